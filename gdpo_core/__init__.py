@@ -1,0 +1,28 @@
+"""GRPO and GDPO as the training frameworks compute them: advantages, their intermediates, and what they tell apart."""
+
+from gdpo_core.advantages import METHODS, advantages, condition, gdpo, grpo, grpo_no_std
+from gdpo_core.collapse import Collapse, collapse
+from gdpo_core.conventions import CONVENTIONS, PAPER, TRL, Convention
+from gdpo_core.errors import InputError
+from gdpo_core.explain import Explanation, explain
+from gdpo_core.policy import TrainingRun, train
+
+__all__ = [
+    "CONVENTIONS",
+    "METHODS",
+    "PAPER",
+    "TRL",
+    "Collapse",
+    "Convention",
+    "Explanation",
+    "InputError",
+    "TrainingRun",
+    "advantages",
+    "collapse",
+    "condition",
+    "explain",
+    "gdpo",
+    "grpo",
+    "grpo_no_std",
+    "train",
+]

@@ -1,0 +1,193 @@
+"""GRPO, GRPO without std and GDPO: the same lines in another order.
+
+Symbols: r rewards, w weights, s weighted sum, z normalised rewards, A advantages; k counts rewards, G is a
+prompt's group of rollouts, B the whole batch.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from gdpo_core.batch import Batch, Normalised, along, normalise, read
+from gdpo_core.conventions import PAPER, Convention
+from gdpo_core.errors import InputError, expect
+
+
+@dataclass(frozen=True)
+class Steps:
+    """What one computation went through, reward axis first; None where the method has no such step."""
+
+    group: Normalised
+    z: Tensor | None
+    sums: Tensor
+    whole: Normalised | None
+    advantages: Tensor
+
+
+def _grpo(batch: Batch) -> Steps:
+    s = _weighted_sum(batch, batch.rewards)  # s_j = Σ_k w_k r_jk
+    group = _over_group(batch, s, noise=_sum_noise(batch))  # A_j = (s_j − mean_G s) / std_G s
+    return Steps(group, None, s, None, group.value)
+
+
+def _grpo_no_std(batch: Batch) -> Steps:
+    s = _weighted_sum(batch, batch.rewards)  # s_j = Σ_k w_k r_jk
+    group = _over_group(batch, s, noise=_sum_noise(batch), divide=False)  # A_j = s_j − mean_G s
+    return Steps(group, None, s, None, group.value)
+
+
+def _gdpo(batch: Batch) -> Steps:
+    group = _over_group(batch, batch.rewards)  # eq. 4: z_jk = (r_jk − mean_G r_k) / std_G r_k
+    s = _weighted_sum(batch, group.value)  # eq. 5, 6: s_j = Σ_k w_k z_jk
+    s = _cancelled(batch, s, group)
+    whole = over_batch(s, batch.convention, batch.missing)  # eq. 7: A = (s − mean_B s) / std_B s
+    return Steps(group, group.value, s, whole, whole.value)
+
+
+METHODS: dict[str, Callable[[Batch], Steps]] = {"grpo": _grpo, "grpo_no_std": _grpo_no_std, "gdpo": _gdpo}
+
+
+def grpo(rewards, *, weights=None, groups=None, lengths=None, convention: Convention = PAPER) -> Tensor:
+    """Advantages of GRPO: the weighted sum of the rewards, normalised inside its group.
+
+    rewards: (prompts, rollouts, rewards), or (rollouts, rewards) for one prompt, or (responses, rewards) with
+        `groups`, an id a response. NaN = missing: the sum runs over what is there; a response without any reward
+        takes no part and gets 0. Integers and booleans compute in float64.
+    weights: (rewards,), 1 by default, on the raw rewards. lengths: (prompts, rollouts) tokens a response; only
+        conventions that average over tokens use them.
+    Returns (prompts, rollouts), without the reward axis, in the rewards' dtype and on their device.
+    Raises InputError. Source: arXiv 2402.03300; arXiv 2601.05242, eq. 1 and 2.
+
+    >>> grpo([[1, 1], [1, 0], [0, 1], [0, 0]]).tolist()
+    [1.224744871391589, 0.0, 0.0, -1.224744871391589]
+    """
+    return advantages(rewards, "grpo", weights=weights, groups=groups, lengths=lengths, convention=convention)
+
+
+def grpo_no_std(
+    rewards, *, weights=None, groups=None, lengths=None, convention: Convention = PAPER
+) -> Tensor:
+    """Advantages of GRPO without its division: the weighted sum minus the mean of its group.
+
+    Shapes, errors and options as `grpo`. Source: Dr. GRPO, arXiv 2503.20783.
+
+    >>> grpo_no_std([[1, 1], [1, 0], [0, 1], [0, 0]]).tolist()
+    [1.0, 0.0, 0.0, -1.0]
+    """
+    return advantages(
+        rewards, "grpo_no_std", weights=weights, groups=groups, lengths=lengths, convention=convention
+    )
+
+
+def gdpo(rewards, *, weights=None, groups=None, lengths=None, convention: Convention = PAPER) -> Tensor:
+    """Advantages of GDPO: each reward normalised inside its group, then the weighted sum, scaled over the batch.
+
+    Shapes, errors and options as `grpo`; the weights multiply the *normalised* rewards. A reward that is constant
+    in a group adds exactly 0 there. Source: arXiv 2601.05242, eq. 4 to 7.
+
+    >>> [round(a, 6) for a in gdpo([[1, 1], [1, 0], [0, 1], [1, 1]]).tolist()]
+    [0.866025, -0.866025, -0.866025, 0.866025]
+    """
+    return advantages(rewards, "gdpo", weights=weights, groups=groups, lengths=lengths, convention=convention)
+
+
+def advantages(
+    rewards, method: str = "gdpo", *, weights=None, groups=None, lengths=None, convention: Convention = PAPER
+) -> Tensor:
+    """Advantages of the method of that name: "grpo", "grpo_no_std" or "gdpo"; the rest as `grpo`.
+
+    >>> advantages([[1], [0]], "grpo_no_std").tolist()
+    [0.5, -0.5]
+    """
+    steps = method_named(method)
+    batch = read(rewards, weights=weights, groups=groups, lengths=lengths, convention=convention)
+    return batch.returned(without_missing(steps(batch).advantages))
+
+
+def condition(rewards, reward: int = 1, on: int = 0, threshold: float = 1.0) -> Tensor:
+    """Rewards in which `reward` counts only where the reward `on` reaches the threshold, else it is 0.
+
+    reward, on: indices of the last axis. Same shape as `rewards`; where `on` is missing, so is the result.
+    Raises InputError. Source: arXiv 2601.05242, eq. 8.
+
+    >>> condition([[1, 5], [0, 5]], reward=1, on=0).tolist()
+    [[1.0, 5.0], [0.0, 0.0]]
+    """
+    r = read(rewards).rewards.movedim(0, -1)
+    r = r.reshape(torch.as_tensor(rewards).shape).clone()
+    for name, value in (("reward", reward), ("on", on)):
+        fits = isinstance(value, int) and not isinstance(value, bool) and -r.shape[-1] <= value < r.shape[-1]
+        expect(fits, name, f"an index of {r.shape[-1]} rewards", repr(value))
+    expect(reward % r.shape[-1] != on % r.shape[-1], "on", "another reward than the one it gates", repr(on))
+    expect(
+        isinstance(threshold, int | float) and threshold == threshold,
+        "threshold",
+        "a number",
+        repr(threshold),
+    )
+    gate, gated = r[..., on], r[..., reward]
+    r[..., reward] = torch.where(
+        gate >= threshold, gated, torch.where(gate.isnan(), gate, torch.zeros_like(gated))
+    )
+    return r
+
+
+def method_named(method: str) -> Callable[[Batch], Steps]:
+    """The formula of that name.
+
+    >>> method_named("ppo")
+    Traceback (most recent call last):
+    gdpo_core.errors.InputError: method: expected one of grpo, grpo_no_std, gdpo, got 'ppo'
+    """
+    if not isinstance(method, str) or method not in METHODS:
+        raise InputError(f"method: expected one of {', '.join(METHODS)}, got {method!r}")
+    return METHODS[method]
+
+
+def without_missing(a: Tensor) -> Tensor:
+    """A response without any reward learns nothing: its NaN becomes 0."""
+    return a.nan_to_num(nan=0.0)
+
+
+def _weighted_sum(batch: Batch, x: Tensor) -> Tensor:
+    """Σ_k w_k x_k over the rewards that are there, NaN where there is none."""
+    if not batch.missing:
+        return (batch.weights * x).sum(0)
+    return (batch.weights * x).nansum(0).masked_fill(x.isnan().all(0), torch.nan)
+
+
+def _over_group(batch: Batch, x: Tensor, noise: Tensor | float = 0.0, divide: bool = True) -> Normalised:
+    c, eps = batch.convention, batch.convention.group_eps if divide else None
+    return normalise(x, batch.group, eps=eps, ddof=c.ddof, missing=batch.missing, noise=noise)
+
+
+def over_batch(s: Tensor, convention: Convention, missing: bool = False) -> Normalised:
+    """(s − mean_B s) / std_B s; s is centred already, so a mean of round-off is 0 and dead groups stay exactly 0."""
+    dims = (-2, -1) if s.ndim > 1 else (-1,)
+    size = s.abs().nan_to_num().amax(dims, keepdim=True)
+    noise = _ROUND_OFF * torch.finfo(s.dtype).eps * size
+    c, zero = convention, torch.zeros_like(size)
+    return normalise(
+        s, along(s, *dims), eps=c.batch_eps, ddof=c.ddof, missing=missing, noise=noise, zero=zero
+    )
+
+
+# Sums that cancel leave a few units in the last place. Divided by their own spread these would pass for a signal.
+_ROUND_OFF = 8
+
+
+def _sum_noise(batch: Batch) -> Tensor:
+    """Below which a group's spread of Σ_k w_k r_k is round-off; one value a group."""
+    size = (batch.weights * batch.rewards).abs().nansum(0)
+    return -batch.group.lowest(-size) * (_ROUND_OFF * torch.finfo(size.dtype).eps)
+
+
+def _cancelled(batch: Batch, s: Tensor, group: Normalised) -> Tensor:
+    """s with exact zeros in the groups in which the normalised rewards cancel each other."""
+    live = group.std > 0
+    relative = ((group.mean.abs() + group.std) / group.std.masked_fill(~live, 1)).masked_fill(~live, 0)
+    noise = (batch.weights.abs() * relative).sum(0) * (_ROUND_OFF * torch.finfo(s.dtype).eps)
+    largest = -batch.group.lowest(-(s.abs().nan_to_num()))
+    return s.masked_fill(batch.group.spread(largest <= noise) & ~s.isnan(), 0)

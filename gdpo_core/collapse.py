@@ -1,0 +1,178 @@
+"""What a method can no longer tell apart: ties, levels, dead rewards, update shares, inverted priorities."""
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from gdpo_core.advantages import method_named, without_missing
+from gdpo_core.batch import Batch, read
+from gdpo_core.conventions import PAPER, Convention
+from gdpo_core.errors import expect
+
+# Advantages closer than this, relative to the largest, are one: float32 rewards carry round-off of their own.
+_SAME = {torch.float64: 1e-9, torch.float32: 1e-6}
+_PAIRS_AT_ONCE = 1 << 22
+
+
+@dataclass(frozen=True)
+class Collapse:
+    """How much of the difference between reward vectors the advantages keep.
+
+    All but `groups`, `silent_groups` and `update_share` look at the mixed groups only; a mean over none is NaN.
+    A response without any reward is left out.
+    """
+
+    groups: int
+    mixed_groups: int  # groups that hold at least two different reward vectors
+    groups_with_ties: float  # share of the mixed groups in which two different vectors have one advantage
+    tied_pairs: float  # of the pairs in a group whose vectors differ, the share with one advantage
+    tied_pair_count: int
+    levels: float  # mean number of distinct advantages a group
+    vectors: float  # mean number of distinct reward vectors a group
+    dead_rewards: tuple[float, ...]  # per reward, share of the groups in which it is constant
+    silent_groups: float  # share of all groups in which every advantage is 0
+    update_share: tuple[
+        float, ...
+    ]  # per reward, its part of the advantages' variance; sums to 1, NaN if all are 0
+    level: Tensor = field(
+        repr=False
+    )  # (responses,) number of each response's advantage in its group, 0 = lowest
+    _rewards: Tensor = field(repr=False)
+    _index: Tensor = field(repr=False)
+
+    def inversions(self, primary: int = 0) -> float:
+        """Of the pairs in a group with different `primary` reward, the share in which the lower one gets more.
+
+        NaN where there is no such pair. Raises InputError.
+
+        >>> collapse([[1, 0, 0], [0, 1, 1], [0, 1, 1], [0, 0, 0]], "grpo").inversions(primary=0)
+        0.6666666666666666
+        """
+        count = self._rewards.shape[1]
+        fits = isinstance(primary, int) and not isinstance(primary, bool) and -count <= primary < count
+        expect(fits, "primary", f"an index of {count} rewards", repr(primary))
+        different, inverted = 0, 0
+        for members in _padded_groups(self._index):
+            inside = members >= 0
+            reward = self._rewards[:, primary][members].masked_fill(~inside, torch.nan)  # (groups, rollouts)
+            below = (
+                reward[:, :, None] < reward[:, None, :]
+            )  # NaN compares false: padding and missing drop out
+            more = self.level[members][:, :, None] > self.level[members][:, None, :]
+            different += int(below.sum())
+            inverted += int((below & more).sum())
+        return inverted / different if different else float("nan")
+
+
+def collapse(
+    rewards, method: str = "gdpo", *, weights=None, groups=None, lengths=None, convention: Convention = PAPER
+) -> Collapse:
+    """What the method's advantages on these rewards still tell apart; arguments and errors as `grpo`.
+
+    >>> c = collapse([[1, 0, 1], [0, 1, 1], [1, 1, 0], [0, 0, 0]], "grpo")
+    >>> c.levels, c.vectors, c.tied_pair_count, c.tied_pairs
+    (2.0, 4.0, 3, 0.5)
+    """
+    formula = method_named(method)
+    batch = read(rewards, weights=weights, groups=groups, lengths=lengths, convention=convention)
+    same = _SAME.get(batch.rewards.dtype, 1e-3)
+    batch = batch.in_float64()
+    steps = formula(batch)
+    count = batch.rewards.shape[0]
+    a = without_missing(steps.advantages).flatten()  # (responses,)
+    r = batch.rewards.reshape(count, -1).T  # (responses, rewards)
+    index = batch.group_index()
+    group_count = int(index.max()) + 1
+    silent = torch.zeros(group_count, dtype=torch.float64, device=a.device)
+    silent = silent.scatter_reduce(0, index, a.abs(), "amax", include_self=True) == 0
+
+    kept = ~r.isnan().all(1)
+    share = _update_share(batch, steps.z, a)
+    a, r, index = a[kept], r[kept], index[kept]
+    vector = _vector_numbers(r)
+    level = _level_numbers(a, index, same)
+    vectors, same_vector = _distinct_and_pairs(index, vector, group_count)
+    levels, same_level = _distinct_and_pairs(index, level, group_count)
+    sizes = index.bincount(minlength=group_count)
+    pairs = sizes * (sizes - 1) // 2
+    mixed = vectors > 1
+    tied = (same_level - same_vector).clamp(min=0)  # one vector always has one advantage
+    dead = torch.stack(
+        [_distinct_and_pairs(index, _vector_numbers(r[:, [k]]), group_count)[0] <= 1 for k in range(count)]
+    )
+
+    def mean(x: Tensor) -> float:
+        return x[..., mixed].double().mean(-1)
+
+    different = int((pairs - same_vector).sum())
+    return Collapse(
+        groups=group_count,
+        mixed_groups=int(mixed.sum()),
+        groups_with_ties=mean(tied > 0).item(),
+        tied_pairs=int(tied.sum()) / different if different else float("nan"),
+        tied_pair_count=int(tied.sum()),
+        levels=mean(levels).item(),
+        vectors=mean(vectors).item(),
+        dead_rewards=tuple(mean(dead).tolist()),
+        silent_groups=silent.double().mean().item(),
+        update_share=share,
+        level=level,
+        _rewards=r,
+        _index=index,
+    )
+
+
+def _update_share(batch: Batch, z: Tensor | None, a: Tensor) -> tuple[float, ...]:
+    """w_k Cov(x_k, A) / Var(A), scaled to sum to 1; x_k is what the method adds up."""
+    x = (batch.rewards if z is None else z).reshape(batch.rewards.shape[0], -1).nan_to_num()
+    part = batch.weights.flatten() * (x * (a - a.mean())).sum(1)
+    total = part.sum()
+    if not a.any():
+        return (float("nan"),) * len(part)
+    return tuple((part / total).tolist())
+
+
+def _vector_numbers(r: Tensor) -> Tensor:
+    """A number for each distinct row of (responses, rewards); missing equals missing."""
+    number = torch.zeros(len(r), dtype=torch.int64, device=r.device)
+    for column in r.nan_to_num(nan=torch.inf).unbind(1):
+        value = column.unique(return_inverse=True)[1]
+        number = (number * (int(value.max()) + 1) + value).unique(return_inverse=True)[1]
+    return number
+
+
+def _level_numbers(a: Tensor, index: Tensor, same: float) -> Tensor:
+    """A number for each distinct advantage of a group, ascending within it; closer than `same` is not distinct."""
+    order = a.argsort()
+    order = order[index[order].argsort(stable=True)]
+    a_sorted, i_sorted = a[order], index[order]
+    largest = a.new_zeros(int(index.max()) + 1).scatter_reduce(0, index, a.abs(), "amax")
+    new = (i_sorted.diff() > 0) | (a_sorted.diff() > same * largest[i_sorted[1:]])
+    number = torch.zeros_like(index)
+    number[order] = torch.cat([new.new_zeros(1), new]).cumsum(0)
+    return number
+
+
+def _distinct_and_pairs(index: Tensor, number: Tensor, groups: int) -> tuple[Tensor, Tensor]:
+    """Per group: how many distinct numbers it holds, and how many of its pairs share theirs."""
+    span = int(number.max()) + 1
+    key, size = (index * span + number).unique(return_counts=True)
+    group = key // span
+    distinct = group.bincount(minlength=groups)
+    pairs = torch.zeros_like(distinct).index_add_(0, group, size * (size - 1) // 2)
+    return distinct, pairs
+
+
+def _padded_groups(index: Tensor):
+    """Row numbers of each group's responses, (groups, longest group), −1 where a group is shorter; in chunks."""
+    order = index.argsort(stable=True)
+    sizes = index.bincount()
+    longest = int(sizes.max())
+    column = torch.arange(longest, device=index.device)
+    start = sizes.cumsum(0) - sizes
+    at_once = max(1, _PAIRS_AT_ONCE // longest**2)
+    for first in range(0, len(sizes), at_once):
+        size, begin = sizes[first : first + at_once, None], start[first : first + at_once, None]
+        rows = order[(begin + column).clamp(max=len(order) - 1)]
+        yield rows.masked_fill(column >= size, -1)

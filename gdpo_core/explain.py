@@ -1,0 +1,74 @@
+"""Every intermediate of one computation, by name."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from gdpo_core.advantages import method_named, without_missing
+from gdpo_core.batch import Batch, read
+from gdpo_core.conventions import PAPER, Convention
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """One computation from rewards to advantages, in the order in which it runs.
+
+    Shapes follow the caller's rewards: without a prompt axis where none was given, and with `groups` the statistics
+    have one row a group, in the order of `group_ids`. None: the method has no such step.
+    """
+
+    method: str
+    convention: Convention
+    weights: Tensor  # (rewards,)
+    rewards: Tensor  # as given, in floating point
+    group_ids: tuple | None
+    group_means: Tensor  # (prompts, rewards) for GDPO, else (prompts,), of the weighted sums
+    group_stds: Tensor
+    z: Tensor | None  # (prompts, rollouts, rewards), GDPO only
+    weighted_sums: Tensor  # (prompts, rollouts) of the raw rewards, for GDPO of z
+    batch_mean: float | None  # GDPO only
+    batch_std: float | None
+    advantages: Tensor  # (prompts, rollouts)
+
+
+def explain(
+    rewards, method: str = "gdpo", *, weights=None, groups=None, lengths=None, convention: Convention = PAPER
+) -> Explanation:
+    """The computation behind `advantages`, step by step; arguments and errors are the same.
+
+    >>> e = explain([[1, 1], [1, 0], [0, 1], [0, 0]], "grpo")
+    >>> e.weighted_sums.tolist(), e.group_means.tolist()
+    ([2.0, 1.0, 1.0, 0.0], 1.0)
+    """
+    formula = method_named(method)
+    batch = read(rewards, weights=weights, groups=groups, lengths=lengths, convention=convention)
+    steps = formula(batch)
+
+    return Explanation(
+        method=method,
+        convention=convention,
+        weights=batch.weights.flatten(),
+        rewards=_rewards_last(batch, batch.rewards),
+        group_ids=batch.group_ids,
+        group_means=_of_groups(batch, steps.group.mean),
+        group_stds=_of_groups(batch, steps.group.std),
+        z=None if steps.z is None else _rewards_last(batch, steps.z),
+        weighted_sums=batch.returned(steps.sums),
+        batch_mean=None if steps.whole is None else steps.whole.mean.item(),
+        batch_std=None if steps.whole is None else steps.whole.std.item(),
+        advantages=batch.returned(without_missing(steps.advantages)),
+    )
+
+
+def _of_groups(batch: Batch, x: Tensor) -> Tensor:
+    """Statistics of the groups: one a group where ids were given, else without the reduced rollout axis."""
+    if batch.index is None:
+        x = x.squeeze(-1)
+    per_reward = x.ndim == batch.rewards.ndim - (batch.index is None)
+    x = x.movedim(0, -1) if per_reward else x
+    return x[0] if batch.single else x
+
+
+def _rewards_last(batch: Batch, x: Tensor) -> Tensor:
+    x = x.movedim(0, -1)  # (prompts, rollouts, rewards)
+    return x[0] if batch.single else x
