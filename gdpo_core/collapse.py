@@ -176,3 +176,55 @@ def _padded_groups(index: Tensor):
         size, begin = sizes[first : first + at_once, None], start[first : first + at_once, None]
         rows = order[(begin + column).clamp(max=len(order) - 1)]
         yield rows.masked_fill(column >= size, -1)
+
+
+@dataclass(frozen=True)
+class BrokenTies:
+    """The pairs with different primary reward that one method ties and another does not, by response number."""
+
+    lower: Tensor  # (pairs,) the response with the lower primary reward
+    higher: Tensor  # (pairs,)
+    inverted: Tensor  # (pairs,) whether the lower one gets more
+
+
+def broken_ties(coarse: Collapse, fine: Collapse, primary: int = 0) -> BrokenTies:
+    """Which right-against-wrong ties of `coarse` the method of `fine` breaks, and which of them the wrong way round.
+
+    Both are of the same rewards. `primary`: index of the reward that should decide.
+
+    >>> rewards = [[1, 0, 1], [0, 1, 1], [0, 1, 1], [0, 0, 1], [0, 1, 0]]
+    >>> ties = broken_ties(collapse(rewards, "grpo"), collapse(rewards, "gdpo"))
+    >>> ties.lower.tolist(), ties.higher.tolist(), ties.inverted.tolist()
+    ([1, 2], [0, 0], [False, False])
+    """
+    lower, higher = [], []
+    for members in _padded_groups(coarse._index):
+        inside = members >= 0
+        reward = coarse._rewards[:, primary][members].masked_fill(~inside, torch.nan)
+        below = reward[:, :, None] < reward[:, None, :]
+        same = coarse.level[members][:, :, None] == coarse.level[members][:, None, :]
+        apart = fine.level[members][:, :, None] != fine.level[members][:, None, :]
+        group, low, high = (below & same & apart).nonzero(as_tuple=True)
+        lower.append(members[group, low])
+        higher.append(members[group, high])
+    low, high = torch.cat(lower), torch.cat(higher)
+    return BrokenTies(low, high, fine.level[low] > fine.level[high])
+
+
+def break_even_weight(rewards, lower: int, higher: int, reward: int = 0, *, weights=None) -> float:
+    """The weight on `reward` above which GDPO gives the response `higher` more than the response `lower`.
+
+    rewards: (rollouts, rewards) of one prompt; lower, higher: responses, of which `higher` has more of `reward`;
+    the other weights stay as given. A reward that is constant in the group cannot decide: InputError.
+
+    >>> rewards = [[1, 0], [1, 1], [1, 1], [0, 1], [1, 0], [1, 0]]
+    >>> round(break_even_weight(rewards, lower=3, higher=0), 4)
+    0.7454
+    """
+    batch = read(rewards, weights=weights)
+    expect(batch.single, "rewards", "shape (rollouts, rewards) of one prompt", f"shape {tuple(torch.as_tensor(rewards).shape)}")
+    z = method_named("gdpo")(batch).z[:, 0]  # (rewards, rollouts)
+    gain = z[:, higher] - z[:, lower]
+    expect(bool(gain[reward] > 0), "higher", f"a response with more of reward {reward} than `lower`", gain[reward].item())
+    rest = batch.weights.flatten() * gain
+    return float(-(rest.sum() - rest[reward]) / gain[reward])

@@ -1,0 +1,386 @@
+import json
+import time
+from pathlib import Path
+from statistics import mean, stdev
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from gdpo_core import bfcl
+from gdpo_core.errors import InputError
+
+TASKS = Path(__file__).parent.parent / "data" / "tasks"
+INTEREST, HOTEL, WEATHER = bfcl.load_tasks(TASKS)
+
+# worked out by hand from the request and the documentation: (correctness, style, conciseness) and why
+ORACLE = {
+    "interest": [
+        ((1, 1, 1), "as documented"),
+        ((1, 1, 0), "EUR is the default"),
+        ((0, 1, 1), "5 is a percentage, 0.05 the fraction"),
+        ((1, 1, 1), "no brackets is a bare call too"),
+        ((1, 0, 1), "5000 as text"),
+        ((0, 0, 0), "a sentence, no call"),
+        ((1, 1, 0), "once a year is the default"),
+        ((1, 1, 1), "5000.0 for a documented float"),
+        ((0, 1, 0), "the parameter is principal, amount is unknown"),
+        ((1, 1, 1), "names may come in any order"),
+        ((1, 1, 0), "two defaults"),
+        ((1, 1, 1), "5_000 is the Python literal 5000"),
+    ],
+    "hotel": [
+        ((1, 1, 1), "as documented"),
+        ((1, 0, 1), "suite for SUITE"),
+        ((0, 1, 1), "6 March, well written"),
+        ((1, 0, 1), "the right day in words"),
+        ((0, 1, 1), "left out, the room is a DOUBLE"),
+        ((0, 1, 0), "DOUBLE is wrong, and the default"),
+        ((1, 0, 1), "no names"),
+        ((1, 1, 1), "any order, no brackets"),
+        ((0, 0, 1), "day or month first cannot be told"),
+        ((1, 1, 0), "an empty note"),
+        ((1, 0, 0), "fenced, with a default"),
+        ((0, 0, 0), "cut off"),
+    ],
+    "weather": [
+        ((1, 1, 1), "as documented"),
+        ((0, 1, 1), "no Rome"),
+        ((1, 0, 1), "Sure!"),
+        ((0, 1, 0), "Oslo twice"),
+        ((0, 0, 1), "a list for one city's name"),
+        ((1, 1, 1), "calls may come in any order"),
+        ((1, 1, 0), "one day is the default"),
+        ((0, 1, 1), "Milan for Rome"),
+        ((1, 0, 0), "the default, as text"),
+        ((0, 0, 1), "JSON, and no Rome"),
+        ((1, 1, 1), "Roma is accepted too"),
+        ((0, 0, 0), "an excuse, no call"),
+    ],
+}
+EVERY_ANSWER = [(task, i) for task in (INTEREST, HOTEL, WEATHER) for i in range(len(task.answers))]
+
+
+def vectors(task):
+    return [grades.vector for grades in bfcl.grade_all(task)]
+
+
+def gdpo_sums(rows):
+    columns = list(zip(*rows, strict=True))
+    return [
+        round(sum((r - mean(column)) / stdev(column) for r, column in zip(row, columns, strict=True)), 9)
+        for row in rows
+    ]
+
+
+@pytest.mark.parametrize(("task", "i"), EVERY_ANSWER, ids=lambda value: getattr(value, "id", value))
+def test_every_answer_gets_the_rewards_worked_out_by_hand(task, i):
+    expected, why = ORACLE[task.id][i]
+    assert bfcl.grade(task, task.answers[i]).vector == expected, why
+
+
+@pytest.mark.parametrize(("task", "i"), EVERY_ANSWER, ids=lambda value: getattr(value, "id", value))
+def test_every_reason_is_one_sentence(task, i):
+    grades = bfcl.grade(task, task.answers[i])
+    for name in bfcl.REWARDS:
+        reason = getattr(grades, name).reason
+        assert reason.endswith(".") and not reason.endswith("..")
+        assert reason[:-1].strip() and "\n" not in reason
+
+
+def test_default_task_shows_the_collapse_and_its_honest_twist():
+    rows = vectors(INTEREST)
+    totals, sums = [sum(row) for row in rows], gdpo_sums(rows)
+    k = [sum(column) for column in zip(*rows, strict=True)]
+    assert k == [9, 10, 7]
+    assert k[0] != k[1] and k[0] + k[1] != len(rows)  # else GDPO would tie (1, 0, 1) and (0, 1, 1) too
+    assert len(set(rows)) >= 6 and {(1, 0, 1), (0, 1, 1)} <= set(rows)
+    assert len(set(totals)) <= 4
+    assert len(set(sums)) >= 6
+    tied = [(a, b) for a in range(12) for b in range(12) if totals[a] == totals[b]]
+    assert any(rows[a][0] > rows[b][0] and sums[a] < sums[b] for a, b in tied)
+
+
+@pytest.mark.parametrize("task", [HOTEL, WEATHER], ids=lambda task: task.id)
+def test_other_tasks_tie_different_answers_under_grpo(task):
+    rows = vectors(task)
+    assert len(set(rows)) >= 4
+    assert len({sum(row) for row in rows}) < len(set(rows)) == len(set(gdpo_sums(rows)))
+
+
+def test_tasks_hold_twelve_different_answers_and_titles_fit_a_tab():
+    for task in (INTEREST, HOTEL, WEATHER):
+        assert len(set(task.answers)) == 12
+        assert 1 < len(task.title.split()) <= 3
+
+
+@pytest.mark.parametrize(
+    ("task", "answer", "expected"),
+    [
+        (INTEREST, "compound(principal=True, rate=0.05, years=10)", (0, 0, 1)),  # a bool is not a number
+        (INTEREST, "compound(principal=5000, rate='5%', years=10)", (0, 0, 1)),
+        (INTEREST, "compound(principal=5000, rate=0.05, years=10.0)", (1, 0, 1)),
+        (INTEREST, "compound(principal=5000, rate=0.05, years=10.5)", (0, 0, 1)),
+        (INTEREST, "compound(principal=5000, rate=0.05, years=' 10 ')", (1, 0, 1)),
+        (INTEREST, "compound(principal='nan', rate=0.05, years=10)", (0, 0, 1)),
+        (INTEREST, "compound(principal=5000, rate=0.05, years=10, currency='eur')", (1, 0, 0)),
+        (INTEREST, "compound(principal=5000, rate=0.05, years=10, currency='')", (1, 0, 0)),
+        (INTEREST, "compound(principal=5000, rate=0.05, years=10, per_year=None)", (1, 0, 0)),
+        (INTEREST, "compound(principal=5000, rate=0.05, years=10, per_year=12)", (0, 1, 1)),
+        (INTEREST, "compound(principal=5000, rate=0.05, years=10, tax=0)", (0, 1, 0)),
+        (INTEREST, "compound(5000, rate=0.05, years=10)", (1, 0, 1)),
+        (INTEREST, "compound(5000, 'EUR', 0.05, 1, 10, 3)", (0, 0, 0)),  # a sixth of five parameters
+        (INTEREST, "Compound(principal=5000, rate=0.05, years=10)", (0, 0, 0)),
+        (INTEREST, "math.compound(principal=5000, rate=0.05, years=10)", (0, 0, 0)),
+        (INTEREST, "  [ compound(principal=5000,\n rate=5e-2, years=10) ]\n", (1, 1, 1)),
+        (INTEREST, "Call `compound(principal=5000, rate=0.05, years=10)`.", (1, 0, 1)),
+        (
+            HOTEL,
+            "book(date='2026-06-03', room='SUITE', city='LYON ')",
+            (1, 1, 1),
+        ),  # free text has no spelling
+        (HOTEL, "book(date='3rd June 2026', room='SUITE', city='Lyon')", (1, 0, 1)),
+        (HOTEL, "book(date='2026/6/3', room='SUITE', city='Lyon')", (1, 0, 1)),
+        (HOTEL, "book(date='2026-02-30', room='SUITE', city='Lyon')", (0, 0, 1)),
+        (HOTEL, "book(date='2026-06-03', room='PENTHOUSE', city='Lyon')", (0, 0, 1)),
+        (
+            HOTEL,
+            "book(date='2026-06-03', room='SUITE', city='')",
+            (0, 1, 1),
+        ),  # required: empty but not deletable
+        (HOTEL, "book(date='2026-06-03', room='SUITE', city='Lyon', breakfast=true)", (0, 0, 1)),
+        (HOTEL, "book(date='2026-06-03', room='SUITE', city='Lyon', breakfast=false)", (1, 0, 0)),
+        (HOTEL, "book(date='2026-06-03', room='SUITE', city='Lyon', breakfast=0)", (0, 0, 1)),
+        (WEATHER, "[weather(city='Oslo'), weather(city='oslo')]", (0, 1, 0)),  # a repeat in other letters
+        (WEATHER, "[weather(city='Rome'), weather(city='Roma')]", (0, 1, 1)),
+        (WEATHER, "weather(city='Oslo')\nweather(city='Rome')", (1, 0, 1)),
+        (
+            WEATHER,
+            '```json\n[{"name": "weather", "arguments": {"city": "Oslo"}},'
+            ' {"name": "weather", "arguments": {"city": "Rome"}}]\n```',
+            (1, 0, 1),
+        ),
+    ],
+)
+def test_rules_hold_beyond_the_twelve_answers(task, answer, expected):
+    assert bfcl.grade(task, answer).vector == expected
+
+
+ARGUMENTS = "rate=0.05, years=10)"
+HOSTILE = [
+    "",
+    "\0",
+    "compound(principal=5000\0, " + ARGUMENTS,
+    "\ud800",
+    "[]",
+    "()",
+    "compound",
+    "compound(principal=2500*2, " + ARGUMENTS,
+    "compound(principal=f'{5000}', " + ARGUMENTS,
+    "compound(principal=lambda: 5000, " + ARGUMENTS,
+    "compound(principal=int('5000'), " + ARGUMENTS,
+    "compound(principal=__import__('os').getpid(), " + ARGUMENTS,
+    "compound(principal=amount, " + ARGUMENTS,
+    "compound(principal=1e999, " + ARGUMENTS,
+    "compound(principal=5j, " + ARGUMENTS,
+    "compound(principal={[]: 1}, " + ARGUMENTS,
+    "compound(principal=b'5000', " + ARGUMENTS,
+    "compound(principal=0x" + "f" * 3900 + ", " + ARGUMENTS,
+    "compound(principal=" + "9" * 3900 + ", " + ARGUMENTS,
+    "compound(principal=" + "[" * 50 + "]" * 50 + ", " + ARGUMENTS,
+    "compound(principal=5000, principal=5000, " + ARGUMENTS,
+    "compound(*[5000, 0.05, 10])",
+    "compound(**{})",
+    "__import__('os').system('true')",
+    "__import__('os')",
+    "compound" * 400,
+    "compound(" * 400,
+    "compound('" * 350,
+    'compound("\\' * 350,
+    "[" * 1_000_000,
+    "-" * 3990 + "1",
+    "a." * 1990 + "a()",
+    "[" * 3990,
+    '{"name": "compound", "arguments": ' + '{"a": ' * 500 + "1" + "}" * 501,
+    '{"name": "compound", "arguments": 3}',
+    '{"name": 3, "arguments": {}}',
+    "[" * 1900 + "1" + "]" * 1900,
+    "compound(principal=5000, " + ARGUMENTS + " " * 10_000_000 + "!",
+]
+
+
+@pytest.mark.parametrize("answer", HOSTILE, ids=range(len(HOSTILE)))
+def test_hostile_text_is_unreadable_and_quick(answer):
+    start = time.perf_counter()
+    grades = bfcl.grade(INTEREST, answer)
+    assert time.perf_counter() - start < 1
+    assert grades.vector == (0, 0, 0)
+    for name in bfcl.REWARDS:
+        reason = getattr(grades, name).reason
+        assert reason.endswith(".") and "\n" not in reason and len(reason) < 400
+        reason.encode()
+
+
+def test_an_argument_that_is_no_plain_value_is_named():
+    reason = bfcl.grade(INTEREST, "[compound(principal=5000, rate=5/100, years=10)]").correctness.reason
+    assert reason == "No call can be read: rate=5 / 100 is not a plain value."
+
+
+def test_an_answer_that_is_not_text_is_refused():
+    with pytest.raises(InputError, match="answer: expected text, got NoneType"):
+        bfcl.grade(INTEREST, None)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.text())
+@example("compound(")
+def test_any_text_is_graded_alike_twice(answer):
+    grades = bfcl.grade(INTEREST, answer)
+    assert grades == bfcl.grade(INTEREST, answer)
+    if "(" not in answer and "{" not in answer:
+        assert grades.vector == (0, 0, 0)
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    st.dictionaries(st.sampled_from([*HOTEL.functions[0]["parameters"]["properties"], "wifi"]), values),
+    st.sampled_from(["[{}]", "{}", "```python\n{}\n```", "Here it is: {} Enjoy!"]),
+)
+def test_any_call_is_graded_in_one_sentence_each(arguments, frame):
+    call = f"book({', '.join(f'{name}={value!r}' for name, value in arguments.items())})"
+    for answer in (frame.replace("{}", call), json.dumps({"name": "book", "arguments": arguments})):
+        grades = bfcl.grade(HOTEL, answer)
+        assert grades == bfcl.grade(HOTEL, answer)
+        for name in bfcl.REWARDS:
+            reason = getattr(grades, name).reason
+            assert reason.endswith(".") and len(reason.splitlines()) == 1
+            reason.encode()
+
+
+def without(key):
+    return lambda data: data.pop(key)
+
+
+def put(*path_and_value):
+    *path, last, value = path_and_value
+
+    def change(data):
+        for key in path:
+            data = data[key]
+        data[last] = value
+
+    return change
+
+
+PARAMETERS = ("functions", 0, "parameters")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (without("request"), "request: expected text, got None"),
+        (put("title", " "), "title: expected text, got ' '"),
+        (put("answers", "compound()"), "answers: expected a list, got 'compound()'"),
+        (put("answers", ["f()"] * 11), "answers: expected at least 12 texts, got 11"),
+        (put("answers", 4, 7), "answers[4]: expected text, got 7"),
+        (put("answers", 4, ""), "answers[4]: expected text, got ''"),
+        (
+            put("functions", 0, "name", "com pound"),
+            "functions[0].name: expected a Python name of its own, got 'com",
+        ),
+        (
+            lambda data: data["functions"].append(data["functions"][0]),
+            "functions[1].name: expected a Python name",
+        ),
+        (
+            put(*PARAMETERS, "properties", "years", "type", "int"),
+            "years.type: expected one of string, integer, float, boolean, got 'int'",
+        ),
+        (
+            put(*PARAMETERS, "properties", "currency", "default", "CHF"),
+            "properties.currency.default: expected a value as documented, got 'CHF', which is not spelled",
+        ),
+        (
+            put(*PARAMETERS, "properties", "currency", "enum", "EUR"),
+            "currency.enum: expected a list, got 'EUR'",
+        ),
+        (
+            put(*PARAMETERS, "properties", "years", "format", "date"),
+            "years.format: expected 'date', of a string",
+        ),
+        (
+            put(*PARAMETERS, "required", ["rates"]),
+            "parameters.required: expected some of principal, currency",
+        ),
+        (put("accepted", []), "accepted: expected 1 to 6 calls, got 0"),
+        (put("accepted", 0, {}), "accepted[0]: expected one function, got []"),
+        (
+            put("accepted", 0, {"grow": {"rate": [1]}}),
+            "accepted[0]: expected a documented function (compound), got 'gr",
+        ),
+        (
+            put("accepted", 0, "compound", "tax", [0]),
+            "accepted[0].compound: expected parameters among principal",
+        ),
+        (
+            put("accepted", 0, "compound", "rate", 0.05),
+            "accepted[0].compound.rate: expected a list, got 0.05",
+        ),
+        (
+            put("accepted", 0, "compound", "rate", []),
+            "accepted[0].compound.rate: expected at least one accepted value",
+        ),
+        (
+            put("accepted", 0, "compound", "years", ["10"]),
+            "accepted[0].compound.years: expected a value as documented",
+        ),
+        (put("accepted", 0, "compound", "years", ["", 10]), "accepted[0].compound.years: expected no ''"),
+        (
+            lambda data: data["accepted"][0]["compound"].pop("years"),
+            "accepted[0].compound.years: expected accepted va",
+        ),
+    ],
+)
+def test_a_broken_task_names_file_and_entry(tmp_path, change, message):
+    data = json.loads((TASKS / "1_interest.json").read_text(encoding="utf-8"))
+    change(data)
+    path = tmp_path / "broken.json"
+    path.write_text(json.dumps(data))
+    with pytest.raises(InputError) as error:
+        bfcl.load_task(path)
+    assert str(error.value).startswith(f"{path}: ")
+    assert message in str(error.value)
+
+
+def test_broken_json_names_file_and_line(tmp_path):
+    path = tmp_path / "broken.json"
+    path.write_text('{\n  "id": "a"\n  "title": "b"\n}')
+    with pytest.raises(InputError, match=r"broken\.json: expected .*JSON.*line 3"):
+        bfcl.load_task(path)
+
+
+@pytest.mark.parametrize("content", [b"\xff", b"[" * 100_000, b"[]", b"3"])
+def test_a_file_that_is_no_task_is_named(tmp_path, content):
+    path = tmp_path / "broken.json"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"broken\.json"):
+        bfcl.load_task(path)
+
+
+def test_a_missing_file_an_empty_directory_and_a_second_id_are_named(tmp_path):
+    with pytest.raises(InputError, match=r"none\.json: expected a readable file"):
+        bfcl.load_task(tmp_path / "none.json")
+    with pytest.raises(InputError, match=r"expected a directory with \*\.json tasks, got none"):
+        bfcl.load_tasks(tmp_path)
+    for name in ("1.json", "2.json"):
+        (tmp_path / name).write_text((TASKS / "2_hotel.json").read_text(encoding="utf-8"))
+    with pytest.raises(
+        InputError, match=r"2\.json: id: expected an id that no earlier task has, got 'hotel'"
+    ):
+        bfcl.load_tasks(tmp_path)
