@@ -1,0 +1,62 @@
+# make run, make test; and install, edit, bench, parity, image, clean. Variables: PORT, HOST, PYTHON, TORCH_INDEX.
+PORT ?= 7860
+# Not from the environment, where some shells put the machine's name.
+HOST = 127.0.0.1
+# Where CPU builds of torch come from; empty: from where everything else does.
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+# The first one that runs and is new enough.
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c '$(NEW_ENOUGH)' 2>/dev/null && echo $$p && break; done)
+
+NEW_ENOUGH = import sys; sys.exit(sys.version_info < (3, 11))
+VENV_PYTHON = .venv/bin/python
+# Without a screen there is no browser to open, and a text one would take the terminal.
+HEADLESS = $(if $(filter-out Linux,$(shell uname -s))$(DISPLAY)$(WAYLAND_DISPLAY)$(BROWSER),,--headless)
+SERVE = app.py --host '$(HOST)' --port '$(PORT)' --no-sandbox $(HEADLESS)
+
+.PHONY: run test install edit bench parity image clean
+
+run: .venv/.installed-run
+	@$(VENV_PYTHON) scripts/check_port.py '$(HOST)' '$(PORT)'
+	@exec $(VENV_PYTHON) -m marimo -y run $(SERVE)
+
+edit: .venv/.installed-run
+	@$(VENV_PYTHON) scripts/check_port.py '$(HOST)' '$(PORT)'
+	@exec $(VENV_PYTHON) -m marimo -y edit --skip-update-check $(SERVE)
+
+install: .venv/.installed-run
+	@echo ".venv is ready"
+
+test: .venv/.installed-dev
+	$(VENV_PYTHON) -m ruff check
+	$(VENV_PYTHON) -m ruff format --check
+	$(VENV_PYTHON) -m marimo check --strict app.py
+	@command -v chromium >/dev/null || \
+		echo "No chromium here: the tests in a browser are skipped. On Debian: apt-get install chromium"
+	$(VENV_PYTHON) -m pytest
+
+bench: .venv/.installed-bench
+	$(VENV_PYTHON) -m benchmarks
+
+# Our correctness and types against BFCL's own checker, of which only the code is needed.
+parity: .venv/.installed-parity
+	$(VENV_PYTHON) -m pip install -qq --disable-pip-version-check --no-deps -c constraints.txt bfcl-eval
+	$(VENV_PYTHON) -m pytest tests/parity_bfcl.py -s
+
+image:
+	@for engine in docker podman; do $$engine info >/dev/null 2>&1 && \
+		exec $$engine build --build-arg TORCH_INDEX='$(TORCH_INDEX)' -t reward-policy-intuition .; done; \
+		echo "make image needs a running docker or podman; neither answers here" >&2; exit 1
+
+clean:
+	rm -rf .venv *.egg-info .pytest_cache .ruff_cache .hypothesis
+
+# One stamp for the run-time dependencies and one for each extra; pip does nothing for what is there already.
+$(addprefix .venv/.installed-,run dev bench parity): .venv/.installed-%: pyproject.toml constraints.txt scripts/install.py
+	@'$(PYTHON)' -c '$(NEW_ENOUGH)' 2>/dev/null || \
+		{ echo "Python 3.11 or newer is needed; name it with PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(VENV_PYTHON) -m pip --version >/dev/null 2>&1 || '$(PYTHON)' -m venv --clear .venv
+	@echo "Installing into .venv; the first time, this takes a minute or two"
+	@TORCH_INDEX='$(TORCH_INDEX)' $(VENV_PYTHON) scripts/install.py $(filter-out run,$*)
+	@$(VENV_PYTHON) -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@

@@ -1,0 +1,240 @@
+# /// script
+# requires-python = ">=3.11"
+# dependencies = ["altair", "anywidget", "marimo", "numpy", "polars", "torch"]
+#
+# [tool.marimo.display]
+# theme = "system"
+# ///
+
+import marimo
+
+__generated_with = "0.25.2"
+app = marimo.App(
+    width="full",
+    app_title="Reward Policy Intuition",
+    css_file="views/page.css",
+)
+
+with app.setup:
+    import json
+
+    import marimo as mo
+
+    import gdpo_core as gc
+    from gdpo_core import bfcl
+    from views import books, charts, shares, steps, training
+    from views.board import Board
+    from views.sliders import slider_table
+
+    DATA = mo.notebook_dir() / "data"
+    TASKS = bfcl.load_tasks(DATA / "tasks")
+    BOOKS = json.loads((DATA / "books.json").read_text(encoding="utf-8"))
+    COINS = ("first coin", "second coin", "third coin")
+
+
+@app.cell(hide_code=True)
+def opening():
+    mo.md("""
+    # Different answers, the same advantage
+
+    A model answered one request twelve times, and three graders marked every answer. **GRPO** adds the marks and then
+    normalises the sum, so a wrong call in perfect style and a right call in bad style become the same number.
+    **GDPO** normalises each mark first. Flip a mark and watch both.
+    """)
+    return
+
+
+@app.cell(hide_code=True)
+def same_advantage():
+    board = mo.ui.anywidget(Board(TASKS))
+    board
+    return (board,)
+
+
+@app.cell(hide_code=True)
+def marks(board):
+    passed = board.value["passed"]
+    return (passed,)
+
+
+@app.cell(hide_code=True)
+def follow_intro():
+    follow_answer = mo.ui.dropdown(
+        [str(n + 1) for n in range(len(TASKS[0].answers))], value="9", label="Answer"
+    )
+    follow_convention = mo.ui.dropdown(
+        {c.name: key for key, c in gc.CONVENTIONS.items()}, value=gc.PAPER.name, label="Convention"
+    )
+    mo.vstack(
+        [
+            mo.md("""
+        ## Follow one answer
+
+        The same three marks, the same steps, in another order. GRPO forgets *which* mark was missing at its first
+        step; GDPO first asks how rare each mark is in the group.
+        """),
+            mo.hstack([follow_answer, follow_convention], justify="start", gap=2),
+        ]
+    )
+    return follow_answer, follow_convention
+
+
+@app.cell(hide_code=True)
+def follow(follow_answer, follow_convention, passed):
+    followed = int(follow_answer.value) - 1
+    computed = {
+        method: gc.explain(passed, method, convention=gc.CONVENTIONS[follow_convention.value])
+        for method in ("grpo", "gdpo")
+    }
+    mo.Html(steps.follow(computed["grpo"], computed["gdpo"], followed, bfcl.REWARDS))
+    return
+
+
+@app.cell(hide_code=True)
+def scale_intro():
+    mo.md("""
+    ## Scale and weight
+
+    Five books, rated on three questions. Two questions go up to 10 and one only up to 5, so a plain sum hears the
+    third one half as loudly, and quite different books end up with one number. Dividing each question by its own
+    spread gives all three the same voice, **whether they deserve it or not**.
+    """)
+    return
+
+
+@app.cell(hide_code=True)
+def book_ratings():
+    ratings = mo.ui.array(
+        [
+            mo.ui.array(
+                [
+                    mo.ui.slider(low, high, value=rating, label=question, show_value=True)
+                    for rating, (question, (low, high)) in zip(
+                        book["ratings"], BOOKS["scales"].items(), strict=True
+                    )
+                ]
+            )
+            for book in BOOKS["books"]
+        ]
+    )
+    mo.Html(slider_table([book["title"] for book in BOOKS["books"]], ratings))
+    return (ratings,)
+
+
+@app.cell(hide_code=True)
+def book_ranking(ratings):
+    mo.Html(books.ranking([book["title"] for book in BOOKS["books"]], ratings.value))
+    return
+
+
+@app.cell(hide_code=True)
+def share_controls():
+    scale = mo.ui.array(
+        [
+            mo.ui.slider(steps=[0.1, 0.3, 1, 3, 10, 100], value=value, label="scale", show_value=True)
+            for value in (1, 1, 10)
+        ]
+    )
+    weight = mo.ui.array(
+        [mo.ui.slider(0, 3, step=0.05, value=1, label="weight", show_value=True) for _ in bfcl.REWARDS]
+    )
+    mo.vstack(
+        [
+            mo.md("""
+            The same with rewards. Suppose a passed mark pays not 1 but its *scale*, and you give it a *weight*. Which
+            part of the update does each reward of the twelve answers above take?
+            """),
+            mo.Html(slider_table(bfcl.REWARDS, zip(scale, weight, strict=True))),
+        ]
+    )
+    return scale, weight
+
+
+@app.cell(hide_code=True)
+def update_shares(passed, scale, weight):
+    mo.Html(shares.update(passed, scale.value, weight.value, bfcl.REWARDS))
+    return
+
+
+@app.cell(hide_code=True)
+def train_intro():
+    mo.md("""
+    ## Train it
+
+    Three independent coins are the smallest policy with three rewards: reward *k* is 1 with probability *p*, and the
+    score-function gradient of each method moves *p* for 150 epochs. All methods take updates of the same size, so none
+    simply runs faster. Lines are medians over seeds, bands hold the middle half of them.
+    """)
+    return
+
+
+@app.cell(hide_code=True)
+def equal_training():
+    same = training.runs((0.5, 0.5, 0.5), (1.0, 1.0, 1.0))
+    mo.vstack(
+        [
+            mo.md("### Equal start, equal scale"),
+            mo.Html(training.says(same, COINS)),
+            mo.Html(charts.legend()),
+            mo.hstack(charts.training(same, COINS), widths="equal", wrap=True),
+            mo.Html(training.steps_table(same, COINS)),
+        ]
+    )
+    return
+
+
+@app.cell(hide_code=True)
+def training_controls():
+    p0 = mo.ui.dropdown(
+        {
+            "0.5, 0.5, 0.5": (0.5, 0.5, 0.5),
+            "0.5, 0.2, 0.02": (0.5, 0.2, 0.02),
+            "0.1, 0.1, 0.1": (0.1, 0.1, 0.1),
+        },
+        value="0.5, 0.5, 0.5",
+        label="Start probabilities",
+    )
+    coin_scale = mo.ui.dropdown(
+        {"1, 3, 10": (1.0, 3.0, 10.0), "1, 1, 1": (1.0, 1.0, 1.0), "1, 10, 100": (1.0, 10.0, 100.0)},
+        value="1, 3, 10",
+        label="Reward scales",
+    )
+    mo.vstack(
+        [
+            mo.md("### Unequal scale: now the methods differ"),
+            mo.hstack([p0, coin_scale], justify="start", gap=2, wrap=True),
+        ]
+    )
+    return coin_scale, p0
+
+
+@app.cell(hide_code=True)
+def unequal_training(coin_scale, p0):
+    chosen = training.runs(p0.value, coin_scale.value)
+    mo.vstack(
+        [
+            mo.Html(training.says(chosen, COINS)),
+            mo.Html(charts.legend()),
+            mo.hstack(charts.training(chosen, COINS), widths="equal", wrap=True),
+            mo.Html(training.steps_table(chosen, COINS)),
+        ]
+    )
+    return
+
+
+@app.cell(hide_code=True)
+def closing():
+    mo.md("""
+    So the order of normalisation alone does not teach a policy its rewards one by one. It removes differences of
+    *scale*. A demonstration in which equal coins come apart has usually left out GDPO's last step, which then runs at a
+    larger learning rate.
+
+    ---
+    GDPO: [arXiv 2601.05242](https://arxiv.org/abs/2601.05242). GRPO: [arXiv 2402.03300](https://arxiv.org/abs/2402.03300).
+    Everything on this page is computed where it stands, by the library behind it.
+    """)
+    return
+
+
+if __name__ == "__main__":
+    app.run()

@@ -1,0 +1,327 @@
+// The board: answers stay where the hand is, bars stay sorted, lines tie the two together.
+// Nodes are built once a task and then only moved; every number comes from Python in `drawing`.
+
+const REWARDS = ["correct", "style", "concise"];
+const LONG = ["correctness", "style", "conciseness"];
+const GLYPHS = ["◆", "▲", "■", "★", "✚", "⬟"];
+const METHODS = { grpo: ["GRPO", "add, then normalise"], gdpo: ["GDPO", "normalise, then add"] };
+const LINK_WIDTH = 44;
+const LANE_WIDTH = 176;
+
+function make(tag, attributes = {}, ...children) {
+  const svg = ["svg", "path"].includes(tag);
+  const node = svg ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  node.append(...children);
+  return node;
+}
+
+const signed = (x) => {
+  const digits = Math.abs(x).toFixed(2);
+  return digits === "0.00" ? digits : (x < 0 ? "−" : "+") + digits;
+};
+
+const plural = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
+
+const wave = (x0, y0, x1, y1) => `M${x0} ${y0}C${(x0 + x1) / 2} ${y0} ${(x0 + x1) / 2} ${y1} ${x1} ${y1}`;
+
+function dots(bits) {
+  const node = make("span", { class: "dots", "aria-hidden": "true" });
+  bits.forEach((bit, k) => node.append(make("i", { class: `dot r${k} ${bit ? "on" : ""}` })));
+  return node;
+}
+
+function render({ model, el }) {
+  const board = make("div", { class: "board" });
+  el.append(make("div", { class: "frame" }, board));
+  let listed = []; // answers in the order of the list, which only changes when asked to
+  let rows = [];
+  let bars = {};
+  let links = [];
+  let active = 0;
+  let touched = false; // the reader has pointed at an answer
+
+  const sheet = () => model.get("tasks")[model.get("task")];
+  const count = () => sheet().answers.length;
+
+  // --- the parts that stay -------------------------------------------------------------------------------------
+  const tasks = make("fieldset", { class: "tasks" }, make("legend", {}, "Task"));
+  const request = make("p", { class: "request" });
+  model.get("tasks").forEach((task, index) => {
+    const input = make("input", { type: "radio", name: `task-${model.get("tasks").length}`, value: index });
+    input.checked = index === model.get("task");
+    input.addEventListener("change", () => {
+      model.set("task", index);
+      model.set("passed", model.get("tasks")[index].graded);
+      model.save_changes();
+      build();
+    });
+    tasks.append(make("label", {}, input, make("span", {}, task.title)));
+  });
+
+  const list = make("ol", { class: "list" });
+  const linkArt = make("svg", { class: "links", "aria-hidden": "true" });
+  const laneArt = make("svg", { "aria-hidden": "true" });
+  const laneText = make("div", { class: "lane-text" });
+  const lane = make("div", { class: "lane" }, laneArt, laneText);
+  const panels = {};
+  const heads = {};
+  for (const [method, [name, motto]] of Object.entries(METHODS)) {
+    heads[method] = make("span");
+    panels[method] = make("div", { class: "rows", role: "img" });
+    panels[method].parent = make(
+      "section",
+      { class: `panel ${method}`, "aria-label": `${name} advantages` },
+      make("header", {}, make("h3", {}, name), make("p", { class: "motto" }, make("span", { class: "wide" }, `${motto} · `), heads[method])),
+      panels[method],
+    );
+  }
+  const legend = make("p", { class: "legend" });
+  REWARDS.forEach((name, k) => legend.append(make("span", {}, make("i", { class: `dot r${k} on` }), name)));
+  const grid = make(
+    "div",
+    { class: "grid" },
+    make("div", { class: "answers" }, make("header", {}, make("h3", {}), legend), list),
+    linkArt,
+    make("div", { class: "panels" }, panels.grpo.parent, lane, panels.gdpo.parent),
+  );
+  const verdict = make("div", { class: "verdict", role: "status" });
+  const reset = make("button", { type: "button", class: "reset" }, "Reset to the graded rewards");
+  const lineUp = make("button", { type: "button", class: "line-up" }, "Line the answers up with the bars");
+  const detail = make("div", { class: "detail" });
+  const table = make("table", {});
+  board.append(
+    make("div", { class: "ask" }, tasks, request),
+    grid,
+    make("div", { class: "below" }, make("div", {}, verdict, make("p", { class: "actions" }, reset, lineUp)), detail),
+    make("details", { class: "numbers" }, make("summary", {}, "The same as a table"), table),
+  );
+
+  reset.addEventListener("click", () => send(sheet().graded));
+  lineUp.addEventListener("click", () => {
+    listed = [...model.get("drawing").order];
+    listed.forEach((answer) => list.append(rows[answer].node));
+    draw();
+  });
+
+  function send(passed) {
+    model.set("passed", passed);
+    model.save_changes();
+    mark();
+  }
+
+  // --- what a task brings --------------------------------------------------------------------------------------
+  function build() {
+    const { answers, request: text } = sheet();
+    request.replaceChildren(make("span", {}, "“" + text + "”"));
+    board.style.setProperty("--count", answers.length);
+    grid.querySelector("h3").textContent = `${answers.length} answers`;
+    listed = answers.map((_, answer) => answer);
+    rows = answers.map(answerRow);
+    list.replaceChildren(...rows.map((row) => row.node));
+    for (const method in METHODS) {
+      bars[method] = answers.map((_, answer) => bar(method, answer));
+      panels[method].replaceChildren(...bars[method].map((b) => b.node));
+    }
+    links = answers.map(() => make("path", { fill: "none" }));
+    linkArt.replaceChildren(...links);
+    touched = false;
+    draw();
+  }
+
+  function answerRow(text, answer) {
+    const toggles = REWARDS.map((name, k) => {
+      const input = make("input", {
+        type: "checkbox",
+        "aria-label": `Answer ${answer + 1}: ${LONG[k]}`,
+        title: sheet().reasons[answer][k],
+      });
+      input.addEventListener("change", () => {
+        const passed = model.get("passed").map((row) => [...row]);
+        passed[answer][k] = input.checked ? 1 : 0;
+        send(passed);
+      });
+      return { input, label: make("label", { class: `toggle r${k}` }, input, make("span", {}, name)) };
+    });
+    const node = make(
+      "li",
+      { class: "answer" },
+      make("span", { class: "number" }, String(answer + 1)),
+      make("code", { title: text }, text),
+      make("span", { class: "toggles" }, ...toggles.map((t) => t.label)),
+      make("span", { class: "inline-values" }),
+      make("span", { class: "why" }),
+    );
+    pointAt(node, answer);
+    return { node, toggles: toggles.map((t) => t.input), values: node.querySelector(".inline-values"), why: node.lastChild };
+  }
+
+  function bar(method, answer) {
+    const name = make("span", { class: "name" }, make("b", {}, String(answer + 1)));
+    const fill = make("span", { class: "fill" });
+    const value = make("span", { class: "value" });
+    const node = make("div", { class: "bar" }, name, make("span", { class: "track" }, fill, value));
+    pointAt(node, answer);
+    return { node, name, fill, value };
+  }
+
+  function pointAt(node, answer) {
+    const show = () => {
+      touched = true;
+      active = answer;
+      explain();
+    };
+    node.addEventListener("pointerenter", show);
+    node.addEventListener("focusin", show);
+  }
+
+  // --- what a flip changes -------------------------------------------------------------------------------------
+  function mark() {
+    const passed = model.get("passed");
+    const { graded, reasons } = sheet();
+    rows.forEach((row, answer) => {
+      row.toggles.forEach((input, k) => {
+        input.checked = Boolean(passed[answer][k]);
+        input.classList.toggle("changed", passed[answer][k] !== graded[answer][k]);
+      });
+      const failed = LONG.flatMap((name, k) => (graded[answer][k] ? [] : [`✗ ${name}: ${reasons[answer][k]}`]));
+      row.why.textContent = graded[answer].some(Boolean) ? failed.join(" ") : reasons[answer][0];
+    });
+  }
+
+  function draw() {
+    const drawing = model.get("drawing");
+    const passed = model.get("passed");
+    if (drawing.order.length !== count()) return;
+    mark();
+    const rank = [];
+    drawing.order.forEach((answer, place) => (rank[answer] = place));
+    for (const method in METHODS) drawBars(method, drawing, rank, passed);
+    drawLinks(rank);
+    drawLane(drawing, rank);
+    verdict.replaceChildren(...drawing.verdict.map((sentence) => {
+      const p = make("p");
+      p.innerHTML = sentence; // written in Python from numbers alone
+      return p;
+    }));
+    lineUp.hidden = listed.every((answer, place) => answer === drawing.order[place]);
+    reset.disabled = JSON.stringify(passed) === JSON.stringify(sheet().graded);
+    if (!touched) active = drawing.example;
+    explain();
+    tabulate(drawing, passed);
+  }
+
+  function drawBars(method, drawing, rank, passed) {
+    const ties = drawing.ties[method];
+    const levels = drawing.levels[method];
+    heads[method].textContent = plural(levels, "level");
+    bars[method].forEach(({ node, name, fill, value }, answer) => {
+      const advantage = drawing[method][answer];
+      const share = (50 * Math.abs(advantage)) / drawing.limit;
+      const tie = ties.findIndex((t) => t.answers.includes(answer));
+      node.style.setProperty("--rank", rank[answer]);
+      node.classList.toggle("tied", tie >= 0);
+      node.classList.toggle("negative", advantage < 0);
+      fill.style.width = `${share}%`;
+      value.textContent = signed(advantage) + (tie >= 0 ? ` ${GLYPHS[tie % GLYPHS.length]}` : "");
+      if (name.lastChild.nodeName === "SPAN") name.lastChild.remove();
+      name.append(dots(passed[answer]));
+    });
+    const tied = ties.map((t) => `answers ${t.answers.map((i) => i + 1).join(", ")} share one advantage`);
+    panels[method].setAttribute(
+      "aria-label",
+      `Bars of the ${METHODS[method][0]} advantages from highest to lowest, ${plural(levels, "level")}. ` +
+        (tied.length ? `Different rewards, ${tied.join("; ")}.` : "No tie between different rewards."),
+    );
+    rows.forEach(({ node, values }, answer) => {
+      if (method === "grpo") node.classList.toggle("tied", ties.some((t) => t.answers.includes(answer)));
+      const text = `${METHODS[method][0]} ${bars[method][answer].value.textContent}`;
+      const slot = values.querySelector(`.${method}`) ?? values.appendChild(make("span", { class: method }));
+      slot.textContent = text;
+    });
+  }
+
+  function drawLinks(rank) {
+    const middle = (place) => (place + 0.5) * rowHeight();
+    linkArt.setAttribute("viewBox", `0 0 ${LINK_WIDTH} ${count() * rowHeight()}`);
+    listed.forEach((answer, place) => {
+      links[answer].setAttribute("d", wave(0, middle(place), LINK_WIDTH, middle(rank[answer])));
+      links[answer].classList.toggle("bent", rank[answer] !== place);
+    });
+  }
+
+  function drawLane(drawing, rank) {
+    const height = rowHeight();
+    laneArt.setAttribute("viewBox", `0 0 ${LANE_WIDTH} ${count() * height}`);
+    const nodes = drawing.ties.grpo.map((tie) => {
+      const places = tie.answers.map((answer) => rank[answer]);
+      return { tie, places, y: (places.reduce((a, b) => a + b) / places.length + 0.5) * height };
+    });
+    for (let i = 1; i < nodes.length; i++) nodes[i].y = Math.max(nodes[i].y, nodes[i - 1].y + 58);
+    const over = nodes.length ? nodes.at(-1).y + 29 - count() * height : 0;
+    if (over > 0) nodes.forEach((node) => (node.y -= over));
+    laneArt.replaceChildren(
+      ...nodes.flatMap(({ places, y }) =>
+        places.flatMap((place) => [
+          make("path", { class: "into", d: wave(0, (place + 0.5) * height, 38, y) }),
+          make("path", { class: "out", d: wave(LANE_WIDTH - 38, y, LANE_WIDTH, (place + 0.5) * height) }),
+        ]),
+      ),
+    );
+    laneText.replaceChildren(
+      ...nodes.map(({ tie, y }, i) => {
+        const glyph = make("b", {}, GLYPHS[i % GLYPHS.length]);
+        const node = make("p", {}, glyph, ` ${tie.mixes} different mixes, one advantage`);
+        node.style.top = `${y}px`;
+        return node;
+      }),
+    );
+  }
+
+  const rowHeight = () => parseFloat(getComputedStyle(board).getPropertyValue("--row-px")) || 34;
+
+  function explain() {
+    const { answers, reasons, graded } = sheet();
+    if (active >= answers.length) active = 0;
+    const passed = model.get("passed")[active];
+    rows.forEach(({ node }, answer) => node.classList.toggle("active", answer === active));
+    links.forEach((path, answer) => path.classList.toggle("active", answer === active));
+    for (const method in METHODS)
+      bars[method].forEach(({ node }, answer) => node.classList.toggle("active", answer === active));
+    detail.replaceChildren(
+      make("h3", {}, `Answer ${active + 1}, as the graders read it`),
+      make("code", {}, answers[active]),
+      make("ul", {}, ...LONG.map((name, k) => {
+        const yours = passed[k] !== graded[active][k];
+        return make(
+          "li",
+          { class: passed[k] ? "pass" : "fail" },
+          make("b", {}, `${passed[k] ? "✓" : "✗"} ${name}`),
+          yours ? ` set by you. The grader said ${graded[active][k] ? "pass" : "fail"}: ` : " ",
+          reasons[active][k],
+        );
+      })),
+    );
+  }
+
+  function tabulate(drawing, passed) {
+    const cells = (tag, values) => make("tr", {}, ...values.map((value) => make(tag, {}, String(value))));
+    table.replaceChildren(
+      make("thead", {}, cells("th", ["Answer", ...LONG, "GRPO", "GDPO"])),
+      make("tbody", {}, ...drawing.order.map((answer) =>
+        cells("td", [answer + 1, ...passed[answer], signed(drawing.grpo[answer]), signed(drawing.gdpo[answer])]),
+      )),
+    );
+  }
+
+  build();
+  model.on("change:drawing", draw);
+  const resized = new ResizeObserver(() => draw());
+  resized.observe(board);
+  return () => {
+    resized.disconnect();
+    model.off("change:drawing", draw);
+  };
+}
+
+export default { render };

@@ -1,0 +1,153 @@
+"""The board of section 1: answers with their toggles, and what GRPO and GDPO make of them, as one widget."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from html import escape
+from pathlib import Path
+
+import anywidget
+import traitlets
+
+import gdpo_core as gc
+from gdpo_core.bfcl import REWARDS, Task, grade_all
+
+HERE = Path(__file__).parent
+Passed = tuple[tuple[int, ...], ...]  # (answers, rewards) of 0 or 1
+
+
+class Board(anywidget.AnyWidget):
+    """Toggles in the browser, arithmetic here: a flip sends `passed`, and `drawing` comes back."""
+
+    _esm = HERE / "board.js"
+    _css = HERE / "board.css"
+    tasks = traitlets.List().tag(sync=True)
+    task = traitlets.Int().tag(sync=True)  # index of the task that is shown
+    passed = traitlets.List().tag(sync=True)  # (answers, rewards) of 0 or 1, as toggled
+    drawing = traitlets.Dict().tag(sync=True)
+
+    def __init__(self, tasks: Sequence[Task]):
+        sheets = [sheet(task) for task in tasks]
+        super().__init__(
+            tasks=sheets, task=0, passed=sheets[0]["graded"], drawing=draw(_frozen(sheets[0]["graded"]))
+        )
+
+    @traitlets.validate("passed")
+    def _check(self, proposal):
+        fits = all(len(row) == len(REWARDS) and set(row) <= {0, 1} for row in proposal["value"])
+        if not fits or len(proposal["value"]) != len(self.tasks[0]["answers"]):
+            raise traitlets.TraitError("passed: expected a 0 or 1 for each reward of each answer")
+        return proposal["value"]
+
+    @traitlets.observe("passed")
+    def _redraw(self, _change):
+        self.drawing = draw(_frozen(self.passed))
+
+
+def sheet(task: Task) -> dict:
+    """What the browser shows of a task: its answers from GDPO's highest to its lowest, with what the graders say."""
+    grades = grade_all(task)
+    order = draw(tuple(g.vector for g in grades))["order"]
+    return {
+        "title": task.title,
+        "request": task.request,
+        "answers": [task.answers[i] for i in order],
+        "graded": [list(grades[i].vector) for i in order],
+        "reasons": [[getattr(grades[i], name).reason for name in REWARDS] for i in order],
+    }
+
+
+@lru_cache(maxsize=4096)
+def draw(passed: Passed) -> dict:
+    """Everything the board draws for these rewards: bars, their one order, ties, and the verdict."""
+    advantages = {m: gc.advantages(passed, m).tolist() for m in ("grpo", "gdpo")}
+    collapsed = {m: gc.collapse(passed, m) for m in ("grpo", "gdpo")}
+    order = sorted(
+        range(len(passed)), key=lambda i: (-collapsed["gdpo"].level[i], -collapsed["grpo"].level[i], i)
+    )
+    ties = {m: _ties(passed, collapsed[m]) for m in collapsed}
+    return {
+        **advantages,
+        "order": order,
+        "limit": largest_advantage(len(passed)),
+        "ties": ties,
+        "levels": {m: len(set(c.level.tolist())) for m, c in collapsed.items()},
+        "verdict": verdict(passed, ties, collapsed),
+        "example": ties["grpo"][0]["answers"][-1] if ties["grpo"] else 0,
+    }
+
+
+@lru_cache(maxsize=8)
+def largest_advantage(rollouts: int) -> float:
+    """The largest advantage a group of this size can hold: one answer passes and all others fail."""
+    return gc.grpo([[1]] + [[0]] * (rollouts - 1)).max().item()
+
+
+def _ties(passed: Passed, c: gc.Collapse) -> list[dict]:
+    """The advantages that answers with different rewards share, highest first."""
+    sets: dict[int, list[int]] = {}
+    for answer, level in enumerate(c.level.tolist()):
+        sets.setdefault(level, []).append(answer)
+    found = []
+    for level in sorted(sets, reverse=True):
+        mixes = len({passed[i] for i in sets[level]})
+        if mixes > 1:
+            found.append({"answers": sets[level], "mixes": mixes})
+    return found
+
+
+def verdict(passed: Passed, ties: dict, collapsed: dict[str, gc.Collapse]) -> list[str]:
+    """What these rewards show, as one or two sentences of HTML."""
+    grpo, gdpo = collapsed["grpo"], collapsed["gdpo"]
+    mixes = len(set(passed))
+    if mixes == 1:
+        return [
+            f"All {len(passed)} answers have the same rewards, so every advantage is 0: "
+            "<b>nothing can be learnt from this prompt</b>, whatever the method."
+        ]
+    levels = {m: len(set(c.level.tolist())) for m, c in collapsed.items()}
+    if not grpo.tied_pair_count:
+        first = (
+            f"No tie here: GRPO gives each of the {mixes} reward mixes <b>an advantage of its own</b>, "
+            f"and so does GDPO."
+            if not gdpo.tied_pair_count
+            else f"GRPO tells all {mixes} reward mixes apart; GDPO keeps <b>{levels['gdpo']}</b>."
+        )
+    else:
+        first = (
+            f"GRPO gives <b>{_count(grpo.tied_pair_count, 'pair')}</b> of answers with different rewards the same "
+            f"advantage: {mixes} reward mixes share <b>{_count(levels['grpo'], 'level')}</b>. "
+            f"GDPO keeps <b>{levels['gdpo']}</b>."
+        )
+    return [first, *_second_sentence(passed, collapsed)]
+
+
+def _second_sentence(passed: Passed, collapsed: dict[str, gc.Collapse]) -> list[str]:
+    """What breaking the ties does to right and wrong calls, if there are such ties."""
+    grpo, gdpo = collapsed["grpo"], collapsed["gdpo"]
+    if not grpo.tied_pair_count:
+        return []
+    if gdpo.tied_pair_count == grpo.tied_pair_count:
+        return [
+            "GDPO ties them too: it separates two rewards only where they pass in unequally many answers."
+        ]
+    broken = gc.broken_ties(grpo, gdpo)
+    wrong_first = broken.inverted.nonzero().flatten().tolist()
+    if wrong_first:
+        gap = max(wrong_first, key=lambda n: int(gdpo.level[broken.lower[n]] - gdpo.level[broken.higher[n]]))
+        wrong, right = int(broken.lower[gap]) + 1, int(broken.higher[gap]) + 1
+        return [
+            f"But look at answers {wrong} and {right}: GDPO puts the <b>wrong call above the right one</b>. "
+            "It restores resolution, not priorities. "
+            '<a href="#scale-and-weight">Which weights would change that?</a>'
+        ]
+    if len(broken.inverted):
+        return ["Where GDPO splits a right call from a wrong one here, the right one ends up higher."]
+    return []
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n} {escape(noun)}" + ("" if n == 1 else "s")
+
+
+def _frozen(passed) -> Passed:
+    return tuple(tuple(row) for row in passed)

@@ -1,0 +1,77 @@
+"""Section 3: what part of the update each reward takes, beside the part of the weight it was given."""
+
+from collections.abc import Mapping, Sequence
+from math import isnan
+
+import torch
+
+import gdpo_core as gc
+
+NAMES = {"grpo": "GRPO", "grpo_no_std": "GRPO without std", "gdpo": "GDPO"}
+
+
+def update(passed: Sequence, scale: Sequence[float], weights: Sequence[float], rewards: Sequence[str]) -> str:
+    """HTML of each reward's share of the update under every method, and what that means."""
+    paid = torch.tensor(passed) * torch.tensor(scale, dtype=torch.float64)  # (answers, rewards)
+    collapsed = {method: gc.collapse(paid, method, weights=weights) for method in NAMES}
+    total = sum(weights)
+    asked = [w / total if total else float("nan") for w in weights]
+    columns = {"weight": asked, **{NAMES[m]: c.update_share for m, c in collapsed.items()}}
+    return (
+        f'<div class="says">{_loudest(collapsed["grpo"].update_share, asked, rewards)} '
+        f"{_priority(paid, weights, collapsed['gdpo'])}</div>{shares_table(columns, rewards)}"
+    )
+
+
+def _loudest(share: Sequence[float], asked: Sequence[float], rewards: Sequence[str]) -> str:
+    if any(isnan(x) for x in (*share, *asked)):
+        return "No reward tells the answers apart, so there is no update to share."
+    k = max(range(len(share)), key=lambda k: share[k] - asked[k])
+    return f"Under GRPO, <b>{rewards[k]}</b> takes {percent(share[k])} of the update for {percent(asked[k])} of the weight."
+
+
+def _priority(paid: torch.Tensor, weights: Sequence[float], gdpo: gc.Collapse) -> str:
+    """Whether GDPO puts a wrong call above a right one among answers with equally many marks, and what would change it."""
+    marks = gc.collapse((paid > 0).double(), "grpo")
+    pairs = gc.broken_ties(marks, gdpo)
+    if not len(pairs.inverted):
+        return ""
+    needed = max(
+        gc.break_even_weight(paid, low, high, weights=weights)
+        for low, high in zip(pairs.lower.tolist(), pairs.higher.tolist(), strict=True)
+    )
+    wrong = int(pairs.inverted.sum())
+    return (
+        f"Of {len(pairs.inverted)} pairs of a right and a wrong call with equally many marks, GDPO puts the wrong one "
+        f"first in <b>{wrong}</b>; the right one comes first in all once {'correctness'} weighs more than "
+        f"<b>{needed:.2f}</b>."
+    )
+
+
+def shares_table(columns: Mapping[str, Sequence[float]], rewards: Sequence[str]) -> str:
+    """HTML table with a bar in each cell; columns are methods (or the weights), rows are rewards."""
+    head = "".join(f"<th>{name}</th>" for name in columns)
+    rows = "".join(
+        f'<tr><th><i class="mark r{k}"></i>{reward}</th>'
+        + "".join(_cell(share[k], k) for share in columns.values())
+        + "</tr>"
+        for k, reward in enumerate(rewards)
+    )
+    return f'<table class="shares"><thead><tr><td></td>{head}</tr></thead><tbody>{rows}</tbody></table>'
+
+
+def percent(share: float) -> str:
+    """A share in whole percent, with a real minus sign.
+
+    >>> percent(0.305), percent(-0.07), percent(float("nan"))
+    ('30 %', '−7 %', 'none')
+    """
+    return (
+        "none" if isnan(share) else f"{share:.0%}".replace("-", "−").replace("%", " %").replace("−0 ", "0 ")
+    )
+
+
+def _cell(share: float, k: int) -> str:
+    width = 0 if isnan(share) else min(abs(share), 1) * 100
+    kind = "against" if share < 0 else "for"
+    return f'<td><span class="share"><i class="r{k} {kind}" style="width:{width:.1f}%"></i></span>{percent(share)}</td>'
