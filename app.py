@@ -27,7 +27,6 @@ with app.setup:
     from views.sliders import slider_table
 
     DATA = mo.notebook_dir() / "data"
-    TASKS = bfcl.load_tasks(DATA / "tasks")
     BOOKS = json.loads((DATA / "books.json").read_text(encoding="utf-8"))
     COINS = ("first coin", "second coin", "third coin")
 
@@ -46,7 +45,12 @@ def opening():
 
 @app.cell(hide_code=True)
 def same_advantage():
-    board = mo.ui.anywidget(Board(TASKS))
+    try:
+        tasks, fault = bfcl.load_tasks(DATA / "tasks"), ""
+    except gc.InputError as error:
+        tasks, fault = (), str(error)
+    mo.stop(not tasks, mo.callout(fault, kind="danger"))
+    board = mo.ui.anywidget(Board(tasks))
     board
     return (board,)
 
@@ -59,21 +63,21 @@ def marks(board):
 
 @app.cell(hide_code=True)
 def follow_intro():
-    follow_answer = mo.ui.dropdown(
-        [str(n + 1) for n in range(len(TASKS[0].answers))], value="9", label="Answer"
-    )
+    follow_answer = mo.ui.dropdown([str(n) for n in range(1, bfcl.MIN_ANSWERS + 1)], value="9", label="Answer")
     follow_convention = mo.ui.dropdown(
-        {c.name: key for key, c in gc.CONVENTIONS.items()}, value=gc.PAPER.name, label="Convention"
+        {convention.name: key for key, convention in gc.CONVENTIONS.items()},
+        value=gc.PAPER.name,
+        label="Convention",
     )
     mo.vstack(
         [
             mo.md("""
-        ## Follow one answer
+            ## Follow one answer
 
-        The same three marks, the same steps, in another order. GRPO forgets *which* mark was missing at its first
-        step; GDPO first asks how rare each mark is in the group.
-        """),
-            mo.hstack([follow_answer, follow_convention], justify="start", gap=2),
+            The same three marks and the same arithmetic, in another order. GRPO forgets *which* mark was missing at its
+            first step. GDPO first asks how rare each mark is in the group.
+            """),
+            mo.hstack([follow_answer, follow_convention], justify="start", gap=2, wrap=True),
         ]
     )
     return follow_answer, follow_convention
@@ -81,12 +85,7 @@ def follow_intro():
 
 @app.cell(hide_code=True)
 def follow(follow_answer, follow_convention, passed):
-    followed = int(follow_answer.value) - 1
-    computed = {
-        method: gc.explain(passed, method, convention=gc.CONVENTIONS[follow_convention.value])
-        for method in ("grpo", "gdpo")
-    }
-    mo.Html(steps.follow(computed["grpo"], computed["gdpo"], followed, bfcl.REWARDS))
+    mo.Html(steps.follow(passed, int(follow_answer.value) - 1, gc.CONVENTIONS[follow_convention.value]))
     return
 
 
@@ -109,9 +108,7 @@ def book_ratings():
             mo.ui.array(
                 [
                     mo.ui.slider(low, high, value=rating, label=question, show_value=True)
-                    for rating, (question, (low, high)) in zip(
-                        book["ratings"], BOOKS["scales"].items(), strict=True
-                    )
+                    for rating, (question, (low, high)) in zip(book["ratings"], BOOKS["scales"].items(), strict=True)
                 ]
             )
             for book in BOOKS["books"]
@@ -163,7 +160,7 @@ def train_intro():
 
     Three independent coins are the smallest policy with three rewards: reward *k* is 1 with probability *p*, and the
     score-function gradient of each method moves *p* for 150 epochs. All methods take updates of the same size, so none
-    simply runs faster. Lines are medians over seeds, bands hold the middle half of them.
+    simply runs faster. Lines are medians over seeds, bands hold nine tenths of them.
     """)
     return
 
@@ -201,7 +198,7 @@ def training_controls():
     )
     mo.vstack(
         [
-            mo.md("### Unequal scale: now the methods differ"),
+            mo.md("### Unequal scales"),
             mo.hstack([p0, coin_scale], justify="start", gap=2, wrap=True),
         ]
     )

@@ -66,9 +66,7 @@ def grpo(rewards, *, weights=None, groups=None, lengths=None, convention: Conven
     return advantages(rewards, "grpo", weights=weights, groups=groups, lengths=lengths, convention=convention)
 
 
-def grpo_no_std(
-    rewards, *, weights=None, groups=None, lengths=None, convention: Convention = PAPER
-) -> Tensor:
+def grpo_no_std(rewards, *, weights=None, groups=None, lengths=None, convention: Convention = PAPER) -> Tensor:
     """Advantages of GRPO without its division: the weighted sum minus the mean of its group.
 
     Shapes, errors and options as `grpo`. Source: Dr. GRPO, arXiv 2503.20783.
@@ -76,9 +74,7 @@ def grpo_no_std(
     >>> grpo_no_std([[1, 1], [1, 0], [0, 1], [0, 0]]).tolist()
     [1.0, 0.0, 0.0, -1.0]
     """
-    return advantages(
-        rewards, "grpo_no_std", weights=weights, groups=groups, lengths=lengths, convention=convention
-    )
+    return advantages(rewards, "grpo_no_std", weights=weights, groups=groups, lengths=lengths, convention=convention)
 
 
 def gdpo(rewards, *, weights=None, groups=None, lengths=None, convention: Convention = PAPER) -> Tensor:
@@ -128,9 +124,7 @@ def condition(rewards, reward: int = 1, on: int = 0, threshold: float = 1.0) -> 
         repr(threshold),
     )
     gate, gated = r[..., on], r[..., reward]
-    r[..., reward] = torch.where(
-        gate >= threshold, gated, torch.where(gate.isnan(), gate, torch.zeros_like(gated))
-    )
+    r[..., reward] = torch.where(gate >= threshold, gated, torch.where(gate.isnan(), gate, torch.zeros_like(gated)))
     return r
 
 
@@ -169,9 +163,7 @@ def over_batch(s: Tensor, convention: Convention, missing: bool = False) -> Norm
     size = s.abs().nan_to_num().amax(dims, keepdim=True)
     noise = _ROUND_OFF * torch.finfo(s.dtype).eps * size
     c, zero = convention, torch.zeros_like(size)
-    return normalise(
-        s, along(s, *dims), eps=c.batch_eps, ddof=c.ddof, missing=missing, noise=noise, zero=zero
-    )
+    return normalise(s, along(s, *dims), eps=c.batch_eps, ddof=c.ddof, missing=missing, noise=noise, zero=zero)
 
 
 # Sums that cancel leave a few units in the last place. Divided by their own spread these would pass for a signal.

@@ -115,9 +115,7 @@ def _numbers(values, name: str) -> Tensor:
     try:
         t = torch.as_tensor(values)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(
-            f"{name}: expected numbers in a regular array, got {type(values).__name__}: {error}"
-        ) from None
+        raise InputError(f"{name}: expected numbers in a regular array, got {type(values).__name__}: {error}") from None
     expect(not t.is_complex(), name, "real numbers", t.dtype)
     return t.detach() if t.is_floating_point() else t.to(torch.float64)
 

@@ -124,9 +124,7 @@ def grade_all(task: Task) -> tuple[Grades, ...]:
 def _correctness(task, calls):
     needed = len(task.accepted)
     if len(calls) != needed:
-        return Verdict(
-            False, f"The number of calls is {len(calls)} instead of {needed}: {_show_calls(calls)}."
-        )
+        return Verdict(False, f"The number of calls is {len(calls)} instead of {needed}: {_show_calls(calls)}.")
     faults = [[_wrong(task, call, wanted) for wanted in task.accepted] for call in calls]
     orders = permutations(range(needed))
     pairings = [[row[i] for row, i in zip(faults, order, strict=True)] for order in orders]
@@ -157,9 +155,7 @@ def _conciseness(task, calls):
                 return Verdict(False, f"{name}={_show(value)} can be deleted: {why}.")
         if call.function not in _parameters(task):
             return Verdict(False, f"{_show_calls([call])} can be deleted: there is no such function.")
-        meanings = {
-            name: _meaning(value, schema) or repr(value) for name, value, schema in _documented(task, call)
-        }
+        meanings = {name: _meaning(value, schema) or repr(value) for name, value, schema in _documented(task, call)}
         if (call.function, meanings) in seen:
             return Verdict(False, f"{_show_calls([call])} can be deleted: it is a repeat.")
         seen.append((call.function, meanings))
@@ -403,9 +399,7 @@ def load_task(path: str | Path) -> Task:
     calls, answers = len(data["accepted"]), len(data["answers"])
     expect(1 <= calls <= MAX_CALLS, f"{path}: accepted", f"1 to {MAX_CALLS} calls", calls)
     expect(answers >= MIN_ANSWERS, f"{path}: answers", f"at least {MIN_ANSWERS} texts", answers)
-    fields = {
-        field: tuple(data[field]) if shape is not str else data[field] for field, shape in SHAPE.items()
-    }
+    fields = {field: tuple(data[field]) if shape is not str else data[field] for field, shape in SHAPE.items()}
     return Task(**fields)
 
 

@@ -32,14 +32,11 @@ class Collapse:
     vectors: float  # mean number of distinct reward vectors a group
     dead_rewards: tuple[float, ...]  # per reward, share of the groups in which it is constant
     silent_groups: float  # share of all groups in which every advantage is 0
-    update_share: tuple[
-        float, ...
-    ]  # per reward, its part of the advantages' variance; sums to 1, NaN if all are 0
-    level: Tensor = field(
-        repr=False
-    )  # (responses,) number of each response's advantage in its group, 0 = lowest
+    update_share: tuple[float, ...]  # per reward, its part of the advantages' variance; sums to 1, NaN if all are 0
+    level: Tensor = field(repr=False)  # (responses,) a number a distinct advantage, ascending in each group
     _rewards: Tensor = field(repr=False)
     _index: Tensor = field(repr=False)
+    _response: Tensor = field(repr=False)  # the numbers of the responses that were not left out
 
     def inversions(self, primary: int = 0) -> float:
         """Of the pairs in a group with different `primary` reward, the share in which the lower one gets more.
@@ -56,9 +53,7 @@ class Collapse:
         for members in _padded_groups(self._index):
             inside = members >= 0
             reward = self._rewards[:, primary][members].masked_fill(~inside, torch.nan)  # (groups, rollouts)
-            below = (
-                reward[:, :, None] < reward[:, None, :]
-            )  # NaN compares false: padding and missing drop out
+            below = reward[:, :, None] < reward[:, None, :]  # NaN compares false: padding and missing drop out
             more = self.level[members][:, :, None] > self.level[members][:, None, :]
             different += int(below.sum())
             inverted += int((below & more).sum())
@@ -120,6 +115,7 @@ def collapse(
         level=level,
         _rewards=r,
         _index=index,
+        _response=kept.nonzero().flatten(),
     )
 
 
@@ -208,7 +204,8 @@ def broken_ties(coarse: Collapse, fine: Collapse, primary: int = 0) -> BrokenTie
         lower.append(members[group, low])
         higher.append(members[group, high])
     low, high = torch.cat(lower), torch.cat(higher)
-    return BrokenTies(low, high, fine.level[low] > fine.level[high])
+    inverted = fine.level[low] > fine.level[high]
+    return BrokenTies(coarse._response[low], coarse._response[high], inverted)
 
 
 def break_even_weight(rewards, lower: int, higher: int, reward: int = 0, *, weights=None) -> float:
@@ -222,9 +219,19 @@ def break_even_weight(rewards, lower: int, higher: int, reward: int = 0, *, weig
     0.7454
     """
     batch = read(rewards, weights=weights)
-    expect(batch.single, "rewards", "shape (rollouts, rewards) of one prompt", f"shape {tuple(torch.as_tensor(rewards).shape)}")
+    expect(
+        batch.single,
+        "rewards",
+        "shape (rollouts, rewards) of one prompt",
+        f"shape {tuple(torch.as_tensor(rewards).shape)}",
+    )
     z = method_named("gdpo")(batch).z[:, 0]  # (rewards, rollouts)
     gain = z[:, higher] - z[:, lower]
-    expect(bool(gain[reward] > 0), "higher", f"a response with more of reward {reward} than `lower`", gain[reward].item())
+    expect(
+        bool(gain[reward] > 0),
+        "higher",
+        f"a response with more of reward {reward} than `lower`",
+        gain[reward].item(),
+    )
     rest = batch.weights.flatten() * gain
     return float(-(rest.sum() - rest[reward]) / gain[reward])

@@ -28,9 +28,7 @@ DISAGREEMENTS = {
 
 # imported by the decoder and the checker but not needed for Python calls; the real ones want many packages
 STAND_INS = {
-    "bfcl_eval.constants.model_config": {
-        "MODEL_CONFIG_MAPPING": {"any": SimpleNamespace(underscore_to_dot=False)}
-    },
+    "bfcl_eval.constants.model_config": {"MODEL_CONFIG_MAPPING": {"any": SimpleNamespace(underscore_to_dot=False)}},
     "bfcl_eval.model_handler.parser.java_parser": {"parse_java_function_call": None},
     "bfcl_eval.model_handler.parser.js_parser": {"parse_javascript_function_call": None},
     "bfcl_eval.utils": {},
@@ -59,9 +57,7 @@ def bfcl_accepts(monkeypatch):
         except Exception as error:  # BFCL counts whatever its decoder raises as an unreadable answer
             return False, f"decoder: {type(error).__name__}"
         category = "simple" if len(task.accepted) == 1 else "parallel"
-        verdict = check(
-            list(task.functions), calls, list(task.accepted), enums.Language.PYTHON, category, "any"
-        )
+        verdict = check(list(task.functions), calls, list(task.accepted), enums.Language.PYTHON, category, "any")
         return verdict["valid"], verdict.get("error_type", "accepted")
 
     return accepts

@@ -380,7 +380,5 @@ def test_a_missing_file_an_empty_directory_and_a_second_id_are_named(tmp_path):
         bfcl.load_tasks(tmp_path)
     for name in ("1.json", "2.json"):
         (tmp_path / name).write_text((TASKS / "2_hotel.json").read_text(encoding="utf-8"))
-    with pytest.raises(
-        InputError, match=r"2\.json: id: expected an id that no earlier task has, got 'hotel'"
-    ):
+    with pytest.raises(InputError, match=r"2\.json: id: expected an id that no earlier task has, got 'hotel'"):
         bfcl.load_tasks(tmp_path)

@@ -72,7 +72,7 @@ function render({ model, el }) {
     panels[method].parent = make(
       "section",
       { class: `panel ${method}`, "aria-label": `${name} advantages` },
-      make("header", {}, make("h3", {}, name), make("p", { class: "motto" }, make("span", { class: "wide" }, `${motto} · `), heads[method])),
+      make("header", {}, make("h2", {}, name), make("p", { class: "motto" }, make("span", { class: "wide" }, `${motto} · `), heads[method])),
       panels[method],
     );
   }
@@ -81,7 +81,7 @@ function render({ model, el }) {
   const grid = make(
     "div",
     { class: "grid" },
-    make("div", { class: "answers" }, make("header", {}, make("h3", {}), legend), list),
+    make("div", { class: "answers" }, make("header", {}, make("h2", {}), legend), list),
     linkArt,
     make("div", { class: "panels" }, panels.grpo.parent, lane, panels.gdpo.parent),
   );
@@ -115,7 +115,7 @@ function render({ model, el }) {
     const { answers, request: text } = sheet();
     request.replaceChildren(make("span", {}, "“" + text + "”"));
     board.style.setProperty("--count", answers.length);
-    grid.querySelector("h3").textContent = `${answers.length} answers`;
+    grid.querySelector("h2").textContent = `${answers.length} answers`;
     listed = answers.map((_, answer) => answer);
     rows = answers.map(answerRow);
     list.replaceChildren(...rows.map((row) => row.node));
@@ -289,7 +289,7 @@ function render({ model, el }) {
     for (const method in METHODS)
       bars[method].forEach(({ node }, answer) => node.classList.toggle("active", answer === active));
     detail.replaceChildren(
-      make("h3", {}, `Answer ${active + 1}, as the graders read it`),
+      make("h2", {}, `Answer ${active + 1}, as the graders read it`),
       make("code", {}, answers[active]),
       make("ul", {}, ...LONG.map((name, k) => {
         const yours = passed[k] !== graded[active][k];

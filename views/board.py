@@ -27,9 +27,7 @@ class Board(anywidget.AnyWidget):
 
     def __init__(self, tasks: Sequence[Task]):
         sheets = [sheet(task) for task in tasks]
-        super().__init__(
-            tasks=sheets, task=0, passed=sheets[0]["graded"], drawing=draw(_frozen(sheets[0]["graded"]))
-        )
+        super().__init__(tasks=sheets, task=0, passed=sheets[0]["graded"], drawing=draw(_frozen(sheets[0]["graded"])))
 
     @traitlets.validate("passed")
     def _check(self, proposal):
@@ -61,9 +59,7 @@ def draw(passed: Passed) -> dict:
     """Everything the board draws for these rewards: bars, their one order, ties, and the verdict."""
     advantages = {m: gc.advantages(passed, m).tolist() for m in ("grpo", "gdpo")}
     collapsed = {m: gc.collapse(passed, m) for m in ("grpo", "gdpo")}
-    order = sorted(
-        range(len(passed)), key=lambda i: (-collapsed["gdpo"].level[i], -collapsed["grpo"].level[i], i)
-    )
+    order = sorted(range(len(passed)), key=lambda i: (-collapsed["gdpo"].level[i], -collapsed["grpo"].level[i], i))
     ties = {m: _ties(passed, collapsed[m]) for m in collapsed}
     return {
         **advantages,
@@ -127,9 +123,7 @@ def _second_sentence(passed: Passed, collapsed: dict[str, gc.Collapse]) -> list[
     if not grpo.tied_pair_count:
         return []
     if gdpo.tied_pair_count == grpo.tied_pair_count:
-        return [
-            "GDPO ties them too: it separates two rewards only where they pass in unequally many answers."
-        ]
+        return ["GDPO ties them too: it separates two rewards only where they pass in unequally many answers."]
     broken = gc.broken_ties(grpo, gdpo)
     wrong_first = broken.inverted.nonzero().flatten().tolist()
     if wrong_first:

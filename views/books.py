@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from html import escape
 
 import gdpo_core as gc
+from views.text import signed
 
 
 def ranking(titles: Sequence[str], ratings: Sequence[Sequence[float]]) -> str:
@@ -11,7 +12,7 @@ def ranking(titles: Sequence[str], ratings: Sequence[Sequence[float]]) -> str:
     return (
         '<div class="ranking">'
         + "".join(
-            f'<section class="{method}"><h4>{name}</h4>{_list(titles, ratings, method)}</section>'
+            f'<section class="{method}"><h3>{name}</h3>{_list(titles, ratings, method)}</section>'
             for method, name in (("grpo", "GRPO: add the ratings"), ("gdpo", "GDPO: normalise, then add"))
         )
         + "</div>"
@@ -27,8 +28,7 @@ def _list(titles: Sequence[str], ratings: Sequence[Sequence[float]], method: str
         place = 1 + sum(other > level[i] for other in level)
         tied = level.count(level[i]) > 1
         mark = ' <b class="tie">= tie</b>' if tied else ""
-        value = f"{advantages[i]:+.2f}".replace("-", "−").replace("−0.00", "0.00").replace("+0.00", "0.00")
         lines.append(
-            f'<li class="{"tied" if tied else ""}"><b>{place}</b> {escape(titles[i])}{mark}<span>{value}</span></li>'
+            f'<li class="{"tied" if tied else ""}"><b>{place}</b> {escape(titles[i])}{mark}<span>{signed(advantages[i])}</span></li>'
         )
     return f"<ol>{''.join(lines)}</ol>"

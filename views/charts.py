@@ -6,22 +6,20 @@ import altair as alt
 import polars as pl
 
 from gdpo_core import TrainingRun
+from views.text import NAMES
 
-METHODS = {"grpo": "GRPO", "grpo_no_std": "GRPO without std", "gdpo": "GDPO"}
 COLOURS = {"GRPO": "#c8641e", "GRPO without std": "#8a8a8a", "GDPO": "#3b82d0"}
 DASHES = {"GRPO": [1, 0], "GRPO without std": [2, 3], "GDPO": [8, 4]}
 SHOWN_EVERY = 3  # epochs; 51 points draw the curve of 151 as well
 
 
 def training(runs: Mapping[str, TrainingRun], rewards: Sequence[str]) -> list[alt.LayerChart]:
-    """A chart a reward: the median over seeds as a line a method, the middle half of the seeds as a band."""
-    names = [METHODS[m] for m in runs]
+    """A chart a reward: the median over seeds as a line a method, nine tenths of the seeds as a band."""
+    names = [NAMES[m] for m in runs]
     epochs = next(iter(runs.values())).p.shape[1] - 1
     base = alt.Chart().encode(
         x=alt.X("epoch:Q", title="epoch", scale=alt.Scale(domain=[0, epochs]), axis=alt.Axis(tickCount=4)),
-        color=alt.Color(
-            "method:N", scale=alt.Scale(domain=names, range=[COLOURS[n] for n in names]), legend=None
-        ),
+        color=alt.Color("method:N", scale=alt.Scale(domain=names, range=[COLOURS[n] for n in names]), legend=None),
     )
     axis = alt.Axis(values=[0, 0.5, 0.9, 1])
     band = base.mark_area(opacity=0.18).encode(
@@ -36,9 +34,7 @@ def training(runs: Mapping[str, TrainingRun], rewards: Sequence[str]) -> list[al
     curves = _curves(runs, rewards)
     return [
         alt.layer(band, line, data=curves.filter(reward=reward))
-        .properties(
-            width="container", height=200, title=reward, description=_description(runs, k, reward, epochs)
-        )
+        .properties(width="container", height=200, title=reward, description=_description(runs, k, reward, epochs))
         .properties(usermeta={"embedOptions": {"actions": False}})
         .configure(background="transparent")
         .configure_view(strokeOpacity=0)
@@ -49,22 +45,22 @@ def training(runs: Mapping[str, TrainingRun], rewards: Sequence[str]) -> list[al
 def legend() -> str:
     """HTML legend of the methods: colour and dash."""
     keys = "".join(
-        f'<span><svg width="34" height="8" aria-hidden="true"><line x1="0" x2="34" y1="4" y2="4" stroke="{COLOURS[name]}" '
-        f'stroke-width="3" stroke-dasharray="{" ".join(map(str, DASHES[name]))}"/></svg>{name}</span>'
-        for name in METHODS.values()
+        f'<span><svg width="34" height="8" aria-hidden="true"><line x1="0" x2="34" y1="4" y2="4" stroke-width="3" '
+        f'stroke="{COLOURS[name]}" stroke-dasharray="{" ".join(map(str, DASHES[name]))}"/></svg>{name}</span>'
+        for name in NAMES.values()
     )
     return f'<p class="key">{keys}</p>'
 
 
 def _description(runs: Mapping[str, TrainingRun], k: int, reward: str, epochs: int) -> str:
-    ends = ", ".join(f"{METHODS[m]} {run.p[:, -1, k].median().item():.2f}" for m, run in runs.items())
+    ends = ", ".join(f"{NAMES[m]} {run.p[:, -1, k].median().item():.2f}" for m, run in runs.items())
     return f"Pass probability of the {reward} over {epochs} epochs; the medians end at {ends}."
 
 
 def _curves(runs: Mapping[str, TrainingRun], rewards: Sequence[str]) -> pl.DataFrame:
     frames = []
     for method, run in runs.items():
-        low, median, high = (run.p.quantile(q, dim=0) for q in (0.25, 0.5, 0.75))  # (epochs + 1, rewards)
+        low, median, high = (run.p.quantile(q, dim=0) for q in (0.05, 0.5, 0.95))  # (epochs + 1, rewards)
         for k, reward in enumerate(rewards):
             frames.append(
                 pl.DataFrame(
@@ -75,7 +71,7 @@ def _curves(runs: Mapping[str, TrainingRun], rewards: Sequence[str]) -> pl.DataF
                         "high": high[:, k].numpy(),
                     }
                 )
-                .with_columns(pl.lit(METHODS[method]).alias("method"), pl.lit(reward).alias("reward"))
+                .with_columns(pl.lit(NAMES[method]).alias("method"), pl.lit(reward).alias("reward"))
                 .gather_every(SHOWN_EVERY)
             )
     return pl.concat(frames).with_columns(pl.col("median", "low", "high").round(3))

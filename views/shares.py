@@ -6,8 +6,7 @@ from math import isnan
 import torch
 
 import gdpo_core as gc
-
-NAMES = {"grpo": "GRPO", "grpo_no_std": "GRPO without std", "gdpo": "GDPO"}
+from views.text import NAMES, percent
 
 
 def update(passed: Sequence, scale: Sequence[float], weights: Sequence[float], rewards: Sequence[str]) -> str:
@@ -19,7 +18,7 @@ def update(passed: Sequence, scale: Sequence[float], weights: Sequence[float], r
     columns = {"weight": asked, **{NAMES[m]: c.update_share for m, c in collapsed.items()}}
     return (
         f'<div class="says">{_loudest(collapsed["grpo"].update_share, asked, rewards)} '
-        f"{_priority(paid, weights, collapsed['gdpo'])}</div>{shares_table(columns, rewards)}"
+        f"{_priority(paid, weights, collapsed['gdpo'], rewards[0])}</div>{shares_table(columns, rewards)}"
     )
 
 
@@ -27,11 +26,12 @@ def _loudest(share: Sequence[float], asked: Sequence[float], rewards: Sequence[s
     if any(isnan(x) for x in (*share, *asked)):
         return "No reward tells the answers apart, so there is no update to share."
     k = max(range(len(share)), key=lambda k: share[k] - asked[k])
-    return f"Under GRPO, <b>{rewards[k]}</b> takes {percent(share[k])} of the update for {percent(asked[k])} of the weight."
+    part, weight = percent(share[k]), percent(asked[k])
+    return f"Under GRPO, <b>{rewards[k]}</b> takes {part} of the update for {weight} of the weight."
 
 
-def _priority(paid: torch.Tensor, weights: Sequence[float], gdpo: gc.Collapse) -> str:
-    """Whether GDPO puts a wrong call above a right one among answers with equally many marks, and what would change it."""
+def _priority(paid: torch.Tensor, weights: Sequence[float], gdpo: gc.Collapse, first: str) -> str:
+    """Where GDPO puts wrong calls above right ones that have as many marks, and which weight would change that."""
     marks = gc.collapse((paid > 0).double(), "grpo")
     pairs = gc.broken_ties(marks, gdpo)
     if not len(pairs.inverted):
@@ -40,11 +40,11 @@ def _priority(paid: torch.Tensor, weights: Sequence[float], gdpo: gc.Collapse) -
         gc.break_even_weight(paid, low, high, weights=weights)
         for low, high in zip(pairs.lower.tolist(), pairs.higher.tolist(), strict=True)
     )
-    wrong = int(pairs.inverted.sum())
+    wrong, count = int(pairs.inverted.sum()), len(pairs.inverted)
+    placed = f"the wrong one first in <b>{wrong}</b>" if wrong else "<b>the right one first in all</b>"
     return (
-        f"Of {len(pairs.inverted)} pairs of a right and a wrong call with equally many marks, GDPO puts the wrong one "
-        f"first in <b>{wrong}</b>; the right one comes first in all once {'correctness'} weighs more than "
-        f"<b>{needed:.2f}</b>."
+        f"Of {count} pairs of a right and a wrong call with equally many marks, GDPO puts {placed}. "
+        f"The right one comes first in all when {first} weighs more than <b>{needed:.2f}</b>."
     )
 
 
@@ -58,17 +58,6 @@ def shares_table(columns: Mapping[str, Sequence[float]], rewards: Sequence[str])
         for k, reward in enumerate(rewards)
     )
     return f'<table class="shares"><thead><tr><td></td>{head}</tr></thead><tbody>{rows}</tbody></table>'
-
-
-def percent(share: float) -> str:
-    """A share in whole percent, with a real minus sign.
-
-    >>> percent(0.305), percent(-0.07), percent(float("nan"))
-    ('30 %', '−7 %', 'none')
-    """
-    return (
-        "none" if isnan(share) else f"{share:.0%}".replace("-", "−").replace("%", " %").replace("−0 ", "0 ")
-    )
 
 
 def _cell(share: float, k: int) -> str:

@@ -2,32 +2,38 @@
 
 from collections.abc import Sequence
 
+import gdpo_core as gc
 from gdpo_core import Explanation
+from gdpo_core.bfcl import REWARDS
+from views.text import number
 
 
-def number(x: float, digits: int = 3) -> str:
-    """A number as the page prints it: a real minus sign, no negative zero.
+def follow(passed: Sequence[Sequence[int]], answer: int, convention: gc.Convention) -> str:
+    """HTML of both computations side by side for one answer of one prompt, and what GRPO lost on the way."""
+    grpo, gdpo = (gc.explain(passed, method, convention=convention) for method in ("grpo", "gdpo"))
+    return f'<div class="follow">{_grpo(grpo, answer)}{_gdpo(gdpo, answer, REWARDS)}</div>{_lost(passed, answer)}'
 
-    >>> number(-0.5), number(-0.00001), number(2.0)
-    ('−0.500', '0', '2')
+
+def _lost(passed: Sequence[Sequence[int]], answer: int) -> str:
+    level = {method: gc.collapse(passed, method).level.tolist() for method in ("grpo", "gdpo")}
+    other = [i for i, marks in enumerate(passed) if marks != passed[answer]]
+    tied = {method: [i for i in other if level[method][i] == level[method][answer]] for method in level}
+    if not tied["grpo"]:
+        return '<div class="says">No answer with other marks has this sum: GRPO keeps this one apart too.</div>'
+    apart = [i for i in tied["grpo"] if i not in tied["gdpo"]]
+    kept = f"GDPO tells it from {_answers(apart)}." if apart else "GDPO does not tell them apart either."
+    return f'<div class="says">{_answers(tied["grpo"], start=True)} other marks but the same sum. {kept}</div>'
+
+
+def _answers(answers: Sequence[int], start: bool = False) -> str:
+    """Their numbers as the page counts, in words.
+
+    >>> _answers([5]), _answers([5, 6, 9]), _answers([5], start=True)
+    ('answer 6', 'answers 6, 7 and 10', 'Answer 6 has')
     """
-    text = f"{x:.{digits}f}"
-    if float(text) == 0:
-        return "0"
-    return (text[: -digits - 1] if x == int(x) else text).replace("-", "−")
-
-
-def follow(grpo: Explanation, gdpo: Explanation, answer: int, rewards: Sequence[str]) -> str:
-    """HTML of both computations side by side for one answer of one prompt."""
-    return f'<div class="follow">{_grpo(grpo, answer)}{_gdpo(gdpo, answer, rewards)}</div>'
-
-
-def same_sum(grpo: Explanation, answer: int) -> list[int]:
-    """The answers with other rewards that have this answer's weighted sum."""
-    sums, vectors = grpo.weighted_sums, grpo.rewards
-    tied = (sums - sums[answer]).abs() <= 1e-9
-    other = (vectors != vectors[answer]).any(1)
-    return (tied & other).nonzero().flatten().tolist()
+    *first, last = (str(i + 1) for i in answers)
+    text = f"answers {', '.join(first)} and {last}" if first else f"answer {last}"
+    return f"{text.capitalize()} {'have' if first else 'has'}" if start else text
 
 
 def _grpo(e: Explanation, answer: int) -> str:
@@ -73,9 +79,7 @@ def _gdpo(e: Explanation, answer: int, names: Sequence[str]) -> str:
 
 
 def _sum(weights, values) -> str:
-    return " + ".join(
-        f"{number(w)}·{_bracket(v)}" for w, v in zip(weights.tolist(), values.tolist(), strict=True)
-    )
+    return " + ".join(f"{number(w)}·{_bracket(v)}" for w, v in zip(weights.tolist(), values.tolist(), strict=True))
 
 
 def _bracket(x: float) -> str:

@@ -5,7 +5,7 @@ from functools import lru_cache
 from math import inf
 
 import gdpo_core as gc
-from views.charts import METHODS
+from views.text import NAMES
 
 COINCIDE = 0.05  # medians closer than this at every epoch are one curve to the eye
 LEVEL = 0.9
@@ -14,7 +14,7 @@ LEVEL = 0.9
 @lru_cache(maxsize=64)
 def runs(p0: tuple[float, ...], scale: tuple[float, ...]) -> dict[str, gc.TrainingRun]:
     """All methods from the same start with the same seeds; equal requests of several visitors are computed once."""
-    return {method: gc.train(method, p0, scale=scale) for method in METHODS}
+    return {method: gc.train(method, p0, scale=scale) for method in NAMES}
 
 
 def medians(run: gc.TrainingRun) -> list[float]:
@@ -40,7 +40,7 @@ def verdict(found: Mapping[str, gc.TrainingRun], rewards: Sequence[str]) -> str:
         return f"<b>The three curves coincide</b>: at no epoch are two medians further apart than {gap:.2f}."
     steps = {method: medians(run) for method, run in found.items()}
     slowest = max(range(len(rewards)), key=lambda k: steps["grpo"][k])
-    told = ", ".join(f"{_epochs(steps[m][slowest])} under {METHODS[m]}" for m in found)
+    told = ", ".join(f"{_epochs(steps[m][slowest])} under {NAMES[m]}" for m in found)
     return f"<b>The curves come apart</b>: {rewards[slowest]} reaches {LEVEL:g} after {told}."
 
 
@@ -48,9 +48,7 @@ def steps_table(found: Mapping[str, gc.TrainingRun], rewards: Sequence[str]) -> 
     """HTML table of the median epoch at which each reward reaches the level."""
     head = "".join(f"<th>{reward}</th>" for reward in rewards)
     rows = "".join(
-        f'<tr class="{m}"><th>{METHODS[m]}</th>'
-        + "".join(f"<td>{_number(s)}</td>" for s in medians(run))
-        + "</tr>"
+        f'<tr class="{m}"><th>{NAMES[m]}</th>' + "".join(f"<td>{_number(s)}</td>" for s in medians(run)) + "</tr>"
         for m, run in found.items()
     )
     return (

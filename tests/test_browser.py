@@ -1,0 +1,273 @@
+"""The page as a reader has it: in Chromium, with hands on the toggles."""
+
+import itertools
+from urllib.parse import urlsplit
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+import gdpo_core as gc
+from gdpo_core import bfcl
+from views.board import sheet
+from views.text import signed
+
+SHEETS = [sheet(task) for task in bfcl.load_tasks("data/tasks")]
+GRADED = SHEETS[0]["graded"]
+
+
+@pytest.fixture
+def visit(browser, page_url):
+    """Opens the page as a new visitor; afterwards there must be no console error and no request to another host."""
+    contexts, errors, hosts = [], [], set()
+
+    def open_page(width=1440, height=960, scheme="light", **options):
+        context = browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce", **options
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("request", lambda request: hosts.add(urlsplit(request.url).hostname))
+        page.goto(page_url)
+        page.wait_for_selector(".board .bar")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert not errors
+    assert hosts <= {"127.0.0.1", None}
+
+
+def toggle(page, answer, reward):
+    return page.get_by_label(f"Answer {answer + 1}: {bfcl.REWARDS[reward]}", exact=True)
+
+
+def shown(page, method):
+    """What the panel draws: {answer: advantage as printed}, and the answers from top to bottom."""
+    bars = page.eval_on_selector_all(
+        f".panel.{method} .bar",
+        "bars => bars.map(b => [b.querySelector('.name b').textContent, b.querySelector('.value').textContent,"
+        " b.getBoundingClientRect().top])",
+    )
+    values = {int(answer) - 1: text.split(" ")[0] for answer, text, _ in bars}
+    return values, [int(answer) - 1 for answer, _, _ in sorted(bars, key=lambda bar: bar[2])]
+
+
+def expect_drawn(page, passed):
+    """Both panels show what gdpo_core computes, from GDPO's highest to its lowest."""
+    want = {m: dict(enumerate(map(signed, gc.advantages(passed, m).tolist()))) for m in ("grpo", "gdpo")}
+    page.wait_for_function(
+        "want => [...document.querySelector('marimo-anywidget').shadowRoot.querySelectorAll('.panel.gdpo .bar')]"
+        ".every(b => b.querySelector('.value').textContent.startsWith(want[b.querySelector('.name b').textContent]))",
+        arg={str(answer + 1): text for answer, text in want["gdpo"].items()},
+    )
+    for method, values in want.items():
+        assert shown(page, method)[0] == values
+    gdpo = gc.gdpo(passed).tolist()
+    order = shown(page, "gdpo")[1]
+    assert shown(page, "grpo")[1] == order
+    assert all(gdpo[a] >= gdpo[b] - 1e-9 for a, b in itertools.pairwise(order))
+    tied = gc.collapse(passed, "grpo").tied_pair_count
+    text = page.locator(".verdict").inner_text()
+    assert (f"{tied} pair" in text) == (tied > 0)
+
+
+def test_the_default_view_shows_the_collapse(visit):
+    page = visit()
+    assert page.locator(".board input[type=checkbox]").count() == 36
+    assert page.locator(".board .panel").count() == 2
+    expect_drawn(page, GRADED)
+    marks = {tuple(row): i for i, row in enumerate(GRADED)}
+    grpo, gdpo = shown(page, "grpo")[0], shown(page, "gdpo")[0]
+    assert grpo[marks[1, 0, 1]] == grpo[marks[0, 1, 1]]
+    assert gdpo[marks[1, 0, 1]] != gdpo[marks[0, 1, 1]]
+    tied = page.locator(".panel.grpo .bar.tied").count()
+    assert tied == sum(len(row) == 3 and sum(row) == 2 for row in GRADED)
+    assert "◆" in page.locator(".lane-text").inner_text()
+
+
+def test_a_flip_redraws_both_panels_and_the_sentence(visit):
+    page = visit()
+    passed = [list(row) for row in GRADED]
+    for answer, reward in [(0, 0), (11, 2), (4, 1), (0, 0), (7, 0)]:
+        toggle(page, answer, reward).click()
+        passed[answer][reward] = 1 - passed[answer][reward]
+        expect_drawn(page, passed)
+
+
+def test_the_flipped_answer_stays_under_the_pointer(visit):
+    page = visit()
+    box = toggle(page, 0, 0).bounding_box()
+    place = shown(page, "gdpo")[1].index(0)
+    toggle(page, 0, 0).click()
+    passed = [list(row) for row in GRADED]
+    passed[0][0] = 0
+    expect_drawn(page, passed)
+    assert shown(page, "gdpo")[1].index(0) != place, "the bar must have moved for this to mean anything"
+    assert toggle(page, 0, 0).bounding_box() == box
+    page.get_by_role("button", name="Line the answers up").click()
+    listed = page.eval_on_selector_all(".answer .number", "all => all.map(n => Number(n.textContent) - 1)")
+    assert listed == shown(page, "gdpo")[1]
+
+
+def test_reset_restores_the_graded_rewards(visit):
+    page = visit()
+    reset = page.get_by_role("button", name="Reset")
+    assert reset.is_disabled()
+    verdict = page.locator(".verdict").inner_text()
+    for answer in range(6):
+        toggle(page, answer, 0).click()
+    page.wait_for_function(
+        "before => document.querySelector('marimo-anywidget').shadowRoot"
+        ".querySelector('.verdict').innerText !== before",
+        arg=verdict,
+    )
+    reset.click()
+    expect_drawn(page, GRADED)
+    assert page.locator(".verdict").inner_text() == verdict
+    assert page.locator(".board input.changed").count() == 0
+
+
+def test_toggles_work_from_the_keyboard(visit):
+    page = visit()
+    toggle(page, 2, 1).focus()
+    page.keyboard.press("Space")
+    passed = [list(row) for row in GRADED]
+    passed[2][1] = 1 - passed[2][1]
+    expect_drawn(page, passed)
+    page.keyboard.press("Tab")
+    assert (
+        page.evaluate("document.querySelector('marimo-anywidget').shadowRoot.activeElement.getAttribute('aria-label')")
+        == "Answer 3: conciseness"
+    )
+
+
+def test_equal_rewards_say_that_nothing_can_be_learnt(visit):
+    page = visit()
+    for answer, row in enumerate(GRADED):
+        for reward, bit in enumerate(row):
+            if not bit:
+                toggle(page, answer, reward).click()
+    expect_drawn(page, [[1, 1, 1]] * 12)
+    assert "nothing can be learnt" in page.locator(".verdict").inner_text()
+    assert set(shown(page, "grpo")[0].values()) == {"0.00"}
+    assert page.locator(".panel .bar .fill").evaluate_all(
+        "all => all.every(f => f.getBoundingClientRect().width < 0.5)"
+    )
+
+
+def test_every_task_can_be_chosen(visit):
+    page = visit()
+    for task in SHEETS[1:] + SHEETS[:1]:
+        page.get_by_text(task["title"], exact=True).click()
+        expect_drawn(page, task["graded"])
+        assert task["request"] in page.locator(".request").inner_text()
+        assert page.locator(".answer code").all_text_contents() == task["answers"]
+
+
+def test_each_answer_shows_the_graders_reasons(visit):
+    page = visit()
+    for answer in (0, 8, 11):
+        page.locator(".answer").nth(answer).hover()
+        text = page.locator(".detail").inner_text()
+        assert SHEETS[0]["answers"][answer] in text
+        assert all(reason in text for reason in SHEETS[0]["reasons"][answer])
+
+
+def test_one_answer_is_followed_through_the_toggles(visit):
+    page = visit()
+    page.locator(".follow").wait_for()
+    answer = 8
+    for flip in (None, (answer, 0)):
+        passed = [list(row) for row in GRADED]
+        if flip:
+            toggle(page, *flip).click()
+            passed[flip[0]][flip[1]] = 1 - passed[flip[0]][flip[1]]
+        e = gc.explain(passed, "gdpo")
+        wanted = f"{e.advantages[answer].item():.3f}".replace("-", "−")
+        page.locator(".follow .gdpo li").last.get_by_text(wanted).wait_for()
+
+
+def test_scale_and_weight_follow_the_toggles_and_the_books_rank(visit):
+    page = visit()
+    table = page.locator("table.shares")
+    before = table.inner_text()
+    toggle(page, 0, 2).click()
+    page.wait_for_function("before => document.querySelector('table.shares').innerText !== before", arg=before)
+    first = page.locator(".ranking .grpo li").all_inner_texts()
+    slider = page.locator(".sliders").first.get_by_role("slider").first
+    slider.focus()
+    for _ in range(5):
+        page.keyboard.press("ArrowLeft")
+    page.wait_for_function(
+        "before => document.querySelector('.ranking .grpo').innerText.trim() !== before.trim()",
+        arg="\n".join(first),
+    )
+
+
+def test_training_says_where_the_curves_coincide_and_where_not(visit):
+    page = visit()
+    page.get_by_text("The three curves coincide").wait_for()
+    page.get_by_text("The curves come apart").wait_for()
+    page.locator("svg.marks, canvas.marks").nth(5).wait_for()
+    assert page.locator("table.steps").count() == 2
+
+
+@pytest.mark.parametrize("width", [390, 360])
+def test_a_phone_shows_everything_within_its_width(visit, width):
+    page = visit(width=width, height=844, has_touch=True, is_mobile=True)
+    page.locator("table.steps").nth(1).wait_for()
+    page.wait_for_timeout(1500)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    too_wide = page.eval_on_selector_all(
+        ".board *, .follow, .sliders, .shares, .ranking, .steps, .says",
+        f"all => all.filter(e => e.getBoundingClientRect().right > {width} + 1 && e.checkVisibility())"
+        ".map(e => e.className)",
+    )
+    assert too_wide == []
+    sizes = page.eval_on_selector_all(".toggle", "all => all.map(t => t.getBoundingClientRect().height)")
+    assert min(sizes) >= 44
+    toggle(page, 5, 0).tap()
+    passed = [list(row) for row in GRADED]
+    passed[5][0] = 1 - passed[5][0]
+    expect_drawn(page, passed)
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 1440), ("light", 390)])
+def test_no_serious_accessibility_fault(visit, scheme, width):
+    page = visit(width=width, scheme=scheme)
+    page.locator("table.steps").nth(1).wait_for()
+    page.wait_for_timeout(1500)
+    found = Axe().run(page).response["violations"]
+    ours = {
+        (fault["id"], str(node["target"]))
+        for fault in found
+        if fault["impact"] in ("serious", "critical")
+        for node in fault["nodes"]
+        if "radix" not in str(node["target"])  # marimo's own menu button
+    }
+    assert not ours
+
+
+def test_dark_follows_the_readers_system(visit):
+    backgrounds = {}
+    for scheme in ("light", "dark"):
+        page = visit(scheme=scheme)
+        backgrounds[scheme] = page.evaluate(
+            "() => { const c = document.createElement('canvas').getContext('2d');"
+            " c.fillStyle = getComputedStyle(document.body).backgroundColor; c.fillRect(0, 0, 1, 1);"
+            " return c.getImageData(0, 0, 1, 1).data[0] }"
+        )
+    assert backgrounds["light"] > 240
+    assert backgrounds["dark"] < 40
+
+
+def test_two_visitors_do_not_share_their_toggles(visit):
+    one, other = visit(), visit()
+    toggle(one, 0, 0).click()
+    passed = [list(row) for row in GRADED]
+    passed[0][0] = 0
+    expect_drawn(one, passed)
+    expect_drawn(other, GRADED)

@@ -1,0 +1,140 @@
+"""The page without a browser: every cell runs, and what it draws is what gdpo_core computes."""
+
+import itertools
+import re
+
+import pytest
+import traitlets
+from hypothesis import given
+from hypothesis import strategies as st
+
+import gdpo_core as gc
+from app import app
+from gdpo_core import bfcl
+from views import books, shares, steps, training
+from views.board import Board, draw, sheet
+
+TASKS = bfcl.load_tasks("data/tasks")
+GRADED = tuple(map(tuple, sheet(TASKS[0])["graded"]))
+marks = st.lists(st.tuples(*[st.integers(0, 1)] * 3), min_size=12, max_size=12).map(tuple)
+
+
+def html(outputs):
+    return "\n".join(output.text for output in outputs if hasattr(output, "text"))
+
+
+def test_the_page_runs_with_its_defaults():
+    outputs, defs = app.run()
+    assert defs["passed"] == [list(row) for row in GRADED]
+    text = html(outputs)
+    for claim in ("Follow one answer", "Scale and weight", "Train it", "curves coincide", "curves come apart"):
+        assert claim in text
+
+
+def test_the_page_runs_when_nothing_can_be_learnt():
+    outputs, _ = app.run(defs={"passed": [[1, 1, 1]] * 12})
+    text = html(outputs)
+    assert "no update to share" in text
+    assert "because all are equal" in text
+
+
+def test_a_broken_task_file_is_a_sentence_on_the_page(monkeypatch):
+    def broken(_directory):
+        raise gc.InputError("data/tasks/2_hotel.json: answers[3]: expected text, got 5")
+
+    monkeypatch.setattr(bfcl, "load_tasks", broken)
+    outputs, _ = app.run()
+    assert "answers[3]: expected text, got 5" in html(outputs)
+    assert "Traceback" not in html(outputs)
+
+
+def test_the_default_task_collapses_as_promised():
+    drawn = draw(GRADED)
+    assert [sum(column) for column in zip(*GRADED, strict=True)] == [9, 10, 7]
+    assert len(set(GRADED)) >= 6
+    assert drawn["levels"]["grpo"] <= 4
+    assert drawn["levels"]["gdpo"] >= 6
+    a, b = GRADED.index((1, 0, 1)), GRADED.index((0, 1, 1))
+    assert drawn["grpo"][a] == pytest.approx(drawn["grpo"][b], abs=1e-12)
+    assert abs(drawn["gdpo"][a] - drawn["gdpo"][b]) > 0.1
+    assert "wrong call above the right one" in drawn["verdict"][1]
+
+
+@given(marks)
+def test_what_is_drawn_is_counted_right(passed):
+    drawn = draw(passed)
+    n = range(len(passed))
+    for method in ("grpo", "gdpo"):
+        a = drawn[method]
+        tied = {i for i in n for j in n if passed[i] != passed[j] and abs(a[i] - a[j]) < 1e-9}
+        assert {i for tie in drawn["ties"][method] for i in tie["answers"]} == tied
+        assert all(abs(x) <= drawn["limit"] + 1e-9 for x in a)
+    assert sorted(drawn["order"]) == list(n)
+    ranked = [drawn["gdpo"][i] for i in drawn["order"]]
+    assert all(x >= y - 1e-9 for x, y in itertools.pairwise(ranked))
+    pairs = sum(passed[i] != passed[j] and abs(drawn["grpo"][i] - drawn["grpo"][j]) < 1e-9 for i in n for j in range(i))
+    told = re.search(r"<b>(\d+) pairs?</b>", drawn["verdict"][0])
+    assert (int(told[1]) if told else 0) == pairs
+    wrong_first = any(
+        passed[i][0] < passed[j][0]
+        and abs(drawn["grpo"][i] - drawn["grpo"][j]) < 1e-9
+        and drawn["gdpo"][i] > drawn["gdpo"][j] + 1e-9
+        for i in n
+        for j in n
+    )
+    assert ("wrong call above" in " ".join(drawn["verdict"])) == wrong_first
+
+
+@given(marks, st.integers(0, 11), st.sampled_from(sorted(gc.CONVENTIONS)))
+def test_any_answer_can_be_followed(passed, answer, convention):
+    text = steps.follow([list(row) for row in passed], answer, gc.CONVENTIONS[convention])
+    assert "nan" not in text
+    for method in ("grpo", "gdpo"):
+        a = gc.advantages(passed, method, convention=gc.CONVENTIONS[convention])[answer].item()
+        assert f"<b>{steps.number(a)}</b>" in text
+
+
+@given(
+    marks,
+    st.lists(st.sampled_from([0.1, 0.3, 1, 3, 10, 100]), min_size=3, max_size=3),
+    st.lists(st.sampled_from([0, 0.05, 0.5, 1, 3]), min_size=3, max_size=3),
+)
+def test_the_shares_of_the_update_hold_for_any_slider(passed, scale, weights):
+    text = shares.update([list(row) for row in passed], scale, weights, bfcl.REWARDS)
+    assert "nan" not in text
+    assert text.count("<tr>") == 4
+
+
+def test_the_needed_weight_is_the_one_that_turns_the_order():
+    text = shares.update([list(row) for row in GRADED], (1, 1, 1), (1, 1, 1), bfcl.REWARDS)
+    needed = float(re.search(r"weighs more than <b>([\d.]+)</b>", text)[1])
+    inverted = {
+        w: gc.broken_ties(gc.collapse(GRADED, "grpo"), gc.collapse(GRADED, "gdpo", weights=(w, 1, 1))).inverted.sum()
+        for w in (needed - 0.01, needed + 0.01)
+    }
+    assert inverted[needed - 0.01] > 0
+    assert inverted[needed + 0.01] == 0
+
+
+def test_the_board_refuses_what_is_no_toggle():
+    board = Board(TASKS)
+    for bad in ([[1, 0, 1]], [[2, 0, 1]] * 12, [[1, 0]] * 12):
+        with pytest.raises(traitlets.TraitError):
+            board.passed = bad
+    assert board.passed == [list(row) for row in GRADED]
+
+
+def test_books_that_a_sum_ties_share_a_place():
+    text = books.ranking(["one", "two", "three"], [[9, 1, 2], [1, 9, 2], [9, 9, 5]])
+    grpo, gdpo = text.split('<section class="gdpo">')
+    assert grpo.count("= tie") == 2
+    assert "<b>1</b> three" in grpo
+    assert "<b>1</b> three" in gdpo
+
+
+def test_equal_coins_coincide_and_unequal_scales_do_not():
+    coins = ("a", "b", "c")
+    assert "coincide" in training.verdict(training.runs((0.5,) * 3, (1.0,) * 3), coins)
+    apart = training.verdict(training.runs((0.5,) * 3, (1.0, 3.0, 10.0)), coins)
+    assert "come apart" in apart
+    assert "a reaches" in apart

@@ -1,0 +1,36 @@
+"""Numbers and names as the page prints them."""
+
+from math import isnan
+
+NAMES = {"grpo": "GRPO", "grpo_no_std": "GRPO without std", "gdpo": "GDPO"}
+
+
+def number(x: float, digits: int = 3) -> str:
+    """A number without needless decimals, with a real minus sign and no negative zero.
+
+    >>> number(-0.5), number(-0.00001), number(2.0)
+    ('−0.500', '0', '2')
+    """
+    text = f"{x:.{digits}f}"
+    if float(text) == 0:
+        return "0"
+    return (text[: -digits - 1] if x == int(x) else text).replace("-", "−")
+
+
+def signed(x: float) -> str:
+    """An advantage: two decimals and its sign.
+
+    >>> signed(0.875), signed(-1.2), signed(-0.001)
+    ('+0.88', '−1.20', '0.00')
+    """
+    text = f"{x:+.2f}".replace("-", "−")
+    return text[1:] if text[1:] == "0.00" else text
+
+
+def percent(share: float) -> str:
+    """A share in whole percent.
+
+    >>> percent(0.305), percent(-0.07), percent(-0.001), percent(float("nan"))
+    ('30 %', '−7 %', '0 %', 'none')
+    """
+    return "none" if isnan(share) else f"{round(100 * share)} %".replace("-", "−")
