@@ -1,0 +1,27 @@
+"""Function-calling tasks in the style of the Berkeley Function Calling Leaderboard (BFCL), and three graders.
+
+correctness   exactly the needed calls, in any order; each value is accepted once read as its documented type
+style         exact JSON types, enum and date spelling, arguments by name, and a bare Python call
+conciseness   nothing that could be deleted: a documented default, an empty or unknown parameter, a repeat
+
+An answer without a readable call fails all three. Answers are parsed, never run, so arguments are
+plain values.
+"""
+
+from gdpo_core.bfcl.calls import MAX_ANSWER
+from gdpo_core.bfcl.graders import REWARDS, Grades, Verdict, grade, grade_all
+from gdpo_core.bfcl.task import MAX_CALLS, MIN_ANSWERS, Task, load_task, load_tasks
+
+__all__ = [
+    "MAX_ANSWER",
+    "MAX_CALLS",
+    "MIN_ANSWERS",
+    "REWARDS",
+    "Grades",
+    "Task",
+    "Verdict",
+    "grade",
+    "grade_all",
+    "load_task",
+    "load_tasks",
+]

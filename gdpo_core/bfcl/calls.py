@@ -1,0 +1,109 @@
+"""The calls in an answer's text: bare, as JSON, or somewhere in prose; parsed, never run."""
+
+import ast
+import json
+import math
+import re
+from dataclasses import dataclass
+
+from gdpo_core.bfcl.values import clip, is_name, show
+
+MAX_ANSWER = 4000  # characters; far longer text can keep the Python parser busy for seconds
+
+
+@dataclass(frozen=True)
+class Call:
+    function: str
+    args: dict
+    positional: tuple[str, ...] = ()  # which of `args` were sent by position
+
+
+class Unreadable(Exception):
+    pass
+
+
+def read(task, answer):
+    """The calls of an answer and what they are wrapped in ("" for bare calls); raises Unreadable."""
+    if len(answer) > MAX_ANSWER:
+        raise Unreadable(f"the answer has {len(answer):,} characters, more than {MAX_ANSWER:,}")
+    text = answer.strip()
+    if calls := _python_calls(task, text):
+        return calls, ""
+    fenced = re.search(r"```\w*\s(.*?)```", text, re.DOTALL)
+    if calls := _json_calls(text) or (fenced and _json_calls(fenced[1])):
+        return calls, "Sent as JSON"
+    names = "|".join(map(re.escape, task.parameters))
+    # possessive repeats, so that hostile text cannot make the search backtrack
+    pattern = rf"""(?<![\w.])(?:{names})\((?:[^()"']|"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+')*+\)"""
+    calls, why = [], Unreadable(f"the text holds no complete call of {names.replace('|', ' or ')}")
+    for match in re.finditer(pattern, text, re.DOTALL):
+        try:
+            calls += _python_calls(task, match[0]) or []
+        except Unreadable as error:
+            why = error
+    if not calls:
+        raise why
+    return calls, "Wrapped in other text"
+
+
+def _python_calls(task, source):
+    """The calls that `source` is made of, or None; raises Unreadable if an argument is no plain value."""
+    try:
+        body = ast.parse(source, mode="eval").body
+        nodes = body.elts if isinstance(body, ast.List | ast.Tuple) else [body]
+        if all(isinstance(node, ast.Call) for node in nodes):
+            return [_python_call(task, node) for node in nodes]
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        pass
+    return None
+
+
+def _python_call(task, node):
+    function = ast.unparse(node.func)
+    parameters = list(task.parameters.get(function, {"properties": {}})["properties"])
+    parameters += [f"argument_{i + 1}" for i in range(len(parameters), len(node.args))]
+    positional = tuple(parameters[: len(node.args)])
+    names = [*positional, *(keyword.arg for keyword in node.keywords)]
+    if not all(map(is_name, (function, *names))) or len(set(names)) < len(names):
+        raise Unreadable("a function or parameter in it has no proper name, or one name comes twice")
+    nodes = [*node.args, *(keyword.value for keyword in node.keywords)]
+    return Call(function, dict(zip(names, map(_plain_value, names, nodes), strict=True)), positional)
+
+
+def _plain_value(name, node):
+    if isinstance(node, ast.Name) and node.id in ("true", "false"):
+        return node.id  # JSON's spelling inside a Python call: read as text, which style marks down
+    try:
+        value = ast.literal_eval(node)
+    except (ValueError, TypeError):
+        value = ...
+    if not _is_plain(value):
+        raise Unreadable(f"{name}={clip(' '.join(ast.unparse(node).split()))} is not a plain value")
+    return value
+
+
+def _json_calls(source):
+    """The tool calls that `source` is made of, or None."""
+    try:
+        data = json.loads(source)
+        entries = data if isinstance(data, list) else [data]
+        calls = [Call(entry["name"], dict(entry["arguments"])) for entry in entries]
+        named = all(is_name(name) for call in calls for name in (call.function, *call.args))
+        return calls if named and all(_is_plain(call.args) for call in calls) else None
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+
+
+def _is_plain(value, depth=0):
+    if isinstance(value, list | tuple | dict):
+        items = [*value, *value.values()] if isinstance(value, dict) else value
+        return depth < 5 and all(_is_plain(item, depth + 1) for item in items)
+    if isinstance(value, int):
+        return value.bit_length() <= 64  # Python refuses to turn far longer ones into floats or text
+    return value is None or isinstance(value, str) or (isinstance(value, float) and math.isfinite(value))
+
+
+def show_calls(calls):
+    """The calls as a reason quotes them."""
+    shown = [f"{c.function}({', '.join(f'{k}={show(v)}' for k, v in c.args.items())})" for c in calls]
+    return " and ".join(shown[:3]) + (" and more" if len(shown) > 3 else "")

@@ -1,0 +1,145 @@
+"""The three graders: each reads the calls of an answer and gives a verdict with a reason."""
+
+from dataclasses import dataclass
+from itertools import permutations
+
+from gdpo_core.bfcl.calls import Unreadable, read, show_calls
+from gdpo_core.bfcl.task import Task
+from gdpo_core.bfcl.values import meaning, misspelt, mistyped, show
+from gdpo_core.errors import InputError
+
+REWARDS = ("correctness", "style", "conciseness")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether an answer earns one reward, and why in one sentence."""
+
+    passed: bool
+    reason: str
+
+
+@dataclass(frozen=True)
+class Grades:
+    """The three verdicts on one answer."""
+
+    correctness: Verdict
+    style: Verdict
+    conciseness: Verdict
+
+    @property
+    def vector(self) -> tuple[int, int, int]:
+        """The rewards as 0 or 1, in the order of REWARDS."""
+        return int(self.correctness.passed), int(self.style.passed), int(self.conciseness.passed)
+
+
+def grade(task: Task, answer: str) -> Grades:
+    """Grade one answer from its text alone; InputError if it is not text.
+
+    >>> from gdpo_core.bfcl import load_task
+    >>> task = load_task("data/tasks/1_interest.json")
+    >>> grades = grade(task, '[compound(principal="5000", rate=0.05, years=10)]')
+    >>> grades.vector
+    (1, 0, 1)
+    >>> grades.style.reason
+    "principal='5000' is text, but a number is documented."
+    """
+    if not isinstance(answer, str):
+        raise InputError(f"answer: expected text, got {type(answer).__name__}")
+    try:
+        calls, wrapping = read(task, answer)
+    except Unreadable as why:
+        unreadable = Verdict(False, f"No call can be read: {why}.")
+        return Grades(unreadable, unreadable, unreadable)
+    return Grades(_correctness(task, calls), _style(task, calls, wrapping), _conciseness(task, calls))
+
+
+def grade_all(task: Task) -> tuple[Grades, ...]:
+    """Grade every answer of a task.
+
+    >>> from gdpo_core.bfcl import load_task
+    >>> [grades.vector for grades in grade_all(load_task("data/tasks/1_interest.json"))][:3]
+    [(1, 1, 1), (1, 1, 0), (0, 1, 1)]
+    """
+    return tuple(grade(task, answer) for answer in task.answers)
+
+
+def _correctness(task, calls):
+    needed = len(task.accepted)
+    if len(calls) != needed:
+        return Verdict(False, f"The number of calls is {len(calls)} instead of {needed}: {show_calls(calls)}.")
+    faults = [[_wrong(task, call, wanted) for wanted in task.accepted] for call in calls]
+    orders = permutations(range(needed))
+    pairings = [[row[i] for row, i in zip(faults, order, strict=True)] for order in orders]
+    fault = next(filter(None, min(pairings, key=lambda pairing: sum(map(bool, pairing)))), None)
+    return Verdict(not fault, f"{fault or 'This asks for exactly what is needed: ' + show_calls(calls)}.")
+
+
+def _style(task, calls, wrapping):
+    if wrapping:
+        return Verdict(False, f"{wrapping}, while a bare Python call is asked for: {show_calls(calls)}.")
+    for call in calls:
+        if call.function not in task.parameters:
+            return Verdict(False, f"{call.function} is not a documented function.")
+        if call.positional:
+            name = call.positional[0]
+            return Verdict(False, f"{show(call.args[name])} is sent by position, but {name}=… is asked for.")
+        for name, value, schema in _documented(task, call):
+            if fault := mistyped(value, schema) or misspelt(value, schema):
+                return Verdict(False, f"{name}={show(value)} {fault}.")
+    return Verdict(True, f"Bare, with the documented types and spelling: {show_calls(calls)}.")
+
+
+def _conciseness(task, calls):
+    seen = []
+    for call in calls:
+        for name, value in call.args.items():
+            if why := _deletable(task, call.function, name, value):
+                return Verdict(False, f"{name}={show(value)} can be deleted: {why}.")
+        if call.function not in task.parameters:
+            return Verdict(False, f"{show_calls([call])} can be deleted: there is no such function.")
+        meanings = {name: meaning(value, schema) or repr(value) for name, value, schema in _documented(task, call)}
+        if (call.function, meanings) in seen:
+            return Verdict(False, f"{show_calls([call])} can be deleted: it is a repeat.")
+        seen.append((call.function, meanings))
+    return Verdict(True, f"Nothing can be deleted: {show_calls(calls)}.")
+
+
+def _wrong(task, call, wanted):
+    """Why a call is not the wanted one, or None."""
+    [(function, accepted)] = wanted.items()
+    if call.function != function:
+        return f"{call.function} is called, but {function} is needed"
+    schemas = task.parameters[function]["properties"]
+    for name, schema in schemas.items():
+        allowed = accepted.get(name, [""])
+        values = [value for value in allowed if value != ""]
+        needed = f"{' or '.join(map(show, values))} is needed" if values else "it should be left out"
+        if name not in call.args:
+            if "" not in allowed:
+                return f"{name} is missing, but {needed}"
+        elif not ("" in allowed and _deletable(task, function, name, call.args[name])):
+            said = meaning(call.args[name], schema)
+            if said is None or said not in [meaning(value, schema) for value in values]:
+                return f"{name}={show(call.args[name])} is not accepted, but {needed}"
+    unknown = [f"{name}={show(value)}" for name, value in call.args.items() if name not in schemas]
+    return f"{unknown[0]} is not a parameter of {function}" if unknown else None
+
+
+def _deletable(task, function, name, value):
+    """Why the call would be the same without this parameter, or None."""
+    parameters = task.parameters.get(function, {"properties": {}})
+    schema = parameters["properties"].get(name)
+    if schema is None:
+        return f"{function} documents no such parameter"
+    if name in parameters["required"]:
+        return None
+    if "default" in schema and meaning(value, schema) == meaning(schema["default"], schema):
+        return "it is the documented default"
+    return "it is empty" if value in ("", None, [], {}, ()) else None
+
+
+def _documented(task, call):
+    """Name, value and schema of each argument that the function documents."""
+    schemas = task.parameters.get(call.function, {"properties": {}})["properties"]
+    return [(name, value, schemas[name]) for name, value in call.args.items() if name in schemas]
