@@ -41,7 +41,7 @@ def _grpo_no_std(batch: Batch) -> Steps:
 def _gdpo(batch: Batch) -> Steps:
     group = _over_group(batch, batch.rewards)  # eq. 4: z_jk = (r_jk − mean_G r_k) / std_G r_k
     s = _weighted_sum(batch, group.value)  # eq. 5, 6: s_j = Σ_k w_k z_jk
-    s = _cancelled(batch, s, group)
+    s = _cancelled(batch, s, group)  # round-off is no signal
     whole = over_batch(s, batch.convention, batch.missing)  # eq. 7: A = (s − mean_B s) / std_B s
     return Steps(group, group.value, s, whole, whole.value)
 
