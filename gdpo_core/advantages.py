@@ -12,7 +12,7 @@ from torch import Tensor
 
 from gdpo_core.batch import Batch, Normalised, along, normalise, read
 from gdpo_core.conventions import PAPER, Convention
-from gdpo_core.errors import InputError, expect
+from gdpo_core.errors import InputError, expect, expect_index
 
 
 @dataclass(frozen=True)
@@ -114,15 +114,10 @@ def condition(rewards, reward: int = 1, on: int = 0, threshold: float = 1.0) -> 
     r = read(rewards).rewards.movedim(0, -1)
     r = r.reshape(torch.as_tensor(rewards).shape).clone()
     for name, value in (("reward", reward), ("on", on)):
-        fits = isinstance(value, int) and not isinstance(value, bool) and -r.shape[-1] <= value < r.shape[-1]
-        expect(fits, name, f"an index of {r.shape[-1]} rewards", repr(value))
+        expect_index(value, r.shape[-1], name, "rewards")
     expect(reward % r.shape[-1] != on % r.shape[-1], "on", "another reward than the one it gates", repr(on))
-    expect(
-        isinstance(threshold, int | float) and threshold == threshold,
-        "threshold",
-        "a number",
-        repr(threshold),
-    )
+    number = isinstance(threshold, int | float) and threshold == threshold
+    expect(number, "threshold", "a number", repr(threshold))
     gate, gated = r[..., on], r[..., reward]
     r[..., reward] = torch.where(gate >= threshold, gated, torch.where(gate.isnan(), gate, torch.zeros_like(gated)))
     return r

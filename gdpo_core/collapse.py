@@ -8,7 +8,7 @@ from torch import Tensor
 from gdpo_core.advantages import method_named, without_missing
 from gdpo_core.batch import Batch, read
 from gdpo_core.conventions import PAPER, Convention
-from gdpo_core.errors import expect
+from gdpo_core.errors import expect, expect_index
 
 # Advantages closer than this, relative to the largest, are one: float32 rewards carry round-off of their own.
 _SAME = {torch.float64: 1e-9, torch.float32: 1e-6}
@@ -46,9 +46,7 @@ class Collapse:
         >>> collapse([[1, 0, 0], [0, 1, 1], [0, 1, 1], [0, 0, 0]], "grpo").inversions(primary=0)
         0.6666666666666666
         """
-        count = self._rewards.shape[1]
-        fits = isinstance(primary, int) and not isinstance(primary, bool) and -count <= primary < count
-        expect(fits, "primary", f"an index of {count} rewards", repr(primary))
+        expect_index(primary, self._rewards.shape[1], "primary", "rewards")
         different, inverted = 0, 0
         for members in _padded_groups(self._index):
             inside = members >= 0
@@ -193,14 +191,17 @@ def broken_ties(coarse: Collapse, fine: Collapse, primary: int = 0) -> BrokenTie
     >>> ties.lower.tolist(), ties.higher.tolist(), ties.inverted.tolist()
     ([1, 2], [0, 0], [False, False])
     """
+    expect_index(primary, coarse._rewards.shape[1], "primary", "rewards")
+    same = len(coarse._response) == len(fine._response)
+    expect(same, "fine", f"a collapse of the same {len(coarse._response)} responses", len(fine._response))
     lower, higher = [], []
     for members in _padded_groups(coarse._index):
         inside = members >= 0
         reward = coarse._rewards[:, primary][members].masked_fill(~inside, torch.nan)
         below = reward[:, :, None] < reward[:, None, :]
-        same = coarse.level[members][:, :, None] == coarse.level[members][:, None, :]
+        tied = coarse.level[members][:, :, None] == coarse.level[members][:, None, :]
         apart = fine.level[members][:, :, None] != fine.level[members][:, None, :]
-        group, low, high = (below & same & apart).nonzero(as_tuple=True)
+        group, low, high = (below & tied & apart).nonzero(as_tuple=True)
         lower.append(members[group, low])
         higher.append(members[group, high])
     low, high = torch.cat(lower), torch.cat(higher)
@@ -219,19 +220,13 @@ def break_even_weight(rewards, lower: int, higher: int, reward: int = 0, *, weig
     0.7454
     """
     batch = read(rewards, weights=weights)
-    expect(
-        batch.single,
-        "rewards",
-        "shape (rollouts, rewards) of one prompt",
-        f"shape {tuple(torch.as_tensor(rewards).shape)}",
-    )
+    expect(batch.single, "rewards", "shape (rollouts, rewards) of one prompt", "a batch of prompts")
     z = method_named("gdpo")(batch).z[:, 0]  # (rewards, rollouts)
+    expect_index(reward, len(z), "reward", "rewards")
+    for name, value in (("lower", lower), ("higher", higher)):
+        expect_index(value, z.shape[1], name, "responses")
     gain = z[:, higher] - z[:, lower]
-    expect(
-        bool(gain[reward] > 0),
-        "higher",
-        f"a response with more of reward {reward} than `lower`",
-        gain[reward].item(),
-    )
+    more = f"a response with more of reward {reward} than `lower`"
+    expect(bool(gain[reward] > 0), "higher", more, f"{higher}, beside {lower}")
     rest = batch.weights.flatten() * gain
     return float(-(rest.sum() - rest[reward]) / gain[reward])

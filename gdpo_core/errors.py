@@ -14,3 +14,14 @@ def expect(condition: bool, name: str, expected: str, got: object) -> None:
     """
     if not condition:
         raise InputError(f"{name}: expected {expected}, got {got}")
+
+
+def expect_index(value: object, count: int, name: str, things: str) -> None:
+    """Raise InputError unless `value` is an index of `count` things; negative ones count from the end.
+
+    >>> expect_index(3, 3, "primary", "rewards")
+    Traceback (most recent call last):
+    gdpo_core.errors.InputError: primary: expected an index of 3 rewards, got 3
+    """
+    fits = isinstance(value, int) and not isinstance(value, bool) and -count <= value < count
+    expect(fits, name, f"an index of {count} {things}", repr(value))
