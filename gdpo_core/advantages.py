@@ -42,7 +42,7 @@ def _gdpo(batch: Batch) -> Steps:
     group = _over_group(batch, batch.rewards)  # eq. 4: z_jk = (r_jk − mean_G r_k) / std_G r_k
     s = _weighted_sum(batch, group.value)  # eq. 5, 6: s_j = Σ_k w_k z_jk
     s = _cancelled(batch, s, group)  # round-off is no signal
-    whole = over_batch(s, batch.convention, batch.missing)  # eq. 7: A = (s − mean_B s) / std_B s
+    whole = over_batch(s, batch.convention, batch.missing, _batch_noise(batch))  # eq. 7: A = (s − mean_B s) / std_B s
     return Steps(group, group.value, s, whole, whole.value)
 
 
@@ -111,8 +111,8 @@ def condition(rewards, reward: int = 1, on: int = 0, threshold: float = 1.0) -> 
     >>> condition([[1, 5], [0, 5]], reward=1, on=0).tolist()
     [[1.0, 5.0], [0.0, 0.0]]
     """
-    r = read(rewards).rewards.movedim(0, -1)
-    r = r.reshape(torch.as_tensor(rewards).shape).clone()
+    batch = read(rewards)
+    r = batch.returned(batch.rewards).movedim(0, -1).clone()
     for name, value in (("reward", reward), ("on", on)):
         expect_index(value, r.shape[-1], name, "rewards")
     expect(reward % r.shape[-1] != on % r.shape[-1], "on", "another reward than the one it gates", repr(on))
@@ -152,17 +152,17 @@ def _over_group(batch: Batch, x: Tensor, noise: Tensor | float = 0.0, divide: bo
     return normalise(x, batch.group, eps=eps, ddof=c.ddof, missing=batch.missing, noise=noise)
 
 
-def over_batch(s: Tensor, convention: Convention, missing: bool = False) -> Normalised:
-    """(s − mean_B s) / std_B s; s is centred already, so a mean of round-off is 0 and dead groups stay exactly 0."""
-    dims = (-2, -1) if s.ndim > 1 else (-1,)
-    size = s.abs().nan_to_num().amax(dims, keepdim=True)
-    noise = _ROUND_OFF * torch.finfo(s.dtype).eps * size
-    c, zero = convention, torch.zeros_like(size)
-    return normalise(s, along(s, *dims), eps=c.batch_eps, ddof=c.ddof, missing=missing, noise=noise, zero=zero)
+def over_batch(s: Tensor, convention: Convention, missing: bool = False, noise: Tensor | float = 0.0) -> Normalised:
+    """(s − mean_B s) / std_B s; s is centred, so a mean of round-off is 0 and dead groups stay exactly 0."""
+    over = along(s, *((-2, -1) if s.ndim > 1 else (-1,)))
+    c, zero = convention, s.new_zeros([1] * s.ndim)
+    return normalise(s, over, eps=c.batch_eps, ddof=c.ddof, missing=missing, noise=noise, zero=zero)
 
 
 # Sums that cancel leave a few units in the last place. Divided by their own spread these would pass for a signal.
 _ROUND_OFF = 8
+# No reward may hide more than this part of another one, however close it is to round-off itself.
+_LARGEST_NOISE = 1e-4
 
 
 def _sum_noise(batch: Batch) -> Tensor:
@@ -174,7 +174,13 @@ def _sum_noise(batch: Batch) -> Tensor:
 def _cancelled(batch: Batch, s: Tensor, group: Normalised) -> Tensor:
     """s with exact zeros in the groups in which the normalised rewards cancel each other."""
     live = group.std > 0
-    relative = ((group.mean.abs() + group.std) / group.std.masked_fill(~live, 1)).masked_fill(~live, 0)
-    noise = (batch.weights.abs() * relative).sum(0) * (_ROUND_OFF * torch.finfo(s.dtype).eps)
+    size = (group.mean.abs() + group.std) / group.std.masked_fill(~live, 1)  # of a reward beside its own spread
+    noise = (size * (_ROUND_OFF * torch.finfo(s.dtype).eps)).clamp(max=_LARGEST_NOISE).masked_fill(~live, 0)
+    noise = (batch.weights.abs() * noise).sum(0)
     largest = -batch.group.lowest(-(s.abs().nan_to_num()))
     return s.masked_fill(batch.group.spread(largest <= noise) & ~s.isnan(), 0)
+
+
+def _batch_noise(batch: Batch) -> Tensor:
+    """Below which the batch mean of Σ_k w_k z_k, 0 by construction, is round-off."""
+    return batch.weights.abs().sum() * (_ROUND_OFF * torch.finfo(batch.weights.dtype).eps)

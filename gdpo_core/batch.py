@@ -4,12 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from gdpo_core.conventions import PAPER, Convention
-from gdpo_core.errors import InputError, expect
+from gdpo_core.errors import expect
+from gdpo_core.inputs import check_lengths, group_numbers, rewards_and_weights
 
 
 @dataclass(frozen=True)
@@ -58,15 +58,12 @@ class Batch:
     index: Tensor | None  # (responses,) number of each response's group; None where the shape tells
     group_ids: tuple | None  # the caller's ids in the order of the group axis
     single: bool  # the caller gave one prompt without a prompt axis
+    dtype: torch.dtype  # of what the caller gets back
 
     def in_float64(self) -> "Batch":
         """The same batch, computed in double precision."""
-        if self.rewards.dtype == torch.float64:
-            return self
-        r = self.rewards.double()
-        return _grouped(
-            r, self.weights.double(), self.missing, self.convention, self.index, self.group_ids, self.single
-        )
+        r, w = self.rewards.double(), self.weights.double()
+        return _grouped(r, w, self.missing, self.convention, self.index, self.group_ids, self.single, self.dtype)
 
     def group_index(self) -> Tensor:
         """(responses,) number of each response's group, in the order of the flattened responses."""
@@ -75,91 +72,32 @@ class Batch:
         prompts, rollouts = self.rewards.shape[-2:]
         return torch.arange(prompts, device=self.rewards.device).repeat_interleave(rollouts)
 
-    def returned(self, x: Tensor | None) -> Tensor | None:
-        """A tensor (…, prompts, rollouts or 1) in the caller's shape: no prompt axis where none was given."""
-        return x.squeeze(-2) if x is not None and self.single else x
+    def returned(self, x: Tensor) -> Tensor:
+        """A tensor (…, prompts, rollouts) as the caller expects it: dtype, and no prompt axis where none was given."""
+        return (x.squeeze(-2) if self.single else x).to(self.dtype)
 
 
 def read(rewards, *, weights=None, groups=None, lengths=None, convention: Convention = PAPER) -> Batch:
     """Check what the caller gave and bring it into one form; every fault is an InputError."""
     expect(isinstance(convention, Convention), "convention", "a gdpo_core.Convention", repr(convention))
-    r = _numbers(rewards, "rewards")
-    if groups is None:
-        shapes = "(prompts, rollouts, rewards) or (rollouts, rewards)"
-        expect(r.ndim in (2, 3), "rewards", f"shape {shapes}", f"shape {tuple(r.shape)}")
-    else:
-        expect(r.ndim == 2, "rewards", "shape (responses, rewards) with groups", f"shape {tuple(r.shape)}")
-    expect(r.numel() > 0, "rewards", "at least one response and one reward", f"shape {tuple(r.shape)}")
-    expect(not r.isinf().any(), "rewards", "finite numbers or NaN for missing", "an infinite value")
+    r, w, dtype = rewards_and_weights(rewards, weights, grouped=groups is not None)
     if lengths is not None:
-        _check_lengths(lengths, tuple(r.shape[:-1]))
-
+        check_lengths(lengths, tuple(r.shape[:-1]))
     single = groups is None and r.ndim == 2
     x = (r[None] if single else r).movedim(-1, 0)  # (rewards, prompts, rollouts) or (rewards, responses)
-    w = _read_weights(weights, x)
-    index, ids = (None, None) if groups is None else _number_groups(groups, r.shape[0], r.device)
-    return _grouped(x, w, bool(x.isnan().any()), convention, index, ids, single)
+    index, ids = (None, None) if groups is None else group_numbers(groups, r.shape[0], r.device)
+    w = w.reshape(-1, *[1] * (x.ndim - 1))
+    return _grouped(x, w, bool(x.isnan().any()), convention, index, ids, single, dtype)
 
 
 def batch_of(x: Tensor, weights: Tensor, convention: Convention = PAPER) -> Batch:
     """Rewards (rewards, …, prompts, rollouts) known to be complete and finite, without the checks of `read`."""
-    return _grouped(x, weights, False, convention, None, None, False)
+    return _grouped(x, weights, False, convention, None, None, False, x.dtype)
 
 
-def _grouped(x: Tensor, w: Tensor, missing: bool, convention: Convention, index, ids, single: bool) -> Batch:
+def _grouped(x: Tensor, w: Tensor, missing: bool, convention: Convention, index, ids, single: bool, dtype) -> Batch:
     group = along(x, -1) if index is None else _by_index(index, len(ids), x.dtype)
-    return Batch(x, w, missing, group, convention, index, ids, single)
-
-
-def _numbers(values, name: str) -> Tensor:
-    try:
-        t = torch.as_tensor(values)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"{name}: expected numbers in a regular array, got {type(values).__name__}: {error}") from None
-    expect(not t.is_complex(), name, "real numbers", t.dtype)
-    return t.detach() if t.is_floating_point() else t.to(torch.float64)
-
-
-def _read_weights(weights, x: Tensor) -> Tensor:
-    count = x.shape[0]
-    if weights is None:
-        w = x.new_ones(count)
-    else:
-        w = _numbers(weights, "weights").to(x)
-        expect(w.shape == (count,), "weights", f"{count} numbers, one a reward", f"shape {tuple(w.shape)}")
-        expect(bool(w.isfinite().all()), "weights", "finite numbers", w.tolist())
-    return w.reshape(count, *[1] * (x.ndim - 1))
-
-
-def _check_lengths(lengths, shape: tuple) -> None:
-    t = _numbers(lengths, "lengths")
-    expect(tuple(t.shape) == shape, "lengths", f"one a response, shape {shape}", f"shape {tuple(t.shape)}")
-    expect(
-        bool((t.isfinite() & (t > 0)).all()),
-        "lengths",
-        "positive token counts",
-        f"a smallest of {t.min().item()}",
-    )
-
-
-def _number_groups(groups, responses: int, device) -> tuple[Tensor, tuple]:
-    """Each response's group as a number from 0, and the ids in that order: sorted if numbers, else as they appear."""
-    if not isinstance(groups, Tensor | np.ndarray):
-        try:
-            groups = list(groups)
-        except TypeError:
-            raise InputError(f"groups: expected one id a response, got {type(groups).__name__}") from None
-    shape = tuple(groups.shape) if isinstance(groups, Tensor | np.ndarray) else (len(groups),)
-    expect(shape == (responses,), "groups", f"{responses} ids, one a response", f"shape {shape}")
-    if isinstance(groups, Tensor) or (isinstance(groups, np.ndarray) and groups.dtype.kind in "iub"):
-        ids, index = torch.as_tensor(groups).unique(return_inverse=True)
-        return index.to(device), tuple(ids.tolist())
-    number: dict = {}
-    try:
-        index = torch.tensor([number.setdefault(g, len(number)) for g in groups], device=device)
-    except TypeError as error:
-        raise InputError(f"groups: expected ids such as strings or integers, got {error}") from None
-    return index, tuple(number)
+    return Batch(x, w, missing, group, convention, index, ids, single, dtype)
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ class Collapse:
     dead_rewards: tuple[float, ...]  # per reward, share of the groups in which it is constant
     silent_groups: float  # share of all groups in which every advantage is 0
     update_share: tuple[float, ...]  # per reward, its part of the advantages' variance; sums to 1, NaN if all are 0
-    level: Tensor = field(repr=False)  # (responses,) a number a distinct advantage, ascending in each group
+    level: Tensor = field(repr=False)  # (responses,) number of each response's advantage in its group, 0 = lowest
     _rewards: Tensor = field(repr=False)
     _index: Tensor = field(repr=False)
     _response: Tensor = field(repr=False)  # the numbers of the responses that were not left out
@@ -69,7 +69,7 @@ def collapse(
     """
     formula = method_named(method)
     batch = read(rewards, weights=weights, groups=groups, lengths=lengths, convention=convention)
-    same = _SAME.get(batch.rewards.dtype, 1e-3)
+    same = _SAME.get(batch.dtype, 1e-3)
     batch = batch.in_float64()
     steps = formula(batch)
     count = batch.rewards.shape[0]
@@ -91,9 +91,7 @@ def collapse(
     pairs = sizes * (sizes - 1) // 2
     mixed = vectors > 1
     tied = (same_level - same_vector).clamp(min=0)  # one vector always has one advantage
-    dead = torch.stack(
-        [_distinct_and_pairs(index, _vector_numbers(r[:, [k]]), group_count)[0] <= 1 for k in range(count)]
-    )
+    dead = torch.stack([_constant(index, reward, group_count) for reward in r.unbind(1)])
 
     def mean(x: Tensor) -> float:
         return x[..., mixed].double().mean(-1)
@@ -127,12 +125,22 @@ def _update_share(batch: Batch, z: Tensor | None, a: Tensor) -> tuple[float, ...
     return tuple((part / total).tolist())
 
 
+def _constant(index: Tensor, reward: Tensor, groups: int) -> Tensor:
+    """(groups,) whether all values of the reward that are there are equal."""
+    there = ~reward.isnan()
+    low, high = (
+        reward.new_zeros(groups).scatter_reduce(0, index[there], reward[there], how, include_self=False)
+        for how in ("amin", "amax")
+    )
+    return low == high
+
+
 def _vector_numbers(r: Tensor) -> Tensor:
     """A number for each distinct row of (responses, rewards); missing equals missing."""
     number = torch.zeros(len(r), dtype=torch.int64, device=r.device)
     for column in r.nan_to_num(nan=torch.inf).unbind(1):
         value = column.unique(return_inverse=True)[1]
-        number = (number * (int(value.max()) + 1) + value).unique(return_inverse=True)[1]
+        number = (number * (_span(value)) + value).unique(return_inverse=True)[1]
     return number
 
 
@@ -141,16 +149,21 @@ def _level_numbers(a: Tensor, index: Tensor, same: float) -> Tensor:
     order = a.argsort()
     order = order[index[order].argsort(stable=True)]
     a_sorted, i_sorted = a[order], index[order]
-    largest = a.new_zeros(int(index.max()) + 1).scatter_reduce(0, index, a.abs(), "amax")
+    largest = a.new_zeros(_span(index)).scatter_reduce(0, index, a.abs(), "amax")
     new = (i_sorted.diff() > 0) | (a_sorted.diff() > same * largest[i_sorted[1:]])
     number = torch.zeros_like(index)
-    number[order] = torch.cat([new.new_zeros(1), new]).cumsum(0)
-    return number
+    number[order] = torch.cat([new.new_zeros(min(1, len(a))), new]).cumsum(0)
+    lowest = number.new_full((_span(index),), len(number)).scatter_reduce(0, index, number, "amin")
+    return number - lowest[index]
+
+
+def _span(number: Tensor) -> int:
+    return int(number.max()) + 1 if len(number) else 1
 
 
 def _distinct_and_pairs(index: Tensor, number: Tensor, groups: int) -> tuple[Tensor, Tensor]:
     """Per group: how many distinct numbers it holds, and how many of its pairs share theirs."""
-    span = int(number.max()) + 1
+    span = _span(number)
     key, size = (index * span + number).unique(return_counts=True)
     group = key // span
     distinct = group.bincount(minlength=groups)
@@ -162,7 +175,7 @@ def _padded_groups(index: Tensor):
     """Row numbers of each group's responses, (groups, longest group), −1 where a group is shorter; in chunks."""
     order = index.argsort(stable=True)
     sizes = index.bincount()
-    longest = int(sizes.max())
+    longest = _span(sizes) - 1 or 1
     column = torch.arange(longest, device=index.device)
     start = sizes.cumsum(0) - sizes
     at_once = max(1, _PAIRS_AT_ONCE // longest**2)
@@ -192,8 +205,13 @@ def broken_ties(coarse: Collapse, fine: Collapse, primary: int = 0) -> BrokenTie
     ([1, 2], [0, 0], [False, False])
     """
     expect_index(primary, coarse._rewards.shape[1], "primary", "rewards")
-    same = len(coarse._response) == len(fine._response)
-    expect(same, "fine", f"a collapse of the same {len(coarse._response)} responses", len(fine._response))
+    for name, value in (("coarse", coarse), ("fine", fine)):
+        expect(isinstance(value, Collapse), name, "a gdpo_core.Collapse", type(value).__name__)
+    same = all(
+        torch.equal(a.nan_to_num(nan=torch.inf), b.nan_to_num(nan=torch.inf))
+        for a, b in ((coarse._rewards, fine._rewards), (coarse._index, fine._index))
+    )
+    expect(same, "fine", "a collapse of the rewards that `coarse` is of", "one of other rewards or groups")
     lower, higher = [], []
     for members in _padded_groups(coarse._index):
         inside = members >= 0

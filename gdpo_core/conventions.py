@@ -20,10 +20,11 @@ class Convention:
     batch_eps: float = 0.0  # added to the standard deviation of the batch (GDPO's last step)
 
     def __post_init__(self) -> None:
-        expect(self.ddof in (0, 1), "ddof", "0 or 1", self.ddof)
+        expect(self.ddof in (0, 1), "ddof", "0 or 1", repr(self.ddof))
         for name in ("group_eps", "batch_eps"):
             value = getattr(self, name)
-            expect(0 <= value < float("inf"), name, "a finite number that is not negative", value)
+            fits = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < float("inf")
+            expect(fits, name, "a finite number that is not negative", repr(value))
 
 
 PAPER = Convention(name="paper", source="arXiv 2601.05242, equations 1 to 7")

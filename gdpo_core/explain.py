@@ -47,7 +47,7 @@ def explain(
     return Explanation(
         method=method,
         convention=convention,
-        weights=batch.weights.flatten(),
+        weights=batch.weights.flatten().to(batch.dtype),
         rewards=_rewards_last(batch, batch.rewards),
         group_ids=batch.group_ids,
         group_means=_of_groups(batch, steps.group.mean),
@@ -66,9 +66,8 @@ def _of_groups(batch: Batch, x: Tensor) -> Tensor:
         x = x.squeeze(-1)
     per_reward = x.ndim == batch.rewards.ndim - (batch.index is None)
     x = x.movedim(0, -1) if per_reward else x
-    return x[0] if batch.single else x
+    return (x[0] if batch.single else x).to(batch.dtype)
 
 
 def _rewards_last(batch: Batch, x: Tensor) -> Tensor:
-    x = x.movedim(0, -1)  # (prompts, rollouts, rewards)
-    return x[0] if batch.single else x
+    return batch.returned(x).movedim(0, -1)

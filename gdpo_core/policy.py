@@ -9,7 +9,8 @@ from torch import Tensor
 from gdpo_core.advantages import method_named, over_batch
 from gdpo_core.batch import batch_of
 from gdpo_core.conventions import PAPER
-from gdpo_core.errors import InputError, expect
+from gdpo_core.errors import expect
+from gdpo_core.inputs import numbers
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,8 @@ class TrainingRun:
         >>> TrainingRun("grpo", torch.tensor([[[0.5, 0.5], [0.9, 0.6]]])).steps_to(0.9).tolist()
         [[1.0, inf]]
         """
+        fits = isinstance(level, int | float) and 0 < level < 1
+        expect(fits, "level", "a number inside (0, 1)", repr(level))
         reached = self.p >= level
         first = reached.to(torch.uint8).argmax(1).to(torch.float64)
         return first.masked_fill(~reached.any(1), torch.inf)
@@ -64,6 +67,9 @@ def train(
         expect(whole, name, "a whole number above 0", repr(value))
     expect(isinstance(lr, int | float) and 0 < lr < math.inf, "lr", "a finite number above 0", repr(lr))
 
+    fits = isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed < 2**63
+    expect(fits, "seed", "a whole number from 0", repr(seed))
+
     generator = torch.Generator().manual_seed(seed)
     shape = (len(start), seeds, prompts, rollouts)
     w, c = w.reshape(-1, 1, 1, 1), c.reshape(-1, 1, 1, 1)
@@ -82,10 +88,7 @@ def train(
 
 
 def _per_reward(values, name: str, count: int | None) -> Tensor:
-    try:
-        t = torch.as_tensor(values, dtype=torch.float32)
-    except (TypeError, ValueError, RuntimeError):
-        raise InputError(f"{name}: expected a list of numbers, one a reward, got {values!r}") from None
+    t = numbers(values, name).to(torch.float32)
     expected = "at least one number, one a reward" if count is None else f"{count} numbers, as many as p0"
     fits = t.ndim == 1 and len(t) > 0 and count in (None, len(t))
     expect(fits and bool(t.isfinite().all()), name, expected, t.tolist())

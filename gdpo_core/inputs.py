@@ -1,0 +1,114 @@
+"""What callers hand in, as tensors: checked here once, so that the formulas need no checks."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gdpo_core.errors import InputError, expect
+
+# Squares of larger or smaller numbers leave the range of the dtype; float32 then computes in float64.
+RANGE = {torch.float32: (1e-10, 1e10), torch.float64: (1e-100, 1e100)}
+
+
+def numbers(values, name: str) -> Tensor:
+    """A dense tensor of floats: floating tensors and arrays keep their dtype, all else is float64.
+
+    >>> numbers([True, False], "rewards")
+    tensor([1., 0.], dtype=torch.float64)
+    """
+    try:
+        t = values if isinstance(values, Tensor) else torch.from_numpy(_writable(np.asarray(values)))
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        odd = [x for x in _flat(values) if x is not values and not isinstance(x, int | float)]
+        why = f" with {type(odd[0]).__name__} {odd[0]!r}" if odd else f": {error}"
+        got = f"{type(values).__name__}{why}"
+        raise InputError(f"{name}: expected numbers in a regular array, got {got}") from None
+    expect(t.layout == torch.strided, name, "a dense tensor", t.layout)
+    expect(not t.is_complex(), name, "real numbers", t.dtype)
+    return t.detach() if t.is_floating_point() else t.to(torch.float64)
+
+
+def _flat(values):
+    return (x for inner in values for x in _flat(inner)) if isinstance(values, list | tuple) else iter([values])
+
+
+def _writable(array: np.ndarray) -> np.ndarray:
+    """torch shares memory only with arrays that can be written and run forwards."""
+    return array if array.flags.writeable and min(array.strides, default=0) >= 0 else array.copy()
+
+
+def rewards_and_weights(rewards, weights, grouped: bool) -> tuple[Tensor, Tensor, torch.dtype]:
+    """Rewards and weights in the dtype to compute in, and the dtype in which the caller gets the result."""
+    r = numbers(rewards, "rewards")
+    shape = tuple(r.shape)
+    if grouped:
+        expect(r.ndim == 2, "rewards", "shape (responses, rewards) with groups", f"shape {shape}")
+    else:
+        wanted = "shape (prompts, rollouts, rewards) or (rollouts, rewards)"
+        expect(r.ndim in (2, 3), "rewards", wanted, f"shape {shape}")
+    expect(r.numel() > 0, "rewards", "at least one response and one reward", f"shape {shape}")
+
+    given = r.dtype
+    r = r if given in RANGE else r.float()
+    w = torch.ones(shape[-1], dtype=torch.float64) if weights is None else numbers(weights, "weights").double()
+    expect(tuple(w.shape) == shape[-1:], "weights", f"{shape[-1]} numbers, one a reward", f"shape {tuple(w.shape)}")
+    expect(bool(w.isfinite().all()), "weights", "finite numbers", w.tolist())
+
+    largest = r.abs().nan_to_num(posinf=torch.inf).amax().item()
+    expect(largest < float("inf"), "rewards", "finite numbers or NaN for missing", "an infinite value")
+    sizes = [size for size in (largest, largest * w.abs().amax().item()) if size > 0]
+    if not _fits(sizes, r.dtype):
+        r = r.double()
+    low, high = RANGE[torch.float64]
+    expect(
+        _fits(sizes, r.dtype),
+        "rewards",
+        f"numbers from {low:g} to {high:g} in size, also weighted",
+        max(sizes, default=0),
+    )
+    return r, w.to(r), given
+
+
+def _fits(sizes: list[float], dtype: torch.dtype) -> bool:
+    low, high = RANGE[dtype]
+    return all(low <= size <= high for size in sizes)
+
+
+def check_lengths(lengths, shape: tuple) -> None:
+    """Tokens a response: one each, finite and positive."""
+    t = numbers(lengths, "lengths")
+    expect(tuple(t.shape) == shape, "lengths", f"one a response, shape {shape}", f"shape {tuple(t.shape)}")
+    bad = t[~(t.isfinite() & (t > 0))]
+    expect(not len(bad), "lengths", "positive token counts", bad[:1].tolist())
+
+
+def group_numbers(groups, responses: int, device) -> tuple[Tensor, tuple]:
+    """Each response's group as a number from 0, and the ids in that order: sorted if an array, else as they appear.
+
+    >>> group_numbers(["b", "a", "b"], 3, "cpu")
+    (tensor([0, 1, 0]), ('b', 'a'))
+    """
+    if not isinstance(groups, Tensor | np.ndarray):
+        try:
+            groups = list(groups)
+        except TypeError:
+            raise InputError(f"groups: expected one id a response, got {type(groups).__name__}") from None
+    shape = tuple(groups.shape) if isinstance(groups, Tensor | np.ndarray) else (len(groups),)
+    expect(shape == (responses,), "groups", f"{responses} ids, one a response", f"shape {shape}")
+    if isinstance(groups, Tensor) or (groups.__class__ is np.ndarray and groups.dtype.kind in "iubf"):
+        t = torch.as_tensor(groups)
+        expect(not t.is_complex() and not bool(t.isnan().any()), "groups", "ids such as integers", _first_bad(t))
+        ids, index = t.unique(return_inverse=True)
+        return index.to(device), tuple(ids.tolist())
+    number: dict = {}
+    try:
+        ids = [g.item() if isinstance(g, Tensor | np.generic) else g for g in groups]
+        expect(all(g == g for g in ids), "groups", "ids such as strings or integers", "NaN")
+        index = torch.tensor([number.setdefault(g, len(number)) for g in ids], device=device)
+    except (TypeError, RuntimeError) as error:
+        raise InputError(f"groups: expected ids such as strings or integers, got {error}") from None
+    return index, tuple(number)
+
+
+def _first_bad(t: Tensor) -> str:
+    return str(t.dtype) if t.is_complex() else "NaN"
