@@ -27,8 +27,7 @@ def _list(titles: Sequence[str], ratings: Sequence[Sequence[float]], method: str
     for i in order:
         place = 1 + sum(other > level[i] for other in level)
         tied = level.count(level[i]) > 1
-        mark = ' <b class="tie">= tie</b>' if tied else ""
-        lines.append(
-            f'<li class="{"tied" if tied else ""}"><b>{place}</b> {escape(titles[i])}{mark}<span>{signed(advantages[i])}</span></li>'
-        )
+        title = escape(titles[i]) + (' <b class="tie">= tie</b>' if tied else "")
+        value = f"<span>{signed(advantages[i])}</span>"
+        lines.append(f'<li class="{"tied" if tied else ""}"><b>{place}</b> {title}{value}</li>')
     return f"<ol>{''.join(lines)}</ol>"
