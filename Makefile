@@ -12,6 +12,8 @@ NEW_ENOUGH = import sys; sys.exit(sys.version_info < (3, 11))
 VENV_PYTHON = .venv/bin/python
 # Without a screen there is no browser to open, and a text one would take the terminal.
 HEADLESS = $(if $(filter-out Linux,$(shell uname -s))$(DISPLAY)$(WAYLAND_DISPLAY)$(BROWSER),,--headless)
+# Threads come and go with visitors; by default each leaves memory of its own behind.
+export MALLOC_ARENA_MAX ?= 2
 SERVE = app.py --host '$(HOST)' --port '$(PORT)' --no-sandbox $(HEADLESS)
 
 .PHONY: run test install edit bench parity image clean

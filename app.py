@@ -22,7 +22,7 @@ with app.setup:
 
     import gdpo_core as gc
     from gdpo_core import bfcl
-    from views import books, charts, shares, steps, training
+    from views import books, shares, steps, training
     from views.board import Board
     from views.sliders import slider_table
 
@@ -172,8 +172,10 @@ def equal_training():
         [
             mo.md("### Equal start, equal scale"),
             mo.Html(training.says(same, COINS)),
-            mo.Html(charts.legend()),
-            mo.hstack(charts.training(same, COINS), widths="equal", wrap=True),
+            mo.Html(training.legend()),
+            mo.lazy(lambda: mo.hstack(training.charts(same, COINS), widths="equal", wrap=True)).style(
+                min_height="260px"
+            ),
             mo.Html(training.steps_table(same, COINS)),
         ]
     )
@@ -211,8 +213,10 @@ def unequal_training(coin_scale, p0):
     mo.vstack(
         [
             mo.Html(training.says(chosen, COINS)),
-            mo.Html(charts.legend()),
-            mo.hstack(charts.training(chosen, COINS), widths="equal", wrap=True),
+            mo.Html(training.legend()),
+            mo.lazy(lambda: mo.hstack(training.charts(chosen, COINS), widths="equal", wrap=True)).style(
+                min_height="260px"
+            ),
             mo.Html(training.steps_table(chosen, COINS)),
         ]
     )

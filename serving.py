@@ -4,13 +4,16 @@ marimo sends its front end uncompressed, some 7 MB in 300 files, each read from 
 file is read and compressed once and then answered from memory.
 """
 
+import asyncio
 import contextlib
+import functools
 import gzip
 import importlib
 import re
 import threading
 from collections.abc import AsyncIterator
 
+from marimo._entrypoints import registry
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
@@ -22,6 +25,10 @@ SMALLEST = 600  # bytes; below this compression only adds
 UNUSED_PRELOAD = re.compile(rb'<link rel="preload" href="[^"]+\.(?:woff2|png)"[^>]*>\s*')
 
 
+# A session waits for it: marimo itself looks into torch, which must not be half imported then.
+warmed = threading.Event()
+
+
 class Compressed:
     """Answers GET requests compressed; files whose name holds a hash come from memory after the first time."""
 
@@ -30,6 +37,8 @@ class Compressed:
         self.kept: dict[tuple[str, bool], tuple[Message, bytes]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await asyncio.to_thread(warmed.wait)
         if scope["type"] != "http" or scope["method"] != "GET" or Headers(scope=scope).get("range"):
             return await self.app(scope, receive, send)
         asset = "/assets/" in scope["path"]
@@ -83,13 +92,16 @@ async def _answer(send: Send, start: Message, body: bytes) -> None:
 async def warm(_app: Starlette) -> AsyncIterator[None]:
     """Import what the first visitor's page needs while the server is still starting."""
     threading.Thread(target=_import_page, daemon=True).start()
+    # marimo looks for plug-ins at every run of a cell and reads the metadata of every installed package for it,
+    # some 5 ms each time. What is installed does not change while the server runs.
+    registry.get_entry_points = functools.cache(registry.get_entry_points)
     yield
 
 
 def _import_page() -> None:
     with contextlib.suppress(ImportError):  # then the page says so itself
-        for module in ("torch", "views.board", "views.training"):
-            importlib.import_module(module)
+        importlib.import_module("views.board")
+    warmed.set()
 
 
 COMPRESS = Middleware(Compressed)

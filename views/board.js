@@ -5,6 +5,7 @@ const REWARDS = ["correct", "style", "concise"];
 const LONG = ["correctness", "style", "conciseness"];
 const GLYPHS = ["◆", "▲", "■", "★", "✚", "⬟"];
 const METHODS = { grpo: ["GRPO", "add, then normalise"], gdpo: ["GDPO", "normalise, then add"] };
+const SETTLED = 300; // ms without a flip
 const LINK_WIDTH = 44;
 const LANE_WIDTH = 176;
 
@@ -25,11 +26,8 @@ const plural = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
 
 const wave = (x0, y0, x1, y1) => `M${x0} ${y0}C${(x0 + x1) / 2} ${y0} ${(x0 + x1) / 2} ${y1} ${x1} ${y1}`;
 
-function dots(bits) {
-  const node = make("span", { class: "dots", "aria-hidden": "true" });
-  bits.forEach((bit, k) => node.append(make("i", { class: `dot r${k} ${bit ? "on" : ""}` })));
-  return node;
-}
+// A text or attribute that stays as it is needs no new layout.
+const say = (node, text) => node.textContent === text || (node.textContent = text);
 
 function render({ model, el }) {
   const board = make("div", { class: "board" });
@@ -40,6 +38,8 @@ function render({ model, el }) {
   let links = [];
   let active = 0;
   let touched = false; // the reader has pointed at an answer
+  let rowHeight = 34;
+  let explained = ""; // what the detail shows
 
   const sheet = () => model.get("tasks")[model.get("task")];
   const count = () => sheet().answers.length;
@@ -51,6 +51,7 @@ function render({ model, el }) {
     const input = make("input", { type: "radio", name: `task-${model.get("tasks").length}`, value: index });
     input.checked = index === model.get("task");
     input.addEventListener("change", () => {
+      clearTimeout(rest);
       model.set("task", index);
       model.set("passed", model.get("tasks")[index].graded);
       model.save_changes();
@@ -89,12 +90,14 @@ function render({ model, el }) {
   const reset = make("button", { type: "button", class: "reset" }, "Reset to the graded rewards");
   const lineUp = make("button", { type: "button", class: "line-up" }, "Line the answers up with the bars");
   const detail = make("div", { class: "detail" });
-  const table = make("table", {});
+  const table = make("table");
+  const numbers = make("details", { class: "numbers" }, make("summary", {}, "The same as a table"), table);
+  numbers.addEventListener("toggle", () => numbers.open && tabulate());
   board.append(
     make("div", { class: "ask" }, tasks, request),
     grid,
     make("div", { class: "below" }, make("div", {}, verdict, make("p", { class: "actions" }, reset, lineUp)), detail),
-    make("details", { class: "numbers" }, make("summary", {}, "The same as a table"), table),
+    numbers,
   );
 
   reset.addEventListener("click", () => send(sheet().graded));
@@ -104,10 +107,14 @@ function render({ model, el }) {
     draw();
   });
 
+  // The bars ask for their drawing at once. What lies further down follows when the hand has come to rest.
+  let rest = 0;
   function send(passed) {
     model.set("passed", passed);
-    model.save_changes();
+    model.send({ passed });
     mark();
+    clearTimeout(rest);
+    rest = setTimeout(() => model.save_changes(), SETTLED);
   }
 
   // --- what a task brings --------------------------------------------------------------------------------------
@@ -157,12 +164,14 @@ function render({ model, el }) {
   }
 
   function bar(method, answer) {
-    const name = make("span", { class: "name" }, make("b", {}, String(answer + 1)));
+    const marks = REWARDS.map((_, k) => make("i", { class: `dot r${k}` }));
+    const pattern = make("span", { class: "dots", "aria-hidden": "true" }, ...marks);
+    const name = make("span", { class: "name" }, make("b", {}, String(answer + 1)), pattern);
     const fill = make("span", { class: "fill" });
     const value = make("span", { class: "value" });
     const node = make("div", { class: "bar" }, name, make("span", { class: "track" }, fill, value));
     pointAt(node, answer);
-    return { node, name, fill, value };
+    return { node, marks, fill, value };
   }
 
   function pointAt(node, answer) {
@@ -185,7 +194,7 @@ function render({ model, el }) {
         input.classList.toggle("changed", passed[answer][k] !== graded[answer][k]);
       });
       const failed = LONG.flatMap((name, k) => (graded[answer][k] ? [] : [`✗ ${name}: ${reasons[answer][k]}`]));
-      row.why.textContent = graded[answer].some(Boolean) ? failed.join(" ") : reasons[answer][0];
+      say(row.why, graded[answer].some(Boolean) ? failed.join(" ") : reasons[answer][0]);
     });
   }
 
@@ -199,23 +208,20 @@ function render({ model, el }) {
     for (const method in METHODS) drawBars(method, drawing, rank, passed);
     drawLinks(rank);
     drawLane(drawing, rank);
-    verdict.replaceChildren(...drawing.verdict.map((sentence) => {
-      const p = make("p");
-      p.innerHTML = sentence; // written in Python from numbers alone
-      return p;
-    }));
+    const sentences = drawing.verdict.map((sentence) => `<p>${sentence}</p>`).join("");
+    if (verdict.innerHTML !== sentences) verdict.innerHTML = sentences; // written in Python from numbers alone
     lineUp.hidden = listed.every((answer, place) => answer === drawing.order[place]);
     reset.disabled = JSON.stringify(passed) === JSON.stringify(sheet().graded);
     if (!touched) active = drawing.example;
     explain();
-    tabulate(drawing, passed);
+    if (numbers.open) tabulate();
   }
 
   function drawBars(method, drawing, rank, passed) {
     const ties = drawing.ties[method];
     const levels = drawing.levels[method];
-    heads[method].textContent = plural(levels, "level");
-    bars[method].forEach(({ node, name, fill, value }, answer) => {
+    say(heads[method], plural(levels, "level"));
+    bars[method].forEach(({ node, marks, fill, value }, answer) => {
       const advantage = drawing[method][answer];
       const share = (50 * Math.abs(advantage)) / drawing.limit;
       const tie = ties.findIndex((t) => t.answers.includes(answer));
@@ -223,9 +229,8 @@ function render({ model, el }) {
       node.classList.toggle("tied", tie >= 0);
       node.classList.toggle("negative", advantage < 0);
       fill.style.width = `${share}%`;
-      value.textContent = signed(advantage) + (tie >= 0 ? ` ${GLYPHS[tie % GLYPHS.length]}` : "");
-      if (name.lastChild.nodeName === "SPAN") name.lastChild.remove();
-      name.append(dots(passed[answer]));
+      say(value, signed(advantage) + (tie >= 0 ? ` ${GLYPHS[tie % GLYPHS.length]}` : ""));
+      marks.forEach((mark, k) => mark.classList.toggle("on", Boolean(passed[answer][k])));
     });
     const tied = ties.map((t) => `answers ${t.answers.map((i) => i + 1).join(", ")} share one advantage`);
     panels[method].setAttribute(
@@ -237,13 +242,13 @@ function render({ model, el }) {
       if (method === "grpo") node.classList.toggle("tied", ties.some((t) => t.answers.includes(answer)));
       const text = `${METHODS[method][0]} ${bars[method][answer].value.textContent}`;
       const slot = values.querySelector(`.${method}`) ?? values.appendChild(make("span", { class: method }));
-      slot.textContent = text;
+      say(slot, text);
     });
   }
 
   function drawLinks(rank) {
-    const middle = (place) => (place + 0.5) * rowHeight();
-    linkArt.setAttribute("viewBox", `0 0 ${LINK_WIDTH} ${count() * rowHeight()}`);
+    const middle = (place) => (place + 0.5) * rowHeight;
+    linkArt.setAttribute("viewBox", `0 0 ${LINK_WIDTH} ${count() * rowHeight}`);
     listed.forEach((answer, place) => {
       links[answer].setAttribute("d", wave(0, middle(place), LINK_WIDTH, middle(rank[answer])));
       links[answer].classList.toggle("bent", rank[answer] !== place);
@@ -251,7 +256,7 @@ function render({ model, el }) {
   }
 
   function drawLane(drawing, rank) {
-    const height = rowHeight();
+    const height = rowHeight;
     laneArt.setAttribute("viewBox", `0 0 ${LANE_WIDTH} ${count() * height}`);
     const nodes = drawing.ties.grpo.map((tie) => {
       const places = tie.answers.map((answer) => rank[answer]);
@@ -278,8 +283,6 @@ function render({ model, el }) {
     );
   }
 
-  const rowHeight = () => parseFloat(getComputedStyle(board).getPropertyValue("--row-px")) || 34;
-
   function explain() {
     const { answers, reasons, graded } = sheet();
     if (active >= answers.length) active = 0;
@@ -288,6 +291,9 @@ function render({ model, el }) {
     links.forEach((path, answer) => path.classList.toggle("active", answer === active));
     for (const method in METHODS)
       bars[method].forEach(({ node }, answer) => node.classList.toggle("active", answer === active));
+    const key = `${model.get("task")} ${active} ${passed}`;
+    if (key === explained) return;
+    explained = key;
     detail.replaceChildren(
       make("h2", {}, `Answer ${active + 1}, as the graders read it`),
       make("code", {}, answers[active]),
@@ -304,7 +310,9 @@ function render({ model, el }) {
     );
   }
 
-  function tabulate(drawing, passed) {
+  function tabulate() {
+    const drawing = model.get("drawing");
+    const passed = model.get("passed");
     const cells = (tag, values) => make("tr", {}, ...values.map((value) => make(tag, {}, String(value))));
     table.replaceChildren(
       make("thead", {}, cells("th", ["Answer", ...LONG, "GRPO", "GDPO"])),
@@ -314,11 +322,18 @@ function render({ model, el }) {
     );
   }
 
+  // Reading a style after writing one makes the browser lay the page out at once: read only here, never in draw().
+  const resized = new ResizeObserver(() => {
+    const height = parseFloat(getComputedStyle(board).getPropertyValue("--row-px"));
+    if (height === rowHeight) return;
+    rowHeight = height;
+    draw();
+  });
   build();
-  model.on("change:drawing", draw);
-  const resized = new ResizeObserver(() => draw());
   resized.observe(board);
+  model.on("change:drawing", draw);
   return () => {
+    clearTimeout(rest);
     resized.disconnect();
     model.off("change:drawing", draw);
   };

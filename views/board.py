@@ -16,7 +16,10 @@ Passed = tuple[tuple[int, ...], ...]  # (answers, rewards) of 0 or 1
 
 
 class Board(anywidget.AnyWidget):
-    """Toggles in the browser, arithmetic here: a flip sends `passed`, and `drawing` comes back."""
+    """Toggles in the browser, arithmetic here: a flip asks with a message, and `drawing` comes back.
+
+    The trait `passed`, on which other cells depend, follows when the reader pauses.
+    """
 
     _esm = HERE / "board.js"
     _css = HERE / "board.css"
@@ -27,18 +30,26 @@ class Board(anywidget.AnyWidget):
 
     def __init__(self, tasks: Sequence[Task]):
         sheets = [sheet(task) for task in tasks]
-        super().__init__(tasks=sheets, task=0, passed=sheets[0]["graded"], drawing=draw(_frozen(sheets[0]["graded"])))
+        super().__init__(tasks=sheets, task=0, passed=sheets[0]["graded"], drawing=draw(frozen(sheets[0]["graded"])))
+        self.on_msg(lambda _, message, __: self._draw(self._checked(message.get("passed"))))
 
     @traitlets.validate("passed")
-    def _check(self, proposal):
-        fits = all(len(row) == len(REWARDS) and set(row) <= {0, 1} for row in proposal["value"])
-        if not fits or len(proposal["value"]) != len(self.tasks[0]["answers"]):
-            raise traitlets.TraitError("passed: expected a 0 or 1 for each reward of each answer")
-        return proposal["value"]
+    def _validate(self, proposal):
+        return self._checked(proposal["value"])
 
     @traitlets.observe("passed")
-    def _redraw(self, _change):
-        self.drawing = draw(_frozen(self.passed))
+    def _follow(self, _change):
+        self._draw(self.passed)
+
+    def _draw(self, passed):
+        self.drawing = draw(frozen(passed))
+
+    def _checked(self, passed):
+        rows = passed if isinstance(passed, list) else []
+        fits = all(isinstance(row, list) and len(row) == len(REWARDS) and set(row) <= {0, 1} for row in rows)
+        if not fits or len(rows) != len(self.tasks[0]["answers"]):
+            raise traitlets.TraitError("passed: expected a 0 or 1 for each reward of each answer")
+        return rows
 
 
 def sheet(task: Task) -> dict:
@@ -54,11 +65,11 @@ def sheet(task: Task) -> dict:
     }
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def draw(passed: Passed) -> dict:
     """Everything the board draws for these rewards: bars, their one order, ties, and the verdict."""
     advantages = {m: gc.advantages(passed, m).tolist() for m in ("grpo", "gdpo")}
-    collapsed = {m: gc.collapse(passed, m) for m in ("grpo", "gdpo")}
+    collapsed = {m: told_apart(passed, m) for m in ("grpo", "gdpo")}
     order = sorted(range(len(passed)), key=lambda i: (-collapsed["gdpo"].level[i], -collapsed["grpo"].level[i], i))
     ties = {m: _ties(passed, collapsed[m]) for m in collapsed}
     return {
@@ -70,6 +81,12 @@ def draw(passed: Passed) -> dict:
         "verdict": verdict(passed, ties, collapsed),
         "example": ties["grpo"][0]["answers"][-1] if ties["grpo"] else 0,
     }
+
+
+@lru_cache(maxsize=1024)
+def told_apart(passed: Passed, method: str) -> gc.Collapse:
+    """What the method keeps apart of these rewards; the sections below the board ask for the same."""
+    return gc.collapse(passed, method)
 
 
 @lru_cache(maxsize=8)
@@ -143,5 +160,6 @@ def _count(n: int, noun: str) -> str:
     return f"{n} {escape(noun)}" + ("" if n == 1 else "s")
 
 
-def _frozen(passed) -> Passed:
+def frozen(passed) -> Passed:
+    """Rewards as a key for a cache."""
     return tuple(tuple(row) for row in passed)

@@ -4,12 +4,11 @@ from collections.abc import Mapping, Sequence
 
 import altair as alt
 import polars as pl
+import torch
 
 from gdpo_core import TrainingRun
-from views.text import NAMES
+from views.text import COLOURS, DASHES, NAMES
 
-COLOURS = {"GRPO": "#c8641e", "GRPO without std": "#8a8a8a", "GDPO": "#3b82d0"}
-DASHES = {"GRPO": [1, 0], "GRPO without std": [2, 3], "GDPO": [8, 4]}
 SHOWN_EVERY = 3  # epochs; 51 points draw the curve of 151 as well
 
 
@@ -31,9 +30,8 @@ def training(runs: Mapping[str, TrainingRun], rewards: Sequence[str]) -> list[al
             "method:N", scale=alt.Scale(domain=names, range=[DASHES[n] for n in names]), legend=None
         ),
     )
-    curves = _curves(runs, rewards)
     return [
-        alt.layer(band, line, data=curves.filter(reward=reward))
+        alt.layer(band, line, data=_curves(runs, k))
         .properties(width="container", height=200, title=reward, description=_description(runs, k, reward, epochs))
         .properties(usermeta={"embedOptions": {"actions": False}})
         .configure(background="transparent")
@@ -42,36 +40,18 @@ def training(runs: Mapping[str, TrainingRun], rewards: Sequence[str]) -> list[al
     ]
 
 
-def legend() -> str:
-    """HTML legend of the methods: colour and dash."""
-    keys = "".join(
-        f'<span><svg width="34" height="8" aria-hidden="true"><line x1="0" x2="34" y1="4" y2="4" stroke-width="3" '
-        f'stroke="{COLOURS[name]}" stroke-dasharray="{" ".join(map(str, DASHES[name]))}"/></svg>{name}</span>'
-        for name in NAMES.values()
-    )
-    return f'<p class="key">{keys}</p>'
-
-
 def _description(runs: Mapping[str, TrainingRun], k: int, reward: str, epochs: int) -> str:
     ends = ", ".join(f"{NAMES[m]} {run.p[:, -1, k].median().item():.2f}" for m, run in runs.items())
     return f"Pass probability of the {reward} over {epochs} epochs; the medians end at {ends}."
 
 
-def _curves(runs: Mapping[str, TrainingRun], rewards: Sequence[str]) -> pl.DataFrame:
+def _curves(runs: Mapping[str, TrainingRun], k: int) -> alt.InlineData:
+    """One reward's curves as CSV, a quarter of the size of JSON on its way to the reader."""
     frames = []
     for method, run in runs.items():
-        low, median, high = (run.p.quantile(q, dim=0) for q in (0.05, 0.5, 0.95))  # (epochs + 1, rewards)
-        for k, reward in enumerate(rewards):
-            frames.append(
-                pl.DataFrame(
-                    {
-                        "epoch": range(len(median)),
-                        "median": median[:, k].numpy(),
-                        "low": low[:, k].numpy(),
-                        "high": high[:, k].numpy(),
-                    }
-                )
-                .with_columns(pl.lit(NAMES[method]).alias("method"), pl.lit(reward).alias("reward"))
-                .gather_every(SHOWN_EVERY)
-            )
-    return pl.concat(frames).with_columns(pl.col("median", "low", "high").round(3))
+        low, median, high = run.p[:, ::SHOWN_EVERY, k].quantile(torch.tensor([0.05, 0.5, 0.95]), dim=0).numpy()
+        epoch = range(0, run.p.shape[1], SHOWN_EVERY)
+        frame = pl.DataFrame({"epoch": epoch, "median": median, "low": low, "high": high})
+        frames.append(frame.with_columns(method=pl.lit(NAMES[method])))
+    csv = pl.concat(frames).write_csv(float_precision=3)
+    return alt.InlineData(values=csv, format=alt.CsvDataFormat(type="csv"))

@@ -6,6 +6,7 @@ from math import isnan
 import torch
 
 import gdpo_core as gc
+from views.board import Passed, frozen, told_apart
 from views.text import NAMES, percent
 
 
@@ -18,7 +19,7 @@ def update(passed: Sequence, scale: Sequence[float], weights: Sequence[float], r
     columns = {"weight": asked, **{NAMES[m]: c.update_share for m, c in collapsed.items()}}
     return (
         f'<div class="says">{_loudest(collapsed["grpo"].update_share, asked, rewards)} '
-        f"{_priority(paid, weights, collapsed['gdpo'], rewards[0])}</div>{shares_table(columns, rewards)}"
+        f"{_priority(frozen(passed), weights, rewards[0])}</div>{shares_table(columns, rewards)}"
     )
 
 
@@ -30,15 +31,17 @@ def _loudest(share: Sequence[float], asked: Sequence[float], rewards: Sequence[s
     return f"Under GRPO, <b>{rewards[k]}</b> takes {part} of the update for {weight} of the weight."
 
 
-def _priority(paid: torch.Tensor, weights: Sequence[float], gdpo: gc.Collapse, first: str) -> str:
-    """Where GDPO puts wrong calls above right ones that have as many marks, and which weight would change that."""
-    marks = gc.collapse((paid > 0).double(), "grpo")
-    pairs = gc.broken_ties(marks, gdpo)
+def _priority(passed: Passed, weights: Sequence[float], first: str) -> str:
+    """Where GDPO puts wrong calls above right ones that have as many marks, and which weight would change that.
+
+    The scale plays no part: GDPO divides it out.
+    """
+    pairs = gc.broken_ties(told_apart(passed, "grpo"), gc.collapse(passed, "gdpo", weights=weights))
     if not len(pairs.inverted):
         return ""
+    compared = sorted({(passed[low], passed[high]) for low, high in zip(pairs.lower, pairs.higher, strict=True)})
     needed = max(
-        gc.break_even_weight(paid, low, high, weights=weights)
-        for low, high in zip(pairs.lower.tolist(), pairs.higher.tolist(), strict=True)
+        gc.break_even_weight(passed, passed.index(low), passed.index(high), weights=weights) for low, high in compared
     )
     wrong, count = int(pairs.inverted.sum()), len(pairs.inverted)
     placed = f"the wrong one first in <b>{wrong}</b>" if wrong else "<b>the right one first in all</b>"

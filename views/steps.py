@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import gdpo_core as gc
 from gdpo_core import Explanation
 from gdpo_core.bfcl import REWARDS
+from views.board import frozen, told_apart
 from views.text import number
 
 
@@ -15,7 +16,7 @@ def follow(passed: Sequence[Sequence[int]], answer: int, convention: gc.Conventi
 
 
 def _lost(passed: Sequence[Sequence[int]], answer: int) -> str:
-    level = {method: gc.collapse(passed, method).level.tolist() for method in ("grpo", "gdpo")}
+    level = {method: told_apart(frozen(passed), method).level.tolist() for method in ("grpo", "gdpo")}
     other = [i for i, marks in enumerate(passed) if marks != passed[answer]]
     tied = {method: [i for i in other if level[method][i] == level[method][answer]] for method in level}
     if not tied["grpo"]:

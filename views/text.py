@@ -1,8 +1,10 @@
-"""Numbers and names as the page prints them."""
+"""Numbers, names and the look of the methods, as the whole page prints them."""
 
 from math import isnan
 
 NAMES = {"grpo": "GRPO", "grpo_no_std": "GRPO without std", "gdpo": "GDPO"}
+COLOURS = {"GRPO": "#c8641e", "GRPO without std": "#8a8a8a", "GDPO": "#3b82d0"}
+DASHES = {"GRPO": [1, 0], "GRPO without std": [2, 3], "GDPO": [8, 4]}
 
 
 def number(x: float, digits: int = 3) -> str:

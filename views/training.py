@@ -5,7 +5,7 @@ from functools import lru_cache
 from math import inf
 
 import gdpo_core as gc
-from views.text import NAMES
+from views.text import COLOURS, DASHES, NAMES
 
 COINCIDE = 0.05  # medians closer than this at every epoch are one curve to the eye
 LEVEL = 0.9
@@ -15,6 +15,23 @@ LEVEL = 0.9
 def runs(p0: tuple[float, ...], scale: tuple[float, ...]) -> dict[str, gc.TrainingRun]:
     """All methods from the same start with the same seeds; equal requests of several visitors are computed once."""
     return {method: gc.train(method, p0, scale=scale) for method in NAMES}
+
+
+def charts(found: Mapping[str, gc.TrainingRun], rewards: Sequence[str]) -> list:
+    """A chart a reward."""
+    from views.charts import training  # here, because Altair is half of what the first visitor would wait for
+
+    return training(found, rewards)
+
+
+def legend() -> str:
+    """HTML legend of the methods: colour and dash."""
+    keys = "".join(
+        f'<span><svg width="34" height="8" aria-hidden="true"><line x1="0" x2="34" y1="4" y2="4" stroke-width="3" '
+        f'stroke="{COLOURS[name]}" stroke-dasharray="{" ".join(map(str, DASHES[name]))}"/></svg>{name}</span>'
+        for name in NAMES.values()
+    )
+    return f'<p class="key">{keys}</p>'
 
 
 def medians(run: gc.TrainingRun) -> list[float]:

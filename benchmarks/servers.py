@@ -1,0 +1,84 @@
+"""The servers under measurement: subprocesses on free loopback ports, with their CPU time and memory."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+MARIMO = ("-m", "marimo", "-y", "run")
+MARIMO_OPTIONS = ("--headless", "--no-token", "--no-sandbox", "--port", "{port}")
+COMMANDS = {
+    "this page": (*MARIMO, "app.py", *MARIMO_OPTIONS),
+    "idiomatic marimo": (*MARIMO, "benchmarks/toys/idiomatic.py", *MARIMO_OPTIONS),
+    "Dash": ("-m", "benchmarks.toys.dash_toy", "{port}"),
+}
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server."""
+
+    pid: int
+    port: int
+    started: float  # time.perf_counter() when it was spawned
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/"
+
+    def cpu(self) -> float | None:
+        """Seconds of CPU that it has used so far; None where there is no /proc."""
+        try:
+            fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            return None
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def memory(self) -> float | None:
+        """Resident MB; None where there is no /proc."""
+        try:
+            pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        except OSError:
+            return None
+        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+@contextmanager
+def serve(name: str) -> Iterator[Server]:
+    """The server of that name, listening; it ends with the block."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    command = [sys.executable, *(part.format(port=port) for part in COMMANDS[name])]
+    started = time.perf_counter()
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        _until_listening(process, port)
+        yield Server(process.pid, port, started)
+    finally:
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+
+
+def _until_listening(process: subprocess.Popen, port: int, patience: float = 60) -> None:
+    deadline = time.perf_counter() + patience
+    while time.perf_counter() < deadline:
+        if process.poll() is not None:
+            raise RuntimeError(f"a server ended at once, with exit status {process.returncode}")
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except OSError:
+            time.sleep(0.01)
+    raise RuntimeError(f"a server did not listen within {patience:g} s")

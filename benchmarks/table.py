@@ -1,0 +1,55 @@
+"""Tables and numbers as the benchmarks print them."""
+
+import json
+from collections.abc import Sequence
+
+
+def show(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print an aligned table; the first column is text, the others are numbers."""
+    lines = [list(head), *map(list, rows)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
+    print(f"\n{title}")
+    for line in lines:
+        cells = [line[0].ljust(widths[0])]
+        cells += [cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)]
+        print("  " + "  ".join(cells).rstrip())
+
+
+def judged(measured: float | None, target: float, unit: str, at_least: bool = False) -> list[str]:
+    """Three cells: what was measured, the target, and whether it is met."""
+    sign = "≥" if at_least else "≤"
+    wanted = f"{sign} {target:g} {unit}".strip()
+    if measured is None:
+        return ["n/a", wanted, "not measured"]
+    short = (target - measured if at_least else measured - target) / (target or 1)
+    verdict = "ok" if short <= 0 else f"falls short by {max(short, 0.01):.0%}"
+    return [f"{measured:.{digits(measured)}f} {unit}".strip(), wanted, verdict]
+
+
+def digits(x: float) -> int:
+    """Decimals with which about three figures are shown."""
+    return 0 if abs(x) >= 100 else 1 if abs(x) >= 10 else 2
+
+
+def quantile(values: Sequence[float], q: float) -> float:
+    """The q-quantile, interpolated as NumPy does."""
+    ordered = sorted(values)
+    at = q * (len(ordered) - 1)
+    low = int(at)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (at - low) * (ordered[high] - ordered[low])
+
+
+def record(benchmark: str, **numbers) -> None:
+    """Print one JSON line, floats to three decimals."""
+    print(json.dumps({"benchmark": benchmark, **_rounded(numbers)}), flush=True)
+
+
+def _rounded(value):
+    if isinstance(value, float):
+        return round(value, 3)
+    if isinstance(value, dict):
+        return {key: _rounded(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(inner) for inner in value]
+    return value

@@ -1,0 +1,300 @@
+"""The formulas a second time, the slow way: floats, lists and loops. What the tests hold gdpo_core to.
+
+Rows are responses, (responses, rewards) as lists of floats with NaN for a missing reward; `ids` says which group each
+row is in. Nothing here imports gdpo_core or torch. At the end: the batches that the properties are tried on.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import combinations
+from math import fsum, isnan, nan
+from statistics import stdev
+
+from hypothesis import strategies as st
+
+METHODS = ("grpo", "grpo_no_std", "gdpo")
+EPS = {"paper": (0.0, 0.0), "TRL": (1e-4, 1e-4)}  # added to a group's std, to the batch's std
+
+# What is smaller than this beside the numbers it was made of is round-off; no batch here holds a signal so small.
+ROUND_OFF = 1e-12
+CANCELLED = 1e-9
+SAME_ADVANTAGE = 1e-9
+
+
+@dataclass
+class Computed:
+    means: dict  # by group id; a list over the rewards for GDPO
+    stds: dict
+    z: list | None
+    sums: list
+    batch_mean: float | None
+    batch_std: float | None
+    advantages: list
+
+
+def members(ids) -> dict:
+    """Row numbers by group id."""
+    rows: dict = {}
+    for row, id in enumerate(ids):
+        rows.setdefault(id, []).append(row)
+    return rows
+
+
+def mean_and_std(values, round_off=0.0):
+    """Over the values that are there, ddof 1; equal values, a single one and none have std 0."""
+    there = [v for v in values if not isnan(v)]
+    if not there:
+        return nan, 0.0
+    std = stdev(there) if len(there) > 1 else 0.0
+    return fsum(there) / len(there), std if std > round_off else 0.0
+
+
+def standardised(value, mean, std, eps, divide=True):
+    if isnan(value):
+        return nan
+    if std == 0:
+        return 0.0
+    return (value - mean) / (std + eps) if divide else value - mean
+
+
+def weighted_sum(weights, values):
+    terms = [w * v for w, v in zip(weights, values, strict=True) if not isnan(v)]
+    return fsum(terms) if terms else nan
+
+
+def size(weights, values):
+    return fsum(abs(w * v) for w, v in zip(weights, values, strict=True) if not isnan(v))
+
+
+def compute(rows, ids, method, weights=None, convention="paper") -> Computed:
+    weights = [1.0] * len(rows[0]) if weights is None else weights
+    return (_gdpo if method == "gdpo" else _grpo)(rows, ids, weights, *EPS[convention], method)
+
+
+def _grpo(rows, ids, weights, group_eps, _, method) -> Computed:
+    sums = [weighted_sum(weights, row) for row in rows]
+    means, stds, advantages = {}, {}, [0.0] * len(rows)
+    for id, group in members(ids).items():
+        round_off = ROUND_OFF * max(size(weights, rows[i]) for i in group)
+        means[id], stds[id] = mean_and_std([sums[i] for i in group], round_off)
+        for i in group:
+            a = standardised(sums[i], means[id], stds[id], group_eps, divide=method == "grpo")
+            advantages[i] = 0.0 if isnan(a) else a
+    return Computed(means, stds, None, sums, None, None, advantages)
+
+
+def _gdpo(rows, ids, weights, group_eps, batch_eps, _) -> Computed:
+    rewards = range(len(weights))
+    z = [[nan] * len(weights) for _ in rows]
+    sums = [nan] * len(rows)
+    means, stds = {}, {}
+    for id, group in members(ids).items():
+        statistics = [mean_and_std([rows[i][k] for i in group]) for k in rewards]
+        means[id], stds[id] = [m for m, _ in statistics], [s for _, s in statistics]
+        for i in group:
+            z[i] = [standardised(rows[i][k], *statistics[k], group_eps) for k in rewards]
+            sums[i] = weighted_sum(weights, z[i])
+        largest = max(size(weights, z[i]) for i in group)
+        if all(isnan(sums[i]) or abs(sums[i]) <= CANCELLED * largest for i in group):
+            for i in group:
+                sums[i] = nan if isnan(sums[i]) else 0.0
+    mean, std = mean_and_std(sums)
+    if abs(mean) <= ROUND_OFF * max((abs(s) for s in sums if not isnan(s)), default=0.0):
+        mean = 0.0  # every group's z sum to zero
+    a = [standardised(s, mean, std, batch_eps) for s in sums]
+    return Computed(means, stds, z, sums, mean, std, [0.0 if isnan(v) else v for v in a])
+
+
+# --- collapse: explicit pairs --------------------------------------------------------------------------------------
+
+
+def same_reward(x, y) -> bool:
+    return x == y or (isnan(x) and isnan(y))
+
+
+def same_vector(u, v) -> bool:
+    return all(same_reward(x, y) for x, y in zip(u, v, strict=True))
+
+
+def distinct(items, same: Callable) -> int:
+    kept: list = []
+    for item in items:
+        if not any(same(item, other) for other in kept):
+            kept.append(item)
+    return len(kept)
+
+
+@dataclass
+class Pair:
+    first: int
+    second: int
+    differ: bool  # in their reward vectors
+    tied: bool  # one advantage
+
+
+@dataclass
+class Group:
+    rows: list
+    pairs: list
+    levels: int
+    vectors: int
+    constant: list  # per reward
+
+
+def has_a_reward(row) -> bool:
+    return not all(isnan(v) for v in row)
+
+
+def groups_of(rows, ids, advantages) -> list[Group]:
+    """The groups with the rows that have a reward, pair by pair."""
+    groups = []
+    for all_rows in members(ids).values():
+        group = [i for i in all_rows if has_a_reward(rows[i])]
+        largest = max((abs(advantages[i]) for i in group), default=0.0)
+
+        def tied(a, b, largest=largest):
+            return abs(a - b) <= SAME_ADVANTAGE * largest
+
+        pairs = [
+            Pair(i, j, not same_vector(rows[i], rows[j]), tied(advantages[i], advantages[j]))
+            for i, j in combinations(group, 2)
+        ]
+        groups.append(
+            Group(
+                group,
+                pairs,
+                distinct([advantages[i] for i in group], tied),
+                distinct([rows[i] for i in group], same_vector),
+                [distinct([rows[i][k] for i in group], same_reward) <= 1 for k in range(len(rows[0]))],
+            )
+        )
+    return groups
+
+
+def mean(values) -> float:
+    values = list(values)
+    return fsum(values) / len(values) if values else nan
+
+
+def collapse(rows, ids, method, weights=None, convention="paper") -> dict:
+    computed = compute(rows, ids, method, weights, convention)
+    a = computed.advantages
+    groups = groups_of(rows, ids, a)
+    mixed = [g for g in groups if g.vectors > 1]
+    different = [p for g in groups for p in g.pairs if p.differ]
+    return {
+        "groups": len(groups),
+        "mixed_groups": len(mixed),
+        "groups_with_ties": mean(any(p.differ and p.tied for p in g.pairs) for g in mixed),
+        "tied_pairs": mean(p.tied for p in different),
+        "tied_pair_count": sum(p.tied for p in different),
+        "levels": mean(g.levels for g in mixed),
+        "vectors": mean(g.vectors for g in mixed),
+        "dead_rewards": tuple(mean(g.constant[k] for g in mixed) for k in range(len(rows[0]))),
+        "silent_groups": mean(all(a[i] == 0 for i in group) for group in members(ids).values()),
+        "update_share": update_share(rows, computed, weights),
+    }
+
+
+def update_share(rows, computed, weights) -> tuple:
+    a = computed.advantages
+    weights = [1.0] * len(rows[0]) if weights is None else weights
+    if not any(a):
+        return (nan,) * len(weights)
+    added_up = rows if computed.z is None else computed.z
+    a_mean = fsum(a) / len(a)
+    parts = [
+        w * fsum((0.0 if isnan(row[k]) else row[k]) * (ai - a_mean) for row, ai in zip(added_up, a, strict=True))
+        for k, w in enumerate(weights)
+    ]
+    return tuple(part / fsum(parts) for part in parts)
+
+
+def right_and_wrong(rows, pair, primary):
+    """(lower, higher) of a pair by its primary reward, None if that is equal or missing."""
+    x, y = rows[pair.first][primary], rows[pair.second][primary]
+    if isnan(x) or isnan(y) or x == y:
+        return None
+    return (pair.first, pair.second) if x < y else (pair.second, pair.first)
+
+
+def inversions(rows, ids, advantages, primary) -> float:
+    """Of the pairs with different primary reward, the share in which the lower one gets more."""
+    inverted = []
+    for group in groups_of(rows, ids, advantages):
+        for pair in group.pairs:
+            if ends := right_and_wrong(rows, pair, primary):
+                lower, higher = ends
+                inverted.append(not pair.tied and advantages[lower] > advantages[higher])
+    return mean(inverted)
+
+
+def broken_ties(rows, ids, coarse, fine, primary) -> set:
+    """{(lower, higher, inverted)} of the pairs with different primary reward, tied by coarse and not by fine."""
+    broken = set()
+    for g_coarse, g_fine in zip(groups_of(rows, ids, coarse), groups_of(rows, ids, fine), strict=True):
+        for c, f in zip(g_coarse.pairs, g_fine.pairs, strict=True):
+            ends = right_and_wrong(rows, c, primary)
+            if ends and c.tied and not f.tied:
+                lower, higher = ends
+                broken.add((lower, higher, fine[lower] > fine[higher]))
+    return broken
+
+
+# --- batches to try them on ----------------------------------------------------------------------------------------
+
+
+@dataclass
+class Batch:
+    rows: list
+    ids: list
+    weights: list | None
+
+
+VALUES = {
+    "binary": st.integers(0, 1),
+    "ordinal": st.integers(-2, 3),
+    "tenths": st.integers(-20, 20).map(lambda n: n / 10),
+    "far from zero": st.integers(0, 5).map(lambda n: 20 + n / 8),
+}
+SCALES = (1.0, 1.0, 1.0, 0.1, 7.0, 30.0)  # wider, and the round-off of a weighted sum exceeds 1e-9
+WEIGHTS = (1.0, 1.0, 0.3, 2.5, 0.7, 0.0, -0.5, -2.0)
+MISSING = ("none", "none", "none", "scattered", "all", "all but one")
+
+
+def _column(draw, count, values, scale, missing):
+    """One reward in one group."""
+    constant = draw(st.integers(0, 4)) == 0
+    drawn = [draw(values)] * count if constant else draw(st.lists(values, min_size=count, max_size=count))
+    value = [float(v * scale) for v in drawn]
+    pattern = draw(st.sampled_from(MISSING)) if missing else "none"
+    if pattern == "all":
+        return [nan] * count
+    if pattern == "all but one":
+        there = draw(st.integers(0, count - 1))
+        return [v if i == there else nan for i, v in enumerate(value)]
+    if pattern == "scattered":
+        gone = draw(st.integers(0, 2**count - 1))
+        return [nan if gone >> i & 1 else v for i, v in enumerate(value)]
+    return value
+
+
+@st.composite
+def batches(draw, missing=True, dense=False, shuffled=True):
+    """1 to 5 prompts, 1 to 7 rollouts (as many for each if dense), 1 to 4 rewards; constants, NaN, any weights."""
+    prompts, rewards = draw(st.integers(1, 5)), draw(st.integers(1, 4))
+    rollouts = st.integers(1, 7)
+    sizes = [draw(rollouts)] * prompts if dense else [draw(rollouts) for _ in range(prompts)]
+    kinds = [(VALUES[draw(st.sampled_from(list(VALUES)))], draw(st.sampled_from(SCALES))) for _ in range(rewards)]
+    rows, ids = [], []
+    for prompt, count in enumerate(sizes):
+        columns = [_column(draw, count, *kind, missing) for kind in kinds]
+        rows += [list(row) for row in zip(*columns, strict=True)]
+        ids += [prompt] * count
+    if missing and draw(st.booleans()):
+        rows[draw(st.integers(0, len(rows) - 1))] = [nan] * rewards
+    if shuffled and not dense:
+        order = draw(st.permutations(range(len(rows))))
+        rows, ids = [rows[i] for i in order], [ids[i] for i in order]
+    weights = draw(st.none() | st.lists(st.sampled_from(WEIGHTS), min_size=rewards, max_size=rewards))
+    return Batch(rows, ids, weights)

@@ -1,0 +1,714 @@
+"""The advantages against numbers worked by hand, the facts of the method, a naive loop and TRL's own outputs."""
+
+from fractions import Fraction
+from itertools import permutations, product
+from math import isnan, nan, sqrt
+from pathlib import Path
+
+import naive
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import gdpo_core as gc
+
+METHODS = pytest.mark.parametrize("method", naive.METHODS)
+CONVENTIONS = pytest.mark.parametrize("convention", (gc.PAPER, gc.TRL), ids=lambda c: c.name)
+DEVICES = ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",)
+HALF = 1 / sqrt(2)
+tried = settings(deadline=None, max_examples=70)
+
+
+def f64(values):
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def close(got, expected, tolerance=1e-9):
+    got, expected = (torch.as_tensor(x, dtype=torch.float64) for x in (got, expected))
+    torch.testing.assert_close(got, expected, rtol=tolerance, atol=tolerance, equal_nan=True)
+
+
+def zeros(a) -> bool:
+    """Exactly, bit for bit but for the sign."""
+    return not a.any() and not a.isnan().any()
+
+
+def before_batch_step(rewards, **options):
+    return gc.explain(rewards, "gdpo", **options).weighted_sums
+
+
+# --- worked by hand ------------------------------------------------------------------------------------------------
+
+
+def test_two_rollouts_get_plus_and_minus_0_7071():
+    for method in ("grpo", "gdpo"):
+        close(gc.advantages([[0], [1]], method), [-HALF, HALF])
+    close(gc.grpo_no_std([[0], [1]]), [-0.5, 0.5])
+
+
+def test_one_pass_of_four_gets_1_5_and_the_rest_minus_0_5():
+    for method in ("grpo", "gdpo"):
+        s = gc.grpo([[1], [0], [0], [0]]) if method == "grpo" else before_batch_step([[1], [0], [0], [0]])
+        close(s, [1.5, -0.5, -0.5, -0.5])
+
+
+def test_grpo_weighs_the_raw_rewards():
+    rewards = [[1, 0], [0, 1], [0, 0]]  # sums 3, 1, 0; mean 4/3; variance (25 + 1 + 16) / 9 / 2 = 7/3
+    close(gc.grpo_no_std(rewards, weights=[3, 1]), [5 / 3, -1 / 3, -4 / 3])
+    close(gc.grpo(rewards, weights=[3, 1]), [5 / 3 / sqrt(7 / 3), -1 / 3 / sqrt(7 / 3), -4 / 3 / sqrt(7 / 3)])
+
+
+def test_gdpo_weighs_the_normalised_rewards():
+    rewards = [[10, 0], [0, 1]]  # z = ±0.7071 whatever the scale
+    close(before_batch_step(rewards, weights=[3, 1]), [2 * HALF, -2 * HALF])
+
+
+def test_the_papers_figure_2_gdpo_tells_0_1_from_0_2_before_the_batch_step():
+    nothing, one, both = [0, 0], [1, 0], [1, 1]
+    close(gc.grpo([[nothing, one], [nothing, both]]), [[-HALF, HALF]] * 2)
+    close(before_batch_step([nothing, one]), [-HALF, HALF])
+    close(before_batch_step([nothing, both]), [-2 * HALF, 2 * HALF])
+    close(before_batch_step([one, both]), [-HALF, HALF])
+
+
+def test_two_prompts_share_one_batch_step():
+    rewards = [[[0, 0], [1, 0]], [[0, 0], [1, 1]]]  # s = ±0.7071 and ±1.4142, their variance 5/3
+    close(gc.gdpo(rewards), [[-HALF / sqrt(5 / 3), HALF / sqrt(5 / 3)], [-sqrt(2 / (5 / 3)), sqrt(2 / (5 / 3))]])
+
+
+def test_trl_adds_1e_4_to_both_standard_deviations():
+    close(gc.grpo([[0], [1]], convention=gc.TRL), [-0.5 / (HALF + 1e-4), 0.5 / (HALF + 1e-4)])
+    s = 0.5 / (HALF + 1e-4)
+    close(gc.gdpo([[0], [1]], convention=gc.TRL), [-s / (s * sqrt(2) + 1e-4), s / (s * sqrt(2) + 1e-4)])
+
+
+def test_a_missing_reward_is_skipped_and_a_row_with_none_takes_no_part():
+    rewards = f64([[1, nan], [0, 1], [nan, nan], [0, 0]])  # sums 1, 1, -, 0
+    close(gc.grpo_no_std(rewards), [1 / 3, 1 / 3, 0, -2 / 3])
+    z1, z2 = [2 / 3 * sqrt(3), -1 / 3 * sqrt(3), -1 / 3 * sqrt(3)], [HALF, -HALF]
+    close(before_batch_step(rewards), [z1[0], z1[1] + z2[0], nan, z1[2] + z2[1]])
+    assert gc.gdpo(rewards)[2] == 0
+
+
+def test_a_reward_with_one_value_in_a_group_contributes_nothing_there():
+    with_one = gc.gdpo(f64([[1, nan], [0, 5], [1, nan], [0, nan]]))
+    close(with_one, gc.gdpo([[1], [0], [1], [0]]))
+
+
+@METHODS
+@CONVENTIONS
+def test_a_group_of_one_gets_0(method, convention):
+    assert zeros(gc.advantages([[3.0, 4.0]], method, convention=convention))
+    a = gc.advantages([[7, 1], [1, 0], [0, 0]], method, groups=["alone", "b", "b"], convention=convention)
+    assert a[0] == 0 and a[1] > 0 > a[2]
+
+
+# --- method.md §2: what is exactly true ----------------------------------------------------------------------------
+
+
+@tried
+@given(naive.batches())
+def test_one_reward_gdpo_is_grpo_up_to_the_batch_step(batch):
+    rows = f64([row[:1] for row in batch.rows])
+    grpo, e = gc.grpo(rows, groups=batch.ids), gc.explain(rows, groups=batch.ids)
+    close(e.weighted_sums.nan_to_num(), grpo, 1e-12)
+    if e.batch_std > 0:
+        close(e.advantages, grpo / e.batch_std, 1e-12)
+    else:
+        assert zeros(e.advantages) and zeros(grpo)
+
+
+@pytest.mark.parametrize("rollouts", (2, 3))
+@tried
+@given(st.data())
+def test_binary_rewards_of_2_or_3_rollouts_gdpo_is_a_constant_times_grpo_without_std(rollouts, data):
+    prompts, rewards = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 4))
+    shape = (prompts, rollouts, rewards)
+    bits = data.draw(st.lists(st.integers(0, 1), min_size=prompts * rollouts * rewards, max_size=1000))
+    r = f64(bits[: prompts * rollouts * rewards]).reshape(shape)
+    a, b = gc.gdpo(r), gc.grpo_no_std(r)
+    close(before_batch_step(r), b / {2: HALF, 3: 1 / sqrt(3)}[rollouts], 1e-12)
+    if b.any():
+        close(a, b * (a.norm() / b.norm()), 1e-12)
+    else:
+        assert zeros(a)
+
+
+@tried
+@given(st.data())
+def test_grpo_ties_101_with_011_and_gdpo_does_iff_the_counts_agree_or_add_up_to_the_group(data):
+    others = data.draw(st.lists(st.sampled_from(list(product((0, 1), repeat=3))), max_size=7))
+    rewards = f64([(1, 0, 1), (0, 1, 1), *others])
+    G, k1, k2 = len(rewards), rewards[:, 0].sum().item(), rewards[:, 1].sum().item()
+    grpo, s, a = gc.grpo(rewards), before_batch_step(rewards), gc.gdpo(rewards)
+    assert grpo[0] == grpo[1]
+    sigma1, sigma2 = (sqrt(k * (G - k) / (G * (G - 1))) for k in (k1, k2))
+    close(s[0] - s[1], 1 / sigma1 - 1 / sigma2, 1e-12)
+    assert (abs(a[0] - a[1]) < 1e-9) == (k1 == k2 or k1 + k2 == G)
+    w1, w2 = data.draw(st.tuples(*[st.sampled_from((0.25, 1.0, 3.0))] * 2))
+    weighted = before_batch_step(rewards, weights=[w1, w2, 1])
+    close(weighted[0] - weighted[1], w1 / sigma1 - w2 / sigma2, 1e-12)
+
+
+def test_two_rewards_of_constant_total_cancel_in_gdpo_too():
+    assert zeros(gc.gdpo([[1, 0], [1, 0], [0, 1]]))  # the paper's section 3.1 has this one as not zero
+    for G in range(2, 6):
+        for first in product((0, 1), repeat=G):
+            assert zeros(gc.gdpo([[r, 1 - r] for r in first]))
+
+
+def test_three_rewards_of_constant_total_need_not_cancel():
+    rewards = [[1, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]
+    assert zeros(gc.grpo(rewards)) and zeros(gc.grpo_no_std(rewards))
+    low = 1.5 - 0.5 - sqrt(3) / 2  # 0.134
+    close(before_batch_step(rewards), [-low, -low, low, low])
+
+
+conflicting = st.lists(
+    st.lists(st.floats(-10, 10, width=32).map(lambda x: round(x, 3)), min_size=2, max_size=7),
+    min_size=1,
+    max_size=5,
+)
+
+
+constants = st.integers(-1000, 1000).map(lambda n: n / 10)
+
+
+@pytest.mark.parametrize("dtype", (torch.float64, torch.float32), ids=str)
+@tried
+@given(conflicting, constants, st.floats(0.01, 100))
+def test_a_perfect_conflict_is_exactly_0_over_the_whole_batch(dtype, groups, c, a):
+    r1 = torch.tensor([value for group in groups for value in group], dtype=dtype)
+    rewards = torch.stack([r1, c - a * r1], 1)
+    ids = [n for n, group in enumerate(groups) for _ in group]
+    for group in r1.split([len(g) for g in groups]):
+        gaps = group.unique().diff()
+        # beside c, a smaller gap than this is lost when r2 is written down: then r2 is no function of r1
+        assume(not len(gaps) or gaps.min() * a > 64 * torch.finfo(dtype).eps * (abs(c) + 10 * a))
+    assert zeros(gc.gdpo(rewards, groups=ids))
+    assert zeros(gc.gdpo(rewards, groups=ids, weights=[0.1, 0.1]))
+
+
+@pytest.mark.parametrize("dtype", (torch.float64, torch.float32), ids=str)
+@METHODS
+@tried
+@given(conflicting, constants)
+def test_rewards_that_add_up_to_a_constant_are_exactly_0_under_every_method(dtype, method, groups, c):
+    r1 = torch.tensor([value for group in groups for value in group], dtype=dtype)
+    ids = [n for n, group in enumerate(groups) for _ in group]
+    assert zeros(gc.advantages(torch.stack([r1, c - r1], 1), method, groups=ids))
+
+
+@tried
+@given(conflicting, constants, st.floats(0.01, 100))
+def test_a_conflict_in_one_group_leaves_the_others_alone(groups, c, a):
+    r1 = f64([value for group in groups for value in group])
+    ids = [n for n, group in enumerate(groups) for _ in group] + ["live"] * 4
+    for group in r1.split([len(g) for g in groups]):
+        gaps = group.unique().diff()
+        assume(not len(gaps) or gaps.min() * a > 1e-10 * (abs(c) + 10 * a))
+    live = f64([[1, 1], [0, 1], [0, 0], [0, 1]])
+    both = gc.gdpo(torch.cat([torch.stack([r1, c - a * r1], 1), live]), groups=ids)
+    assert zeros(both[:-4])
+    direction = gc.gdpo(live)
+    close(both[-4:] / both[-4:].norm(), direction / direction.norm(), 1e-12)
+
+
+@pytest.mark.parametrize("dtype", (torch.float64, torch.float32), ids=str)
+@CONVENTIONS
+@METHODS
+@tried
+@given(
+    st.lists(st.sampled_from((0.1, 0.2, 0.3, 0.7, 1 / 3, 1e-3, 1e6 / 7, -2.3)), min_size=1, max_size=4),
+    st.integers(1, 5),
+    st.integers(1, 7),
+    st.sampled_from((1.0, 0.1, 1 / 3, -0.7)),
+)
+def test_constants_are_exactly_0_whatever_their_binary_digits(
+    dtype, convention, method, values, prompts, rollouts, weight
+):
+    r = torch.tensor(values, dtype=dtype).expand(prompts, rollouts, -1)
+    weights = f64([weight] * len(values))
+    assert zeros(gc.advantages(r, method, weights=weights, convention=convention))
+
+
+@pytest.mark.parametrize("dtype", (torch.float64, torch.float32), ids=str)
+@CONVENTIONS
+@METHODS
+@tried
+@given(naive.batches(), st.sampled_from((0.1, 1 / 3, 0.7)), st.integers(1, 7))
+def test_a_constant_group_in_a_mixed_batch_is_exactly_0(dtype, convention, method, batch, value, rollouts):
+    constant = [[value * (k + 1) for k in range(len(batch.rows[0]))]] * rollouts
+    r = torch.tensor(batch.rows + constant, dtype=dtype)
+    weights = None if batch.weights is None else f64(batch.weights)
+    a = gc.advantages(r, method, groups=batch.ids + ["constant"] * rollouts, weights=weights, convention=convention)
+    assert zeros(a[-rollouts:])
+
+
+@pytest.mark.parametrize("options", ({"convention": gc.TRL}, {"weights": f64([1, 1.001])}), ids=("eps", "weights"))
+def test_a_constant_group_is_exactly_0_beside_rewards_that_nearly_cancel(options):
+    rewards = f64([[-1, 0.1], [0, 0], [0, 0], [5, 5], [5, 5]])
+    a = gc.gdpo(rewards, groups=[0, 0, 0, 1, 1], **options)
+    assert a[0] != 0 and zeros(a[3:])
+
+
+def test_one_prompt_alone_the_batch_step_undoes_figure_2():
+    for rewards in ([[0, 0], [1, 0]], [[0, 0], [1, 1]], [[1, 0], [1, 1]]):
+        close(gc.gdpo(rewards), [-HALF, HALF])
+
+
+@pytest.mark.parametrize("delta", (1e3, 1.0, 1e-4, 1e-9, 1e-13))
+def test_any_difference_in_one_of_four_rollouts_is_1_5(delta):
+    rewards = f64([[0.5], [0.5], [0.5], [0.5 + delta]])
+    close(before_batch_step(rewards)[3], 1.5)
+    close(gc.grpo(rewards)[3], 1.5)
+
+
+@pytest.mark.parametrize("eps, expected", ((0.0, 1.5), (1e-6, 1.5 / 1.02), (1e-4, 0.5)))
+def test_eps_is_a_hidden_noise_floor(eps, expected):
+    convention = gc.Convention(name="other", source="here", group_eps=eps)
+    rewards = f64([[0], [0], [0], [1e-4]])
+    close(before_batch_step(rewards, convention=convention)[3], expected)
+    close(gc.grpo(rewards, convention=convention)[3], expected)
+
+
+def test_within_a_group_grpo_and_grpo_without_std_share_one_direction():
+    rewards = f64([[1, 3.5], [0, 2], [2, 2], [1, 1]])
+    a, b = gc.grpo(rewards, weights=[2, 1]), gc.grpo_no_std(rewards, weights=[2, 1])
+    close(a, b * (a.norm() / b.norm()), 1e-12)
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.float64), ids=str)
+@pytest.mark.parametrize("groups", (None, [0, 0, 0, 0]), ids=("dense", "ids"))
+def test_a_difference_in_the_last_digit_of_one_reward_does_not_silence_another(dtype, groups):
+    last_digit = 100 * (1 + torch.finfo(dtype).eps)
+    rewards = torch.tensor([[100, 1], [last_digit, 0], [100, 0], [100, 1]], dtype=dtype)
+    s = before_batch_step(rewards, groups=groups)
+    z1, z2 = [-0.5, 1.5, -0.5, -0.5], [sqrt(3) / 2, -sqrt(3) / 2, -sqrt(3) / 2, sqrt(3) / 2]
+    close(s, [x + y for x, y in zip(z1, z2, strict=True)], 1e-5)
+
+
+@METHODS
+@pytest.mark.parametrize(
+    "dtype, size",
+    ((torch.float64, 1e90), (torch.float64, 1e-90), (torch.float32, 1e25), (torch.float32, 1e-25),
+     (torch.float16, 1e3)),
+    ids=str,
+)  # fmt: skip
+def test_no_size_of_a_reward_silences_it(method, dtype, size):
+    a = gc.advantages(torch.tensor([[size], [0], [0], [0]], dtype=dtype), method)
+    expected = size if method == "grpo_no_std" else 1
+    assert (a[0] / expected).item() == pytest.approx(0.75 if method == "grpo_no_std" else 1.5, rel=2e-3)
+
+
+# --- a naive loop, on any batch ------------------------------------------------------------------------------------
+
+
+@CONVENTIONS
+@METHODS
+@settings(deadline=None, max_examples=100)
+@given(naive.batches())
+def test_every_method_agrees_with_the_naive_loop(method, convention, batch):
+    expected = naive.compute(batch.rows, batch.ids, method, batch.weights, convention.name).advantages
+    weights = None if batch.weights is None else f64(batch.weights)
+    a = gc.advantages(f64(batch.rows), method, weights=weights, groups=batch.ids, convention=convention)
+    assert a.shape == (len(batch.rows),) and a.dtype == torch.float64
+    close(a, expected)
+
+
+@CONVENTIONS
+@METHODS
+@tried
+@given(naive.batches(dense=True), st.randoms(use_true_random=False))
+def test_dense_ragged_and_shuffled_rows_give_the_same(method, convention, batch, random):
+    rows, prompts = f64(batch.rows), len(set(batch.ids))
+    options = {"weights": None if batch.weights is None else f64(batch.weights), "convention": convention}
+    cube = rows.reshape(prompts, -1, rows.shape[1])
+    dense = gc.advantages(cube, method, **options)
+    assert dense.shape == cube.shape[:2]
+    close(gc.advantages(rows, method, groups=batch.ids, **options), dense.flatten(), 1e-12)
+    if prompts == 1:
+        close(gc.advantages(rows, method, **options), dense[0], 1e-12)
+
+    order = random.sample(range(len(rows)), len(rows))
+    shuffled = gc.advantages(rows[order], method, groups=[batch.ids[i] for i in order], **options)
+    close(shuffled, dense.flatten()[order], 1e-12)
+
+
+@METHODS
+@tried
+@given(naive.batches())
+def test_float32_agrees_with_float64_to_its_own_precision(method, batch):
+    rows = f64(batch.rows).mul(8).round().div(8)  # sums without round-off
+    largest = rows.abs().nansum(1).max().clamp(min=1) if method == "grpo_no_std" else 1
+    a = gc.advantages(rows.float(), method, groups=batch.ids)
+    assert a.dtype == torch.float32
+    close(a / largest, gc.advantages(rows, method, groups=batch.ids) / largest, 2e-5)
+
+
+@tried
+@given(naive.batches(), st.lists(st.sampled_from((1e-6, 0.3, 1.0, 50.0, 1e6)), min_size=4, max_size=4))
+def test_gdpo_does_not_see_the_scale_of_a_reward(batch, scales):
+    rows = f64(batch.rows)
+    weights = None if batch.weights is None else f64(batch.weights)
+    a = gc.gdpo(rows, weights=weights, groups=batch.ids)
+    close(gc.gdpo(rows * f64(scales[: rows.shape[1]]), weights=weights, groups=batch.ids), a)
+
+
+IDS = {
+    "strings": ["b", "a", "b", "c", "a", "b"],
+    "integers": [7, -1, 7, 2**40, -1, 7],
+    "tuples": [("x", 1), ("x", 2), ("x", 1), None, ("x", 2), ("x", 1)],
+    "a string": "babcab",
+    "booleans and one more": [True, False, True, 2, False, True],
+    "numpy integers": np.array([7, -1, 7, 3, -1, 7]),
+    "numpy int8": np.array([7, -1, 7, 3, -1, 7], np.int8),
+    "numpy uint64 hashes": np.array([2**64 - 1, 5, 2**64 - 1, 2**63, 5, 2**64 - 1], np.uint64),
+    "numpy strings": np.array(["b", "a", "b", "c", "a", "b"]),
+    "numpy objects": np.array(["b", 1, "b", None, 1, "b"], object),
+    "numpy, read-only": np.broadcast_to(np.array([7, -1, 7, 3, -1, 7]), (6,)),
+    "numpy, from the end": np.array([7, -1, 3, 7, -1, 7])[::-1],
+    "numpy, other byte order": np.array([7, -1, 7, 3, -1, 7], ">i4"),
+    "numpy floats": np.array([0.5, 0.25, 0.5, 1, 0.25, 0.5]),
+    "torch": torch.tensor([7, -1, 7, 3, -1, 7]),
+    "torch int32": torch.tensor([7, -1, 7, 3, -1, 7], dtype=torch.int32),
+    "list of torch scalars": list(torch.tensor([7, -1, 7, 3, -1, 7])),
+}
+
+
+@pytest.mark.parametrize("ids", IDS.values(), ids=IDS.keys())
+@METHODS
+def test_group_ids_can_be_strings_integers_numpy_and_torch(method, ids):
+    rows = f64([[1, 0], [0, 2], [0, 1], [5, 5], [3, 3], [2, 2]])
+    expected = naive.compute(rows.tolist(), list("babcab"), method).advantages
+    close(gc.advantages(rows, method, groups=ids), expected)
+
+
+@METHODS
+def test_lengths_change_nothing_where_the_convention_weighs_no_tokens(method):
+    rewards = f64([[[1, 0], [0, 1], [1, 1]], [[0, 0], [0, 1], [1, 0]]])
+    for convention in (gc.PAPER, gc.TRL):
+        with_lengths = gc.advantages(rewards, method, lengths=[[1, 2, 3], [40, 5, 6]], convention=convention)
+        assert torch.equal(with_lengths, gc.advantages(rewards, method, convention=convention))
+
+
+# --- what goes in and what comes out -------------------------------------------------------------------------------
+
+KINDS = {
+    "list of int": ([[1, 0], [0, 1], [1, 1]], torch.float64),
+    "list of bool": ([[True, False], [False, True], [True, True]], torch.float64),
+    "list of float": ([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], torch.float64),
+    "tuples": (((1, 0), (0, 1), (1, 1)), torch.float64),
+    "numpy, read-only": (np.broadcast_to(np.array([[1.0, 0], [0, 1], [1, 1]]), (3, 2)), torch.float64),
+    "numpy, from the end": (np.array([[1.0, 1], [0, 1], [1, 0]])[::-1], torch.float64),
+    "rows of numpy": ([np.array([1.0, 0]), np.array([0, 1.0]), np.array([1.0, 1])], torch.float64),
+    **{
+        f"numpy {dtype}": (np.array([[1, 0], [0, 1], [1, 1]], dtype), getattr(torch, out))
+        for dtype, out in (
+            ("int8", "float64"), ("uint8", "float64"), ("int64", "float64"), ("bool", "float64"),
+            ("float16", "float16"), ("float32", "float32"), ("float64", "float64"),
+        )
+    },
+    **{
+        str(dtype): (torch.tensor([[1, 0], [0, 1], [1, 1]]).to(dtype), out)
+        for dtype, out in (
+            (torch.int8, torch.float64), (torch.int64, torch.float64), (torch.bool, torch.float64),
+            (torch.float16, torch.float16), (torch.bfloat16, torch.bfloat16),
+            (torch.float32, torch.float32), (torch.float64, torch.float64),
+        )
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("rewards, dtype", KINDS.values(), ids=KINDS.keys())
+@METHODS
+def test_ints_and_bools_compute_in_float64_and_floats_in_their_own_dtype(method, rewards, dtype):
+    expected = f64(naive.compute([[1, 0], [0, 1], [1, 1]], [0, 0, 0], method).advantages)
+    for options in ({}, {"groups": [0, 0, 0]}):
+        a = gc.advantages(rewards, method, **options)
+        assert a.dtype == dtype
+        close(a, expected, 16 * torch.finfo(dtype).eps)
+
+
+def test_python_floats_keep_their_double_precision():
+    rewards, weights = [[0.1, 0.7], [0.3, 0.2]], [0.3, 0.1]
+    close(
+        gc.grpo_no_std(rewards, weights=weights),
+        naive.compute(rewards, [0, 0], "grpo_no_std", weights).advantages,
+        1e-15,
+    )
+
+
+def test_weights_as_python_floats_keep_their_double_precision():
+    rewards = [[0.1, 0.7], [0.3, 0.2]]
+    expected = naive.compute(rewards, [0, 0], "grpo_no_std", [0.3, 0.1]).advantages
+    for weights in ([0.3, 0.1], (0.3, 0.1), np.array([0.3, 0.1]), f64([0.3, 0.1])):
+        close(gc.grpo_no_std(f64(rewards), weights=weights), expected, 1e-15)
+
+
+def test_the_default_dtype_of_torch_plays_no_part():
+    rewards = [[0.1, 0.7], [0.3, 0.2]]
+    before = gc.gdpo(rewards)
+    torch.set_default_dtype(torch.float64 if torch.get_default_dtype() == torch.float32 else torch.float32)
+    try:
+        assert gc.gdpo(rewards).dtype == before.dtype
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@METHODS
+def test_results_stay_on_the_device_of_the_rewards(method, device):
+    rewards = torch.tensor([[1.0, 0], [0, 1], [1, 1]], device=device)
+    assert gc.advantages(rewards, method, weights=[1, 2]).device == rewards.device
+    assert gc.advantages(rewards, method, groups=[0, 0, 1]).device == rewards.device
+
+
+@METHODS
+@CONVENTIONS
+def test_inputs_are_not_changed(method, convention):
+    rewards = f64([[0.1, 1], [0.2, nan], [nan, nan], [0.4, 0], [0.5, 1]])
+    weights, ids = f64([0.3, 2]), torch.tensor([3, 1, 3, 1, 1])
+    kept = [rewards.clone(), weights.clone(), ids.clone()]
+    result = gc.advantages(rewards, method, weights=weights, groups=ids, convention=convention)
+    result += 1  # nor does the result share their memory
+    gc.collapse(rewards, method, weights=weights, groups=ids, convention=convention)
+    gc.condition(rewards).zero_()
+    for given_, before in zip((rewards, weights, ids), kept, strict=True):
+        assert torch.equal(given_.nan_to_num(9), before.nan_to_num(9))
+
+
+@METHODS
+def test_no_gradient_is_needed_or_left_behind(method):
+    rewards = f64([[1, 0], [0, 1], [1, 1]]).requires_grad_()
+    a = gc.advantages(rewards, method, weights=torch.ones(2, requires_grad=True))
+    assert not a.requires_grad
+    assert torch.equal(a, gc.advantages(rewards.detach(), method))
+
+
+@METHODS
+def test_strides_do_not_matter(method):
+    rewards = f64([[[1, 0.5, 2], [0, 1, 3]], [[0, 0, 1], [2, 1, 1]]])
+    same = rewards.permute(2, 1, 0).contiguous().permute(2, 1, 0)
+    assert not same.is_contiguous()
+    close(gc.advantages(same, method), gc.advantages(rewards, method), 1e-15)
+
+
+def test_the_three_names_are_the_three_methods():
+    rewards = [[[1, 0, 2], [0, 1, 1], [3, 1, 0]]]
+    options = {"weights": [1, 2, 0.5], "convention": gc.TRL}
+    for method in naive.METHODS:
+        assert torch.equal(getattr(gc, method)(rewards, **options), gc.advantages(rewards, method, **options))
+    assert torch.equal(gc.advantages(rewards), gc.gdpo(rewards))
+
+
+# --- conditioning --------------------------------------------------------------------------------------------------
+
+
+def test_condition_gates_one_reward_on_another():
+    rewards = [[1, 5, 7], [0.5, 5, 7], [0, 5, 7], [2, 5, 7]]
+    assert gc.condition(rewards)[:, 1].tolist() == [5, 0, 0, 5]
+    assert gc.condition(rewards, threshold=0.5)[:, 1].tolist() == [5, 5, 0, 5]
+    assert gc.condition(rewards, reward=-1, on=1, threshold=6)[:, 2].tolist() == [0, 0, 0, 0]
+    assert gc.condition(rewards)[:, [0, 2]].tolist() == [[1, 7], [0.5, 7], [0, 7], [2, 7]]
+    assert gc.condition([rewards, rewards]).shape == (2, 4, 3)
+
+
+def test_condition_is_missing_where_the_gate_is():
+    out = gc.condition([[nan, 5], [1, nan], [0, nan], [1, 2]])
+    assert [isnan(v) for v in out[:, 1].tolist()] == [True, True, False, False]
+
+
+def test_condition_keeps_the_dtype_and_computes_integers_in_float64():
+    assert gc.condition([[1, 5]]).dtype == torch.float64
+    assert gc.condition(np.ones((2, 2), np.float32)).dtype == torch.float32
+
+
+# --- what TRL itself returned --------------------------------------------------------------------------------------
+
+GOLDENS = np.load(Path(__file__).parent / "goldens" / "frameworks.npz")
+SCENARIOS = sorted({key.split("|")[1] for key in GOLDENS})
+ROUND_OFF = ("all_const_0.1", "offset_100_sd_1e-3")  # there TRL returns the round-off of float32
+
+
+def golden(method, scenario, name):
+    return GOLDENS[f"{method}|{scenario}|{name}"]
+
+
+def test_the_recorded_scenarios_are_all_there():
+    assert len(SCENARIOS) == 14 and set(ROUND_OFF) < set(SCENARIOS)
+
+
+@pytest.mark.parametrize("scenario", [s for s in SCENARIOS if s not in ROUND_OFF])
+@pytest.mark.parametrize("method", ("grpo", "gdpo"))
+def test_trl_is_reproduced_from_its_recorded_outputs(method, scenario):
+    rewards = golden(method, scenario, "inputs").astype(np.float64)
+    options = {"weights": golden(method, scenario, "w").astype(np.float64), "convention": gc.TRL}
+    expected = golden(method, scenario, "trl-1.16.0")
+    a = gc.advantages(rewards, method, groups=golden(method, scenario, "uid"), **options)
+    assert np.abs(a.numpy() - expected).max() <= 2e-6
+    cube = rewards.reshape(-1, int(golden(method, scenario, "G")), rewards.shape[1])
+    dense = gc.advantages(cube, method, **options)
+    assert np.abs(dense.flatten().numpy() - expected).max() <= 2e-6
+
+
+@pytest.mark.parametrize("dtype", (np.float64, np.float32))
+@pytest.mark.parametrize("method", ("grpo", "gdpo"))
+def test_an_all_equal_batch_is_0_where_trl_returns_round_off(method, dtype):
+    rewards, ids = (golden(method, "all_const_0.1", name) for name in ("inputs", "uid"))
+    for convention in (gc.TRL, gc.PAPER):
+        assert zeros(gc.advantages(rewards.astype(dtype), method, groups=ids, convention=convention))
+
+
+@pytest.mark.parametrize("method", ("grpo", "gdpo"))
+def test_far_from_zero_the_exact_value_is_returned(method):
+    rewards, ids = (golden(method, "offset_100_sd_1e-3", name) for name in ("inputs", "uid"))
+    exact = [[Fraction(float(v)) for v in row] for row in rewards]
+    columns = [[sum(row) for row in exact]] if method == "grpo" else list(zip(*exact, strict=True))
+    z = np.zeros(len(rewards))
+    for column in columns:
+        for group in naive.members(ids.tolist()).values():
+            mean = sum(column[i] for i in group) / len(group)
+            std = sqrt(sum((column[i] - mean) ** 2 for i in group) / (len(group) - 1))
+            for i in group:
+                z[i] += float(column[i] - mean) / (std + 1e-4)
+    expected = z if method == "grpo" else z / (np.sqrt(np.square(z).sum() / (len(z) - 1)) + 1e-4)
+    a = gc.advantages(rewards.astype(np.float64), method, groups=ids, convention=gc.TRL)
+    close(a, expected, 1e-9)
+    close(naive.compute(rewards.tolist(), ids.tolist(), method, convention="TRL").advantages, expected, 1e-9)
+
+
+# --- bad input -----------------------------------------------------------------------------------------------------
+
+R = [[1, 0], [0, 1], [1, 1]]
+inf = float("inf")
+BAD = {
+    # argument: (what is given, a part of what the text says came)
+    "rewards": [
+        (None, "NoneType"), ("abc", "str"), ([["a", "b"]], "list"), ([[1, 2], [1]], "list"), ({}, "dict"),
+        ([[1, None]], "NoneType"), ([[1j, 1]], "complex"), (np.ones((2, 2), complex), "complex"),
+        (np.array([["1"], ["2"]]), "numpy"), (np.array([[1, None]], object), "object"), (3, "shape ()"),
+        ([1, 2, 3], "shape (3,)"), (np.ones((1, 1, 1, 1)), "shape (1, 1, 1, 1)"), ([], "shape (0,)"),
+        (np.ones((0, 3)), "shape (0, 3)"), (np.ones((3, 0)), "shape (3, 0)"),
+        (np.ones((2, 0, 3)), "shape (2, 0, 3)"), (np.ones((0, 2, 3)), "shape (0, 2, 3)"),
+        ([[inf, 1], [0, 1]], "infinite"), ([[-inf, 1], [0, 1]], "infinite"), ([[2**70, 1], [0, 1]], "list"),
+        (iter(R), "iterator"), (torch.tensor(R).float().to_sparse(), "sparse"),
+        (np.ma.array([[1.0, 0], [0, 1]], mask=[[1, 0], [0, 0]]), "mask"),
+    ],
+    "weights": [
+        ([1], "shape (1,)"), ([1, 2, 3], "shape (3,)"), ([], "shape (0,)"), (1.0, "shape ()"),
+        ([[1, 2]], "shape (1, 2)"), ([1, nan], "nan"), ([inf, 1], "inf"), ([1, -inf], "inf"),
+        (["a", "b"], "list"), ("ab", "str"), ([1j, 1], "complex"), ({"a": 1, "b": 2}, "dict"),
+        ([None, 1], "NoneType"),
+    ],
+    "groups": [
+        ([0, 0], "shape (2,)"), ([0] * 4, "shape (4,)"), ([], "shape (0,)"), ("ab", "shape (2,)"), (3, "int"),
+        ([[0], [0], [0]], "list"), (np.zeros((3, 1), int), "shape (3, 1)"), (torch.tensor(0), "shape ()"),
+        (torch.zeros(3, 1), "shape (3, 1)"), ([{}, {}, {}], "dict"),
+        ([nan, nan, 1], "NaN"), (np.array([nan, 0, 1]), "NaN"),
+        ([np.array([1, 2])] * 3, ""), (torch.tensor([0, 0, 1]).to_sparse(), "sparse"),
+        (torch.tensor([1j, 1j, 2]), "complex"),
+    ],
+    "lengths": [
+        ([1, 2], "shape (2,)"), ([[1, 2, 3]], "shape (1, 3)"), (5, "shape ()"), ([0, 1, 2], "0"),
+        ([-4, 1, 2], "-4"), ([nan, 1, 2], "nan"), ([inf, 1, 2], "inf"), ("abc", "str"), ([1j, 1, 1], "complex"),
+    ],
+    "convention": [(None, "None"), ("paper", "'paper'"), (gc.Convention, "Convention"), (1e-4, "0.0001")],
+    "method": [
+        (None, "None"), ("ppo", "'ppo'"), ("GRPO", "'GRPO'"), ("", "''"), (["gdpo"], "['gdpo']"), (0, "0"),
+        (gc.gdpo, "function"),
+    ],
+}  # fmt: skip
+BAD_CASES = [
+    pytest.param(argument, value, came, id=f"{argument} {str(value)[:30]!r}".replace("\n", " "))
+    for argument, cases in BAD.items()
+    for value, came in cases
+]
+
+
+def check(error, argument, came):
+    text = str(error.value)
+    assert type(error.value) is gc.InputError
+    assert text.startswith(f"{argument}: expected ") and came in text.split("expected ", 1)[1]
+
+
+@pytest.mark.parametrize("function", (gc.advantages, gc.explain, gc.collapse))
+@pytest.mark.parametrize("argument, value, came", BAD_CASES)
+def test_bad_input_is_named_with_what_was_expected_and_what_came(function, argument, value, came):
+    with pytest.raises(gc.InputError) as error:
+        function(**{"rewards": R, argument: value})
+    check(error, argument, came)
+
+
+def test_groups_go_with_two_dimensions_only():
+    with pytest.raises(gc.InputError) as error:
+        gc.gdpo([R], groups=[0, 0, 0])
+    check(error, "rewards", "shape (1, 3, 2)")
+
+
+def test_lengths_have_the_shape_of_the_responses():
+    gc.gdpo([R, R], lengths=[[1, 2, 3]] * 2)
+    gc.gdpo(R, groups=[0, 0, 1], lengths=torch.tensor([1, 2, 3]))
+    with pytest.raises(gc.InputError) as error:
+        gc.gdpo([R, R], lengths=[1, 2, 3])
+    check(error, "lengths", "shape (3,)")
+
+
+@pytest.mark.parametrize(
+    "argument, options, came",
+    (
+        ("reward", {"reward": 2}, "2"),
+        ("reward", {"reward": -3}, "-3"),
+        ("reward", {"reward": "a"}, "'a'"),
+        ("reward", {"reward": None}, "None"),
+        ("reward", {"reward": 1.0}, "1.0"),
+        ("reward", {"reward": True}, "True"),
+        ("on", {"on": 2}, "2"),
+        ("on", {"on": [0]}, "[0]"),
+        ("on", {"reward": 0}, "0"),
+        ("on", {"on": -1}, "-1"),
+        ("threshold", {"threshold": nan}, "nan"),
+        ("threshold", {"threshold": "1"}, "'1'"),
+        ("threshold", {"threshold": None}, "None"),
+        ("rewards", {"rewards": [1, 2]}, "shape (2,)"),
+    ),
+)
+def test_condition_names_what_it_cannot_use(argument, options, came):
+    with pytest.raises(gc.InputError) as error:
+        gc.condition(**{"rewards": R, **options})
+    check(error, argument, came)
+
+
+@pytest.mark.parametrize(
+    "argument, value", [("ddof", v) for v in (2, -1, None, "1", nan)]
+    + [(e, v) for e in ("group_eps", "batch_eps") for v in (-1e-9, nan, inf, None, "1e-4", [1])],
+)  # fmt: skip
+def test_a_convention_names_what_it_cannot_use(argument, value):
+    with pytest.raises(gc.InputError) as error:
+        gc.Convention(**{"name": "other", "source": "here", argument: value})
+    check(error, argument, str(value))
+
+
+def test_a_convention_is_frozen_and_keyword_only():
+    with pytest.raises(AttributeError):
+        gc.PAPER.group_eps = 1.0
+    with pytest.raises(TypeError):
+        gc.Convention("other", "here")
+
+
+@METHODS
+def test_negative_and_zero_weights_are_allowed(method):
+    rewards = f64([[1, 0], [0, 1], [1, 1]])
+    flipped = gc.advantages(rewards, method, weights=[-1, -1])
+    close(flipped, -gc.advantages(rewards, method))
+    assert zeros(gc.advantages(rewards, method, weights=[0, 0]))
+
+
+@METHODS
+def test_the_order_of_the_rewards_does_not_matter(method):
+    rewards, weights = f64([[1, 0, 3], [0, 1, 2], [1, 1, 7], [0, 0, 0]]), f64([1, 0.5, -2])
+    a = gc.advantages(rewards, method, weights=weights)
+    for order in permutations(range(3)):
+        close(gc.advantages(rewards[:, order], method, weights=weights[list(order)]), a, 1e-12)

@@ -1,0 +1,307 @@
+"""What the methods tell apart, counted by hand and pair by pair."""
+
+from dataclasses import FrozenInstanceError, asdict
+from math import isnan, nan
+
+import naive
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gdpo_core as gc
+
+METHODS = pytest.mark.parametrize("method", naive.METHODS)
+CONVENTIONS = pytest.mark.parametrize("convention", (gc.PAPER, gc.TRL), ids=lambda c: c.name)
+tried = settings(deadline=None, max_examples=60)
+COUNTED = ("groups", "mixed_groups", "tied_pair_count")
+SHARES = ("groups_with_ties", "tied_pairs", "levels", "vectors", "silent_groups")
+
+
+def f64(values):
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def read(batch, **options):
+    weights = None if batch.weights is None else f64(batch.weights)
+    return {"rewards": f64(batch.rows), "groups": batch.ids, "weights": weights, **options}
+
+
+def near(expected):
+    return pytest.approx(expected, rel=1e-9, abs=1e-9, nan_ok=True)
+
+
+def without_empty_rows(batch):
+    kept = [i for i, row in enumerate(batch.rows) if naive.has_a_reward(row)]
+    return naive.Batch([batch.rows[i] for i in kept], [batch.ids[i] for i in kept], batch.weights)
+
+
+with_rewards = naive.batches().map(without_empty_rows).filter(lambda batch: batch.rows)
+
+# 101 and 011 tie in GRPO; 001 and 100 too; the vectors are all different
+TWELVE = [[1, 0, 1], [0, 1, 1], [1, 1, 1], [0, 0, 1], [1, 0, 0], [0, 0, 0]]
+
+
+# --- worked by hand ------------------------------------------------------------------------------------------------
+
+
+def test_grpo_ties_answers_of_equal_total():
+    c = gc.collapse(TWELVE, "grpo")  # totals 2 2 3 1 1 0
+    assert (c.groups, c.mixed_groups, c.groups_with_ties) == (1, 1, 1.0)
+    assert (c.levels, c.vectors, c.tied_pair_count, c.tied_pairs) == (4.0, 6.0, 2, near(2 / 15))
+    assert c.dead_rewards == (0.0, 0.0, 0.0) and c.silent_groups == 0.0
+
+
+def test_gdpo_splits_them_where_the_counts_differ():
+    c = gc.collapse(TWELVE, "gdpo")  # passes 3 2 4 of 6: z gaps of 2 and 4 are equal, that of 3 is smaller
+    assert (c.levels, c.vectors) == (6.0, 6.0)
+    assert (c.tied_pairs, c.tied_pair_count, c.groups_with_ties) == (0.0, 0, 0.0)
+
+
+def test_equal_vectors_are_no_tie():
+    c = gc.collapse([[1, 0], [1, 0], [0, 0], [0, 0]], "grpo")
+    assert (c.tied_pairs, c.tied_pair_count, c.levels, c.vectors) == (0.0, 0, 2.0, 2.0)
+    assert c.dead_rewards == (0.0, 1.0)
+
+
+def test_only_mixed_groups_count_but_every_group_can_be_silent():
+    same, tied, apart = [[1, 1]] * 3, [[1, 0], [0, 1], [1, 0]], [[1, 1], [0, 0], [1, 1]]
+    c = gc.collapse([same, tied, apart], "grpo")
+    assert (c.groups, c.mixed_groups) == (3, 2)
+    assert (c.groups_with_ties, c.tied_pairs, c.tied_pair_count) == (0.5, 0.5, 2)
+    assert (c.levels, c.vectors) == (1.5, 2.0)
+    assert c.silent_groups == near(2 / 3)
+    assert c.dead_rewards == (0.0, 0.0)
+
+
+def test_a_mean_over_no_mixed_group_is_nan():
+    c = gc.collapse([[1, 1], [1, 1]], "gdpo")
+    assert c.mixed_groups == 0 and c.silent_groups == 1.0 and c.tied_pair_count == 0
+    means = (c.groups_with_ties, c.tied_pairs, c.levels, c.vectors, *c.dead_rewards, *c.update_share)
+    assert all(isnan(value) for value in means)
+    assert isnan(c.inversions())
+
+
+def test_a_loud_reward_takes_the_update_of_grpo_and_half_of_gdpos():
+    rewards = [[0, 0], [0, 100], [1, 0], [1, 100]]
+    assert gc.collapse(rewards, "grpo").update_share == near((1 / 10001, 10000 / 10001))
+    assert gc.collapse(rewards, "grpo_no_std").update_share == near((1 / 10001, 10000 / 10001))
+    assert gc.collapse(rewards, "gdpo").update_share == near((0.5, 0.5))
+    assert gc.collapse(rewards, "gdpo", weights=[3, 1]).update_share == near((0.9, 0.1))
+
+
+def test_inversions_are_pairs_in_which_the_lower_primary_gets_more():
+    rewards = [[1, 0, 0], [0, 1, 1], [0, 0, 0]]
+    c = gc.collapse(rewards, "grpo")  # pairs with different primary: 0 over 1 (inverted), 0 over 2
+    assert c.inversions() == c.inversions(primary=0) == 0.5
+    assert c.inversions(primary=1) == c.inversions(primary=-2) == 0.0
+    assert gc.collapse(rewards, "grpo", weights=[3, 1, 1]).inversions() == 0.0
+
+
+def test_ties_survive_the_round_off_of_float32_rewards():
+    rewards = torch.tensor([[0.1, 0.7], [0.7, 0.1], [0.2, 0.6], [0.3, 0.9]])  # totals .8 .8 .8 1.2
+    c = gc.collapse(rewards, "grpo")
+    assert (c.levels, c.vectors, c.tied_pair_count) == (2.0, 4.0, 3)
+
+
+# --- pair by pair, on any batch ------------------------------------------------------------------------------------
+
+
+@CONVENTIONS
+@METHODS
+@tried
+@given(with_rewards)
+def test_every_figure_agrees_with_the_explicit_pairs(method, convention, batch):
+    c = gc.collapse(**read(batch, method=method, convention=convention))
+    expected = naive.collapse(batch.rows, batch.ids, method, batch.weights, convention.name)
+    assert {name: getattr(c, name) for name in COUNTED} == {name: expected[name] for name in COUNTED}
+    for name in SHARES:
+        assert getattr(c, name) == near(expected[name]), name
+    assert c.update_share == pytest.approx(expected["update_share"], rel=1e-7, abs=1e-7, nan_ok=True)
+
+
+@METHODS
+@tried
+@given(naive.batches(missing=False))
+def test_a_dead_reward_is_constant_in_its_group(method, batch):
+    c = gc.collapse(**read(batch, method=method))
+    expected = naive.collapse(batch.rows, batch.ids, method, batch.weights)
+    assert c.dead_rewards == near(expected["dead_rewards"])
+
+
+def test_a_reward_that_is_constant_where_it_is_there_is_dead():
+    c = gc.collapse(f64([[1, 1], [nan, 0], [1, 1]]), "gdpo")  # it adds 0 to every advantage
+    assert c.dead_rewards == (1.0, 0.0)
+
+
+@METHODS
+@tried
+@given(with_rewards)
+def test_inversions_agree_with_the_explicit_pairs(method, batch):
+    c = gc.collapse(**read(batch, method=method))
+    a = naive.compute(batch.rows, batch.ids, method, batch.weights).advantages
+    for primary in range(len(batch.rows[0])):
+        assert c.inversions(primary) == near(naive.inversions(batch.rows, batch.ids, a, primary))
+
+
+@pytest.mark.parametrize("coarse, fine", (("grpo", "gdpo"), ("gdpo", "grpo"), ("grpo_no_std", "gdpo")))
+@tried
+@given(with_rewards, st.data())
+def test_broken_ties_agree_with_the_explicit_pairs(coarse, fine, batch, data):
+    primary = data.draw(st.integers(0, len(batch.rows[0]) - 1))
+    ties = gc.broken_ties(gc.collapse(**read(batch, method=coarse)), gc.collapse(**read(batch, method=fine)), primary)
+    a, b = (naive.compute(batch.rows, batch.ids, m, batch.weights).advantages for m in (coarse, fine))
+    got = list(zip(ties.lower.tolist(), ties.higher.tolist(), ties.inverted.tolist(), strict=True))
+    assert len(got) == len(set(got))
+    assert set(got) == naive.broken_ties(batch.rows, batch.ids, a, b, primary)
+
+
+@METHODS
+@tried
+@given(with_rewards)
+def test_levels_number_the_advantages_of_a_group_from_0_at_the_lowest(method, batch):
+    c = gc.collapse(**read(batch, method=method))
+    a = naive.compute(batch.rows, batch.ids, method, batch.weights).advantages
+    expected = [0] * len(a)
+    for group in naive.groups_of(batch.rows, batch.ids, a):
+        largest = max(abs(a[i]) for i in group.rows)
+        same = {i: {j for j in group.rows if abs(a[i] - a[j]) <= 1e-9 * largest} for i in group.rows}
+        for i in group.rows:
+            lower = [a[j] for j in group.rows if a[j] < a[i] and j not in same[i]]
+            expected[i] = naive.distinct(lower, lambda x, y, largest=largest: abs(x - y) <= 1e-9 * largest)
+    assert c.level.tolist() == expected
+
+
+@METHODS
+def test_it_is_the_same_dense_and_by_groups(method):
+    rewards = f64([[[1, 0], [0, 1], [1, 1]], [[1, 1], [0, 0], [0, 1]]])
+    dense = gc.collapse(rewards, method)
+    ragged = gc.collapse(rewards.reshape(6, 2), method, groups=list("aaabbb"))
+    for name in (*COUNTED, *SHARES, "dead_rewards", "update_share"):
+        assert getattr(dense, name) == getattr(ragged, name), name
+    assert dense.inversions() == ragged.inversions()
+
+
+@tried
+@given(naive.batches(dense=True, missing=False))
+def test_the_shares_of_the_update_add_up_to_1(batch):
+    for method in naive.METHODS:
+        share = gc.collapse(**read(batch, method=method)).update_share
+        assert sum(share) == near(1) or all(isnan(s) for s in share)
+
+
+@METHODS
+def test_what_a_reward_is_measured_in_does_not_change_gdpos_picture(method):
+    rewards = f64([[1, 0, 1], [0, 1, 1], [1, 1, 0], [0, 0, 1]])
+    scaled = gc.collapse(rewards * f64([1, 10, 1000]), method)
+    as_it_was = gc.collapse(rewards, method).update_share
+    assert (scaled.update_share == near(as_it_was)) == (method == "gdpo")
+
+
+# --- missing rewards -----------------------------------------------------------------------------------------------
+
+
+@METHODS
+def test_a_response_without_any_reward_is_left_out(method):
+    rows = f64([[1, 0, 1], [0, 1, 1], [0, 0, 0]])
+    holed = torch.cat([rows, f64([[nan] * 3])])
+    assert {n: getattr(gc.collapse(holed, method), n) for n in (*COUNTED, "levels", "vectors")} == {
+        n: getattr(gc.collapse(rows, method), n) for n in (*COUNTED, "levels", "vectors")
+    }
+
+
+@METHODS
+def test_a_batch_without_any_reward_is_silent(method):
+    for rewards in (f64([[nan, nan]] * 3), f64([[[nan], [nan]]] * 2)):
+        c = gc.collapse(rewards, method)
+        assert c.mixed_groups == 0 and c.silent_groups == 1.0
+        assert isnan(c.inversions())
+
+
+def test_broken_ties_number_the_responses_as_they_were_given():
+    rewards = f64([[nan] * 3, [1, 0, 1], [0, 1, 1], [0, 1, 1], [0, 0, 1], [0, 1, 0]])
+    ties = gc.broken_ties(gc.collapse(rewards, "grpo"), gc.collapse(rewards, "gdpo"))
+    assert ties.lower.tolist() == [2, 3] and ties.higher.tolist() == [1, 1]
+
+
+# --- the break-even weight -----------------------------------------------------------------------------------------
+
+
+@tried
+@given(st.lists(st.tuples(*[st.integers(0, 1)] * 3), min_size=3, max_size=9), st.sampled_from((0.5, 1.0, 2.0)))
+def test_at_the_break_even_weight_gdpo_ties_the_two_responses(rest, weight):
+    rewards = f64([(1, 0, 0), (0, 1, 1), *rest])
+    w = gc.break_even_weight(rewards, lower=1, higher=0, weights=f64([9, weight, 1]))
+    s = gc.explain(rewards, weights=f64([w, weight, 1])).weighted_sums
+    assert abs(s[0] - s[1]) < 1e-9
+    more = gc.explain(rewards, weights=f64([w + 0.25, weight, 1])).weighted_sums
+    assert more[0] > more[1]
+
+
+# --- bad input -----------------------------------------------------------------------------------------------------
+
+C = gc.collapse([[1, 0], [0, 1], [1, 1]], "grpo")
+INDICES = (2, -3, "a", None, 1.0, True, [0])
+
+
+def check(error, argument, came):
+    text = str(error.value)
+    assert text.startswith(f"{argument}: expected ") and came in text.split("expected ", 1)[1]
+
+
+@pytest.mark.parametrize("primary", INDICES, ids=repr)
+def test_inversions_names_a_primary_it_cannot_use(primary):
+    with pytest.raises(gc.InputError) as error:
+        C.inversions(primary)
+    check(error, "primary", repr(primary))
+
+
+@pytest.mark.parametrize("primary", INDICES, ids=repr)
+def test_broken_ties_names_a_primary_it_cannot_use(primary):
+    with pytest.raises(gc.InputError) as error:
+        gc.broken_ties(C, gc.collapse([[1, 0], [0, 1], [1, 1]]), primary)
+    check(error, "primary", repr(primary))
+
+
+@pytest.mark.parametrize(
+    "fine",
+    (gc.collapse([[1, 0], [0, 1]]), gc.collapse([[0, 1], [1, 0], [0, 0]]), [[1, 0], [0, 1], [1, 1]]),
+    ids=("fewer responses", "other rewards", "no collapse"),
+)
+def test_broken_ties_needs_two_collapses_of_the_same_rewards(fine):
+    with pytest.raises(gc.InputError) as error:
+        gc.broken_ties(C, fine)
+    check(error, "fine", "")
+
+
+@pytest.mark.parametrize(
+    "argument, value",
+    [(name, value) for name in ("lower", "higher", "reward") for value in (7, -8, "a", None, 1.0)],
+)
+def test_break_even_weight_names_an_index_it_cannot_use(argument, value):
+    options = {"rewards": [[1, 0], [0, 1], [1, 1]], "lower": 1, "higher": 0, argument: value}
+    with pytest.raises(gc.InputError) as error:
+        gc.break_even_weight(**options)
+    check(error, argument, repr(value))
+
+
+@pytest.mark.parametrize(
+    "argument, options",
+    (
+        ("higher", {"lower": 0, "higher": 1}),
+        ("higher", {"lower": 0, "higher": 0}),
+        ("higher", {"rewards": [[1, 0], [1, 1], [1, 1]]}),
+        ("rewards", {"rewards": [[[1, 0], [0, 1]]]}),
+        ("weights", {"weights": [1]}),
+    ),
+)
+def test_break_even_weight_names_what_cannot_decide(argument, options):
+    with pytest.raises(gc.InputError) as error:
+        gc.break_even_weight(**{"rewards": [[1, 0], [0, 1], [1, 1]], "lower": 1, "higher": 0, **options})
+    check(error, argument, "")
+
+
+def test_a_collapse_is_frozen():
+    with pytest.raises(FrozenInstanceError):
+        C.groups = 2
+    assert asdict(C)["groups"] == 1

@@ -1,0 +1,144 @@
+"""Every intermediate against the naive loop, in the shape of the caller's rewards."""
+
+from dataclasses import FrozenInstanceError
+from math import nan, sqrt
+
+import naive
+import pytest
+import torch
+from hypothesis import given, settings
+
+import gdpo_core as gc
+
+METHODS = pytest.mark.parametrize("method", naive.METHODS)
+CONVENTIONS = pytest.mark.parametrize("convention", (gc.PAPER, gc.TRL), ids=lambda c: c.name)
+tried = settings(deadline=None, max_examples=60)
+
+
+def f64(values):
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def close(got, expected, tolerance=1e-9):
+    got, expected = torch.as_tensor(got, dtype=torch.float64), f64(expected)
+    torch.testing.assert_close(got, expected, rtol=tolerance, atol=tolerance, equal_nan=True)
+
+
+def options_of(batch, convention):
+    return {"weights": None if batch.weights is None else f64(batch.weights), "convention": convention}
+
+
+def check_batch_step(e, expected):
+    if expected.z is None:
+        assert e.z is None and e.batch_mean is None and e.batch_std is None
+    else:
+        assert isinstance(e.batch_mean, float) and isinstance(e.batch_std, float)
+        close([e.batch_mean, e.batch_std], [expected.batch_mean, expected.batch_std])
+
+
+@CONVENTIONS
+@METHODS
+@tried
+@given(naive.batches())
+def test_with_groups_every_intermediate_is_that_of_the_naive_loop(method, convention, batch):
+    options = options_of(batch, convention)
+    e = gc.explain(f64(batch.rows), method, groups=batch.ids, **options)
+    expected = naive.compute(batch.rows, batch.ids, method, batch.weights, convention.name)
+
+    assert e.method == method and e.convention is convention
+    close(e.rewards, batch.rows, 0)
+    close(e.weights, batch.weights or [1.0] * len(batch.rows[0]), 0)
+    assert sorted(e.group_ids) == sorted(set(batch.ids))
+    close(e.group_means, [expected.means[id] for id in e.group_ids])
+    close(e.group_stds, [expected.stds[id] for id in e.group_ids])
+    close(e.weighted_sums, expected.sums)
+    if expected.z is not None:
+        close(e.z, expected.z)
+    check_batch_step(e, expected)
+    close(e.advantages, expected.advantages)
+
+
+@CONVENTIONS
+@METHODS
+@tried
+@given(naive.batches(dense=True))
+def test_with_a_prompt_axis_every_intermediate_has_it_too(method, convention, batch):
+    prompts, rewards = len(set(batch.ids)), len(batch.rows[0])
+    cube = f64(batch.rows).reshape(prompts, -1, rewards)
+    rollouts = cube.shape[1]
+    e = gc.explain(cube, method, **options_of(batch, convention))
+    expected = naive.compute(batch.rows, batch.ids, method, batch.weights, convention.name)
+
+    of_groups = (prompts, rewards) if method == "gdpo" else (prompts,)
+    assert e.group_ids is None
+    assert e.group_means.shape == of_groups and e.group_stds.shape == of_groups
+    assert e.weighted_sums.shape == e.advantages.shape == (prompts, rollouts)
+    assert e.rewards.shape == cube.shape and e.weights.shape == (rewards,)
+    close(e.group_means, [expected.means[p] for p in range(prompts)])
+    close(e.group_stds, [expected.stds[p] for p in range(prompts)])
+    close(e.weighted_sums.flatten(), expected.sums)
+    if expected.z is not None:
+        assert e.z.shape == cube.shape
+        close(e.z.reshape(-1, rewards), expected.z)
+    check_batch_step(e, expected)
+    close(e.advantages.flatten(), expected.advantages)
+
+
+@METHODS
+def test_one_prompt_without_a_prompt_axis_gets_none(method):
+    rewards = [[1, 0, 2], [0, 1, 1], [1, 1, 0], [0, 0, 7]]
+    e = gc.explain(rewards, method)
+    expected = naive.compute(rewards, [0] * 4, method)
+    of_group = (3,) if method == "gdpo" else ()
+    assert e.group_means.shape == of_group and e.group_stds.shape == of_group
+    assert e.rewards.shape == (4, 3) and e.weighted_sums.shape == e.advantages.shape == (4,)
+    close(e.group_means, expected.means[0])
+    close(e.group_stds, expected.stds[0])
+    close(e.weighted_sums, expected.sums)
+    if method == "gdpo":
+        assert e.z.shape == (4, 3)
+        close(e.z, expected.z)
+
+
+@pytest.mark.parametrize("dtype", (torch.float64, torch.float32), ids=str)
+@CONVENTIONS
+@METHODS
+@tried
+@given(naive.batches())
+def test_its_advantages_are_those_of_advantages_bit_for_bit(dtype, method, convention, batch):
+    rows, options = torch.tensor(batch.rows, dtype=dtype), options_of(batch, convention)
+    e = gc.explain(rows, method, groups=batch.ids, **options)
+    assert torch.equal(e.advantages, gc.advantages(rows, method, groups=batch.ids, **options))
+    assert all(
+        x is None or x.dtype == dtype
+        for x in (e.rewards, e.weights, e.group_means, e.group_stds, e.z, e.weighted_sums, e.advantages)
+    )
+
+
+def test_the_papers_figure_2_before_and_after_the_batch_step():
+    for rewards, before in (([[0, 0], [1, 0]], 1 / sqrt(2)), ([[0, 0], [1, 1]], sqrt(2))):
+        e = gc.explain(rewards, "gdpo")
+        close(e.weighted_sums, [-before, before])
+        assert e.batch_mean == 0
+        assert e.batch_std == pytest.approx(before * sqrt(2), rel=1e-12)
+        close(e.advantages, [-1 / sqrt(2), 1 / sqrt(2)])
+
+
+def test_group_ids_are_sorted_if_an_array_of_numbers_and_else_as_they_appear():
+    rewards = [[1], [2], [5], [3]]
+    assert gc.explain(rewards, groups=["b", "a", "b", "c"]).group_ids == ("b", "a", "c")
+    e = gc.explain(rewards, "grpo", groups=torch.tensor([7, 2, 7, 3]))
+    assert e.group_ids == (2, 3, 7)
+    close(e.group_means, [2, 3, 3])
+
+
+def test_a_group_without_any_value_has_no_mean_and_no_spread():
+    rewards = f64([[nan, 1], [nan, 0], [2, 1], [4, 0]])
+    e = gc.explain(rewards, "gdpo", groups=[0, 0, 1, 1])
+    close(e.group_means, [[nan, 0.5], [3, 0.5]])
+    close(e.group_stds, [[0, 1 / sqrt(2)], [sqrt(2), 1 / sqrt(2)]])
+
+
+def test_an_explanation_is_frozen():
+    with pytest.raises(FrozenInstanceError):
+        gc.explain([[1], [0]]).method = "grpo"
