@@ -9,6 +9,8 @@ from urllib.request import urlopen
 
 from websockets.asyncio.client import ClientConnection, connect
 
+SETTLED = 0.3  # seconds, as in views/board.js
+
 
 class Visitor:
     """One session: its websocket, and one HTTP connection that stays open for its flips."""
@@ -34,21 +36,26 @@ class Visitor:
                 return
 
     async def flip(self, answer: int, reward: int) -> float:
-        """Flip one mark; the seconds until the new drawing is here."""
+        """Flip one mark as the page does: ask for the drawing, and tell the other cells a little later."""
         self.passed[answer][reward] ^= 1
-        change = {"method": "update", "state": {"passed": self.passed}, "bufferPaths": []}
-        body = json.dumps({"modelId": self.model_id, "message": change, "buffers": []}).encode()
+        drawn = asyncio.create_task(self._until_drawn())
+        sent = time.perf_counter()
+        await self._post({"method": "custom", "content": {"passed": self.passed}})
+        await asyncio.wait_for(drawn, 60)
+        seconds = time.perf_counter() - sent
+        await asyncio.sleep(SETTLED)
+        await self._post({"method": "update", "state": {"passed": self.passed}, "bufferPaths": []})
+        return seconds
+
+    async def _post(self, message: dict) -> None:
+        body = json.dumps({"modelId": self.model_id, "message": message, "buffers": []}).encode()
         head = (
             f"POST /api/kernel/set_model_value HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\n"
             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
             f"Marimo-Session-Id: {self.id}\r\nMarimo-Server-Token: {self.token}\r\n\r\n"
         )
-        sent = time.perf_counter()
         self.writer.write(head.encode() + body)
-        drawn = asyncio.create_task(self._until_drawn())
         await self._until_answered()
-        await asyncio.wait_for(drawn, 60)
-        return time.perf_counter() - sent
 
     async def _until_drawn(self) -> None:
         while '"drawing"' not in str(await self.socket.recv()):

@@ -1,7 +1,7 @@
 """GRPO and GDPO as the training frameworks compute them: advantages, their intermediates, and what they tell apart."""
 
 from gdpo_core.advantages import METHODS, advantages, condition, gdpo, grpo, grpo_no_std
-from gdpo_core.collapse import BrokenTies, Collapse, break_even_weight, broken_ties, collapse
+from gdpo_core.collapse import BrokenTies, Collapse, break_even_weight, broken_ties, collapse, update_share
 from gdpo_core.conventions import CONVENTIONS, PAPER, TRL, Convention
 from gdpo_core.errors import InputError
 from gdpo_core.explain import Explanation, explain
@@ -28,4 +28,5 @@ __all__ = [
     "grpo",
     "grpo_no_std",
     "train",
+    "update_share",
 ]

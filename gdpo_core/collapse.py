@@ -81,7 +81,7 @@ def collapse(
     silent = silent.scatter_reduce(0, index, a.abs(), "amax", include_self=True) == 0
 
     kept = ~r.isnan().all(1)
-    share = _update_share(batch, steps.z, a)
+    share = _shares(batch, steps.z, a)
     a, r, index = a[kept], r[kept], index[kept]
     vector = _vector_numbers(r)
     level = _level_numbers(a, index, same)
@@ -115,14 +115,29 @@ def collapse(
     )
 
 
-def _update_share(batch: Batch, z: Tensor | None, a: Tensor) -> tuple[float, ...]:
-    """w_k Cov(x_k, A) / Var(A), scaled to sum to 1; x_k is what the method adds up."""
+def update_share(
+    rewards, method: str = "gdpo", *, weights=None, groups=None, lengths=None, convention: Convention = PAPER
+) -> tuple[float, ...]:
+    """Per reward, its part of the advantages' variance; sums to 1, NaN where every advantage is 0.
+
+    w_k Cov(x_k, A) / Var(A), brought to the sum 1; x_k is what the method adds up, raw rewards or normalised ones. A
+    share below 0 means that the update works against this reward. Arguments and errors as `grpo`.
+
+    >>> [round(share, 2) for share in update_share([[1, 0], [0, 0], [1, 0], [0, 10]], "grpo")]
+    [-0.06, 1.06]
+    """
+    formula = method_named(method)
+    batch = read(rewards, weights=weights, groups=groups, lengths=lengths, convention=convention).in_float64()
+    steps = formula(batch)
+    return _shares(batch, steps.z, without_missing(steps.advantages).flatten())
+
+
+def _shares(batch: Batch, z: Tensor | None, a: Tensor) -> tuple[float, ...]:
     x = (batch.rewards if z is None else z).reshape(batch.rewards.shape[0], -1).nan_to_num()
     part = batch.weights.flatten() * (x * (a - a.mean())).sum(1)
-    total = part.sum()
     if not a.any():
         return (float("nan"),) * len(part)
-    return tuple((part / total).tolist())
+    return tuple((part / part.sum()).tolist())
 
 
 def _constant(index: Tensor, reward: Tensor, groups: int) -> Tensor:

@@ -1,5 +1,7 @@
 """What callers hand in, as tensors: checked here once, so that the formulas need no checks."""
 
+import math
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -17,7 +19,7 @@ def numbers(values, name: str) -> Tensor:
     tensor([1., 0.], dtype=torch.float64)
     """
     try:
-        t = values if isinstance(values, Tensor) else torch.from_numpy(_writable(np.asarray(values)))
+        t = values if isinstance(values, Tensor) else torch.from_numpy(_shareable(np.asanyarray(values)))
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
         odd = [x for x in _flat(values) if x is not values and not isinstance(x, int | float)]
         why = f" with {type(odd[0]).__name__} {odd[0]!r}" if odd else f": {error}"
@@ -32,8 +34,11 @@ def _flat(values):
     return (x for inner in values for x in _flat(inner)) if isinstance(values, list | tuple) else iter([values])
 
 
-def _writable(array: np.ndarray) -> np.ndarray:
-    """torch shares memory only with arrays that can be written and run forwards."""
+def _shareable(array: np.ndarray) -> np.ndarray:
+    """An array whose memory torch can share: it can be written, runs forwards and has this machine's byte order."""
+    if isinstance(array, np.ma.MaskedArray):
+        raise TypeError("masked; NaN marks what is missing")
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)
     return array if array.flags.writeable and min(array.strides, default=0) >= 0 else array.copy()
 
 
@@ -56,22 +61,18 @@ def rewards_and_weights(rewards, weights, grouped: bool) -> tuple[Tensor, Tensor
 
     largest = r.abs().nan_to_num(posinf=torch.inf).amax().item()
     expect(largest < float("inf"), "rewards", "finite numbers or NaN for missing", "an infinite value")
-    sizes = [size for size in (largest, largest * w.abs().amax().item()) if size > 0]
-    if not _fits(sizes, r.dtype):
-        r = r.double()
-    low, high = RANGE[torch.float64]
-    expect(
-        _fits(sizes, r.dtype),
-        "rewards",
-        f"numbers from {low:g} to {high:g} in size, also weighted",
-        max(sizes, default=0),
-    )
+    r = r.to(width([largest, largest * w.abs().amax().item()], r.dtype, "rewards"))
     return r, w.to(r), given
 
 
-def _fits(sizes: list[float], dtype: torch.dtype) -> bool:
-    low, high = RANGE[dtype]
-    return all(low <= size <= high for size in sizes)
+def width(sizes: list[float], dtype: torch.dtype, name: str) -> torch.dtype:
+    """The dtype to compute in: float64 where numbers of these sizes leave the range of the given one."""
+    for wide in (dtype, torch.float64):
+        low, high = RANGE[wide]
+        if all(low <= size <= high for size in sizes if size):
+            return wide
+    got = max((size for size in sizes if size), key=lambda size: abs(math.log(size)) if size < math.inf else size)
+    raise InputError(f"{name}: expected numbers from {low:g} to {high:g} in size, also weighted, got {got:g}")
 
 
 def check_lengths(lengths, shape: tuple) -> None:
@@ -95,20 +96,21 @@ def group_numbers(groups, responses: int, device) -> tuple[Tensor, tuple]:
             raise InputError(f"groups: expected one id a response, got {type(groups).__name__}") from None
     shape = tuple(groups.shape) if isinstance(groups, Tensor | np.ndarray) else (len(groups),)
     expect(shape == (responses,), "groups", f"{responses} ids, one a response", f"shape {shape}")
-    if isinstance(groups, Tensor) or (groups.__class__ is np.ndarray and groups.dtype.kind in "iubf"):
-        t = torch.as_tensor(groups)
-        expect(not t.is_complex() and not bool(t.isnan().any()), "groups", "ids such as integers", _first_bad(t))
-        ids, index = t.unique(return_inverse=True)
+    if isinstance(groups, np.ndarray) and groups.dtype.kind in "iubf":
+        groups = torch.from_numpy(_shareable(groups))
+    if isinstance(groups, Tensor):
+        plain = groups.layout == torch.strided and not groups.is_complex()
+        expect(plain, "groups", "ids such as integers", f"{groups.layout} of {groups.dtype}")
+        expect(not bool(groups.isnan().any()), "groups", "ids such as integers", "NaN")
+        ids, index = groups.unique(return_inverse=True)
         return index.to(device), tuple(ids.tolist())
     number: dict = {}
     try:
         ids = [g.item() if isinstance(g, Tensor | np.generic) else g for g in groups]
         expect(all(g == g for g in ids), "groups", "ids such as strings or integers", "NaN")
         index = torch.tensor([number.setdefault(g, len(number)) for g in ids], device=device)
-    except (TypeError, RuntimeError) as error:
+    except InputError:
+        raise
+    except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(f"groups: expected ids such as strings or integers, got {error}") from None
     return index, tuple(number)
-
-
-def _first_bad(t: Tensor) -> str:
-    return str(t.dtype) if t.is_complex() else "NaN"

@@ -1,6 +1,6 @@
 """The smallest policy with several rewards: independent coins, trained on the advantages of each method."""
 
-import math
+import sys
 from dataclasses import dataclass
 
 import torch
@@ -10,7 +10,7 @@ from gdpo_core.advantages import method_named, over_batch
 from gdpo_core.batch import batch_of
 from gdpo_core.conventions import PAPER
 from gdpo_core.errors import expect
-from gdpo_core.inputs import numbers
+from gdpo_core.inputs import numbers, width
 
 
 @dataclass(frozen=True)
@@ -65,19 +65,20 @@ def train(
     for name, value in (("rollouts", rollouts), ("prompts", prompts), ("epochs", epochs), ("seeds", seeds)):
         whole = isinstance(value, int) and not isinstance(value, bool) and value > 0
         expect(whole, name, "a whole number above 0", repr(value))
-    expect(isinstance(lr, int | float) and 0 < lr < math.inf, "lr", "a finite number above 0", repr(lr))
+    expect(isinstance(lr, int | float) and 0 < lr <= sys.float_info.max, "lr", "a finite number above 0", repr(lr))
 
     fits = isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed < 2**63
     expect(fits, "seed", "a whole number from 0", repr(seed))
 
     generator = torch.Generator().manual_seed(seed)
     shape = (len(start), seeds, prompts, rollouts)
-    w, c = w.reshape(-1, 1, 1, 1), c.reshape(-1, 1, 1, 1)
-    logits = start.logit()[:, None].repeat(1, seeds)  # (rewards, seeds)
+    dtype = width([*c.abs().tolist(), *(c * w).abs().tolist()], torch.float32, "scale")
+    w, c = w.reshape(-1, 1, 1, 1).to(dtype), c.reshape(-1, 1, 1, 1).to(dtype)
+    logits = start.to(dtype).logit()[:, None].repeat(1, seeds)  # (rewards, seeds)
     path = [logits.sigmoid()]
     for _ in range(epochs):
         p = path[-1][:, :, None, None]
-        outcomes = (torch.rand(shape, generator=generator) < p).to(p)
+        outcomes = (torch.rand(shape, generator=generator, dtype=torch.float32) < p).to(p)
         steps = formula(batch_of(c * outcomes, w))
         a = steps.advantages  # (seeds, prompts, rollouts)
         if match_scale and steps.whole is None:
@@ -88,7 +89,7 @@ def train(
 
 
 def _per_reward(values, name: str, count: int | None) -> Tensor:
-    t = numbers(values, name).to(torch.float32)
+    t = numbers(values, name)
     expected = "at least one number, one a reward" if count is None else f"{count} numbers, as many as p0"
     fits = t.ndim == 1 and len(t) > 0 and count in (None, len(t))
     expect(fits and bool(t.isfinite().all()), name, expected, t.tolist())

@@ -9,7 +9,7 @@ import naive
 import numpy as np
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 import gdpo_core as gc
@@ -18,7 +18,7 @@ METHODS = pytest.mark.parametrize("method", naive.METHODS)
 CONVENTIONS = pytest.mark.parametrize("convention", (gc.PAPER, gc.TRL), ids=lambda c: c.name)
 DEVICES = ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",)
 HALF = 1 / sqrt(2)
-tried = settings(deadline=None, max_examples=70)
+tried = settings(deadline=None, max_examples=60)
 
 
 def f64(values):
@@ -178,6 +178,7 @@ constants = st.integers(-1000, 1000).map(lambda n: n / 10)
 
 @pytest.mark.parametrize("dtype", (torch.float64, torch.float32), ids=str)
 @tried
+@example([[0.0, 1.0, 0.938]], -32.0, 3 / 256)  # in float32, what a · r1 leaves in r2 has three digits
 @given(conflicting, constants, st.floats(0.01, 100))
 def test_a_perfect_conflict_is_exactly_0_over_the_whole_batch(dtype, groups, c, a):
     r1 = torch.tensor([value for group in groups for value in group], dtype=dtype)
@@ -216,8 +217,6 @@ def test_a_conflict_in_one_group_leaves_the_others_alone(groups, c, a):
     close(both[-4:] / both[-4:].norm(), direction / direction.norm(), 1e-12)
 
 
-@pytest.mark.parametrize("dtype", (torch.float64, torch.float32), ids=str)
-@CONVENTIONS
 @METHODS
 @tried
 @given(
@@ -226,25 +225,23 @@ def test_a_conflict_in_one_group_leaves_the_others_alone(groups, c, a):
     st.integers(1, 7),
     st.sampled_from((1.0, 0.1, 1 / 3, -0.7)),
 )
-def test_constants_are_exactly_0_whatever_their_binary_digits(
-    dtype, convention, method, values, prompts, rollouts, weight
-):
-    r = torch.tensor(values, dtype=dtype).expand(prompts, rollouts, -1)
+def test_constants_are_exactly_0_whatever_their_binary_digits(method, values, prompts, rollouts, weight):
     weights = f64([weight] * len(values))
-    assert zeros(gc.advantages(r, method, weights=weights, convention=convention))
+    for dtype, convention in product((torch.float64, torch.float32), (gc.PAPER, gc.TRL)):
+        r = torch.tensor(values, dtype=dtype).expand(prompts, rollouts, -1)
+        assert zeros(gc.advantages(r, method, weights=weights, convention=convention))
 
 
-@pytest.mark.parametrize("dtype", (torch.float64, torch.float32), ids=str)
-@CONVENTIONS
 @METHODS
 @tried
 @given(naive.batches(), st.sampled_from((0.1, 1 / 3, 0.7)), st.integers(1, 7))
-def test_a_constant_group_in_a_mixed_batch_is_exactly_0(dtype, convention, method, batch, value, rollouts):
-    constant = [[value * (k + 1) for k in range(len(batch.rows[0]))]] * rollouts
-    r = torch.tensor(batch.rows + constant, dtype=dtype)
+def test_a_constant_group_in_a_mixed_batch_is_exactly_0(method, batch, value, rollouts):
+    rows = batch.rows + [[value * (k + 1) for k in range(len(batch.rows[0]))]] * rollouts
     weights = None if batch.weights is None else f64(batch.weights)
-    a = gc.advantages(r, method, groups=batch.ids + ["constant"] * rollouts, weights=weights, convention=convention)
-    assert zeros(a[-rollouts:])
+    options = {"groups": batch.ids + ["constant"] * rollouts, "weights": weights}
+    for dtype, convention in product((torch.float64, torch.float32), (gc.PAPER, gc.TRL)):
+        a = gc.advantages(torch.tensor(rows, dtype=dtype), method, convention=convention, **options)
+        assert zeros(a[-rollouts:])
 
 
 @pytest.mark.parametrize("options", ({"convention": gc.TRL}, {"weights": f64([1, 1.001])}), ids=("eps", "weights"))

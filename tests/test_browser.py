@@ -211,6 +211,9 @@ def test_training_says_where_the_curves_coincide_and_where_not(visit):
     page = visit()
     page.get_by_text("The three curves coincide").wait_for()
     page.get_by_text("The curves come apart").wait_for()
+    for table in page.locator("table.steps").all():  # a chart is drawn when it comes into sight
+        table.scroll_into_view_if_needed()
+        page.wait_for_timeout(300)
     page.locator("svg.marks, canvas.marks").nth(5).wait_for()
     assert page.locator("table.steps").count() == 2
 

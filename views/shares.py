@@ -13,12 +13,12 @@ from views.text import NAMES, percent
 def update(passed: Sequence, scale: Sequence[float], weights: Sequence[float], rewards: Sequence[str]) -> str:
     """HTML of each reward's share of the update under every method, and what that means."""
     paid = torch.tensor(passed) * torch.tensor(scale, dtype=torch.float64)  # (answers, rewards)
-    collapsed = {method: gc.collapse(paid, method, weights=weights) for method in NAMES}
+    taken = {method: gc.update_share(paid, method, weights=weights) for method in NAMES}
     total = sum(weights)
     asked = [w / total if total else float("nan") for w in weights]
-    columns = {"weight": asked, **{NAMES[m]: c.update_share for m, c in collapsed.items()}}
+    columns = {"weight": asked, **{NAMES[method]: share for method, share in taken.items()}}
     return (
-        f'<div class="says">{_loudest(collapsed["grpo"].update_share, asked, rewards)} '
+        f'<div class="says">{_loudest(taken["grpo"], asked, rewards)} '
         f"{_priority(frozen(passed), weights, rewards[0])}</div>{shares_table(columns, rewards)}"
     )
 
