@@ -6,6 +6,7 @@ prompt's group of rollouts, B the whole batch.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 
 import torch
 from torch import Tensor
@@ -116,7 +117,7 @@ def condition(rewards, reward: int = 1, on: int = 0, threshold: float = 1.0) -> 
     for name, value in (("reward", reward), ("on", on)):
         expect_index(value, r.shape[-1], name, "rewards")
     expect(reward % r.shape[-1] != on % r.shape[-1], "on", "another reward than the one it gates", repr(on))
-    number = isinstance(threshold, int | float) and threshold == threshold
+    number = isinstance(threshold, Real) and threshold == threshold
     expect(number, "threshold", "a number", repr(threshold))
     gate, gated = r[..., on], r[..., reward]
     r[..., reward] = torch.where(gate >= threshold, gated, torch.where(gate.isnan(), gate, torch.zeros_like(gated)))
@@ -162,7 +163,7 @@ def over_batch(s: Tensor, convention: Convention, missing: bool = False, noise: 
 # Sums that cancel leave a few units in the last place. Divided by their own spread these would pass for a signal.
 _ROUND_OFF = 8
 # No reward may hide more than this part of another one, however close it is to round-off itself.
-_LARGEST_NOISE = 1e-4
+_LARGEST_NOISE = 0.02
 
 
 def _sum_noise(batch: Batch) -> Tensor:

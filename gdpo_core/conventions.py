@@ -20,7 +20,7 @@ class Convention:
     batch_eps: float = 0.0  # added to the standard deviation of the batch (GDPO's last step)
 
     def __post_init__(self) -> None:
-        expect(self.ddof in (0, 1), "ddof", "0 or 1", repr(self.ddof))
+        expect(type(self.ddof) is int and self.ddof in (0, 1), "ddof", "0 or 1", repr(self.ddof))
         for name in ("group_eps", "batch_eps"):
             value = getattr(self, name)
             fits = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < float("inf")

@@ -1,5 +1,7 @@
 """The one error class that bad input raises."""
 
+from numbers import Integral
+
 
 class InputError(ValueError):
     """Input that cannot be used: the text names the argument or file, what was expected and what came."""
@@ -23,5 +25,5 @@ def expect_index(value: object, count: int, name: str, things: str) -> None:
     Traceback (most recent call last):
     gdpo_core.errors.InputError: primary: expected an index of 3 rewards, got 3
     """
-    fits = isinstance(value, int) and not isinstance(value, bool) and -count <= value < count
+    fits = isinstance(value, Integral) and not isinstance(value, bool) and -count <= value < count
     expect(fits, name, f"an index of {count} {things}", repr(value))

@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import dataclass
+from numbers import Integral, Real
 
 import torch
 from torch import Tensor
@@ -26,7 +27,7 @@ class TrainingRun:
         >>> TrainingRun("grpo", torch.tensor([[[0.5, 0.5], [0.9, 0.6]]])).steps_to(0.9).tolist()
         [[1.0, inf]]
         """
-        fits = isinstance(level, int | float) and 0 < level < 1
+        fits = isinstance(level, Real) and 0 < level < 1
         expect(fits, "level", "a number inside (0, 1)", repr(level))
         reached = self.p >= level
         first = reached.to(torch.uint8).argmax(1).to(torch.float64)
@@ -63,14 +64,19 @@ def train(
     c = torch.ones_like(start) if scale is None else _per_reward(scale, "scale", len(start))
     w = torch.ones_like(start) if weights is None else _per_reward(weights, "weights", len(start))
     for name, value in (("rollouts", rollouts), ("prompts", prompts), ("epochs", epochs), ("seeds", seeds)):
-        whole = isinstance(value, int) and not isinstance(value, bool) and value > 0
+        whole = isinstance(value, Integral) and not isinstance(value, bool) and value > 0
         expect(whole, name, "a whole number above 0", repr(value))
-    expect(isinstance(lr, int | float) and 0 < lr <= sys.float_info.max, "lr", "a finite number above 0", repr(lr))
+    expect(
+        isinstance(lr, Real) and not isinstance(lr, bool) and 0 < lr <= sys.float_info.max,
+        "lr",
+        "a finite number above 0",
+        repr(lr),
+    )
 
-    fits = isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed < 2**63
+    fits = isinstance(seed, Integral) and not isinstance(seed, bool) and 0 <= seed < 2**63
     expect(fits, "seed", "a whole number from 0", repr(seed))
 
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(int(seed))
     shape = (len(start), seeds, prompts, rollouts)
     dtype = width([*c.abs().tolist(), *(c * w).abs().tolist()], torch.float32, "scale")
     w, c = w.reshape(-1, 1, 1, 1).to(dtype), c.reshape(-1, 1, 1, 1).to(dtype)
