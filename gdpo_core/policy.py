@@ -72,7 +72,6 @@ def train(
         "a finite number above 0",
         repr(lr),
     )
-
     fits = isinstance(seed, Integral) and not isinstance(seed, bool) and 0 <= seed < 2**63
     expect(fits, "seed", "a whole number from 0", repr(seed))
 
