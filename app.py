@@ -165,18 +165,27 @@ def train_intro():
     return
 
 
+@app.function(hide_code=True)
+def training_view(runs):
+    """What training runs show: the verdict, a chart a reward once it is in sight, and the same as a table."""
+    return mo.vstack(
+        [
+            mo.Html(training.says(runs, COINS)),
+            mo.Html(training.legend()),
+            mo.lazy(lambda: mo.hstack(training.charts(runs, COINS), widths="equal", wrap=True)).style(
+                min_height="260px"
+            ),
+            mo.Html(training.steps_table(runs, COINS)),
+        ]
+    )
+
+
 @app.cell(hide_code=True)
 def equal_training():
-    same = training.runs((0.5, 0.5, 0.5), (1.0, 1.0, 1.0))
     mo.vstack(
         [
             mo.md("### Equal start, equal scale"),
-            mo.Html(training.says(same, COINS)),
-            mo.Html(training.legend()),
-            mo.lazy(lambda: mo.hstack(training.charts(same, COINS), widths="equal", wrap=True)).style(
-                min_height="260px"
-            ),
-            mo.Html(training.steps_table(same, COINS)),
+            training_view(training.runs((0.5, 0.5, 0.5), (1.0, 1.0, 1.0))),
         ]
     )
     return
@@ -209,17 +218,7 @@ def training_controls():
 
 @app.cell(hide_code=True)
 def unequal_training(coin_scale, p0):
-    chosen = training.runs(p0.value, coin_scale.value)
-    mo.vstack(
-        [
-            mo.Html(training.says(chosen, COINS)),
-            mo.Html(training.legend()),
-            mo.lazy(lambda: mo.hstack(training.charts(chosen, COINS), widths="equal", wrap=True)).style(
-                min_height="260px"
-            ),
-            mo.Html(training.steps_table(chosen, COINS)),
-        ]
-    )
+    training_view(training.runs(p0.value, coin_scale.value))
     return
 
 

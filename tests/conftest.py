@@ -12,16 +12,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-CHROMIUM_FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 
 
 def pytest_sessionfinish(session, exitstatus):
@@ -55,12 +45,9 @@ def page_url():
 
 @pytest.fixture(scope="session")
 def browser():
-    chromium = shutil.which("chromium")
-    if chromium is None:
+    if shutil.which("chromium") is None:
         pytest.skip("no chromium on this machine")
-    from playwright.sync_api import sync_playwright
+    from benchmarks.browser import browser
 
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=chromium, args=CHROMIUM_FLAGS)
+    with browser() as running:
         yield running
-        running.close()
