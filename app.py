@@ -138,7 +138,9 @@ def share_controls():
     mo.vstack(
         [
             mo.md("""
-            The same with rewards. Suppose a passed mark pays not 1 but its *scale*, and you give it a *weight*. Which
+            ### The same with rewards
+
+            Suppose a passed mark pays not 1 but its *scale*, and you give it a *weight*. Which
             part of the update does each reward of the twelve answers above take?
             """),
             mo.Html(slider_table(bfcl.REWARDS, zip(scale, weight, strict=True))),

@@ -207,6 +207,19 @@ def test_scale_and_weight_follow_the_toggles_and_the_books_rank(visit):
     )
 
 
+def test_the_question_after_the_weights_leads_to_their_answer(visit):
+    page = visit()
+    page.locator("table.shares").wait_for()
+    page.get_by_role("link", name="Which weights would change that?").click()
+    page.wait_for_timeout(800)
+    heading = page.get_by_role("heading", name="The same with rewards").bounding_box()
+    assert -5 <= heading["y"] <= 400
+    assert (
+        "The right one comes first in all when correctness weighs more than"
+        in page.locator(".says").all_inner_texts()[1]
+    )
+
+
 def test_training_says_where_the_curves_coincide_and_where_not(visit):
     page = visit()
     page.get_by_text("The three curves coincide").wait_for()

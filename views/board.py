@@ -149,7 +149,7 @@ def _second_sentence(passed: Passed, collapsed: dict[str, gc.Collapse]) -> list[
         return [
             f"But look at answers {wrong} and {right}: GDPO puts the <b>wrong call above the right one</b>. "
             "It restores resolution, not priorities. "
-            '<a href="#scale-and-weight">Which weights would change that?</a>'
+            '<a href="#the-same-with-rewards">Which weights would change that?</a>'
         ]
     if len(broken.inverted):
         return ["Where GDPO splits a right call from a wrong one here, the right one ends up higher."]

@@ -24,7 +24,9 @@ def update(passed: Sequence, scale: Sequence[float], weights: Sequence[float], r
 
 
 def _loudest(share: Sequence[float], asked: Sequence[float], rewards: Sequence[str]) -> str:
-    if any(isnan(x) for x in (*share, *asked)):
+    if any(map(isnan, asked)):
+        return "Every weight is 0, so there is no update to share."
+    if any(map(isnan, share)):
         return "No reward tells the answers apart, so there is no update to share."
     k = max(range(len(share)), key=lambda k: share[k] - asked[k])
     part, weight = percent(share[k]), percent(asked[k])
@@ -44,10 +46,11 @@ def _priority(passed: Passed, weights: Sequence[float], first: str) -> str:
         gc.break_even_weight(passed, passed.index(low), passed.index(high), weights=weights) for low, high in compared
     )
     wrong, count = int(pairs.inverted.sum()), len(pairs.inverted)
+    enough = f"when {first} weighs more than <b>{needed:.2f}</b>" if needed > 0 else f"however little {first} weighs"
     placed = f"the wrong one first in <b>{wrong}</b>" if wrong else "<b>the right one first in all</b>"
     return (
         f"Of {count} pairs of a right and a wrong call with equally many marks, GDPO puts {placed}. "
-        f"The right one comes first in all when {first} weighs more than <b>{needed:.2f}</b>."
+        f"The right one comes first in all {enough}."
     )
 
 
