@@ -174,9 +174,7 @@ def training_view(runs):
         [
             mo.Html(training.says(runs, COINS)),
             mo.Html(training.legend()),
-            mo.lazy(lambda: mo.hstack(training.charts(runs, COINS), widths="equal", wrap=True)).style(
-                min_height="260px"
-            ),
+            mo.lazy(lambda: mo.Html(training.chart_row(map(mo.as_html, training.charts(runs, COINS))))),
             mo.Html(training.steps_table(runs, COINS)),
         ]
     )

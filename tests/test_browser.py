@@ -238,7 +238,7 @@ def test_a_phone_shows_everything_within_its_width(visit, width):
     page.wait_for_timeout(1500)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     too_wide = page.eval_on_selector_all(
-        ".board *, .follow, .sliders, .shares, .ranking, .steps, .says",
+        ".board *, .follow, .sliders, .shares, .shares td, .ranking, .charts, .steps, .says",
         f"all => all.filter(e => e.getBoundingClientRect().right > {width} + 1 && e.checkVisibility())"
         ".map(e => e.className)",
     )

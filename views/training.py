@@ -1,6 +1,6 @@
 """Section 6: training runs of all methods from one start, what they show in a sentence, and as a table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from math import inf
 
@@ -22,6 +22,11 @@ def charts(found: Mapping[str, gc.TrainingRun], rewards: Sequence[str]) -> list:
     from views.charts import training  # here, because Altair is half of what the first visitor would wait for
 
     return training(found, rewards)
+
+
+def chart_row(charts: Iterable) -> str:
+    """HTML that sets charts side by side, or below each other where there is no room."""
+    return f'<div class="charts">{"".join(f"<div>{chart}</div>" for chart in charts)}</div>'
 
 
 def legend() -> str:
