@@ -36,9 +36,10 @@ def opening():
     mo.md("""
     # Different answers, the same advantage
 
-    A model answered one request twelve times, and three graders marked every answer. **GRPO** adds the marks and then
-    normalises the sum, so a wrong call in perfect style and a right call in bad style become the same number.
-    **GDPO** normalises each mark first. Flip a mark and watch both.
+    A language model answered one request many times, each time by calling a function. Three graders gave every answer a
+    mark for correctness, style and conciseness. **GRPO** adds the marks and normalises the sum, so a wrong call in good
+    style and a right one in bad style get one *advantage*, the number that says how strongly to reinforce an answer.
+    **GDPO** normalises each mark first, then adds. Flip a mark and compare.
     """)
     return
 
@@ -63,7 +64,7 @@ def marks(board):
 
 @app.cell(hide_code=True)
 def follow_intro():
-    follow_answer = mo.ui.dropdown([str(n) for n in range(1, bfcl.MIN_ANSWERS + 1)], value="9", label="Answer")
+    follow_answer = mo.ui.dropdown([str(n) for n in range(1, bfcl.MIN_ANSWERS + 1)], value="10", label="Answer")
     follow_convention = mo.ui.dropdown(
         {convention.name: key for key, convention in gc.CONVENTIONS.items()},
         value=gc.PAPER.name,
@@ -71,11 +72,12 @@ def follow_intro():
     )
     mo.vstack(
         [
-            mo.md("""
+            mo.md(f"""
             ## Follow one answer
 
-            The same three marks and the same arithmetic, in another order. GRPO forgets *which* mark was missing at its
-            first step. GDPO first asks how rare each mark is in the group.
+            The same three marks through both methods. GRPO forgets *which* mark was missing at its first step. GDPO
+            first asks how rare each mark is in the group. The convention is what guards the divisions: nothing in the
+            paper, {gc.TRL.group_eps:g} in TRL.
             """),
             mo.hstack([follow_answer, follow_convention], justify="start", gap=2, wrap=True),
         ]
@@ -91,12 +93,14 @@ def follow(follow_answer, follow_convention, passed):
 
 @app.cell(hide_code=True)
 def scale_intro():
-    mo.md("""
+    asked = ", ".join(f"*{question}* ({low} to {high})" for question, (low, high) in BOOKS["scales"].items())
+    mo.md(f"""
     ## Scale and weight
 
-    Five books, rated on three questions. Two questions go up to 10 and one only up to 5, so a plain sum hears the
-    third one half as loudly, and quite different books end up with one number. Dividing each question by its own
-    spread gives all three the same voice, **whether they deserve it or not**.
+    {len(BOOKS["books"])} books, rated on {asked}. A plain sum has two problems: different books can add up to the same
+    number, and a question whose ratings spread widely counts for more. Dividing each question by its own spread removes
+    the second and usually breaks the ties. It does not ask **which question matters**: with the ratings below,
+    *enjoyment* and *short to read* agree, and together they outvote *what you learn*.
     """)
     return
 
@@ -133,15 +137,16 @@ def share_controls():
         ]
     )
     weight = mo.ui.array(
-        [mo.ui.slider(0, 3, step=0.05, value=1, label="weight", show_value=True) for _ in bfcl.REWARDS]
+        [mo.ui.slider(0, 5, step=0.05, value=1, label="weight", show_value=True) for _ in bfcl.REWARDS]
     )
     mo.vstack(
         [
             mo.md("""
             ### The same with rewards
 
-            Suppose a passed mark pays not 1 but its *scale*, and you give it a *weight*. Which
-            part of the update does each reward of the twelve answers above take?
+            Suppose a passed mark pays not 1 but its *scale*, and you give it a *weight*. Which part of the update does
+            each mark of the answers above take? A share is what the reward adds to the variance of the advantages.
+            Below 0, the other rewards push against it.
             """),
             mo.Html(slider_table(bfcl.REWARDS, zip(scale, weight, strict=True))),
         ]
@@ -157,12 +162,14 @@ def update_shares(passed, scale, weight):
 
 @app.cell(hide_code=True)
 def train_intro():
-    mo.md("""
+    mo.md(f"""
     ## Train it
 
-    Three independent coins are the smallest policy with three rewards: reward *k* is 1 with probability *p*, and the
-    score-function gradient of each method moves *p* for 150 epochs. All methods take updates of the same size, so none
-    simply runs faster. Lines are medians over seeds, bands hold nine tenths of them.
+    Three independent coins are the smallest policy with three rewards: reward *k* is 1 with probability *p_k*, and the
+    score-function (REINFORCE) gradient moves the coins for {training.EPOCHS} epochs of {training.PROMPTS} prompts with
+    {training.ROLLOUTS} answers each. Every method's advantages are brought to a standard deviation of 1 over the batch,
+    so that none wins by a larger learning rate; that adds a step to GRPO. Lines are medians over {training.SEEDS}
+    seeds, bands hold nine tenths of them.
     """)
     return
 
@@ -209,7 +216,7 @@ def training_controls():
     )
     mo.vstack(
         [
-            mo.md("### Unequal scales"),
+            mo.md("### Your own start and scales"),
             mo.hstack([p0, coin_scale], justify="start", gap=2, wrap=True),
         ]
     )
@@ -225,13 +232,13 @@ def unequal_training(coin_scale, p0):
 @app.cell(hide_code=True)
 def closing():
     mo.md("""
-    So the order of normalisation alone does not teach a policy its rewards one by one. It removes differences of
-    *scale*. A demonstration in which equal coins come apart has usually left out GDPO's last step, which then runs at a
-    larger learning rate.
+    With equal scales the methods learn alike, from equal and from unequal starts. They differ when the rewards differ
+    in scale. If GDPO's last step is left out, even equal coins come apart, only because GDPO then runs at a larger
+    learning rate. These coins are independent; real rewards are correlated.
 
     ---
     GDPO: [arXiv 2601.05242](https://arxiv.org/abs/2601.05242). GRPO: [arXiv 2402.03300](https://arxiv.org/abs/2402.03300).
-    Everything on this page is computed where it stands, by the library behind it.
+    Every number here is computed when you change something, by the library `gdpo_core`.
     """)
     return
 

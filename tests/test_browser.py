@@ -107,7 +107,7 @@ def test_the_flipped_answer_stays_under_the_pointer(visit):
     expect_drawn(page, passed)
     assert shown(page, "gdpo")[1].index(0) != place, "the bar must have moved for this to mean anything"
     assert toggle(page, 0, 0).bounding_box() == box
-    page.get_by_role("button", name="Line the answers up").click()
+    page.get_by_role("button", name="Sort the answers like the bars").click()
     listed = page.eval_on_selector_all(".answer .number", "all => all.map(n => Number(n.textContent) - 1)")
     assert listed == shown(page, "gdpo")[1]
 
@@ -179,7 +179,7 @@ def test_each_answer_shows_the_graders_reasons(visit):
 def test_one_answer_is_followed_through_the_toggles(visit):
     page = visit()
     page.locator(".follow").wait_for()
-    answer = 8
+    answer = 9
     for flip in (None, (answer, 0)):
         passed = [list(row) for row in GRADED]
         if flip:

@@ -138,3 +138,30 @@ def test_equal_coins_coincide_and_unequal_scales_do_not():
     apart = training.verdict(training.runs((0.5,) * 3, (1.0, 3.0, 10.0)), coins)
     assert "come apart" in apart
     assert "a reaches" in apart
+
+
+def test_a_level_that_half_of_the_seeds_never_reach_is_said_so():
+    coins = ("first", "second", "third")
+    found = training.runs((0.1,) * 3, (1.0, 10.0, 100.0))
+    assert "nan" not in training.verdict(found, coins) + training.steps_table(found, coins)
+    assert "not in 150" in training.steps_table(found, coins)
+
+
+def test_a_shift_of_two_epochs_is_no_difference():
+    assert "coincide" in training.verdict(training.runs((0.5, 0.2, 0.02), (1.0,) * 3), ("a", "b", "c"))
+
+
+def test_why_gdpo_ties_is_true_on_its_own_screen():
+    passed = ((0, 1, 1),) * 8 + ((1, 1, 0),) * 3 + ((0, 0, 1),)
+    sums = [sum(column) for column in zip(*passed, strict=True)]
+    assert sums[0] + sums[2] == len(passed)
+    assert "as many pass the one as fail the other" in " ".join(draw(passed)["verdict"])
+
+
+def test_rewards_that_cancel_are_not_called_equal():
+    text = shares.update([[1, 0, 0]] * 6 + [[0, 1, 0]] * 6, (1, 1, 1), (1, 1, 1), bfcl.REWARDS)
+    assert "they cancel" in text
+
+
+def test_books_with_the_same_ratings_are_no_tie():
+    assert "= tie" not in books.ranking(["one", "two"], [[3, 3, 3], [3, 3, 3]])

@@ -1,7 +1,7 @@
 // The board: answers stay where the hand is, bars stay sorted, lines tie the two together.
 // Nodes are built once a task and then only moved; every number comes from Python in `drawing`.
 
-const REWARDS = ["correct", "style", "concise"];
+const REWARDS = ["correct", "style", "concise"]; // short, for the marks; LONG for sentences
 const LONG = ["correctness", "style", "conciseness"];
 const GLYPHS = ["◆", "▲", "■", "★", "✚", "⬟"];
 const METHODS = { grpo: ["GRPO", "add, then normalise"], gdpo: ["GDPO", "normalise, then add"] };
@@ -88,7 +88,7 @@ function render({ model, el }) {
   );
   const verdict = make("div", { class: "verdict", role: "status" });
   const reset = make("button", { type: "button", class: "reset" }, "Reset to the graded rewards");
-  const lineUp = make("button", { type: "button", class: "line-up" }, "Line the answers up with the bars");
+  const lineUp = make("button", { type: "button", class: "line-up" }, "Sort the answers like the bars");
   const detail = make("div", { class: "detail" });
   const table = make("table");
   const numbers = make("details", { class: "numbers" }, make("summary", {}, "The same as a table"), table);
@@ -193,8 +193,12 @@ function render({ model, el }) {
         input.checked = Boolean(passed[answer][k]);
         input.classList.toggle("changed", passed[answer][k] !== graded[answer][k]);
       });
-      const failed = LONG.flatMap((name, k) => (graded[answer][k] ? [] : [`✗ ${name}: ${reasons[answer][k]}`]));
-      say(row.why, graded[answer].some(Boolean) ? failed.join(" ") : reasons[answer][0]);
+      const notes = LONG.flatMap((name, k) => {
+        const yours = passed[answer][k] !== graded[answer][k];
+        if (yours) return [`${name}: set by you, the grader said ${graded[answer][k] ? "pass" : "fail"}.`];
+        return graded[answer][k] ? [] : [`✗ ${name}: ${reasons[answer][k]}`];
+      });
+      say(row.why, [...new Set(notes.map((note) => note.replace(/^✗ \w+: (?=No call)/, "✗ ")))].join(" "));
     });
   }
 

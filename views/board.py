@@ -12,6 +12,9 @@ import gdpo_core as gc
 from gdpo_core.bfcl import REWARDS, Task, grade_all
 
 HERE = Path(__file__).parent
+WHY_GDPO_TIES = (
+    "It cannot tell two marks apart when equally many answers pass both, or as many pass the one as fail the other."
+)
 Passed = tuple[tuple[int, ...], ...]  # (answers, rewards) of 0 or 1
 
 
@@ -115,7 +118,7 @@ def verdict(passed: Passed, ties: dict, collapsed: dict[str, gc.Collapse]) -> li
     if mixes == 1:
         return [
             f"All {len(passed)} answers have the same rewards, so every advantage is 0: "
-            "<b>nothing can be learnt from this prompt</b>, whatever the method."
+            "<b>nothing can be learnt from this prompt</b> under either method."
         ]
     levels = {m: len(set(c.level.tolist())) for m, c in collapsed.items()}
     if not grpo.tied_pair_count:
@@ -127,9 +130,9 @@ def verdict(passed: Passed, ties: dict, collapsed: dict[str, gc.Collapse]) -> li
         )
     else:
         first = (
-            f"GRPO gives <b>{_count(grpo.tied_pair_count, 'pair')}</b> of answers with different rewards the same "
-            f"advantage: {mixes} reward mixes share <b>{_count(levels['grpo'], 'level')}</b>. "
-            f"GDPO keeps <b>{levels['gdpo']}</b>."
+            f"The answers show {mixes} different mixes of marks. GRPO gives them only "
+            f"<b>{_count(levels['grpo'], 'advantage')}</b>, GDPO <b>{levels['gdpo']}</b>: under GRPO "
+            f"<b>{_count(grpo.tied_pair_count, 'pair')}</b> of answers with different marks {_are(grpo)} tied."
         )
     return [first, *_second_sentence(passed, collapsed)]
 
@@ -140,20 +143,26 @@ def _second_sentence(passed: Passed, collapsed: dict[str, gc.Collapse]) -> list[
     if not grpo.tied_pair_count:
         return []
     if gdpo.tied_pair_count == grpo.tied_pair_count:
-        return ["GDPO ties them too: it separates two rewards only where they pass in unequally many answers."]
+        return [f"GDPO ties them too. {WHY_GDPO_TIES}"]
+    left = f" GDPO still ties {_count(gdpo.tied_pair_count, 'pair')}. {WHY_GDPO_TIES}" if gdpo.tied_pair_count else ""
     broken = gc.broken_ties(grpo, gdpo)
     wrong_first = broken.inverted.nonzero().flatten().tolist()
     if wrong_first:
         gap = max(wrong_first, key=lambda n: int(gdpo.level[broken.lower[n]] - gdpo.level[broken.higher[n]]))
         wrong, right = int(broken.lower[gap]) + 1, int(broken.higher[gap]) + 1
         return [
-            f"But look at answers {wrong} and {right}: GDPO puts the <b>wrong call above the right one</b>. "
-            "It restores resolution, not priorities. "
+            f"But look at answers {wrong} and {right}: GDPO puts the <b>wrong call above the right one</b>, as in "
+            f"{len(wrong_first)} of {_count(len(broken.inverted), 'such pair')}. It tells answers apart; it does not "
+            f"know which mark matters most.{left} "
             '<a href="#the-same-with-rewards">Which weights would change that?</a>'
         ]
     if len(broken.inverted):
-        return ["Where GDPO splits a right call from a wrong one here, the right one ends up higher."]
-    return []
+        return [f"Where GDPO splits a right call from a wrong one here, the right one ends up higher.{left}"]
+    return [left.strip()] if left else []
+
+
+def _are(c: gc.Collapse) -> str:
+    return "is" if c.tied_pair_count == 1 else "are"
 
 
 def _count(n: int, noun: str) -> str:

@@ -26,7 +26,7 @@ def _list(titles: Sequence[str], ratings: Sequence[Sequence[float]], method: str
     lines = []
     for i in order:
         place = 1 + sum(other > level[i] for other in level)
-        tied = level.count(level[i]) > 1
+        tied = any(level[j] == level[i] and list(ratings[j]) != list(ratings[i]) for j in order)
         title = escape(titles[i]) + (' <b class="tie">= tie</b>' if tied else "")
         value = f"<span>{signed(advantages[i])}</span>"
         lines.append(f'<li class="{"tied" if tied else ""}"><b>{place}</b> {title}{value}</li>')

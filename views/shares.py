@@ -18,17 +18,22 @@ def update(passed: Sequence, scale: Sequence[float], weights: Sequence[float], r
     asked = [w / total if total else float("nan") for w in weights]
     columns = {"weight": asked, **{NAMES[method]: share for method, share in taken.items()}}
     return (
-        f'<div class="says">{_loudest(taken["grpo"], asked, rewards)} '
-        f"{_priority(frozen(passed), weights, rewards[0])}</div>{shares_table(columns, rewards)}"
+        f'<div class="says"><p>{_loudest(taken["grpo"], asked, passed, rewards)}</p>'
+        f"<p>{_priority(frozen(passed), weights, rewards[0])}</p></div>{shares_table(columns, rewards)}"
     )
 
 
-def _loudest(share: Sequence[float], asked: Sequence[float], rewards: Sequence[str]) -> str:
+def _loudest(share: Sequence[float], asked: Sequence[float], passed: Sequence, rewards: Sequence[str]) -> str:
     if any(map(isnan, asked)):
         return "Every weight is 0, so there is no update to share."
     if any(map(isnan, share)):
-        return "No reward tells the answers apart, so there is no update to share."
+        alike = len(set(frozen(passed))) == 1
+        why = "No reward tells the answers apart" if alike else "What one reward gives, another takes: they cancel"
+        return f"{why}, so there is no update to share."
     k = max(range(len(share)), key=lambda k: share[k] - asked[k])
+    against = [reward for reward, part in zip(rewards, share, strict=True) if part < -0.005]
+    if against:
+        return f"Under GRPO, <b>{rewards[k]}</b> decides; {' and '.join(against)} pull against it and lose."
     part, weight = percent(share[k]), percent(asked[k])
     return f"Under GRPO, <b>{rewards[k]}</b> takes {part} of the update for {weight} of the weight."
 
@@ -67,6 +72,6 @@ def shares_table(columns: Mapping[str, Sequence[float]], rewards: Sequence[str])
 
 
 def _cell(share: float, k: int) -> str:
-    width = 0 if isnan(share) else min(abs(share), 1) * 100
+    width = 0 if isnan(share) else min(abs(share), 1.0 if share > 0 else 0.25) * 80
     kind = "against" if share < 0 else "for"
     return f'<td><span class="share"><i class="r{k} {kind}" style="width:{width:.1f}%"></i></span>{percent(share)}</td>'

@@ -19,11 +19,18 @@ def _lost(passed: Sequence[Sequence[int]], answer: int) -> str:
     level = {method: told_apart(frozen(passed), method).level.tolist() for method in ("grpo", "gdpo")}
     other = [i for i, marks in enumerate(passed) if marks != passed[answer]]
     tied = {method: [i for i in other if level[method][i] == level[method][answer]] for method in level}
+    if not other:
+        return _says("All answers have the same marks, so neither method says anything about this one.")
     if not tied["grpo"]:
-        return '<div class="says">No answer with other marks has this sum: GRPO keeps this one apart too.</div>'
-    apart = [i for i in tied["grpo"] if i not in tied["gdpo"]]
-    kept = f"GDPO tells it from {_answers(apart)}." if apart else "GDPO does not tell them apart either."
-    return f'<div class="says">{_answers(tied["grpo"], start=True)} other marks but the same sum. {kept}</div>'
+        return _says("Only answers with the same marks have this sum: GRPO keeps them apart from the others too.")
+    same = f"{_answers(tied['grpo'], start=True)} other marks but the same sum, so GRPO gives the same advantage."
+    if not tied["gdpo"]:
+        return _says(f"{same} GDPO does not.")
+    return _says(f"{same} GDPO gives the same one to {_answers(tied['gdpo'])}.")
+
+
+def _says(text: str) -> str:
+    return f'<div class="says">{text}</div>'
 
 
 def _answers(answers: Sequence[int], start: bool = False) -> str:
@@ -72,7 +79,7 @@ def _gdpo(e: Explanation, answer: int, names: Sequence[str]) -> str:
         ("Normalise each reward in the group", f"<table>{rows}</table>"),
         ("Add what is normalised", f"s = {_sum(e.weights, z)} = <b>{number(total)}</b>"),
         (
-            f"Scale over the batch (here these {len(e.weighted_sums)} answers)",
+            "Divide by the spread over the batch: in training many prompts, here these answers. Their mean is 0",
             _divide("A", total, e.batch_mean, e.batch_std, e.convention.batch_eps, a),
         ),
     ]

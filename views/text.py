@@ -33,6 +33,6 @@ def percent(share: float) -> str:
     """A share in whole percent.
 
     >>> percent(0.305), percent(-0.07), percent(-0.001), percent(float("nan"))
-    ('30 %', '−7 %', '0 %', 'none')
+    ('30 %', '−7 %', '0 %', '–')
     """
-    return "none" if isnan(share) else f"{round(100 * share)} %".replace("-", "−")
+    return "–" if isnan(share) else f"{round(100 * share)} %".replace("-", "−")
