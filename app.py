@@ -99,7 +99,7 @@ def scale_intro():
 
     {len(BOOKS["books"])} books, rated on {asked}. A plain sum has two problems: different books can add up to the same
     number, and a question whose ratings spread widely counts for more. Dividing each question by its own spread removes
-    the second and usually breaks the ties. It does not ask **which question matters**: with the ratings below,
+    the second and usually breaks the ties. It does not ask **which question matters**: with the ratings it starts with,
     *enjoyment* and *short to read* agree, and together they outvote *what you learn*.
     """)
     return
