@@ -12,6 +12,8 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from gdpo_core import bfcl
+from gdpo_core.bfcl.calls import read
+from gdpo_core.bfcl.values import mistyped
 
 TASKS = bfcl.load_tasks(Path(__file__).parent.parent / "data" / "tasks")
 
@@ -67,9 +69,9 @@ def we_accept(task, answer):
     if not bfcl.grade(task, answer).correctness.passed:
         return False
     # the style verdict also covers spelling and wrapping, so its type check is taken alone
-    calls, _ = bfcl._read(task, answer)
-    arguments = [argument for call in calls for argument in bfcl._documented(task, call)]
-    return not any(bfcl._mistyped(value, schema) for _, value, schema in arguments)
+    calls, _ = read(task, answer)
+    schemas = {function: parameters["properties"] for function, parameters in task.parameters.items()}
+    return not any(mistyped(value, schemas[c.function][name]) for c in calls for name, value in c.args.items())
 
 
 def test_correctness_and_exact_types_agree_with_bfcl_except_where_listed(bfcl_accepts):
