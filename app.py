@@ -25,6 +25,7 @@ with app.setup:
     from views import books, shares, steps, training
     from views.board import Board
     from views.sliders import slider_table
+    from views.text import BAND
 
     DATA = mo.notebook_dir() / "data"
     BOOKS = json.loads((DATA / "books.json").read_text(encoding="utf-8"))
@@ -53,7 +54,7 @@ def same_advantage():
     mo.stop(not tasks, mo.callout(fault, kind="danger"))
     board = mo.ui.anywidget(Board(tasks))
     board
-    return (board,)
+    return board, tasks
 
 
 @app.cell(hide_code=True)
@@ -63,8 +64,9 @@ def marks(board):
 
 
 @app.cell(hide_code=True)
-def follow_intro():
-    follow_answer = mo.ui.dropdown([str(n) for n in range(1, bfcl.MIN_ANSWERS + 1)], value="10", label="Answer")
+def follow_intro(tasks):
+    most = max(len(task.answers) for task in tasks)
+    follow_answer = mo.ui.dropdown([str(n + 1) for n in range(most)], value="10", label="Answer")
     follow_convention = mo.ui.dropdown(
         {convention.name: key for key, convention in gc.CONVENTIONS.items()},
         value=gc.PAPER.name,
@@ -169,7 +171,7 @@ def train_intro():
     score-function (REINFORCE) gradient moves the coins for {training.EPOCHS} epochs of {training.PROMPTS} prompts with
     {training.ROLLOUTS} answers each. Every method's advantages are brought to a standard deviation of 1 over the batch,
     so that none wins by a larger learning rate; that adds a step to GRPO. Lines are medians over {training.SEEDS}
-    seeds, bands hold nine tenths of them.
+    seeds, bands hold {BAND[1] - BAND[0]:.0%} of them.
     """)
     return
 

@@ -167,6 +167,18 @@ def test_every_task_can_be_chosen(visit):
         assert page.locator(".answer code").all_text_contents() == task["answers"]
 
 
+def test_a_task_chosen_in_the_middle_of_flips_starts_as_graded(visit):
+    page = visit()
+    for answer in range(8):
+        toggle(page, answer, answer % 3).click()
+    page.get_by_text(SHEETS[1]["title"], exact=True).click()
+    page.wait_for_timeout(700)
+    expect_drawn(page, SHEETS[1]["graded"])
+    page.get_by_text(SHEETS[0]["title"], exact=True).click()
+    expect_drawn(page, GRADED)
+    assert page.locator(".board input.changed").count() == 0
+
+
 def test_each_answer_shows_the_graders_reasons(visit):
     page = visit()
     for answer in (0, 8, 11):

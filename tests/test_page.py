@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from dataclasses import replace
 
 import pytest
 import traitlets
@@ -165,3 +166,21 @@ def test_rewards_that_cancel_are_not_called_equal():
 
 def test_books_with_the_same_ratings_are_no_tie():
     assert "= tie" not in books.ranking(["one", "two"], [[3, 3, 3], [3, 3, 3]])
+
+
+def test_tasks_may_have_different_numbers_of_answers():
+    longer = replace(TASKS[1], answers=(*TASKS[1].answers, "book()"))
+    board = Board([TASKS[0], longer])
+    board.passed = sheet(longer)["graded"]
+    assert len(board.drawing["order"]) == len(longer.answers)
+    board.passed = sheet(TASKS[0])["graded"]
+    assert "12 answers" in steps.follow(board.passed, 12, gc.PAPER)
+
+
+@pytest.mark.parametrize("message", [{}, {"passed": None}, {"passed": [[1, 0, {}]] * 12}, {"passed": "x" * 12}])
+def test_a_message_that_is_no_toggle_leaves_the_drawing(message):
+    board = Board(TASKS)
+    before = board.drawing
+    with pytest.raises(traitlets.TraitError):
+        board._draw(board._checked(message.get("passed")))
+    assert board.drawing == before

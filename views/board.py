@@ -34,7 +34,7 @@ class Board(anywidget.AnyWidget):
     def __init__(self, tasks: Sequence[Task]):
         sheets = [sheet(task) for task in tasks]
         super().__init__(tasks=sheets, task=0, passed=sheets[0]["graded"], drawing=draw(frozen(sheets[0]["graded"])))
-        self.on_msg(lambda _, message, __: self._draw(self._checked(message.get("passed"))))
+        self.on_msg(lambda _, message, __: self._draw(self._checked(dict(message).get("passed"))))
 
     @traitlets.validate("passed")
     def _validate(self, proposal):
@@ -49,8 +49,8 @@ class Board(anywidget.AnyWidget):
 
     def _checked(self, passed):
         rows = passed if isinstance(passed, list) else []
-        fits = all(isinstance(row, list) and len(row) == len(REWARDS) and set(row) <= {0, 1} for row in rows)
-        if not fits or len(rows) != len(self.tasks[0]["answers"]):
+        fits = all(isinstance(row, list) and len(row) == len(REWARDS) and all(x in (0, 1) for x in row) for row in rows)
+        if not fits or len(rows) not in {len(task["answers"]) for task in self.tasks}:
             raise traitlets.TraitError("passed: expected a 0 or 1 for each reward of each answer")
         return rows
 

@@ -7,13 +7,13 @@ import polars as pl
 import torch
 
 from gdpo_core import TrainingRun
-from views.text import COLOURS, DASHES, NAMES
+from views.text import BAND, COLOURS, DASHES, NAMES
 
 SHOWN_EVERY = 3  # epochs; 51 points draw the curve of 151 as well
 
 
 def training(runs: Mapping[str, TrainingRun], rewards: Sequence[str]) -> list[alt.LayerChart]:
-    """A chart a reward: the median over seeds as a line a method, nine tenths of the seeds as a band."""
+    """A chart a reward: the median over seeds as a line a method, most of the seeds as a band."""
     names = [NAMES[m] for m in runs]
     epochs = next(iter(runs.values())).p.shape[1] - 1
     base = alt.Chart().encode(
@@ -49,7 +49,7 @@ def _curves(runs: Mapping[str, TrainingRun], k: int) -> alt.InlineData:
     """One reward's curves as CSV, a quarter of the size of JSON on its way to the reader."""
     frames = []
     for method, run in runs.items():
-        low, median, high = run.p[:, ::SHOWN_EVERY, k].quantile(torch.tensor([0.05, 0.5, 0.95]), dim=0).numpy()
+        low, median, high = run.p[:, ::SHOWN_EVERY, k].quantile(torch.tensor([BAND[0], 0.5, BAND[1]]), dim=0).numpy()
         epoch = range(0, run.p.shape[1], SHOWN_EVERY)
         frame = pl.DataFrame({"epoch": epoch, "median": median, "low": low, "high": high})
         frames.append(frame.with_columns(method=pl.lit(NAMES[method])))

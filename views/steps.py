@@ -11,6 +11,8 @@ from views.text import number
 
 def follow(passed: Sequence[Sequence[int]], answer: int, convention: gc.Convention) -> str:
     """HTML of both computations side by side for one answer of one prompt, and what GRPO lost on the way."""
+    if answer >= len(passed):
+        return _says(f"This task has {len(passed)} answers.")
     grpo, gdpo = (gc.explain(passed, method, convention=convention) for method in ("grpo", "gdpo"))
     return f'<div class="follow">{_grpo(grpo, answer)}{_gdpo(gdpo, answer, REWARDS)}</div>{_lost(passed, answer)}'
 

@@ -6,6 +6,8 @@ NAMES = {"grpo": "GRPO", "grpo_no_std": "GRPO without std", "gdpo": "GDPO"}
 COLOURS = {"GRPO": "#c8641e", "GRPO without std": "#8a8a8a", "GDPO": "#3b82d0"}
 DASHES = {"GRPO": [1, 0], "GRPO without std": [2, 3], "GDPO": [8, 4]}
 
+BAND = (0.05, 0.95)  # quantiles over seeds between which a band is drawn
+
 
 def number(x: float, digits: int = 3) -> str:
     """A number without needless decimals, with a real minus sign and no negative zero.
