@@ -5,15 +5,16 @@ prompt's group of rollouts, B the whole batch.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 
 import torch
 from torch import Tensor
 
-from gdpo_core.batch import Batch, Normalised, along, normalise, read
+from gdpo_core.batch import Batch, read, weighted, whole
 from gdpo_core.conventions import PAPER, Convention
 from gdpo_core.errors import InputError, expect, expect_index
+from gdpo_core.normalise import Normalised, normalise
 
 
 @dataclass(frozen=True)
@@ -29,25 +30,55 @@ class Steps:
 
 def _grpo(batch: Batch) -> Steps:
     s = _weighted_sum(batch, batch.rewards)  # s_j = Σ_k w_k r_jk
-    group = _over_group(batch, s, noise=_sum_noise(batch))  # A_j = (s_j − mean_G s) / std_G s
+    group = _over_group(batch, s, _grpo_eps(batch), _sum_noise(batch))  # A_j = (s_j − mean_G s) / std_G s
     return Steps(group, None, s, None, group.value)
 
 
 def _grpo_no_std(batch: Batch) -> Steps:
     s = _weighted_sum(batch, batch.rewards)  # s_j = Σ_k w_k r_jk
-    group = _over_group(batch, s, noise=_sum_noise(batch), divide=False)  # A_j = s_j − mean_G s
+    group = _over_group(batch, s, None, _sum_noise(batch))  # A_j = s_j − mean_G s
     return Steps(group, None, s, None, group.value)
 
 
-def _gdpo(batch: Batch) -> Steps:
-    group = _over_group(batch, batch.rewards)  # eq. 4: z_jk = (r_jk − mean_G r_k) / std_G r_k
-    s = _weighted_sum(batch, group.value)  # eq. 5, 6: s_j = Σ_k w_k z_jk
+def _gdpo_in_groups(batch: Batch) -> Steps:
+    eps = batch.convention.group_eps
+    group = _over_group(batch, batch.rewards, eps)  # eq. 4: z_jk = (r_jk − mean_G r_k) / std_G r_k
+    s = _weighted_sum(batch, group.value, overwrite=batch.scratch)  # eq. 5, 6: s_j = Σ_k w_k z_jk
     s = _cancelled(batch, s, group)  # round-off is no signal
-    whole = over_batch(s, batch.convention, batch.missing, _batch_noise(batch))  # eq. 7: A = (s − mean_B s) / std_B s
-    return Steps(group, group.value, s, whole, whole.value)
+    return Steps(group, group.value, s, None, s)
 
 
-METHODS: dict[str, Callable[[Batch], Steps]] = {"grpo": _grpo, "grpo_no_std": _grpo_no_std, "gdpo": _gdpo}
+def _gdpo_over_batch(batch: Batch, s: Tensor) -> Normalised:
+    return over_batch(s, batch, _batch_noise(batch))  # eq. 7: A = (s − mean_B s) / std_B s
+
+
+@dataclass(frozen=True)
+class Method:
+    """What a method does inside each group, and over the batch afterwards."""
+
+    in_groups: Callable[[Batch], Steps]
+    over_batch: Callable[[Batch, Tensor], Normalised] | None = None
+
+    def __call__(self, batch: Batch) -> Steps:
+        """The computation with every intermediate."""
+        steps = self.in_groups(batch)
+        if self.over_batch is None:
+            return steps
+        last = self.over_batch(batch, steps.sums)
+        return replace(steps, whole=last, advantages=last.value)
+
+    def advantages(self, batch: Batch) -> Tensor:
+        """The same advantages without the intermediates: group by group as they fit into the cache."""
+        parts = [self.in_groups(part).advantages for part in batch.parts()]
+        a = parts[0] if len(parts) == 1 else torch.cat(parts)
+        return a if self.over_batch is None else self.over_batch(replace(batch, scratch=True), a).value
+
+
+METHODS = {
+    "grpo": Method(_grpo),
+    "grpo_no_std": Method(_grpo_no_std),
+    "gdpo": Method(_gdpo_in_groups, _gdpo_over_batch),
+}
 
 
 def grpo(rewards, *, weights=None, groups=None, lengths=None, convention: Convention = PAPER) -> Tensor:
@@ -98,9 +129,9 @@ def advantages(
     >>> advantages([[1], [0]], "grpo_no_std").tolist()
     [0.5, -0.5]
     """
-    steps = method_named(method)
     batch = read(rewards, weights=weights, groups=groups, lengths=lengths, convention=convention)
-    return batch.returned(without_missing(steps(batch).advantages))
+    formula, batch = method_for(method, batch)
+    return batch.returned(batch.learnt(formula.advantages(batch)))
 
 
 def condition(rewards, reward: int = 1, on: int = 0, threshold: float = 1.0) -> Tensor:
@@ -124,8 +155,8 @@ def condition(rewards, reward: int = 1, on: int = 0, threshold: float = 1.0) -> 
     return r
 
 
-def method_named(method: str) -> Callable[[Batch], Steps]:
-    """The formula of that name.
+def method_named(method: str) -> Method:
+    """The formulas of that name.
 
     >>> method_named("ppo")
     Traceback (most recent call last):
@@ -136,28 +167,65 @@ def method_named(method: str) -> Callable[[Batch], Steps]:
     return METHODS[method]
 
 
-def without_missing(a: Tensor) -> Tensor:
-    """A response without any reward learns nothing: its NaN becomes 0."""
-    return a.nan_to_num(nan=0.0)
+def method_for(method: str, batch: Batch) -> tuple[Method, Batch]:
+    """The formulas of that name, and the batch as they take it: a convention may have its own rules for GDPO."""
+    formula, c = method_named(method), batch.convention
+    if method == "gdpo" and len(batch.rewards) == 1 and c.one_reward_is_grpo:
+        return METHODS["grpo"], batch
+    if method == "gdpo" and c.missing_is_zero_in_gdpo:
+        return formula, batch.without_missing()
+    return formula, batch
 
 
-def _weighted_sum(batch: Batch, x: Tensor) -> Tensor:
-    """Σ_k w_k x_k over the rewards that are there, NaN where there is none."""
-    if not batch.missing:
-        return (batch.weights * x).sum(0)
-    return (batch.weights * x).nansum(0).masked_fill(x.isnan().all(0), torch.nan)
+def _weighted_sum(batch: Batch, x: Tensor, overwrite: bool = False) -> Tensor:
+    """Σ_k w_k x_k over the rewards that are there; where there is none, NaN or, as the convention says, 0."""
+    if not batch.skips:
+        return torch.mul(batch.weights, x, out=x if overwrite else None).sum(0)
+    s = (batch.weights * x).nansum(0)
+    return s if batch.convention.empty_counts else s.masked_fill(batch.rewards.isnan().all(0), torch.nan)
 
 
-def _over_group(batch: Batch, x: Tensor, noise: Tensor | float = 0.0, divide: bool = True) -> Normalised:
-    c, eps = batch.convention, batch.convention.group_eps if divide else None
-    return normalise(x, batch.group, eps=eps, ddof=c.ddof, missing=batch.missing, noise=noise)
+def _over_group(batch: Batch, x: Tensor, eps: float | None, noise: Tensor | float = 0.0) -> Normalised:
+    c = batch.convention
+    alone = "raw" if c.group_of_one == "raw" else "zero"
+    return normalise(
+        x,
+        batch.group,
+        eps=eps,
+        ddof=c.ddof,
+        skip=batch.skips,
+        noise=noise,
+        alone=alone,
+        leave_one_out=c.leave_one_out,
+        overwrite=batch.scratch and not c.leave_one_out,
+    )
 
 
-def over_batch(s: Tensor, convention: Convention, missing: bool = False, noise: Tensor | float = 0.0) -> Normalised:
+def over_batch(s: Tensor, batch: Batch, noise: Tensor | float = 0.0) -> Normalised:
     """(s − mean_B s) / std_B s; s is centred, so a mean of round-off is 0 and dead groups stay exactly 0."""
-    over = along(s, *((-2, -1) if s.ndim > 1 else (-1,)))
-    c, zero = convention, s.new_zeros([1] * s.ndim)
-    return normalise(s, over, eps=c.batch_eps, ddof=c.ddof, missing=missing, noise=noise, zero=zero)
+    c, over, around_zero = batch.convention, whole(s), True
+    if c.last_step == "tokens":
+        expect(batch.lengths is not None, "lengths", f"tokens a response, by which {c.name} weighs", "none")
+        over = weighted(over, batch.lengths)
+    elif c.last_step == "group":
+        over, around_zero = batch.group, False
+    return normalise(
+        s,
+        over,
+        eps=c.batch_eps,
+        eps_to=c.batch_eps_to,
+        ddof=c.ddof,
+        skip=batch.skips,
+        noise=noise,
+        around_zero=around_zero,
+        overwrite=batch.scratch,
+        alone="nan" if c.group_of_one == "nan" else "zero",
+    )
+
+
+def _grpo_eps(batch: Batch) -> float:
+    c = batch.convention
+    return c.group_eps if c.grpo_eps is None else c.grpo_eps
 
 
 # Sums that cancel leave a few units in the last place. Divided by their own spread these would pass for a signal.
@@ -174,12 +242,15 @@ def _sum_noise(batch: Batch) -> Tensor:
 
 def _cancelled(batch: Batch, s: Tensor, group: Normalised) -> Tensor:
     """s with exact zeros in the groups in which the normalised rewards cancel each other."""
-    live = group.std > 0
-    size = (group.mean.abs() + group.std) / group.std.masked_fill(~live, 1)  # of a reward beside its own spread
+    live = (group.std > 0) | batch.convention.leave_one_out
+    size = (group.mean.abs() + group.std) / group.std.masked_fill(group.std == 0, 1)  # of a reward beside its own spread
     noise = (size * (_ROUND_OFF * torch.finfo(s.dtype).eps)).clamp(max=_LARGEST_NOISE).masked_fill(~live, 0)
     noise = (batch.weights.abs() * noise).sum(0)
-    largest = -batch.group.lowest(-(s.abs().nan_to_num()))
-    return s.masked_fill(batch.group.spread(largest <= noise) & ~s.isnan(), 0)
+    if batch.convention.leave_one_out:  # one a response; a group shares its largest
+        noise = -batch.group.lowest(-noise)
+    size = (batch.group.squares(s.nan_to_num() if batch.skips else s) / batch.group.count).sqrt()
+    cancelled = (size <= noise) & (size > 0)
+    return s.masked_fill(batch.group.spread(cancelled) & ~s.isnan(), 0) if cancelled.any() else s
 
 
 def _batch_noise(batch: Batch) -> Tensor:

@@ -1,7 +1,7 @@
 """Rewards as the caller has them, read into one form, and the statistics over a group and over the batch."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from math import prod
 
 import torch
@@ -9,20 +9,25 @@ from torch import Tensor
 
 from gdpo_core.conventions import PAPER, Convention
 from gdpo_core.errors import expect
-from gdpo_core.inputs import check_lengths, group_numbers, rewards_and_weights
+from gdpo_core.inputs import group_numbers, rewards_and_weights, token_counts
+
+# As many rewards as fit, with what is computed from them, into the cache of a processor.
+_PART = 1 << 20
 
 
 @dataclass(frozen=True)
 class Over:
     """What a statistic is taken over: the rollouts of a group, or every response of the batch.
 
-    `count`, `total` and `lowest` are a value a group (or one for the batch), `spread` hands such a value back
-    to each response.
+    `count`, `total`, `squares` (the total of squares), `lowest` and `member` (any one of its values) are a value a
+    group, or one for the batch; `spread` hands such a value back to each response.
     """
 
     count: Tensor
     total: Callable[[Tensor], Tensor]
+    squares: Callable[[Tensor], Tensor]
     lowest: Callable[[Tensor], Tensor]
+    member: Callable[[Tensor], Tensor]
     spread: Callable[[Tensor], Tensor]
 
 
@@ -30,18 +35,44 @@ def along(x: Tensor, *dims: int) -> Over:
     return Over(
         count=x.new_tensor(prod(x.shape[d] for d in dims)),
         total=lambda x: x.sum(dims, keepdim=True),
+        squares=lambda x: torch.linalg.vector_norm(x, 2, dims, keepdim=True).square(),
         lowest=lambda x: x.amin(dims, keepdim=True),
+        member=lambda x: x[(..., *[slice(1) if d - x.ndim in dims else slice(None) for d in range(x.ndim)])],
         spread=lambda x: x,
     )
 
 
+def whole(x: Tensor) -> Over:
+    """Over the batch, the last axes of x; many squares are added up group by group, which loses less."""
+    over = along(x, *((-2, -1) if x.ndim > 1 else (-1,)))
+    return replace(over, squares=lambda x: over.total(along(x, -1).squares(x) if x.ndim > 1 else x.square()))
+
+
+def weighted(over: Over, weights: Tensor) -> Over:
+    """The same, with each response counted as often as its weight says."""
+    return replace(
+        over,
+        count=over.total(weights),
+        total=lambda x: over.total(x * weights),
+        squares=lambda x: over.total(x.square() * weights),
+    )
+
+
 def _by_index(index: Tensor, groups: int, dtype) -> Over:
+    def lowest(x: Tensor) -> Tensor:
+        start = x.new_full((*x.shape[:-1], groups), torch.iinfo(x.dtype).max if x.dtype == torch.int64 else torch.inf)
+        return start.scatter_reduce_(-1, index.expand_as(x), x, "amin")
+
+    def total(x: Tensor) -> Tensor:
+        return x.new_zeros(*x.shape[:-1], groups).index_add_(-1, index, x)
+
+    first = lowest(torch.arange(len(index), device=index.device))
     return Over(
         count=index.bincount(minlength=groups).to(dtype),
-        total=lambda x: x.new_zeros(*x.shape[:-1], groups).index_add_(-1, index, x),
-        lowest=lambda x: x.new_full((*x.shape[:-1], groups), torch.inf).scatter_reduce_(
-            -1, index.expand_as(x), x, "amin"
-        ),
+        total=total,
+        squares=lambda x: total(x.square()),
+        lowest=lowest,
+        member=lambda x: x.index_select(-1, first),
         spread=lambda x: x.index_select(-1, index),
     )
 
@@ -55,15 +86,44 @@ class Batch:
     missing: bool  # whether any reward is NaN
     group: Over
     convention: Convention
+    lengths: Tensor | None  # (…, prompts, rollouts) or (responses,) tokens
     index: Tensor | None  # (responses,) number of each response's group; None where the shape tells
     group_ids: tuple | None  # the caller's ids in the order of the group axis
     single: bool  # the caller gave one prompt without a prompt axis
     dtype: torch.dtype  # of what the caller gets back
+    scratch: bool = False  # the rewards are a copy that the steps may overwrite
+
+    @property
+    def skips(self) -> bool:
+        """Whether statistics and sums have missing rewards to skip."""
+        return self.missing and self.convention.missing == "skipped"
 
     def in_float64(self) -> "Batch":
         """The same batch, computed in double precision."""
-        r, w = self.rewards.double(), self.weights.double()
-        return _grouped(r, w, self.missing, self.convention, self.index, self.group_ids, self.single, self.dtype)
+        return self._with(self.rewards.double(), self.weights.double())
+
+    def without_missing(self) -> "Batch":
+        """The same batch with 0 for every missing reward."""
+        return replace(self, rewards=self.rewards.nan_to_num(nan=0.0), missing=False)
+
+    def parts(self) -> Iterator["Batch"]:
+        """The batch in pieces of whole groups, copied one after the other into the same piece of memory.
+
+        A piece and what is computed from it stay in the cache, and fresh memory costs more than the arithmetic.
+        """
+        prompts, rollouts = self.rewards.shape[-2:]
+        at_once = max(1, _PART // (len(self.rewards) * rollouts))
+        if self.index is not None or self.rewards.ndim != 3 or self.rewards.is_cuda:
+            yield self
+            return
+        memory = self.rewards.new_empty(len(self.rewards) * min(at_once, prompts) * rollouts)
+        for first in range(0, prompts, at_once):
+            piece = self.rewards[:, first : first + at_once]
+            copy = memory[: piece.numel()].view(piece.shape).copy_(piece)
+            yield replace(self._with(copy, self.weights), scratch=True)
+
+    def _with(self, rewards: Tensor, weights: Tensor) -> "Batch":
+        return replace(self, rewards=rewards, weights=weights, group=_groups(rewards, self.index, self.group_ids))
 
     def group_index(self) -> Tensor:
         """(responses,) number of each response's group, in the order of the flattened responses."""
@@ -71,6 +131,11 @@ class Batch:
             return self.index
         prompts, rollouts = self.rewards.shape[-2:]
         return torch.arange(prompts, device=self.rewards.device).repeat_interleave(rollouts)
+
+    def learnt(self, a: Tensor) -> Tensor:
+        """Advantages in which a response that the convention leaves out, because it has no reward, gets 0."""
+        out = self.skips and not self.convention.empty_counts
+        return a.masked_fill(self.rewards.isnan().all(0), 0) if out else a
 
     def returned(self, x: Tensor) -> Tensor:
         """A tensor (…, prompts, rollouts) as the caller expects it: dtype, and no prompt axis where none was given."""
@@ -80,60 +145,21 @@ class Batch:
 def read(rewards, *, weights=None, groups=None, lengths=None, convention: Convention = PAPER) -> Batch:
     """Check what the caller gave and bring it into one form; every fault is an InputError."""
     expect(isinstance(convention, Convention), "convention", "a gdpo_core.Convention", repr(convention))
-    r, w, dtype = rewards_and_weights(rewards, weights, grouped=groups is not None)
-    if lengths is not None:
-        check_lengths(lengths, tuple(r.shape[:-1]))
+    r, w, dtype, missing = rewards_and_weights(rewards, weights, grouped=groups is not None)
+    tokens = None if lengths is None else token_counts(lengths, tuple(r.shape[:-1])).to(r)
     single = groups is None and r.ndim == 2
-    x = (r[None] if single else r).movedim(-1, 0)  # (rewards, prompts, rollouts) or (rewards, responses)
+    if single:
+        r, tokens = r[None], None if tokens is None else tokens[None]
+    x = r.movedim(-1, 0)  # (rewards, prompts, rollouts) or (rewards, responses)
     index, ids = (None, None) if groups is None else group_numbers(groups, r.shape[0], r.device)
     w = w.reshape(-1, *[1] * (x.ndim - 1))
-    return _grouped(x, w, bool(x.isnan().any()), convention, index, ids, single, dtype)
+    return Batch(x, w, missing, _groups(x, index, ids), convention, tokens, index, ids, single, dtype)
 
 
 def batch_of(x: Tensor, weights: Tensor, convention: Convention = PAPER) -> Batch:
     """Rewards (rewards, …, prompts, rollouts) known to be complete and finite, without the checks of `read`."""
-    return _grouped(x, weights, False, convention, None, None, False, x.dtype)
+    return Batch(x, weights, False, along(x, -1), convention, None, None, None, False, x.dtype)
 
 
-def _grouped(x: Tensor, w: Tensor, missing: bool, convention: Convention, index, ids, single: bool, dtype) -> Batch:
-    group = along(x, -1) if index is None else _by_index(index, len(ids), x.dtype)
-    return Batch(x, w, missing, group, convention, index, ids, single, dtype)
-
-
-@dataclass(frozen=True)
-class Normalised:
-    """A mean and a standard deviation (the reduced axes kept) and the values they normalise."""
-
-    mean: Tensor
-    std: Tensor
-    value: Tensor
-
-
-def normalise(
-    x: Tensor,
-    over: Over,
-    *,
-    eps: float | None,
-    ddof: int,
-    missing: bool,
-    noise: Tensor | float = 0.0,
-    zero: Tensor | None = None,
-) -> Normalised:
-    """(x − mean) / (std + eps) over what `over` says; NaN stays NaN, and what is constant gives exactly 0.
-
-    Values are taken from `zero`, by default their own minimum: equal values become exact zeros whatever they are,
-    so no constant turns into round-off that the division blows up. A std or mean of at most `noise` is zero.
-    eps None: centre without dividing.
-    """
-    if zero is None:
-        zero = over.lowest(x.nan_to_num(nan=torch.inf) if missing else x)
-    shifted = x - over.spread(zero)
-    count = over.total((~x.isnan()).to(x)) if missing else over.count
-    mean = over.total(shifted.nan_to_num() if missing else shifted) / count
-    mean = mean.masked_fill(mean.abs() <= noise, 0)
-    centred = shifted - over.spread(mean)
-    squares = centred.square()
-    std = (over.total(squares.nan_to_num() if missing else squares) / (count - ddof)).sqrt()
-    std = std.masked_fill((std <= noise) | (count <= ddof), 0)
-    divisor = torch.ones_like(std) if eps is None else std + eps
-    return Normalised(zero + mean, std, centred / over.spread(divisor.masked_fill(std == 0, torch.inf)))
+def _groups(x: Tensor, index: Tensor | None, ids: tuple | None) -> Over:
+    return along(x, -1) if index is None else _by_index(index, len(ids), x.dtype)

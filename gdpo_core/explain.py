@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from gdpo_core.advantages import method_named, without_missing
+from gdpo_core.advantages import method_for
 from gdpo_core.batch import Batch, read
 from gdpo_core.conventions import PAPER, Convention
 
@@ -14,20 +14,22 @@ class Explanation:
     """One computation from rewards to advantages, in the order in which it runs.
 
     Shapes follow the caller's rewards: without a prompt axis where none was given, and with `groups` the statistics
-    have one row a group, in the order of `group_ids`. None: the method has no such step.
+    have one row a group, in the order of `group_ids`. With leave-one-out, where every rollout has statistics of its
+    own, they have the shape of what they normalise. None: the method has no such step.
     """
 
     method: str
     convention: Convention
     weights: Tensor  # (rewards,)
     rewards: Tensor  # as given, in floating point
+    lengths: Tensor | None  # tokens a response, as given
     group_ids: tuple | None
     group_means: Tensor  # (prompts, rewards) for GDPO, else (prompts,), of the weighted sums
     group_stds: Tensor
     z: Tensor | None  # (prompts, rollouts, rewards), GDPO only
     weighted_sums: Tensor  # (prompts, rollouts) of the raw rewards, for GDPO of z
-    batch_mean: float | None  # GDPO only
-    batch_std: float | None
+    batch_mean: float | Tensor | None  # GDPO only; (prompts,) where the last step looks at each group
+    batch_std: float | Tensor | None
     advantages: Tensor  # (prompts, rollouts)
 
 
@@ -40,33 +42,40 @@ def explain(
     >>> e.weighted_sums.tolist(), e.group_means.tolist()
     ([2.0, 1.0, 1.0, 0.0], 1.0)
     """
-    formula = method_named(method)
     batch = read(rewards, weights=weights, groups=groups, lengths=lengths, convention=convention)
-    steps = formula(batch)
+    formula, prepared = method_for(method, batch)
+    steps = formula(prepared)
 
     return Explanation(
         method=method,
         convention=convention,
         weights=batch.weights.flatten().to(batch.dtype),
         rewards=_rewards_last(batch, batch.rewards),
+        lengths=None if batch.lengths is None else batch.returned(batch.lengths),
         group_ids=batch.group_ids,
         group_means=_of_groups(batch, steps.group.mean),
         group_stds=_of_groups(batch, steps.group.std),
         z=None if steps.z is None else _rewards_last(batch, steps.z),
         weighted_sums=batch.returned(steps.sums),
-        batch_mean=None if steps.whole is None else steps.whole.mean.item(),
-        batch_std=None if steps.whole is None else steps.whole.std.item(),
-        advantages=batch.returned(without_missing(steps.advantages)),
+        batch_mean=None if steps.whole is None else _of_batch(batch, steps.whole.mean),
+        batch_std=None if steps.whole is None else _of_batch(batch, steps.whole.std),
+        advantages=batch.returned(batch.learnt(steps.advantages)),
     )
 
 
 def _of_groups(batch: Batch, x: Tensor) -> Tensor:
     """Statistics of the groups: one a group where ids were given, else without the reduced rollout axis."""
+    per_reward = x.ndim == batch.rewards.ndim
+    if batch.convention.leave_one_out:
+        return _rewards_last(batch, x) if per_reward else batch.returned(x)
     if batch.index is None:
         x = x.squeeze(-1)
-    per_reward = x.ndim == batch.rewards.ndim - (batch.index is None)
     x = x.movedim(0, -1) if per_reward else x
     return (x[0] if batch.single else x).to(batch.dtype)
+
+
+def _of_batch(batch: Batch, x: Tensor) -> float | Tensor:
+    return _of_groups(batch, x) if batch.convention.last_step == "group" else x.item()
 
 
 def _rewards_last(batch: Batch, x: Tensor) -> Tensor:

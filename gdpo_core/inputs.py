@@ -42,8 +42,8 @@ def _shareable(array: np.ndarray) -> np.ndarray:
     return array if array.flags.writeable and min(array.strides, default=0) >= 0 else array.copy()
 
 
-def rewards_and_weights(rewards, weights, grouped: bool) -> tuple[Tensor, Tensor, torch.dtype]:
-    """Rewards and weights in the dtype to compute in, and the dtype in which the caller gets the result."""
+def rewards_and_weights(rewards, weights, grouped: bool) -> tuple[Tensor, Tensor, torch.dtype, bool]:
+    """Rewards and weights in the dtype to compute in, the dtype the caller gets back, and whether any is missing."""
     r = numbers(rewards, "rewards")
     shape = tuple(r.shape)
     if grouped:
@@ -59,10 +59,12 @@ def rewards_and_weights(rewards, weights, grouped: bool) -> tuple[Tensor, Tensor
     expect(tuple(w.shape) == shape[-1:], "weights", f"{shape[-1]} numbers, one a reward", f"shape {tuple(w.shape)}")
     expect(bool(w.isfinite().all()), "weights", "finite numbers", w.tolist())
 
-    largest = r.abs().nan_to_num(posinf=torch.inf).amax().item()
+    low, high = (x.item() for x in r.aminmax())
+    missing = math.isnan(low)
+    largest = r.abs().nan_to_num(posinf=torch.inf).amax().item() if missing else max(-low, high)
     expect(largest < float("inf"), "rewards", "finite numbers or NaN for missing", "an infinite value")
     r = r.to(width([largest, largest * w.abs().amax().item()], r.dtype, "rewards"))
-    return r, w.to(r), given
+    return r, w.to(r), given, missing
 
 
 def width(sizes: list[float], dtype: torch.dtype, name: str) -> torch.dtype:
@@ -75,12 +77,13 @@ def width(sizes: list[float], dtype: torch.dtype, name: str) -> torch.dtype:
     raise InputError(f"{name}: expected numbers from {low:g} to {high:g} in size, also weighted, got {got:g}")
 
 
-def check_lengths(lengths, shape: tuple) -> None:
+def token_counts(lengths, shape: tuple) -> Tensor:
     """Tokens a response: one each, finite and positive."""
     t = numbers(lengths, "lengths")
     expect(tuple(t.shape) == shape, "lengths", f"one a response, shape {shape}", f"shape {tuple(t.shape)}")
     bad = t[~(t.isfinite() & (t > 0))]
     expect(not len(bad), "lengths", "positive token counts", bad[:1].tolist())
+    return t
 
 
 def group_numbers(groups, responses: int, device) -> tuple[Tensor, tuple]:

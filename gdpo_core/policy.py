@@ -9,7 +9,6 @@ from torch import Tensor
 
 from gdpo_core.advantages import method_named, over_batch
 from gdpo_core.batch import batch_of
-from gdpo_core.conventions import PAPER
 from gdpo_core.errors import expect
 from gdpo_core.inputs import numbers, width
 
@@ -84,10 +83,11 @@ def train(
     for _ in range(epochs):
         p = path[-1][:, :, None, None]
         outcomes = (torch.rand(shape, generator=generator, dtype=torch.float32) < p).to(p)
-        steps = formula(batch_of(c * outcomes, w))
+        batch = batch_of(c * outcomes, w)
+        steps = formula(batch)
         a = steps.advantages  # (seeds, prompts, rollouts)
         if match_scale and steps.whole is None:
-            a = over_batch(a, PAPER).value
+            a = over_batch(a, batch).value
         logits = logits + lr * (a * (outcomes - p)).mean((-2, -1))
         path.append(logits.sigmoid())
     return TrainingRun(method, torch.stack(path, -1).permute(1, 2, 0))
