@@ -40,10 +40,18 @@ test: .venv/.installed-dev
 bench: .venv/.installed-bench
 	$(VENV_PYTHON) -m benchmarks
 
-# Our correctness and types against BFCL's own checker, of which only the code is needed.
-parity: .venv/.installed-parity
+# Our correctness and types against BFCL's own checker, our advantages against the training frameworks' code. Only
+# their code is needed; the frameworks' lies apart, since it brings modules named tests and scripts.
+parity: .venv/.installed-parity .parity/.installed
 	$(VENV_PYTHON) -m pip install -qq --disable-pip-version-check --no-deps -c constraints.txt bfcl-eval
 	$(VENV_PYTHON) -m pytest tests/parity_bfcl.py -s
+	$(VENV_PYTHON) -m parity
+
+.parity/.installed: .venv/.installed-parity constraints.txt
+	@rm -rf .parity
+	$(VENV_PYTHON) -m pip install -qq --disable-pip-version-check --no-deps -c constraints.txt --target .parity \
+		trl verl ms_swift axolotl
+	@touch $@
 
 image:
 	@for engine in docker podman; do $$engine info >/dev/null 2>&1 && \

@@ -1,0 +1,120 @@
+"""Compare gdpo_core with every installed framework: `python -m parity`, or record what the frameworks give."""
+
+import argparse
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+import gdpo_core
+from benchmarks.table import show
+from parity.batches import Batch, batches
+from parity.frameworks import SOURCES, Framework, Method, load
+
+SEEDS = 5
+# Of the difference relative to max(1, |A|). Given float64, the frameworks still compute some counts and eps in float32.
+TOLERANCE = {torch.float32: 2e-6, torch.float64: 1e-7}
+
+
+def main(arguments: list[str]) -> None:
+    """Print the comparison, or write a recording; exits with 1 when a difference is beyond its tolerance."""
+    parser = argparse.ArgumentParser(prog="python -m parity", description=__doc__)
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="first seed of the batches")
+    parser.add_argument("--record", type=Path, metavar="FILE.npz", help="write what they give instead")
+    options = parser.parse_args(arguments)
+    if options.record:
+        np.savez_compressed(options.record, **recording(options.seed))
+        return
+    rows = [row for name in SOURCES for row in compared(name, range(options.seed, options.seed + SEEDS))]
+    limits = [f"{str(dtype).removeprefix('torch.')} ≤ {limit:g}" for dtype, limit in TOLERANCE.items()]
+    head = ["framework", "method", "batches", *limits, "float32 round-off", "verdict"]
+    show("Largest difference between gdpo_core and the framework, relative to max(1, |A|)", head, rows)
+    verdicts = [row[-1] for row in rows]
+    print(f"\n{verdicts.count('ok')} ok, {verdicts.count('DIFFERS')} differ")
+    if not any(map(load, SOURCES)):
+        sys.exit("No framework is installed: run `make parity`, which installs them first.")
+    sys.exit(1 if "DIFFERS" in verdicts else 0)
+
+
+def compared(name: str, seeds: range) -> list[list[str]]:
+    """The rows of one framework: a row a method, or one that says why there is none."""
+    framework, source = load(name), SOURCES[name]
+    if framework is None:
+        why = "not installed" if source.load else "not on PyPI"
+        return [[source.title, "", "", "", "", "", why]]
+    chosen = [batch for seed in seeds for batch in batches(seed).values() if takes(framework, batch)]
+    return [_row(framework, name, method, chosen) for name, method in framework.methods.items()]
+
+
+def takes(framework: Framework, batch: Batch) -> bool:
+    """Whether the framework knows groups of such sizes."""
+    return framework.ragged or isinstance(batch.groups, int)
+
+
+def _row(framework: Framework, name: str, method: Method, chosen: list[Batch]) -> list[str]:
+    sharp = [batch for batch in chosen if not batch.round_off]
+    coarse = [batch for batch in chosen if batch.round_off]
+    single = max(difference(framework, name, method, batch) for batch in sharp)
+    chance = max(difference(framework, name, method, batch) for batch in coarse)
+    double = None
+    if name in framework.float64:
+        double = max(difference(framework, name, method, batch, torch.float64) for batch in chosen)
+    fits = single <= TOLERANCE[torch.float32] and (double is None or double <= TOLERANCE[torch.float64])
+    numbers = ["–" if x is None else f"{x:.1e}" for x in (single, double, chance)]
+    title = f"{framework.name} {framework.version}"
+    return [title, name, str(len(chosen)), *numbers, "ok" if fits else "DIFFERS"]
+
+
+def difference(framework: Framework, name: str, method: Method, batch: Batch, dtype=torch.float32) -> float:
+    """The largest difference on one batch, given to the framework in `dtype`; infinite if other values are NaN."""
+    rewards, weights = batch.rewards.to(dtype), batch.weights.to(dtype)
+    theirs = method(rewards, weights, batch.groups, batch.lengths).double()
+    ours = of_gdpo_core(batch, name.split(",")[0], getattr(gdpo_core, framework.convention))
+    if not torch.equal(ours.isnan(), theirs.isnan()):
+        return float("inf")
+    relative = (ours - theirs).abs() / theirs.abs().clamp(min=1)
+    return relative.nan_to_num(nan=0).max().item()
+
+
+def of_gdpo_core(batch: Batch, method: str, convention: gdpo_core.Convention) -> Tensor:
+    """Our advantages (responses,) in float64, whatever the framework computes in."""
+    rewards, lengths, groups = batch.rewards.double(), batch.lengths, None
+    if isinstance(batch.groups, int):
+        rewards, lengths = rewards.unflatten(0, (-1, batch.groups)), lengths.view(-1, batch.groups)
+    else:
+        groups = batch.groups
+    found = gdpo_core.advantages(
+        rewards, method, weights=batch.weights.double(), groups=groups, lengths=lengths, convention=convention
+    )
+    return found.flatten()
+
+
+def recording(seed: int) -> dict[str, np.ndarray]:
+    """Inputs and each framework's outputs as `mode|scenario|NAME`, in the form of tests/goldens/frameworks.npz."""
+    arrays = {}
+    installed = [framework for framework in map(load, SOURCES) if framework]
+    for scenario, batch in batches(seed).items():
+        if not isinstance(batch.groups, int):
+            continue  # most frameworks have no such groups, and the form has no place for them
+        inputs = {
+            "inputs": batch.rewards.numpy(),
+            "w": batch.weights.numpy(),
+            "uid": np.array([f"p{i // batch.groups:02}" for i in range(len(batch.rewards))]),
+            "G": np.array(batch.groups),
+            "L": batch.lengths.numpy(),
+        }
+        for mode in ("grpo", "gdpo"):
+            arrays |= {f"{mode}|{scenario}|{name}": array for name, array in inputs.items()}
+            for framework in installed:
+                found = framework.methods[mode](batch.rewards, batch.weights, batch.groups, batch.lengths)
+                arrays[f"{mode}|{scenario}|{framework.recorded_as}"] = found.double().numpy()
+    return arrays
+
+
+if __name__ == "__main__":
+    # axolotl takes the std of groups of one
+    warnings.filterwarnings("ignore", "std.*degrees of freedom")
+    main(sys.argv[1:])

@@ -1,0 +1,77 @@
+"""Take single functions out of an installed package's files, without importing the package and all that it needs."""
+
+import __future__
+
+import ast
+from collections.abc import Callable, Sequence
+from importlib.metadata import Distribution
+from pathlib import Path
+
+import torch
+
+# A directory of their own: beside our dependencies, these packages would bring in modules named tests and scripts.
+INSTALLED = Path(__file__).parent.parent / ".parity"
+
+
+def distribution(package: str) -> Distribution | None:
+    """The package as .parity holds it, or None."""
+    return next(iter(Distribution.discover(name=package, path=[str(INSTALLED)])), None)
+
+
+def functions(file: Path, *names: str, known: dict) -> dict:
+    """The module-level functions of these names, run in a namespace of torch, `known` and each other."""
+    tree = ast.parse(file.read_text())
+    found = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in names]
+    missing = set(names) - {node.name for node in found}
+    if missing:
+        raise LookupError(f"{file.name} has no function {', '.join(sorted(missing))}")
+    for node in found:
+        node.decorator_list = []  # these only register the function in tables that are not here
+    return _run(found, file, known)
+
+
+def aggregation_block(file: Path, arguments: Sequence[str], *, nth: int = 0, known: dict) -> Callable:
+    """The n-th block of a trainer that turns rewards into advantages, as a function of `arguments`.
+
+    TRL's trainer and those made after it have it in the middle of a method: an `if` on the kind of aggregation,
+    the mark of responses without any reward before it, and their zero after it.
+    """
+    bodies = [node.body for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.FunctionDef)]
+    blocks = [block for block in map(_block, bodies) if block]
+    if len(blocks) <= nth:
+        raise LookupError(f"{file.name} has {len(blocks)} blocks that aggregate rewards, not more than {nth}")
+    body = [*blocks[nth], ast.Return(ast.Name("advantages", ast.Load()))]
+    parameters = ast.arguments(
+        posonlyargs=[], args=[ast.arg(a) for a in arguments], kwonlyargs=[], kw_defaults=[], defaults=[]
+    )
+    function = ast.FunctionDef(name="advantages_of", args=parameters, body=body, decorator_list=[], type_params=[])
+    return _run([function], file, known)["advantages_of"]
+
+
+def _block(body: list[ast.stmt]) -> list[ast.stmt] | None:
+    found = [i for i, node in enumerate(body) if isinstance(node, ast.If) and _asks_for_aggregation(node.test)]
+    if not found:
+        return None
+    at = found[0]
+    before = [node for node in body[:at] if _assigned(node) == "unscorable_mask"]
+    after = [node for node in body[at + 1 : at + 2] if _assigned(node) == "advantages"]
+    return [*before, body[at], *after]
+
+
+def _asks_for_aggregation(test: ast.expr) -> bool:
+    left = test.left if isinstance(test, ast.Compare) else None
+    return isinstance(left, ast.Attribute) and left.attr == "multi_objective_aggregation"
+
+
+def _assigned(node: ast.stmt) -> str | None:
+    one = isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name)
+    return node.targets[0].id if one else None
+
+
+def _run(nodes: list[ast.stmt], file: Path, known: dict) -> dict:
+    module = ast.fix_missing_locations(ast.Module(body=nodes, type_ignores=[]))
+    # annotations stay text, since their types are not here
+    flags = __future__.annotations.compiler_flag
+    namespace = {"torch": torch, **known}
+    exec(compile(module, str(file), "exec", flags=flags, dont_inherit=True), namespace)
+    return namespace

@@ -1,0 +1,200 @@
+"""The advantage code of each installed framework, as callables of one form."""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import Distribution
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from parity.code import aggregation_block, distribution, functions
+
+AXOLOTL_TRAINER = "axolotl/core/trainers/grpo/async_trainer.py"  # its first block is for batches, its second streams
+
+
+@dataclass(frozen=True)
+class Method:
+    """One method of one framework; timing wants its three steps apart, everyone else calls it.
+
+    prepare: (rewards, weights, groups, lengths) to the arguments of `call`, which is the framework's own code;
+    read: what `call` returns to advantages (responses,).
+    """
+
+    prepare: Callable[..., tuple]
+    call: Callable[..., Tensor]
+    read: Callable[[Tensor], Tensor] = lambda advantages: advantages
+
+    def __call__(self, rewards: Tensor, weights: Tensor, groups: int | Sequence, lengths: Tensor) -> Tensor:
+        """Advantages (responses,) of rewards (responses, rewards); groups: an id a response, or the size of blocks."""
+        return self.read(self.call(*self.prepare(rewards, weights, groups, lengths)))
+
+
+@dataclass(frozen=True)
+class Framework:
+    """An installed framework; `convention` names the constant of gdpo_core that follows it."""
+
+    name: str
+    version: str
+    convention: str
+    recorded_as: str  # in tests/goldens/frameworks.npz
+    methods: dict[str, Method]  # under the names of gdpo_core, and further variants as "grpo, vectorized"
+    float64: tuple[str, ...]  # the methods that stay in double precision when given it
+    ragged: bool = False  # takes groups of different sizes, by id
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a framework comes from, and how its code is loaded once it is there; no loader: it is not on PyPI."""
+
+    title: str
+    package: str | None = None
+    load: Callable[[Distribution], Framework] | None = None
+
+
+def load(name: str) -> Framework | None:
+    """The framework of that name in SOURCES, or None when it is not installed.
+
+    >>> load("nvlabs_trl") is None  # was never released on PyPI
+    True
+    """
+    source = SOURCES[name]
+    package = source.package and distribution(source.package)
+    return source.load(package) if package else None
+
+
+def _blocks(rewards: Tensor, weights: Tensor, groups: int | Sequence, lengths: Tensor) -> tuple:
+    if not isinstance(groups, int):
+        raise TypeError("this framework knows consecutive groups of one size only")
+    return rewards, weights, groups
+
+
+def _trainer(file: Path, nth: int = 0) -> dict[str, Method]:
+    """The methods of TRL, or of a trainer that has TRL's block in it."""
+    arguments = ("self", "rewards_per_func", "num_generations", "device")
+    block = aggregation_block(file, arguments, nth=nth, known=_nanstd())
+
+    def method(aggregation: str, scale: str = "group") -> Method:
+        def call(rewards: Tensor, weights: Tensor, group_size: int) -> Tensor:
+            trainer = SimpleNamespace(
+                multi_objective_aggregation=aggregation,
+                scale_rewards=scale,
+                reward_weights=weights,
+                reward_funcs=range(rewards.shape[1]),
+            )
+            return block(trainer, rewards, group_size, rewards.device)
+
+        return Method(_blocks, call)
+
+    return {
+        "grpo": method("sum_then_normalize"),
+        "grpo_no_std": method("sum_then_normalize", "none"),
+        "gdpo": method("normalize_then_sum"),
+    }
+
+
+def _nanstd() -> dict:
+    """What the block calls; axolotl imports it from TRL as well."""
+    trl = distribution("trl")
+    if trl is None:
+        raise LookupError("axolotl calls a function of TRL, which is not installed")
+    return functions(trl.locate_file("trl/trainer/utils.py"), "nanstd", known={})
+
+
+def _trl(package: Distribution) -> Framework:
+    methods = _trainer(package.locate_file("trl/trainer/grpo_trainer.py"))
+    return Framework("TRL", package.version, "TRL", f"trl-{package.version}", methods, tuple(methods))
+
+
+def _axolotl_async(package: Distribution) -> Framework:
+    methods = _trainer(package.locate_file(AXOLOTL_TRAINER), nth=0)
+    return Framework("axolotl async", package.version, "AXOLOTL_ASYNC", "axolotl-async", methods, tuple(methods))
+
+
+def _axolotl_streaming(package: Distribution) -> Framework:
+    methods = _trainer(package.locate_file(AXOLOTL_TRAINER), nth=1)
+    return Framework(
+        "axolotl streaming", package.version, "AXOLOTL_STREAMING", "axolotl-stream", methods, tuple(methods)
+    )
+
+
+def _ms_swift(package: Distribution) -> Framework:
+    known = functions(package.locate_file("swift/utils/torch_utils.py"), "nanstd", known={})
+    file = package.locate_file("swift/rl_core/advantage.py")
+    compute = functions(file, "compute_advantages", known=known)["compute_advantages"]
+
+    def method(scale: str) -> Method:
+        return Method(_blocks, lambda rewards, weights, size: compute(rewards, weights, size, scale_rewards=scale)[0])
+
+    methods = {"grpo": method("group"), "grpo_no_std": method("none"), "gdpo": method("gdpo")}
+    return Framework("ms-swift", package.version, "MS_SWIFT", f"swift-{package.version}", methods, tuple(methods))
+
+
+def _verl(package: Distribution) -> Framework:
+    utils = package.locate_file("verl/utils")
+    masked = functions(
+        utils / "torch_functional.py", "masked_sum", "masked_mean", "masked_var", "masked_whiten", known={}
+    )
+    grouping = ("_resolve_device", "_to_1d_numpy_object_array", "as_torch_index", "group_mean_std")
+    known = functions(utils / "groupwise.py", *grouping, known={"np": np})
+    known |= {"np": np, "defaultdict": defaultdict, "verl_F": SimpleNamespace(**masked)}
+    names = [f"compute_{name}_outcome_advantage" for name in ("grpo", "grpo_vectorized", "gdpo")]
+    core = functions(package.locate_file("verl/trainer/ppo/core_algos.py"), *names, known=known)
+    grpo, vectorized, gdpo = (core[name] for name in names)
+
+    def first_token(advantages: Tensor) -> Tensor:
+        return advantages[:, 0]
+
+    def method(function: Callable, divide: bool = True) -> Method:
+        return Method(_verl_scores, lambda *a: function(*a, norm_adv_by_std_in_grpo=divide)[0], first_token)
+
+    methods = {
+        "grpo": method(grpo),
+        "grpo_no_std": method(grpo, divide=False),
+        "grpo, vectorized": method(vectorized),
+        "gdpo": Method(
+            _verl_components, lambda scores, mask, uid, options: gdpo(scores, mask, uid, **options)[0], first_token
+        ),
+    }
+    in_double = ("grpo", "grpo_no_std")
+    return Framework("verl", package.version, "VERL", f"verl-{package.version}", methods, in_double, ragged=True)
+
+
+def _verl_tokens(responses: int, groups: int | Sequence, lengths: Tensor) -> tuple[Tensor, np.ndarray]:
+    ids = np.arange(responses) // groups if isinstance(groups, int) else groups
+    uid = np.array([f"prompt {i}" for i in np.asarray(ids)], dtype=object)
+    return (torch.arange(int(lengths.max())) < lengths[:, None]).long(), uid
+
+
+def _verl_scores(rewards: Tensor, weights: Tensor, groups: int | Sequence, lengths: Tensor) -> tuple:
+    """verl's GRPO gets one score a response, on its last token."""
+    mask, uid = _verl_tokens(len(rewards), groups, lengths)
+    scores = torch.zeros(mask.shape, dtype=rewards.dtype)
+    scores[torch.arange(len(rewards)), lengths - 1] = (rewards * weights).sum(1)
+    return scores, mask, uid
+
+
+def _verl_components(rewards: Tensor, weights: Tensor, groups: int | Sequence, lengths: Tensor) -> tuple:
+    scores, mask, uid = _verl_scores(rewards, weights, groups, lengths)
+    components = {f"reward {k}": column.numpy() for k, column in enumerate(rewards.unbind(1))}
+    prompts = torch.ones(len(rewards), 1, dtype=torch.long)
+    options = {
+        "config": {"gdpo_reward_keys": list(components), "gdpo_reward_weights": weights.tolist()},
+        "non_tensor_batch": components,
+        "batch": {"prompts": prompts, "attention_mask": torch.cat([prompts, mask], 1)},
+    }
+    return scores, mask, uid, options
+
+
+SOURCES = {
+    "trl": Source("TRL", "trl", _trl),
+    "nvlabs_trl": Source("TRL fork in NVlabs/GDPO"),
+    "verl": Source("verl", "verl", _verl),
+    "ms_swift": Source("ms-swift", "ms_swift", _ms_swift),
+    "axolotl_async": Source("axolotl async", "axolotl", _axolotl_async),
+    "axolotl_streaming": Source("axolotl streaming", "axolotl", _axolotl_streaming),
+    "nemo_rl": Source("NeMo-RL"),
+}
