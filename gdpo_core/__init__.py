@@ -1,17 +1,38 @@
 """GRPO and GDPO as the training frameworks compute them: advantages, their intermediates, and what they tell apart."""
 
 from gdpo_core.advantages import METHODS, advantages, condition, gdpo, grpo, grpo_no_std
-from gdpo_core.collapse import BrokenTies, Collapse, break_even_weight, broken_ties, collapse, update_share
-from gdpo_core.conventions import CONVENTIONS, PAPER, TRL, Convention
+from gdpo_core.break_even import break_even_weight, break_even_weights
+from gdpo_core.collapse import BrokenTies, Collapse, broken_ties, collapse, update_share
+from gdpo_core.conventions import (
+    AXOLOTL_ASYNC,
+    AXOLOTL_STREAMING,
+    CONVENTIONS,
+    MS_SWIFT,
+    NEMO_RL,
+    NEMO_RL_LOO,
+    NVLABS_TRL,
+    PAPER,
+    TRL,
+    VERL,
+    Convention,
+)
+from gdpo_core.counting import count_distinct, count_groups, count_rounded, enumerate_groups, group_advantages
 from gdpo_core.errors import InputError
 from gdpo_core.explain import Explanation, explain
 from gdpo_core.policy import TrainingRun, train
 
 __all__ = [
+    "AXOLOTL_ASYNC",
+    "AXOLOTL_STREAMING",
     "CONVENTIONS",
     "METHODS",
+    "MS_SWIFT",
+    "NEMO_RL",
+    "NEMO_RL_LOO",
+    "NVLABS_TRL",
     "PAPER",
     "TRL",
+    "VERL",
     "BrokenTies",
     "Collapse",
     "Convention",
@@ -20,11 +41,17 @@ __all__ = [
     "TrainingRun",
     "advantages",
     "break_even_weight",
+    "break_even_weights",
     "broken_ties",
     "collapse",
     "condition",
+    "count_distinct",
+    "count_groups",
+    "count_rounded",
+    "enumerate_groups",
     "explain",
     "gdpo",
+    "group_advantages",
     "grpo",
     "grpo_no_std",
     "train",

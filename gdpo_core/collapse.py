@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from gdpo_core.advantages import method_named, without_missing
+from gdpo_core.advantages import method_for
 from gdpo_core.batch import Batch, read
 from gdpo_core.conventions import PAPER, Convention
 from gdpo_core.errors import expect, expect_index
@@ -20,7 +20,7 @@ class Collapse:
     """How much of the difference between reward vectors the advantages keep.
 
     All but `groups`, `silent_groups` and `update_share` look at the mixed groups only; a mean over none is NaN.
-    A response without any reward is left out.
+    A response without any reward is left out, and one whose advantage the convention makes NaN.
     """
 
     groups: int
@@ -34,9 +34,9 @@ class Collapse:
     silent_groups: float  # share of all groups in which every advantage is 0
     update_share: tuple[float, ...]  # per reward, its part of the advantages' variance; sums to 1, NaN if all are 0
     level: Tensor = field(repr=False)  # (responses,) number of each response's advantage in its group, 0 = lowest
+    response: Tensor = field(repr=False)  # (responses,) the number, among all, of each that was not left out
     _rewards: Tensor = field(repr=False)
     _index: Tensor = field(repr=False)
-    _response: Tensor = field(repr=False)  # the numbers of the responses that were not left out
 
     def inversions(self, primary: int = 0) -> float:
         """Of the pairs in a group with different `primary` reward, the share in which the lower one gets more.
@@ -67,20 +67,19 @@ def collapse(
     >>> c.levels, c.vectors, c.tied_pair_count, c.tied_pairs
     (2.0, 4.0, 3, 0.5)
     """
-    formula = method_named(method)
     batch = read(rewards, weights=weights, groups=groups, lengths=lengths, convention=convention)
     same = _SAME.get(batch.dtype, 1e-3)
-    batch = batch.in_float64()
+    formula, batch = method_for(method, batch.in_float64())
     steps = formula(batch)
     count = batch.rewards.shape[0]
-    a = without_missing(steps.advantages).flatten()  # (responses,)
+    a = batch.learnt(steps.advantages).flatten()  # (responses,)
     r = batch.rewards.reshape(count, -1).T  # (responses, rewards)
     index = batch.group_index()
     group_count = int(index.max()) + 1
     silent = torch.zeros(group_count, dtype=torch.float64, device=a.device)
     silent = silent.scatter_reduce(0, index, a.abs(), "amax", include_self=True) == 0
 
-    kept = ~r.isnan().all(1)
+    kept = ~(r.isnan().all(1) | a.isnan())
     share = _shares(batch, steps.z, a)
     a, r, index = a[kept], r[kept], index[kept]
     vector = _vector_numbers(r)
@@ -109,9 +108,9 @@ def collapse(
         silent_groups=silent.double().mean().item(),
         update_share=share,
         level=level,
+        response=kept.nonzero().flatten(),
         _rewards=r,
         _index=index,
-        _response=kept.nonzero().flatten(),
     )
 
 
@@ -126,10 +125,10 @@ def update_share(
     >>> [round(share, 2) for share in update_share([[1, 0], [0, 0], [1, 0], [0, 10]], "grpo")]
     [-0.06, 1.06]
     """
-    formula = method_named(method)
-    batch = read(rewards, weights=weights, groups=groups, lengths=lengths, convention=convention).in_float64()
+    batch = read(rewards, weights=weights, groups=groups, lengths=lengths, convention=convention)
+    formula, batch = method_for(method, batch.in_float64())
     steps = formula(batch)
-    return _shares(batch, steps.z, without_missing(steps.advantages).flatten())
+    return _shares(batch, steps.z, batch.learnt(steps.advantages).flatten())
 
 
 def _shares(batch: Batch, z: Tensor | None, a: Tensor) -> tuple[float, ...]:
@@ -239,27 +238,4 @@ def broken_ties(coarse: Collapse, fine: Collapse, primary: int = 0) -> BrokenTie
         higher.append(members[group, high])
     low, high = torch.cat(lower), torch.cat(higher)
     inverted = fine.level[low] > fine.level[high]
-    return BrokenTies(coarse._response[low], coarse._response[high], inverted)
-
-
-def break_even_weight(rewards, lower: int, higher: int, reward: int = 0, *, weights=None) -> float:
-    """The weight on `reward` above which GDPO gives the response `higher` more than the response `lower`.
-
-    rewards: (rollouts, rewards) of one prompt; lower, higher: responses, of which `higher` has more of `reward`;
-    the other weights stay as given. A reward that is constant in the group cannot decide: InputError.
-
-    >>> rewards = [[1, 0], [1, 1], [1, 1], [0, 1], [1, 0], [1, 0]]
-    >>> round(break_even_weight(rewards, lower=3, higher=0), 4)
-    0.7454
-    """
-    batch = read(rewards, weights=weights)
-    expect(batch.single, "rewards", "shape (rollouts, rewards) of one prompt", "a batch of prompts")
-    z = method_named("gdpo")(batch).z[:, 0]  # (rewards, rollouts)
-    expect_index(reward, len(z), "reward", "rewards")
-    for name, value in (("lower", lower), ("higher", higher)):
-        expect_index(value, z.shape[1], name, "responses")
-    gain = z[:, higher] - z[:, lower]
-    more = f"a response with more of reward {reward} than `lower`"
-    expect(bool(gain[reward] > 0), "higher", more, f"{higher}, beside {lower}")
-    rest = batch.weights.flatten() * gain
-    return float(-(rest.sum() - rest[reward]) / gain[reward])
+    return BrokenTies(coarse.response[low], coarse.response[high], inverted)

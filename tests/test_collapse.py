@@ -177,7 +177,7 @@ def test_it_is_the_same_dense_and_by_groups(method):
     rewards = f64([[[1, 0], [0, 1], [1, 1]], [[1, 1], [0, 0], [0, 1]]])
     dense = gc.collapse(rewards, method)
     ragged = gc.collapse(rewards.reshape(6, 2), method, groups=list("aaabbb"))
-    for name in (*COUNTED, *SHARES, "dead_rewards", "update_share"):
+    for name in (*COUNTED, *SHARES, "dead_rewards"):
         assert getattr(dense, name) == getattr(ragged, name), name
     assert dense.inversions() == ragged.inversions()
 

@@ -5,23 +5,28 @@ style         exact JSON types, enum and date spelling, arguments by name, and a
 conciseness   nothing that could be deleted: a documented default, an empty or unknown parameter, a repeat
 
 An answer without a readable call fails all three. Answers are parsed, never run, so arguments are
-plain values.
+plain values. What such graders said of many models' published answers is in a table, `load_published`.
 """
 
 from gdpo_core.bfcl.calls import MAX_ANSWER
 from gdpo_core.bfcl.graders import REWARDS, Grades, Verdict, grade, grade_all
+from gdpo_core.bfcl.published import GRADERS, Published, draw, load_published
 from gdpo_core.bfcl.task import MAX_CALLS, MIN_ANSWERS, Task, load_task, load_tasks
 
 __all__ = [
+    "GRADERS",
     "MAX_ANSWER",
     "MAX_CALLS",
     "MIN_ANSWERS",
     "REWARDS",
     "Grades",
+    "Published",
     "Task",
     "Verdict",
+    "draw",
     "grade",
     "grade_all",
+    "load_published",
     "load_task",
     "load_tasks",
 ]

@@ -1,0 +1,198 @@
+"""How many different advantage vectors a method can give to a group of binary rewards: exactly, and as floats show it.
+
+Symbols: G rollouts, K rewards, r rewards of 0 and 1, p of the G rollouts pass a reward, s sums, A advantages. A vector
+is what one group gets with eps = 0 and before GDPO's batch step; the order of its rollouts does not count.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import combinations_with_replacement, groupby, product
+from math import comb, isqrt, lcm, prod
+from numbers import Integral, Real
+from operator import add
+
+import torch
+from torch import Tensor
+
+from gdpo_core.advantages import method_named
+from gdpo_core.batch import read
+from gdpo_core.conventions import PAPER, Convention
+from gdpo_core.errors import expect
+
+_LARGEST = 1000  # rollouts or rewards
+_MOST_NUMBERS = 2_500_000  # that one count may look at, of 512 bits at most; two seconds
+
+
+def count_distinct(method: str, rollouts: int, rewards: int) -> int:
+    """The number of different advantage vectors of all groups with so many rollouts and binary rewards.
+
+    Exact: integers only. Sizes up to 1000 where the count has a closed form, for GRPO with and without std; GDPO's sums
+    are enumerated, up to about 4 × 14, 6 × 6, 16 × 3 or 60 × 2. Raises InputError. Source: arXiv 2601.05242, Fig. 3.
+
+    >>> [count_distinct(method, 4, 8) for method in ("grpo", "grpo_no_std", "gdpo")]
+    [119, 165, 2929]
+    """
+    method_named(method)
+    return _COUNTS[method](_integer(rollouts, "rollouts"), _integer(rewards, "rewards"))
+
+
+def count_rounded(method: str, rollouts: int, rewards: int, *, eps: float = 1e-4, digits: int = 4) -> int:
+    """The same count from floating-point numbers: eps added to the standard deviation, then so many decimals.
+
+    Not what a method can tell apart: 0.7070 and 0.7071 are one advantage that eps made two. Raises InputError.
+
+    >>> [count_rounded("grpo", rollouts, 2) for rollouts in (2, 3, 4)]
+    [3, 6, 10]
+    """
+    method_named(method)
+    real = isinstance(eps, Real) and not isinstance(eps, bool) and 0 <= eps < float("inf")
+    expect(real, "eps", "a finite number that is not negative", repr(eps))
+    digits = _integer(digits, "digits", 0, 12)
+    convention = Convention(name="eps", source="what is asked", group_eps=float(eps))
+    groups = _up_to_order(_integer(rollouts, "rollouts"), _integer(rewards, "rewards"))
+    a = group_advantages(groups, method, convention=convention).round(decimals=digits) + 0.0  # no negative zero
+    return len(a.sort().values.unique(dim=0))
+
+
+def count_groups(rollouts: int, rewards: int) -> int:
+    """The number of different groups: rollouts in any order, each with a vector of binary rewards. Raises InputError.
+
+    >>> count_groups(2, 2), count_groups(16, 2)
+    (10, 969)
+    """
+    rollouts, vectors = _integer(rollouts, "rollouts"), 2 ** _integer(rewards, "rewards")
+    return comb(rollouts + vectors - 1, rollouts)
+
+
+def enumerate_groups(rollouts: int, rewards: int) -> Tensor:
+    """Those groups, (groups, rollouts, rewards), the rollouts of each in ascending order. Raises InputError.
+
+    >>> enumerate_groups(2, 1).tolist()
+    [[[0.0], [0.0]], [[0.0], [1.0]], [[1.0], [1.0]]]
+    """
+    _expect_feasible(count_groups(rollouts, rewards) * rollouts * rewards, rollouts, rewards)
+    vectors = product((0.0, 1.0), repeat=rewards)
+    return torch.tensor(list(combinations_with_replacement(vectors, rollouts)), dtype=torch.float64)
+
+
+def group_advantages(rewards, method: str = "gdpo", *, convention: Convention = PAPER) -> Tensor:
+    """The advantages as far as a group alone decides them: GDPO's before its batch step.
+
+    rewards: (prompts, rollouts, rewards). Returns (prompts, rollouts). Raises InputError. Source: arXiv 2601.05242,
+    eq. 4 to 6.
+
+    >>> [round(a, 3) for a in group_advantages([[[0, 0], [1, 1]]], "gdpo")[0].tolist()]
+    [-1.414, 1.414]
+    """
+    formula, batch = method_named(method), read(rewards, convention=convention)
+    steps = formula(batch)
+    return batch.returned(steps.sums if method == "gdpo" else steps.advantages)
+
+
+def _no_std(rollouts: int, rewards: int) -> int:
+    """Sorted sums s_1 ≤ … ≤ s_G of 0 … K, all of which occur; s − mean s forgets a common shift, so let s_1 be 0."""
+    return comb(rollouts + rewards - 1, rewards)
+
+
+def _grpo(rollouts: int, rewards: int) -> int:
+    """The same without a common factor, which the division takes out: sums from 0 on whose gcd is 1, and all zero.
+
+    Sums other than zero that reach at most m are g times such sums that reach at most m / g, for one g.
+    """
+    coprime = [0]
+    for m in range(1, rewards + 1):
+        coprime.append(_no_std(rollouts, m) - 1 - sum(coprime[m // g] for g in range(2, m + 1)))
+    return coprime[rewards] + 1
+
+
+def _gdpo(rollouts: int, rewards: int) -> int:
+    """All sums of K normalised columns, one column after the other, a representative of each order of the rollouts.
+
+    Enough, because every order of a column is a column too. A constant column adds 0, so what K − 1 columns reach
+    stays reached, and only what is new has to be gone on from.
+    """
+    unit = _units(rollouts, rewards)
+    normalised = cache(lambda runs: [_normalised(column, unit) for column in _columns(runs)])
+    seen = new = {(0,) * rollouts}
+    numbers, parts = 0, 1 + max(unit).bit_length() // 512
+    for _ in range(rewards):
+        numbers += parts * rollouts * sum(prod(size + 1 for size in _runs(sums)) for sums in new)
+        _expect_feasible(numbers, rollouts, rewards)
+        new = {tuple(sorted(map(add, sums, z))) for sums in new for z in normalised(_runs(sums))} - seen
+        seen |= new
+    return len(seen)
+
+
+_COUNTS = {"grpo": _grpo, "grpo_no_std": _no_std, "gdpo": _gdpo}
+
+
+def _normalised(column: Sequence[int], unit: Sequence[int]) -> tuple[int, ...]:
+    """Eq. 4: z_j = (r_j − p/G) / σ, which is G r_j − p in units of √((G − 1)/G) / √(p(G − p))."""
+    passes = sum(column)
+    return tuple((len(column) * r - passes) * unit[passes] for r in column)
+
+
+def _units(rollouts: int, rewards: int) -> list[int]:
+    """1 / √(p(G − p)) for p = 0 … G as an integer, such that sums of K are equal exactly where the reals are.
+
+    With p(G − p) = q² d, d square-free, it is √d / (q d). The roots of different square-free d are linearly independent
+    over the rationals (Besicovitch 1940), so two sums are equal only if they are for each d. Each d is a digit of the
+    integer, in units of √d / (d lcm q), to a base too large for a carry.
+    """
+    parts = [_square_and_free(p * (rollouts - p)) for p in range(1, rollouts)]
+    common: dict[int, int] = {}
+    for q, d in parts:
+        common[d] = lcm(common.get(d, 1), q)
+    base = 2 * rewards * rollouts * max(common.values(), default=1) + 1
+    digit = {d: base**n for n, d in enumerate(common)}
+    return [0, *(common[d] // q * digit[d] for q, d in parts), 0]
+
+
+def _square_and_free(n: int) -> tuple[int, int]:
+    """q and the square-free d of n = q² d: 2 and 7 of 28."""
+    q = max(q for q in range(1, isqrt(n) + 1) if n % (q * q) == 0)
+    return q, n // q**2
+
+
+def _up_to_order(rollouts: int, rewards: int) -> Tensor:
+    """At least one group, (groups, rollouts, rewards), for each order of the rollouts and of the rewards.
+
+    Line by line along the longer side. The lines ascend, and so do those that cross them: every group can be brought to
+    that (Flener et al., CP 2002), also if lines with fewer ones come first, which leaves fewer repetitions.
+    """
+    long, short = max(rollouts, rewards), min(rollouts, rewards)
+    _expect_feasible(short * 2**short, rollouts, rewards)
+    line = torch.cartesian_prod(*[torch.arange(2)] * short).reshape(-1, short)  # (lines, short)
+    line = line[line.sum(1).argsort(stable=True)]
+    rises, same = line.diff() >= 0, line.diff() == 0
+    number, last = torch.arange(len(line)), torch.zeros(1, dtype=torch.int64)
+    chosen, tied = last.new_zeros(1, 0), rises.new_ones(1, short - 1)  # (groups, so far), (groups, crossing lines − 1)
+    for _ in range(long):
+        _expect_feasible(len(chosen) * max(line.numel(), long * short), rollouts, rewards)  # they only become more
+        fits = (rises | ~tied[:, None]).all(-1) & (number >= last[:, None])  # (groups, lines)
+        group, last = fits.nonzero(as_tuple=True)
+        chosen, tied = torch.cat([chosen[group], last[:, None]], 1), tied[group] & same[last]
+    _expect_feasible(len(chosen) * long * short, rollouts, rewards)
+    groups = line[chosen].double()
+    return groups if long == rollouts else groups.mT
+
+
+def _columns(runs: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """The columns of 0 and 1 that differ though the rollouts of each run, being equal so far, may trade places."""
+    for ones in product(*(range(size + 1) for size in runs)):
+        yield tuple(r for size, n in zip(runs, ones, strict=True) for r in [0] * (size - n) + [1] * n)
+
+
+def _runs(ordered: Sequence[int]) -> tuple[int, ...]:
+    return tuple([len(list(run)) for _, run in groupby(ordered)])
+
+
+def _integer(value: int, name: str, low: int = 1, high: int = _LARGEST) -> int:
+    fits = isinstance(value, Integral) and not isinstance(value, bool) and low <= value <= high
+    expect(fits, name, f"an integer from {low} to {high}", repr(value))
+    return int(value)
+
+
+def _expect_feasible(numbers: int, rollouts: int, rewards: int) -> None:
+    wanted = f"sizes that need at most {_MOST_NUMBERS:,} numbers"
+    expect(numbers <= _MOST_NUMBERS, "rollouts, rewards", wanted, f"{rollouts} and {rewards}, which need more")

@@ -1,0 +1,248 @@
+"""The exact counts: against the tables of the research notes, and against two slow enumerations that share no code."""
+
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from itertools import combinations_with_replacement, permutations, product
+
+import numpy as np
+import pytest
+
+import gdpo_core as gc
+from gdpo_core import counting
+
+BY_ROLLOUTS = {  # 2 rewards, 2 to 16 rollouts
+    "grpo": [2, 4, 7, 11, 16, 22, 29, 37, 46, 56, 67, 79, 92, 106, 121],
+    "grpo_no_std": [3, 6, 10, 15, 21, 28, 36, 45, 55, 66, 78, 91, 105, 120, 136],
+    "gdpo": [3, 6, 14, 26, 38, 59, 81, 109, 145, 186, 230, 288, 350, 419, 497],
+}
+DIFFERENT_GROUPS = [10, 20, 35, 56, 84, 120, 165, 220, 286, 364, 455, 560, 680, 816, 969]
+BY_REWARDS = {  # 4 rollouts, 1 to 8 rewards
+    "grpo": [4, 7, 14, 23, 41, 56, 89, 119],
+    "grpo_no_std": [4, 10, 20, 35, 56, 84, 120, 165],
+    "gdpo": [4, 14, 45, 127, 318, 722, 1507, 2929],
+}
+METHODS = tuple(BY_ROLLOUTS)
+SMALL = [(1, 1), (1, 3), (2, 1), (2, 2), (2, 5), (3, 1), (3, 2), (3, 4), (4, 2), (4, 3), (5, 2), (5, 3), (6, 2), (9, 2)]
+sizes = pytest.mark.parametrize("rollouts, rewards", SMALL)
+methods = pytest.mark.parametrize("method", METHODS)
+
+
+# --- the slow way ----------------------------------------------------------------------------------------------------
+
+
+def all_groups(rollouts, rewards):
+    return combinations_with_replacement(product((0, 1), repeat=rewards), rollouts)
+
+
+def of_sums(method, group):
+    """The vector as rational numbers: A |A| instead of A where there is a root in it."""
+    totals = [Fraction(sum(row)) for row in group]
+    mean = sum(totals) / len(totals)
+    centred = [s - mean for s in totals]
+    if method == "grpo_no_std" or not any(centred):
+        return tuple(sorted(centred))
+    variance = sum(c * c for c in centred) / (len(totals) - 1)
+    return tuple(sorted(c * abs(c) / variance for c in centred))
+
+
+def of_normalised(group):
+    """GDPO's sums to fifty digits, of which forty are looked at."""
+    count = len(group)
+    sums = [Decimal(0)] * count
+    for column in zip(*group, strict=True):
+        mean = Decimal(sum(column)) / count
+        variance = sum((r - mean) ** 2 for r in column) / (count - 1) if count > 1 else 0
+        if len(set(column)) > 1:
+            sums = [s + (r - mean) / variance.sqrt() for s, r in zip(sums, column, strict=True)]
+    return tuple(sorted(round(s, 40) + 0 for s in sums))
+
+
+def enumerated(method, rollouts, rewards):
+    with localcontext() as context:
+        context.prec = 50
+        groups = all_groups(rollouts, rewards)
+        return len({of_normalised(g) if method == "gdpo" else of_sums(method, g) for g in groups})
+
+
+# --- exact counts ----------------------------------------------------------------------------------------------------
+
+
+@methods
+def test_the_counts_are_those_of_the_tables(method):
+    assert [gc.count_distinct(method, g, 2) for g in range(2, 17)] == BY_ROLLOUTS[method]
+    assert [gc.count_distinct(method, 4, k) for k in range(1, 9)] == BY_REWARDS[method]
+
+
+@methods
+@sizes
+def test_the_counts_are_those_of_an_exact_enumeration(method, rollouts, rewards):
+    assert gc.count_distinct(method, rollouts, rewards) == enumerated(method, rollouts, rewards)
+
+
+@methods
+@sizes
+def test_the_counts_are_those_of_the_advantages_themselves(method, rollouts, rewards):
+    a = gc.group_advantages(gc.enumerate_groups(rollouts, rewards), method)
+    assert a.shape == (gc.count_groups(rollouts, rewards), rollouts)
+    assert gc.count_distinct(method, rollouts, rewards) == len((a.sort().values * 1e9).round().unique(dim=0))
+
+
+@pytest.mark.parametrize("rewards", [1, 2, 7, 30])
+@pytest.mark.parametrize("rollouts", [2, 3])
+def test_with_two_or_three_rollouts_gdpo_is_grpo_without_std(rollouts, rewards):
+    assert gc.count_distinct("gdpo", rollouts, rewards) == gc.count_distinct("grpo_no_std", rollouts, rewards)
+
+
+@methods
+@pytest.mark.parametrize("rollouts", [1, 2, 5, 16, 40])
+def test_one_reward_leaves_as_many_vectors_as_rollouts(method, rollouts):
+    assert gc.count_distinct(method, rollouts, 1) == rollouts
+
+
+def test_far_larger_counts_stay_integers():
+    assert gc.count_distinct("grpo_no_std", 1000, 2) == 1000 * 1001 // 2
+    assert gc.count_distinct("grpo", 1000, 2) == 1000 * 999 // 2 + 1
+    assert gc.count_distinct("grpo", 1000, 1000) < gc.count_distinct("grpo_no_std", 1000, 1000)
+
+
+def test_rewards_have_one_unit_exactly_where_their_spread_is_the_same():
+    for rollouts, rewards in ((4, 8), (16, 3), (9, 2)):
+        unit = counting._units(rollouts, rewards)
+        for p, q in product(range(1, rollouts), repeat=2):
+            assert (unit[p] == unit[q]) == (p * (rollouts - p) == q * (rollouts - q))
+
+
+# --- groups ----------------------------------------------------------------------------------------------------------
+
+
+def test_there_are_as_many_groups_as_the_table_says():
+    assert [gc.count_groups(g, 2) for g in range(2, 17)] == DIFFERENT_GROUPS
+
+
+@sizes
+def test_every_group_is_enumerated_once(rollouts, rewards):
+    groups = gc.enumerate_groups(rollouts, rewards).int().tolist()
+    assert [tuple(map(tuple, group)) for group in groups] == list(all_groups(rollouts, rewards))
+
+
+def order_forgotten(group):
+    """The group's smallest form over all orders of its rollouts and its rewards."""
+    rewards = range(len(group[0]))
+    return min(tuple(sorted(tuple(row[k] for k in order) for row in group)) for order in permutations(rewards))
+
+
+@pytest.mark.parametrize("rollouts, rewards", [(1, 1), (2, 3), (3, 2), (3, 3), (4, 3), (3, 4), (6, 2), (2, 5)])
+def test_no_group_is_lost_when_the_order_is_forgotten(rollouts, rewards):
+    fewer = counting._up_to_order(rollouts, rewards).int().tolist()
+    assert set(map(order_forgotten, fewer)) == set(map(order_forgotten, all_groups(rollouts, rewards)))
+
+
+def test_the_groups_of_the_papers_figure_2():
+    groups = gc.enumerate_groups(2, 2)
+    found = {m: {tuple(a) for a in gc.group_advantages(groups, m).abs().tolist()} for m in METHODS}
+    assert {m: sorted(round(a[0], 4) for a in vectors) for m, vectors in found.items()} == {
+        "grpo": [0, 0.7071],
+        "grpo_no_std": [0, 0.5, 1],
+        "gdpo": [0, 0.7071, 1.4142],
+    }
+
+
+# --- the trap --------------------------------------------------------------------------------------------------------
+
+
+@methods
+@sizes
+def test_without_eps_and_with_many_digits_floats_count_right(method, rollouts, rewards):
+    exact = gc.count_distinct(method, rollouts, rewards)
+    assert gc.count_rounded(method, rollouts, rewards, eps=0, digits=9) == exact
+
+
+def test_eps_and_four_digits_hide_the_collapse():
+    assert [gc.count_rounded("grpo", g, 2) for g in range(2, 17)] == BY_ROLLOUTS["grpo_no_std"]
+    assert [gc.count_rounded("grpo_no_std", g, 2) for g in range(2, 17)] == BY_ROLLOUTS["grpo_no_std"]
+    assert [gc.count_rounded("grpo", 4, k) for k in range(1, 9)] == [4, 10, 17, 29, 47, 69, 102, 136]
+
+
+def test_eps_splits_what_is_one_advantage():
+    convention = gc.Convention(name="eps", source="the test", group_eps=1e-4)
+    a = gc.group_advantages([[[0, 0], [0, 1]], [[0, 0], [1, 1]]], "grpo", convention=convention)
+    assert a[:, 1].tolist() == pytest.approx([0.5 / (0.5**0.5 + 1e-4), 1 / (2**0.5 + 1e-4)], abs=1e-15)
+    assert [f"{x:.4f}" for x in a[:, 1].tolist()] == ["0.7070", "0.7071"]
+
+
+def test_few_digits_hide_what_differs():
+    assert gc.count_rounded("gdpo", 4, 3, eps=0, digits=0) < gc.count_distinct("gdpo", 4, 3)
+
+
+# --- what is refused -------------------------------------------------------------------------------------------------
+
+BAD_SIZES = [
+    ((0, 2), "rollouts: expected an integer from 1 to 1000, got 0"),
+    ((-3, 2), "rollouts: .* got -3"),
+    ((2, 0), "rewards: expected an integer from 1 to 1000, got 0"),
+    ((2.0, 2), "rollouts: .* got 2.0"),
+    ((True, 2), "rollouts: .* got True"),
+    ((2, False), "rewards: .* got False"),
+    (("2", 2), "rollouts: .* got '2'"),
+    ((2, None), "rewards: .* got None"),
+    ((2, [2]), r"rewards: .* got \[2\]"),
+    ((float("nan"), 2), "rollouts: .* got nan"),
+    ((10**9, 2), "rollouts: .* got 1000000000"),
+    ((2, 1001), "rewards: .* got 1001"),
+]
+TOO_LARGE = "rollouts, rewards: expected sizes that need at most 2,500,000 numbers, got"
+
+
+@pytest.mark.parametrize("size, message", BAD_SIZES, ids=lambda x: repr(x) if isinstance(x, tuple) else "")
+def test_a_size_that_is_none_is_refused(size, message):
+    for call in (gc.count_groups, gc.enumerate_groups):
+        with pytest.raises(gc.InputError, match=message):
+            call(*size)
+    for method in METHODS:
+        for count in (gc.count_distinct, gc.count_rounded):
+            with pytest.raises(gc.InputError, match=message):
+                count(method, *size)
+
+
+@pytest.mark.parametrize("method", ["ppo", "GRPO", None, 3, ["grpo"]])
+def test_an_unknown_method_is_refused(method):
+    for count in (gc.count_distinct, gc.count_rounded):
+        with pytest.raises(gc.InputError, match="method: expected one of grpo, grpo_no_std, gdpo, got"):
+            count(method, 2, 2)
+
+
+@pytest.mark.parametrize("size", [(64, 2), (30, 30), (1000, 1), (9, 6), (1000, 1000)])
+def test_sizes_that_would_take_too_long_are_refused(size):
+    with pytest.raises(gc.InputError, match=f"{TOO_LARGE} {size[0]} and {size[1]}"):
+        gc.count_distinct("gdpo", *size)
+
+
+@pytest.mark.parametrize("size", [(4, 9), (9, 4), (30, 30), (1000, 1000), (500, 2)])
+def test_too_many_groups_to_enumerate_are_refused(size):
+    for call in (lambda *s: gc.count_rounded("grpo", *s), gc.enumerate_groups):
+        with pytest.raises(gc.InputError, match=f"{TOO_LARGE} {size[0]} and {size[1]}"):
+            call(*size)
+
+
+@pytest.mark.parametrize(
+    "asked, message",
+    [
+        ({"eps": -1e-4}, "eps: expected a finite number that is not negative, got -0.0001"),
+        ({"eps": float("nan")}, "eps: .* got nan"),
+        ({"eps": float("inf")}, "eps: .* got inf"),
+        ({"eps": "1e-4"}, "eps: .* got '1e-4'"),
+        ({"eps": True}, "eps: .* got True"),
+        ({"digits": -1}, "digits: expected an integer from 0 to 12, got -1"),
+        ({"digits": 4.0}, "digits: .* got 4.0"),
+        ({"digits": 13}, "digits: .* got 13"),
+    ],
+)
+def test_an_eps_or_digits_that_are_none_are_refused(asked, message):
+    with pytest.raises(gc.InputError, match=message):
+        gc.count_rounded("grpo", 2, 2, **asked)
+
+
+def test_integers_of_numpy_are_integers():
+    assert gc.count_distinct("gdpo", np.int64(4), np.int32(2)) == 14
+    assert gc.count_groups(np.int8(16), np.int64(2)) == 969
+    assert gc.count_rounded("gdpo", np.int64(4), np.int32(2)) == 14
