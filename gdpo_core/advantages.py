@@ -243,7 +243,8 @@ def _sum_noise(batch: Batch) -> Tensor:
 def _cancelled(batch: Batch, s: Tensor, group: Normalised) -> Tensor:
     """s with exact zeros in the groups in which the normalised rewards cancel each other."""
     live = (group.std > 0) | batch.convention.leave_one_out
-    size = (group.mean.abs() + group.std) / group.std.masked_fill(group.std == 0, 1)  # of a reward beside its own spread
+    # The size of a reward beside its own spread.
+    size = (group.mean.abs() + group.std) / group.std.masked_fill(group.std == 0, 1)
     noise = (size * (_ROUND_OFF * torch.finfo(s.dtype).eps)).clamp(max=_LARGEST_NOISE).masked_fill(~live, 0)
     noise = (batch.weights.abs() * noise).sum(0)
     if batch.convention.leave_one_out:  # one a response; a group shares its largest

@@ -46,7 +46,9 @@ class Convention:
 
 PAPER = Convention(name="paper", source="arXiv 2601.05242, equations 1 to 7")
 
-TRL = Convention(name="TRL", source="TRL 1.16, GRPOTrainer; axolotl's synchronous trainer", group_eps=1e-4, batch_eps=1e-4)
+TRL = Convention(
+    name="TRL", source="TRL 1.16, GRPOTrainer; axolotl's synchronous trainer", group_eps=1e-4, batch_eps=1e-4
+)
 
 NVLABS_TRL = Convention(
     name="NVlabs TRL fork",

@@ -1,0 +1,191 @@
+"""The command line: `gdpo explain`."""
+
+import re
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+from torch import Tensor
+
+from gdpo_core.collapse import collapse
+from gdpo_core.conventions import CONVENTIONS, Convention
+from gdpo_core.errors import InputError, expect
+from gdpo_core.explain import Explanation, explain
+from gdpo_core.rules import NAMES, exceptions, float32_error, formulas
+
+_WIDE = 240  # columns for a file or a pipe, which do not wrap
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
+@app.callback()
+def gdpo() -> None:
+    """What GRPO and GDPO make of several rewards."""
+
+
+@app.command("explain", context_settings={"ignore_unknown_options": True})
+def explain_command(
+    responses: Annotated[list[str], typer.Argument(metavar="REWARDS...", help="a response each; / starts a prompt")],
+    method: Annotated[str, typer.Option(help="grpo, grpo_no_std or gdpo")] = "gdpo",
+    convention: Annotated[str, typer.Option(help=", ".join(CONVENTIONS))] = "paper",
+    weights: Annotated[str | None, typer.Option(help="one number a reward: 1,0.5,2")] = None,
+    lengths: Annotated[str | None, typer.Option(help="tokens, one number a response: 12,40,7")] = None,
+) -> None:
+    """Print one computation, every number of it, from rewards to advantages.
+
+    A response is its rewards: 101 for three rewards of 0 or 1, else numbers with commas, 1,0.5,-2; nan is missing.
+
+    \b
+    gdpo explain 111 110 011 101 --convention trl --weights 1,0.5,2
+    gdpo explain 01 00 / 11 00 --method grpo
+    """
+    rewards, prompts = _rewards(responses)
+    found = explain(
+        rewards,
+        method.replace("-", "_").lower(),
+        weights=None if weights is None else _numbers(weights, "weights"),
+        lengths=None if lengths is None else _numbers(lengths, "lengths"),
+        groups=prompts,
+        convention=_convention(convention),
+    )
+    _print(found, prompts, _ties(found, prompts))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; input that cannot be used is one line on stderr and exit 2."""
+    try:
+        app(arguments, prog_name="gdpo")
+    except InputError as error:
+        print(f"gdpo: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+def _rewards(responses: Sequence[str]) -> tuple[list[list[float]], list[int]]:
+    """The rewards of each response and the number of its prompt.
+
+    >>> _rewards(["10", "0,0.5", "/", "11"])
+    ([[1.0, 0.0], [0.0, 0.5], [1.0, 1.0]], [1, 1, 2])
+    """
+    rows, prompts, prompt = [], [], 1
+    for text in responses:
+        if text == "/":
+            prompt += 1
+            continue
+        expect(not text.startswith("--"), "option", "--method, --convention, --weights or --lengths", repr(text))
+        name = f"response {len(rows) + 1}"
+        rows.append([float(mark) for mark in text] if re.fullmatch("[01]+", text) else _numbers(text, name))
+        prompts.append(prompt)
+        expect(len(rows[-1]) == len(rows[0]), name, f"{len(rows[0])} rewards, as many as response 1", repr(text))
+    expect(bool(rows), "responses", "at least one", "none")
+    return rows, prompts
+
+
+def _numbers(text: str, name: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        expected = "numbers with commas between them" + (", or 0s and 1s" if name.startswith("response") else "")
+        raise InputError(f"{name}: expected {expected}, got {text!r}") from None
+
+
+def _convention(name: str) -> Convention:
+    key = re.sub("[-. ]", "_", name.lower())
+    expect(key in CONVENTIONS, "convention", f"one of {', '.join(CONVENTIONS)}", repr(name))
+    return CONVENTIONS[key]
+
+
+def _ties(e: Explanation, prompts: Sequence[int]) -> list[list[int]]:
+    """The responses of a prompt that share an advantage though their rewards differ; those of NaN say nothing."""
+    c = collapse(e.rewards, e.method, weights=e.weights, groups=prompts, lengths=e.lengths, convention=e.convention)
+    shared: dict[tuple, list[int]] = {}
+    for response, level in zip(c.response.tolist(), c.level.tolist(), strict=True):
+        shared.setdefault((prompts[response], level), []).append(response)
+    return [tied for tied in shared.values() if len({str(e.rewards[i].tolist()) for i in tied}) > 1]
+
+
+def _print(e: Explanation, prompts: Sequence[int], ties: Sequence[Sequence[int]]) -> None:
+    console = Console(width=None if sys.stdout.isatty() else _WIDE, highlight=False, markup=False)
+    console.print(f"{NAMES[e.method]}, convention {e.convention.name} ({e.convention.source})")
+    for number, formula in enumerate(formulas(e.method, e.convention, len(e.weights)), start=1):
+        console.print(f"  {number}. {formula}")
+    console.print(f"  w = {', '.join(f'{w:g}' for w in e.weights.tolist())}")
+    for group, prompt in enumerate(e.group_ids):
+        rows = [i for i, number in enumerate(prompts) if number == prompt]
+        columns, feet = _columns(e, rows, group)
+        if len(e.group_ids) > 1:
+            console.print(f"\nprompt {prompt}")
+        for table in _tables([str(i + 1) for i in rows], columns, feet, console.width):
+            console.print(table)
+    if isinstance(e.batch_mean, float):
+        over = "tokens" if e.convention.last_step == "tokens" else "responses"
+        console.print(f"over the {over} of the batch: mean s = {_six(e.batch_mean)}, std s = {_six(e.batch_std)}")
+    for tie in ties:
+        *first, last = (str(i + 1) for i in tie)
+        console.print(f"Responses {', '.join(first)} and {last} differ in their rewards and have the same advantage.")
+    if (error := float32_error(e)) > 1e-3:
+        console.print(
+            f"{e.convention.name} computes in float32, where round-off may change z or A by about {error:.1g}."
+        )
+    for line in exceptions(e.convention):
+        console.print(f"· {line}")
+
+
+def _columns(e: Explanation, rows: Sequence[int], group: int) -> tuple[dict, dict]:
+    """The responses of one prompt, a column a step, and the mean and std with which a column was normalised."""
+    rewards = [f"r{k + 1}" for k in range(len(e.weights))]
+    columns = {name: [f"{x:g}" for x in e.rewards[rows, k].tolist()] for k, name in enumerate(rewards)}
+    feet = {}
+    if e.lengths is not None:
+        columns["tokens"] = [f"{x:g}" for x in e.lengths[rows].tolist()]
+    for k, name in enumerate(rewards if e.z is not None else ["s"]):
+        mean, std = (x[..., k] if e.z is not None else x for x in (e.group_means, e.group_stds))
+        if e.convention.leave_one_out:
+            columns[f"mean {name}"], columns[f"std {name}"] = ([_six(x) for x in t[rows].tolist()] for t in (mean, std))
+        else:
+            feet[name] = f"{mean[group].item():.6g}\n{std[group].item():.6g}"
+    if e.z is not None:
+        columns |= {f"z{k + 1}": [_six(x) for x in e.z[rows, k].tolist()] for k in range(len(rewards))}
+    columns["s"] = [_six(x) for x in e.weighted_sums[rows].tolist()]
+    if isinstance(e.batch_mean, Tensor):
+        feet["s"] = f"{e.batch_mean[group].item():.6g}\n{e.batch_std[group].item():.6g}"
+    columns["A"] = [_six(x) for x in e.advantages[rows].tolist()]
+    return columns, feet
+
+
+def _tables(rows: Sequence[str], columns: dict[str, list[str]], feet: dict[str, str], width: int) -> list[Table]:
+    """The columns as one table, or as several below each other where the terminal is too narrow for that."""
+    tables, room = [], 0
+    for name, values in columns.items():
+        wide = max(map(len, [name, *values, *feet.get(name, "").split("\n")])) + 2
+        if not tables or room < wide:
+            foot = "mean\nstd" if feet.keys() & columns.keys() else ""
+            tables.append([("", foot, rows)])
+            room = width - max(map(len, [*rows, *foot.split("\n")])) - 2
+        tables[-1].append((name, feet.get(name, ""), values))
+        room -= wide
+    return [_table(columns) for columns in tables]
+
+
+def _table(columns: Sequence[tuple[str, str, Sequence[str]]]) -> Table:
+    """Columns of a header, a footer of one or two lines, and the cells."""
+    table = Table(
+        title_justify="left", show_footer=any(foot for _, foot, _ in columns[1:]), box=SIMPLE, padding=(0, 1, 0, 0)
+    )
+    for number, (name, foot, _) in enumerate(columns):
+        table.add_column(name, foot, justify="right" if number else "left", no_wrap=True)
+    for cells in zip(*(values for _, _, values in columns), strict=True):
+        table.add_row(*cells)
+    return table
+
+
+def _six(x: float) -> str:
+    """Six decimals, without a minus before zero.
+
+    >>> _six(-1e-9), _six(0.70710678)
+    ('0.000000', '0.707107')
+    """
+    return f"{round(x, 6) + 0.0:.6f}"
