@@ -22,7 +22,7 @@ with app.setup:
 
     import gdpo_core as gc
     from gdpo_core import bfcl
-    from views import books, shares, steps, training
+    from views import books, broken, counts, one_prompt, prompts, shares, steps, training
     from views.board import Board
     from views.sliders import slider_table
     from views.text import BAND
@@ -64,6 +64,12 @@ def marks(board):
 
 
 @app.cell(hide_code=True)
+def answer_lengths(board):
+    lengths = [len(answer) for answer in board.value["tasks"][board.value["task"]]["answers"]]
+    return (lengths,)
+
+
+@app.cell(hide_code=True)
 def follow_intro(tasks):
     most = max(len(task.answers) for task in tasks)
     follow_answer = mo.ui.dropdown([str(n + 1) for n in range(most)], value="10", label="Answer")
@@ -78,8 +84,9 @@ def follow_intro(tasks):
             ## Follow one answer
 
             The same three marks through both methods. GRPO forgets *which* mark was missing at its first step. GDPO
-            first asks how rare each mark is in the group. The convention is what guards the divisions: nothing in the
-            paper, {gc.TRL.group_eps:g} in TRL.
+            first asks how rare each mark is in the group. Training frameworks compute this in
+            {len(gc.CONVENTIONS) - 1} slightly different ways: what guards the divisions (nothing in the paper,
+            {gc.TRL.group_eps:g} in TRL), what the last step averages over, whom an answer is compared with.
             """),
             mo.hstack([follow_answer, follow_convention], justify="start", gap=2, wrap=True),
         ]
@@ -88,8 +95,19 @@ def follow_intro(tasks):
 
 
 @app.cell(hide_code=True)
-def follow(follow_answer, follow_convention, passed):
-    mo.Html(steps.follow(passed, int(follow_answer.value) - 1, gc.CONVENTIONS[follow_convention.value]))
+def follow(follow_answer, follow_convention, lengths, passed):
+    mo.Html(steps.follow(passed, int(follow_answer.value) - 1, gc.CONVENTIONS[follow_convention.value], lengths))
+    return
+
+
+@app.cell(hide_code=True)
+def figure_two(follow_convention):
+    mo.vstack(
+        [
+            mo.md(f"### Is it {' or '.join(steps.printed())}?"),
+            mo.Html(steps.readings(gc.CONVENTIONS[follow_convention.value])),
+        ]
+    )
     return
 
 
@@ -159,6 +177,203 @@ def share_controls():
 @app.cell(hide_code=True)
 def update_shares(passed, scale, weight):
     mo.Html(shares.update(passed, scale.value, weight.value, bfcl.REWARDS))
+    return
+
+
+@app.cell(hide_code=True)
+def prompts_intro():
+    try:
+        published, unusable = prompts.published(DATA / "bfcl_rewards.parquet"), ""
+    except gc.InputError as error:
+        published, unusable = None, str(error)
+    mo.stop(published is None, mo.callout(unusable, kind="danger"))
+    mo.md(f"""
+    ## {prompts.heading(published)}
+
+    {len(published.models)} published configurations of language models answered each of {len(published.tasks)} prompts
+    of the Berkeley Function Calling Leaderboard (BFCL), and each answer was graded for the same three marks. A group
+    here is a random draw of the answers to one prompt, or all of them. These are **{len(published.models)} different
+    models, not {len(published.models)} samples of one policy**. The marks are real, but the rollouts of a model that
+    you train may differ more or less from each other than these do: read the shares as what can happen, not as a
+    forecast.
+    """)
+    return (published,)
+
+
+@app.cell(hide_code=True)
+def prompts_controls(published):
+    group_size = mo.ui.slider(
+        2,
+        len(published.models),
+        value=prompts.GROUP_SIZE,
+        label="Answers in a group",
+        show_value=True,
+        debounce=True,
+    )
+    draw_seed = mo.ui.slider(0, 99, value=0, label="Another draw", show_value=True, debounce=True)
+    category = mo.ui.dropdown(
+        prompts.categories(published), value=next(iter(prompts.categories(published))), label="Prompts"
+    )
+    readings = mo.ui.array(
+        [
+            mo.ui.dropdown(options, value=next(iter(options)), label=label)
+            for label, options in (
+                ("Correctness", prompts.CORRECTNESS),
+                ("Style", prompts.STYLE),
+                ("Conciseness", prompts.CONCISENESS),
+            )
+        ]
+    )
+    correctness_weight = mo.ui.slider(
+        steps=broken.WEIGHTS, value=1.0, label="Correctness weighs", show_value=True, debounce=True
+    )
+    mo.vstack(
+        [
+            mo.Html(prompts.controls([group_size, draw_seed, category, correctness_weight, *readings])),
+            mo.Html(prompts.readings(published)),
+        ]
+    )
+    return category, correctness_weight, draw_seed, group_size, readings
+
+
+@app.cell(hide_code=True)
+def prompts_choice(category, correctness_weight, draw_seed, readings):
+    choice = prompts.Choice(tuple(readings.value), draw_seed.value, category.value, correctness_weight.value)
+    return (choice,)
+
+
+@app.cell(hide_code=True)
+def prompts_ties(choice, group_size, published):
+    mo.Html(prompts.ties(published, choice, group_size.value))
+    return
+
+
+@app.cell(hide_code=True)
+def prompts_by_size(choice, published):
+    mo.vstack(
+        [
+            mo.md("""
+            ### Larger groups, more ties under GRPO
+
+            The more answers a group has, the likelier it holds two mixes of marks with the same sum. With equal weights
+            GDPO ties two single marks only where equally many answers pass both, or as many pass the one as fail the
+            other, and in a large group that is a rare coincidence.
+            """),
+            mo.Html(training.legend()),
+            mo.Html(
+                prompts.figure(
+                    mo.lazy(
+                        lambda: mo.Html(
+                            training.chart_row(map(mo.as_html, prompts.size_charts(published, choice)))
+                            + prompts.size_table(published, choice)
+                        )
+                    )
+                )
+            ),
+        ]
+    )
+    return
+
+
+@app.cell(hide_code=True)
+def prompts_order(choice, group_size, published):
+    mo.vstack(
+        [
+            mo.md("""
+            ### More resolution, not better priorities
+
+            Take every pair of a right and a wrong answer to one prompt that GRPO ties while all marks weigh the same
+            and that GDPO, with the same weights, tells apart. These pairs are held fixed. What changes is only the
+            weight that GDPO gives to correctness. GDPO divides each mark by its spread in the group, so a mark on
+            which the answers split less evenly counts for more, whichever it is.
+            """),
+            mo.Html(broken.order(published, choice, group_size.value)),
+            mo.Html(
+                prompts.figure(
+                    mo.lazy(
+                        lambda: mo.Html(
+                            training.chart_row(
+                                map(mo.as_html, broken.weight_charts(published, choice, group_size.value))
+                            )
+                            + broken.weight_table(published, choice, group_size.value)
+                        )
+                    ),
+                    "one",
+                )
+            ),
+        ]
+    )
+    return
+
+
+@app.cell(hide_code=True)
+def prompt_chooser(published):
+    opened_prompt = mo.ui.dropdown(one_prompt.tasks(published), value=one_prompt.MOST, label="Prompt", searchable=True)
+    mo.vstack([mo.md("### Open one prompt"), opened_prompt])
+    return (opened_prompt,)
+
+
+@app.cell(hide_code=True)
+def opened_marks(choice, group_size, opened_prompt, published):
+    mo.Html(one_prompt.opened(published, choice, group_size.value, opened_prompt.value))
+    return
+
+
+@app.cell(hide_code=True)
+def counts_intro():
+    mo.vstack(
+        [
+            mo.md(f"""
+            ## {counts.heading()}
+
+            Imagine every group of answers that can occur when each mark is either passed or failed, and write down the
+            advantages of each. Groups that get the same advantages are one and the same to training, so counting what
+            is left shows how much of the marks a method can pass on at most.
+
+            ### Two answers, two marks: every group there is
+            """),
+            mo.Html(counts.listed()),
+        ]
+    )
+    return
+
+
+@app.cell(hide_code=True)
+def counts_controls():
+    counts_log = mo.ui.switch(label="Logarithmic axis")
+    counts_rounded = mo.ui.switch(label=f"Count floats: eps = {counts.EPS:g}, {counts.DIGITS} decimals")
+    mo.vstack(
+        [
+            mo.md("""
+            ### More answers, more marks
+
+            The same count for larger groups: GDPO's lead grows with both. The counts are exact. Taken from rounded
+            numbers they come out wrong, as the second switch shows.
+            """),
+            mo.hstack([counts_log, counts_rounded], justify="start", gap=2, wrap=True),
+        ]
+    )
+    return counts_log, counts_rounded
+
+
+@app.cell(hide_code=True)
+def counts_grow(counts_log, counts_rounded):
+    mo.vstack(
+        [
+            mo.Html(counts.verdict(counts_rounded.value)),
+            mo.Html(counts.legend()),
+            mo.Html(
+                counts.figure(
+                    mo.lazy(
+                        lambda: mo.Html(
+                            training.chart_row(map(mo.as_html, counts.charts(counts_rounded.value, counts_log.value)))
+                            + counts.tables(counts_rounded.value)
+                        )
+                    )
+                )
+            ),
+        ]
+    )
     return
 
 

@@ -5,16 +5,107 @@ from collections.abc import Sequence
 import gdpo_core as gc
 from gdpo_core import Explanation
 from gdpo_core.bfcl import REWARDS
+from gdpo_core.rules import exceptions
 from views.board import frozen, told_apart
-from views.text import number
+from views.text import NAMES, number
 
 
-def follow(passed: Sequence[Sequence[int]], answer: int, convention: gc.Convention) -> str:
-    """HTML of both computations side by side for one answer of one prompt, and what GRPO lost on the way."""
+def follow(passed: Sequence[Sequence[int]], answer: int, convention: gc.Convention, lengths: Sequence[int]) -> str:
+    """HTML of both computations side by side for one answer of one prompt, and what GRPO lost on the way.
+
+    lengths: of the answers, in what stands in for tokens.
+    """
     if answer >= len(passed):
         return _says(f"This task has {len(passed)} answers.")
-    grpo, gdpo = (gc.explain(passed, method, convention=convention) for method in ("grpo", "gdpo"))
-    return f'<div class="follow">{_grpo(grpo, answer)}{_gdpo(gdpo, answer, REWARDS)}</div>{_lost(passed, answer)}'
+    grpo, gdpo = (_explain(passed, method, convention, lengths) for method in ("grpo", "gdpo"))
+    return (
+        f'<div class="follow">{_grpo(grpo, answer)}{_gdpo(gdpo, answer, REWARDS)}</div>{_lost(passed, answer)}'
+        f"{_everywhere(passed, answer, lengths)}{_elsewhere(convention)}"
+    )
+
+
+def _explain(passed, method: str, convention: gc.Convention, lengths: Sequence[int]) -> Explanation:
+    return gc.explain(passed, method, convention=convention, lengths=lengths)
+
+
+def _everywhere(passed: Sequence[Sequence[int]], answer: int, lengths: Sequence[int]) -> str:
+    """The answer's advantages under every convention, to six digits, in a fold."""
+    found = {
+        c.name: [_explain(passed, method, c, lengths).advantages[answer].item() for method in ("grpo", "gdpo")]
+        for c in gc.CONVENTIONS.values()
+    }
+    rows = "".join(
+        f"<tr><th>{name}</th>" + "".join(f"<td>{number(a, 6)}</td>" for a in both) + "</tr>"
+        for name, both in found.items()
+    )
+    low, high = (number(pick(a for _, a in found.values())) for pick in (min, max))
+    return (
+        f'<details class="fold"><summary>Answer {answer + 1} under all {len(found)} conventions: '
+        f"GDPO gives it from {low} to {high}</summary>"
+        f'<table class="figures"><thead><tr><th>convention</th><th>{NAMES["grpo"]}</th><th>{NAMES["gdpo"]}</th></tr>'
+        f"</thead><tbody>{rows}</tbody></table></details>"
+    )
+
+
+def _elsewhere(c: gc.Convention) -> str:
+    items = "".join(f"<li>{line}</li>" for line in exceptions(c))
+    title = f"Other cases under {c.name}: missing rewards, a group of one"
+    return f'<details class="fold"><summary>{title}</summary><ul>{items}</ul></details>'
+
+
+ONE_MARK, BOTH_MARKS = [[0, 0], [1, 0]], [[0, 0], [1, 1]]  # the paper's Fig. 2: (0, 1) and (0, 2) marks in all
+
+
+def printed() -> tuple[str, str]:
+    """What the paper's Fig. 2 prints for the second answer where it passes one mark, and where it passes both."""
+    return tuple(number(_second(rewards, before=True)) for rewards in (ONE_MARK, BOTH_MARKS))
+
+
+def readings(convention: gc.Convention) -> str:
+    """HTML of the paper's Fig. 2 in both readings: two answers of which the second passes one mark, or both."""
+    both_prompts = [ONE_MARK, BOTH_MARKS]
+    before = [_second(rewards, convention, before=True) for rewards in both_prompts]
+    alone = [_second(rewards, convention) for rewards in both_prompts]
+    together = [_second(both_prompts, convention, prompt=prompt) for prompt in (0, 1)]
+    rows = {
+        "GRPO": [_second(rewards, convention, "grpo") for rewards in both_prompts],
+        "GDPO before its last step": before,
+        "GDPO, each prompt alone in its batch": alone,
+        "GDPO, both prompts in one batch": together,
+    }
+    body = "".join(
+        f"<tr><th>{name}</th>" + "".join(f"<td>±{number(a)}</td>" for a in values) + "</tr>"
+        for name, values in rows.items()
+    )
+    undone = "the same number again" if _alike(alone) else "hardly a difference"
+    with_others = (
+        f"{convention.name} divides by it even with other prompts in the batch."
+        if _alike(together)
+        else f"With other prompts in the batch the difference stays, here {' and '.join(map(number, together))}."
+    )
+    return (
+        '<table class="figures"><thead><tr><td></td><th>passes one mark of two</th><th>passes both</th></tr></thead>'
+        f"<tbody>{body}</tbody></table>"
+        + _says(
+            f"Two answers; the first passes nothing. The paper's Fig. 2 prints {' and '.join(printed())}: GDPO "
+            "<b>before</b> its last step. That step divides by the spread over the batch, and where a prompt is alone "
+            f"in its batch, that is its own spread: {undone}. {with_others}"
+        )
+    )
+
+
+def _second(
+    rewards, convention: gc.Convention = gc.PAPER, method: str = "gdpo", prompt: int | None = None, before: bool = False
+) -> float:
+    """What the second answer gets, of that prompt if there are several; before: without GDPO's last step."""
+    lengths = [[1, 1]] * len(rewards) if prompt is not None else [1, 1]
+    e = gc.explain(rewards, method, convention=convention, lengths=lengths)
+    a = e.weighted_sums if before else e.advantages
+    return (a if prompt is None else a[prompt])[1].item()
+
+
+def _alike(values: Sequence[float]) -> bool:
+    return number(values[0]) == number(values[1])
 
 
 def _lost(passed: Sequence[Sequence[int]], answer: int) -> str:
@@ -47,45 +138,51 @@ def _answers(answers: Sequence[int], start: bool = False) -> str:
 
 
 def _grpo(e: Explanation, answer: int) -> str:
-    total, mean, std = e.weighted_sums[answer].item(), e.group_means.item(), e.group_stds.item()
-    count = len(e.weighted_sums)
+    c, total, count = e.convention, e.weighted_sums[answer].item(), len(e.weighted_sums)
+    mean, std = (_own(e, x, answer).item() for x in (e.group_means, e.group_stds))
+    which = f"the other {count - 1} sums" if c.leave_one_out else f"the {count} sums"
+    eps = c.group_eps if c.grpo_eps is None else c.grpo_eps
     steps = [
         ("Add the rewards", f"s = {_sum(e.weights, e.rewards[answer])} = <b>{number(total)}</b>"),
-        ("Look at the group", f"mean of the {count} sums = {number(mean)}, std = {number(std)}"),
-        (
-            "Normalise the sum",
-            _divide("A", total, mean, std, e.convention.group_eps, e.advantages[answer].item()),
-        ),
+        ("Look at the group", f"mean of {which} = {number(mean)}, std = {number(std)}"),
+        ("Normalise the sum", _divide("A", total, mean, std, eps, e.advantages[answer].item(), c.leave_one_out)),
     ]
     return _column("GRPO", "grpo", steps)
 
 
 def _gdpo(e: Explanation, answer: int, names: Sequence[str]) -> str:
-    z = e.z[answer]
+    c, z, r = e.convention, e.z[answer], e.rewards[answer]
+    mean, std = (_own(e, x, answer) for x in (e.group_means, e.group_stds))
     rows = "".join(
-        f"<tr><th>{name}</th><td>"
-        + _divide(
-            "z",
-            e.rewards[answer, k].item(),
-            e.group_means[k].item(),
-            e.group_stds[k].item(),
-            e.convention.group_eps,
-            z[k].item(),
+        f"<tr><th>{name}</th><td>{_divide('z', *numbers, c.leave_one_out)}</td></tr>"
+        for name, *numbers in zip(
+            names, r.tolist(), mean.tolist(), std.tolist(), [c.group_eps] * len(names), z.tolist(), strict=True
         )
-        + "</td></tr>"
-        for k, name in enumerate(names)
     )
-    total = e.weighted_sums[answer].item()
-    a = e.advantages[answer].item()
+    total, a = e.weighted_sums[answer].item(), e.advantages[answer].item()
+    mean, std = float(e.batch_mean), float(e.batch_std)
+    others = "against the others of its group" if c.leave_one_out else "in the group"
     steps = [
-        ("Normalise each reward in the group", f"<table>{rows}</table>"),
+        (f"Normalise each reward {others}", f"<table>{rows}</table>"),
         ("Add what is normalised", f"s = {_sum(e.weights, z)} = <b>{number(total)}</b>"),
         (
-            "Divide by the spread over the batch: in training many prompts, here these answers. Their mean is 0",
-            _divide("A", total, e.batch_mean, e.batch_std, e.convention.batch_eps, a),
+            f"Divide by the spread over {LAST_STEP[c.last_step]}. Their mean is {number(mean)}",
+            _divide("A", total, mean, std, c.batch_eps, a, root=c.batch_eps_to == "variance"),
         ),
     ]
     return _column("GDPO", "gdpo", steps)
+
+
+LAST_STEP = {
+    "responses": "the batch: in training many prompts, here these answers",
+    "tokens": "the tokens of the batch: an answer counts as often as it is long, here in characters",
+    "group": "the group once more, not over the batch",
+}
+
+
+def _own(e: Explanation, x, answer: int):
+    """What this answer is normalised with: with leave-one-out everyone has statistics of their own."""
+    return x[answer] if e.convention.leave_one_out else x
 
 
 def _sum(weights, values) -> str:
@@ -96,10 +193,15 @@ def _bracket(x: float) -> str:
     return f"({number(x)})" if number(x).startswith("−") else number(x)
 
 
-def _divide(symbol: str, x: float, mean: float, std: float, eps: float, result: float) -> str:
+def _divide(
+    symbol: str, x: float, mean: float, std: float, eps: float, result: float, peers: bool = False, root: bool = False
+) -> str:
+    """One division as a formula; peers: the statistics are of the other answers; root: eps is inside the root."""
+    if std == 0 and peers:
+        return f"{symbol} = {number(x)} − {_bracket(mean)} = <b>{number(result)}</b>, undivided: the others agree"
     if std == 0:
         return f"{symbol} = <b>0</b>, because all are equal: std = 0"
-    divisor = number(std) if eps == 0 else f"{number(std)} + {eps:g}"
+    divisor = f"√({number(std)}² + {eps:g})" if root else number(std) if eps == 0 else f"{number(std)} + {eps:g}"
     return (
         f'{symbol} = <span class="fraction"><span>{number(x)} − {_bracket(mean)}</span><span>{divisor}</span></span>'
         f" = <b>{number(result)}</b>"

@@ -1,0 +1,191 @@
+"""Section 5: how many advantage vectors are left of all groups that can occur, listed once and then counted."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from string import ascii_uppercase
+
+import gdpo_core as gc
+from views.text import COLOURS, DASHES, NAMES, SHAPES, signed
+
+EPS, DIGITS = gc.TRL.group_eps, 4
+LISTED = (2, 2)  # rollouts, rewards of the groups that are listed, as in the paper's Fig. 2
+REWARDS, ROLLOUTS = 2, 4  # what stays while the other grows, as in its Fig. 3
+TO_ROLLOUTS, TO_REWARDS = 16, 8
+PAPER_ROLLOUTS, PAPER_REWARDS = 11, 6  # where its Fig. 3 ends
+BY_ROLLOUTS = tuple((rollouts, REWARDS) for rollouts in range(2, TO_ROLLOUTS + 1))
+BY_REWARDS = tuple((ROLLOUTS, rewards) for rewards in range(1, TO_REWARDS + 1))
+
+Size = tuple[int, int]  # rollouts, rewards
+
+
+@lru_cache(maxsize=256)
+def counted(size: Size, rounded: bool = False) -> dict[str, int]:
+    """How many advantage vectors each method has, exactly or as rounded floats show it."""
+    if rounded:
+        return {method: gc.count_rounded(method, *size, eps=EPS, digits=DIGITS) for method in NAMES}
+    return {method: gc.count_distinct(method, *size) for method in NAMES}
+
+
+def heading() -> str:
+    """The claim of the section."""
+    found = counted(BY_REWARDS[-1])
+    return (
+        f"How much survives: {ROLLOUTS} answers with {TO_REWARDS} marks leave GRPO {found['grpo']:,} outcomes, "
+        f"GDPO {found['gdpo']:,}"
+    )
+
+
+@lru_cache(maxsize=1)
+def listed() -> str:
+    """HTML of all small groups with the advantages that each method gives, and what they share."""
+    groups = gc.enumerate_groups(*LISTED)
+    vectors = {method: _vectors(groups, method) for method in NAMES}
+    letters = {
+        method: dict(zip(sorted(set(v), key=_size), ascii_uppercase, strict=False)) for method, v in vectors.items()
+    }
+    order = sorted(range(len(groups)), key=lambda g: _size(vectors["gdpo"][g]))
+    rows = "".join(
+        f'<tr><th scope="row">{"".join(map(_pattern, groups[g].int().tolist()))}</th>'
+        + "".join(_cell(m, vectors[m], letters[m], vectors["gdpo"], g) for m in NAMES)
+        + "</tr>"
+        for g in order
+    )
+    head = "".join(f'<th scope="col" class="{method}">{name}</th>' for method, name in NAMES.items())
+    foot = "".join(f'<td class="{method}"><b>{len(found)}</b> different</td>' for method, found in letters.items())
+    return (
+        f'<table class="listed"><caption>{len(groups)} groups; ● passed, ○ failed. Equal letters in a column are equal '
+        "advantages. Hatched: shared by groups that GDPO tells apart</caption>"
+        f'<thead><tr><th scope="col">Two answers</th>{head}</tr></thead><tbody>{rows}</tbody>'
+        f'<tfoot><tr><th scope="row">{len(groups)} groups</th>{foot}</tr></tfoot></table>'
+        f'<div class="says">{_merged(vectors, letters)}</div>'
+    )
+
+
+def _vectors(groups, method: str) -> list[tuple[float, ...]]:
+    """The advantages of each group, ascending."""
+    return [tuple(a) for a in (gc.group_advantages(groups, method).sort().values.round(decimals=9) + 0.0).tolist()]
+
+
+def _size(vector: Sequence[float]) -> float:
+    return max(map(abs, vector))
+
+
+def _pattern(marks: Sequence[int]) -> str:
+    words = " and ".join("passed" if mark else "failed" for mark in marks)
+    return f'<span class="pattern" role="img" aria-label="{words};">{"".join("○●"[mark] for mark in marks)}</span>'
+
+
+def _cell(method: str, vectors: Sequence[tuple], letters: dict, gdpo: Sequence[tuple], group: int) -> str:
+    shared = len({other for vector, other in zip(vectors, gdpo, strict=True) if vector == vectors[group]}) > 1
+    numbers = " ".join(f"<span>{signed(a)}</span>" for a in vectors[group])
+    return f'<td class="{method}{" shared" if shared else ""}">{numbers} <b>{letters[vectors[group]]}</b></td>'
+
+
+def _merged(vectors: dict, letters: dict) -> str:
+    """What GRPO's most shared vector holds that GDPO keeps apart, and where GDPO adds nothing."""
+    inside = {
+        vector: sorted({g for v, g in zip(vectors["grpo"], vectors["gdpo"], strict=True) if v == vector}, key=_size)
+        for vector in letters["grpo"]
+    }
+    most = max(inside, key=lambda vector: len(inside[vector]))
+    split = [f"{vectors['gdpo'].count(g)} with ±{_size(g):.2f}" for g in inside[most]]
+    alike = [g for g, k in BY_ROLLOUTS if counted((g, k))["gdpo"] == counted((g, k))["grpo_no_std"]]
+    return (
+        f"<p>GRPO gives <b>±{_size(most):.2f}</b> to {vectors['grpo'].count(most)} groups, whether the answers differ "
+        f"in one mark or in both. GDPO splits them into {' and '.join(split)}. So does GRPO without std: with "
+        f"{' or '.join(map(str, alike))} answers GDPO keeps no more apart than that.</p>"
+        "<p>GDPO's numbers are those before its last step, which scales the whole batch; if this one prompt were the "
+        f"batch, {' and '.join(f'±{_size(g):.2f}' for g in inside[most])} would become one number again.</p>"
+    )
+
+
+def verdict(rounded: bool) -> str:
+    """HTML of what the charts show at their right ends, and what rounding does to it."""
+    told = "".join(f"<p>{_at(size, rounded)}</p>" for size in (BY_ROLLOUTS[-1], BY_REWARDS[-1]))
+    resolution = "<p>A larger count is more resolution. It does not say that the right answer comes first.</p>"
+    return f'<div class="says">{told}{_trap() if rounded else resolution}</div>'
+
+
+def _at(size: Size, rounded: bool) -> str:
+    found = counted(size, rounded)
+    each = ", ".join(f"{NAMES[m]} <b>{count:,}</b>" for m, count in found.items())
+    rollouts, rewards = size
+    groups = gc.count_groups(rollouts, rewards)
+    how = f"With {DIGITS} decimals, the advantages seem to" if rounded else "The advantages"
+    return f"{rollouts} answers with {rewards} marks can form {groups:,} different groups. {how} tell apart: {each}."
+
+
+def _trap() -> str:
+    """What eps and rounding do to GRPO's counts, and the two numbers that show why."""
+    exact, seen = ([counted(size, rounded) for size in BY_ROLLOUTS] for rounded in (False, True))
+    hidden = [s["grpo"] == e["grpo_no_std"] for e, s in zip(exact, seen, strict=True)]
+    short = ", ".join(f"{s['grpo']}" for s in seen[:3])
+    were = ", ".join(f"{e['grpo']}" for e in exact[:3])
+    same = "exactly what GRPO without std has" if all(hidden) else f"what GRPO without std has in {sum(hidden)} sizes"
+    pairs = [[[0, 0], [0, 1]], [[0, 0], [1, 1]]]  # two answers, one mark and two marks apart
+    plain = gc.explain(pairs, "grpo")
+    blurred = gc.group_advantages(pairs, "grpo", convention=gc.Convention(name="eps", source="", group_eps=EPS))
+    stds = " and ".join(f"{std:.2f}" for std in plain.group_stds.flatten().tolist())
+    real = sorted({f"{a:.6f}" for a in plain.advantages[:, 1].tolist()})
+    two = " and ".join(f"{a:.{DIGITS}f}" for a in blurred[:, 1].tolist())
+    end, end_seen = exact[-1]["gdpo"], seen[-1]["gdpo"]
+    gdpo = f" GDPO's {end} at {TO_ROLLOUTS} answers turn into {end_seen}." if end != end_seen else ""
+    return (
+        f"<p><b>The collapse seems to be gone</b>: with {REWARDS} marks GRPO has {short}, … instead of {were}, …, "
+        f"{same}. Nothing was won. Of two answers that are one mark apart, or two, the better one has the advantage "
+        f"{' or '.join(real)}. An eps of {EPS:g} beside stds of {stds} makes it {two}, and {DIGITS} decimals count "
+        f"these as two.{gdpo}</p>"
+    )
+
+
+def charts(rounded: bool, log: bool) -> list:
+    """The count by answers and the count by marks."""
+    from views.charts import Growth, counts  # here, because Altair is half of what the first visitor would wait for
+
+    answers = {rollouts: counted((rollouts, rewards), rounded) for rollouts, rewards in BY_ROLLOUTS}
+    marks = {rewards: counted((rollouts, rewards), rounded) for rollouts, rewards in BY_REWARDS}
+    return [
+        counts(Growth(answers, f"{REWARDS} marks, more answers", "answers", PAPER_ROLLOUTS, 500), log),
+        counts(Growth(marks, f"{ROLLOUTS} answers, more marks", "marks", PAPER_REWARDS, 3000), log),
+    ]
+
+
+def figure(lazy) -> str:
+    """HTML that keeps room for the charts, which are drawn once they are in sight."""
+    return f'<div class="growth">{lazy}</div>'
+
+
+def legend() -> str:
+    """HTML legend of the methods: colour, dash and marker."""
+    keys = "".join(
+        f'<span><svg width="44" height="12" viewBox="0 -6 44 12" aria-hidden="true"><path d="M0 0H44" stroke-width="2" '
+        f'stroke="{COLOURS[name]}" stroke-dasharray="{" ".join(map(str, DASHES[name]))}"/>'
+        f'<path d="{SHAPES[name]}" transform="translate(22)scale(5)" fill="{COLOURS[name]}"/></svg>{name}</span>'
+        for name in NAMES.values()
+    )
+    return f'<p class="key">{keys}</p>'
+
+
+def tables(rounded: bool) -> str:
+    """HTML of every number of the charts, folded."""
+    by_rollouts = _table(BY_ROLLOUTS, [g for g, _ in BY_ROLLOUTS], "answers", f"{REWARDS} marks", rounded)
+    by_rewards = _table(BY_REWARDS, [k for _, k in BY_REWARDS], "marks", f"{ROLLOUTS} answers", rounded)
+    return (
+        '<details class="fold"><summary>The counts as tables</summary>'
+        f'<div class="counts">{by_rollouts}{by_rewards}</div></details>'
+    )
+
+
+def _table(sizes: Sequence[Size], column: Sequence[int], label: str, fixed: str, rounded: bool) -> str:
+    rows = "".join(
+        f'<tr><th scope="row">{n}</th>'
+        + "".join(f"<td>{count:,}</td>" for count in counted(size, rounded).values())
+        + f"<td>{gc.count_groups(*size):,}</td></tr>"
+        for n, size in zip(column, sizes, strict=True)
+    )
+    head = "".join(f'<th scope="col">{name}</th>' for name in (label, *NAMES.values(), "different groups"))
+    how = f"eps = {EPS:g}, {DIGITS} decimals" if rounded else "exact"
+    return (
+        f'<table class="figures"><caption>{fixed}; {how}</caption><thead><tr>{head}</tr></thead>'
+        f"<tbody>{rows}</tbody></table>"
+    )

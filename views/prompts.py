@@ -1,0 +1,228 @@
+"""Section 4: how often answers to real prompts tie, by category and by group size."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from html import escape
+
+from torch import Tensor
+
+import gdpo_core as gc
+from gdpo_core.bfcl import GRADERS, REWARDS, Published, draw, load_published
+from views.text import NAMES, percent
+
+GROUP_SIZE = 12  # as in section 1
+SIZES = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48)  # of the curves, which end at all answers
+CATEGORIES = {
+    "simple_python": "one function, one call",
+    "multiple": "several functions, one call",
+    "parallel": "one function, several calls",
+    "parallel_multiple": "several functions, several calls",
+}
+# What each mark can stand for: the reader's words, the grader's name.
+CORRECTNESS = {"accepted values": "correctness", "BFCL's own checker": "bfcl_ast_valid"}
+STYLE = {
+    "types, spelling and a bare call": "style",
+    "types and spelling": "style_args",
+    "a bare call": "envelope",
+}
+CONCISENESS = {"strict": "conciseness", "lenient": "conciseness_lenient"}
+
+published: Callable[..., Published] = lru_cache(maxsize=2)(load_published)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the reader chose, but for the group size, on which the curves do not depend."""
+
+    graders: tuple[str, ...] = REWARDS
+    seed: int = 0
+    category: str | None = None  # None: all
+    weight: float = 1.0  # of correctness, in all three methods
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        return (self.weight, *[1.0] * (len(self.graders) - 1))
+
+
+@dataclass(frozen=True)
+class Tied:
+    """What one method ties; shares and means over the prompts whose answers have different marks."""
+
+    prompts: int
+    mixed: int
+    with_ties: float
+    pairs: float
+    levels: float
+    vectors: float
+
+
+@lru_cache(maxsize=16)
+def groups(data: Published, choice: Choice, group_size: int) -> Tensor:
+    """The marks of the answers that were drawn, (prompts, group_size, rewards); 0.2 MB at most."""
+    marks = data.rewards(choice.graders)
+    models = draw(data, group_size, choice.seed)
+    marks = marks.gather(1, models[..., None].expand(-1, -1, marks.shape[-1]))
+    return marks if choice.category is None else marks[[c == choice.category for c in data.categories]]
+
+
+@lru_cache(maxsize=1024)
+def tied(data: Published, choice: Choice, group_size: int) -> dict[str, Tied]:
+    """What each method ties among the drawn answers; 1 kB an entry."""
+    marks = groups(data, choice, group_size)
+    found = {method: gc.collapse(marks, method, weights=choice.weights) for method in NAMES}
+    return {
+        method: Tied(c.groups, c.mixed_groups, c.groups_with_ties, c.tied_pairs, c.levels, c.vectors)
+        for method, c in found.items()
+    }
+
+
+def heading(data: Published) -> str:
+    """The claim of the section, with the controls as they are at first."""
+    found = tied(data, Choice(), GROUP_SIZE)
+    ties = {method: round(t.with_ties * t.mixed) for method, t in found.items()}
+    return f"{len(data.tasks)} real prompts: GRPO ties different answers in {ties['grpo']}, GDPO in {ties['gdpo']}"
+
+
+def categories(data: Published) -> dict[str, str | None]:
+    """The choice of a category, in words with its number of prompts, to its name."""
+    counts = {name: data.categories.count(name) for name in dict.fromkeys(data.categories)}
+    named = {f"{CATEGORIES.get(name, name)} ({count})": name for name, count in counts.items()}
+    return {f"all ({len(data.categories)})": None, **named}
+
+
+def ties(data: Published, choice: Choice, group_size: int) -> str:
+    """HTML of what ties, in sentences and as a table with a row a category."""
+    kinds = {words: replace(choice, category=name) for words, name in categories(data).items()}
+    rows = "".join(_row(words, tied(data, kind, group_size), kind == choice) for words, kind in kinds.items())
+    head = "".join(f'<th scope="col" class="{method}">{name}</th>' for method, name in NAMES.items())
+    caption = (
+        "Share of the prompts with a tie, as a bar; share of the pairs tied; and how many advantages are left of how "
+        "many different mixes of marks a prompt has, on average"
+    )
+    return (
+        f"{says(_verdict(data, tied(data, choice, group_size), group_size))}"
+        f'<table class="prompts"><caption>{caption}</caption>'
+        f'<thead><tr><th scope="col">Prompts</th>{head}</tr></thead><tbody>{rows}</tbody></table>'
+    )
+
+
+def _verdict(data: Published, found: Mapping[str, Tied], group_size: int) -> str:
+    grpo, gdpo = found["grpo"], found["gdpo"]
+    if not grpo.mixed:
+        return "<p>No prompt here has drawn answers with different marks, so there is nothing to tell apart.</p>"
+    all_of = f"all {group_size}" if group_size == len(data.models) else f"the {group_size} drawn"
+    text = (
+        f"<p>In {grpo.mixed} of {grpo.prompts} prompts {all_of} answers have different marks. In "
+        f"<b>{percent(grpo.with_ties)}</b> of these GRPO gives one advantage to answers whose marks differ, GDPO in "
+        f"<b>{percent(gdpo.with_ties)}</b>. Pair by pair it is {fine(grpo.pairs)} against {fine(gdpo.pairs)}"
+    )
+    text += (": most pairs that differ do not tie under either." if max(grpo.pairs, gdpo.pairs) < 0.5 else ".") + "</p>"
+    if found["grpo_no_std"] == grpo:
+        text += (
+            "<p>GRPO without std ties exactly the same: dividing a whole group by one number moves no answer past "
+            "another.</p>"
+        )
+    return text
+
+
+def _row(words: str, found: Mapping[str, Tied], chosen: bool) -> str:
+    cells = "".join(f'<td class="{method}">{_meter(t)}</td>' for method, t in found.items())
+    mark = ' class="chosen"' if chosen else ""
+    return f'<tr{mark}><th scope="row">{escape(words)}{"<small>chosen</small>" if chosen else ""}</th>{cells}</tr>'
+
+
+def _meter(t: Tied) -> str:
+    if not t.mixed:
+        return "–"
+    return (
+        f'<span class="meter"><i style="width:{100 * t.with_ties:.1f}%"></i></span><b>{percent(t.with_ties)}</b>'
+        f"<small>{fine(t.pairs)} of pairs</small><small>{t.levels:.1f} of {t.vectors:.1f} left</small>"
+    )
+
+
+def by_size(data: Published, choice: Choice) -> dict[int, dict[str, Tied]]:
+    """What each method ties as the groups grow; a larger group holds the smaller ones."""
+    sizes = [size for size in SIZES if size < len(data.models)]
+    return {size: tied(data, choice, size) for size in (*sizes, len(data.models))}
+
+
+def size_charts(data: Published, choice: Choice) -> list:
+    """A chart of the prompts with a tie, and one of the pairs."""
+    from views.charts import ties_by_size  # here, because Altair is half of what the first visitor would wait for
+
+    found = by_size(data, choice)
+    return [
+        ties_by_size({s: {m: getattr(t, what) for m, t in row.items()} for s, row in found.items()}, title, top)
+        for what, title, top in (("with_ties", "prompts with a tie", 1.0), ("pairs", "pairs tied", 0.2))
+    ]
+
+
+def size_table(data: Published, choice: Choice) -> str:
+    """The curves as HTML, folded."""
+    rows = "".join(
+        f'<tr><th scope="row">{size}</th>'
+        + "".join(f"<td>{percent(t.with_ties)}</td><td>{fine(t.pairs)}</td>" for t in row.values())
+        + "</tr>"
+        for size, row in by_size(data, choice).items()
+    )
+    head = "".join(f'<th scope="colgroup" colspan="2">{name}</th>' for name in NAMES.values())
+    each = '<th scope="col">prompts</th><th scope="col">pairs</th>' * len(NAMES)
+    return fold(
+        "The curves as a table",
+        f'<table class="figures"><thead><tr><th scope="col" rowspan="2">group size</th>{head}</tr><tr>{each}</tr>'
+        f"</thead><tbody>{rows}</tbody></table>",
+    )
+
+
+def says(text: str) -> str:
+    """HTML of a verdict; no line breaks between a number and its percent sign."""
+    return f'<div class="says">{text.replace(" %", "&nbsp;%")}</div>'
+
+
+@lru_cache(maxsize=2)
+def readings(data: Published) -> str:
+    """HTML, folded: what each choice of a grader means and how many answers it changes."""
+    graded = {name: data.rewards((name,)) for name in GRADERS}
+
+    def changed(reading: str, mark: str) -> str:
+        more, less = (int((graded[a] > graded[b]).sum()) for a, b in ((reading, mark), (mark, reading)))
+        return f"passes {more} answers that the first fails and fails {less} that it passes"
+
+    return fold(
+        "What the marks ask for",
+        f"<p>Each mark has a first reading and others; there are {graded['style'].numel()} answers. One without a "
+        "readable call fails the first reading of all three.</p>"
+        "<p><b>Correctness</b>: exactly the needed calls, with accepted values once they are read as the documented "
+        f"types. BFCL's own checker {changed('bfcl_ast_valid', 'correctness')}.</p>"
+        "<p><b>Style</b>: exact types, documented spelling and a bare call. Asking for types and spelling only "
+        f"{changed('style_args', 'style')}; asking for a bare call only {changed('envelope', 'style')}.</p>"
+        "<p><b>Conciseness</b>: nothing that could be deleted was sent. The lenient reading "
+        f"{changed('conciseness_lenient', 'conciseness')}.</p>",
+    )
+
+
+def figure(lazy, charts: str = "two") -> str:
+    """HTML that keeps room for charts that are drawn once they are in sight."""
+    return f'<div class="figure {charts}">{lazy}</div>'
+
+
+def controls(elements) -> str:
+    """HTML grid of controls."""
+    return f'<div class="controls">{"".join(f"<div>{element}</div>" for element in elements)}</div>'
+
+
+def fold(title: str, content: str) -> str:
+    """HTML that opens on a click."""
+    return f'<details class="fold"><summary>{title}</summary><div>{content}</div></details>'
+
+
+def fine(share: float) -> str:
+    """A share in percent, with a decimal where it is small.
+
+    >>> fine(0.0654), fine(0.4321), fine(0.0), fine(0.0001)
+    ('6.5 %', '43 %', '0 %', 'under 0.1 %')
+    """
+    if 0 < share < 0.0005:
+        return "under 0.1 %"
+    return f"{100 * share:.1f} %" if 0 < share < 0.0995 else percent(share)
