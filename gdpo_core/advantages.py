@@ -185,7 +185,7 @@ def _weighted_sum(batch: Batch, x: Tensor, overwrite: bool = False) -> Tensor:
     return s if batch.convention.empty_counts else s.masked_fill(batch.rewards.isnan().all(0), torch.nan)
 
 
-def _over_group(batch: Batch, x: Tensor, eps: float | None, noise: Tensor | float = 0.0) -> Normalised:
+def _over_group(batch: Batch, x: Tensor, eps: float | None, noise: Tensor | None = None) -> Normalised:
     c = batch.convention
     alone = "raw" if c.group_of_one == "raw" else "zero"
     return normalise(
@@ -201,9 +201,10 @@ def _over_group(batch: Batch, x: Tensor, eps: float | None, noise: Tensor | floa
     )
 
 
-def over_batch(s: Tensor, batch: Batch, noise: Tensor | float = 0.0) -> Normalised:
+def over_batch(s: Tensor, batch: Batch, noise: Tensor | None = None) -> Normalised:
     """(s − mean_B s) / std_B s; s is centred, so a mean of round-off is 0 and dead groups stay exactly 0."""
-    c, over, around_zero = batch.convention, whole(s), True
+    c, over = batch.convention, whole(s)
+    around_zero = not (c.group_of_one == "raw" and bool((batch.group.count == 1).any()))  # these need no mean of 0
     if c.last_step == "tokens":
         expect(batch.lengths is not None, "lengths", f"tokens a response, by which {c.name} weighs", "none")
         over = weighted(over, batch.lengths)
@@ -242,16 +243,20 @@ def _sum_noise(batch: Batch) -> Tensor:
 
 def _cancelled(batch: Batch, s: Tensor, group: Normalised) -> Tensor:
     """s with exact zeros in the groups in which the normalised rewards cancel each other."""
+    weights = batch.weights.abs()
+    size = batch.group.squares(s.nan_to_num() if batch.skips else s) / batch.group.count
+    small = (size > 0) & (size <= (_LARGEST_NOISE * weights.sum()) ** 2)
+    if not small.any():
+        return s
     live = (group.std > 0) | batch.convention.leave_one_out
     # The size of a reward beside its own spread.
-    size = (group.mean.abs() + group.std) / group.std.masked_fill(group.std == 0, 1)
-    noise = (size * (_ROUND_OFF * torch.finfo(s.dtype).eps)).clamp(max=_LARGEST_NOISE).masked_fill(~live, 0)
-    noise = (batch.weights.abs() * noise).sum(0)
+    beside = (group.mean.abs() + group.std) / group.std.masked_fill(group.std == 0, 1)
+    noise = (beside * (_ROUND_OFF * torch.finfo(s.dtype).eps)).clamp(max=_LARGEST_NOISE).masked_fill(~live, 0)
+    noise = (weights * noise).sum(0)
     if batch.convention.leave_one_out:  # one a response; a group shares its largest
         noise = -batch.group.lowest(-noise)
-    size = (batch.group.squares(s.nan_to_num() if batch.skips else s) / batch.group.count).sqrt()
-    cancelled = (size <= noise) & (size > 0)
-    return s.masked_fill(batch.group.spread(cancelled) & ~s.isnan(), 0) if cancelled.any() else s
+    cancelled = small & (size.sqrt() <= noise)
+    return s.masked_fill(batch.group.spread(cancelled) & ~s.isnan(), 0)
 
 
 def _batch_noise(batch: Batch) -> Tensor:

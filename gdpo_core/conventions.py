@@ -30,6 +30,8 @@ class Convention:
     one_reward_is_grpo: bool = False  # GDPO of a single reward is GRPO, without the last step
 
     def __post_init__(self) -> None:
+        for name in ("name", "source"):
+            expect(isinstance(getattr(self, name), str), name, "text", repr(getattr(self, name)))
         expect(type(self.ddof) is int and self.ddof in (0, 1), "ddof", "0 or 1", repr(self.ddof))
         for name in ("group_eps", "grpo_eps", "batch_eps"):
             value = getattr(self, name)

@@ -28,7 +28,7 @@ def normalise(
     ddof: int,
     eps_to: str = "std",
     skip: bool = False,
-    noise: Tensor | float = 0.0,
+    noise: Tensor | None = None,
     around_zero: bool = False,
     overwrite: bool = False,
     alone: str = "zero",
@@ -51,21 +51,26 @@ def normalise(
         zero = zero if raw is None else zero.masked_fill(raw, 0)
         shifted = torch.sub(x, over.spread(zero), out=x if overwrite else None)
     mean = over.total(shifted.nan_to_num() if skip else shifted) / count
-    mean = mean.masked_fill(mean.abs() <= noise if raw is None else (mean.abs() <= noise) | raw, 0)
+    if noise is not None:
+        mean = mean.masked_fill(mean.abs() <= noise, 0)
+    if raw is not None:
+        mean = mean.masked_fill(raw, 0)
     centred = shifted.sub_(over.spread(mean))
     squares = over.squares(centred.nan_to_num() if skip else centred)
     if leave_one_out:
         return _among_peers(x, over, zero + mean, centred, squares, eps, ddof, noise)
 
-    variance = squares / (count - ddof)
+    variance = squares / (count - ddof).masked_fill_(count <= ddof, 1)
     std = variance.sqrt()
-    dead = (std <= noise) | (count <= ddof)
-    std = std.masked_fill(dead, 0)
+    if noise is not None:
+        std = std.masked_fill(std <= noise, 0)
     if raw is not None:
         std = std.masked_fill(raw, 1)
     elif alone == "nan":
         std = std.masked_fill(count == 1, torch.nan)
-    divisor = _divisor(std, variance, eps, eps_to).masked_fill(std == 0, torch.inf)
+    divisor = _divisor(std, variance, eps, eps_to)
+    if noise is not None or not eps:
+        divisor = divisor.masked_fill(std == 0, torch.inf)
     return Normalised(zero + mean, std, centred.div_(over.spread(divisor)))
 
 
@@ -83,21 +88,27 @@ def _among_peers(
     With n values, c_j = x_j − mean and S = Σ c²: the others' mean is mean − c_j / (n − 1), their sum of squared
     deviations S − c_j² n / (n − 1).
     """
-    n, mean, squares = over.spread(over.count), over.spread(mean), over.spread(squares)
+    n = over.spread(over.count)
     peers = n - 1
-    alone = peers < 1
-    off = (centred / peers).masked_fill(alone, 0)
-    std = ((squares - centred.square() * (n / peers)).clamp(min=0) / (peers - ddof)).sqrt()
-    std = std.masked_fill((peers <= ddof) | _peers_agree(x, over, noise), 0)
+    off = (centred / peers).masked_fill(peers == 0, 0)
+    others = (over.spread(squares) - centred.square() * (n / peers)).clamp(min=0)
+    mean, value = over.spread(mean) - off, centred + off
+
+    # That difference loses digits where c_j² is most of S, so at the value farthest out the others are added up alone.
+    size = centred.abs()
+    far = size == over.spread(-over.lowest(-size))
+    far &= (over.spread(over.total(far.to(x))) == 1) & (peers > 0)
+    low = over.lowest(x.masked_fill(far, torch.inf))
+    near = (x - over.spread(low)).masked_fill(far, 0)
+    mean_near = over.total(near) / (over.count - 1)
+    off_near = (near - over.spread(mean_near)).masked_fill(far, 0)
+    others = torch.where(far, over.spread(over.squares(off_near)), others)
+    mean = torch.where(far, over.spread(low + mean_near), mean)
+    value = torch.where(far, x - over.spread(low) - over.spread(mean_near), value)
+
+    std = (others / (peers - ddof)).sqrt().masked_fill(peers <= ddof, 0)
+    if noise is not None:
+        std = std.masked_fill(std <= over.spread(noise), 0)
+        value = value.masked_fill(value.abs() <= over.spread(noise), 0)
     divisor = torch.ones_like(std) if eps is None else torch.where(std > 0, std + eps, 1)
-    return Normalised(mean - off, std, (centred + off).masked_fill(alone, 0) / divisor)
-
-
-def _peers_agree(x: Tensor, over: Over, noise: Tensor | float) -> Tensor:
-    """Whether all other values of the group are equal: exact, where a difference of sums would leave round-off."""
-    low, high = over.spread(over.lowest(x)), -over.spread(over.lowest(-x))
-    within = over.spread(noise) if isinstance(noise, Tensor) else noise
-    at_low, at_high = (x - low) <= within, (high - x) <= within
-    others = over.spread(over.count) - 1
-    number = [over.spread(over.total(at.to(x))) for at in (at_low, at_high)]
-    return (number[0] > others) | (at_low & (number[1] == others)) | (at_high & (number[0] == others))
+    return Normalised(mean, std, value / divisor)

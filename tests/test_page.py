@@ -86,13 +86,49 @@ def test_what_is_drawn_is_counted_right(passed):
     assert ("wrong call above" in " ".join(drawn["verdict"])) == wrong_first
 
 
-@given(marks, st.integers(0, 11), st.sampled_from(sorted(gc.CONVENTIONS)))
-def test_any_answer_can_be_followed(passed, answer, convention):
-    text = steps.follow([list(row) for row in passed], answer, gc.CONVENTIONS[convention])
+LENGTHS = st.lists(st.integers(1, 200), min_size=12, max_size=12)
+
+
+@given(marks, st.integers(0, 11), st.sampled_from(sorted(gc.CONVENTIONS)), LENGTHS)
+def test_any_answer_can_be_followed(passed, answer, convention, lengths):
+    c = gc.CONVENTIONS[convention]
+    text = steps.follow([list(row) for row in passed], answer, c, lengths)
     assert "nan" not in text
     for method in ("grpo", "gdpo"):
-        a = gc.advantages(passed, method, convention=gc.CONVENTIONS[convention])[answer].item()
+        a = gc.advantages(passed, method, convention=c, lengths=lengths)[answer].item()
         assert f"<b>{steps.number(a)}</b>" in text
+
+
+def test_an_answer_is_shown_under_every_convention_to_six_digits():
+    text = steps.follow(GRADED, 9, gc.PAPER, range(1, 13))
+    for convention in gc.CONVENTIONS.values():
+        row = re.search(f"<tr><th>{re.escape(convention.name)}</th>(.*?)</tr>", text)[1]
+        for method in ("grpo", "gdpo"):
+            a = gc.advantages(GRADED, method, convention=convention, lengths=range(1, 13))[9].item()
+            assert f"<td>{steps.number(a, 6)}</td>" in row
+
+
+def test_lengths_of_another_task_count_as_none():
+    verl = gc.CONVENTIONS["verl"]
+    assert steps.follow(GRADED, 0, verl, [5, 7]) == steps.follow(GRADED, 0, verl)
+    assert steps.follow(GRADED, 0, verl, range(1, 13)) != steps.follow(GRADED, 0, verl)
+
+
+@pytest.mark.parametrize(
+    ("convention", "before", "alone", "together"),
+    [
+        ("paper", ("0.707", "1.414"), ("0.707", "0.707"), ("0.548", "1.095")),
+        ("trl", ("0.707", "1.414"), ("0.707", "0.707"), ("0.548", "1.095")),
+        ("axolotl_streaming", ("0.707", "1.414"), ("0.707", "0.707"), ("0.707", "0.707")),
+        ("nemo_rl_loo", ("1", "2"), ("0.707", "0.707"), ("0.548", "1.095")),
+    ],
+)
+def test_figure_2_in_both_readings(convention, before, alone, together):
+    text = steps.readings(gc.CONVENTIONS[convention])
+    rows = [re.findall("<td>±(.*?)</td>", row) for row in re.findall("<tr>(<th>.*?)</tr>", text)]
+    assert [tuple(row) for row in rows][1:] == [before, alone, together]
+    assert "prints 0.707 and 1.414" in text
+    assert ("even with other prompts" in text) == (convention == "axolotl_streaming")
 
 
 @given(

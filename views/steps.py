@@ -10,13 +10,15 @@ from views.board import frozen, told_apart
 from views.text import NAMES, number
 
 
-def follow(passed: Sequence[Sequence[int]], answer: int, convention: gc.Convention, lengths: Sequence[int]) -> str:
+def follow(passed: Sequence[Sequence[int]], answer: int, convention: gc.Convention, lengths: Sequence[int] = ()) -> str:
     """HTML of both computations side by side for one answer of one prompt, and what GRPO lost on the way.
 
-    lengths: of the answers, in what stands in for tokens.
+    lengths: of the answers, in what stands in for tokens; if they are not those of these answers, all count alike.
     """
     if answer >= len(passed):
         return _says(f"This task has {len(passed)} answers.")
+    if len(lengths) != len(passed):  # another task was just chosen and its marks are on their way
+        lengths = [1] * len(passed)
     grpo, gdpo = (_explain(passed, method, convention, lengths) for method in ("grpo", "gdpo"))
     return (
         f'<div class="follow">{_grpo(grpo, answer)}{_gdpo(gdpo, answer, REWARDS)}</div>{_lost(passed, answer)}'

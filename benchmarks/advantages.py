@@ -1,0 +1,179 @@
+"""GDPO's advantages beside the frameworks' own code, a NumPy programme and what it costs to copy the memory.
+
+TRL's block and verl's loop are run where `make parity` has put their packages; else the times that were recorded once,
+on two cores of another machine, stand in for them and are marked.
+"""
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+import gdpo_core as gc
+from benchmarks.table import judged, quantile, record, show
+from parity.frameworks import load
+
+ROLLOUTS, REWARDS = 16, 3
+WEIGHTS = (1.0, 0.5, 2.0)
+SIZES = (1_024, 16_384, 131_072, 1_600_000)
+JUDGED, LARGEST = SIZES[-2:]
+SLOW = 20_000  # responses beyond which verl's loop runs once
+RECORDED = {  # ms; TRL 1.16 and verl 0.9.1, float32, two cores
+    "TRL's block": {1_024: 0.17, 16_384: 0.79, 131_072: 8.1},
+    "verl's loop": {1_024: 22.0, 16_384: 464.0, 131_072: 5268.0},
+}
+
+
+def run(repeats: int = 15) -> None:
+    """Measure each size interleaved, check that all compute the same, print."""
+    ms = {size: _measure(size, repeats) for size in SIZES}
+    marked = {name: " (recorded)" for name in RECORDED if name not in ms[JUDGED]}
+    for name, recorded in RECORDED.items():
+        for size in SIZES:
+            if name in marked and size in recorded:
+                ms[size][name] = recorded[size]
+    gpu = _on_the_gpu(repeats) if torch.cuda.is_available() else None
+    _print(ms, marked, repeats, gpu)
+
+
+def _measure(size: int, repeats: int) -> dict[str, float]:
+    """Median milliseconds of each programme at this many responses."""
+    programmes, slow = _programmes(size)
+    times: dict[str, list[float]] = {name: [] for name in programmes}
+    for name, programme in programmes.items():
+        if name not in slow:
+            programme()
+    for turn in range(repeats):
+        for name, programme in programmes.items():
+            if name not in slow or turn == 0:
+                start = time.perf_counter()
+                programme()
+                times[name].append(1000 * (time.perf_counter() - start))
+    return {name: quantile(t, 0.5) for name, t in times.items()}
+
+
+def _programmes(size: int) -> tuple[dict[str, Callable], set[str]]:
+    generator = torch.Generator().manual_seed(size)
+    rows = torch.randint(0, 2, (size, REWARDS), generator=generator).float()
+    dense, weights = rows.view(-1, ROLLOUTS, REWARDS), torch.tensor(WEIGHTS)
+    blocks = torch.arange(size) // ROLLOUTS
+    ragged = torch.randint(0, size // ROLLOUTS, (size,), generator=generator).sort().values
+    order = torch.randperm(size, generator=generator)
+    shuffled, shuffled_ids = rows[order], blocks[order]
+    lengths = torch.randint(1, 9, (size,), generator=generator)
+    column, warm = rows.numpy(), torch.empty_like(rows)
+
+    def gdpo(rewards: Tensor, **options) -> Tensor:
+        return gc.gdpo(rewards, weights=weights, convention=gc.TRL, **options)
+
+    programmes = {
+        "gc.gdpo": lambda: gdpo(dense),
+        "gc.gdpo, ragged": lambda: gdpo(rows, groups=ragged),
+        "gc.gdpo, shuffled": lambda: gdpo(shuffled, groups=shuffled_ids),
+        "gc.grpo": lambda: gc.grpo(dense, weights=weights, convention=gc.TRL),
+        "NumPy": lambda: in_numpy(column),
+        "a copy": rows.clone,
+        "a copy into memory in use": lambda: warm.copy_(rows),
+    }
+    _same(gdpo(dense).flatten(), torch.from_numpy(in_numpy(column)), "NumPy")
+    _same(gdpo(shuffled, groups=shuffled_ids), gdpo(dense).flatten()[order], "shuffled")
+    slow = set()
+    for name, key, convention in (("TRL's block", "trl", gc.TRL), ("verl's loop", "verl", gc.VERL)):
+        framework = load(key)
+        if framework is None or (key == "verl" and size > JUDGED):
+            continue
+        theirs = framework.methods["gdpo"]
+        prepared = theirs.prepare(rows, weights, ROLLOUTS, lengths)
+        programmes[name] = lambda call=theirs.call, prepared=prepared: call(*prepared)
+        slow |= {name} if key == "verl" and size > SLOW else set()
+        if name not in slow:
+            ours = gc.gdpo(dense, weights=weights, lengths=lengths.view(-1, ROLLOUTS), convention=convention)
+            _same(ours.flatten(), theirs.read(programmes[name]()), name)
+    return programmes, slow
+
+
+def in_numpy(rewards: np.ndarray) -> np.ndarray:
+    """GDPO as TRL computes it, in a few lines of NumPy; (responses,) from (responses, rewards)."""
+    group = rewards.reshape(-1, ROLLOUTS, REWARDS)
+    z = (group - group.mean(1, keepdims=True)) / (group.std(1, ddof=1, keepdims=True) + 1e-4)
+    s = (z * np.array(WEIGHTS, dtype=rewards.dtype)).sum(-1).ravel()
+    return (s - s.mean()) / (s.std(ddof=1) + 1e-4)
+
+
+def _same(ours: Tensor, theirs: Tensor, name: str) -> None:
+    apart = (ours - theirs).abs().max().item()
+    if apart > 1e-4:
+        raise RuntimeError(f"gdpo_core and {name} are up to {apart:.1e} apart")
+
+
+def _print(ms: dict[int, dict[str, float]], marked: dict[str, str], repeats: int, gpu: dict | None) -> None:
+    names = list(dict.fromkeys(name for of in ms.values() for name in of))
+    show(
+        f"advantages, {ROLLOUTS} rollouts × {REWARDS} rewards, float32; medians of {repeats} in ms, interleaved",
+        ("", *(f"{size:,}" for size in ms)),
+        [(name + marked.get(name, ""), *(_ms(of.get(name)) for of in ms.values())) for name in names],
+    )
+    at, ours = ms[JUDGED], ms[JUDGED]["gc.gdpo"]
+    faster = {name: at[name] / ours for name in (*RECORDED, "NumPy")}
+    traffic = 4 * (REWARDS + 1) * LARGEST / ms[LARGEST]["gc.gdpo"] / 1e6  # GB/s, bytes in and bytes out
+    copies = {name: 8 * REWARDS * LARGEST / ms[LARGEST][name] / 1e6 for name in ms[LARGEST] if "copy" in name}
+    rows = [
+        (
+            f"faster than {name}{marked.get(name, '')}, {JUDGED:,} responses",
+            *judged(faster[name], target, "×", at_least=True),
+        )
+        for name, target in (("TRL's block", 3), ("verl's loop", 1000))
+    ]
+    rows += [
+        (f"{traffic:.2f} GB/s of {gb:.1f} of {name}, {LARGEST:,}", *judged(100 * traffic / gb, 25, "%", at_least=True))
+        for name, gb in copies.items()
+    ]
+    show("against the targets", ("", "measured", "target", ""), rows)
+    record(
+        "advantages",
+        ms=ms,
+        times_faster=faster,
+        gb_per_s={"gc.gdpo": traffic, **copies},
+        recorded=list(marked),
+        gpu=gpu,
+    )
+
+
+def _on_the_gpu(repeats: int) -> dict:
+    """The same on a GPU, beside a copy there."""
+    times = {}
+    for size in SIZES:
+        rewards = torch.randint(0, 2, (size // ROLLOUTS, ROLLOUTS, REWARDS), device="cuda").float()
+        weights = torch.tensor(WEIGHTS, device="cuda")
+        programmes = {
+            "gc.gdpo": lambda r=rewards, w=weights: gc.gdpo(r, weights=w, convention=gc.TRL),
+            "a copy": rewards.clone,
+        }
+        times[size] = {name: _synchronised(programme, repeats) for name, programme in programmes.items()}
+    show(
+        f"the same on {torch.cuda.get_device_name()}, ms",
+        ("", *(f"{size:,}" for size in times)),
+        [(name, *(_ms(of[name]) for of in times.values())) for name in times[LARGEST]],
+    )
+    return times
+
+
+def _synchronised(programme: Callable, repeats: int) -> float:
+    measured = []
+    for _ in range(repeats + 3):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        programme()
+        torch.cuda.synchronize()
+        measured.append(1000 * (time.perf_counter() - start))
+    return quantile(measured[3:], 0.5)
+
+
+def _ms(value: float | None) -> str:
+    return "" if value is None else f"{value:.3g}" if value < 1000 else f"{value:.0f}"
+
+
+if __name__ == "__main__":
+    run()

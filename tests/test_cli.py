@@ -1,0 +1,115 @@
+"""`gdpo explain` in the terminal: the numbers it prints, and one clear line where it can't."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+import gdpo_core as gc
+from gdpo_core import cli
+
+EXAMPLE = [[1, 1, 1], [1, 1, 0], [0, 1, 1], [1, 0, 1]]
+RESPONSES = ["111", "110", "011", "101"]
+
+
+def run(capsys, *arguments) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["explain", *arguments])
+    printed = capsys.readouterr()
+    return stopped.value.code, printed.out, printed.err
+
+
+def cells(text) -> dict[str, list[str]]:
+    """Each response's cells by its number."""
+    return {row[0]: row[1:] for row in (line.split() for line in text.splitlines()) if row and row[0].isdigit()}
+
+
+def six(values) -> list[str]:
+    return [f"{round(v, 6) + 0.0:.6f}" for v in values]
+
+
+@pytest.mark.parametrize("method", gc.METHODS)
+@pytest.mark.parametrize("key", gc.CONVENTIONS)
+def test_every_step_of_every_convention_is_printed(capsys, method, key):
+    convention, lengths = gc.CONVENTIONS[key], [5, 9, 2, 30]
+    code, out, err = run(
+        capsys, *RESPONSES, "--method", method, "--convention", key, "--weights", "1,0.5,2", "--lengths", "5,9,2,30"
+    )
+    assert (code, err) == (0, "")
+    e = gc.explain(EXAMPLE, method, weights=[1, 0.5, 2], lengths=lengths, convention=convention)
+    for i, row in cells(out).items():
+        i = int(i) - 1
+        assert row[:3] == [f"{r}" for r in EXAMPLE[i]]
+        assert row[-2:] == six([e.weighted_sums[i].item(), e.advantages[i].item()])
+        if method == "gdpo":
+            assert row[-5:-2] == six(e.z[i].tolist())
+    assert len(cells(out)) == 4
+    if isinstance(e.batch_std, float):
+        assert f"std s = {e.batch_std:.6f}" in out
+
+
+def test_it_is_found_under_its_name():
+    gdpo = re.sub("python[^/]*$", "gdpo", sys.executable)
+    command = [gdpo, "explain", *RESPONSES, "--method", "gdpo", "--convention", "trl", "--weights", "1,0.5,2"]
+    ran = subprocess.run(command, capture_output=True, text=True)
+    assert ran.returncode == 0
+    e = gc.explain(EXAMPLE, "gdpo", weights=[1, 0.5, 2], convention=gc.TRL)
+    assert [row[-1] for row in cells(ran.stdout).values()] == six(e.advantages.tolist())
+
+
+def test_a_slash_starts_a_prompt(capsys):
+    _, out, _ = run(capsys, "10", "00", "/", "11", "00", "10")
+    expected = gc.gdpo([[1, 0], [0, 0], [1, 1], [0, 0], [1, 0]], groups=[1, 1, 2, 2, 2])
+    assert [row[-1] for row in cells(out).values()] == six(expected.tolist())
+    assert "prompt 1" in out and "prompt 2" in out
+
+
+def test_numbers_with_commas_may_be_anything_finite_or_missing(capsys):
+    _, out, _ = run(capsys, "0.25,-3", "nan,2", "-1e1,4", "--method", "grpo", "--convention", "ms-swift")
+    expected = gc.grpo([[0.25, -3], [float("nan"), 2], [-10, 4]], convention=gc.MS_SWIFT)
+    assert [row[-1] for row in cells(out).values()] == six(expected.tolist())
+
+
+def test_ties_are_named(capsys):
+    assert "Responses 1 and 2 differ in their rewards" in run(capsys, "10", "01", "00", "--method", "grpo")[1]
+    assert "differ in their rewards" not in run(capsys, "10", "10", "00", "--method", "grpo")[1]
+
+
+def test_it_says_where_the_framework_itself_would_return_round_off(capsys):
+    constant = ["0.1,1", "0.1,1", "0.1,0"]
+    assert "round-off" in run(capsys, *constant, "--convention", "verl", "--lengths", "3,5,9")[1]
+    assert "round-off" not in run(capsys, "1,1", "1,1", "1,0", "--convention", "verl", "--lengths", "3,5,9")[1]
+    assert "round-off" not in run(capsys, *constant, "--convention", "paper")[1]
+
+
+def test_numbers_are_whole_on_a_narrow_terminal(capsys, monkeypatch):
+    monkeypatch.setattr(cli, "_WIDE", 50)
+    _, out, _ = run(capsys, *RESPONSES)
+    assert max(map(len, (line for line in out.splitlines() if cells(line)))) <= 50
+    assert set(re.findall(r"-?\d\.\d{6}", out)) >= set(six(gc.gdpo(EXAMPLE).tolist()))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["11", "1"], "response 2: expected 2 rewards"),
+        (["1a", "10"], "response 1: expected numbers with commas between them, or 0s and 1s, got '1a'"),
+        (["1,,2"], "response 1"),
+        (["inf,1", "1,1"], "rewards: expected finite numbers"),
+        (["/"], "responses: expected at least one"),
+        (["11", "10", "--convention", "foo"], "convention: expected one of paper, trl,"),
+        (["11", "10", "--method", "ppo"], "method: expected one of grpo,"),
+        (["11", "10", "--weights", "1"], "weights: expected 2 numbers"),
+        (["11", "10", "--weights", "1,x"], "weights: expected numbers"),
+        (["11", "10", "--weights", "nan,1"], "weights: expected finite numbers"),
+        (["11", "10", "--convention", "verl"], "lengths: expected tokens a response"),
+        (["11", "10", "--convention", "verl", "--lengths", "3,0"], "lengths: expected positive"),
+        (["11", "10", "--lengths", "3"], "lengths: expected one a response"),
+        (["11", "10", "--wieghts", "1,2"], "option: expected --method"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_2(capsys, arguments, named):
+    code, out, err = run(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1 and err.startswith(f"gdpo: {named}")
