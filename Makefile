@@ -59,7 +59,7 @@ image:
 		echo "make image needs a running docker or podman; neither answers here" >&2; exit 1
 
 clean:
-	rm -rf .venv *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .parity *.egg-info .pytest_cache .ruff_cache .hypothesis
 
 # One stamp for the run-time dependencies and one for each extra; pip does nothing for what is there already.
 $(addprefix .venv/.installed-,run dev bench parity): .venv/.installed-%: pyproject.toml constraints.txt scripts/install.py
