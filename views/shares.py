@@ -1,6 +1,7 @@
 """Section 3: what part of the update each reward takes, beside the part of the weight it was given."""
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from math import isnan
 
 import torch
@@ -12,6 +13,11 @@ from views.text import NAMES, percent
 
 def update(passed: Sequence, scale: Sequence[float], weights: Sequence[float], rewards: Sequence[str]) -> str:
     """HTML of each reward's share of the update under every method, and what that means."""
+    return _update(frozen(passed), tuple(scale), tuple(weights), tuple(rewards))
+
+
+@lru_cache(maxsize=512)
+def _update(passed: Passed, scale: tuple[float, ...], weights: tuple[float, ...], rewards: tuple[str, ...]) -> str:
     paid = torch.tensor(passed) * torch.tensor(scale, dtype=torch.float64)  # (answers, rewards)
     taken = {method: gc.update_share(paid, method, weights=weights) for method in NAMES}
     total = sum(weights)
@@ -19,7 +25,7 @@ def update(passed: Sequence, scale: Sequence[float], weights: Sequence[float], r
     columns = {"weight": asked, **{NAMES[method]: share for method, share in taken.items()}}
     return (
         f'<div class="says"><p>{_loudest(taken["grpo"], asked, passed, rewards)}</p>'
-        f"<p>{_priority(frozen(passed), weights, rewards[0])}</p></div>{shares_table(columns, rewards)}"
+        f"<p>{_priority(passed, weights, rewards[0])}</p></div>{shares_table(columns, rewards)}"
     )
 
 
@@ -27,7 +33,7 @@ def _loudest(share: Sequence[float], asked: Sequence[float], passed: Sequence, r
     if any(map(isnan, asked)):
         return "Every weight is 0, so there is no update to share."
     if any(map(isnan, share)):
-        alike = len(set(frozen(passed))) == 1
+        alike = len(set(passed)) == 1
         why = "No reward tells the answers apart" if alike else "What one reward gives, another takes: they cancel"
         return f"{why}, so there is no update to share."
     k = max(range(len(share)), key=lambda k: share[k] - asked[k])

@@ -1,12 +1,13 @@
 """Section 2: one answer's numbers through every step of GRPO and of GDPO, as formulas with the numbers in them."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import gdpo_core as gc
 from gdpo_core import Explanation
 from gdpo_core.bfcl import REWARDS
 from gdpo_core.rules import exceptions
-from views.board import frozen, told_apart
+from views.board import Passed, frozen, told_apart
 from views.text import NAMES, number
 
 
@@ -19,6 +20,11 @@ def follow(passed: Sequence[Sequence[int]], answer: int, convention: gc.Conventi
         return _says(f"This task has {len(passed)} answers.")
     if len(lengths) != len(passed):  # another task was just chosen and its marks are on their way
         lengths = [1] * len(passed)
+    return _follow(frozen(passed), answer, convention, tuple(lengths))
+
+
+@lru_cache(maxsize=512)
+def _follow(passed: Passed, answer: int, convention: gc.Convention, lengths: tuple[int, ...]) -> str:
     grpo, gdpo = (_explain(passed, method, convention, lengths) for method in ("grpo", "gdpo"))
     return (
         f'<div class="follow">{_grpo(grpo, answer)}{_gdpo(gdpo, answer, REWARDS)}</div>{_lost(passed, answer)}'
@@ -63,6 +69,7 @@ def printed() -> tuple[str, str]:
     return tuple(number(_second(rewards, before=True)) for rewards in (ONE_MARK, BOTH_MARKS))
 
 
+@lru_cache(maxsize=16)
 def readings(convention: gc.Convention) -> str:
     """HTML of the paper's Fig. 2 in both readings: two answers of which the second passes one mark, or both."""
     both_prompts = [ONE_MARK, BOTH_MARKS]
