@@ -11,6 +11,7 @@ from numbers import Real
 import torch
 from torch import Tensor
 
+from gdpo_core import round_off
 from gdpo_core.batch import Batch, read, weighted, whole
 from gdpo_core.conventions import PAPER, Convention
 from gdpo_core.errors import InputError, expect, expect_index
@@ -30,26 +31,45 @@ class Steps:
 
 def _grpo(batch: Batch) -> Steps:
     s = _weighted_sum(batch, batch.rewards)  # s_j = Σ_k w_k r_jk
-    group = _over_group(batch, s, _grpo_eps(batch), _sum_noise(batch))  # A_j = (s_j − mean_G s) / std_G s
+    group = _over_group(batch, s, _grpo_eps(batch), round_off.of_sums(batch))  # A_j = (s_j − mean_G s) / std_G s
     return Steps(group, None, s, None, group.value)
 
 
 def _grpo_no_std(batch: Batch) -> Steps:
     s = _weighted_sum(batch, batch.rewards)  # s_j = Σ_k w_k r_jk
-    group = _over_group(batch, s, None, _sum_noise(batch))  # A_j = s_j − mean_G s
+    group = _over_group(batch, s, None, round_off.of_sums(batch))  # A_j = s_j − mean_G s
     return Steps(group, None, s, None, group.value)
 
 
-def _gdpo_in_groups(batch: Batch) -> Steps:
-    eps = batch.convention.group_eps
-    group = _over_group(batch, batch.rewards, eps)  # eq. 4: z_jk = (r_jk − mean_G r_k) / std_G r_k
-    s = _weighted_sum(batch, group.value, overwrite=batch.scratch)  # eq. 5, 6: s_j = Σ_k w_k z_jk
-    s = _cancelled(batch, s, group)  # round-off is no signal
+def _gdpo(batch: Batch) -> Steps:
+    group = _over_group(
+        batch, batch.rewards, batch.convention.group_eps
+    )  # eq. 4: z_jk = (r_jk − mean_G r_k) / std_G r_k
+    s = _weighted_sum(batch, group.value, overwrite=batch.scratch)  # eq. 5, weighted as in eq. 7: s_j = Σ_k w_k z_jk
+    s = round_off.without(batch, s, group)
     return Steps(group, group.value, s, None, s)
 
 
-def _gdpo_over_batch(batch: Batch, s: Tensor) -> Normalised:
-    return over_batch(s, batch, _batch_noise(batch))  # eq. 7: A = (s − mean_B s) / std_B s
+def over_batch(batch: Batch, s: Tensor) -> Normalised:
+    """GDPO's last step, over what the convention says: responses, tokens or each group once more."""
+    c, over = batch.convention, whole(s)
+    around_zero = not (c.group_of_one == "raw" and bool((batch.group.count == 1).any()))  # these need no mean of 0
+    if c.last_step == "tokens":
+        expect(batch.lengths is not None, "lengths", f"tokens a response, by which {c.name} weighs", "none")
+        over = weighted(over, batch.lengths.to(s))
+    elif c.last_step == "group":
+        over, around_zero = batch.group, False
+    return normalise(  # eq. 6: A = (s − mean_B s) / std_B s
+        s,
+        over,
+        eps=c.batch_eps,
+        eps_to=c.batch_eps_to,
+        ddof=c.ddof,
+        skip=batch.skips,
+        around_zero=around_zero,
+        overwrite=batch.scratch,
+        alone="nan" if c.group_of_one == "nan" else "zero",
+    )
 
 
 @dataclass(frozen=True)
@@ -77,7 +97,7 @@ class Method:
 METHODS = {
     "grpo": Method(_grpo),
     "grpo_no_std": Method(_grpo_no_std),
-    "gdpo": Method(_gdpo_in_groups, _gdpo_over_batch),
+    "gdpo": Method(_gdpo, over_batch),
 }
 
 
@@ -113,7 +133,7 @@ def gdpo(rewards, *, weights=None, groups=None, lengths=None, convention: Conven
     """Advantages of GDPO: each reward normalised inside its group, then the weighted sum, scaled over the batch.
 
     Shapes, errors and options as `grpo`; the weights multiply the *normalised* rewards. A reward that is constant
-    in a group adds exactly 0 there. Source: arXiv 2601.05242, eq. 4 to 7.
+    in a group adds exactly 0 there. Source: arXiv 2601.05242, eq. 4 to 6, weights as in eq. 7.
 
     >>> [round(a, 6) for a in gdpo([[1, 1], [1, 0], [0, 1], [1, 1]]).tolist()]
     [0.866025, -0.866025, -0.866025, 0.866025]
@@ -201,64 +221,6 @@ def _over_group(batch: Batch, x: Tensor, eps: float | None, noise: Tensor | None
     )
 
 
-def over_batch(s: Tensor, batch: Batch, noise: Tensor | None = None) -> Normalised:
-    """(s − mean_B s) / std_B s; s is centred, so a mean of round-off is 0 and dead groups stay exactly 0."""
-    c, over = batch.convention, whole(s)
-    around_zero = not (c.group_of_one == "raw" and bool((batch.group.count == 1).any()))  # these need no mean of 0
-    if c.last_step == "tokens":
-        expect(batch.lengths is not None, "lengths", f"tokens a response, by which {c.name} weighs", "none")
-        over = weighted(over, batch.lengths)
-    elif c.last_step == "group":
-        over, around_zero = batch.group, False
-    return normalise(
-        s,
-        over,
-        eps=c.batch_eps,
-        eps_to=c.batch_eps_to,
-        ddof=c.ddof,
-        skip=batch.skips,
-        noise=noise,
-        around_zero=around_zero,
-        overwrite=batch.scratch,
-        alone="nan" if c.group_of_one == "nan" else "zero",
-    )
-
-
 def _grpo_eps(batch: Batch) -> float:
     c = batch.convention
     return c.group_eps if c.grpo_eps is None else c.grpo_eps
-
-
-# Sums that cancel leave a few units in the last place. Divided by their own spread these would pass for a signal.
-_ROUND_OFF = 8
-# No reward may hide more than this part of another one, however close it is to round-off itself.
-_LARGEST_NOISE = 0.02
-
-
-def _sum_noise(batch: Batch) -> Tensor:
-    """Below which a group's spread of Σ_k w_k r_k is round-off; one value a group."""
-    size = (batch.weights * batch.rewards).abs().nansum(0)
-    return -batch.group.lowest(-size) * (_ROUND_OFF * torch.finfo(size.dtype).eps)
-
-
-def _cancelled(batch: Batch, s: Tensor, group: Normalised) -> Tensor:
-    """s with exact zeros in the groups in which the normalised rewards cancel each other."""
-    weights = batch.weights.abs()
-    size = batch.group.squares(s.nan_to_num() if batch.skips else s) / batch.group.count
-    small = (size > 0) & (size <= (_LARGEST_NOISE * weights.sum()) ** 2)
-    if not small.any():
-        return s
-    live = (group.std > 0) | batch.convention.leave_one_out
-    # The size of a reward beside its own spread.
-    beside = (group.mean.abs() + group.std) / group.std.masked_fill(group.std == 0, 1)
-    noise = (beside * (_ROUND_OFF * torch.finfo(s.dtype).eps)).clamp(max=_LARGEST_NOISE).masked_fill(~live, 0)
-    noise = (weights * noise).sum(0)
-    if batch.convention.leave_one_out:  # one a response; a group shares its largest
-        noise = -batch.group.lowest(-noise)
-    cancelled = small & (size.sqrt() <= noise)
-    return s.masked_fill(batch.group.spread(cancelled) & ~s.isnan(), 0)
-
-
-def _batch_noise(batch: Batch) -> Tensor:
-    """Below which the batch mean of Σ_k w_k z_k, 0 by construction, is round-off."""
-    return batch.weights.abs().sum() * (_ROUND_OFF * torch.finfo(batch.weights.dtype).eps)

@@ -146,7 +146,7 @@ def read(rewards, *, weights=None, groups=None, lengths=None, convention: Conven
     """Check what the caller gave and bring it into one form; every fault is an InputError."""
     expect(isinstance(convention, Convention), "convention", "a gdpo_core.Convention", repr(convention))
     r, w, dtype, missing = rewards_and_weights(rewards, weights, grouped=groups is not None)
-    tokens = None if lengths is None else token_counts(lengths, tuple(r.shape[:-1])).to(r)
+    tokens = None if lengths is None else token_counts(lengths, tuple(r.shape[:-1])).to(r.device)
     single = groups is None and r.ndim == 2
     if single:
         r, tokens = r[None], None if tokens is None else tokens[None]

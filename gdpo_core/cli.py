@@ -1,5 +1,6 @@
 """The command line: `gdpo explain`."""
 
+import io
 import re
 import sys
 from collections.abc import Sequence
@@ -15,9 +16,10 @@ from gdpo_core.collapse import collapse
 from gdpo_core.conventions import CONVENTIONS, Convention
 from gdpo_core.errors import InputError, expect
 from gdpo_core.explain import Explanation, explain
-from gdpo_core.rules import NAMES, exceptions, float32_error, formulas
+from gdpo_core.rules import NAMES, exceptions, float32_error, formulas, only_eps_is_left
 
-_WIDE = 240  # columns for a file or a pipe, which do not wrap
+_WIDE = 240  # columns of a table in a file or a pipe
+_NUMBER = r" *[+-]?(\d+\.?\d*(e[+-]?\d+)?|\.\d+(e[+-]?\d+)?|nan|inf) *"
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -47,8 +49,8 @@ def explain_command(
     found = explain(
         rewards,
         method.replace("-", "_").lower(),
-        weights=None if weights is None else _numbers(weights, "weights"),
-        lengths=None if lengths is None else _numbers(lengths, "lengths"),
+        weights=None if weights is None else _counted(weights, "weights", len(rewards[0]), "reward"),
+        lengths=None if lengths is None else _counted(lengths, "lengths", len(rewards), "response"),
         groups=prompts,
         convention=_convention(convention),
     )
@@ -57,6 +59,9 @@ def explain_command(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; input that cannot be used is one line on stderr and exit 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal may not know √ or −
     try:
         app(arguments, prog_name="gdpo")
     except InputError as error:
@@ -73,23 +78,33 @@ def _rewards(responses: Sequence[str]) -> tuple[list[list[float]], list[int]]:
     rows, prompts, prompt = [], [], 1
     for text in responses:
         if text == "/":
+            expect(prompt in prompts, f"prompt {prompt}", "at least one response", "none")
             prompt += 1
             continue
         expect(not text.startswith("--"), "option", "--method, --convention, --weights or --lengths", repr(text))
         name = f"response {len(rows) + 1}"
         rows.append([float(mark) for mark in text] if re.fullmatch("[01]+", text) else _numbers(text, name))
         prompts.append(prompt)
-        expect(len(rows[-1]) == len(rows[0]), name, f"{len(rows[0])} rewards, as many as response 1", repr(text))
-    expect(bool(rows), "responses", "at least one", "none")
+        first = f"{len(rows[0])} reward{'s' * (len(rows[0]) > 1)}, as response 1, {responses[0]!r}"
+        expect(len(rows[-1]) == len(rows[0]), name, first, f"{len(rows[-1])}, {text!r}")
+    expect(prompt in prompts, f"prompt {prompt}", "at least one response", "none")
     return rows, prompts
 
 
 def _numbers(text: str, name: str) -> list[float]:
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
+    parts = text.split(",")
+    if not all(re.fullmatch(_NUMBER, part, re.ASCII | re.IGNORECASE) for part in parts):
         expected = "numbers with commas between them" + (", or 0s and 1s" if name.startswith("response") else "")
-        raise InputError(f"{name}: expected {expected}, got {text!r}") from None
+        raise InputError(f"{name}: expected {expected}, got {text!r}")
+    return [float(part) for part in parts]
+
+
+def _counted(text: str, name: str, count: int, thing: str) -> list[float]:
+    numbers = _numbers(text, name)
+    expect(
+        len(numbers) == count, name, f"{count} number{'s' * (count > 1)}, one a {thing}", f"{len(numbers)}, {text!r}"
+    )
+    return numbers
 
 
 def _convention(name: str) -> Convention:
@@ -108,7 +123,8 @@ def _ties(e: Explanation, prompts: Sequence[int]) -> list[list[int]]:
 
 
 def _print(e: Explanation, prompts: Sequence[int], ties: Sequence[Sequence[int]]) -> None:
-    console = Console(width=None if sys.stdout.isatty() else _WIDE, highlight=False, markup=False)
+    terminal = sys.stdout.isatty()
+    console = Console(width=None if terminal else _WIDE, highlight=False, markup=False, soft_wrap=not terminal)
     console.print(f"{NAMES[e.method]}, convention {e.convention.name} ({e.convention.source})")
     for number, formula in enumerate(formulas(e.method, e.convention, len(e.weights)), start=1):
         console.print(f"  {number}. {formula}")
@@ -126,10 +142,11 @@ def _print(e: Explanation, prompts: Sequence[int], ties: Sequence[Sequence[int]]
     for tie in ties:
         *first, last = (str(i + 1) for i in tie)
         console.print(f"Responses {', '.join(first)} and {last} differ in their rewards and have the same advantage.")
+    name = e.convention.name
     if (error := float32_error(e)) > 1e-3:
-        console.print(
-            f"{e.convention.name} computes in float32, where round-off may change z or A by about {error:.1g}."
-        )
+        console.print(f"{name} computes in float32, where round-off may change z or A by about {error:.1g}.")
+    if only_eps_is_left(e):
+        console.print(f"The normalised rewards cancel but for eps: {name} in float32 may return something else.")
     for line in exceptions(e.convention):
         console.print(f"· {line}")
 
@@ -137,23 +154,27 @@ def _print(e: Explanation, prompts: Sequence[int], ties: Sequence[Sequence[int]]
 def _columns(e: Explanation, rows: Sequence[int], group: int) -> tuple[dict, dict]:
     """The responses of one prompt, a column a step, and the mean and std with which a column was normalised."""
     rewards = [f"r{k + 1}" for k in range(len(e.weights))]
-    columns = {name: [f"{x:g}" for x in e.rewards[rows, k].tolist()] for k, name in enumerate(rewards)}
+    columns = {name: [f"{x:.10g}" for x in e.rewards[rows, k].tolist()] for k, name in enumerate(rewards)}
     feet = {}
     if e.lengths is not None:
-        columns["tokens"] = [f"{x:g}" for x in e.lengths[rows].tolist()]
+        columns["tokens"] = [f"{x:.10g}" for x in e.lengths[rows].tolist()]
     for k, name in enumerate(rewards if e.z is not None else ["s"]):
         mean, std = (x[..., k] if e.z is not None else x for x in (e.group_means, e.group_stds))
         if e.convention.leave_one_out:
-            columns[f"mean {name}"], columns[f"std {name}"] = ([_six(x) for x in t[rows].tolist()] for t in (mean, std))
+            columns[f"mean {name}"], columns[f"std {name}"] = _six(mean[rows]), _six(std[rows])
         else:
-            feet[name] = f"{mean[group].item():.6g}\n{std[group].item():.6g}"
+            feet[name] = _foot(mean[group], std[group])
     if e.z is not None:
-        columns |= {f"z{k + 1}": [_six(x) for x in e.z[rows, k].tolist()] for k in range(len(rewards))}
-    columns["s"] = [_six(x) for x in e.weighted_sums[rows].tolist()]
+        columns |= {f"z{k + 1}": _six(e.z[rows, k]) for k in range(len(rewards))}
+    columns["s"] = _six(e.weighted_sums[rows])
     if isinstance(e.batch_mean, Tensor):
-        feet["s"] = f"{e.batch_mean[group].item():.6g}\n{e.batch_std[group].item():.6g}"
-    columns["A"] = [_six(x) for x in e.advantages[rows].tolist()]
+        feet["s"] = _foot(e.batch_mean[group], e.batch_std[group])
+    columns["A"] = _six(e.advantages[rows])
     return columns, feet
+
+
+def _foot(mean: Tensor, std: Tensor) -> str:
+    return f"{mean.item():.10g}\n{std.item():.6g}"
 
 
 def _tables(rows: Sequence[str], columns: dict[str, list[str]], feet: dict[str, str], width: int) -> list[Table]:
@@ -182,10 +203,13 @@ def _table(columns: Sequence[tuple[str, str, Sequence[str]]]) -> Table:
     return table
 
 
-def _six(x: float) -> str:
-    """Six decimals, without a minus before zero.
+def _six(x: Tensor | float) -> list[str] | str:
+    """Six decimals, or six digits where that leaves too little; without a minus before zero.
 
-    >>> _six(-1e-9), _six(0.70710678)
-    ('0.000000', '0.707107')
+    >>> _six(-1e-16), _six(0.70710678), _six(2e-7)
+    ('0.000000', '0.707107', '2e-07')
     """
-    return f"{round(x, 6) + 0.0:.6f}"
+    values = x.tolist() if isinstance(x, Tensor) else [x]
+    tiny = 1e-12 < max((abs(v) for v in values if v == v), default=0) < 1e-3
+    texts = [f"{v:.6g}" if tiny else f"{round(v, 6) + 0.0:.6f}" for v in values]
+    return texts if isinstance(x, Tensor) else texts[0]

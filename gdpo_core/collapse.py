@@ -35,8 +35,8 @@ class Collapse:
     update_share: tuple[float, ...]  # per reward, its part of the advantages' variance; sums to 1, NaN if all are 0
     level: Tensor = field(repr=False)  # (responses,) number of each response's advantage in its group, 0 = lowest
     response: Tensor = field(repr=False)  # (responses,) the number, among all, of each that was not left out
-    _rewards: Tensor = field(repr=False)
-    _index: Tensor = field(repr=False)
+    _rewards: Tensor = field(repr=False)  # of all responses, as given
+    _index: Tensor = field(repr=False)  # the number of each one's group
 
     def inversions(self, primary: int = 0) -> float:
         """Of the pairs in a group with different `primary` reward, the share in which the lower one gets more.
@@ -48,9 +48,10 @@ class Collapse:
         """
         expect_index(primary, self._rewards.shape[1], "primary", "rewards")
         different, inverted = 0, 0
-        for members in _padded_groups(self._index):
+        primary_reward = self._rewards[self.response, primary]
+        for members in _padded_groups(self._index[self.response]):
             inside = members >= 0
-            reward = self._rewards[:, primary][members].masked_fill(~inside, torch.nan)  # (groups, rollouts)
+            reward = primary_reward[members].masked_fill(~inside, torch.nan)  # (groups, rollouts)
             below = reward[:, :, None] < reward[:, None, :]  # NaN compares false: padding and missing drop out
             more = self.level[members][:, :, None] > self.level[members][:, None, :]
             different += int(below.sum())
@@ -69,19 +70,19 @@ def collapse(
     """
     batch = read(rewards, weights=weights, groups=groups, lengths=lengths, convention=convention)
     same = _SAME.get(batch.dtype, 1e-3)
-    formula, batch = method_for(method, batch.in_float64())
-    steps = formula(batch)
-    count = batch.rewards.shape[0]
-    a = batch.learnt(steps.advantages).flatten()  # (responses,)
-    r = batch.rewards.reshape(count, -1).T  # (responses, rewards)
-    index = batch.group_index()
-    group_count = int(index.max()) + 1
+    batch = batch.in_float64()
+    formula, prepared = method_for(method, batch)
+    steps = formula(prepared)
+    a = prepared.learnt(steps.advantages).flatten()  # (responses,)
+    rewards = batch.rewards.reshape(len(batch.rewards), -1).T  # (responses, rewards)
+    groups = batch.group_index()
+    group_count = int(groups.max()) + 1
     silent = torch.zeros(group_count, dtype=torch.float64, device=a.device)
-    silent = silent.scatter_reduce(0, index, a.abs(), "amax", include_self=True) == 0
+    silent = silent.scatter_reduce(0, groups, a.abs(), "amax", include_self=True) == 0
 
-    kept = ~(r.isnan().all(1) | a.isnan())
-    share = _shares(batch, steps.z, a)
-    a, r, index = a[kept], r[kept], index[kept]
+    kept = ~(rewards.isnan().all(1) | a.isnan())
+    share = _shares(prepared, steps.z, a)
+    a, r, index = a[kept], rewards[kept], groups[kept]
     vector = _vector_numbers(r)
     level = _level_numbers(a, index, same)
     vectors, same_vector = _distinct_and_pairs(index, vector, group_count)
@@ -109,8 +110,8 @@ def collapse(
         update_share=share,
         level=level,
         response=kept.nonzero().flatten(),
-        _rewards=r,
-        _index=index,
+        _rewards=rewards,
+        _index=groups,
     )
 
 
@@ -132,7 +133,12 @@ def update_share(
 
 
 def _shares(batch: Batch, z: Tensor | None, a: Tensor) -> tuple[float, ...]:
-    x = (batch.rewards if z is None else z).reshape(batch.rewards.shape[0], -1).nan_to_num()
+    x = (batch.rewards if z is None else z).nan_to_num()
+    if batch.convention.group_of_one != "raw":
+        # Inside its group, where it acts: what a reward is on average there moves no rollout before another.
+        x = x - batch.group.spread(batch.group.total(x) / batch.group.count)
+    there = a.isfinite()
+    x, a = x.reshape(len(x), -1)[:, there], a[there]
     part = batch.weights.flatten() * (x * (a - a.mean())).sum(1)
     if not a.any():
         return (float("nan"),) * len(part)
@@ -218,24 +224,29 @@ def broken_ties(coarse: Collapse, fine: Collapse, primary: int = 0) -> BrokenTie
     >>> ties.lower.tolist(), ties.higher.tolist(), ties.inverted.tolist()
     ([1, 2], [0, 0], [False, False])
     """
-    expect_index(primary, coarse._rewards.shape[1], "primary", "rewards")
     for name, value in (("coarse", coarse), ("fine", fine)):
         expect(isinstance(value, Collapse), name, "a gdpo_core.Collapse", type(value).__name__)
+    expect_index(primary, coarse._rewards.shape[1], "primary", "rewards")
     same = all(
         torch.equal(a.nan_to_num(nan=torch.inf), b.nan_to_num(nan=torch.inf))
         for a, b in ((coarse._rewards, fine._rewards), (coarse._index, fine._index))
     )
     expect(same, "fine", "a collapse of the rewards that `coarse` is of", "one of other rewards or groups")
-    lower, higher = [], []
+    at_coarse, at_fine = (_of_all(c.level, c.response, len(c._rewards)) for c in (coarse, fine))
+    primary_reward = coarse._rewards[:, primary].masked_fill((at_coarse < 0) | (at_fine < 0), torch.nan)
+    lower, higher = [at_fine.new_empty(0)], [at_fine.new_empty(0)]
     for members in _padded_groups(coarse._index):
-        inside = members >= 0
-        reward = coarse._rewards[:, primary][members].masked_fill(~inside, torch.nan)
-        below = reward[:, :, None] < reward[:, None, :]
-        tied = coarse.level[members][:, :, None] == coarse.level[members][:, None, :]
-        apart = fine.level[members][:, :, None] != fine.level[members][:, None, :]
+        reward = primary_reward[members].masked_fill(members < 0, torch.nan)
+        below = reward[:, :, None] < reward[:, None, :]  # NaN compares false: padding and what is left out drop out
+        tied = at_coarse[members][:, :, None] == at_coarse[members][:, None, :]
+        apart = at_fine[members][:, :, None] != at_fine[members][:, None, :]
         group, low, high = (below & tied & apart).nonzero(as_tuple=True)
         lower.append(members[group, low])
         higher.append(members[group, high])
     low, high = torch.cat(lower), torch.cat(higher)
-    inverted = fine.level[low] > fine.level[high]
-    return BrokenTies(coarse.response[low], coarse.response[high], inverted)
+    return BrokenTies(low, high, at_fine[low] > at_fine[high])
+
+
+def _of_all(level: Tensor, response: Tensor, count: int) -> Tensor:
+    """(responses,) the levels of all, −1 for those that were left out."""
+    return level.new_full((count,), -1).scatter(0, response, level)

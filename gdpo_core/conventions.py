@@ -44,6 +44,8 @@ class Convention:
                 expect(isinstance(value, bool), name, "True or False", repr(value))
             elif choices and all(isinstance(choice, str) for choice in choices):
                 expect(value in choices, name, f"one of {', '.join(choices)}", repr(value))
+        fits = not self.leave_one_out or self.missing == "propagates"
+        expect(fits, "missing", "propagates, with leave_one_out", repr(self.missing))
 
 
 PAPER = Convention(name="paper", source="arXiv 2601.05242, equations 1 to 7")

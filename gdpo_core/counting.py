@@ -14,20 +14,21 @@ from operator import add
 import torch
 from torch import Tensor
 
-from gdpo_core.advantages import method_named
+from gdpo_core.advantages import method_for, method_named
 from gdpo_core.batch import read
 from gdpo_core.conventions import PAPER, Convention
 from gdpo_core.errors import expect
 
 _LARGEST = 1000  # rollouts or rewards
-_MOST_NUMBERS = 2_500_000  # that one count may look at, of 512 bits at most; two seconds
+_MOST_NUMBERS = 2_500_000  # that one count may look at, of 512 bits at most; a few seconds
 
 
 def count_distinct(method: str, rollouts: int, rewards: int) -> int:
     """The number of different advantage vectors of all groups with so many rollouts and binary rewards.
 
-    Exact: integers only. Sizes up to 1000 where the count has a closed form, for GRPO with and without std; GDPO's sums
-    are enumerated, up to about 4 × 14, 6 × 6, 16 × 3 or 60 × 2. Raises InputError. Source: arXiv 2601.05242, Fig. 3.
+    Exact: integers only. Sizes up to 1000 where the count has a closed form: for GRPO with and without std, for GDPO of
+    one reward or up to three rollouts. Its other sums are enumerated, up to about 4 × 14, 6 × 6, 16 × 3 or 60 × 2.
+    Raises InputError. Source: arXiv 2601.05242, Fig. 3.
 
     >>> [count_distinct(method, 4, 8) for method in ("grpo", "grpo_no_std", "gdpo")]
     [119, 165, 2929]
@@ -79,14 +80,13 @@ def group_advantages(rewards, method: str = "gdpo", *, convention: Convention = 
     """The advantages as far as a group alone decides them: GDPO's before its batch step.
 
     rewards: (prompts, rollouts, rewards). Returns (prompts, rollouts). Raises InputError. Source: arXiv 2601.05242,
-    eq. 4 to 6.
+    eq. 4 and 5.
 
     >>> [round(a, 3) for a in group_advantages([[[0, 0], [1, 1]]], "gdpo")[0].tolist()]
     [-1.414, 1.414]
     """
-    formula, batch = method_named(method), read(rewards, convention=convention)
-    steps = formula(batch)
-    return batch.returned(steps.sums if method == "gdpo" else steps.advantages)
+    formula, batch = method_for(method, read(rewards, convention=convention))
+    return batch.returned(formula.in_groups(batch).advantages)
 
 
 def _no_std(rollouts: int, rewards: int) -> int:
@@ -108,9 +108,13 @@ def _grpo(rollouts: int, rewards: int) -> int:
 def _gdpo(rollouts: int, rewards: int) -> int:
     """All sums of K normalised columns, one column after the other, a representative of each order of the rollouts.
 
+    A single column has one vector for each number of passes, none and all alike; with up to three rollouts every σ
+    but 0 is the same, so nothing is gained over no division at all.
     Enough, because every order of a column is a column too. A constant column adds 0, so what K − 1 columns reach
     stays reached, and only what is new has to be gone on from.
     """
+    if rewards == 1 or rollouts <= 3:
+        return _no_std(rollouts, rewards)
     unit = _units(rollouts, rewards)
     normalised = cache(lambda runs: [_normalised(column, unit) for column in _columns(runs)])
     seen = new = {(0,) * rollouts}

@@ -22,7 +22,7 @@ class Explanation:
     convention: Convention
     weights: Tensor  # (rewards,)
     rewards: Tensor  # as given, in floating point
-    lengths: Tensor | None  # tokens a response, as given
+    lengths: Tensor | None  # tokens a response, as given, float64
     group_ids: tuple | None
     group_means: Tensor  # (prompts, rewards) for GDPO, else (prompts,), of the weighted sums
     group_stds: Tensor
@@ -51,7 +51,7 @@ def explain(
         convention=convention,
         weights=batch.weights.flatten().to(batch.dtype),
         rewards=_rewards_last(batch, batch.rewards),
-        lengths=None if batch.lengths is None else batch.returned(batch.lengths),
+        lengths=_lengths(batch),
         group_ids=batch.group_ids,
         group_means=_of_groups(batch, steps.group.mean),
         group_stds=_of_groups(batch, steps.group.std),
@@ -76,6 +76,10 @@ def _of_groups(batch: Batch, x: Tensor) -> Tensor:
 
 def _of_batch(batch: Batch, x: Tensor) -> float | Tensor:
     return _of_groups(batch, x) if batch.convention.last_step == "group" else x.item()
+
+
+def _lengths(batch: Batch) -> Tensor | None:
+    return batch.lengths[0] if batch.lengths is not None and batch.single else batch.lengths
 
 
 def _rewards_last(batch: Batch, x: Tensor) -> Tensor:

@@ -78,11 +78,11 @@ def width(sizes: list[float], dtype: torch.dtype, name: str) -> torch.dtype:
 
 
 def token_counts(lengths, shape: tuple) -> Tensor:
-    """Tokens a response: one each, finite and positive."""
-    t = numbers(lengths, "lengths")
+    """Tokens a response: one each, whole numbers from 1, in float64."""
+    t = numbers(lengths, "lengths").double()
     expect(tuple(t.shape) == shape, "lengths", f"one a response, shape {shape}", f"shape {tuple(t.shape)}")
-    bad = t[~(t.isfinite() & (t > 0))]
-    expect(not len(bad), "lengths", "positive token counts", bad[:1].tolist())
+    bad = t[~((t >= 1) & (t <= 2**53) & (t == t.round()))]
+    expect(not len(bad), "lengths", "positive whole token counts", bad[:1].tolist())
     return t
 
 
@@ -100,7 +100,10 @@ def group_numbers(groups, responses: int, device) -> tuple[Tensor, tuple]:
     shape = tuple(groups.shape) if isinstance(groups, Tensor | np.ndarray) else (len(groups),)
     expect(shape == (responses,), "groups", f"{responses} ids, one a response", f"shape {shape}")
     if isinstance(groups, np.ndarray) and groups.dtype.kind in "iubf":
-        groups = torch.from_numpy(_shareable(groups))
+        try:
+            groups = torch.from_numpy(_shareable(groups))
+        except TypeError as error:
+            raise InputError(f"groups: expected ids such as strings or integers, got {error}") from None
     if isinstance(groups, Tensor):
         plain = groups.layout == torch.strided and not groups.is_complex()
         expect(plain, "groups", "ids such as integers", f"{groups.layout} of {groups.dtype}")

@@ -7,6 +7,9 @@ from torch import Tensor
 
 from gdpo_core.batch import Over
 
+# Units in the last place that a mean of many values may be off.
+_ROUNDED = 32
+
 
 @dataclass(frozen=True)
 class Normalised:
@@ -36,9 +39,10 @@ def normalise(
 ) -> Normalised:
     """(x − mean) / (std + eps) over what `over` says; what is constant gives exactly 0.
 
-    Values are taken from one of their own: equal values become exact zeros whatever they are, so no constant turns
-    into round-off that the division blows up; around_zero: they are signal or round-off beside 0, and stay as they
-    are. A std or mean of at most `noise` is zero. overwrite: x is no longer needed.
+    Mean and std are taken of the distances from one of the values: equal values become exact zeros whatever they are,
+    so no constant turns into round-off that the division blows up. A std of at most `noise` is zero. around_zero: the
+    values are taken as they are, and a mean that is only round-off beside them is 0, so that zeros stay zeros.
+    overwrite: x is no longer needed.
     eps None: centre without dividing. skip: NaN takes no part and stays NaN, else it spreads. alone: what one value
     without others gives, see `Convention.group_of_one`.
     """
@@ -51,8 +55,9 @@ def normalise(
         zero = zero if raw is None else zero.masked_fill(raw, 0)
         shifted = torch.sub(x, over.spread(zero), out=x if overwrite else None)
     mean = over.total(shifted.nan_to_num() if skip else shifted) / count
-    if noise is not None:
-        mean = mean.masked_fill(mean.abs() <= noise, 0)
+    if around_zero:
+        size = (over.squares(shifted.nan_to_num() if skip else shifted) / count).sqrt()
+        mean = mean.masked_fill(mean.abs() <= _ROUNDED * torch.finfo(x.dtype).eps * size, 0)
     if raw is not None:
         mean = mean.masked_fill(raw, 0)
     centred = shifted.sub_(over.spread(mean))

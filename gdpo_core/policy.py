@@ -87,7 +87,7 @@ def train(
         steps = formula(batch)
         a = steps.advantages  # (seeds, prompts, rollouts)
         if match_scale and steps.whole is None:
-            a = over_batch(a, batch).value
+            a = over_batch(batch, a).value
         logits = logits + lr * (a * (outcomes - p)).mean((-2, -1))
         path.append(logits.sigmoid())
     return TrainingRun(method, torch.stack(path, -1).permute(1, 2, 0))

@@ -81,3 +81,16 @@ def float32_error(e: Explanation) -> float:
     if eps == 0 or c.leave_one_out or e.method == "grpo_no_std" or bool(((values * 1024) % 1 == 0).all()):
         return 0.0
     return (e.group_means.abs() * _FLOAT32 / (e.group_stds + eps)).nan_to_num().max().item()
+
+
+def only_eps_is_left(e: Explanation) -> bool:
+    """Whether GDPO's last step divides by next to nothing: what eps alone keeps of rewards that cancel.
+
+    >>> from gdpo_core import MS_SWIFT, explain
+    >>> only_eps_is_left(explain([[0, -3], [-2, 3]], convention=MS_SWIFT))
+    True
+    """
+    if e.batch_std is None:
+        return False
+    std = torch.as_tensor(e.batch_std)
+    return bool(((std > 0) & (std < 1e-4 * e.weights.abs().sum())).any())

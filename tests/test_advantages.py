@@ -709,3 +709,60 @@ def test_the_order_of_the_rewards_does_not_matter(method):
     a = gc.advantages(rewards, method, weights=weights)
     for order in permutations(range(3)):
         close(gc.advantages(rewards[:, order], method, weights=weights[list(order)]), a, 1e-12)
+
+
+# --- offsets and round-off -----------------------------------------------------------------------------------------
+
+
+def float32(values):
+    return torch.tensor(values, dtype=torch.float32)
+
+
+@pytest.mark.parametrize(
+    "rewards",
+    [
+        [[1e6], [1e6 + 1]],
+        [[1000.0]] * 15 + [[1000.0078125]],
+        [[10000.0]] * 255 + [[10001.0]],
+        [[1000.0], [1000.00048828125]],
+        [[2.0**20, 0], [2.0**20, 0.5]],
+        [[16777210.0, 0], [16777211.0, 0], [16777210.0, 1]],
+        [[500.0, 500.0]] * 15 + [[500.0, 500.0078125]],
+    ],
+)
+@pytest.mark.parametrize("method", ("grpo", "grpo_no_std"))
+def test_a_small_difference_far_from_zero_is_signal_where_float32_holds_it_exactly(method, rewards):
+    exact = gc.advantages(torch.tensor(rewards, dtype=torch.float64), method)
+    got = gc.advantages(float32(rewards), method)
+    torch.testing.assert_close(got.double(), exact, rtol=1e-4, atol=1e-6)
+    assert abs(got.double().sum().item()) < 1e-3 * max(1, len(rewards) ** 0.5)
+
+
+def test_sums_of_decimals_that_are_equal_but_for_round_off_are_a_tie():
+    rows = [[0.1, 0.2], [0.3, 0.0], [0.1, 0.2]]
+    for dtype in (torch.float32, torch.float64):
+        assert not gc.grpo(torch.tensor(rows, dtype=dtype)).any()
+        assert not gc.grpo_no_std(torch.tensor(rows, dtype=dtype)).any()
+
+
+@pytest.mark.parametrize(("dtype", "weight"), [(torch.float32, 1e-7), (torch.float64, 1e-15)])
+def test_a_large_weight_on_a_dead_reward_hides_nothing(dtype, weight):
+    a = gc.gdpo(torch.tensor([[1, 0], [1, 1]], dtype=dtype), weights=[1, weight])
+    assert a.tolist() == pytest.approx([-(0.5**0.5), 0.5**0.5], rel=1e-6)
+
+
+def test_half_rewards_keep_their_lengths():
+    rewards = torch.tensor([[1, 0], [0, 1], [1, 1]], dtype=torch.float16)
+    assert gc.explain(rewards, convention=gc.VERL, lengths=[70000, 4097, 3]).lengths.tolist() == [70000, 4097, 3]
+
+
+@pytest.mark.parametrize("lengths", [[0.5, 1, 1], [1e300, 1, 1], [0, 1, 1], [-3, 1, 1], [float("inf"), 1, 1]])
+def test_lengths_are_whole_counts(lengths):
+    with pytest.raises(gc.InputError, match="lengths: expected positive whole token counts"):
+        gc.gdpo([[1, 0], [0, 1], [1, 1]], lengths=lengths, convention=gc.VERL)
+
+
+@pytest.mark.parametrize("groups", [np.ma.array([0, 0, 1]), np.array([0, 0, 1], dtype="longdouble")])
+def test_arrays_that_torch_cannot_take_are_no_group_ids(groups):
+    with pytest.raises(gc.InputError, match="groups: expected ids"):
+        gc.grpo([[1], [0], [1]], groups=groups)

@@ -83,6 +83,24 @@ def test_it_says_where_the_framework_itself_would_return_round_off(capsys):
     assert "round-off" not in run(capsys, *constant, "--convention", "paper")[1]
 
 
+def test_it_says_where_only_eps_is_left(capsys):
+    assert "cancel but for eps" in run(capsys, "0,-3", "-2,3", "--convention", "ms_swift")[1]
+    assert "cancel but for eps" not in run(capsys, "0,-3", "-2,3", "1,1", "--convention", "ms_swift")[1]
+
+
+def test_small_and_large_numbers_keep_their_digits(capsys):
+    _, out, _ = run(capsys, "1000001,0", "1000002,0", "--method", "grpo")
+    assert cells(out)["2"][0] == "1000002" and "1000001.5" in out
+    _, out, _ = run(capsys, "0.0000001,0", "0,0", "--method", "grpo_no_std")
+    assert cells(out)["1"][-1] == "5e-08"
+
+
+def test_a_terminal_that_knows_no_greek_is_no_fault():
+    gdpo = re.sub("python[^/]*$", "gdpo", sys.executable)
+    ran = subprocess.run([gdpo, "explain", "10", "01"], env={"PYTHONIOENCODING": "ascii"}, capture_output=True)
+    assert ran.returncode == 0 and ran.stderr == b"" and b"0.707107" in ran.stdout
+
+
 def test_numbers_are_whole_on_a_narrow_terminal(capsys, monkeypatch):
     monkeypatch.setattr(cli, "_WIDE", 50)
     _, out, _ = run(capsys, *RESPONSES)
@@ -97,7 +115,12 @@ def test_numbers_are_whole_on_a_narrow_terminal(capsys, monkeypatch):
         (["1a", "10"], "response 1: expected numbers with commas between them, or 0s and 1s, got '1a'"),
         (["1,,2"], "response 1"),
         (["inf,1", "1,1"], "rewards: expected finite numbers"),
-        (["/"], "responses: expected at least one"),
+        (["/"], "prompt 1: expected at least one response"),
+        (["10", "/", "/", "11"], "prompt 2: expected at least one response"),
+        (["10", "/"], "prompt 2: expected at least one response"),
+        (["12", "01"], "response 2: expected 1 reward, as response 1, '12', got 2"),
+        (["1_0", "1"], "response 1: expected numbers"),
+        (["\u0661,0", "1,1"], "response 1: expected numbers"),
         (["11", "10", "--convention", "foo"], "convention: expected one of paper, trl,"),
         (["11", "10", "--method", "ppo"], "method: expected one of grpo,"),
         (["11", "10", "--weights", "1"], "weights: expected 2 numbers"),
@@ -105,7 +128,7 @@ def test_numbers_are_whole_on_a_narrow_terminal(capsys, monkeypatch):
         (["11", "10", "--weights", "nan,1"], "weights: expected finite numbers"),
         (["11", "10", "--convention", "verl"], "lengths: expected tokens a response"),
         (["11", "10", "--convention", "verl", "--lengths", "3,0"], "lengths: expected positive"),
-        (["11", "10", "--lengths", "3"], "lengths: expected one a response"),
+        (["11", "10", "--lengths", "3"], "lengths: expected 2 numbers, one a response, got 1"),
         (["11", "10", "--wieghts", "1,2"], "option: expected --method"),
     ],
 )

@@ -305,3 +305,39 @@ def test_a_collapse_is_frozen():
     with pytest.raises(FrozenInstanceError):
         C.groups = 2
     assert asdict(C)["groups"] == 1
+
+
+# --- conventions that leave responses out, or do not centre ----------------------------------------------------------
+
+
+def test_a_reward_that_is_constant_in_every_group_has_no_share_with_leave_one_out():
+    rewards = [[[1, 5], [0, 5], [0, 5]], [[1, -5], [1, -5], [0, -5]]]
+    for method in naive.METHODS:
+        share = gc.update_share(rewards, method, convention=gc.NEMO_RL_LOO)
+        assert share == pytest.approx((1, 0), abs=1e-12)
+
+
+def test_a_group_that_is_nan_leaves_the_shares_of_the_others():
+    rewards = [[[1, nan], [0, 1], [0, 0], [1, 1]], [[1, 1], [0, 1], [1, 0], [0, 0]]]
+    for convention in (gc.VERL, gc.NEMO_RL):
+        c = gc.collapse(rewards, "grpo", convention=convention)
+        assert c.update_share == pytest.approx(gc.update_share(rewards[1], "grpo", convention=convention))
+        assert c.mixed_groups == 1 and c.response.tolist() == [4, 5, 6, 7]
+
+
+@pytest.mark.parametrize("convention", gc.CONVENTIONS.values(), ids=list(gc.CONVENTIONS))
+def test_methods_that_leave_other_responses_out_can_be_compared(convention):
+    rewards = [[1, 0, 1], [0, 1, 1], [nan, 1, 1], [0, 0, 1], [0, 1, 0], [nan, nan, nan]]
+    coarse, fine = (gc.collapse(rewards, m, convention=convention, lengths=[1] * 6) for m in ("grpo", "gdpo"))
+    ties = gc.broken_ties(coarse, fine)
+    assert all(rewards[low][0] < rewards[high][0] for low, high in zip(ties.lower, ties.higher, strict=True))
+
+
+def test_nothing_left_to_compare_is_no_pair():
+    c = gc.collapse([[nan, nan], [nan, nan]], "grpo")
+    assert len(gc.broken_ties(c, c).lower) == 0
+
+
+def test_what_is_no_collapse_is_refused():
+    with pytest.raises(gc.InputError, match="coarse: expected a gdpo_core.Collapse, got str"):
+        gc.broken_ties("x", "y")

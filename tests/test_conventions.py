@@ -632,3 +632,8 @@ def test_weights_are_finite_and_may_be_negative(method, convention):
         assert str(error.value).startswith("weights: expected finite numbers, got ") and str(bad) in str(error.value)
     a = gc.advantages(R, method, weights=[-1, -2], **options)
     close(a, -gc.advantages(R, method, weights=[1, 2], **options), 1e-12)
+
+
+def test_leave_one_out_skips_nothing():
+    with pytest.raises(gc.InputError, match="missing: expected propagates, with leave_one_out, got 'skipped'"):
+        gc.Convention(name="mine", source="here", leave_one_out=True)

@@ -1,0 +1,49 @@
+"""Which small numbers are round-off and not signal: divided by their own spread they would pass for one."""
+
+import torch
+from torch import Tensor
+
+from gdpo_core.batch import Batch
+from gdpo_core.normalise import Normalised
+
+# Sums that cancel leave a few units in the last place.
+_UNITS = 8
+# No reward may hide more than this part of another one, however close it is to round-off itself.
+_LARGEST = 0.02
+# Numbers that are multiples of 1 / _GRAIN below _GRAINY, or whole ones below 2^24, float32 adds up exactly.
+_GRAIN, _GRAINY = 1024, 2.0**14
+
+
+def of_sums(batch: Batch) -> Tensor | None:
+    """Below which a group's spread of Σ_k w_k r_k is round-off, one value a group; None where nothing is rounded."""
+    count = len(batch.rewards)
+    if count == 1:
+        return None
+    terms = batch.weights * batch.rewards
+    terms = terms.nan_to_num_() if batch.skips else terms
+    largest = -batch.group.lowest(-terms.abs().sum(0))
+    grain = torch.where(largest < _GRAINY, _GRAIN, 1).to(terms)
+    rounded = (terms.mul_(batch.group.spread(grain)).frac_() != 0).any(0)
+    if not rounded.any() and bool((largest < 2**24).all()):
+        return None
+    noise = largest * (count * torch.finfo(terms.dtype).eps)
+    exact = (batch.group.total(rounded.to(terms)) == 0) & (largest < 2**24)
+    return noise.masked_fill(exact, 0)
+
+
+def without(batch: Batch, s: Tensor, group: Normalised) -> Tensor:
+    """Σ_k w_k z_k with exact zeros in the groups in which the normalised rewards cancel each other."""
+    weights = batch.weights.abs()
+    size = batch.group.squares(s.nan_to_num() if batch.skips else s) / batch.group.count
+    small = (size > 0) & (size <= (_LARGEST * weights.sum()) ** 2)
+    if not small.any():
+        return s
+    live = (group.std > 0) | batch.convention.leave_one_out
+    # The size of a reward beside its own spread.
+    beside = (group.mean.abs() + group.std) / group.std.masked_fill(group.std == 0, 1)
+    noise = (beside * (_UNITS * torch.finfo(s.dtype).eps)).clamp(max=_LARGEST).masked_fill(~live, 0)
+    noise = (weights * noise).sum(0)
+    if batch.convention.leave_one_out:  # one a response; a group shares its largest
+        noise = -batch.group.lowest(-noise)
+    cancelled = small & (size.sqrt() <= noise)
+    return s.masked_fill(batch.group.spread(cancelled) & ~s.isnan(), 0)
