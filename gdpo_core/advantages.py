@@ -53,12 +53,17 @@ def _gdpo(batch: Batch) -> Steps:
 def over_batch(batch: Batch, s: Tensor) -> Normalised:
     """GDPO's last step, over what the convention says: responses, tokens or each group once more."""
     c, over = batch.convention, whole(s)
-    around_zero = not (c.group_of_one == "raw" and bool((batch.group.count == 1).any()))  # these need no mean of 0
+    # Every z sums to 0 in its group, unless others make its mean, or a group of one has none.
+    mean_is = "zero"
+    if c.leave_one_out or (c.group_of_one == "raw" and bool(torch.as_tensor(batch.group.count == 1).any())):
+        mean_is = "any"
+    elif c.last_step == "tokens":
+        mean_is = "zero but for round-off"
     if c.last_step == "tokens":
         expect(batch.lengths is not None, "lengths", f"tokens a response, by which {c.name} weighs", "none")
         over = weighted(over, batch.lengths.to(s))
     elif c.last_step == "group":
-        over, around_zero = batch.group, False
+        over = batch.group
     return normalise(  # eq. 6: A = (s − mean_B s) / std_B s
         s,
         over,
@@ -66,7 +71,7 @@ def over_batch(batch: Batch, s: Tensor) -> Normalised:
         eps_to=c.batch_eps_to,
         ddof=c.ddof,
         skip=batch.skips,
-        around_zero=around_zero,
+        mean_is=mean_is,
         overwrite=batch.scratch,
         alone="nan" if c.group_of_one == "nan" else "zero",
     )

@@ -23,7 +23,7 @@ class Over:
     group, or one for the batch; `spread` hands such a value back to each response.
     """
 
-    count: Tensor
+    count: Tensor | int
     total: Callable[[Tensor], Tensor]
     squares: Callable[[Tensor], Tensor]
     lowest: Callable[[Tensor], Tensor]
@@ -33,7 +33,7 @@ class Over:
 
 def along(x: Tensor, *dims: int) -> Over:
     return Over(
-        count=x.new_tensor(prod(x.shape[d] for d in dims)),
+        count=prod(x.shape[d] for d in dims),
         total=lambda x: x.sum(dims, keepdim=True),
         squares=lambda x: torch.linalg.vector_norm(x, 2, dims, keepdim=True).square(),
         lowest=lambda x: x.amin(dims, keepdim=True),
@@ -92,6 +92,7 @@ class Batch:
     single: bool  # the caller gave one prompt without a prompt axis
     dtype: torch.dtype  # of what the caller gets back
     scratch: bool = False  # the rewards are a copy that the steps may overwrite
+    exact: bool = False  # weighted sums of these rewards are known to be without round-off
 
     @property
     def skips(self) -> bool:
@@ -156,9 +157,13 @@ def read(rewards, *, weights=None, groups=None, lengths=None, convention: Conven
     return Batch(x, w, missing, _groups(x, index, ids), convention, tokens, index, ids, single, dtype)
 
 
-def batch_of(x: Tensor, weights: Tensor, convention: Convention = PAPER) -> Batch:
-    """Rewards (rewards, …, prompts, rollouts) known to be complete and finite, without the checks of `read`."""
-    return Batch(x, weights, False, along(x, -1), convention, None, None, None, False, x.dtype)
+def batch_of(x: Tensor, weights: Tensor, convention: Convention = PAPER, *, exact: bool = False) -> Batch:
+    """Rewards (rewards, …, prompts, rollouts) known to be complete and finite, without the checks of `read`.
+
+    The steps may overwrite them.
+    """
+    group = along(x, -1)
+    return Batch(x, weights, False, group, convention, None, None, None, False, x.dtype, scratch=True, exact=exact)
 
 
 def _groups(x: Tensor, index: Tensor | None, ids: tuple | None) -> Over:

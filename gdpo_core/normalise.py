@@ -1,6 +1,7 @@
 """One step of every method: take the mean off and divide by the standard deviation."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -32,7 +33,7 @@ def normalise(
     eps_to: str = "std",
     skip: bool = False,
     noise: Tensor | None = None,
-    around_zero: bool = False,
+    mean_is: Literal["any", "zero", "zero but for round-off"] = "any",
     overwrite: bool = False,
     alone: str = "zero",
     leave_one_out: bool = False,
@@ -40,43 +41,59 @@ def normalise(
     """(x − mean) / (std + eps) over what `over` says; what is constant gives exactly 0.
 
     Mean and std are taken of the distances from one of the values: equal values become exact zeros whatever they are,
-    so no constant turns into round-off that the division blows up. A std of at most `noise` is zero. around_zero: the
-    values are taken as they are, and a mean that is only round-off beside them is 0, so that zeros stay zeros.
-    overwrite: x is no longer needed.
+    so no constant turns into round-off that the division blows up. A std of at most `noise` is zero. mean_is: what is
+    known of the mean; a zero is not taken off, so that zeros stay zeros. overwrite: x is no longer needed.
     eps None: centre without dividing. skip: NaN takes no part and stays NaN, else it spreads. alone: what one value
     without others gives, see `Convention.group_of_one`.
     """
     count = over.total((~x.isnan()).to(x)) if skip else over.count
-    raw = (count == 1) if alone == "raw" else None
-    if around_zero:
-        zero, shifted = 0.0, x if overwrite else x.clone()
-    else:
+    raw = torch.as_tensor(count == 1, device=x.device) if alone == "raw" else None
+    if mean_is == "any":
         zero = over.lowest(x.nan_to_num(nan=torch.inf)) if skip else over.member(x).clone()
         zero = zero if raw is None else zero.masked_fill(raw, 0)
-        shifted = torch.sub(x, over.spread(zero), out=x if overwrite else None)
-    mean = over.total(shifted.nan_to_num() if skip else shifted) / count
-    if around_zero:
-        size = (over.squares(shifted.nan_to_num() if skip else shifted) / count).sqrt()
-        mean = mean.masked_fill(mean.abs() <= _ROUNDED * torch.finfo(x.dtype).eps * size, 0)
-    if raw is not None:
-        mean = mean.masked_fill(raw, 0)
-    centred = shifted.sub_(over.spread(mean))
+        centred = torch.sub(x, over.spread(zero), out=x if overwrite else None)
+        off = over.total(centred.nan_to_num() if skip else centred) / count
+        off = off if raw is None else off.masked_fill(raw, 0)
+        centred.sub_(over.spread(off))
+        mean = zero + off
+    else:
+        centred, mean = x if overwrite else x.clone(), None
+        if mean_is != "zero":
+            mean = _mean_beside(centred, over, count, skip)
+            centred.sub_(over.spread(mean))
     squares = over.squares(centred.nan_to_num() if skip else centred)
+    if mean is None:
+        mean = torch.zeros_like(squares)
+        mean = mean.masked_fill(count == 0, torch.nan) if skip else mean  # of nothing
     if leave_one_out:
-        return _among_peers(x, over, zero + mean, centred, squares, eps, ddof, noise)
+        return _among_peers(x, over, mean, centred, squares, eps, ddof, noise)
 
-    variance = squares / (count - ddof).masked_fill_(count <= ddof, 1)
+    variance = squares / _degrees(count, ddof)
     std = variance.sqrt()
     if noise is not None:
         std = std.masked_fill(std <= noise, 0)
     if raw is not None:
         std = std.masked_fill(raw, 1)
     elif alone == "nan":
-        std = std.masked_fill(count == 1, torch.nan)
+        std = std.masked_fill(torch.as_tensor(count == 1, device=x.device), torch.nan)
     divisor = _divisor(std, variance, eps, eps_to)
     if noise is not None or not eps:
         divisor = divisor.masked_fill(std == 0, torch.inf)
-    return Normalised(zero + mean, std, centred.div_(over.spread(divisor)))
+    return Normalised(mean, std, centred.div_(over.spread(divisor)))
+
+
+def _mean_beside(x: Tensor, over: Over, count: Tensor | int, skip: bool) -> Tensor:
+    """The mean, or 0 where it is no more than round-off beside the size of the values."""
+    values = x.nan_to_num() if skip else x
+    mean, size = over.total(values) / count, (over.squares(values) / count).sqrt()
+    return mean.masked_fill(mean.abs() <= _ROUNDED * torch.finfo(x.dtype).eps * size, 0)
+
+
+def _degrees(count: Tensor | int, ddof: int) -> Tensor | int:
+    """By what a sum of squares is divided; one value has a sum of 0, whatever that is divided by."""
+    if isinstance(count, int):
+        return max(count - ddof, 1)
+    return (count - ddof).masked_fill_(count <= ddof, 1)
 
 
 def _divisor(std: Tensor, variance: Tensor, eps: float | None, eps_to: str) -> Tensor:
@@ -93,7 +110,7 @@ def _among_peers(
     With n values, c_j = x_j − mean and S = Σ c²: the others' mean is mean − c_j / (n − 1), their sum of squared
     deviations S − c_j² n / (n − 1).
     """
-    n = over.spread(over.count)
+    n = over.spread(torch.as_tensor(over.count, dtype=x.dtype, device=x.device))
     peers = n - 1
     off = (centred / peers).masked_fill(peers == 0, 0)
     others = (over.spread(squares) - centred.square() * (n / peers)).clamp(min=0)

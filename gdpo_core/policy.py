@@ -11,6 +11,7 @@ from gdpo_core.advantages import method_named, over_batch
 from gdpo_core.batch import batch_of
 from gdpo_core.errors import expect
 from gdpo_core.inputs import numbers, width
+from gdpo_core.round_off import GRAIN, GRAINY
 
 
 @dataclass(frozen=True)
@@ -77,18 +78,23 @@ def train(
     generator = torch.Generator().manual_seed(int(seed))
     shape = (len(start), seeds, prompts, rollouts)
     dtype = width([*c.abs().tolist(), *(c * w).abs().tolist()], torch.float32, "scale")
+    pays = (c * w).abs()
+    exact = bool((pays * GRAIN == (pays * GRAIN).round()).all() and pays.sum() < GRAINY)
     w, c = w.reshape(-1, 1, 1, 1).to(dtype), c.reshape(-1, 1, 1, 1).to(dtype)
     logits = start.to(dtype).logit()[:, None].repeat(1, seeds)  # (rewards, seeds)
     path = [logits.sigmoid()]
+    # Drawn into, and computed in, the same memory each epoch: fresh memory costs more than the arithmetic.
+    drawn, outcomes, work = (torch.empty(shape, dtype=kind) for kind in (torch.float32, dtype, dtype))
     for _ in range(epochs):
         p = path[-1][:, :, None, None]
-        outcomes = (torch.rand(shape, generator=generator, dtype=torch.float32) < p).to(p)
-        batch = batch_of(c * outcomes, w)
+        torch.lt(drawn.uniform_(generator=generator), p, out=outcomes)  # b_k
+        batch = batch_of(torch.mul(c, outcomes, out=work), w, exact=exact)
         steps = formula(batch)
         a = steps.advantages  # (seeds, prompts, rollouts)
         if match_scale and steps.whole is None:
             a = over_batch(batch, a).value
-        logits = logits + lr * (a * (outcomes - p)).mean((-2, -1))
+        gradient = torch.mul(a, outcomes.sub_(p), out=work).mean((-2, -1))  # mean of A (b_k − p_k)
+        logits = logits + lr * gradient
         path.append(logits.sigmoid())
     return TrainingRun(method, torch.stack(path, -1).permute(1, 2, 0))
 

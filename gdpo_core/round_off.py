@@ -10,19 +10,19 @@ from gdpo_core.normalise import Normalised
 _UNITS = 8
 # No reward may hide more than this part of another one, however close it is to round-off itself.
 _LARGEST = 0.02
-# Numbers that are multiples of 1 / _GRAIN below _GRAINY, or whole ones below 2^24, float32 adds up exactly.
-_GRAIN, _GRAINY = 1024, 2.0**14
+# Numbers that are multiples of 1 / GRAIN below GRAINY, or whole ones below 2^24, float32 adds up exactly.
+GRAIN, GRAINY = 1024, 2.0**14
 
 
 def of_sums(batch: Batch) -> Tensor | None:
     """Below which a group's spread of Σ_k w_k r_k is round-off, one value a group; None where nothing is rounded."""
     count = len(batch.rewards)
-    if count == 1:
+    if count == 1 or batch.exact:
         return None
     terms = batch.weights * batch.rewards
     terms = terms.nan_to_num_() if batch.skips else terms
     largest = -batch.group.lowest(-terms.abs().sum(0))
-    grain = torch.where(largest < _GRAINY, _GRAIN, 1).to(terms)
+    grain = torch.where(largest < GRAINY, GRAIN, 1).to(terms)
     rounded = (terms.mul_(batch.group.spread(grain)).frac_() != 0).any(0)
     if not rounded.any() and bool((largest < 2**24).all()):
         return None

@@ -339,5 +339,5 @@ def test_nothing_left_to_compare_is_no_pair():
 
 
 def test_what_is_no_collapse_is_refused():
-    with pytest.raises(gc.InputError, match="coarse: expected a gdpo_core.Collapse, got str"):
+    with pytest.raises(gc.InputError, match=r"coarse: expected a gdpo_core\.Collapse, got str"):
         gc.broken_ties("x", "y")
