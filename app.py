@@ -25,7 +25,7 @@ with app.setup:
     from views import books, broken, counts, one_prompt, prompts, shares, steps, training
     from views.board import Board
     from views.sliders import slider_table
-    from views.text import BAND
+    from views.text import BAND, listing, word
 
     DATA = mo.notebook_dir() / "data"
     BOOKS = json.loads((DATA / "books.json").read_text(encoding="utf-8"))
@@ -34,13 +34,16 @@ with app.setup:
 
 @app.cell(hide_code=True)
 def opening():
-    mo.md("""
+    mo.md(f"""
     # Different answers, the same advantage
 
-    A language model answered one request many times, each time by calling a function. Three graders gave every answer a
-    mark for correctness, style and conciseness. **GRPO** adds the marks and normalises the sum, so a wrong call in good
-    style and a right one in bad style get one *advantage*, the number that says how strongly to reinforce an answer.
-    **GDPO** normalises each mark first, then adds. Flip a mark and compare.
+    Answers to one request, written by hand to show typical faults, as a language model might give them.
+    {word(len(bfcl.REWARDS)).capitalize()} graders marked each for {listing(bfcl.REWARDS)}. **GRPO** adds the marks and
+    normalises the sum, so a wrong call in good style and a right one in bad style get one *advantage*, the number that
+    says how strongly to reinforce an answer. **GDPO** normalises each mark first, then adds. Flip a mark and compare.
+
+    All answers to one request are a *group*, all groups of a training step a *batch*. A mark, 1 or 0, is the
+    [paper](https://arxiv.org/abs/2601.05242)'s reward.
     """)
     return
 
@@ -73,20 +76,15 @@ def answer_lengths(board):
 def follow_intro(tasks):
     most = max(len(task.answers) for task in tasks)
     follow_answer = mo.ui.dropdown([str(n + 1) for n in range(most)], value="10", label="Answer")
-    follow_convention = mo.ui.dropdown(
-        {convention.name: key for key, convention in gc.CONVENTIONS.items()},
-        value=gc.PAPER.name,
-        label="Convention",
-    )
+    follow_convention = mo.ui.dropdown(steps.named(), value=next(iter(steps.named())), label="As computed by")
     mo.vstack(
         [
             mo.md(f"""
             ## Follow one answer
 
-            The same three marks through both methods. GRPO forgets *which* mark was missing at its first step. GDPO
-            first asks how rare each mark is in the group. Training frameworks compute this in
-            {len(gc.CONVENTIONS) - 1} slightly different ways: what guards the divisions (nothing in the paper,
-            {gc.TRL.group_eps:g} in TRL), what the last step averages over, whom an answer is compared with.
+            The same {word(len(bfcl.REWARDS))} marks through both methods. GRPO's first step adds the marks; which one
+            was missing is lost there. GDPO first asks how rare each mark is in the group.
+            {steps.implementations(tasks[0])}
             """),
             mo.hstack([follow_answer, follow_convention], justify="start", gap=2, wrap=True),
         ]
@@ -187,16 +185,7 @@ def prompts_intro():
     except gc.InputError as error:
         published, unusable = None, str(error)
     mo.stop(published is None, mo.callout(unusable, kind="danger"))
-    mo.md(f"""
-    ## {prompts.heading(published)}
-
-    {len(published.models)} published configurations of language models answered each of {len(published.tasks)} prompts
-    of the Berkeley Function Calling Leaderboard (BFCL), and each answer was graded for the same three marks. A group
-    here is a random draw of the answers to one prompt, or all of them. These are **{len(published.models)} different
-    models, not {len(published.models)} samples of one policy**. The marks are real, but the rollouts of a model that
-    you train may differ more or less from each other than these do: read the shares as what can happen, not as a
-    forecast.
-    """)
+    mo.md(f"## {prompts.heading(published)}\n\n{prompts.introduction(published)}")
     return (published,)
 
 
@@ -210,9 +199,9 @@ def prompts_controls(published):
         show_value=True,
         debounce=True,
     )
-    draw_seed = mo.ui.slider(0, 99, value=0, label="Another draw", show_value=True, debounce=True)
+    draw_seed = mo.ui.slider(0, 99, value=0, label="Random draw (seed)", show_value=True, debounce=True)
     category = mo.ui.dropdown(
-        prompts.categories(published), value=next(iter(prompts.categories(published))), label="Prompts"
+        prompts.categories(published), value=next(iter(prompts.categories(published))), label="Kind of prompt"
     )
     readings = mo.ui.array(
         [
@@ -225,11 +214,12 @@ def prompts_controls(published):
         ]
     )
     correctness_weight = mo.ui.slider(
-        steps=broken.WEIGHTS, value=1.0, label="Correctness weighs", show_value=True, debounce=True
+        steps=broken.WEIGHTS, value=1.0, label="Weight of correctness", show_value=True, debounce=True
     )
     mo.vstack(
         [
-            mo.Html(prompts.controls([group_size, draw_seed, category, correctness_weight, *readings])),
+            mo.Html(prompts.controls([group_size, draw_seed, category, correctness_weight])),
+            mo.Html(prompts.controls(readings, "An answer gets a mark if it passes:")),
             mo.Html(prompts.readings(published)),
         ]
     )
@@ -253,18 +243,19 @@ def prompts_by_size(choice, published):
     mo.vstack(
         [
             mo.md("""
-            ### Larger groups, more ties under GRPO
+            ### What the size of a group changes
 
             The more answers a group has, the likelier it holds two mixes of marks with the same sum. With equal weights
-            GDPO ties two single marks only where equally many answers pass both, or as many pass the one as fail the
-            other, and in a large group that is a rare coincidence.
+            GDPO ties two single marks only where as many answers pass the one as pass the other, or as many pass the
+            one as fail the other. In a large group that is a rare coincidence. The axes of the two charts differ.
             """),
-            mo.Html(training.legend()),
             mo.Html(
                 prompts.figure(
                     mo.lazy(
                         lambda: mo.Html(
-                            training.chart_row(map(mo.as_html, prompts.size_charts(published, choice)))
+                            prompts.size_legend(published, choice)
+                            + training.chart_row(map(mo.as_html, prompts.size_charts(published, choice)))
+                            + prompts.size_says(published, choice)
                             + prompts.size_table(published, choice)
                         )
                     )
@@ -277,30 +268,27 @@ def prompts_by_size(choice, published):
 
 @app.cell(hide_code=True)
 def prompts_order(choice, group_size, published):
+    weight_curve = prompts.figure(
+        mo.lazy(
+            lambda: mo.Html(
+                training.chart_row(map(mo.as_html, broken.weight_charts(published, choice, group_size.value)))
+                + broken.weight_table(published, choice, group_size.value)
+            )
+        ),
+        "one",
+    )
     mo.vstack(
         [
             mo.md("""
             ### More resolution, not better priorities
 
-            Take every pair of a right and a wrong answer to one prompt that GRPO ties while all marks weigh the same
-            and that GDPO, with the same weights, tells apart. These pairs are held fixed. What changes is only the
-            weight that GDPO gives to correctness. GDPO divides each mark by its spread in the group, so a mark on
-            which the answers split less evenly counts for more, whichever it is.
+            GRPO ties some right answers with wrong ones. Where GDPO breaks such a tie, which answer comes first? And
+            how much must correctness weigh until it is always the right one? (The pairs are those of equal weights.)
+            GDPO divides each mark by its spread in the group, so passing a mark that almost all, or almost none, pass
+            moves an answer further.
             """),
             mo.Html(broken.order(published, choice, group_size.value)),
-            mo.Html(
-                prompts.figure(
-                    mo.lazy(
-                        lambda: mo.Html(
-                            training.chart_row(
-                                map(mo.as_html, broken.weight_charts(published, choice, group_size.value))
-                            )
-                            + broken.weight_table(published, choice, group_size.value)
-                        )
-                    ),
-                    "one",
-                )
-            ),
+            *([mo.Html(weight_curve)] if broken.any_pairs(published, choice, group_size.value) else []),
         ]
     )
     return
@@ -309,7 +297,7 @@ def prompts_order(choice, group_size, published):
 @app.cell(hide_code=True)
 def prompt_chooser(published):
     opened_prompt = mo.ui.dropdown(one_prompt.tasks(published), value=one_prompt.MOST, label="Prompt", searchable=True)
-    mo.vstack([mo.md("### Open one prompt"), opened_prompt])
+    mo.vstack([mo.md("### Marks of one prompt"), opened_prompt])
     return (opened_prompt,)
 
 
@@ -326,9 +314,10 @@ def counts_intro():
             mo.md(f"""
             ## {counts.heading()}
 
-            Imagine every group of answers that can occur when each mark is either passed or failed, and write down the
-            advantages of each. Groups that get the same advantages are one and the same to training, so counting what
-            is left shows how much of the marks a method can pass on at most.
+            Take every group of answers that can occur when each mark is either passed or failed. Write down each
+            group's advantages, whatever the order of its answers. Where two groups get the same list, the advantages
+            no longer show which marks were given. The number of different lists is an upper limit on what a method can
+            pass on.
 
             ### Two answers, two marks: every group there is
             """),
@@ -341,14 +330,14 @@ def counts_intro():
 @app.cell(hide_code=True)
 def counts_controls():
     counts_log = mo.ui.switch(label="Logarithmic axis")
-    counts_rounded = mo.ui.switch(label=f"Count floats: eps = {counts.EPS:g}, {counts.DIGITS} decimals")
+    counts_rounded = mo.ui.switch(label="Count rounded numbers instead (shows a pitfall)")
     mo.vstack(
         [
             mo.md("""
             ### More answers, more marks
 
-            The same count for larger groups: GDPO's lead grows with both. The counts are exact. Taken from rounded
-            numbers they come out wrong, as the second switch shows.
+            The same count for larger groups: GDPO's lead grows with both. By default the counts are exact. Taken from
+            rounded numbers they come out wrong, as the second switch shows.
             """),
             mo.hstack([counts_log, counts_rounded], justify="start", gap=2, wrap=True),
         ]
@@ -372,6 +361,7 @@ def counts_grow(counts_log, counts_rounded):
                     )
                 )
             ),
+            *([mo.Html(counts.trap())] if counts_rounded.value else []),
         ]
     )
     return
@@ -382,11 +372,11 @@ def train_intro():
     mo.md(f"""
     ## Train it
 
-    Three independent coins are the smallest policy with three rewards: reward *k* is 1 with probability *p_k*, and the
-    score-function (REINFORCE) gradient moves the coins for {training.EPOCHS} epochs of {training.PROMPTS} prompts with
-    {training.ROLLOUTS} answers each. Every method's advantages are brought to a standard deviation of 1 over the batch,
-    so that none wins by a larger learning rate; that adds a step to GRPO. Lines are medians over {training.SEEDS}
-    seeds, bands hold {BAND[1] - BAND[0]:.0%} of them.
+    Three independent coins are the smallest policy with three rewards: reward *k* is 1 with probability
+    *p*<sub>*k*</sub>, and the score-function (REINFORCE) gradient moves the coins for {training.EPOCHS} epochs of
+    {training.PROMPTS} prompts with {training.ROLLOUTS} answers each. Every method's advantages are brought to a
+    standard deviation of 1 over the batch, so that none wins by a larger learning rate; that adds a step to GRPO. Lines
+    are medians over {training.SEEDS} seeds, bands hold {BAND[1] - BAND[0]:.0%} of them.
     """)
     return
 

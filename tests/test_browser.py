@@ -247,8 +247,9 @@ def test_a_phone_shows_everything_within_its_width(visit, width):
     page.locator("table.steps").nth(1).wait_for()
     page.wait_for_timeout(1500)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate("document.querySelector('#App').scrollWidth") <= width  # it scrolls, not the document
     too_wide = page.eval_on_selector_all(
-        ".board *, .follow, .sliders, .shares, .shares td, .ranking, .charts, .steps, .says",
+        ".board *, .follow, .sliders, .shares, .shares td, .ranking, .charts, .steps, .firsts, .controls, .says",
         f"all => all.filter(e => e.getBoundingClientRect().right > {width} + 1 && e.checkVisibility())"
         ".map(e => e.className)",
     )
@@ -275,6 +276,65 @@ def test_no_serious_accessibility_fault(visit, scheme, width):
         if not any(own in str(node["target"]) for own in ("radix", ".py-4"))  # marimo's own menu button and outline
     }
     assert not ours
+
+
+@pytest.fixture
+def real_prompts(visit):
+    page = visit()
+    page.locator("table.steps").nth(1).wait_for()
+    page.wait_for_timeout(1000)
+    return page
+
+
+def turn(page, label, *keys):
+    """Turn the slider of section 4 with this label, and wait for what follows."""
+    before = page.locator(".prompts").inner_text()
+    at = ["Answers in a group", "Random draw (seed)", "Weight of correctness"].index(label)
+    assert page.get_by_text(label, exact=True).count() == 1
+    page.locator(".controls").first.get_by_role("slider").nth(at).focus()
+    for key in keys:
+        page.keyboard.press(key)
+    page.wait_for_function("before => document.querySelector('.prompts').innerText !== before", arg=before)
+
+
+def height(page, selector):
+    return page.locator(selector).first.bounding_box()["height"]
+
+
+def test_a_weight_with_decimals_moves_no_control(real_prompts):
+    before = height(real_prompts, ".controls")
+    turn(real_prompts, "Weight of correctness", "ArrowRight")
+    assert height(real_prompts, ".controls") == before
+
+
+def test_two_answers_leave_no_empty_room_for_a_curve(real_prompts):
+    page = real_prompts
+    assert page.locator(".figure.one").count() == 1
+    turn(page, "Answers in a group", "Home")
+    page.get_by_text("With 2 answers GDPO ties exactly what GRPO ties").wait_for()
+    assert page.locator(".figure.one").count() == 0
+    page.get_by_text("Shown instead: the prompt with the most ties").wait_for()
+
+
+def test_counting_rounded_numbers_does_not_move_the_charts(real_prompts):
+    page = real_prompts
+
+    def top():
+        growth, heading = page.locator(".growth").bounding_box(), page.get_by_role("heading", name="More answers, more")
+        return growth["y"] - heading.bounding_box()["y"]
+
+    before = top()
+    page.get_by_text("Count rounded numbers instead").click()
+    page.get_by_text("The collapse seems to be gone").wait_for()
+    assert abs(top() - before) <= 1
+
+
+def test_a_fold_with_the_focus_has_an_outline(real_prompts):
+    fold = real_prompts.locator(".fold summary").first
+    fold.focus()
+    real_prompts.keyboard.press("Shift+Tab")
+    real_prompts.keyboard.press("Tab")
+    assert fold.evaluate("e => getComputedStyle(e).outlineWidth + getComputedStyle(e).outlineStyle") == "2pxsolid"
 
 
 def test_dark_follows_the_readers_system(visit):

@@ -30,13 +30,14 @@ def test_the_page_shows_the_section_with_its_claim():
     assert counts.heading() in page
     assert counts.listed() in page
     assert defs["counts_log"].value is False and defs["counts_rounded"].value is False
-    assert counts.verdict(False) in page and counts.verdict(True) not in page
+    assert counts.verdict(False) in page and counts.verdict(True) not in page and counts.trap() not in page
+    assert "By default the counts are exact" in " ".join(page.split())
 
 
 def test_each_control_has_a_label():
     _, defs = app.run()
     assert "Logarithmic axis" in defs["counts_log"].text
-    assert f"eps = {counts.EPS:g}, {counts.DIGITS} decimals" in defs["counts_rounded"].text
+    assert "Count rounded numbers instead" in defs["counts_rounded"].text
 
 
 def test_every_small_group_is_listed_with_the_advantages_of_each_method():
@@ -103,12 +104,26 @@ def test_the_charts_stay_inside_fixed_axes_and_say_their_ends(rounded, log):
 
 
 def test_floats_seem_to_end_the_collapse_and_the_page_says_why():
-    told = text(counts.verdict(True))
+    told = text(counts.trap())
     assert "The collapse seems to be gone" in told
     assert "3, 6, 10, … instead of 2, 4, 7, …" in told
     assert "0.7070 and 0.7071" in told and "0.707107" in told
     assert "GDPO's 497 at 16 answers turn into 499" in told
-    assert "seems to be gone" not in text(counts.verdict(False))
+    assert "10⁻⁴" in told
+    assert "seem to tell apart" in text(counts.verdict(True)) and "seem" not in text(counts.verdict(False))
+
+
+def test_the_switch_for_rounded_numbers_adds_its_reason_below_the_charts():
+    verdicts = [counts.verdict(rounded).count("<p>") for rounded in (False, True)]
+    assert verdicts[0] == verdicts[1], "what is above the charts keeps its lines, so nothing jumps"
+
+
+def test_the_section_does_not_call_unequal_groups_the_same_to_training():
+    page = " ".join(shown(app.run()[0]).split())
+    assert "one and the same" not in page
+    assert "upper limit on what a method can pass on" in page
+    assert "size of the advantages counts too" in text(counts.listed())
+    assert "order of the two answers ignored" in text(counts.listed())
 
 
 def test_with_two_or_three_answers_gdpo_adds_nothing():

@@ -102,7 +102,7 @@ def test_any_answer_can_be_followed(passed, answer, convention, lengths):
 def test_an_answer_is_shown_under_every_convention_to_six_digits():
     text = steps.follow(GRADED, 9, gc.PAPER, range(1, 13))
     for convention in gc.CONVENTIONS.values():
-        row = re.search(f"<tr><th>{re.escape(convention.name)}</th>(.*?)</tr>", text)[1]
+        row = re.search(f'<tr><th scope="row">{re.escape(convention.name)}</th>(.*?)</tr>', text)[1]
         for method in ("grpo", "gdpo"):
             a = gc.advantages(GRADED, method, convention=convention, lengths=range(1, 13))[9].item()
             assert f"<td>{steps.number(a, 6)}</td>" in row
@@ -125,10 +125,66 @@ def test_lengths_of_another_task_count_as_none():
 )
 def test_figure_2_in_both_readings(convention, before, alone, together):
     text = steps.readings(gc.CONVENTIONS[convention])
-    rows = [re.findall("<td>±(.*?)</td>", row) for row in re.findall("<tr>(<th>.*?)</tr>", text)]
+    rows = [re.findall("<td>±(.*?)</td>", row) for row in re.findall('<tr>(<th scope="row">.*?)</tr>', text)]
     assert [tuple(row) for row in rows][1:] == [before, alone, together]
     assert "prints 0.707 and 1.414" in text
     assert ("even with other prompts" in text) == (convention == "axolotl_streaming")
+    grpo = re.findall("<td>±(.*?)</td>", text.split("<tbody>")[1].split("</tr>")[0])
+    assert ("GRPO keeps the two apart" in text) == (grpo[0] != grpo[1]) == (convention == "nemo_rl_loo")
+
+
+def test_the_frameworks_that_are_named_are_those_whose_numbers_differ():
+    told = steps.implementations(TASKS[0])
+    assert told.startswith("Eight configurations of six code bases differ")
+    assert "10⁻⁴ in TRL" in told
+    lengths = [len(answer) for answer in TASKS[0].answers]
+    passed = [grades.vector for grades in bfcl.grade_all(TASKS[0])]
+    pairs = [[[0, 0], [1, 0]], [[0, 0], [1, 1]]]
+
+    def far(rewards, lengths, c):
+        gaps = [
+            gc.advantages(rewards, m, convention=c, lengths=lengths) - gc.advantages(rewards, m)
+            for m in ("grpo", "gdpo")
+        ]
+        return max(gap.abs().max().item() for gap in gaps) >= 0.01
+
+    alone, batch = told.split("On one prompt, only ")[1].split("; ")
+    for c in gc.CONVENTIONS.values():
+        name = c.name.replace(", ", " (") + ")" * (", " in c.name)
+        at_once, later = far(passed, lengths, c), far(pairs, [[1, 1], [1, 1]], c)
+        assert (name in re.split(", | and | move", alone)) == at_once
+        assert (name in re.split(", | and | once", batch)) == (later and not at_once)
+
+
+def test_the_opening_names_what_the_papers_call_it_and_whose_answers_these_are():
+    text = " ".join(html(app.run()[0]).split())
+    assert "written by hand to show typical faults" in text
+    assert "A mark, 1 or 0, is the" in text and 'href="https://arxiv.org/abs/2601.05242"' in text
+    assert "are a <em>group</em>" in text and "a <em>batch</em>" in text
+
+
+def test_an_eps_is_a_power_of_ten_and_the_source_of_a_convention_is_named():
+    for c in gc.CONVENTIONS.values():
+        text = steps.follow(GRADED, 9, c, range(1, 13))
+        assert c.source in text
+        assert "0.0001" not in text and "1e-" not in text
+        assert ("10⁻" in text) == (c != gc.PAPER)
+    assert steps.named() == {
+        "paper (arXiv 2601.05242)": "paper",
+        **{c.name: key for key, c in gc.CONVENTIONS.items() if c != gc.PAPER},
+    }
+
+
+def test_the_last_step_says_what_is_subtracted_and_over_whom():
+    text = steps.follow(GRADED, 9, gc.PAPER)
+    assert "Subtract the mean of all s (0) and divide by their spread" in text and "here: these 12" in text
+    assert "here in characters" in steps.follow(GRADED, 9, gc.VERL, range(1, 13))
+    assert "over the group once more" in steps.follow(GRADED, 9, gc.AXOLOTL_STREAMING)
+
+
+def test_only_the_paper_leaves_cases_open():
+    said = "The paper leaves these open; this library then does:"
+    assert [key for key, c in gc.CONVENTIONS.items() if said in steps.follow(GRADED, 9, c)] == ["paper"]
 
 
 @given(

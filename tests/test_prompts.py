@@ -314,7 +314,114 @@ def test_a_draw_names_what_it_cannot_use(argument, value):
 def test_the_heading_counts_prompts():
     found = prompts.tied(DATA, Choice(), prompts.GROUP_SIZE)
     numbers = [int(n) for n in re.findall(r"\d+", prompts.heading(DATA))]
-    assert numbers == [len(DATA.tasks), *(round(found[m].with_ties * found[m].mixed) for m in ("grpo", "gdpo"))]
+    tied = [found[m].with_ties * found[m].mixed for m in ("grpo", "gdpo")]
+    assert numbers == [len(DATA.tasks), *(round(100 * n / len(DATA.tasks)) for n in tied)]
+    assert "the heading is for the first draw of 12" in prompts.introduction(DATA)
+
+
+def test_the_configurations_are_of_fewer_models():
+    endings = ("-FC-Any", "-FC-Auto", "-FC")
+    stripped = {next((n[: -len(e)] for e in endings if n.endswith(e)), n) for n in DATA.models}
+    assert prompts.models(DATA) == len(stripped) == 50
+    assert "71 configurations of 50 models, not 71 samples of one policy" in prompts.introduction(DATA)
+    for file in ("README.md", "data/README.md"):
+        assert "71 configurations of 50 models" in Path(file).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("size", [2, 12, ALL])
+@pytest.mark.parametrize("weight", [1.0, 1.5])
+def test_every_pair_of_right_and_wrong_is_counted_once(size, weight):
+    choice = Choice(seed=1, weight=weight)
+    marks = prompts.groups(DATA, choice, size)
+    found = broken.pairs_first(DATA, choice, size)
+    right = marks[..., 0].sum(1)
+    for method in gc.METHODS:
+        assert sum(found[method]) == int((right * (size - right)).sum())
+        inverted = gc.collapse(marks, method, weights=(weight, 1, 1)).inversions()
+        assert found[method][2] / sum(found[method]) == pytest.approx(inverted, abs=1e-12)
+    assert found["grpo_no_std"] == found["grpo"]
+    html = broken.all_pairs(DATA, choice, size)
+    for method in ("grpo", "gdpo"):
+        cells = re.search(rf'<tr class="{method}">(.*?)</tr>', html)[1]
+        assert [int(n.replace(",", "")) for n in re.findall(r"<td>([\d,]+)<", cells)] == list(found[method])
+
+
+def test_pairs_first_is_what_a_plain_count_gives():
+    counted = {m: [0, 0, 0] for m in ("grpo", "gdpo")}
+    for task in DATA.tasks:
+        found = scores(group(task, Choice(), 12), 1)
+        for wrong in found:
+            for right in found:
+                if wrong[0] < right[0]:
+                    for k, method in enumerate(("grpo", "gdpo"), 1):
+                        gap = found[right][k] - found[wrong][k]
+                        counted[method][1 if abs(gap) < 1e-9 else 0 if gap > 0 else 2] += (
+                            found[wrong][0] * found[right][0]
+                        )
+    for method, numbers in counted.items():
+        assert list(broken.pairs_first(DATA, Choice(), 12)[method]) == numbers
+
+
+@pytest.mark.parametrize("size", [4, 5, 12, 24, ALL])
+@pytest.mark.parametrize("graders", [bfcl.REWARDS, ("bfcl_ast_valid", "envelope", "conciseness_lenient")])
+def test_no_draw_needs_more_weight_than_the_largest_ratio_of_spreads(size, graders):
+    most = broken.most_needed(size)
+    spreads = [torch.tensor([1.0] * k + [0.0] * (size - k)).double().std().item() for k in range(1, size)]
+    assert most == pytest.approx(max(spreads) / min(spreads))
+    for seed in SEEDS:
+        found = broken.broken(DATA, Choice(graders, seed), size)
+        assert not found.pairs or found.needed <= most + 1e-9
+        assert found.grpo_right_first == found.grpo_ties
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.tuples(*[st.integers(0, 1)] * 3), min_size=2, max_size=14))
+def test_no_group_needs_more_weight_than_the_largest_ratio_of_spreads(rows):
+    pairs = gc.broken_ties(gc.collapse(rows, "grpo"), gc.collapse(rows, "gdpo"))
+    needed = gc.break_even_weights([rows], pairs).tolist()
+    assert max(needed, default=0) <= broken.most_needed(len(rows)) + 1e-9
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_with_two_or_three_answers_gdpo_ties_what_grpo_ties(size):
+    for weight in (1.0, 2.0):
+        choice = Choice(weight=weight)
+        assert f"With {size} answers GDPO ties exactly what GRPO ties" in broken.order(DATA, choice, size)
+        assert not broken.any_pairs(DATA, choice, size) and broken.weight_table(DATA, choice, size) == ""
+    marks = prompts.groups(DATA, Choice(), size)
+    assert gc.collapse(marks, "grpo").level.equal(gc.collapse(marks, "gdpo").level)
+
+
+def test_without_a_tie_broken_the_wrong_way_another_prompt_is_shown_and_why():
+    said = text_of(one_prompt.opened(DATA, Choice(), 2, ""))
+    assert "no tie is broken the wrong way" in said and "Shown instead: the prompt with the most ties" in said
+    task = broken.broken(DATA, Choice(), 2).worst
+    a, b = group(task, Choice(), 2)
+    assert a[0] != b[0] and sum(a) == sum(b)
+    assert "Shown instead" not in one_prompt.opened(DATA, Choice(), 12, "")
+    assert "Shown instead" not in one_prompt.opened(DATA, Choice(), 2, task)
+
+
+def test_the_gdpo_column_says_what_it_is_divided_by():
+    z = gc.explain(prompts.groups(DATA, Choice(), 12), "gdpo")
+    said = text_of(one_prompt.opened(DATA, Choice(), 12, ""))
+    assert f"divides by the spread over all 963 prompts drawn, here {float(z.batch_std):.3f}" in said
+    assert "texts of the answers are not in our data" in said
+
+
+def test_all_answers_leave_nothing_to_draw():
+    assert prompts.tied(DATA, Choice(seed=0), ALL) == prompts.tied(DATA, Choice(seed=7), ALL)
+    assert "the seed changes nothing" in prompts.ties(DATA, Choice(), ALL)
+    assert "the seed changes nothing" not in prompts.ties(DATA, Choice(), 12)
+
+
+def test_a_method_that_repeats_grpo_has_no_column_and_one_that_does_not_has():
+    html = prompts.ties(DATA, Choice(), 12)
+    assert 'class="grpo_no_std"' not in html and "GRPO without std ties exactly the same" in html
+    row = prompts.tied(DATA, Choice(), 12)
+    assert prompts.apart([row]) == ["grpo", "gdpo"]
+    assert prompts.apart([row, {**row, "grpo_no_std": row["gdpo"]}]) == ["grpo", "grpo_no_std", "gdpo"]
+    assert "GRPO, also without std" in prompts.size_legend(DATA, Choice())
 
 
 def test_larger_groups_tie_more_under_grpo_and_pairs_less_under_gdpo():
@@ -405,7 +512,7 @@ def test_the_charts_hold_the_numbers_and_say_what_they_are():
     values = pl.read_csv(charts[0].data["values"].encode())
     for size, row in prompts.by_size(DATA, Choice()).items():
         shares = values.filter(size=size).sort("method")["share"].to_list()
-        assert shares == pytest.approx([row[m].with_ties for m in ("gdpo", "grpo", "grpo_no_std")], abs=1e-4)
+        assert shares == pytest.approx([row[m].with_ties for m in ("gdpo", "grpo")], abs=1e-4)
     assert "71" in prompts.size_table(DATA, Choice())
 
 
@@ -413,7 +520,7 @@ def test_the_page_shows_the_section():
     outputs, defs = app.run()
     html = "\n".join(output.text for output in outputs if hasattr(output, "text"))
     assert prompts.heading(DATA) in html
-    assert "71 different" in " ".join(html.split()) and "one policy" in html
+    assert "71 configurations of 50 models" in " ".join(html.split()) and "one policy" in html
     assert prompts.ties(DATA, Choice(), prompts.GROUP_SIZE) in html
     assert broken.order(DATA, Choice(), prompts.GROUP_SIZE) in html
     assert one_prompt.opened(DATA, Choice(), prompts.GROUP_SIZE, "") in html

@@ -13,7 +13,8 @@ from gdpo_core.bfcl import REWARDS, Task, grade_all
 
 HERE = Path(__file__).parent
 WHY_GDPO_TIES = (
-    "It cannot tell two marks apart when equally many answers pass both, or as many pass the one as fail the other."
+    "It cannot tell two marks apart when as many answers pass the one as pass the other, or as many pass the one as "
+    "fail the other."
 )
 Passed = tuple[tuple[int, ...], ...]  # (answers, rewards) of 0 or 1
 

@@ -10,6 +10,7 @@ import torch
 from gdpo_core import TrainingRun
 from views.text import BAND, COLOURS, DASHES, NAMES, SHAPES
 
+GRID = {"gridColor": "#8a8a8a", "gridOpacity": 0.3}  # faint on white and on near-black
 SHOWN_EVERY = 3  # epochs; 51 points draw the curve of 151 as well
 
 
@@ -36,6 +37,7 @@ def training(runs: Mapping[str, TrainingRun], rewards: Sequence[str]) -> list[al
         .properties(width="container", height=200, title=reward, description=_description(runs, k, reward, epochs))
         .properties(usermeta={"embedOptions": {"actions": False}})
         .configure(background="transparent")
+        .configure_axis(**GRID)
         .configure_view(strokeOpacity=0)
         for k, reward in enumerate(rewards)
     ]
@@ -61,7 +63,7 @@ def _curves(runs: Mapping[str, TrainingRun], k: int) -> alt.InlineData:
 def ties_by_size(shares: Mapping[int, Mapping[str, float]], title: str, top: float) -> alt.Chart:
     """A line a method: the share of what the title names, from 0 to `top`, by group size."""
     rows = [{"size": s, "method": NAMES[m], "share": x} for s, row in shares.items() for m, x in row.items()]
-    names, sizes = list(NAMES.values()), list(shares)
+    names, sizes = [NAMES[m] for m in next(iter(shares.values()))], list(shares)
     last = ", ".join(f"{NAMES[m]} {x:.1%}" for m, x in shares[sizes[-1]].items())
     said = f"Share of {title} for groups of {sizes[0]} to {sizes[-1]} answers; with {sizes[-1]}: {last}."
     x = alt.X(
@@ -106,6 +108,7 @@ def _lone(chart: alt.Chart, title: str, description: str) -> alt.Chart:
         chart.properties(width="container", height=200, title=title, description=description)
         .properties(usermeta={"embedOptions": {"actions": False}})
         .configure(background="transparent")
+        .configure_axis(**GRID)
         .configure_view(strokeOpacity=0)
     )
 

@@ -5,7 +5,7 @@ from functools import lru_cache
 from string import ascii_uppercase
 
 import gdpo_core as gc
-from views.text import COLOURS, DASHES, NAMES, SHAPES, signed
+from views.text import COLOURS, DASHES, NAMES, SHAPES, count, signed, tiny
 
 EPS, DIGITS = gc.TRL.group_eps, 4
 LISTED = (2, 2)  # rollouts, rewards of the groups that are listed, as in the paper's Fig. 2
@@ -30,8 +30,8 @@ def heading() -> str:
     """The claim of the section."""
     found = counted(BY_REWARDS[-1])
     return (
-        f"How much survives: {ROLLOUTS} answers with {TO_REWARDS} marks leave GRPO {found['grpo']:,} outcomes, "
-        f"GDPO {found['gdpo']:,}"
+        f"How much survives: {ROLLOUTS} answers with {TO_REWARDS} marks leave GRPO {count(found['grpo'])} different "
+        f"lists of advantages, GDPO {count(found['gdpo'])}"
     )
 
 
@@ -53,8 +53,8 @@ def listed() -> str:
     head = "".join(f'<th scope="col" class="{method}">{name}</th>' for method, name in NAMES.items())
     foot = "".join(f'<td class="{method}"><b>{len(found)}</b> different</td>' for method, found in letters.items())
     return (
-        f'<table class="listed"><caption>{len(groups)} groups; ● passed, ○ failed. Equal letters in a column are equal '
-        "advantages. Hatched: shared by groups that GDPO tells apart</caption>"
+        f'<table class="listed"><caption>{len(groups)} groups (order of the two answers ignored); ● passed, ○ failed. '
+        "Equal letters in a column are equal advantages. Hatched: shared by groups that GDPO tells apart</caption>"
         f'<thead><tr><th scope="col">Two answers</th>{head}</tr></thead><tbody>{rows}</tbody>'
         f'<tfoot><tr><th scope="row">{len(groups)} groups</th>{foot}</tr></tfoot></table>'
         f'<div class="says">{_merged(vectors, letters)}</div>'
@@ -91,6 +91,8 @@ def _merged(vectors: dict, letters: dict) -> str:
     split = [f"{vectors['gdpo'].count(g)} with ±{_size(g):.2f}" for g in inside[most]]
     alike = [g for g, k in BY_ROLLOUTS if counted((g, k))["gdpo"] == counted((g, k))["grpo_no_std"]]
     return (
+        "<p>Within one group, GRPO without std ties exactly what GRPO ties, as the real prompts above show. Here "
+        "groups are compared with each other, so the size of the advantages counts too.</p>"
         f"<p>GRPO gives <b>±{_size(most):.2f}</b> to {vectors['grpo'].count(most)} groups, whether the answers differ "
         f"in one mark or in both. GDPO splits them into {' and '.join(split)}. So does GRPO without std: with "
         f"{' or '.join(map(str, alike))} answers GDPO keeps no more apart than that.</p>"
@@ -100,27 +102,30 @@ def _merged(vectors: dict, letters: dict) -> str:
 
 
 def verdict(rounded: bool) -> str:
-    """HTML of what the charts show at their right ends, and what rounding does to it."""
+    """HTML of what the charts show at their right ends."""
     told = "".join(f"<p>{_at(size, rounded)}</p>" for size in (BY_ROLLOUTS[-1], BY_REWARDS[-1]))
     resolution = "<p>A larger count is more resolution. It does not say that the right answer comes first.</p>"
-    return f'<div class="says">{told}{_trap() if rounded else resolution}</div>'
+    return f'<div class="says">{told}{resolution}</div>'
 
 
 def _at(size: Size, rounded: bool) -> str:
     found = counted(size, rounded)
-    each = ", ".join(f"{NAMES[m]} <b>{count:,}</b>" for m, count in found.items())
+    each = ", ".join(f"{NAMES[m]} <b>{count(n)}</b>" for m, n in found.items())
     rollouts, rewards = size
     groups = gc.count_groups(rollouts, rewards)
     how = f"With {DIGITS} decimals, the advantages seem to" if rounded else "The advantages"
-    return f"{rollouts} answers with {rewards} marks can form {groups:,} different groups. {how} tell apart: {each}."
+    return (
+        f"{rollouts} answers with {rewards} marks can form {count(groups)} different groups. {how} tell apart: {each}."
+    )
 
 
-def _trap() -> str:
-    """What eps and rounding do to GRPO's counts, and the two numbers that show why."""
+@lru_cache(maxsize=1)
+def trap() -> str:
+    """HTML of what eps and rounding do to GRPO's counts, and the two numbers that show why."""
     exact, seen = ([counted(size, rounded) for size in BY_ROLLOUTS] for rounded in (False, True))
     hidden = [s["grpo"] == e["grpo_no_std"] for e, s in zip(exact, seen, strict=True)]
-    short = ", ".join(f"{s['grpo']}" for s in seen[:3])
-    were = ", ".join(f"{e['grpo']}" for e in exact[:3])
+    short = ", ".join(count(s["grpo"]) for s in seen[:3])
+    were = ", ".join(count(e["grpo"]) for e in exact[:3])
     same = "exactly what GRPO without std has" if all(hidden) else f"what GRPO without std has in {sum(hidden)} sizes"
     pairs = [[[0, 0], [0, 1]], [[0, 0], [1, 1]]]  # two answers, one mark and two marks apart
     plain = gc.explain(pairs, "grpo")
@@ -129,12 +134,12 @@ def _trap() -> str:
     real = sorted({f"{a:.6f}" for a in plain.advantages[:, 1].tolist()})
     two = " and ".join(f"{a:.{DIGITS}f}" for a in blurred[:, 1].tolist())
     end, end_seen = exact[-1]["gdpo"], seen[-1]["gdpo"]
-    gdpo = f" GDPO's {end} at {TO_ROLLOUTS} answers turn into {end_seen}." if end != end_seen else ""
+    gdpo = f" GDPO's {count(end)} at {TO_ROLLOUTS} answers turn into {count(end_seen)}." if end != end_seen else ""
     return (
-        f"<p><b>The collapse seems to be gone</b>: with {REWARDS} marks GRPO has {short}, … instead of {were}, …, "
-        f"{same}. Nothing was won. Of two answers that are one mark apart, or two, the better one has the advantage "
-        f"{' or '.join(real)}. An eps of {EPS:g} beside stds of {stds} makes it {two}, and {DIGITS} decimals count "
-        f"these as two.{gdpo}</p>"
+        f'<div class="says"><p><b>The collapse seems to be gone</b>: with {REWARDS} marks GRPO has {short}, … instead '
+        f"of {were}, …, {same}. Nothing was won. Of two answers that are one mark apart, or two, the better one has "
+        f"the advantage {' or '.join(real)}. An eps of {tiny(EPS)} beside stds of {stds} makes it {two}, and {DIGITS} "
+        f"decimals count these as two.{gdpo}</p></div>"
     )
 
 
@@ -179,12 +184,12 @@ def tables(rounded: bool) -> str:
 def _table(sizes: Sequence[Size], column: Sequence[int], label: str, fixed: str, rounded: bool) -> str:
     rows = "".join(
         f'<tr><th scope="row">{n}</th>'
-        + "".join(f"<td>{count:,}</td>" for count in counted(size, rounded).values())
-        + f"<td>{gc.count_groups(*size):,}</td></tr>"
+        + "".join(f"<td>{count(n)}</td>" for n in counted(size, rounded).values())
+        + f"<td>{count(gc.count_groups(*size))}</td></tr>"
         for n, size in zip(column, sizes, strict=True)
     )
     head = "".join(f'<th scope="col">{name}</th>' for name in (label, *NAMES.values(), "different groups"))
-    how = f"eps = {EPS:g}, {DIGITS} decimals" if rounded else "exact"
+    how = f"eps = {tiny(EPS)}, {DIGITS} decimals" if rounded else "exact"
     return (
         f'<table class="figures"><caption>{fixed}; {how}</caption><thead><tr>{head}</tr></thead>'
         f"<tbody>{rows}</tbody></table>"

@@ -10,10 +10,10 @@ import gdpo_core as gc
 from gdpo_core.bfcl import REWARDS, Published, draw
 from views.broken import broken
 from views.prompts import Choice, fold, groups, says
-from views.text import NAMES, signed
+from views.text import NAMES, count, number, signed
 
 METHODS = ("grpo", "gdpo")
-MOST = "the one with most ties broken the wrong way"
+MOST = "most ties broken the wrong way"
 Vector = tuple[int, ...]
 
 
@@ -25,13 +25,14 @@ def tasks(data: Published) -> dict[str, str]:
 @lru_cache(maxsize=128)  # of some kB each
 def opened(data: Published, choice: Choice, group_size: int, task: str | None) -> str:
     """HTML of one prompt's drawn answers, a row a mix of marks, GDPO's highest first."""
-    task = task or broken(data, choice, group_size).worst
-    number = data.tasks.index(task)
+    chosen, task = "" if task else _chosen(data, choice, group_size), task or broken(data, choice, group_size).worst
+    prompt = data.tasks.index(task)
     marks = groups(data, replace(choice, category=None), group_size)  # (prompts, group_size, rewards)
-    rows = [tuple(row) for row in marks[number].tolist()]
-    models = [data.models[m] for m in draw(data, group_size, choice.seed)[number].tolist()]
-    level = {m: gc.collapse(marks[number], m, weights=choice.weights).level.tolist() for m in METHODS}
-    advantages = {m: gc.advantages(marks, m, weights=choice.weights)[number].tolist() for m in METHODS}
+    rows = [tuple(row) for row in marks[prompt].tolist()]
+    models = [data.models[m] for m in draw(data, group_size, choice.seed)[prompt].tolist()]
+    level = {m: gc.collapse(marks[prompt], m, weights=choice.weights).level.tolist() for m in METHODS}
+    computed = {m: gc.explain(marks, m, weights=choice.weights) for m in METHODS}
+    advantages = {m: e.advantages[prompt].tolist() for m, e in computed.items()}
     vectors = sorted(set(rows), key=lambda v: (-level["gdpo"][rows.index(v)], -level["grpo"][rows.index(v)], v))
     letters = {m: _letters(vectors, [level[m][rows.index(v)] for v in vectors]) for m in METHODS}
     body = "".join(
@@ -41,10 +42,24 @@ def opened(data: Published, choice: Choice, group_size: int, task: str | None) -
     )
     head = "".join(f'<th scope="col" class="{m}">{NAMES[m]}</th>' for m in METHODS)
     return (
-        f"{says(_says(task, marks[number], vectors, level, choice.weight))}{_key()}"
-        f'<table class="vectors"><thead><tr><th scope="col">marks</th><th scope="col">answers</th>{head}</tr></thead>'
+        f"{says(chosen + _says(task, marks[prompt], vectors, level, choice.weight))}{_key()}"
+        f'<table class="vectors"><caption>GDPO\'s last step divides by the spread over all {count(len(marks))} prompts '
+        f"drawn, here {number(float(computed['gdpo'].batch_std))}. The texts of the answers are not in our data."
+        "</caption><thead>"
+        f'<tr><th scope="col">marks</th><th scope="col">answers</th>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table>"
     )
+
+
+def _chosen(data: Published, choice: Choice, group_size: int) -> str:
+    """HTML of why this prompt is shown if there is none that is called for."""
+    found = broken(data, choice, group_size)
+    if found.wrong:
+        return ""
+    instead = (
+        "the prompt with the most ties of a right and a wrong answer under GRPO" if found.grpo_ties else "the first"
+    )
+    return f"<p>With equal weights no tie is broken the wrong way in these groups. Shown instead: {instead}.</p>"
 
 
 def dots(vector: Vector) -> str:
@@ -71,7 +86,8 @@ def _letters(vectors: Sequence[Vector], levels: Sequence[int]) -> dict[Vector, s
 
 def _answers(models: Sequence[str]) -> str:
     names = "".join(f"<li>{escape(name)}</li>" for name in models)
-    return fold(f"{len(models)}<span> of which model{'' if len(models) == 1 else 's'}?</span>", f"<ul>{names}</ul>")
+    s = "" if len(models) == 1 else "s"
+    return fold(f"{len(models)}<span> answer{s} (show model{s})</span>", f"<ul>{names}</ul>")
 
 
 def _advantage(a: float, letter: str | None, method: str) -> str:
@@ -84,7 +100,8 @@ def _says(task: str, marks, vectors: Sequence[Vector], level: dict[str, list[int
     text = f"<p><b>{escape(task)}</b>: {len(marks)} answers with "
     if mixes == 1:
         return text + "the same marks, so every advantage is 0.</p>"
-    text += f"{mixes} different mixes of marks. GRPO has {kept['grpo']} advantages for them, GDPO {kept['gdpo']}.</p>"
+    advantages = f"{kept['grpo']} advantage{'' if kept['grpo'] == 1 else 's'}"
+    text += f"{mixes} different mixes of marks. GRPO has {advantages} for them, GDPO {kept['gdpo']}.</p>"
     needed = gc.break_even_weights(marks, gc.broken_ties(gc.collapse(marks, "grpo"), gc.collapse(marks, "gdpo")))
     if not len(needed):
         return text + "<p>GDPO breaks no tie of a right and a wrong answer here.</p>"

@@ -1,6 +1,7 @@
 """Section 4: how often answers to real prompts tie, by category and by group size."""
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from html import escape
@@ -9,9 +10,10 @@ from torch import Tensor
 
 import gdpo_core as gc
 from gdpo_core.bfcl import GRADERS, REWARDS, Published, draw, load_published
-from views.text import NAMES, percent
+from views.text import COLOURS, DASHES, NAMES, count, percent, word
 
 GROUP_SIZE = 12  # as in section 1
+ANSWERED = "August 2024"
 SIZES = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48)  # of the curves, which end at all answers
 CATEGORIES = {
     "simple_python": "one function, one call",
@@ -80,30 +82,63 @@ def tied(data: Published, choice: Choice, group_size: int) -> dict[str, Tied]:
 def heading(data: Published) -> str:
     """The claim of the section, with the controls as they are at first."""
     found = tied(data, Choice(), GROUP_SIZE)
-    ties = {method: round(t.with_ties * t.mixed) for method, t in found.items()}
-    return f"{len(data.tasks)} real prompts: GRPO ties different answers in {ties['grpo']}, GDPO in {ties['gdpo']}"
+    ties = {method: percent(t.with_ties * t.mixed / t.prompts) for method, t in found.items()}
+    return (
+        f"{count(len(data.tasks))} real prompts: GRPO ties different answers in {ties['grpo']}, GDPO in {ties['gdpo']}"
+    )
+
+
+def models(data: Published) -> int:
+    """How many models the configurations are of: one may be there with and without native function calling.
+
+    >>> models(published("data/bfcl_rewards.parquet"))
+    50
+    """
+    return len({re.sub(r"-FC(-Any|-Auto)?$", "", name) for name in data.models})
+
+
+def introduction(data: Published) -> str:
+    """Markdown: whose answers these are, and what a share of them says."""
+    configurations = f"{len(data.models)} configurations of {models(data)} models"
+    return (
+        f"{configurations} (some with and without native function calling) answered each of {count(len(data.tasks))} "
+        "prompts of the [Berkeley Function Calling Leaderboard](https://gorilla.cs.berkeley.edu/leaderboard.html) "
+        f"(BFCL) in {ANSWERED}, and each answer was graded for the same {word(len(REWARDS))} marks. A group here is a "
+        "random draw of the answers to one prompt, or all of them; the heading is for the first draw of "
+        f"{GROUP_SIZE}. These are **{configurations}, not {len(data.models)} samples of one policy**. The marks are "
+        "real, but the answers of a model that you train may differ more or less from each other than these do: read "
+        "the shares as what can happen, not as a forecast."
+    )
 
 
 def categories(data: Published) -> dict[str, str | None]:
     """The choice of a category, in words with its number of prompts, to its name."""
     counts = {name: data.categories.count(name) for name in dict.fromkeys(data.categories)}
-    named = {f"{CATEGORIES.get(name, name)} ({count})": name for name, count in counts.items()}
-    return {f"all ({len(data.categories)})": None, **named}
+    named = {f"{CATEGORIES.get(name, name)} ({count(n)})": name for name, n in counts.items()}
+    return {f"all ({count(len(data.categories))})": None, **named}
+
+
+def apart(found: Iterable[Mapping[str, Tied]]) -> list[str]:
+    """The methods to show; not GRPO without std if it ties the same throughout."""
+    repeats = all(row["grpo_no_std"] == row["grpo"] for row in found)
+    return [method for method in NAMES if not (repeats and method == "grpo_no_std")]
 
 
 def ties(data: Published, choice: Choice, group_size: int) -> str:
     """HTML of what ties, in sentences and as a table with a row a category."""
     kinds = {words: replace(choice, category=name) for words, name in categories(data).items()}
-    rows = "".join(_row(words, tied(data, kind, group_size), kind == choice) for words, kind in kinds.items())
-    head = "".join(f'<th scope="col" class="{method}">{name}</th>' for method, name in NAMES.items())
+    found = {words: tied(data, kind, group_size) for words, kind in kinds.items()}
+    methods = apart(found.values())
+    rows = "".join(_row(words, {m: row[m] for m in methods}, kinds[words] == choice) for words, row in found.items())
+    head = "".join(f'<th scope="col" class="{method}">{NAMES[method]}</th>' for method in methods)
     caption = (
-        "Share of the prompts with a tie, as a bar; share of the pairs tied; and how many advantages are left of how "
-        "many different mixes of marks a prompt has, on average"
+        "Bar: of the prompts with different marks, the share with a tie. Below: the share of their pairs that tie. "
+        "Then, on average, the advantages that are left for the different mixes of marks."
     )
     return (
         f"{says(_verdict(data, tied(data, choice, group_size), group_size))}"
         f'<table class="prompts"><caption>{caption}</caption>'
-        f'<thead><tr><th scope="col">Prompts</th>{head}</tr></thead><tbody>{rows}</tbody></table>'
+        f'<thead><tr><th scope="col">Kind of prompt</th>{head}</tr></thead><tbody>{rows}</tbody></table>'
     )
 
 
@@ -111,13 +146,16 @@ def _verdict(data: Published, found: Mapping[str, Tied], group_size: int) -> str
     grpo, gdpo = found["grpo"], found["gdpo"]
     if not grpo.mixed:
         return "<p>No prompt here has drawn answers with different marks, so there is nothing to tell apart.</p>"
-    all_of = f"all {group_size}" if group_size == len(data.models) else f"the {group_size} drawn"
+    everything = group_size == len(data.models)
+    answers = f"{group_size} answers" if everything else f"{group_size} drawn answers"
     text = (
-        f"<p>In {grpo.mixed} of {grpo.prompts} prompts {all_of} answers have different marks. In "
+        f"<p>In {count(grpo.mixed)} of {count(grpo.prompts)} prompts the {answers} do not all have the same marks. In "
         f"<b>{percent(grpo.with_ties)}</b> of these GRPO gives one advantage to answers whose marks differ, GDPO in "
-        f"<b>{percent(gdpo.with_ties)}</b>. Pair by pair it is {fine(grpo.pairs)} against {fine(gdpo.pairs)}"
+        f"<b>{percent(gdpo.with_ties)}</b>. Of all pairs of answers with different marks, GRPO ties "
+        f"{fine(grpo.pairs)} and GDPO {fine(gdpo.pairs)}.</p>"
     )
-    text += (": most pairs that differ do not tie under either." if max(grpo.pairs, gdpo.pairs) < 0.5 else ".") + "</p>"
+    if everything:
+        text += "<p>All answers are taken, so there is nothing to draw: the seed changes nothing.</p>"
     if found["grpo_no_std"] == grpo:
         text += (
             "<p>GRPO without std ties exactly the same: dividing a whole group by one number moves no answer past "
@@ -137,7 +175,7 @@ def _meter(t: Tied) -> str:
         return "–"
     return (
         f'<span class="meter"><i style="width:{100 * t.with_ties:.1f}%"></i></span><b>{percent(t.with_ties)}</b>'
-        f"<small>{fine(t.pairs)} of pairs</small><small>{t.levels:.1f} of {t.vectors:.1f} left</small>"
+        f"<small>{fine(t.pairs)} of pairs</small><small>{t.levels:.1f} advantages for {t.vectors:.1f} mixes</small>"
     )
 
 
@@ -152,10 +190,41 @@ def size_charts(data: Published, choice: Choice) -> list:
     from views.charts import ties_by_size  # here, because Altair is half of what the first visitor would wait for
 
     found = by_size(data, choice)
+    methods = apart(found.values())
     return [
-        ties_by_size({s: {m: getattr(t, what) for m, t in row.items()} for s, row in found.items()}, title, top)
-        for what, title, top in (("with_ties", "prompts with a tie", 1.0), ("pairs", "pairs tied", 0.2))
+        ties_by_size({s: {m: getattr(row[m], what) for m in methods} for s, row in found.items()}, title, top)
+        for what, title, top in (
+            ("with_ties", "mixed prompts with a tie", 1.0),
+            ("pairs", "pairs with different marks, tied", 0.2),
+        )
     ]
+
+
+def size_legend(data: Published, choice: Choice) -> str:
+    """HTML legend of the curves: colour and dash, one for two methods that tie the same."""
+    methods = apart(by_size(data, choice).values())
+    keys = "".join(
+        f'<span><svg width="34" height="8" aria-hidden="true"><line x1="0" x2="34" y1="4" y2="4" stroke-width="3" '
+        f'stroke="{COLOURS[NAMES[m]]}" stroke-dasharray="{" ".join(map(str, DASHES[NAMES[m]]))}"/></svg>'
+        f"{NAMES[m]}{', also without std' if m == 'grpo' and len(methods) < len(NAMES) else ''}</span>"
+        for m in methods
+    )
+    return f'<p class="key">{keys}</p>'
+
+
+def size_says(data: Published, choice: Choice) -> str:
+    """HTML of what the curves do from their first to their last point."""
+    found = by_size(data, choice)
+    first, last = min(found), max(found)
+
+    def change(method: str, what: str) -> str:
+        return " to ".join(fine(getattr(found[size][method], what)) for size in (first, last))
+
+    return says(
+        f"<p>From {first} to {last} answers, the mixed prompts with a tie go from {change('grpo', 'with_ties')} under "
+        f"GRPO and from {change('gdpo', 'with_ties')} under GDPO; the tied pairs from {change('grpo', 'pairs')} and "
+        f"from {change('gdpo', 'pairs')}.</p>"
+    )
 
 
 def size_table(data: Published, choice: Choice) -> str:
@@ -182,23 +251,26 @@ def says(text: str) -> str:
 
 @lru_cache(maxsize=2)
 def readings(data: Published) -> str:
-    """HTML, folded: what each choice of a grader means and how many answers it changes."""
+    """HTML, folded: what each choice of a grader means, the default first, and how many answers it changes."""
     graded = {name: data.rewards((name,)) for name in GRADERS}
 
     def changed(reading: str, mark: str) -> str:
         more, less = (int((graded[a] > graded[b]).sum()) for a, b in ((reading, mark), (mark, reading)))
-        return f"passes {more} answers that the first fails and fails {less} that it passes"
+        fewer = count(less) if less else "none"
+        return f"passes {count(more)} answers that the default fails and fails {fewer} that it passes"
 
     return fold(
         "What the marks ask for",
-        f"<p>Each mark has a first reading and others; there are {graded['style'].numel()} answers. One without a "
-        "readable call fails the first reading of all three.</p>"
-        "<p><b>Correctness</b>: exactly the needed calls, with accepted values once they are read as the documented "
-        f"types. BFCL's own checker {changed('bfcl_ast_valid', 'correctness')}.</p>"
-        "<p><b>Style</b>: exact types, documented spelling and a bare call. Asking for types and spelling only "
-        f"{changed('style_args', 'style')}; asking for a bare call only {changed('envelope', 'style')}.</p>"
-        "<p><b>Conciseness</b>: nothing that could be deleted was sent. The lenient reading "
-        f"{changed('conciseness_lenient', 'conciseness')}.</p>",
+        f"<p>Each mark has a default and alternatives; there are {count(graded['style'].numel())} answers. One without "
+        f"a readable call fails the default of all {word(len(REWARDS))}.</p>"
+        "<p><b>Correctness</b>, by default: exactly the needed calls, with accepted values once they are read as the "
+        f"documented types. Alternative: BFCL's own checker, which {changed('bfcl_ast_valid', 'correctness')}.</p>"
+        "<p><b>Style</b>, by default: exact types, documented spelling and a bare call, which is only the call with no "
+        f"text around it. Alternatives: types and spelling alone, which {changed('style_args', 'style')}; or a bare "
+        f"call alone, which {changed('envelope', 'style')}.</p>"
+        "<p><b>Conciseness</b>, by default strict: nothing was sent that could be deleted, such as a documented "
+        "default or an unknown parameter. Alternative: a lenient reading. Our data hold its verdicts but not its rule; "
+        f"it {changed('conciseness_lenient', 'conciseness')}.</p>",
     )
 
 
@@ -207,9 +279,10 @@ def figure(lazy, charts: str = "two") -> str:
     return f'<div class="figure {charts}">{lazy}</div>'
 
 
-def controls(elements) -> str:
-    """HTML grid of controls."""
-    return f'<div class="controls">{"".join(f"<div>{element}</div>" for element in elements)}</div>'
+def controls(elements, caption: str = "") -> str:
+    """HTML grid of controls, with what they have in common above them."""
+    above = f'<p class="asked">{caption}</p>' if caption else ""
+    return f'{above}<div class="controls">{"".join(f"<div>{element}</div>" for element in elements)}</div>'
 
 
 def fold(title: str, content: str) -> str:

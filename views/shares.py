@@ -67,9 +67,9 @@ def _priority(passed: Passed, weights: Sequence[float], first: str) -> str:
 
 def shares_table(columns: Mapping[str, Sequence[float]], rewards: Sequence[str]) -> str:
     """HTML table with a bar in each cell; columns are methods (or the weights), rows are rewards."""
-    head = "".join(f"<th>{name}</th>" for name in columns)
+    head = "".join(f'<th scope="col">{name}</th>' for name in columns)
     rows = "".join(
-        f'<tr><th><i class="mark r{k}"></i>{reward}</th>'
+        f'<tr><th scope="row"><i class="mark r{k}"></i>{reward}</th>'
         + "".join(_cell(share[k], k) for share in columns.values())
         + "</tr>"
         for k, reward in enumerate(rewards)

@@ -5,10 +5,12 @@ from functools import lru_cache
 
 import gdpo_core as gc
 from gdpo_core import Explanation
-from gdpo_core.bfcl import REWARDS
+from gdpo_core.bfcl import REWARDS, Task, grade_all
 from gdpo_core.rules import exceptions
 from views.board import Passed, frozen, told_apart
-from views.text import NAMES, number
+from views.text import NAMES, listing, number, tiny, word
+
+ONE_MARK, BOTH_MARKS = ((0, 0), (1, 0)), ((0, 0), (1, 1))  # the paper's Fig. 2: (0, 1) and (0, 2) marks in all
 
 
 def follow(passed: Sequence[Sequence[int]], answer: int, convention: gc.Convention, lengths: Sequence[int] = ()) -> str:
@@ -27,6 +29,7 @@ def follow(passed: Sequence[Sequence[int]], answer: int, convention: gc.Conventi
 def _follow(passed: Passed, answer: int, convention: gc.Convention, lengths: tuple[int, ...]) -> str:
     grpo, gdpo = (_explain(passed, method, convention, lengths) for method in ("grpo", "gdpo"))
     return (
+        f'<p class="source">Computed as in {convention.source}.</p>'
         f'<div class="follow">{_grpo(grpo, answer)}{_gdpo(gdpo, answer, REWARDS)}</div>{_lost(passed, answer)}'
         f"{_everywhere(passed, answer, lengths)}{_elsewhere(convention)}"
     )
@@ -43,25 +46,66 @@ def _everywhere(passed: Sequence[Sequence[int]], answer: int, lengths: Sequence[
         for c in gc.CONVENTIONS.values()
     }
     rows = "".join(
-        f"<tr><th>{name}</th>" + "".join(f"<td>{number(a, 6)}</td>" for a in both) + "</tr>"
+        f'<tr><th scope="row">{name}</th>' + "".join(f"<td>{number(a, 6)}</td>" for a in both) + "</tr>"
         for name, both in found.items()
     )
     low, high = (number(pick(a for _, a in found.values())) for pick in (min, max))
     return (
         f'<details class="fold"><summary>Answer {answer + 1} under all {len(found)} conventions: '
         f"GDPO gives it from {low} to {high}</summary>"
-        f'<table class="figures"><thead><tr><th>convention</th><th>{NAMES["grpo"]}</th><th>{NAMES["gdpo"]}</th></tr>'
-        f"</thead><tbody>{rows}</tbody></table></details>"
+        f'<table class="figures"><thead><tr><th scope="col">convention</th><th scope="col">{NAMES["grpo"]}</th>'
+        f'<th scope="col">{NAMES["gdpo"]}</th></tr></thead><tbody>{rows}</tbody></table></details>'
     )
 
 
 def _elsewhere(c: gc.Convention) -> str:
     items = "".join(f"<li>{line}</li>" for line in exceptions(c))
-    title = f"Other cases under {c.name}: missing rewards, a group of one"
-    return f'<details class="fold"><summary>{title}</summary><ul>{items}</ul></details>'
+    title, before = f"Other cases under {c.name}: missing rewards, a group of one", ""
+    if c == gc.PAPER:
+        title = "What the paper leaves open: missing rewards, a group of one"
+        before = "<p>The paper leaves these open; this library then does:</p>"
+    return f'<details class="fold"><summary>{title}</summary>{before}<ul>{items}</ul></details>'
 
 
-ONE_MARK, BOTH_MARKS = [[0, 0], [1, 0]], [[0, 0], [1, 1]]  # the paper's Fig. 2: (0, 1) and (0, 2) marks in all
+def implementations(task: Task) -> str:
+    """What frameworks fill in, in how many ways, and whose numbers differ visibly on this task and in a batch."""
+    passed, lengths = frozen(grades.vector for grades in grade_all(task)), tuple(map(len, task.answers))
+    others = [c for c in gc.CONVENTIONS.values() if c != gc.PAPER]
+    alone = [c for c in others if _far(c, passed, lengths)]
+    batch = [c for c in others if c not in alone and _far(c, (ONE_MARK, BOTH_MARKS), ((1, 1), (1, 1)))]
+    codes = len({c.name.split(",")[0] for c in others})  # what follows a comma is an option of the same code
+    text = (
+        f"{word(len(others)).capitalize()} configurations of {word(codes)} code bases differ in details: "
+        f"what guards the divisions (nothing in the paper, {tiny(gc.TRL.group_eps)} in {gc.TRL.name}), what the last "
+        "step averages over, whom an answer is compared with."
+    )
+    if alone:
+        text += f" On one prompt, only {listing([_option(c) for c in alone])} move the numbers visibly"
+        text += f"; {listing([_option(c) for c in batch])} once a batch has several prompts." if batch else "."
+    return text
+
+
+def _option(c: gc.Convention) -> str:
+    """Its name, with an option in brackets: in a list, commas part the names."""
+    name, *option = c.name.split(", ")
+    return f"{name} ({', '.join(option)})" if option else name
+
+
+def named() -> dict[str, str]:
+    """The choice of a convention: what the reader sees, to its key."""
+    paper = f"{gc.PAPER.name} ({gc.PAPER.source.split(',')[0]})"
+    return {paper if c == gc.PAPER else c.name: key for key, c in gc.CONVENTIONS.items()}
+
+
+VISIBLE = 0.01  # a difference in the two decimals that the page prints of an advantage
+
+
+@lru_cache(maxsize=32)
+def _far(c: gc.Convention, rewards, lengths) -> bool:
+    return any(
+        (gc.advantages(rewards, m, convention=c, lengths=lengths) - gc.advantages(rewards, m)).abs().max() >= VISIBLE
+        for m in ("grpo", "gdpo")
+    )
 
 
 def printed() -> tuple[str, str]:
@@ -83,7 +127,7 @@ def readings(convention: gc.Convention) -> str:
         "GDPO, both prompts in one batch": together,
     }
     body = "".join(
-        f"<tr><th>{name}</th>" + "".join(f"<td>±{number(a)}</td>" for a in values) + "</tr>"
+        f'<tr><th scope="row">{name}</th>' + "".join(f"<td>±{number(a)}</td>" for a in values) + "</tr>"
         for name, values in rows.items()
     )
     undone = "the same number again" if _alike(alone) else "hardly a difference"
@@ -92,13 +136,19 @@ def readings(convention: gc.Convention) -> str:
         if _alike(together)
         else f"With other prompts in the batch the difference stays, here {' and '.join(map(number, together))}."
     )
+    kept = (
+        f" Under {convention.name} GRPO keeps the two apart here: each answer is compared with the one other, which "
+        "alone has no spread to divide by."
+        if convention.leave_one_out and not _alike(rows["GRPO"])
+        else ""
+    )
     return (
-        '<table class="figures"><thead><tr><td></td><th>passes one mark of two</th><th>passes both</th></tr></thead>'
-        f"<tbody>{body}</tbody></table>"
+        '<table class="figures"><thead><tr><td></td><th scope="col">passes one mark of two</th>'
+        f'<th scope="col">passes both</th></tr></thead><tbody>{body}</tbody></table>'
         + _says(
             f"Two answers; the first passes nothing. The paper's Fig. 2 prints {' and '.join(printed())}: GDPO "
             "<b>before</b> its last step. That step divides by the spread over the batch, and where a prompt is alone "
-            f"in its batch, that is its own spread: {undone}. {with_others}"
+            f"in its batch, that is its own spread: {undone}. {with_others}{kept}"
         )
     )
 
@@ -163,7 +213,7 @@ def _gdpo(e: Explanation, answer: int, names: Sequence[str]) -> str:
     c, z, r = e.convention, e.z[answer], e.rewards[answer]
     mean, std = (_own(e, x, answer) for x in (e.group_means, e.group_stds))
     rows = "".join(
-        f"<tr><th>{name}</th><td>{_divide('z', *numbers, c.leave_one_out)}</td></tr>"
+        f'<tr><th scope="row">{name}</th><td>{_divide("z", *numbers, c.leave_one_out)}</td></tr>'
         for name, *numbers in zip(
             names, r.tolist(), mean.tolist(), std.tolist(), [c.group_eps] * len(names), z.tolist(), strict=True
         )
@@ -175,7 +225,7 @@ def _gdpo(e: Explanation, answer: int, names: Sequence[str]) -> str:
         (f"Normalise each reward {others}", f"<table>{rows}</table>"),
         ("Add what is normalised", f"s = {_sum(e.weights, z)} = <b>{number(total)}</b>"),
         (
-            f"Divide by the spread over {LAST_STEP[c.last_step]}. Their mean is {number(mean)}",
+            LAST_STEP[c.last_step].format(mean=number(mean), count=len(e.rewards)),
             _divide("A", total, mean, std, c.batch_eps, a, root=c.batch_eps_to == "variance"),
         ),
     ]
@@ -183,9 +233,12 @@ def _gdpo(e: Explanation, answer: int, names: Sequence[str]) -> str:
 
 
 LAST_STEP = {
-    "responses": "the batch: in training many prompts, here these answers",
-    "tokens": "the tokens of the batch: an answer counts as often as it is long, here in characters",
-    "group": "the group once more, not over the batch",
+    "responses": "Subtract the mean of all s ({mean}) and divide by their spread. In training: over all prompts of the "
+    "batch; here: these {count}",
+    "tokens": "Subtract the mean of all s ({mean}) and divide by their spread. An answer counts as often as it is "
+    "long: in training in tokens, over the batch; here in characters, over these {count}",
+    "group": "Subtract the mean of all s ({mean}) and divide by their spread, over the group once more: these {count}, "
+    "also in training",
 }
 
 
@@ -210,7 +263,9 @@ def _divide(
         return f"{symbol} = {number(x)} − {_bracket(mean)} = <b>{number(result)}</b>, undivided: the others agree"
     if std == 0:
         return f"{symbol} = <b>0</b>, because all are equal: std = 0"
-    divisor = f"√({number(std)}² + {eps:g})" if root else number(std) if eps == 0 else f"{number(std)} + {eps:g}"
+    divisor = (
+        f"√({number(std)}² + {tiny(eps)})" if root else number(std) if eps == 0 else f"{number(std)} + {tiny(eps)}"
+    )
     return (
         f'{symbol} = <span class="fraction"><span>{number(x)} − {_bracket(mean)}</span><span>{divisor}</span></span>'
         f" = <b>{number(result)}</b>"

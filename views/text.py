@@ -1,6 +1,7 @@
 """Numbers, names and the look of the methods, as the whole page prints them."""
 
-from math import isnan
+from collections.abc import Sequence
+from math import isnan, log10
 
 from gdpo_core.rules import NAMES as NAMES
 
@@ -44,3 +45,47 @@ def percent(share: float) -> str:
     ('30 %', '−7 %', '0 %', '–')
     """
     return "–" if isnan(share) else f"{round(100 * share)} %".replace("-", "−")
+
+
+def tiny(x: float) -> str:
+    """A small number that is added somewhere: a power of ten as one, anything else as it is.
+
+    >>> tiny(0.0001), tiny(1e-8), tiny(0.5), tiny(0)
+    ('10⁻⁴', '10⁻⁸', '0.5', '0')
+    """
+    power = round(log10(x)) if x > 0 else 0
+    return "10" + str(power).translate(_RAISED) if power < 0 and x == float(f"1e{power}") else f"{x:g}"
+
+
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def count(n: int) -> str:
+    """A count, with a comma after thousands.
+
+    >>> count(963), count(68373)
+    ('963', '68,373')
+    """
+    return f"{n:,}"
+
+
+def word(n: int) -> str:
+    """A small number in words.
+
+    >>> word(3), word(12), word(71)
+    ('three', 'twelve', '71')
+    """
+    return _WORDS[n] if n < len(_WORDS) else count(n)
+
+
+_WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+
+
+def listing(names: Sequence[str]) -> str:
+    """Names in a sentence.
+
+    >>> listing(["a"]), listing(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last

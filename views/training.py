@@ -92,9 +92,9 @@ def _reaches(found, steps: Mapping[str, Sequence[float]], rewards: Sequence[str]
 
 def steps_table(found: Mapping[str, gc.TrainingRun], rewards: Sequence[str]) -> str:
     """HTML table of the median epoch at which each reward reaches the level."""
-    head = "".join(f"<th>{reward}</th>" for reward in rewards)
+    head = "".join(f'<th scope="col">{reward}</th>' for reward in rewards)
     rows = "".join(
-        f'<tr class="{m}"><th>{NAMES[m]}</th>'
+        f'<tr class="{m}"><th scope="row">{NAMES[m]}</th>'
         + "".join(f"<td>{_number(s, found)}</td>" for s in medians(run))
         + "</tr>"
         for m, run in found.items()
