@@ -6,6 +6,7 @@ prompt's group of rollouts, B the whole batch.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import reduce
 from numbers import Real
 
 import torch
@@ -94,8 +95,9 @@ class Method:
 
     def advantages(self, batch: Batch) -> Tensor:
         """The same advantages without the intermediates: group by group as they fit into the cache."""
-        parts = [self.in_groups(part).advantages for part in batch.parts()]
-        a = parts[0] if len(parts) == 1 else torch.cat(parts)
+        a = batch.rewards.new_empty(batch.rewards.shape[1:])
+        for prompts, part in batch.parts():
+            a[prompts] = self.in_groups(part).advantages
         return a if self.over_batch is None else self.over_batch(replace(batch, scratch=True), a).value
 
 
@@ -205,7 +207,8 @@ def method_for(method: str, batch: Batch) -> tuple[Method, Batch]:
 def _weighted_sum(batch: Batch, x: Tensor, overwrite: bool = False) -> Tensor:
     """Σ_k w_k x_k over the rewards that are there; where there is none, NaN or, as the convention says, 0."""
     if not batch.skips:
-        return torch.mul(batch.weights, x, out=x if overwrite else None).sum(0)
+        first, *rest = torch.mul(batch.weights, x, out=x if overwrite else None)
+        return reduce(torch.add, rest, first) if rest else first.clone()
     s = (batch.weights * x).nansum(0)
     return s if batch.convention.empty_counts else s.masked_fill(batch.rewards.isnan().all(0), torch.nan)
 

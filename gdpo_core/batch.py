@@ -19,13 +19,13 @@ _PART = 1 << 20
 class Over:
     """What a statistic is taken over: the rollouts of a group, or every response of the batch.
 
-    `count`, `total`, `squares` (the total of squares), `lowest` and `member` (any one of its values) are a value a
-    group, or one for the batch; `spread` hands such a value back to each response.
+    `count`, `total`, `norm` (the root of the total of squares), `lowest` and `member` (any one of its values) are a
+    value a group, or one for the batch; `spread` hands such a value back to each response.
     """
 
     count: Tensor | int
     total: Callable[[Tensor], Tensor]
-    squares: Callable[[Tensor], Tensor]
+    norm: Callable[[Tensor], Tensor]
     lowest: Callable[[Tensor], Tensor]
     member: Callable[[Tensor], Tensor]
     spread: Callable[[Tensor], Tensor]
@@ -35,7 +35,7 @@ def along(x: Tensor, *dims: int) -> Over:
     return Over(
         count=prod(x.shape[d] for d in dims),
         total=lambda x: x.sum(dims, keepdim=True),
-        squares=lambda x: torch.linalg.vector_norm(x, 2, dims, keepdim=True).square(),
+        norm=lambda x: torch.linalg.vector_norm(x, 2, dims, keepdim=True),
         lowest=lambda x: x.amin(dims, keepdim=True),
         member=lambda x: x[(..., *[slice(1) if d - x.ndim in dims else slice(None) for d in range(x.ndim)])],
         spread=lambda x: x,
@@ -45,7 +45,11 @@ def along(x: Tensor, *dims: int) -> Over:
 def whole(x: Tensor) -> Over:
     """Over the batch, the last axes of x; many squares are added up group by group, which loses less."""
     over = along(x, *((-2, -1) if x.ndim > 1 else (-1,)))
-    return replace(over, squares=lambda x: over.total(along(x, -1).squares(x) if x.ndim > 1 else x.square()))
+
+    def norm(x: Tensor) -> Tensor:
+        return over.total((along(x, -1).norm(x) if x.ndim > 1 else x).square()).sqrt()
+
+    return replace(over, norm=norm)
 
 
 def weighted(over: Over, weights: Tensor) -> Over:
@@ -54,7 +58,7 @@ def weighted(over: Over, weights: Tensor) -> Over:
         over,
         count=over.total(weights),
         total=lambda x: over.total(x * weights),
-        squares=lambda x: over.total(x.square() * weights),
+        norm=lambda x: over.total(x.square() * weights).sqrt(),
     )
 
 
@@ -70,7 +74,7 @@ def _by_index(index: Tensor, groups: int, dtype) -> Over:
     return Over(
         count=index.bincount(minlength=groups).to(dtype),
         total=total,
-        squares=lambda x: total(x.square()),
+        norm=lambda x: total(x.square()).sqrt(),
         lowest=lowest,
         member=lambda x: x.index_select(-1, first),
         spread=lambda x: x.index_select(-1, index),
@@ -107,21 +111,21 @@ class Batch:
         """The same batch with 0 for every missing reward."""
         return replace(self, rewards=self.rewards.nan_to_num(nan=0.0), missing=False)
 
-    def parts(self) -> Iterator["Batch"]:
-        """The batch in pieces of whole groups, copied one after the other into the same piece of memory.
+    def parts(self) -> Iterator[tuple[slice, "Batch"]]:
+        """The batch in pieces of whole groups, and which prompts each has; all copied into the same piece of memory.
 
         A piece and what is computed from it stay in the cache, and fresh memory costs more than the arithmetic.
         """
         prompts, rollouts = self.rewards.shape[-2:]
         at_once = max(1, _PART // (len(self.rewards) * rollouts))
         if self.index is not None or self.rewards.ndim != 3 or self.rewards.is_cuda:
-            yield self
+            yield slice(None), self
             return
         memory = self.rewards.new_empty(len(self.rewards) * min(at_once, prompts) * rollouts)
         for first in range(0, prompts, at_once):
             piece = self.rewards[:, first : first + at_once]
             copy = memory[: piece.numel()].view(piece.shape).copy_(piece)
-            yield replace(self._with(copy, self.weights), scratch=True)
+            yield slice(first, first + at_once), replace(self._with(copy, self.weights), scratch=True)
 
     def _with(self, rewards: Tensor, weights: Tensor) -> "Batch":
         return replace(self, rewards=rewards, weights=weights, group=_groups(rewards, self.index, self.group_ids))

@@ -61,22 +61,21 @@ def normalise(
         if mean_is != "zero":
             mean = _mean_beside(centred, over, count, skip)
             centred.sub_(over.spread(mean))
-    squares = over.squares(centred.nan_to_num() if skip else centred)
+    norm = over.norm(centred.nan_to_num() if skip else centred)
     if mean is None:
-        mean = torch.zeros_like(squares)
+        mean = torch.zeros_like(norm)
         mean = mean.masked_fill(count == 0, torch.nan) if skip else mean  # of nothing
     if leave_one_out:
-        return _among_peers(x, over, mean, centred, squares, eps, ddof, noise)
+        return _among_peers(x, over, mean, centred, norm, eps, ddof, noise)
 
-    variance = squares / _degrees(count, ddof)
-    std = variance.sqrt()
+    std = norm / _degrees(count, ddof) ** 0.5
     if noise is not None:
         std = std.masked_fill(std <= noise, 0)
     if raw is not None:
         std = std.masked_fill(raw, 1)
     elif alone == "nan":
         std = std.masked_fill(torch.as_tensor(count == 1, device=x.device), torch.nan)
-    divisor = _divisor(std, variance, eps, eps_to)
+    divisor = _divisor(std, eps, eps_to)
     if noise is not None or not eps:
         divisor = divisor.masked_fill(std == 0, torch.inf)
     return Normalised(mean, std, centred.div_(over.spread(divisor)))
@@ -85,7 +84,7 @@ def normalise(
 def _mean_beside(x: Tensor, over: Over, count: Tensor | int, skip: bool) -> Tensor:
     """The mean, or 0 where it is no more than round-off beside the size of the values."""
     values = x.nan_to_num() if skip else x
-    mean, size = over.total(values) / count, (over.squares(values) / count).sqrt()
+    mean, size = over.total(values) / count, over.norm(values) / count**0.5
     return mean.masked_fill(mean.abs() <= _ROUNDED * torch.finfo(x.dtype).eps * size, 0)
 
 
@@ -96,14 +95,16 @@ def _degrees(count: Tensor | int, ddof: int) -> Tensor | int:
     return (count - ddof).masked_fill_(count <= ddof, 1)
 
 
-def _divisor(std: Tensor, variance: Tensor, eps: float | None, eps_to: str) -> Tensor:
+def _divisor(std: Tensor, eps: float | None, eps_to: str) -> Tensor:
     if eps is None:
         return torch.ones_like(std)
-    return (variance + eps).sqrt() if eps_to == "variance" else std + eps
+    if eps == 0:
+        return std
+    return (std.square() + eps).sqrt() if eps_to == "variance" else std + eps
 
 
 def _among_peers(
-    x: Tensor, over: Over, mean: Tensor, centred: Tensor, squares: Tensor, eps: float | None, ddof: int, noise
+    x: Tensor, over: Over, mean: Tensor, centred: Tensor, norm: Tensor, eps: float | None, ddof: int, noise
 ) -> Normalised:
     """Each value against the mean and standard deviation of the others; where these agree, it is only centred.
 
@@ -113,7 +114,7 @@ def _among_peers(
     n = over.spread(torch.as_tensor(over.count, dtype=x.dtype, device=x.device))
     peers = n - 1
     off = (centred / peers).masked_fill(peers == 0, 0)
-    others = (over.spread(squares) - centred.square() * (n / peers)).clamp(min=0)
+    others = (over.spread(norm).square() - centred.square() * (n / peers)).clamp(min=0)
     mean, value = over.spread(mean) - off, centred + off
 
     # That difference loses digits where c_j² is most of S, so at the value farthest out the others are added up alone.
@@ -124,7 +125,7 @@ def _among_peers(
     near = (x - over.spread(low)).masked_fill(far, 0)
     mean_near = over.total(near) / (over.count - 1)
     off_near = (near - over.spread(mean_near)).masked_fill(far, 0)
-    others = torch.where(far, over.spread(over.squares(off_near)), others)
+    others = torch.where(far, over.spread(over.norm(off_near)).square(), others)
     mean = torch.where(far, over.spread(low + mean_near), mean)
     value = torch.where(far, x - over.spread(low) - over.spread(mean_near), value)
 

@@ -34,8 +34,8 @@ def of_sums(batch: Batch) -> Tensor | None:
 def without(batch: Batch, s: Tensor, group: Normalised) -> Tensor:
     """Σ_k w_k z_k with exact zeros in the groups in which the normalised rewards cancel each other."""
     weights = batch.weights.abs()
-    size = batch.group.squares(s.nan_to_num() if batch.skips else s) / batch.group.count
-    small = (size > 0) & (size <= (_LARGEST * weights.sum()) ** 2)
+    size = batch.group.norm(s.nan_to_num() if batch.skips else s) / batch.group.count**0.5
+    small = (size > 0) & (size <= _LARGEST * weights.sum())
     if not small.any():
         return s
     live = (group.std > 0) | batch.convention.leave_one_out
@@ -45,5 +45,5 @@ def without(batch: Batch, s: Tensor, group: Normalised) -> Tensor:
     noise = (weights * noise).sum(0)
     if batch.convention.leave_one_out:  # one a response; a group shares its largest
         noise = -batch.group.lowest(-noise)
-    cancelled = small & (size.sqrt() <= noise)
+    cancelled = small & (size <= noise)
     return s.masked_fill(batch.group.spread(cancelled) & ~s.isnan(), 0)
