@@ -32,7 +32,8 @@ class Steps:
 
 def _grpo(batch: Batch) -> Steps:
     s = _weighted_sum(batch, batch.rewards)  # s_j = Σ_k w_k r_jk
-    group = _over_group(batch, s, _grpo_eps(batch), round_off.of_sums(batch))  # A_j = (s_j − mean_G s) / std_G s
+    eps = batch.convention.sum_eps
+    group = _over_group(batch, s, eps, round_off.of_sums(batch))  # A_j = (s_j − mean_G s) / std_G s
     return Steps(group, None, s, None, group.value)
 
 
@@ -43,9 +44,8 @@ def _grpo_no_std(batch: Batch) -> Steps:
 
 
 def _gdpo(batch: Batch) -> Steps:
-    group = _over_group(
-        batch, batch.rewards, batch.convention.group_eps
-    )  # eq. 4: z_jk = (r_jk − mean_G r_k) / std_G r_k
+    eps = batch.convention.group_eps
+    group = _over_group(batch, batch.rewards, eps)  # eq. 4: z_jk = (r_jk − mean_G r_k) / std_G r_k
     s = _weighted_sum(batch, group.value, overwrite=batch.scratch)  # eq. 5, weighted as in eq. 7: s_j = Σ_k w_k z_jk
     s = round_off.without(batch, s, group)
     return Steps(group, group.value, s, None, s)
@@ -227,8 +227,3 @@ def _over_group(batch: Batch, x: Tensor, eps: float | None, noise: Tensor | None
         leave_one_out=c.leave_one_out,
         overwrite=batch.scratch and not c.leave_one_out,
     )
-
-
-def _grpo_eps(batch: Batch) -> float:
-    c = batch.convention
-    return c.group_eps if c.grpo_eps is None else c.grpo_eps

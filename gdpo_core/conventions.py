@@ -47,6 +47,15 @@ class Convention:
         fits = not self.leave_one_out or self.missing == "propagates"
         expect(fits, "missing", "propagates, with leave_one_out", repr(self.missing))
 
+    @property
+    def sum_eps(self) -> float:
+        """What GRPO adds to the standard deviation of a group's sums.
+
+        >>> MS_SWIFT.sum_eps, MS_SWIFT.group_eps
+        (0.0001, 1e-08)
+        """
+        return self.group_eps if self.grpo_eps is None else self.grpo_eps
+
 
 PAPER = Convention(name="paper", source="arXiv 2601.05242, equations 1 to 7")
 

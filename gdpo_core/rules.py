@@ -29,7 +29,7 @@ def formulas(method: str, c: Convention, rewards: int) -> tuple[str, ...]:
         )
     if method == "grpo_no_std":
         return "s = Σ w·r", f"A = s − mean{others}, in its group"
-    eps = c.group_eps if c.grpo_eps is None else c.grpo_eps
+    eps = c.sum_eps
     return "s = Σ w·r", f"A = (s − mean{others}) / {_divisor(eps, others)}, in its group"
 
 
@@ -76,7 +76,7 @@ def float32_error(e: Explanation) -> float:
     (0.006, [0.0, 0.0, 0.0])
     """
     c = e.convention
-    eps = c.group_eps if e.z is not None or c.grpo_eps is None else c.grpo_eps
+    eps = c.group_eps if e.z is not None else c.sum_eps
     values = e.rewards if e.z is not None else e.weighted_sums
     if eps == 0 or c.leave_one_out or e.method == "grpo_no_std" or bool(((values * 1024) % 1 == 0).all()):
         return 0.0

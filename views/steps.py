@@ -200,7 +200,7 @@ def _grpo(e: Explanation, answer: int) -> str:
     c, total, count = e.convention, e.weighted_sums[answer].item(), len(e.weighted_sums)
     mean, std = (_own(e, x, answer).item() for x in (e.group_means, e.group_stds))
     which = f"the other {count - 1} sums" if c.leave_one_out else f"the {count} sums"
-    eps = c.group_eps if c.grpo_eps is None else c.grpo_eps
+    eps = c.sum_eps
     steps = [
         ("Add the rewards", f"s = {_sum(e.weights, e.rewards[answer])} = <b>{number(total)}</b>"),
         ("Look at the group", f"mean of {which} = {number(mean)}, std = {number(std)}"),
