@@ -1,6 +1,7 @@
 """GRPO and GDPO as the training frameworks compute them: advantages, their intermediates, and what they tell apart."""
 
 from gdpo_core.advantages import METHODS, advantages, condition, gdpo, grpo, grpo_no_std
+from gdpo_core.arms import mean_field_arms, train_arms
 from gdpo_core.break_even import break_even_weight, break_even_weights
 from gdpo_core.collapse import BrokenTies, Collapse, broken_ties, collapse, update_share
 from gdpo_core.conventions import (
@@ -19,7 +20,7 @@ from gdpo_core.conventions import (
 from gdpo_core.counting import count_distinct, count_groups, count_rounded, enumerate_groups, group_advantages
 from gdpo_core.errors import InputError
 from gdpo_core.explain import Explanation, explain
-from gdpo_core.policy import TrainingRun, train
+from gdpo_core.policy import TrainingRun, mean_field, train
 
 __all__ = [
     "AXOLOTL_ASYNC",
@@ -54,6 +55,9 @@ __all__ = [
     "group_advantages",
     "grpo",
     "grpo_no_std",
+    "mean_field",
+    "mean_field_arms",
     "train",
+    "train_arms",
     "update_share",
 ]

@@ -31,14 +31,14 @@ class Steps:
 
 
 def _grpo(batch: Batch) -> Steps:
-    s = _weighted_sum(batch, batch.rewards)  # s_j = Σ_k w_k r_jk
+    s = _weighted_sum(batch, batch.rewards, overwrite=batch.scratch and batch.exact)  # s_j = Σ_k w_k r_jk
     eps = batch.convention.sum_eps
     group = _over_group(batch, s, eps, round_off.of_sums(batch))  # A_j = (s_j − mean_G s) / std_G s
     return Steps(group, None, s, None, group.value)
 
 
 def _grpo_no_std(batch: Batch) -> Steps:
-    s = _weighted_sum(batch, batch.rewards)  # s_j = Σ_k w_k r_jk
+    s = _weighted_sum(batch, batch.rewards, overwrite=batch.scratch and batch.exact)  # s_j = Σ_k w_k r_jk
     group = _over_group(batch, s, None, round_off.of_sums(batch))  # A_j = s_j − mean_G s
     return Steps(group, None, s, None, group.value)
 

@@ -35,21 +35,26 @@ def along(x: Tensor, *dims: int) -> Over:
     return Over(
         count=prod(x.shape[d] for d in dims),
         total=lambda x: x.sum(dims, keepdim=True),
-        norm=lambda x: torch.linalg.vector_norm(x, 2, dims, keepdim=True),
+        norm=lambda x: _norm(x, dims),
         lowest=lambda x: x.amin(dims, keepdim=True),
         member=lambda x: x[(..., *[slice(1) if d - x.ndim in dims else slice(None) for d in range(x.ndim)])],
         spread=lambda x: x,
     )
 
 
+def _norm(x: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """torch's own norm needs no memory for the squares, but is fast along the last axis only."""
+    if dims == (-1,):
+        return torch.linalg.vector_norm(x, 2, dims, keepdim=True)
+    return x.square().sum(dims, keepdim=True).sqrt()
+
+
 def whole(x: Tensor) -> Over:
-    """Over the batch, the last axes of x; many squares are added up group by group, which loses less."""
+    """Over the batch, the last axes of x. A large one is not squared whole: fresh memory costs more than arithmetic."""
     over = along(x, *((-2, -1) if x.ndim > 1 else (-1,)))
-
-    def norm(x: Tensor) -> Tensor:
-        return over.total((along(x, -1).norm(x) if x.ndim > 1 else x).square()).sqrt()
-
-    return replace(over, norm=norm)
+    if x.ndim == 1 or x.numel() <= _PART:
+        return over
+    return replace(over, norm=lambda x: over.total(_norm(x, (-1,)).square()).sqrt())
 
 
 def weighted(over: Over, weights: Tensor) -> Over:
@@ -95,6 +100,7 @@ class Batch:
     group_ids: tuple | None  # the caller's ids in the order of the group axis
     single: bool  # the caller gave one prompt without a prompt axis
     dtype: torch.dtype  # of what the caller gets back
+    weight: float  # Σ |w|
     scratch: bool = False  # the rewards are a copy that the steps may overwrite
     exact: bool = False  # weighted sums of these rewards are known to be without round-off
 
@@ -157,17 +163,18 @@ def read(rewards, *, weights=None, groups=None, lengths=None, convention: Conven
         r, tokens = r[None], None if tokens is None else tokens[None]
     x = r.movedim(-1, 0)  # (rewards, prompts, rollouts) or (rewards, responses)
     index, ids = (None, None) if groups is None else group_numbers(groups, r.shape[0], r.device)
+    weight = w.abs().sum().item()
     w = w.reshape(-1, *[1] * (x.ndim - 1))
-    return Batch(x, w, missing, _groups(x, index, ids), convention, tokens, index, ids, single, dtype)
+    return Batch(x, w, missing, _groups(x, index, ids), convention, tokens, index, ids, single, dtype, weight)
 
 
-def batch_of(x: Tensor, weights: Tensor, convention: Convention = PAPER, *, exact: bool = False) -> Batch:
-    """Rewards (rewards, …, prompts, rollouts) known to be complete and finite, without the checks of `read`.
+def batch_of(x: Tensor, weights: Tensor, weight: float, *, exact: bool = False) -> Batch:
+    """Rewards known to be complete and finite, without the checks of `read`; the steps may overwrite them.
 
-    The steps may overwrite them.
+    (rewards, …, rollouts, prompts): statistics along the last but one axis are several times as fast. weight: Σ |w|.
     """
-    group = along(x, -1)
-    return Batch(x, weights, False, group, convention, None, None, None, False, x.dtype, scratch=True, exact=exact)
+    group = along(x, -2)
+    return Batch(x, weights, False, group, PAPER, None, None, None, False, x.dtype, weight, scratch=True, exact=exact)
 
 
 def _groups(x: Tensor, index: Tensor | None, ids: tuple | None) -> Over:

@@ -1,22 +1,28 @@
 """The smallest policy with several rewards: independent coins, trained on the advantages of each method."""
 
-import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import product
+from math import inf, prod
 from numbers import Integral, Real
 
 import torch
 from torch import Tensor
 
-from gdpo_core.advantages import method_named, over_batch
-from gdpo_core.batch import batch_of
-from gdpo_core.errors import expect
+from gdpo_core.advantages import method_named
+from gdpo_core.errors import expect, expect_index
 from gdpo_core.inputs import numbers, width
-from gdpo_core.round_off import GRAIN, GRAINY
+from gdpo_core.learning import OPTIMIZERS, Pay, Policy, Schedule, integrate, simulate
+from gdpo_core.round_off import adds_exactly
+
+_MOST_DRAWS = 2**26  # an epoch
+_MOST_STATES = 4096  # of the large-group limit: two for each coin and for each noisy reward
 
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """The pass probabilities of one method's runs, one run a seed."""
+    """The probabilities of one method's runs, one run a seed."""
 
     method: str
     p: Tensor  # (seeds, epochs + 1, rewards); index 0 of the epoch axis is the start
@@ -44,64 +50,162 @@ def train(
     prompts: int = 32,
     epochs: int = 150,
     lr: float = 0.5,
+    optimizer: str = "sgd",
     seeds: int = 32,
     seed: int = 0,
     match_scale: bool = True,
+    noise=None,
+    gate=None,
+    progress: Callable[[int], None] | None = None,
 ) -> TrainingRun:
     """Train a policy that draws outcomes b_k ~ Bernoulli(p_k) and is shown the rewards scale_k · b_k.
 
-    The logits move by lr · mean over the batch of A (b_k − p_k), the score-function gradient.
-    p0, scale, weights: (rewards,); p0 in (0, 1). match_scale: every method's advantages are brought to unit std
-    over the batch, so that no method runs at a larger learning rate than another.
-    The same seed gives the same bits; no global generator is touched. Raises InputError.
+    The logits move by lr · mean over the batch of A (b_k − p_k), the score-function gradient; optimizer: "sgd", or
+    "adam" on that gradient.
+    p0, scale: (rewards,); p0 inside (0, 1). noise: std of normal noise on each reward; entries beyond those of p0 are
+    rewards of noise alone, which no coin moves. weights: one a reward, those of noise too. gate: (reward, on), or
+    several such pairs: the reward counts only where the coin `on` fell on 1 (eq. 8).
+    match_scale: every method's advantages are brought to unit std over the batch, so that no method runs at a larger
+    learning rate than another; without it GDPO has no last step, as in many a demo.
+    progress: called with the epochs that are done; what it raises stops the run.
+    The same seed gives the same bits; no global generator is touched. Raises InputError, also for a run that diverges.
 
     >>> train("gdpo", [0.5, 0.5], epochs=3, seeds=2).p.shape
     torch.Size([2, 4, 2])
     """
-    formula = method_named(method)
-    start = _per_reward(p0, "p0", None)
-    expect(bool(((start > 0) & (start < 1)).all()), "p0", "probabilities inside (0, 1)", start.tolist())
-    c = torch.ones_like(start) if scale is None else _per_reward(scale, "scale", len(start))
-    w = torch.ones_like(start) if weights is None else _per_reward(weights, "weights", len(start))
-    for name, value in (("rollouts", rollouts), ("prompts", prompts), ("epochs", epochs), ("seeds", seeds)):
-        whole = isinstance(value, Integral) and not isinstance(value, bool) and value > 0
-        expect(whole, name, "a whole number above 0", repr(value))
+    method_named(method)
+    policy, pay, dtype = _coins(p0, scale, weights, noise, gate)
+    schedule = schedule_of(epochs, lr, optimizer, match_scale, progress)
+    shape, seed = shape_of(seeds, prompts, rollouts, seed)
+    return TrainingRun(method, simulate(method, policy, pay, schedule, shape, seed, dtype).permute(2, 0, 1))
+
+
+def mean_field(
+    method: str,
+    p0,
+    *,
+    scale=None,
+    weights=None,
+    epochs: int = 150,
+    lr: float = 0.5,
+    optimizer: str = "sgd",
+    match_scale: bool = True,
+    noise=None,
+    gate=None,
+) -> Tensor:
+    """What `train` tends to as groups grow: integrated from the formulas, nothing is drawn. (epochs + 1, rewards).
+
+    Arguments and errors as `train`. With p, v = p (1 − p), scales c and weights w the logits move by
+    w_k c_k v_k / √(Σ w_j² c_j² v_j) under GRPO, by w_k √v_k / √(Σ w_j²) under GDPO.
+
+    >>> [round(p, 3) for p in mean_field("grpo", [0.5, 0.5], scale=[1, 3], epochs=30)[-1].tolist()]
+    [0.931, 0.98]
+    """
+    method_named(method)
+    policy, pay, _ = _coins(p0, scale, weights, noise, gate)
+    states = 2 ** (len(policy.start) + int((pay.noise != 0).sum()))
+    expect(states <= _MOST_STATES, "p0", f"coins and noisy rewards with at most {_MOST_STATES} states", str(states))
+    return integrate(method, policy, pay, schedule_of(epochs, lr, optimizer, match_scale))
+
+
+def schedule_of(epochs, lr, optimizer, match_scale, progress=None) -> Schedule:
+    """The checked schedule of a run."""
+    try:
+        rate = float(lr) if isinstance(lr, Real) and not isinstance(lr, bool) else 0.0
+    except OverflowError:
+        rate = inf
+    expect(0 < rate < inf, "lr", "a finite number above 0", repr(lr))
+    known = isinstance(optimizer, str) and optimizer in OPTIMIZERS
+    expect(known, "optimizer", f"one of {', '.join(OPTIMIZERS)}", repr(optimizer))
+    expect(isinstance(match_scale, bool), "match_scale", "True or False", repr(match_scale))
+    expect(progress is None or callable(progress), "progress", "a function of the epochs done, or None", repr(progress))
+    return Schedule(_count(epochs, "epochs"), rate, optimizer, match_scale, progress)
+
+
+def shape_of(seeds, prompts, rollouts, seed) -> tuple[tuple[int, int, int], int]:
+    """The checked sizes of a simulation, and its seed."""
+    shape = _count(seeds, "seeds"), _count(rollouts, "rollouts"), _count(prompts, "prompts")
     expect(
-        isinstance(lr, Real) and not isinstance(lr, bool) and 0 < lr <= sys.float_info.max,
-        "lr",
-        "a finite number above 0",
-        repr(lr),
+        prod(shape) <= _MOST_DRAWS, "seeds", f"seeds × prompts × rollouts of at most {_MOST_DRAWS}", str(prod(shape))
     )
     fits = isinstance(seed, Integral) and not isinstance(seed, bool) and 0 <= seed < 2**63
     expect(fits, "seed", "a whole number from 0", repr(seed))
-
-    generator = torch.Generator().manual_seed(int(seed))
-    shape = (len(start), seeds, prompts, rollouts)
-    dtype = width([*c.abs().tolist(), *(c * w).abs().tolist()], torch.float32, "scale")
-    pays = (c * w).abs()
-    exact = bool((pays * GRAIN == (pays * GRAIN).round()).all() and pays.sum() < GRAINY)
-    w, c = w.reshape(-1, 1, 1, 1).to(dtype), c.reshape(-1, 1, 1, 1).to(dtype)
-    logits = start.to(dtype).logit()[:, None].repeat(1, seeds)  # (rewards, seeds)
-    path = [logits.sigmoid()]
-    # Drawn into, and computed in, the same memory each epoch: fresh memory costs more than the arithmetic.
-    drawn, outcomes, work = (torch.empty(shape, dtype=kind) for kind in (torch.float32, dtype, dtype))
-    for _ in range(epochs):
-        p = path[-1][:, :, None, None]
-        torch.lt(drawn.uniform_(generator=generator), p, out=outcomes)  # b_k
-        batch = batch_of(torch.mul(c, outcomes, out=work), w, exact=exact)
-        steps = formula(batch)
-        a = steps.advantages  # (seeds, prompts, rollouts)
-        if match_scale and steps.whole is None:
-            a = over_batch(batch, a).value
-        gradient = torch.mul(a, outcomes.sub_(p), out=work).mean((-2, -1))  # mean of A (b_k − p_k)
-        logits = logits + lr * gradient
-        path.append(logits.sigmoid())
-    return TrainingRun(method, torch.stack(path, -1).permute(1, 2, 0))
+    return shape, int(seed)
 
 
-def _per_reward(values, name: str, count: int | None) -> Tensor:
-    t = numbers(values, name)
-    expected = "at least one number, one a reward" if count is None else f"{count} numbers, as many as p0"
+def _coins(p0, scale, weights, noise, gate) -> tuple[Policy, Pay, torch.dtype]:
+    """The policy and what it is paid, checked, and the dtype to compute in."""
+    start = per_reward(p0, "p0", None)
+    expect(bool(((start > 0) & (start < 1)).all()), "p0", "probabilities inside (0, 1)", start.tolist())
+    coins = len(start)
+    c = torch.ones_like(start) if scale is None else per_reward(scale, "scale", coins)
+    n = torch.zeros_like(start) if noise is None else _noise(noise, coins)
+    w = torch.ones_like(n) if weights is None else per_reward(weights, "weights", len(n), "rewards")
+    gates = gates_of(gate, coins)
+    sizes = [*c.abs().tolist(), *(c * w[:coins]).abs().tolist(), *n.tolist(), *(n * w).abs().tolist()]
+    dtype = width(sizes, torch.float32, "scale")
+    memory: dict = {}
+
+    def shown(f: Tensor) -> Tensor:
+        key = (f.shape, f.dtype)
+        if key not in memory:
+            memory[key] = f.new_zeros((len(n), *f.shape[1:]))
+        r = memory[key]
+        torch.mul(c.reshape(-1, *[1] * (f.ndim - 1)).to(f), f, out=r[:coins])
+        r[coins:] = 0
+        for reward, on in gates:
+            r[reward] *= f[on]
+        return r
+
+    @cache
+    def states() -> Tensor:
+        return torch.tensor(list(product((0.0, 1.0), repeat=coins)), dtype=torch.float64).T  # (coins, states)
+
+    def likely(p: Tensor) -> Tensor:
+        return torch.where(states() == 1, p[:, None], 1 - p[:, None]).prod(0)
+
+    policy = Policy(
+        start=start.logit(),
+        expected=torch.sigmoid,
+        uniforms=coins,
+        draw=lambda uniforms, p, out: torch.lt(uniforms, p, out=out),
+        states=states,
+        likely=likely,
+    )
+    return policy, Pay(shown, n, w, adds_exactly(c * w[:coins])), dtype
+
+
+def _noise(noise, coins: int) -> Tensor:
+    t = numbers(noise, "noise").double()
+    fits = t.ndim == 1 and len(t) >= coins and bool((t.isfinite() & (t >= 0)).all())
+    expect(fits, "noise", f"at least {coins} finite numbers from 0, one a reward", t.tolist())
+    return t
+
+
+def gates_of(gate, count: int, other: str = "another coin than the reward's own") -> list[tuple[int, int]]:
+    """Pairs of a reward and what it is gated on, both as indices from 0."""
+    if gate is None:
+        return []
+    pairs = [gate] if isinstance(gate, Sequence) and all(isinstance(k, Integral) for k in gate) else gate
+    expected = "(reward, on), or several such pairs"
+    expect(isinstance(pairs, Sequence) and not isinstance(pairs, str), "gate", expected, repr(gate))
+    for pair in pairs:
+        expect(isinstance(pair, Sequence) and len(pair) == 2, "gate", expected, repr(gate))
+        for k in pair:
+            expect_index(k, count, "gate", "rewards")
+        expect(pair[0] % count != pair[1] % count, "gate", other, repr(tuple(pair)))
+    return [(reward % count, on % count) for reward, on in pairs]
+
+
+def _count(value, name: str) -> int:
+    whole = isinstance(value, Integral) and not isinstance(value, bool) and value > 0
+    expect(whole, name, "a whole number above 0", repr(value))
+    return int(value)
+
+
+def per_reward(values, name: str, count: int | None, of: str = "p0") -> Tensor:
+    t = numbers(values, name).double()
+    expected = "at least one number, one a reward" if count is None else f"{count} numbers, as many as {of}"
     fits = t.ndim == 1 and len(t) > 0 and count in (None, len(t))
     expect(fits and bool(t.isfinite().all()), name, expected, t.tolist())
     return t

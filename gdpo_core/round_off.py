@@ -14,6 +14,11 @@ _LARGEST = 0.02
 GRAIN, GRAINY = 1024, 2.0**14
 
 
+def adds_exactly(terms: Tensor) -> bool:
+    """Whether any of these numbers can be added up without rounding, in float32 too."""
+    return bool((terms * GRAIN == (terms * GRAIN).round()).all() and terms.abs().sum() < GRAINY)
+
+
 def of_sums(batch: Batch) -> Tensor | None:
     """Below which a group's spread of Σ_k w_k r_k is round-off, one value a group; None where nothing is rounded."""
     count = len(batch.rewards)
@@ -33,17 +38,17 @@ def of_sums(batch: Batch) -> Tensor | None:
 
 def without(batch: Batch, s: Tensor, group: Normalised) -> Tensor:
     """Σ_k w_k z_k with exact zeros in the groups in which the normalised rewards cancel each other."""
-    weights = batch.weights.abs()
-    size = batch.group.norm(s.nan_to_num() if batch.skips else s) / batch.group.count**0.5
-    small = (size > 0) & (size <= _LARGEST * weights.sum())
+    root = batch.group.count**0.5
+    norm = batch.group.norm(s.nan_to_num() if batch.skips else s)
+    small = (norm > 0) & (norm <= root * (_LARGEST * batch.weight))
     if not small.any():
         return s
     live = (group.std > 0) | batch.convention.leave_one_out
     # The size of a reward beside its own spread.
     beside = (group.mean.abs() + group.std) / group.std.masked_fill(group.std == 0, 1)
     noise = (beside * (_UNITS * torch.finfo(s.dtype).eps)).clamp(max=_LARGEST).masked_fill(~live, 0)
-    noise = (weights * noise).sum(0)
+    noise = (batch.weights.abs() * noise).sum(0)
     if batch.convention.leave_one_out:  # one a response; a group shares its largest
         noise = -batch.group.lowest(-noise)
-    cancelled = small & (size <= noise)
+    cancelled = small & (norm <= noise * root)
     return s.masked_fill(batch.group.spread(cancelled) & ~s.isnan(), 0)

@@ -1,0 +1,150 @@
+"""How a small policy learns from advantages: drawn from a seed, or integrated for groups without end.
+
+Symbols: f the features of what was drawn (which coin fell on 1, which arm was pulled), p their expectations, θ logits,
+A advantages. The score-function gradient of the expected reward is E[A (f − p)].
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gdpo_core.advantages import method_named, over_batch
+from gdpo_core.batch import Batch, along, batch_of, weighted
+from gdpo_core.conventions import Convention
+from gdpo_core.errors import InputError
+
+# Infinitely many rollouts: each state counts as often as it is likely, and no degree of freedom is lost.
+LARGE_GROUPS = Convention(name="large groups", source="the limit of the formulas", ddof=0, last_step="tokens")
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What can be drawn, and how likely it is."""
+
+    start: Tensor  # (features,) logits
+    expected: Callable[[Tensor], Tensor]  # p of logits, (features, …)
+    uniforms: int  # numbers in [0, 1) that one draw takes
+    draw: Callable[[Tensor, Tensor, Tensor], Tensor]  # (uniforms, p, where to write f) → f
+    states: Callable[[], Tensor]  # every f there is, (features, states)
+    likely: Callable[[Tensor], Tensor]  # the probability of each state, (states,), of p (features,)
+
+
+@dataclass(frozen=True)
+class Pay:
+    """What the method is shown of a draw, and how it weighs that."""
+
+    shown: Callable[[Tensor], Tensor]  # (rewards, …) of f (features, …); may overwrite what it returned before
+    noise: Tensor  # (rewards,) std of what is added to each
+    weights: Tensor  # (rewards,)
+    exact: bool  # weighted sums of what is shown round nothing
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long and how fast."""
+
+    epochs: int
+    lr: float
+    optimizer: str
+    match_scale: bool
+    progress: Callable[[int], None] | None = None  # told the epochs that are done; may raise to stop
+
+
+def simulate(method: str, policy: Policy, pay: Pay, schedule: Schedule, shape: tuple, seed: int, dtype) -> Tensor:
+    """p of every epoch, (epochs + 1, features, seeds); shape: seeds, rollouts, prompts."""
+    generator = np.random.Generator(np.random.SFC64(seed))  # faster than torch's own
+    weights = pay.weights.reshape(-1, 1, 1, 1).to(dtype)
+    weight = pay.weights.abs().sum().item()
+    noisy = pay.noise.nonzero().flatten().tolist()
+    logits = policy.start.to(dtype)[:, None].repeat(1, shape[0])  # (features, seeds)
+    # Drawn into, and computed in, the same memory each epoch: fresh memory costs more than the arithmetic.
+    uniforms = torch.empty((policy.uniforms, *shape))
+    features = torch.empty((len(logits), *shape), dtype=dtype)
+    work, normal = torch.empty_like(features), torch.empty(shape)
+
+    def gradient(logits: Tensor) -> Tensor:
+        p = policy.expected(logits)[:, :, None, None]
+        generator.random(dtype=np.float32, out=uniforms.numpy())
+        f = policy.draw(uniforms, p, features)
+        r = pay.shown(f)  # (rewards, seeds, rollouts, prompts)
+        for k in noisy:
+            generator.standard_normal(dtype=np.float32, out=normal.numpy())
+            r[k] += pay.noise[k].item() * normal
+        a = advantages(method, batch_of(r, weights, weight, exact=pay.exact and not noisy), schedule.match_scale)
+        return torch.mul(a, f.sub_(p), out=work).mean((-2, -1))  # mean of A (f − p)
+
+    return policy.expected(_path(logits, gradient, schedule).movedim(0, 1)).movedim(0, 1)
+
+
+def integrate(method: str, policy: Policy, pay: Pay, schedule: Schedule) -> Tensor:
+    """The same for groups without end, from the formulas and no draw, (epochs + 1, features).
+
+    Noise acts by its variance alone there, so a reward's noise is one of its std, up or down.
+    """
+    noisy = pay.noise.nonzero().flatten().tolist()
+    signs = torch.tensor(list(product((-1.0, 1.0), repeat=len(noisy))), dtype=torch.float64)  # (signs, noisy rewards)
+    every = policy.states()
+    states = every.repeat_interleave(len(signs), 1)  # (features, states · signs)
+    r = pay.shown(states).clone()
+    for n, k in enumerate(noisy):
+        r[k] += pay.noise[k] * signs[:, n].repeat(every.shape[1])
+    r, weights, weight = r[:, None], pay.weights.reshape(-1, 1, 1), pay.weights.abs().sum().item()  # one prompt
+
+    def gradient(logits: Tensor) -> Tensor:
+        p = policy.expected(logits)
+        likely = (policy.likely(p) / len(signs)).repeat_interleave(len(signs))[None]  # (1, states)
+        group = weighted(along(r, -1), likely)
+        batch = Batch(
+            r, weights, False, group, LARGE_GROUPS, likely, None, None, False, r.dtype, weight, exact=pay.exact
+        )
+        a = advantages(method, batch, schedule.match_scale)
+        return (likely * a * (states - p[:, None])).sum(-1)
+
+    return policy.expected(_path(policy.start.double(), gradient, schedule).T).T
+
+
+def advantages(method: str, batch: Batch, match_scale: bool) -> Tensor:
+    """What the method gives inside each group; match_scale: brought to unit std over the batch, as GDPO is by eq. 6."""
+    a = method_named(method).in_groups(batch).advantages
+    return over_batch(batch, a).value if match_scale else a
+
+
+def _path(logits: Tensor, gradient: Callable[[Tensor], Tensor], schedule: Schedule) -> Tensor:
+    """(epochs + 1, …) the logits after each step."""
+    step, path = OPTIMIZERS[schedule.optimizer](schedule.lr), [logits]
+    for epoch in range(1, schedule.epochs + 1):
+        path.append(path[-1] + step(gradient(path[-1])))
+        if schedule.progress is not None:
+            schedule.progress(epoch)
+    found = torch.stack(path)
+    finite = found.isfinite().flatten(1).all(1)
+    if not finite.all():
+        epoch = int(finite.int().argmin())
+        raise InputError(f"lr: expected a run that stays finite, got one that diverges at epoch {epoch}")
+    return found
+
+
+def _sgd(lr: float) -> Callable[[Tensor], Tensor]:
+    return lambda gradient: lr * gradient
+
+
+def _adam(lr: float, decay: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> Callable[[Tensor], Tensor]:
+    """Adam, arXiv 1412.6980, algorithm 1, uphill."""
+    first, second, steps = 0.0, 0.0, 0
+
+    def step(gradient: Tensor) -> Tensor:
+        nonlocal first, second, steps
+        steps += 1
+        first = decay[0] * first + (1 - decay[0]) * gradient
+        second = decay[1] * second + (1 - decay[1]) * gradient.square()
+        unbiased = (second / (1 - decay[1] ** steps)).sqrt()
+        return lr * first / (1 - decay[0] ** steps) / (unbiased + eps)
+
+    return step
+
+
+OPTIMIZERS = {"sgd": _sgd, "adam": _adam}
