@@ -22,14 +22,13 @@ with app.setup:
 
     import gdpo_core as gc
     from gdpo_core import bfcl
-    from views import books, broken, counts, one_prompt, prompts, shares, steps, training
+    from views import books, broken, conflict, counts, gated, one_prompt, prompts, scenarios, shares, steps, training
     from views.board import Board
     from views.sliders import slider_table
     from views.text import BAND, listing, word
 
     DATA = mo.notebook_dir() / "data"
     BOOKS = json.loads((DATA / "books.json").read_text(encoding="utf-8"))
-    COINS = ("first coin", "second coin", "third coin")
 
 
 @app.cell(hide_code=True)
@@ -369,79 +368,239 @@ def counts_grow(counts_log, counts_rounded):
 
 @app.cell(hide_code=True)
 def train_intro():
+    try:
+        to_train, unreadable = scenarios.scenarios(DATA / "scenarios.json"), ""
+    except gc.InputError as error:
+        to_train, unreadable = (), str(error)
+    mo.stop(not to_train, mo.callout(unreadable, kind="danger"))
     mo.md(f"""
     ## Train it
 
-    Three independent coins are the smallest policy with three rewards: reward *k* is 1 with probability
-    *p*<sub>*k*</sub>, and the score-function (REINFORCE) gradient moves the coins for {training.EPOCHS} epochs of
-    {training.PROMPTS} prompts with {training.ROLLOUTS} answers each. Every method's advantages are brought to a
-    standard deviation of 1 over the batch, so that none wins by a larger learning rate; that adds a step to GRPO. Lines
-    are medians over {training.SEEDS} seeds, bands hold {BAND[1] - BAND[0]:.0%} of them.
+    Independent coins are the smallest policy with several rewards: a coin that falls on 1 with probability *p* earns
+    its reward, and the score-function (REINFORCE) gradient moves *p* each epoch. Every method's advantages are brought
+    to a standard deviation of 1 over the batch, so that none wins by a larger learning rate; that adds a step to GRPO.
+    Lines are medians over seeds, bands hold {BAND[1] - BAND[0]:.0%} of them.
     """)
-    return
+    return (to_train,)
+
+
+@app.cell(hide_code=True)
+def training_scenario(to_train):
+    _by_title = scenarios.choices(to_train)
+    scenario = mo.ui.dropdown(_by_title, value=next(iter(_by_title)), label="Scenario")
+    predict = mo.ui.switch(label="Predict first")
+    mo.Html(prompts.controls([scenario, predict]))
+    return predict, scenario
+
+
+@app.cell(hide_code=True)
+def training_controls(scenario):
+    _setting = scenario.value.setting
+    coin_start = mo.ui.array(
+        [
+            mo.ui.slider(steps=scenarios.STARTS, value=p, label="start", show_value=True, debounce=True)
+            for p in ([] if scenario.value.from_marks else _setting.p0)
+        ]
+    )
+    coin_scale = mo.ui.array(
+        [
+            mo.ui.slider(steps=scenarios.SCALES, value=c, label="scale", show_value=True, debounce=True)
+            for c in scenarios.filled(_setting.scale, len(_setting.p0))
+        ]
+    )
+    coin_weight = mo.ui.array(
+        [
+            mo.ui.slider(steps=scenarios.WEIGHTS, value=w, label="weight", show_value=True, debounce=True)
+            for w in scenarios.filled(_setting.weights, _setting.rewards)
+        ]
+    )
+    more_training = mo.ui.dictionary(
+        {
+            name: mo.ui.slider(steps=steps, value=value, label=label, show_value=True, debounce=True)
+            for name, label, steps, value in scenarios.sizes(_setting)
+        }
+        | {
+            "optimizer": mo.ui.dropdown(scenarios.OPTIMIZERS, value=scenarios.optimizer(_setting), label="Optimiser"),
+            "match_scale": mo.ui.switch(value=_setting.match_scale, label="Common step size for all methods"),
+        }
+    )
+    mo.vstack(
+        [
+            mo.Html(slider_table(*scenarios.controls(scenario.value, coin_start, coin_scale, coin_weight))),
+            mo.Html(prompts.fold("More settings", prompts.controls(more_training.elements.values()))),
+        ]
+    )
+    return coin_scale, coin_start, coin_weight, more_training
+
+
+@app.cell(hide_code=True)
+def training_guess(predict, scenario):
+    guess = mo.ui.radio(
+        scenarios.GUESSES, label=f"{scenario.value.title}: who has every coin at {training.LEVEL:g} first?", inline=True
+    )
+    guess if predict.value else None
+    return (guess,)
 
 
 @app.function(hide_code=True)
-def training_view(runs):
-    """What training runs show: the verdict, a chart a reward once it is in sight, and the same as a table."""
+def training_view(scenario, setting, level, guessed):
+    """What the runs of a setting show: the verdict, a chart a coin once it is in sight, and the same as a table."""
+    found = training.runs(setting)
     return mo.vstack(
         [
-            mo.Html(training.says(runs, COINS)),
-            mo.Html(training.legend()),
-            mo.lazy(lambda: mo.Html(training.chart_row(map(mo.as_html, training.charts(runs, COINS))))),
-            mo.Html(training.steps_table(runs, COINS)),
+            mo.Html(scenarios.shown(scenario, setting, level, guessed)),
+            mo.Html(training.legend_of_runs(level)),
+            mo.Html(
+                training.figure(
+                    mo.lazy(
+                        lambda: mo.Html(
+                            training.chart_row(
+                                map(mo.as_html, training.charts(setting, scenario.coins, level)), "thirds"
+                            )
+                        )
+                    )
+                )
+            ),
+            mo.Html(training.steps_table(found, scenario.coins, level)),
         ]
     )
 
 
+@app.function(hide_code=True)
+def train_meanwhile(setting, view):
+    """In a thread of its own: train with a progress bar, and show the view unless the reader has moved on."""
+    thread = mo.current_thread()
+    told = training.Progress(lambda share: mo.output.replace(mo.Html(training.waiting(share))))
+
+    def progress(share):
+        if thread.should_exit:
+            raise training.Stopped
+        told(share)
+
+    try:
+        training.runs(setting, progress)
+    except training.Stopped:
+        return
+    if not thread.should_exit:
+        mo.output.replace(view())
+
+
 @app.cell(hide_code=True)
-def equal_training():
+def training_result(coin_scale, coin_start, coin_weight, guess, more_training, passed, predict, scenario):
+    _setting = scenarios.chosen(
+        scenario.value, coin_start.value, coin_scale.value, coin_weight.value, more_training.value, passed
+    )
+
+    def _trained():
+        guessed = (guess.value, scenarios.outcome(scenario.value, passed)) if predict.value else None
+        return training_view(scenario.value, _setting, more_training.value["level"], guessed)
+
+    _open = predict.value and guess.value is None
+    _at_once = _open or training.quick(_setting)
+    if not _at_once:  # with a bar that moves, and stopped by the next change of a control
+        mo.output.replace(mo.Html(training.waiting(0)))
+        mo.Thread(target=train_meanwhile, args=(_setting, _trained)).start()
+    (mo.Html(scenarios.PLACEHOLDER) if _open else _trained()) if _at_once else None
+    return
+
+
+@app.cell(hide_code=True)
+def training_overview(predict, tasks, to_train):
+    _as_graded = [grades.vector for grades in bfcl.grade_all(tasks[0])]
+    _verdicts = [mo.lazy(lambda one=one: mo.Html(scenarios.outcome(one, _as_graded).sentence)) for one in to_train]
     mo.vstack(
         [
-            mo.md("### Equal start, equal scale"),
-            training_view(training.runs((0.5, 0.5, 0.5), (1.0, 1.0, 1.0))),
+            mo.md(f"### {word(len(to_train)).capitalize()} scenarios, one lesson each"),
+            mo.Html(scenarios.HIDDEN if predict.value else scenarios.overview(to_train, _verdicts)),
         ]
     )
     return
 
 
 @app.cell(hide_code=True)
-def training_controls():
-    p0 = mo.ui.dropdown(
-        {
-            "0.5, 0.5, 0.5": (0.5, 0.5, 0.5),
-            "0.5, 0.2, 0.02": (0.5, 0.2, 0.02),
-            "0.1, 0.1, 0.1": (0.1, 0.1, 0.1),
-        },
-        value="0.5, 0.5, 0.5",
-        label="Start probabilities",
-    )
-    coin_scale = mo.ui.dropdown(
-        {"1, 3, 10": (1.0, 3.0, 10.0), "1, 1, 1": (1.0, 1.0, 1.0), "1, 10, 100": (1.0, 10.0, 100.0)},
-        value="1, 3, 10",
-        label="Reward scales",
-    )
-    mo.vstack(
-        [
-            mo.md("### Your own start and scales"),
-            mo.hstack([p0, coin_scale], justify="start", gap=2, wrap=True),
-        ]
-    )
-    return coin_scale, p0
+def conflict_intro():
+    mo.md(f"## Normalising does not decide which reward matters more\n\n{conflict.introduction()}")
+    return
 
 
 @app.cell(hide_code=True)
-def unequal_training(coin_scale, p0):
-    training_view(training.runs(p0.value, coin_scale.value))
+def conflict_controls():
+    brevity_weight = mo.ui.dropdown(conflict.WEIGHTS, value="1", label="Weight of being short")
+    brevity_pays = mo.ui.dropdown(conflict.PAYS, value=next(iter(conflict.PAYS)), label="A short answer pays")
+    right_start = mo.ui.dropdown(
+        conflict.STARTS, value=next(iter(conflict.STARTS)), label="Right at the start (probability)"
+    )
+    brevity_gate = mo.ui.switch(label="Gate: short counts only if right")
+    mo.Html(prompts.controls([brevity_weight, brevity_gate, right_start, brevity_pays]))
+    return brevity_gate, brevity_pays, brevity_weight, right_start
+
+
+@app.cell(hide_code=True)
+def conflict_runs(brevity_gate, brevity_pays, brevity_weight, right_start):
+    toy = conflict.Toy(right_start.value, brevity_weight.value, brevity_pays.value, brevity_gate.value)
+    mo.Html(
+        conflict.figure(
+            mo.lazy(
+                lambda: mo.Html(
+                    conflict.shown(toy)
+                    + conflict.legend()
+                    + training.chart_row(map(mo.as_html, conflict.charts(toy)))
+                    + conflict.curves_table(toy)
+                ),
+                show_loading_indicator=True,
+            ),
+            "runs",
+        )
+    )
+    return
+
+
+@app.cell(hide_code=True)
+def conflict_weights(brevity_pays, right_start):
+    mo.vstack(
+        [
+            mo.md("### Every weight, and the gate"),
+            mo.Html(
+                conflict.figure(
+                    mo.lazy(
+                        lambda: mo.Html(conflict.weights_table(right_start.value, brevity_pays.value)),
+                        show_loading_indicator=True,
+                    ),
+                    "weights",
+                )
+            ),
+            mo.md("""
+            For your run: **gate the easy reward on the hard one**. That is a line in the reward function, such as
+            `short = short if right else 0`. The weights and the normalisation can stay as they are.
+            """),
+        ]
+    )
+    return
+
+
+@app.cell(hide_code=True)
+def conflict_prompts(choice, group_size, published):
+    mo.vstack(
+        [
+            mo.md("""
+            ### The same gate on real answers
+
+            The answers that were drawn above from real prompts, with the marks and the weight chosen there. The gate
+            lets style and conciseness count only where the answer is correct.
+            """),
+            mo.Html(gated.conditioned(published, choice, group_size.value)),
+        ]
+    )
     return
 
 
 @app.cell(hide_code=True)
 def closing():
     mo.md("""
-    With equal scales the methods learn alike, from equal and from unequal starts. They differ when the rewards differ
-    in scale. If GDPO's last step is left out, even equal coins come apart, only because GDPO then runs at a larger
-    learning rate. These coins are independent; real rewards are correlated.
+    With equal scales and an equal step size these methods learn alike, from equal and from unequal starts. They differ
+    when rewards differ in scale or carry noise, and then not always in GDPO's favour. If GDPO's last step is left out,
+    even equal coins come apart, only because GDPO then runs at a larger learning rate. These coins are independent;
+    real rewards are correlated.
 
     ---
     GDPO: [arXiv 2601.05242](https://arxiv.org/abs/2601.05242). GRPO: [arXiv 2402.03300](https://arxiv.org/abs/2402.03300).

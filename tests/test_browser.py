@@ -230,26 +230,92 @@ def test_the_question_after_the_weights_leads_to_their_answer(visit):
     assert heading["y"] < answer["y"] < heading["y"] + 900
 
 
-def test_training_says_where_the_curves_coincide_and_where_not(visit):
+def train(page):
+    """Scroll to section 6 and wait for its charts."""
+    page.get_by_role("heading", name="Train it").evaluate("e => e.scrollIntoView()")
+    page.locator(".trained :is(svg, canvas).marks").first.wait_for()
+    page.wait_for_timeout(1000)
+
+
+def sizes(page):
+    """Width and height of each chart of section 6."""
+    return page.locator(".trained :is(svg, canvas).marks").evaluate_all(
+        "all => all.map(e => [e.getBoundingClientRect().width, e.getBoundingClientRect().height])"
+    )
+
+
+def test_a_scenario_changes_the_chart_and_the_sentence_but_not_the_frame(visit):
     page = visit()
-    page.get_by_text("The three curves coincide").wait_for()
-    page.get_by_text("The curves come apart").wait_for()
-    for table in page.locator("table.steps").all():  # a chart is drawn when it comes into sight
-        table.scroll_into_view_if_needed()
-        page.wait_for_timeout(300)
-    page.locator("svg.marks, canvas.marks").nth(5).wait_for()
-    assert page.locator("table.steps").count() == 2
+    train(page)
+    before = sizes(page)
+    assert len(before) == 3
+    page.get_by_label("Scenario").select_option("Equal everything")
+    page.locator(".says").get_by_text("No difference").wait_for()
+    page.wait_for_timeout(1000)
+    assert sizes(page) == before
+    page.get_by_label("Scenario").select_option("One reward much larger")
+    page.locator(".lesson").get_by_text("The large reward decides almost alone").wait_for()
+    page.wait_for_timeout(1000)
+    assert sizes(page) == before[:2]
+
+
+def test_all_scenarios_have_their_verdict_in_sight(visit):
+    page = visit()
+    page.locator("table.scenarios").scroll_into_view_if_needed()
+    for row in page.locator("table.scenarios tbody tr").all():
+        row.scroll_into_view_if_needed()
+        row.locator("td b").wait_for()
+
+
+def test_a_prediction_is_kept_until_the_scenario_changes(visit):
+    page = visit()
+    page.locator("table.steps").wait_for()
+    page.get_by_label("Predict first").click()
+    page.get_by_text("appear once you have said").wait_for()
+    assert page.locator("table.steps, .lesson, table.scenarios").count() == 0
+    page.get_by_label("GRPO first").click()
+    page.get_by_text("Not so. Your guess for this scenario: GRPO first.").wait_for()
+    page.locator(".sliders").last.get_by_role("slider").first.focus()
+    page.keyboard.press("ArrowLeft")
+    page.get_by_text("You have changed").wait_for()
+    assert "GRPO first" in page.locator(".guess").inner_text()
+    page.get_by_label("Scenario").select_option("Equal everything")
+    page.get_by_text("appear once you have said").wait_for()
+    assert page.locator("input[type=radio]:checked, [role=radio][aria-checked=true]").count() <= 1  # of section 1
+    page.get_by_label("Predict first").click()
+    page.locator("table.steps").wait_for()
+    page.locator("table.scenarios").wait_for()
+
+
+def test_a_long_run_shows_its_progress_and_ends_when_a_control_moves(visit):
+    page = visit()
+    train(page)
+    page.get_by_label("Scenario").select_option("A rare reward beside one that always varies")
+    page.locator(".says").get_by_text("GDPO reaches").wait_for()
+    page.get_by_text("More settings").click()
+    more = page.locator("details[open] .controls").get_by_role("slider")
+    more.nth(0).focus()
+    page.keyboard.press("End")
+    page.locator(".await progress").wait_for()
+    more.nth(0).focus()
+    page.keyboard.press("Home")
+    page.locator("table.steps").wait_for()
+    assert page.locator(".await").count() == 0
+    quick = page.locator("table.steps").inner_text()
+    page.wait_for_timeout(4000)  # longer than the run that was left
+    assert page.locator("table.steps").inner_text() == quick
 
 
 @pytest.mark.parametrize("width", [390, 360])
 def test_a_phone_shows_everything_within_its_width(visit, width):
     page = visit(width=width, height=844, has_touch=True, is_mobile=True)
-    page.locator("table.steps").nth(1).wait_for()
+    page.locator("table.steps").wait_for()
     page.wait_for_timeout(1500)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate("document.querySelector('#App').scrollWidth") <= width  # it scrolls, not the document
     too_wide = page.eval_on_selector_all(
-        ".board *, .follow, .sliders, .shares, .shares td, .ranking, .charts, .steps, .firsts, .controls, .says",
+        ".board *, .follow, .sliders, .shares, .shares td, .ranking, .charts, .steps, .firsts, .controls, .says, "
+        ".scenarios, .trained, .key",
         f"all => all.filter(e => e.getBoundingClientRect().right > {width} + 1 && e.checkVisibility())"
         ".map(e => e.className)",
     )
@@ -265,7 +331,7 @@ def test_a_phone_shows_everything_within_its_width(visit, width):
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 1440), ("light", 390)])
 def test_no_serious_accessibility_fault(visit, scheme, width):
     page = visit(width=width, scheme=scheme)
-    page.locator("table.steps").nth(1).wait_for()
+    page.locator("table.steps").wait_for()
     page.wait_for_timeout(1500)
     found = Axe().run(page).response["violations"]
     ours = {
@@ -281,7 +347,7 @@ def test_no_serious_accessibility_fault(visit, scheme, width):
 @pytest.fixture
 def real_prompts(visit):
     page = visit()
-    page.locator("table.steps").nth(1).wait_for()
+    page.locator("table.steps").wait_for()
     page.wait_for_timeout(1000)
     return page
 

@@ -11,50 +11,75 @@ from gdpo_core import TrainingRun
 from views.text import BAND, COLOURS, DASHES, NAMES, SHAPES
 
 GRID = {"gridColor": "#8a8a8a", "gridOpacity": 0.3}  # faint on white and on near-black
-SHOWN_EVERY = 3  # epochs; 51 points draw the curve of 151 as well
+SHOWN_POINTS = 75  # of a curve; more are not to be seen
 
 
-def training(runs: Mapping[str, TrainingRun], rewards: Sequence[str]) -> list[alt.LayerChart]:
-    """A chart a reward: the median over seeds as a line a method, most of the seeds as a band."""
+def training(
+    runs: Mapping[str, TrainingRun],
+    limits: Mapping[str, torch.Tensor],
+    steps: Mapping[str, Sequence[float]],
+    coins: Sequence[str],
+    level: float,
+) -> list[alt.LayerChart]:
+    """A chart a coin: the median over seeds as a line a method, most seeds as a band, thin the large-group limit.
+
+    steps: by method, the epoch of the marker at the level, for each coin; infinity for none.
+    """
     names = [NAMES[m] for m in runs]
     epochs = next(iter(runs.values())).p.shape[1] - 1
-    base = alt.Chart().encode(
-        x=alt.X("epoch:Q", title="epoch", scale=alt.Scale(domain=[0, epochs]), axis=alt.Axis(tickCount=4)),
-        color=alt.Color("method:N", scale=alt.Scale(domain=names, range=[COLOURS[n] for n in names]), legend=None),
-    )
-    axis = alt.Axis(values=[0, 0.5, 0.9, 1])
+    x = alt.X("epoch:Q", title="epoch", scale=alt.Scale(domain=[0, epochs]), axis=alt.Axis(tickCount=4))
+    color, dash = _of_method(names)
+    shape = alt.Shape("method:N", scale=alt.Scale(domain=names, range=[SHAPES[n] for n in names]), legend=None)
+    scale, axis = alt.Scale(domain=[0, 1]), alt.Axis(values=sorted({0, 0.5, level, 1}), format="g")
+    p = alt.Y("median:Q", title="probability", scale=scale, axis=axis)
+    told = [alt.Tooltip("method:N"), alt.Tooltip("epoch:Q", title=f"epoch at which {level:g} is reached")]
+    base = alt.Chart().encode(x, color)
     band = base.mark_area(opacity=0.18).encode(
-        y=alt.Y("low:Q", title="pass probability", scale=alt.Scale(domain=[0, 1]), axis=axis), y2="high:Q"
+        y=alt.Y("low:Q", title="probability", scale=scale, axis=axis), y2="high:Q"
     )
-    line = base.mark_line(strokeWidth=2.5).encode(
-        y="median:Q",
-        strokeDash=alt.StrokeDash(
-            "method:N", scale=alt.Scale(domain=names, range=[DASHES[n] for n in names]), legend=None
-        ),
-    )
+    line = base.mark_line(strokeWidth=2.5).encode(p, dash)
+    thin = base.mark_line(strokeWidth=1.25, strokeDash=[2, 2]).encode(y=alt.Y("limit:Q", scale=scale))
+
+    def marked(k: int) -> alt.Chart:
+        reached = {NAMES[m]: found[k] for m, found in steps.items() if found[k] <= epochs}
+        rows = [{"method": name, "epoch": epoch, "median": level} for name, epoch in reached.items()]
+        empty = [{"method": "", "epoch": None, "median": None}]
+        points = alt.Chart(_inline(rows or empty)).mark_point(filled=True, size=90, opacity=1)
+        return points.encode(x, p, color, shape, tooltip=told)
+
     return [
-        alt.layer(band, line, data=_curves(runs, k))
-        .properties(width="container", height=200, title=reward, description=_description(runs, k, reward, epochs))
-        .properties(usermeta={"embedOptions": {"actions": False}})
-        .configure(background="transparent")
-        .configure_axis(**GRID)
-        .configure_view(strokeOpacity=0)
-        for k, reward in enumerate(rewards)
+        _lone(
+            alt.layer(band, thin, line, marked(k), data=_curves(runs, limits, k)),
+            coin,
+            _description(runs, steps, k, coin, level),
+        )
+        for k, coin in enumerate(coins)
     ]
 
 
-def _description(runs: Mapping[str, TrainingRun], k: int, reward: str, epochs: int) -> str:
-    ends = ", ".join(f"{NAMES[m]} {run.p[:, -1, k].median().item():.2f}" for m, run in runs.items())
-    return f"Pass probability of the {reward} over {epochs} epochs; the medians end at {ends}."
+def _description(
+    runs: Mapping[str, TrainingRun], steps: Mapping[str, Sequence[float]], k: int, coin: str, level: float
+) -> str:
+    epochs = next(iter(runs.values())).p.shape[1] - 1
+
+    def ends(m: str) -> str:
+        at = f"reaches {level:g} at {steps[m][k]:g}" if steps[m][k] <= epochs else f"does not reach {level:g}"
+        return f"{NAMES[m]} {at}, ends at {runs[m].p[:, -1, k].median().item():.2f}"
+
+    return f"Probability of the {coin} over {epochs} epochs, median over seeds: {'; '.join(map(ends, runs))}."
 
 
-def _curves(runs: Mapping[str, TrainingRun], k: int) -> alt.InlineData:
-    """One reward's curves as CSV, a quarter of the size of JSON on its way to the reader."""
+def _curves(runs: Mapping[str, TrainingRun], limits: Mapping[str, torch.Tensor], k: int) -> alt.InlineData:
+    """One coin's curves as CSV, a quarter of the size of JSON on its way to the reader."""
     frames = []
     for method, run in runs.items():
-        low, median, high = run.p[:, ::SHOWN_EVERY, k].quantile(torch.tensor([BAND[0], 0.5, BAND[1]]), dim=0).numpy()
-        epoch = range(0, run.p.shape[1], SHOWN_EVERY)
-        frame = pl.DataFrame({"epoch": epoch, "median": median, "low": low, "high": high})
+        every = max(1, (run.p.shape[1] - 1) // SHOWN_POINTS)
+        low, median, high = (
+            run.p[:, ::every, k].quantile(torch.tensor([BAND[0], 0.5, BAND[1]]).to(run.p), dim=0).numpy()
+        )
+        epoch = range(0, run.p.shape[1], every)
+        limit = limits[method][::every, k].numpy()
+        frame = pl.DataFrame({"epoch": epoch, "median": median, "low": low, "high": high, "limit": limit})
         frames.append(frame.with_columns(method=pl.lit(NAMES[method])))
     csv = pl.concat(frames).write_csv(float_precision=3)
     return alt.InlineData(values=csv, format=alt.CsvDataFormat(type="csv"))
@@ -148,3 +173,44 @@ def counts(growth: Growth, log: bool) -> alt.LayerChart:
     line = base.mark_line(strokeWidth=2).encode(dash)
     points = base.mark_point(filled=True, size=45, opacity=1).encode(shape, tooltip=told)
     return _lone(alt.layer(end, line, points), growth.title, said)
+
+
+def arms(runs: Mapping[str, TrainingRun], large: Mapping[str, torch.Tensor], answers: Sequence[str]) -> list:
+    """A chart an answer: how likely each method's policy gives it; thin dotted lines for groups without end."""
+    names = [NAMES[m] for m in runs]
+    epochs = next(iter(runs.values())).p.shape[1] - 1
+    color, dash = _of_method(names)
+    x = alt.X("epoch:Q", title="epoch", scale=alt.Scale(domain=[0, epochs]), axis=alt.Axis(tickCount=4))
+    axis = alt.Axis(values=[0, 0.5, 0.9, 1])
+    charts = []
+    for n, answer in enumerate(answers):
+        base = alt.Chart(_arm(runs, large, n)).encode(x, color)
+        low = alt.Y("low:Q", title="probability", scale=alt.Scale(domain=[0, 1]), axis=axis)
+        band = base.mark_area(opacity=0.18).encode(low, y2="high:Q")
+        line = base.mark_line(strokeWidth=2.5).encode(dash, y="median:Q")
+        limit = base.mark_line(strokeWidth=1.25, strokeDash=[2, 2]).encode(y="large:Q")
+        ends = ", ".join(f"{NAMES[m]} {run.p[:, -1, n].median():.2f}" for m, run in runs.items())
+        limits = ", ".join(f"{NAMES[m]} {p[-1, n]:.2f}" for m, p in large.items())
+        said = f"Probability of the answer that is {answer} over {epochs} epochs; the medians end at {ends}. "
+        said += f"Groups without end: {limits}."
+        charts.append(_lone(alt.layer(band, line, limit), answer, said))
+    return charts
+
+
+def _arm(runs: Mapping[str, TrainingRun], large: Mapping[str, torch.Tensor], n: int) -> alt.InlineData:
+    """One answer's curves as CSV; all of the first epochs, in which most of it happens, and few of the later ones."""
+    last = next(iter(runs.values())).p.shape[1] - 1
+    epochs = [*range(0, min(60, last), 2), *range(min(60, last), last, 10), last]
+    frames = []
+    for method, run in runs.items():
+        low, median, high = run.p[:, epochs, n].quantile(torch.tensor([BAND[0], 0.5, BAND[1]]), dim=0).numpy()
+        columns = {
+            "epoch": epochs,
+            "median": median,
+            "low": low,
+            "high": high,
+            "large": large[method][epochs, n].numpy(),
+        }
+        frames.append(pl.DataFrame(columns).with_columns(method=pl.lit(NAMES[method])))
+    csv = pl.concat(frames).write_csv(float_precision=3)
+    return alt.InlineData(values=csv, format=alt.CsvDataFormat(type="csv"))

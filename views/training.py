@@ -1,113 +1,204 @@
-"""Section 6: training runs of all methods from one start, what they show in a sentence, and as a table."""
+"""Section 6: training runs of all methods from one start, what they show in a sentence, as charts and as a table."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
 from math import inf
 
+from torch import Tensor
+
 import gdpo_core as gc
-from views.text import COLOURS, DASHES, NAMES
+from gdpo_core.scenarios import VERDICTS, Setting
+from views.once import Once
+from views.text import COLOURS, DASHES, NAMES, SHAPES, percent
 
 LEVEL = 0.9
-EPOCHS, PROMPTS, ROLLOUTS, SEEDS = 150, 32, 8, 32
+ALIKE_EPOCHS, ALIKE_SHARE = 2, 0.05  # medians that are no further apart count as equal
+QUICK = 16e6  # random outcomes that are drawn in well under a second
+SAME, FASTER, SLOWER = VERDICTS
+NEITHER = "neither"
+
+Runs = Mapping[str, gc.TrainingRun]
+_runs, _limits = Once(maxsize=64), Once(maxsize=64)  # at most 30 MB, with 400 epochs of 3 coins each
 
 
-@lru_cache(maxsize=64)
-def runs(p0: tuple[float, ...], scale: tuple[float, ...]) -> dict[str, gc.TrainingRun]:
-    """All methods from the same start with the same seeds; equal requests of several visitors are computed once."""
-    sizes = {"epochs": EPOCHS, "prompts": PROMPTS, "rollouts": ROLLOUTS, "seeds": SEEDS}
-    return {method: gc.train(method, p0, scale=scale, **sizes) for method in NAMES}
+class Stopped(Exception):
+    """The reader has moved on, and nobody waits for this run."""
 
 
-def charts(found: Mapping[str, gc.TrainingRun], rewards: Sequence[str]) -> list:
-    """A chart a reward."""
+@dataclass(frozen=True)
+class Verdict:
+    """How the runs ended: one of VERDICTS or NEITHER, and the same in words, as HTML."""
+
+    kind: str
+    sentence: str
+
+
+def runs(setting: Setting, progress: Callable[[float], None] | None = None) -> Runs:
+    """All methods from the same start with the same seeds; `progress` is told the share that is done, and may raise."""
+    told = progress or (lambda share: None)
+
+    def compute() -> Runs:
+        return {
+            method: setting.train(method, lambda epoch, n=n: told((n + epoch / setting.epochs) / len(NAMES)))
+            for n, method in enumerate(NAMES)
+        }
+
+    return _runs.get(setting, compute, waiting=lambda: told(0))
+
+
+def quick(setting: Setting) -> bool:
+    """Whether the runs are there already, or in less than a second."""
+    noisy = sum(n > 0 for n in setting.noise or ())  # normal numbers take about three times as long
+    drawn = setting.seeds * setting.prompts * setting.rollouts * (setting.rewards + 2 * noisy) * setting.epochs
+    return drawn <= QUICK or _runs.has(setting)
+
+
+def limits(setting: Setting) -> dict[str, Tensor]:
+    """The large-group limit of each method."""
+    return _limits.get(setting, lambda: {method: setting.mean_field(method) for method in NAMES})
+
+
+def charts(setting: Setting, coins: Sequence[str], level: float = LEVEL) -> list:
+    """A chart a coin."""
     from views.charts import training  # here, because Altair is half of what the first visitor would wait for
 
-    return training(found, rewards)
+    found = runs(setting)
+    steps = {method: medians(run, level) for method, run in found.items()}
+    return training(found, limits(setting), steps, coins, level)
 
 
-def chart_row(charts: Iterable) -> str:
+def chart_row(charts: Iterable, kind: str = "") -> str:
     """HTML that sets charts side by side, or below each other where there is no room."""
-    return f'<div class="charts">{"".join(f"<div>{chart}</div>" for chart in charts)}</div>'
+    return f'<div class="charts {kind}">{"".join(f"<div>{chart}</div>" for chart in charts)}</div>'
 
 
 def legend() -> str:
     """HTML legend of the methods: colour and dash."""
     keys = "".join(
-        f'<span><svg width="34" height="8" aria-hidden="true"><line x1="0" x2="34" y1="4" y2="4" stroke-width="3" '
-        f'stroke="{COLOURS[name]}" stroke-dasharray="{" ".join(map(str, DASHES[name]))}"/></svg>{name}</span>'
+        _key(f'stroke-width="3" stroke="{COLOURS[name]}" stroke-dasharray="{" ".join(map(str, DASHES[name]))}"', name)
         for name in NAMES.values()
     )
     return f'<p class="key">{keys}</p>'
 
 
-def medians(run: gc.TrainingRun) -> list[float]:
-    """Per reward, the (lower) median over seeds of the epoch at which it reaches the level; infinity for never."""
-    steps = run.steps_to(LEVEL).sort(0).values
+def legend_of_runs(level: float = LEVEL) -> str:
+    """The same with what else these charts hold: the thin curves and the markers."""
+    thin = _key('stroke-width="1.25" stroke="currentcolor" stroke-dasharray="2 2"', "groups without end")
+    paths = "".join(
+        f'<path transform="translate({8 + 15 * n} 4) scale(4)" d="{SHAPES[name]}" fill="{COLOURS[name]}"/>'
+        for n, name in enumerate(NAMES.values())
+    )
+    marks = (
+        f'<span><svg width="46" height="8" overflow="visible" aria-hidden="true">{paths}</svg>reaches {level:g}</span>'
+    )
+    return legend().replace("</p>", f"{thin}{marks}</p>")
+
+
+def _key(stroke: str, name: str) -> str:
+    line = f'<line x1="0" x2="34" y1="4" y2="4" {stroke}/>'
+    return f'<span><svg width="34" height="8" aria-hidden="true">{line}</svg>{name}</span>'
+
+
+def medians(run: gc.TrainingRun, level: float = LEVEL) -> list[float]:
+    """Per coin, the (lower) median over seeds of the epoch at which it reaches the level; infinity for never."""
+    steps = run.steps_to(level).sort(0).values
     return steps[(len(steps) - 1) // 2].tolist()
 
 
-def largest_gap(found: Mapping[str, gc.TrainingRun]) -> float:
-    """The largest distance between two methods' median curves, over epochs and rewards."""
-    curves = [run.p.quantile(0.5, dim=0) for run in found.values()]
-    return max((a - b).abs().max().item() for a in curves for b in curves)
+def verdict(found: Runs, coins: Sequence[str], level: float = LEVEL) -> Verdict:
+    """GRPO against GDPO, by the epochs until the slowest coin has reached the level."""
+    grpo, gdpo = (medians(found[method], level) for method in ("grpo", "gdpo"))
+    of_grpo, of_gdpo = max(grpo), max(gdpo)  # each method's slowest coin
+    epochs, each = next(iter(found.values())).p.shape[1] - 1, f"every coin at {level:g}"
+    if of_grpo == of_gdpo == inf:
+        return Verdict(NEITHER, f"<b>Neither method has {each}</b> within {epochs} epochs.")
+    if inf in (of_grpo, of_gdpo):
+        kind, first, last = (FASTER, "GDPO", "GRPO") if of_grpo == inf else (SLOWER, "GRPO", "GDPO")
+        said = f"{first} has {each} after {min(of_grpo, of_gdpo):g} epochs, {last} not within {epochs}."
+        return Verdict(kind, f"<b>{first} gets there, {last} does not</b>: {said}")
+    if alike(of_grpo, of_gdpo):
+        told = "at its start" if of_grpo == of_gdpo == 0 else f"after {_both(of_grpo, of_gdpo)} epochs"
+        told = f"<b>No difference</b>: GRPO and GDPO have {each} {told}."
+        apart = [k for k in range(len(coins)) if not alike(grpo[k], gdpo[k])]
+        if apart:
+            told += _other(max(apart, key=lambda k: abs(gdpo[k] - grpo[k])), grpo, gdpo, coins, "But")
+        return Verdict(SAME, told)
+    share = percent(of_gdpo / of_grpo) if of_grpo else ""
+    if of_gdpo < of_grpo:
+        said = f"<b>GDPO reaches {level:g} in the slowest coin in {share} of GRPO's steps</b>"
+        said += f": {of_gdpo:g} epochs, not {of_grpo:g}."
+        behind = max(range(len(coins)), key=lambda k: gdpo[k] - grpo[k])
+        more = gdpo[behind] > grpo[behind] and not alike(grpo[behind], gdpo[behind])
+        return Verdict(FASTER, said + (_other(behind, grpo, gdpo, coins, "In return,") if more else ""))
+    said = f"<b>GDPO is slower</b>: it reaches {level:g} in the slowest coin after {of_gdpo:g} epochs"
+    return Verdict(SLOWER, f"{said}, GRPO after {of_grpo:g}" + (f" ({share} of GRPO's steps)." if share else "."))
 
 
-def says(found: Mapping[str, gc.TrainingRun], rewards: Sequence[str]) -> str:
-    """The verdict as the page shows it."""
-    return f'<div class="says">{verdict(found, rewards)}</div>'
+def alike(a: float, b: float) -> bool:
+    """Whether two medians count as equal.
+
+    >>> alike(100, 105), alike(100, 107), alike(18, 20), alike(inf, 3)
+    (True, False, True, False)
+    """
+    return a == b or (max(a, b) < inf and abs(a - b) <= max(ALIKE_EPOCHS, ALIKE_SHARE * max(a, b)))
 
 
-def verdict(found: Mapping[str, gc.TrainingRun], rewards: Sequence[str]) -> str:
-    """What the runs show, as HTML."""
-    steps = {method: medians(run) for method, run in found.items()}
-    per_reward = list(zip(*steps.values(), strict=True))
-    if all(map(_alike, per_reward)):
-        apart = max(max(s) - min(s) for s in per_reward if max(s) < inf) if min(map(max, per_reward)) < inf else 0
-        return (
-            f"<b>The three curves coincide</b>: each coin reaches {LEVEL:g} at the same epoch under all methods, "
-            f"give or take {apart:g}, and no two medians are ever further apart than {largest_gap(found):.2f}."
-        )
-    slowest = max(range(len(rewards)), key=lambda k: steps["grpo"][k])
-    told = f"<b>The curves come apart</b>: {_reaches(found, steps, rewards, slowest)}."
-    behind = max(range(len(rewards)), key=lambda k: _behind(steps, k))
-    if behind != slowest and _behind(steps, behind) > 0 and not _alike(per_reward[behind]):
-        told += f" In return GDPO is slower elsewhere: {_reaches(found, steps, rewards, behind)}."
-    return told
+def _both(a: float, b: float) -> str:
+    return f"{a:g}" if a == b else f"{a:g} and {b:g}"
 
 
-def _alike(steps: Sequence[float]) -> bool:
-    """Whether the methods need the same number of epochs, to 2 epochs or 5 %."""
-    return max(steps) == min(steps) or max(steps) - min(steps) <= max(2, 0.05 * max(steps))
+def _other(k: int, grpo: Sequence[float], gdpo: Sequence[float], coins: Sequence[str], how: str) -> str:
+    order = "later" if gdpo[k] > grpo[k] else "sooner"
+    return f" {how} GDPO has the {coins[k]} there {order}: after {gdpo[k]:g} epochs, not {grpo[k]:g}."
 
 
-def _behind(steps: Mapping[str, Sequence[float]], k: int) -> float:
-    gdpo, grpo = steps["gdpo"][k], steps["grpo"][k]
-    return 0 if gdpo == grpo else gdpo - grpo
+def says(text: str) -> str:
+    """HTML of a verdict; no line break between a number and its percent sign."""
+    return f'<div class="says">{text.replace(" %", "&nbsp;%")}</div>'
 
 
-def _reaches(found, steps: Mapping[str, Sequence[float]], rewards: Sequence[str], k: int) -> str:
-    told = [f"{NAMES[m]} {_number(steps[m][k], found)}" for m in found]
-    return f"epochs until the {rewards[k]} reaches {LEVEL:g}: {', '.join(told)}"
-
-
-def steps_table(found: Mapping[str, gc.TrainingRun], rewards: Sequence[str]) -> str:
-    """HTML table of the median epoch at which each reward reaches the level."""
-    head = "".join(f'<th scope="col">{reward}</th>' for reward in rewards)
+def steps_table(found: Runs, coins: Sequence[str], level: float = LEVEL) -> str:
+    """HTML table of the median epoch at which each coin reaches the level."""
+    head = "".join(f'<th scope="col">{escape(coin)}</th>' for coin in coins)
     rows = "".join(
         f'<tr class="{m}"><th scope="row">{NAMES[m]}</th>'
-        + "".join(f"<td>{_number(s, found)}</td>" for s in medians(run))
+        + "".join(f"<td>{_number(s, run)}</td>" for s in medians(run, level))
         + "</tr>"
         for m, run in found.items()
     )
+    seeds = len(next(iter(found.values())).p)
     return (
-        f'<table class="steps"><caption>Epochs until p ≥ {LEVEL:g}, median over {_seeds(found)} seeds</caption>'
+        f'<table class="steps"><caption>Epochs until p ≥ {level:g}, median over {seeds} seeds</caption>'
         f"<thead><tr><td></td>{head}</tr></thead><tbody>{rows}</tbody></table>"
     )
 
 
-def _seeds(found: Mapping[str, gc.TrainingRun]) -> int:
-    return len(next(iter(found.values())).p)
+def figure(lazy) -> str:
+    """HTML that keeps room for three charts in a row, which are drawn once they are in sight."""
+    return f'<div class="trained">{lazy}</div>'
 
 
-def _number(steps: float, found: Mapping[str, gc.TrainingRun]) -> str:
-    return f"not in {next(iter(found.values())).p.shape[1] - 1}" if steps == inf else f"{steps:g}"
+class Progress:
+    """Passes a share on when it has grown by a twentieth, so that the reader's browser can keep up."""
+
+    def __init__(self, show: Callable[[float], None]) -> None:
+        self.show, self.last = show, 0.0
+
+    def __call__(self, share: float) -> None:
+        if share >= self.last + 0.05:
+            self.last = share
+            self.show(share)
+
+
+def waiting(share: float) -> str:
+    """HTML of a run that takes a while."""
+    return (
+        '<div class="await"><label>Training '
+        f'<progress max="1" value="{share:.2f}">{percent(share)}</progress></label> '
+        "Change a control to stop this run.</div>"
+    )
+
+
+def _number(steps: float, run: gc.TrainingRun) -> str:
+    return f"not in {run.p.shape[1] - 1}" if steps == inf else f"{steps:g}"

@@ -1,0 +1,331 @@
+"""Section 7: two rewards in conflict, weighed or gated, in a toy."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from math import inf
+
+from torch import Tensor
+
+import gdpo_core as gc
+from views import training
+from views.prompts import fold, says
+from views.text import BAND, NAMES, listing, word
+
+ANSWERS = ("right but long", "wrong but short", "wrong and long")
+REST = 0.05  # probability of the last one at the start
+WEIGHTS = {"1": 1.0, "0.9": 0.9, "1/2": 0.5, "1/4": 0.25, "1/8": 0.125, "1/16": 0.0625}  # of brevity
+STARTS = {"0.10": 0.1, "0.05": 0.05, "0.02": 0.02, "0.60": 0.6}  # of the right answer
+PAYS = {"1, as much as being right": 1.0, "3, three times as much": 3.0}
+EPOCHS, PROMPTS, ROLLOUTS, SEEDS = 300, 32, 8, 16
+WON = 0.9  # an answer that is given at least this often
+IN_THE_TABLE = (0, 5, 10, 20, 40, 80, 150, 300)  # epochs
+
+
+@dataclass(frozen=True)
+class Toy:
+    """One setting of the toy."""
+
+    start: float = 0.1  # probability of the right answer
+    weight: float = 1.0  # of brevity; correctness weighs 1
+    pays: float = 1.0  # what a short answer is paid; a right one is paid 1
+    gated: bool = False  # whether brevity counts only for right answers
+
+    @property
+    def p0(self) -> tuple[float, ...]:
+        return (self.start, 1 - REST - self.start, REST)
+
+    @property
+    def rewards(self) -> tuple[tuple[float, float], ...]:
+        """(correctness, brevity) of each answer."""
+        return ((1.0, 0.0), (0.0, self.pays), (0.0, 0.0))
+
+    def settings(self) -> dict:
+        """What both kinds of run take."""
+        return {
+            "weights": (1.0, self.weight),
+            "epochs": EPOCHS,
+            "gate": (1, 0) if self.gated else None,
+        }
+
+    def least(self) -> "Toy":
+        """The setting that is run: behind the gate nothing is short and right, so the rest changes nothing."""
+        return Toy(self.start, gated=True) if self.gated else self
+
+
+def runs(toy: Toy) -> dict[str, gc.TrainingRun]:
+    """All methods from the same start with the same seeds; equal requests of several visitors are computed once."""
+    return _runs(toy.least())
+
+
+@lru_cache(maxsize=64)  # 0.2 MB an entry
+def _runs(toy: Toy) -> dict[str, gc.TrainingRun]:
+    sizes = {"prompts": PROMPTS, "rollouts": ROLLOUTS, "seeds": SEEDS}
+    return {m: gc.train_arms(m, toy.p0, toy.rewards, **toy.settings(), **sizes) for m in NAMES}
+
+
+def large(toy: Toy) -> dict[str, Tensor]:
+    """The curves of groups without end."""
+    return _large(toy.least())
+
+
+@lru_cache(maxsize=64)
+def _large(toy: Toy) -> dict[str, Tensor]:
+    return {m: gc.mean_field_arms(m, toy.p0, toy.rewards, **toy.settings()) for m in NAMES}
+
+
+@dataclass(frozen=True)
+class End:
+    """Where one method's runs end."""
+
+    p: tuple[float, ...]  # per answer, median over seeds of its last probability
+    epochs: float  # median epoch at which the right answer is given WON of the time; infinity for never
+
+    @property
+    def winner(self) -> int | None:
+        """The answer that is given nearly always, if there is one."""
+        return self.likeliest if max(self.p) >= WON else None
+
+    @property
+    def likeliest(self) -> int:
+        return self.p.index(max(self.p))
+
+
+@lru_cache(maxsize=256)
+def ends(toy: Toy) -> dict[str, End]:
+    """Where each method ends."""
+    found = {}
+    for method, run in runs(toy).items():
+        steps = run.steps_to(WON)[:, 0].sort().values
+        middle = steps[(len(steps) - 1) // 2].item()
+        found[method] = End(tuple(run.p[:, -1].quantile(0.5, dim=0).tolist()), middle)
+    return found
+
+
+def probability(p: float) -> str:
+    """Three decimals that never say always or never.
+
+    >>> probability(0.98765), probability(0.99992), probability(0.0001)
+    ('0.988', 'over 0.999', 'under 0.001')
+    """
+    if p > 0.9995 or p < 0.0005:
+        return "over 0.999" if p > 0.5 else "under 0.001"
+    return f"{p:.3f}"
+
+
+def introduction() -> str:
+    """Markdown: what the conflict is."""
+    rows = zip(ANSWERS, Toy().rewards, strict=True)
+    paid = "; ".join(f"*{answer}*: {right:g} and {short:g}" for answer, (right, short) in rows)
+    return (
+        "Rewards can pull apart. Being short is easy to learn, being right is hard, and a policy that is paid for both "
+        "may settle for short. The smallest case has "
+        f"{word(len(ANSWERS))} answers, each paid for being right and for being short: {paid}. The policy is a softmax "
+        f"over the {word(len(ANSWERS))}. Unless you choose otherwise it mostly answers wrong but short at the start. "
+        "Two remedies are common: give the easy reward a smaller **weight**, or put it behind a **gate**, so that "
+        "brevity counts only where the answer is right (the paper's eq. 8, *conditioned rewards*).\n\n"
+        f"Each run takes {EPOCHS} epochs of {PROMPTS} prompts with {ROLLOUTS} answers each, and updates are brought to "
+        f"one size as above. Lines are medians over {SEEDS} seeds, bands hold {BAND[1] - BAND[0]:.0%} of them."
+    )
+
+
+def shown(toy: Toy) -> str:
+    """HTML of the verdict on this setting."""
+    return says(verdict(toy))
+
+
+def verdict(toy: Toy) -> str:
+    """What the runs show, and why, as HTML."""
+    found = ends(toy)
+    winners = {end.winner for end in found.values()}
+    if len(winners) == 1 and None not in winners:
+        (winner,) = winners
+        told = (
+            f"<b>Every method ends {ANSWERS[winner]}</b>: after {EPOCHS} epochs that answer has a probability of "
+            f"{each_method(lambda m: probability(found[m].p[winner]))}."
+        )
+    else:
+        told = f"<b>{_apart(found)}</b>: after {EPOCHS} epochs {each_method(lambda m: _ending(found[m]))}."
+    if any(end.epochs < inf for end in found.values()):
+        told += f" Epochs until the right answer reaches {WON:g}: {each_method(lambda m: _epochs(found[m]))}."
+    return f"<p>{told}</p><p>{_why(toy)}</p>{_large_groups(toy, found)}"
+
+
+def _apart(found: Mapping[str, End]) -> str:
+    likeliest = {end.likeliest for end in found.values()}
+    if len(likeliest) > 1:
+        return "The methods do not end alike"
+    return f"Every method leans to {ANSWERS[likeliest.pop()]}, but not every one settles"
+
+
+def _ending(end: End) -> str:
+    return f"{ANSWERS[end.likeliest]} ({probability(end.p[end.likeliest])})"
+
+
+def each_method(tell: Callable[[str], str]) -> str:
+    """A value a method; said once if it is the same for all."""
+    told = {m: tell(m) for m in NAMES}
+    if len(set(told.values())) == 1:
+        return f"{told['gdpo']} under all"
+    return listing([f"{NAMES[m]} {text}" for m, text in told.items()])
+
+
+def _epochs(end: End) -> str:
+    return f"not in {EPOCHS}" if end.epochs == inf else f"{end.epochs:g}"
+
+
+def _why(toy: Toy) -> str:
+    if toy.gated:
+        return (
+            "No answer here is both right and short, so behind the gate nothing earns brevity: its weight and what it "
+            "pays change nothing. Real answers can be both; see below."
+        )
+    paid = toy.weight * toy.pays
+    told = f"In the sum a right answer is paid 1 and a short wrong one {paid:g}"
+    if paid == 1:
+        told += (
+            ", so nothing prefers the right one: the answer that is likelier at the start gains "
+            f"({max(toy.p0):g} against {min(toy.p0[:2]):g})"
+        )
+    elif paid < 1:
+        told += ", so the right one is worth more"
+    else:
+        told += ", so the wrong one is worth more"
+    if toy.pays != 1:
+        told += f". GDPO divides the {toy.pays:g} out again: only the weight counts there, {toy.weight:g} against 1"
+    return f"{told}."
+
+
+def _large_groups(toy: Toy, found: Mapping[str, End]) -> str:
+    """The gap between the runs and groups without end, where it is large."""
+    limit = {m: p[-1].tolist() for m, p in large(toy).items()}
+    gap = {m: max(abs(a - b) for a, b in zip(limit[m], found[m].p, strict=True)) for m in NAMES}
+    far = max(gap, key=gap.__getitem__)
+    if gap[far] < 0.05:
+        return ""
+    told = (
+        f"<p>Groups without end would leave {NAMES[far]} at {limit[far][0]:.2f} right and {limit[far][1]:.2f} short "
+        "(thin line)"
+    )
+    if far == "gdpo" and toy.weight == 1:
+        told += ", because there the two normalised rewards cancel; what moves it here is that groups are small"
+    return f"{told}.</p>"
+
+
+def charts(toy: Toy) -> list:
+    """A chart an answer."""
+    from views.charts import arms  # here, because Altair is half of what the first visitor would wait for
+
+    return arms(runs(toy), large(toy), ANSWERS)
+
+
+def curves_table(toy: Toy) -> str:
+    """The curves as HTML, folded."""
+    limit = large(toy)
+    median = {m: run.p.quantile(0.5, dim=0) for m, run in runs(toy).items()}
+    rows = "".join(
+        f'<tr><th scope="row">{epoch}</th>'
+        + "".join(
+            f"<td>{probability(median[m][epoch, n])}<small>{probability(limit[m][epoch, n])}</small></td>"
+            for m in NAMES
+            for n in range(len(ANSWERS))
+        )
+        + "</tr>"
+        for epoch in IN_THE_TABLE
+    )
+    head = "".join(f'<th scope="colgroup" colspan="{len(ANSWERS)}">{name}</th>' for name in NAMES.values())
+    each = "".join(f'<th scope="col">{answer}</th>' for answer in ANSWERS) * len(NAMES)
+    return fold(
+        "The curves as a table",
+        f'<table class="figures ends"><caption>Median over {SEEDS} seeds; below it groups without end</caption>'
+        f'<thead><tr><th scope="col" rowspan="2">epoch</th>{head}</tr><tr>{each}</tr></thead>'
+        f"<tbody>{rows}</tbody></table>",
+    )
+
+
+def legend() -> str:
+    """HTML legend: the methods, and what the thin lines are."""
+    thin = '<line x1="0" x2="34" y1="4" y2="4" stroke-width="1.25" stroke="currentColor" stroke-dasharray="2 2"/>'
+    key = f'<span><svg width="34" height="8" aria-hidden="true">{thin}</svg>groups without end</span>'
+    return training.legend().replace("</p>", f"{key}</p>")
+
+
+def figure(lazy, which: str) -> str:
+    """HTML that keeps room for what is computed once it is in sight."""
+    return f'<div class="conflict {which}">{lazy}</div>'
+
+
+def enough(start: float, pays: float) -> dict[str, str | None]:
+    """Per method, the largest weight from which on, down the list, the right answer wins without the gate."""
+    found = {}
+    for method in NAMES:
+        right = [name for name, w in WEIGHTS.items() if ends(Toy(start, w, pays))[method].winner == 0]
+        kept = list(WEIGHTS)[len(WEIGHTS) - len(right) :]
+        found[method] = right[0] if right and right == kept else None
+    return found
+
+
+def weights_table(start: float, pays: float) -> str:
+    """HTML of where every weight ends, with and without the gate."""
+    toys = {f"weight {name}": Toy(start, w, pays) for name, w in WEIGHTS.items()}
+    toys["gated, any weight"] = Toy(start, 1.0, pays, gated=True)
+    rows = "".join(
+        f'<tr{_gated(toy)}><th scope="row">{name}</th>'
+        + "".join(f'<td class="{m} {_kind(end)}">{_cell(end)}</td>' for m, end in ends(toy).items())
+        + "</tr>"
+        for name, toy in toys.items()
+    )
+    head = "".join(f'<th scope="col" class="{m}">{name}</th>' for m, name in NAMES.items())
+    return (
+        f'{says(_lesson(start, pays))}<table class="ends"><caption>Probability of the right answer after {EPOCHS} '
+        f"epochs, median over {SEEDS} seeds. Below: epochs until it reaches {WON:g}.</caption>"
+        f"<thead><tr><td></td>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    )
+
+
+def _gated(toy: Toy) -> str:
+    return ' class="gated"' if toy.gated else ""
+
+
+def _kind(end: End) -> str:
+    return {0: "right", 1: "wrong"}.get(end.winner, "open")
+
+
+def _cell(end: End) -> str:
+    said = ANSWERS[end.winner] if end.winner is not None else "not settled"
+    after = f"{end.epochs:g} epochs" if end.epochs < inf else f"not in {EPOCHS}"
+    return f"<b>{probability(end.p[0])}</b><small>{said}</small><small>{after}</small>"
+
+
+def _lesson(start: float, pays: float) -> str:
+    weight, gated = enough(start, pays), ends(Toy(start, gated=True))
+    equal = ends(Toy(start, 1.0, pays))
+    failed = [NAMES[m] for m, end in equal.items() if end.winner != 0]
+    told = "<p>"
+    if failed:
+        every = "every method" if len(failed) == len(NAMES) else listing(failed)
+        told += f"At equal weights {every} {'fails' if len(failed) != 2 else 'fail'} to settle on the right answer. "
+    needed = each_method(lambda m: "none of these" if weight[m] is None else weight[m])
+    told += f"The largest weight in the table that makes it win: {needed}. "
+    if all(end.winner == 0 for end in gated.values()):
+        told += "<b>Behind the gate it wins under every method, at any weight.</b>"
+    told += (
+        f"{_speeds(start, pays)}</p><p>So the order in which you normalise does not set the priority. A small enough "
+        "weight does, but it has to be found. How small depends on the order: GRPO's moves with what the easy reward "
+        "pays, GDPO's does not (choose another pay above). The gate needs no number.</p>"
+    )
+    return told
+
+
+def _speeds(start: float, pays: float) -> str:
+    """Where the methods' speeds differ most, if they all get there without the gate."""
+    epochs = {name: [e.epochs for e in ends(Toy(start, w, pays)).values()] for name, w in WEIGHTS.items()}
+    ratio = {name: max(each) / min(each) for name, each in epochs.items() if max(each) < inf}
+    most = max(ratio, key=ratio.__getitem__, default=None)
+    if most is None or ratio[most] < 1.5:
+        return ""
+    found = ends(Toy(start, WEIGHTS[most], pays))
+    return (
+        " The speed can differ where the weight is only just small enough: at "
+        f"{most} it takes {each_method(lambda m: _epochs(found[m]))} epochs."
+    )
