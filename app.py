@@ -377,9 +377,11 @@ def train_intro():
     ## Train it
 
     Independent coins are the smallest policy with several rewards: a coin that falls on 1 with probability *p* earns
-    its reward, and the score-function (REINFORCE) gradient moves *p* each epoch. Every method's advantages are brought
-    to a standard deviation of 1 over the batch, so that none wins by a larger learning rate; that adds a step to GRPO.
-    Lines are medians over seeds, bands hold {BAND[1] - BAND[0]:.0%} of them.
+    its reward, and the score-function (REINFORCE) gradient moves *p*. An epoch, or step, is one update. GDPO ends
+    by dividing by the spread over the batch; here the same is done to the other methods, though plain GRPO does not,
+    so that none wins by longer steps (one scenario leaves it out). Lines are medians over seeds, repeated runs with
+    other random draws; bands hold {BAND[1] - BAND[0]:.0%} of them. *Groups without end*, the thin lines, are computed
+    from the formulas for infinitely large groups, without chance.
     """)
     return (to_train,)
 
@@ -435,10 +437,9 @@ def training_controls(scenario):
 
 @app.cell(hide_code=True)
 def training_guess(predict, scenario):
-    guess = mo.ui.radio(
-        scenarios.GUESSES, label=f"{scenario.value.title}: who has every coin at {training.LEVEL:g} first?", inline=True
-    )
-    guess if predict.value else None
+    guess = mo.ui.radio(scenarios.GUESSES, label="Your guess", inline=True)
+    _question = mo.md(f"{scenario.value.title}: who has every coin at {training.LEVEL:g} first?")
+    mo.vstack([_question, guess]) if predict.value else None
     return (guess,)
 
 
@@ -571,7 +572,8 @@ def conflict_weights(brevity_pays, right_start):
             ),
             mo.md("""
             For your run: **gate the easy reward on the hard one**. That is a line in the reward function, such as
-            `short = short if right else 0`. The weights and the normalisation can stay as they are.
+            `short = short if right else 0`. Right answers then come before wrong ones, whatever the (positive) weights
+            and the normalisation; the weight only says how much a short right answer is preferred to a long one.
             """),
         ]
     )
@@ -597,10 +599,11 @@ def conflict_prompts(choice, group_size, published):
 @app.cell(hide_code=True)
 def closing():
     mo.md("""
-    With equal scales and an equal step size these methods learn alike, from equal and from unequal starts. They differ
-    when rewards differ in scale or carry noise, and then not always in GDPO's favour. If GDPO's last step is left out,
-    even equal coins come apart, only because GDPO then runs at a larger learning rate. These coins are independent;
-    real rewards are correlated.
+    Where rewards are independent, as the coins are, these methods learn alike at equal scales and an equal step size,
+    from equal and from unequal starts. They differ when rewards differ in scale or carry noise, and then not always in
+    GDPO's favour. If GDPO's last step is left out, even equal coins come apart, only because GDPO then runs at a larger
+    learning rate. Real rewards are correlated or in conflict, and then even equal scales do not make the methods alike,
+    as the three answers show.
 
     ---
     GDPO: [arXiv 2601.05242](https://arxiv.org/abs/2601.05242). GRPO: [arXiv 2402.03300](https://arxiv.org/abs/2402.03300).

@@ -119,13 +119,14 @@ def introduction() -> str:
     paid = "; ".join(f"*{answer}*: {right:g} and {short:g}" for answer, (right, short) in rows)
     return (
         "Rewards can pull apart. Being short is easy to learn, being right is hard, and a policy that is paid for both "
-        "may settle for short. The smallest case has "
-        f"{word(len(ANSWERS))} answers, each paid for being right and for being short: {paid}. The policy is a softmax "
-        f"over the {word(len(ANSWERS))}. Unless you choose otherwise it mostly answers wrong but short at the start. "
+        f"may settle for short. The smallest case has {word(len(ANSWERS))} answers, each paid for being right and for "
+        f"being short, at first {paid}. The policy is a softmax over the {word(len(ANSWERS))}. Unless you choose "
+        "otherwise it mostly answers wrong but short at the start. "
         "Two remedies are common: give the easy reward a smaller **weight**, or put it behind a **gate**, so that "
         "brevity counts only where the answer is right (the paper's eq. 8, *conditioned rewards*).\n\n"
-        f"Each run takes {EPOCHS} epochs of {PROMPTS} prompts with {ROLLOUTS} answers each, and updates are brought to "
-        f"one size as above. Lines are medians over {SEEDS} seeds, bands hold {BAND[1] - BAND[0]:.0%} of them."
+        f"Each run takes {EPOCHS} epochs of {PROMPTS} prompts with {ROLLOUTS} answers each, and advantages are brought "
+        f"to a standard deviation of 1 as above. Lines are medians over {SEEDS} seeds, bands hold "
+        f"{BAND[1] - BAND[0]:.0%} of them."
     )
 
 
@@ -166,8 +167,8 @@ def each_method(tell: Callable[[str], str]) -> str:
     """A value a method; said once if it is the same for all."""
     told = {m: tell(m) for m in NAMES}
     if len(set(told.values())) == 1:
-        return f"{told['gdpo']} under all"
-    return listing([f"{NAMES[m]} {text}" for m, text in told.items()])
+        return f"{told['gdpo']} under every method"
+    return listing([f"{text} under {NAMES[m]}" for m, text in told.items()])
 
 
 def _epochs(end: End) -> str:
@@ -177,8 +178,8 @@ def _epochs(end: End) -> str:
 def _why(toy: Toy) -> str:
     if toy.gated:
         return (
-            "No answer here is both right and short, so behind the gate nothing earns brevity: its weight and what it "
-            "pays change nothing. Real answers can be both; see below."
+            "No answer here is both right and short, so behind the gate none is ever paid for being short: the weight "
+            "and the pay of brevity change nothing. Real answers can be both; see below."
         )
     paid = toy.weight * toy.pays
     told = f"In the sum a right answer is paid 1 and a short wrong one {paid:g}"
@@ -208,7 +209,10 @@ def _large_groups(toy: Toy, found: Mapping[str, End]) -> str:
         "(thin line)"
     )
     if far == "gdpo" and toy.weight == 1:
-        told += ", because there the two normalised rewards cancel; what moves it here is that groups are small"
+        told += (
+            ", because the two normalised rewards cancel exactly in any group without a wrong and long answer. With "
+            f"{ROLLOUTS} answers a group, the few groups that hold one still move it, and the last step scales those up"
+        )
     return f"{told}.</p>"
 
 
@@ -312,7 +316,7 @@ def _lesson(start: float, pays: float) -> str:
     told += (
         f"{_speeds(start, pays)}</p><p>So the order in which you normalise does not set the priority. A small enough "
         "weight does, but it has to be found. How small depends on the order: GRPO's moves with what the easy reward "
-        "pays, GDPO's does not (choose another pay above). The gate needs no number.</p>"
+        "pays, GDPO's does not (choose another pay above). The gate needs no number to put right before wrong.</p>"
     )
     return told
 
@@ -327,5 +331,5 @@ def _speeds(start: float, pays: float) -> str:
     found = ends(Toy(start, WEIGHTS[most], pays))
     return (
         " The speed can differ where the weight is only just small enough: at "
-        f"{most} it takes {each_method(lambda m: _epochs(found[m]))} epochs."
+        f"{most} the epochs are {each_method(lambda m: _epochs(found[m]))}."
     )

@@ -5,7 +5,7 @@ from functools import lru_cache
 from html import escape
 
 from gdpo_core.scenarios import VERDICTS, Scenario, Setting, load_scenarios
-from views.text import number
+from views.text import listing, number
 from views.training import LEVEL, NEITHER, SAME, Verdict, runs, says, verdict
 
 # What the sliders of a coin stop at; a scenario starts at one of these.
@@ -107,6 +107,11 @@ def described(setting: Setting, scenario: Scenario) -> str:
             told.append(f"One more reward is noise alone, with a standard deviation of {std:g}; no coin moves it.")
         elif std:
             told.append(f"The reward of the {name} also has noise with a standard deviation of {std:g}.")
+    if not any(setting.weights or (1,)):
+        told.append("All weights are 0: every advantage is 0 and nothing is learnt.")
+    elif 0 in (setting.weights or ()):
+        idle = [name for name, w in zip(rows(scenario), setting.weights, strict=False) if w == 0]
+        told.append(f"Nothing pays for learning {listing([f'the {name}' for name in idle])}: a weight of 0.")
     if not setting.match_scale:
         told.append("<b>The methods do not run at a common step size here.</b>")
     return f'<p class="told">{" ".join(told)}</p>' if told else ""
@@ -116,12 +121,14 @@ def reckoned(guess: str, found: Verdict) -> str:
     """HTML: the reader's guess, and whether it was right.
 
     >>> reckoned("GDPO faster", Verdict("GDPO faster", ""))
-    '<p class="guess right"><b>✓ Right.</b> Your guess for this scenario: GDPO first.</p>'
+    '<p class="guess right"><b>✓ Right.</b> Your guess for the scenario as it is given, at 0.9: GDPO first.</p>'
     """
     words = next(words for words, kind in GUESSES.items() if kind == guess)
     right = guess == (SAME if found.kind == NEITHER else found.kind)
     name, mark = ("right", "✓ Right.") if right else ("wrong", "✗ Not so.")
-    return f'<p class="guess {name}"><b>{mark}</b> Your guess for this scenario: {words}.</p>'
+    return (
+        f'<p class="guess {name}"><b>{mark}</b> Your guess for the scenario as it is given, at {LEVEL:g}: {words}.</p>'
+    )
 
 
 def outcome(scenario: Scenario, passed: Sequence[Sequence[int]]) -> Verdict:
@@ -143,7 +150,7 @@ def shown(scenario: Scenario, setting: Setting, level: float, guessed: tuple[str
 def lesson(scenario: Scenario, setting: Setting) -> str:
     """HTML of what a scenario teaches, and whether these are still its settings."""
     as_given = setting == scenario.at(setting.p0)
-    title = escape(scenario.title) if as_given else f"You have changed “{escape(scenario.title)}”, of which holds"
+    title = escape(scenario.title) if as_given else f"You have changed “{escape(scenario.title)}”. Unchanged, it shows"
     return f'<p class="lesson"><b>{title}{"." if as_given else ":"}</b> {escape(scenario.lesson)}</p>'
 
 
