@@ -274,7 +274,7 @@ def test_a_prediction_is_kept_until_the_scenario_changes(visit):
     page.get_by_text("appear once you have said").wait_for()
     assert page.locator("table.steps, .lesson, table.scenarios").count() == 0
     page.get_by_label("GRPO first").click()
-    page.get_by_text("Not so. Your guess for this scenario: GRPO first.").wait_for()
+    page.get_by_text("Not so. Your guess for the scenario as it is given, at 0.9: GRPO first.").wait_for()
     page.locator(".sliders").last.get_by_role("slider").first.focus()
     page.keyboard.press("ArrowLeft")
     page.get_by_text("You have changed").wait_for()
@@ -292,7 +292,7 @@ def test_a_long_run_shows_its_progress_and_ends_when_a_control_moves(visit):
     train(page)
     page.get_by_label("Scenario").select_option("A rare reward beside one that always varies")
     page.locator(".says").get_by_text("GDPO reaches").wait_for()
-    page.get_by_text("More settings").click()
+    page.get_by_text("More settings", exact=True).click()
     more = page.locator("details[open] .controls").get_by_role("slider")
     more.nth(0).focus()
     page.keyboard.press("End")
