@@ -184,7 +184,7 @@ def _noise(noise, coins: int) -> Tensor:
 
 def gates_of(gate, count: int, other: str = "another coin than the reward's own") -> list[tuple[int, int]]:
     """Pairs of a reward and what it is gated on, both as indices from 0."""
-    if gate is None:
+    if gate is None or (isinstance(gate, Sequence) and not len(gate)):
         return []
     pairs = [gate] if isinstance(gate, Sequence) and all(isinstance(k, Integral) for k in gate) else gate
     expected = "(reward, on), or several such pairs"

@@ -351,3 +351,11 @@ def test_steps_to_names_a_level_it_cannot_use(level):
 def test_sizes_beyond_memory_are_refused(size):
     with pytest.raises(gc.InputError, match="seeds: expected seeds × prompts × rollouts of at most"):
         gc.train("grpo", [0.5], **size)
+
+
+def test_no_gates_are_no_gate():
+    settings = {"epochs": 3, "seeds": 2, "scale": [1, 3]}
+    for none in ([], ()):
+        assert torch.equal(
+            gc.train("gdpo", [0.5, 0.2], gate=none, **settings).p, gc.train("gdpo", [0.5, 0.2], **settings).p
+        )

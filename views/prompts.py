@@ -83,6 +83,7 @@ def heading(data: Published) -> str:
     """The claim of the section, with the controls as they are at first."""
     found = tied(data, Choice(), GROUP_SIZE)
     ties = {method: percent(t.with_ties * t.mixed / t.prompts) for method, t in found.items()}
+    ties = {method: share.replace(" ", "\N{NO-BREAK SPACE}") for method, share in ties.items()}  # it wraps on a phone
     return (
         f"{count(len(data.tasks))} real prompts: GRPO ties different answers in {ties['grpo']}, GDPO in {ties['gdpo']}"
     )
