@@ -486,22 +486,47 @@ def train_meanwhile(setting, view):
         mo.output.replace(view())
 
 
+@app.function(hide_code=True)
+def train_as_chosen(scenario, setting, level, guess, found):
+    """The runs of a setting, at once if they are quick; guess: None, or what the reader guesses, None for not yet."""
+
+    def view():
+        return training_view(scenario, setting, level, guess and (guess[0], found()))
+
+    if guess == (None,):
+        return mo.Html(scenarios.PLACEHOLDER)
+    if training.quick(setting):
+        return view()
+    mo.output.replace(mo.Html(training.waiting(0)))
+    # With a bar that moves, and stopped by the next change of a control.
+    mo.Thread(target=train_meanwhile, args=(setting, view)).start()
+    return None
+
+
 @app.cell(hide_code=True)
-def training_result(coin_scale, coin_start, coin_weight, guess, more_training, passed, predict, scenario):
-    _setting = scenarios.chosen(
-        scenario.value, coin_start.value, coin_scale.value, coin_weight.value, more_training.value, passed
-    )
+def training_controls_read(coin_scale, coin_start, coin_weight, guess, more_training, predict):
+    chosen = (coin_start.value, coin_scale.value, coin_weight.value, more_training.value)
+    guessed = (guess.value,) if predict.value else None
+    return chosen, guessed
 
-    def _trained():
-        guessed = (guess.value, scenarios.outcome(scenario.value, passed)) if predict.value else None
-        return training_view(scenario.value, _setting, more_training.value["level"], guessed)
 
-    _open = predict.value and guess.value is None
-    _at_once = _open or training.quick(_setting)
-    if not _at_once:  # with a bar that moves, and stopped by the next change of a control
-        mo.output.replace(mo.Html(training.waiting(0)))
-        mo.Thread(target=train_meanwhile, args=(_setting, _trained)).start()
-    (mo.Html(scenarios.PLACEHOLDER) if _open else _trained()) if _at_once else None
+@app.cell(hide_code=True)
+def training_result(chosen, guessed, scenario):
+    def _shown(one):
+        setting = scenarios.chosen(one, *chosen)
+        return train_as_chosen(one, setting, chosen[-1]["level"], guessed, lambda: scenarios.outcome(one))
+
+    None if scenario.value.from_marks else _shown(scenario.value)
+    return
+
+
+@app.cell(hide_code=True)
+def training_of_the_answers(chosen, guessed, passed, scenario):
+    def _shown(one):
+        setting = scenarios.chosen(one, *chosen, passed)
+        return train_as_chosen(one, setting, chosen[-1]["level"], guessed, lambda: scenarios.outcome(one, passed))
+
+    _shown(scenario.value) if scenario.value.from_marks else None
     return
 
 

@@ -76,7 +76,9 @@ def pass_rates(passed: Sequence[Sequence[int]]) -> tuple[float, ...]:
     return tuple(min(max(sum(mark) / len(mark), edge), 1 - edge) for mark in zip(*passed, strict=True))
 
 
-def chosen(scenario: Scenario, start: Sequence, scale: Sequence, weights: Sequence, more: Mapping, passed) -> Setting:
+def chosen(
+    scenario: Scenario, start: Sequence, scale: Sequence, weights: Sequence, more: Mapping, passed=()
+) -> Setting:
     """What the controls add up to."""
     return Setting(
         p0=pass_rates(passed) if scenario.from_marks else tuple(start),
@@ -131,9 +133,10 @@ def reckoned(guess: str, found: Verdict) -> str:
     )
 
 
-def outcome(scenario: Scenario, passed: Sequence[Sequence[int]]) -> Verdict:
-    """The verdict on a scenario as it stands in its file."""
-    return verdict(runs(scenario.at(pass_rates(passed))), scenario.coins)
+def outcome(scenario: Scenario, passed: Sequence[Sequence[int]] = ()) -> Verdict:
+    """The verdict on a scenario as it stands in its file; passed: the marks, for one that starts from them."""
+    setting = scenario.at(pass_rates(passed)) if scenario.from_marks else scenario.setting
+    return verdict(runs(setting), scenario.coins)
 
 
 def shown(scenario: Scenario, setting: Setting, level: float, guessed: tuple[str, Verdict] | None) -> str:
