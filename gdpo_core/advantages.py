@@ -53,7 +53,7 @@ def _gdpo(batch: Batch) -> Steps:
 
 def over_batch(batch: Batch, s: Tensor) -> Normalised:
     """GDPO's last step, over what the convention says: responses, tokens or each group once more."""
-    c, over = batch.convention, whole(s)
+    c, over = batch.convention, batch.batches or whole(s)
     # Every z sums to 0 in its group, unless others make its mean, or a group of one has none.
     mean_is = "zero"
     if c.leave_one_out or (c.group_of_one == "raw" and bool(torch.as_tensor(batch.group.count == 1).any())):

@@ -101,6 +101,7 @@ class Batch:
     single: bool  # the caller gave one prompt without a prompt axis
     dtype: torch.dtype  # of what the caller gets back
     weight: float  # Σ |w|
+    batches: Over | None = None  # what GDPO's last step runs over, where this holds several batches
     scratch: bool = False  # the rewards are a copy that the steps may overwrite
     exact: bool = False  # weighted sums of these rewards are known to be without round-off
 
@@ -153,8 +154,11 @@ class Batch:
         return (x.squeeze(-2) if self.single else x).to(self.dtype)
 
 
-def read(rewards, *, weights=None, groups=None, lengths=None, convention: Convention = PAPER) -> Batch:
-    """Check what the caller gave and bring it into one form; every fault is an InputError."""
+def read(rewards, *, weights=None, groups=None, lengths=None, batches=None, convention: Convention = PAPER) -> Batch:
+    """Check what the caller gave and bring it into one form; every fault is an InputError.
+
+    batches: several batches at once; an id a group, in the order of the group axis.
+    """
     expect(isinstance(convention, Convention), "convention", "a gdpo_core.Convention", repr(convention))
     r, w, dtype, missing = rewards_and_weights(rewards, weights, grouped=groups is not None)
     tokens = None if lengths is None else token_counts(lengths, tuple(r.shape[:-1])).to(r.device)
@@ -165,7 +169,9 @@ def read(rewards, *, weights=None, groups=None, lengths=None, convention: Conven
     index, ids = (None, None) if groups is None else group_numbers(groups, r.shape[0], r.device)
     weight = w.abs().sum().item()
     w = w.reshape(-1, *[1] * (x.ndim - 1))
-    return Batch(x, w, missing, _groups(x, index, ids), convention, tokens, index, ids, single, dtype, weight)
+    group = _groups(x, index, ids)
+    several = None if batches is None else _by_batch(batches, x, index, len(ids) if ids else x.shape[1])
+    return Batch(x, w, missing, group, convention, tokens, index, ids, single, dtype, weight, several)
 
 
 def batch_of(x: Tensor, weights: Tensor, weight: float, *, exact: bool = False) -> Batch:
@@ -175,6 +181,22 @@ def batch_of(x: Tensor, weights: Tensor, weight: float, *, exact: bool = False) 
     """
     group = along(x, -2)
     return Batch(x, weights, False, group, PAPER, None, None, None, False, x.dtype, weight, scratch=True, exact=exact)
+
+
+def _by_batch(batches, x: Tensor, index: Tensor | None, groups: int) -> Over:
+    """Over each of several batches; x: (rewards, prompts, rollouts), or (rewards, responses) with each one's group."""
+    number, ids = group_numbers(batches, groups, x.device)
+    if index is not None:
+        return _by_index(number[index], len(ids), x.dtype)
+    over = _by_index(number, len(ids), x.dtype)
+    return Over(
+        count=over.count * x.shape[-1],
+        total=lambda x: over.total(x.sum(-1)),
+        norm=lambda x: over.total(x.square().sum(-1)).sqrt(),
+        lowest=lambda x: over.lowest(x.amin(-1)),
+        member=lambda x: over.member(x[..., 0]),
+        spread=lambda x: over.spread(x)[..., None],
+    )
 
 
 def _groups(x: Tensor, index: Tensor | None, ids: tuple | None) -> Over:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import gdpo_core as gc
 from gdpo_core import batch as core_batch
+from gdpo_core.advantages import method_for
 
 METHODS = pytest.mark.parametrize("method", naive_frameworks.METHODS)
 CONVENTIONS = pytest.mark.parametrize("convention", gc.CONVENTIONS.values(), ids=gc.CONVENTIONS)
@@ -589,6 +590,35 @@ def test_a_batch_too_large_for_one_piece_gives_what_its_groups_give_alone(method
 # --- bad input -----------------------------------------------------------------------------------------------------
 
 R = [[1, 0], [0, 1], [1, 1]]
+
+
+@pytest.mark.parametrize("ids", (False, True), ids=("dense", "ids"))
+@pytest.mark.parametrize("missing", (False, True), ids=("complete", "missing"))
+@METHODS
+@CONVENTIONS
+def test_several_batches_at_once_give_what_each_gives_alone(convention, method, missing, ids):
+    generator = torch.Generator().manual_seed(3)
+    rewards = torch.rand(12, 4, 3, generator=generator, dtype=torch.float64).round(decimals=1)
+    rewards[torch.rand(12, 4, 3, generator=generator) < 0.2 * missing] = torch.nan
+    lengths = torch.randint(1, 30, (12, 4), generator=generator)
+    batches = ["b"] * 3 + ["a"] * 4 + ["c"] * 5
+    options = {"weights": [1, 0.5, 2], "convention": convention}
+    parts = [slice(0, 3), slice(3, 7), slice(7, 12)]
+    alone = [gc.advantages(rewards[part], method, lengths=lengths[part], **options) for part in parts]
+    if ids:
+        groups = torch.arange(12).repeat_interleave(4)
+        rewards, lengths = rewards.reshape(48, 3), lengths.flatten()
+        batch = core_batch.read(rewards, groups=groups, lengths=lengths, batches=batches, **options)
+    else:
+        batch = core_batch.read(rewards, lengths=lengths, batches=batches, **options)
+    formula, batch = method_for(method, batch)
+    for a in (formula(batch).advantages, formula.advantages(batch)):
+        close(batch.learnt(a).reshape(12, 4), torch.cat(alone), 1e-12)
+
+
+def test_several_batches_have_an_id_a_group():
+    with pytest.raises(gc.InputError, match="2 ids"):
+        core_batch.read(torch.zeros(2, 3, 1), batches=[1, 2, 3])
 
 
 @pytest.mark.parametrize("function", (gc.gdpo, gc.advantages, gc.explain, gc.collapse, gc.update_share))
