@@ -1,0 +1,79 @@
+"""Which framework wrote a log: from its columns, not from the names of its files."""
+
+from gdpo_core.errors import InputError
+from gdpo_core.logs import jsonl, parquet
+from gdpo_core.logs.draft import Asked
+from gdpo_core.logs.files import Found, LogFile
+from gdpo_core.logs.formats import format_of
+
+FRAMEWORKS = {
+    "trl": "trl",
+    "axolotl": "trl",
+    "verl": "verl",
+    "ms_swift": "ms_swift",
+    "swift": "ms_swift",
+    "nemo_rl": "nemo_rl",
+    "nemo": "nemo_rl",
+    "generic": "generic",
+}
+NAMES = "trl (axolotl), verl, ms_swift, nemo_rl, generic"
+
+
+def framework_named(name: object) -> str:
+    """The framework of that name, however it is spelt.
+
+    >>> framework_named("MS-Swift"), framework_named("axolotl")
+    ('ms_swift', 'trl')
+    """
+    key = name.strip().lower().replace("-", "_").replace(" ", "_") if isinstance(name, str) else None
+    if key not in FRAMEWORKS:
+        raise InputError(f"framework: expected one of {NAMES}, got {name!r}")
+    return FRAMEWORKS[key]
+
+
+def detect(found: Found, asked: Asked) -> str:
+    """The framework whose columns the files have; generic where it is none of those known.
+
+    Raises InputError where different ones wrote them.
+    """
+    first, *rest = found.files
+    framework, kind = _of(first, asked), format_of(first)
+    for file in rest:
+        other = framework if kind == "parquet" == format_of(file) else _of(file, asked)
+        if other != framework or format_of(file) != kind:
+            raise InputError(
+                f"{found.name}: expected the log of one run, got {framework} in {first.name} "
+                f"and {other} in {file.name}; name one of them"
+            )
+    return framework
+
+
+def _of(file: LogFile, asked: Asked) -> str:
+    kind = format_of(file)
+    if kind == "parquet":
+        return "trl" if is_trl(parquet.schema(file)) else "generic"
+    if kind != "jsonl":
+        return "generic"
+    items = jsonl.head(file, asked.skip_bad_lines, lines=1)
+    return of_object(items[0]) if items else "generic"
+
+
+def is_trl(columns) -> bool:
+    """Whether these are the columns of TRL's completions."""
+    return "step" in columns and ("completion" in columns or {"prompt", "advantage"} <= set(columns))
+
+
+def of_object(item: dict) -> str:
+    """The framework that writes lines like this one.
+
+    >>> of_object({"input": "q", "output": "a", "gts": "4", "score": 1.0, "step": 7})
+    'verl'
+    """
+    if {"input", "output", "score"} <= item.keys():
+        return "verl"
+    if {"prompt", "completion"} <= item.keys() and ("gen_step" in item or isinstance(item.get("step"), list)):
+        return "ms_swift"
+    beside = {"content", "token_loss_mask", "sample_loss_mask", "generation_logprobs", "prev_logprobs", "input_lengths"}
+    if "rewards" in item and (beside & item.keys() or isinstance(item.get("advantages"), list)):
+        return "nemo_rl"
+    return "generic"

@@ -1,0 +1,215 @@
+"""The files of a log: from a path, a directory, a glob, a zip, several of these, or bytes in memory."""
+
+import glob
+import io
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gdpo_core.errors import InputError, expect
+from gdpo_core.logs import zips
+
+DEPTH = 4  # folders below the one given
+# Where a framework writes, by the name alone; what is in a file decides later.
+KINDS = {
+    "TRL": re.compile(r"(^|/)completions/[^/]+\.parquet$|(^|/)completions_\d+\.parquet$"),
+    "ms-swift": re.compile(r"(^|/)completions\.jsonl$"),
+    "verl": re.compile(r"(^|/)\d+\.jsonl$"),
+    "NeMo-RL": re.compile(r"(^|/)train_data_step\d+\.jsonl$"),
+}
+TABLES = (".parquet", ".csv", ".tsv", ".jsonl", ".ndjson", ".json")
+# Configurations and metrics that lie beside logs.
+UNRELATED = re.compile(r"(config|args|state|tokenizer|vocab|map|index|metrics|logging|results|processor|metadata)\b.*$")
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """One file of a log: a name to speak of, and a path or what reads its bytes."""
+
+    name: str
+    path: Path | None = None
+    load: Callable[[], bytes] | None = None
+
+    def content(self) -> bytes:
+        """All its bytes."""
+        if self.load is not None:
+            return self.load()
+        try:
+            return self.path.read_bytes()
+        except OSError as error:
+            raise InputError(f"{self.name}: expected a file that can be read, got {error.strerror}") from None
+
+    def lines(self) -> Iterator[bytes]:
+        """Its lines, one after the other."""
+        if self.load is not None:
+            yield from io.BytesIO(self.load())
+            return
+        try:
+            with self.path.open("rb") as file:
+                yield from file
+        except OSError as error:
+            raise InputError(f"{self.name}: expected a file that can be read, got {error.strerror}") from None
+
+    def start(self, size: int) -> bytes:
+        """Its first bytes."""
+        if self.load is not None:
+            return self.load()[:size]
+        try:
+            with self.path.open("rb") as file:
+                return file.read(size)
+        except OSError as error:
+            raise InputError(f"{self.name}: expected a file that can be read, got {error.strerror}") from None
+
+
+@dataclass(frozen=True)
+class Found:
+    """The files of a log in the order to read them, how to call the whole, and the args.json near them, if any."""
+
+    files: tuple[LogFile, ...]
+    name: str
+    args: LogFile | None
+
+
+def find(path: object) -> Found:
+    """The files of a log at `path`: a path, a glob, a sequence of them, or a mapping of names to bytes.
+
+    Raises InputError where there is none, or where several logs lie side by side.
+    """
+    if isinstance(path, Mapping):
+        return _uploaded(path)
+    if isinstance(path, str | os.PathLike):
+        return _at(os.fspath(path))
+    given = isinstance(path, Sequence) and all(isinstance(p, str | os.PathLike) for p in path)
+    expect(given, "path", "a path, several paths, or names with bytes", type(path).__name__)
+    expect(len(path) > 0, "path", "at least one file", "none")
+    parts = [_at(os.fspath(p)) for p in path]
+    files = {str(file.path or file.name): file for part in parts for file in part.files}
+    name = parts[0].name if len(parts) == 1 else f"{parts[0].name} and {len(parts) - 1} more"
+    args = next((part.args for part in parts if part.args), None)
+    return Found(tuple(sorted(files.values(), key=lambda file: natural(file.name))), name, args)
+
+
+def natural(name: str) -> list:
+    """A key that sorts numbers in names by their size.
+
+    >>> sorted(["10.jsonl", "9.jsonl", "b/1.jsonl"], key=natural)
+    ['9.jsonl', '10.jsonl', 'b/1.jsonl']
+    """
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", name) if part]
+
+
+def choose(names: Sequence[str], where: str) -> list[str]:
+    """Of the files in a directory those of one log, in their order.
+
+    >>> choose(["run/completions.jsonl", "run/args.json", "run/logging.jsonl"], "run")
+    ['run/completions.jsonl']
+    """
+    seen = [
+        name
+        for name in sorted(names, key=natural)
+        if not any(part.startswith((".", "__MACOSX")) for part in name.split("/"))
+    ]
+    found: dict[tuple[str, str], list[str]] = {}
+    for name in seen:
+        kind = next((kind for kind, pattern in KINDS.items() if pattern.search(name)), None)
+        if kind:
+            home = re.sub(r"(^|/)completions$", "", name.rpartition("/")[0])
+            found.setdefault((home, kind), []).append(name)
+    if not found:
+        for name in seen:
+            folder, _, base = name.rpartition("/")
+            suffix = os.path.splitext(base)[1].lower()
+            if suffix in TABLES and not (suffix.startswith(".json") and UNRELATED.search(base.lower())):
+                found.setdefault((folder, f"*{suffix}"), []).append(name)
+    expect(bool(found), where, f"a log: files that end in {', '.join(TABLES)}", _listing(seen))
+    depth = min(_depth(folder) for folder, _ in found)
+    nearest = {key: names for key, names in found.items() if _depth(key[0]) == depth}
+    if len(nearest) > 1:
+        listed = [f"{kind} in {folder or where} ({files[0]})" for (folder, kind), files in sorted(nearest.items())]
+        which = "; ".join(listed[:4]) + ("; …" if len(listed) > 4 else "")
+        raise InputError(f"{where}: expected the log of one run, got several, name one of them: {which}")
+    [files] = nearest.values()
+    return files
+
+
+def _depth(folder: str) -> int:
+    return folder.count("/") + bool(folder)
+
+
+def _listing(names: Sequence[str]) -> str:
+    if not names:
+        return "no files"
+    return ", ".join(sorted(names)[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def _at(path: str) -> Found:
+    expect(path != "" and "\0" not in path, "path", "the name of a file or directory", repr(path))
+    here = Path(path).expanduser()
+    try:
+        if here.is_dir():
+            return _directory(here)
+        if here.is_file():
+            return _file(here)
+        matches = sorted(glob.glob(str(here), recursive=True), key=natural) if glob.has_magic(path) else []
+    except OSError as error:
+        raise InputError(f"{path}: expected a file or directory that can be read, got {error.strerror}") from None
+    expect(bool(matches), path, "a file or directory", "nothing of that name")
+    if len(matches) == 1:
+        return _at(matches[0])
+    files = [Path(match) for match in matches if Path(match).is_file()]
+    expect(bool(files), path, "one directory, or files", f"directories: {_listing(matches)}")
+    return Found(tuple(LogFile(str(file), file) for file in files), path, _args_near(files[0].parent))
+
+
+def _directory(folder: Path) -> Found:
+    names = []
+    for where, folders, files in os.walk(folder):
+        below = Path(where).relative_to(folder)
+        folders[:] = [f for f in folders if not f.startswith(".")] if len(below.parts) < DEPTH else []
+        names += [(below / file).as_posix() for file in files]
+    chosen = choose(names, str(folder))
+    files = tuple(LogFile(str(folder / name), folder / name) for name in chosen)
+    return Found(files, str(folder), _args_near(files[0].path.parent))
+
+
+def _args_near(folder: Path) -> LogFile | None:
+    for near in (folder, *folder.absolute().parents[:1]):
+        if (near / "args.json").is_file():
+            return LogFile(str(near / "args.json"), near / "args.json")
+    return None
+
+
+def _file(path: Path) -> Found:
+    file = LogFile(str(path), path)
+    if path.suffix.lower() == ".zip" or file.start(4) == zips.MAGIC:
+        return _inside({f"{path}:{name}": load for name, load in zips.members(str(path), path).items()}, str(path))
+    return Found((file,), str(path), _args_near(path.absolute().parent))
+
+
+def _uploaded(files: Mapping) -> Found:
+    expect(len(files) > 0, "path", "at least one file", "none")
+    loads: dict[str, Callable[[], bytes]] = {}
+    for name, content in files.items():
+        fits = isinstance(name, str) and isinstance(content, bytes | bytearray | memoryview)
+        expect(fits, "path", "names with bytes", f"{type(name).__name__} with {type(content).__name__}")
+        content = bytes(content)
+        if name.lower().endswith(".zip"):
+            loads |= {f"{name}:{member}": load for member, load in zips.members(name, content).items()}
+        else:
+            loads[name] = lambda content=content: content
+    if loads.keys() == files.keys() and len(loads) == 1:
+        [(name, load)] = loads.items()
+        return Found((LogFile(name, load=load),), name, None)
+    first = next(iter(files))
+    return _inside(loads, first if len(files) == 1 else f"{first} and {len(files) - 1} more")
+
+
+def _inside(loads: Mapping[str, Callable[[], bytes]], where: str) -> Found:
+    """The log among files in memory, which are named archive:folder/file."""
+    inner = {name.rpartition(":")[2]: name for name in loads}
+    chosen = [inner[name] for name in choose(list(inner), where)]
+    args = next((name for key, name in inner.items() if key.rpartition("/")[2] == "args.json"), None)
+    files = tuple(LogFile(name, load=loads[name]) for name in chosen)
+    return Found(files, where, args and LogFile(args, load=loads[args]))

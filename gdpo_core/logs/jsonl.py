@@ -1,0 +1,133 @@
+"""JSON lines: fast where every line is what polars takes, else line by line, so that the first bad one can be named."""
+
+import io
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from gdpo_core.errors import InputError, expect
+from gdpo_core.logs.files import LogFile
+from gdpo_core.logs.parquet import BROKEN
+
+HEAD = 100  # lines from which columns are learnt
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass
+class Skipped:
+    """Lines that were left out, by file: a file that is read again is not counted again."""
+
+    lines: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        return sum(self.lines.values())
+
+
+def objects(file: LogFile, skipped: Skipped | None = None) -> Iterator[tuple[int, dict]]:
+    """Each line's number from 1 and its object; NaN and Infinity are numbers, blank lines are nothing.
+
+    Raises InputError that names the first line that is no JSON object, unless `skipped` is to count such lines.
+    """
+    bad = 0
+    for number, line in enumerate(file.lines(), start=1):
+        line = line.removeprefix(_BOM) if number == 1 else line
+        if not line.strip():
+            continue
+        try:
+            found = json.loads(line.decode("utf-8"))
+            got = "" if isinstance(found, dict) else _shown(line)
+        except UnicodeDecodeError:
+            got = "bytes that are not UTF-8"
+        except (ValueError, RecursionError):
+            got = _shown(line)
+        if not got:
+            yield number, found
+            continue
+        bad += 1
+        if skipped is None:
+            raise InputError(f"{file.name}, line {number}: expected a JSON object, got {got}")
+    if skipped is not None:
+        skipped.lines[file.name] = bad
+
+
+def head(file: LogFile, skip_bad_lines: bool, lines: int = HEAD) -> list[dict]:
+    """The first objects of a file."""
+    found = []
+    for _, item in objects(file, Skipped() if skip_bad_lines else None):
+        found.append(item)
+        if len(found) == lines:
+            break
+    return found
+
+
+def is_number(value: object) -> bool:
+    """Whether a JSON value can be a reward: a number or a boolean."""
+    return isinstance(value, int | float)
+
+
+def number_columns(items: Sequence[dict]) -> list[str]:
+    """The keys whose values are numbers, booleans or null; a few of another kind are found when all lines are read."""
+    keys = dict.fromkeys(key for item in items for key in item)
+    values = {key: [item[key] for item in items if item.get(key) is not None] for key in keys}
+    return [key for key in keys if 2 * sum(map(is_number, values[key])) > len(values[key])]
+
+
+def read(file: LogFile, numbers: Sequence[str], others: Sequence[str], skipped: Skipped | None) -> pl.DataFrame:
+    """Of every line the columns named; those of `numbers` as Float64, an absent one as null.
+
+    Raises InputError that names the line and column of a number that is none.
+    """
+    fast = None if skipped is not None else _fast(file, numbers, others)
+    return _slow(file, numbers, others, skipped) if fast is None else fast
+
+
+def _fast(file: LogFile, numbers: Sequence[str], others: Sequence[str]) -> pl.DataFrame | None:
+    """What polars makes of the file; None where it will not have it, or takes a number for text."""
+    try:
+        scan = pl.scan_ndjson(file.path or io.BytesIO(file.content()), infer_schema_length=None)
+        known = scan.collect_schema()
+        if any(name in known and not _numeric(known[name]) for name in numbers):
+            return None
+        floats = [_column(name, known).cast(pl.Float64) for name in numbers]
+        return scan.select(*floats, *(_column(name, known) for name in others)).collect()
+    except BROKEN:
+        return None
+
+
+def _numeric(kind: pl.DataType) -> bool:
+    return kind.is_numeric() or kind in (pl.Boolean, pl.Null)
+
+
+def _column(name: str, known) -> pl.Expr:
+    return pl.col(name) if name in known else pl.lit(None).alias(name)
+
+
+def _slow(file: LogFile, numbers: Sequence[str], others: Sequence[str], skipped: Skipped | None) -> pl.DataFrame:
+    columns: dict[str, list] = {name: [] for name in (*numbers, *others)}
+    for line, item in objects(file, skipped):
+        for name in numbers:
+            value = item.get(name)
+            fits = value is None or is_number(value)
+            expect(fits, f"{file.name}, line {line}", f"a number in {name!r}", f"{str(value)[:60]!r}")
+            columns[name].append(None if value is None else as_float(value))
+        for name in others:
+            value = item.get(name)
+            columns[name].append(value if value is None or isinstance(value, str) else json.dumps(value))
+    kinds = {name: pl.Float64 for name in numbers} | {name: pl.String for name in others}
+    return pl.DataFrame(columns, schema=kinds)
+
+
+def as_float(value: int | float) -> float:
+    """The number, infinite where it is larger than any float."""
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf")
+
+
+def _shown(line: bytes) -> str:
+    text = line.decode("utf-8", "replace").strip()
+    return repr(text if len(text) <= 60 else text[:60] + "…")

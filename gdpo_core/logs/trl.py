@@ -1,0 +1,115 @@
+"""TRL's completions, one Parquet file a logged step; axolotl's synchronous trainer writes the same."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+import polars as pl
+
+from gdpo_core.errors import InputError, expect
+from gdpo_core.logs import parquet
+from gdpo_core.logs.draft import Asked, Draft
+from gdpo_core.logs.files import Found, LogFile
+from gdpo_core.logs.flat import Columns, batches, check_rewards, normalised, present
+
+SAMPLE = 10_000  # rows of which the prompts are read
+# Numbers that are logged beside the rewards.
+NOT_REWARDS = {"step", "advantage", "advantages", "epoch", "global_step", "index", "idx", "id", "seed"}
+LENGTHS = ("completion_length", "response_length", "num_tokens", "length", "tokens")
+
+
+def read(found: Found, asked: Asked) -> Draft:
+    """The rewards of a TRL log: every column of numbers but the step, the advantage and what is known to be none."""
+    files = found.files
+    schemas = [parquet.schema(file) for file in files]
+    columns = _columns(files[0], _known(schemas), asked)
+    same_columns(files, schemas, columns)
+
+    def rows(columns=columns):
+        frames = (normalised(frame, columns, files) for frame in parquet.frames(files, schemas, columns.names))
+        return batches(frames, ["_file", "step"])
+
+    return Draft(
+        rewards=columns.rewards,
+        rows=rows,
+        outline=partial(rows, replace(columns, rewards=(), length=None)),
+        keyed=asked.group and f"the column {asked.group}",
+        has_advantage=columns.advantage is not None,
+        has_length=columns.length is not None,
+        prompts=partial(_prompts, files, schemas, columns.step) if "prompt" in schemas[0] else lambda: None,
+    )
+
+
+def _columns(file: LogFile, schema: parquet.Schema, asked: Asked) -> Columns:
+    present([*(asked.rewards or ()), asked.group, asked.advantage, asked.length], list(schema), file.name)
+    step = asked.step or "step"
+    fits = step in schema and bool({"advantage", "completion", "prompt"} & set(schema))
+    expect(fits, file.name, f"TRL's columns {step}, prompt, completion, rewards, advantage", ", ".join(schema))
+    length = asked.length or next((name for name in LENGTHS if name in schema and schema[name].is_integer()), None)
+    advantage = asked.advantage or ("advantage" if "advantage" in schema else None)
+    rewards = asked.rewards or tuple(
+        name
+        for name, kind in schema.items()
+        if (kind.is_numeric() or kind == pl.Boolean)
+        and name.lower() not in NOT_REWARDS
+        and not name.startswith("__")
+        and name not in (length, step, advantage, asked.group)
+    )
+    columns = Columns(rewards=rewards, step=step, advantage=advantage, length=length, key=asked.group)
+    return check_rewards(columns, schema, file.name)
+
+
+def _known(schemas: Sequence[parquet.Schema]) -> dict[str, pl.DataType]:
+    """The columns of the first file; one that is missing throughout it has the type that it has in another."""
+    first = dict(schemas[0])
+    for name in [name for name, kind in first.items() if kind == pl.Null]:
+        first[name] = next((known[name] for known in schemas if known.get(name, pl.Null) != pl.Null), pl.Null())
+    return first
+
+
+def same_columns(files, schemas, columns: Columns) -> None:
+    """Raise InputError unless every file has the columns of the first, and no further column of numbers."""
+    for file, schema in zip(files[1:], schemas[1:], strict=True):
+        missing = [name for name in columns.names if name not in schema]
+        more = [
+            name
+            for name, kind in schema.items()
+            if kind.is_float()
+            and name not in schemas[0]
+            and not name.startswith("__")
+            and name.lower() not in NOT_REWARDS
+        ]
+        if missing or more:
+            which = [f"{', '.join(missing)} only in {files[0].name}"] * bool(missing)
+            which += [f"{', '.join(more)} only in {file.name}"] * bool(more)
+            raise InputError(f"{file.name}: expected the columns of {files[0].name}, got others: {'; '.join(which)}")
+
+
+def _prompts(files, schemas, step: str) -> pl.DataFrame:
+    """batch, step, `_key` and `text` of the first prompts, by which blocks can be told apart."""
+    frames = [
+        frame.select("_file", pl.col(step).cast(pl.Int64).alias("step"), _hash(frame).alias("_key"), _text(frame))
+        for frame in parquet.frames(files, schemas, [step, "prompt"], head=SAMPLE)
+    ]
+    return pl.concat(frames).with_columns(pl.struct("_file", "step").rle_id().cast(pl.Int64).alias("batch"))
+
+
+def _hash(frame: pl.DataFrame) -> pl.Expr:
+    return pl.col("prompt").hash() if "prompt" in frame.columns else pl.lit(0, pl.UInt64)
+
+
+def _text(frame: pl.DataFrame) -> pl.Expr:
+    """The first words of each prompt; those of a chat as JSON."""
+    kind = frame.schema.get("prompt", pl.Null())
+    if kind == pl.String:
+        text = pl.col("prompt")
+    elif isinstance(kind, pl.List) and isinstance(kind.inner, pl.Struct):
+        text = pl.col("prompt").list.last().struct.field("content") if "content" in kind.inner.to_schema() else None
+        text = (
+            text
+            if text is not None and kind.inner.to_schema()["content"] == pl.String
+            else pl.struct("prompt").struct.json_encode()
+        )
+    else:
+        text = pl.struct("prompt").struct.json_encode() if "prompt" in frame.columns else pl.lit("")
+    return text.str.slice(0, 60).alias("text")

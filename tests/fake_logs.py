@@ -1,0 +1,278 @@
+"""Logs as the frameworks write them, from rewards drawn here; the advantages are gdpo_core's, rounded to float32."""
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import torch
+
+import gdpo_core as gc
+
+# A reward: its name, and what draws its values from (generator, groups, size).
+ACCURACY = ("accuracy", lambda draw, groups, size: draw.random((groups, size)) < draw.random((groups, 1)))
+FORMAT = ("format", lambda draw, groups, size: draw.random((groups, size)) < 0.8)
+LENGTH = ("length_penalty", lambda draw, groups, size: draw.normal(-1, 0.5, (groups, size)))
+REWARDS = (ACCURACY, FORMAT, LENGTH)
+WEIGHTS = (1.0, 0.5, 2.0)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One logged step: rewards (groups, size, rewards), advantages (groups, size), prompts (groups,)."""
+
+    number: int
+    rewards: np.ndarray
+    advantages: np.ndarray
+    prompts: tuple[str, ...]
+
+    def flat(self) -> tuple[np.ndarray, np.ndarray, list[str]]:
+        """The same a response: (responses, rewards), (responses,), (responses,)."""
+        size = self.advantages.shape[1]
+        return self.rewards.reshape(-1, self.rewards.shape[-1]), self.advantages.ravel(), repeated(self.prompts, size)
+
+
+def repeated(prompts, size: int) -> list[str]:
+    return [prompt for prompt in prompts for _ in range(size)]
+
+
+def advantages_of(rewards: np.ndarray, method: str = "gdpo", weights=None, convention=gc.TRL) -> np.ndarray:
+    """(groups, size) advantages of (groups, size, rewards), as float32 keeps them; also `grpo_batch_std`."""
+    if method == "grpo_batch_std":
+        centred = gc.grpo_no_std(rewards, weights=weights, convention=convention).numpy()
+        w = np.ones(rewards.shape[-1]) if weights is None else np.asarray(weights, float)
+        sums = np.nansum(rewards * w, axis=-1)
+        spread = np.std(sums[~np.isnan(rewards).all(-1)], ddof=1)
+        made = centred / (spread + convention.sum_eps)
+    else:
+        made = gc.advantages(torch.from_numpy(rewards), method, weights=weights, convention=convention).numpy()
+    return made.astype(np.float32).astype(float)
+
+
+def make_steps(
+    steps: int = 4,
+    groups: int = 4,
+    group_size: int = 8,
+    rewards=REWARDS,
+    method: str = "gdpo",
+    weights=WEIGHTS,
+    convention=gc.TRL,
+    seed: int = 0,
+    missing: float = 0.0,
+    same_prompts: str = "",
+) -> list[Step]:
+    """Steps 1, 2, … of a run. missing: the share of rewards that are NaN. same_prompts: "pairs" (every second group
+    has the prompt of the one before) or "all" (one prompt a step)."""
+    draw, made = np.random.default_rng(seed), []
+    for number in range(1, steps + 1):
+        r = np.stack([np.asarray(f(draw, groups, group_size), float) for _, f in rewards], axis=-1)
+        r = r.astype(np.float32).astype(float)
+        if missing:
+            r[draw.random(r.shape) < missing] = np.nan
+        alike = {"": 1, "pairs": 2, "all": groups}[same_prompts]
+        prompts = tuple(f"step {number}, question {g // alike}: what is it?" for g in range(groups))
+        made.append(Step(number, r, advantages_of(r, method, weights, convention), prompts))
+    return made
+
+
+def mixed_with_evaluation(step: Step, evaluation: Step) -> Step:
+    """A step whose second half of groups was overwritten by an evaluation, which had a batch of its own."""
+    half = len(step.rewards) // 2
+    return replace(
+        step,
+        rewards=np.concatenate([step.rewards[:half], evaluation.rewards[half:]]),
+        advantages=np.concatenate([step.advantages[:half], evaluation.advantages[half:]]),
+        prompts=step.prompts[:half] + evaluation.prompts[half:],
+    )
+
+
+def write_trl(
+    folder: Path,
+    *,
+    steps: int = 4,
+    groups: int = 4,
+    group_size: int = 8,
+    rewards=REWARDS,
+    method: str = "gdpo",
+    weights=WEIGHTS,
+    convention=gc.TRL,
+    seed: int = 0,
+    missing: float = 0.0,
+    same_prompts: str = "",
+    chat: bool = False,
+    text: int = 40,
+    iterations: int = 1,
+    evaluated: tuple[int, ...] = (),
+    drop_rows: dict[int, int] | None = None,
+    one_file: bool = False,
+    extra=None,
+    drop: tuple[str, ...] = (),
+) -> list[Step]:
+    """OUT/completions/completions_0000N.parquet, one a step, in `folder`; returns the steps as drawn.
+
+    chat: prompts and completions as lists of messages. text: characters of a completion. iterations: every batch is
+    logged so many times, under steps that follow each other. evaluated: numbers of steps whose second half of groups
+    comes from another batch. drop_rows: {step: rows left out at its end}. one_file: all steps in one file.
+    extra: {column: function of the number of rows}. drop: columns left out.
+    """
+    names = [name for name, _ in rewards]
+    drawn = make_steps(steps, groups, group_size, rewards, method, weights, convention, seed, missing, same_prompts)
+    other = make_steps(
+        steps, groups, group_size, rewards, method, weights, convention, seed + 1000, missing, same_prompts
+    )
+    drawn = [mixed_with_evaluation(s, o) if s.number in evaluated else s for s, o in zip(drawn, other, strict=True)]
+    logged = [replace(step, number=(step.number - 1) * iterations + i + 1) for step in drawn for i in range(iterations)]
+    frames = [_trl_frame(step, names, chat, text, extra or {}).drop(drop) for step in logged]
+    frames = [f.head(len(f) - (drop_rows or {}).get(s.number, 0)) for f, s in zip(frames, logged, strict=True)]
+    home = Path(folder) / "completions"
+    home.mkdir(parents=True, exist_ok=True)
+    if one_file:
+        pl.concat(frames).write_parquet(home / "completions_00001.parquet")
+    else:
+        for step, frame in zip(logged, frames, strict=True):
+            frame.write_parquet(home / f"completions_{step.number:05d}.parquet")
+    return logged
+
+
+def _trl_frame(step: Step, names, chat: bool, text: int, extra: dict) -> pl.DataFrame:
+    r, a, prompts = step.flat()
+    answers = [(f"answer {i} " * (text // 8 + 1))[:text] for i in range(len(a))]
+    if chat:
+        prompts = [[{"role": "user", "content": prompt}] for prompt in prompts]
+        answers = [[{"role": "assistant", "content": answer}] for answer in answers]
+    columns = {"step": pl.Series([step.number] * len(a), dtype=pl.Int64), "prompt": prompts, "completion": answers}
+    columns |= {name: r[:, k] for k, name in enumerate(names)}
+    columns |= {name: make(len(a)) for name, make in extra.items()}
+    return pl.DataFrame(columns | {"advantage": a})
+
+
+def write_verl(
+    folder: Path,
+    *,
+    steps: int = 4,
+    groups: int = 4,
+    group_size: int = 8,
+    rewards=REWARDS,
+    weights=WEIGHTS,
+    seed: int = 0,
+    same_prompts: str = "",
+    v1: bool = False,
+    shuffled: bool = True,
+) -> list[Step]:
+    """DUMP/{step}.jsonl, a line a response, shuffled unless v1, which has a uid and the score alone."""
+    drawn = make_steps(steps, groups, group_size, rewards, "gdpo", weights, gc.PAPER, seed, 0.0, same_prompts)
+    draw = np.random.default_rng(seed)
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    for step in drawn:
+        r, _, prompts = step.flat()
+        score = r @ (np.ones(r.shape[1]) if weights is None else np.asarray(weights, float))
+        rows = []
+        for i, prompt in enumerate(prompts):
+            row = {"input": f"user\n{prompt}\nassistant\n", "output": f"answer {i}", "gts": "4"}
+            row |= {"score": float(score[i]), "step": step.number}
+            if v1:
+                row["uid"] = f"{step.number:02x}_{i // group_size}_{i % group_size}_0"
+            else:
+                row |= {name: float(r[i, k]) for k, (name, _) in enumerate(rewards)}
+            rows.append(row)
+        order = draw.permutation(len(rows)) if shuffled and not v1 else range(len(rows))
+        write_lines(Path(folder) / f"{step.number}.jsonl", [rows[i] for i in order])
+    return drawn
+
+
+def write_ms_swift(
+    folder: Path,
+    *,
+    steps: int = 4,
+    groups: int = 4,
+    group_size: int = 8,
+    rewards=REWARDS,
+    method: str = "gdpo",
+    weights=WEIGHTS,
+    convention=gc.MS_SWIFT,
+    seed: int = 0,
+    missing: float = 0.0,
+    same_prompts: str = "",
+    gen_step: bool = False,
+    args: bool = False,
+) -> list[Step]:
+    """OUT/completions.jsonl, an event a step, lists as columns, NaN as Python writes it; args: args.json beside it."""
+    drawn = make_steps(steps, groups, group_size, rewards, method, weights, convention, seed, missing, same_prompts)
+    events = []
+    for step in drawn:
+        r, a, prompts = step.flat()
+        number = {"gen_step": [step.number] * len(a)} if gen_step else {"step": [str(step.number)] * len(a)}
+        event = number | {"prompt": prompts, "completion": [f"answer {i}" for i in range(len(a))]}
+        event |= {name: r[:, k].tolist() for k, (name, _) in enumerate(rewards)}
+        events.append(event | {"advantages": a.tolist()})
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    write_lines(Path(folder) / "completions.jsonl", events)
+    if args:
+        scale = {"gdpo": "gdpo", "grpo": "group", "grpo_no_std": "none", "grpo_batch_std": "batch"}[method]
+        settings = {"scale_rewards": scale, "num_generations": group_size, "reward_weights": list(weights or ())}
+        (Path(folder) / "args.json").write_text(json.dumps(settings))
+    return drawn
+
+
+def write_nemo_rl(
+    folder: Path,
+    *,
+    steps: int = 4,
+    groups: int = 4,
+    group_size: int = 8,
+    rewards=REWARDS,
+    method: str = "gdpo",
+    weights=WEIGHTS,
+    convention=gc.NEMO_RL,
+    seed: int = 0,
+    content: str = "parts",
+    as_lists: bool = False,
+) -> list[Step]:
+    """LOG/train_data_step{N}.jsonl, a line a response whose values stand in lists of one, as NeMo-RL writes them.
+
+    content: "parts" (a text a message), "messages" (with roles) or "text" (one text). as_lists: one object a file.
+    """
+    drawn = make_steps(steps, groups, group_size, rewards, method, weights, convention, seed)
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    for step in drawn:
+        r, a, prompts = step.flat()
+        total = r @ (np.ones(r.shape[1]) if weights is None else np.asarray(weights, float))
+        rows = []
+        for i, prompt in enumerate(prompts):
+            answer, tokens = f"answer {i}", 3 + i % 5
+            said = {
+                "parts": [prompt, answer],
+                "messages": [{"role": "user", "content": prompt}, {"role": "assistant", "content": answer}],
+                "text": f"{prompt}\n{answer}",
+            }[content]
+            row = {"content": said, "rewards": float(total[i]), "input_lengths": 4 + tokens}
+            row |= {"advantages": [float(a[i])] * (4 + tokens) + [0.0] * (5 - i % 5)}
+            row |= {"token_loss_mask": [0] * 4 + [1] * tokens + [0] * (5 - i % 5)}
+            row |= {"generation_logprobs": [-0.5] * 12, "prev_logprobs": [-0.5] * 12}
+            rows.append(row)
+        if as_lists:
+            rows = [{key: [row[key] for row in rows] for key in rows[0]}]
+        else:
+            rows = [{key: [value] for key, value in row.items()} | {"idx": i} for i, row in enumerate(rows)]
+        write_lines(Path(folder) / f"train_data_step{step.number}.jsonl", rows)
+    return drawn
+
+
+def generic_frame(
+    steps: list[Step], names, *, group: bool = True, step: bool = True, advantage: bool = True
+) -> pl.DataFrame:
+    """The steps as one table, a row a response: step, group, a column a reward, advantage."""
+    frames = []
+    for s in steps:
+        r, a, prompts = s.flat()
+        columns = {"step": [s.number] * len(a)} if step else {}
+        columns |= {"group": prompts} if group else {}
+        columns |= {name: r[:, k] for k, name in enumerate(names)}
+        frames.append(pl.DataFrame(columns | ({"advantage": a} if advantage else {})))
+    return pl.concat(frames)
+
+
+def write_lines(path: Path, items: list) -> None:
+    """JSON lines as Python writes them, NaN included."""
+    path.write_text("".join(json.dumps(item) + "\n" for item in items), encoding="utf-8")
