@@ -78,6 +78,15 @@ def over_batch(batch: Batch, s: Tensor) -> Normalised:
     )
 
 
+def _over_batch_std(batch: Batch, centred: Tensor) -> Normalised:
+    """What "batch" for `scale_rewards` divides by in TRL and ms-swift: the spread of the sums over the whole batch."""
+    s, c = _weighted_sum(batch, batch.rewards), batch.convention
+    over = batch.batches or whole(s)
+    last = normalise(s, over, eps=None, ddof=c.ddof, skip=batch.skips)
+    divisor = (last.std + c.sum_eps).masked_fill(last.std == 0, torch.inf)
+    return replace(last, value=centred / over.spread(divisor))  # A_j = (s_j − mean_G s) / std_B s
+
+
 @dataclass(frozen=True)
 class Method:
     """What a method does inside each group, and over the batch afterwards."""
@@ -90,7 +99,7 @@ class Method:
         steps = self.in_groups(batch)
         if self.over_batch is None:
             return steps
-        last = self.over_batch(batch, steps.sums)
+        last = self.over_batch(batch, steps.advantages)
         return replace(steps, whole=last, advantages=last.value)
 
     def advantages(self, batch: Batch) -> Tensor:
@@ -106,6 +115,9 @@ METHODS = {
     "grpo_no_std": Method(_grpo_no_std),
     "gdpo": Method(_gdpo, over_batch),
 }
+
+# What a log may have been made with: the methods above and a variant of GRPO that frameworks offer.
+LOGGED_METHODS = METHODS | {"grpo_batch_std": Method(_grpo_no_std, _over_batch_std)}
 
 
 def grpo(rewards, *, weights=None, groups=None, lengths=None, convention: Convention = PAPER) -> Tensor:

@@ -1,0 +1,74 @@
+"""Which method, convention and weights made the logged advantages, and what they do not explain."""
+
+from collections.abc import Sequence
+
+import polars as pl
+from torch import Tensor
+
+from gdpo_core.conventions import CONVENTIONS
+from gdpo_core.reproduce.recipe import Log, Recipe, differences, off_by, prepared, read_log
+
+# Two logged advantages farther apart than this are no round-off.
+_DIFFERENT = 1e-3
+# Two advantages of one direction may differ by this part.
+_BESIDE = 1e-4
+
+
+def errors(table: pl.DataFrame, rewards: Sequence[str], recipe: Recipe) -> Tensor:
+    """(responses,) by how much each logged advantage differs from the recipe's; NaN where none is logged.
+
+    Infinite where the recipe gives no number.
+    """
+    log = read_log(table, rewards)
+    return off_by(log.advantages, _computed(log, recipe))
+
+
+def allowed(table: pl.DataFrame, rewards: Sequence[str], recipe: Recipe) -> Tensor:
+    """(responses,) how large these errors may be: TOLERANCE and what float32 is off where a small std blows it up."""
+    return compare(table, rewards, recipe)[1]
+
+
+def compare(table: pl.DataFrame, rewards: Sequence[str], recipe: Recipe) -> tuple[Tensor, Tensor]:
+    """`errors` and `allowed` of one computation; a batch is reproduced where no error is larger than allowed."""
+    log = read_log(table, rewards)
+    batch = log.read(CONVENTIONS[recipe.convention], recipe.weights)
+    return differences(log.advantages, batch, recipe.method)
+
+
+def same_direction(table: pl.DataFrame, rewards: Sequence[str], recipe: Recipe) -> Tensor:
+    """(groups,) whether a group's logged advantages are the recipe's times some positive number; groups as they appear.
+
+    Where this holds and the advantages are not reproduced, the batch was scaled together with other responses: an
+    evaluation wrote into the same file. False where an advantage of the group is missing.
+    """
+    log = read_log(table, rewards)
+    computed = _computed(log, recipe)
+    may = differences(log.advantages, log.read(CONVENTIONS[recipe.convention], recipe.weights), recipe.method)[1]
+    index = log.group_of_response
+
+    def total(x: Tensor) -> Tensor:
+        return x.new_zeros(len(log.batch)).index_add_(0, index, x)
+
+    size = total(computed.square())
+    factor = total(computed * log.advantages) / size.masked_fill(size == 0, 1)
+    near = (log.advantages - factor[index] * computed).abs() <= may + _BESIDE * log.advantages.abs()
+    return (total((~near).double()) == 0) & ((factor > 0) | (size == 0))
+
+
+def hidden_inputs(table: pl.DataFrame, rewards: Sequence[str]) -> int:
+    """In how many groups two responses with the same rewards, and lengths if known, have different advantages.
+
+    Then the advantages depend on something that the log does not hold. 0 where none are logged.
+    """
+    if "advantage" not in table.columns:
+        return 0
+    same = [name for name in ("group", *rewards, "length") if name in table.columns]
+    advantage = pl.col("advantage").fill_nan(None)
+    apart = table.lazy().group_by(same).agg((advantage.max() - advantage.min()).alias("apart"))
+    return apart.filter(pl.col("apart") > _DIFFERENT).select(pl.col("group").n_unique()).collect().item()
+
+
+def _computed(log: Log, recipe: Recipe) -> Tensor:
+    """(responses,) the recipe's advantages."""
+    formula, batch = prepared(recipe.method, log.read(CONVENTIONS[recipe.convention], recipe.weights))
+    return batch.learnt(formula.advantages(batch)).flatten()

@@ -1,0 +1,91 @@
+"""How large the weights are: all that eps leaves of it in advantages that were divided by their own spread."""
+
+import torch
+from torch import Tensor
+
+from gdpo_core.batch import Batch
+from gdpo_core.conventions import Convention
+from gdpo_core.reproduce.recipe import prepared, with_weights
+from gdpo_core.reproduce.terms import FLOAT32, Terms
+from gdpo_core.reproduce.weights import Space
+
+# How exactly the factor is known where nothing divides, relatively.
+_EXACT = 1e-5
+_ROUNDS = 200
+
+
+def eps_of(c: Convention, method: str) -> float:
+    """What the convention adds to the std that the method divides its sums by; 0: nothing that leaves a trace."""
+    if method == "gdpo":
+        return c.batch_eps if c.batch_eps_to == "std" else 0.0
+    return 0.0 if method == "grpo_no_std" else c.sum_eps
+
+
+def factor(batch: Batch, terms: Terms, seen: Space, method: str) -> tuple[float | None, float]:
+    """By what the direction is to be multiplied, and how unsure that is, relatively; None where nothing depends on it.
+
+    A unit's a = c · Xw with c = 1 / (std + eps): the larger the weights, the less eps takes off.
+    """
+    c = batch.convention
+    formula, batch = prepared(method, with_weights(batch, seen.direction))
+    y = seen.direction @ terms.x
+    total = terms.total
+    count, fits = total(terms.part).clamp(min=1), seen.batches[terms.batch]
+    if method == "gdpo":
+        y = (y - (total(y) / count)[terms.unit]) * terms.part
+    along, square, noise = total(terms.a * y), total(y * y), total(terms.noise.square()) / count
+    trust = torch.where(fits & (along > 0), 1 / (1 + noise), 0)
+    if method == "grpo_no_std":
+        return _median(along / square, trust * square), _EXACT
+    eps = eps_of(c, method)
+    if eps == 0:
+        return None, torch.inf
+    steps = formula(batch)
+    std = (steps.group if method == "grpo" else steps.whole).std.flatten()
+    trust = torch.where(std > 0, trust / std.square(), 0).nan_to_num()
+    left, usual = _median(square / along - std, trust), _median(std, trust)  # left: eps over the factor
+    if left is None or not 0 < left < usual:  # weights so small that eps divides more than the spread are none
+        return None, torch.inf
+    return eps / left, FLOAT32 / trust.sum().sqrt().item() / left
+
+
+def _median(values: Tensor, weights: Tensor) -> float | None:
+    """The weighted median, which batches that were scaled differently do not move far; None of nothing."""
+    if not (weights > 0).any():
+        return None
+    values, order = values[weights > 0].sort()
+    share = weights[weights > 0][order].cumsum(0)
+    return values[torch.searchsorted(share, share[-1] / 2)].item()
+
+
+def from_divisor(space: Space, terms: Terms, eps: float, ddof: int) -> Tensor | None:
+    """Weights with their factor, from how far each group's advantages stay below unit spread: all that eps leaves.
+
+    With a = Xw / (std + eps) and α the std of a: (1 − α) Xw = eps · a. None where that is no more than round-off.
+    """
+    total = terms.total
+    count = total(terms.part)
+    a = total(terms.a.square()) / (count - ddof).clamp(min=1)
+    short = 1 - a.sqrt()
+    kept = space.batches[terms.batch] & (a > 0)
+    if eps == 0 or not kept.any() or short[kept].median() < 10 * FLOAT32:
+        return None
+    size = total((terms.x / space.scale.masked_fill(space.scale == 0, 1)[:, None]).square().sum(0)).sqrt()
+    trust = torch.where(kept, 1 / size.masked_fill(size == 0, torch.inf), 0)[terms.unit]
+    x = (space.basis.T @ terms.x) * (short[terms.unit] * trust)
+    y = torch.linalg.pinv(x @ x.T, hermitian=True, rtol=1e-9) @ (x @ (terms.a * (eps * trust)))
+    return space.basis @ y
+
+
+def separating(space: Space, terms: Terms, wanted: Tensor) -> Tensor:
+    """Weights near the wanted ones under which no group's advantages point the other way: all that signs can tell."""
+    along = space.basis.T @ terms.total(terms.x * terms.a)[:, space.batches[terms.batch]]
+    size = along.square().sum(0).sqrt()
+    along = along[:, size > 0] / size[size > 0]
+    y = space.basis.T @ wanted
+    for _ in range(_ROUNDS):
+        wrong = along[:, y @ along <= 1e-3 * y.square().sum().sqrt()]
+        if not wrong.numel():
+            break
+        y = y + y.square().sum().sqrt() * 0.1 * wrong.mean(1)
+    return space.basis @ y

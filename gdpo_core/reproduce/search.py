@@ -1,0 +1,181 @@
+"""Finding the recipe: each method and convention is solved for its weights, and what it then computes decides."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import polars as pl
+import torch
+from torch import Tensor
+
+from gdpo_core.batch import Batch
+from gdpo_core.conventions import CONVENTIONS
+from gdpo_core.errors import expect
+from gdpo_core.reproduce.factor import eps_of, factor, from_divisor, separating
+from gdpo_core.reproduce.nice import ODD, UNSURE, likely, rounded, simplest
+from gdpo_core.reproduce.recipe import TOLERANCE, Log, Recipe, differences, read_log, with_weights
+from gdpo_core.reproduce.terms import Terms, live_batches, terms_of
+from gdpo_core.reproduce.weights import Space, space
+
+# In the order in which they are likely; equal ones go to the first.
+_LIKELY = {
+    "trl": ("trl", "axolotl_async", "nvlabs_trl", "axolotl_streaming"),
+    "ms_swift": ("ms_swift", "trl", "axolotl_async", "nvlabs_trl"),
+    "nemo_rl": ("nemo_rl_loo", "nemo_rl"),
+    "verl": ("verl",),
+    "generic": (
+        *("paper", "trl", "ms_swift", "verl", "nemo_rl", "nemo_rl_loo"),
+        *("axolotl_async", "axolotl_streaming", "nvlabs_trl"),
+    ),
+}
+_METHODS = ("grpo", "gdpo", "grpo_no_std", "grpo_batch_std")
+# A recipe is none that reproduces fewer of the batches in which there is something to reproduce.
+_FEWEST = 1 / 3
+# And odd weights, which can be bent until some batches fit, have to do more.
+_FEWEST_ODD = 1 / 2
+# Root mean squares of errors: as good as exact, for a recipe and for the weights of one.
+_EXACT, _EXACT_WEIGHTS = 2e-6, 3e-7
+
+
+@dataclass(frozen=True)
+class Tried:
+    """Weights of one method and convention, and how well they do."""
+
+    recipe: Recipe
+    share: float  # of the batches with a signal, those it reproduces
+    error: float  # root mean square there, beside round-off
+    odd: int  # how little the weights look as if someone had chosen them; 0: those asked for, or ones
+
+
+def solve(tables: Sequence[pl.DataFrame], rewards: Sequence[str], framework: str, weights=None) -> Recipe | None:
+    """The recipe that reproduces most of the logged advantages of these tables; None where none comes near.
+
+    weights: one a reward, tried first. Where the weights change during the run, those of the most batches come back.
+    """
+    expect(framework in _LIKELY, "framework", f"one of {', '.join(_LIKELY)}", repr(framework))
+    tables = [table for table in tables if "advantage" in table.columns]
+    if not tables:
+        return None
+    columns = ["batch", "group", *rewards, "advantage"]
+    columns += ["length"] if all("length" in table.columns for table in tables) else []
+    log = read_log(pl.concat([table.select(columns) for table in tables]), rewards)
+    given = None if weights is None else tuple(float(w) for w in weights)
+    expect(given is None or len(given) == len(rewards), "weights", f"{len(rewards)} numbers", repr(weights))
+
+    found: list[Tried] = []
+    solved: dict[tuple, tuple[Terms, Tensor, Space]] = {}
+    for method, name, key in _candidates(log, framework):
+        if key not in solved:
+            terms = terms_of(log, log.read(CONVENTIONS[name]), method)
+            solved[key] = terms, live_batches(terms, log.batches), space(terms, log.batches)
+        tried = _try(log, method, name, given, solved[key])
+        if tried is None or tried.share < (_FEWEST_ODD if tried.odd >= ODD else _FEWEST):
+            continue
+        if tried.share == 1 and tried.error <= _EXACT and tried.odd <= 2 * len(rewards):
+            return tried.recipe
+        found.append(tried)
+    if not found:
+        return None
+    best = _best(found, _EXACT, 2)
+    return min(best, key=lambda tried: tried.odd).recipe
+
+
+def _candidates(log: Log, framework: str) -> Iterator[tuple[str, str, tuple]]:
+    """Methods and conventions in order, without those that come to the same on this log.
+
+    The third: what decides over the directions of the weights, so that it is solved once.
+    """
+    missing, count = log.rewards.isnan(), log.rewards.shape[-1]
+    any_missing, any_empty = bool(missing.any()), bool(missing.all(-1).any())
+    alone = log.rewards.shape[1] == 1 if log.group is None else bool((log.group.bincount() == 1).any())
+    known = set()
+    for name in _LIKELY[framework]:
+        c = CONVENTIONS[name]
+        # What of the convention makes a difference on such a log.
+        open_points = (any_missing and c.missing, any_empty and c.empty_counts, alone and c.group_of_one)
+        for method in _METHODS:
+            terms = (method == "grpo", *open_points, c.leave_one_out)
+            eps = None if method == "grpo_no_std" else c.sum_eps
+            if method == "gdpo":
+                if (c.one_reward_is_grpo and count == 1) or (c.last_step == "tokens" and log.lengths is None):
+                    continue
+                terms = (method, *terms, any_missing and c.missing_is_zero_in_gdpo, c.group_eps, c.last_step)
+                eps = (c.batch_eps, c.batch_eps_to)
+            if (method, terms, eps) not in known:
+                known.add((method, terms, eps))
+                yield method, name, terms
+
+
+def _try(log: Log, method: str, convention: str, given: tuple[float, ...] | None, solved: tuple) -> Tried | None:
+    """The best weights for one method and convention; None where it cannot have made the log."""
+    terms, live, seen = solved
+    batch = log.read(CONVENTIONS[convention])
+    # Leave-one-out divides each response of a group by another std.
+    solvable = not (method == "grpo" and batch.convention.leave_one_out)
+    if not live.any() or (solvable and (seen.batches & live).sum() < _FEWEST * live.sum()):
+        return None
+    count = len(batch.rewards)
+    ones = (1.0,) * count
+    preferred = list(dict.fromkeys([given or ones, ones]))
+    unknown = tuple(k for k in range(count) if seen.free[k].abs().sum() > 1e-6)
+    unsure, found, told = torch.inf, [], None
+    if not solvable:
+        unknown = tuple(range(count)) if count > 1 else ()
+    elif seen.direction is None:
+        found, told = _guesses(batch, terms, seen, method, preferred[0])
+    else:
+        preferred = [w for w in preferred if _fits(w, seen)]
+        size, unsure = factor(batch, terms, seen, method)
+        found = likely(seen, given or ones, size, unsure, eps_of(batch.convention, method) > 0)
+
+    tried = []
+    for weights, odd in [(w, 0) for w in preferred] + found:
+        recipe = Recipe(method, convention, tuple(weights), unknown, unsure > UNSURE)
+        share, error = _judge(log, with_weights(batch, weights), method, live)
+        tried.append(Tried(recipe, share, error, odd))
+    best = _best(tried, _EXACT_WEIGHTS, 1.5)[0]
+    if told is not None and best.recipe.weights == told:
+        return replace(best, recipe=replace(best.recipe, unknown=(), up_to_scale=False))
+    return best
+
+
+def _best(tried: list[Tried], exact: float, times: float) -> list[Tried]:
+    """Those that reproduce as many batches as any, as exactly as any, in the order given."""
+    most = max(t.share for t in tried)
+    tried = [t for t in tried if t.share >= 0.98 * most]
+    least = min(t.error for t in tried)
+    return [t for t in tried if t.error <= max(exact, times * least)]
+
+
+def _judge(log: Log, batch: Batch, method: str, live: Tensor) -> tuple[float, float]:
+    """The share of the live batches that are reproduced, and there the root mean square error beside round-off."""
+    off, may = differences(log.advantages, batch, method)
+    index = log.batch_of_response
+    wrong = torch.zeros(log.batches).index_add_(0, index, (off > may).float())
+    good = live & (wrong == 0)
+    if not good.any():
+        return 0.0, torch.inf
+    over = (off - (may - TOLERANCE))[good[index]].nan_to_num().clamp(min=0)
+    return (good.sum() / live.sum()).item(), over.square().mean().sqrt().item()
+
+
+def _fits(weights: tuple[float, ...], seen: Space) -> bool:
+    """Whether the weights are among those that were found."""
+    w = torch.tensor(weights, dtype=torch.float64)
+    beside = (w - seen.basis @ (seen.basis.T @ w)) * seen.scale
+    return bool(beside.abs().max() <= 0.05 * (w * seen.scale).abs().max()) and bool(w @ seen.direction > 0)
+
+
+def _guesses(batch: Batch, terms: Terms, seen: Space, method: str, wanted) -> tuple[list, tuple | None]:
+    """Where several directions fit, as in groups of two: weights to try, and those that eps speaks for."""
+    wanted = torch.tensor(wanted, dtype=torch.float64)
+    guesses = [(rounded(w), ODD) for w in (seen.basis @ (seen.basis.T @ wanted), separating(seen, terms, wanted))]
+    c, weights = batch.convention, None
+    if method in ("grpo", "gdpo"):  # divided by the spread of what it is, and not of something else
+        weights = from_divisor(seen, terms, eps_of(c, method), c.ddof)
+    if weights is None:
+        return guesses, None
+    snapped = [simplest(w, 0.02) for w in weights.tolist()]
+    if not all(snapped):
+        return [(rounded(weights), ODD), *guesses], None
+    told = tuple(number for number, _ in snapped)
+    return [(told, 1 + sum(odd for _, odd in snapped)), (rounded(weights), ODD), *guesses], told
