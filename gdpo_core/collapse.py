@@ -6,12 +6,13 @@ import torch
 from torch import Tensor
 
 from gdpo_core.advantages import method_for
-from gdpo_core.batch import Batch, read
+from gdpo_core.batch import Batch, Over, read, whole
 from gdpo_core.conventions import PAPER, Convention
 from gdpo_core.errors import expect, expect_index
+from gdpo_core.pairs import blocks, ordered, told_apart
 
 # Advantages closer than this, relative to the largest, are one: float32 rewards carry round-off of their own.
-_SAME = {torch.float64: 1e-9, torch.float32: 1e-6}
+SAME = {torch.float64: 1e-9, torch.float32: 1e-6}
 _PAIRS_AT_ONCE = 1 << 22
 
 
@@ -47,16 +48,11 @@ class Collapse:
         0.6666666666666666
         """
         expect_index(primary, self._rewards.shape[1], "primary", "rewards")
-        different, inverted = 0, 0
-        primary_reward = self._rewards[self.response, primary]
-        for members in _padded_groups(self._index[self.response]):
-            inside = members >= 0
-            reward = primary_reward[members].masked_fill(~inside, torch.nan)  # (groups, rollouts)
-            below = reward[:, :, None] < reward[:, None, :]  # NaN compares false: padding and missing drop out
-            more = self.level[members][:, :, None] > self.level[members][:, None, :]
-            different += int(below.sum())
-            inverted += int((below & more).sum())
-        return inverted / different if different else float("nan")
+        level = _of_all(self.level, self.response, len(self._rewards))
+        reward = self._rewards[:, primary].masked_fill(level < 0, torch.nan)
+        found = ordered(list(blocks(self._index)), reward, {"": level})
+        pairs = int(found.pairs.sum())
+        return int(found.inverted[""].sum()) / pairs if pairs else float("nan")
 
 
 def collapse(
@@ -69,49 +65,37 @@ def collapse(
     (2.0, 4.0, 3, 0.5)
     """
     batch = read(rewards, weights=weights, groups=groups, lengths=lengths, convention=convention)
-    same = _SAME.get(batch.dtype, 1e-3)
+    same = SAME.get(batch.dtype, 1e-3)
     batch = batch.in_float64()
     formula, prepared = method_for(method, batch)
     steps = formula(prepared)
-    a = prepared.learnt(steps.advantages).flatten()  # (responses,)
-    rewards = batch.rewards.reshape(len(batch.rewards), -1).T  # (responses, rewards)
-    groups = batch.group_index()
-    group_count = int(groups.max()) + 1
-    silent = torch.zeros(group_count, dtype=torch.float64, device=a.device)
-    silent = silent.scatter_reduce(0, groups, a.abs(), "amax", include_self=True) == 0
-
-    kept = ~(rewards.isnan().all(1) | a.isnan())
-    share = _shares(prepared, steps.z, a)
-    a, r, index = a[kept], rewards[kept], groups[kept]
-    vector = _vector_numbers(r)
-    level = _level_numbers(a, index, same)
-    vectors, same_vector = _distinct_and_pairs(index, vector, group_count)
-    levels, same_level = _distinct_and_pairs(index, level, group_count)
-    sizes = index.bincount(minlength=group_count)
-    pairs = sizes * (sizes - 1) // 2
-    mixed = vectors > 1
-    tied = (same_level - same_vector).clamp(min=0)  # one vector always has one advantage
-    dead = torch.stack([_constant(index, reward, group_count) for reward in r.unbind(1)])
+    learnt = prepared.learnt(steps.advantages)
+    silent = batch.group.lowest(-learnt.abs()) == 0
+    rewards, a = batch.rewards.reshape(len(batch.rewards), -1), learnt.flatten()
+    index = batch.group_index()
+    kept = ~(rewards.isnan().all(0) | a.isnan())
+    rollouts = None if batch.index is not None else batch.rewards.shape[-1]
+    told = told_apart(list(blocks(index, rollouts)), rewards, kept, {method: a}, same)
+    mixed, tied, pairs = told.vectors > 1, told.tied[method], int(told.pairs.sum())
 
     def mean(x: Tensor) -> float:
         return x[..., mixed].double().mean(-1)
 
-    different = int((pairs - same_vector).sum())
     return Collapse(
-        groups=group_count,
+        groups=silent.numel(),
         mixed_groups=int(mixed.sum()),
         groups_with_ties=mean(tied > 0).item(),
-        tied_pairs=int(tied.sum()) / different if different else float("nan"),
+        tied_pairs=int(tied.sum()) / pairs if pairs else float("nan"),
         tied_pair_count=int(tied.sum()),
-        levels=mean(levels).item(),
-        vectors=mean(vectors).item(),
-        dead_rewards=tuple(mean(dead).tolist()),
+        levels=mean(told.levels[method]).item(),
+        vectors=mean(told.vectors).item(),
+        dead_rewards=tuple(mean(told.dead).tolist()),
         silent_groups=silent.double().mean().item(),
-        update_share=share,
-        level=level,
+        update_share=_shares(prepared, steps.z, learnt),
+        level=told.level[method][kept],
         response=kept.nonzero().flatten(),
-        _rewards=rewards,
-        _index=groups,
+        _rewards=rewards.T,
+        _index=index,
     )
 
 
@@ -129,80 +113,27 @@ def update_share(
     batch = read(rewards, weights=weights, groups=groups, lengths=lengths, convention=convention)
     formula, batch = method_for(method, batch.in_float64())
     steps = formula(batch)
-    return _shares(batch, steps.z, batch.learnt(steps.advantages).flatten())
+    return _shares(batch, steps.z, batch.learnt(steps.advantages))
 
 
 def _shares(batch: Batch, z: Tensor | None, a: Tensor) -> tuple[float, ...]:
-    x = (batch.rewards if z is None else z).nan_to_num()
-    if batch.convention.group_of_one != "raw":
-        # Inside its group, where it acts: what a reward is on average there moves no rollout before another.
-        x = x - batch.group.spread(batch.group.total(x) / batch.group.count)
-    there = a.isfinite()
-    x, a = x.reshape(len(x), -1)[:, there], a[there]
-    part = batch.weights.flatten() * (x * (a - a.mean())).sum(1)
-    if not a.any():
+    part = update_parts(batch, z, a, whole(a)).flatten()
+    if not bool(a[a.isfinite()].any()):
         return (float("nan"),) * len(part)
     return tuple((part / part.sum()).tolist())
 
 
-def _constant(index: Tensor, reward: Tensor, groups: int) -> Tensor:
-    """(groups,) whether all values of the reward that are there are equal."""
-    there = ~reward.isnan()
-    low, high = (
-        reward.new_zeros(groups).scatter_reduce(0, index[there], reward[there], how, include_self=False)
-        for how in ("amin", "amax")
-    )
-    return low == high
-
-
-def _vector_numbers(r: Tensor) -> Tensor:
-    """A number for each distinct row of (responses, rewards); missing equals missing."""
-    number = torch.zeros(len(r), dtype=torch.int64, device=r.device)
-    for column in r.nan_to_num(nan=torch.inf).unbind(1):
-        value = column.unique(return_inverse=True)[1]
-        number = (number * (_span(value)) + value).unique(return_inverse=True)[1]
-    return number
-
-
-def _level_numbers(a: Tensor, index: Tensor, same: float) -> Tensor:
-    """A number for each distinct advantage of a group, ascending within it; closer than `same` is not distinct."""
-    order = a.argsort()
-    order = order[index[order].argsort(stable=True)]
-    a_sorted, i_sorted = a[order], index[order]
-    largest = a.new_zeros(_span(index)).scatter_reduce(0, index, a.abs(), "amax")
-    new = (i_sorted.diff() > 0) | (a_sorted.diff() > same * largest[i_sorted[1:]])
-    number = torch.zeros_like(index)
-    number[order] = torch.cat([new.new_zeros(min(1, len(a))), new]).cumsum(0)
-    lowest = number.new_full((_span(index),), len(number)).scatter_reduce(0, index, number, "amin")
-    return number - lowest[index]
-
-
-def _span(number: Tensor) -> int:
-    return int(number.max()) + 1 if len(number) else 1
-
-
-def _distinct_and_pairs(index: Tensor, number: Tensor, groups: int) -> tuple[Tensor, Tensor]:
-    """Per group: how many distinct numbers it holds, and how many of its pairs share theirs."""
-    span = _span(number)
-    key, size = (index * span + number).unique(return_counts=True)
-    group = key // span
-    distinct = group.bincount(minlength=groups)
-    pairs = torch.zeros_like(distinct).index_add_(0, group, size * (size - 1) // 2)
-    return distinct, pairs
-
-
-def _padded_groups(index: Tensor):
-    """Row numbers of each group's responses, (groups, longest group), −1 where a group is shorter; in chunks."""
-    order = index.argsort(stable=True)
-    sizes = index.bincount()
-    longest = _span(sizes) - 1 or 1
-    column = torch.arange(longest, device=index.device)
-    start = sizes.cumsum(0) - sizes
-    at_once = max(1, _PAIRS_AT_ONCE // longest**2)
-    for first in range(0, len(sizes), at_once):
-        size, begin = sizes[first : first + at_once, None], start[first : first + at_once, None]
-        rows = order[(begin + column).clamp(max=len(order) - 1)]
-        yield rows.masked_fill(column >= size, -1)
+def update_parts(batch: Batch, z: Tensor | None, a: Tensor, over: Over) -> Tensor:
+    """(rewards, …) w_k Σ (x_k − its mean in the group) (A − mean A), over what `over` says; NaN takes no part."""
+    x = (batch.rewards if z is None else z).nan_to_num()
+    if batch.convention.group_of_one != "raw":
+        # Inside its group, where it acts: what a reward is on average there moves no rollout before another.
+        x -= batch.group.spread(batch.group.total(x) / batch.group.count)
+    there = a.isfinite()
+    a = a.masked_fill(~there, 0)
+    off = a - over.spread(over.total(a) / over.total(there.to(a)).clamp(min=1))
+    total = over.total(x.mul_(off.masked_fill_(~there, 0)))
+    return batch.weights.reshape(-1, *[1] * (total.ndim - 1)) * total
 
 
 @dataclass(frozen=True)
@@ -235,15 +166,19 @@ def broken_ties(coarse: Collapse, fine: Collapse, primary: int = 0) -> BrokenTie
     at_coarse, at_fine = (_of_all(c.level, c.response, len(c._rewards)) for c in (coarse, fine))
     primary_reward = coarse._rewards[:, primary].masked_fill((at_coarse < 0) | (at_fine < 0), torch.nan)
     lower, higher = [at_fine.new_empty(0)], [at_fine.new_empty(0)]
-    for members in _padded_groups(coarse._index):
-        reward = primary_reward[members].masked_fill(members < 0, torch.nan)
-        below = reward[:, :, None] < reward[:, None, :]  # NaN compares false: padding and what is left out drop out
-        tied = at_coarse[members][:, :, None] == at_coarse[members][:, None, :]
-        apart = at_fine[members][:, :, None] != at_fine[members][:, None, :]
-        group, low, high = (below & tied & apart).nonzero(as_tuple=True)
-        lower.append(members[group, low])
-        higher.append(members[group, high])
+    for block in blocks(coarse._index):
+        reward = block.take(primary_reward, torch.nan)
+        for at in range(0, len(reward), at_once := max(1, _PAIRS_AT_ONCE // block.rollouts**2)):
+            members, r = block.rows[at : at + at_once], reward[at : at + at_once]
+            below = r[:, :, None] < r[:, None, :]  # NaN compares false: padding and what is left out drop out
+            tied = at_coarse[members][:, :, None] == at_coarse[members][:, None, :]
+            apart = at_fine[members][:, :, None] != at_fine[members][:, None, :]
+            group, low, high = (below & tied & apart).nonzero(as_tuple=True)
+            lower.append(members[group, low])
+            higher.append(members[group, high])
     low, high = torch.cat(lower), torch.cat(higher)
+    order = coarse._index[low].argsort(stable=True)
+    low, high = low[order], high[order]
     return BrokenTies(low, high, at_fine[low] > at_fine[high])
 
 

@@ -1,0 +1,204 @@
+"""What is equal inside a group: distinct values, distinct vectors, and the pairs that share or swap them."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Block:
+    """Groups of similar size side by side, each padded to the longest."""
+
+    groups: Tensor  # (groups,) their numbers
+    rollouts: int
+    rows: Tensor | None  # (groups, rollouts) number of each response, −1 where a group is shorter; None: in order
+
+    def take(self, x: Tensor, fill: float) -> Tensor:
+        """(…, responses) as (…, groups, rollouts)."""
+        if self.rows is None:
+            return x.reshape(*x.shape[:-1], len(self.groups), self.rollouts)
+        return x[..., self.rows.clamp(min=0)].masked_fill(self.rows < 0, fill)
+
+    def put(self, x: Tensor, into: Tensor) -> None:
+        """(groups, rollouts) back among all (responses,)."""
+        if self.rows is None:
+            into.copy_(x.flatten())
+        else:
+            into[self.rows[self.rows >= 0]] = x[self.rows >= 0]
+
+
+def blocks(index: Tensor, rollouts: int | None = None) -> Iterator[Block]:
+    """The groups as blocks; index: (responses,) number of each one's group; rollouts: of each, if they lie in order.
+
+    A block holds the groups of more than n and at most 2 n responses, so that no long group pads many short ones.
+    """
+    if rollouts is not None:
+        yield Block(torch.arange(len(index) // rollouts, device=index.device), rollouts, None)
+        return
+    order, sizes = index.argsort(stable=True), index.bincount()
+    start = sizes.cumsum(0) - sizes
+    doublings = sizes.double().log2().ceil()
+    for doubling in doublings[sizes > 0].unique():
+        groups = (doublings == doubling).nonzero().flatten()
+        longest = int(sizes[groups].max())
+        column = torch.arange(longest, device=index.device)
+        rows = order[(start[groups, None] + column).clamp(max=len(order) - 1)]
+        yield Block(groups, longest, rows.masked_fill(column >= sizes[groups, None], -1))
+
+
+def ranks(x: Tensor, same: Tensor | float = 0.0) -> Tensor:
+    """A number for each distinct value of a group, 0 the lowest; −1 where x is NaN.
+
+    x: (groups, rollouts). Neighbours in size that are at most `same` apart are one value.
+
+    >>> ranks(torch.tensor([[0.5, 2.0, 0.5, torch.nan]])).tolist()
+    [[0, 1, 0, -1]]
+    """
+    value, order = x.sort(-1)
+    number = torch.zeros_like(order)
+    torch.cumsum(value.diff(dim=-1) > same, -1, out=number[:, 1:])
+    return torch.empty_like(order).scatter_(-1, order, number.masked_fill_(value.isnan(), -1))
+
+
+def vector_ranks(rewards: Tensor, kept: Tensor) -> Tensor:
+    """A number for each distinct reward vector of a group, −1 for what is not kept; missing equals missing.
+
+    rewards: (rewards, groups, rollouts), kept: (groups, rollouts).
+    """
+    number = None
+    for reward in rewards.nan_to_num(nan=torch.inf).masked_fill_(~kept, torch.nan):
+        column = ranks(reward)
+        if number is not None:
+            both = (number * reward.shape[-1] + column).double()
+            column = ranks(both.masked_fill_(~kept, torch.nan))
+        number = column
+    return number
+
+
+def equal_pairs(rank: Tensor) -> Tensor:
+    """(groups,) the pairs of one rank; rank: (groups, rollouts), −1 is left out."""
+    groups, rollouts = rank.shape
+    size = rank.new_zeros(groups, rollouts + 1)  # the first counts what is left out
+    size.scatter_add_(1, rank + 1, torch.ones_like(rank))
+    size = size[:, 1:]
+    return (size * (size - 1)).sum(1) // 2
+
+
+@dataclass(frozen=True)
+class Told:
+    """What is told apart in each group."""
+
+    vectors: Tensor  # (groups,) distinct reward vectors
+    pairs: Tensor  # (groups,) pairs whose vectors differ
+    dead: Tensor  # (rewards, groups) whether all values that are there are equal
+    levels: dict[str, Tensor]  # by method, (groups,) distinct advantages
+    tied: dict[str, Tensor]  # by method, (groups,) pairs whose vectors differ and that have one advantage
+    level: dict[str, Tensor]  # by method, (responses,) number of the advantage in its group, 0 = lowest; −1 = left out
+
+
+def told_apart(
+    parts: list[Block], rewards: Tensor, kept: Tensor, advantages: Mapping[str, Tensor], same: float
+) -> Told:
+    """Distinct vectors and advantages, and their ties, group by group.
+
+    rewards: (rewards, responses); kept: (responses,) which ones to look at; advantages: by method, (responses,), NaN is
+    left out of its levels. Advantages no further apart than `same`, relative to the largest of the group, are one.
+    """
+    groups = sum(len(part.groups) for part in parts)
+    counts = kept.new_zeros((2 + 2 * len(advantages), groups), dtype=torch.int64)
+    dead = kept.new_zeros((len(rewards), groups))
+    level = {method: torch.empty_like(a, dtype=torch.int64) for method, a in advantages.items()}
+    for part in parts:
+        there, r = part.take(kept, False), part.take(rewards, torch.nan)
+        vector = vector_ranks(r, there)
+        same_vector, size = equal_pairs(vector), there.sum(1)
+        found = [vector.amax(1) + 1, size * (size - 1) // 2 - same_vector]
+        for method, a in advantages.items():
+            x = part.take(a, torch.nan).masked_fill(~there, torch.nan)
+            largest = x.abs().nan_to_num_(nan=0.0).amax(1, keepdim=True)
+            rank = ranks(x, same * largest)
+            part.put(rank, level[method])
+            # One vector always has one advantage.
+            found += [rank.amax(1) + 1, (equal_pairs(rank) - same_vector).clamp(min=0)]
+        counts[:, part.groups] = torch.stack(found)
+        r = r.masked_fill(~there, torch.nan)
+        low, high = r.nan_to_num(nan=torch.inf).amin(-1), r.nan_to_num_(nan=-torch.inf).amax(-1)
+        dead[:, part.groups] = low >= high
+    levels, tied = counts[2::2], counts[3::2]
+    return Told(
+        counts[0], counts[1], dead, dict(zip(level, levels, strict=True)), dict(zip(level, tied, strict=True)), level
+    )
+
+
+def inversions(x: Tensor) -> Tensor:
+    """(groups,) how many pairs i < j have x_i > x_j; x: (groups, rollouts) whole numbers.
+
+    Counted while sorting by merging: of two sorted halves, the left ones move back by one for each smaller right one.
+
+    >>> inversions(torch.tensor([[0, 1, 2], [2, 1, 1]])).tolist()
+    [0, 2]
+    """
+    groups, rollouts = x.shape
+    half, found = 1, x.new_zeros(groups)
+    longest = 1 << (rollouts - 1).bit_length()
+    x = torch.nn.functional.pad(x, (0, longest - rollouts), value=int(x.max()) if x.numel() else 0)
+    while half < longest:
+        x, order = x.view(groups, -1, 2 * half).sort(dim=-1, stable=True)
+        place = torch.arange(2 * half, device=x.device) * (order < half)
+        found += place.sum((1, 2)) - longest // (2 * half) * (half * (half - 1) // 2)
+        half *= 2
+    return found
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """The pairs in a group with different primary reward, and what the methods do with them; each (groups,)."""
+
+    pairs: Tensor
+    inverted: dict[str, Tensor]  # by method: the lower one gets more
+    tied: dict[str, Tensor]  # by method: both get the same
+    right: Tensor  # of those that GRPO ties: GDPO gives the higher one more; 0 without both methods
+    wrong: Tensor  # the lower one
+
+
+def ordered(parts: list[Block], primary: Tensor, level: Mapping[str, Tensor]) -> Ordered:
+    """Whether the advantages follow the primary reward, group by group.
+
+    primary: (responses,), NaN is left out; level: by method, (responses,), −1 is left out.
+    """
+    groups = sum(len(part.groups) for part in parts)
+    pairs, right, wrong = (torch.zeros(groups, dtype=torch.int64, device=primary.device) for _ in range(3))
+    inverted, tied = ({method: torch.zeros_like(pairs) for method in level} for _ in range(2))
+    for part in parts:
+        reward = ranks(part.take(primary, torch.nan))
+        by = {method: part.take(x, -1).masked_fill(reward < 0, -1) for method, x in level.items()}
+        pairs[part.groups] = _apart(reward.clamp(max=0), reward)
+        for method, x in by.items():
+            tied[method][part.groups] = _apart(x, reward)
+            inverted[method][part.groups] = _swapped(reward, x)
+        if {"grpo", "gdpo"} <= by.keys():
+            one, both = by["grpo"], _joined(by["grpo"], by["gdpo"])
+            swapped = _swapped(_joined(one, reward), both)  # ascending with GRPO's level, so only inside one
+            wrong[part.groups] = swapped
+            right[part.groups] = _apart(one, reward) - _apart(both, reward) - swapped
+    return Ordered(pairs, inverted, tied, right, wrong)
+
+
+def _joined(first: Tensor, second: Tensor) -> Tensor:
+    """A rank by the first, then by the second; −1 where either is."""
+    both = (first * (first.shape[1] + 1) + second).double()
+    return ranks(both.masked_fill_((first < 0) | (second < 0), torch.nan))
+
+
+def _apart(rank: Tensor, reward: Tensor) -> Tensor:
+    """(groups,) the pairs of one rank and of different reward."""
+    return equal_pairs(rank) - equal_pairs(_joined(rank, reward))
+
+
+def _swapped(reward: Tensor, rank: Tensor) -> Tensor:
+    """(groups,) the pairs in which the one with the lower reward has the higher rank; −1 is left out."""
+    more = reward.shape[1] + 1
+    both = (reward * more + rank).masked_fill_((reward < 0) | (rank < 0), more**2 - 1)  # last, and after no other
+    return inversions(both.sort(-1).values % more)

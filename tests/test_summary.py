@@ -1,0 +1,452 @@
+"""The sums of a run, held to gc.collapse, gc.gdpo and numpy, batch by batch; in parts, in any order, in few rows."""
+
+import pickle
+from dataclasses import replace
+from itertools import combinations
+from math import nan, sqrt
+
+import naive
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gdpo_core as gc
+from gdpo_core.advantages import LOGGED_METHODS
+from gdpo_core.batch import read
+from gdpo_core.pairs import blocks, inversions
+from gdpo_core.reproduce.recipe import Recipe
+from gdpo_core.summary import Plan, binned, merge, summarise, totals
+
+tried = settings(deadline=None, max_examples=50)
+conventions = st.sampled_from(sorted(gc.CONVENTIONS))
+EXTREMES = ("step", "step_last", "smallest_group", "largest_group", "low_", "high_", "max_error")
+
+
+def plan_for(rewards: int, weights=None, convention="paper", primary=None, recipe=None) -> Plan:
+    weights = (1.0,) * rewards if weights is None else tuple(weights)
+    return Plan(tuple(f"r{k}" for k in range(rewards)), weights, convention, primary, recipe)
+
+
+def table_of(*batches, **columns) -> pl.DataFrame:
+    """batches: (rows, ids of groups) each; columns: more of them, over all rows."""
+    rows = [row for batch in batches for row in batch[0]]
+    batch = [b for b, (some, _) in enumerate(batches) for _ in some]
+    group = [100 * b + g for b, (_, ids) in enumerate(batches) for g in ids]
+    rewards = {f"r{k}": pl.Series(values, dtype=pl.Float64) for k, values in enumerate(zip(*rows, strict=True))}
+    return pl.DataFrame({"batch": batch, "step": batch, "group": group, **rewards, **columns})
+
+
+def dense(*batches, **columns) -> pl.DataFrame:
+    """batches: (prompts, rollouts, rewards) each."""
+    return table_of(
+        *(([row for group in b for row in group], [g for g, group in enumerate(b) for _ in group]) for b in batches),
+        **columns,
+    )
+
+
+def random_table(seed=0, batches=5, groups=6, rewards=3, ragged=False, missing=0.0, lengths=False) -> pl.DataFrame:
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(2, 7, batches * groups) if ragged else np.full(batches * groups, 4)
+    n = sizes.sum()
+    group = np.arange(batches * groups).repeat(sizes)
+    columns = {f"r{k}": rng.integers(0, 3 + k, n) * (0.5, 0.1, 10.0)[k % 3] for k in range(rewards)}
+    for values in columns.values():
+        values[rng.random(n) < missing] = nan
+    table = pl.DataFrame({"batch": group // groups, "step": group // groups, "group": group, **columns})
+    return table.with_columns(length=pl.Series(rng.integers(1, 50, n))) if lengths else table
+
+
+def one_by_one(table):
+    return table.partition_by("batch", maintain_order=True)
+
+
+def tensor(part, plan):
+    return torch.from_numpy(part.select(plan.rewards).to_numpy().copy())
+
+
+def collapsed(part, plan, method):
+    """Rewards that are float32 numbers are taken for such, with the round-off that they may have."""
+    r, groups, convention = tensor(part, plan), part["group"].to_list(), gc.CONVENTIONS[plan.convention]
+    r = r.float() if torch.equal(r.float().double().nan_to_num(), r.nan_to_num()) else r
+    if convention.last_step == "tokens":
+        convention = replace(convention, last_step="responses")
+    return gc.collapse(r, method, weights=list(plan.weights), groups=groups, convention=convention)
+
+
+def in_float32(weights):
+    return None if weights is None else np.float32(weights).tolist()
+
+
+def share(part, whole):
+    return part / whole if whole else nan
+
+
+def near(expected, size=1e-12):
+    return pytest.approx(expected, rel=size, abs=size, nan_ok=True)
+
+
+def check_same(found: dict, expected: dict, but=()):
+    """Counts and extremes exactly, sums to 1e-12."""
+    for name, value in expected.items():
+        if name not in but:
+            exact = not isinstance(value, float) or name.startswith(EXTREMES)
+            assert found[name] == (value if exact else near(value, 1e-12)), name
+
+
+# --- held to gc.collapse and gc.gdpo -------------------------------------------------------------------------------
+
+
+@tried
+@given(naive.batches(shuffled=False), conventions)
+def test_one_batch_is_what_collapse_finds(batch, convention):
+    plan = plan_for(len(batch.rows[0]), in_float32(batch.weights), convention, primary=0)
+    table = table_of((batch.rows, batch.ids))
+    t = totals(summarise(table, plan))
+    for m in naive.METHODS:
+        c = collapsed(table, plan, m)
+        mixed = t[f"{m}_mixed_groups"]
+        assert (t["groups"], mixed, t[f"{m}_tied_pairs"]) == (c.groups, c.mixed_groups, c.tied_pair_count)
+        assert share(t[f"{m}_tie_groups"], mixed) == near(c.groups_with_ties)
+        assert share(t[f"{m}_tied_pairs"], t[f"{m}_different_pairs"]) == near(c.tied_pairs)
+        assert share(t[f"{m}_levels"], mixed) == near(c.levels)
+        assert share(t[f"{m}_vectors"], mixed) == near(c.vectors)
+        assert share(t[f"{m}_silent_groups"], t["groups"]) == near(c.silent_groups)
+        assert share(t[f"{m}_inverted"], t[f"{m}_primary_pairs"]) == near(c.inversions(0))
+        parts = [t[f"{m}_part_{k}"] for k in range(len(plan.rewards))]
+        if t[f"{m}_squares"]:
+            assert [share(part, sum(parts)) for part in parts] == near(list(c.update_share), 1e-9)
+        if mixed == t["mixed_groups"]:
+            dead = [share(t[f"dead_mixed_{k}"], mixed) for k in range(len(plan.rewards))]
+            assert dead == near(list(c.dead_rewards))
+
+
+@tried
+@given(naive.batches(shuffled=False, missing=False))
+def test_what_gdpo_makes_of_the_ties_of_grpo(batch):
+    plan = plan_for(len(batch.rows[0]), in_float32(batch.weights), primary=len(batch.rows[0]) - 1)
+    table = table_of((batch.rows, batch.ids))
+    t = totals(summarise(table, plan))
+    c = {m: collapsed(table, plan, m) for m in ("grpo", "gdpo")}
+    broken = gc.broken_ties(c["grpo"], c["gdpo"], plan.primary)
+    assert t["gdpo_wrong"] == int(broken.inverted.sum())
+    assert t["gdpo_right"] == len(broken.inverted) - t["gdpo_wrong"]
+    pairs = [
+        (naive.right_and_wrong(batch.rows, naive.Pair(i, j, True, True), plan.primary), i, j)
+        for i, j in combinations(range(len(batch.rows)), 2)
+        if batch.ids[i] == batch.ids[j]
+    ]
+    assert t["primary_pairs"] == sum(ends is not None for ends, _, _ in pairs)
+    for m, found in c.items():
+        tied = sum(ends is not None and bool(found.level[i] == found.level[j]) for ends, i, j in pairs)
+        assert t[f"{m}_tied_primary"] == tied
+
+
+@pytest.mark.parametrize("convention", gc.CONVENTIONS)
+@pytest.mark.parametrize("ragged", (False, True))
+@pytest.mark.parametrize("missing", (0.0, 0.1))
+def test_each_batch_is_computed_on_its_own(convention, ragged, missing):
+    table = random_table(1, ragged=ragged, missing=missing)
+    plan = plan_for(3, (1.0, 0.3, -2.0), convention, primary=1)
+    found = summarise(table, plan).batches
+    expected = [totals(summarise(part, plan)) for part in one_by_one(table)]
+    for row, alone in zip(found.iter_rows(named=True), expected, strict=True):
+        check_same(row, alone)
+
+
+@pytest.mark.parametrize("ragged", (False, True))
+@pytest.mark.parametrize("method", ("grpo", "grpo_no_std", "gdpo"))
+def test_the_squares_are_those_of_the_advantages_of_each_batch(ragged, method):
+    table, plan = random_table(2, ragged=ragged), plan_for(3, (1.0, 0.3, 2.0), "trl")
+    for part, row in zip(one_by_one(table), summarise(table, plan).batches.iter_rows(named=True), strict=True):
+        a = gc.advantages(
+            tensor(part, plan), method, weights=[1.0, 0.3, 2.0], groups=part["group"].to_list(), convention=gc.TRL
+        )
+        assert row[f"{method}_squares"] == near(a.square().sum().item())
+
+
+def test_a_batch_with_a_group_of_one_changes_nothing_for_the_others():
+    rows = [[0.1, 0.7], [0.7, 0.1], [0.3, 0.3]]
+    quiet, other = (rows * 2, [0, 0, 0, 1, 1, 1]), (rows, [0, 0, 1])
+    plan = plan_for(2, convention="verl")
+    alone = summarise(table_of(quiet), plan).batches.row(0, named=True)
+    check_same(summarise(table_of(quiet, other), plan).batches.row(0, named=True), alone)
+
+
+def test_the_scaling_by_the_std_of_the_batch_is_counted_when_it_made_the_log():
+    table = random_table(3, batches=2)
+    recipe = Recipe("grpo_batch_std", "trl", (1.0, 1.0, 1.0), (), False)
+    plan = plan_for(3, convention="trl", recipe=recipe)
+    assert plan.methods == ("grpo", "grpo_no_std", "gdpo", "grpo_batch_std")
+    for part, row in zip(one_by_one(table), summarise(table, plan).batches.iter_rows(named=True), strict=True):
+        batch = read(tensor(part, plan), groups=part["group"].to_list(), convention=gc.TRL)
+        a = LOGGED_METHODS["grpo_batch_std"](batch).advantages
+        assert row["grpo_batch_std_squares"] == near(a.square().sum().item())
+        assert row["grpo_batch_std_tied_pairs"] == row["grpo_no_std_tied_pairs"]
+
+
+def test_float32_rewards_tie_in_spite_of_their_round_off():
+    rewards = np.float32([[0.1, 0.7], [0.7, 0.1], [0.2, 0.6], [0.3, 0.9]]).tolist()  # totals .8 .8 .8 1.2
+    t = totals(summarise(table_of((rewards, [0] * 4)), plan_for(2)))
+    assert (t["grpo_levels"], t["vectors"], t["grpo_tied_pairs"]) == (2, 4, 3)
+
+
+@tried
+@given(st.integers(0, 70).flatmap(lambda n: st.lists(st.lists(st.integers(0, 9), min_size=n, max_size=n), min_size=1)))
+def test_inversions_are_the_pairs_that_stand_the_wrong_way_round(groups):
+    expected = [sum(x > y for x, y in combinations(group, 2)) for group in groups]
+    assert inversions(torch.tensor(groups, dtype=torch.int64)).tolist() == expected
+
+
+def test_a_long_group_does_not_pad_the_short_ones():
+    index = torch.tensor([0] * 100 + [1, 2, 2, 3, 3, 3, 4])
+    found = list(blocks(index))
+    assert sorted(tuple(block.rows.shape) for block in found) == [(1, 2), (1, 3), (1, 100), (2, 1)]
+    assert sorted(i for block in found for i in block.rows.flatten().tolist() if i >= 0) == list(range(107))
+
+
+# --- rewards and lengths, held to numpy ----------------------------------------------------------------------------
+
+
+def centred(part, name):
+    value = part[name].to_numpy().astype(float)
+    group = part["group"].to_numpy()
+    return value - np.array([np.nanmean(value[group == g]) for g in group])
+
+
+@pytest.mark.parametrize("ragged", (False, True))
+def test_the_sums_of_rewards_are_those_of_numpy(ragged):
+    table, plan = random_table(4, ragged=ragged, missing=0.1), plan_for(3)
+    t = totals(summarise(table, plan))
+    for k, name in enumerate(plan.rewards):
+        x = table[name].to_numpy()
+        x = x[~np.isnan(x)]
+        assert (t[f"there_{k}"], t[f"low_{k}"], t[f"high_{k}"]) == (len(x), x.min(), x.max())
+        assert (t[f"total_{k}"], t[f"squares_{k}"]) == near((x.sum(), (x**2).sum()))
+        assert t[f"spread_{k}"] == near(np.nansum(centred(table, name) ** 2))
+        sizes = table.group_by("group").agg(pl.col(name).fill_nan(None).count())[name]
+        assert t[f"spread_count_{k}"] == sum(max(n - 1, 0) for n in sizes)
+    sizes = table.group_by("group").len()["len"]
+    assert (t["responses"], t["groups"]) == (len(table), len(sizes))
+    assert (t["smallest_group"], t["largest_group"]) == (sizes.min(), sizes.max())
+
+
+@pytest.mark.parametrize("missing", (0.0, 0.2))
+def test_the_correlation_inside_groups_is_that_of_numpy(missing):
+    table, plan = random_table(5, missing=missing), plan_for(3)
+    t = totals(summarise(table, plan))
+    for i, j in combinations(range(3), 2):
+        x, y = centred(table, f"r{i}"), centred(table, f"r{j}")
+        both = ~(np.isnan(x) | np.isnan(y))
+        size = sqrt(t[f"cross_squares_{i}_{j}"] * t[f"cross_squares_{j}_{i}"])
+        expected = (x[both] @ y[both]) / sqrt((x[both] @ x[both]) * (y[both] @ y[both]))
+        assert t[f"cross_{i}_{j}"] / size == near(expected)
+        if not missing:
+            assert expected == near(np.corrcoef(x, y)[0, 1])
+            assert (t[f"spread_{i}"], t[f"spread_{j}"]) == (t[f"cross_squares_{i}_{j}"], t[f"cross_squares_{j}_{i}"])
+
+
+def test_dead_faint_and_missing_rewards():
+    groups = [
+        [[1, 5.0, nan], [1, 5.01, nan], [0, 5.02, nan]],
+        [[1, 5.0, nan], [1, 5.0, nan], [1, 5.0, nan]],
+        [[0, 0.0, nan], [1, 9.0, nan], [1, nan, nan]],
+    ]
+    t = totals(summarise(dense(groups), plan_for(3)))
+    assert [t[f"dead_groups_{k}"] for k in range(3)] == [1, 1, 3]
+    assert [t[f"dead_mixed_{k}"] for k in range(3)] == [0, 0, 2]
+    assert [t[f"faint_groups_{k}"] for k in range(3)] == [0, 1, 0]  # 5.00 to 5.02: a std of 0.01 beside 5
+    assert (t["there_2"], t["total_2"], t["low_2"], t["high_2"]) == (0, 0.0, None, None)
+    assert t["mixed_groups"] == 2 and t["vectors"] == 6 and t["different_pairs"] == 6
+
+
+def test_groups_that_a_filter_by_the_sum_drops_though_gdpo_could_use_them():
+    cancelled = [[1, 0], [0, 1], [1, 0], [1, 0]]  # the sum is 1, and the z cancel as well
+    t = totals(summarise(dense([cancelled, [[1, 1]] * 4, [[1, 0], [0, 0], [1, 1], [0, 1]]]), plan_for(2)))
+    assert (t["zero_sum_std_groups"], t["live_groups"], t["filtered_groups"]) == (2, 1, 0)
+    three = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0]]  # the sum is 1, but the z of what fewer have is larger
+    t = totals(summarise(dense([three, [[1, 1, 1]] * 4]), plan_for(3)))
+    assert (t["zero_sum_std_groups"], t["live_groups"], t["live_responses"], t["filtered_groups"]) == (2, 1, 4, 1)
+    assert t["gdpo_squares"] == near(7.0)  # 8 responses, ddof 1: what the last step makes of the live ones
+    s = gc.explain(torch.tensor([three, [[1, 1, 1]] * 4]).double()).weighted_sums
+    assert t["gdpo_sum_squares"] == near(s.square().sum().item())
+
+
+@pytest.mark.parametrize("ragged", (False, True))
+def test_lengths_are_summed_and_put_beside_the_rewards(ragged):
+    table, plan = random_table(6, ragged=ragged, lengths=True, missing=0.1), plan_for(3)
+    t = totals(summarise(table, plan))
+    x = table["length"].to_numpy()
+    off = centred(table, "length")
+    assert (t["length_there"], t["length_total"], t["length_squares"]) == (len(x), x.sum(), (x**2).sum())
+    assert t["length_spread"] == near(off @ off)
+    assert t["length_cross_0"] == near(np.nansum(off * centred(table, "r0")))
+
+
+def test_verl_moves_silent_groups_by_the_lengths_of_the_others():
+    batches = [
+        [[[1, 0], [0, 0], [0, 1]], [[1, 1]] * 3],
+        [[[1, 1], [0, 0], [0, 0]], [[0, 1]] * 3],
+    ]
+    lengths = [[1, 20, 30, 5, 5, 5], [2, 2, 9, 7, 7, 7]]
+    table = dense(*batches, length=pl.Series(np.concatenate(lengths)))
+    moved = [
+        gc.gdpo(batch, lengths=np.reshape(length, (2, 3)), convention=gc.VERL)[1].abs().sum().item()
+        for batch, length in zip(batches, lengths, strict=True)
+    ]
+    for convention in ("trl", "verl"):
+        rows = summarise(table, plan_for(2, convention=convention)).batches
+        assert rows["silent_verl"].to_list() == near(moved)
+        assert rows["silent_responses"].to_list() == [3, 3] and rows["live_groups"].to_list() == [1, 1]
+    assert rows["gdpo_silent_groups"].to_list() == [0, 0]  # under verl itself they are not
+
+
+def test_without_all_lengths_of_a_batch_its_last_step_runs_over_responses():
+    table, plan = random_table(7, lengths=True), plan_for(3, convention="verl")
+    whole, none = summarise(table, plan).batches, summarise(table.drop("length"), plan).batches
+    holed = table.with_columns(pl.when(pl.int_range(pl.len()) > 0).then("length"))
+    found = summarise(holed, plan).batches["gdpo_part_0"].to_list()
+    assert found == near([none["gdpo_part_0"][0], *whole["gdpo_part_0"][1:]])
+    assert found[0] != near(whole["gdpo_part_0"][0], 1e-6)
+
+
+# --- logged advantages ---------------------------------------------------------------------------------------------
+
+RECIPE = Recipe("gdpo", "trl", (1.0, 0.3, 2.0), (), False)
+
+
+def logged_table(**options):
+    table = random_table(8, **options)
+    a = [
+        gc.gdpo(tensor(part, plan_for(3)), weights=RECIPE.weights, groups=part["group"].to_list(), convention=gc.TRL)
+        for part in one_by_one(table)
+    ]
+    return table.with_columns(advantage=pl.Series(torch.cat(a).float().double().numpy()))
+
+
+@pytest.mark.parametrize("ragged", (False, True))
+def test_a_log_that_its_recipe_reproduces_is_not_off(ragged):
+    table = logged_table(ragged=ragged)
+    t = totals(summarise(table, plan_for(3, RECIPE.weights, "trl", recipe=RECIPE)))
+    a = table["advantage"]
+    assert (t["logged"], t["logged_missing"], t["logged_zero"]) == (len(table), 0, (a == 0).sum())
+    assert (t["logged_total"], t["logged_squares"]) == near((a.sum(), (a**2).sum()))
+    assert (t["rows_off"], t["groups_off"], t["hidden_groups"]) == (0, 0, 0) and t["max_error"] < 2e-6
+
+
+def test_advantages_that_are_off_are_counted_where_they_are():
+    table = logged_table()
+    row = pl.int_range(pl.len())
+    scaled = table["group"] == 7  # of the second batch
+    table = table.with_columns(
+        advantage=pl.when(row == 0).then(pl.col("advantage") + 0.5)
+        .when(row == 1).then(nan)
+        .when(scaled).then(pl.col("advantage") * 1.5)
+        .otherwise("advantage")
+    )  # fmt: skip
+    rows = summarise(table, plan_for(3, RECIPE.weights, "trl", recipe=RECIPE)).batches
+    assert rows["logged_missing"].to_list() == [1, 0, 0, 0, 0]
+    assert rows["groups_off"].to_list() == [1, 1, 0, 0, 0]
+    assert rows["groups_off_same_direction"].to_list() == [0, 1, 0, 0, 0]
+    assert rows["rows_off"][0] == 1 and rows["rows_off"][2:].to_list() == [0, 0, 0]
+    assert rows["max_error"][0] == pytest.approx(0.5, abs=1e-5)
+
+
+def test_equal_rewards_with_different_advantages_are_hidden_groups():
+    table = dense([[[1, 0], [1, 0], [0, 1]]], [[[1, 0], [0, 0], [0, 1]]], advantage=[1.0, -1.0, 0, 1, 0, -1])
+    for recipe in (None, Recipe("grpo", "trl", (1.0, 1.0), (), False)):
+        rows = summarise(table, plan_for(2, convention="trl", recipe=recipe)).batches
+        assert rows["hidden_groups"].to_list() == [1, 0]
+
+
+def test_without_advantages_nothing_is_logged_and_nothing_off():
+    t = totals(summarise(random_table(), plan_for(3, recipe=Recipe("grpo", "trl", (1.0,) * 3, (), False))))
+    assert {t[name] for name in ("logged", "logged_missing", "logged_zero", "rows_off", "groups_off")} == {0}
+    assert t["max_error"] is None
+
+
+# --- in parts, in any order, in few rows ---------------------------------------------------------------------------
+
+
+@tried
+@given(st.integers(0, 100), st.permutations(range(6)), st.integers(1, 5), st.booleans())
+def test_parts_merge_to_the_same_in_any_order(seed, order, cut, ragged):
+    table, plan = random_table(seed, batches=6, ragged=ragged, missing=0.1, lengths=True), plan_for(3, primary=0)
+    whole = summarise(table, plan)
+    parts = [summarise(part, plan) for part in one_by_one(table)]
+    shuffled = [parts[i] for i in order]
+    for together in (merge(shuffled), merge([merge(shuffled[:cut]), merge(shuffled[cut:])])):
+        assert together.plan == plan and together.batches["batch"].to_list() == list(range(6))
+        for found, expected in zip(together.batches.rows(named=True), whole.batches.rows(named=True), strict=True):
+            check_same(found, expected)
+        check_same(totals(together), totals(whole))
+
+
+def test_parts_of_one_batch_add_up_but_for_what_the_last_step_makes():
+    table, plan = random_table(9, batches=1, lengths=True), plan_for(3, primary=0)
+    whole = totals(summarise(table, plan))
+    merged = merge([summarise(table.filter(pl.col("group") % 3 == i), plan) for i in range(3)])
+    assert len(merged.batches) == 1
+    last_step = ("gdpo_squares", "silent_verl", "fingerprint", *(f"gdpo_part_{k}" for k in range(3)))
+    check_same(totals(merged), whole, but=last_step)
+
+
+def test_a_summary_survives_the_way_to_another_process():
+    summary = summarise(random_table(), plan_for(3))
+    back = pickle.loads(pickle.dumps(summary))
+    assert back.plan == summary.plan and back.batches.equals(summary.batches)
+
+
+@pytest.mark.parametrize("at_most", (1, 3, 7, 20))
+def test_bins_hold_the_same_sums_in_the_order_of_steps(at_most):
+    summary = summarise(random_table(10, batches=17), plan_for(3))
+    few = binned(summary, at_most)
+    assert len(few.batches) == min(17, at_most)
+    assert few.batches["step"].is_sorted() and (few.batches["step_last"][:-1] < few.batches["step"][1:]).all()
+    check_same(totals(few), totals(summary))
+
+
+def test_a_fingerprint_tells_the_same_rows_in_the_same_order():
+    rows = [[1.0, 0.5], [0.0, 0.5], [1.0, nan], [0.0, 2.0]]
+    again, swapped, minus = [*rows], [rows[1], rows[0], *rows[2:]], [[-0.0 if x == 0 else x for x in r] for r in rows]
+    other = [*rows[:3], [0.0, 2.5]]
+    ids = [0, 0, 1, 1]
+    table = table_of(*((b, ids) for b in (rows, again, swapped, minus, other)))
+    mark = summarise(table, plan_for(2)).batches["fingerprint"].to_list()
+    assert mark[0] == mark[1] == mark[3] and len({mark[0], mark[2], mark[4]}) == 3
+    advantage = table.with_columns(advantage=pl.Series([0.0] * 4 + [1.0] * 16))
+    mark = summarise(advantage, plan_for(2)).batches["fingerprint"].to_list()
+    assert mark[0] != mark[1]
+
+
+def test_many_batches_are_cut_where_they_end(monkeypatch):
+    table, plan = random_table(11, batches=9, ragged=True), plan_for(3, primary=0)
+    whole = summarise(table, plan).batches
+    monkeypatch.setattr("gdpo_core.summary.summary._AT_ONCE", 50)
+    for found, expected in zip(summarise(table, plan).batches.rows(named=True), whole.rows(named=True), strict=True):
+        check_same(found, expected)
+
+
+# --- bad input -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "argument, call",
+    (
+        ("table", lambda t, p: summarise(t.drop("r1"), p)),
+        ("table", lambda t, p: summarise(t[:0], p)),
+        ("convention", lambda t, p: summarise(t, replace(p, convention="x"))),
+        ("primary", lambda t, p: summarise(t, replace(p, primary=3))),
+        ("weights", lambda t, p: summarise(t, replace(p, weights=(1.0,)))),
+        ("group", lambda t, p: summarise(t.sort("batch", pl.int_range(pl.len()) % 2), p)),
+        ("batch", lambda t, p: summarise(t.with_columns(batch=pl.col("group") % 2), p)),
+        ("summaries", lambda t, p: merge([])),
+        ("summaries", lambda t, p: merge([summarise(t, p), summarise(t, replace(p, primary=0))])),
+        ("at_most", lambda t, p: binned(summarise(t, p), 0)),
+    ),
+)
+def test_what_cannot_be_used_is_named(argument, call):
+    with pytest.raises(gc.InputError, match=f"^{argument}: expected "):
+        call(random_table(batches=2), plan_for(3))
