@@ -1,0 +1,218 @@
+"""A run's table in, findings out."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import chain
+from math import isfinite
+from numbers import Real
+
+import polars as pl
+
+from gdpo_core import reproduce
+from gdpo_core.errors import InputError, expect
+from gdpo_core.findings import NAMES, Facts, Finding, findings, outline
+from gdpo_core.logs.run import Run
+from gdpo_core.reproduce.recipe import Recipe
+from gdpo_core.summary import Plan, Summary, merge, summarise, totals
+from gdpo_core.summary.over_time import over_time, repeated_batches
+
+_SAMPLE = 50_000  # responses from which method and weights are solved; all of them are then held against the result
+_CONVENTIONS = {"trl": "trl", "verl": "verl", "ms_swift": "ms_swift", "nemo_rl": "nemo_rl", "generic": "paper"}
+
+
+@dataclass(frozen=True)
+class AuditReport:
+    """What happened in a run: source, run, rewards, methods and findings as in `to_dict`; `steps`: a row a step.
+
+    source: responses, groups and steps count what the log holds. rewards: `missing` counts responses, `dead_groups` is
+    the share of all groups in which the reward is constant. methods: shares and means as in `collapse`, over the whole
+    run, for every method on these rewards; `run.weights_used` are the weights they were computed with.
+    """
+
+    source: Mapping[str, object]
+    run: Mapping[str, object]
+    rewards: tuple[Mapping[str, object], ...]
+    methods: Mapping[str, Mapping[str, float | None]]
+    findings: tuple[Finding, ...]
+    steps: pl.DataFrame
+    verdict: str
+
+    def to_dict(self) -> dict:
+        """The report as plain lists, numbers and text, ready for JSON; what is not a number is None."""
+        found = [asdict(finding) for finding in self.findings]
+        return _plain(
+            {
+                "schema": 1,
+                "verdict": self.verdict,
+                "source": self.source,
+                "run": self.run,
+                "rewards": self.rewards,
+                "methods": self.methods,
+                "findings": found,
+                "steps": self.steps.to_dicts(),
+            }
+        )
+
+
+def audit(
+    run: Run,
+    weights=None,
+    primary: str | None = None,
+    *,
+    asked: str | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> AuditReport:
+    """What the log of a run says about its rewards.
+
+    weights: {reward: weight} or one a reward; by default those that made the logged advantages, else 1 each.
+    primary: the reward that should decide. asked: the method that was meant to run, one of grpo, grpo_no_std,
+    grpo_batch_std and gdpo. progress: called with the number of responses of each table when it is done.
+    Raises InputError.
+    """
+    given = _given(weights, run.rewards)
+    expect(primary is None or primary in run.rewards, "primary", f"one of {', '.join(run.rewards)}", repr(primary))
+    asked = run.asked if asked is None else asked
+    expect(asked is None or asked in NAMES, "asked", f"one of {', '.join(NAMES)}", repr(asked))
+
+    tables = run.tables()
+    first = _first(tables)
+    sample = _sample(first) if run.has_advantage else []
+    recipe = _solved(run, sample, given, asked)
+    summary = _summary(chain(first, tables), run, _plan(run, given, primary, recipe), progress)
+    if chosen := _untold(summary, run, sample):
+        sample += [part for table in run.tables() if len(part := table.filter(pl.col("batch").is_in(chosen)))]
+        better = _solved(run, sample, given, asked)
+        if better is not None and better != recipe:
+            summary = _summary(run.tables(), run, _plan(run, given, primary, better))
+    plan = summary.plan
+    there = sum(summary.batches[f"there_{k}"].sum() for k in range(len(run.rewards)))
+    expect(there > 0, run.path, f"numbers in {', '.join(run.rewards)}", "missing values only")
+
+    again = repeated_batches(summary.batches)
+    once = Summary(plan, summary.batches.filter(~again))
+    facts = Facts(
+        run=run,
+        plan=plan,
+        totals=totals(once),
+        batches=once.batches,
+        repeated=summary.batches.filter(again),
+        steps=sorted(set(summary.batches["step"]) | set(summary.batches["step_last"])),
+        given=given,
+        asked=asked,
+    )
+    found = findings(facts)
+    return AuditReport(
+        source=outline.source(facts, summary.batches),
+        run=outline.run(facts),
+        rewards=tuple(outline.reward(facts, k) for k in range(len(run.rewards))),
+        methods={m: outline.method(facts, m) for m in facts.methods},
+        findings=found,
+        steps=over_time(once),
+        verdict=outline.verdict(facts, found),
+    )
+
+
+def _solved(run: Run, sample: list[pl.DataFrame], given: Mapping[str, float], asked: str | None) -> Recipe | None:
+    """What made the advantages of the sample; the method asked for, where another makes the same: one group a batch."""
+    if not sample:
+        return None
+    hint = [given.get(name, 1.0) for name in run.rewards] if given else None
+    recipe = reproduce.solve(sample, run.rewards, run.framework, hint)
+    if recipe is None or asked in (None, recipe.method):
+        return recipe
+    other = replace(recipe, method=asked)
+    try:
+        compared = [reproduce.compare(table, run.rewards, other) for table in sample]
+    except InputError:  # the method needs lengths that are not logged
+        return recipe
+    return recipe if any(bool((off > allowed).any()) for off, allowed in compared) else other
+
+
+def _plan(run: Run, given: Mapping[str, float], primary: str | None, recipe: Recipe | None) -> Plan:
+    solved = {} if recipe is None else dict(zip(run.rewards, recipe.weights, strict=True))
+    return Plan(
+        rewards=run.rewards,
+        weights=tuple(given.get(name, solved.get(name, 1.0)) for name in run.rewards),
+        convention=_CONVENTIONS[run.framework] if recipe is None else recipe.convention,
+        primary=None if primary is None else run.rewards.index(primary),
+        recipe=recipe,
+    )
+
+
+def _summary(
+    tables: Iterable[pl.DataFrame], run: Run, plan: Plan, progress: Callable[[int], None] | None = None
+) -> Summary:
+    summaries = []
+    for table in tables:
+        summaries.append(summarise(table, plan))
+        if progress is not None:
+            progress(len(table))
+    expect(len(summaries) > 0, run.path, "at least one response", "none")
+    return merge(summaries)
+
+
+def _untold(summary: Summary, run: Run, sample: list[pl.DataFrame]) -> list[int]:
+    """The batches, about as many responses as a sample, that may tell what the sample from the start could not.
+
+    A reward that is constant early in the run has no weight to be solved for, and where all are, nothing has.
+    """
+    recipe, rest = summary.plan.recipe, summary.batches
+    if not sample or (recipe is not None and not recipe.unknown):
+        return []
+    rest = rest.filter(~pl.col("batch").is_in(pl.concat([table["batch"].unique() for table in sample])))
+    rest = rest.filter(pl.col("rows_off") > 0 if recipe is not None else pl.col("logged_squares") > 0)
+    apart = max(1, -(-(rest["responses"].sum() or 0) // _SAMPLE))
+    return rest.gather_every(apart)["batch"].to_list()
+
+
+def _given(weights, rewards: Sequence[str]) -> dict[str, float]:
+    """The weights that the caller names, by reward."""
+    if weights is None:
+        return {}
+    if not isinstance(weights, Mapping):
+        values = weights.tolist() if hasattr(weights, "tolist") else weights
+        expect(isinstance(values, Sequence) and not isinstance(values, str), "weights", "numbers", repr(weights))
+        expect(len(values) == len(rewards), "weights", f"{len(rewards)} numbers, one a reward", f"{len(values)}")
+        weights = dict(zip(rewards, values, strict=True))
+    for name, w in weights.items():
+        expect(name in rewards, "weights", f"names of rewards: {', '.join(rewards)}", repr(name))
+        number = isinstance(w, Real) and not isinstance(w, bool) and isfinite(w)
+        expect(number, f"weights, {name}", "a finite number", repr(w))
+    return {name: float(w) for name, w in weights.items()}
+
+
+def _first(tables: Iterator[pl.DataFrame]) -> list[pl.DataFrame]:
+    """The first tables, as many as the sample needs; the rest stays unread."""
+    first, responses = [], 0
+    for table in tables:
+        first.append(table)
+        responses += len(table)
+        if responses >= _SAMPLE:
+            break
+    return first
+
+
+def _sample(tables: Sequence[pl.DataFrame]) -> list[pl.DataFrame]:
+    """Whole batches from the start, about as many responses as the sample has."""
+    sample, room = [], _SAMPLE
+    for table in tables:
+        ends = table["batch"].rle().struct.field("len").cum_sum()
+        fit = ends.filter(ends <= room)
+        if len(fit) or not sample:
+            sample.append(table.head(fit[-1] if len(fit) else ends[0]))
+        room -= len(table)
+        if room <= 0:
+            break
+    return sample
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    raise InputError(f"report: expected plain values, got {type(value).__name__}")

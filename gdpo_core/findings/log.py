@@ -1,0 +1,176 @@
+"""What the log itself is worth: steps that are missing or come twice, prompts that became one, rewards it lacks."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+import polars as pl
+
+from gdpo_core import settings
+from gdpo_core.conventions import CONVENTIONS
+from gdpo_core.findings.facts import Facts, Finding, at_steps, count, named
+from gdpo_core.findings.thresholds import EVERY_NTH
+
+_WRITER = {"trl": "TRL", "verl": "verl", "ms_swift": "ms-swift", "nemo_rl": "NeMo-RL"}
+_LISTED = 100  # steps in the evidence
+
+
+def steps_missing(f: Facts) -> Iterator[Finding]:
+    """Steps that the log does not hold."""
+    gaps = Counter(b - a for a, b in zip(f.steps, f.steps[1:], strict=False))
+    if not gaps or set(gaps) == {1}:
+        return
+    usual, times = max(gaps.items(), key=lambda gap: gap[1])
+    missing = sum((gap - 1) * n for gap, n in gaps.items())
+    after = [a for a, b in zip(f.steps, f.steps[1:], strict=False) if b - a > 1]
+    evidence = {"missing": missing, "first_step": f.steps[0], "last_step": f.steps[-1], "after_steps": after[:_LISTED]}
+    if usual > 1 and (times >= EVERY_NTH * gaps.total() or f.steps[0] == usual):
+        message = (
+            f"The log holds every {_nth(usual)} step alone; {count(missing, 'step')} between {_is(missing)} missing."
+        )
+        if f.run.framework in ("trl", "ms_swift"):
+            message += (
+                f" {_WRITER[f.run.framework]} keeps the last generation batch until it logs, so logging_steps={usual} "
+                "writes one batch and drops the others."
+            )
+        evidence |= {"every": usual}
+        fix = settings.log_every_step(f.run.framework)
+    else:
+        message = (
+            f"{count(missing, 'step')} {_is(missing)} missing, after {at_steps(after)}: files were lost, or the run "
+            "was resumed from a later step. What happened there is not in this report."
+        )
+        fix = None
+    yield Finding("steps-missing", "warning", message, evidence, fix)
+
+
+def steps_repeated(f: Facts) -> Iterator[Finding]:
+    """Batches or step numbers that the log holds more than once."""
+    again = f.repeated["step"].to_list()
+    if again:
+        why = {
+            "trl": " num_iterations above 1, or more optimiser steps a generation batch (steps_per_generation), does "
+            "that.",
+            "ms_swift": " num_iterations above 1, or more optimiser steps a generation batch (steps_per_generation), "
+            "does that.",
+        }.get(f.run.framework, "")
+        yield Finding(
+            "steps-repeated",
+            "info",
+            f"{count(len(again), 'batch', 'batches')} ({at_steps(again)}) "
+            f"{'hold' if len(again) > 1 else 'holds'} the rows of the batch before again.{why} They are counted once "
+            "in this report.",
+            {"repeated": len(again), "steps": again[:_LISTED]},
+            None,
+        )
+    twice = f.batches.filter(pl.col("step") == pl.col("step_last")).group_by("step").len().filter(pl.col("len") > 1)
+    steps = sorted(twice["step"].to_list())
+    if steps:
+        evaluation = " ms-swift also appends a line for an evaluation." if f.run.framework == "ms_swift" else ""
+        yield Finding(
+            "steps-repeated",
+            "warning",
+            f"The log holds {at_steps(steps)} more than once, with different content: mostly a resumed run, or two "
+            f"runs that wrote to one place.{evaluation} Each is counted as a batch of its own here.",
+            {"twice": len(steps), "steps": steps[:_LISTED]},
+            None,
+        )
+
+
+def prompts_merged(f: Facts) -> Iterator[Finding]:
+    """Prompts that come more than once in a batch."""
+    for evidence in _traps(f, "prompts-merged"):
+        where = f"{count(evidence.get('groups', 0), 'group')} in {count(evidence.get('steps', 0), 'step')}"
+        if f.run.grouped_by.startswith("blocks"):
+            yield Finding(
+                "prompts-merged",
+                "info",
+                f"Prompts come more than once in a batch ({where} share theirs with another), so their text does not "
+                f"tell groups apart. This report reads {f.run.grouped_by}, as the trainer does, and is not "
+                "touched; a script that groups this log by prompt would merge them.",
+                evidence,
+                None,
+            )
+        else:
+            usual = f" ({evidence['group_size']})" if "group_size" in evidence else ""
+            yield Finding(
+                "prompts-merged",
+                "warning",
+                f"Groups are told apart by {f.run.grouped_by}, and {where} hold several times as many responses "
+                f"as the others{usual}: a prompt that came more than once in a batch became one group. What is said "
+                "about those groups is off. Log an id for each group, or name the column that holds one.",
+                evidence,
+                None,
+            )
+
+
+def ragged_batches(f: Facts) -> Iterator[Finding]:
+    """Batches that the group size does not divide."""
+    for evidence in _traps(f, "ragged-batches"):
+        yield Finding(
+            "ragged-batches",
+            "warning",
+            f"In {evidence['batches']:,} of {count(evidence['of'], 'batch', 'batches')} the rows are no multiple of "
+            f"the group size {evidence['group_size']} (step {evidence['step']}: {count(evidence['rows'], 'row')}), so "
+            "the last group there is cut: rows were lost, or the group size is another one. Give the group size if so.",
+            evidence,
+            None,
+        )
+
+
+def missing_rewards(f: Facts) -> Iterator[Finding]:
+    """Rewards are missing and the framework does not skip them."""
+    convention = CONVENTIONS[f.plan.convention]
+    missing = {name: int(f.totals["responses"] - f.totals[f"there_{k}"]) for k, name in enumerate(f.rewards)}
+    missing = {name: n for name, n in missing.items() if n}
+    if not missing or convention.missing != "propagates":
+        return
+    said = named([f"{name} in {n:,}" for name, n in missing.items()])
+    yield Finding(
+        "missing-rewards",
+        "error",
+        f"Rewards are missing ({said} of {count(f.totals['responses'], 'response')}), and {convention.name} does not "
+        "skip them: one makes the advantages of its whole group NaN, under GDPO those of the whole batch. Return a "
+        "number for every response. Such groups and batches are left out of the figures here.",
+        {"missing": missing, "responses": int(f.totals["responses"])},
+        None,
+    )
+
+
+def no_components(f: Facts) -> Iterator[Finding]:
+    """The log holds totals alone."""
+    if not f.run.total_only:
+        return
+    evidence = next(_traps(f, "no-components"), {})
+    writer = _WRITER.get(f.run.framework, "The run")
+    why = {
+        "verl": "verl's v1 trainer dumps the score alone; its legacy trainer also dumps every key that compute_score "
+        "returns.",
+        "nemo_rl": "NeMo-RL logs the total alone: write the rewards down where your environment computes them.",
+    }.get(f.run.framework, f"{writer} has to log each reward in a column of its own.")
+    yield Finding(
+        "no-components",
+        "error",
+        "The log holds one total for each response and not the rewards that it was made of, so nothing can be said "
+        f"about them: not what each one does, nor what GDPO would do. {why}",
+        evidence | {"rewards": list(f.rewards)},
+        settings.log_rewards(f.run.framework),
+    )
+
+
+def _is(n: int) -> str:
+    return "is" if n == 1 else "are"
+
+
+def _nth(n: int) -> str:
+    """
+    >>> _nth(2), _nth(3), _nth(10), _nth(21)
+    ('second', 'third', '10th', '21st')
+    """
+    words = {2: "second", 3: "third"}
+    ending = "th" if n // 10 % 10 == 1 else {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")
+    return words.get(n, f"{n}{ending}")
+
+
+def _traps(f: Facts, which: str) -> Iterator[dict[str, object]]:
+    """What the reader noticed of that kind."""
+    return (dict(trap.evidence) for trap in f.run.traps if trap.id == which)

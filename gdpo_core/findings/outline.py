@@ -1,0 +1,100 @@
+"""The parts of a report, from the facts about a run."""
+
+from collections.abc import Sequence
+from math import sqrt
+
+import polars as pl
+
+from gdpo_core.conventions import CONVENTIONS
+from gdpo_core.findings import NAMES, Facts, Finding
+
+_LISTED = 100  # steps in the report
+
+
+def source(f: Facts, batches: pl.DataFrame) -> dict:
+    """What the log holds; batches: all of them, also those that come twice."""
+    return {
+        "path": f.run.path,
+        "framework": f.run.framework,
+        "files": len(f.run.files),
+        "steps": len(f.steps),
+        "responses": batches["responses"].sum(),
+        "groups": batches["groups"].sum(),
+        "group_size": f.run.group_size,
+        "rewards": list(f.run.rewards),
+        "grouped_by": f.run.grouped_by,
+        "skipped_lines": f.run.skipped_lines,
+    }
+
+
+def run(f: Facts) -> dict:
+    """What made the logged advantages, and what the figures were computed with."""
+    recipe, off = f.recipe, f.batches.filter(pl.col("rows_off") > 0)
+    weights = None
+    if recipe is not None:
+        weights = {
+            name: None if k in recipe.unknown else w
+            for k, (name, w) in enumerate(zip(f.rewards, recipe.weights, strict=True))
+        }
+    solved = "assumed" if recipe is None else "solved"
+    return {
+        "method": None if recipe is None else recipe.method,
+        "convention": None if recipe is None else recipe.convention,
+        "weights": weights,
+        "weights_up_to_scale": None if recipe is None else recipe.up_to_scale,
+        "reproduced": f.reproduced,
+        "max_error": None if recipe is None else f.batches["max_error"].max(),
+        "weights_used": dict(zip(f.rewards, f.plan.weights, strict=True)),
+        "weights_from": "given" if f.given else solved,
+        "convention_used": f.plan.convention,
+        "asked": f.asked,
+        "primary": None if f.plan.primary is None else f.rewards[f.plan.primary],
+        "steps_off": off["step"].unique().sort().head(_LISTED).to_list(),
+    }
+
+
+def reward(f: Facts, k: int) -> dict:
+    """One reward: its spread, where it is missing or constant, and its part of the update under each method."""
+    there, total = int(f.totals[f"there_{k}"]), f.totals[f"total_{k}"]
+    variance = (f.totals[f"squares_{k}"] - total**2 / there) / (there - 1) if there > 1 else None
+    return {
+        "name": f.rewards[k],
+        "mean": total / there if there else None,
+        "std": None if variance is None else sqrt(max(variance, 0.0)),
+        "missing": int(f.totals["responses"]) - there,
+        "dead_groups": f.dead(k),
+        "update_share": {m: f.shares(m)[k] for m in f.methods},
+    }
+
+
+def method(f: Facts, m: str) -> dict:
+    """What one method tells apart on these rewards."""
+    return {
+        "groups_with_ties": f.ties(m),
+        "tied_pairs": f.part(f"{m}_tied_pairs", f"{m}_different_pairs"),
+        "levels": f.part(f"{m}_levels", f"{m}_mixed_groups"),
+        "silent_groups": f.part(f"{m}_silent_groups", "groups"),
+        "inversions": f.inversions(m),
+    }
+
+
+def verdict(f: Facts, found: Sequence[Finding]) -> str:
+    """What ran, whether that is certain, and what to look at first."""
+    if f.recipe is not None:
+        made = f"{NAMES[f.recipe.method]} as {CONVENTIONS[f.recipe.convention].name} computes it"
+        pairs = zip(f.rewards, f.recipe.weights, strict=True)
+        weights = ", ".join(f"{name} {w:.4g}" for k, (name, w) in enumerate(pairs) if k not in f.recipe.unknown)
+        made += f" with weights {weights}" if weights and len(f.rewards) > 1 else ""
+        off, logged = int(f.totals["rows_off"]), int(f.totals["logged"])
+        if f.reproduced:
+            ran = f"The logged advantages are {made}, to within {f.batches['max_error'].max():.1g}."
+        else:
+            ran = f"The logged advantages are {made}, but for {off:,} of {logged:,}."
+    elif f.totals["logged"] and f.totals["logged_zero"] == f.totals["logged"]:
+        ran = "Every logged advantage is 0, which does not show the method that ran."
+    elif f.reproduced is False:
+        ran = "The logged advantages are not what any known method makes of the logged rewards."
+    else:
+        ran = "The log holds no advantages, so it does not show which method ran."
+    first = next((finding for finding in found if finding.severity != "info"), None)
+    return f"{ran} Look first at {first.id}: {first.headline}" if first else f"{ran} Nothing here needs to be changed."

@@ -1,0 +1,138 @@
+"""The lines of configuration, read back as what they are: Python, a shell's arguments, YAML."""
+
+import ast
+import json
+import shlex
+
+import pytest
+
+import gdpo_core as gc
+from gdpo_core import settings
+
+REWARDS, WEIGHTS = ["correct", "format", "brief"], [1.0, 0.5, 2.0]
+
+
+def keywords(line):
+    """The keyword arguments of a call."""
+    call = ast.parse(line).body[0].value
+    return ast.unparse(call.func), {k.arg: ast.literal_eval(k.value) for k in call.keywords}
+
+
+def code(text):
+    return "\n".join(line for line in text.splitlines() if not line.startswith("#"))
+
+
+def yaml(text):
+    return pytest.importorskip("yaml").safe_load(text)
+
+
+def test_trl_is_switched_by_its_own_arguments():
+    name, given = keywords(code(settings.switch_to_gdpo("trl", REWARDS, WEIGHTS, 8)))
+    assert name == "GRPOConfig"
+    assert given == {
+        "multi_objective_aggregation": "normalize_then_sum",
+        "reward_weights": WEIGHTS,
+        "num_generations": 8,
+    }
+
+
+def test_verl_is_switched_by_overrides_whose_lists_are_json():
+    words = shlex.split(code(settings.switch_to_gdpo("verl", REWARDS, WEIGHTS, 8)).replace("\\\n", ""))
+    given = dict(word.split("=", 1) for word in words)
+    assert given["algorithm.adv_estimator"] == "gdpo"
+    assert given["trainer.use_v1"] == "False"
+    assert given["reward.reward_manager.name"] == "gdpo"
+    assert json.loads(given["+algorithm.gdpo_reward_keys"]) == REWARDS
+    assert json.loads(given["+algorithm.gdpo_reward_weights"]) == WEIGHTS
+    assert given["actor_rollout_ref.rollout.n"] == "8"
+
+
+def test_ms_swift_is_switched_by_flags():
+    words = shlex.split(code(settings.switch_to_gdpo("ms_swift", REWARDS, WEIGHTS, 8)))
+    assert words == ["--scale_rewards", "gdpo", "--reward_weights", "1", "0.5", "2", "--num_generations", "8"]
+
+
+def test_nemo_rl_takes_the_weights_in_alphabetical_order():
+    given = yaml(settings.switch_to_gdpo("nemo_rl", REWARDS, WEIGHTS, 8))["grpo"]
+    assert given["num_generations_per_prompt"] == 8
+    estimator = given["adv_estimator"]
+    assert estimator["name"] == "gdpo" and estimator["use_leave_one_out_baseline"] is False
+    assert dict(zip(sorted(REWARDS), estimator["reward_weights"], strict=True)) == dict(
+        zip(REWARDS, WEIGHTS, strict=True)
+    )
+    weights = yaml(settings.set_weights("nemo_rl", REWARDS, WEIGHTS))["grpo"]["adv_estimator"]["reward_weights"]
+    assert weights == estimator["reward_weights"]
+
+
+def test_axolotl_is_switched_by_rl():
+    given = yaml(settings.switch_to_gdpo("axolotl", REWARDS, WEIGHTS, 8))
+    assert given["rl"] == "gdpo"
+    assert given["trl"] == {"num_generations": 8, "reward_weights": WEIGHTS, "log_completions": True}
+
+
+def test_the_generic_line_runs():
+    line = settings.switch_to_gdpo("generic", REWARDS[:2], [1, 0.5])
+    rewards = [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
+    assert eval(code(line), {"gdpo_core": gc, "rewards": rewards}).equal(gc.gdpo(rewards, weights=[1, 0.5]))
+
+
+@pytest.mark.parametrize("framework", settings.FRAMEWORKS)
+def test_a_change_of_what_weights_mean_is_said_where_they_differ(framework):
+    meaning = "GDPO's weights multiply normalised rewards"
+    assert meaning in settings.switch_to_gdpo(framework, REWARDS, WEIGHTS)
+    assert meaning not in settings.switch_to_gdpo(framework, REWARDS)
+
+
+@pytest.mark.parametrize("framework", settings.FRAMEWORKS)
+def test_no_option_is_left_half_written(framework):
+    texts = [
+        settings.switch_to_gdpo(framework, REWARDS),
+        settings.set_weights(framework, REWARDS, WEIGHTS),
+        settings.set_weights(framework, REWARDS, WEIGHTS, "grpo"),
+        settings.set_group_size(framework, 16),
+        settings.log_every_step(framework),
+        settings.log_rewards(framework, REWARDS),
+        settings.keep_groups(framework),
+        settings.no_evaluation(framework),
+        settings.gate(framework, REWARDS, "brief", "correct"),
+    ]
+    for text in filter(None, texts):
+        assert not any(mark in text for mark in ("None", "{}", "nan", "…")), text
+        assert text == text.strip()
+        assert all(len(line) <= 140 for line in text.splitlines()), text
+
+
+def test_verl_under_grpo_weighs_inside_its_score():
+    lines = settings.set_weights("verl", ["my-reward", "format"], [1, 0.5], method="grpo").splitlines()
+    score = ast.parse(lines[-1].removeprefix("return ")).body[0].value
+    assert [key.value for key in score.keys] == ["score", "my-reward", "format"]
+    assert ast.unparse(score.values[0]) == "1 * my_reward + 0.5 * format"
+
+
+@pytest.mark.parametrize("framework", ["trl", "axolotl"])
+def test_a_gated_reward_function_gates(framework):
+    scope = {"brief": lambda completions, **_: [0.5, 0.7, 0.9], "correct": lambda completions, **_: [1, 0, 1]}
+    exec(settings.gate(framework, REWARDS, "brief", "correct"), scope)
+    assert scope["brief_gated"](["a", "b", "c"], prompts=[]) == [0.5, 0.0, 0.9]
+
+
+def test_the_generic_gate_is_the_librarys():
+    scope = {"gdpo_core": gc, "rewards": [[1.0, 0.0, 0.5], [0.0, 0.0, 0.7]]}
+    exec(settings.gate("generic", REWARDS, "brief", "correct"), scope)
+    assert scope["rewards"].tolist() == [[1.0, 0.0, 0.5], [0.0, 0.0, 0.0]]
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: settings.switch_to_gdpo("ppo", REWARDS), "framework: expected one of trl"),
+        (lambda: settings.switch_to_gdpo("trl", []), "rewards: expected at least one name, got none"),
+        (lambda: settings.set_weights("trl", REWARDS, [1, 2]), "weights: expected 3 numbers, one a reward, got 2"),
+        (lambda: settings.set_group_size("trl", 0), "rollouts: expected a whole number from 1, got 0"),
+        (lambda: settings.gate("trl", REWARDS, "brief", "right"), "on: expected one of correct, format, brief"),
+        (lambda: settings.keep_groups("rllib"), "framework: expected one of trl"),
+    ],
+)
+def test_bad_input_names_the_argument(call, text):
+    with pytest.raises(gc.InputError, match=text):
+        call()
