@@ -1,10 +1,12 @@
-"""The command line: `gdpo explain`."""
+"""The command line: `gdpo explain` here, `gdpo audit` in a file of its own."""
 
 import io
+import os
 import re
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from contextlib import redirect_stdout
+from typing import Annotated, TextIO
 
 import typer
 from rich.box import SIMPLE
@@ -12,10 +14,12 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
+from gdpo_core.audit_cli import audit_command
 from gdpo_core.collapse import collapse
 from gdpo_core.conventions import CONVENTIONS, Convention
 from gdpo_core.errors import InputError, expect
 from gdpo_core.explain import Explanation, explain
+from gdpo_core.report.words import plain
 from gdpo_core.rules import NAMES, exceptions, float32_error, formulas, only_eps_is_left
 
 _WIDE = 240  # columns of a table in a file or a pipe
@@ -57,16 +61,49 @@ def explain_command(
     _print(found, prompts, _ties(found, prompts))
 
 
+app.command("audit")(audit_command)
+
+
+class _Held(io.StringIO):
+    """Standard output until a command is done, so that nothing is printed of one that fails."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__()
+        self.stream = stream
+
+    @property
+    def encoding(self) -> str | None:
+        return self.stream.encoding
+
+    def isatty(self) -> bool:
+        return self.stream.isatty()
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; input that cannot be used is one line on stderr and exit 2."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal may not know √ or −
+    held = _Held(sys.stdout)
     try:
-        app(arguments, prog_name="gdpo")
-    except InputError as error:
-        print(f"gdpo: {error}", file=sys.stderr)
+        with redirect_stdout(held):
+            code = app(arguments, prog_name="gdpo", standalone_mode=False)
+    except (InputError, typer.TyperException) as error:
+        text = error.format_message() if isinstance(error, typer.TyperException) else str(error)
+        print("gdpo:", plain(text).replace("\n", " "), file=sys.stderr)
         sys.exit(2)
+    if not code:
+        _print_out(held.getvalue())
+    sys.exit(code or 0)
+
+
+def _print_out(text: str) -> None:
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever reads has seen enough; at exit Python would flush again, and complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _rewards(responses: Sequence[str]) -> tuple[list[list[float]], list[int]]:

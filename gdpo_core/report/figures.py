@@ -1,0 +1,198 @@
+"""The figures of a report: a chart, the sentence that says the same, and the numbers behind it as a table."""
+
+import re
+from collections.abc import Mapping, Sequence
+from html import escape
+
+from gdpo_core.audit import AuditReport
+from gdpo_core.report import over_time, svg
+from gdpo_core.report.over_time import Series
+from gdpo_core.report.words import NAMES, acting, looked_at, number, percent, plain, weight_shares
+
+COLOURS = 4  # of rewards; they repeat, with other dashes
+_ROWS = 40  # of a table behind a chart
+_PAIRS = 6  # of rewards, those that go together or against each other most
+_TILES = 8  # rewards with a chart of their own mean
+
+
+def figures(report: AuditReport) -> str:
+    """HTML of all figures that the report has numbers for."""
+    return f'<div class="figures-grid">{"".join([*_shares(report), *_told_apart(report), *_over_time(report)])}</div>'
+
+
+def look(k: int) -> str:
+    """The class of the k-th reward."""
+    return f"r{k % COLOURS}"
+
+
+def typeset(text: object) -> str:
+    """Escaped, with a real minus before a number, and percent signs that stay with theirs."""
+    text = re.sub(r"(?<=\d) %", "\u00a0%", plain(text))
+    return escape(f"−{text[1:]}" if text[:1] == "-" and text[1:2].isdigit() else text)
+
+
+def table(head: Sequence[object], rows: Sequence[Sequence[object]], kind: str = "", caption: str = "") -> str:
+    """HTML of a table whose first column names the rows; lines in a cell stay lines. It scrolls where it is wide."""
+    above = "".join(f'<th scope="col">{typeset(name)}</th>' for name in head)
+    body = "".join(
+        f'<tr><th scope="row">{typeset(first)}</th>'
+        + "".join(f"<td>{typeset(cell)}</td>".replace("\n", "<br>") for cell in cells)
+        + "</tr>"
+        for first, *cells in rows
+    )
+    said = f"<caption>{typeset(caption)}</caption>" if caption else ""
+    return (
+        f'<div class="scroll" tabindex="0"><table class="{kind}">{said}<thead><tr>{above}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def _shares(report: AuditReport) -> list[str]:
+    own, methods, asked = acting(report), list(report.methods), weight_shares(report)
+    if not methods or len(report.rewards) < 2:
+        return []
+    taken = {r["name"]: {m: r["update_share"].get(m) for m in methods} for r in report.rewards}
+    there = [x for share in taken.values() for x in share.values() if _there(x)]
+    lowest, highest = min(there, default=0), max(there, default=0)
+    bars = [
+        svg.Bars(name, look(k), [_bar(m, share[m], own) for m in methods], asked[name])
+        for k, (name, share) in enumerate(taken.items())
+    ]
+    said = {name: [percent(share[m]) for m in methods] for name, share in taken.items()}
+    caption = "Each reward’s share of the update."
+    caption += " The upright line is its share of the weights." if any(x is not None for x in asked.values()) else ""
+    caption += f" Bold is the run’s own method, {NAMES[own]}." if own else ""
+    low, high = -1.0 if lowest < -0.5 else -0.5 if lowest < 0 else 0.0, 1.5 if highest > 1.005 else 1.0
+    drawn = svg.grouped_bars(bars, f"Share of the update: {_told(said, methods)}.", low, high)
+    rows = [[name, percent(asked[name]), *shares] for name, shares in said.items()]
+    behind = table(["reward", "weight", *(NAMES[m] for m in methods)], rows)
+    return [_figure("Which reward makes the update", caption, drawn, behind)]
+
+
+def _told_apart(report: AuditReport) -> list[str]:
+    own, methods = acting(report), list(report.methods)
+    kinds = {
+        "groups_with_ties": "Groups where different responses tie",
+        "tied_pairs": "Pairs of different responses that tie",
+        "silent_groups": "Groups without any advantage",
+        "inversions": f"Pairs where less {report.run['primary']} gets more",
+    }
+    found = {title: {m: report.methods[m].get(key) for m in methods} for key, title in kinds.items()}
+    found = {title: shares for title, shares in found.items() if any(map(_there, shares.values()))}
+    if not found:
+        return []
+    bars = [svg.Bars(title, None, [_bar(m, x, own) for m, x in shares.items()]) for title, shares in found.items()]
+    said = {title: [percent(x) for x in shares.values()] for title, shares in found.items()}
+    caption = "What each method tells apart on the rewards of this run. A tie: other rewards, same advantage."
+    behind = table(["share of", *(NAMES[m] for m in methods)], [[title, *shares] for title, shares in said.items()])
+    drawn = svg.grouped_bars(bars, f"{_told(said, methods)}.")
+    return [_figure("What each method can tell apart", caption, drawn, behind)]
+
+
+def _bar(method: str, share: float | None, own: str | None) -> svg.Bar:
+    there = share if _there(share) else None
+    return svg.Bar(NAMES[method], method, there, percent(share).replace("-", "−"), method == own)
+
+
+def _told(shares: Mapping[str, Sequence[str]], methods: Sequence[str]) -> str:
+    """What the bars show, as a sentence."""
+    said = {name: zip(row, methods, strict=True) for name, row in shares.items()}
+    return "; ".join(f"{name} {', '.join(f'{x} ({NAMES[m]})' for x, m in pairs)}" for name, pairs in said.items())
+
+
+def _there(share: float | None) -> bool:
+    return share is not None and share == share
+
+
+def _over_time(report: AuditReport) -> list[str]:
+    steps = over_time.steps(report)
+    if len(steps) < 2:
+        return []
+    order = {reward["name"]: k for k, reward in enumerate(report.rewards)}
+    means, found = over_time.means(report), []
+    for name, series in list(means.items())[:_TILES]:
+        there = [x for x in series if x is not None]
+        drawn = svg.lines(
+            [svg.Line(series, look(order[name]), "")],
+            steps,
+            f"Mean of {name} over {len(steps)} steps: {_drift(series, number)}.",
+            *svg.ends(there),
+        )
+        said = f"From {_drift(series, number)}." if there else "Missing in every response."
+        found.append(_figure(f"Mean of {name}", said, drawn, _steps_table(steps, {name: series}, number)))
+    method, why = looked_at(report)
+    title, dead = "Groups in which a reward is constant", over_time.dead(report)
+    found.append(_of_rewards(title, "There it does nothing.", dead, order, steps))
+    if method and len(order) > 1:
+        shares = over_time.shares(report, method)
+        found.append(_of_rewards("Shares of the update", f"Under {NAMES[method]}, {why}.", shares, order, steps))
+    if pairs := over_time.correlations(report):
+        found.append(_of_pairs(pairs, steps))
+    return found
+
+
+def _of_rewards(title: str, caption: str, series: Mapping[str, Series], order: Mapping[str, int], steps) -> str:
+    told = "; ".join(f"{name} {_drift(values, percent)}" for name, values in series.items())
+    below = min((x for values in series.values() for x in values if x is not None), default=0)
+    drawn = svg.lines(
+        [svg.Line(values, look(order[name]), svg.dash(order[name])) for name, values in series.items()],
+        steps,
+        f"{title} over {len(steps)} steps: {told}.",
+        -0.5 if below < -0.005 else 0.0,
+        1.0,
+        share=True,
+    )
+    key = _key([(look(order[name]), svg.dash(order[name]), name) for name in series])
+    return _figure(title, caption, drawn + key, _steps_table(steps, series, percent))
+
+
+def _of_pairs(pairs: Mapping[tuple[str, str], Series], steps: Sequence[int]) -> str:
+    def size(pair: tuple[str, str]) -> float:
+        there = [x for x in pairs[pair] if x is not None]
+        return abs(sum(there)) / len(there) if there else -1.0
+
+    shown = sorted(pairs, key=size, reverse=True)[:_PAIRS]
+    named = {f"{i} and {j}": pairs[i, j] for i, j in shown}
+    told = "; ".join(f"{name} {_drift(values, number)}" for name, values in named.items())
+    looks = [(f"p{k // len(svg.DASHES)}", svg.DASHES[k % len(svg.DASHES)]) for k in range(len(named))]
+    drawn = svg.lines(
+        [svg.Line(values, *how) for values, how in zip(named.values(), looks, strict=True)],
+        steps,
+        f"Correlation of rewards inside groups over {len(steps)} steps: {told}.",
+        -1.0,
+        1.0,
+    )
+    key = _key([(*how, name) for how, name in zip(looks, named, strict=True)])
+    said = "Inside groups. Below 0, one reward is had at the cost of the other."
+    if len(pairs) > len(shown):
+        said += f" The {len(shown)} strongest of {len(pairs)} pairs."
+    return _figure("Correlation between rewards", said, drawn + key, _steps_table(steps, named, number))
+
+
+def _drift(series: Series, words) -> str:
+    first, last = over_time.quarters(series)
+    return f"{words(first)} in the first quarter to {words(last)} in the last".replace("-", "−")
+
+
+def _steps_table(steps: Sequence[int], series: Mapping[str, Series], words) -> str:
+    every = -(-len(steps) // _ROWS)
+    kept = sorted({*range(0, len(steps), every), len(steps) - 1})
+    rows = [[steps[i], *(words(values[i]) for values in series.values())] for i in kept]
+    return table(["step", *series], rows, caption="" if every == 1 else f"{len(rows)} of {len(steps)} steps")
+
+
+def _key(entries: Sequence[tuple[str, str, str]]) -> str:
+    items = "".join(
+        f'<li><svg viewBox="0 0 28 8" aria-hidden="true"><path class="{kind} line" d="M0,4H28"'
+        + (f' stroke-dasharray="{dashes}"' if dashes else "")
+        + f"/></svg>{typeset(name)}</li>"
+        for kind, dashes, name in entries
+    )
+    return f'<ul class="key-lines">{items}</ul>'
+
+
+def _figure(title: str, caption: str, drawn: str, behind: str) -> str:
+    return (
+        f"<figure><figcaption><b>{typeset(title)}</b> {typeset(caption)}</figcaption>{drawn}"
+        f"<details><summary>Numbers</summary>{behind}</details></figure>"
+    )

@@ -1,0 +1,97 @@
+"""Reports made by hand, so that what is drawn can be held against numbers that are known."""
+
+import math
+
+import polars as pl
+
+from gdpo_core.audit import AuditReport
+from gdpo_core.findings import NAMES, Finding
+
+METHODS = ("grpo", "grpo_no_std", "gdpo")
+
+
+def report(rewards=("correctness", "format", "length"), steps=40, path="runs/a", method="gdpo", findings=None):
+    """A report on a run that drifts a little; method None: no advantages are logged."""
+    count = len(rewards)
+    weights = {name: 1 / (k + 1) for k, name in enumerate(rewards)}
+    share = [w / sum(weights.values()) for w in weights.values()]
+    found = [
+        Finding(
+            "reward-dominates",
+            "error",
+            f"Under GRPO, {rewards[0]} makes 93 % of the update with 33 % of the weight. Weigh it less.",
+            {"reward": rewards[0], "update_share": 0.93, "threshold": 0.6, "steps": list(range(30)), "none": None},
+            'GRPOConfig(multi_objective_aggregation="normalize_then_sum",\n           reward_weights=[1.0, 0.5, 2.0])',
+        ),
+        Finding("reward-dead", "warning", f"{rewards[-1]} is constant in every group.", {"dead_groups": 1.0}, None),
+        Finding("silent-groups", "info", "5 % of the groups carry no signal.", {"silent_groups": 0.05}, None),
+    ]
+    return AuditReport(
+        source={
+            "path": path,
+            "framework": "trl",
+            "files": 40,
+            "steps": steps,
+            "responses": steps * 32,
+            "groups": steps * 4,
+            "group_size": 8,
+            "rewards": list(rewards),
+            "grouped_by": "blocks of 8 rows",
+            "skipped_lines": 0,
+        },
+        run={
+            "method": method,
+            "convention": method and "trl",
+            "weights": method and weights,
+            "weights_up_to_scale": method and False,
+            "reproduced": method and True,
+            "max_error": method and 1.2e-06,
+            "weights_used": dict(weights),
+            "weights_from": "solved" if method else "assumed",
+            "convention_used": "trl",
+            "asked": None,
+            "primary": rewards[0],
+            "steps_off": [],
+        },
+        rewards=tuple(
+            {
+                "name": name,
+                "mean": 0.3 + k,
+                "std": 0.4,
+                "missing": 3 * k,
+                "dead_groups": 0.25 * k,
+                "update_share": {
+                    "grpo": 1.06 if k == 0 else -0.06 / (count - 1),
+                    "grpo_no_std": share[k],
+                    "gdpo": share[k],
+                },
+            }
+            for k, name in enumerate(rewards)
+        ),
+        methods={
+            m: {
+                "groups_with_ties": 0.43 - 0.1 * n,
+                "tied_pairs": 0.12,
+                "levels": 4.5,
+                "silent_groups": 0.05,
+                "inversions": math.nan if m == "grpo_no_std" else 0.08,
+            }
+            for n, m in enumerate(METHODS)
+        },
+        findings=tuple(found if findings is None else findings),
+        steps=_steps(rewards, steps),
+        verdict=f"The logged advantages are {NAMES.get(method, 'unknown')}. Look first at reward-dominates.",
+    )
+
+
+def _steps(names, steps: int) -> pl.DataFrame:
+    at = range(1, steps + 1)
+    columns: dict[str, list] = {"step": list(at), "step_last": list(at), "responses": [32] * steps}
+    for k, name in enumerate(names):
+        columns[f"mean:{name}"] = [(k % 2) * 3 + 0.2 + 0.5 * s / steps + 0.05 * math.sin(s + k) for s in at]
+        columns[f"dead:{name}"] = [0.5 + 0.3 * math.sin(s / 9 + k) if s != 5 else None for s in at]
+        for n, m in enumerate(METHODS):
+            columns[f"share:{m}:{name}"] = [1 / len(names) + 0.02 * n * math.sin(s / 3 + k) for s in at]
+        for i in range(k):
+            columns[f"correlation:{names[i]}:{name}"] = [math.sin(s / 20 + i + k) for s in at]
+    return pl.DataFrame(columns)

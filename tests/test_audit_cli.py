@@ -1,0 +1,336 @@
+"""`gdpo audit`: what it prints and writes, which paths are a run, and one clear line where it can't."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from io import StringIO
+from pathlib import Path
+
+import audited
+import pytest
+
+from gdpo_core import audit_cli, cli, terminal
+from gdpo_core.findings import Finding
+
+ROOT = Path(__file__).parent.parent
+TRL = str(ROOT / "data/samples/trl_gdpo")
+SWIFT = str(ROOT / "data/samples/ms_swift")
+OTHERS = ("verl_legacy", "verl_v1", "ms_swift")
+GDPO = re.sub("python[^/]*$", "gdpo", sys.executable)
+
+
+def run(capsys, *arguments) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["audit", *map(str, arguments)])
+    printed = capsys.readouterr()
+    return stopped.value.code, printed.out, printed.err
+
+
+def refuse(text):
+    raise AssertionError(f"JSON has no {text}")
+
+
+def parsed(text):
+    return json.loads(text, parse_constant=refuse)
+
+
+def table(tmp_path, name="run.csv", rows=32):
+    """A log whose second reward is the opposite of the first, with names that are no ASCII."""
+    path = tmp_path / name
+    lines = [f"{i // 8},{i % 3},{i % 2},{1 - i % 2}" for i in range(rows)]
+    path.write_text("\n".join(["prompt,juste_é,a=b,🙂", *lines]), encoding="utf-8")
+    return path
+
+
+# --- what it prints --------------------------------------------------------------------------------------------------
+
+
+def test_the_verdict_and_what_the_run_did(capsys):
+    code, out, err = run(capsys, TRL)
+    assert (code, err) == (0, "")
+    assert out.startswith("The logged advantages are GDPO")
+    assert re.search(r"^method +GDPO *$", out, re.M)
+    assert re.search(r"^weights +correctness_reward 1, format_reward 0.5, length_reward 2 *$", out, re.M)
+    assert re.search(r"^reproduced +yes", out, re.M)
+    assert "4 files, 4 steps, 128 responses" in out and "16 of 8" in out
+
+
+def test_json_alone_is_the_report(capsys):
+    code, out, err = run(capsys, TRL, "--json", "-")
+    assert (code, err) == (0, "")
+    found = parsed(out)
+    assert found["schema"] == 1 and found["run"]["method"] == "gdpo" and found["source"]["responses"] == 128
+    assert out.isascii()
+
+
+def test_several_runs_are_compared(capsys):
+    _, out, _ = run(capsys, TRL, SWIFT)
+    assert out.lstrip().startswith("2 runs")
+    assert re.search(r"^ method +GDPO", out, re.M)
+    assert out.count("Findings:") == 2
+    found = parsed(run(capsys, TRL, SWIFT, "--json", "-")[1])
+    assert found["schema"] == 1 and [r["source"]["framework"] for r in found["runs"]] == ["trl", "ms_swift"]
+
+
+def test_the_files_of_a_directory_are_one_run(capsys):
+    files = sorted(Path(TRL).glob("*.parquet"))
+    found = parsed(run(capsys, *files, "--json", "-")[1])
+    whole = parsed(run(capsys, TRL, "--json", "-")[1])
+    assert found["source"].pop("path") != whole["source"].pop("path")
+    assert found == whole
+    assert parsed(run(capsys, *files[:2], "--json", "-")[1])["source"]["steps"] == 2
+
+
+def test_what_the_caller_names_is_used(capsys, tmp_path):
+    arguments = ["--group", "prompt", "--reward", "a=b", "--reward", "🙂", "--weight", "a=b=3", "--weight", "🙂=1"]
+    found = parsed(run(capsys, table(tmp_path), *arguments, "--primary", "a=b", "--asked", "GDPO", "--json", "-")[1])
+    assert found["source"]["rewards"] == ["a=b", "🙂"] and found["source"]["groups"] == 4
+    assert found["run"]["weights_used"] == {"a=b": 3.0, "🙂": 1.0} and found["run"]["primary"] == "a=b"
+    assert found["run"]["asked"] == "gdpo"
+    assert found["methods"]["grpo"]["inversions"] == 0.0  # 3 against 1: the primary reward decides
+
+
+def test_the_group_size_can_be_given(capsys, tmp_path):
+    rewards = ["--reward", "a=b", "--reward", "🙂", "--json", "-"]
+    assert parsed(run(capsys, table(tmp_path), "--group-size", 4, *rewards)[1])["source"]["group_size"] == 4
+
+
+def test_broken_lines_can_be_left_out(capsys, tmp_path):
+    log = tmp_path / "log.jsonl"
+    lines = [f'{{"group": {i // 4}, "a": {i % 2}, "b": {i % 3}}}' for i in range(16)]
+    log.write_text("\n".join([*lines, "{broken"]))
+    code, out, err = run(capsys, log)
+    assert (code, out) == (2, "") and "line 17" in err
+    assert "1 broken line left out" in run(capsys, log, "--skip-bad-lines")[1]
+
+
+LOGS = sorted((ROOT / "tests/goldens/logs/trl").iterdir()) + [ROOT / f"tests/goldens/logs/{n}" for n in OTHERS]
+
+
+@pytest.mark.parametrize("log", LOGS, ids=lambda path: path.name)
+def test_real_logs_become_json_and_a_page(capsys, tmp_path, log):
+    code, out, err = run(capsys, log, "--json", tmp_path / "a.json", "--html", tmp_path / "a.html")
+    found = parsed((tmp_path / "a.json").read_text())
+    page = (tmp_path / "a.html").read_text(encoding="utf-8")
+    assert (code, err) == (0, "") and out.startswith(found["verdict"])
+    assert [f["id"] for f in found["findings"]] == re.findall(r"</svg>\w+ <code>([\w-]+)</code></h4>", page)
+    assert all(f"{f['severity']}  {f['id']}\n" in out for f in found["findings"])
+
+
+# --- the look in a terminal ------------------------------------------------------------------------------------------
+
+
+class Screen(StringIO):
+    encoding = "utf-8"
+
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def screen(monkeypatch):
+    def shown(reports, columns):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        monkeypatch.setenv("TERM", "xterm-256color")
+        monkeypatch.delenv("NO_COLOR", raising=False)
+        file = Screen()
+        terminal.show(reports, file)
+        return re.sub(r"\x1b\[[\d;]*m", "", file.getvalue()), file.getvalue()
+
+    return shown
+
+
+@pytest.mark.parametrize("columns", [80, 60])
+def test_it_fits_a_narrow_terminal_but_for_what_is_to_be_copied(screen, columns):
+    report = audited.report()
+    text, _ = screen([report], columns)
+    fix = report.findings[0].fix.split("\n")
+    lines = text.split("\n")
+    assert all(line in lines for line in fix)  # whole, and nothing around it
+    assert max(len(line) for line in lines if line not in fix) <= columns
+    assert "Under GRPO, correctness makes" in text and "106 %" in text and "GDPO" in text
+
+
+def test_severity_is_a_word_and_a_colour(screen):
+    text, coloured = screen([audited.report()], 80)
+    assert [line.split()[0] for line in text.split("\n") if re.match("(error|warning|info)  ", line)] == [
+        "error",
+        "warning",
+        "info",
+    ]
+    assert re.search(r"\x1b\[1;31merror", coloured) and re.search(r"\x1b\[1;33mwarning", coloured)
+
+
+def test_many_runs_become_several_tables(screen):
+    text, _ = screen([audited.report(path=f"run-{i}") for i in range(5)], 80)
+    assert text.count("5 runs") == 3 and all(f"run-{i}" in text for i in range(5))
+    assert re.search(r"5 runs +run-0 +run-1 *\n", text) and max(map(len, text.split("\n"))) <= 80
+
+
+def test_a_log_cannot_steer_the_terminal(screen):
+    nasty = "\x1b[2Jx\x07[red]"
+    finding = Finding("reward-dead", "info", nasty, {nasty: nasty}, nasty)
+    report = audited.report((nasty, "b"), path=nasty, findings=[finding])
+    text, coloured = screen([report, report], 100)
+    assert "\x1b[2J" not in coloured and "\x07" not in coloured
+    assert "\\x1b[2Jx\\x07[red]" in text
+
+
+def test_a_pipe_gets_a_line_a_sentence(capsys):
+    report = audited.report(findings=[Finding("conflict", "info", "word " * 200, {}, None)])
+    terminal.show([report], sys.stdout)
+    assert ("word " * 200).rstrip() in capsys.readouterr().out
+
+
+def test_progress_is_shown_on_a_terminal_once_it_takes_a_while(monkeypatch):
+    screen = Screen()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    with audit_cli._progress("run 1 of 2: ") as count:
+        count(1000)
+    assert "responses" not in screen.getvalue()
+    monkeypatch.setattr(audit_cli, "_PATIENCE", 0.0)
+    with audit_cli._progress("run 1 of 2: ") as count:
+        count(1000)
+        count(234)
+    assert "run 1 of 2: 1,234 responses" in screen.getvalue()
+    monkeypatch.setattr(sys, "stderr", StringIO())
+    with audit_cli._progress("") as count:
+        assert count is None
+
+
+# --- what it writes --------------------------------------------------------------------------------------------------
+
+
+def test_files_are_written_beside_what_is_printed(capsys, tmp_path):
+    page, data = tmp_path / "audit.html", tmp_path / "audit.json"
+    data.write_text("old")
+    code, out, _ = run(capsys, TRL, "--html", page, "--json", data)
+    assert code == 0 and out.startswith("The logged advantages")
+    assert parsed(data.read_text())["run"]["method"] == "gdpo"
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["audit.html", "audit.json"]
+
+
+def test_what_was_there_stays_when_writing_fails(tmp_path, monkeypatch):
+    target = tmp_path / "audit.html"
+    target.write_text("old")
+    write = Path.write_bytes
+
+    def full(path, content):
+        write(path, content[:10])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(audit_cli.InputError, match="No space left"):
+        audit_cli._write(target, "new" * 100, "html")
+    assert target.read_text() == "old" and list(tmp_path.iterdir()) == [target]
+
+
+def test_a_device_is_written_to_and_not_replaced(capsys):
+    code, out, _ = run(capsys, TRL, "--json", os.devnull)
+    assert code == 0 and out and not Path(os.devnull).is_file()
+
+
+# --- bad input -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ([], "Missing argument 'PATH...'"),
+        (["nowhere"], "nowhere: expected a file or directory"),
+        ([TRL, "--foo"], "No such option: --foo"),
+        ([TRL, "--primary"], "Option '--primary' requires an argument"),
+        ([TRL, "--weight", "format_reward"], "weight: expected NAME=NUMBER, got 'format_reward'"),
+        ([TRL, "--weight", "format_reward=much"], "weight: expected NAME=NUMBER"),
+        ([TRL, "--weight", "format_reward=nan"], "weight: expected NAME=NUMBER"),
+        ([TRL, "--weight", "=1"], "weight: expected NAME=NUMBER"),
+        ([TRL, "--weight", "a=1", "--weight", "a=2"], "weight: expected each reward once, got 'a' twice"),
+        ([TRL, "--weight", "nope=1"], "weights: expected names of rewards"),
+        ([TRL, "--group-size", "0"], "group-size: expected a whole number from 1, got '0'"),
+        ([TRL, "--group-size", "-8"], "group-size: expected a whole number from 1"),
+        ([TRL, "--group-size", "eight"], "group-size: expected a whole number from 1, got 'eight'"),
+        ([TRL, "--group-size", "7"], f"{TRL}/completions_00001.parquet: expected rows that groups of 7 divide"),
+        ([TRL, "--primary", "nope"], "primary: expected one of correctness_reward"),
+        ([TRL, "--asked", "ppo"], "asked: expected one of grpo"),
+        ([TRL, "--framework", "foo"], "framework: expected one of trl"),
+        ([TRL, "--reward", "nope"], f"{TRL}/completions_00001.parquet: expected a column 'nope'"),
+        ([TRL, "--json", "{tmp}"], "json: expected a file, got the directory"),
+        ([TRL, "--html", "{tmp}/no/x.html"], "html: expected a file in a directory that exists"),
+        ([TRL, "--html", "-"], "html: expected the name of a file, got '-'"),
+        ([TRL, "--html", "{tmp}/x", "--json", "{tmp}/x"], "json: expected another file than for the other option"),
+        ([f"{TRL}/completions_00001.parquet", "--html", f"{TRL}/completions_00001.parquet"], "html: expected another"),
+        ([TRL, SWIFT, "--primary", "Format"], f"{TRL}: primary: expected one of correctness_reward"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_2(capsys, tmp_path, arguments, named):
+    code, out, err = run(capsys, *(a.replace("{tmp}", str(tmp_path)) for a in arguments))
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1 and err.startswith(f"gdpo: {named}")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("empty.parquet", b""),
+        ("random.parquet", bytes(range(256)) * 4),
+        ("cut.parquet", Path(TRL, "completions_00001.parquet").read_bytes()[:2000]),
+        ("broken.jsonl", b'{"a": 1, "b": 2}\n{"a": '),
+        ("text.csv", b"name,said\na,b\nc,d\n"),
+        ("binary.csv", b"\xff\xfe\x00\x01" * 50),
+        ("not.zip", b"PK\x03\x04 nothing"),
+        ("odd\nname\x1b.csv", b""),
+    ],
+)
+def test_a_bad_file_is_one_line_that_names_it(capsys, tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    code, out, err = run(capsys, tmp_path / name)
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1 and "\x1b" not in err
+    assert name.split("\n")[0] in err
+
+
+def test_one_bad_run_of_several_leaves_no_part_of_a_verdict(capsys, tmp_path):
+    code, out, err = run(capsys, TRL, tmp_path / "nowhere", "--html", tmp_path / "x.html")
+    assert (code, out) == (2, "") and "nowhere" in err and not (tmp_path / "x.html").exists()
+
+
+# --- as a process ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "command", [["explain", "10", "01"], ["audit", TRL], ["audit", TRL, "--json", "-"], ["--help"]]
+)
+def test_a_reader_who_leaves_is_no_error(command):
+    read, write = os.pipe()
+    os.close(read)
+    ran = subprocess.run([GDPO, *command], stdout=write, stderr=subprocess.PIPE)
+    os.close(write)
+    assert (ran.returncode, ran.stderr) == (0, b"")
+
+
+def test_a_terminal_that_knows_ascii_alone_is_no_fault(tmp_path):
+    command = [GDPO, "audit", str(table(tmp_path)), "--group", "prompt", "--reward", "juste_é", "--reward", "🙂"]
+    ran = subprocess.run(command, env={"PYTHONIOENCODING": "ascii"}, capture_output=True)
+    assert (ran.returncode, ran.stderr) == (0, b"") and b"juste_?" in ran.stdout
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_it_stops_quietly_when_told_to():
+    script = (
+        "import sys, time\nfrom gdpo_core import audit_cli, cli\n"
+        "def wait(*_, **__):\n    print('reading', file=sys.stderr, flush=True)\n    time.sleep(60)\n"
+        f"audit_cli.read_run = wait\ncli.main(['audit', {TRL!r}])"
+    )
+    child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert child.stderr.readline() == "reading\n"
+    time.sleep(0.1)
+    child.send_signal(signal.SIGINT)
+    out, err = child.communicate(timeout=20)
+    assert (child.returncode, out, err) == (130, "", "")

@@ -1,0 +1,262 @@
+"""The HTML report: whole and valid, nothing from elsewhere, nothing of a log unescaped, the numbers of the audit."""
+
+import math
+import re
+from html.parser import HTMLParser
+
+import audited
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gdpo_core import report as drawn
+from gdpo_core.errors import InputError
+from gdpo_core.findings import NAMES, Finding
+from gdpo_core.report import over_time, svg, words
+
+VOID = {"meta", "br", "path", "rect", "circle"}
+
+
+class Page(HTMLParser):
+    """The elements of a page; a tag that is closed out of turn is an error."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.elements, self.texts = [], [], []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+    def all(self, tag):
+        return [attributes for name, attributes in self.elements if name == tag]
+
+    @property
+    def text(self):
+        return " ".join(self.texts)
+
+
+def test_it_is_a_whole_page_that_needs_nothing_else():
+    text = drawn.html([audited.report(), audited.report(path="runs/b", method=None)])
+    page = Page(text)
+    assert text.startswith("<!doctype html>")
+    assert page.all("html") == [{"lang": "en"}] and len(page.all("title")) == len(page.all("h1")) == 1
+    assert not {tag for tag, _ in page.elements} & {"script", "link", "img", "iframe", "object", "form"}
+    assert not any(
+        {"src", "srcset", "onload", "onclick", "style"} & attributes.keys() for _, attributes in page.elements
+    )
+    assert [a["href"] for a in page.all("a")] == ["#run-1", "#run-2"]
+    assert {h["id"] for h in page.all("h2")} == {"run-1", "run-2"}
+    assert "http" not in text and "url(" not in text and "@import" not in text
+
+
+def test_the_fragment_is_what_the_page_holds_and_is_styled_by_its_class_alone():
+    report = audited.report()
+    fragment = drawn.body(report)
+    assert fragment in drawn.html(report) and drawn.CSS in drawn.html(report)
+    assert Page(fragment).elements[0] == ("div", {"class": "audit"})
+    assert not any("id" in attributes for _, attributes in Page(fragment).elements)  # several stand in one page
+    rules = re.sub(r"/\*.*?\*/|@media[^{]*\{", "", drawn.CSS, flags=re.S)
+    selectors = [s.strip() for head in re.findall(r"([^{}]+)\{", rules) for s in head.split(",")]
+    assert len(selectors) > 40 and all(s.startswith(".audit") for s in selectors)
+
+
+@pytest.mark.parametrize("rewards", [("a",), ("a", "b"), ("a", "b", "c", "d", "e", "f")])
+def test_every_chart_is_named_and_has_a_table_behind_it(rewards):
+    page = Page(drawn.body(audited.report(rewards)))
+    charts = [attributes for attributes in page.all("svg") if attributes.get("role") == "img"]
+    assert len(charts) == len(page.all("figure")) == (3 if len(rewards) == 1 else 5 + len(rewards))
+    assert all(len(chart["aria-label"]) > 20 for chart in charts)
+    assert all(attributes.get("aria-hidden") == "true" for attributes in page.all("svg") if attributes not in charts)
+    for figure in drawn.body(audited.report(rewards)).split("<figure>")[1:]:
+        assert "<details><summary>Numbers</summary>" in figure and "<table" in figure
+
+
+def test_the_numbers_are_those_of_the_audit():
+    report = audited.report()
+    text = Page(drawn.body(report)).text
+    for said in (report.verdict, "reward-dominates", "106\u00a0%", "−3\u00a0%", "0.3333", "1.2e-06", "1,280 responses"):
+        assert said in text
+    assert [f.severity for f in report.findings] == re.findall(r'class="card (\w+)"', drawn.body(report))
+    assert "z = (r − mean) / (std + 0.0001), each reward in its group" in text
+
+
+def test_a_run_of_unknown_method_says_so():
+    text = Page(drawn.body(audited.report(method=None))).text
+    assert "not known: no advantages are logged" in text
+    assert "The log does not show which formulas the run used" in text
+    assert "as the run’s method is not known" in text
+
+
+def test_without_the_runs_method_the_one_asked_for_is_shown():
+    report = audited.report(method=None)
+    report.run["asked"] = "gdpo"
+    assert words.looked_at(report)[0] == "gdpo" and "Under GDPO, which was asked for" in Page(drawn.body(report)).text
+
+
+def test_the_batch_std_has_formulas_of_its_own():
+    lines = words.computed(audited.report(method="grpo_batch_std"))
+    assert lines[1] == "A = (s − mean) / (std + 0.0001), mean in its group, std over all responses of the batch"
+
+
+def test_one_step_has_nothing_over_time():
+    page = Page(drawn.body(audited.report(steps=1)))
+    assert len(page.all("figure")) == 2
+
+
+def test_no_findings_is_said():
+    assert "no findings" in Page(drawn.body(audited.report(findings=[]))).text
+
+
+NASTY = '<script>alert("1")</script>&\x1b[2J\x00'
+
+
+def test_what_comes_from_a_log_is_escaped():
+    finding = Finding(NASTY, "warning", NASTY, {NASTY: [NASTY, {NASTY: NASTY}]}, NASTY)
+    report = audited.report((NASTY, "b", "naïve 🙂"), path=NASTY, findings=[finding])
+    text = drawn.html([report, report])
+    page = Page(text)
+    assert not page.all("script") and "<script" not in text
+    assert "\x1b" not in text and "\x00" not in text
+    assert "naïve 🙂" in page.text and 'alert("1")' in page.text
+
+
+@given(st.text(min_size=1, max_size=30))
+def test_any_name_leaves_a_page_that_parses(name):
+    report = audited.report((name, f"{name}2"), steps=2, path=name)
+    page = Page(drawn.body(report))
+    assert len(page.all("figure")) == 7
+    drawn.body(report).encode("utf-8")
+
+
+def test_the_same_report_is_the_same_text():
+    assert drawn.html(audited.report()) == drawn.html(audited.report())
+
+
+def test_a_long_run_of_many_rewards_stays_small():
+    text = drawn.html(audited.report([f"reward_function_{k}" for k in range(12)], steps=200))
+    assert len(text.encode()) < 300_000
+
+
+def test_nothing_to_report_on_is_an_error():
+    with pytest.raises(InputError, match="reports: expected at least one, got none"):
+        drawn.html([])
+
+
+# --- charts ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_bar_is_as_long_as_its_value():
+    bars = [svg.Bar("x", "gdpo", share, "", False) for share in (0.25, 0.5, -0.25)]
+    text = svg.grouped_bars([svg.Bars("t", None, bars)], "said", -0.5, 1.0)
+    quarter, half, below = (
+        tuple(map(float, m)) for m in re.findall(r'<rect[^>]*? x="([\d.]+)"[^>]*width="([\d.]+)"', text)
+    )
+    assert half[1] == pytest.approx(2 * quarter[1], abs=0.2) and below[1] == pytest.approx(quarter[1], abs=0.2)
+    assert quarter[0] == half[0] == pytest.approx(below[0] + below[1], abs=0.2)
+
+
+def test_a_line_breaks_where_values_are_missing_and_a_lone_value_is_a_point():
+    line = svg.Line([0.0, 1.0, None, 0.5, math.nan, 0.2, 0.4], "r0", "")
+    text = svg.lines([line], range(1, 8), "said", 0.0, 1.0)
+    path = re.search(r'class="r0 line" d="([^"]+)"', text)[1]
+    assert path.count("M") == 2 and text.count("<circle") == 1
+    (x0, y0), (x1, y1) = (tuple(map(float, p.split(","))) for p in re.split("[ML]", path)[1:3])
+    assert (x0, y0 - y1) == (42, 150) and x1 == pytest.approx(42 + 308 / 6, abs=0.1)
+
+
+def test_values_beyond_the_ends_stay_inside():
+    text = svg.lines([svg.Line([-9.0, 9.0], "r0", "")], [1, 2], "said", 0.0, 1.0)
+    assert re.search(r'class="r0 line" d="M42,158L350,8"', text)
+
+
+@given(st.lists(st.floats(-1e6, 1e6) | st.floats(7, 7 + 1e-12), min_size=1, max_size=9))
+def test_an_axis_holds_its_values_and_has_a_tick_at_both_ends(values):
+    low, high = svg.ends(values)
+    ticks = svg.ticks(low, high)
+    room = 1e-6 * (high - low)
+    assert low < high and all(low - room <= v <= high + room for v in values)
+    assert 2 <= len(ticks) <= 6
+    assert ticks[0] == pytest.approx(low, rel=1e-6, abs=1e-9) and ticks[-1] == pytest.approx(high, rel=1e-6, abs=1e-9)
+
+
+def test_sixteen_rewards_look_different():
+    from gdpo_core.report.figures import look
+
+    assert len({(look(k), svg.dash(k)) for k in range(16)}) == 16
+
+
+def luminance(colour):
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    r, g, b = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b
+
+
+def contrast(a, b):
+    low, high = sorted((luminance(a), luminance(b)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("paper", ["#ffffff", "#121615", "#181c1a"])
+def test_marks_stand_out_on_white_and_on_near_black(paper):
+    colours = re.findall(r"--(?:grpo|grpo-no-std|gdpo|r\d|alarm): (#\w{6});", drawn.CSS)
+    assert len(colours) == 8
+    for colour in colours:
+        assert contrast(colour, paper) >= 3
+
+
+@pytest.mark.parametrize(
+    ("ink", "soft", "paper"), [("#14201b", "#5b6b66", "#ffffff"), ("#e8edeb", "#a3b0ac", "#121615")]
+)
+def test_text_can_be_read_in_light_and_dark(ink, soft, paper):
+    page = drawn.html(audited.report())
+    assert all(colour in page for colour in (ink, soft))
+    assert contrast(ink, paper) >= 4.5 and contrast(soft, paper) >= 4.5
+
+
+# --- words -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_comparison_has_a_cell_a_run_in_every_row():
+    reports = [audited.report(), audited.report(("x",), method=None), audited.report(method="grpo_batch_std")]
+    rows = words.compared(reports)
+    assert {len(cells) for cells in rows.values()} == {3}
+    assert rows["method"] == ["GDPO", "not known: no advantages are logged", NAMES["grpo_batch_std"]]
+    assert rows["groups with ties, GDPO"] == ["23 %"] * 3
+    assert rows["findings"][0].split("\n") == ["reward-dominates", "reward-dead", "silent-groups"]
+
+
+def test_weights_that_the_log_does_not_tell_are_no_numbers():
+    report = audited.report()
+    report.run["weights"]["format"] = None
+    said = words.did(report)
+    assert said["weights"] == "correctness 1, format not told by the log, length 0.3333"
+    assert said["weights used here"].startswith("correctness 1, format 0.5")
+
+
+def test_what_is_not_reproduced_is_said_with_its_steps():
+    report = audited.report()
+    report.run.update(reproduced=False, max_error=0.27, steps_off=[3, 7])
+    assert words.did(report)["reproduced"] == "not all at steps 3, 7, off by up to 0.27"
+
+
+def test_quarters_are_means_of_both_ends():
+    report = audited.report(steps=40)
+    first, last = over_time.quarters(over_time.means(report)["correctness"])
+    column = report.steps["mean:correctness"]
+    assert first == pytest.approx(column[:10].mean()) and last == pytest.approx(column[-10:].mean())
+    assert isinstance(column, pl.Series)
