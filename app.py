@@ -22,7 +22,20 @@ with app.setup:
 
     import gdpo_core as gc
     from gdpo_core import bfcl
-    from views import books, broken, conflict, counts, gated, one_prompt, prompts, scenarios, shares, steps, training
+    from views import (
+        books,
+        broken,
+        conflict,
+        counts,
+        gated,
+        one_prompt,
+        own_run,
+        prompts,
+        scenarios,
+        shares,
+        steps,
+        training,
+    )
     from views.board import Board
     from views.sliders import slider_table
     from views.text import BAND, listing, word
@@ -618,6 +631,75 @@ def conflict_prompts(choice, group_size, published):
             mo.Html(gated.conditioned(published, choice, group_size.value)),
         ]
     )
+    return
+
+
+@app.cell(hide_code=True)
+def own_intro():
+    own_sample = mo.ui.dropdown(own_run.samples(), value=next(iter(own_run.samples())), label="Sample")
+    mo.vstack([mo.md(own_run.introduction()), own_sample])
+    return (own_sample,)
+
+
+@app.cell(hide_code=True)
+def own_upload(own_sample):
+    _ = own_sample  # who chooses a sample wants to see it: no files then
+    own_files = mo.ui.file(multiple=True, kind="area", max_size=own_run.LARGEST, label=own_run.UPLOAD)
+    mo.Html(own_run.area(own_files))
+    return (own_files,)
+
+
+@app.cell(hide_code=True)
+def own_corrections(own_files):
+    _ = own_files  # with other files the corrections start anew
+    own_reading = mo.ui.dictionary(
+        {
+            "framework": mo.ui.dropdown(own_run.FRAMEWORKS, value=next(iter(own_run.FRAMEWORKS)), label="Written by"),
+            "group_size": mo.ui.text(label="Responses a group", placeholder="8"),
+            "rewards": mo.ui.text(label="Reward columns", placeholder="correctness, style"),
+            "group": mo.ui.text(label="Group column", placeholder="prompt_id"),
+        }
+    )
+    _controls = prompts.controls(own_reading.elements.values())
+    mo.Html(own_run.framed("asking", prompts.fold("Correct how the files are read", _controls)))
+    return (own_reading,)
+
+
+@app.cell(hide_code=True)
+def own_log_read(own_files, own_reading, own_sample):
+    mo.output.replace(mo.Html(own_run.waiting("Reading"))) if own_run.large(own_files.value) else None
+    try:
+        own_log, unread = own_run.read(own_sample.value, own_files.value, own_run.reading(**own_reading.value)), ""
+    except gc.InputError as error:
+        own_log, unread = None, str(error)
+    mo.stop(own_log is None, mo.Html(own_run.framed("unread", mo.callout(unread, kind="danger"))))
+    mo.Html(own_run.whose(own_log))
+    return (own_log,)
+
+
+@app.cell(hide_code=True)
+def own_questions(own_log):
+    own_primary = mo.ui.dropdown(
+        own_log.run.rewards, value=own_log.primary, allow_select_none=True, label="The reward that should decide"
+    )
+    own_weights = mo.ui.text(label="Weights, if not as logged", placeholder="correctness=2")
+    mo.Html(own_run.framed("asking", prompts.controls([own_primary, own_weights])))
+    return own_primary, own_weights
+
+
+@app.cell(hide_code=True)
+def own_report(own_files, own_log, own_primary, own_weights):
+    mo.output.replace(mo.Html(own_run.waiting("Auditing"))) if own_run.large(own_files.value) else None
+    try:
+        own_audit, unaudited = own_run.audited(own_log, own_primary.value, own_weights.value), ""
+    except gc.InputError as error:
+        own_audit, unaudited = None, str(error)
+    mo.stop(own_audit is None, mo.Html(own_run.framed("unread", mo.callout(unaudited, kind="danger"))))
+    _taken = [
+        mo.download(data=content, filename=name, label=label)
+        for label, name, content in own_run.downloads(own_log, own_audit)
+    ]
+    mo.vstack([mo.Html(own_audit.html), mo.Html(own_run.framed("taken", *_taken))])
     return
 
 

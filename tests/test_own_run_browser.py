@@ -1,0 +1,228 @@
+"""Section 8 as a reader has it: in Chromium, with files in hand."""
+
+import io
+import json
+import time
+import zipfile
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import polars as pl
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+SAMPLES = Path(__file__).parent.parent / "data" / "samples"
+TRL = sorted((SAMPLES / "trl_gdpo").iterdir())
+WEIGHTS = "correctness_reward 1, format_reward 0.5, length_reward 2"
+
+
+def file(name, content):
+    return {"name": name, "mimeType": "application/octet-stream", "buffer": content}
+
+
+def zipped():
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as packed:
+        for path in TRL:
+            packed.write(path, f"run/completions/{path.name}")
+    return file("run.zip", content.getvalue())
+
+
+@pytest.fixture
+def visit(browser, page_url):
+    """Opens the page at section 8; afterwards there must be no console error and no request to another host."""
+    contexts, errors, hosts = [], [], set()
+
+    def open_page(width=1440, height=960, scheme="light", **options):
+        context = browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce", **options
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("request", lambda request: hosts.add(urlsplit(request.url).hostname))
+        page.goto(page_url)
+        page.locator(".audit").wait_for(timeout=60_000)
+        page.wait_for_timeout(1000)
+        page.get_by_role("heading", name="Check your own run").scroll_into_view_if_needed()
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert not errors
+    assert hosts <= {"127.0.0.1", None}
+
+
+def upload(page, *files):
+    """Hand the files over; returns when the page has read them or says why not."""
+    before = page.locator(".whose, .unread").first.inner_text()
+    page.locator(".upload input[type=file]").set_input_files(list(files))
+    page.wait_for_function(
+        "before => { const e = document.querySelector('.whose, .unread'); return e && e.innerText !== before }",
+        arg=before,
+    )
+
+
+def verdict(page):
+    return page.locator(".audit .verdict-line")
+
+
+def test_the_sample_is_audited_without_a_click(visit):
+    page = visit()
+    assert "no training run" in page.locator(".whose").inner_text()
+    assert "GRPO" in verdict(page).inner_text()
+    found = page.locator(".audit .card h4").all_inner_texts()
+    assert any("reward-dominates" in text for text in found)
+    assert page.locator(".audit figure svg").count() > 0
+
+
+def test_a_real_log_is_uploaded_and_gets_its_verdict(visit):
+    page = visit()
+    for files in (TRL, [zipped()]):
+        start = time.perf_counter()
+        page.locator(".upload input[type=file]").set_input_files(files)
+        verdict(page).get_by_text(WEIGHTS).wait_for()
+        print(f"{len(files)} file(s): {1000 * (time.perf_counter() - start):.0f} ms from the upload to the verdict")
+        assert "GDPO" in verdict(page).inner_text()
+        assert page.locator(".audit .card").count() > 0
+        page.get_by_role("button", name="Click to clear files").click()
+        page.locator(".whose").get_by_text("no training run").wait_for()
+
+
+def test_the_area_for_files_opens_from_the_keyboard(visit):
+    page = visit()
+    area = page.locator(".upload [tabindex='0']")
+    with page.expect_file_chooser() as chooser:
+        area.press("Enter")
+    assert chooser.value.is_multiple()
+    chooser.value.set_files(TRL)
+    verdict(page).get_by_text(WEIGHTS).wait_for()
+
+
+def test_what_can_be_taken_away_opens(visit, browser):
+    page = visit()
+    upload(page, *TRL)
+    verdict(page).get_by_text(WEIGHTS).wait_for()
+    taken = {}
+    for label in ("Report (JSON)", "Report (HTML)", "Table (CSV)"):
+        with page.expect_download() as download:
+            page.get_by_role("button", name=label).or_(page.get_by_role("link", name=label)).click()
+        taken[download.value.suggested_filename] = download.value.path().read_bytes()
+    report = json.loads(taken["audit.json"])
+    assert report["schema"] == 1 and report["run"]["method"] == "gdpo"
+    table = pl.read_csv(taken["responses.csv"])
+    assert len(table) == report["source"]["responses"] == 128
+    offline = browser.new_context(offline=True)
+    opened = offline.new_page()
+    asked = []
+    opened.on("request", lambda request: asked.append(request.url))
+    opened.set_content(taken["audit.html"].decode())
+    assert WEIGHTS in opened.locator("body").inner_text()
+    assert opened.locator("svg").count() > 0
+    assert not asked
+    offline.close()
+
+
+def test_a_bad_file_is_one_sentence_and_a_good_one_then_a_report(visit):
+    page = visit()
+    upload(page, file("completions_00001.parquet", b"PAR1 and no more"))
+    page.locator(".unread").get_by_text("completions_00001.parquet").wait_for()
+    page.locator(".audit").wait_for(state="detached")
+    assert page.get_by_text("Traceback").count() == 0
+    assert page.get_by_text("Where rewards are independent").count() == 1
+    upload(page, *TRL)
+    verdict(page).get_by_text(WEIGHTS).wait_for()
+    assert page.locator(".unread").count() == 0
+
+
+def test_a_file_over_the_limit_is_refused(visit, tmp_path):
+    page = visit()
+    large = tmp_path / "large.parquet"
+    large.write_bytes(bytes(64_000_001))
+    page.locator(".upload input[type=file]").set_input_files(large)
+    page.get_by_text("large.parquet (File is larger than 64000000 bytes)", exact=True).wait_for()
+    assert page.locator(".audit").count() == 1
+
+
+def test_corrections_by_hand_change_the_report_and_go_with_the_files(visit):
+    page = visit()
+    upload(page, *TRL)
+    verdict(page).get_by_text(WEIGHTS).wait_for()
+    page.get_by_text("Correct how the files are read").click()
+    page.get_by_label("Written by").select_option("verl")
+    page.locator(".unread").wait_for()
+    page.get_by_label("Written by").select_option("TRL or axolotl")
+    verdict(page).get_by_text(WEIGHTS).wait_for()
+    size = page.get_by_label("Responses a group")
+    size.fill("5")
+    size.press("Enter")
+    page.locator(".unread").get_by_text("5").first.wait_for()
+    page.get_by_role("button", name="Click to clear files").click()
+    page.locator(".whose").get_by_text("no training run").wait_for()
+    page.get_by_text("Correct how the files are read").click()
+    assert page.get_by_label("Responses a group").input_value() == ""
+
+
+def test_the_reward_that_should_decide_and_the_weights_are_asked(visit):
+    page = visit()
+    cards = page.locator(".audit .card h4")
+    assert cards.filter(has_text="priority-inversion").count() == 1
+    page.get_by_label("The reward that should decide").select_option("--")
+    cards.filter(has_text="priority-inversion").wait_for(state="detached")
+    weights = page.get_by_label("Weights, if not as logged")
+    weights.fill("accuracy=1")
+    weights.press("Enter")
+    page.locator(".unread").get_by_text("accuracy").wait_for()
+    assert page.locator(".audit").count() == 0
+    weights.fill("conciseness=0.1")
+    weights.press("Enter")
+    page.locator(".audit").wait_for()
+
+
+def test_every_sample_has_its_report_and_puts_files_away(visit):
+    page = visit()
+    upload(page, *TRL)
+    choice = page.get_by_label("Sample")
+    for title in choice.locator("option").all_inner_texts()[1:]:
+        before = page.locator(".whose").inner_text()
+        choice.select_option(title)
+        page.wait_for_function("before => document.querySelector('.whose')?.innerText !== before", arg=before)
+        page.locator(".audit .card").first.wait_for()
+    assert page.get_by_text("Click to clear files").count() == 0
+
+
+@pytest.mark.parametrize("width", [390, 360])
+def test_a_phone_shows_the_report_within_its_width(visit, width):
+    page = visit(width=width, height=844, has_touch=True, is_mobile=True)
+    page.get_by_text("Correct how the files are read").click()
+    page.locator(".audit details").evaluate_all("all => all.forEach(e => e.open = true)")
+    page.wait_for_timeout(500)
+    assert page.evaluate("document.querySelector('#App').scrollWidth") <= width
+    too_wide = page.eval_on_selector_all(
+        ".upload, .whose, .audit, .audit > *, .audit .card, .audit .card > *, .audit figure, .taken",
+        f"all => all.filter(e => e.getBoundingClientRect().right > {width} + 1 && e.checkVisibility())"
+        ".map(e => e.className || e.tagName)",
+    )
+    assert too_wide == []
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 1440), ("light", 390)])
+def test_no_accessibility_fault(visit, scheme, width):
+    page = visit(width=width, scheme=scheme)
+    upload(page, *TRL)
+    verdict(page).get_by_text(WEIGHTS).wait_for()
+    page.get_by_text("Correct how the files are read").click()
+    page.locator(".audit details").evaluate_all("all => all.forEach(e => e.open = true)")
+    page.wait_for_timeout(500)
+    section = [[selector] for selector in (".upload", ".whose", ".audit", ".taken", ".asking")]
+    found = Axe().run(page, context={"include": section}).response["violations"]
+    ours = [
+        (fault["id"], node["target"])
+        for fault in found
+        for node in fault["nodes"]
+        # marimo gives its file input no name; the group around it has one.
+        if not (fault["id"] == "label" and 'type="file"' in node["html"])
+    ]
+    assert ours == []

@@ -1,0 +1,241 @@
+"""Section 8: the log of the reader's own run, or of a sample: read, audited, shown and handed out."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from html import escape
+from pathlib import Path
+
+import gdpo_core as gc
+from gdpo_core.audit import AuditReport, audit
+from gdpo_core.errors import expect
+from gdpo_core.logs import Run, read_run
+from views import prompts
+from views.once import Once
+from views.text import count
+
+LARGEST = 64 * 10**6  # bytes of all files together, as they are uploaded
+LARGE = 2 * 10**6  # bytes, from which on a reader is told to wait
+UPLOAD = f"Or the files of your run, or a zip of their directory ({LARGEST / 1e6:.0f} MB at most)"
+LARGEST_CSV = 100_000  # responses; a larger table is handed out as Parquet
+DATA = Path(__file__).resolve().parent.parent / "data"
+FRAMEWORKS = {
+    "found out from the files": None,
+    "TRL or axolotl": "trl",
+    "verl": "verl",
+    "ms-swift": "ms_swift",
+    "NeMo-RL": "nemo_rl",
+    "any other table": "generic",
+}
+
+_logs, _audits = Once(maxsize=8), Once(maxsize=16)  # of the samples alone: what a reader uploads is not kept
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A log that comes with the page: its files in data/samples, what it is, and the reward that should decide."""
+
+    title: str
+    path: str
+    told: str
+    primary: str | None = None
+
+
+REAL = "Written by a real trainer ({}) with a tiny random model: short, and what the model said is gibberish. "
+SAMPLES = (
+    Sample(
+        "made from published answers",
+        "published_answers.zip",
+        "Made for this page, <b>no training run</b>: verdicts on published answers of {configurations} configurations "
+        "of {models} models (the real prompts above), laid out like a log of TRL. Correctness and style pay 1, "
+        "conciseness 5, and the advantages are those of TRL's GRPO. The steps follow the benchmark from one call to "
+        "several, so what changes over the steps is the prompts, not a policy.",
+        primary="correctness",
+    ),
+    Sample(
+        "TRL with GDPO",
+        "trl_gdpo",
+        REAL.format("TRL 1.16") + "Four steps of 32 responses.",
+    ),
+    Sample(
+        "TRL, two reward functions of one name",
+        "trl_same_name",
+        REAL.format("TRL 1.16") + "Two of its reward functions have the same name, and the log shows it.",
+    ),
+    Sample("ms-swift", "ms_swift", "Written by ms-swift 4.6 itself, for responses that are invented."),
+    Sample("verl, v1 trainer", "verl_v1", "Written by verl 0.9 itself, for two responses that are invented."),
+)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How the reader says that the files are to be read; None: found out from the files."""
+
+    framework: str | None = None
+    group_size: int | None = None
+    rewards: tuple[str, ...] | None = None
+    group: str | None = None
+
+
+@dataclass(frozen=True)
+class Log:
+    """A log that was read; key: what it is in the caches, None for an upload."""
+
+    run: Run
+    told: str  # HTML: whose it is
+    primary: str | None  # where that is known
+    key: tuple[Sample, Reading] | None
+
+
+@dataclass(frozen=True)
+class Audit:
+    """A report and its HTML."""
+
+    report: AuditReport
+    html: str
+
+
+def introduction() -> str:
+    """Markdown: what goes in, what comes out, and what happens to the files."""
+    return (
+        "## Check your own run\n\n"
+        "Give it what your trainer wrote: the Parquet files of TRL or axolotl, the JSONL of verl, ms-swift or NeMo-RL, "
+        "or any table (CSV, JSON, JSONL, Parquet) with a column a reward. The report says which method and weights "
+        "made the advantages, what each reward does to the update, what the log hides, and which line of your "
+        "configuration changes it; `gdpo audit PATH` gives the same in a terminal. Files are read in this server's "
+        "memory and forgotten when you clear them or a few minutes after you leave; nothing is stored or sent on."
+    )
+
+
+def samples() -> dict[str, Sample]:
+    """The choice of a sample, by its title."""
+    return {sample.title: sample for sample in SAMPLES}
+
+
+def reading(framework: str | None, group_size: str, rewards: str, group: str) -> Reading:
+    """What the controls for a correction by hand say; InputError.
+
+    >>> reading(None, "8", "correctness, style", "")
+    Reading(framework=None, group_size=8, rewards=('correctness', 'style'), group=None)
+    """
+    size = group_size.strip()
+    whole = size == "" or (size.isascii() and size.isdigit() and int(size[:9]) >= 1)
+    expect(whole, "responses a group", "a whole number from 1", repr(size))
+    names = tuple(name.strip() for name in rewards.split(",") if name.strip())
+    return Reading(framework, int(size[:9]) if size else None, names or None, group.strip() or None)
+
+
+def read(sample: Sample, uploads: Sequence, how: Reading) -> Log:
+    """The log in the uploaded files, each with `name` and `contents`, or in the sample where there are none.
+
+    Raises InputError, also for uploads that are too large together or two of one name.
+    """
+    if not uploads:
+        return _logs.get((sample, how), lambda: _of_sample(sample, how))
+    total = sum(len(file.contents) for file in uploads)
+    expect(total <= LARGEST, "upload", f"at most {LARGEST / 1e6:.0f} MB in all", f"{total / 1e6:.1f} MB")
+    files: dict[str, bytes] = {}
+    for file in uploads:
+        different = "files of different names, or a zip of their directory"
+        expect(file.name not in files, "upload", different, f"two called {file.name}")
+        files[file.name] = file.contents
+    first, *more = map(escape, files)
+    told = f"Your {'files' if more else 'file'}: {first}" + (f" and {count(len(more))} more." if more else ".")
+    return Log(_run(files, how), told, None, None)
+
+
+def _of_sample(sample: Sample, how: Reading) -> Log:
+    path = DATA / "samples" / sample.path
+    files = {file.name: file.read_bytes() for file in (sorted(path.iterdir()) if path.is_dir() else [path])}
+    published = prompts.published(DATA / "bfcl_rewards.parquet")
+    told = sample.told.format(configurations=len(published.models), models=prompts.models(published))
+    run = _run(files, how)
+    return Log(run, told, sample.primary if sample.primary in run.rewards else None, (sample, how))
+
+
+def _run(files: Mapping[str, bytes], how: Reading) -> Run:
+    return read_run(files, **{field.name: getattr(how, field.name) for field in fields(how)})
+
+
+def weighted(text: str) -> dict[str, float] | None:
+    """Weights by the names of rewards; None for no text. InputError.
+
+    >>> weighted("style=0.5, correctness=2")
+    {'style': 0.5, 'correctness': 2.0}
+    """
+    given: dict[str, float] = {}
+    for part in text.split(",") if text.strip() else []:
+        name, _, number = (piece.strip() for piece in part.rpartition("="))
+        expect(name != "", "weights", "NAME=NUMBER, with commas between several", repr(part.strip()))
+        expect(name not in given, f"weights: {name}", "one weight", "two")
+        try:
+            given[name] = float(number)
+        except ValueError:
+            raise gc.InputError(f"weights: {name}: expected a number, got {number!r}") from None
+    return given or None
+
+
+def audited(log: Log, primary: str | None, weights: str) -> Audit:
+    """The report on a log, with weights as `weighted` reads them; of a sample once for all visitors. InputError."""
+    given = weighted(weights)
+
+    def compute() -> Audit:
+        from gdpo_core import report as drawn  # here, because nothing before section 8 needs it
+
+        found = audit(log.run, weights=given, primary=primary)
+        return Audit(found, f"<style>{drawn.CSS}</style>{drawn.body(found)}")
+
+    if log.key is None:
+        return compute()
+    return _audits.get((*log.key, primary, given and tuple(given.items())), compute)
+
+
+def downloads(log: Log, found: Audit) -> list[tuple[str, str, Callable[[], bytes]]]:
+    """Label, file name and content of each file that can be taken away; the content is made when it is asked for."""
+    from gdpo_core import report as drawn
+
+    def as_json() -> bytes:
+        return json.dumps(found.report.to_dict(), indent=2, ensure_ascii=False, allow_nan=False).encode()
+
+    if found.report.source["responses"] <= LARGEST_CSV:
+        table = "Table (CSV)", "responses.csv", lambda: log.run.table.write_csv().encode()
+    else:
+        table = "Table (Parquet)", "responses.parquet", lambda: _parquet(log.run.table)
+    return [
+        ("Report (HTML)", "audit.html", lambda: drawn.html(found.report).encode()),
+        ("Report (JSON)", "audit.json", as_json),
+        table,
+    ]
+
+
+def _parquet(table) -> bytes:
+    import io
+
+    content = io.BytesIO()
+    table.write_parquet(content)
+    return content.getvalue()
+
+
+def large(uploads: Sequence) -> bool:
+    """Whether files may take longer than a moment to read."""
+    return sum(len(file.contents) for file in uploads) > LARGE
+
+
+def waiting(doing: str) -> str:
+    """HTML in place of what is being computed."""
+    return f'<p class="whose" role="status">{doing} your files …</p>'
+
+
+def whose(log: Log) -> str:
+    """HTML: whose log this is."""
+    return f'<p class="whose">{log.told}</p>'
+
+
+def area(files) -> str:
+    """HTML around the area for files, which has no name of its own for a screen reader."""
+    return f'<div class="upload" role="group" aria-label="{UPLOAD}">{files}</div>'
+
+
+def framed(kind: str, *elements) -> str:
+    """HTML around parts of the page: `asking` controls, `unread` why there is no report, `taken` the downloads."""
+    return f'<div class="{kind}">{"".join(map(format, elements))}</div>'
