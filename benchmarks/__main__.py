@@ -3,7 +3,7 @@
 import sys
 from importlib import import_module
 
-ALL = ("toggle", "page", "load", "training", "advantages", "counts", "collapse")
+ALL = ("toggle", "page", "load", "training", "advantages", "counts", "collapse", "audit")
 IN_A_BROWSER = {"toggle", "page"}
 
 

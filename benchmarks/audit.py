@@ -1,0 +1,113 @@
+"""What `gdpo audit` costs: a million responses in one Parquet and in a file a step, ten million in many files."""
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import polars as pl
+
+import gdpo_core as gc
+from benchmarks.table import record, show
+
+GROUP, PROMPTS = 8, 125  # a step has 1,000 responses
+TEXTS, CHARACTERS = 5_000, (200, 600)  # different prompts and completions, and how long one of each is
+LARGE = 10  # millions, in files of a hundred steps
+
+# In a process of its own: a peak of memory is the process's, and imports are told apart from the work.
+MEASURED = """
+import resource, sys, time
+def peak():
+    own = [line for line in open("/proc/self/status") if line.startswith("VmHWM")]
+    return int(own[0].split()[1]) / 1024 if own else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+start = time.perf_counter()
+import gdpo_core as gc
+imported, before = time.perf_counter() - start, peak()
+start = time.perf_counter()
+report = gc.audit(gc.read_run(sys.argv[1]))
+taken = time.perf_counter() - start
+source, run = report.source, report.run
+print(imported, before, taken, peak(), source["responses"], source["groups"], run["method"], run["max_error"])
+"""
+# What a script would do first: the whole file, texts and all.
+WHOLE = """
+import sys, time
+from glob import glob
+import polars as pl
+start = time.perf_counter()
+pl.read_parquet(glob(sys.argv[1] + "/**/*.parquet", recursive=True))
+print(time.perf_counter() - start)
+"""
+
+
+def run(repeats: int = 3, millions: int = LARGE) -> None:
+    """Write the logs, audit each in new processes, check that all was read, print."""
+    with tempfile.TemporaryDirectory() as folder:
+        logs = {
+            "1 M in one file": _written(Path(folder) / "one", steps=1000, steps_a_file=1000),
+            "1 M in 1,000 files": _written(Path(folder) / "many", steps=1000, steps_a_file=1),
+            f"{millions} M in {10 * millions} files": _written(
+                Path(folder) / "large", steps=1000 * millions, steps_a_file=100
+            ),
+        }
+        found = {name: _measured(path, steps, repeats) for name, (path, steps) in logs.items()}
+        name = next(iter(logs))
+        whole = median(float(_python(WHOLE, logs[name][0])) for _ in range(repeats))
+    show(
+        f"audit from Parquet, 3 rewards, groups of {GROUP}, texts beside them; medians of {repeats} processes "
+        f"(reading the whole of {name!r} with its texts takes {whole:.2f} s)",
+        ("", "audit", "peak memory", "of it after import", "import"),
+        [
+            (name, f"{f['s']:.2f} s", f"{f['peak_mb']:.0f} MB", f"{f['import_mb']:.0f} MB", f"{f['import_s']:.1f} s")
+            for name, f in found.items()
+        ],
+    )
+    record("audit", **{name.replace(",", "").replace(" ", "_"): f for name, f in found.items()}, whole_s=whole)
+
+
+def _measured(path: Path, steps: int, repeats: int) -> dict[str, float]:
+    runs = [_python(MEASURED, path).split() for _ in range(repeats)]
+    for *_, responses, groups, method, error in runs:
+        right = int(responses) == steps * PROMPTS * GROUP and int(groups) == steps * PROMPTS and method == "gdpo"
+        if not right or float(error) > 2e-6:
+            raise RuntimeError(f"{path.name}: {responses} responses, {groups} groups, {method}, off by {error}")
+    columns = zip(*(map(float, row[:4]) for row in runs), strict=True)
+    return dict(zip(("import_s", "import_mb", "s", "peak_mb"), map(median, columns), strict=True))
+
+
+def _python(code: str, path: Path) -> str:
+    return subprocess.run([sys.executable, "-c", code, path], check=True, capture_output=True, text=True).stdout
+
+
+def _written(folder: Path, steps: int, steps_a_file: int, seed: int = 0) -> tuple[Path, int]:
+    """A log in TRL's columns under `folder`, and how many steps it has."""
+    completions = folder / "completions"
+    completions.mkdir(parents=True)
+    generator = np.random.default_rng(seed)
+    prompts, answers = ([generator.bytes(n // 2).hex() for _ in range(TEXTS)] for n in CHARACTERS)
+    prompts, answers = pl.Series(prompts), pl.Series(answers)
+    for first in range(0, steps, steps_a_file):
+        rewards = generator.random((steps_a_file, PROMPTS, GROUP, 3), dtype=np.float32)
+        rewards[..., :2] = rewards[..., :2] < 0.4  # two of the three are 0 or 1
+        made = [gc.gdpo(r, weights=(1, 0.5, 2), convention=gc.TRL).numpy().ravel() for r in rewards]
+        asked = generator.integers(TEXTS, size=steps_a_file * PROMPTS).repeat(GROUP)
+        a, b, c = np.moveaxis(rewards.reshape(-1, 3), 1, 0).astype(np.float64)
+        table = pl.DataFrame(
+            {
+                "step": np.arange(first + 1, first + steps_a_file + 1).repeat(PROMPTS * GROUP),
+                "prompt": prompts[asked],
+                "completion": answers[generator.integers(TEXTS, size=len(asked))],
+                "correct": a,
+                "format": b,
+                "length": c,
+                "advantage": np.concatenate(made).astype(np.float64),
+            }
+        )
+        table.write_parquet(completions / f"completions_{first + steps_a_file:05d}.parquet")
+    return folder, steps
+
+
+if __name__ == "__main__":
+    run()
