@@ -94,11 +94,12 @@ def _written(folder: Path, steps: int, steps_a_file: int, seed: int = 0) -> tupl
         made = [gc.gdpo(r, weights=(1, 0.5, 2), convention=gc.TRL).numpy().ravel() for r in rewards]
         asked = generator.integers(TEXTS, size=steps_a_file * PROMPTS).repeat(GROUP)
         a, b, c = np.moveaxis(rewards.reshape(-1, 3), 1, 0).astype(np.float64)
+        numbered = pl.int_range(len(asked), eager=True).cast(pl.String)  # no two completions are the same
         table = pl.DataFrame(
             {
                 "step": np.arange(first + 1, first + steps_a_file + 1).repeat(PROMPTS * GROUP),
                 "prompt": prompts[asked],
-                "completion": answers[generator.integers(TEXTS, size=len(asked))],
+                "completion": answers[generator.integers(TEXTS, size=len(asked))] + numbered,
                 "correct": a,
                 "format": b,
                 "length": c,

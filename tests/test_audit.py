@@ -6,6 +6,7 @@ import sys
 from math import isnan
 from pathlib import Path
 
+import fake_logs
 import numpy as np
 import polars as pl
 import pytest
@@ -770,3 +771,10 @@ def test_whatever_the_log_the_report_is_plain_and_whole(seed):
     weights = {run.rewards[0]: float(draw.choice([0, 2, -1]))} if draw.random() < 0.2 else None
     d = check(audit(run, weights, primary, asked=asked))
     assert d["source"]["responses"] == sum(len(table) for table in run.tables())
+
+
+def test_a_reward_may_be_called_length(tmp_path):
+    rewards = [("accuracy", lambda g, *shape: g.integers(0, 2, shape)), ("length", lambda g, *shape: g.random(shape))]
+    fake_logs.write_trl(tmp_path, rewards=rewards, weights=(1, 0.5))
+    report = audit(read_run(tmp_path))
+    assert report.run["weights"] == {"accuracy": 1.0, "length": 0.5} and report.run["reproduced"]

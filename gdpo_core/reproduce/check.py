@@ -6,7 +6,7 @@ import polars as pl
 from torch import Tensor
 
 from gdpo_core.conventions import CONVENTIONS
-from gdpo_core.reproduce.recipe import Log, Recipe, differences, off_by, prepared, read_log
+from gdpo_core.reproduce.recipe import Log, Recipe, differences, holds_lengths, off_by, prepared, read_log
 
 # Two logged advantages farther apart than this are no round-off.
 _DIFFERENT = 1e-3
@@ -62,7 +62,7 @@ def hidden_inputs(table: pl.DataFrame, rewards: Sequence[str]) -> int:
     """
     if "advantage" not in table.columns:
         return 0
-    same = [name for name in ("group", *rewards, "length") if name in table.columns]
+    same = ["group", *rewards, *["length"] * holds_lengths(table, rewards)]
     advantage = pl.col("advantage").fill_nan(None)
     apart = table.lazy().group_by(same).agg((advantage.max() - advantage.min()).alias("apart"))
     return apart.filter(pl.col("apart") > _DIFFERENT).select(pl.col("group").n_unique()).collect().item()

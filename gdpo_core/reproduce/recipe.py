@@ -86,7 +86,7 @@ def read_log(table: pl.DataFrame, rewards: Sequence[str]) -> Log:
     if "advantage" in table.columns:
         advantages = torch.from_numpy(table["advantage"].cast(pl.Float64).to_numpy().copy())
     lengths = None
-    if "length" in table.columns and not table["length"].null_count():
+    if holds_lengths(table, rewards) and not table["length"].null_count():
         lengths = torch.from_numpy(table["length"].to_numpy().copy())
 
     first = _starts(table["group"])  # (groups,) the first response of each
@@ -99,6 +99,11 @@ def read_log(table: pl.DataFrame, rewards: Sequence[str]) -> Log:
         return Log(values.view(-1, *shape).movedim(0, -1), None, batch, lengths, advantages)
     group = torch.arange(len(first)).repeat_interleave(sizes)
     return Log(values.T, group, batch, lengths, advantages)
+
+
+def holds_lengths(table: pl.DataFrame, rewards: Sequence[str]) -> bool:
+    """Whether the table has the tokens of each response: a reward may be called length too."""
+    return "length" in table.columns and "length" not in rewards
 
 
 def _starts(column: pl.Series) -> Tensor:

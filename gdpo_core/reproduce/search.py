@@ -12,7 +12,7 @@ from gdpo_core.conventions import CONVENTIONS
 from gdpo_core.errors import expect
 from gdpo_core.reproduce.factor import eps_of, factor, from_divisor, separating
 from gdpo_core.reproduce.nice import ODD, UNSURE, likely, rounded, simplest
-from gdpo_core.reproduce.recipe import TOLERANCE, Log, Recipe, differences, read_log, with_weights
+from gdpo_core.reproduce.recipe import TOLERANCE, Log, Recipe, differences, holds_lengths, read_log, with_weights
 from gdpo_core.reproduce.terms import Terms, live_batches, terms_of
 from gdpo_core.reproduce.weights import Space, space
 
@@ -56,7 +56,7 @@ def solve(tables: Sequence[pl.DataFrame], rewards: Sequence[str], framework: str
     if not tables:
         return None
     columns = ["batch", "group", *rewards, "advantage"]
-    columns += ["length"] if all("length" in table.columns for table in tables) else []
+    columns += ["length"] if all(holds_lengths(table, rewards) for table in tables) else []
     log = read_log(pl.concat([table.select(columns) for table in tables]), rewards)
     given = None if weights is None else tuple(float(w) for w in weights)
     expect(given is None or len(given) == len(rewards), "weights", f"{len(rewards)} numbers", repr(weights))

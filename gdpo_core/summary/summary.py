@@ -10,7 +10,7 @@ import torch
 from gdpo_core.collapse import SAME
 from gdpo_core.conventions import CONVENTIONS
 from gdpo_core.errors import expect, expect_index
-from gdpo_core.reproduce.recipe import Recipe, read_log
+from gdpo_core.reproduce.recipe import Recipe, holds_lengths, read_log
 from gdpo_core.summary.logged import logged_sums
 from gdpo_core.summary.outcomes import method_sums
 from gdpo_core.summary.sums import Grouped, group_sums, length_sums, reward_sums
@@ -159,7 +159,7 @@ def _parts(table: pl.DataFrame, plan: Plan) -> Iterator[pl.DataFrame]:
     sizes, of_batch = np.diff(first, append=len(table)), np.searchsorted(first, starts)
     smallest, largest = np.minimum.reduceat(sizes, of_batch), np.maximum.reduceat(sizes, of_batch)
     kind = 4 * np.where(smallest == largest, largest, np.where(smallest > 1, 0, -1))
-    kind += 2 * np.logical_and.reduceat(_lengths(table) >= 1, starts)
+    kind += 2 * np.logical_and.reduceat(_lengths(table, plan.rewards) >= 1, starts)
     kind += np.logical_and.reduceat(_in_float32(table, plan.rewards), starts)
     rows = np.diff(starts, append=len(table))
     for alike in np.unique(kind):
@@ -174,7 +174,7 @@ def _parts(table: pl.DataFrame, plan: Plan) -> Iterator[pl.DataFrame]:
 def _rows(part: pl.DataFrame, plan: Plan) -> pl.DataFrame:
     """A row a batch; part: as `_parts` cuts them."""
     log = read_log(part, plan.rewards)
-    lengths = torch.from_numpy(_lengths(part).copy()).view(log.rewards.shape[:-1])
+    lengths = torch.from_numpy(_lengths(part, plan.rewards).copy()).view(log.rewards.shape[:-1])
     known = bool((lengths >= 1).all())
     convention = CONVENTIONS[plan.convention]
     if convention.last_step == "tokens" and not known:
@@ -212,9 +212,9 @@ def _starts(number: np.ndarray) -> np.ndarray:
     return np.concatenate([[0], np.flatnonzero(number[1:] != number[:-1]) + 1])
 
 
-def _lengths(table: pl.DataFrame) -> np.ndarray:
+def _lengths(table: pl.DataFrame, rewards: Sequence[str]) -> np.ndarray:
     """(responses,) tokens, NaN where unknown."""
-    if "length" not in table.columns:
+    if not holds_lengths(table, rewards):
         return np.full(len(table), np.nan)
     return table["length"].cast(pl.Float64).to_numpy()
 
