@@ -8,6 +8,7 @@ import sys
 import time
 import urllib.request
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -51,3 +52,28 @@ def browser():
 
     with browser() as running:
         yield running
+
+
+@pytest.fixture
+def visit(browser, page_url):
+    """Opens the page as a new visitor; afterwards there must be no console error and no request to another host."""
+    contexts, errors, hosts = [], [], set()
+
+    def open_page(width=1440, height=960, scheme="light", **options):
+        context = browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce", **options
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("request", lambda request: hosts.add(urlsplit(request.url).hostname))
+        page.goto(page_url)
+        page.wait_for_selector(".board .bar")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert not errors
+    assert hosts <= {"127.0.0.1", None}

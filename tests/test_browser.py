@@ -1,7 +1,6 @@
 """The page as a reader has it: in Chromium, with hands on the toggles."""
 
 import itertools
-from urllib.parse import urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -13,31 +12,6 @@ from views.text import signed
 
 SHEETS = [sheet(task) for task in bfcl.load_tasks("data/tasks")]
 GRADED = SHEETS[0]["graded"]
-
-
-@pytest.fixture
-def visit(browser, page_url):
-    """Opens the page as a new visitor; afterwards there must be no console error and no request to another host."""
-    contexts, errors, hosts = [], [], set()
-
-    def open_page(width=1440, height=960, scheme="light", **options):
-        context = browser.new_context(
-            viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce", **options
-        )
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("request", lambda request: hosts.add(urlsplit(request.url).hostname))
-        page.goto(page_url)
-        page.wait_for_selector(".board .bar")
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert not errors
-    assert hosts <= {"127.0.0.1", None}
 
 
 def toggle(page, answer, reward):
