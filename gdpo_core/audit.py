@@ -11,6 +11,7 @@ import polars as pl
 from gdpo_core import reproduce
 from gdpo_core.errors import InputError, expect
 from gdpo_core.findings import NAMES, Facts, Finding, findings, outline
+from gdpo_core.findings.recipe import without_overwritten
 from gdpo_core.logs.run import Run
 from gdpo_core.reproduce.recipe import Recipe
 from gdpo_core.summary import Plan, Summary, merge, summarise, totals
@@ -25,8 +26,9 @@ class AuditReport:
     """What happened in a run: source, run, rewards, methods and findings as in `to_dict`; `steps`: a row a step.
 
     source: responses, groups and steps count what the log holds. rewards: `missing` counts responses, `dead_groups` is
-    the share of all groups in which the reward is constant. methods: shares and means as in `collapse`, over the whole
-    run, for every method on these rewards; `run.weights_used` are the weights they were computed with.
+    the share, of the groups that hold the reward, in which it is constant; 1 where none holds it. methods: shares and
+    means as in `collapse`, over the whole run, for every method on these rewards; `run.weights_used` are the weights
+    they were computed with.
     """
 
     source: Mapping[str, object]
@@ -64,7 +66,8 @@ def audit(
 ) -> AuditReport:
     """What the log of a run says about its rewards.
 
-    weights: {reward: weight} or one a reward; by default those that made the logged advantages, else 1 each.
+    weights: {reward: weight} or one a reward; by default those that made the logged advantages, else those that the
+    log or a configuration beside it tells, else 1 each.
     primary: the reward that should decide. asked: the method that was meant to run, one of grpo, grpo_no_std,
     grpo_batch_std and gdpo. progress: called with the number of responses of each table when it is done.
     Raises InputError.
@@ -78,6 +81,8 @@ def audit(
     first = _first(tables)
     sample = _sample(first) if run.has_advantage else []
     recipe = _solved(run, sample, given, asked)
+    if recipe is None and (other := _regrouped(run, given, asked)):
+        return audit(other, given or None, primary, asked=asked, progress=progress)
     summary = _summary(chain(first, tables), run, _plan(run, given, primary, recipe), progress)
     if chosen := _untold(summary, run, sample):
         sample += [part for table in run.tables() if len(part := table.filter(pl.col("batch").is_in(chosen)))]
@@ -96,10 +101,12 @@ def audit(
         totals=totals(once),
         batches=once.batches,
         repeated=summary.batches.filter(again),
+        overwritten=summary.batches.clear(),
         steps=sorted(set(summary.batches["step"]) | set(summary.batches["step_last"])),
         given=given,
         asked=asked,
     )
+    facts = without_overwritten(facts)
     found = findings(facts)
     return AuditReport(
         source=outline.source(facts, summary.batches),
@@ -107,7 +114,7 @@ def audit(
         rewards=tuple(outline.reward(facts, k) for k in range(len(run.rewards))),
         methods={m: outline.method(facts, m) for m in facts.methods},
         findings=found,
-        steps=over_time(once),
+        steps=over_time(Summary(plan, facts.batches)),
         verdict=outline.verdict(facts, found),
     )
 
@@ -116,7 +123,8 @@ def _solved(run: Run, sample: list[pl.DataFrame], given: Mapping[str, float], as
     """What made the advantages of the sample; the method asked for, where another makes the same: one group a batch."""
     if not sample:
         return None
-    hint = [given.get(name, 1.0) for name in run.rewards] if given else None
+    told = {**(run.weights or {}), **given}
+    hint = [told.get(name, 1.0) for name in run.rewards] if told else None
     recipe = reproduce.solve(sample, run.rewards, run.framework, hint)
     if recipe is None or asked in (None, recipe.method):
         return recipe
@@ -128,11 +136,23 @@ def _solved(run: Run, sample: list[pl.DataFrame], given: Mapping[str, float], as
     return recipe if any(bool((off > allowed).any()) for off, allowed in compared) else other
 
 
+def _regrouped(run: Run, given: Mapping[str, float], asked: str | None) -> Run | None:
+    """The run in groups of another size, where the prompts leave one open and the advantages come out with it."""
+    for size in run.other_sizes:
+        other = run.regrouped(size)
+        sample = _sample(_first(other.tables())) if other.has_advantage else []
+        if _solved(other, sample, given, asked) is not None:
+            return other
+    return None
+
+
 def _plan(run: Run, given: Mapping[str, float], primary: str | None, recipe: Recipe | None) -> Plan:
-    solved = {} if recipe is None else dict(zip(run.rewards, recipe.weights, strict=True))
+    made = run.weights or {}
+    if recipe is not None:
+        made = dict(zip(run.rewards, recipe.weights, strict=True))
     return Plan(
         rewards=run.rewards,
-        weights=tuple(given.get(name, solved.get(name, 1.0)) for name in run.rewards),
+        weights=tuple(given.get(name, made.get(name, 1.0)) for name in run.rewards),
         convention=_CONVENTIONS[run.framework] if recipe is None else recipe.convention,
         primary=None if primary is None else run.rewards.index(primary),
         recipe=recipe,

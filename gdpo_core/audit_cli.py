@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -21,8 +21,11 @@ from gdpo_core.audit import AuditReport, audit
 from gdpo_core.errors import InputError, expect
 from gdpo_core.findings import NAMES
 from gdpo_core.logs import read_run
+from gdpo_core.logs.files import TABLES, UNRELATED
 from gdpo_core.report import html
 
+_NUMBER = r" *[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)? *"
+_LARGEST = 1e30  # of a weight: its square times that of a reward stays a number
 _PATIENCE = 1.0  # seconds after which progress is shown
 
 
@@ -76,6 +79,7 @@ def audit_command(
                 step=step,
                 skip_bad_lines=skip_bad_lines,
             )
+            _spare(targets, files, run.files)
             reports.append(audit(run, weights=given or None, primary=primary, asked=_method(asked), progress=count))
     if "html" in targets:
         _write(targets["html"], html(reports), "html")
@@ -96,11 +100,10 @@ def _weights(texts: Sequence[str]) -> dict[str, float]:
     given: dict[str, float] = {}
     for text in texts:
         name, equals, w = text.rpartition("=")
-        try:
-            x = float(w) if equals and name else math.nan
-        except ValueError:
-            x = math.nan
+        number = re.fullmatch(_NUMBER, w, re.ASCII | re.IGNORECASE) if equals and name else None
+        x = float(w) if number else math.nan
         expect(math.isfinite(x), "weight", "NAME=NUMBER", repr(text))
+        expect(abs(x) <= _LARGEST, "weight", f"a number of at most {_LARGEST:g}", repr(text))
         expect(name not in given, "weight", "each reward once", f"{name!r} twice")
         given[name] = x
     return given
@@ -131,11 +134,15 @@ def _runs(paths: Sequence[str]) -> list[list[str]]:
         file = Path(path)
         # Each zip holds a whole run.
         part = file.is_file() and file.suffix.lower() != ".zip"
-        key = (file.resolve().parent, file.suffix) if part else os.path.normpath(path)
-        run = runs.setdefault(key, [])
-        if path not in run:
+        run = runs.setdefault((file.resolve().parent, file.suffix) if part else _real(path), [])
+        if _real(path) not in map(_real, run):
             run.append(path)
     return list(runs.values())
+
+
+def _real(path: str) -> str:
+    """One name for each file or directory; realpath, as Path.resolve fails on a link to itself."""
+    return os.path.realpath(path)
 
 
 @contextmanager
@@ -144,7 +151,8 @@ def _read(paths: Sequence[str], several: bool) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        if several and not str(error).startswith(paths[0]):
+        # What a computation cannot take came from some file.
+        if (several or str(error).startswith(("rewards:", "lengths:"))) and not str(error).startswith(paths[0]):
             raise InputError(f"{paths[0]}: {error}") from None
         raise
     except (OSError, pl.exceptions.PolarsError, UnicodeError) as error:
@@ -195,6 +203,17 @@ def _targets(json_: str | None, html_: str | None, paths: Sequence[str]) -> dict
         expect(path not in found.values(), option, "another file than for the other option", repr(name))
         found[option] = path
     return found
+
+
+def _spare(targets: Mapping[str, Path], paths: Sequence[str], read: Sequence[str]) -> None:
+    """No file that is written may be one that is read, or would be the next time."""
+    logs = {_real(name) for name in read}
+    for option, target in targets.items():
+        expect(_real(str(target)) not in logs, option, "another file than the log", repr(str(target)))
+        inside = any(target.is_relative_to(_real(path)) for path in paths if Path(path).is_dir())
+        name = target.name.lower()
+        log = name.endswith(TABLES) and not (".json" in name and UNRELATED.search(name))
+        expect(not (inside and log), option, "a file that is not taken for a part of the log", repr(str(target)))
 
 
 def _json(reports: Sequence[AuditReport]) -> str:

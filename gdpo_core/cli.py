@@ -67,16 +67,16 @@ app.command("audit")(audit_command)
 class _Held(io.StringIO):
     """Standard output until a command is done, so that nothing is printed of one that fails."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO | None) -> None:
         super().__init__()
         self.stream = stream
 
     @property
     def encoding(self) -> str | None:
-        return self.stream.encoding
+        return None if self.stream is None else self.stream.encoding
 
     def isatty(self) -> bool:
-        return self.stream.isatty()
+        return self.stream is not None and self.stream.isatty()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -99,11 +99,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _print_out(text: str) -> None:
     try:
+        if sys.stdout is None:
+            raise OSError(9, "it is closed")
         sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError:
         # Whoever reads has seen enough; at exit Python would flush again, and complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        if sys.stdout is not None:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print(f"gdpo: standard output: expected one that can be written, got {error.strerror}", file=sys.stderr)
+        sys.exit(2)
 
 
 def _rewards(responses: Sequence[str]) -> tuple[list[list[float]], list[int]]:

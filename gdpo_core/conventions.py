@@ -86,7 +86,7 @@ VERL = Convention(
 
 MS_SWIFT = Convention(
     name="ms-swift",
-    source="ms-swift 4.6.0, scale_rewards gdpo",
+    source="ms-swift 4.6.0",
     group_eps=1e-8,
     grpo_eps=1e-4,
     batch_eps=1e-8,

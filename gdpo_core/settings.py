@@ -6,6 +6,7 @@ Names of options as of TRL 1.16, verl 0.9.1, ms-swift 4.6, axolotl 0.19 and NeMo
 import json
 import re
 from collections.abc import Sequence
+from decimal import ROUND_UP, Context
 
 from gdpo_core.errors import expect
 
@@ -21,10 +22,14 @@ def switch_to_gdpo(
 
     >>> print(switch_to_gdpo("trl", ["correct", "format"], group_size=8))
     GRPOConfig(multi_objective_aggregation="normalize_then_sum", reward_weights=[1.0, 1.0], num_generations=8)
+    # axolotl: rl: gdpo, trl.reward_weights: [1.0, 1.0]
     """
     w = _checked(framework, rewards, weights)
     lines = {
-        "trl": [_trl('multi_objective_aggregation="normalize_then_sum"', f"reward_weights={w}", _trl_size(group_size))],
+        "trl": [
+            _trl('multi_objective_aggregation="normalize_then_sum"', f"reward_weights={w}", _trl_size(group_size)),
+            f"# axolotl: rl: gdpo, trl.reward_weights: {w}",
+        ],
         "verl": [
             "# the v1 trainer of verl 0.9 raises KeyError with gdpo; compute_score has to return the keys beside score",
             "algorithm.adv_estimator=gdpo trainer.use_v1=False reward.reward_manager.name=gdpo \\",
@@ -72,7 +77,7 @@ def set_weights(framework: str, rewards: Sequence[str], weights: Sequence[float]
         parts = "".join(f", {_text(name)}: {_identifier(name)}" for name in rewards)
         return f'# compute_score: GRPO sees the score alone\nreturn {{"score": {total}{parts}}}'
     return {
-        "trl": _trl(f"reward_weights={w}"),
+        "trl": f"{_trl(f'reward_weights={w}')}\n# axolotl: trl.reward_weights: {w}",
         "verl": _verl_rewards(rewards, w),
         "ms_swift": f"--reward_weights {_spaced(w)}",
         "nemo_rl": f"{_nemo_order(rewards)}\ngrpo: {{adv_estimator: {{reward_weights: {_alphabetical(rewards, w)}}}}}",
@@ -123,10 +128,10 @@ def log_rewards(framework: str, rewards: Sequence[str] = ("accuracy", "format"))
     _known(framework)
     total = " + ".join(map(_identifier, rewards))
     parts = ", ".join(f"{_text(name)}: {_identifier(name)}" for name in rewards)
-    columns = ", ".join(f"{_text(name)}: {_identifier(name)}s" for name in rewards)
+    columns = ", ".join(f"{_text(name)}: {_identifier(name)}_values" for name in rewards)
     own = (
         "# a row a response, where your own code knows the rewards\n"
-        f'table = polars.DataFrame({{"step": steps, "group": prompt_numbers, {columns}}})\n'
+        f'table = polars.DataFrame({{\n    "step": steps, "group": prompt_numbers,\n    {columns},\n}})\n'
         'table.write_parquet("rewards.parquet")'
     )
     return {
@@ -140,16 +145,39 @@ def log_rewards(framework: str, rewards: Sequence[str] = ("accuracy", "format"))
 
 
 def keep_groups(framework: str) -> str | None:
-    """What turns off the filter that drops groups whose summed reward is constant; None where there is none.
+    """What turns off the filter that drops groups whose summed reward is constant; None where GDPO has no such filter.
 
-    >>> keep_groups("verl"), keep_groups("trl")
-    ('algorithm.filter_groups.enable=False', None)
+    >>> keep_groups("ms_swift"), keep_groups("trl")
+    ('--dynamic_sample false', None)
     """
     _known(framework)
     return {
-        "verl": "algorithm.filter_groups.enable=False",
         "ms_swift": "--dynamic_sample false",
         "nemo_rl": "grpo: {use_dynamic_sampling: false}",
+    }.get(framework)
+
+
+def own_name(framework: str) -> str | None:
+    """What gives a second reward function a column of its own in the log; None where columns are named otherwise.
+
+    >>> print(own_name("trl"))
+    # a def has a name of its own; TRL names a functools.partial after the function inside
+    def second_reward(**kwargs):
+        return original(**kwargs)
+    """
+    _known(framework)
+    function = (
+        "# a def has a name of its own; TRL names a functools.partial after the function inside\n"
+        "def second_reward(**kwargs):\n"
+        "    return original(**kwargs)"
+    )
+    return {
+        "trl": function,
+        "axolotl": function,
+        "ms_swift": "# in the reward plugin: the log has the name of the class\n"
+        "class SecondReward(Original):\n"
+        "    pass\n"
+        'orms["second_reward"] = SecondReward',
     }.get(framework)
 
 
@@ -167,10 +195,13 @@ def no_evaluation(framework: str) -> str | None:
     }.get(framework)
 
 
-def gate(framework: str, rewards: Sequence[str], reward: str, on: str, threshold: float = 1.0) -> str:
+def gate(
+    framework: str, rewards: Sequence[str], reward: str, on: str, threshold: float = 1.0, otherwise: float = 0.0
+) -> str:
     """What lets `reward` count only where the reward `on` reaches the threshold (arXiv 2601.05242, eq. 8).
 
-    Raises InputError.
+    otherwise: what there is in its place elsewhere; of a penalty its worst value, as 0 would be the best one. It is
+    written with three digits, rounded away from 0. Raises InputError.
 
     >>> print(gate("verl", ["correct", "short"], reward="short", on="correct"))
     # compute_score, before it returns: short counts only where correct reaches 1
@@ -180,23 +211,28 @@ def gate(framework: str, rewards: Sequence[str], reward: str, on: str, threshold
     for name, value in (("reward", reward), ("on", on)):
         expect(value in rewards, name, f"one of {', '.join(rewards)}", repr(value))
     gated, gating, t = _identifier(reward), _identifier(on), f"{threshold:g}"
+    worst = float(Context(prec=3, rounding=ROUND_UP).create_decimal(f"{otherwise:.6g}")) + 0.0
     said = f"{reward} counts only where {on} reaches {t}"
+    if worst:
+        said += f"\n# {worst}: no better than its worst penalty so far"
     function = (
         f"# reward_funcs: in place of {gated}; {said}\n"
         f"def {gated}_gated(completions, **kwargs):\n"
         f"    given = dict(completions=completions, **kwargs)\n"
         f"    pairs = zip({gated}(**given), {gating}(**given))\n"
-        f"    return [r if g >= {t} else 0.0 for r, g in pairs]"
+        f"    return [r if g is not None and g >= {t} else {worst} for r, g in pairs]"
     )
     place = {"verl": "compute_score, before it returns", "nemo_rl": "in the environment, before it returns the rewards"}
     if framework in place:
-        return f"# {place[framework]}: {said}\n{gated} = {gated} if {gating} >= {t} else 0.0"
+        return f"# {place[framework]}: {said}\n{gated} = {gated} if {gating} >= {t} else {worst}"
     if framework == "ms_swift":
-        pairs = f"r if g >= {t} else 0.0 for r, g in zip({gated}, {gating})"
+        pairs = f"r if g is not None and g >= {t} else {worst} for r, g in zip({gated}, {gating})"
         return f"# in the reward plugin, lists with a value a completion: {said}\n{gated} = [{pairs}]"
     if framework == "generic":
-        indices = f"reward={list(rewards).index(reward)}, on={list(rewards).index(on)}, threshold={t}"
-        return f"rewards = gdpo_core.condition(rewards, {indices})  # {said}"
+        k, g = list(rewards).index(reward), list(rewards).index(on)
+        if worst:
+            return f"# {said}\nrewards[..., {k}] = torch.where(rewards[..., {g}] >= {t}, rewards[..., {k}], {worst})"
+        return f"rewards = gdpo_core.condition(rewards, reward={k}, on={g}, threshold={t})  # {said}"
     return function
 
 

@@ -11,7 +11,11 @@ from rich.text import Text
 from gdpo_core.audit import AuditReport, Finding
 from gdpo_core.report import over_time
 from gdpo_core.report.words import (
+    DRIFT,
+    METHODS,
     NAMES,
+    REWARDS,
+    SHARES,
     acting,
     compared,
     counted,
@@ -57,9 +61,12 @@ def _report(console: Console, report: AuditReport) -> None:
     for finding in report.findings:
         _finding(console, finding)
     console.print()
-    for table in (_rewards(report), _shares(report), _methods(report), _drift(report)):
-        if table is not None:
+    tables = {REWARDS: _rewards, SHARES: _shares, METHODS: _methods, DRIFT: _drift}
+    for meaning, made in tables.items():
+        if (table := made(report)) is not None:
             console.print(table)
+            _paragraph(console, Text(meaning, "dim"))
+            console.print()
 
 
 def _finding(console: Console, finding: Finding) -> None:

@@ -20,7 +20,15 @@ from gdpo_core.logs import Run, Trap, read_run
 PROMPTS, ROLLOUTS, STEPS = 8, 8, 4
 NAMES = ("correct", "format", "brief")
 IDS = {
-    *("reward-dominates", "reward-dead", "reward-noise", "ties-hide-signal", "silent-groups", "priority-inversion"),
+    *(
+        "reward-dominates",
+        "reward-dead",
+        "reward-fades",
+        "reward-noise",
+        "ties-hide-signal",
+        "silent-groups",
+        "priority-inversion",
+    ),
     *("conflict", "blind-zero-std-metric", "filter-drops-signal", "batch-step-amplifies", "length-coupled"),
     *("steps-missing", "steps-repeated", "eval-overwrote", "reward-columns-merged", "prompts-merged"),
     *(
@@ -110,7 +118,15 @@ def test_a_run_with_nothing_wrong_gets_no_finding(method):
     report = audit(made_run(varied(), method, weights=[1, 0.5, 2]), primary=None)
     assert report.run["method"] == method and report.run["reproduced"] is True
     assert [f.id for f in report.findings if f.severity != "info"] == []
-    assert report.verdict.endswith("Nothing here needs to be changed.")
+    assert report.verdict.endswith(" No finding.")
+
+
+def test_the_verdict_says_where_there_is_too_little_to_judge_and_where_nothing_asks_for_a_change():
+    few = audit(made_run(varied(steps=2), "gdpo"))
+    assert few.verdict.endswith(" No finding (128 responses in 16 groups: too few to judge).")
+    dead_in_some = audit(made_run(silenced(varied(), 0.5, 1), "gdpo"))
+    assert {f.severity for f in dead_in_some.findings} == {"info"}
+    assert dead_in_some.verdict.endswith(" No finding asks for a change.")
 
 
 def test_the_verdict_names_the_method_the_weights_and_what_to_look_at_first():
@@ -152,7 +168,7 @@ def test_each_reward_is_described_by_its_own_numbers():
 
 
 def test_the_source_counts_what_the_log_holds():
-    report = audit(made_run(varied(), "gdpo", skipped_lines=3))
+    report = audit(made_run(varied(), "gdpo", skipped_lines=3, left_out=("grade",)))
     assert report.source == {
         "path": "made",
         "framework": "trl",
@@ -164,6 +180,7 @@ def test_the_source_counts_what_the_log_holds():
         "rewards": list(NAMES),
         "grouped_by": f"blocks of {ROLLOUTS} rows",
         "skipped_lines": 3,
+        "left_out": ["grade"],
     }
 
 
@@ -303,7 +320,7 @@ def test_gdpo_is_no_cure_where_the_others_are_constant():
 
 def test_a_nearly_constant_reward_is_noise_under_gdpo():
     rewards = varied()
-    rewards[..., 2] = 0.5 + 1e-3 * rewards[..., 2]
+    rewards[..., 2] = 0.5 - 1e-3 * rewards[..., 2]
     finding = one(audit(made_run(rewards, "gdpo")), "reward-noise")
     assert finding.severity == "warning" and finding.evidence["reward"] == "brief"
     assert finding.evidence["update_share_gdpo"] > 0.1 > finding.evidence["update_share_grpo"]
@@ -357,6 +374,17 @@ def test_a_missing_reward_spreads_where_nothing_skips_it(framework, fires):
         assert one(report, "missing-rewards").evidence["missing"] == {"correct": 1}
 
 
+@pytest.mark.parametrize(
+    ("framework", "asked", "severity"),
+    [("verl", "gdpo", "error"), ("verl", None, "warning"), ("verl", "grpo", "info"), ("nemo_rl", "grpo", "error")],
+)
+def test_a_missing_component_harms_verls_gdpo_alone(framework, asked, severity):
+    rewards = varied()
+    rewards[1, 2, 3, 0] = np.nan
+    run = made_run(rewards, framework=framework, lengths=np.ones(rewards.shape[:-1]))
+    assert one(audit(run, asked=asked), "missing-rewards").severity == severity
+
+
 def test_a_column_that_is_not_among_the_rewards_has_weight_0():
     rewards = varied()
     finding = one(audit(made_run(rewards, "grpo", weights=[1, 1, 0])), "weight-zero")
@@ -367,16 +395,29 @@ def test_a_column_that_is_not_among_the_rewards_has_weight_0():
 # --- findings about groups --------------------------------------------------------------------------------------------
 
 
+def by_primary(primary, advantage):
+    """Pairs of a group with different primary reward: right way round, wrong way, tied; (prompts, rollouts) each."""
+    found = [0, 0, 0]
+    for r, a in zip(primary, advantage, strict=True):
+        for i in range(len(r)):
+            for j in range(len(r)):
+                if r[i] > r[j]:
+                    found[0 if a[i] > a[j] else 1 if a[i] < a[j] else 2] += 1
+    return found
+
+
 def test_ties_are_counted_with_what_gdpo_would_make_of_them():
     rewards = binary(steps=1)
     finding = one(audit(made_run(rewards, "grpo"), primary="correct"), "ties-hide-signal")
-    coarse, fine = (gc.collapse(rewards[0], m, convention=gc.TRL) for m in ("grpo", "gdpo"))
-    broken = gc.broken_ties(coarse, fine, 0)
+    coarse = gc.collapse(rewards[0], "grpo", convention=gc.TRL)
     assert finding.evidence["groups_with_ties"] == pytest.approx(coarse.groups_with_ties)
-    assert finding.evidence["gdpo_wrong"] == int(broken.inverted.sum())
-    assert finding.evidence["gdpo_right"] == len(broken.inverted) - int(broken.inverted.sum())
-    assert finding.evidence["tied_primary_pairs"] >= len(broken.inverted) > 0
-    assert (finding.fix is None) is (finding.evidence["gdpo_wrong"] > finding.evidence["gdpo_right"])
+    for method in ("grpo", "gdpo"):
+        made = gc.advantages(torch.tensor(rewards[0]), method, convention=gc.TRL).numpy().round(9)
+        right, inverted, tied = by_primary(rewards[0, ..., 0], made)
+        said = [finding.evidence[f"{kind}_{method}"] for kind in ("right", "inverted", "tied_primary_pairs")]
+        assert said == [right, inverted, tied]
+        assert f"has {right} the right way round, {inverted} the wrong way and {tied} tied" in finding.message
+    assert (finding.fix is None) is (finding.evidence["inverted_gdpo"] > finding.evidence["inverted_grpo"])
     assert "normalize_then_sum" in one(audit(made_run(rewards, "grpo")), "ties-hide-signal").fix
 
 
@@ -385,12 +426,43 @@ def test_gdpo_is_no_cure_for_ties_that_it_breaks_the_wrong_way_round():
     rewards[..., :5, 0] = 1  # five of eight are right, and each misses what two wrong ones have
     rewards[..., 5:7, 1] = 1
     finding = one(audit(made_run(rewards, "grpo"), primary="correct"), "ties-hide-signal")
-    assert finding.evidence["gdpo_wrong"] == PROMPTS * 10 and finding.evidence["gdpo_right"] == 0
+    assert finding.evidence["tied_primary_pairs_grpo"] == finding.evidence["inverted_gdpo"] == PROMPTS * 10
+    assert finding.evidence["inverted_grpo"] == 0 and finding.evidence["right_gdpo"] == PROMPTS * 5
     assert finding.fix is None and "not what comes first" in finding.message
 
 
 def test_rewards_that_all_differ_have_no_ties():
     assert "ties-hide-signal" not in ids(audit(made_run(varied(), "grpo")))
+
+
+def test_few_tied_pairs_are_no_warning():
+    rewards = varied()
+    rewards[..., 1] = -rewards[..., 1]
+    rewards[:, :, 1] = rewards[:, :, 0, ::-1]  # in each group one pair has the same sum
+    finding = one(audit(made_run(rewards, "grpo_no_std")), "ties-hide-signal")
+    assert finding.severity == "info" and finding.evidence["tied_pairs"] == pytest.approx(1 / 28)
+
+
+@pytest.mark.parametrize("opposed", [0, 2, 6, 8])
+def test_silent_groups_whose_rewards_cancel_are_not_too_easy(opposed):
+    rewards = binary(rewards=2)
+    rewards[:, :opposed, :, 0] = np.arange(ROLLOUTS) % 2
+    rewards[:, :opposed, :, 1] = 1 - rewards[:, :opposed, :, 0]
+    rewards[:, opposed:] = 1
+    report = audit(made_run(rewards, advantage=np.zeros(rewards.shape[:3])))
+    finding = one(report, "silent-groups")
+    assert finding.evidence["silent_groups"] == 1 and finding.evidence["rewards_differ_in"] == opposed / PROMPTS
+    assert ("cancel in the sum" in finding.message) is (opposed > 0)
+    assert (finding.fix is None) is ("too easy or too hard" not in finding.message) is (opposed > 4)
+
+
+def test_rewards_that_cancel_everywhere_are_no_error():
+    rewards = binary(rewards=2)
+    rewards[..., 1] = 1 - rewards[..., 0]
+    report = audit(made_run(rewards, advantage=np.zeros(rewards.shape[:3])))
+    assert report.run["reproduced"] is None and "advantages-not-reproduced" not in ids(report)
+    assert "as under every method here: the rewards cancel in each group" in report.verdict
+    assert "Look first at conflict" in report.verdict
 
 
 @pytest.mark.parametrize(("share", "severity"), [(0.05, None), (0.15, "info"), (0.3, "warning")])
@@ -451,7 +523,8 @@ def test_priorities_are_inverted_by_a_louder_reward():
 
 def test_trls_metric_does_not_see_dead_rewards_under_gdpo():
     finding = one(audit(made_run(silenced(varied(), 0.5, 1), "gdpo")), "blind-zero-std-metric")
-    assert finding.severity == "warning" and finding.evidence["dead_groups"] == 0.5
+    assert finding.severity == "info" and finding.evidence["dead_groups"] == 0.5
+    assert "it is 1 only if every advantage is 0, else 0" in finding.message
     assert one(audit(made_run(silenced(varied(), 0.5, 1), "grpo")), "blind-zero-std-metric").severity == "info"
     for method in ("gdpo", "grpo"):
         assert "blind-zero-std-metric" not in ids(audit(made_run(varied(), method)))
@@ -463,19 +536,21 @@ def test_trls_metric_does_not_see_dead_rewards_under_gdpo():
 
 @pytest.mark.parametrize(
     ("framework", "fix"),
-    [("ms_swift", "--dynamic_sample false"), ("verl", "algorithm.filter_groups.enable=False"), ("trl", None)],
+    [("ms_swift", "--dynamic_sample false"), ("nemo_rl", "grpo: {use_dynamic_sampling: false}"), ("trl", None)],
 )
 def test_a_filter_on_the_sum_drops_groups_that_gdpo_uses(framework, fix):
     rewards = varied()
     rewards[:, 0, :, 0] = np.arange(ROLLOUTS) % 4
     rewards[:, 0, :, 1] = [0, 1, 1, 0] * 2
     rewards[:, 0, :, 2] = 3 - rewards[:, 0, :, 0] - rewards[:, 0, :, 1]
-    lengths = np.ones(rewards.shape[:-1]) if framework == "verl" else None
-    report = audit(made_run(rewards, framework=framework, lengths=lengths), asked="gdpo")
+    report = audit(made_run(rewards, framework=framework), asked="gdpo")
     finding = one(report, "filter-drops-signal")
     assert finding.evidence["groups"] == STEPS and finding.fix == fix
     assert finding.severity == ("warning" if fix else "info")
-    assert "filter-drops-signal" not in ids(audit(made_run(varied(), framework=framework, lengths=lengths)))
+    assert "filter-drops-signal" not in ids(audit(made_run(varied(), framework=framework)))
+    # verl has the filter and GDPO in two trainers.
+    with_verl = made_run(rewards, framework="verl", lengths=np.ones(rewards.shape[:-1]))
+    assert "filter-drops-signal" not in ids(audit(with_verl, asked="gdpo"))
 
 
 # --- findings about the log -------------------------------------------------------------------------------------------
@@ -484,7 +559,7 @@ def test_a_filter_on_the_sum_drops_groups_that_gdpo_uses(framework, fix):
 @pytest.mark.parametrize(
     ("steps", "missing", "fix"),
     [
-        ([2, 4, 6, 8], 3, "GRPOConfig(log_completions=True, logging_steps=1)"),
+        ([2, 4, 6, 8], 4, "GRPOConfig(log_completions=True, logging_steps=1)"),
         ([1, 2, 5, 6], 2, None),
         ([1, 10, 20, 30], 26, None),
         ([3, 4, 5, 6], None, None),
@@ -501,7 +576,12 @@ def test_steps_that_are_missing(steps, missing, fix):
 
 def test_every_second_step_says_what_logging_steps_drops():
     finding = one(audit(made_run(varied(), "gdpo", steps=[2, 4, 6, 8])), "steps-missing")
-    assert "every second step" in finding.message and "logging_steps=2" in finding.message
+    assert "only every second step, 4 of the 8 steps up to step 8" in finding.message
+    assert "logging_steps=2 writes the last batch of each 2" in finding.message
+    finding = one(audit(made_run(varied(), "gdpo", steps=[5, 10, 12, 13])), "steps-missing")
+    assert "only every 5th step, 4 of the 13 steps" in finding.message
+    finding = one(audit(made_run(varied(), "gdpo", steps=[102, 104, 106, 108])), "steps-missing")
+    assert "4 of the 8 steps from 101 to 108" in finding.message and finding.evidence["missing"] == 4
 
 
 def test_batches_that_come_twice_count_once():
@@ -524,9 +604,14 @@ def test_small_batches_that_are_equal_by_chance_are_not_repeated():
     assert "steps-repeated" not in ids(audit(made_run(np.ones((6, 4, 4, 1)))))  # nothing differs anywhere
 
 
-def test_a_step_number_that_comes_twice_is_a_resumed_run():
-    finding = one(audit(made_run(varied(), "gdpo", steps=[1, 2, 2, 3])), "steps-repeated")
-    assert finding.severity == "warning" and finding.evidence["steps"] == [2]
+@pytest.mark.parametrize(
+    ("framework", "why"),
+    [("ms_swift", "mostly a resumed run"), ("trl", "files of two runs"), ("generic", "several runs in one table")],
+)
+def test_a_step_number_that_comes_twice(framework, why):
+    run = made_run(varied(), "gdpo", steps=[1, 2, 2, 3], framework=framework)
+    finding = one(audit(run), "steps-repeated")
+    assert finding.severity == "warning" and finding.evidence["steps"] == [2] and why in finding.message
 
 
 def mixed_with_an_evaluation():
@@ -542,10 +627,33 @@ def test_an_evaluation_in_the_file_of_a_step():
     rewards, advantage = mixed_with_an_evaluation()
     report = audit(made_run(rewards, advantage=advantage))
     finding = one(report, "eval-overwrote")
-    assert finding.evidence["steps"] == [3] and finding.fix == 'GRPOConfig(eval_strategy="no")'
+    assert finding.evidence["steps"] == [3]
+    assert finding.fix.startswith('GRPOConfig(eval_strategy="no")  # or leave step 3 out')
     assert report.run["reproduced"] is False and report.run["method"] == "gdpo" and report.run["steps_off"] == [3]
     assert "advantages-not-reproduced" not in ids(report)
     assert "eval-overwrote" not in ids(audit(made_run(varied(), "gdpo")))
+
+
+def test_what_an_evaluation_wrote_is_not_in_the_figures():
+    rewards, advantage = mixed_with_an_evaluation()
+    report = audit(made_run(rewards, advantage=advantage))
+    kept = [0, 1, 3, 4, 5]
+    without = audit(made_run(rewards[kept], advantage=advantage[kept], steps=[1, 2, 4, 5, 6]))
+    assert report.rewards == without.rewards and report.methods == without.methods
+    assert report.steps.equals(without.steps)
+    assert report.source["steps"] == 6 and report.source["responses"] == rewards[..., 0].size
+    assert report.run["logged"] == advantage.size and report.run["max_error"] > 1e-3
+    wrong = int(report.verdict.split("but for ")[1].split()[0])
+    assert 0 < wrong <= PROMPTS * ROLLOUTS and f"but for {wrong} of {advantage.size}." in report.verdict
+
+
+def test_steps_of_another_run_are_named_with_its_method():
+    rewards = varied(steps=6)
+    advantage = advantages(rewards, "grpo")
+    advantage[:2] = advantages(rewards[:2], "gdpo", [1, 0.5, 2])
+    finding = one(audit(made_run(rewards, advantage=advantage)), "advantages-not-reproduced")
+    assert finding.evidence["steps"] == [1, 2] and finding.evidence["method_there"] == "gdpo"
+    assert "There they are GDPO with weights correct 1, format 0.5 and brief 2" in finding.message
 
 
 def test_a_step_with_other_advantages_is_no_evaluation():
@@ -608,6 +716,15 @@ def test_advantages_that_nothing_makes():
     assert "not what any known method makes" in report.verdict
 
 
+def test_a_total_that_does_not_make_the_advantages_is_no_second_error():
+    rewards = varied()
+    total = made_run(rewards.sum(-1, keepdims=True), advantage=advantages(rewards, "gdpo"), framework="nemo_rl")
+    report = audit(dataclasses.replace(total, total_only=True))
+    assert [f.id for f in report.findings if f.severity == "error"] == ["no-components"]
+    assert one(report, "advantages-not-reproduced").severity == "info"
+    assert "makes of the logged total" in report.verdict
+
+
 def test_advantages_that_are_all_0():
     finding = one(
         audit(made_run(varied(), advantage=np.zeros((STEPS, PROMPTS, ROLLOUTS)))), "advantages-not-reproduced"
@@ -623,6 +740,13 @@ def test_another_method_than_was_asked_for(asked, fires):
         finding = report.findings[0]
         assert finding.severity == "error" and finding.evidence == {"asked": "gdpo", "found": "grpo"}
         assert "normalize_then_sum" in finding.fix
+
+
+@pytest.mark.parametrize(("method", "why"), [("grpo", False), ("grpo_no_std", True)])
+def test_ms_swift_has_two_ways_to_leave_gdpo_out(method, why):
+    run = made_run(varied(), advantage=advantages(varied(), method, convention=gc.MS_SWIFT), framework="ms_swift")
+    finding = one(audit(run, asked="gdpo"), "method-not-as-asked")
+    assert ("reinforce_plus_plus" in finding.message) is why and finding.message.endswith(".")
 
 
 def test_where_two_methods_are_the_same_the_one_asked_for_ran():

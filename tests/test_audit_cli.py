@@ -3,6 +3,8 @@
 import json
 import os
 import re
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -155,6 +157,13 @@ def test_it_fits_a_narrow_terminal_but_for_what_is_to_be_copied(screen, columns)
     assert "Under GRPO, correctness makes" in text and "106 %" in text and "GDPO" in text
 
 
+def test_every_table_says_what_its_columns_mean(screen):
+    text, _ = screen([audited.report()], 80)
+    flat = " ".join(text.split())
+    for meaning in ("part of the variance of the advantages", "Tied pairs: ", "Levels: distinct", "Inversions: of the"):
+        assert meaning in flat
+
+
 def test_severity_is_a_word_and_a_colour(screen):
     text, coloured = screen([audited.report()], 80)
     assert [line.split()[0] for line in text.split("\n") if re.match("(error|warning|info)  ", line)] == [
@@ -231,6 +240,42 @@ def test_what_was_there_stays_when_writing_fails(tmp_path, monkeypatch):
     assert target.read_text() == "old" and list(tmp_path.iterdir()) == [target]
 
 
+@pytest.mark.parametrize("option", ["--json", "--html"])
+def test_a_log_is_never_written_over(capsys, tmp_path, option):
+    folder = tmp_path / "completions"
+    shutil.copytree(TRL, folder)
+    first = sorted(folder.glob("*.parquet"))[0]
+    content = first.read_bytes()
+    (tmp_path / "link.html").symlink_to(first)
+    for path in (folder, tmp_path / "completions" / "*.parquet", tmp_path):
+        for target in (first, tmp_path / "link.html", tmp_path / "completions" / ".." / "completions" / first.name):
+            code, out, err = run(capsys, path, option, target)
+            assert (code, out) == (2, "") and f"{option[2:]}: expected another file than the log" in err
+    assert first.read_bytes() == content
+    code, _, err = run(capsys, folder, "--json", folder / "new.json")
+    assert code == 2 and "json: expected a file that is not taken for a part of the log" in err
+    assert run(capsys, folder, "--html", folder / "audit.html", "--json", tmp_path / "new.json")[0] == 0
+
+
+def test_a_directory_spelled_twice_is_one_run(capsys, tmp_path):
+    shutil.copytree(TRL, tmp_path / "o")
+    code, out, _ = run(capsys, tmp_path / "o", f"{tmp_path}/o/../o", tmp_path / "o" / ".", "--json", "-")
+    assert code == 0 and parsed(out)["schema"] == 1 and "runs" not in parsed(out)
+    file = sorted((tmp_path / "o").glob("*.parquet"))[0]
+    one = parsed(run(capsys, file, "--json", "-")[1])
+    assert parsed(run(capsys, file, f"{tmp_path}/o/../o/{file.name}", "--json", "-")[1])["source"] == one["source"]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no full device")
+@pytest.mark.parametrize("arguments", [[], ["--json", "-"]])
+def test_output_that_cannot_be_written_is_one_line(arguments):
+    for redirect in (">/dev/full", ">&-"):
+        command = shlex.join([GDPO, "audit", TRL, *arguments])
+        done = subprocess.run(f"{command} {redirect}", shell=True, stderr=subprocess.PIPE, text=True)
+        assert done.returncode == 2
+        assert done.stderr.startswith("gdpo: standard output: expected") and done.stderr.count("\n") == 1
+
+
 def test_a_device_is_written_to_and_not_replaced(capsys):
     code, out, _ = run(capsys, TRL, "--json", os.devnull)
     assert code == 0 and out and not Path(os.devnull).is_file()
@@ -249,6 +294,9 @@ def test_a_device_is_written_to_and_not_replaced(capsys):
         ([TRL, "--weight", "format_reward"], "weight: expected NAME=NUMBER, got 'format_reward'"),
         ([TRL, "--weight", "format_reward=much"], "weight: expected NAME=NUMBER"),
         ([TRL, "--weight", "format_reward=nan"], "weight: expected NAME=NUMBER"),
+        ([TRL, "--weight", "format_reward=1_0"], "weight: expected NAME=NUMBER"),
+        ([TRL, "--weight", "format_reward=１"], "weight: expected NAME=NUMBER"),
+        ([TRL, "--weight", "format_reward=1e300"], "weight: expected a number of at most 1e+30"),
         ([TRL, "--weight", "=1"], "weight: expected NAME=NUMBER"),
         ([TRL, "--weight", "a=1", "--weight", "a=2"], "weight: expected each reward once, got 'a' twice"),
         ([TRL, "--weight", "nope=1"], "weights: expected names of rewards"),

@@ -160,6 +160,18 @@ def test_an_event_of_ms_swift_may_hold_several_steps(tmp_path):
     assert table["group"].to_list() == [i // 2 for i in range(16)]
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [({"step": 1}, "line 1: expected lists of one length, got 1 in 'step'"), ([], "are empty in 1")],
+)
+def test_an_odd_first_event_of_ms_swift_is_named(tmp_path, change, message):
+    event = {"step": ["1"] * 8, "prompt": ["q"] * 8, "completion": ["a"] * 8, "acc": [1.0, 0.0] * 4}
+    event |= {"advantages": [1.0, -1.0] * 4}
+    write_lines(tmp_path / "completions.jsonl", [event | change if change else {key: [] for key in event}])
+    with pytest.raises(gc.InputError, match=message):
+        read_run(tmp_path)
+
+
 def test_rows_of_ms_swift_on_ray_hold_the_total_alone(tmp_path):
     rows = [{"gen_step": 3, "prompt": "ab"[i // 2], "completion": "x", "reward": float(i)} for i in range(4)]
     write_lines(tmp_path / "completions.jsonl", rows)
@@ -250,6 +262,33 @@ def test_verl_v1_groups_by_its_uid(tmp_path):
     write_verl(tmp_path, v1=True, groups=3, group_size=4)
     run = read_run(tmp_path)
     assert run.group_size == 4 and run.table["group"].to_list() == [i // 4 for i in range(48)]
+
+
+def test_groups_of_verl_that_lost_rows_are_reported(tmp_path):
+    write_verl(tmp_path, steps=3)
+    path = tmp_path / "2.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:21]))
+    run = read_run(tmp_path)
+    evidence = traps(run)["ragged-batches"]
+    cut = run.table.group_by("group").len().filter(pl.col("len") != 8)
+    assert run.group_size is None and evidence["groups"] == len(cut) > 0
+    assert (evidence["group_size"], evidence["batches"], evidence["of"], evidence["step"]) == (8, 1, 3, 2)
+    (finding,) = [found for found in gc.audit(run).findings if found.id == "ragged-batches"]
+    assert "rows were lost" in finding.message
+
+
+def test_a_key_of_verl_that_is_null_in_the_first_file_is_a_reward_and_one_that_it_lacks_is_refused(tmp_path):
+    row = {"input": "q", "output": "a", "gts": "4", "score": 1.0, "acc": 1.0}
+    for number, tool in (1, None), (2, 0.5):
+        write_lines(tmp_path / f"{number}.jsonl", [row | {"step": number, "tool": tool}] * 4)
+    assert read_run(tmp_path).rewards == ("acc", "tool")
+    write_lines(tmp_path / "1.jsonl", [row | {"step": 1, "tool": "none"}] * 4)
+    with pytest.raises(gc.InputError, match=r"1.jsonl, line 1: expected a number in 'tool', got 'none'"):
+        read_run(tmp_path)
+    write_lines(tmp_path / "1.jsonl", [row | {"step": 1}] * 4)
+    with pytest.raises(gc.InputError, match=r"2.jsonl: expected the columns of .*: tool only in"):
+        read_run(tmp_path)
+    assert read_run(tmp_path, rewards="acc").rewards == ("acc",)
 
 
 def test_booleans_and_missing_keys_of_verl_are_rewards(tmp_path):
@@ -406,6 +445,12 @@ def test_without_a_hint_the_size_is_asked_for(tmp_path):
     assert run.group_size == 4 and run.table["group"].max() == 31 and not run.has_advantage
 
 
+def test_rows_that_every_batch_lost_at_its_end_do_not_hide_the_size(tmp_path):
+    write_trl(tmp_path, drop_rows=dict.fromkeys(range(1, 5), 2))
+    run = read_run(tmp_path)
+    assert run.grouped_by == "blocks of 8 rows" and list(traps(run)) == ["ragged-batches"]
+
+
 def test_a_log_without_prompts_is_grouped_by_its_advantages(tmp_path):
     steps = write_trl(tmp_path, drop=("prompt",))
     assert_read(read_run(tmp_path), steps)
@@ -417,6 +462,21 @@ def test_an_evaluation_that_overwrote_half_a_step_leaves_the_groups(tmp_path):
     r, a = drawn([steps[1]])
     again = advantages_of(r.reshape(4, 8, 3), "gdpo", (1.0, 0.5, 2.0)).ravel()
     assert np.abs(again - a).max() > 1e-3  # the fixture is what it says
+
+
+@pytest.mark.parametrize("method", ["grpo", "gdpo"])
+def test_an_evaluation_with_smaller_groups_in_some_files_leaves_the_groups(tmp_path, method):
+    write_trl(tmp_path, steps=12, method=method)
+    half = make_steps(12, 8, 4, seed=99)
+    for number in (4, 8, 12):
+        path = tmp_path / "completions" / f"completions_{number:05d}.parquet"
+        kept, new = pl.read_parquet(path), half[number - 1]
+        prompts = pl.Series("prompt", new.flat()[2][12:]).cast(kept["prompt"].dtype)
+        written = kept.tail(20).with_columns(prompts, pl.Series("advantage", new.advantages.ravel()[12:]))
+        pl.concat([kept.head(12), written.cast(dict(kept.schema))]).write_parquet(path)
+    run = read_run(tmp_path)
+    assert run.group_size == 8 and run.grouped_by == "blocks of 8 rows"
+    assert gc.audit(run).run["method"] == method and gc.audit(run).run["steps_off"] == [4, 8, 12]
 
 
 # --- whole batches ---------------------------------------------------------------------------------------------------
@@ -642,12 +702,16 @@ BAD = {
     "a CSV cell of text": ({"a.csv": b"acc,group\n1,0\noops,0\n1,0\n"}, {}, "a.csv, row 2: .*'acc', got 'oops'"),
     "a CSV in Latin 1": ({"a.csv": b"acc,group\n1,\xe9\n"}, {}, "a.csv, line 2: expected UTF-8"),
     "no groups": ({"a.csv": b"acc\n1\n0\n"}, {}, "give group_size"),
-    "a missing group": ({"a.csv": b"acc,group\n1,a\n0,\n"}, {}, "a.csv: expected a value in every row of 'group'"),
+    "a missing group": (
+        {"a.csv": b"acc,group\n1,a\n0,\n"},
+        {},
+        "a.csv, row 2: expected a value in every row of 'group'",
+    ),
     "a step of lists": ({"a.parquet": a_batch(t=pl.concat_list("step"))}, {"step": "t"}, "a.parquet: expected"),
     "steps in words": (
         {"a.csv": b"acc,group,t\n1,a,one\n"},
         {"step": "t"},
-        "a.csv: expected whole numbers .* got 'one'",
+        "a.csv, row 1: expected whole numbers .* got 'one'",
     ),
     "bytes not UTF-8": ({"a.jsonl": lines(LINE) + b'{"a": "\xff"}\n'}, {}, "a.jsonl, line 2: .* not UTF-8"),
     "text among numbers": (

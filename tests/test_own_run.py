@@ -1,6 +1,7 @@
 """Section 8 without a browser: the samples are what they say, and any upload ends in a report or one sentence."""
 
 import ast
+import html as html_module
 import importlib
 import io
 import json
@@ -245,10 +246,21 @@ def test_the_downloads_open_and_hold_the_report():
     log = read(MADE, (), FOUND_OUT)
     found = audited(log, "correctness", "")
     files = {name: content() for _, name, content in own_run.downloads(log, found)}
-    assert json.loads(files["audit.json"]) == found.report.to_dict()
+    data = json.loads(files["audit.json"])
+    note = data.pop("note")
+    assert data == found.report.to_dict()
     page = files["audit.html"].decode()
+    assert "no training run" in note and note in html_module.unescape(page) and "<" not in note
     assert page.lower().startswith("<!doctype html>") and all(finding.id in page for finding in found.report.findings)
     assert pl.read_csv(files["responses.csv"]).equals(log.run.table, null_equal=True)
+
+
+def test_the_downloads_of_an_upload_hold_the_report_alone():
+    log = read(MADE, files_of(TRL), FOUND_OUT)
+    found = audited(log, None, "")
+    files = {name: content() for _, name, content in own_run.downloads(log, found)}
+    assert json.loads(files["audit.json"]) == found.report.to_dict()
+    assert "Your file" not in files["audit.html"].decode()
 
 
 def test_a_large_table_is_parquet(monkeypatch):

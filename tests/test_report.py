@@ -152,6 +152,13 @@ def test_a_long_run_of_many_rewards_stays_small():
     assert len(text.encode()) < 300_000
 
 
+def test_a_note_stands_before_all_else():
+    page = Page(drawn.html(audited.report(), "Made up, <b>no run</b>."))
+    assert "Made up, <b>no run</b>." in page.text
+    assert page.text.index("Made up") < page.text.index("Audit of a run’s rewards")
+    assert "Made up" not in drawn.html(audited.report())
+
+
 def test_nothing_to_report_on_is_an_error():
     with pytest.raises(InputError, match="reports: expected at least one, got none"):
         drawn.html([])
@@ -252,6 +259,20 @@ def test_what_is_not_reproduced_is_said_with_its_steps():
     report = audited.report()
     report.run.update(reproduced=False, max_error=0.27, steps_off=[3, 7])
     assert words.did(report)["reproduced"] == "not all at steps 3, 7, off by up to 0.27"
+
+
+def test_advantages_that_every_method_makes_are_not_called_missing():
+    report = audited.report(method=None)
+    assert words.did(report)["method"] == "not known: no advantages are logged"
+    report.run["logged"] = 32
+    assert words.did(report)["method"] == "not known: every method gives 0 here"
+    assert words.did(report)["reproduced"] == "nothing to compare with: every method gives 0 here"
+
+
+@pytest.mark.parametrize(("method", "blind"), [("grpo", True), (None, True), ("gdpo", False)])
+def test_rows_of_an_evaluation_are_seen_by_a_step_over_the_batch_alone(method, blind):
+    said = " ".join(words.limits(audited.report(method=method)))
+    assert ("rows of an evaluation in a step’s file look like rows of the training" in said) is blind
 
 
 def test_quarters_are_means_of_both_ends():

@@ -1,10 +1,12 @@
 """The lines of configuration, read back as what they are: Python, a shell's arguments, YAML."""
 
 import ast
+import functools
 import json
 import shlex
 
 import pytest
+import torch
 
 import gdpo_core as gc
 from gdpo_core import settings
@@ -34,6 +36,33 @@ def test_trl_is_switched_by_its_own_arguments():
         "reward_weights": WEIGHTS,
         "num_generations": 8,
     }
+
+
+def test_trls_lines_say_the_same_for_axolotl():
+    for text in (settings.switch_to_gdpo("trl", REWARDS, WEIGHTS), settings.set_weights("trl", REWARDS, WEIGHTS)):
+        comment = text.splitlines()[-1]
+        assert comment.startswith("# axolotl: ") and comment.endswith(f"trl.reward_weights: {WEIGHTS}")
+    assert "rl: gdpo" in settings.switch_to_gdpo("trl", REWARDS)
+
+
+def test_a_second_reward_function_gets_a_name_that_trl_sees():
+    def original(prompts, completions):
+        return [float(len(text)) for text in completions]
+
+    scope = {"original": functools.partial(original, prompts=[])}
+    exec(settings.own_name("trl"), scope)
+    assert scope["second_reward"].__name__ == "second_reward"
+    assert scope["second_reward"](completions=["a", "bc"]) == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("framework", ["nemo_rl", "generic"])
+def test_the_lines_for_a_table_of_ones_own_are_python(framework):
+    names = {
+        node.id
+        for node in ast.walk(ast.parse(settings.log_rewards(framework, ["accuracy", "my-format"])))
+        if isinstance(node, ast.Name)
+    }
+    assert {"accuracy_values", "my_format_values"} <= names
 
 
 def test_verl_is_switched_by_overrides_whose_lists_are_json():
@@ -94,10 +123,13 @@ def test_no_option_is_left_half_written(framework):
         settings.log_rewards(framework, REWARDS),
         settings.keep_groups(framework),
         settings.no_evaluation(framework),
+        settings.own_name(framework),
         settings.gate(framework, REWARDS, "brief", "correct"),
+        settings.gate(framework, REWARDS, "brief", "correct", otherwise=-3.2),
     ]
     for text in filter(None, texts):
-        assert not any(mark in text for mark in ("None", "{}", "nan", "…")), text
+        text = text.replace("g is not None", "")  # a reward function of TRL may give None
+        assert not any(mark in text.replace("is not None", "") for mark in ("None", "{}", "nan", "…")), text
         assert text == text.strip()
         assert all(len(line) <= 140 for line in text.splitlines()), text
 
@@ -111,9 +143,33 @@ def test_verl_under_grpo_weighs_inside_its_score():
 
 @pytest.mark.parametrize("framework", ["trl", "axolotl"])
 def test_a_gated_reward_function_gates(framework):
-    scope = {"brief": lambda completions, **_: [0.5, 0.7, 0.9], "correct": lambda completions, **_: [1, 0, 1]}
+    scope = {"brief": lambda completions, **_: [0.5, 0.7, 0.9, 1], "correct": lambda completions, **_: [1, 0, 1, None]}
     exec(settings.gate(framework, REWARDS, "brief", "correct"), scope)
-    assert scope["brief_gated"](["a", "b", "c"], prompts=[]) == [0.5, 0.0, 0.9]
+    assert scope["brief_gated"](["a", "b", "c", "d"], prompts=[]) == [0.5, 0.0, 0.9, 0.0]
+
+
+@pytest.mark.parametrize("framework", settings.FRAMEWORKS)
+def test_a_gate_leaves_no_more_than_the_worst_penalty(framework):
+    """0 would be the best value of a penalty, and the wrong answers would have it."""
+    penalty, correct = [-0.5, -3.204, -0.1], [1.0, 1.0, 0.0]
+    line = settings.gate(framework, ["correct", "brief"], "brief", "correct", otherwise=-3.204)
+    assert "no better than its worst penalty" in line
+    if framework in ("trl", "axolotl"):
+        scope = {"brief": lambda completions, **_: penalty, "correct": lambda completions, **_: correct}
+        exec(line, scope)
+        gated = scope["brief_gated"](["a", "b", "c"])
+    elif framework == "ms_swift":
+        exec(line, scope := {"brief": penalty, "correct": correct})
+        gated = scope["brief"]
+    elif framework == "generic":
+        exec(line, scope := {"torch": torch, "rewards": torch.tensor([correct, penalty]).T})
+        gated = scope["rewards"][:, 1].tolist()
+    else:
+        gated = []
+        for p, c in zip(penalty, correct, strict=True):
+            exec(line, scope := {"brief": p, "correct": c})
+            gated.append(scope["brief"])
+    assert gated == pytest.approx([-0.5, -3.204, -3.21])  # three digits, rounded away from 0
 
 
 def test_the_generic_gate_is_the_librarys():

@@ -256,10 +256,23 @@ def test_dead_faint_and_missing_rewards():
     ]
     t = totals(summarise(dense(groups), plan_for(3)))
     assert [t[f"dead_groups_{k}"] for k in range(3)] == [1, 1, 3]
+    assert [t[f"there_groups_{k}"] for k in range(3)] == [3, 3, 0]
     assert [t[f"dead_mixed_{k}"] for k in range(3)] == [0, 0, 2]
     assert [t[f"faint_groups_{k}"] for k in range(3)] == [0, 1, 0]  # 5.00 to 5.02: a std of 0.01 beside 5
     assert (t["there_2"], t["total_2"], t["low_2"], t["high_2"]) == (0, 0.0, None, None)
     assert t["mixed_groups"] == 2 and t["vectors"] == 6 and t["different_pairs"] == 6
+
+
+def test_a_reward_with_few_values_is_not_faint_whatever_is_added_to_it():
+    graded, noise = [100, 100.5, 101, 100, 101, 100.5, 100, 101], [5 + k / 1e4 for k in range(8)]
+    rows = [[100 + k % 2, g, n, 5.0 if k else 5.001] for k, (g, n) in enumerate(zip(graded, noise, strict=True))]
+    for ids in ([0] * 8, [0, 0, 0, 0, 1, 1, 1, 1]):
+        t = totals(summarise(table_of((rows, ids)), plan_for(4)))
+        assert [t[f"faint_groups_{k}"] for k in (0, 2, 3)] == [0, len(set(ids)), 0]
+    t = totals(summarise(table_of((rows, [0] * 8)), plan_for(4)))
+    assert t["faint_groups_1"] == 0
+    ragged = table_of((rows, [0] * 5 + [1] * 3))
+    assert totals(summarise(ragged, plan_for(4)))["faint_groups_2"] == 2
 
 
 def test_groups_that_a_filter_by_the_sum_drops_though_gdpo_could_use_them():

@@ -1,9 +1,10 @@
 """Section 8: the log of the reader's own run, or of a sample: read, audited, shown and handed out."""
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from html import escape
+from html import escape, unescape
 from pathlib import Path
 
 import gdpo_core as gc
@@ -194,15 +195,19 @@ def downloads(log: Log, found: Audit) -> list[tuple[str, str, Callable[[], bytes
     """Label, file name and content of each file that can be taken away; the content is made when it is asked for."""
     from gdpo_core import report as drawn
 
+    # A file of a sample says what the page says about it; an upload is its reader's own.
+    note = unescape(re.sub("<[^>]*>", "", log.told)) if log.key else ""
+
     def as_json() -> bytes:
-        return json.dumps(found.report.to_dict(), indent=2, ensure_ascii=False, allow_nan=False).encode()
+        content = found.report.to_dict() | ({"note": note} if note else {})
+        return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False).encode()
 
     if found.report.source["responses"] <= LARGEST_CSV:
         table = "Table (CSV)", "responses.csv", lambda: log.run.table.write_csv().encode()
     else:
         table = "Table (Parquet)", "responses.parquet", lambda: _parquet(log.run.table)
     return [
-        ("Report (HTML)", "audit.html", lambda: drawn.html(found.report).encode()),
+        ("Report (HTML)", "audit.html", lambda: drawn.html(found.report, note).encode()),
         ("Report (JSON)", "audit.json", as_json),
         table,
     ]

@@ -1,11 +1,12 @@
 """The findings about a run: one small function each, sums in, sentences out."""
 
+from gdpo_core.findings.dominates import reward_dominates
 from gdpo_core.findings.facts import NAMES, Facts, Finding
+from gdpo_core.findings.fades import reward_fades
 from gdpo_core.findings.groups import (
     batch_step_amplifies,
     blind_zero_std_metric,
     filter_drops_signal,
-    priority_inversion,
     silent_groups,
     ties_hide_signal,
 )
@@ -14,9 +15,11 @@ from gdpo_core.findings.log import (
     no_components,
     prompts_merged,
     ragged_batches,
+    score_and_rewards,
     steps_missing,
     steps_repeated,
 )
+from gdpo_core.findings.priority import priority_inversion
 from gdpo_core.findings.recipe import (
     advantages_not_reproduced,
     eval_overwrote,
@@ -28,7 +31,6 @@ from gdpo_core.findings.rewards import (
     conflict,
     length_coupled,
     reward_dead,
-    reward_dominates,
     reward_noise,
     weight_zero,
 )
@@ -41,13 +43,14 @@ SEVERITIES = ("error", "warning", "info")
 ALL = (
     method_not_as_asked,
     missing_rewards,
+    conflict,
     reward_dominates,
     reward_dead,
+    reward_fades,
     reward_noise,
     ties_hide_signal,
     silent_groups,
     priority_inversion,
-    conflict,
     blind_zero_std_metric,
     filter_drops_signal,
     batch_step_amplifies,
@@ -58,6 +61,7 @@ ALL = (
     reward_columns_merged,
     prompts_merged,
     ragged_batches,
+    score_and_rewards,
     no_components,
     advantages_not_reproduced,
     weights_not_as_given,

@@ -1,22 +1,21 @@
-"""What a method makes of the groups: ties, silence, amplification, inverted priorities, and who cannot see it."""
+"""What a method makes of the groups: ties, silence, amplification, and who cannot see it."""
 
 from collections.abc import Iterator
-from math import isnan
 
 import polars as pl
 
 from gdpo_core import settings
 from gdpo_core.conventions import CONVENTIONS
-from gdpo_core.findings.facts import NAMES, Facts, Finding, count, named, percent
+from gdpo_core.findings.facts import NAMES, Facts, Finding, count, percent
+from gdpo_core.findings.priority import order, ordered
 from gdpo_core.findings.thresholds import (
     AMPLIFIES_INFO,
     AMPLIFIES_WARNING,
     BLIND,
     FILTERED,
-    INVERTED_INFO,
-    INVERTED_WARNING,
     SILENT_INFO,
     SILENT_WARNING,
+    TIED_PAIRS,
     TIES,
 )
 
@@ -34,23 +33,20 @@ def ties_hide_signal(f: Facts) -> Iterator[Finding]:
         "groups_with_ties_gdpo": with_gdpo,
         "mixed_groups": int(f.totals[f"{f.acting}_mixed_groups"]),
         "threshold": TIES,
+        "threshold_warning_pairs": TIED_PAIRS,
     }
     message = [
         f"{f.under}, {percent(ties)} of the groups whose rewards differ hold responses with different rewards and the "
         f"same advantage ({percent(pairs)} of the pairs that differ): the update cannot tell them apart."
     ]
     worse = False
-    if f.plan.primary is not None:
-        tied = int(f.totals[f"{f.acting}_tied_primary"])
-        evidence |= {"tied_primary_pairs": tied}
-        differ = "differs" if tied == 1 else "differ"
-        message.append(f"{count(tied, 'tied pair')} {differ} in {f.rewards[f.plan.primary]}.")
-        if tied and not f.is_gdpo:
-            right, wrong = int(f.totals["gdpo_right"]), int(f.totals["gdpo_wrong"])
-            evidence |= {"gdpo_right": right, "gdpo_wrong": wrong}
-            of_grpo = "" if f.acting == "grpo" else " of those that GRPO ties"
-            message.append(f"GDPO would put {right:,}{of_grpo} the right way round and {wrong:,} the wrong way round.")
-            worse = wrong > right
+    if f.plan.primary is not None and f.totals["primary_pairs"]:
+        compared = dict.fromkeys([f.acting, "gdpo"])
+        evidence |= {f"{kind}_{m}": n for m in compared for kind, n in order(f, m).items()}
+        first, *rest = (f"{NAMES[m]} {ordered(f, m)}" for m in compared)
+        of = f"Of the {count(f.totals['primary_pairs'], 'pair')} that differ in {f.rewards[f.plan.primary]},"
+        message.append("; ".join([f"{of} {first}", *rest]) + ".")
+        worse = not f.is_gdpo and f.inversions("gdpo") > f.inversions(f.acting)
     fix = None
     if not f.is_gdpo and with_gdpo < ties:
         message.append(f"GDPO would leave ties in {percent(with_gdpo)} of these groups.")
@@ -60,7 +56,7 @@ def ties_hide_signal(f: Facts) -> Iterator[Finding]:
             fix = settings.switch_to_gdpo(f.run.framework, f.rewards, f.plan.weights)
     else:
         message.append("Weights that are not equal, or a finer reward, tell more of them apart.")
-    yield Finding("ties-hide-signal", "warning", " ".join(message), evidence, fix)
+    yield Finding("ties-hide-signal", "warning" if pairs >= TIED_PAIRS else "info", " ".join(message), evidence, fix)
 
 
 def silent_groups(f: Facts) -> Iterator[Finding]:
@@ -69,13 +65,27 @@ def silent_groups(f: Facts) -> Iterator[Finding]:
     silent = shares[f.acting]
     if not silent >= SILENT_INFO:
         return
+    # Every group whose rewards are all constant is silent; the other silent ones have rewards that differ.
+    alike = f.totals["groups"] - f.totals["mixed_groups"]
+    cancelled = max(1 - alike / f.totals[f"{f.acting}_silent_groups"], 0.0)
     message = [
         f"{f.under}, {percent(silent)} of the groups are silent: every response there has advantage 0 and adds nothing "
         "to the policy gradient."
     ]
     if not f.is_gdpo and shares["gdpo"] < silent:
         message.append(f"Under GDPO it would be {percent(shares['gdpo'])}.")
-    message.append("Mostly such prompts are too easy or too hard: larger groups or other prompts help.")
+    if cancelled:
+        them = "all" if cancelled == 1 else percent(cancelled)
+        nothing = "" if all(f.plan.weights) else ", or those that differ have weight 0"
+        message.append(f"In {them} of them the rewards differ and cancel in the sum{nothing}.")
+    fix = None
+    if cancelled <= 0.5:
+        others = "The other prompts" if cancelled else "Such prompts"
+        message.append(f"{others} are mostly too easy or too hard: larger groups or other prompts help.")
+        if f.run.group_size:
+            fix = settings.set_group_size(f.run.framework, 2 * f.run.group_size)
+    else:
+        message.append("Larger groups do not change that; weights that say which reward counts do.")
     yield Finding(
         "silent-groups",
         "warning" if silent >= SILENT_WARNING else "info",
@@ -84,11 +94,12 @@ def silent_groups(f: Facts) -> Iterator[Finding]:
             "method": f.acting,
             "silent_groups": silent,
             **{f"silent_groups_{m}": share for m, share in shares.items()},
+            "rewards_differ_in": cancelled,
             "groups": int(f.totals["groups"]),
             "threshold_info": SILENT_INFO,
             "threshold_warning": SILENT_WARNING,
         },
-        settings.set_group_size(f.run.framework, 2 * f.run.group_size) if f.run.group_size else None,
+        fix,
     )
 
 
@@ -116,9 +127,9 @@ def batch_step_amplifies(f: Facts) -> Iterator[Finding]:
         "batch-step-amplifies",
         "warning" if (f.is_gdpo or by_batch_std) and factor >= AMPLIFIES_WARNING else "info",
         f"{does} the advantages of the groups that differ by {factor:.2f} on average{most}, compared with {against}. "
-        f"Only {percent(share)} of the responses are in such groups, and the std runs over all. That acts like a "
-        "larger learning rate, and no metric reports it. Watch the share of silent groups; if it grows, lower the "
-        "learning rate or replace those prompts.",
+        f"Only {percent(share)} of the responses are in such groups, and the std runs over all. Adam removes a "
+        "constant factor; what acts is its change from batch to batch, and its size against a KL term. Watch how the "
+        "share of silent groups changes.",
         {
             "method": f.acting if by_batch_std else "gdpo",
             "factor": factor,
@@ -129,36 +140,6 @@ def batch_step_amplifies(f: Facts) -> Iterator[Finding]:
             "threshold_warning": AMPLIFIES_WARNING,
         },
         None,
-    )
-
-
-def priority_inversion(f: Facts) -> Iterator[Finding]:
-    """A response with less of the primary reward gets more."""
-    found = f.inversions(f.acting)
-    if len(f.rewards) < 2 or not found >= INVERTED_INFO:  # NaN without a primary reward
-        return
-    primary = f.rewards[f.plan.primary]
-    by_method = {m: f.inversions(m) for m in f.methods if not isnan(f.inversions(m))}
-    lowest = min(by_method, key=by_method.get)
-    compared = named([f"{NAMES[m]} {percent(share)}" for m, share in by_method.items()])
-    other = _strongest_opponent(f)
-    best = f"{NAMES[lowest]} has the fewest here, but" if by_method[lowest] < found else "No other method has fewer:"
-    yield Finding(
-        "priority-inversion",
-        "warning" if found >= INVERTED_WARNING else "info",
-        f"{f.under}, in {percent(found)} of the pairs that differ in {primary} the response with less {primary} gets "
-        f"more ({compared}). {best} no normalisation puts {primary} first. A larger weight on it helps; so does "
-        f"letting the others, above all {f.rewards[other]}, count only where {primary} is reached.",
-        {
-            "primary": primary,
-            "method": f.acting,
-            "inversions": found,
-            **{f"inversions_{m}": share for m, share in by_method.items()},
-            "pairs": int(f.totals[f"{f.acting}_primary_pairs"]),
-            "threshold_info": INVERTED_INFO,
-            "threshold_warning": INVERTED_WARNING,
-        },
-        settings.gate(f.run.framework, f.rewards, f.rewards[other], primary, f.batches[f"high_{f.plan.primary}"].max()),
     )
 
 
@@ -173,14 +154,15 @@ def blind_zero_std_metric(f: Facts) -> Iterator[Finding]:
     blind = f.run.framework == "trl" and f.recipe is not None and f.acting in over_batch
     if dead[most] - (0 if blind else sees) < BLIND:
         return
+    zero = "every advantage is 0" if f.is_gdpo else "all responses have the same sum"
     why = (
-        f"Under {over_batch[f.acting]} it looks at the std of the whole batch: it is 0, or 1 if that is constant"
+        f"Under {over_batch[f.acting]} it looks at the std of the whole batch: per batch it is 1 only if {zero}, else 0"
         if blind
         else f"It looks at the summed reward, which is constant in {percent(sees)}"
     )
     yield Finding(
         "blind-zero-std-metric",
-        "warning" if blind else "info",
+        "info",
         f"{'TRL' if f.run.framework == 'trl' else 'ms-swift'}'s frac_reward_zero_std does not show that {most} is "
         f"constant in {percent(dead[most])} of the groups. {why}. Log the share of constant groups of each reward "
         "yourself to see a reward die.",
@@ -197,18 +179,14 @@ def blind_zero_std_metric(f: Facts) -> Iterator[Finding]:
 def filter_drops_signal(f: Facts) -> Iterator[Finding]:
     """A filter on the summed reward would drop groups that GDPO can use."""
     share = f.part("filtered_groups", "groups")
-    if not share > FILTERED:
+    # verl filters in its v1 trainer alone and has GDPO in the legacy one alone: they cannot meet.
+    if not share > FILTERED or f.run.framework == "verl":
         return
-    fix = settings.keep_groups(f.run.framework)
-    option = {
-        "verl": "algorithm.filter_groups with metric reward",
-        "ms_swift": "--dynamic_sample",
-        "nemo_rl": "grpo.use_dynamic_sampling",
-    }.get(f.run.framework)
+    option = {"ms_swift": "--dynamic_sample", "nemo_rl": "grpo.use_dynamic_sampling"}.get(f.run.framework)
     filters = (
         f"A filter on the std of the summed reward ({option})"
         if option
-        else ("A filter on the std of the summed reward, as other frameworks' dynamic sampling has it,")
+        else "A filter on the std of the summed reward, as other frameworks' dynamic sampling has it,"
     )
     uses = "GDPO uses" if f.is_gdpo else "GDPO would use (under GRPO they are silent)"
     yield Finding(
@@ -218,16 +196,5 @@ def filter_drops_signal(f: Facts) -> Iterator[Finding]:
         "rewards differ and cancel in the sum. With GDPO leave the filter off, or filter where every reward is "
         "constant.",
         {"groups": int(f.totals["filtered_groups"]), "share": share, "threshold": FILTERED},
-        fix if f.is_gdpo else None,
+        settings.keep_groups(f.run.framework) if f.is_gdpo else None,
     )
-
-
-def _strongest_opponent(f: Facts) -> int:
-    """The reward that pulls most against the primary one; if none does, the one with the most of the update."""
-    others = [k for k in range(len(f.rewards)) if k != f.plan.primary]
-    pulls = {k: f.correlation(k, f.plan.primary) for k in others}
-    against = [k for k in others if pulls[k] < 0]
-    shares = f.shares(f.acting)
-    if against:
-        return min(against, key=pulls.get)
-    return max(others, key=lambda k: -1.0 if isnan(shares[k]) else shares[k])

@@ -20,24 +20,27 @@ def steps_missing(f: Facts) -> Iterator[Finding]:
     if not gaps or set(gaps) == {1}:
         return
     usual, times = max(gaps.items(), key=lambda gap: gap[1])
-    missing = sum((gap - 1) * n for gap, n in gaps.items())
+    first, last = f.steps[0], f.steps[-1]
     after = [a for a, b in zip(f.steps, f.steps[1:], strict=False) if b - a > 1]
-    evidence = {"missing": missing, "first_step": f.steps[0], "last_step": f.steps[-1], "after_steps": after[:_LISTED]}
-    if usual > 1 and (times >= EVERY_NTH * gaps.total() or f.steps[0] == usual):
-        message = (
-            f"The log holds every {_nth(usual)} step alone; {count(missing, 'step')} between {_is(missing)} missing."
-        )
+    missing = last - first + 1 - len(f.steps)
+    evidence = {"missing": missing, "first_step": first, "last_step": last, "after_steps": after[:_LISTED]}
+    if usual > 1 and (times >= EVERY_NTH * gaps.total() or first == usual):
+        begin = max(first - usual + 1, min(first, 1))
+        there = last - begin + 1
+        of = f"{there} steps up to step {last}" if begin <= 1 else f"{there} steps from {begin} to {last}"
+        message = f"The log holds only every {_nth(usual)} step, {len(f.steps)} of the {of}"
         if f.run.framework in ("trl", "ms_swift"):
             message += (
-                f" {_WRITER[f.run.framework]} keeps the last generation batch until it logs, so logging_steps={usual} "
-                "writes one batch and drops the others."
+                f": {_WRITER[f.run.framework]} keeps the last generation batch until it logs, so logging_steps={usual} "
+                f"writes the last batch of each {usual} and drops the others"
             )
-        evidence |= {"every": usual}
+        message += "."
+        evidence |= {"missing": there - len(f.steps), "every": usual}
         fix = settings.log_every_step(f.run.framework)
     else:
         message = (
-            f"{count(missing, 'step')} {_is(missing)} missing, after {at_steps(after)}: files were lost, or the run "
-            "was resumed from a later step. What happened there is not in this report."
+            f"{count(missing, 'step')} {_is(missing)} missing, after {at_steps(after)}: files were lost, or those "
+            "steps were logged elsewhere. What happened there is not in this report."
         )
         fix = None
     yield Finding("steps-missing", "warning", message, evidence, fix)
@@ -47,30 +50,31 @@ def steps_repeated(f: Facts) -> Iterator[Finding]:
     """Batches or step numbers that the log holds more than once."""
     again = f.repeated["step"].to_list()
     if again:
-        why = {
-            "trl": " num_iterations above 1, or more optimiser steps a generation batch (steps_per_generation), does "
-            "that.",
-            "ms_swift": " num_iterations above 1, or more optimiser steps a generation batch (steps_per_generation), "
-            "does that.",
-        }.get(f.run.framework, "")
+        iterates = f.run.framework in ("trl", "ms_swift")
+        why = " num_iterations above 1, or several optimiser steps for each generation batch, does that."
         yield Finding(
             "steps-repeated",
             "info",
             f"{count(len(again), 'batch', 'batches')} ({at_steps(again)}) "
-            f"{'hold' if len(again) > 1 else 'holds'} the rows of the batch before again.{why} They are counted once "
-            "in this report.",
+            f"{'hold' if len(again) > 1 else 'holds'} the rows of the batch before again.{why * iterates} They are "
+            "counted once in this report.",
             {"repeated": len(again), "steps": again[:_LISTED]},
             None,
         )
     twice = f.batches.filter(pl.col("step") == pl.col("step_last")).group_by("step").len().filter(pl.col("len") > 1)
     steps = sorted(twice["step"].to_list())
     if steps:
-        evaluation = " ms-swift also appends a line for an evaluation." if f.run.framework == "ms_swift" else ""
+        # TRL and verl write the file of a step anew; ms-swift goes on at the end of its one file.
+        why = {
+            "ms_swift": "mostly a resumed run, or two runs that wrote to one place. ms-swift also appends a line for "
+            "an evaluation",
+            "generic": "several runs in one table, or a resumed one",
+        }.get(f.run.framework, "files of two runs were put together")
         yield Finding(
             "steps-repeated",
             "warning",
-            f"The log holds {at_steps(steps)} more than once, with different content: mostly a resumed run, or two "
-            f"runs that wrote to one place.{evaluation} Each is counted as a batch of its own here.",
+            f"The log holds {at_steps(steps)} more than once, with different content: {why}. Each is counted as a "
+            "batch of its own here.",
             {"twice": len(steps), "steps": steps[:_LISTED]},
             None,
         )
@@ -86,7 +90,7 @@ def prompts_merged(f: Facts) -> Iterator[Finding]:
                 "info",
                 f"Prompts come more than once in a batch ({where} share theirs with another), so their text does not "
                 f"tell groups apart. This report reads {f.run.grouped_by}, as the trainer does, and is not "
-                "touched; a script that groups this log by prompt would merge them.",
+                "affected; a script that groups this log by prompt would merge them.",
                 evidence,
                 None,
             )
@@ -106,6 +110,18 @@ def prompts_merged(f: Facts) -> Iterator[Finding]:
 def ragged_batches(f: Facts) -> Iterator[Finding]:
     """Batches that the group size does not divide."""
     for evidence in _traps(f, "ragged-batches"):
+        if "groups" in evidence:  # told by a column
+            yield Finding(
+                "ragged-batches",
+                "warning",
+                f"In {evidence['batches']:,} of {count(evidence['of'], 'batch', 'batches')} groups hold another number "
+                f"of responses than the usual {evidence['group_size']} ({count(evidence['groups'], 'group')}; step "
+                f"{evidence['step']}: one of {count(evidence['rows'], 'row')}): rows were lost. The figures take these "
+                "groups as they are.",
+                evidence,
+                None,
+            )
+            continue
         yield Finding(
             "ragged-batches",
             "warning",
@@ -125,15 +141,50 @@ def missing_rewards(f: Facts) -> Iterator[Finding]:
     if not missing or convention.missing != "propagates":
         return
     said = named([f"{name} in {n:,}" for name, n in missing.items()])
+    severity = "error"
+    spreads = (
+        f"and {convention.name} does not skip them: one makes the advantages of its whole group NaN, under GDPO those "
+        "of the whole batch"
+    )
+    if f.run.framework == "verl" and not f.is_gdpo:
+        severity = "warning" if f.asked is None else "info"
+        spreads = (
+            "which harms GDPO alone: there one makes the advantages of the whole batch NaN, while verl's GRPO reads "
+            "only score"
+        )
     yield Finding(
         "missing-rewards",
-        "error",
-        f"Rewards are missing ({said} of {count(f.totals['responses'], 'response')}), and {convention.name} does not "
-        "skip them: one makes the advantages of its whole group NaN, under GDPO those of the whole batch. Return a "
-        "number for every response. Such groups and batches are left out of the figures here.",
+        severity,
+        f"Rewards are missing ({said} of {count(f.totals['responses'], 'response')}), {spreads}. Return a number for "
+        "every response. Such groups and batches are left out of the figures here.",
         {"missing": missing, "responses": int(f.totals["responses"])},
         None,
     )
+
+
+def score_and_rewards(f: Facts) -> Iterator[Finding]:
+    """How verl's score, on which its GRPO runs, goes with the rewards logged beside it."""
+    for evidence in _traps(f, "score-not-a-sum"):
+        yield Finding(
+            "score-not-a-sum",
+            "info",
+            f"The score is not a weighted sum of {named(evidence['columns'])} (the nearest one is off by up to "
+            f"{evidence['error']:.2g}). verl's GRPO normalises the score, so what this report says about GRPO holds "
+            "for the weighted sum of these columns and not for the score. GDPO takes the columns themselves.",
+            evidence,
+            None,
+        )
+    for evidence in _traps(f, "not-in-score"):
+        columns = evidence["columns"]
+        yield Finding(
+            "not-in-score",
+            "info",
+            f"The score is a weighted sum of {named(evidence['rewards'])} alone, so {named(columns)} "
+            f"{_is(len(columns))} not counted as {'a reward' if len(columns) == 1 else 'rewards'} here. If "
+            "gdpo_reward_keys names more, name all of them as rewards.",
+            evidence,
+            None,
+        )
 
 
 def no_components(f: Facts) -> Iterator[Finding]:

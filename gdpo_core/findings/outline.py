@@ -7,6 +7,8 @@ import polars as pl
 
 from gdpo_core.conventions import CONVENTIONS
 from gdpo_core.findings import NAMES, Facts, Finding
+from gdpo_core.findings.facts import count
+from gdpo_core.findings.thresholds import FEW_GROUPS
 
 _LISTED = 100  # steps in the report
 
@@ -24,28 +26,34 @@ def source(f: Facts, batches: pl.DataFrame) -> dict:
         "rewards": list(f.run.rewards),
         "grouped_by": f.run.grouped_by,
         "skipped_lines": f.run.skipped_lines,
+        "left_out": list(f.run.left_out),
     }
 
 
 def run(f: Facts) -> dict:
     """What made the logged advantages, and what the figures were computed with."""
-    recipe, off = f.recipe, f.batches.filter(pl.col("rows_off") > 0)
+    recipe = f.recipe
+    compared = pl.concat([f.batches, f.overwritten])
+    off = compared.filter(pl.col("rows_off") > 0)
     weights = None
     if recipe is not None:
         weights = {
             name: None if k in recipe.unknown else w
             for k, (name, w) in enumerate(zip(f.rewards, recipe.weights, strict=True))
         }
-    solved = "assumed" if recipe is None else "solved"
+    by = f.run.weights_by if f.run.weights else "assumed"
+    if recipe is not None and (len(recipe.unknown) < len(f.rewards) or not f.run.weights):
+        by = "solved"
     return {
         "method": None if recipe is None else recipe.method,
         "convention": None if recipe is None else recipe.convention,
         "weights": weights,
         "weights_up_to_scale": None if recipe is None else recipe.up_to_scale,
+        "logged": int(f.totals["logged"] + f.overwritten["logged"].sum()),
         "reproduced": f.reproduced,
-        "max_error": None if recipe is None else f.batches["max_error"].max(),
+        "max_error": None if recipe is None else compared["max_error"].max(),
         "weights_used": dict(zip(f.rewards, f.plan.weights, strict=True)),
-        "weights_from": "given" if f.given else solved,
+        "weights_from": "given" if f.given else by,
         "convention_used": f.plan.convention,
         "asked": f.asked,
         "primary": None if f.plan.primary is None else f.rewards[f.plan.primary],
@@ -85,16 +93,28 @@ def verdict(f: Facts, found: Sequence[Finding]) -> str:
         pairs = zip(f.rewards, f.recipe.weights, strict=True)
         weights = ", ".join(f"{name} {w:.4g}" for k, (name, w) in enumerate(pairs) if k not in f.recipe.unknown)
         made += f" with weights {weights}" if weights and len(f.rewards) > 1 else ""
-        off, logged = int(f.totals["rows_off"]), int(f.totals["logged"])
+        off, logged = (int(f.totals[what] + f.overwritten[what].sum()) for what in ("rows_off", "logged"))
         if f.reproduced:
             ran = f"The logged advantages are {made}, to within {f.batches['max_error'].max():.1g}."
         else:
             ran = f"The logged advantages are {made}, but for {off:,} of {logged:,}."
+    elif f.all_silent and f.totals["mixed_groups"]:
+        ran = "Every logged advantage is 0, as under every method here: the rewards cancel in each group."
     elif f.totals["logged"] and f.totals["logged_zero"] == f.totals["logged"]:
         ran = "Every logged advantage is 0, which does not show the method that ran."
     elif f.reproduced is False:
-        ran = "The logged advantages are not what any known method makes of the logged rewards."
+        known = "total" if f.run.total_only else "rewards"
+        ran = f"The logged advantages are not what any known method makes of the logged {known}."
     else:
         ran = "The log holds no advantages, so it does not show which method ran."
-    first = next((finding for finding in found if finding.severity != "info"), None)
-    return f"{ran} Look first at {first.id}: {first.headline}" if first else f"{ran} Nothing here needs to be changed."
+    return f"{ran} {_first(f, found)}"
+
+
+def _first(f: Facts, found: Sequence[Finding]) -> str:
+    for finding in found:
+        if finding.severity != "info":
+            return f"Look first at {finding.id}: {finding.headline}"
+    groups, responses = f.totals["groups"], f.totals["responses"]
+    size = f"{count(responses, 'response')} in {count(groups, 'group')}"
+    few = f" ({size}: too few to judge)" if groups < FEW_GROUPS else ""
+    return f"{'No finding asks for a change' if found else 'No finding'}{few}."

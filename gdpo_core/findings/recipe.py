@@ -1,28 +1,33 @@
 """Whether the logged advantages come out: overwritten files, merged columns, another method, other weights."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from math import isclose
 
 import polars as pl
 
-from gdpo_core import settings
+from gdpo_core import reproduce, settings
 from gdpo_core.findings.facts import NAMES, Facts, Finding, at_steps, count, named
 from gdpo_core.findings.thresholds import MERGED, SCALE_ONLY
+from gdpo_core.reproduce import Recipe
+from gdpo_core.summary import Summary, totals
 
 _LISTED = 100  # steps in the evidence
+_SOLVED_FROM = 20_000  # responses
 
-# How each framework comes to compute something else than was asked for, without a word.
+# How each framework comes to compute something else than GDPO without a word; the method: what it then computes.
 _SILENTLY = {
-    "trl": "TRL needs multi_objective_aggregation; scale_rewards alone never makes GDPO. axolotl with "
+    ("trl", None): "TRL needs multi_objective_aggregation; scale_rewards alone never makes GDPO. axolotl with "
     "context_parallel_size > 1 goes on with GRPO.",
-    "ms_swift": "ms-swift's multi-turn path with split trajectories centres the sum and leaves it unscaled.",
+    ("ms_swift", "grpo_no_std"): "ms-swift centres the sum and leaves it unscaled with advantage_estimator "
+    "reinforce_plus_plus, and in its multi-turn path with split trajectories.",
 }
 
 
 def eval_overwrote(f: Facts) -> Iterator[Finding]:
     """Steps whose file an evaluation wrote."""
-    off = _overwritten(f)
-    if off is None:
+    off = f.overwritten
+    if not len(off):
         return
     steps = off["step"].to_list()
     yield Finding(
@@ -30,8 +35,8 @@ def eval_overwrote(f: Facts) -> Iterator[Finding]:
         "warning",
         f"The logged advantages of {at_steps(steps)} do not come out, while those of the other steps do: they are off "
         f"by up to {off['max_error'].max():.2g}, in most groups by a factor alone. That is what an evaluation leaves "
-        "behind: it writes the file of its step anew, with its own responses beside those of the training. Do not "
-        "judge the training by these steps. Without evaluations the log stays whole.",
+        "behind: it writes the file of its step anew, with its own responses beside, or in place of, those of the "
+        "training. These steps are left out of the figures here. Without evaluations the log stays whole.",
         {
             "steps": steps[:_LISTED],
             "rows_off": int(off["rows_off"].sum()),
@@ -39,7 +44,7 @@ def eval_overwrote(f: Facts) -> Iterator[Finding]:
             "groups_off_by_a_factor": off["groups_off_same_direction"].sum() / max(off["groups_off"].sum(), 1),
             "threshold": SCALE_ONLY,
         },
-        settings.no_evaluation(f.run.framework),
+        f"{settings.no_evaluation(f.run.framework)}  # or leave {at_steps(steps)} out where you read the log",
     )
 
 
@@ -53,10 +58,10 @@ def reward_columns_merged(f: Facts) -> Iterator[Finding]:
         "error",
         f"In {count(hidden, 'group')} responses with equal rewards have different logged advantages: these were made "
         "from something that is not in the log. Mostly two reward functions have one name, and the log keeps one "
-        "column for both (a penalty added to the reward looks the same). Give each function a __name__ of its own; "
+        "column for both (a penalty added to the reward looks the same). Give each function a name of its own; "
         "until then no figure of this report covers what is missing.",
         {"hidden_groups": hidden, "groups": int(f.totals["groups"]), "threshold": MERGED},
-        '# before the trainer is made\nsecond_reward.__name__ = "second_reward"',
+        settings.own_name(f.run.framework),
     )
 
 
@@ -64,7 +69,7 @@ def advantages_not_reproduced(f: Facts) -> Iterator[Finding]:
     """Logged advantages that nothing makes, or not everywhere."""
     if f.reproduced is not False:
         return
-    logged, off = int(f.totals["logged"]), int(f.totals["rows_off"])
+    logged = int(f.totals["logged"])
     if f.totals["logged_zero"] == logged:
         if f.totals["mixed_groups"]:
             yield Finding(
@@ -78,35 +83,44 @@ def advantages_not_reproduced(f: Facts) -> Iterator[Finding]:
             )
         return
     if f.recipe is None:
+        if f.run.total_only:
+            yield Finding(
+                "advantages-not-reproduced",
+                "info",
+                f"The total alone does not make the logged advantages (groups: {f.run.grouped_by}).",
+                {"logged": logged, "grouped_by": f.run.grouped_by},
+                None,
+            )
         # Merged columns make the whole log impossible to reproduce, and say so themselves.
-        if not _merged(f):
-            known = "total, which is all that is logged" if f.run.total_only else "logged rewards"
+        elif not _merged(f):
+            evaluation = "evaluations wrote into the files of all steps, " if f.run.framework == "trl" else ""
             yield Finding(
                 "advantages-not-reproduced",
                 "error",
-                f"No method, convention and weights make the logged advantages from the {known} "
-                f"(groups: {f.run.grouped_by}). Usual reasons: the groups are read wrongly (give the group size), "
-                "another framework wrote the log (name it), rewards were clipped, shaped or carry a KL penalty before "
-                "they were normalised, or a reward is not logged.",
+                "No method, convention and weights make the logged advantages from the logged rewards "
+                f"(groups: {f.run.grouped_by}). Usual reasons: the groups are others than these (another group size), "
+                f"another framework wrote the log (name it), {evaluation}rewards were clipped, shaped or carry a KL "
+                "penalty before they were normalised, or a reward is not logged.",
                 {"logged": logged, "grouped_by": f.run.grouped_by},
                 None,
             )
         return
     bad = f.batches.filter(pl.col("rows_off") > 0)
-    overwritten = _overwritten(f)
-    if overwritten is not None:
-        bad = bad.join(overwritten, on="batch", how="anti")
     if _merged(f) or not len(bad):
         return
     steps, rows = bad["step"].to_list(), int(bad["rows_off"].sum())
     scale = bad["groups_off_same_direction"].sum() / max(bad["groups_off"].sum(), 1)
-    why = (
-        "Most are a multiple of what they should be: the last step ran over another batch than the one in the log, "
-        "as when an evaluation wrote the file, or several batches went into one"
-        if scale >= SCALE_ONLY
-        else "Usual reasons: an evaluation wrote the file, a group lost rows, rewards were clipped, shaped or carry a "
-        "KL penalty there, or two runs wrote to one place"
-    )
+    another = _another(f, bad)
+    if another is not None:
+        weights = named([f"{name} {w:.4g}" for name, w in zip(f.rewards, another.weights, strict=True)])
+        why = f"There they are {NAMES[another.method]} with weights {weights}: another run wrote them, or this one "
+        why += "was changed on the way"
+    elif scale >= SCALE_ONLY:
+        why = "Most are a multiple of what they should be: the last step ran over another batch than the one in the "
+        why += "log, as when an evaluation wrote the file, or several batches went into one"
+    else:
+        why = "Usual reasons: an evaluation wrote the file, a group lost rows, rewards were clipped, shaped or carry a "
+        why += "KL penalty there, or two runs wrote to one place"
     yield Finding(
         "advantages-not-reproduced",
         "error",
@@ -116,10 +130,10 @@ def advantages_not_reproduced(f: Facts) -> Iterator[Finding]:
         {
             "rows_off": rows,
             "logged": logged,
-            "all_rows_off": off,
             "steps": steps[:_LISTED],
             "max_error": bad["max_error"].max(),
             "groups_off_by_a_factor": scale,
+            **({} if another is None else {"method_there": another.method}),
         },
         None,
     )
@@ -130,14 +144,15 @@ def method_not_as_asked(f: Facts) -> Iterator[Finding]:
     if f.asked is None or f.recipe is None or f.asked == f.recipe.method:
         return
     found, asked = NAMES[f.recipe.method], NAMES.get(f.asked, f.asked)
-    fix = None
+    fix, why = None, ""
     if f.asked == "gdpo":
+        known = ((f.run.framework, None), (f.run.framework, f.recipe.method))
+        why = " ".join(_SILENTLY[key] for key in known if key in _SILENTLY)
         fix = settings.switch_to_gdpo(f.run.framework, f.rewards, f.recipe.weights, f.run.group_size)
     yield Finding(
         "method-not-as-asked",
         "error",
-        f"{asked} was asked for, but the logged advantages are those of {found}. "
-        f"{_SILENTLY.get(f.run.framework, '')}".strip(),
+        f"{asked} was asked for, but the logged advantages are those of {found}. {why}".strip(),
         {"asked": f.asked, "found": f.recipe.method},
         fix,
     )
@@ -183,11 +198,30 @@ def _merged(f: Facts) -> bool:
     return f.totals["hidden_groups"] > MERGED * off
 
 
-def _overwritten(f: Facts) -> pl.DataFrame | None:
-    """The batches that an evaluation wrote: right but for a factor, in a log whose other batches come out."""
-    if f.run.framework != "trl" or f.recipe is None or _merged(f):
+def _another(f: Facts, bad: pl.DataFrame) -> Recipe | None:
+    """The one recipe that makes the advantages of all these batches, if there is one."""
+    few = bad.filter(pl.col("responses").cum_sum() - pl.col("responses") < _SOLVED_FROM)
+    found = reproduce.solve(list(_tables(f, few)), f.rewards, f.run.framework)
+    if found is None:
         return None
-    off = f.batches.filter(pl.col("rows_off") > 0)
-    right = f.batches.filter((pl.col("rows_off") == 0) & (pl.col("logged") > 0))
+    compared = (reproduce.compare(table, f.rewards, found) for table in _tables(f, bad))
+    return None if any(bool((off > allowed).any()) for off, allowed in compared) else found
+
+
+def _tables(f: Facts, batches: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """The responses of these batches."""
+    chosen = pl.col("batch").is_in(batches["batch"].to_list())
+    return (part for table in f.run.tables() if len(part := table.filter(chosen)))
+
+
+def without_overwritten(f: Facts) -> Facts:
+    """The same run without the batches that an evaluation wrote: right but for a factor, where all others come out."""
+    if f.run.framework != "trl" or f.recipe is None or _merged(f):
+        return f
+    if len(f.recipe.unknown) == len(f.rewards):  # guessed weights may be off by a factor themselves
+        return f
+    good, off = f.batches.filter(pl.col("rows_off") == 0), f.batches.filter(pl.col("rows_off") > 0)
     scale = off["groups_off_same_direction"].sum() / max(off["groups_off"].sum(), 1)
-    return off if len(off) and len(right) and scale >= SCALE_ONLY else None
+    if not len(off) or scale < SCALE_ONLY or not (good["logged"] > 0).any():
+        return f
+    return replace(f, batches=good, totals=totals(Summary(f.plan, good)), overwritten=off)

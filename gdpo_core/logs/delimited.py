@@ -1,10 +1,10 @@
 """CSV and TSV as tables of the columns asked for."""
 
 import csv
-import io
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import polars as pl
 
 from gdpo_core.errors import InputError, expect
@@ -19,24 +19,44 @@ _BOM = "\ufeff"
 
 def schema(file: LogFile, kind: str) -> Schema:
     """The columns and their types: boolean where the first rows say True and False, Float64 where most are numbers."""
-    _expect_header(file, kind)
     try:
-        known = dict(_scan(file, kind).collect_schema())
+        scan = _scan(file, kind)
+        known = dict(scan.collect_schema())
         texts = [name for name, found in known.items() if found == pl.String]
-        head = _scan(file, kind).select(texts).head(HEAD).collect()
+        head = scan.select(texts).head(INFER).collect()
+        late = [name for name in texts if head[name].null_count() == len(head)]
+        # A column that begins empty is known by its first values, wherever they are.
+        first = pl.col(late).drop_nulls().head(HEAD).implode()
+        rest = _scan(file, kind, None).select(first).collect() if late else None
     except BROKEN as error:
         raise _unreadable(file, kind, error) from None
+    if texts and not len(head):
+        return dict.fromkeys(known, pl.Null())
     for name in texts:
-        values = head[name].drop_nulls()
-        if len(values) and values.str.to_lowercase().is_in(["true", "false"]).all():
+        values = rest[name].explode().drop_nulls() if name in late else head[name].head(HEAD).drop_nulls()
+        values = values.cast(pl.String)
+        said = values.str.to_lowercase().is_in(["true", "false"])
+        if len(values) and said.all():
             known[name] = pl.Boolean()
         elif 2 * values.cast(pl.Float64, strict=False).count() > len(values):
             known[name] = pl.Float64()
     return known
 
 
+def sample(file: LogFile, kind: str, columns: Sequence[str]) -> dict[str, list]:
+    """The first values of some columns of text."""
+    try:
+        rows = _scan(file, kind, 0).select(columns).head(HEAD).collect()
+    except BROKEN as error:
+        raise _unreadable(file, kind, error) from None
+    return {name: rows[name].drop_nulls().to_list() for name in columns}
+
+
 def frame(file: LogFile, kind: str, columns: Sequence[str]) -> pl.DataFrame:
-    """The columns of all rows; text that says True and False throughout, or infinity among numbers, as what it says."""
+    """The columns of all rows; text that says True and False throughout, or infinity among numbers, as what it says.
+
+    Raises InputError that names the line of a record with more or fewer values than there are columns.
+    """
     try:
         rows = _scan(file, kind).select(columns).collect()
     except BROKEN:
@@ -44,6 +64,7 @@ def frame(file: LogFile, kind: str, columns: Sequence[str]) -> pl.DataFrame:
             rows = _scan(file, kind, None).select(columns).collect()
         except BROKEN as error:
             raise _unreadable(file, kind, error) from None
+    rows = rows.filter(_filled(file, kind, len(rows)))
     return rows.with_columns(_meant(rows[name]) for name, found in rows.schema.items() if found == pl.String)
 
 
@@ -59,23 +80,100 @@ def _separator(kind: str) -> str:
 
 
 def _scan(file: LogFile, kind: str, infer: int | None = INFER) -> pl.LazyFrame:
-    source = file.path if file.path is not None else io.BytesIO(file.content())
     options = {"separator": _separator(kind), "null_values": MISSING, "infer_schema_length": infer}
-    return pl.scan_csv(source, glob=False, **options)
+    return pl.scan_csv(file.content(), new_columns=_header(file, kind), **options)
 
 
-def _records(file: LogFile, kind: str) -> Iterator[list[str]]:
-    lines = (line.decode("utf-8", "replace") for line in file.lines())
-    return csv.reader(lines, delimiter=_separator(kind))
-
-
-def _expect_header(file: LogFile, kind: str) -> None:
+def _header(file: LogFile, kind: str) -> list[str]:
+    """The names of the columns."""
+    where, start = f"{file.name}, line 1", file.start(1 << 16)
+    expect(b"\0" not in start, where, f"{kind.upper()}", "bytes that are no text")
+    expect(b"\n" in start or b"\r" not in start, where, r"lines that end in \n or \r\n", r"\r alone")
     try:
-        header = next(_records(file, kind), [])
+        names = next((record for _, record in _records(file, kind) if record), [])
+    except UnicodeDecodeError:
+        raise InputError(f"{where}: expected UTF-8 text, got other bytes") from None
     except csv.Error as error:
-        raise InputError(f"{file.name}, line 1: expected names of columns, got {error}") from None
-    repeated = [name.removeprefix(_BOM) for name, count in Counter(header).items() if count > 1]
-    expect(not repeated, file.name, "columns of different names", f"{', '.join(map(repr, repeated))} more than once")
+        raise InputError(f"{where}: expected names of columns, got {_said(error)}") from None
+    names = [name.removeprefix(_BOM) if i == 0 else name for i, name in enumerate(names)]
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    expect(not repeated, file.name, "columns of different names", f"{', '.join(map(_short, repeated))} more than once")
+    number = next(filter(_is_number, names), None)
+    expect(number is None, where, "names of columns", f"the number {number}")
+    return names
+
+
+def _is_number(name: str) -> bool:
+    try:
+        return name.strip().lower() not in ("nan", "inf", "infinity") and float(name) == float(name)
+    except ValueError:
+        return False
+
+
+def _records(file: LogFile, kind: str) -> Iterator[tuple[int, list[str]]]:
+    """The line on which each record begins, and its values."""
+    reader = csv.reader((line.decode("utf-8") for line in file.lines()), delimiter=_separator(kind), strict=True)
+    line = 1
+    for record in reader:
+        yield line, record
+        line = reader.line_num + 1
+
+
+def _filled(file: LogFile, kind: str, rows: int) -> pl.Series:
+    """Which rows are no empty lines; InputError that names the first with more or fewer values than columns."""
+    columns = len(_header(file, kind))
+    cells = _cells(file.content(), _separator(kind))
+    at = int(np.argmax(cells > 0)) if len(cells) else 0  # of the header; empty lines before it are no rows
+    cells = cells[at + 1 :]
+    if len(cells) != rows or (cells[cells > 0] != columns).any():
+        cells = _cells_slowly(file, kind, columns)
+        expect(len(cells) == rows, file.name, f"{kind.upper()} of {len(cells)} records", f"{rows}: quotes are unclear")
+    if columns == 1 and rows and (cells[: int(np.flatnonzero(cells)[-1]) + 1 if cells.any() else 0] == 0).any():
+        raise InputError(f"{file.name}: expected a value in every line, got an empty line, which may be a missing one")
+    return pl.Series(cells > 0)
+
+
+def _cells(content: bytes, separator: str) -> np.ndarray:
+    """The values of each record, 0 for an empty line, by counting separators and line ends outside quotes."""
+    text = np.frombuffer(content if content.endswith(b"\n") else content + b"\n", np.uint8)
+    at = np.flatnonzero((text == ord(separator)) | (text == ord("\n")) | (text == ord('"')))
+    found = text[at]
+    outside = np.cumsum(found == ord('"')) % 2 == 0
+    ends = np.flatnonzero((found == ord("\n")) & outside)
+    separators = np.cumsum((found == ord(separator)) & outside)[ends]
+    begins = np.concatenate([[0], at[ends][:-1] + 1]) if len(ends) else at[ends]
+    size = at[ends] - begins
+    empty = (size == 0) | ((size == 1) & (text[begins] == ord("\r")))
+    return np.where(empty, 0, np.diff(separators, prepend=0) + 1)
+
+
+def _cells_slowly(file: LogFile, kind: str, columns: int) -> np.ndarray:
+    """The same, record by record, so that the first wrong one can be named."""
+    counts, line = [], 1
+    try:
+        for line, record in _records(file, kind):
+            fits = len(record) in (0, columns)
+            expect(fits, f"{file.name}, line {line}", f"{columns} values, one a column", f"{len(record)}")
+            counts.append(len(record))
+            line += 1
+    except csv.Error as error:
+        raise InputError(f"{file.name}, line {line}: expected {kind.upper()}, got {_said(error)}") from None
+    found = np.array(counts)
+    return found[int(np.argmax(found > 0)) + 1 :]
+
+
+def _said(error: csv.Error) -> str:
+    """What is wrong, in words that fit a log."""
+    text = str(error)
+    if "unexpected end" in text:
+        return "a quote that is not closed"
+    if "new-line" in text:
+        return r"\r alone inside a line"
+    return text
+
+
+def _short(name: str) -> str:
+    return repr(name if len(name) <= 60 else name[:60] + "…")
 
 
 def _unreadable(file: LogFile, kind: str, error: BaseException) -> InputError:
@@ -85,13 +183,8 @@ def _unreadable(file: LogFile, kind: str, error: BaseException) -> InputError:
             line.decode("utf-8")
         except UnicodeDecodeError:
             return InputError(f"{file.name}, line {number}: expected UTF-8 text, got other bytes")
-    reader = _records(file, kind)
     try:
-        columns = len(next(reader, []))
-        for record in reader:
-            if len(record) > columns:
-                where = f"{file.name}, line {reader.line_num}"
-                return InputError(f"{where}: expected {columns} values, one a column, got {len(record)}")
-    except csv.Error as wrong:
-        return InputError(f"{file.name}, line {reader.line_num}: expected {kind.upper()}, got {wrong}")
+        _cells_slowly(file, kind, len(_header(file, kind)))
+    except InputError as wrong:
+        return wrong
     return InputError(f"{file.name}: expected {kind.upper()}, got {' '.join(str(error).split())[:160]}")

@@ -71,7 +71,9 @@ def of_object(item: dict) -> str:
     """
     if {"input", "output", "score"} <= item.keys():
         return "verl"
-    if {"prompt", "completion"} <= item.keys() and ("gen_step" in item or isinstance(item.get("step"), list)):
+    # Also where the step is no list, which its reader says: a chat has lists too, but of messages.
+    listed = isinstance(item.get("step"), list) or isinstance(item.get("advantages"), list)
+    if {"prompt", "completion"} <= item.keys() and ("gen_step" in item or ("step" in item and listed)):
         return "ms_swift"
     beside = {"content", "token_loss_mask", "sample_loss_mask", "generation_logprobs", "prev_logprobs", "input_lengths"}
     if "rewards" in item and (beside & item.keys() or isinstance(item.get("advantages"), list)):

@@ -1,6 +1,6 @@
 """What a reader of one framework hands on: rows of whole batches, and what is left to find out."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import polars as pl
@@ -38,6 +38,7 @@ class Draft:
     rows: Callable[[], Iterator[pl.DataFrame]]
     outline: Callable[[], Iterator[pl.DataFrame]] | None = None
     keyed: str | None = None  # in words, what tells the groups apart; None: rows stand in blocks
+    one_size: bool = False  # whether keyed groups that differ in size have lost rows
     has_advantage: bool = False
     has_length: bool = False
     total_only: bool = False
@@ -45,4 +46,7 @@ class Draft:
     prompts: Callable[[], pl.DataFrame | None] = lambda: None
     skipped: Skipped = field(default_factory=Skipped)
     asked: str | None = None
+    weights: Mapping[str, float] | None = None
+    weights_by: str | None = None
+    left_out: tuple[str, ...] = ()  # columns that are neither used nor known texts
     group_size: int | None = None  # what a configuration beside the log says

@@ -20,8 +20,10 @@ KINDS = {
     "NeMo-RL": re.compile(r"(^|/)train_data_step\d+\.jsonl$"),
 }
 TABLES = (".parquet", ".csv", ".tsv", ".jsonl", ".ndjson", ".json")
-# Configurations and metrics that lie beside logs.
-UNRELATED = re.compile(r"(config|args|state|tokenizer|vocab|map|index|metrics|logging|results|processor|metadata)\b.*$")
+# Configurations, metrics and reports that lie beside logs.
+UNRELATED = re.compile(
+    r"(audit|report|config|args|state|tokenizer|vocab|map|index|metrics|logging|results|processor|metadata)\b.*$"
+)
 
 
 @dataclass(frozen=True)
@@ -85,10 +87,25 @@ def find(path: object) -> Found:
     expect(given, "path", "a path, several paths, or names with bytes", type(path).__name__)
     expect(len(path) > 0, "path", "at least one file", "none")
     parts = [_at(os.fspath(p)) for p in path]
-    files = {str(file.path or file.name): file for part in parts for file in part.files}
+    files = {_place(file): file for part in reversed(parts) for file in part.files}
     name = parts[0].name if len(parts) == 1 else f"{parts[0].name} and {len(parts) - 1} more"
     args = next((part.args for part in parts if part.args), None)
     return Found(tuple(sorted(files.values(), key=lambda file: natural(file.name))), name, args)
+
+
+def _place(file: LogFile) -> str:
+    """Where it lies, however it is spelt."""
+    return str(file.path.resolve()) if file.path is not None else file.name
+
+
+def _on_disk(path: Path) -> LogFile:
+    """A file at a path; its bytes alone where polars cannot be told its name, which is then not UTF-8."""
+    name = _spelt(path)
+    return LogFile(name, path) if name == str(path) else LogFile(name, load=path.read_bytes)
+
+
+def _spelt(path: Path | str) -> str:
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def natural(name: str) -> list:
@@ -160,32 +177,36 @@ def _at(path: str) -> Found:
         return _at(matches[0])
     files = [Path(match) for match in matches if Path(match).is_file()]
     expect(bool(files), path, "one directory, or files", f"directories: {_listing(matches)}")
-    return Found(tuple(LogFile(str(file), file) for file in files), path, _args_near(files[0].parent))
+    return Found(tuple(map(_on_disk, files)), _spelt(path), _args_near(files[0].parent))
 
 
 def _directory(folder: Path) -> Found:
-    names = []
-    for where, folders, files in os.walk(folder):
+    names, errors = [], []
+    for where, folders, files in os.walk(folder, onerror=errors.append):
         below = Path(where).relative_to(folder)
         folders[:] = [f for f in folders if not f.startswith(".")] if len(below.parts) < DEPTH else []
-        names += [(below / file).as_posix() for file in files]
-    chosen = choose(names, str(folder))
-    files = tuple(LogFile(str(folder / name), folder / name) for name in chosen)
-    return Found(files, str(folder), _args_near(files[0].path.parent))
+        # A pipe would be waited for without end.
+        names += [(below / file).as_posix() for file in files if (Path(where) / file).is_file()]
+    if errors and not names:
+        got = f"{_spelt(errors[0].filename)!r} ({errors[0].strerror})"
+        raise InputError(f"{_spelt(folder)}: expected a directory that can be read, got {got}")
+    chosen = choose(names, _spelt(folder))
+    files = tuple(_on_disk(folder / name) for name in chosen)
+    return Found(files, _spelt(folder), _args_near((folder / chosen[0]).parent))
 
 
 def _args_near(folder: Path) -> LogFile | None:
     for near in (folder, *folder.absolute().parents[:1]):
         if (near / "args.json").is_file():
-            return LogFile(str(near / "args.json"), near / "args.json")
+            return _on_disk(near / "args.json")
     return None
 
 
 def _file(path: Path) -> Found:
-    file = LogFile(str(path), path)
+    file, name = _on_disk(path), _spelt(path)
     if path.suffix.lower() == ".zip" or file.start(4) == zips.MAGIC:
-        return _inside({f"{path}:{name}": load for name, load in zips.members(str(path), path).items()}, str(path))
-    return Found((file,), str(path), _args_near(path.absolute().parent))
+        return _inside({f"{name}:{member}": load for member, load in zips.members(name, path).items()}, name)
+    return Found((file,), name, _args_near(path.absolute().parent))
 
 
 def _uploaded(files: Mapping) -> Found:

@@ -8,8 +8,10 @@ import polars as pl
 from gdpo_core.errors import InputError, expect
 from gdpo_core.logs.files import LogFile
 from gdpo_core.logs.parquet import ROWS
+from gdpo_core.logs.unused import number_kind
 
 KEPT = 2_000_000  # rows
+INNER = ("_file", "_row", "_event", "_key", "_path")  # names of what is added to a log's own columns
 TAKEN = ("batch", "step", "group", "advantage")  # names of a table that no reward can have
 
 
@@ -48,6 +50,10 @@ def check_rewards(columns: Columns, there: Iterable[str], where: str) -> Columns
     """The columns, if there is a reward and none has a name that the table needs; a reward's own `length` wins."""
     got = ", ".join(list(there)[:30]) or "no columns"
     expect(len(columns.rewards) > 0, where, "at least one column of numbers that is a reward", got)
+    # polars reads the others as patterns.
+    odd = [n for n in columns.names if n in (*INNER, "*") or (n.startswith("^") and n.endswith("$"))]
+    odd += [""] * ("" in columns.rewards)
+    expect(not odd, where, "columns of other names, or rewards to be named", f"one called {odd[0] if odd else ''!r}")
     taken = [name for name in columns.rewards if name in TAKEN]
     expect(not taken, where, f"reward columns not named {', '.join(TAKEN)}", f"{taken[0] if taken else ''!r}")
     return (
@@ -78,28 +84,37 @@ def normalised(frame: pl.DataFrame, columns: Columns, files: Sequence[LogFile]) 
         rest.append(_key(frame, columns.key, files).alias("_key"))
     event = ["_event"] if "_event" in frame.columns else []
     found = frame.select("_file", *event, _steps(frame, columns.step, files).alias("step"), *rewards, *rest)
-    for name in columns.rewards:
-        infinite = found.filter(pl.col(name).is_infinite())
-        if len(infinite):
-            file, step, value = infinite.row(0)[0], infinite["step"][0], infinite[name][0]
-            at = f"{files[file].name}, step {step}" if columns.step else files[file].name
-            raise InputError(f"{at}: expected finite numbers in {name!r}, or NaN for missing, got {value}")
+    for name, column in [*zip(columns.rewards, columns.rewards, strict=True), ("advantage", columns.advantage)]:
+        if column and found[name].is_infinite().any():
+            row = found[name].is_infinite().arg_max()
+            at = f"{_at(frame, row, files)}, step {found['step'][row]}" if columns.step else _at(frame, row, files)
+            got = found[name][row]
+            raise InputError(f"{at}: expected finite numbers in {column!r}, or NaN for missing, got {got}")
     return found
+
+
+def _at(frame: pl.DataFrame, row: int, files: Sequence[LogFile]) -> str:
+    """The file and the row in it, from 1, of a row of a frame; a frame may begin in the middle of its file."""
+    file = frame["_file"][row]
+    if "_event" in frame.columns:
+        return f"{files[file].name}, log event {frame['_event'][row]}" if frame["_event"][row] else files[file].name
+    first = frame["_row"][0] if "_row" in frame.columns else 0
+    return f"{files[file].name}, row {row - int(frame['_file'].index_of(file)) + first + 1}"
 
 
 def _expect_numbers(frame: pl.DataFrame, name: str, files: Sequence[LogFile]) -> None:
     kind = frame.schema.get(name, pl.Null())
-    if kind.is_numeric() or kind in (pl.Boolean, pl.Null):
+    if number_kind(kind) or kind == pl.Null:
         return
-    rows = frame.select("_file", name).with_row_index("row")
-    wrong = pl.col(name).is_not_null()
+    wrong = frame[name].is_not_null()
     if kind == pl.String:
-        wrong &= pl.col(name).cast(pl.Float64, strict=False).is_null()
-    row, file, value = (rows.filter(wrong) if len(rows.filter(wrong)) else rows).row(0)
-    row -= rows["_file"].search_sorted(file)
-    raise InputError(
-        f"{files[file].name}, row {row + 1}: expected a number in {name!r}, got {str(value)[:60]!r} ({kind})"
-    )
+        wrong &= frame[name].cast(pl.Float64, strict=False).is_null()
+    wrong = wrong if wrong.any() else frame[name].is_not_null()
+    if not wrong.any():
+        return
+    row = wrong.arg_max()
+    value = str(frame[name].slice(row, 1).to_list()[0])[:60]
+    raise InputError(f"{_at(frame, row, files)}: expected a number in {name!r}, got {value!r} ({kind})")
 
 
 def _float(frame: pl.DataFrame, name: str) -> pl.Expr:
@@ -112,22 +127,27 @@ def _steps(frame: pl.DataFrame, name: str | None, files: Sequence[LogFile]) -> p
     if name is None:
         return pl.col("_file") + 1
     steps = frame[name]
-    whole = steps.cast(pl.Float64, strict=False).cast(pl.Int64, strict=False)
-    wrong = frame.filter(whole.is_null() | (whole != steps.cast(pl.Float64, strict=False)))
-    if len(wrong):
-        file, value = wrong["_file"][0], wrong[name][0]
-        raise InputError(f"{files[file].name}: expected whole numbers in the column of steps, {name!r}, got {value!r}")
+    fits = number_kind(steps.dtype) or steps.dtype in (pl.String, pl.Categorical, pl.Enum, pl.Null)
+    where = f"{files[frame['_file'][0]].name}" if len(frame) else ""
+    expect(fits, where, f"whole numbers in the column of steps, {name!r}", f"{steps.dtype}")
+    numbers = (steps if number_kind(steps.dtype) else steps.cast(pl.String)).cast(pl.Float64, strict=False)
+    whole = numbers.cast(pl.Int64, strict=False)
+    wrong = whole.is_null() | (whole != numbers)
+    if wrong.any():
+        row = wrong.arg_max()
+        where, value = _at(frame, row, files), steps[row]
+        raise InputError(f"{where}: expected whole numbers in the column of steps, {name!r}, got {value!r}")
     return pl.lit(whole)
 
 
 def _key(frame: pl.DataFrame, name: str, files: Sequence[LogFile]) -> pl.Expr:
-    missing = frame.filter(pl.col(name).is_null()) if name in frame.columns else frame
-    if len(missing):
-        where = files[missing["_file"][0]].name
+    missing = frame[name].is_null() if name in frame.columns else pl.repeat(True, len(frame), eager=True)
+    if missing.any():
+        where = _at(frame, missing.arg_max(), files)
         raise InputError(
             f"{where}: expected a value in every row of {name!r}, which tells groups apart, got a missing one"
         )
-    kind = frame.schema[name]
+    kind = frame.schema.get(name, pl.Null())
     return (pl.col(name) if kind.is_nested() else pl.col(name).cast(pl.String)).hash()
 
 

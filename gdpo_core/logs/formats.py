@@ -3,6 +3,8 @@
 from gdpo_core.errors import expect
 from gdpo_core.logs.files import LogFile
 
+# What is packed begins so; polars would unpack it without a limit.
+PACKED = {b"\x1f\x8b": "a gzip", b"(\xb5/\xfd": "zstd", b"x\x01": "zlib", b"x\x9c": "zlib", b"x\xda": "zlib"}
 ENDINGS = {"csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "ndjson": "jsonl", "json": "json", "parquet": "parquet"}
 
 
@@ -14,6 +16,8 @@ def format_of(file: LogFile) -> str:
     """
     start = file.start(4096)
     expect(len(start) > 0, file.name, "a log", "an empty file")
+    packed = next((name for magic, name in PACKED.items() if start.startswith(magic)), None)
+    expect(packed is None, file.name, "a log", f"{packed}; unpack it")
     named = ENDINGS.get(file.name.rpartition(".")[2].lower())
     if start.startswith(b"PAR1") or named == "parquet":
         return "parquet"

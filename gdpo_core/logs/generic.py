@@ -4,13 +4,14 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from gdpo_core.errors import expect
+from gdpo_core.errors import InputError, expect
 from gdpo_core.logs import delimited, json_table, jsonl, parquet
 from gdpo_core.logs.draft import Asked, Draft
 from gdpo_core.logs.files import Found, LogFile
 from gdpo_core.logs.flat import Columns, batches, check_rewards, normalised, present, remembered
 from gdpo_core.logs.formats import format_of
 from gdpo_core.logs.parquet import ROWS
+from gdpo_core.logs.unused import SAMPLE, expect_words, left_out, number_kind, suspects, together
 
 STEPS = ("step", "global_step", "gen_step", "training_step", "iteration", "iter")
 ADVANTAGES = ("advantage", "advantages", "adv")
@@ -63,6 +64,8 @@ NOT_REWARDS |= {
     "reference",
     "expected",
 }
+KNOWN = {*STEPS, *GROUPS, *NOT_REWARDS}
+WHOLE = 0.8  # of the groups in several files have the usual size, where the files are runs of their own
 
 
 def read(found: Found, asked: Asked) -> Draft:
@@ -72,10 +75,16 @@ def read(found: Found, asked: Asked) -> Draft:
     odd = next((i for i, kind in enumerate(kinds) if kind != kinds[0]), 0)
     expect(odd == 0, files[odd].name, f"{kinds[0]}, as {files[0].name}", kinds[odd])
     schemas = [_schema(file, kind, asked) for file, kind in zip(files, kinds, strict=True)]
-    columns = _columns(files[0], schemas[0], asked)
-    for file, schema in zip(files[1:], schemas[1:], strict=True):
-        missing = [name for name in columns.names if name not in schema]
-        expect(not missing, file.name, f"the columns of {files[0].name}", f"none named {', '.join(map(repr, missing))}")
+    schema = together(schemas)
+    rows_there = kinds[0] not in ("csv", "tsv") or any(kind != pl.Null for kind in schema.values())
+    expect(rows_there, files[0].name, "at least one response", "0 rows")
+    columns = _columns(files[0], schema, asked)
+    for file, there in zip(files, schemas, strict=True):
+        missing = [name for name in columns.names if name not in there]
+        if missing:
+            other = next(f.name for f, names in zip(files, schemas, strict=True) if missing[0] in names)
+            raise InputError(f"{file.name}: expected the columns of {other}, got none named {', '.join(missing)!r}")
+    _expect_words(files, kinds, schemas, schema, columns, asked)
     skip = skipped if asked.skip_bad_lines else None
 
     def frames(wanted: Columns) -> Iterator[pl.DataFrame]:
@@ -91,6 +100,8 @@ def read(found: Found, asked: Asked) -> Draft:
         if ordered:
             return batches(frames(columns), by)
         every = pl.concat(list(frames(columns)))
+        if columns.key and len(files) > 1:
+            _expect_one_run(every, files)
         every = every if every["step"].is_sorted() else every.sort("step", maintain_order=True)
         return batches((every.slice(i, ROWS) for i in range(0, len(every), ROWS)), by)
 
@@ -101,37 +112,72 @@ def read(found: Found, asked: Asked) -> Draft:
         has_advantage=columns.advantage is not None,
         has_length=columns.length is not None,
         skipped=skipped,
+        left_out=left_out(schema, columns.names),
     )
 
 
+def _expect_words(files, kinds, schemas, schema, columns: Columns, asked: Asked) -> None:
+    """Raise InputError where a column that nobody uses has numbers as text."""
+    maybe = suspects(schema, [*columns.names, *(name for name in schema if name.lower() in KNOWN)])
+    maybe = [name for name in maybe if not asked.rewards or name.lower() in (*ADVANTAGES, *LENGTHS)]
+    for file, kind, there in zip(files, kinds, schemas, strict=True):
+        names = [name for name in maybe if name in there and there[name] == pl.String]
+        maybe = [name for name in maybe if name not in names]
+        if names:
+            for name, values in _sample(file, kind, names, asked).items():
+                expect_words(file.name, name, values)
+
+
+def _sample(file: LogFile, kind: str, names: list[str], asked: Asked) -> dict[str, list]:
+    if kind == "parquet":
+        return parquet.sample(file, names, SAMPLE)
+    if kind == "json":
+        return json_table.sample(file, names, SAMPLE)
+    if kind != "jsonl":
+        return delimited.sample(file, kind, names)
+    items = jsonl.head(file, asked.skip_bad_lines)
+    return {name: [item[name] for item in items if item.get(name) is not None] for name in names}
+
+
+def _expect_one_run(rows: pl.DataFrame, files) -> None:
+    """Raise InputError where the files look like runs of their own: the same steps and groups, whole in each."""
+    groups = rows.group_by("_file", "step", "_key", maintain_order=True).agg(pl.len().alias("rows"))
+    shared = groups.filter(pl.len().over("step", "_key") > 1)
+    usual = shared["rows"].mode().min() if len(shared) else 0
+    if usual and usual > 1 and (shared["rows"] == usual).mean() >= WHOLE:
+        again = shared.filter(pl.struct("step", "_key") == shared.select(pl.struct("step", "_key")).to_series()[0])
+        a, b = (files[i].name for i in again["_file"][:2])
+        raise InputError(
+            f"{b}: expected the log of one run, got step {shared['step'][0]} with the same groups of {usual} rows "
+            f"as in {a}: give one run's files, or join files that hold parts of one group"
+        )
+
+
 def _schema(file: LogFile, kind: str, asked: Asked) -> dict[str, pl.DataType]:
-    """The columns of a file and their types; of JSON lines from the first ones."""
+    """The columns of a file and their types."""
     if kind == "parquet":
         return dict(parquet.schema(file))
     if kind == "json":
         return dict(json_table.frame(file).schema)
     if kind != "jsonl":
         return dict(delimited.schema(file, kind))
-    items = jsonl.head(file, asked.skip_bad_lines)
-    expect(bool(items), file.name, "at least one response", "0 rows")
-    numbers = set(jsonl.number_columns(items))
-    return {key: pl.Float64() if key in numbers else pl.String() for item in items for key in item}
+    return jsonl.schema(file, asked.skip_bad_lines)
 
 
 def _columns(file: LogFile, schema: dict[str, pl.DataType], asked: Asked) -> Columns:
     present([*(asked.rewards or ()), asked.group, asked.advantage, asked.length, asked.step], list(schema), file.name)
     lower = {name.lower(): name for name in reversed(schema)}
-    numeric = [name for name, kind in schema.items() if kind.is_numeric() or kind == pl.Boolean]
+    numeric = [name for name, kind in schema.items() if number_kind(kind)]
     free = [name for name in schema if name not in (asked.rewards or ())]
 
     def usual(names: tuple[str, ...], among: list[str]) -> str | None:
         return next((lower[name] for name in names if lower.get(name) in among and lower.get(name) in free), None)
 
-    step = asked.step or usual(STEPS, numeric)
+    step = asked.step or usual(STEPS, numeric) or usual(STEPS, list(schema))
     advantage = asked.advantage or usual(ADVANTAGES, numeric)
     length = asked.length or usual(LENGTHS, numeric)
     key = asked.group or (None if asked.group_size else usual(GROUPS, list(schema)))
-    known = {*STEPS, *ADVANTAGES, *GROUPS, *LENGTHS, *NOT_REWARDS}
+    known = KNOWN | {*ADVANTAGES, *LENGTHS}
     rewards = asked.rewards or tuple(
         name
         for name in numeric
@@ -157,9 +203,13 @@ def _raw(files, kinds, schemas, columns: Columns, skip: jsonl.Skipped | None) ->
 
 
 def _ordered(frames: Iterator[pl.DataFrame]) -> bool:
-    last = None
+    """Whether steps never fall, and none goes on in another file."""
+    last = file = None
     for frame in frames:
-        if not frame["step"].is_sorted() or (last is not None and len(frame) and frame["step"][0] < last):
-            return False
-        last = frame["step"][-1] if len(frame) else last
+        for (number,), rows in frame.group_by("_file", maintain_order=True):
+            steps = rows["step"]
+            falls = last is not None and (steps[0] < last or (steps[0] == last and number != file))
+            if falls or not steps.is_sorted():
+                return False
+            last, file = steps[-1], number
     return True

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from math import gcd
 
@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 BATCHES = 200  # whose advantages are looked at
+USUAL = 0.6  # of the batches have blocks of the size that counts: an evaluation may have written the others
 CHANCE = 0.01  # a smaller size must be less likely than this to fit by chance
 DRAWS = 400  # shuffles that estimate it
 _BLOCKS = 64  # shuffled at most
@@ -21,6 +22,7 @@ class Size:
 
     size: int
     told_by: str
+    others: tuple[int, ...] = field(default=(), repr=False)  # smaller ones that fit too, perhaps by chance
 
 
 def infer(sizes: Sequence[int], advantages: Sequence[np.ndarray], prompts: Sequence[np.ndarray]) -> Size | None:
@@ -43,10 +45,11 @@ def infer(sizes: Sequence[int], advantages: Sequence[np.ndarray], prompts: Seque
         if largest is None and size == rows:
             return None  # a batch that was centred as a whole looks the same
         if all(_chance(size, other, live) < CHANCE for other in fits if other > size and other % size == 0):
-            return Size(size, "advantages" if size != largest else "prompts")
+            told_by = "advantages" if size != largest else "prompts"
+            return Size(size, told_by, tuple(g for g in fits if g < size))
         if largest is None:
             return None
-    return None if largest is None else Size(largest, "prompts")
+    return None if largest is None else Size(largest, "prompts", tuple(g for g in fits if g < largest))
 
 
 def divisors(n: int) -> list[int]:
@@ -54,14 +57,17 @@ def divisors(n: int) -> list[int]:
 
 
 def _from_prompts(prompts: Sequence[np.ndarray]) -> int | None:
-    """What divides the lengths of the runs of equal prompts; None where that is 1. A few odd batches are left out."""
+    """The largest size that divides the lengths of the runs of equal prompts in most batches; None where that is 1."""
     found = Counter()
     for ids in prompts:
         ends = np.flatnonzero(ids[1:] != ids[:-1]) + 1
-        lengths = np.diff(np.concatenate([[0], ends, [len(ids)]]))
-        found[reduce(gcd, lengths.tolist(), 0)] += 1
-    usual = [size for size, count in found.items() if size > 1 and count * 10 >= sum(found.values())]
-    return reduce(gcd, usual, 0) if usual and reduce(gcd, usual, 0) > 1 else None
+        lengths = np.diff(np.concatenate([[0], ends, [len(ids)]])).tolist()
+        whole = reduce(gcd, lengths[:-1], 0)
+        cut = len(set(lengths[:-1])) == 1 and len(lengths) > 2 and lengths[-1] < whole
+        found[whole if cut else gcd(whole, lengths[-1])] += 1
+    sizes = {size for length in found for size in divisors(length)}
+    usual = [g for g in sizes if sum(n for length, n in found.items() if length % g == 0) >= USUAL * found.total()]
+    return max(usual, default=None)
 
 
 def _sums_to_zero(values: np.ndarray, size: int) -> bool:

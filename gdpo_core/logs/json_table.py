@@ -22,6 +22,12 @@ def frame(file: LogFile, columns: Sequence[str] | None = None) -> pl.DataFrame:
     return pl.DataFrame([_series(file, name, lists[name]) for name in (lists if columns is None else columns)])
 
 
+def sample(file: LogFile, columns: Sequence[str], rows: int) -> dict[str, list]:
+    """The first values of some columns of text."""
+    found = frame(file, columns)
+    return {name: found[name].drop_nulls().head(rows).to_list() for name in columns}
+
+
 def _lists(file: LogFile, found: object) -> dict[str, list]:
     if isinstance(found, dict):
         lists = {name: value for name, value in found.items() if isinstance(value, list)}

@@ -1,7 +1,7 @@
 """JSON lines: fast where every line is what polars takes, else line by line, so that the first bad one can be named."""
 
-import io
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -10,6 +10,7 @@ import polars as pl
 from gdpo_core.errors import InputError, expect
 from gdpo_core.logs.files import LogFile
 from gdpo_core.logs.parquet import BROKEN
+from gdpo_core.logs.unused import number_kind
 
 HEAD = 100  # lines from which columns are learnt
 _BOM = b"\xef\xbb\xbf"
@@ -75,6 +76,41 @@ def number_columns(items: Sequence[dict]) -> list[str]:
     return [key for key in keys if 2 * sum(map(is_number, values[key])) > len(values[key])]
 
 
+def schema(file: LogFile, skip_bad_lines: bool) -> dict[str, pl.DataType]:
+    """The keys of all lines: Float64 where values are numbers or booleans, Null where all are null, else String.
+
+    A key with numbers and others is Float64 where most are numbers, as the first lines or else all of them say.
+    """
+    items = head(file, skip_bad_lines)
+    expect(bool(items), file.name, "at least one response", "0 rows")
+    known = None if skip_bad_lines else _fast_schema(file)
+    if known is None:
+        known = _slow_schema(file, skip_bad_lines)
+    mostly = set(number_columns([item for item in items if item]))
+    there = {key for item in items for key, value in item.items() if value is not None}
+    return {name: pl.Float64() if name in mostly & there else kind for name, kind in known.items()}
+
+
+def _fast_schema(file: LogFile) -> dict[str, pl.DataType] | None:
+    try:
+        known = pl.scan_ndjson(file.content(), infer_schema_length=None).collect_schema()
+    except BROKEN:
+        return None
+    return {name: _kind(number_kind(kind), kind != pl.Null) for name, kind in known.items()}
+
+
+def _slow_schema(file: LogFile, skip_bad_lines: bool) -> dict[str, pl.DataType]:
+    numbers, others = Counter(), Counter()
+    for _, item in objects(file, Skipped() if skip_bad_lines else None):
+        numbers.update(key for key, value in item.items() if is_number(value))
+        others.update({key: value is not None and not is_number(value) for key, value in item.items()})
+    return {key: _kind(numbers[key] > others[key], others[key] > 0) for key in others}
+
+
+def _kind(number: bool, there: bool) -> pl.DataType:
+    return pl.Float64() if number else pl.String() if there else pl.Null()
+
+
 def read(file: LogFile, numbers: Sequence[str], others: Sequence[str], skipped: Skipped | None) -> pl.DataFrame:
     """Of every line the columns named; those of `numbers` as Float64, an absent one as null.
 
@@ -86,8 +122,15 @@ def read(file: LogFile, numbers: Sequence[str], others: Sequence[str], skipped: 
 
 def _fast(file: LogFile, numbers: Sequence[str], others: Sequence[str]) -> pl.DataFrame | None:
     """What polars makes of the file; None where it will not have it, or takes a number for text."""
+    content = file.content()  # a path would be read as a pattern
+    if numbers or others:
+        kinds = {name: pl.Float64() for name in numbers} | {name: pl.String() for name in others}
+        try:
+            return pl.scan_ndjson(content, schema=kinds).collect()
+        except BROKEN:
+            pass  # booleans are numbers too
     try:
-        scan = pl.scan_ndjson(file.path or io.BytesIO(file.content()), infer_schema_length=None)
+        scan = pl.scan_ndjson(content, infer_schema_length=None)
         known = scan.collect_schema()
         if any(name in known and not _numeric(known[name]) for name in numbers):
             return None
@@ -98,7 +141,7 @@ def _fast(file: LogFile, numbers: Sequence[str], others: Sequence[str]) -> pl.Da
 
 
 def _numeric(kind: pl.DataType) -> bool:
-    return kind.is_numeric() or kind in (pl.Boolean, pl.Null)
+    return number_kind(kind) or kind == pl.Null
 
 
 def _column(name: str, known) -> pl.Expr:

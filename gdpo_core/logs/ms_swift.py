@@ -1,8 +1,9 @@
 """ms-swift's completions.jsonl: a JSON object a log event, with lists as columns."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
+from math import isfinite
 
 import polars as pl
 
@@ -12,6 +13,7 @@ from gdpo_core.logs.draft import Asked, Draft
 from gdpo_core.logs.files import Found, LogFile
 from gdpo_core.logs.flat import Columns, batches, check_rewards, normalised, present, remembered
 from gdpo_core.logs.run import Trap
+from gdpo_core.logs.unused import TEXTS
 
 # Lists of numbers that are logged beside the rewards.
 NOT_REWARDS = {
@@ -34,6 +36,8 @@ def read(found: Found, asked: Asked) -> Draft:
     first = found.files[0]
     items = jsonl.head(first, asked.skip_bad_lines)
     expect(bool(items), first.name, "at least one log event", "0 rows")
+    filled = any(value != [] for item in items for value in item.values())
+    expect(filled, first.name, "at least one response", f"lists that are empty in {len(items)} log events")
     there = list(dict.fromkeys(key for item in items for key in item))
     step = asked.step or next((name for name in ("step", "gen_step") if name in there), None)
     fits = step is not None and {"prompt", "completion"} <= set(there)
@@ -49,10 +53,11 @@ def read(found: Found, asked: Asked) -> Draft:
         key=asked.group,
     )
     columns = check_rewards(columns, there, first.name)
+    settings = _settings(found.args)
     total_only = columns.rewards == ("reward",) and not isinstance(items[0]["reward"], list)
+    weights = None if total_only else _weights(settings, numbers, columns.rewards)
     skipped = jsonl.Skipped()
     events = partial(_events, found, columns, skipped if asked.skip_bad_lines else None)
-    settings = _settings(found.args)
 
     def rows() -> Iterator[pl.DataFrame]:
         return batches((normalised(frame, columns, found.files) for frame in events()), ["_file", "_event", "step"])
@@ -67,7 +72,10 @@ def read(found: Found, asked: Asked) -> Draft:
         traps=(Trap("no-components", {"framework": "ms_swift", "has": ["reward"]}),) if total_only else (),
         prompts=lambda: _prompts(events(), step) if "prompt" in there else None,
         skipped=skipped,
+        left_out=tuple(name for name in there if name not in {*columns.names, *NOT_REWARDS, *TEXTS}),
         asked=METHODS.get(str(settings.get("scale_rewards"))),
+        weights=weights,
+        weights_by="config" if weights else None,
         group_size=_positive(settings.get("num_generations")),
     )
 
@@ -134,6 +142,22 @@ def _settings(file: LogFile | None) -> dict:
     except (ValueError, InputError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def _weights(settings: dict, logged: Sequence[str], rewards: Sequence[str]) -> dict[str, float] | None:
+    """The weights that the run was started with: one a reward function, whose columns are logged in their order.
+
+    >>> _weights({"reward_weights": [1, 0.5]}, ["MathAccuracy", "Format"], ["Format"])
+    {'Format': 0.5}
+    """
+    if "reward_weights" not in settings:
+        return None
+    weights = [1] * len(logged) if settings["reward_weights"] is None else settings["reward_weights"]
+    fits = isinstance(weights, list) and len(weights) == len(logged) and set(rewards) <= set(logged)
+    if not fits or not all(jsonl.is_number(w) and isfinite(jsonl.as_float(w)) for w in weights):
+        return None
+    by_name = dict(zip(logged, weights, strict=True))
+    return {name: float(by_name[name]) for name in rewards}
 
 
 def _positive(value: object) -> int | None:

@@ -16,13 +16,17 @@ from gdpo_core.logs.flat import Columns, batches, check_rewards, normalised, pre
 from gdpo_core.logs.groups import divisors
 from gdpo_core.logs.run import Trap
 
+# What is logged beside rewards, and holds none.
+KNOWN = {"content", "prompt_ids", "token_ids", "token_loss_mask", "sample_loss_mask", "input_lengths", "step", "idx"}
+KNOWN |= {"generation_logprobs", "prev_logprobs", "reference_logprobs", "reference_policy_logprobs"}
+
 
 def read(found: Found, asked: Asked) -> Draft:
     """The total rewards of a NeMo-RL log, which holds no components, and the advantage of each response."""
     first = found.files[0]
-    items = jsonl.head(first, asked.skip_bad_lines, lines=1)
-    expect(bool(items), first.name, "at least one response", "0 rows")
-    there = list(items[0])
+    line, item = next(jsonl.objects(first, jsonl.Skipped() if asked.skip_bad_lines else None), (0, None))
+    expect(item is not None, first.name, "at least one response", "0 rows")
+    there, where = list(item), f"{first.name}, line {line}"
     expect("rewards" in there or asked.rewards, first.name, "NeMo-RL's column rewards", ", ".join(there))
     present([*(asked.rewards or ()), asked.group, asked.length, asked.advantage], there, first.name)
     rewards = asked.rewards or ("rewards",)
@@ -31,7 +35,7 @@ def read(found: Found, asked: Asked) -> Draft:
         step="_step",
         advantage=asked.advantage or ("advantages" if "advantages" in there else None),
         length=asked.length or ("token_loss_mask" if "token_loss_mask" in there else None),
-        key="_prompt" if asked.group_size is None and _has_prompts(items[0], rewards, first.name) else None,
+        key="_prompt" if asked.group_size is None and _has_prompts(item, rewards, where) else None,
     )
     columns = replace(columns, key=asked.group) if asked.group else columns
     columns = check_rewards(columns, there, first.name)
@@ -55,6 +59,7 @@ def read(found: Found, asked: Asked) -> Draft:
         traps=(trap,) if total_only else (),
         prompts=lambda: _by_prefix(next(frames()), columns),
         skipped=skipped,
+        left_out=tuple(name for name in there if name not in (*columns.names, *KNOWN)),
     )
 
 

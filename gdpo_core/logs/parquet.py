@@ -18,15 +18,27 @@ Schema = Mapping[str, pl.DataType]
 def schema(file: LogFile) -> Schema:
     """The columns of a file and their types."""
     try:
-        return pl.read_parquet_schema(_source(file))
+        return pl.scan_parquet(_source(file), glob=False).collect_schema()
     except BROKEN as error:
         raise _unreadable([file], error) from None
+
+
+def sample(file: LogFile, columns: Sequence[str], rows: int) -> dict[str, list]:
+    """The first values of some columns of text."""
+    try:
+        frame = pl.scan_parquet(_source(file), glob=False).select(columns).head(rows).collect()
+    except BROKEN as error:
+        raise _unreadable([file], error) from None
+    return frame.to_dict(as_series=False)
 
 
 def frames(
     files: Sequence[LogFile], schemas: Sequence[Schema], columns: Sequence[str], head: int | None = None
 ) -> Iterator[pl.DataFrame]:
-    """The columns of all rows in their order, and in `_file` the number of the file; `head`: only so many rows."""
+    """The columns of all rows in their order, and in `_file` the number of the file; `head`: only so many rows.
+
+    A frame of one file has in `_row` the number of its first row there, from 0.
+    """
     types = [tuple(known.get(column) for column in columns) for known in schemas]
     for alike, numbers in groupby(range(len(files)), key=types.__getitem__):
         wanted = {column: kind for column, kind in zip(columns, alike, strict=True) if kind is not None}
@@ -71,7 +83,8 @@ def _read(
         ).select(*wanted, "_path")
         frame = scan.slice(start, rows).collect()
         if len(files) == 1:
-            return frame.select(pl.lit(numbers[0], pl.Int64).alias("_file"), *wanted)
+            number, first = pl.lit(numbers[0], pl.Int64).alias("_file"), pl.lit(start, pl.Int64).alias("_row")
+            return frame.with_columns(number, first).drop("_path")
         paths = pl.Enum([str(source) for source in sources])
         order = pl.Series(numbers, dtype=pl.Int64)
         file = frame["_path"].cast(paths).to_physical()

@@ -16,6 +16,7 @@ from gdpo_core.logs.files import Found, find
 from gdpo_core.logs.flat import named
 from gdpo_core.logs.run import Run, Trap
 
+MANY = 0.5  # of the groups: more of another size than the usual one have not lost rows
 READERS = {
     "trl": trl.read,
     "verl": verl.read,
@@ -64,7 +65,7 @@ def read_run(
     with _one_error(found.name):
         framework = framework or detect(found, asked)
         draft = READERS[framework](found, asked)
-        size, tables, traps, grouped_by = _grouped(found, asked, draft)
+        size, tables, traps, grouped_by, other_sizes = _grouped(found, asked, draft)
     columns = ["batch", "step", "group", *draft.rewards]
     columns += ["advantage"] * draft.has_advantage + ["length"] * draft.has_length
     run = Run(
@@ -79,7 +80,21 @@ def read_run(
         has_length=draft.has_length,
         traps=(*draft.traps, *traps),
         skipped_lines=draft.skipped.count,
+        left_out=draft.left_out,
         asked=draft.asked,
+        weights=draft.weights,
+        weights_by=draft.weights_by,
+        other_sizes=other_sizes,
+        _regrouped=lambda other: read_run(
+            path,
+            framework,
+            other,
+            asked.rewards,
+            advantage=advantage,
+            length=length,
+            step=step,
+            skip_bad_lines=skip_bad_lines,
+        ),
         _tables=partial(_tables, tables, columns, draft.rewards, found.name),
     )
     next(run.tables())  # what is wrong with the first rows is said now
@@ -118,12 +133,12 @@ def _tables(tables, columns: list[str], rewards: tuple[str, ...], where: str) ->
 
 
 def _grouped(found: Found, asked: Asked, draft: Draft):
-    """The group size, what reads the tables with groups, traps, and in words what tells groups apart."""
+    """The group size, what reads the tables with groups, traps, in words what tells groups apart, and other sizes."""
     if draft.keyed:
         size, traps = _sizes_by_key(found, asked, draft)
-        return size, lambda: groups.by_key(draft.rows()), traps, draft.keyed
+        return size, lambda: groups.by_key(draft.rows()), traps, draft.keyed, ()
     sizes, advantages = _batches(draft, found)
-    given = asked.group_size or draft.group_size
+    given, others = asked.group_size or draft.group_size, ()
     prompts = draft.prompts()
     if asked.group_size is None and (given is None or any(n % given for n in sizes.rows)):
         inferred = groups.infer(sizes.rows, advantages, _ids(prompts))
@@ -132,7 +147,7 @@ def _grouped(found: Found, asked: Asked, draft: Draft):
                 f"{found.name}: expected groups that can be told from prompts or advantages, got none; "
                 "give group_size, the responses of each prompt"
             )
-        given = inferred.size
+        given, others = inferred.size, inferred.others
     ragged = [i for i, n in enumerate(sizes.rows) if n % given]
     if ragged and asked.group_size:
         rows, step = sizes.rows[ragged[0]], sizes.steps[ragged[0]]
@@ -146,7 +161,11 @@ def _grouped(found: Found, asked: Asked, draft: Draft):
     merged = None if prompts is None else groups.merged_prompts(prompts, given)
     if merged:
         traps.append(Trap("prompts-merged", merged))
-    return None if ragged else given, lambda: groups.in_blocks(draft.rows(), given), traps, f"blocks of {given} rows"
+
+    def tables() -> Iterator[pl.DataFrame]:
+        return groups.in_blocks(draft.rows(), given)
+
+    return None if ragged else given, tables, traps, f"blocks of {given} rows", others
 
 
 class _Sizes:
@@ -207,4 +226,9 @@ def _sizes_by_key(found: Found, asked: Asked, draft: Draft) -> tuple[int | None,
         evidence = {"step": merged["step"][0], "steps": merged["step"].n_unique(), "groups": len(merged)}
         evidence |= {"group_size": usual, "rows": merged["rows"][0], "looked_at_groups": len(sizes)}
         traps.append(Trap("prompts-merged", evidence))
+    cut = sizes.filter(pl.col("rows") % usual != 0)
+    if draft.one_size and 0 < len(cut) < MANY * len(sizes):
+        evidence = {"group_size": usual, "batches": cut["batch"].n_unique(), "of": sizes["batch"].n_unique()}
+        evidence |= {"step": cut["step"][0], "rows": cut["rows"][0], "groups": len(cut)}
+        traps.append(Trap("ragged-batches", evidence))
     return (usual if sizes["rows"].n_unique() == 1 else None), traps

@@ -36,12 +36,23 @@ class Run:
     has_length: bool
     traps: tuple[Trap, ...] = ()  # what the reader noticed
     skipped_lines: int = 0
+    left_out: tuple[str, ...] = ()  # columns that are neither used nor texts that such logs are known to hold
     asked: str | None = None  # the method that a configuration beside the log asks for, if there is one
+    weights: Mapping[str, float] | None = None  # of rewards, where the log itself or a configuration beside it tells
+    weights_by: str | None = None  # what told them: score (a logged total is their weighted sum) or config
+    other_sizes: tuple[
+        int, ...
+    ] = ()  # of groups, that the prompts and advantages leave open: neighbours share a prompt
+    _regrouped: Callable[[int], "Run"] | None = field(default=None, repr=False)
     _tables: Callable[[], Iterator[pl.DataFrame]] = field(repr=False)
 
     def tables(self) -> Iterator[pl.DataFrame]:
         """The responses, some ten thousand to a few hundred thousand at a time; each call reads the files anew."""
         return self._tables()
+
+    def regrouped(self, size: int) -> "Run":
+        """The same log in groups of another size."""
+        return self._regrouped(size)
 
     @cached_property
     def table(self) -> pl.DataFrame:

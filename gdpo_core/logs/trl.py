@@ -1,6 +1,5 @@
 """TRL's completions, one Parquet file a logged step; axolotl's synchronous trainer writes the same."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -11,6 +10,8 @@ from gdpo_core.logs import parquet
 from gdpo_core.logs.draft import Asked, Draft
 from gdpo_core.logs.files import Found, LogFile
 from gdpo_core.logs.flat import Columns, batches, check_rewards, normalised, present
+from gdpo_core.logs.unused import SAMPLE as SAMPLE_OF_TEXT
+from gdpo_core.logs.unused import expect_words, left_out, number_kind, suspects, together
 
 SAMPLE = 10_000  # rows of which the prompts are read
 # Numbers that are logged beside the rewards.
@@ -22,8 +23,14 @@ def read(found: Found, asked: Asked) -> Draft:
     """The rewards of a TRL log: every column of numbers but the step, the advantage and what is known to be none."""
     files = found.files
     schemas = [parquet.schema(file) for file in files]
-    columns = _columns(files[0], _known(schemas), asked)
-    same_columns(files, schemas, columns)
+    schema = together(schemas)
+    columns = _columns(files[0], {name: schema[name] for name in schemas[0]}, asked)
+    same_columns(files, schemas, columns, named=asked.rewards is not None)
+    if asked.rewards is None:
+        used = [*columns.names, *(name for name in schema if name.lower() in NOT_REWARDS)]
+        for name in suspects(schema, used):
+            file = next(f for f, there in zip(files, schemas, strict=True) if there.get(name) == pl.String)
+            expect_words(file.name, name, parquet.sample(file, [name], SAMPLE_OF_TEXT)[name])
 
     def rows(columns=columns):
         frames = (normalised(frame, columns, files) for frame in parquet.frames(files, schemas, columns.names))
@@ -36,6 +43,7 @@ def read(found: Found, asked: Asked) -> Draft:
         keyed=asked.group and f"the column {asked.group}",
         has_advantage=columns.advantage is not None,
         has_length=columns.length is not None,
+        left_out=left_out(schema, columns.names),
         prompts=partial(_prompts, files, schemas, columns.step) if "prompt" in schemas[0] else lambda: None,
     )
 
@@ -50,7 +58,7 @@ def _columns(file: LogFile, schema: parquet.Schema, asked: Asked) -> Columns:
     rewards = asked.rewards or tuple(
         name
         for name, kind in schema.items()
-        if (kind.is_numeric() or kind == pl.Boolean)
+        if number_kind(kind)
         and name.lower() not in NOT_REWARDS
         and not name.startswith("__")
         and name not in (length, step, advantage, asked.group)
@@ -59,25 +67,18 @@ def _columns(file: LogFile, schema: parquet.Schema, asked: Asked) -> Columns:
     return check_rewards(columns, schema, file.name)
 
 
-def _known(schemas: Sequence[parquet.Schema]) -> dict[str, pl.DataType]:
-    """The columns of the first file; one that is missing throughout it has the type that it has in another."""
-    first = dict(schemas[0])
-    for name in [name for name, kind in first.items() if kind == pl.Null]:
-        first[name] = next((known[name] for known in schemas if known.get(name, pl.Null) != pl.Null), pl.Null())
-    return first
-
-
-def same_columns(files, schemas, columns: Columns) -> None:
-    """Raise InputError unless every file has the columns of the first, and no further column of numbers."""
+def same_columns(files, schemas, columns: Columns, named: bool) -> None:
+    """Raise InputError unless every file has the columns of the first, and no further one that could be a reward."""
     for file, schema in zip(files[1:], schemas[1:], strict=True):
         missing = [name for name in columns.names if name not in schema]
         more = [
             name
             for name, kind in schema.items()
-            if kind.is_float()
+            if number_kind(kind)
+            and not named
             and name not in schemas[0]
             and not name.startswith("__")
-            and name.lower() not in NOT_REWARDS
+            and name.lower() not in (*NOT_REWARDS, *LENGTHS)
         ]
         if missing or more:
             which = [f"{', '.join(missing)} only in {files[0].name}"] * bool(missing)

@@ -16,7 +16,7 @@ MAX_BYTES = 1 << 30  # unpacked, of the whole zip
 MAX_RATIO = 200  # unpacked to packed; rewards as text come to about 20
 FREE = 1 << 20  # bytes of a member that no ratio is held against
 _CHUNK = 1 << 20
-_BAD = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, NotImplementedError, ValueError, UnicodeError)
+_BAD = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError)
 
 
 def members(name: str, source: Path | bytes) -> dict[str, Callable[[], bytes]]:
@@ -24,6 +24,8 @@ def members(name: str, source: Path | bytes) -> dict[str, Callable[[], bytes]]:
     try:
         archive = zipfile.ZipFile(io.BytesIO(source) if isinstance(source, bytes) else source)
         infos = [info for info in archive.infolist() if not info.is_dir()]
+    except IndexError:  # asked whether '' is a directory
+        raise InputError(f"{name}: expected files with names, got one without") from None
     except _BAD as error:
         raise InputError(f"{name}: expected a zip, got one that cannot be read: {_line(error)}") from None
     expect(len(infos) > 0, name, "a zip with files in it", "an empty one")
@@ -40,7 +42,8 @@ def members(name: str, source: Path | bytes) -> dict[str, Callable[[], bytes]]:
 
 def _check(name: str, info: zipfile.ZipInfo) -> None:
     where, path = f"{name}: {info.filename!r}", PurePosixPath(info.filename.replace("\\", "/"))
-    outside = path.is_absolute() or ".." in path.parts or ":" in path.parts[0] or "\0" in info.orig_filename
+    outside = not path.parts or path.is_absolute() or ".." in path.parts or ":" in path.parts[0]
+    outside = outside or "\0" in info.orig_filename
     expect(not outside, where, "a name inside the zip's own folder", "one that leads elsewhere")
     expect(not stat.S_ISLNK(info.external_attr >> 16), where, "a file", "a symbolic link")
     expect(not info.flag_bits & 0x1, where, "a file that is not encrypted", "an encrypted one")

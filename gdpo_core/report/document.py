@@ -12,10 +12,10 @@ from gdpo_core.report.words import compared, number
 _PAGE = (Path(__file__).parent / "document.css").read_text(encoding="utf-8")
 
 
-def html(reports: AuditReport | Sequence[AuditReport]) -> str:
+def html(reports: AuditReport | Sequence[AuditReport], note: str = "") -> str:
     """A complete HTML document of one report, or of several: then side by side first, and each below.
 
-    Raises InputError where there is none.
+    note: text about the log that stands first, such as where it comes from. Raises InputError where there is none.
     """
     reports = [reports] if isinstance(reports, AuditReport) else list(reports)
     expect(len(reports) > 0, "reports", "at least one", "none")
@@ -31,6 +31,8 @@ def html(reports: AuditReport | Sequence[AuditReport]) -> str:
         parts = [f"<h1>{typeset(title)}</h1>"]
         parts.append(f'<nav aria-label="Runs"><ol>{links}</ol></nav><div class="audit">{side_by_side}</div>')
         parts += [f'<h2 id="run-{i}">{i}. {typeset(name)}</h2>{body(report)}' for i, (name, report) in numbered]
+    if note:
+        parts.insert(0, f"<p>{typeset(note)}</p>")
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'

@@ -5,6 +5,7 @@ from pathlib import Path
 from gdpo_core.audit import AuditReport, Finding
 from gdpo_core.report.figures import figures, table, typeset
 from gdpo_core.report.words import (
+    METHODS,
     NAMES,
     computed,
     counted,
@@ -79,7 +80,7 @@ def _tables(report: AuditReport) -> str:
     )
     columns = {"groups_with_ties": percent, "tied_pairs": percent, "levels": number, "silent_groups": percent}
     columns["inversions"] = percent
-    heads = ["groups with ties", "tied pairs", "distinct advantages a group", "silent groups", "inversions"]
+    heads = ["groups with ties", "tied pairs", "levels", "silent groups", "inversions"]
     by_method = table(
         ["method", *heads],
         [[NAMES[m], *(say(found.get(key)) for key, say in columns.items())] for m, found in report.methods.items()],
@@ -91,10 +92,8 @@ def _computed(report: AuditReport) -> str:
     steps = "".join(f"<li>{typeset(line)}</li>" for line in computed(report))
     unsaid = "".join(f"<li>{typeset(line)}</li>" for line in limits(report))
     return (
-        f'<h3>How it was computed</h3><p>{_whose(report)}</p><ul class="formulas">{steps}</ul><p>A group ties when '
-        "responses with different rewards get the same advantage, and is silent when every advantage is 0. Inversions: "
-        "of the pairs in a group that differ in the reward that should decide, the share in which the lower one gets "
-        "more. The threshold of each finding stands in its evidence.</p>"
+        f'<h3>How it was computed</h3><p>{_whose(report)}</p><ul class="formulas">{steps}</ul>'
+        f"<p>{METHODS} The threshold of each finding stands in its evidence.</p>"
         f"<h3>What this cannot tell</h3><ul>{unsaid}</ul>"
     )
 

@@ -6,7 +6,7 @@ from numbers import Integral, Real
 
 from gdpo_core.audit import AuditReport
 from gdpo_core.conventions import CONVENTIONS
-from gdpo_core.findings import NAMES, SEVERITIES
+from gdpo_core.findings import NAMES, SEVERITIES, facts
 from gdpo_core.rules import exceptions, formulas
 
 FRAMEWORKS = {
@@ -17,6 +17,14 @@ FRAMEWORKS = {
     "generic": "a table of another kind",
 }
 _SHOWN = 12  # items of a list
+
+_WEIGHTS = {
+    "given": "as given",
+    "solved": "solved from the advantages",
+    "score": "from the logged score",
+    "config": "from args.json",
+    "assumed": "assumed",
+}
 
 
 def plain(text: object) -> str:
@@ -29,17 +37,12 @@ def plain(text: object) -> str:
 
 
 def percent(share: float | None) -> str:
-    """A share in percent: whole, but one decimal where whole ones would hide it.
+    """A share in percent, as the findings write it; a dash for none.
 
-    >>> percent(0.305), percent(-0.07), percent(0.004), percent(0.9996), percent(1), percent(None)
-    ('30 %', '-7 %', '0.4 %', '99.9 %', '100 %', '–')
+    >>> percent(0.305), percent(-0.07), percent(0.0004), percent(None)
+    ('30 %', '−7 %', 'under 0.1 %', '–')
     """
-    if share is None or not isfinite(share):
-        return "–"
-    size = abs(100 * share)
-    fine = 0 < size < 1 or 99 < size < 100
-    text = f"{min(max(size, 0.1), 99.9):.1f} %" if fine else f"{size:.0f} %"
-    return f"-{text}" if share < 0 and text != "0 %" else text
+    return "–" if share is None else facts.percent(share)
 
 
 def number(x: float | None) -> str:
@@ -87,13 +90,14 @@ def source(report: AuditReport) -> dict[str, str]:
     s = report.source
     size = f" of {s['group_size']}" if s["group_size"] else ", of different sizes"
     counts = ", ".join(many(s[key], key) for key in ("files", "steps", "responses"))
-    left_out = f", {many(s['skipped_lines'], 'broken lines')} left out" if s["skipped_lines"] else ""
-    return {
+    skipped = f", {many(s['skipped_lines'], 'broken lines')} left out" if s["skipped_lines"] else ""
+    said = {
         "log": plain(s["path"]),
         "written by": FRAMEWORKS.get(s["framework"], plain(s["framework"])),
-        "holds": f"{counts}{left_out}",
+        "holds": f"{counts}{skipped}",
         "groups": f"{number(s['groups'])}{size}, told by {plain(s['grouped_by'])}",
     }
+    return said | ({"not read": value(s["left_out"])} if s["left_out"] else {})
 
 
 def many(n: int, things: str) -> str:
@@ -119,7 +123,7 @@ def did(report: AuditReport) -> dict[str, str]:
     said["reproduced"] = _reproduced(report)
     if run["weights"] is None or run["weights"] != run["weights_used"]:
         used = ", ".join(f"{plain(name)} {number(w)}" for name, w in run["weights_used"].items())
-        said["weights used here"] = f"{used} ({'as given' if run['weights_from'] == 'given' else 'assumed'})"
+        said["weights used here"] = f"{used} ({_WEIGHTS[run['weights_from']]})"
     if run["asked"]:
         said["asked for"] = NAMES.get(run["asked"], plain(run["asked"]))
     return said
@@ -129,13 +133,20 @@ def _method(report: AuditReport) -> str:
     run = report.run
     if run["method"]:
         return NAMES[run["method"]]
-    return "not known: no advantages are logged" if run["reproduced"] is None else "none that is known here"
+    if run["reproduced"] is None:
+        return f"not known: {_no_advantages(report)}"
+    return "none that is known here"
+
+
+def _no_advantages(report: AuditReport) -> str:
+    """Why the methods cannot be held against the log."""
+    return "every method gives 0 here" if report.run["logged"] else "no advantages are logged"
 
 
 def _reproduced(report: AuditReport) -> str:
     run = report.run
     if run["reproduced"] is None:
-        return "nothing to compare with: no advantages are logged"
+        return f"nothing to compare with: {_no_advantages(report)}"
     error = run["max_error"]
     if run["reproduced"]:
         return f"yes, every logged advantage; largest difference {error:.1e}"
@@ -178,17 +189,35 @@ def computed(report: AuditReport) -> tuple[str, ...]:
 
 def limits(report: AuditReport) -> tuple[str, ...]:
     """What such a log cannot tell."""
-    rewards = (
-        "The update share is a reward's part of the variance of the advantages. Gradients also depend on the "
+    found = [
+        "The share of the update is a reward's part of the variance of the advantages. Gradients also depend on the "
         "probabilities of the tokens, on clipping, on a KL term and on how tokens are averaged; none of that is in "
         "the log.",
         "What other methods would have done is computed on the rewards of this run. A run trained with another method "
         "would have produced other responses.",
         "Whether a reward measures what it is meant to measure. The text of prompts and responses is not read.",
-    )
+    ]
     if report.run["reproduced"] is None:
-        return (*rewards, "Which method the run used: no advantages are logged to hold the methods against.")
-    return rewards
+        found.append(
+            f"Which method the run used: {_no_advantages(report)}, so there is nothing to tell methods apart by."
+        )
+    if report.source["framework"] == "trl" and report.run["method"] not in ("gdpo", "grpo_batch_std"):
+        found.append("Under GRPO the rows of an evaluation in a step’s file look like rows of the training.")
+    return tuple(found)
+
+
+# What the columns of the tables mean.
+REWARDS = "Constant in groups: of the groups that hold the reward, those in which every response has the same value."
+SHARES = (
+    "A reward’s part of the variance of the advantages under each method; weight: its part of the sum of the weights."
+)
+METHODS = (
+    "Groups with ties: of the groups whose rewards differ, those in which different rewards get the same advantage. "
+    "Tied pairs: the same of the pairs of responses. Levels: distinct advantages in such a group. Silent groups: every "
+    "advantage is 0. Inversions: of the pairs in a group that differ in the reward that should decide, those in which "
+    "the lower one gets more."
+)
+DRIFT = "Means over the steps of each quarter; constant: share of the groups; update: share of the update."
 
 
 def counted(report: AuditReport) -> str:

@@ -58,23 +58,36 @@ def _median(values: Tensor, weights: Tensor) -> float | None:
     return values[torch.searchsorted(share, share[-1] / 2)].item()
 
 
-def from_divisor(space: Space, terms: Terms, eps: float, ddof: int) -> Tensor | None:
+def from_divisor(space: Space, terms: Terms, eps: float, ddof: int) -> tuple[Tensor, Tensor] | None:
     """Weights with their factor, from how far each group's advantages stay below unit spread: all that eps leaves.
 
-    With a = Xw / (std + eps) and α the std of a: (1 − α) Xw = eps · a. None where that is no more than round-off.
+    And how unsure they are, one standard deviation each. With a = Xw / (std + eps) and α the std of a:
+    (1 − α) Xw = eps · a. None where nothing tells.
     """
     total = terms.total
     count = total(terms.part)
     a = total(terms.a.square()) / (count - ddof).clamp(min=1)
     short = 1 - a.sqrt()
     kept = space.batches[terms.batch] & (a > 0)
-    if eps == 0 or not kept.any() or short[kept].median() < 10 * FLOAT32:
+    if eps == 0 or not kept.any():
         return None
     size = total((terms.x / space.scale.masked_fill(space.scale == 0, 1)[:, None]).square().sum(0)).sqrt()
     trust = torch.where(kept, 1 / size.masked_fill(size == 0, torch.inf), 0)[terms.unit]
-    x = (space.basis.T @ terms.x) * (short[terms.unit] * trust)
-    y = torch.linalg.pinv(x @ x.T, hermitian=True, rtol=1e-9) @ (x @ (terms.a * (eps * trust)))
-    return space.basis @ y
+    x = (space.basis.T @ terms.x) * trust
+    made, wanted = x * short[terms.unit], terms.a * (eps * trust)
+    size = made.square().sum(1).sqrt()
+    size = size.masked_fill(size == 0, 1)[:, None]
+    value, vector = torch.linalg.eigh((made / size) @ (made / size).T)
+    told = value > 1e-10
+    vector, lost = vector[:, told] / size, space.basis @ (vector[:, ~told] / size)
+    inverse = (vector / value[told]) @ vector.T
+    y = inverse @ (made @ wanted)
+    # One equation a unit: the responses of one say the same.
+    spare = int((total((made != 0).any(0).double()) > 0).sum()) - len(y)
+    off = torch.maximum((y @ made - wanted).square(), (FLOAT32 * (y @ x)).square()).sum() / max(spare, 1)
+    error = ((space.basis @ inverse) * space.basis).sum(1).clamp(min=0).mul(off).sqrt()
+    lost = (lost.abs() > 1e-6 * lost.abs().max()).any(1) if lost.numel() else error < 0
+    return space.basis @ y, error.masked_fill(lost, torch.inf) if spare > 0 else torch.full_like(error, torch.inf)
 
 
 def separating(space: Space, terms: Terms, wanted: Tensor) -> Tensor:

@@ -60,7 +60,8 @@ def _near(size: float, tolerance: float):
 
 def rounded(weights: Tensor) -> tuple[float, ...]:
     """To six digits: the log tells no more."""
-    return tuple(float(f"{w:.6g}") for w in weights.tolist())
+    nothing = 1e-9 * weights.abs().max().item()
+    return tuple(0.0 if abs(w) <= nothing else float(f"{w:.6g}") for w in weights.tolist())
 
 
 def likely(
@@ -121,7 +122,9 @@ def _snapped(seen: Space, rest: Tensor, factor: float, window: float | None, exa
     if told and not found:
         return None
     _, odd, _, times, numbers = min(found) if told else (False, 0, 0, factor, [])
-    weights = [(simplest(w, 1e-6) or (w,))[0] for w in (times * seen.direction + rest).tolist()]
+    weights = (times * seen.direction + rest).tolist()
+    nothing = 1e-9 * max(map(abs, weights))  # round-off of a sum that comes to 0
+    weights = [0.0 if abs(w) <= nothing else (simplest(w, 1e-6) or (w,))[0] for w in weights]
     for k, number in zip(told, numbers, strict=True):
         weights[k] = number
     return tuple(weights), 1 + odd + _TOO_LARGE * (max(map(abs, weights)) > _LARGE)

@@ -87,7 +87,10 @@ def read_log(table: pl.DataFrame, rewards: Sequence[str]) -> Log:
         advantages = torch.from_numpy(table["advantage"].cast(pl.Float64).to_numpy().copy())
     lengths = None
     if holds_lengths(table, rewards) and not table["length"].null_count():
-        lengths = torch.from_numpy(table["length"].to_numpy().copy())
+        tokens = table["length"].to_numpy()
+        # What is no count of tokens cannot weigh anything; a log is not refused for it.
+        if bool(((tokens >= 1) & (tokens == np.floor(tokens)) & np.isfinite(tokens)).all()):
+            lengths = torch.from_numpy(tokens.copy())
 
     first = _starts(table["group"])  # (groups,) the first response of each
     batch = table["batch"].to_numpy()[first.numpy()]

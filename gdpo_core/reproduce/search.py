@@ -10,6 +10,7 @@ from torch import Tensor
 from gdpo_core.batch import Batch
 from gdpo_core.conventions import CONVENTIONS
 from gdpo_core.errors import expect
+from gdpo_core.reproduce.belief import believed, rivals, spare
 from gdpo_core.reproduce.factor import eps_of, factor, from_divisor, separating
 from gdpo_core.reproduce.nice import ODD, UNSURE, likely, rounded, simplest
 from gdpo_core.reproduce.recipe import TOLERANCE, Log, Recipe, differences, holds_lengths, read_log, with_weights
@@ -32,6 +33,8 @@ _METHODS = ("grpo", "gdpo", "grpo_no_std", "grpo_batch_std")
 _FEWEST = 1 / 3
 # And odd weights, which can be bent until some batches fit, have to do more.
 _FEWEST_ODD = 1 / 2
+# One standard deviation of a weight that is told, relative to itself; or of one that is 0, to the largest.
+_TOLD, _NOTHING = 5e-3, 1e-5
 # Root mean squares of errors: as good as exact, for a recipe and for the weights of one.
 _EXACT, _EXACT_WEIGHTS = 2e-6, 3e-7
 
@@ -71,12 +74,12 @@ def solve(tables: Sequence[pl.DataFrame], rewards: Sequence[str], framework: str
         if tried is None or tried.share < (_FEWEST_ODD if tried.odd >= ODD else _FEWEST):
             continue
         if tried.share == 1 and tried.error <= _EXACT and tried.odd <= 2 * len(rewards):
-            return tried.recipe
+            return _at_scale(log, tried, framework, given)
         found.append(tried)
     if not found:
         return None
     best = _best(found, _EXACT, 2)
-    return min(best, key=lambda tried: tried.odd).recipe
+    return _at_scale(log, min(best, key=lambda tried: tried.odd), framework, given)
 
 
 def _candidates(log: Log, framework: str) -> Iterator[tuple[str, str, tuple]]:
@@ -117,25 +120,46 @@ def _try(log: Log, method: str, convention: str, given: tuple[float, ...] | None
     ones = (1.0,) * count
     preferred = list(dict.fromkeys([given or ones, ones]))
     unknown = tuple(k for k in range(count) if seen.free[k].abs().sum() > 1e-6)
-    unsure, found, told = torch.inf, [], None
+    unsure, found, wide = torch.inf, [], []
     if not solvable:
         unknown = tuple(range(count)) if count > 1 else ()
     elif seen.direction is None:
-        found, told = _guesses(batch, terms, seen, method, preferred[0])
+        found, wide, told = _guesses(batch, terms, seen, method, preferred[0])
+        unsure = 0.0 if told else torch.inf
+        unknown = tuple(wide) if told else tuple(range(count))
     else:
         preferred = [w for w in preferred if _fits(w, seen)]
         size, unsure = factor(batch, terms, seen, method)
         found = likely(seen, given or ones, size, unsure, eps_of(batch.convention, method) > 0)
+        wide = _wide(seen.direction, seen.error, seen.scale)
+        unknown = tuple(sorted({*unknown, *wide}))
 
-    tried = []
+    tried, eps = [], eps_of(batch.convention, method)
+    # Where GRPO's weights stay unknown, nothing is bent but signs.
+    equations = torch.inf if method == "grpo" and seen.direction is None else spare(log, terms, seen)
     for weights, odd in [(w, 0) for w in preferred] + found:
-        recipe = Recipe(method, convention, tuple(weights), unknown, unsure > UNSURE)
+        if not believed(weights, odd, unknown, terms, eps, equations):
+            continue
+        # Another method may make a single batch's advantages larger or smaller by any factor.
+        free = unsure > UNSURE or (odd >= ODD and int(live.sum()) == 1)
+        recipe = Recipe(method, convention, tuple(weights), unknown, free)
         share, error = _judge(log, with_weights(batch, weights), method, live)
         tried.append(Tried(recipe, share, error, odd))
-    best = _best(tried, _EXACT_WEIGHTS, 1.5)[0]
-    if told is not None and best.recipe.weights == told:
-        return replace(best, recipe=replace(best.recipe, unknown=(), up_to_scale=False))
-    return best
+    return _best(tried, _EXACT_WEIGHTS, 1.5)[0] if tried else None
+
+
+def _at_scale(log: Log, found: Tried, framework: str, given: tuple[float, ...] | None) -> Recipe:
+    """The recipe, up to scale where another convention makes the same from larger or smaller weights."""
+    recipe = found.recipe
+    if recipe.up_to_scale or recipe.weights == given:
+        return recipe
+    live = torch.ones(log.batches, dtype=torch.bool)
+    for other in rivals(log, recipe, _LIKELY[framework]):
+        batch = log.read(CONVENTIONS[other.convention], other.weights)
+        made = log.read(CONVENTIONS[recipe.convention], recipe.weights)
+        if _judge(log, batch, recipe.method, live)[0] >= 0.98 * _judge(log, made, recipe.method, live)[0]:
+            return replace(recipe, up_to_scale=True)
+    return recipe
 
 
 def _best(tried: list[Tried], exact: float, times: float) -> list[Tried]:
@@ -165,17 +189,32 @@ def _fits(weights: tuple[float, ...], seen: Space) -> bool:
     return bool(beside.abs().max() <= 0.05 * (w * seen.scale).abs().max()) and bool(w @ seen.direction > 0)
 
 
-def _guesses(batch: Batch, terms: Terms, seen: Space, method: str, wanted) -> tuple[list, tuple | None]:
-    """Where several directions fit, as in groups of two: weights to try, and those that eps speaks for."""
+def _wide(weights: Tensor, error: Tensor, scale: Tensor) -> list[int]:
+    """Rewards whose weight the log does not tell: neither to a few percent, nor that it is as good as 0."""
+    part = (weights * scale).abs().max()
+    told = (error <= _TOLD * weights.abs()) | (error * scale <= _NOTHING * part)
+    return (~told | (scale == 0)).nonzero().flatten().tolist()
+
+
+def _guesses(batch: Batch, terms: Terms, seen: Space, method: str, wanted) -> tuple[list, list[int], bool]:
+    """Where several directions fit, as in groups of two: weights to try, which stay unknown, and whether eps tells."""
     wanted = torch.tensor(wanted, dtype=torch.float64)
-    guesses = [(rounded(w), ODD) for w in (seen.basis @ (seen.basis.T @ wanted), separating(seen, terms, wanted))]
-    c, weights = batch.convention, None
+    apart = separating(seen, terms, wanted)
+    guesses = [(rounded(w), ODD) for w in (seen.basis @ (seen.basis.T @ wanted), apart)]
+    # The larger the weights, the less eps takes off.
+    guesses += [(rounded(times * apart), ODD) for times in (10, 100, 1000)]
+    c, found = batch.convention, None
     if method in ("grpo", "gdpo"):  # divided by the spread of what it is, and not of something else
-        weights = from_divisor(seen, terms, eps_of(c, method), c.ddof)
-    if weights is None:
-        return guesses, None
-    snapped = [simplest(w, 0.02) for w in weights.tolist()]
-    if not all(snapped):
-        return [(rounded(weights), ODD), *guesses], None
-    told = tuple(number for number, _ in snapped)
-    return [(told, 1 + sum(odd for _, odd in snapped)), (rounded(weights), ODD), *guesses], told
+        found = from_divisor(seen, terms, eps_of(c, method), c.ddof)
+    if found is None:
+        return guesses, [], False
+    weights, error = found
+    wide = _wide(weights, error, seen.scale)
+    if len(wide) == len(weights):
+        return [*guesses, (rounded(weights), ODD)], wide, False
+    snapped = [
+        (w, ODD) if k in wide else simplest(w, min(0.02, 3 * off / abs(w) + 1e-5)) if abs(w) > 3 * off else (0.0, 0)
+        for k, (w, off) in enumerate(zip(weights.tolist(), error.tolist(), strict=True))
+    ]
+    nice = [] if None in snapped else [(tuple(w for w, _ in snapped), 1 + sum(odd for _, odd in snapped if odd < ODD))]
+    return [*nice, (rounded(weights), ODD), *guesses], wide, True

@@ -27,6 +27,7 @@ class Space:
     direction: Tensor | None  # (rewards,) orthogonal to that; None where the log leaves several
     batches: Tensor  # (batches,) whether the batch fits
     scale: Tensor  # (rewards,) typical size of each reward's part of x; 0: it never varies
+    error: Tensor  # (rewards,) how unsure the direction is, one standard deviation; infinite where there is none
 
 
 def space(terms: Terms, batches: int) -> Space:
@@ -34,8 +35,9 @@ def space(terms: Terms, batches: int) -> Space:
     scale = (terms.x.square().sum(1) / terms.part.sum().clamp(min=1)).sqrt()
     seen = scale > 0
     rewards, dead = len(scale), torch.eye(len(scale), dtype=scale.dtype)[:, ~seen]
+    unsure = torch.full_like(scale, torch.inf)
     if not seen.any():
-        return Space(dead, dead, None, torch.zeros(batches, dtype=torch.bool), scale)
+        return Space(dead, dead, None, torch.zeros(batches, dtype=torch.bool), scale, unsure)
     every, beside, along, noise = _by_batch(terms, terms.x[seen] / scale[seen, None], batches)
 
     tried = _directions(every, beside)  # (directions, rewards)
@@ -51,7 +53,7 @@ def space(terms: Terms, batches: int) -> Space:
     value, vector = torch.linalg.eigh(every)
     nothing = value <= _NOTHING * value.sum()
     if nothing.all():  # groups of one, whose mean is all they have
-        return Space(dead, dead, None, torch.zeros(batches, dtype=torch.bool), scale)
+        return Space(dead, dead, None, torch.zeros(batches, dtype=torch.bool), scale, unsure)
     unseen, visible = vector[:, nothing], vector[:, ~nothing]
     value, vector = torch.linalg.eigh(visible.T @ beside @ visible)
     small = value <= max(10 * _NOTHING * every.trace().item(), noise.item(), value[0].item())
@@ -68,9 +70,15 @@ def space(terms: Terms, batches: int) -> Space:
     found = found - free @ (free.T @ found)
     basis = torch.cat([free, _orthonormal(found)], 1)
     if found.shape[1] > 1:
-        return Space(basis, basis, None, batch_fits, scale)
+        return Space(basis, basis, None, batch_fits, scale, unsure)
+    # The residuals, or what round-off makes of them, per response; 4 times the usual was allowed.
+    spread = (torch.maximum(value[0], noise / 16) / terms.part.sum()).sqrt()
+    other = visible @ vector[:, ~small]
+    error = scale.new_zeros(rewards)
+    error[seen] = (other.square() / value[~small]).sum(1).sqrt() * spread / scale[seen]
     direction = found[:, 0]
-    return Space(basis, free, direction / direction.abs().max(), batch_fits, scale)
+    largest = direction.abs().max()
+    return Space(basis, free, direction / largest, batch_fits, scale, error / largest)
 
 
 def _by_batch(terms: Terms, x: Tensor, batches: int) -> tuple[Tensor, ...]:

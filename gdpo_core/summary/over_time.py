@@ -17,9 +17,9 @@ _SHARE = 0.4
 def over_time(summary: Summary) -> pl.DataFrame:
     """A row a step, or a few steps where there are many: at most 200. By reward and method, with their names:
 
-    step, step_last, responses, groups; mean:reward, std:reward, missing:reward (responses), dead:reward (share of the
-    groups in which it is constant); share:method:reward (of the update), silent:method (share of the groups);
-    correlation:reward:reward (inside groups, in the order of the rewards).
+    step, step_last, responses, groups; mean:reward, std:reward, missing:reward (responses), dead:reward (of the groups
+    that hold it, the share in which it is constant); share:method:reward (of the update), silent:method (share of the
+    groups); correlation:reward:reward (inside groups, in the order of the rewards).
     """
     names = summary.plan.rewards
     b = binned(summary, _ROWS).batches
@@ -30,7 +30,8 @@ def over_time(summary: Summary) -> pl.DataFrame:
         found[f"mean:{name}"] = _ratio(total, n)
         found[f"std:{name}"] = _ratio((squares - total**2 / n).clip(0), n - 1).sqrt()
         found[f"missing:{name}"] = pl.col("responses") - n
-        found[f"dead:{name}"] = _ratio(pl.col(f"dead_groups_{k}"), pl.col("groups"))
+        held = pl.col(f"there_groups_{k}").cast(pl.Int64)
+        found[f"dead:{name}"] = _ratio(pl.col(f"dead_groups_{k}") - pl.col("groups") + held, held)
     for m in methods:
         parts = [pl.col(f"{m}_part_{k}") for k in range(len(names))]
         for name, part in zip(names, parts, strict=True):

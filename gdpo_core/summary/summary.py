@@ -45,8 +45,9 @@ class Summary:
     batch, step, step_last; responses, groups, smallest_group, largest_group; fingerprint: a hash of rewards and logged
         advantages in their order, the same for batches that hold the same rows.
     there_k (responses that have it), total_k, squares_k, low_k, high_k (null: none has it); spread_k: squared distances
-        from the mean of the group, spread_count_k: responses less one, over the groups; dead_groups_k: groups in which
-        it is constant or missing, dead_mixed_k: those among the mixed ones; faint_groups_k: nearly constant, see FAINT.
+        from the mean of the group, spread_count_k: responses less one, over the groups; there_groups_k: groups that
+        hold it at least once; dead_groups_k: groups in which it is constant or missing, dead_mixed_k: those among the
+        mixed ones; faint_groups_k: nearly constant, see FAINT.
     cross_i_j, i < j: products of these distances, where both are there; cross_squares_i_j: squares of those of i there,
         so that cross_i_j / √(cross_squares_i_j cross_squares_j_i) is the correlation inside groups.
     mixed_groups (hold two different reward vectors), different_pairs (pairs in a group whose vectors differ), vectors
@@ -224,5 +225,6 @@ def _in_float32(table: pl.DataFrame, rewards: Sequence[str]) -> np.ndarray:
     fits = np.full(len(table), True)
     for name in rewards:
         value = table[name].to_numpy()
-        fits &= (value == value.astype(np.float32)) | np.isnan(value)
+        with np.errstate(over="ignore"):  # too large for a float32 is none
+            fits &= (value == value.astype(np.float32)) | np.isnan(value)
     return fits

@@ -11,8 +11,10 @@ from gdpo_core.conventions import VERL
 from gdpo_core.normalise import normalise
 from gdpo_core.reproduce.recipe import prepared
 
-# A reward is nearly constant in a group where its standard deviation is at most this part of its largest size.
-FAINT = 1e-2
+# A reward is nearly constant in a group where its standard deviation is at most this part of its largest size. Not so
+# one with few values, such as right or wrong plus a constant: of the responses other than one lowest and one highest,
+# at most this part may be at these ends.
+FAINT, AT_ENDS = 1e-2, 0.25
 
 Sums = dict[str, Tensor]  # by name, (batches,)
 
@@ -79,16 +81,19 @@ def reward_sums(of: Grouped, off: Tensor, std: Tensor) -> Sums:
     values, squared = r.nan_to_num(nan=0.0), off.square()
     count = of.over_groups(there.to(r))  # (rewards, groups)
     largest = -of.lowest(-values.abs())
+    low, high = of.lowest(r.nan_to_num(nan=torch.inf)), -of.lowest((-r).nan_to_num(nan=torch.inf))
+    at_ends = of.over_groups(((r == of.back(low)) | (r == of.back(high))).to(r))
+    fine = (count > 2) & (at_ends - 2 <= AT_ENDS * (count - 2))
     found = of.sums(
         there=count.long(),
         total=of.over_groups(values),
         squares=of.over_groups(values.square()),
         dead_groups=std == 0,
-        faint_groups=(std > 0) & (std <= FAINT * largest),
+        there_groups=count > 0,
+        faint_groups=(std > 0) & (std <= FAINT * largest) & fine,
         spread=of.over_groups(squared),
         spread_count=(count - 1).clamp_(min=0).long(),
     )
-    low, high = of.lowest(r.nan_to_num(nan=torch.inf)), -of.lowest((-r).nan_to_num(nan=torch.inf))
     for k in range(len(r)):
         found |= {f"low_{k}": of.lowest_of_batch(low[k]), f"high_{k}": -of.lowest_of_batch(-high[k])}
     for i, j in combinations(range(len(r)), 2):

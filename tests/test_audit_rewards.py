@@ -1,0 +1,251 @@
+"""What each reward does: runs made so that a plausible sentence about them would be wrong."""
+
+import numpy as np
+import pytest
+import torch
+from test_audit import found, ids, made_run, one, silenced, varied
+
+import gdpo_core as gc
+from gdpo_core.audit import audit
+from gdpo_core.findings import ALL, facts
+from gdpo_core.findings import thresholds as t
+from gdpo_core.report import words
+
+
+def coin(shape, p=0.5, seed=1):
+    return (np.random.default_rng(seed).random(shape) < p).astype(float)
+
+
+def two(first, second, names=("correct", "other"), method="gdpo", **options):
+    return made_run(np.stack([first, second], axis=-1), method, names=names, **options)
+
+
+SHAPE = (12, 8, 8)  # steps, prompts, rollouts
+
+
+# --- the gate ---------------------------------------------------------------------------------------------------------
+
+
+def penalised():
+    """Right answers take longer, and the penalty is louder than what they earn."""
+    correct = coin(SHAPE)
+    return correct, (-1 - 2 * correct + np.random.default_rng(2).normal(0, 0.3, SHAPE)).clip(-3.2, -0.1)
+
+
+def inverted(correct, total):
+    """The share of the pairs in which the wrong answer has more."""
+    worse = (correct[..., :, None] < correct[..., None, :]) & (total[..., :, None] > total[..., None, :])
+    return worse.sum() / (correct[..., :, None] < correct[..., None, :]).sum()
+
+
+@pytest.mark.parametrize("id", ["conflict", "priority-inversion"])
+def test_the_gate_that_is_printed_puts_no_wrong_answer_before_a_right_one(id):
+    correct, penalty = penalised()
+    fix = one(audit(two(correct, penalty, method="grpo"), primary="correct"), id).fix
+    scope = {"other": lambda completions, **_: penalty.ravel(), "correct": lambda completions, **_: correct.ravel()}
+    exec(fix, scope)
+    gated = np.reshape(scope["other_gated"]([]), SHAPE)
+    assert inverted(correct, correct + penalty) > 0.5
+    assert inverted(correct, correct + np.where(correct >= 1, penalty, 0.0)) > 0.5  # 0 is the best penalty there is
+    assert inverted(correct, correct + gated) == 0
+
+
+def test_a_count_with_a_weight_below_0_is_gated_by_its_highest():
+    correct, penalty = penalised()
+    fix = one(
+        audit(two(correct, -penalty, method="grpo", weights=[1, -1]), primary="correct"), "priority-inversion"
+    ).fix
+    assert f"else {float(f'{-penalty.min():.3g}')} for" in fix
+
+
+def test_a_reward_that_is_no_penalty_is_gated_by_0():
+    correct = coin(SHAPE)
+    other = 3 * (1 - correct) + np.random.default_rng(2).random(SHAPE)
+    fix = one(audit(two(correct, other, method="grpo"), primary="correct"), "conflict").fix
+    assert "else 0.0 for" in fix and "penalty" not in fix
+
+
+# --- noise ------------------------------------------------------------------------------------------------------------
+
+
+def test_right_or_wrong_with_a_constant_added_is_no_noise():
+    characters = np.random.default_rng(3).normal(-300, 120, SHAPE)
+    assert "reward-noise" not in ids(audit(two(100 + coin(SHAPE), characters)))
+    graded = 100 + np.random.default_rng(4).integers(0, 3, SHAPE) / 2
+    assert "reward-noise" not in ids(audit(two(graded, characters)))
+
+
+def test_the_lower_weight_gives_noise_the_part_that_it_has_under_grpo():
+    noise = 1 + 4e-3 * np.random.default_rng(0).normal(size=SHAPE)
+    rewards = np.stack([coin(SHAPE), noise], axis=-1)
+    finding = one(audit(made_run(rewards, "gdpo", names=("correct", "other"))), "reward-noise")
+    assert 0 < finding.evidence["update_share_grpo"] < 1e-3 < 0.1 < finding.evidence["update_share_gdpo"]
+    weights = [1.0, float(finding.fix.split("[1.0, ")[1].split("]")[0])]
+    shares = [gc.update_share(torch.tensor(step), "gdpo", weights=weights, convention=gc.TRL)[1] for step in rewards]
+    assert np.mean(shares) == pytest.approx(finding.evidence["update_share_grpo"], rel=0.5, abs=2e-3)
+    assert "under GRPO: under 0.1 %" in finding.message
+
+
+def test_no_weight_is_offered_where_grpo_works_against_the_reward():
+    correct = coin(SHAPE)
+    noise = 1 - 1e-4 * correct + 1e-3 * np.random.default_rng(0).normal(size=SHAPE)
+    finding = one(audit(two(correct, noise)), "reward-noise")
+    assert finding.evidence["update_share_grpo"] < 0 and finding.fix is None
+    assert "about 0 %" in finding.message
+
+
+# --- one reward makes the update --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["grpo", "gdpo"])
+@pytest.mark.parametrize("size", [1e-3, 1e-4])
+def test_nothing_dominates_beside_noise(method, size):
+    noise = 1 + size * np.random.default_rng(5).normal(size=SHAPE)
+    report = audit(two(coin(SHAPE), noise, method=method))
+    assert report.rewards[0]["update_share"]["grpo"] > 0.99
+    assert "reward-dominates" not in ids(report)
+    assert one(report, "reward-noise").severity == ("warning" if method == "gdpo" else "info")
+
+
+def test_nothing_dominates_beside_a_dead_reward():
+    rewards = silenced(varied(2, prompts=40), 0.95, 1)
+    report = audit(made_run(rewards, "gdpo"))
+    assert report.rewards[0]["update_share"]["gdpo"] > 0.8
+    assert "reward-dominates" not in ids(report) and "reward-dead" in ids(report)
+
+
+def test_only_a_true_reason_is_given_under_gdpo():
+    rarely = one(audit(made_run(silenced(varied(), 0.9, slice(1, None)), "gdpo")), "reward-dominates").message
+    assert "It differs in more groups (constant: format in 88 %, brief in 88 % and correct in 0 % of" in rarely
+    rewards = varied(steps=12)
+    rewards[..., 2] = -rewards[..., 1] + 0.1 * rewards[..., 2]
+    undone = one(audit(made_run(rewards, "gdpo")), "reward-dominates").message
+    assert "Rewards undo each other in part" in undone and "format and brief (−0.99" in undone
+    assert "more groups" not in undone
+
+
+# --- missing is not constant ------------------------------------------------------------------------------------------
+
+
+def tasks(every=2):
+    """Two tasks in one run; the reward of the other one is missing."""
+    of_first = (np.arange(SHAPE[1]) % every == 0)[:, None]
+    both = coin((*SHAPE, 2), seed=6)
+    return np.where(of_first, both[..., 0], np.nan), np.where(of_first, np.nan, both[..., 1])
+
+
+@pytest.mark.parametrize("method", ["grpo", "gdpo"])
+def test_a_reward_of_another_task_is_not_constant(method):
+    maths, code = tasks()
+    report = audit(two(maths, code, names=("maths", "code"), method=method))
+    for reward, values in zip(report.rewards, (maths, code), strict=True):
+        held = values[~np.isnan(values).all(-1)]
+        assert reward["dead_groups"] == (held.std(-1) == 0).mean() < 0.05
+        assert reward["missing"] == np.isnan(values).sum()
+        assert report.steps[f"dead:{reward['name']}"].max() < 0.5
+    assert not {"reward-dead", "reward-dominates", "blind-zero-std-metric"} & set(ids(report))
+
+
+def test_a_reward_of_a_rare_task_is_neither_dead_nor_dominated():
+    tool = np.where((np.arange(32) == 0)[:, None], coin((8, 32, 8), seed=7), np.nan)
+    for method in ("grpo", "gdpo"):
+        report = audit(two(coin((8, 32, 8)), tool, method=method))
+        assert report.rewards[0]["update_share"][method] > 0.9 and report.rewards[1]["dead_groups"] == 0
+        assert not {"reward-dead", "reward-dominates"} & set(ids(report))
+
+
+def test_a_dead_reward_that_is_often_missing_says_where_it_is_constant():
+    first, second = tasks()
+    report = audit(two(first, np.where(np.isnan(second), np.nan, 1.0)))
+    finding = one(report, "reward-dead")
+    assert "constant in each group that holds it (50 % of all)" in finding.message
+    assert finding.evidence["groups"] == SHAPE[0] * SHAPE[1] / 2 and finding.evidence["dead_groups"] == 1
+
+
+def test_a_reward_that_nobody_has_is_missing():
+    report = audit(two(coin(SHAPE), np.full(SHAPE, np.nan)))
+    assert "missing in every response" in one(report, "reward-dead").message
+    assert report.rewards[1]["dead_groups"] == 1 and report.rewards[1]["mean"] is None
+
+
+# --- a reward fades ---------------------------------------------------------------------------------------------------
+
+
+def fading(last, batches=20, prompts=8, k=0):
+    rewards = coin((batches, prompts, 8, 2), seed=8)
+    rewards[batches // 2 :, ..., k] = last
+    return rewards
+
+
+@pytest.mark.parametrize(("last", "severity"), [(0.0, "warning"), (1.0, "info")])
+def test_a_reward_that_becomes_constant_fades(last, severity):
+    rewards = fading(last)
+    finding = one(audit(made_run(rewards, "gdpo")), "reward-fades")
+    e = finding.evidence
+    assert finding.severity == severity and e["reward"] == "correct" and finding.fix is None
+    groups = rewards[:5, ..., 0].reshape(-1, 8)
+    assert e["dead_groups_first_quarter"] == pytest.approx((groups.std(-1) == 0).mean())
+    assert (e["dead_groups_last_quarter"], e["update_share_last_quarter"]) == (1, 0)
+    assert (e["mean_first_quarter"], e["mean_last_quarter"]) == (pytest.approx(groups.mean()), last)
+    assert e["groups_in_a_quarter"] == 40 and e["threshold"] == t.DEAD
+
+
+def test_a_penalty_that_is_avoided_got_better():
+    rewards = fading(0.0)
+    finding = one(audit(made_run(rewards, "gdpo", weights=[-1, 1])), "reward-fades")
+    assert finding.severity == "info" and "nothing is wrong" in finding.message
+
+
+def test_a_reward_that_loses_most_of_its_part_fades():
+    rewards = fading(0.0)
+    rewards[10:, 0, :, 0] = np.arange(8) % 2  # one group of eight is left
+    finding = one(audit(made_run(rewards, "gdpo")), "reward-fades")
+    e = finding.evidence
+    assert e["dead_groups_last_quarter"] == 0.875 < t.DEAD
+    assert e["update_share_last_quarter"] <= t.FADES_SHARE * e["update_share_first_quarter"]
+
+
+def test_what_does_not_fade():
+    assert "reward-fades" not in ids(audit(made_run(coin((20, 8, 8, 2)), "gdpo")))
+    short = audit(made_run(fading(0.0, batches=t.FADES_BATCHES - 1), "gdpo"))
+    few = audit(made_run(fading(0.0, batches=12, prompts=4), "gdpo"))
+    always = audit(made_run(silenced(varied(2, steps=12), 1, 0), "gdpo"))
+    unused = audit(made_run(fading(0.0), "gdpo", weights=[0, 1]))
+    for report in (short, few, always, unused):
+        assert "reward-fades" not in ids(report)
+    half = fading(0.0)
+    half[10:, ::2, :, 0] = np.arange(8) % 2  # half of the groups are left, and more than a quarter of the part
+    assert "reward-fades" not in ids(audit(made_run(half, "gdpo")))
+
+
+# --- order and numbers ------------------------------------------------------------------------------------------------
+
+
+def test_a_conflict_is_said_before_what_it_causes():
+    names = [look.__name__ for look in ALL]
+    first = names.index("conflict")
+    assert all(first < names.index(name) for name in ("reward_dominates", "ties_hide_signal", "silent_groups"))
+    correct = coin(SHAPE)
+    report = audit(two(correct, np.where(coin(SHAPE, 0.9, 9) == 1, 1 - correct, correct)))
+    assert report.verdict.split("Look first at ")[1].startswith("conflict:")
+    assert found(report, "silent-groups")
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (0.00001, "under 0.1 %"),
+        (-0.00017, "about 0 %"),
+        (0.001, "0.1 %"),
+        (0.99974, "over 99.9 %"),
+        (1 - 1e-15, "100 %"),
+        (1e-17, "0 %"),
+        (-0.0, "0 %"),
+        (-0.004, "−0.4 %"),
+        (1.06, "106 %"),
+        (-0.06, "−6 %"),
+        (float("nan"), "–"),
+    ],
+)
+def test_percents_say_what_is_so(share, text):
+    assert facts.percent(share) == words.percent(share) == text

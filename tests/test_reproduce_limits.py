@@ -1,0 +1,81 @@
+"""What a log does not tell is not claimed: few groups, groups of two, conventions that differ in eps alone."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_reproduce import draw, made, names, solved, table
+
+from gdpo_core.reproduce import Recipe, compare, solve
+
+
+def off(r, a, recipe, batches):
+    error, may = compare(table(r, a, batches), names(r), recipe)
+    return bool((error > may).any())
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from(["generic", "trl"]), st.sampled_from(["paper", "trl"]))
+def test_pairs_of_few_groups_never_give_a_weight_that_is_wrong(seed, framework, convention):
+    rng = np.random.default_rng(seed)
+    weights = tuple(rng.choice([1.0, 0.5, 2.0, 0.1, 10.0], 3).tolist())
+    r = draw(seed, batches=1, prompts=8, size=2)
+    recipe = solved(r, made(r, "grpo", weights, convention, 1), framework, batches=1)
+    if recipe is None or recipe.up_to_scale:
+        return
+    for k in set(range(3)) - set(recipe.unknown):
+        assert recipe.weights[k] == pytest.approx(weights[k], rel=0.01)
+
+
+def test_weights_so_small_that_eps_makes_the_method_are_not_believed():
+    for seed in range(20):
+        r = draw(seed, batches=1, prompts=8, size=2)
+        recipe = solved(r, made(r, "grpo", (1.0, 0.5, 0.1), "paper", 1), "generic", batches=1)
+        assert recipe.method == "grpo"
+        assert max(recipe.weights) >= 0.01
+        assert not off(r, made(r, "grpo", (1.0, 0.5, 0.1), "paper", 1), recipe, 1)
+
+
+def test_a_reward_that_never_varies_is_unknown_in_groups_of_two():
+    r = draw(3, size=2, prompts=8)
+    r[..., 1] = 1
+    recipe = solved(r, made(r, "grpo"))
+    assert 1 in recipe.unknown and recipe.weights[0] in (1.0,)
+
+
+def test_a_large_weight_in_groups_of_two_is_unknown_and_the_rest_is_told():
+    r = draw(1, size=2, prompts=32)
+    r[..., 2] = np.random.default_rng(1).normal(50, 20, r.shape[:2]).astype(np.float32)
+    a = made(r, "grpo", (1.0, 1.0, 100.0))
+    recipe = solved(r, a)
+    assert recipe.method == "grpo" and not off(r, a, recipe, 6)
+    told = [k for k in range(3) if k not in recipe.unknown]
+    assert [recipe.weights[k] for k in told] == [(1.0, 1.0, 100.0)[k] for k in told]
+
+
+@pytest.mark.parametrize("size", [4, 8, 16])
+def test_weights_that_two_conventions_scale_differently_are_told_up_to_scale(size):
+    r = draw(2, size=size, rewards=2)
+    recipe = solved(r, made(r, "grpo", (1, 100)), "generic")  # eps 1e-4; as (0.01, 1) with eps 1e-6
+    assert recipe.up_to_scale and recipe.weights[1] / recipe.weights[0] == pytest.approx(100)
+    assert not solved(r, made(r, "grpo", (1, 100)), "trl").up_to_scale
+    assert solved(r, made(r, "grpo", (1, 100)), "generic", (1, 100)) == Recipe("grpo", "trl", (1.0, 100.0), (), False)
+    assert not solved(r, made(r, "grpo", (1, 0.5)), "generic").up_to_scale
+
+
+def test_leave_one_out_halves_the_weights_of_pairs():
+    r = draw(2, size=2, rewards=2)
+    assert solved(r, made(r, "grpo_no_std", (1, 100)), "generic").up_to_scale
+    assert not solved(r, made(r, "grpo_no_std", (1, 100)), "trl").up_to_scale
+    assert solved(r, made(r, "grpo_no_std", (1, 1)), "generic") == Recipe("grpo_no_std", "paper", (1.0, 1.0), (), False)
+
+
+@pytest.mark.parametrize("length", [0, -3, 1.5])
+def test_lengths_that_are_no_counts_of_tokens_are_left_out(length):
+    r = draw()
+    lengths = np.full(r.shape[:2], 7.0)
+    lengths[0, 0] = length
+    log = table(r, np.random.default_rng(0).normal(size=r.shape[:2]), lengths=lengths)
+    assert solve([log], names(r), "generic") is None
+    log = table(r, made(r, "grpo", convention="verl"), lengths=lengths)
+    assert solve([log], names(r), "verl").method == "grpo"
