@@ -655,7 +655,7 @@ def own_corrections(own_files):
     own_reading = mo.ui.dictionary(
         {
             "framework": mo.ui.dropdown(own_run.FRAMEWORKS, value=next(iter(own_run.FRAMEWORKS)), label="Written by"),
-            "group_size": mo.ui.text(label="Responses a group", placeholder="8"),
+            "group_size": mo.ui.text(label="Responses per prompt", placeholder="8"),
             "rewards": mo.ui.text(label="Reward columns", placeholder="correctness, style"),
             "group": mo.ui.text(label="Group column", placeholder="prompt_id"),
         }
@@ -680,9 +680,12 @@ def own_log_read(own_files, own_reading, own_sample):
 @app.cell(hide_code=True)
 def own_questions(own_log):
     own_primary = mo.ui.dropdown(
-        own_log.run.rewards, value=own_log.primary, allow_select_none=True, label="The reward that should decide"
+        own_log.run.rewards,
+        value=own_log.primary,
+        allow_select_none=True,
+        label="The reward that matters most",
     )
-    own_weights = mo.ui.text(label="Weights, if not as logged", placeholder="correctness=2")
+    own_weights = mo.ui.text(label="Weights, if not those of the log", placeholder=own_run.example(own_log))
     mo.Html(own_run.framed("asking", prompts.controls([own_primary, own_weights])))
     return own_primary, own_weights
 

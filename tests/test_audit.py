@@ -123,7 +123,7 @@ def test_a_run_with_nothing_wrong_gets_no_finding(method):
 
 def test_the_verdict_says_where_there_is_too_little_to_judge_and_where_nothing_asks_for_a_change():
     few = audit(made_run(varied(steps=2), "gdpo"))
-    assert few.verdict.endswith(" No finding (128 responses in 16 groups: too few to judge).")
+    assert few.verdict.endswith(" 128 responses in 16 groups are too few to judge; no finding.")
     dead_in_some = audit(made_run(silenced(varied(), 0.5, 1), "gdpo"))
     assert {f.severity for f in dead_in_some.findings} == {"info"}
     assert dead_in_some.verdict.endswith(" No finding asks for a change.")
@@ -133,7 +133,7 @@ def test_the_verdict_names_the_method_the_weights_and_what_to_look_at_first():
     rewards = varied()
     rewards[..., 2] *= 50
     report = audit(made_run(rewards, "grpo_no_std", weights=[1, 0.5, 0.25]))
-    made = "GRPO without std as TRL computes it with weights correct 1, format 0.5, brief 0.25, to within"
+    made = "GRPO without std as TRL computes it with weights correct 1, format 0.5, brief 0.25: all "
     assert report.verdict.startswith(f"The logged advantages are {made}")
     assert "Look first at reward-dominates: Under GRPO without std, brief makes" in report.verdict
 

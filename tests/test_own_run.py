@@ -88,7 +88,7 @@ def test_the_made_sample_holds_verdicts_of_the_real_batch(made):
         marks = Counter((c, s, b / 5) for c, s, b in group.select(*pays).iter_rows())
         assert marks <= every[group["prompt"][0]]
     assert set(made["completion"]) == {""}
-    assert f"{pays['conciseness']}, and" in MADE.told
+    assert f"conciseness pays 0 or {pays['conciseness']} and" in MADE.told
 
 
 def test_the_made_advantages_are_trls_grpo_by_hand(made):

@@ -141,23 +141,23 @@ def test_corrections_by_hand_change_the_report_and_go_with_the_files(visit):
     page.locator(".unread").wait_for()
     page.get_by_label("Written by").select_option("TRL or axolotl")
     verdict(page).get_by_text(WEIGHTS).wait_for()
-    size = page.get_by_label("Responses a group")
+    size = page.get_by_label("Responses per prompt")
     size.fill("5")
     size.press("Enter")
     page.locator(".unread").get_by_text("5").first.wait_for()
     page.get_by_role("button", name="Click to clear files").click()
     page.locator(".whose").get_by_text("no training run").wait_for()
     page.get_by_text("Correct how the files are read").click()
-    assert page.get_by_label("Responses a group").input_value() == ""
+    assert page.get_by_label("Responses per prompt").input_value() == ""
 
 
 def test_the_reward_that_should_decide_and_the_weights_are_asked(visit):
     page = visit()
     cards = page.locator(".audit .card h4")
     assert cards.filter(has_text="priority-inversion").count() == 1
-    page.get_by_label("The reward that should decide").select_option("--")
+    page.get_by_label("The reward that matters most").select_option("--")
     cards.filter(has_text="priority-inversion").wait_for(state="detached")
-    weights = page.get_by_label("Weights, if not as logged")
+    weights = page.get_by_label("Weights, if not those of the log")
     weights.fill("accuracy=1")
     weights.press("Enter")
     page.locator(".unread").get_by_text("accuracy").wait_for()

@@ -17,7 +17,7 @@ from views.text import count
 
 LARGEST = 64 * 10**6  # bytes of all files together, as they are uploaded
 LARGE = 2 * 10**6  # bytes, from which on a reader is told to wait
-UPLOAD = f"Or the files of your run, or a zip of their directory ({LARGEST / 1e6:.0f} MB at most)"
+UPLOAD = f"Drop the files of your run here, all of them or a zip of their directory ({LARGEST / 1e6:.0f} MB at most)"
 LARGEST_CSV = 100_000  # responses; a larger table is handed out as Parquet
 DATA = Path(__file__).resolve().parent.parent / "data"
 FRAMEWORKS = {
@@ -48,8 +48,9 @@ SAMPLES = (
         "made from published answers",
         "published_answers.zip",
         "Made for this page, <b>no training run</b>: verdicts on published answers of {configurations} configurations "
-        "of {models} models (the real prompts above), laid out like a log of TRL. Correctness and style pay 1, "
-        "conciseness 5, and the advantages are those of TRL's GRPO. The steps follow the benchmark from one call to "
+        "of {models} models (the real prompts above), laid out like a log of TRL. Every reward has "
+        "weight 1, but conciseness pays 0 or 5 and the others 0 or 1, a common mistake; the advantages are those of "
+        "TRL's GRPO. The steps follow the benchmark from one call to "
         "several, so what changes over the steps is the prompts, not a policy.",
         primary="correctness",
     ),
@@ -100,11 +101,14 @@ def introduction() -> str:
     """Markdown: what goes in, what comes out, and what happens to the files."""
     return (
         "## Check your own run\n\n"
-        "Give it what your trainer wrote: the Parquet files of TRL or axolotl, the JSONL of verl, ms-swift or NeMo-RL, "
-        "or any table (CSV, JSON, JSONL, Parquet) with a column a reward. The report says which method and weights "
-        "made the advantages, what each reward does to the update, what the log hides, and which line of your "
-        "configuration changes it; `gdpo audit PATH` gives the same in a terminal. Files are read in this server's "
-        "memory and forgotten when you clear them or a few minutes after you leave; nothing is stored or sent on."
+        "Give it what your trainer wrote. TRL and axolotl: the Parquet files in `OUTPUT_DIR/completions`, which are "
+        "written with `log_completions=True` and, for every step, `logging_steps=1`. verl, ms-swift, NeMo-RL: their "
+        "JSONL dump. Anything else: a table (CSV, JSON, JSONL, Parquet) with one column per reward.\n\n"
+        "The report says which method made the advantages (GRPO adds the rewards, then normalises the sum; GDPO "
+        "normalises each reward first), with which weights, which reward drives the update, what the other method "
+        "would have done, and which line of your configuration changes it. `gdpo audit PATH` does the same in a "
+        "terminal. Files are read in this server's memory and forgotten when you clear them or a few minutes after you "
+        "leave; nothing is stored or sent on."
     )
 
 
@@ -174,6 +178,11 @@ def weighted(text: str) -> dict[str, float] | None:
         except ValueError:
             raise gc.InputError(f"weights: {name}: expected a number, got {number!r}") from None
     return given or None
+
+
+def example(log: Log) -> str:
+    """How weights are written, with a reward of the log."""
+    return f"{log.run.rewards[0]}=2"
 
 
 def audited(log: Log, primary: str | None, weights: str) -> Audit:

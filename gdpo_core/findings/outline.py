@@ -95,7 +95,7 @@ def verdict(f: Facts, found: Sequence[Finding]) -> str:
         made += f" with weights {weights}" if weights and len(f.rewards) > 1 else ""
         off, logged = (int(f.totals[what] + f.overwritten[what].sum()) for what in ("rows_off", "logged"))
         if f.reproduced:
-            ran = f"The logged advantages are {made}, to within {f.batches['max_error'].max():.1g}."
+            ran = f"The logged advantages are {made}: all {logged:,} come out, to {f.batches['max_error'].max():.1g}."
         else:
             ran = f"The logged advantages are {made}, but for {off:,} of {logged:,}."
     elif f.all_silent and f.totals["mixed_groups"]:
@@ -116,5 +116,6 @@ def _first(f: Facts, found: Sequence[Finding]) -> str:
             return f"Look first at {finding.id}: {finding.headline}"
     groups, responses = f.totals["groups"], f.totals["responses"]
     size = f"{count(responses, 'response')} in {count(groups, 'group')}"
-    few = f" ({size}: too few to judge)" if groups < FEW_GROUPS else ""
-    return f"{'No finding asks for a change' if found else 'No finding'}{few}."
+    few = f"{size} are too few to judge; " if groups < FEW_GROUPS else ""
+    said = f"{few}{'no finding asks for a change' if found else 'no finding'}."
+    return said[0].upper() + said[1:]

@@ -145,7 +145,7 @@ def _grouped(found: Found, asked: Asked, draft: Draft):
         if inferred is None:
             raise InputError(
                 f"{found.name}: expected groups that can be told from prompts or advantages, got none; "
-                "give group_size, the responses of each prompt"
+                f"give group_size, the responses per prompt, or the group column (rewards: {', '.join(draft.rewards)})"
             )
         given, others = inferred.size, inferred.others
     ragged = [i for i, n in enumerate(sizes.rows) if n % given]

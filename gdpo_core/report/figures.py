@@ -59,8 +59,9 @@ def _shares(report: AuditReport) -> list[str]:
         for k, (name, share) in enumerate(taken.items())
     ]
     said = {name: [percent(share[m]) for m in methods] for name, share in taken.items()}
-    caption = "Each reward’s share of the update."
-    caption += " The upright line is its share of the weights." if any(x is not None for x in asked.values()) else ""
+    caption = "Each reward’s share of the update: its part of the variance of the advantages."
+    if any(x is not None for x in asked.values()):
+        caption += " The upright line is its share of the weights; under GDPO shares go by the squares of the weights."
     caption += f" Bold is the run’s own method, {NAMES[own]}." if own else ""
     low, high = -1.0 if lowest < -0.5 else -0.5 if lowest < 0 else 0.0, 1.5 if highest > 1.005 else 1.0
     drawn = svg.grouped_bars(bars, f"Share of the update: {_told(said, methods)}.", low, high)

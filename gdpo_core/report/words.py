@@ -209,7 +209,8 @@ def limits(report: AuditReport) -> tuple[str, ...]:
 # What the columns of the tables mean.
 REWARDS = "Constant in groups: of the groups that hold the reward, those in which every response has the same value."
 SHARES = (
-    "A reward’s part of the variance of the advantages under each method; weight: its part of the sum of the weights."
+    "A reward’s part of the variance of the advantages under each method; weight: its part of the sum of the weights "
+    "(under GDPO shares go by their squares). Below 0: the update works against the reward."
 )
 METHODS = (
     "Groups with ties: of the groups whose rewards differ, those in which different rewards get the same advantage. "

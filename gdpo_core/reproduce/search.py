@@ -35,8 +35,8 @@ _FEWEST = 1 / 3
 _FEWEST_ODD = 1 / 2
 # One standard deviation of a weight that is told, relative to itself; or of one that is 0, to the largest.
 _TOLD, _NOTHING = 5e-3, 1e-5
-# Root mean squares of errors: as good as exact, for a recipe and for the weights of one.
-_EXACT, _EXACT_WEIGHTS = 2e-6, 3e-7
+# A root mean square of errors that is as good as exact.
+_EXACT = 2e-6
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def _try(log: Log, method: str, convention: str, given: tuple[float, ...] | None
         recipe = Recipe(method, convention, tuple(weights), unknown, free)
         share, error = _judge(log, with_weights(batch, weights), method, live)
         tried.append(Tried(recipe, share, error, odd))
-    return _best(tried, _EXACT_WEIGHTS, 1.5)[0] if tried else None
+    return _best(tried, _EXACT, 1.5)[0] if tried else None
 
 
 def _at_scale(log: Log, found: Tried, framework: str, given: tuple[float, ...] | None) -> Recipe:
