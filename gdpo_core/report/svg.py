@@ -135,7 +135,14 @@ def ticks(low: float, high: float) -> list[float]:
     ([0.0, 0.25, 0.5, 0.75, 1.0], [-1.0, -0.5, 0.0, 0.5, 1.0], [0.2, 0.4, 0.6, 0.8])
     """
     step = _round_step(low, high)
+    # 200 fits into −500 to 250, but has no tick at either end; 250 has.
+    fits = [s for s in (step, _round_step(0, 4.001 * step)) if _divides(s, low) and _divides(s, high)]
+    step = fits[0] if fits else step
     return [round(k * step, 12) + 0.0 for k in range(ceil(low / step - 1e-9), floor(high / step + 1e-9) + 1)]
+
+
+def _divides(step: float, x: float) -> bool:
+    return abs(x / step - round(x / step)) < 1e-9
 
 
 def ends(values: Sequence[float]) -> tuple[float, float]:
