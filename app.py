@@ -709,6 +709,8 @@ def own_report(own_files, own_log, own_primary, own_weights):
 @app.cell(hide_code=True)
 def closing():
     mo.md("""
+    ## In short
+
     Where rewards are independent, as the coins are, these methods learn alike at equal scales and an equal step size,
     from equal and from unequal starts. They differ when rewards differ in scale or carry noise, and then not always in
     GDPO's favour. If GDPO's last step is left out, even equal coins come apart, only because GDPO then runs at a larger

@@ -72,6 +72,7 @@ def audit(
     grpo_batch_std and gdpo. progress: called with the number of responses of each table when it is done.
     Raises InputError.
     """
+    expect(isinstance(run, Run), "run", "what gdpo_core.read_run returns", type(run).__name__)
     given = _given(weights, run.rewards)
     expect(primary is None or primary in run.rewards, "primary", f"one of {', '.join(run.rewards)}", repr(primary))
     asked = run.asked if asked is None else asked

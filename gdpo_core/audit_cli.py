@@ -38,7 +38,7 @@ def audit_command(
     weight: Annotated[
         list[str] | None, typer.Option(metavar="NAME=W", help="a reward's weight; found by default, else 1")
     ] = None,
-    primary: Annotated[str | None, typer.Option(metavar="NAME", help="the reward that should decide")] = None,
+    primary: Annotated[str | None, typer.Option(metavar="NAME", help="the reward that matters most")] = None,
     asked: Annotated[
         str | None, typer.Option(metavar="METHOD", help=f"the method that was meant to run: {', '.join(NAMES)}")
     ] = None,

@@ -159,8 +159,6 @@ class Ordered:
     pairs: Tensor
     inverted: dict[str, Tensor]  # by method: the lower one gets more
     tied: dict[str, Tensor]  # by method: both get the same
-    right: Tensor  # of those that GRPO ties: GDPO gives the higher one more; 0 without both methods
-    wrong: Tensor  # the lower one
 
 
 def ordered(parts: list[Block], primary: Tensor, level: Mapping[str, Tensor]) -> Ordered:
@@ -168,22 +166,16 @@ def ordered(parts: list[Block], primary: Tensor, level: Mapping[str, Tensor]) ->
 
     primary: (responses,), NaN is left out; level: by method, (responses,), −1 is left out.
     """
-    groups = sum(len(part.groups) for part in parts)
-    pairs, right, wrong = (torch.zeros(groups, dtype=torch.int64, device=primary.device) for _ in range(3))
+    pairs = torch.zeros(sum(len(part.groups) for part in parts), dtype=torch.int64, device=primary.device)
     inverted, tied = ({method: torch.zeros_like(pairs) for method in level} for _ in range(2))
     for part in parts:
         reward = ranks(part.take(primary, torch.nan))
-        by = {method: part.take(x, -1).masked_fill(reward < 0, -1) for method, x in level.items()}
         pairs[part.groups] = _apart(reward.clamp(max=0), reward)
-        for method, x in by.items():
+        for method, levels in level.items():
+            x = part.take(levels, -1).masked_fill(reward < 0, -1)
             tied[method][part.groups] = _apart(x, reward)
             inverted[method][part.groups] = _swapped(reward, x)
-        if {"grpo", "gdpo"} <= by.keys():
-            one, both = by["grpo"], _joined(by["grpo"], by["gdpo"])
-            swapped = _swapped(_joined(one, reward), both)  # ascending with GRPO's level, so only inside one
-            wrong[part.groups] = swapped
-            right[part.groups] = _apart(one, reward) - _apart(both, reward) - swapped
-    return Ordered(pairs, inverted, tied, right, wrong)
+    return Ordered(pairs, inverted, tied)
 
 
 def _joined(first: Tensor, second: Tensor) -> Tensor:

@@ -902,3 +902,14 @@ def test_a_reward_may_be_called_length(tmp_path):
     fake_logs.write_trl(tmp_path, rewards=rewards, weights=(1, 0.5))
     report = audit(read_run(tmp_path))
     assert report.run["weights"] == {"accuracy": 1.0, "length": 0.5} and report.run["reproduced"]
+
+
+def test_what_is_no_run_is_refused():
+    with pytest.raises(gc.InputError, match=r"run: expected what gdpo_core\.read_run returns, got str"):
+        audit("completions")
+
+
+def test_merged_columns_name_what_was_not_read(tmp_path):
+    fake_logs.write_trl(tmp_path)
+    found = {f.id: f for f in audit(read_run(tmp_path, rewards=["accuracy"])).findings}["reward-columns-merged"]
+    assert "not read: format and length_penalty." in found.message

@@ -374,3 +374,15 @@ def test_a_nemo_rl_line_of_unequal_lists_is_named():
     items = [{"content": [["q", "a"]], "rewards": [1.0, 0.0]}]
     with pytest.raises(gc.InputError, match=r"train_data_step1\.jsonl, line 1: expected lists of one length"):
         read_run({"train_data_step1.jsonl": lines(*items)})
+
+
+def test_a_file_that_is_handed_over_beside_a_log_is_not_dropped_without_a_word(tmp_path):
+    write_trl(tmp_path)
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for path in sorted(tmp_path.rglob("*.parquet")):
+            archive.write(path, path.relative_to(tmp_path))
+    files = {"run.zip": packed.getvalue(), "other.csv": b"group,acc\n1,0\n1,1\n"}
+    with pytest.raises(gc.InputError, match=r"other\.csv: expected a file of the same log as run\.zip:"):
+        read_run(files)
+    assert len(read_run({"run.zip": packed.getvalue(), "args.json": b"{}"}).files) == 4

@@ -79,3 +79,11 @@ def test_lengths_that_are_no_counts_of_tokens_are_left_out(length):
     assert solve([log], names(r), "generic") is None
     log = table(r, made(r, "grpo", convention="verl"), lengths=lengths)
     assert solve([log], names(r), "verl").method == "grpo"
+
+
+def test_a_reward_too_small_beside_eps_to_be_seen_is_unknown_and_not_0():
+    r = draw(2)
+    r[..., 0] *= 1e-12
+    recipe = solved(r, made(r, "gdpo", (1.0, 0.5, 2.0)))
+    assert (recipe.method, recipe.unknown) == ("gdpo", (0,))
+    assert recipe.weights[1:] == (0.5, 2.0)

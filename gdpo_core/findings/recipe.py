@@ -53,13 +53,14 @@ def reward_columns_merged(f: Facts) -> Iterator[Finding]:
     if not _merged(f):
         return
     hidden = int(f.totals["hidden_groups"])
+    unread = f" Columns of it that were not read: {named(f.run.left_out)}." if f.run.left_out else ""
     yield Finding(
         "reward-columns-merged",
         "error",
         f"In {count(hidden, 'group')} responses with equal rewards have different logged advantages: these were made "
-        "from something that is not in the log. Mostly two reward functions have one name, and the log keeps one "
-        "column for both (a penalty added to the reward looks the same). Give each function a name of its own; "
-        "until then no figure of this report covers what is missing.",
+        f"from something that is not among the rewards read from the log.{unread} Mostly two reward functions have one "
+        "name, and the log keeps one column for both (a penalty added to the reward looks the same). Give each "
+        "function a name of its own; until then no figure of this report covers what is missing.",
         {"hidden_groups": hidden, "groups": int(f.totals["groups"]), "threshold": MERGED},
         settings.own_name(f.run.framework),
     )

@@ -137,9 +137,8 @@ def choose(names: Sequence[str], where: str) -> list[str]:
     if not found:
         for name in seen:
             folder, _, base = name.rpartition("/")
-            suffix = os.path.splitext(base)[1].lower()
-            if suffix in TABLES and not (suffix.startswith(".json") and UNRELATED.search(base.lower())):
-                found.setdefault((folder, f"*{suffix}"), []).append(name)
+            if _is_table(base):
+                found.setdefault((folder, f"*{os.path.splitext(base)[1].lower()}"), []).append(name)
     expect(bool(found), where, f"a log: files that end in {', '.join(TABLES)}", _listing(seen))
     depth = min(_depth(folder) for folder, _ in found)
     nearest = {key: names for key, names in found.items() if _depth(key[0]) == depth}
@@ -149,6 +148,13 @@ def choose(names: Sequence[str], where: str) -> list[str]:
         raise InputError(f"{where}: expected the log of one run, got several, name one of them: {which}")
     [files] = nearest.values()
     return files
+
+
+def _is_table(name: str) -> bool:
+    """Whether a file may be a log by its name alone."""
+    base = name.rpartition("/")[2].lower()
+    suffix = os.path.splitext(base)[1]
+    return suffix in TABLES and not (suffix.startswith(".json") and bool(UNRELATED.search(base)))
 
 
 def _depth(folder: str) -> int:
@@ -224,7 +230,11 @@ def _uploaded(files: Mapping) -> Found:
         [(name, load)] = loads.items()
         return Found((LogFile(name, load=load),), name, None)
     first = next(iter(files))
-    return _inside(loads, first if len(files) == 1 else f"{first} and {len(files) - 1} more")
+    found = _inside(loads, first if len(files) == 1 else f"{first} and {len(files) - 1} more")
+    read = {file.name for file in found.files}
+    for name in files:  # of a directory some are chosen, but who hands a file over wants it read
+        expect(name in read or not _is_table(name), name, f"a file of the same log as {found.files[0].name}", "another")
+    return found
 
 
 def _inside(loads: Mapping[str, Callable[[], bytes]], where: str) -> Found:

@@ -215,7 +215,7 @@ SHARES = (
 METHODS = (
     "Groups with ties: of the groups whose rewards differ, those in which different rewards get the same advantage. "
     "Tied pairs: the same of the pairs of responses. Levels: distinct advantages in such a group. Silent groups: every "
-    "advantage is 0. Inversions: of the pairs in a group that differ in the reward that should decide, those in which "
+    "advantage is 0. Inversions: of the pairs in a group that differ in the reward that matters most, those in which "
     "the lower one gets more."
 )
 DRIFT = "Means over the steps of each quarter; constant: share of the groups; update: share of the update."

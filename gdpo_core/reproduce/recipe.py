@@ -92,7 +92,7 @@ def read_log(table: pl.DataFrame, rewards: Sequence[str]) -> Log:
         if bool(((tokens >= 1) & (tokens == np.floor(tokens)) & np.isfinite(tokens)).all()):
             lengths = torch.from_numpy(tokens.copy())
 
-    first = _starts(table["group"])  # (groups,) the first response of each
+    first = torch.from_numpy(starts_of(table["group"].to_numpy()))  # (groups,) the first response of each
     batch = table["batch"].to_numpy()[first.numpy()]
     batch = torch.from_numpy(np.concatenate([[0], np.cumsum(batch[1:] != batch[:-1])]))
     sizes = torch.diff(first, append=torch.tensor([len(table)]))
@@ -109,9 +109,13 @@ def holds_lengths(table: pl.DataFrame, rewards: Sequence[str]) -> bool:
     return "length" in table.columns and "length" not in rewards
 
 
-def _starts(column: pl.Series) -> Tensor:
-    number = column.to_numpy()
-    return torch.from_numpy(np.concatenate([[0], np.flatnonzero(number[1:] != number[:-1]) + 1]))
+def starts_of(number: np.ndarray) -> np.ndarray:
+    """Where each run of equal numbers starts.
+
+    >>> starts_of(np.array([4, 4, 7, 4])).tolist()
+    [0, 2, 3]
+    """
+    return np.concatenate([[0], np.flatnonzero(number[1:] != number[:-1]) + 1])
 
 
 def prepared(method: str, batch: Batch) -> tuple[Method, Batch]:

@@ -192,7 +192,9 @@ def _fits(weights: tuple[float, ...], seen: Space) -> bool:
 def _wide(weights: Tensor, error: Tensor, scale: Tensor) -> list[int]:
     """Rewards whose weight the log does not tell: neither to a few percent, nor that it is as good as 0."""
     part = (weights * scale).abs().max()
-    told = (error <= _TOLD * weights.abs()) | (error * scale <= _NOTHING * part)
+    # What a reward of another size adds may be invisible at any weight; then 0 is not told either.
+    nothing = (error * scale <= _NOTHING * part) & (error <= _TOLD * weights.abs().max())
+    told = (error <= _TOLD * weights.abs()) | nothing
     return (~told | (scale == 0)).nonzero().flatten().tolist()
 
 

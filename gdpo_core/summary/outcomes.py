@@ -55,7 +55,7 @@ def method_sums(of: Grouped, methods: Sequence[str], primary: int | None, same: 
     if primary is None:
         zero = torch.zeros_like(told.pairs)
         names = [f"{m}_{name}" for m in methods for name in ("primary_pairs", "inverted", "tied_primary")]
-        return found | of.sums(**dict.fromkeys(("primary_pairs", *names, "gdpo_right", "gdpo_wrong"), zero))
+        return found | of.sums(**dict.fromkeys(("primary_pairs", *names), zero))
     order = ordered(parts, rewards[primary].masked_fill(~kept, torch.nan), told.level)
     for method, counted in known.items():
         sums = {
@@ -64,8 +64,7 @@ def method_sums(of: Grouped, methods: Sequence[str], primary: int | None, same: 
             "tied_primary": order.tied[method] * counted,
         }
         found |= of.sums(**{f"{method}_{name}": x for name, x in sums.items()})
-    both = known["grpo"] & known["gdpo"]
-    return found | of.sums(primary_pairs=order.pairs, gdpo_right=order.right * both, gdpo_wrong=order.wrong * both)
+    return found | of.sums(primary_pairs=order.pairs)
 
 
 def _signal_sums(of: Grouped, s: Tensor, flat: Tensor) -> Sums:

@@ -10,7 +10,7 @@ import torch
 from gdpo_core.collapse import SAME
 from gdpo_core.conventions import CONVENTIONS
 from gdpo_core.errors import expect, expect_index
-from gdpo_core.reproduce.recipe import Recipe, holds_lengths, read_log
+from gdpo_core.reproduce.recipe import Recipe, holds_lengths, read_log, starts_of
 from gdpo_core.summary.logged import logged_sums
 from gdpo_core.summary.outcomes import method_sums
 from gdpo_core.summary.sums import Grouped, group_sums, length_sums, reward_sums
@@ -57,7 +57,6 @@ class Summary:
         (of the advantages), m_part_k (of the update, as in `gdpo_core.update_share` before they are brought to 1);
         m_mixed_groups, m_different_pairs, m_vectors, m_primary_pairs: those whose advantages are no NaN, which is what
         a framework that does not skip missing rewards makes of them.
-    gdpo_right, gdpo_wrong: primary pairs that GRPO ties and in which GDPO gives the higher, or the lower, one more.
     live_groups, live_responses (GDPO has something to say before its step over the batch), gdpo_sum_squares (of what it
         has there); zero_sum_std_groups (the weighted sum is constant), filtered_groups (it is, and yet GDPO is live).
     length_there, length_total, length_squares, length_spread, length_cross_k: the same of the lengths in tokens, 0
@@ -154,7 +153,7 @@ def _parts(table: pl.DataFrame, plan: Plan) -> Iterator[pl.DataFrame]:
     size, whether one has a single response, whether the rewards are float32 numbers.
     """
     batch, group = (table[name].to_numpy() for name in ("batch", "group"))
-    starts, first = _starts(batch), _starts(group)
+    starts, first = starts_of(batch), starts_of(group)
     for name, ids in (("batch", batch[starts]), ("group", group[first])):
         expect(len(np.unique(ids)) == len(ids), name, "the rows of each one after the other", "some apart")
     sizes, of_batch = np.diff(first, append=len(table)), np.searchsorted(first, starts)
@@ -167,7 +166,7 @@ def _parts(table: pl.DataFrame, plan: Plan) -> Iterator[pl.DataFrame]:
         chosen = kind == alike
         part = table if chosen.all() else table.filter(pl.Series(chosen.repeat(rows)))
         begin = rows[chosen].cumsum() - rows[chosen]
-        cuts = begin[_starts(begin // _AT_ONCE)]
+        cuts = begin[starts_of(begin // _AT_ONCE)]
         for low, high in zip(cuts, [*cuts[1:], len(part)], strict=True):
             yield part[low:high]
 
@@ -191,7 +190,7 @@ def _rows(part: pl.DataFrame, plan: Plan) -> pl.DataFrame:
         | logged_sums(of, log, part, plan.rewards, plan.recipe)
     )
     batch, step = part["batch"].to_numpy(), part["step"].to_numpy()
-    starts = _starts(batch)
+    starts = starts_of(batch)
     position = np.arange(len(part)) - starts.repeat(np.diff(starts, append=len(part)))
     content = part.select("advantage", *plan.rewards) if "advantage" in part.columns else part.select(plan.rewards)
     mark = content.hash_rows().to_numpy() * (2 * position + 1).astype(np.uint64)  # odd: no place cancels a bit
@@ -207,10 +206,6 @@ def _rows(part: pl.DataFrame, plan: Plan) -> pl.DataFrame:
     return pl.DataFrame(rows).with_columns(
         pl.when(extremes.is_finite()).then(extremes), pl.when(error >= 0).then(error)
     )
-
-
-def _starts(number: np.ndarray) -> np.ndarray:
-    return np.concatenate([[0], np.flatnonzero(number[1:] != number[:-1]) + 1])
 
 
 def _lengths(table: pl.DataFrame, rewards: Sequence[str]) -> np.ndarray:
