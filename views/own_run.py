@@ -42,7 +42,7 @@ class Sample:
     primary: str | None = None
 
 
-REAL = "Written by a real trainer ({}) with a tiny random model: short, and what the model said is gibberish. "
+REAL = "Written by a real trainer ({}) with a tiny random model: short, and what the model said is gibberish."
 SAMPLES = (
     Sample(
         "made from published answers",
@@ -57,15 +57,15 @@ SAMPLES = (
     Sample(
         "TRL with GDPO",
         "trl_gdpo",
-        REAL.format("TRL 1.16") + "Four steps of 32 responses.",
+        REAL.format("TRL 1.16"),
     ),
     Sample(
         "TRL, two reward functions of one name",
         "trl_same_name",
-        REAL.format("TRL 1.16") + "Two of its reward functions have the same name, and the log shows it.",
+        REAL.format("TRL 1.16") + " Two of its reward functions have the same name, and the log shows it.",
     ),
     Sample("ms-swift", "ms_swift", "Written by ms-swift 4.6 itself, for responses that are invented."),
-    Sample("verl, v1 trainer", "verl_v1", "Written by verl 0.9 itself, for two responses that are invented."),
+    Sample("verl, v1 trainer", "verl_v1", "Written by verl 0.9 itself, for responses that are invented."),
 )
 
 
