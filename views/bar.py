@@ -1,0 +1,56 @@
+"""The bar that is always there, and the doors behind which the chapters wait: a chapter's cells run once it is opened."""
+
+from html import escape
+from pathlib import Path
+
+import anywidget
+import traitlets
+
+from views.link import CHAPTERS, Session
+
+HERE = Path(__file__).parent
+
+
+class Bar(anywidget.AnyWidget):
+    """Chapters, tour, link and program. The browser asks with a message; the answer comes back in `reply`."""
+
+    _esm = HERE / "bar.js"
+    _css = HERE / "bar.css"
+    chapters = traitlets.List().tag(sync=True)  # (name, title)
+    edit = traitlets.Bool().tag(sync=True)  # in `marimo edit` all chapters are there, below each other
+    notes = traitlets.List().tag(sync=True)
+    tour = traitlets.List().tag(sync=True)  # (deed, sentence, chapter)
+    reply = traitlets.Dict().tag(sync=True)
+
+    def __init__(self, session: Session, edit: bool, tour: list[tuple[str, str, str]] | None = None) -> None:
+        super().__init__(
+            chapters=[list(item) for item in CHAPTERS.items()],
+            edit=edit,
+            notes=list(session.notes),
+            tour=[list(step) for step in tour or []],
+        )
+        self._session = session
+        self.on_msg(lambda _, message, __: self._answer(message if isinstance(message, dict) else {}))
+
+    def _answer(self, message: dict) -> None:
+        chapter = message.get("at") if message.get("at") in CHAPTERS else "lab"
+        program = self._session.programs.get(chapter)
+        texts = {"link": lambda: self._session.query(chapter), "python": lambda: program() if program else ""}
+        if message.get("ask") in texts:
+            self.reply = {"n": message.get("n", 0), "ask": message["ask"], "text": texts[message["ask"]]()}
+
+
+class Door(anywidget.AnyWidget):
+    """Opens once, when the reader first comes to its chapter; cells that read its value wait until then."""
+
+    _esm = HERE / "door.js"
+    chapter = traitlets.Unicode().tag(sync=True)
+    opened = traitlets.Bool().tag(sync=True)
+
+    def __init__(self, chapter: str, opened: bool = False) -> None:
+        super().__init__(chapter=chapter, opened=opened)
+
+
+def deed(name: str) -> str:
+    """HTML, unseen, that tells the tour what the reader has done."""
+    return f'<span hidden data-deed="{escape(name)}"></span>'
