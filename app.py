@@ -18,7 +18,9 @@ app = marimo.App(
 with app.setup:
     import marimo as mo
 
+    from gdpo_core import bfcl
     from views.bar import Bar, Door
+    from views.lab import Lab
     from views.link import Session
 
     DATA = mo.notebook_dir() / "data"
@@ -34,7 +36,18 @@ def bar():
 
 @app.cell(hide_code=True)
 def lab_instrument(session):
-    mo.md("# Different answers, the same advantage")
+    mo.vstack(
+        [
+            mo.md("""
+            # Different answers, the same advantage
+
+            Twelve answers to one request, each marked for three things. GRPO adds an answer's marks and then
+            normalises, so a wrong call in good style and a right one in bad style get one number. GDPO normalises
+            each mark first. **Flip a mark.**
+            """),
+            mo.ui.anywidget(Lab(bfcl.load_tasks(DATA / "tasks"), session)),
+        ]
+    )
     return
 
 
