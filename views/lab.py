@@ -91,6 +91,7 @@ class Lab(anywidget.AnyWidget):
             "lab-method": lambda s: s.method,
         }.items():
             session.keep(key, lambda pick=pick: pick(self._state), lambda pick=pick: pick(self._untouched(tasks, pick)))
+        session.lab = self
         session.programs["lab"] = lambda: program(self._state)
 
     @property

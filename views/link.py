@@ -176,6 +176,7 @@ class Session:
     current: dict[str, Callable[[], Any]] = field(default_factory=dict)
     defaults: dict[str, Callable[[], Any]] = field(default_factory=dict)
     programs: dict[str, Callable[[], str]] = field(default_factory=dict)
+    lab: Any = None  # the Lab's widget, whose `state` other chapters read
 
     @classmethod
     def of(cls, params: Mapping[str, str | list[str]]) -> "Session":
