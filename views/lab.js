@@ -101,7 +101,7 @@ function render({ model, el }) {
   const head = make(
     "div",
     { class: "head" },
-    make("div", { class: "who" }, heading, make("p", { class: "hint" }, "flip a mark; point at an answer to follow it")),
+    make("div", { class: "who" }, heading, make("p", { class: "hint" }, "point at one to follow its numbers")),
     make("div", { class: "columns" }, ...columns.map((column) => column.node)),
     make("div", { class: "panel base" }, make("h2", {}, choices.base), kept[0]),
     make("div", { class: "panel other" }, make("h2", {}, chosen), kept[1]),
@@ -219,9 +219,13 @@ function render({ model, el }) {
     const step = (x) => Math.max(0.5, Math.ceil(x * 2 - 1e-9) / 2);
     domain = [Math.max(domain[0], step(-Math.min(...values))), Math.max(domain[1], step(Math.max(...values)))];
     if (listed.length !== drawing.order.length || n === 0) sort(true);
-    const span = domain[0] + domain[1];
-    const room = `(100% - ${2 * LABEL}px)`;
-    list.style.setProperty("--zero", `calc(${LABEL}px + ${room} * ${domain[0] / span})`);
+    // On a phone a value stands on the free side of its bar, so that the bar has the whole width.
+    const tight = narrow.matches;
+    const [low, high] = tight ? [Math.max(domain[0], 0.6 * domain[1]), Math.max(domain[1], 0.6 * domain[0])] : domain;
+    const span = low + high;
+    const label = tight ? 0 : LABEL;
+    const room = `(100% - ${2 * label}px)`;
+    list.style.setProperty("--zero", `calc(${label}px + ${room} * ${low / span})`);
     const sets = drawing.ties.map((ties) => new Map(ties.flatMap((tie, t) => tie.answers.map((answer) => [answer, t]))));
     rows.forEach(({ node, bars }, answer) => {
       bars.forEach(({ node: bar, fill, value }, side) => {
@@ -229,8 +233,9 @@ function render({ model, el }) {
         const width = `calc(${room} * ${Math.abs(a) / span})`;
         fill.style.width = width;
         fill.style.left = a < 0 ? `calc(var(--zero) - ${width})` : "var(--zero)";
-        value.style.left = a < 0 ? `calc(var(--zero) - ${width} - ${LABEL}px)` : `calc(var(--zero) + ${width})`;
-        bar.classList.toggle("negative", a < 0);
+        const left = a < 0 !== tight; // the side on which the value stands
+        value.style.left = left ? `calc(var(--zero) - ${tight ? "0px" : width} - ${LABEL}px)` : `calc(var(--zero) + ${tight ? "0px" : width})`;
+        bar.classList.toggle("left", left);
         const tied = sets[side].get(answer);
         bar.classList.toggle("tied", tied !== undefined);
         say(value, (tied === undefined ? "" : GLYPHS[tied % GLYPHS.length] + " ") + signed(a));
@@ -344,7 +349,7 @@ function render({ model, el }) {
     if (narrow.matches && active !== null) rows[answer].node.append(detail);
     else if (detail.parentNode !== below) below.append(detail);
   }
-  narrow.addEventListener("change", () => follow(model.get("drawing")));
+  narrow.addEventListener("change", draw);
 
   function tabulate() {
     const { a, order } = model.get("drawing");
