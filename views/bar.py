@@ -9,6 +9,15 @@ import traitlets
 from views.link import CHAPTERS, Session
 
 HERE = Path(__file__).parent
+TOUR = (  # what is told to the page when it is done, what to do, where
+    ("tie-broken", "Break a tie: flip a mark so that GRPO ties fewer answers", "lab"),
+    ("best-differs", "Make GRPO and GDPO disagree about the best answer", "lab"),
+    ("gdpo-ties", "Find a group in which GDPO ties different answers too", "lab"),
+    ("right-first", "Put every right answer before the wrong ones, with a weight", "lab"),
+    ("drowned", "Let one mark pay so much that it drowns the others", "lab"),
+    ("hurts", "Find a scenario in which GDPO hurts", "train"),
+    ("audited", "Audit a sample of a run", "run"),
+)
 
 
 class Bar(anywidget.AnyWidget):
@@ -22,12 +31,12 @@ class Bar(anywidget.AnyWidget):
     tour = traitlets.List().tag(sync=True)  # (deed, sentence, chapter)
     reply = traitlets.Dict().tag(sync=True)
 
-    def __init__(self, session: Session, edit: bool, tour: list[tuple[str, str, str]] | None = None) -> None:
+    def __init__(self, session: Session, edit: bool) -> None:
         super().__init__(
             chapters=[list(item) for item in CHAPTERS.items()],
             edit=edit,
             notes=list(session.notes),
-            tour=[list(step) for step in tour or []],
+            tour=[list(step) for step in TOUR],
         )
         self._session = session
         self.on_msg(lambda _, message, __: self._answer(message if isinstance(message, dict) else {}))

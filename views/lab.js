@@ -51,7 +51,7 @@ function render({ model, el }) {
 
   // --- asking ----------------------------------------------------------------------------------------------------
   function send() {
-    model.send({ task, marks, pays, weights, convention, method, n: ++n });
+    model.send({ task, marks, pays, weights, convention, method, n: ++n, active, open: folds.filter(({ node }) => node.open).map(({ name }) => name) });
     clearTimeout(rest);
     rest = setTimeout(() => sort(), RESTED);
   }
@@ -111,8 +111,15 @@ function render({ model, el }) {
   const shares = make("div", { class: "shares" });
   const detail = make("div", { class: "detail" });
   const table = make("table");
-  const numbers = make("details", { class: "numbers" }, make("summary", {}, "The same as a table"), table);
+  const numbers = make("details", { class: "fold numbers" }, make("summary", {}, "The same as a table"), table);
   const below = make("div", { class: "below" }, make("div", {}, verdict, shares, reset), detail);
+  // A fold asks for its content when it is opened, and again with every change while it is open.
+  const folds = Object.entries(choices.folds).map(([name, text]) => {
+    const body = make("div", { class: "body" }, make("p", {}, "…"));
+    const node = make("details", { class: "fold" }, make("summary", {}, text), body);
+    node.addEventListener("toggle", () => node.open && send());
+    return { name, node, body };
+  });
   el.append(
     make(
       "div",
@@ -120,7 +127,7 @@ function render({ model, el }) {
       make("div", { class: "ask" }, request, make("div", { class: "choose" }, tasks, asComputed)),
       make("div", { class: "frame" }, head, make("div", { class: "grid" }, list, lane, words)),
       below,
-      numbers,
+      make("div", { class: "folds" }, ...folds.map(({ node }) => node), numbers),
     ),
   );
   numbers.addEventListener("toggle", () => numbers.open && tabulate());
@@ -252,6 +259,7 @@ function render({ model, el }) {
     link(drawing);
     follow(drawing);
     untouched();
+    folds.forEach(({ name, body }) => drawing.folds[name] && body.innerHTML !== drawing.folds[name] && (body.innerHTML = drawing.folds[name]));
     if (numbers.open) tabulate();
     drawing.deeds.forEach((deed) => n > 0 && window.dispatchEvent(new CustomEvent("rpi:deed", { detail: deed })));
   }
@@ -329,6 +337,7 @@ function render({ model, el }) {
     if (answer === active) return;
     active = answer;
     follow(model.get("drawing"));
+    if (folds[0].node.open) send(); // its table is of this answer
   }
 
   function follow({ ties, lines, order }) {

@@ -78,6 +78,7 @@ class Lab(anywidget.AnyWidget):
                 "conventions": [[key, c.name] for key, c in gc.CONVENTIONS.items()],
                 "methods": [[key, title] for key, title in methods().items() if key != BASE],
                 "base": methods()[BASE],
+                "folds": FOLD_TITLES,
             },
             drawing=self._drawn(0),
         )
@@ -131,12 +132,34 @@ class Lab(anywidget.AnyWidget):
             self._state = checked(asked, [len(s["answers"]) for s in self._sheets])
         except (TypeError, ValueError, KeyError) as error:
             raise traitlets.TraitError(f"expected the Lab's controls, got {asked!s:.80}: {error}") from None
-        self.drawing = self._drawn(int(asked.get("n", 0)))
+        self.drawing = self._drawn(int(asked.get("n", 0)), asked.get("open"), asked.get("active"))
 
-    def _drawn(self, n: int) -> dict:
+    def _drawn(self, n: int, opened: Any = None, active: Any = None) -> dict:
+        """The drawing of the state, with the folds that are open, of the answer that the reader points at."""
         state = self._state
-        graded = frozen(self._sheets[state.task]["graded"])
-        return {"n": n, "state": asdict(state), **draw(state, self._lengths[state.task], graded)}
+        lengths, graded = self._lengths[state.task], frozen(self._sheets[state.task]["graded"])
+        drawing = draw(state, lengths, graded)
+        answer = active if isinstance(active, int) and 0 <= active < len(lengths) else 0
+        names = [name for name in opened if name in FOLD_TITLES] if isinstance(opened, list) else []
+        folds = {name: unfold(name, state, lengths, answer) for name in names}
+        return {"n": n, "state": asdict(state), **drawing, "folds": folds}
+
+
+FOLD_TITLES = {
+    "conventions": "All conventions: one answer, every training program",
+    "figure-two": "0.707 or 1.414? The paper's Fig. 2 in both readings",
+}
+
+
+def unfold(name: str, state: State, lengths: tuple[int, ...], answer: int) -> str:
+    """HTML of an open fold."""
+    from views import depth  # here, because few readers open one
+
+    pages = {
+        "conventions": lambda: depth.conventions(state, lengths, answer),
+        "figure-two": lambda: depth.figure_two(state.convention),
+    }
+    return str(pages[name]())
 
 
 def methods() -> dict[str, str]:
