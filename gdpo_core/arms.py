@@ -26,7 +26,7 @@ def train_arms(
     optimizer: str = "sgd",
     seeds: int = 32,
     seed: int = 0,
-    match_scale: bool = True,
+    match_scale: bool | str = True,
     gate=None,
     progress: Callable[[int], None] | None = None,
 ) -> TrainingRun:
@@ -57,7 +57,7 @@ def mean_field_arms(
     epochs: int = 150,
     lr: float = 0.5,
     optimizer: str = "sgd",
-    match_scale: bool = True,
+    match_scale: bool | str = True,
     gate=None,
 ) -> Tensor:
     """What `train_arms` tends to as groups grow, (epochs + 1, arms); arguments and errors as there.

@@ -21,6 +21,10 @@ from gdpo_core.errors import InputError
 LARGE_GROUPS = Convention(name="large groups", source="the limit of the formulas", ddof=0, last_step="tokens")
 
 
+PUBLISHED = "published"
+MATCHES = (True, False, PUBLISHED)  # what `match_scale` can be
+
+
 @dataclass(frozen=True)
 class Policy:
     """What can be drawn, and how likely it is."""
@@ -50,7 +54,7 @@ class Schedule:
     epochs: int
     lr: float
     optimizer: str
-    match_scale: bool
+    match_scale: bool | str  # one of MATCHES
     progress: Callable[[int], None] | None = None  # told the epochs that are done; may raise to stop
 
 
@@ -107,9 +111,12 @@ def integrate(method: str, policy: Policy, pay: Pay, schedule: Schedule) -> Tens
     return policy.expected(_path(policy.start.double(), gradient, schedule).T).T
 
 
-def advantages(method: str, batch: Batch, match_scale: bool) -> Tensor:
-    """What the method gives inside each group; match_scale: brought to unit std over the batch, as GDPO is by eq. 6."""
-    a = method_named(method).in_groups(batch).advantages
+def advantages(method: str, batch: Batch, match_scale: bool | str) -> Tensor:
+    """What the method gives inside each group, and after it, by match_scale: eq. 6 for all, for none, or its own."""
+    formula = method_named(method)
+    a = formula.in_groups(batch).advantages
+    if match_scale == PUBLISHED:
+        return a if formula.over_batch is None else formula.over_batch(batch, a).value
     return over_batch(batch, a).value if match_scale else a
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from gdpo_core.advantages import method_named
 from gdpo_core.errors import expect, expect_index
 from gdpo_core.inputs import numbers, width
-from gdpo_core.learning import OPTIMIZERS, Pay, Policy, Schedule, integrate, simulate
+from gdpo_core.learning import MATCHES, OPTIMIZERS, Pay, Policy, Schedule, integrate, simulate
 from gdpo_core.round_off import adds_exactly
 
 _MOST_DRAWS = 2**26  # an epoch
@@ -53,7 +53,7 @@ def train(
     optimizer: str = "sgd",
     seeds: int = 32,
     seed: int = 0,
-    match_scale: bool = True,
+    match_scale: bool | str = True,
     noise=None,
     gate=None,
     progress: Callable[[int], None] | None = None,
@@ -65,8 +65,10 @@ def train(
     p0, scale: (rewards,); p0 inside (0, 1). noise: std of normal noise on each reward; entries beyond those of p0 are
     rewards of noise alone, which no coin moves. weights: one a reward, those of noise too. gate: (reward, on), or
     several such pairs: the reward counts only where the coin `on` fell on 1 (eq. 8).
-    match_scale: every method's advantages are brought to unit std over the batch, so that no method runs at a larger
-    learning rate than another; without it GDPO has no last step, as in many a demo.
+    match_scale: what comes after the groups. True: every method's advantages are brought to unit std over the batch,
+    so that no method runs at a larger learning rate than another. "published": GDPO's are, by its own last step
+    (eq. 6), and those of GRPO, which has none, are not. False: no method's are, so GDPO lacks its last step, as in
+    many a demo.
     progress: called with the epochs that are done; what it raises stops the run.
     The same seed gives the same bits; no global generator is touched. Raises InputError, also for a run that diverges.
 
@@ -89,7 +91,7 @@ def mean_field(
     epochs: int = 150,
     lr: float = 0.5,
     optimizer: str = "sgd",
-    match_scale: bool = True,
+    match_scale: bool | str = True,
     noise=None,
     gate=None,
 ) -> Tensor:
@@ -117,7 +119,8 @@ def schedule_of(epochs, lr, optimizer, match_scale, progress=None) -> Schedule:
     expect(0 < rate < inf, "lr", "a finite number above 0", repr(lr))
     known = isinstance(optimizer, str) and optimizer in OPTIMIZERS
     expect(known, "optimizer", f"one of {', '.join(OPTIMIZERS)}", repr(optimizer))
-    expect(isinstance(match_scale, bool), "match_scale", "True or False", repr(match_scale))
+    fits = isinstance(match_scale, bool | str) and match_scale in MATCHES
+    expect(fits, "match_scale", 'True, False or "published"', repr(match_scale))
     expect(progress is None or callable(progress), "progress", "a function of the epochs done, or None", repr(progress))
     return Schedule(_count(epochs, "epochs"), rate, optimizer, match_scale, progress)
 
