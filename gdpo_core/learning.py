@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gdpo_core.advantages import method_named, over_batch
+from gdpo_core.advantages import method_for, over_batch
 from gdpo_core.batch import Batch, along, batch_of, weighted
 from gdpo_core.conventions import Convention
 from gdpo_core.errors import InputError
@@ -109,8 +109,13 @@ def integrate(method: str, policy: Policy, pay: Pay, schedule: Schedule) -> Tens
 
 def advantages(method: str, batch: Batch, match_scale: bool) -> Tensor:
     """What the method gives inside each group; match_scale: brought to unit std over the batch, as GDPO is by eq. 6."""
-    a = method_named(method).in_groups(batch).advantages
-    return over_batch(batch, a).value if match_scale else a
+    formula, batch = method_for(method, batch)
+    a = formula.in_groups(batch).advantages
+    if not match_scale:
+        return a
+    if formula.over_batch is not None and formula.over_batch is not over_batch:  # it leaves another std
+        a = formula.over_batch(batch, a).value
+    return over_batch(batch, a).value
 
 
 def _path(logits: Tensor, gradient: Callable[[Tensor], Tensor], schedule: Schedule) -> Tensor:
