@@ -23,6 +23,7 @@ from gdpo_core.errors import InputError
 from gdpo_core.explain import Explanation, explain
 from gdpo_core.logs import Run, read_run
 from gdpo_core.policy import TrainingRun, mean_field, train
+from gdpo_core.successors import SUCCESSORS
 
 __all__ = [
     "AXOLOTL_ASYNC",
@@ -34,6 +35,7 @@ __all__ = [
     "NEMO_RL_LOO",
     "NVLABS_TRL",
     "PAPER",
+    "SUCCESSORS",
     "TRL",
     "VERL",
     "AuditReport",

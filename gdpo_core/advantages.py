@@ -93,6 +93,8 @@ class Method:
 
     in_groups: Callable[[Batch], Steps]
     over_batch: Callable[[Batch, Tensor], Normalised] | None = None
+    decoupled: bool = False  # normalises each reward on its own: what a convention says of GDPO holds for it
+    prepared: Callable[[Batch], Batch] | None = None  # what needs the whole batch before any group
 
     def __call__(self, batch: Batch) -> Steps:
         """The computation with every intermediate."""
@@ -113,8 +115,11 @@ class Method:
 METHODS = {
     "grpo": Method(_grpo),
     "grpo_no_std": Method(_grpo_no_std),
-    "gdpo": Method(_gdpo, over_batch),
+    "gdpo": Method(_gdpo, over_batch, decoupled=True),
 }
+
+# All that has a name: the methods above, and those that successors.py adds.
+NAMED = dict(METHODS)
 
 # What a log may have been made with: the methods above and a variant of GRPO that frameworks offer.
 LOGGED_METHODS = METHODS | {"grpo_batch_std": Method(_grpo_no_std, _over_batch_std)}
@@ -163,7 +168,7 @@ def gdpo(rewards, *, weights=None, groups=None, lengths=None, convention: Conven
 def advantages(
     rewards, method: str = "gdpo", *, weights=None, groups=None, lengths=None, convention: Convention = PAPER
 ) -> Tensor:
-    """Advantages of the method of that name: "grpo", "grpo_no_std" or "gdpo"; the rest as `grpo`.
+    """Advantages of the method of that name: "grpo", "grpo_no_std", "gdpo" or one of SUCCESSORS; the rest as `grpo`.
 
     >>> advantages([[1], [0]], "grpo_no_std").tolist()
     [0.5, -0.5]
@@ -197,23 +202,28 @@ def condition(rewards, reward: int = 1, on: int = 0, threshold: float = 1.0) -> 
 def method_named(method: str) -> Method:
     """The formulas of that name.
 
-    >>> method_named("ppo")
+    >>> method_named("ppo")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    gdpo_core.errors.InputError: method: expected one of grpo, grpo_no_std, gdpo, got 'ppo'
+    gdpo_core.errors.InputError: method: expected one of grpo, grpo_no_std, gdpo, ..., got 'ppo'
     """
-    if not isinstance(method, str) or method not in METHODS:
-        raise InputError(f"method: expected one of {', '.join(METHODS)}, got {method!r}")
-    return METHODS[method]
+    if not isinstance(method, str) or method not in NAMED:
+        raise InputError(f"method: expected one of {', '.join(NAMED)}, got {method!r}")
+    return NAMED[method]
 
 
 def method_for(method: str, batch: Batch) -> tuple[Method, Batch]:
     """The formulas of that name, and the batch as they take it: a convention may have its own rules for GDPO."""
-    formula, c = method_named(method), batch.convention
-    if method == "gdpo" and len(batch.rewards) == 1 and c.one_reward_is_grpo:
+    return applied(method_named(method), batch)
+
+
+def applied(formula: Method, batch: Batch) -> tuple[Method, Batch]:
+    """The same for formulas at hand."""
+    c = batch.convention
+    if formula.decoupled and len(batch.rewards) == 1 and c.one_reward_is_grpo:
         return METHODS["grpo"], batch
-    if method == "gdpo" and c.missing_is_zero_in_gdpo:
-        return formula, batch.without_missing()
-    return formula, batch
+    if formula.decoupled and c.missing_is_zero_in_gdpo:
+        batch = batch.without_missing()
+    return formula, batch if formula.prepared is None else formula.prepared(batch)
 
 
 def _weighted_sum(batch: Batch, x: Tensor, overwrite: bool = False) -> Tensor:

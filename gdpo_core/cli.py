@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
+from gdpo_core.advantages import METHODS
 from gdpo_core.audit_cli import audit_command
 from gdpo_core.collapse import collapse
 from gdpo_core.conventions import CONVENTIONS, Convention
@@ -50,9 +51,11 @@ def explain_command(
     gdpo explain 01 00 / 11 00 --method grpo
     """
     rewards, prompts = _rewards(responses)
+    name = method.replace("-", "_").lower()
+    expect(name in METHODS, "method", f"one of {', '.join(METHODS)}", repr(name))
     found = explain(
         rewards,
-        method.replace("-", "_").lower(),
+        name,
         weights=None if weights is None else _counted(weights, "weights", len(rewards[0]), "reward"),
         lengths=None if lengths is None else _counted(lengths, "lengths", len(rewards), "response"),
         groups=prompts,

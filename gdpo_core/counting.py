@@ -14,7 +14,7 @@ from operator import add
 import torch
 from torch import Tensor
 
-from gdpo_core.advantages import method_for, method_named
+from gdpo_core.advantages import method_for
 from gdpo_core.batch import read
 from gdpo_core.conventions import PAPER, Convention
 from gdpo_core.errors import expect
@@ -33,7 +33,7 @@ def count_distinct(method: str, rollouts: int, rewards: int) -> int:
     >>> [count_distinct(method, 4, 8) for method in ("grpo", "grpo_no_std", "gdpo")]
     [119, 165, 2929]
     """
-    method_named(method)
+    _expect_counted(method)
     return _COUNTS[method](_integer(rollouts, "rollouts"), _integer(rewards, "rewards"))
 
 
@@ -45,7 +45,7 @@ def count_rounded(method: str, rollouts: int, rewards: int, *, eps: float = 1e-4
     >>> [count_rounded("grpo", rollouts, 2) for rollouts in (2, 3, 4)]
     [3, 6, 10]
     """
-    method_named(method)
+    _expect_counted(method)
     real = isinstance(eps, Real) and not isinstance(eps, bool) and 0 <= eps < float("inf")
     expect(real, "eps", "a finite number that is not negative", repr(eps))
     digits = _integer(digits, "digits", 0, 12)
@@ -86,6 +86,7 @@ def group_advantages(rewards, method: str = "gdpo", *, convention: Convention = 
     [-1.414, 1.414]
     """
     formula, batch = method_for(method, read(rewards, convention=convention))
+    expect(formula.prepared is None, "method", "one that looks at nothing but the group first", repr(method))
     return batch.returned(formula.in_groups(batch).advantages)
 
 
@@ -128,6 +129,11 @@ def _gdpo(rollouts: int, rewards: int) -> int:
 
 
 _COUNTS = {"grpo": _grpo, "grpo_no_std": _no_std, "gdpo": _gdpo}
+
+
+def _expect_counted(method: str) -> None:
+    known = isinstance(method, str) and method in _COUNTS
+    expect(known, "method", f"one of {', '.join(_COUNTS)}", repr(method))
 
 
 def _normalised(column: Sequence[int], unit: Sequence[int]) -> tuple[int, ...]:

@@ -20,15 +20,15 @@ class Explanation:
 
     method: str
     convention: Convention
-    weights: Tensor  # (rewards,)
+    weights: Tensor  # (rewards,) as the method adds up with; for sa_mrpo those that saturation left
     rewards: Tensor  # as given, in floating point
     lengths: Tensor | None  # tokens a response, as given, float64
     group_ids: tuple | None
-    group_means: Tensor  # (prompts, rewards) for GDPO, else (prompts,), of the weighted sums
-    group_stds: Tensor
-    z: Tensor | None  # (prompts, rollouts, rewards), GDPO only
-    weighted_sums: Tensor  # (prompts, rollouts) of the raw rewards, for GDPO of z
-    batch_mean: float | Tensor | None  # GDPO only; (prompts,) where the last step looks at each group
+    group_means: Tensor  # (prompts, rewards) where the method has z, else (prompts,), of the weighted sums
+    group_stds: Tensor  # the same; for dvao and corr_grpo what their formula divides by
+    z: Tensor | None  # (prompts, rollouts, rewards), where each reward is normalised on its own
+    weighted_sums: Tensor  # (prompts, rollouts) of z, else of the raw rewards
+    batch_mean: float | Tensor | None  # where there is a last step; (prompts,) if it looks at each group
     batch_std: float | Tensor | None
     advantages: Tensor  # (prompts, rollouts)
 
@@ -49,7 +49,7 @@ def explain(
     return Explanation(
         method=method,
         convention=convention,
-        weights=batch.weights.flatten().to(batch.dtype),
+        weights=prepared.weights.flatten().to(batch.dtype),
         rewards=_rewards_last(batch, batch.rewards),
         lengths=_lengths(batch),
         group_ids=batch.group_ids,

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gdpo_core.advantages import method_named, over_batch
+from gdpo_core.advantages import method_for, over_batch
 from gdpo_core.batch import Batch, along, batch_of, weighted
 from gdpo_core.conventions import Convention
 from gdpo_core.errors import InputError
@@ -112,12 +112,17 @@ def integrate(method: str, policy: Policy, pay: Pay, schedule: Schedule) -> Tens
 
 
 def advantages(method: str, batch: Batch, match_scale: bool | str) -> Tensor:
-    """What the method gives inside each group, and after it, by match_scale: eq. 6 for all, for none, or its own."""
-    formula = method_named(method)
+    """What the method gives inside each group, and after it, by match_scale: eq. 6 for all, for none, or its own step."""
+    formula, batch = method_for(method, batch)
     a = formula.in_groups(batch).advantages
+    own = formula.over_batch
     if match_scale == PUBLISHED:
-        return a if formula.over_batch is None else formula.over_batch(batch, a).value
-    return over_batch(batch, a).value if match_scale else a
+        return a if own is None else own(batch, a).value
+    if not match_scale:
+        return a
+    if own is not None and own is not over_batch:  # it leaves another std
+        a = own(batch, a).value
+    return over_batch(batch, a).value
 
 
 def _path(logits: Tensor, gradient: Callable[[Tensor], Tensor], schedule: Schedule) -> Tensor:

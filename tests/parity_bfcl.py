@@ -19,12 +19,6 @@ TASKS = bfcl.load_tasks(Path(__file__).parent.parent / "data" / "tasks")
 
 # (task, number of the answer from 0): why we and BFCL differ
 DISAGREEMENTS = {
-    (
-        "hotel",
-        3,
-    ): "BFCL compares dates as text; to us June 3, 2026 is the right day, and only its style is wrong.",
-    ("hotel", 6): "BFCL drops arguments without a name; to us they follow the documented order.",
-    ("hotel", 10): "BFCL cuts off the backticks but not the word python after them, and then reads nothing.",
     ("weather", 2): "BFCL reads nothing if there is prose around the calls; to us that is a matter of style.",
 }
 

@@ -33,27 +33,27 @@ ORACLE = {
         ((1, 1, 1), "as documented"),
         ((1, 0, 1), "suite for SUITE"),
         ((0, 1, 1), "6 March, well written"),
-        ((1, 0, 1), "the right day in words"),
         ((0, 1, 1), "left out, the room is a DOUBLE"),
         ((0, 1, 0), "DOUBLE is wrong, and the default"),
-        ((1, 0, 1), "no names"),
-        ((1, 1, 1), "any order, no brackets"),
+        ((0, 1, 1), "Paris for Lyon"),
+        ((0, 1, 0), "a day late, with a default"),
         ((0, 0, 1), "day or month first cannot be told"),
         ((1, 1, 0), "an empty note"),
-        ((1, 0, 0), "fenced, with a default"),
+        ((0, 0, 0), "fenced, no suite, a default"),
+        ((0, 0, 0), "the day in words, no suite, a default"),
         ((0, 0, 0), "cut off"),
     ],
     "weather": [
         ((1, 1, 1), "as documented"),
         ((0, 1, 1), "no Rome"),
         ((1, 0, 1), "Sure!"),
-        ((0, 1, 0), "Oslo twice"),
-        ((0, 0, 1), "a list for one city's name"),
+        ((0, 0, 0), "Oslo twice, in prose"),
+        ((0, 0, 0), "a list for one city's name, and a default"),
         ((1, 1, 1), "calls may come in any order"),
         ((1, 1, 0), "one day is the default"),
         ((0, 1, 1), "Milan for Rome"),
         ((1, 0, 0), "the default, as text"),
-        ((0, 0, 1), "JSON, and no Rome"),
+        ((0, 0, 0), "JSON, no Rome, and a default"),
         ((1, 1, 1), "Roma is accepted too"),
         ((0, 0, 0), "an excuse, no call"),
     ],
@@ -101,11 +101,22 @@ def test_default_task_shows_the_collapse_and_its_honest_twist():
     assert any(rows[a][0] > rows[b][0] and sums[a] < sums[b] for a, b in tied)
 
 
-@pytest.mark.parametrize("task", [HOTEL, WEATHER], ids=lambda task: task.id)
-def test_other_tasks_tie_different_answers_under_grpo(task):
+@pytest.mark.parametrize(
+    "task, shown",
+    [
+        (INTEREST, "wrong above right"),
+        (HOTEL, "right above wrong"),
+        (WEATHER, "ties too"),
+    ],
+    ids=lambda x: x if isinstance(x, str) else x.id,
+)
+def test_each_task_makes_a_point_of_its_own(task, shown):
+    """GRPO ties right answers with wrong ones in all of them; what GDPO makes of these ties differs."""
     rows = vectors(task)
-    assert len(set(rows)) >= 4
-    assert len({sum(row) for row in rows}) < len(set(rows)) == len(set(gdpo_sums(rows)))
+    sums, gdpo = [sum(row) for row in rows], gdpo_sums(rows)
+    tied = [(i, j) for i, a in enumerate(rows) for j, b in enumerate(rows) if sums[i] == sums[j] and a[0] < b[0]]
+    above = {(gdpo[i] > gdpo[j]) - (gdpo[i] < gdpo[j]) for i, j in tied}
+    assert tied and {"wrong above right": 1 in above, "right above wrong": above == {-1}, "ties too": above == {0}}[shown]
 
 
 def test_tasks_hold_twelve_different_answers_and_titles_fit_a_tab():

@@ -313,6 +313,10 @@ def _worth(state: State, left: Seen, right: Seen, a: str, b: str) -> str:
         )
     if not left.collapsed.tied_pair_count and not state.equal:
         return _left_over(left, right, a, b)
+    split = _split(state.marks, left.levels, right.levels)
+    if split:
+        pairs = count(split, "such pair")
+        return f"{a} ties wrong answers with right ones; {b} splits {pairs} and puts <b>the right one first</b> in all.{still}"
     if before:
         return f"{a} puts a wrong answer above a right one in {count(len(before), 'pair')}, {b} in none.{still}"
     return f"No wrong answer stands above a right one under {b}.{still}"
@@ -329,6 +333,12 @@ def _left_over(left: Seen, right: Seen, a: str, b: str) -> str:
         largest.append(f"{REWARDS[top]} {percent(one.collapsed.update_share[top])} under {name}")
     end = f"; {listing(near)}" if near else ""
     return f"Unequal pay or weights break the ties as well. What is left: the update goes to {listing(largest)}{end}."
+
+
+def _split(marks: Marks, before: list[int], after: list[int]) -> int:
+    """The number of pairs of a wrong and a right answer that tie before and no longer do after."""
+    pairs = [(i, j) for i, row in enumerate(marks) if not row[0] for j, other in enumerate(marks) if other[0]]
+    return sum(before[i] == before[j] and after[i] != after[j] for i, j in pairs)
 
 
 def _wrong_first(marks: Marks, levels: list[int]) -> tuple[list[tuple[int, int]], int]:

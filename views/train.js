@@ -107,12 +107,13 @@ function render({ model, el }) {
       const { node, picture, label } = cards[one.id];
       const card = found[one.id];
       const list = one.arms ? arms : secret(one.id) ? hidden : columns[card.column].list;
-      if (!one.arms) counts[card.column] += 1;
+      const apart = one.own !== "equal" && one.own !== compared;
+      if (!one.arms && !apart) counts[card.column] += 1;
+      node.classList.toggle("apart", apart);
       list.append(node);
       picture.replaceChildren(secret(one.id) ? make("i", {}, "?") : spark(card));
-      const own = one.own === "equal" || one.own === compared ? "" : " (with no last step)";
       const guess = predicting && guesses[one.id] ? (guesses[one.id] === card.kind ? "✓ " : "✗ ") : "";
-      say(label, secret(one.id) ? "your guess?" : guess + card.label + own);
+      say(label, secret(one.id) ? "your guess?" : guess + card.label + (apart ? ", by longer steps" : ""));
       label.className = `label ${COLUMNS[card.column][0]}`;
       node.classList.toggle("secret", secret(one.id));
     }
@@ -130,9 +131,10 @@ function render({ model, el }) {
 
   // The slowest coin under both methods, with the gap between the epochs at which it is learnt.
   function spark({ curves, epochs, reach, column }) {
-    const [width, height] = [160, 34];
+    const [width, height] = [160, 28];
+    const low = Math.min(...Object.values(curves).flat(), 0.6);
     const x = (epoch) => 2 + ((width - 8) * epoch) / epochs.at(-1);
-    const y = (p) => height - 3 - (height - 6) * p;
+    const y = (p) => height - 2 - ((height - 4) * (p - low)) / (1 - low);
     const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true", preserveAspectRatio: "none" });
     svg.append(draw("line", { class: "level", x1: 0, x2: width, y1: y(level), y2: y(level) }));
     for (const m of ["grpo", "gdpo"]) svg.append(draw("path", { class: `curve ${m}`, d: line(epochs.map((epoch, i) => [x(epoch), y(curves[m][i])])), "stroke-dasharray": m === "gdpo" ? "5 3" : undefined }));
@@ -329,7 +331,7 @@ function render({ model, el }) {
     series.forEach(({ method, mid }) => svg.append(draw("path", { class: `curve ${colour(method)}`, d: line(mid.map((p, i) => [x(at(i)), y(p)])), "stroke-dasharray": looks[method][1] })));
     const marks = series.filter(({ reach }) => reach !== null).sort((a, b) => a.reach - b.reach);
     marks.forEach(({ method, reach }, i) => {
-      const first = i === 0 && marks.length > 1 && x(reach) > PAD.left + 26;
+      const first = i === 0 && marks.length > 1;
       const text = `${k === 0 ? `${name(method)} ` : ""}${reach}`;
       const where = first ? { x: x(reach) - 8, y: y(level) - 6, "text-anchor": "end" } : { x: x(reach) + 9, y: y(level) + 16 + 15 * Math.max(0, i - 1), "text-anchor": "start" };
       const crowded = first && x(reach) - 8 - 7 * text.length < PAD.left;
@@ -480,7 +482,7 @@ function render({ model, el }) {
       claim,
       make("p", { class: "lead" }, "Coins that earn a reward when they fall on 1 are the smallest policy with several rewards. Each picture follows the slowest coin under ", make("b", { class: "grpo" }, "GRPO"), " and ", make("b", { class: "gdpo" }, "GDPO"), " (dashed): where GDPO helps, where it changes nothing, where it hurts. ", make("b", {}, "Choose one."), make("small", {}, ` ${choices.same}`)),
       make("div", { class: "top" }, compare, make("div", { class: "tools" }, score, predict, lab)),
-      make("div", { class: "stage" }, make("section", { class: "gallery", "aria-label": "Set-ups" }, hidden, make("div", { class: "columns" }, ...columns.map(({ node }) => node)), make("h2", {}, "When rewards conflict: a right long answer against a wrong short one"), arms), large),
+      make("div", { class: "stage" }, make("section", { class: "gallery", "aria-label": "Set-ups" }, hidden, make("div", { class: "columns" }, ...columns.map(({ node }) => node)), make("h2", {}, "Rewards in conflict: right but long, or wrong but short"), arms), large),
       ...folds.map(({ node }) => node),
       make("p", { class: "next" }, "Coins are a toy. ", make("a", { href: "?at=evidence", "data-go": "evidence" }, "On 963 real prompts: how often does it happen? →")),
     ),

@@ -354,7 +354,8 @@ class Train(anywidget.AnyWidget):
         for s in self._scenarios.values():
             own = s.setting.comparison
             cards[s.id] = gallery.card(self._file["sketches"][s.id][compare if own == "equal" else own], bool(s.setting.arms))
-        coins = [cards[s.id]["column"] for s in self._scenarios.values() if not s.setting.arms]
+        counted = [s for s in self._scenarios.values() if not s.setting.arms and s.setting.comparison in ("equal", compare)]
+        coins = [cards[s.id]["column"] for s in counted]
         return {"cards": cards, "claim": claim(compare, coins)}
 
 
@@ -369,8 +370,8 @@ def trained_in_thread() -> bool:
 def claim(compare: str, columns: Sequence[int]) -> str:
     """What the cards add up to, in a line."""
     faster, slower = columns.count(gallery.FASTER), columns.count(gallery.SLOWER)
-    first = {"equal": "With steps of equal size", "published": "Each as published", "neither": "With no last step"}[compare]
-    return f"{first}, GDPO learns faster in {faster} of {len(columns)} set-ups, slower in {slower}"
+    first = {"equal": "At equal step size", "published": "As published,", "neither": "With no last step"}[compare]
+    return f"{first} GDPO is faster in {faster} of {len(columns)} set-ups, slower in {slower}"
 
 
 def _looks() -> dict:
