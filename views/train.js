@@ -377,7 +377,7 @@ function render({ model, el }) {
     const head = [...choices.sum.map(short), "gate"].map((text, j) => make("th", { scope: "col", class: current(j) ? "now" : "" }, text));
     const body = found.map(({ method, name: title, cells }) => make("tr", { class: colour(method) }, make("th", { scope: "row" }, title), ...cells.map(({ p, end, steps }, j) => {
       const what = j === choices.sum.length ? "behind the gate" : `weight ${short(choices.sum[j])}`;
-      const button = make("button", { type: "button", class: end, "aria-label": `${title}, ${what}: right answer ${p}${steps === null ? "" : ` after ${steps} epochs at ${level}`}. Show it.` }, make("b", { "aria-hidden": "true" }, sign[end]), make("small", {}, p));
+      const button = make("button", { type: "button", class: end, "aria-label": `${title}, ${what}: right answer ${p}${steps === null ? "" : ` after ${steps} epochs at ${level}`}. Show it.` }, make("b", { "aria-hidden": "true" }, sign[end]), make("small", {}, p.replace("over ", ">").replace("under ", "<")));
       button.addEventListener("click", () => {
         state = j === choices.sum.length ? { ...state, gate: true } : { ...state, gate: false, weights: state.weights.with(1, choices.sum[j]) };
         send();
@@ -472,8 +472,9 @@ function render({ model, el }) {
     make("div", { class: "title" }, heading, sub, progress),
     question,
     figure,
-    make("div", { class: "controls" }, rows, make("div", { class: "line" }, gateLabel, extra, reset), more),
+    make("div", { class: "controls" }, rows, make("div", { class: "line" }, gateLabel, extra, reset)),
     weighed,
+    more,
   );
   el.append(
     make(

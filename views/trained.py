@@ -177,8 +177,7 @@ def _of_arms(setting: Setting, found: Runs, coins: Sequence[str]) -> Html:
     elif likeliest["grpo"] == likeliest["gdpo"] and min(map(max, last.values())) >= LEVEL:
         head = tag("b", f"both methods end {coins[likeliest['grpo']]}")
     else:
-        each = listing([f"{NAMES[m]} {_ends(last[m], coins)}" for m in COMPARED], ",")
-        head = tag("b", each)
+        head = tag("b", ", ".join(f"{NAMES[m]} {_ends(last[m], coins)}" for m in COMPARED))
     return join(head, ".", told)
 
 
