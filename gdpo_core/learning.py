@@ -112,7 +112,7 @@ def integrate(method: str, policy: Policy, pay: Pay, schedule: Schedule) -> Tens
 
 
 def advantages(method: str, batch: Batch, match_scale: bool | str) -> Tensor:
-    """What the method gives inside each group, and after it, by match_scale: eq. 6 for all, for none, or its own step."""
+    """What the method gives in each group, and after it, by match_scale: eq. 6 for all, for none, or its own step."""
     formula, batch = method_for(method, batch)
     a = formula.in_groups(batch).advantages
     own = formula.over_batch

@@ -190,7 +190,10 @@ def _scenario(entry, where: str) -> Scenario:
     from_marks, setting = _setting(entry.get("train"), len(coins), f"{where}.train")
     each = {name: _per_comparison(entry.get(name, {}), f"{where}.{name}") for name in _PER_COMPARISON}
     known = ENDS if setting.arms else VERDICTS
-    for name, said in {"verdict": entry["verdict"], **{f"verdicts.{c}": v for c, v in each["verdicts"].items()}}.items():
+    for name, said in {
+        "verdict": entry["verdict"],
+        **{f"verdicts.{c}": v for c, v in each["verdicts"].items()},
+    }.items():
         expect(said in known, f"{where}.{name}", f"one of {', '.join(known)}", repr(said))
     return Scenario(
         **{name: entry[name] for name in _TEXTS}, coins=tuple(coins), setting=setting, from_marks=from_marks, **each

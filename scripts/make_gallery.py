@@ -1,6 +1,6 @@
 """Write data/gallery.json: the small pictures of the chapter Train, which would take seconds to train at every visit.
 
-    python scripts/make_gallery.py
+python scripts/make_gallery.py
 """
 
 import json
@@ -9,8 +9,8 @@ from pathlib import Path
 from gdpo_core import bfcl
 from gdpo_core.scenarios import load_scenarios
 from views import gallery
+from views.controls import pass_rates
 from views.lab import sheet
-from views.train import pass_rates
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 

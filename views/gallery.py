@@ -13,7 +13,6 @@ from gdpo_core.rules import NAMES
 from gdpo_core.scenarios import (
     COMPARISONS,
     ENDS,
-
     VERDICTS,
     Scenario,
     Setting,
@@ -129,11 +128,11 @@ def card(one: Mapping[str, Any], arms: bool) -> dict:
         "label": label(one, arms),
         "epochs": one["epochs"],
         "curves": curves,
-        "reach": {m: None if None in one[m]["steps"][: 1 if arms else None] else _slowest(one[m], arms) for m in COMPARED},
+        "reach": {
+            m: None if None in one[m]["steps"][: 1 if arms else None] else _slowest(one[m], arms) for m in COMPARED
+        },
     }
 
 
 def _slowest(one: Mapping[str, Any], arms: bool) -> int:
     return one["steps"][0] if arms else max(one["steps"])
-
-

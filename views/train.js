@@ -37,6 +37,7 @@ function render({ model, el }) {
   let dimming = 0;
   let predicting = false;
   const guesses = {};
+  const fresh = {}; // cards of what the Lab shows now, which no file holds
   const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
   const colour = (m) => (["grpo", "gdpo"].includes(m) ? m : "third");
   const name = (m) => looks[m][0];
@@ -105,7 +106,7 @@ function render({ model, el }) {
     const counts = [0, 0, 0];
     for (const one of scenarios) {
       const { node, picture, label } = cards[one.id];
-      const card = found[one.id];
+      const card = fresh[`${compared} ${one.id}`] ?? found[one.id];
       const list = one.arms ? arms : secret(one.id) ? hidden : columns[card.column].list;
       const apart = one.own !== "equal" && one.own !== compared;
       if (!one.arms && !apart) counts[card.column] += 1;
@@ -248,6 +249,7 @@ function render({ model, el }) {
     arrived();
     state = drawing.state;
     if (byId[state.scenario].own === "equal") compared = state.compare;
+    if (drawing.card) fresh[`${compared} ${state.scenario}`] = drawing.card;
     place();
     Object.entries(cards).forEach(([id, { node }]) => node.setAttribute("aria-pressed", String(id === state.scenario)));
     say(heading, drawing.title);
@@ -262,11 +264,11 @@ function render({ model, el }) {
     if (!rows.contains(el.getRootNode().activeElement) || drawn !== state.scenario) controls(drawing);
     drawn = state.scenario;
     fields.forEach(({ set }) => set());
+    weights();
     if (hide) return pose();
     if (verdict.innerHTML !== drawing.verdict) verdict.innerHTML = drawing.verdict;
     if (why.innerHTML !== drawing.why) why.innerHTML = drawing.why;
     paint();
-    weights();
     unfold();
     if (n > 0 && !predicting) drawing.deeds.forEach((deed) => window.dispatchEvent(new CustomEvent("rpi:deed", { detail: deed })));
   }
@@ -368,7 +370,7 @@ function render({ model, el }) {
   // Who wins at which weight: a mark and a hatch beside the colour.
   function weights() {
     const { rows: found, said, n: of } = model.get("weighed");
-    weighed.hidden = !byId[state.scenario].arms;
+    weighed.hidden = !byId[state.scenario].arms || secret(state.scenario);
     if (weighed.hidden) return;
     if (!found || of < n) return weighed.classList.add("old");
     weighed.classList.remove("old");

@@ -157,7 +157,9 @@ def _epochs(method: str, steps: float) -> Html:
 
 def _other(k: int, grpo: Sequence[float], gdpo: Sequence[float], coins: Sequence[str], how: str) -> Html:
     order = "later" if gdpo[k] > grpo[k] else "sooner"
-    when = "" if max(grpo[k], gdpo[k]) == inf else join(": ", _epochs("gdpo", gdpo[k]), ", not ", _epochs("grpo", grpo[k]))
+    when = (
+        "" if max(grpo[k], gdpo[k]) == inf else join(": ", _epochs("gdpo", gdpo[k]), ", not ", _epochs("grpo", grpo[k]))
+    )
     return join(f" {how} the {coins[k]} comes {order} under GDPO", when, ".")
 
 
@@ -191,7 +193,9 @@ def beside(setting: Setting, extra: Sequence[str]) -> Html:
     for method in extra:
         run = runs(setting, [method])[method]
         if setting.arms:
-            parts.append(f"{names()[method]} gives the right answer with {probability(run.p[:, -1, 0].median().item())}.")
+            parts.append(
+                f"{names()[method]} gives the right answer with {probability(run.p[:, -1, 0].median().item())}."
+            )
         else:
             steps = max(medians(run))
             when = f"not within {setting.epochs} epochs" if steps == inf else f"after {steps:g} epochs"
@@ -262,22 +266,23 @@ def how_it_learns(setting: Setting) -> Html:
             for one in (
                 f"**The policy.** {drawn} An epoch draws {setting.prompts} groups of {setting.rollouts} answers, "
                 "computes their advantages, and makes what got a positive one likelier, what got a negative one less "
-                "likely: each logit moves by the learning rate times the mean of A (b − p), the score-function gradient.",
+                "likely: each logit moves by the learning rate times the mean of A (b − p), the score-function "
+                "gradient.",
                 "**The last step.** GDPO divides all advantages of a batch by their standard deviation, GRPO does not. "
-                "Longer steps would win without being better, so by default every method gets GDPO's last step: steps of "
-                "equal size. *Each as published* gives it to GDPO alone. *Neither* takes it from GDPO too, as many a "
-                "demo does; then GDPO's steps are the longest.",
-                "**Thin lines** are groups without end: computed from the formulas, without luck. With p, v = p (1 − p), "
-                "pay c and weight w a logit then moves by w c v / √(Σ w² c² v) under GRPO and by w √v / √(Σ w²) under "
-                "GDPO, at steps of equal size.",
-                f"**Bands** hold {percent(BAND[1] - BAND[0])} of the seeds. Two medians are *no difference* if they are "
+                "Longer steps would win without being better, so by default every method gets GDPO's last step: steps "
+                "of equal size. **Each as published** gives it to GDPO alone. **Neither** takes it from GDPO too, as "
+                "many a demo does; then GDPO's steps are longer than GRPO's.",
+                "**Thin lines** are groups without end: computed from the formulas, without luck. With p, "
+                "v = p (1 − p), pay c and weight w a logit then moves by w c v / √(Σ w² c² v) under GRPO and by "
+                "w √v / √(Σ w²) under GDPO, at steps of equal size.",
+                f"**Bands** hold {percent(BAND[1] - BAND[0])} of the seeds. Two medians count as equal if they are "
                 f"within {ALIKE_EPOCHS} epochs or {percent(ALIKE_SHARE)}.",
             )
         )
     )
 
 
-# --- the same numbers from a program -----------------------------------------------------------------------------------
+# --- the same numbers from a program ----------------------------------------------------------------------------------
 
 
 def program(setting: Setting, methods: Sequence[str]) -> str:
@@ -296,7 +301,7 @@ def program(setting: Setting, methods: Sequence[str]) -> str:
     lines = [
         "import gdpo_core as gc",
         "",
-        f"options = {({name: list(x) if isinstance(x, tuple) else x for name, x in given.items()})!r}",
+        f"options = { ({name: list(x) if isinstance(x, tuple) else x for name, x in given.items()})!r}",
         f"for method in {tuple(methods)!r}:",
         f"    run = gc.{call}",
         f"    print(method, {result})",
@@ -308,5 +313,3 @@ def as_given(scenario: Scenario, setting: Setting) -> bool:
     """Whether these are the scenario's own arguments, under any comparison."""
     own = replace(scenario.setting, match_scale=setting.match_scale)
     return setting == (replace(own, p0=setting.p0) if scenario.from_marks else own)
-
-
