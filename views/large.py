@@ -23,7 +23,7 @@ def draw(state: State, scenario: Scenario, file: Mapping[str, Any]) -> dict:
     about = "Why" if given else f"Changed. As it was, “{scenario.title}” shows"
     extra = methods[len(COMPARED) :]
     band = percent(BAND[1] - BAND[0])
-    notes = " ".join(trained.told(scenario, setting, scenario.coins))
+    notes = " ".join([*trained.told(setting, scenario.coins), trained.without_end(setting, scenario.coins)])
     return {
         "state": asdict(state),
         "title": scenario.title,

@@ -25,6 +25,7 @@ from gdpo_core.scenarios import (
 from views.once import Once
 
 BAND = (0.05, 0.95)  # quantiles over seeds between which a band is drawn
+FAR = 0.05  # between the runs and groups without end
 POINTS = 160  # of a curve, at most
 COMPARED = ("grpo", "gdpo")
 SAME, FASTER, SLOWER, NEITHER = VERDICTS
@@ -203,7 +204,7 @@ def beside(setting: Setting, extra: Sequence[str]) -> Html:
     return tag("p", " ".join(parts), kind="beside") if parts else Html("")
 
 
-def told(scenario: Scenario, setting: Setting, coins: Sequence[str]) -> list[str]:
+def told(setting: Setting, coins: Sequence[str]) -> list[str]:
     """What the controls do not say of a setting."""
     found = []
     rows = [*coins, *["noise"] * (setting.rewards - len(coins))] if not setting.arms else ["being right", "being short"]
@@ -220,6 +221,22 @@ def told(scenario: Scenario, setting: Setting, coins: Sequence[str]) -> list[str
     if setting.optimizer == "adam":
         found.append("Adam divides each coin's gradient by its own size.")
     return found
+
+
+def without_end(setting: Setting, coins: Sequence[str]) -> str:
+    """Of a conflict: where groups without end would leave GDPO, if that is far from where it ends."""
+    if not setting.arms:
+        return ""
+    p, median = limit(setting, "gdpo")[-1], runs(setting)["gdpo"].p[:, -1].median(0).values
+    if float((p - median).abs().max()) < FAR:
+        return ""
+    told = f"Groups without end would leave GDPO at {probability(p[0].item())} {coins[0]} (thin line)."
+    if setting.gate or len(set(setting.weights or (1.0,))) > 1:
+        return told
+    return (
+        f"{told} If every answer is either right or short, the two rewards are mirror images and cancel under GDPO: "
+        f"only the few groups of {setting.rollouts} with a {coins[-1]} answer still move it."
+    )
 
 
 # --- folds ------------------------------------------------------------------------------------------------------------
