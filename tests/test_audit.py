@@ -750,7 +750,7 @@ def test_ms_swift_has_two_ways_to_leave_gdpo_out(method, why):
 
 
 def test_where_two_methods_are_the_same_the_one_asked_for_ran():
-    rewards = varied(1, prompts=1, rollouts=32)  # one reward, one group a batch: GDPO's last step changes nothing
+    rewards = varied(1, prompts=1, rollouts=32)  # one reward, one group per batch: GDPO's last step changes nothing
     run = made_run(rewards, advantage=advantages(rewards, "grpo", convention=gc.PAPER), framework="generic")
     assert audit(run).run["method"] == "grpo"
     report = audit(run, asked="gdpo")

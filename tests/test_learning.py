@@ -156,7 +156,7 @@ def test_negative_indices_and_lists_of_pairs_mean_the_same_gate(method):
     assert not torch.equal(once, gc.train(method, [0.5, 0.5], **options).p)
 
 
-# --- groups without end --------------------------------------------------------------------------------------------
+# --- infinite-group limit ---------------------------------------------------------------------------------------------
 
 
 def closed_form(method, p, scale, weights, noise, match_scale):
