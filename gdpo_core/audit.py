@@ -11,10 +11,11 @@ import polars as pl
 from gdpo_core import reproduce
 from gdpo_core.errors import InputError, expect
 from gdpo_core.findings import NAMES, Facts, Finding, findings, outline
+from gdpo_core.findings.facts import sums
 from gdpo_core.findings.recipe import without_overwritten
 from gdpo_core.logs.run import Run
 from gdpo_core.reproduce.recipe import Recipe
-from gdpo_core.summary import Plan, Summary, merge, summarise, totals
+from gdpo_core.summary import Plan, Summary, merge, summarise
 from gdpo_core.summary.over_time import over_time, repeated_batches
 
 _SAMPLE = 50_000  # responses from which method and weights are solved; all of them are then held against the result
@@ -31,9 +32,9 @@ class AuditReport:
     they were computed with.
     """
 
-    source: Mapping[str, object]
-    run: Mapping[str, object]
-    rewards: tuple[Mapping[str, object], ...]
+    source: outline.SourcePart
+    run: outline.RunPart
+    rewards: tuple[outline.RewardPart, ...]
     methods: Mapping[str, Mapping[str, float | None]]
     findings: tuple[Finding, ...]
     steps: pl.DataFrame
@@ -99,7 +100,7 @@ def audit(
     facts = Facts(
         run=run,
         plan=plan,
-        totals=totals(once),
+        totals=sums(once),
         batches=once.batches,
         repeated=summary.batches.filter(again),
         overwritten=summary.batches.clear(),
