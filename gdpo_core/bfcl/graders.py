@@ -99,7 +99,9 @@ def _conciseness(task: Task, calls: Sequence[Call]) -> Verdict:
                 return Verdict(False, f"{name}={show(value)} can be deleted: {why}.")
         if call.function not in task.parameters:
             return Verdict(False, f"{show_calls([call])} can be deleted: there is no such function.")
-        meanings: dict[str, object] = {name: meaning(value, schema) or repr(value) for name, value, schema in _documented(task, call)}
+        meanings: dict[str, object] = {
+            name: meaning(value, schema) or repr(value) for name, value, schema in _documented(task, call)
+        }
         if (call.function, meanings) in seen:
             return Verdict(False, f"{show_calls([call])} can be deleted: it is a repeat.")
         seen.append((call.function, meanings))

@@ -1,4 +1,4 @@
-"""Zips of a log's directory, opened in memory: guarded, since anyone can upload one."""
+"""Opens zips of a log's directory in memory, with limits, since anyone can upload one."""
 
 import io
 import stat
@@ -13,14 +13,14 @@ from gdpo_core.errors import InputError, expect
 MAGIC = b"PK\x03\x04"
 MAX_FILES = 20_000
 MAX_BYTES = 1 << 30  # unpacked, of the whole zip
-MAX_RATIO = 200  # unpacked to packed; rewards as text come to about 20
-FREE = 1 << 20  # bytes of a member that no ratio is held against
+MAX_RATIO = 200  # of unpacked to packed bytes; rewards as text reach about 20
+FREE = 1 << 20  # bytes of a member up to which the ratio does not count
 _CHUNK = 1 << 20
 _BAD = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError)
 
 
 def members(name: str, source: Path | bytes) -> dict[str, Callable[[], bytes]]:
-    """What reads each file of a zip, by its name inside. Raises InputError for whatever a log's zip would not hold."""
+    """For each name inside a zip a function that reads this file. InputError for anything that is no zip of a log."""
     try:
         archive = zipfile.ZipFile(io.BytesIO(source) if isinstance(source, bytes) else source)
         infos = [info for info in archive.infolist() if not info.is_dir()]
@@ -53,7 +53,7 @@ def _check(name: str, info: zipfile.ZipInfo) -> None:
 
 
 def _unpack(name: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
-    """The bytes of one member, counted as they come: the sizes in a zip's headers may lie."""
+    """The bytes of one member, counted while they are read: the sizes in a zip's headers may be false."""
     parts, size = [], 0
     try:
         with archive.open(member) as file:
