@@ -13,10 +13,11 @@ from gdpo_core import reproduce
 from gdpo_core._types import ArrayLike
 from gdpo_core.errors import InputError, expect
 from gdpo_core.findings import NAMES, Facts, Finding, findings, outline
+from gdpo_core.findings.facts import sums
 from gdpo_core.findings.recipe import without_overwritten
 from gdpo_core.logs.run import Run
 from gdpo_core.reproduce.recipe import Recipe
-from gdpo_core.summary import Plan, Summary, merge, summarise, totals
+from gdpo_core.summary import Plan, Summary, merge, summarise
 from gdpo_core.summary.over_time import over_time, repeated_batches
 
 _SAMPLE = 50_000  # responses from which method and weights are solved; all responses then check the result
@@ -35,9 +36,9 @@ class AuditReport:
     steps: one row per step.
     """
 
-    source: Mapping[str, object]
-    run: Mapping[str, object]
-    rewards: tuple[Mapping[str, object], ...]
+    source: outline.SourcePart
+    run: outline.RunPart
+    rewards: tuple[outline.RewardPart, ...]
     methods: Mapping[str, Mapping[str, float | None]]
     findings: tuple[Finding, ...]
     steps: pl.DataFrame
@@ -102,7 +103,7 @@ def audit(
     facts = Facts(
         run=run,
         plan=plan,
-        totals=totals(once),
+        totals=sums(once),
         batches=once.batches,
         repeated=summary.batches.filter(again),
         overwritten=summary.batches.clear(),
