@@ -7,8 +7,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gdpo_core._words import clip, count
 from gdpo_core.bfcl.task import Task, documented
-from gdpo_core.bfcl.values import clip, is_name, show
+from gdpo_core.bfcl.values import is_name, show
 
 MAX_ANSWER = 4000  # characters; far longer text can keep the Python parser busy for seconds
 
@@ -27,7 +28,7 @@ class Unreadable(Exception):
 def read(task: Task, answer: str) -> tuple[list[Call], str]:
     """The calls of an answer, and what is wrong with their wrapping ("" for bare calls); raises Unreadable."""
     if len(answer) > MAX_ANSWER:
-        raise Unreadable(f"the answer has {len(answer):,} characters, more than {MAX_ANSWER:,}")
+        raise Unreadable(f"the answer has {count(len(answer), 'character')}, more than {count(MAX_ANSWER)}")
     text = answer.strip()
     if calls := _python_calls(task, text):
         return calls, ""

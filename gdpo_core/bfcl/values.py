@@ -5,6 +5,8 @@ import re
 from datetime import datetime
 from typing import NotRequired, TypedDict
 
+from gdpo_core._words import clip
+
 
 class Schema(TypedDict):
     """How BFCL documents one parameter of a function."""
@@ -79,11 +81,6 @@ def _iso_date(text: str) -> str | None:
 def show(value: object) -> str:
     """A value as a reason quotes it."""
     return clip(repr(value))  # repr escapes line breaks, and lone surrogates that no page can encode
-
-
-def clip(text: str) -> str:
-    """At most 60 characters."""
-    return text if len(text) <= 60 else f"{text[:59]}…"
 
 
 def is_name(name: object) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import polars as pl
 
+from gdpo_core._words import clip
 from gdpo_core.errors import InputError, expect
 from gdpo_core.logs.files import LogFile
 from gdpo_core.logs.parquet import BROKEN, Schema
@@ -178,7 +179,7 @@ def _said(error: csv.Error) -> str:
 
 
 def _short(name: str) -> str:
-    return repr(name if len(name) <= 60 else name[:60] + "…")
+    return repr(clip(name))
 
 
 def _unreadable(file: LogFile, kind: str, error: BaseException) -> InputError:

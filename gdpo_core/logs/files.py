@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
+from gdpo_core._words import listing
 from gdpo_core.errors import InputError, expect
 from gdpo_core.logs import zips
 
@@ -164,9 +165,7 @@ def _depth(folder: str) -> int:
 
 
 def _listing(names: Sequence[str]) -> str:
-    if not names:
-        return "no files"
-    return ", ".join(sorted(names)[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    return listing(sorted(names), most=5) if names else "no files"
 
 
 def _at(path: str) -> Found:

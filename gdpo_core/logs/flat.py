@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
+from gdpo_core._words import listing
 from gdpo_core.errors import InputError, expect
 from gdpo_core.logs.files import LogFile
 from gdpo_core.logs.parquet import ROWS
@@ -48,8 +49,7 @@ def named(rewards: Sequence[str] | str | None) -> tuple[str, ...] | None:
 
 def check_rewards(columns: Columns, there: Iterable[str], where: str) -> Columns:
     """The columns, checked: at least one reward, and no reserved name. A column that is a reward is no `length` too."""
-    got = ", ".join(list(there)[:30]) or "no columns"
-    expect(len(columns.rewards) > 0, where, "at least one column of numbers that is a reward", got)
+    expect(len(columns.rewards) > 0, where, "at least one column of numbers that is a reward", _listing(there))
     # polars takes * and ^…$ for patterns.
     odd = [n for n in columns.names if n in (*INNER, "*") or (n.startswith("^") and n.endswith("$"))]
     odd += [""] * ("" in columns.rewards)
@@ -65,8 +65,12 @@ def present(columns: Sequence[str | None], there: Sequence[str], where: str) -> 
     """Raise InputError for the first of these columns that is missing."""
     for name in columns:
         if name is not None and name not in there:
-            shown = ", ".join(list(there)[:30]) + (", …" if len(there) > 30 else "")
-            raise InputError(f"{where}: expected a column {name!r}, got {shown or 'no columns'}")
+            raise InputError(f"{where}: expected a column {name!r}, got {_listing(there)}")
+
+
+def _listing(columns: Iterable[str]) -> str:
+    names = list(columns)
+    return listing(names, link="", most=30) if names else "no columns"
 
 
 def normalised(frame: pl.DataFrame, columns: Columns, files: Sequence[LogFile]) -> pl.DataFrame:

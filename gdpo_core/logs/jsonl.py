@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+from gdpo_core._words import clip
 from gdpo_core.errors import InputError, expect
 from gdpo_core.logs.files import LogFile
 from gdpo_core.logs.parquet import BROKEN
@@ -173,5 +174,4 @@ def as_float(value: int | float) -> float:
 
 
 def _shown(line: bytes) -> str:
-    text = line.decode("utf-8", "replace").strip()
-    return repr(text if len(text) <= 60 else text[:60] + "…")
+    return repr(clip(line.decode("utf-8", "replace").strip()))

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path, PurePosixPath
 
+from gdpo_core._words import count
 from gdpo_core.errors import InputError, expect
 
 MAGIC = b"PK\x03\x04"
@@ -29,11 +30,11 @@ def members(name: str, source: Path | bytes) -> dict[str, Callable[[], bytes]]:
     except _BAD as error:
         raise InputError(f"{name}: expected a zip, got one that cannot be read: {_line(error)}") from None
     expect(len(infos) > 0, name, "a zip with files in it", "an empty one")
-    expect(len(infos) <= MAX_FILES, name, f"a zip of at most {MAX_FILES} files", f"{len(infos)}")
+    expect(len(infos) <= MAX_FILES, name, f"a zip of at most {count(MAX_FILES, 'file')}", count(len(infos)))
     for info in infos:
         _check(name, info)
     total = sum(info.file_size for info in infos)
-    expect(total <= MAX_BYTES, name, f"at most {MAX_BYTES:,} bytes unpacked", f"{total:,}")
+    expect(total <= MAX_BYTES, name, f"at most {count(MAX_BYTES, 'byte')} unpacked", count(total))
     repeated = len(infos) - len({info.filename for info in infos})
     expect(repeated == 0, name, "a zip in which every name occurs once", f"{repeated} repeated")
     # Opened once: each opening parses the list of all names again.
@@ -49,7 +50,7 @@ def _check(name: str, info: zipfile.ZipInfo) -> None:
     expect(not info.flag_bits & 0x1, where, "a file that is not encrypted", "an encrypted one")
     expect(path.suffix.lower() != ".zip", where, "a file of a log", "a zip inside the zip")
     bomb = info.file_size > max(FREE, MAX_RATIO * info.compress_size)
-    expect(not bomb, where, f"at most {MAX_RATIO} times its packed size", f"{info.file_size:,} bytes unpacked")
+    expect(not bomb, where, f"at most {MAX_RATIO} times its packed size", f"{count(info.file_size, 'byte')} unpacked")
 
 
 def _unpack(name: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
@@ -60,7 +61,9 @@ def _unpack(name: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> byt
             limit = min(MAX_BYTES, max(FREE, MAX_RATIO * member.compress_size))
             while part := file.read(_CHUNK):
                 size += len(part)
-                expect(size <= limit, f"{name}: {member.filename!r}", f"at most {limit:,} bytes unpacked", "more")
+                expect(
+                    size <= limit, f"{name}: {member.filename!r}", f"at most {count(limit, 'byte')} unpacked", "more"
+                )
                 parts.append(part)
     except InputError:
         raise
