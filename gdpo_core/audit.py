@@ -179,7 +179,7 @@ def _summary(
 def _untold(summary: Summary, run: Run, sample: list[pl.DataFrame]) -> list[int]:
     """Batches, with about as many responses as a sample, that may show what the sample from the start did not.
 
-    A reward that is constant early in the run leaves its weight open; if all are constant, so is the method.
+    A reward that is constant early in the run leaves its weight open; if all are, the method stays open too.
     """
     recipe, rest = summary.plan.recipe, summary.batches
     if not sample or (recipe is not None and not recipe.unknown):
