@@ -246,7 +246,7 @@ def test_a_weight_that_only_a_later_part_of_the_run_tells_is_found(monkeypatch):
     ("arguments", "text"),
     [
         ({"weights": {"right": 1}}, "weights: expected names of rewards: correct, format, brief, got 'right'"),
-        ({"weights": [1, 2]}, "weights: expected 3 numbers, one a reward, got 2"),
+        ({"weights": [1, 2]}, "weights: expected 3 numbers, one per reward, got 2"),
         ({"weights": {"brief": float("nan")}}, "weights, brief: expected a finite number, got nan"),
         ({"weights": "1,2,3"}, "weights: expected numbers, got '1,2,3'"),
         ({"weights": 3}, "weights: expected numbers, got 3"),

@@ -223,8 +223,8 @@ def test_a_group_size_that_is_none_is_refused(size):
     ("text", "told"),
     [
         ("style", "weights: expected NAME=NUMBER, with commas between several, got 'style'"),
-        ("style=much", "weights: style: expected a number, got 'much'"),
-        ("style=1, style=2", "weights: style: expected one weight, got two"),
+        ("style=much", "weights: expected NAME=NUMBER, with commas between several, got 'style=much'"),
+        ("style=1, style = 2", "weights: expected each reward once, got 'style' twice"),
         ("style=1,,", "got ''"),
     ],
 )
