@@ -887,7 +887,7 @@ def any_run(seed):
     return run, draw
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", [n if n < 6 else pytest.param(n, marks=pytest.mark.slow) for n in range(60)])
 def test_whatever_the_log_the_report_is_plain_and_whole(seed):
     run, draw = any_run(seed)
     primary = run.rewards[0] if draw.random() < 0.7 else None

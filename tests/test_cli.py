@@ -49,6 +49,7 @@ def test_every_step_of_every_convention_is_printed(capsys, method, key):
         assert f"std s = {e.batch_std:.6f}" in out
 
 
+@pytest.mark.slow
 def test_it_is_found_under_its_name():
     gdpo = re.sub("python[^/]*$", "gdpo", sys.executable)
     command = [gdpo, "explain", *RESPONSES, "--method", "gdpo", "--convention", "trl", "--weights", "1,0.5,2"]
@@ -95,6 +96,7 @@ def test_small_and_large_numbers_keep_their_digits(capsys):
     assert cells(out)["1"][-1] == "5e-08"
 
 
+@pytest.mark.slow
 def test_a_terminal_that_knows_no_greek_is_no_fault():
     gdpo = re.sub("python[^/]*$", "gdpo", sys.executable)
     ran = subprocess.run([gdpo, "explain", "10", "01"], env={"PYTHONIOENCODING": "ascii"}, capture_output=True)

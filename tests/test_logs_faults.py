@@ -193,7 +193,8 @@ def test_names_of_columns_are_as_csv_quotes_them():
 CELLS = st.one_of(st.sampled_from(["0", "1", "0.5", ""]), st.text("a1,\n\"' ", max_size=4))
 
 
-@settings(max_examples=150, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=150)  # a few records each: cheap, and the faults are rare
 @given(st.lists(st.tuples(st.sampled_from(["p", "q"]), st.sampled_from("01"), CELLS), min_size=1, max_size=8))
 def test_every_record_of_a_csv_is_a_row(records):
     text = io.StringIO()
