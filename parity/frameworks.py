@@ -29,7 +29,7 @@ class Method:
     read: Callable[[Tensor], Tensor] = lambda advantages: advantages
 
     def __call__(self, rewards: Tensor, weights: Tensor, groups: int | Sequence, lengths: Tensor) -> Tensor:
-        """Advantages (responses,) of rewards (responses, rewards); groups: an id a response, or the size of blocks."""
+        """Advantages (responses,) of rewards (responses, rewards); groups: one id per response, or their size."""
         return self.read(self.call(*self.prepare(rewards, weights, groups, lengths)))
 
 
