@@ -128,7 +128,7 @@ def test_numbers_are_whole_on_a_narrow_terminal(capsys, monkeypatch):
         (["11", "10", "--weights", "1"], "weights: expected 2 numbers"),
         (["11", "10", "--weights", "1,x"], "weights: expected numbers"),
         (["11", "10", "--weights", "nan,1"], "weights: expected finite numbers"),
-        (["11", "10", "--convention", "verl"], "lengths: expected tokens a response"),
+        (["11", "10", "--convention", "verl"], "lengths: expected tokens per response"),
         (["11", "10", "--convention", "verl", "--lengths", "3,0"], "lengths: expected positive"),
         (["11", "10", "--lengths", "3"], "lengths: expected 2 numbers, one per response, got 1"),
         (["11", "10", "--wieghts", "1,2"], "option: expected --method"),

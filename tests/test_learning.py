@@ -329,7 +329,8 @@ def test_runs_and_curves_share_no_memory(method):
 def test_a_longer_run_begins_as_a_shorter_one(method):
     options = {"scale": [1, 3], "noise": [0, 0.5], "seeds": 3}
     short, long = (gc.train(method, [0.5, 0.3], epochs=n, **options).p for n in (5, 12))
-    assert torch.equal(short, long[:, :6])
+    # the draws are the same; each p is a sigmoid, which a processor may round by its place
+    torch.testing.assert_close(short, long[:, :6], rtol=0, atol=1e-6)
 
 
 # --- progress, and stopping ----------------------------------------------------------------------------------------
