@@ -54,7 +54,7 @@ def page_url():
     command = [sys.executable, "-m", "marimo", "run", "app.py", "--headless", "--no-token", "--no-sandbox"]
     server = subprocess.Popen([*command, "--port", str(port)], cwd=ROOT, stdout=subprocess.DEVNULL)
     url = f"http://127.0.0.1:{port}"
-    for _ in range(300):
+    for _ in range(600):
         try:
             urllib.request.urlopen(f"{url}/health", timeout=1)
             break
@@ -62,7 +62,7 @@ def page_url():
             time.sleep(0.1)
     else:
         server.kill()
-        raise RuntimeError(f"no answer from {url}/health in 30 s")
+        raise RuntimeError(f"no answer from {url}/health in 60 s")
     assert server.poll() is None, f"the server that answers at {url} is not ours"
     yield url
     server.terminate()

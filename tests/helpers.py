@@ -46,6 +46,32 @@ def text_of(html: str) -> str:
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
 
 
+# --- the browser -----------------------------------------------------------------------------------------------------
+
+QUIET = """quiet => new Promise(done => {
+  let timer = setTimeout(done, quiet)
+  const again = () => { clearTimeout(timer); timer = setTimeout(done, quiet) }
+  const changes = new MutationObserver(again)
+  const every = { subtree: true, childList: true, attributes: true, characterData: true }
+  changes.observe(document, every)
+  document.querySelectorAll("*").forEach(e => e.shadowRoot && changes.observe(e.shadowRoot, every))
+  document.addEventListener("scroll", again, true)
+})"""
+
+
+def settled(page, quiet: int = 300) -> None:
+    """Waits until nothing on the page has changed or scrolled for so many milliseconds."""
+    page.evaluate(QUIET, quiet)
+
+
+def accessibility_faults(page, context=None):
+    """(fault, node) for each node of the page that axe finds a fault in."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = Axe().run(page, context=context, options={"resultTypes": ["violations"]}).response["violations"]
+    return [(fault, node) for fault in found for node in fault["nodes"]]
+
+
 # --- refusals --------------------------------------------------------------------------------------------------------
 
 

@@ -240,6 +240,7 @@ def test_what_was_there_stays_when_writing_fails(tmp_path, monkeypatch):
     assert target.read_text() == "old" and list(tmp_path.iterdir()) == [target]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", ["--json", "--html"])
 def test_a_log_is_never_written_over(capsys, tmp_path, option):
     folder = tmp_path / "completions"

@@ -72,6 +72,7 @@ def test_the_weight_that_is_enough_depends_on_the_pay_under_grpo_alone():
         assert low != high
 
 
+@pytest.mark.slow
 def test_groups_without_end_turn_at_a_weight_of_one_too():
     for weight, right in ((1.05, False), (0.95, True)):
         for curve in conflict.large(Toy(weight=weight)).values():
@@ -85,6 +86,7 @@ def test_groups_without_end_turn_at_a_weight_of_one_too():
     assert "Groups without end" not in conflict.verdict(Toy(weight=0.5))
 
 
+@pytest.mark.slow
 def test_an_answer_that_is_likelier_at_the_start_gains_at_equal_weights():
     ends = conflict.ends(Toy(0.6))
     assert all(end.p[RIGHT] > 0.6 for end in ends.values())
@@ -93,6 +95,7 @@ def test_an_answer_that_is_likelier_at_the_start_gains_at_equal_weights():
     assert "0.6 against 0.35" in conflict.verdict(Toy(0.6))
 
 
+@pytest.mark.slow
 def test_methods_that_end_apart_are_told_apart():
     told = text_of(conflict.verdict(Toy(weight=0.5, pays=3.0)))
     assert "The methods do not end alike" in told
@@ -110,6 +113,7 @@ def test_the_verdict_says_what_the_runs_say():
         assert conflict.ends(toy)[method].p[RIGHT] == pytest.approx(run.p[:, -1, RIGHT].quantile(0.5).item())
 
 
+@pytest.mark.slow
 def test_the_table_holds_every_weight_and_the_gate():
     table = conflict.weights_table(0.1, 1.0)
     body = table.split("<tbody>")[1]
@@ -193,6 +197,7 @@ def test_the_order_of_real_answers_counted_pair_by_pair(choice, group_size):
             assert {name: getattr(found[method], name) for name in counts} == counts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group_size", [2, 4, 12, 71])
 @pytest.mark.parametrize("choice", [Choice(), Choice(("bfcl_ast_valid", "envelope", "conciseness_lenient"), 7)])
 def test_behind_the_gate_no_wrong_answer_comes_first_and_none_ties_with_a_right_one(choice, group_size):

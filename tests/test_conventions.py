@@ -179,6 +179,7 @@ def test_a_batch_that_is_0_1_throughout_is_exactly_0(convention):
         assert zeros(a), (method, dtype)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_exact_arithmetic_reproduces_the_recorded_outputs_too(subtests, name):
     for key in (key for key in OUTPUTS if key.endswith(f"|{name}") and key not in ROUND_OFF):

@@ -280,6 +280,7 @@ def test_a_run_and_its_curve_leave_every_global_generator_where_it_was(method):
     assert all(np.array_equal(x, y) for x, y in zip(numpy_state, np.random.get_state(), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds, prompts, rollouts", [(32, 32, 8), (1, 512, 64), (1, 1, 20_000), (3, 4000, 4)])
 @METHODS
 def test_one_thread_and_two_give_the_same_bits(method, seeds, prompts, rollouts):

@@ -117,13 +117,14 @@ RECORDED = [
 ]
 
 
-RECORDED_FIRST = [
+# Each convention and each scenario once; the rest is slow.
+IN_TURN_RECORDED = [
     pytest.param(*case, marks=() if n % len(SCENARIOS) == n // len(SCENARIOS) % len(SCENARIOS) else pytest.mark.slow)
     for n, case in enumerate(RECORDED)
 ]
 
 
-@pytest.mark.parametrize(("convention", "scenario"), RECORDED_FIRST)
+@pytest.mark.parametrize(("convention", "scenario"), IN_TURN_RECORDED)
 @pytest.mark.parametrize("method", ["grpo", "gdpo"])
 def test_recorded_outputs_of_frameworks_are_reproduced(scenario, method, convention):
     data, key = np.load(GOLDENS / "frameworks.npz"), f"{method}|{scenario}"
@@ -158,12 +159,11 @@ SOLVABLE = [
 
 
 SOLVED_WEIGHTS = (WEIGHTS, (0.3, -0.1, 1.25), (10.0, 3.0, 7.0), (1.0, 1.0, 1.0))  # each with its own draw
+# Each draw with its weights once under each convention; the rest is slow.
 IN_TURN = [
-    pytest.param(
-        *case, [seed for seed in range(4) if (seed == n % 4) == first], marks=() if first else pytest.mark.slow
-    )
+    pytest.param(*case, seeds, marks=pytest.mark.slow if rest else ())
     for n, case in enumerate(SOLVABLE)
-    for first in (True, False)
+    for rest, seeds in ((False, [n % 4]), (True, [seed for seed in range(4) if seed != n % 4]))
 ]
 
 
