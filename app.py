@@ -49,10 +49,11 @@ def opening():
     mo.md(f"""
     # Different answers, the same advantage
 
-    Answers to one request, written by hand to show typical faults, as a language model might give them.
+    These answers to one request were written by hand to show typical faults of a language model.
     {word(len(bfcl.REWARDS)).capitalize()} graders marked each for {listing(bfcl.REWARDS)}. **GRPO** adds the marks and
-    normalises the sum, so a wrong call in good style and a right one in bad style get one *advantage*, the number that
-    says how strongly to reinforce an answer. **GDPO** normalises each mark first, then adds. Flip a mark and compare.
+    normalises the sum, so a wrong call in good style and a right one in bad style get the same *advantage*, the number
+    that says how strongly to reinforce an answer. **GDPO** normalises each mark first, then adds. Flip a mark and
+    compare.
 
     All answers to one request are a *group*, all groups of a training step a *batch*. A mark, 1 or 0, is the
     [paper](https://arxiv.org/abs/2601.05242)'s reward.
@@ -175,8 +176,8 @@ def share_controls():
             ### The same with rewards
 
             Suppose a passed mark pays not 1 but its *scale*, and you give it a *weight*. Which part of the update does
-            each mark of the answers above take? A share is what the reward adds to the variance of the advantages.
-            Below 0, the other rewards push against it.
+            each mark of the answers above take? An *update share* is a reward's part of the variance of the advantages.
+            Below 0, the update works against the reward.
             """),
             mo.Html(slider_table(bfcl.REWARDS, zip(scale, weight, strict=True))),
         ]
@@ -257,9 +258,10 @@ def prompts_by_size(choice, published):
             mo.md("""
             ### What the size of a group changes
 
-            The more answers a group has, the likelier it holds two mixes of marks with the same sum. With equal weights
-            GDPO ties two single marks only where as many answers pass the one as pass the other, or as many pass the
-            one as fail the other. In a large group that is a rare coincidence. The axes of the two charts differ.
+            The larger a group, the likelier it holds two mixes of marks with the same sum. Take two answers
+            that pass one mark each, not the same one. With equal weights GDPO ties them only if as many answers pass
+            the first mark as pass the second, or as fail it. In a large group that is a rare coincidence. The axes of
+            the two charts differ.
             """),
             mo.Html(
                 prompts.figure(
@@ -295,8 +297,8 @@ def prompts_order(choice, group_size, published):
             ### More resolution, not better priorities
 
             GRPO ties some right answers with wrong ones. Where GDPO breaks such a tie, which answer comes first? And
-            how much must correctness weigh until it is always the right one? (The pairs are those of equal weights.)
-            GDPO divides each mark by its spread in the group, so passing a mark that almost all, or almost none, pass
+            how much must correctness weigh until the right one always does? (The pairs are those of equal weights.)
+            GDPO divides each mark by its spread in the group, so a mark that almost all answers pass, or almost none,
             moves an answer further.
             """),
             mo.Html(broken.order(published, choice, group_size.value)),
@@ -389,12 +391,12 @@ def train_intro():
     mo.md(f"""
     ## Train it
 
-    Independent coins are the smallest policy with several rewards: a coin that falls on 1 with probability *p* earns
-    its reward, and the score-function (REINFORCE) gradient moves *p*. An epoch, or step, is one update. GDPO ends
-    by dividing by the spread over the batch; here the same is done to the other methods, though plain GRPO does not,
+    Independent coins are the smallest policy with several rewards. A coin falls on 1 with probability *p* and then
+    earns its reward; the score-function (REINFORCE) gradient moves *p*. An epoch, or step, is one update. GDPO's batch
+    step divides by the spread over the batch. Here the other methods get the same step, which plain GRPO does not have,
     so that none wins by longer steps (one scenario leaves it out). Lines are medians over seeds, repeated runs with
-    other random draws; bands hold {BAND[1] - BAND[0]:.0%} of them. *Groups without end*, the thin lines, are computed
-    from the formulas for infinitely large groups, without chance.
+    other random draws; bands hold {BAND[1] - BAND[0]:.0%} of them. The thin lines are the *infinite-group limit*,
+    computed from the formulas for infinitely large groups, without chance.
     """)
     return (to_train,)
 
@@ -451,14 +453,14 @@ def training_controls(scenario):
 @app.cell(hide_code=True)
 def training_guess(predict, scenario):
     guess = mo.ui.radio(scenarios.GUESSES, label="Your guess", inline=True)
-    _question = mo.md(f"{scenario.value.title}: who has every coin at {training.LEVEL:g} first?")
+    _question = mo.md(f"{scenario.value.title}: which method has every coin at {training.LEVEL:g} first?")
     mo.vstack([_question, guess]) if predict.value else None
     return (guess,)
 
 
 @app.function(hide_code=True)
 def training_view(scenario, setting, level, guessed):
-    """What the runs of a setting show: the verdict, a chart a coin once it is in sight, and the same as a table."""
+    """What the runs of a setting show: the verdict, one chart per coin once it is in sight, and the same as a table."""
     found = training.runs(setting)
     return mo.vstack(
         [
@@ -609,7 +611,7 @@ def conflict_weights(brevity_pays, right_start):
                 )
             ),
             mo.md("""
-            For your run: **gate the easy reward on the hard one**. That is a line in the reward function, such as
+            For your run: **gate the easy reward on the hard one**. That is one line in the reward function, such as
             `short = short if right else 0`. Right answers then come before wrong ones, whatever the (positive) weights
             and the normalisation; the weight only says how much a short right answer is preferred to a long one.
             """),
@@ -625,7 +627,7 @@ def conflict_prompts(choice, group_size, published):
             mo.md("""
             ### The same gate on real answers
 
-            The answers that were drawn above from real prompts, with the marks and the weight chosen there. The gate
+            These are the answers drawn above from real prompts, with the marks and the weight chosen there. The gate
             lets style and conciseness count only where the answer is correct.
             """),
             mo.Html(gated.conditioned(published, choice, group_size.value)),
@@ -713,9 +715,9 @@ def closing():
 
     Where rewards are independent, as the coins are, these methods learn alike at equal scales and an equal step size,
     from equal and from unequal starts. They differ when rewards differ in scale or carry noise, and then not always in
-    GDPO's favour. If GDPO's last step is left out, even equal coins come apart, only because GDPO then runs at a larger
-    learning rate. Real rewards are correlated or in conflict, and then even equal scales do not make the methods alike,
-    as the three answers show.
+    GDPO's favour. Without GDPO's batch step the methods come apart even for equal coins, but only because GDPO then
+    runs at a larger learning rate. Real rewards are correlated or in conflict, and then even equal scales do not make
+    the methods alike, as the three answers show.
 
     ---
     GDPO: [arXiv 2601.05242](https://arxiv.org/abs/2601.05242). GRPO: [arXiv 2402.03300](https://arxiv.org/abs/2402.03300).

@@ -1,4 +1,4 @@
-"""Fifty visitors who flip a mark a second each: milliseconds from the request to the new drawing, server side."""
+"""Fifty visitors who flip one mark per second each: milliseconds from the request to the new drawing, server side."""
 
 import asyncio
 import random
@@ -16,14 +16,14 @@ def run(sessions: int = 50, seconds: int = 20, seed: int = 0) -> None:
     milliseconds = [1000 * t for t in times]
     median, p95 = (quantile(milliseconds, q) for q in (0.5, 0.95))
     show(
-        f"{sessions} sessions, a toggle a second each, {seconds} s; seed {seed}",
+        f"{sessions} sessions, one toggle per second each, {seconds} s; seed {seed}",
         ("", "measured", "target", ""),
         [
             ("request → drawing, p95", *judged(p95, 30, "ms")),
             ("sessions with an error", str(errors), "0", "ok" if not errors else "falls short"),
             ("median", f"{median:.1f} ms", "", ""),
             ("largest", f"{max(milliseconds):.1f} ms", "", ""),
-            ("server CPU a second", "n/a" if cpu is None else f"{cpu / seconds:.2f} s", "", ""),
+            ("server CPU per second", "n/a" if cpu is None else f"{cpu / seconds:.2f} s", "", ""),
         ],
     )
     record(

@@ -1,4 +1,4 @@
-"""The first visit and the next: server start → chart, page open → chart, bytes and requests, memory a session."""
+"""The first visit and the next: server start → chart, page open → chart, bytes and requests, memory per session."""
 
 import asyncio
 import time
@@ -28,7 +28,7 @@ def run(repeats: int = REPEATS) -> None:
     each = None if one is None else (eleven - one) / 10
     start, opening = quantile(first, 0.5), quantile(following, 0.5)
     show(
-        f"the page; medians of {repeats} server starts, browser and disk cache warm, new context a visit",
+        f"the page; medians of {repeats} server starts, browser and disk cache warm, new context per visit",
         ("", "measured", "target", ""),
         [
             ("server start → first chart", *judged(start, 3.5, "s")),

@@ -118,7 +118,7 @@ def _print(times, used, rounds: int, seed: int) -> None:
         }
     show(
         f"toggle → bars repainted, ms; {rounds} toggles each, interleaved; seed {seed}; reduced motion",
-        ("", "median", "p95", "both charts changed", "server CPU a toggle"),
+        ("", "median", "p95", "both charts changed", "server CPU per toggle"),
         [
             (name, f"{r['median']:.1f}", f"{r['p95']:.1f}", f"{r['changed']:.1f}", _ms(r["cpu"]))
             for name, r in results.items()

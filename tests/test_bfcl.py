@@ -231,7 +231,8 @@ def test_an_answer_that_is_not_text_is_refused():
         bfcl.grade(INTEREST, None)
 
 
-@settings(max_examples=400, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=400)  # any text: an example is cheap, and the faults are rare
 @given(st.text())
 @example("compound(")
 def test_any_text_is_graded_alike_twice(answer):
@@ -247,7 +248,8 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=400)  # any text: an example is cheap, and the faults are rare
 @given(
     st.dictionaries(st.sampled_from([*HOTEL.functions[0]["parameters"]["properties"], "wifi"]), values),
     st.sampled_from(["[{}]", "{}", "```python\n{}\n```", "Here it is: {} Enjoy!"]),

@@ -6,9 +6,9 @@ from itertools import combinations
 
 import polars as pl
 import pytest
+from helpers import html_of, text_of
 
 import gdpo_core as gc
-from app import app
 from views import conflict, prompts
 from views import gated as gated_view
 from views.conflict import Toy
@@ -20,14 +20,10 @@ RIGHT, SHORT = 0, 1
 RARE = (0.1, 0.05, 0.02)  # the starts at which a wrong but short answer is the likelier one
 
 
-def text_of(html):
-    return " ".join(re.sub(r"<[^>]+>", " ", html).replace("&nbsp;", " ").split())
-
-
 # --- the toy ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("start", RARE)
+@pytest.mark.parametrize("start", [RARE[0], *(pytest.param(start, marks=pytest.mark.slow) for start in RARE[1:])])
 def test_at_equal_weights_every_method_ends_wrong_but_short(start):
     for end in conflict.ends(Toy(start)).values():
         assert end.p[SHORT] >= 0.985
@@ -35,6 +31,7 @@ def test_at_equal_weights_every_method_ends_wrong_but_short(start):
     assert "Every method ends wrong but short" in conflict.verdict(Toy(start))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", RARE)
 @pytest.mark.parametrize("weight", [0.99, *[w for w in conflict.WEIGHTS.values() if w < 1]])
 def test_any_smaller_weight_turns_every_method_to_the_right_answer(start, weight):
@@ -43,6 +40,7 @@ def test_any_smaller_weight_turns_every_method_to_the_right_answer(start, weight
     assert "Every method ends right but long" in conflict.verdict(Toy(start, weight))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", RARE)
 def test_the_gate_turns_every_method_whatever_the_weight_and_the_pay(start):
     toy = Toy(start, gated=True)
@@ -62,6 +60,7 @@ def test_above_the_pay_of_the_right_answer_every_method_stays_short():
         assert end.winner == SHORT
 
 
+@pytest.mark.slow
 def test_the_weight_that_is_enough_depends_on_the_pay_under_grpo_alone():
     for start in RARE:
         assert conflict.enough(start, 1.0) == dict.fromkeys(NAMES, "0.9")
@@ -129,6 +128,7 @@ def test_the_table_holds_every_weight_and_the_gate():
     assert "Behind the gate it wins under every method, at any weight" in told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", conflict.STARTS.values())
 @pytest.mark.parametrize("pays", conflict.PAYS.values())
 def test_every_choice_of_the_controls_has_its_sentences(start, pays):
@@ -229,9 +229,9 @@ def test_without_a_right_and_a_wrong_answer_there_is_nothing_to_compare(monkeypa
 # --- the page --------------------------------------------------------------------------------------------------------
 
 
-def test_the_page_shows_the_section():
-    outputs, defs = app.run()
-    html = "\n".join(output.text for output in outputs if hasattr(output, "text"))
+def test_the_page_shows_the_section(default_page):
+    outputs, defs = default_page
+    html = html_of(outputs)
     plain = " ".join(html.split())
     assert "Normalising does not decide which reward matters more" in plain
     assert "softmax over the three" in plain and "eq. 8" in plain

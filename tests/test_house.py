@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
@@ -19,6 +20,7 @@ def relative(path):
     return path.relative_to(ROOT).as_posix()
 
 
+@cache
 def imported(path) -> set[str]:
     """Top-level names of all that a file imports, anywhere in it; a relative import counts as its own package."""
     names = set()
@@ -44,6 +46,7 @@ print(*sorted({name.split(".")[0] for name in sys.modules}))
 """
 
 
+@pytest.mark.slow
 def test_the_core_loads_neither_marimo_nor_altair_nor_the_views():
     ran = subprocess.run(
         [sys.executable, "-c", IMPORT_ALL_OF_THE_CORE], cwd=ROOT, capture_output=True, text=True, check=True
@@ -53,14 +56,16 @@ def test_the_core_loads_neither_marimo_nor_altair_nor_the_views():
     assert not loaded & {"marimo", "altair", "anywidget", "views", "app"}
 
 
-@pytest.mark.parametrize("path", CORE, ids=relative)
-def test_a_file_of_the_core_imports_nothing_of_the_views_or_the_page(path):
-    assert not imported(path) & {"views", "app", "marimo", "altair", "anywidget"}
+def test_a_file_of_the_core_imports_nothing_of_the_views_or_the_page(subtests):
+    for path in CORE:
+        with subtests.test(relative(path)):
+            assert not imported(path) & {"views", "app", "marimo", "altair", "anywidget"}
 
 
-@pytest.mark.parametrize("path", VIEWS, ids=relative)
-def test_a_view_imports_nothing_of_the_page(path):
-    assert "app" not in imported(path)
+def test_a_view_imports_nothing_of_the_page(subtests):
+    for path in VIEWS:
+        with subtests.test(relative(path)):
+            assert "app" not in imported(path)
 
 
 def test_only_views_charts_imports_altair():
@@ -111,7 +116,8 @@ def test_every_file_of_data_has_one_row_with_every_cell_filled():
     assert all(cell for row in rows() for cell in row.values())
 
 
-@pytest.mark.parametrize("row", rows(), ids=lambda row: row["file"].strip("`"))
-def test_a_file_of_data_has_the_checksum_of_its_row(row):
-    content = (ROOT / row["file"].strip("`")).read_bytes()
-    assert sha256(content).hexdigest() == row["sha256"].strip("`")
+def test_a_file_of_data_has_the_checksum_of_its_row(subtests):
+    for row in rows():
+        with subtests.test(row["file"]):
+            content = (ROOT / row["file"].strip("`")).read_bytes()
+            assert sha256(content).hexdigest() == row["sha256"].strip("`")

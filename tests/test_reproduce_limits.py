@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_reproduce import draw, made, names, solved, table
 
@@ -14,7 +14,6 @@ def off(r, a, recipe, batches):
     return bool((error > may).any())
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10_000), st.sampled_from(["generic", "trl"]), st.sampled_from(["paper", "trl"]))
 def test_pairs_of_few_groups_never_give_a_weight_that_is_wrong(seed, framework, convention):
     rng = np.random.default_rng(seed)

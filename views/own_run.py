@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from html import escape, unescape
 from pathlib import Path
 
-import gdpo_core as gc
+from gdpo_core._parse import parse_weights
 from gdpo_core.audit import AuditReport, audit
 from gdpo_core.errors import expect
 from gdpo_core.logs import Run, read_run
@@ -168,16 +168,8 @@ def weighted(text: str) -> dict[str, float] | None:
     >>> weighted("style=0.5, correctness=2")
     {'style': 0.5, 'correctness': 2.0}
     """
-    given: dict[str, float] = {}
-    for part in text.split(",") if text.strip() else []:
-        name, _, number = (piece.strip() for piece in part.rpartition("="))
-        expect(name != "", "weights", "NAME=NUMBER, with commas between several", repr(part.strip()))
-        expect(name not in given, f"weights: {name}", "one weight", "two")
-        try:
-            given[name] = float(number)
-        except ValueError:
-            raise gc.InputError(f"weights: {name}: expected a number, got {number!r}") from None
-    return given or None
+    parts = [re.sub(r"\s*=\s*", "=", part.strip()) for part in text.split(",")] if text.strip() else []
+    return parse_weights(parts, "weights", "NAME=NUMBER, with commas between several") or None
 
 
 def example(log: Log) -> str:
