@@ -1,12 +1,10 @@
-"""What callers may hand in, as types."""
+"""What a caller may hand in where numbers are expected."""
 
-from collections.abc import Hashable, Iterable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 from torch import Tensor
 
-# Numbers in a regular shape: a tensor, an array, or numbers (and such) in lists, one level per axis.
-ArrayLike: TypeAlias = Tensor | np.ndarray | float | Sequence[Any]
-# One id per response: anything that can be a dictionary's key, or a tensor or an array of numbers.
-Ids: TypeAlias = Tensor | np.ndarray | Iterable[Hashable]
+ArrayLike: TypeAlias = Tensor | np.ndarray | Sequence["ArrayLike"] | float
+Groups: TypeAlias = Tensor | np.ndarray | Sequence[object]

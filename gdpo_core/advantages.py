@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from gdpo_core import round_off
-from gdpo_core._types import ArrayLike, Ids
+from gdpo_core._types import ArrayLike, Groups
 from gdpo_core.batch import Batch, read, weighted, whole
 from gdpo_core.conventions import PAPER, Convention
 from gdpo_core.errors import InputError, expect, expect_index
@@ -131,7 +131,7 @@ def grpo(
     rewards: ArrayLike,
     *,
     weights: ArrayLike | None = None,
-    groups: Ids | None = None,
+    groups: Groups | None = None,
     lengths: ArrayLike | None = None,
     convention: Convention = PAPER,
 ) -> Tensor:
@@ -155,7 +155,7 @@ def grpo_no_std(
     rewards: ArrayLike,
     *,
     weights: ArrayLike | None = None,
-    groups: Ids | None = None,
+    groups: Groups | None = None,
     lengths: ArrayLike | None = None,
     convention: Convention = PAPER,
 ) -> Tensor:
@@ -173,7 +173,7 @@ def gdpo(
     rewards: ArrayLike,
     *,
     weights: ArrayLike | None = None,
-    groups: Ids | None = None,
+    groups: Groups | None = None,
     lengths: ArrayLike | None = None,
     convention: Convention = PAPER,
 ) -> Tensor:
@@ -193,7 +193,7 @@ def advantages(
     method: str = "gdpo",
     *,
     weights: ArrayLike | None = None,
-    groups: Ids | None = None,
+    groups: Groups | None = None,
     lengths: ArrayLike | None = None,
     convention: Convention = PAPER,
 ) -> Tensor:

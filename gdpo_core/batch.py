@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gdpo_core._types import ArrayLike, Ids
+from gdpo_core._types import ArrayLike, Groups
 from gdpo_core.conventions import PAPER, Convention
 from gdpo_core.errors import expect
 from gdpo_core.inputs import group_numbers, rewards_and_weights, token_counts
@@ -190,9 +190,9 @@ def read(
     rewards: ArrayLike,
     *,
     weights: ArrayLike | None = None,
-    groups: Ids | None = None,
+    groups: Groups | None = None,
     lengths: ArrayLike | None = None,
-    batches: Ids | None = None,
+    batches: Groups | None = None,
     convention: Convention = PAPER,
 ) -> Batch:
     """Check what the caller gave and bring it into one form; every fault is an InputError.
@@ -224,7 +224,7 @@ def batch_of(x: Tensor, weights: Tensor, weight: float, *, exact: bool = False) 
     return Batch(x, weights, False, group, PAPER, None, None, None, False, x.dtype, weight, scratch=True, exact=exact)
 
 
-def _by_batch(batches: Ids, x: Tensor, index: Tensor | None, groups: int) -> Over:
+def _by_batch(batches: Groups, x: Tensor, index: Tensor | None, groups: int) -> Over:
     """Over each of several batches; x: (rewards, prompts, rollouts), or (rewards, responses) with their `index`."""
     number, ids = group_numbers(batches, groups, x.device)
     if index is not None:

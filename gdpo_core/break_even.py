@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from gdpo_core._types import ArrayLike, Ids
+from gdpo_core._types import ArrayLike, Groups
 from gdpo_core.advantages import normalised_rewards
 from gdpo_core.batch import read
 from gdpo_core.collapse import BrokenTies
@@ -40,7 +40,7 @@ def break_even_weights(
     reward: int = 0,
     *,
     weights: ArrayLike | None = None,
-    groups: Ids | None = None,
+    groups: Groups | None = None,
 ) -> Tensor:
     """`break_even_weight` of every pair of `broken_ties`, in their order; (pairs,), float64.
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from gdpo_core._types import ArrayLike, Ids
+from gdpo_core._types import ArrayLike, Groups
 from gdpo_core.advantages import method_for
 from gdpo_core.batch import Batch, Over, read, whole
 from gdpo_core.conventions import PAPER, Convention
@@ -61,7 +61,7 @@ def collapse(
     method: str = "gdpo",
     *,
     weights: ArrayLike | None = None,
-    groups: Ids | None = None,
+    groups: Groups | None = None,
     lengths: ArrayLike | None = None,
     convention: Convention = PAPER,
 ) -> Collapse:
@@ -111,7 +111,7 @@ def update_share(
     method: str = "gdpo",
     *,
     weights: ArrayLike | None = None,
-    groups: Ids | None = None,
+    groups: Groups | None = None,
     lengths: ArrayLike | None = None,
     convention: Convention = PAPER,
 ) -> tuple[float, ...]:

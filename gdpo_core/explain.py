@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from gdpo_core._types import ArrayLike, Ids
+from gdpo_core._types import ArrayLike, Groups
 from gdpo_core.advantages import method_for
 from gdpo_core.batch import Batch, read
 from gdpo_core.conventions import PAPER, Convention
@@ -39,7 +39,7 @@ def explain(
     method: str = "gdpo",
     *,
     weights: ArrayLike | None = None,
-    groups: Ids | None = None,
+    groups: Groups | None = None,
     lengths: ArrayLike | None = None,
     convention: Convention = PAPER,
 ) -> Explanation:

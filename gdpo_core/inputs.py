@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gdpo_core._types import ArrayLike, Ids
+from gdpo_core._types import ArrayLike, Groups
 from gdpo_core.errors import InputError, expect
 
 # Squares of larger or smaller numbers leave the range of the dtype; float32 then computes in float64.
@@ -91,7 +91,7 @@ def token_counts(lengths: ArrayLike, shape: tuple[int, ...]) -> Tensor:
     return t
 
 
-def group_numbers(groups: Ids, responses: int, device: torch.device | str) -> tuple[Tensor, tuple]:
+def group_numbers(groups: Groups, responses: int, device: torch.device | str) -> tuple[Tensor, tuple]:
     """(responses,) the group numbers from 0, and the ids they stand for: sorted if an array, else as they appear.
 
     >>> group_numbers(["b", "a", "b"], 3, "cpu")

@@ -7,7 +7,7 @@ import naive
 import numpy as np
 import pytest
 import torch
-from helpers import check_refusal, close, f64, zeros
+from helpers import ROUNDED, check_refusal, close, f64, zeros
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
@@ -17,7 +17,6 @@ METHODS = pytest.mark.parametrize("method", naive.METHODS)
 CONVENTIONS = pytest.mark.parametrize("convention", (gc.PAPER, gc.TRL), ids=lambda c: c.name)
 DEVICES = ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",)
 HALF = 1 / sqrt(2)
-ROUNDED = 1e-14  # for one thing computed in two ways, whose sums a processor may round apart
 
 
 def before_batch_step(rewards, **options):

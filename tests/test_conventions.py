@@ -10,7 +10,7 @@ import naive_frameworks
 import numpy as np
 import pytest
 import torch
-from helpers import check_refusal, close, f64, zeros
+from helpers import ROUNDED, check_refusal, close, f64, zeros
 from hypothesis import given, reject
 from hypothesis import strategies as st
 
@@ -22,7 +22,6 @@ METHODS = pytest.mark.parametrize("method", naive_frameworks.METHODS)
 CONVENTIONS = pytest.mark.parametrize("convention", gc.CONVENTIONS.values(), ids=gc.CONVENTIONS)
 FRAMEWORKS = pytest.mark.parametrize("framework", naive_frameworks.FRAMEWORKS)
 HALF = 1 / sqrt(2)
-ROUNDED = 1e-14  # for one thing computed in two ways, whose sums a processor may round apart
 
 
 # --- the nine ------------------------------------------------------------------------------------------------------
