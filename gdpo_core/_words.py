@@ -1,0 +1,145 @@
+"""Numbers, shares, counts and lists as text: one format each, for the page, the terminal and the report.
+
+Plain text, with "−" before a negative number and "–" for a number that is missing. Escaping, and keeping a number and
+its unit on one line, is left to HTML.
+"""
+
+from collections.abc import Iterable
+from math import isfinite, log10
+from numbers import Integral
+
+MISSING = "–"
+
+
+def percent(share: float | None, decimals: int = 0) -> str:
+    """A share in percent. Only a share of 0 is "0 %", and only a share of 1 is "100 %".
+
+    >>> percent(0.305), percent(-0.07), percent(0.0654, decimals=1), percent(1), percent(None)
+    ('30 %', '−7 %', '6.5 %', '100 %', '–')
+
+    Close to 0 and to 1 there is always a decimal, and a bound where one decimal is not enough:
+
+    >>> percent(0.004), percent(0.996), percent(0.0004), percent(0.9996), percent(-0.0004)
+    ('0.4 %', '99.6 %', 'under 0.1 %', 'over 99.9 %', 'about 0 %')
+    """
+    if share is None or not isfinite(share):
+        return MISSING
+    size = abs(round(100 * share, 6))  # so that the round-off of a sum is no share
+    minus = "−" if share < 0 and size else ""
+    if size in (0, 100):
+        return f"{minus}{size:.0f} %"
+    fine = max(decimals, 1)
+    least = 10.0**-fine
+    if size < least:
+        return "about 0 %" if minus else f"under {least:.{fine}f} %"
+    beside = abs(round(100 - size, 6))
+    if beside < least:
+        bound = f"{100 - least:.{fine}f}" if size < 100 else "100"
+        return f"{'under' if minus else 'over'} {minus}{bound} %"
+    near_an_end = min(size, beside) < 1
+    return f"{minus}{size:.{fine if near_an_end else decimals}f} %"
+
+
+def number(x: float | None, digits: int = 4) -> str:
+    """A number with so many significant digits; an integer with all of them.
+
+    >>> number(0.123456), number(-2.0), number(12345), number(1.2e-06), number(0.123456, digits=2), number(None)
+    ('0.1235', '−2', '12,345', '1.2e-06', '0.12', '–')
+    """
+    if x is None or not isfinite(x):
+        return MISSING
+    return _minus(f"{int(x):,}" if isinstance(x, Integral) else f"{x + 0.0:.{digits}g}")
+
+
+def decimal(x: float | None, places: int = 3) -> str:
+    """A number with so many decimals; a whole number with none.
+
+    >>> decimal(-0.5), decimal(-0.00001), decimal(2.0), decimal(2.00001), decimal(0.618, places=2)
+    ('−0.500', '0', '2', '2.000', '0.62')
+    """
+    if x is None or not isfinite(x):
+        return MISSING
+    text = f"{x:.{places}f}"
+    if float(text) == 0:
+        return "0"
+    return _minus(f"{x:.0f}" if x == int(x) else text)
+
+
+def signed(x: float | None, places: int = 2) -> str:
+    """An advantage or a correlation: with its sign, whether positive or negative.
+
+    >>> signed(0.875), signed(-1.2), signed(-0.001), signed(float("nan"))
+    ('+0.88', '−1.20', '0.00', '–')
+    """
+    if x is None or not isfinite(x):
+        return MISSING
+    text = f"{x:+.{places}f}"
+    return _minus(text if float(text) else text[1:])
+
+
+def power_of_ten(x: float) -> str:
+    """A small number such as an ε: a power of ten as one, any other number as it is.
+
+    >>> power_of_ten(0.0001), power_of_ten(1e-8), power_of_ten(0.5), power_of_ten(0)
+    ('10⁻⁴', '10⁻⁸', '0.5', '0')
+    """
+    power = round(log10(x)) if x > 0 else 0
+    return "10" + str(power).translate(_RAISED) if power < 0 and x == float(f"1e{power}") else f"{x:g}"
+
+
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def count(n: float, noun: str = "", plural: str = "") -> str:
+    """A count, with a comma between thousands, and what is counted. The plural is the noun with an s unless given.
+
+    >>> count(68373), count(1, "group"), count(1200, "group"), count(2, "batch", "batches")
+    ('68,373', '1 group', '1,200 groups', '2 batches')
+    """
+    return f"{int(n):,} {noun if n == 1 else plural or f'{noun}s'}" if noun else f"{int(n):,}"
+
+
+def word(n: int) -> str:
+    """A small count as a word.
+
+    >>> word(3), word(12), word(71)
+    ('three', 'twelve', '71')
+    """
+    return _WORDS[n] if n < len(_WORDS) else count(n)
+
+
+_WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+
+
+def listing(items: Iterable[object], link: str = "and", most: int | None = None) -> str:
+    """Items in a sentence; with commas alone where the link is empty. Of more than `most` items the rest is counted.
+
+    >>> listing(["a"]), listing("abc"), listing("abc", "or"), listing("abc", link=""), listing([])
+    ('a', 'a, b and c', 'a, b or c', 'a, b, c', 'none')
+
+    A single item is never replaced by "1 more":
+
+    >>> listing("abc", most=2), listing(range(20), most=3)
+    ('a, b and c', '0, 1, 2 and 17 more')
+    """
+    texts = [str(item) for item in items]
+    if most is not None and len(texts) > most + 1:
+        texts = [*texts[:most], f"{count(len(texts) - most)} more"]
+    if not texts:
+        return "none"
+    *first, last = texts
+    return f"{', '.join(first)}{f' {link}' if link else ','} {last}" if first else last
+
+
+def clip(text: str, longest: int = 60) -> str:
+    """A text of at most so many characters; "…" stands for the rest.
+
+    >>> clip("short"), clip("x" * 100, longest=5)
+    ('short', 'xxxx…')
+    """
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def _minus(text: str) -> str:
+    """A real minus sign before the number; exponents stay as they are."""
+    return f"−{text[1:]}" if text.startswith("-") else text
