@@ -7,8 +7,8 @@ from axe_playwright_python.sync_playwright import Axe
 
 import gdpo_core as gc
 from gdpo_core import bfcl
+from gdpo_core._words import signed
 from views.board import sheet
-from views.text import signed
 
 SHEETS = [sheet(task) for task in bfcl.load_tasks("data/tasks")]
 GRADED = SHEETS[0]["graded"]
