@@ -22,12 +22,14 @@ with app.setup:
 
     import gdpo_core as gc
     from gdpo_core import bfcl
+    from gdpo_core._words import listing, percent, word
     from views import (
         books,
         broken,
         conflict,
         counts,
         gated,
+        html,
         one_prompt,
         own_run,
         prompts,
@@ -37,8 +39,7 @@ with app.setup:
         training,
     )
     from views.board import Board
-    from views.sliders import slider_table
-    from views.text import BAND, listing, word
+    from views.text import BAND
 
     DATA = mo.notebook_dir() / "data"
     BOOKS = json.loads((DATA / "books.json").read_text(encoding="utf-8"))
@@ -107,7 +108,7 @@ def follow_intro(tasks):
 
 @app.cell(hide_code=True)
 def follow(follow_answer, follow_convention, lengths, passed):
-    mo.Html(steps.follow(passed, int(follow_answer.value) - 1, gc.CONVENTIONS[follow_convention.value], lengths))
+    html.show(steps.follow(passed, int(follow_answer.value) - 1, gc.CONVENTIONS[follow_convention.value], lengths))
     return
 
 
@@ -116,7 +117,7 @@ def figure_two(follow_convention):
     mo.vstack(
         [
             mo.md(f"### Is it {' or '.join(steps.printed())}?"),
-            mo.Html(steps.readings(gc.CONVENTIONS[follow_convention.value])),
+            html.show(steps.readings(gc.CONVENTIONS[follow_convention.value])),
         ]
     )
     return
@@ -149,13 +150,13 @@ def book_ratings():
             for book in BOOKS["books"]
         ]
     )
-    mo.Html(slider_table([book["title"] for book in BOOKS["books"]], ratings))
+    html.show(html.sliders([book["title"] for book in BOOKS["books"]], ratings))
     return (ratings,)
 
 
 @app.cell(hide_code=True)
 def book_ranking(ratings):
-    mo.Html(books.ranking([book["title"] for book in BOOKS["books"]], ratings.value))
+    html.show(books.ranking([book["title"] for book in BOOKS["books"]], ratings.value))
     return
 
 
@@ -179,7 +180,7 @@ def share_controls():
             each mark of the answers above take? An *update share* is a reward's part of the variance of the advantages.
             Below 0, the update works against the reward.
             """),
-            mo.Html(slider_table(bfcl.REWARDS, zip(scale, weight, strict=True))),
+            html.show(html.sliders(bfcl.REWARDS, zip(scale, weight, strict=True))),
         ]
     )
     return scale, weight
@@ -187,7 +188,7 @@ def share_controls():
 
 @app.cell(hide_code=True)
 def update_shares(passed, scale, weight):
-    mo.Html(shares.update(passed, scale.value, weight.value, bfcl.REWARDS))
+    html.show(shares.update(passed, scale.value, weight.value, bfcl.REWARDS))
     return
 
 
@@ -231,9 +232,9 @@ def prompts_controls(published):
     )
     mo.vstack(
         [
-            mo.Html(prompts.controls([group_size, draw_seed, category, correctness_weight])),
-            mo.Html(prompts.controls(readings, "An answer gets a mark if it passes:")),
-            mo.Html(prompts.readings(published)),
+            html.show(html.controls([group_size, draw_seed, category, correctness_weight])),
+            html.show(html.controls(readings, "An answer gets a mark if it passes:")),
+            html.show(prompts.readings(published)),
         ]
     )
     return category, correctness_weight, draw_seed, group_size, readings
@@ -247,7 +248,7 @@ def prompts_choice(category, correctness_weight, draw_seed, readings):
 
 @app.cell(hide_code=True)
 def prompts_ties(choice, group_size, published):
-    mo.Html(prompts.ties(published, choice, group_size.value))
+    html.show(prompts.ties(published, choice, group_size.value))
     return
 
 
@@ -263,18 +264,7 @@ def prompts_by_size(choice, published):
             the first mark as pass the second, or as fail it. In a large group that is a rare coincidence. The axes of
             the two charts differ.
             """),
-            mo.Html(
-                prompts.figure(
-                    mo.lazy(
-                        lambda: mo.Html(
-                            prompts.size_legend(published, choice)
-                            + training.chart_row(map(mo.as_html, prompts.size_charts(published, choice)))
-                            + prompts.size_says(published, choice)
-                            + prompts.size_table(published, choice)
-                        )
-                    )
-                )
-            ),
+            html.show(html.when_seen("figure two", lambda: prompts.size_figure(published, choice))),
         ]
     )
     return
@@ -282,15 +272,7 @@ def prompts_by_size(choice, published):
 
 @app.cell(hide_code=True)
 def prompts_order(choice, group_size, published):
-    weight_curve = prompts.figure(
-        mo.lazy(
-            lambda: mo.Html(
-                training.chart_row(map(mo.as_html, broken.weight_charts(published, choice, group_size.value)))
-                + broken.weight_table(published, choice, group_size.value)
-            )
-        ),
-        "one",
-    )
+    weight_curve = html.when_seen("figure one", lambda: broken.weight_figure(published, choice, group_size.value))
     mo.vstack(
         [
             mo.md("""
@@ -301,8 +283,8 @@ def prompts_order(choice, group_size, published):
             GDPO divides each mark by its spread in the group, so a mark that almost all answers pass, or almost none,
             moves an answer further.
             """),
-            mo.Html(broken.order(published, choice, group_size.value)),
-            *([mo.Html(weight_curve)] if broken.any_pairs(published, choice, group_size.value) else []),
+            html.show(broken.order(published, choice, group_size.value)),
+            *([html.show(weight_curve)] if broken.any_pairs(published, choice, group_size.value) else []),
         ]
     )
     return
@@ -317,7 +299,7 @@ def prompt_chooser(published):
 
 @app.cell(hide_code=True)
 def opened_marks(choice, group_size, opened_prompt, published):
-    mo.Html(one_prompt.opened(published, choice, group_size.value, opened_prompt.value))
+    html.show(one_prompt.opened(published, choice, group_size.value, opened_prompt.value))
     return
 
 
@@ -335,7 +317,7 @@ def counts_intro():
 
             ### Two answers, two marks: every group there is
             """),
-            mo.Html(counts.listed()),
+            html.show(counts.listed()),
         ]
     )
     return
@@ -363,19 +345,10 @@ def counts_controls():
 def counts_grow(counts_log, counts_rounded):
     mo.vstack(
         [
-            mo.Html(counts.verdict(counts_rounded.value)),
-            mo.Html(counts.legend()),
-            mo.Html(
-                counts.figure(
-                    mo.lazy(
-                        lambda: mo.Html(
-                            training.chart_row(map(mo.as_html, counts.charts(counts_rounded.value, counts_log.value)))
-                            + counts.tables(counts_rounded.value)
-                        )
-                    )
-                )
-            ),
-            *([mo.Html(counts.trap())] if counts_rounded.value else []),
+            html.show(counts.verdict(counts_rounded.value)),
+            html.show(counts.legend()),
+            html.show(html.when_seen("growth", lambda: counts.figure(counts_rounded.value, counts_log.value))),
+            *([html.show(counts.trap())] if counts_rounded.value else []),
         ]
     )
     return
@@ -395,7 +368,7 @@ def train_intro():
     earns its reward; the score-function (REINFORCE) gradient moves *p*. An epoch, or step, is one update. GDPO's batch
     step divides by the spread over the batch. Here the other methods get the same step, which plain GRPO does not have,
     so that none wins by longer steps (one scenario leaves it out). Lines are medians over seeds, repeated runs with
-    other random draws; bands hold {BAND[1] - BAND[0]:.0%} of them. The thin lines are the *infinite-group limit*,
+    other random draws; bands hold {percent(BAND[1] - BAND[0])} of them. The thin lines are the *infinite-group limit*,
     computed from the formulas for infinitely large groups, without chance.
     """)
     return (to_train,)
@@ -406,7 +379,7 @@ def training_scenario(to_train):
     _by_title = scenarios.choices(to_train)
     scenario = mo.ui.dropdown(_by_title, value=next(iter(_by_title)), label="Scenario")
     predict = mo.ui.switch(label="Predict first")
-    mo.Html(prompts.controls([scenario, predict]))
+    html.show(html.controls([scenario, predict]))
     return predict, scenario
 
 
@@ -443,8 +416,8 @@ def training_controls(scenario):
     )
     mo.vstack(
         [
-            mo.Html(slider_table(*scenarios.controls(scenario.value, coin_start, coin_scale, coin_weight))),
-            mo.Html(prompts.fold("More settings", prompts.controls(more_training.elements.values()))),
+            html.show(html.sliders(*scenarios.controls(scenario.value, coin_start, coin_scale, coin_weight))),
+            html.show(html.fold("More settings", html.controls(more_training.elements.values()))),
         ]
     )
     return coin_scale, coin_start, coin_weight, more_training
@@ -458,66 +431,6 @@ def training_guess(predict, scenario):
     return (guess,)
 
 
-@app.function(hide_code=True)
-def training_view(scenario, setting, level, guessed):
-    """What the runs of a setting show: the verdict, one chart per coin once it is in sight, and the same as a table."""
-    found = training.runs(setting)
-    return mo.vstack(
-        [
-            mo.Html(scenarios.shown(scenario, setting, level, guessed)),
-            mo.Html(training.legend_of_runs(level)),
-            mo.Html(
-                training.figure(
-                    mo.lazy(
-                        lambda: mo.Html(
-                            training.chart_row(
-                                map(mo.as_html, training.charts(setting, scenario.coins, level)), "thirds"
-                            )
-                        )
-                    )
-                )
-            ),
-            mo.Html(training.steps_table(found, scenario.coins, level)),
-        ]
-    )
-
-
-@app.function(hide_code=True)
-def train_meanwhile(setting, view):
-    """In a thread of its own: train with a progress bar, and show the view unless the reader has moved on."""
-    thread = mo.current_thread()
-    told = training.Progress(lambda share: mo.output.replace(mo.Html(training.waiting(share))))
-
-    def progress(share):
-        if thread.should_exit:
-            raise training.Stopped
-        told(share)
-
-    try:
-        training.runs(setting, progress)
-    except training.Stopped:
-        return
-    if not thread.should_exit:
-        mo.output.replace(view())
-
-
-@app.function(hide_code=True)
-def train_as_chosen(scenario, setting, level, guess, found):
-    """The runs of a setting, at once if they are quick; guess: None, or what the reader guesses, None for not yet."""
-
-    def view():
-        return training_view(scenario, setting, level, guess and (guess[0], found()))
-
-    if guess == (None,):
-        return mo.Html(scenarios.PLACEHOLDER)
-    if training.quick(setting):
-        return view()
-    mo.output.replace(mo.Html(training.waiting(0)))
-    # With a bar that moves, and stopped by the next change of a control.
-    mo.Thread(target=train_meanwhile, args=(setting, view)).start()
-    return None
-
-
 @app.cell(hide_code=True)
 def training_controls_read(coin_scale, coin_start, coin_weight, guess, more_training, predict):
     chosen = (coin_start.value, coin_scale.value, coin_weight.value, more_training.value)
@@ -527,32 +440,25 @@ def training_controls_read(coin_scale, coin_start, coin_weight, guess, more_trai
 
 @app.cell(hide_code=True)
 def training_result(chosen, guessed, scenario):
-    def _shown(one):
-        setting = scenarios.chosen(one, *chosen)
-        return train_as_chosen(one, setting, chosen[-1]["level"], guessed, lambda: scenarios.outcome(one))
-
-    None if scenario.value.from_marks else _shown(scenario.value)
+    mo.stop(scenario.value.from_marks)
+    scenarios.result(scenario.value, chosen, guessed)
     return
 
 
 @app.cell(hide_code=True)
 def training_of_the_answers(chosen, guessed, passed, scenario):
-    def _shown(one):
-        setting = scenarios.chosen(one, *chosen, passed)
-        return train_as_chosen(one, setting, chosen[-1]["level"], guessed, lambda: scenarios.outcome(one, passed))
-
-    _shown(scenario.value) if scenario.value.from_marks else None
+    mo.stop(not scenario.value.from_marks)
+    scenarios.result(scenario.value, chosen, guessed, passed)
     return
 
 
 @app.cell(hide_code=True)
 def training_overview(predict, tasks, to_train):
     _as_graded = [grades.vector for grades in bfcl.grade_all(tasks[0])]
-    _verdicts = [mo.lazy(lambda one=one: mo.Html(scenarios.outcome(one, _as_graded).sentence)) for one in to_train]
     mo.vstack(
         [
             mo.md(f"### {word(len(to_train)).capitalize()} scenarios, one lesson each"),
-            mo.Html(scenarios.HIDDEN if predict.value else scenarios.overview(to_train, _verdicts)),
+            html.show(scenarios.HIDDEN if predict.value else scenarios.overview(to_train, _as_graded)),
         ]
     )
     return
@@ -572,27 +478,14 @@ def conflict_controls():
         conflict.STARTS, value=next(iter(conflict.STARTS)), label="Right at the start (probability)"
     )
     brevity_gate = mo.ui.switch(label="Gate: short counts only if right")
-    mo.Html(prompts.controls([brevity_weight, brevity_gate, right_start, brevity_pays]))
+    html.show(html.controls([brevity_weight, brevity_gate, right_start, brevity_pays]))
     return brevity_gate, brevity_pays, brevity_weight, right_start
 
 
 @app.cell(hide_code=True)
 def conflict_runs(brevity_gate, brevity_pays, brevity_weight, right_start):
     toy = conflict.Toy(right_start.value, brevity_weight.value, brevity_pays.value, brevity_gate.value)
-    mo.Html(
-        conflict.figure(
-            mo.lazy(
-                lambda: mo.Html(
-                    conflict.shown(toy)
-                    + conflict.legend()
-                    + training.chart_row(map(mo.as_html, conflict.charts(toy)))
-                    + conflict.curves_table(toy)
-                ),
-                show_loading_indicator=True,
-            ),
-            "runs",
-        )
-    )
+    html.show(html.when_seen("conflict runs", lambda: conflict.shown(toy), busy=True))
     return
 
 
@@ -601,13 +494,9 @@ def conflict_weights(brevity_pays, right_start):
     mo.vstack(
         [
             mo.md("### Every weight, and the gate"),
-            mo.Html(
-                conflict.figure(
-                    mo.lazy(
-                        lambda: mo.Html(conflict.weights_table(right_start.value, brevity_pays.value)),
-                        show_loading_indicator=True,
-                    ),
-                    "weights",
+            html.show(
+                html.when_seen(
+                    "conflict weights", lambda: conflict.weights_table(right_start.value, brevity_pays.value), busy=True
                 )
             ),
             mo.md("""
@@ -630,7 +519,7 @@ def conflict_prompts(choice, group_size, published):
             These are the answers drawn above from real prompts, with the marks and the weight chosen there. The gate
             lets style and conciseness count only where the answer is correct.
             """),
-            mo.Html(gated.conditioned(published, choice, group_size.value)),
+            html.show(gated.conditioned(published, choice, group_size.value)),
         ]
     )
     return
@@ -647,7 +536,7 @@ def own_intro():
 def own_upload(own_sample):
     _ = own_sample  # who chooses a sample wants to see it: no files then
     own_files = mo.ui.file(multiple=True, kind="area", max_size=own_run.LARGEST, label=own_run.UPLOAD)
-    mo.Html(own_run.area(own_files))
+    html.show(own_run.area(own_files))
     return (own_files,)
 
 
@@ -662,20 +551,20 @@ def own_corrections(own_files):
             "group": mo.ui.text(label="Group column", placeholder="prompt_id"),
         }
     )
-    _controls = prompts.controls(own_reading.elements.values())
-    mo.Html(own_run.framed("asking", prompts.fold("Correct how the files are read", _controls)))
+    _controls = html.controls(own_reading.elements.values())
+    html.show(html.framed("asking", html.fold("Correct how the files are read", _controls)))
     return (own_reading,)
 
 
 @app.cell(hide_code=True)
 def own_log_read(own_files, own_reading, own_sample):
-    mo.output.replace(mo.Html(own_run.waiting("Reading"))) if own_run.large(own_files.value) else None
+    mo.output.replace(html.show(own_run.waiting("Reading"))) if own_run.large(own_files.value) else None
     try:
         own_log, unread = own_run.read(own_sample.value, own_files.value, own_run.reading(**own_reading.value)), ""
     except gc.InputError as error:
         own_log, unread = None, str(error)
-    mo.stop(own_log is None, mo.Html(own_run.framed("unread", mo.callout(unread, kind="danger"))))
-    mo.Html(own_run.whose(own_log))
+    mo.stop(own_log is None, html.show(html.framed("unread", mo.callout(unread, kind="danger"))))
+    html.show(own_run.whose(own_log))
     return (own_log,)
 
 
@@ -688,23 +577,23 @@ def own_questions(own_log):
         label="The reward that matters most",
     )
     own_weights = mo.ui.text(label="Weights, if not those of the log", placeholder=own_run.example(own_log))
-    mo.Html(own_run.framed("asking", prompts.controls([own_primary, own_weights])))
+    html.show(html.framed("asking", html.controls([own_primary, own_weights])))
     return own_primary, own_weights
 
 
 @app.cell(hide_code=True)
 def own_report(own_files, own_log, own_primary, own_weights):
-    mo.output.replace(mo.Html(own_run.waiting("Auditing"))) if own_run.large(own_files.value) else None
+    mo.output.replace(html.show(own_run.waiting("Auditing"))) if own_run.large(own_files.value) else None
     try:
         own_audit, unaudited = own_run.audited(own_log, own_primary.value, own_weights.value), ""
     except gc.InputError as error:
         own_audit, unaudited = None, str(error)
-    mo.stop(own_audit is None, mo.Html(own_run.framed("unread", mo.callout(unaudited, kind="danger"))))
+    mo.stop(own_audit is None, html.show(html.framed("unread", mo.callout(unaudited, kind="danger"))))
     _taken = [
         mo.download(data=content, filename=name, label=label)
         for label, name, content in own_run.downloads(own_log, own_audit)
     ]
-    mo.vstack([mo.Html(own_audit.html), mo.Html(own_run.framed("taken", *_taken))])
+    mo.vstack([html.show(own_audit.html), html.show(html.framed("taken", *_taken))])
     return
 
 

@@ -8,8 +8,8 @@ from playwright.sync_api import expect
 
 import gdpo_core as gc
 from gdpo_core import bfcl
+from gdpo_core._words import signed
 from views.board import sheet
-from views.text import signed
 
 SHEETS = [sheet(task) for task in bfcl.load_tasks("data/tasks")]
 GRADED = SHEETS[0]["graded"]

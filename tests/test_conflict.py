@@ -83,7 +83,7 @@ def test_groups_without_end_turn_at_a_weight_of_one_too():
     assert "leave GDPO at 0.10 right and 0.90 short" in told
     larger = gc.train_arms("gdpo", Toy().p0, Toy().rewards, epochs=300, seeds=4, prompts=8, rollouts=64)
     assert larger.p[:, -1, RIGHT].median() > 0.05  # so it is the size of the groups that moves it
-    assert "Groups without end" not in conflict.verdict(Toy(weight=0.5))
+    assert "nfinite-group limit" not in conflict.verdict(Toy(weight=0.5))
 
 
 @pytest.mark.slow
@@ -147,7 +147,7 @@ def test_the_charts_hold_the_curves_on_fixed_axes():
     charts = conflict.charts(toy)
     assert [chart.title for chart in charts] == list(conflict.ANSWERS)
     for n, chart in enumerate(charts):
-        assert conflict.ANSWERS[n] in chart.description and "Groups without end" in chart.description
+        assert conflict.ANSWERS[n] in chart.description and "Infinite-group limit" in chart.description
         low, line, limit = chart.to_dict()["layer"]
         assert low["encoding"]["y"]["scale"]["domain"] == [0, 1]
         assert low["encoding"]["x"]["scale"]["domain"] == [0, conflict.EPOCHS]

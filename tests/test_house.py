@@ -90,6 +90,59 @@ def test_the_page_keeps_no_state_and_reacts_through_cells_alone():
     assert "on_change" not in keywords
 
 
+# --- one HTML layer, one theme ----------------------------------------------------------------------------------------
+
+SHEETS = sorted([*(ROOT / "views").rglob("*.css"), *(ROOT / "gdpo_core").rglob("*.css")])
+SCRIPTS = sorted((ROOT / "views").rglob("*.js"))
+LAYERS = {"gdpo_core/_html.py", "views/html.py"}
+REPORT = [path for path in CORE if path.parent.name == "report"]
+THEME = "gdpo_core/theme.css"
+
+
+def calls(path, *names):
+    """All calls of these functions in a file, as the source has them."""
+    tree = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    return [node for node in tree if isinstance(node, ast.Call) and ast.unparse(node.func) in names]
+
+
+def said(path) -> list[str]:
+    """The text of all strings in a file, but for docstrings; of an f-string the parts that are no values."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    strings = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return [node.value for node in strings if id(node) not in alone]
+
+
+def test_colours_stand_in_the_theme_alone():
+    colour = re.compile(r"#(?:[0-9a-f]{6}|[0-9a-f]{3})\b|\b(?:rgb|hsl)a?\(", re.IGNORECASE)
+    holders = {relative(p) for p in (APP, *CORE, *VIEWS, *SHEETS, *SCRIPTS) if colour.search(p.read_text("utf-8"))}
+    assert holders == {THEME}
+
+
+def test_sizes_of_text_and_spaces_are_those_of_the_theme():
+    of_its_own = re.compile(r"(?<![\w-])(?:font-size|font|padding[\w-]*|margin[\w-]*|gap): [^;{}]*?[\d.]+px")
+    for sheet in SHEETS:
+        text = re.sub(r"calc\([^;]*\)", "", sheet.read_text(encoding="utf-8"))
+        assert relative(sheet) == THEME or not of_its_own.findall(text)
+
+
+def test_tables_and_folds_are_built_by_the_layer_alone():
+    for path in (APP, *VIEWS, *CORE):
+        if relative(path) != "gdpo_core/_html.py":
+            first = [call.args[0] for call in calls(path, "tag", "html.tag", "_html.tag") if call.args]
+            assert not {"table", "tr", "td", "th", "details"} & {getattr(arg, "value", None) for arg in first}
+
+
+@pytest.mark.parametrize("path", [APP, *VIEWS, *REPORT], ids=relative)
+def test_no_string_becomes_html_unescaped(path):
+    if relative(path) in LAYERS:
+        return
+    tags = re.compile(r"</?[a-z][\w-]*[\s/>]|<$")
+    assert not [text for text in said(path) if tags.search(text)]
+    assert not calls(path, "mo.Html", "Markup", "markupsafe.Markup")
+    assert all(isinstance(arg, ast.Constant) for call in calls(path, "Html", "html.Html") for arg in call.args)
+
+
 # --- the data --------------------------------------------------------------------------------------------------------
 
 README = ROOT / "data" / "README.md"

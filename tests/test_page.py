@@ -93,7 +93,7 @@ def test_any_answer_can_be_followed(passed, answer, convention, lengths):
     assert "nan" not in text
     for method in ("grpo", "gdpo"):
         a = gc.advantages(passed, method, convention=c, lengths=lengths)[answer].item()
-        assert f"<b>{steps.number(a)}</b>" in text
+        assert f"<b>{steps.decimal(a)}</b>" in text
 
 
 def test_an_answer_is_shown_under_every_convention_to_six_digits():
@@ -102,7 +102,7 @@ def test_an_answer_is_shown_under_every_convention_to_six_digits():
         row = re.search(f'<tr><th scope="row">{re.escape(convention.name)}</th>(.*?)</tr>', text)[1]
         for method in ("grpo", "gdpo"):
             a = gc.advantages(GRADED, method, convention=convention, lengths=range(1, 13))[9].item()
-            assert f"<td>{steps.number(a, 6)}</td>" in row
+            assert f"<td>{steps.decimal(a, 6)}</td>" in row
 
 
 def test_lengths_of_another_task_count_as_none():

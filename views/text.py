@@ -1,19 +1,20 @@
-"""Names and the look of the methods, and the formats of numbers under the names that the views use."""
+"""The methods as the page names them, and what it says of all of them at once."""
 
-from gdpo_core._words import count, listing, percent, signed, word
-from gdpo_core._words import decimal as number
-from gdpo_core._words import power_of_ten as tiny
-from gdpo_core.rules import NAMES
+from collections.abc import Callable
 
-__all__ = ["BAND", "COLOURS", "DASHES", "NAMES", "SHAPES"]
-__all__ += ["count", "listing", "number", "percent", "signed", "tiny", "word"]
-
-COLOURS = {"GRPO": "#c8641e", "GRPO without std": "#8a8a8a", "GDPO": "#3b82d0"}
-SHAPES = {  # SVG paths of size 2
-    "GRPO": "M-1,0A1,1,0,1,1,1,0A1,1,0,1,1,-1,0Z",
-    "GRPO without std": "M-.9,-.9H.9V.9H-.9Z",
-    "GDPO": "M0,-1.1L1.1,.9H-1.1Z",
-}
-DASHES = {"GRPO": [1, 0], "GRPO without std": [2, 3], "GDPO": [8, 4]}
+from gdpo_core._words import listing
+from gdpo_core.rules import NAMES as NAMES
 
 BAND = (0.05, 0.95)  # quantiles over seeds between which a band is drawn
+
+
+def each_method(tell: Callable[[str], str]) -> str:
+    """A value per method; said once if it is the same for all.
+
+    >>> each_method(lambda method: "3")
+    '3 under every method'
+    """
+    told = {m: tell(m) for m in NAMES}
+    if len(set(told.values())) == 1:
+        return f"{told['gdpo']} under every method"
+    return listing([f"{text} under {NAMES[m]}" for m, text in told.items()])

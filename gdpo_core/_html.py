@@ -1,0 +1,172 @@
+"""HTML in which text stays text: what is not `Html` already is escaped when it is put into a tag.
+
+Outside this file `Html` takes literals alone (a test holds that), so that no text of a log becomes markup.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup as Html
+from markupsafe import escape
+
+from gdpo_core._theme import Look
+
+_EMPTY = frozenset({"br", "circle", "line", "meta", "path", "rect"})  # elements without content
+
+
+def text(x: object) -> Html:
+    """Anything as HTML: `Html` as it is, else escaped, with what is no printable character made visible.
+
+    A minus before a number is a real one, and a percent sign stays on the line of its number.
+
+    >>> text("<b> & 5 %"), text(Html("<b>5 %</b>")), text("-3\\x1b")
+    (Markup('&lt;b&gt; &amp; 5\\xa0%'), Markup('<b>5 %</b>'), Markup('−3\\\\x1b'))
+    """
+    if isinstance(x, Html):
+        return x
+    said = re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", re.sub(r"^-(?=\d)", "−", _visible(x)))
+    return Html(str(escape(said)).replace("&#39;", "'"))  # `tag` puts attributes in double quotes alone
+
+
+def _visible(x: object) -> str:
+    said = str(x)
+    if said.isprintable():  # the usual case, and the page says many things at every flip of a mark
+        return said
+    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in said)
+
+
+def prose(said: str) -> Html:
+    """A sentence: text, in which what stands between two `**` is bold.
+
+    >>> prose("**4** of <5>")
+    Markup('<b>4</b> of &lt;5&gt;')
+    """
+    return Html(re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", str(text(said))))
+
+
+def join(*parts: object) -> Html:
+    """One piece of HTML after another.
+
+    >>> join(tag("b", "a"), "<")
+    Markup('<b>a</b>&lt;')
+    """
+    return Html("".join(map(text, parts)))
+
+
+def tag(name: str, /, *content: object, kind: str = "", **attributes: object) -> Html:
+    """An element; kind: its class. An attribute that is None is left out; `_` in its name stands for `-`.
+
+    >>> tag("p", "a < b", kind="says", aria_label='"', id=None)
+    Markup('<p class="says" aria-label="&#34;">a &lt; b</p>')
+    """
+    given = {"class": kind or None, **attributes}
+    head = name + "".join(
+        f' {key.replace("_", "-")}="{escape(_visible(value))}"' for key, value in given.items() if value is not None
+    )
+    return Html(f"<{head}/>" if name in _EMPTY else f"<{head}>{join(*content)}</{name}>")
+
+
+def style(css: str) -> Html:
+    """A style sheet of our own, as it is.
+
+    >>> style("b > i {}")
+    Markup('<style>b > i {}</style>')
+    """
+    return Html(f"<style>{css}</style>")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a table with more than its content."""
+
+    content: object
+    kind: str = ""  # its class
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table with a class."""
+
+    cells: Sequence[object]
+    kind: str
+
+
+def table(
+    head: Sequence[object],
+    rows: Iterable[Sequence[object] | Row],
+    kind: str = "",
+    caption: object = "",
+    *,
+    over: Mapping[str, int] | None = None,
+    foot: Sequence[object] = (),
+) -> Html:
+    """A table whose first column names the rows. Any cell may be a `Cell`, any row a `Row`.
+
+    over: names above the head, each with the number of columns that it spans, without the first column.
+
+    >>> table(["", "a"], [["b", 1]])
+    Markup('<table><thead><tr><td></td><th scope="col">a</th></tr></thead><tbody><tr><th scope="row">b</th><td>1</td></tr></tbody></table>')
+    """  # noqa: E501
+    parts = [tag("caption", caption)] if caption else []
+    if over:
+        first, *head = head
+        spans = (tag("th", name, scope="colgroup", colspan=columns) for name, columns in over.items())
+        parts.append(tag("thead", tag("tr", tag("th", first, scope="col", rowspan=2), *spans), _head(head)))
+    elif head:
+        parts.append(tag("thead", _head(head)))
+    parts.append(tag("tbody", *map(_row, rows)))
+    if foot:
+        parts.append(tag("tfoot", _row(foot)))
+    return tag("table", *parts, kind=kind)
+
+
+def _head(cells: Sequence[object]) -> Html:
+    return tag("tr", *(_cell("th", cell, "col") if _content(cell) != "" else _cell("td", cell) for cell in cells))
+
+
+def _row(row: Sequence[object] | Row) -> Html:
+    first, *cells = row.cells if isinstance(row, Row) else row
+    kind = row.kind if isinstance(row, Row) else ""
+    return tag("tr", _cell("th", first, "row"), *(_cell("td", cell) for cell in cells), kind=kind)
+
+
+def _cell(name: str, cell: object, scope: str | None = None) -> Html:
+    content = _content(cell)
+    if not isinstance(content, Html):  # lines stay lines
+        content = Html("<br>").join(map(text, str(content).split("\n")))
+    return tag(name, content, kind=cell.kind if isinstance(cell, Cell) else "", scope=scope)
+
+
+def _content(cell: object) -> object:
+    return cell.content if isinstance(cell, Cell) else cell
+
+
+def fold(title: object, *content: object, kind: str = "") -> Html:
+    """What opens on a click.
+
+    >>> fold("more", "a < b")
+    Markup('<details><summary>more</summary>a &lt; b</details>')
+    """
+    return tag("details", tag("summary", title), *content, kind=kind)
+
+
+def legend(entries: Iterable[tuple[Html, str]], **attributes: object) -> Html:
+    """What each mark stands for.
+
+    >>> legend([(tag("i", kind="dot"), "passed")])
+    Markup('<ul class="key"><li><i class="dot"></i>passed</li></ul>')
+    """
+    return tag("ul", *(tag("li", mark, name) for mark, name in entries), kind="key", **attributes)
+
+
+def line(look: Look, width: float = 3.0, shaped: bool = False) -> Html:
+    """A piece of a line for a legend, with its marker if it is shaped.
+
+    >>> line(Look("red", (2, 3))).count('stroke-dasharray="2 3"')
+    1
+    """
+    drawn = [tag("path", d="M0,0H34", stroke=look.colour, stroke_width=f"{width:g}", stroke_dasharray=look.dashes)]
+    if shaped:
+        drawn.append(tag("path", d=look.shape, transform="translate(17)scale(5)", fill=look.colour))
+    return tag("svg", *drawn, width=34, height=12, viewBox="0 -6 34 12", aria_hidden="true")

@@ -1,0 +1,43 @@
+"""The theme, read from theme.css: as CSS for reports and widgets, as values for charts."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+_FILE = (Path(__file__).parent / "theme.css").read_text(encoding="utf-8")
+VALUES: dict[str, str] = {name: value.strip('"') for name, value in re.findall(r"--([\w-]+): ([^;]+);", _FILE)}
+
+
+def css(selector: str) -> str:
+    """The theme's custom properties as a rule for this selector.
+
+    >>> css(".board").count(".board {"), "--gdpo: " in css(".board")
+    (1, True)
+    """
+    return _FILE.replace(":root", selector)
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a method or another line looks in a chart and in its legend."""
+
+    colour: str
+    dash: tuple[int, ...]
+    shape: str = ""  # an SVG path of size 2
+
+    @property
+    def dashes(self) -> str:
+        """The dash as SVG has it."""
+        return " ".join(map(str, self.dash))
+
+
+def _dash(name: str) -> tuple[int, ...]:
+    return tuple(map(int, VALUES[f"{name}-dash"].split()))
+
+
+METHODS = {
+    name.replace("-", "_"): Look(VALUES[name], _dash(name), VALUES[f"{name}-shape"])
+    for name in ("grpo", "grpo-no-std", "gdpo")
+}
+LIMIT = Look("currentcolor", _dash("limit"))  # the infinite-group limit, thin
+GRID = VALUES["chart-grid"]
