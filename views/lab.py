@@ -109,7 +109,9 @@ class Lab(anywidget.AnyWidget):
         """The state that the visitor's link asks for, as far as it fits."""
         graded = [frozen(s["graded"]) for s in self._sheets]
         ids = [task.id for task in tasks]
-        wanted = {key: session.start(f"lab-{key}") for key in ("task", "marks", "pays", "weights", "convention", "method")}
+        wanted = {
+            key: session.start(f"lab-{key}") for key in ("task", "marks", "pays", "weights", "convention", "method")
+        }
         fits = {
             "task": wanted["task"] in ids,
             "pays": len(wanted["pays"] or ()) == len(REWARDS) and set(wanted["pays"]) <= set(PAYS),
@@ -422,7 +424,9 @@ def program(state: State) -> str:
     """A program of at most 15 lines that prints the advantages on the screen."""
     options = "" if state.convention == "paper" else f", convention=gc.{state.convention.upper()}"
     needs_lengths = gc.CONVENTIONS[state.convention].last_step == "tokens"
-    marks = ",\n    ".join(", ".join(str(list(row)) for row in state.marks[i : i + 4]) for i in range(0, len(state.marks), 4))
+    marks = ",\n    ".join(
+        ", ".join(str(list(row)) for row in state.marks[i : i + 4]) for i in range(0, len(state.marks), 4)
+    )
     lines = [
         "import torch",
         "",
