@@ -40,7 +40,7 @@ def run(seconds: int = 15, seed: int = 0) -> None:
     with serve("this page") as server:
         loads, rising, arrival = asyncio.run(_measured(server, seconds, seed))
     show(
-        f"visitors who flip one mark per second each, {seconds} s; ms from request to drawing, server side; seed {seed}",
+        f"visitors, one flip per second each, {seconds} s; ms from request to drawing, server side; seed {seed}",
         ("sessions", "median", "p95", "largest", "errors", "CPU per toggle"),
         [_row(str(load.sessions), load) for load in loads],
     )
