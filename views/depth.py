@@ -1,4 +1,4 @@
-"""What lies under the Lab, in folds that compute when they are opened: all conventions, and the paper's Fig. 2 twice."""
+"""What lies under the Lab, in folds that compute when they are opened: all conventions, the paper's Fig. 2."""
 
 from functools import lru_cache
 
