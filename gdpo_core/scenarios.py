@@ -1,4 +1,4 @@
-"""Scenarios of training: a title, one lesson, the arguments of `train`, and the verdicts that they promise.
+"""Training scenarios: a title, one lesson, the arguments of `train`, and the promised verdicts.
 
 The policy is one of coins, or, where the setting has `arms`, a softmax over a few answers of which the first is right.
 """
@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from math import inf
 from pathlib import Path
+from typing import Any
 
 from torch import Tensor
 
@@ -21,15 +22,19 @@ LEVEL = 0.9  # a coin that falls on 1, or an answer that is given, at least this
 ALIKE_EPOCHS, ALIKE_SHARE = 2, 0.05  # medians that are no further apart count as equal
 VERDICTS = ("no difference", "GDPO faster", "GDPO slower", "neither gets there")  # on coins
 ENDS = ("right under both", "right under neither", "right under GDPO alone", "right under GRPO alone")  # on arms
-COMPARISONS = {"equal": True, "published": PUBLISHED, "neither": False}  # the match_scale of each
-FROM_MARKS = "marks"  # instead of p0: the pass rates of answers that are given later
+COMPARISONS: dict[str, bool | str] = {
+    "equal": True,
+    "published": PUBLISHED,
+    "neither": False,
+}  # the match_scale of each
+FROM_MARKS = "marks"  # in place of p0: the pass rates of marked answers, which are given later
 _TEXTS = ("id", "title", "verdict", "lesson")
 _PER_COMPARISON = ("verdicts", "lessons")
 
 
 @dataclass(frozen=True)
 class Setting:
-    """The arguments of `train` but for the method; with arms, those of `train_arms`."""
+    """The arguments of `train` except the method; with arms, those of `train_arms`."""
 
     p0: tuple[float, ...]
     arms: tuple[tuple[float, ...], ...] | None = None  # (arms, rewards) what each answer is paid, times the scale
@@ -47,7 +52,7 @@ class Setting:
 
     @property
     def rewards(self) -> int:
-        """How many rewards there are, those of noise alone included."""
+        """The number of rewards, those of noise alone included."""
         return len(self.arms[0] if self.arms else self.noise or self.p0)
 
     @property
@@ -68,11 +73,11 @@ class Setting:
         return self._policy(train, train_arms)(method, progress=progress)
 
     def mean_field(self, method: str) -> Tensor:
-        """The large-group limit of one method, (epochs + 1, coins)."""
+        """The infinite-group limit of one method, (epochs + 1, coins)."""
         return self._policy(mean_field, mean_field_arms, ("rollouts", "prompts", "seeds"))(method)
 
     def _policy(self, of_coins: Callable, of_arms: Callable, without: Sequence[str] = ()) -> Callable:
-        """The function for this policy with its arguments, all but the method."""
+        """The function for this policy with its arguments, except the method."""
         apart = {"arms", *(("scale", "noise") if self.arms else ()), *without}
         given = {name: value for name, value in vars(self).items() if name not in apart}
         if self.arms is None:
@@ -88,7 +93,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Scenario:
-    """What to train, what to learn from it, and how it must end."""
+    """What to train, what it teaches, and how it must end."""
 
     id: str
     title: str
@@ -109,7 +114,7 @@ class Scenario:
         return self.lessons.get(comparison, self.lesson)
 
     def at(self, rates: Sequence[float]) -> Setting:
-        """The setting, with these pass rates if it is one that starts from marks."""
+        """The setting; one that starts from marks starts from these pass rates."""
         return replace(self.setting, p0=tuple(rates)) if self.from_marks else self.setting
 
 
@@ -177,45 +182,51 @@ def load_scenarios(path: str | Path) -> tuple[Scenario, ...]:
     return tuple(scenarios.values())
 
 
-def _scenario(entry, where: str) -> Scenario:
-    expect(isinstance(entry, dict), where, "an object", _kind(entry))
+def _scenario(entry: object, where: str) -> Scenario:
+    if not isinstance(entry, dict):
+        raise InputError(f"{where}: expected an object, got {_kind(entry)}")
     for name in _TEXTS:
         text = entry.get(name)
         expect(isinstance(text, str) and bool(text.strip()), f"{where}.{name}", "text", repr(text))
     coins = entry.get("coins")
-    named = isinstance(coins, list) and bool(coins) and all(isinstance(coin, str) and coin.strip() for coin in coins)
-    expect(named, f"{where}.coins", "a list of names", repr(coins))
+    if not isinstance(coins, list) or not coins or not all(isinstance(coin, str) and coin.strip() for coin in coins):
+        raise InputError(f"{where}.coins: expected a list of names, got {coins!r}")
     unknown = sorted(set(entry) - {*_TEXTS, *_PER_COMPARISON, "coins", "train"})
     expect(not unknown, where, f"only {', '.join((*_TEXTS, *_PER_COMPARISON))}, coins and train", ", ".join(unknown))
     from_marks, setting = _setting(entry.get("train"), len(coins), f"{where}.train")
-    each = {name: _per_comparison(entry.get(name, {}), f"{where}.{name}") for name in _PER_COMPARISON}
+    verdicts, lessons = (_per_comparison(entry.get(name, {}), f"{where}.{name}") for name in _PER_COMPARISON)
     known = ENDS if setting.arms else VERDICTS
-    for name, said in {
-        "verdict": entry["verdict"],
-        **{f"verdicts.{c}": v for c, v in each["verdicts"].items()},
-    }.items():
+    promised = {f"verdicts.{comparison}": said for comparison, said in verdicts.items()}
+    for name, said in {"verdict": entry["verdict"], **promised}.items():
         expect(said in known, f"{where}.{name}", f"one of {', '.join(known)}", repr(said))
     return Scenario(
-        **{name: entry[name] for name in _TEXTS}, coins=tuple(coins), setting=setting, from_marks=from_marks, **each
+        **{name: entry[name] for name in _TEXTS},
+        coins=tuple(coins),
+        setting=setting,
+        from_marks=from_marks,
+        verdicts=verdicts,
+        lessons=lessons,
     )
 
 
 def _per_comparison(given: object, where: str) -> dict[str, str]:
-    fits = isinstance(given, dict) and set(given) <= set(COMPARISONS)
-    expect(fits, where, f"an object with some of {', '.join(COMPARISONS)}", _kind(given))
+    if not isinstance(given, dict) or not set(given) <= set(COMPARISONS):
+        raise InputError(f"{where}: expected an object with some of {', '.join(COMPARISONS)}, got {_kind(given)}")
     for name, text in given.items():
         expect(isinstance(text, str) and bool(text.strip()), f"{where}.{name}", "text", repr(text))
     return given
 
 
-def _setting(given, coins: int, where: str) -> tuple[bool, Setting]:
-    expect(isinstance(given, dict) and "p0" in given, where, "an object with p0", repr(given))
+def _setting(given: object, coins: int, where: str) -> tuple[bool, Setting]:
+    """Whether the setting starts from marks, and the setting; `train` checks the values."""
+    if not isinstance(given, dict) or "p0" not in given:
+        raise InputError(f"{where}: expected an object with p0, got {given!r}")
     unknown = sorted(set(given) - {field.name for field in fields(Setting)})
     expect(not unknown, where, "arguments of train", ", ".join(unknown))
     from_marks = given["p0"] == FROM_MARKS
-    given = {**given, "p0": [0.5] * coins} if from_marks else given
+    values: dict[str, Any] = {**given, "p0": [0.5] * coins} if from_marks else given
     try:
-        setting = Setting(**{name: _frozen(value) for name, value in given.items()})
+        setting = Setting(**{name: _frozen(value) for name, value in values.items()})
         shape_of(setting.seeds, setting.prompts, setting.rollouts, 0)
         replace(setting, epochs=1).mean_field("gdpo")
         shape_of(setting.epochs, 1, 1, 0)
@@ -225,7 +236,7 @@ def _setting(given, coins: int, where: str) -> tuple[bool, Setting]:
     return from_marks, setting
 
 
-def _frozen(value: object) -> object:
+def _frozen(value: Any) -> Any:
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 

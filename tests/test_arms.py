@@ -4,6 +4,7 @@ from math import nan, sqrt
 
 import pytest
 import torch
+from helpers import check_refusals
 
 import gdpo_core as gc
 
@@ -148,15 +149,20 @@ def test_training_in_large_groups_follows_the_large_group_curve(method, match_sc
     assert ((p.mean(0) - curve).abs() <= 5 * p.std(0) / sqrt(8) + 2e-3).all()
 
 
+def assert_still(p, start):
+    """The logits do not move; equal logits have equal probabilities but for the last digit of each softmax."""
+    assert ((p - start).abs() <= 2 * torch.finfo(p.dtype).eps).all()
+
+
 @MATCHED
 @pytest.mark.parametrize("rollouts", (2, 7, 8, 50))
 def test_two_answers_that_trade_one_reward_for_the_other_leave_gdpo_still(rollouts, match_scale):
     # z of one reward is −z of the other, at any scale; what is left is round-off, which no batch step may blow up.
     table, options = [(0.3, 1 / 7), (0.1, 5 / 7)], {"weights": [0.3, 0.3], "match_scale": match_scale, "epochs": 20}
     p = gc.train_arms("gdpo", [0.3, 0.7], table, rollouts=rollouts, seeds=4, **options).p
-    assert torch.equal(p, p[:, :1].expand_as(p))
+    assert_still(p, p[:, :1])
     curve = gc.mean_field_arms("gdpo", [0.3, 0.7], table, **options)
-    assert torch.equal(curve, curve[:1].expand_as(curve))
+    assert_still(curve, curve[:1])
 
 
 @MATCHED
@@ -164,9 +170,9 @@ def test_two_answers_that_trade_one_reward_for_the_other_leave_gdpo_still(rollou
 def test_totals_that_are_equal_but_for_round_off_leave_grpo_still(method, match_scale):
     table, options = [(1, 1, 0), (0, 0, 1)], {"weights": [0.1, 0.2, 0.3], "match_scale": match_scale, "epochs": 20}
     p = gc.train_arms(method, [0.3, 0.7], table, seeds=4, **options).p
-    assert torch.equal(p, p[:, :1].expand_as(p))
+    assert_still(p, p[:, :1])
     curve = gc.mean_field_arms(method, [0.3, 0.7], table, **options)
-    assert torch.equal(curve, curve[:1].expand_as(curve))
+    assert_still(curve, curve[:1])
 
 
 # --- what comes back -----------------------------------------------------------------------------------------------
@@ -250,23 +256,15 @@ BAD = {
 DRAWN = {"rollouts": (0, 1.5, True), "prompts": (0, None), "seeds": (0, "2"), "seed": (-1, True)}
 
 
-def each(bad):
-    return [pytest.param(name, v, id=f"{name} {v!r}"[:40]) for name, values in bad.items() for v in values]
+OPTIONS = {"method": "gdpo", "p0": START, "rewards": TABLE, "epochs": 2}
 
 
-@pytest.mark.parametrize("argument, value", each(BAD | DRAWN))
-def test_bad_input_is_named_with_what_was_expected_and_what_came(argument, value):
-    options = {"method": "gdpo", "p0": START, "rewards": TABLE, "epochs": 2, "seeds": 2}
-    with pytest.raises(gc.InputError) as error:
-        gc.train_arms(**{**options, argument: value})
-    assert str(error.value).startswith(f"{argument}: expected ") and ", got " in str(error.value)
+def test_bad_input_is_named_with_what_was_expected_and_what_came(subtests):
+    check_refusals(subtests, gc.train_arms, {**OPTIONS, "seeds": 2}, BAD | DRAWN)
 
 
-@pytest.mark.parametrize("argument, value", each(BAD))
-def test_the_large_group_curve_names_the_same_bad_input(argument, value):
-    with pytest.raises(gc.InputError) as error:
-        gc.mean_field_arms(**{"method": "gdpo", "p0": START, "rewards": TABLE, "epochs": 2, argument: value})
-    assert str(error.value).startswith(f"{argument}: expected ") and ", got " in str(error.value)
+def test_the_large_group_curve_names_the_same_bad_input(subtests):
+    check_refusals(subtests, gc.mean_field_arms, OPTIONS, BAD)
 
 
 def test_a_number_in_the_table_that_cannot_be_used_is_shown():

@@ -1,9 +1,9 @@
 """The gate on real answers: what it does to their order, counted pair by pair. The toy stands in test_train.py."""
 
-import re
 from itertools import combinations
 
 import pytest
+from helpers import text_of
 
 import gdpo_core as gc
 from views import gated as gated_view
@@ -12,10 +12,6 @@ from views.prompts import Choice
 from views.text import NAMES
 
 DATA = prompts.published("data/bfcl_rewards.parquet")
-
-
-def text_of(html):
-    return " ".join(re.sub(r"<[^>]+>", " ", html).replace("&nbsp;", " ").split())
 
 
 # --- the real answers ------------------------------------------------------------------------------------------------
@@ -48,6 +44,7 @@ def test_the_order_of_real_answers_counted_pair_by_pair(choice, group_size):
             assert {name: getattr(found[method], name) for name in counts} == counts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group_size", [2, 4, 12, 71])
 @pytest.mark.parametrize("choice", [Choice(), Choice(("bfcl_ast_valid", "envelope", "conciseness_lenient"), 7)])
 def test_behind_the_gate_no_wrong_answer_comes_first_and_none_ties_with_a_right_one(choice, group_size):

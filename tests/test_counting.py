@@ -139,8 +139,8 @@ def test_no_group_is_lost_when_the_order_is_forgotten(rollouts, rewards):
 
 def test_the_groups_of_the_papers_figure_2():
     groups = gc.enumerate_groups(2, 2)
-    found = {m: {tuple(a) for a in gc.group_advantages(groups, m).abs().tolist()} for m in METHODS}
-    assert {m: sorted(round(a[0], 4) for a in vectors) for m, vectors in found.items()} == {
+    found = {m: {tuple(a) for a in gc.group_advantages(groups, m).abs().round(decimals=4).tolist()} for m in METHODS}
+    assert {m: sorted(a[0] for a in vectors) for m, vectors in found.items()} == {
         "grpo": [0, 0.7071],
         "grpo_no_std": [0, 0.5, 1],
         "gdpo": [0, 0.7071, 1.4142],

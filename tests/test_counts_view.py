@@ -3,30 +3,22 @@
 import re
 
 import pytest
+from helpers import html_of, text_of
 
 import gdpo_core as gc
-from app import app
 from views import counts
 from views.text import NAMES
 
 METHODS = tuple(NAMES)
 
 
-def text(html):
-    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html))
-
-
-def shown(outputs):
-    return "\n".join(output.text for output in outputs if hasattr(output, "text"))
-
-
 def rows(html, part="tbody"):
     return re.findall(r"<tr>.*?</tr>", re.search(f"<{part}>(.*?)</{part}>", html)[1])
 
 
-def test_the_page_shows_the_section_with_its_claim():
-    outputs, defs = app.run()
-    page = shown(outputs)
+def test_the_page_shows_the_section_with_its_claim(default_page):
+    outputs, defs = default_page
+    page = html_of(outputs)
     assert counts.heading() in page
     assert counts.listed() in page
     assert defs["counts_log"].value is False and defs["counts_rounded"].value is False
@@ -34,8 +26,8 @@ def test_the_page_shows_the_section_with_its_claim():
     assert "By default the counts are exact" in " ".join(page.split())
 
 
-def test_each_control_has_a_label():
-    _, defs = app.run()
+def test_each_control_has_a_label(default_page):
+    _, defs = default_page
     assert "Logarithmic axis" in defs["counts_log"].text
     assert "Count rounded numbers instead" in defs["counts_rounded"].text
 
@@ -104,13 +96,13 @@ def test_the_charts_stay_inside_fixed_axes_and_say_their_ends(rounded, log):
 
 
 def test_floats_seem_to_end_the_collapse_and_the_page_says_why():
-    told = text(counts.trap())
+    told = text_of(counts.trap())
     assert "The collapse seems to be gone" in told
     assert "3, 6, 10, … instead of 2, 4, 7, …" in told
     assert "0.7070 and 0.7071" in told and "0.707107" in told
     assert "GDPO's 497 at 16 answers turn into 499" in told
     assert "10⁻⁴" in told
-    assert "seem to tell apart" in text(counts.verdict(True)) and "seem" not in text(counts.verdict(False))
+    assert "seem to tell apart" in text_of(counts.verdict(True)) and "seem" not in text_of(counts.verdict(False))
 
 
 def test_the_switch_for_rounded_numbers_adds_its_reason_below_the_charts():
@@ -118,16 +110,16 @@ def test_the_switch_for_rounded_numbers_adds_its_reason_below_the_charts():
     assert verdicts[0] == verdicts[1], "what is above the charts keeps its lines, so nothing jumps"
 
 
-def test_the_section_does_not_call_unequal_groups_the_same_to_training():
-    page = " ".join(shown(app.run()[0]).split())
+def test_the_section_does_not_call_unequal_groups_the_same_to_training(default_page):
+    page = " ".join(html_of(default_page[0]).split())
     assert "one and the same" not in page
     assert "upper limit on what a method can pass on" in page
-    assert "size of the advantages counts too" in text(counts.listed())
-    assert "order of the two answers ignored" in text(counts.listed())
+    assert "size of the advantages counts too" in text_of(counts.listed())
+    assert "order of the two answers ignored" in text_of(counts.listed())
 
 
 def test_with_two_or_three_answers_gdpo_adds_nothing():
-    assert "with 2 or 3 answers GDPO keeps no more apart" in text(counts.listed())
+    assert "with 2 or 3 answers GDPO keeps no more apart" in text_of(counts.listed())
 
 
 def test_the_lead_of_gdpo_grows_with_both():

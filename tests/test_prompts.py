@@ -6,20 +6,22 @@ The counts are made a second time here, with dictionaries and explicit formulas,
 import re
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 from itertools import combinations, pairwise
 from math import sqrt
 from pathlib import Path
 
+import naive
 import polars as pl
 import pytest
 import torch
-from hypothesis import given, settings
+from helpers import crossed, html_of, text_of
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gdpo_core as gc
 from app import app
 from gdpo_core import bfcl
-from tests import naive
 from views import broken, one_prompt, prompts
 from views.prompts import Choice
 
@@ -27,23 +29,29 @@ FILE = "data/bfcl_rewards.parquet"
 FRAME = pl.read_parquet(FILE)
 DATA = prompts.published(FILE)
 ALL = len(DATA.models)
-TASKS = {task: frame for (task,), frame in FRAME.group_by("task_id", maintain_order=True)}
 SEEDS = range(6)
-
-
-def text_of(html):
-    return " ".join(re.sub(r"<[^>]+>", " ", html).replace("&nbsp;", " ").split())
 
 
 # --- the same counts without gdpo_core -------------------------------------------------------------------------------
 
 
+@cache
+def verdicts():
+    """{(task, model): row of the file}."""
+    return {(row["task_id"], row["model"]): row for row in FRAME.iter_rows(named=True)}
+
+
+@cache
+def drawn(group_size, seed):
+    """{task: models whose answers were drawn}."""
+    models = bfcl.draw(DATA, group_size, seed).tolist()
+    return {task: [DATA.models[m] for m in row] for task, row in zip(DATA.tasks, models, strict=True)}
+
+
 def group(task, choice, group_size):
     """The marks of one prompt's drawn answers, straight from the file."""
-    names = [DATA.models[m] for m in bfcl.draw(DATA, group_size, choice.seed)[DATA.tasks.index(task)].tolist()]
-    frame = TASKS[task]
-    of = dict(zip(frame["model"], frame.select(choice.graders).cast(pl.Int8).rows(), strict=True))
-    return [of[name] for name in names]
+    rows = [verdicts()[task, model] for model in drawn(group_size, choice.seed)[task]]
+    return [tuple(int(row[grader]) for grader in choice.graders) for row in rows]
 
 
 def scores(rows, weight):
@@ -89,9 +97,12 @@ def counted(choice, group_size):
 @pytest.mark.parametrize(
     "choice, group_size",
     [
-        (Choice(), ALL),
-        *((Choice(seed=seed), 12) for seed in (0, 1, 2)),
-        (Choice(("bfcl_ast_valid", "style_args", "conciseness_lenient"), seed=3), 16),
+        pytest.param(Choice(), ALL, marks=pytest.mark.slow),
+        (Choice(seed=0), 12),
+        *(pytest.param(Choice(seed=seed), 12, marks=pytest.mark.slow) for seed in (1, 2)),
+        pytest.param(
+            Choice(("bfcl_ast_valid", "style_args", "conciseness_lenient"), seed=3), 16, marks=pytest.mark.slow
+        ),
         (Choice(seed=4, category="parallel", weight=2.0), 12),
     ],
     ids=str,
@@ -107,6 +118,7 @@ def test_what_the_section_says_is_what_a_plain_count_gives(choice, group_size):
         assert [found.pairs, round(found.wrong_first[0] * found.pairs)] == right_wrong
 
 
+@pytest.mark.slow
 def test_the_reference_figures():
     (grpo, gdpo), _, mixed, (pairs, wrong) = counted(Choice(), ALL)
     assert (round(grpo, 3), round(gdpo, 3), mixed) == (0.825, 0.065, 963)
@@ -132,7 +144,6 @@ def test_the_naive_collapse_agrees_on_some_prompts():
 # --- the weight that would change it ---------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=40)
 @given(naive.batches(missing=False), st.sampled_from((None, 0)))
 def test_the_break_even_weights_of_a_batch_are_those_of_its_prompts(batch, weight):
     count = len(batch.rows[0])
@@ -212,6 +223,7 @@ def test_the_verdicts_are_those_of_the_file():
         assert DATA.verdicts[p, m].tolist() == [int(FRAME[name][row]) for name in bfcl.GRADERS]
 
 
+@pytest.mark.slow
 def test_the_order_of_the_rows_does_not_matter(tmp_path):
     FRAME.sample(fraction=1.0, shuffle=True, seed=1).write_parquet(tmp_path / "shuffled.parquet")
     other = bfcl.load_published(tmp_path / "shuffled.parquet")
@@ -328,8 +340,7 @@ def test_the_configurations_are_of_fewer_models():
         assert "71 configurations of 50 models" in Path(file).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("size", [2, 12, ALL])
-@pytest.mark.parametrize("weight", [1.0, 1.5])
+@pytest.mark.parametrize("size, weight", crossed([2, 12, ALL], [1.0, 1.5]))
 def test_every_pair_of_right_and_wrong_is_counted_once(size, weight):
     choice = Choice(seed=1, weight=weight)
     marks = prompts.groups(DATA, choice, size)
@@ -362,6 +373,7 @@ def test_pairs_first_is_what_a_plain_count_gives():
         assert list(broken.pairs_first(DATA, Choice(), 12)[method]) == numbers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [4, 5, 12, 24, ALL])
 @pytest.mark.parametrize("graders", [bfcl.REWARDS, ("bfcl_ast_valid", "envelope", "conciseness_lenient")])
 def test_no_draw_needs_more_weight_than_the_largest_ratio_of_spreads(size, graders):
@@ -374,7 +386,6 @@ def test_no_draw_needs_more_weight_than_the_largest_ratio_of_spreads(size, grade
         assert found.grpo_right_first == found.grpo_ties
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.lists(st.tuples(*[st.integers(0, 1)] * 3), min_size=2, max_size=14))
 def test_no_group_needs_more_weight_than_the_largest_ratio_of_spreads(rows):
     pairs = gc.broken_ties(gc.collapse(rows, "grpo"), gc.collapse(rows, "gdpo"))
@@ -432,9 +443,7 @@ def test_larger_groups_tie_more_under_grpo_and_pairs_less_under_gdpo():
     assert found[ALL]["gdpo"].pairs < found[2]["gdpo"].pairs
 
 
-@pytest.mark.parametrize("size", [2, 12, ALL])
-@pytest.mark.parametrize("category", [None, "parallel"])
-@pytest.mark.parametrize("weight", [1.0, 1.5, 5.0])
+@pytest.mark.parametrize("size, weight, category", crossed([2, 12, ALL], [1.5, 1.0, 5.0], [None, "parallel"]))
 def test_no_setting_shows_a_number_that_is_none(size, category, weight):
     choice = Choice(category=category, weight=weight)
     shown = [
@@ -516,9 +525,9 @@ def test_the_charts_hold_the_numbers_and_say_what_they_are():
     assert "71" in prompts.size_table(DATA, Choice())
 
 
-def test_the_page_shows_the_section():
-    outputs, defs = app.run()
-    html = "\n".join(output.text for output in outputs if hasattr(output, "text"))
+def test_the_page_shows_the_section(default_page):
+    outputs, defs = default_page
+    html = html_of(outputs)
     assert prompts.heading(DATA) in html
     assert "71 configurations of 50 models" in " ".join(html.split()) and "one policy" in html
     assert prompts.ties(DATA, Choice(), prompts.GROUP_SIZE) in html
@@ -533,6 +542,6 @@ def test_a_file_that_cannot_be_used_is_a_sentence_on_the_page(monkeypatch):
 
     monkeypatch.setattr(prompts, "published", broken_file)
     outputs, _ = app.run()
-    html = "\n".join(output.text for output in outputs if hasattr(output, "text"))
+    html = html_of(outputs)
     assert "column style, row 5: expected 0 or 1, got 2" in html
     assert "Train it" in html and "Traceback" not in html

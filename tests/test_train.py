@@ -28,6 +28,8 @@ PATH = DATA / "scenarios.json"
 ALL = {scenario.id: scenario for scenario in load_scenarios(PATH)}
 COINS = {name: one for name, one in ALL.items() if not one.setting.arms}
 ARMS = {name: one for name, one in ALL.items() if one.setting.arms}
+KINDS = ("scales", "equal", "noise", "pays")  # one of each; the others are slow
+EVERY = [pytest.param(s, id=s.id, marks=() if s.id in KINDS else pytest.mark.slow) for s in ALL.values()]
 RATES = pass_rates(sheet(bfcl.load_tasks(DATA / "tasks")[0])["graded"])
 FILE = gallery.load(DATA / "gallery.json")
 CLOSE = 3  # epochs: the processor rounds, a draw falls otherwise, and a median moves by an epoch or two
@@ -40,7 +42,7 @@ def plain(html):
 # --- the scenarios ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scenario", ALL.values(), ids=ALL)
+@pytest.mark.parametrize("scenario", EVERY)
 @pytest.mark.parametrize("comparison", COMPARISONS)
 def test_a_scenario_ends_as_it_promises_and_as_its_picture_shows(scenario, comparison):
     setting, stored = scenario.at(RATES).compared(comparison), FILE["sketches"][scenario.id][comparison]
@@ -56,6 +58,7 @@ def test_a_scenario_ends_as_it_promises_and_as_its_picture_shows(scenario, compa
         assert made[method]["last"] == pytest.approx(stored[method]["last"], abs=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scenario", ALL.values(), ids=ALL)
 @pytest.mark.parametrize("comparison", COMPARISONS)
 def test_a_promise_does_not_hang_on_the_seed(scenario, comparison):
@@ -105,6 +108,7 @@ def test_another_comparison_is_refused(wrong):
         gc.train("gdpo", [0.5], match_scale=wrong)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("marks", [[0, 0, 0], [1, 1, 1], [0, 1, 0], [1, 1, 0]])
 def test_the_labs_answers_make_no_difference_whatever_their_marks(marks):
     assert verdict(trained.runs(ALL["board"].at(pass_rates([marks] * 12)))) == SAME
@@ -113,6 +117,7 @@ def test_the_labs_answers_make_no_difference_whatever_their_marks(marks):
 # --- the conflict ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", [0.1, 0.05, 0.02])
 def test_at_equal_weights_every_method_ends_wrong_any_less_turns_it_and_so_does_the_gate(start):
     def right(weight, gate=None):
@@ -123,6 +128,7 @@ def test_at_equal_weights_every_method_ends_wrong_any_less_turns_it_and_so_does_
     assert right(0.9) == right(0.25) == right(5.0, (1, 0)) == [True] * 3
 
 
+@pytest.mark.slow
 def test_the_weight_that_is_enough_moves_with_the_pay_under_grpo_alone():
     need = {}
     for pay in (1.0, 3.0):
@@ -151,6 +157,7 @@ def test_in_groups_without_end_the_conflict_cancels_under_gdpo():
     assert trained.without_end(ALL["weighed"].setting, ALL["weighed"].coins) == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["conflict", "penalty"])
 def test_the_stored_weights_are_those_that_are_trained(name):
     stored = FILE["weights"][name]["equal"]
@@ -278,7 +285,7 @@ def test_the_claim_counts_what_the_columns_show():
     assert claim("equal", [0, 1, 2]) == "At equal step size GDPO is faster in 1 of 3 set-ups, slower in 1"
 
 
-@pytest.mark.parametrize("scenario", ALL.values(), ids=ALL)
+@pytest.mark.parametrize("scenario", EVERY)
 def test_the_large_picture_says_what_the_small_one_shows(scenario):
     session = Session(brought={"train-scenario": scenario.id})
     widget = Train(DATA, session)
@@ -455,6 +462,7 @@ def test_the_program_prints_the_numbers_on_the_screen(name):
         assert line == f"{method} {shown}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", sorted(controls.extras()))
 def test_every_third_method_trains_and_is_named(method):
     widget = Train(DATA, Session(brought={"train-method": method}))

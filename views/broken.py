@@ -2,12 +2,15 @@
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import ceil, nan, sqrt
+from math import ceil, nan
 
 import gdpo_core as gc
+from gdpo_core._words import count, percent
 from gdpo_core.bfcl import Published
-from views.prompts import Choice, fine, fold, groups, says
-from views.text import NAMES, count, percent
+from gdpo_core.break_even import most_needed
+from views.html import Html, Row, charts, fold, join, says, small, table
+from views.prompts import Choice, groups
+from views.text import NAMES
 
 WEIGHTS = tuple(round(1 + n / 10, 1) for n in range(41))  # of correctness, 1 to 5
 IN_THE_TABLE = (1.0, 1.2, 1.5, 2.0, 3.0, 4.0, 5.0)
@@ -68,84 +71,63 @@ def _broken(data: Published, choice: Choice, group_size: int) -> Broken:
     )
 
 
-def most_needed(group_size: int) -> float:
-    """The largest ratio of the spreads of two marks, each 0 or 1, on which this many answers differ.
-
-    Two answers that an equal-weight sum of three marks ties, one right and one wrong, differ in correctness and in one
-    other mark. So this ratio is also the largest weight on correctness that GDPO can need to put the right one first.
-
-    >>> round(most_needed(12), 4), most_needed(3)
-    (1.8091, 1.0)
-    """
-    half = group_size // 2
-    return sqrt(half * (group_size - half) / (group_size - 1))
-
-
 @lru_cache(maxsize=256)
 def pairs_first(data: Published, choice: Choice, group_size: int) -> dict[str, tuple[int, int, int]]:
     """Of all pairs of a right and a wrong answer to a prompt, how many have the right first, tied and wrong first."""
-    right = groups(data, choice, group_size)[..., 0] > 0  # (prompts, group_size)
-    pairs = right[:, :, None] & ~right[:, None, :]
-    found = {}
-    for method in NAMES:
-        level = collapsed(data, choice, group_size, method).level.reshape(right.shape)
-        more = (level[:, :, None] - level[:, None, :])[pairs].sign()
-        found[method] = tuple(int((more == sign).sum()) for sign in (1, 0, -1))
-    return found
+    found = {method: collapsed(data, choice, group_size, method).order() for method in NAMES}
+    return {method: (order.right, order.tied, order.wrong) for method, order in found.items()}
 
 
-def all_pairs(data: Published, choice: Choice, group_size: int) -> str:
+def all_pairs(data: Published, choice: Choice, group_size: int) -> Html:
     """HTML table: of all pairs of a right and a wrong answer, which one each method puts first."""
     found = pairs_first(data, choice, group_size)
     total = sum(found["grpo"])
     if not total:
-        return ""
+        return Html("")
     both = found["grpo_no_std"] == found["grpo"]
-    rows = "".join(
-        f'<tr class="{m}"><th scope="row">{NAMES[m]}{", also without std" if both and m == "grpo" else ""}</th>'
-        + "".join(f"<td>{count(n)}<small>{_of(n, total)}</small></td>" for n in numbers)
-        + "</tr>"
+    rows = [
+        Row(
+            [
+                f"{NAMES[m]}{', also without std' if both and m == 'grpo' else ''}",
+                *(join(count(n), small(percent(n / total, 1))) for n in numbers),
+            ],
+            m,
+        )
         for m, numbers in found.items()
         if not (both and m == "grpo_no_std")
+    ]
+    caption = (
+        f"All {count(total)} pairs of a right and a wrong answer to one prompt, with correctness at {choice.weight:g}"
     )
-    head = "".join(f'<th scope="col">{name}</th>' for name in ("right first", "tied", "wrong first"))
-    return (
-        f'<table class="firsts"><caption>All {count(total)} pairs of a right and a wrong answer to one prompt, with '
-        f"correctness at {choice.weight:g}</caption><thead><tr><td></td>{head}</tr></thead>"
-        f"<tbody>{rows}</tbody></table>"
-    )
+    return table(["", "right first", "tied", "wrong first"], rows, "firsts", caption)
 
 
-def _of(n: int, total: int) -> str:
-    """A share with one decimal, so that three of them add up."""
-    return f"{100 * n / total:.1f} %"
-
-
-def order(data: Published, choice: Choice, group_size: int) -> str:
+def order(data: Published, choice: Choice, group_size: int) -> Html:
     """HTML of what GDPO makes of GRPO's ties of right and wrong, and what the weight changes."""
     found = broken(data, choice, group_size)
     if not found.pairs:
         equal = replace(choice, weight=1.0)
         levels = [collapsed(data, equal, group_size, m).level for m in ("grpo", "gdpo")]
         same = "GDPO ties exactly what GRPO ties" if levels[0].equal(levels[1]) else "GDPO breaks none of these ties"
-        return says(
-            f"<p>With {group_size} answers {same}: GRPO ties {count(found.grpo_ties)} pairs of a right and a wrong "
-            f"answer with equal weights, and GDPO breaks <b>none</b> of them.</p>"
-        ) + all_pairs(data, choice, group_size)
+        told = says(
+            f"With {group_size} answers {same}: GRPO ties {count(found.grpo_ties)} pairs of a right and a wrong "
+            "answer with equal weights, and GDPO breaks **none** of them."
+        )
+        return join(told, all_pairs(data, choice, group_size))
     now = found.wrong_first[WEIGHTS.index(choice.weight)]
     enough = ceil(100 * max(found.needed, 1)) / 100
-    text = (
-        f"<p>GDPO breaks {count(found.pairs)} of the {count(found.grpo_ties)} ties of a right and a wrong answer that "
-        f"GRPO has with equal weights, in {count(found.prompts)} prompts. It puts the <b>wrong answer first in "
-        f"{percent(found.wrong_first[0])}</b> of them. {_weighed(choice.weight, now)} From a weight of "
-        f"<b>{enough:.2f}</b> on, the wrong answer is first in none. {_never_more(found.needed, group_size)}</p>"
-    )
+    told = [
+        f"GDPO breaks {count(found.pairs)} of the {count(found.grpo_ties)} ties of a right and a wrong answer that "
+        f"GRPO has with equal weights, in {count(found.prompts)} prompts. It puts the **wrong answer first in "
+        f"{percent(found.wrong_first[0])}** of them. {_weighed(choice.weight, now)} From a weight of "
+        f"**{enough:.2f}** on, the wrong answer is first in none. {_never_more(found.needed, group_size)}"
+    ]
     if found.grpo_right_first == found.grpo_ties:
-        text += (
-            "<p>GRPO needs no normalisation of each mark for this: any weight above 1 on correctness puts the right "
-            f"answer first in all {count(found.grpo_ties)} of its own ties.</p>"
+        told.append(
+            "GRPO needs no normalisation of each mark for this: any weight above 1 on correctness puts the right "
+            f"answer first in all {count(found.grpo_ties)} of its own ties."
         )
-    return says(text) + all_pairs(data, choice, group_size)
+    return join(says(*told), all_pairs(data, choice, group_size))
 
 
 def _never_more(needed: float, group_size: int) -> str:
@@ -170,14 +152,15 @@ def weight_charts(data: Published, choice: Choice, group_size: int) -> list:
     return [wrong_first(dict(zip(WEIGHTS, found.wrong_first, strict=True)))] if found.pairs else []
 
 
-def weight_table(data: Published, choice: Choice, group_size: int) -> str:
+def weight_table(data: Published, choice: Choice, group_size: int) -> Html:
     """The curve as HTML, folded; nothing without pairs."""
     if not broken(data, choice, group_size).pairs:
-        return ""
+        return Html("")
     share = dict(zip(WEIGHTS, broken(data, choice, group_size).wrong_first, strict=True))
-    rows = "".join(f'<tr><th scope="row">{w:g}</th><td>{fine(share[w])}</td></tr>' for w in IN_THE_TABLE)
-    return fold(
-        "The curve as a table",
-        '<table class="figures"><thead><tr><th scope="col">weight on correctness</th>'
-        f'<th scope="col">wrong answer first</th></tr></thead><tbody>{rows}</tbody></table>',
-    )
+    rows = [[f"{w:g}", percent(share[w], 1)] for w in IN_THE_TABLE]
+    return fold("The curve as a table", table(["weight on correctness", "wrong answer first"], rows, "figures"))
+
+
+def weight_figure(data: Published, choice: Choice, group_size: int) -> Html:
+    """HTML of the curve and its numbers."""
+    return join(charts(weight_charts(data, choice, group_size)), weight_table(data, choice, group_size))

@@ -8,9 +8,12 @@ import polars as pl
 import torch
 
 from gdpo_core import TrainingRun
-from views.text import BAND, COLOURS, DASHES, NAMES, SHAPES
+from gdpo_core._theme import GRID, LIMIT, METHODS
+from gdpo_core._words import percent
+from views.text import BAND, NAMES
 
-GRID = {"gridColor": "#8a8a8a", "gridOpacity": 0.3}  # faint on white and on near-black
+LOOKS = {NAMES[method]: look for method, look in METHODS.items()}
+GRID_LINES = {"gridColor": GRID, "gridOpacity": 0.3}  # faint on white and on near-black
 SHOWN_POINTS = 75  # of a curve; more are not to be seen
 
 
@@ -21,7 +24,7 @@ def training(
     coins: Sequence[str],
     level: float,
 ) -> list[alt.LayerChart]:
-    """A chart a coin: the median over seeds as a line a method, most seeds as a band, thin the large-group limit.
+    """A chart per coin: the median over seeds as a line per method, most seeds as a band, thin the large-group limit.
 
     steps: by method, the epoch of the marker at the level, for each coin; infinity for none.
     """
@@ -29,7 +32,7 @@ def training(
     epochs = next(iter(runs.values())).p.shape[1] - 1
     x = alt.X("epoch:Q", title="epoch", scale=alt.Scale(domain=[0, epochs]), axis=alt.Axis(tickCount=4))
     color, dash = _of_method(names)
-    shape = alt.Shape("method:N", scale=alt.Scale(domain=names, range=[SHAPES[n] for n in names]), legend=None)
+    shape = alt.Shape("method:N", scale=alt.Scale(domain=names, range=[LOOKS[n].shape for n in names]), legend=None)
     scale, axis = alt.Scale(domain=[0, 1]), alt.Axis(values=sorted({0, 0.5, level, 1}), format="g")
     p = alt.Y("median:Q", title="probability", scale=scale, axis=axis)
     told = [alt.Tooltip("method:N"), alt.Tooltip("epoch:Q", title=f"epoch at which {level:g} is reached")]
@@ -38,7 +41,7 @@ def training(
         y=alt.Y("low:Q", title="probability", scale=scale, axis=axis), y2="high:Q"
     )
     line = base.mark_line(strokeWidth=2.5).encode(p, dash)
-    thin = base.mark_line(strokeWidth=1.25, strokeDash=[2, 2]).encode(y=alt.Y("limit:Q", scale=scale))
+    thin = base.mark_line(strokeWidth=1.25, strokeDash=list(LIMIT.dash)).encode(y=alt.Y("limit:Q", scale=scale))
 
     def marked(k: int) -> alt.Chart:
         reached = {NAMES[m]: found[k] for m, found in steps.items() if found[k] <= epochs}
@@ -86,10 +89,10 @@ def _curves(runs: Mapping[str, TrainingRun], limits: Mapping[str, torch.Tensor],
 
 
 def ties_by_size(shares: Mapping[int, Mapping[str, float]], title: str, top: float) -> alt.Chart:
-    """A line a method: the share of what the title names, from 0 to `top`, by group size."""
+    """A line per method: the share of what the title names, from 0 to `top`, by group size."""
     rows = [{"size": s, "method": NAMES[m], "share": x} for s, row in shares.items() for m, x in row.items()]
     names, sizes = [NAMES[m] for m in next(iter(shares.values()))], list(shares)
-    last = ", ".join(f"{NAMES[m]} {x:.1%}" for m, x in shares[sizes[-1]].items())
+    last = ", ".join(f"{NAMES[m]} {percent(x, 1)}" for m, x in shares[sizes[-1]].items())
     said = f"Share of {title} for groups of {sizes[0]} to {sizes[-1]} answers; with {sizes[-1]}: {last}."
     x = alt.X(
         "size:Q",
@@ -105,7 +108,7 @@ def wrong_first(shares: Mapping[float, float]) -> alt.Chart:
     """GDPO's line: the share of broken ties with the wrong answer first, by the weight on correctness."""
     rows = [{"weight": w, "method": NAMES["gdpo"], "share": x} for w, x in shares.items()]
     weights, title = list(shares), "broken ties with the wrong answer first"
-    said = f"Share of {title} under GDPO: {shares[weights[0]]:.0%} at weight {weights[0]:g}, then falling."
+    said = f"Share of {title} under GDPO: {percent(shares[weights[0]])} at weight {weights[0]:g}, then falling."
     scale = alt.Scale(domain=[weights[0], weights[-1]])
     x = alt.X("weight:Q", title="weight on correctness", scale=scale, axis=alt.Axis(tickCount=4))
     chart = alt.Chart(_inline(rows)).mark_line(strokeWidth=2.5)
@@ -118,8 +121,8 @@ def _share(top: float) -> alt.Y:
 
 def _of_method(names: Sequence[str]) -> tuple[alt.Color, alt.StrokeDash]:
     """A method's colour and its dash."""
-    color = alt.Scale(domain=names, range=[COLOURS[n] for n in names])
-    dash = alt.Scale(domain=names, range=[DASHES[n] for n in names])
+    color = alt.Scale(domain=names, range=[LOOKS[n].colour for n in names])
+    dash = alt.Scale(domain=names, range=[list(LOOKS[n].dash) for n in names])
     return alt.Color("method:N", scale=color, legend=None), alt.StrokeDash("method:N", scale=dash, legend=None)
 
 
@@ -133,7 +136,7 @@ def _lone(chart: alt.Chart, title: str, description: str) -> alt.Chart:
         chart.properties(width="container", height=200, title=title, description=description)
         .properties(usermeta={"embedOptions": {"actions": False}})
         .configure(background="transparent")
-        .configure_axis(**GRID)
+        .configure_axis(**GRID_LINES)
         .configure_view(strokeOpacity=0)
     )
 
@@ -150,7 +153,7 @@ class Growth:
 
 
 def counts(growth: Growth, log: bool) -> alt.LayerChart:
-    """A line with markers a method, and an upright one where the paper's figure ends."""
+    """A line with markers per method, and an upright one where the paper's figure ends."""
     rows = [{"size": n, "method": NAMES[m], "count": c} for n, row in growth.found.items() for m, c in row.items()]
     names, sizes = list(NAMES.values()), list(growth.found)
     last = ", ".join(f"{NAMES[m]} {c}" for m, c in growth.found[sizes[-1]].items())
@@ -166,17 +169,17 @@ def counts(growth: Growth, log: bool) -> alt.LayerChart:
     ticks = {"values": [1, 10, 100, 1000]} if log else {"tickCount": 5}
     y = alt.Y("count:Q", title=None, scale=scale, axis=alt.Axis(format=",d", **ticks))
     color, dash = _of_method(names)
-    shape = alt.Shape("method:N", scale=alt.Scale(domain=names, range=[SHAPES[n] for n in names]), legend=None)
+    shape = alt.Shape("method:N", scale=alt.Scale(domain=names, range=[LOOKS[n].shape for n in names]), legend=None)
     told = [alt.Tooltip("method:N"), alt.Tooltip("size:Q", title=growth.grows), alt.Tooltip("count:Q", format=",d")]
     base = alt.Chart(_inline(rows)).encode(x, y, color)
-    end = alt.Chart(_inline([{"size": growth.paper}])).mark_rule(color="#8a8a8a", strokeWidth=1.5).encode(x)
+    end = alt.Chart(_inline([{"size": growth.paper}])).mark_rule(color=GRID, strokeWidth=1.5).encode(x)
     line = base.mark_line(strokeWidth=2).encode(dash)
     points = base.mark_point(filled=True, size=45, opacity=1).encode(shape, tooltip=told)
     return _lone(alt.layer(end, line, points), growth.title, said)
 
 
 def arms(runs: Mapping[str, TrainingRun], large: Mapping[str, torch.Tensor], answers: Sequence[str]) -> list:
-    """A chart an answer: how likely each method's policy gives it; thin dotted lines for groups without end."""
+    """A chart per answer: how likely each method's policy gives it; thin dotted lines for the infinite-group limit."""
     names = [NAMES[m] for m in runs]
     epochs = next(iter(runs.values())).p.shape[1] - 1
     color, dash = _of_method(names)
@@ -188,11 +191,11 @@ def arms(runs: Mapping[str, TrainingRun], large: Mapping[str, torch.Tensor], ans
         low = alt.Y("low:Q", title="probability", scale=alt.Scale(domain=[0, 1]), axis=axis)
         band = base.mark_area(opacity=0.18).encode(low, y2="high:Q")
         line = base.mark_line(strokeWidth=2.5).encode(dash, y="median:Q")
-        limit = base.mark_line(strokeWidth=1.25, strokeDash=[2, 2]).encode(y="large:Q")
+        limit = base.mark_line(strokeWidth=1.25, strokeDash=list(LIMIT.dash)).encode(y="large:Q")
         ends = ", ".join(f"{NAMES[m]} {run.p[:, -1, n].median():.2f}" for m, run in runs.items())
         limits = ", ".join(f"{NAMES[m]} {p[-1, n]:.2f}" for m, p in large.items())
         said = f"Probability of the answer that is {answer} over {epochs} epochs; the medians end at {ends}. "
-        said += f"Groups without end: {limits}."
+        said += f"Infinite-group limit: {limits}."
         charts.append(_lone(alt.layer(band, line, limit), answer, said))
     return charts
 

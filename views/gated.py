@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-import torch
 from torch import Tensor
 
 import gdpo_core as gc
+from gdpo_core._words import count, word
 from gdpo_core.bfcl import REWARDS, Published
 from views.broken import collapsed
-from views.conflict import each_method
-from views.prompts import Choice, groups, says
-from views.text import NAMES, count, word
+from views.html import Html, Row, join, says, small, table
+from views.prompts import Choice, groups
+from views.text import NAMES, each_method
 
 
 def gated_marks(data: Published, choice: Choice, group_size: int) -> Tensor:
@@ -37,86 +37,63 @@ class Sorted:
     silent: int  # prompts in which every advantage is 0
 
 
-@dataclass(frozen=True)
-class Pairs:
-    """Answers to a prompt by their mix of marks, which is all that any method sees of them."""
-
-    mix: Tensor  # (prompts, group_size) number of each answer's mix as graded; odd for a right answer
-    opposite: Tensor  # (prompts, mixes, mixes) pairs of a right answer with the one mix and a wrong with the other
-    two_right: Tensor  # the same of right answers with different marks, each pair once
-    two_wrong: Tensor
-
-
-def _pairs(data: Published, choice: Choice, group_size: int) -> Pairs:
-    marks = groups(data, choice, group_size).long()
-    kinds = 2 ** marks.shape[-1]
-    mix = (marks * 2 ** torch.arange(marks.shape[-1])).sum(-1)
-    have = mix.new_zeros(len(mix), kinds).scatter_add(1, mix, torch.ones_like(mix))
-    right = torch.arange(kinds) % 2 == 1
-    pairs = have[:, :, None] * have[:, None, :]
-    two_right, two_wrong = ((pairs * (x[:, None] & x)).triu(1) for x in (right, ~right))
-    return Pairs(mix, pairs * (right[:, None] & ~right), two_right, two_wrong)
-
-
 @lru_cache(maxsize=256)
 def different(data: Published, choice: Choice, group_size: int) -> tuple[int, int, int]:
     """How many pairs there are: of a right and a wrong answer, of two right ones whose marks differ, of two wrong."""
-    pairs = _pairs(data, choice, group_size)
-    return tuple(int(x.sum()) for x in (pairs.opposite, pairs.two_right, pairs.two_wrong))
+    marks, c = groups(data, choice, group_size), collapsed(data, choice, group_size, "gdpo")
+    right = marks[..., 0].flatten() > 0
+    return c.order().pairs, c.ties_among(right)[0], c.ties_among(~right)[0]
 
 
 @lru_cache(maxsize=256)
 def sorted_by(data: Published, choice: Choice, group_size: int) -> tuple[dict[str, Sorted], dict[str, Sorted]]:
     """What each method makes of the answers as graded, and of the same behind the gate."""
-    pairs = _pairs(data, choice, group_size)
-    marks = gated_marks(data, choice, group_size)
-    graded = {m: _sorted(collapsed(data, choice, group_size, m), pairs) for m in NAMES}
-    return graded, {m: _sorted(gc.collapse(marks, m, weights=choice.weights), pairs) for m in NAMES}
+    marks, gated = groups(data, choice, group_size), gated_marks(data, choice, group_size)
+    graded = {m: _sorted(collapsed(data, choice, group_size, m), marks) for m in NAMES}
+    return graded, {m: _sorted(gc.collapse(gated, m, weights=choice.weights), marks) for m in NAMES}
 
 
-def _sorted(c: gc.Collapse, pairs: Pairs) -> Sorted:
-    level = c.level.reshape(pairs.mix.shape)
-    level = level.new_zeros(pairs.opposite.shape[:2]).scatter(1, pairs.mix, level)  # (prompts, mixes)
-    more = (level[:, :, None] - level[:, None, :]).sign()
-    right_first, tied, wrong_first = (int(pairs.opposite[more == sign].sum()) for sign in (1, 0, -1))
-    two_right, two_wrong = (int(x[more == 0].sum()) for x in (pairs.two_right, pairs.two_wrong))
+def _sorted(c: gc.Collapse, marks: Tensor) -> Sorted:
+    """marks: (prompts, group_size, rewards) as graded."""
+    order, rows = c.order(), marks.flatten(0, 1)
+    right = rows[:, 0] > 0
     silent, alike = round(c.silent_groups * c.groups), c.groups - c.mixed_groups
 
     def over_all(mean: float) -> float:  # of the mixed prompts; in the others all answers are alike
         return (mean * c.mixed_groups + alike) / c.groups if c.mixed_groups else 1.0
 
     return Sorted(
-        right_first=right_first,
-        tied=tied,
-        wrong_first=wrong_first,
-        two_right=two_right,
-        two_wrong=two_wrong,
+        right_first=order.right,
+        tied=order.tied,
+        wrong_first=order.wrong,
+        two_right=c.ties_among(right, rows)[1],
+        two_wrong=c.ties_among(~right, rows)[1],
         mixes=over_all(c.vectors),
         advantages=over_all(c.levels),
         silent=silent,
     )
 
 
-def conditioned(data: Published, choice: Choice, group_size: int) -> str:
+def conditioned(data: Published, choice: Choice, group_size: int) -> Html:
     """HTML of what the gate does to the order of the real answers, and what it costs."""
     total, _, two_wrong = different(data, choice, group_size)
     if not total:
-        return says("<p>No prompt here has drawn both a right and a wrong answer, so there is no order to compare.</p>")
+        return says("No prompt here has drawn both a right and a wrong answer, so there is no order to compare.")
     graded, gated = sorted_by(data, choice, group_size)
-    return (
-        says(_order(graded, gated, total) + _cost(graded, gated, two_wrong))
-        + _table(
+    return join(
+        says(_order(graded, gated, total), _cost(graded, gated, two_wrong)),
+        _table(
             graded,
             gated,
             f"All {count(total)} pairs of a right and a wrong answer to one prompt",
             {"right first": "right_first", "tied": "tied", "wrong first": "wrong_first"},
-        )
-        + _table(
+        ),
+        _table(
             graded,
             gated,
-            "What it costs: advantages left (mean a prompt), and tied pairs whose marks differ",
+            "What it costs: advantages left (mean per prompt), and tied pairs whose marks differ",
             {"advantages": "advantages", "two right, tied": "two_right", "two wrong, tied": "two_wrong"},
-        )
+        ),
     )
 
 
@@ -125,23 +102,23 @@ def _order(graded: Mapping[str, Sorted], gated: Mapping[str, Sorted], total: int
         f"{NAMES[m]} puts the wrong answer first in {count(graded[m].wrong_first)} and ties {count(graded[m].tied)}"
         for m in ("grpo", "gdpo")
     )
-    told = f"<p>As graded, of {count(total)} pairs of a right and a wrong answer {told}. "
+    told = f"As graded, of {count(total)} pairs of a right and a wrong answer {told}. "
     if all(s.right_first == total for s in gated.values()):
         return (
-            f"{told}<b>Gated, the right answer comes first in all {count(total)} under every method.</b> It cannot be "
+            f"{told}**Gated, the right answer comes first in all {count(total)} under every method.** It cannot be "
             f"otherwise: a wrong answer keeps none of the {word(len(REWARDS))} marks, a right one keeps at least "
-            "correctness.</p>"
+            "correctness."
         )
     left = each_method(
         lambda m: f"{count(gated[m].tied)} tied and {count(gated[m].wrong_first)} with the wrong one first"
     )
-    return f"{told}Gated, there remain {left}.</p>"
+    return f"{told}Gated, there remain {left}."
 
 
 def _cost(graded: Mapping[str, Sorted], gated: Mapping[str, Sorted], two_wrong: int) -> str:
     before, after = graded["gdpo"], gated["gdpo"]
     told = (
-        f"<p>The price: wrong answers are all alike now. On average a prompt has {after.mixes:.1f} different mixes of "
+        f"The price: wrong answers are all alike now. On average a prompt has {after.mixes:.1f} different mixes of "
         f"marks left of {before.mixes:.1f}; GDPO tells {after.advantages:.1f} apart, before the gate "
         f"{before.advantages:.1f}. "
     )
@@ -153,28 +130,28 @@ def _cost(graded: Mapping[str, Sorted], gated: Mapping[str, Sorted], two_wrong: 
         )
     return (
         f"{told}A prompt without any right answer then teaches nothing: GDPO's advantages are all 0 in "
-        f"{count(after.silent)} prompts, before the gate in {count(before.silent)}.</p>"
+        f"{count(after.silent)} prompts, before the gate in {count(before.silent)}."
     )
 
 
-def _table(graded: Mapping[str, Sorted], gated: Mapping[str, Sorted], caption: str, columns: Mapping[str, str]) -> str:
-    """A row a method, each value as graded and gated."""
+def _table(graded: Mapping[str, Sorted], gated: Mapping[str, Sorted], caption: str, columns: Mapping[str, str]) -> Html:
+    """A row per method, each value as graded and gated."""
     same = graded["grpo"] == graded["grpo_no_std"] and gated["grpo"] == gated["grpo_no_std"]
     methods = {m: name for m, name in NAMES.items() if not (same and m == "grpo_no_std")}
-    rows = "".join(
-        f'<tr class="{m}"><th scope="row">{name}{", also without std" if same and m == "grpo" else ""}</th>'
-        + "".join(
-            f"<td>{_value(getattr(graded[m], what))}<small>gated {_value(getattr(gated[m], what))}</small></td>"
-            for what in columns.values()
+    rows = [
+        Row(
+            [
+                f"{name}{', also without std' if same and m == 'grpo' else ''}",
+                *(
+                    join(_value(getattr(graded[m], what)), small(f"gated {_value(getattr(gated[m], what))}"))
+                    for what in columns.values()
+                ),
+            ],
+            m,
         )
-        + "</tr>"
         for m, name in methods.items()
-    )
-    head = "".join(f'<th scope="col">{name}</th>' for name in columns)
-    return (
-        f'<table class="firsts gates"><caption>{caption}; as graded, and gated below</caption>'
-        f"<thead><tr><td></td>{head}</tr></thead><tbody>{rows}</tbody></table>"
-    )
+    ]
+    return table(["", *columns], rows, "firsts gates", f"{caption}; as graded, and gated below")
 
 
 def _value(x: float) -> str:

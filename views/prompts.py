@@ -4,13 +4,14 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from html import escape
 
 from torch import Tensor
 
 import gdpo_core as gc
+from gdpo_core._words import count, percent, word
 from gdpo_core.bfcl import GRADERS, REWARDS, Published, draw, load_published
-from views.text import COLOURS, DASHES, NAMES, count, percent, word
+from views.html import Cell, Html, Row, bold, charts, fold, join, legend, meter, methods, paragraphs, says, small, table
+from views.text import NAMES
 
 GROUP_SIZE = 12  # as in section 1
 ANSWERED = "August 2024"
@@ -125,58 +126,56 @@ def apart(found: Iterable[Mapping[str, Tied]]) -> list[str]:
     return [method for method in NAMES if not (repeats and method == "grpo_no_std")]
 
 
-def ties(data: Published, choice: Choice, group_size: int) -> str:
-    """HTML of what ties, in sentences and as a table with a row a category."""
+def ties(data: Published, choice: Choice, group_size: int) -> Html:
+    """HTML of what ties, in sentences and as a table with a row per category."""
     kinds = {words: replace(choice, category=name) for words, name in categories(data).items()}
     found = {words: tied(data, kind, group_size) for words, kind in kinds.items()}
     methods = apart(found.values())
-    rows = "".join(_row(words, {m: row[m] for m in methods}, kinds[words] == choice) for words, row in found.items())
-    head = "".join(f'<th scope="col" class="{method}">{NAMES[method]}</th>' for method in methods)
+    rows = [_row(words, {m: row[m] for m in methods}, kinds[words] == choice) for words, row in found.items()]
     caption = (
         "Bar: of the prompts with different marks, the share with a tie. Below: the share of their pairs that tie. "
         "Then, on average, the advantages that are left for the different mixes of marks."
     )
-    return (
-        f"{says(_verdict(data, tied(data, choice, group_size), group_size))}"
-        f'<table class="prompts"><caption>{caption}</caption>'
-        f'<thead><tr><th scope="col">Kind of prompt</th>{head}</tr></thead><tbody>{rows}</tbody></table>'
+    head = ["Kind of prompt", *(Cell(NAMES[method], method) for method in methods)]
+    return join(
+        says(*_verdict(data, tied(data, choice, group_size), group_size)), table(head, rows, "prompts", caption)
     )
 
 
-def _verdict(data: Published, found: Mapping[str, Tied], group_size: int) -> str:
+def _verdict(data: Published, found: Mapping[str, Tied], group_size: int) -> list[str]:
     grpo, gdpo = found["grpo"], found["gdpo"]
     if not grpo.mixed:
-        return "<p>No prompt here has drawn answers with different marks, so there is nothing to tell apart.</p>"
+        return ["No prompt here has drawn answers with different marks, so there is nothing to tell apart."]
     everything = group_size == len(data.models)
     answers = f"{group_size} answers" if everything else f"{group_size} drawn answers"
-    text = (
-        f"<p>In {count(grpo.mixed)} of {count(grpo.prompts)} prompts the {answers} do not all have the same marks. In "
-        f"<b>{percent(grpo.with_ties)}</b> of these GRPO gives one advantage to answers whose marks differ, GDPO in "
-        f"<b>{percent(gdpo.with_ties)}</b>. Of all pairs of answers with different marks, GRPO ties "
-        f"{fine(grpo.pairs)} and GDPO {fine(gdpo.pairs)}.</p>"
-    )
+    said = [
+        f"In {count(grpo.mixed)} of {count(grpo.prompts)} prompts the {answers} do not all have the same marks. In "
+        f"**{percent(grpo.with_ties)}** of these GRPO gives one advantage to answers whose marks differ, GDPO in "
+        f"**{percent(gdpo.with_ties)}**. Of all pairs of answers with different marks, GRPO ties "
+        f"{percent(grpo.pairs, 1)} and GDPO {percent(gdpo.pairs, 1)}."
+    ]
     if everything:
-        text += "<p>All answers are taken, so there is nothing to draw: the seed changes nothing.</p>"
+        said.append("All answers are taken, so there is nothing to draw: the seed changes nothing.")
     if found["grpo_no_std"] == grpo:
-        text += (
-            "<p>GRPO without std ties exactly the same: dividing a whole group by one number moves no answer past "
-            "another.</p>"
+        said.append(
+            "GRPO without std ties exactly the same: dividing a whole group by one number moves no answer past another."
         )
-    return text
+    return said
 
 
-def _row(words: str, found: Mapping[str, Tied], chosen: bool) -> str:
-    cells = "".join(f'<td class="{method}">{_meter(t)}</td>' for method, t in found.items())
-    mark = ' class="chosen"' if chosen else ""
-    return f'<tr{mark}><th scope="row">{escape(words)}{"<small>chosen</small>" if chosen else ""}</th>{cells}</tr>'
+def _row(words: str, found: Mapping[str, Tied], chosen: bool) -> Row:
+    name = join(words, small("chosen")) if chosen else words
+    return Row([name, *(Cell(_share(t), method) for method, t in found.items())], "chosen" if chosen else "")
 
 
-def _meter(t: Tied) -> str:
+def _share(t: Tied) -> Html | str:
     if not t.mixed:
         return "–"
-    return (
-        f'<span class="meter"><i style="width:{100 * t.with_ties:.1f}%"></i></span><b>{percent(t.with_ties)}</b>'
-        f"<small>{fine(t.pairs)} of pairs</small><small>{t.levels:.1f} advantages for {t.vectors:.1f} mixes</small>"
+    return join(
+        meter(t.with_ties),
+        bold(percent(t.with_ties)),
+        small(f"{percent(t.pairs, 1)} of pairs"),
+        small(f"{t.levels:.1f} advantages for {t.vectors:.1f} mixes"),
     )
 
 
@@ -201,57 +200,46 @@ def size_charts(data: Published, choice: Choice) -> list:
     ]
 
 
-def size_legend(data: Published, choice: Choice) -> str:
-    """HTML legend of the curves: colour and dash, one for two methods that tie the same."""
-    methods = apart(by_size(data, choice).values())
-    keys = "".join(
-        f'<span><svg width="34" height="8" aria-hidden="true"><line x1="0" x2="34" y1="4" y2="4" stroke-width="3" '
-        f'stroke="{COLOURS[NAMES[m]]}" stroke-dasharray="{" ".join(map(str, DASHES[NAMES[m]]))}"/></svg>'
-        f"{NAMES[m]}{', also without std' if m == 'grpo' and len(methods) < len(NAMES) else ''}</span>"
-        for m in methods
-    )
-    return f'<p class="key">{keys}</p>'
+def size_legend(data: Published, choice: Choice) -> Html:
+    """HTML legend of the curves, one entry for two methods that tie the same."""
+    shown = apart(by_size(data, choice).values())
+    alike = ", also without std" if len(shown) < len(NAMES) else ""
+    return legend(methods({m: f"{NAMES[m]}{alike if m == 'grpo' else ''}" for m in shown}))
 
 
-def size_says(data: Published, choice: Choice) -> str:
+def size_says(data: Published, choice: Choice) -> Html:
     """HTML of what the curves do from their first to their last point."""
     found = by_size(data, choice)
     first, last = min(found), max(found)
 
     def change(method: str, what: str) -> str:
-        return " to ".join(fine(getattr(found[size][method], what)) for size in (first, last))
+        return " to ".join(percent(getattr(found[size][method], what), 1) for size in (first, last))
 
     return says(
-        f"<p>From {first} to {last} answers, the mixed prompts with a tie go from {change('grpo', 'with_ties')} under "
+        f"From {first} to {last} answers, the mixed prompts with a tie go from {change('grpo', 'with_ties')} under "
         f"GRPO and from {change('gdpo', 'with_ties')} under GDPO; the tied pairs from {change('grpo', 'pairs')} and "
-        f"from {change('gdpo', 'pairs')}.</p>"
+        f"from {change('gdpo', 'pairs')}."
     )
 
 
-def size_table(data: Published, choice: Choice) -> str:
+def size_table(data: Published, choice: Choice) -> Html:
     """The curves as HTML, folded."""
-    rows = "".join(
-        f'<tr><th scope="row">{size}</th>'
-        + "".join(f"<td>{percent(t.with_ties)}</td><td>{fine(t.pairs)}</td>" for t in row.values())
-        + "</tr>"
+    rows = [
+        [size, *(cell for t in row.values() for cell in (percent(t.with_ties), percent(t.pairs, 1)))]
         for size, row in by_size(data, choice).items()
-    )
-    head = "".join(f'<th scope="colgroup" colspan="2">{name}</th>' for name in NAMES.values())
-    each = '<th scope="col">prompts</th><th scope="col">pairs</th>' * len(NAMES)
-    return fold(
-        "The curves as a table",
-        f'<table class="figures"><thead><tr><th scope="col" rowspan="2">group size</th>{head}</tr><tr>{each}</tr>'
-        f"</thead><tbody>{rows}</tbody></table>",
-    )
+    ]
+    head = ["group size", *["prompts", "pairs"] * len(NAMES)]
+    return fold("The curves as a table", table(head, rows, "figures", over=dict.fromkeys(NAMES.values(), 2)))
 
 
-def says(text: str) -> str:
-    """HTML of a verdict; no line breaks between a number and its percent sign."""
-    return f'<div class="says">{text.replace(" %", "&nbsp;%")}</div>'
+def size_figure(data: Published, choice: Choice) -> Html:
+    """HTML of both curves with their legend, what they do, and their numbers."""
+    drawn = charts(size_charts(data, choice))
+    return join(size_legend(data, choice), drawn, size_says(data, choice), size_table(data, choice))
 
 
 @lru_cache(maxsize=2)
-def readings(data: Published) -> str:
+def readings(data: Published) -> Html:
     """HTML, folded: what each choice of a grader means, the default first, and how many answers it changes."""
     graded = {name: data.rewards((name,)) for name in GRADERS}
 
@@ -262,41 +250,16 @@ def readings(data: Published) -> str:
 
     return fold(
         "What the marks ask for",
-        f"<p>Each mark has a default and alternatives; there are {count(graded['style'].numel())} answers. One without "
-        f"a readable call fails the default of all {word(len(REWARDS))}.</p>"
-        "<p><b>Correctness</b>, by default: exactly the needed calls, with accepted values once they are read as the "
-        f"documented types. Alternative: BFCL's own checker, which {changed('bfcl_ast_valid', 'correctness')}.</p>"
-        "<p><b>Style</b>, by default: exact types, documented spelling and a bare call, which is only the call with no "
-        f"text around it. Alternatives: types and spelling alone, which {changed('style_args', 'style')}; or a bare "
-        f"call alone, which {changed('envelope', 'style')}.</p>"
-        "<p><b>Conciseness</b>, by default strict: nothing was sent that could be deleted, such as a documented "
-        "default or an unknown parameter. Alternative: a lenient reading. Our data hold its verdicts but not its rule; "
-        f"it {changed('conciseness_lenient', 'conciseness')}.</p>",
+        paragraphs(
+            f"Each mark has a default and alternatives; there are {count(graded['style'].numel())} answers. One "
+            f"without a readable call fails the default of all {word(len(REWARDS))}.",
+            "**Correctness**, by default: exactly the needed calls, with accepted values once they are read as the "
+            f"documented types. Alternative: BFCL's own checker, which {changed('bfcl_ast_valid', 'correctness')}.",
+            "**Style**, by default: exact types, documented spelling and a bare call, which is only the call with no "
+            f"text around it. Alternatives: types and spelling alone, which {changed('style_args', 'style')}; or a "
+            f"bare call alone, which {changed('envelope', 'style')}.",
+            "**Conciseness**, by default strict: nothing was sent that could be deleted, such as a documented default "
+            "or an unknown parameter. Alternative: a lenient reading. Our data hold its verdicts but not its rule; it "
+            f"{changed('conciseness_lenient', 'conciseness')}.",
+        ),
     )
-
-
-def figure(lazy, charts: str = "two") -> str:
-    """HTML that keeps room for charts that are drawn once they are in sight."""
-    return f'<div class="figure {charts}">{lazy}</div>'
-
-
-def controls(elements, caption: str = "") -> str:
-    """HTML grid of controls, with what they have in common above them."""
-    above = f'<p class="asked">{caption}</p>' if caption else ""
-    return f'{above}<div class="controls">{"".join(f"<div>{element}</div>" for element in elements)}</div>'
-
-
-def fold(title: str, content: str) -> str:
-    """HTML that opens on a click."""
-    return f'<details class="fold"><summary>{title}</summary><div>{content}</div></details>'
-
-
-def fine(share: float) -> str:
-    """A share in percent, with a decimal where it is small.
-
-    >>> fine(0.0654), fine(0.4321), fine(0.0), fine(0.0001)
-    ('6.5 %', '43 %', '0 %', 'under 0.1 %')
-    """
-    if 0 < share < 0.0005:
-        return "under 0.1 %"
-    return f"{100 * share:.1f} %" if 0 < share < 0.0995 else percent(share)

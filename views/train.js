@@ -6,7 +6,7 @@ const COLUMNS = [["faster", "▲", "GDPO faster"], ["same", "=", "no difference"
 const REST = 140; // ms that a slider rests before it asks
 const PATIENCE = 250; // ms after which the old picture is dimmed
 const GLIDE = 350; // ms
-const PAD = { left: 30, right: 10, top: 14, bottom: 22 };
+const PAD = { left: 32, right: 10, top: 14, bottom: 22 };
 
 function make(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
@@ -303,7 +303,7 @@ function render({ model, el }) {
     const used = found[0].series.map(({ method }) => method);
     key.replaceChildren(
       ...used.map((m) => make("li", { class: colour(m) }, swatch(m), name(m))),
-      make("li", {}, draw("svg", { width: 26, height: 10, "aria-hidden": "true" }, draw("path", { class: "limit", d: "M0 5H26" })), "groups without end"),
+      make("li", {}, draw("svg", { width: 26, height: 10, "aria-hidden": "true" }, draw("path", { class: "limit", d: "M0 5H26" })), "infinite-group limit"),
     );
   }
 
@@ -435,7 +435,7 @@ function render({ model, el }) {
     const { panels: found, epochs } = model.get("drawing");
     if (kind === "CSV") {
       const every = Math.ceil(epochs / Math.max(1, found[0].series[0].mid.length - 1));
-      const lines = ["of,method,epoch,median,low,high,groups_without_end"];
+      const lines = ["of,method,epoch,median,low,high,infinite_group_limit"];
       for (const { name: title, series } of found) for (const one of series) one.mid.forEach((p, i) => lines.push([title, name(one.method), Math.min(epochs, i * every), p, one.low[i], one.high[i], one.limit[i]].join(",")));
       return save(new Blob([`${lines.join("\n")}\n`], { type: "text/csv" }), kind);
     }

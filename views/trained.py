@@ -25,7 +25,7 @@ from gdpo_core.scenarios import (
 from views.once import Once
 
 BAND = (0.05, 0.95)  # quantiles over seeds between which a band is drawn
-FAR = 0.05  # between the runs and groups without end
+FAR = 0.05  # between the runs and the infinite-group limit
 POINTS = 160  # of a curve, at most
 COMPARED = ("grpo", "gdpo")
 SAME, FASTER, SLOWER, NEITHER = VERDICTS
@@ -70,7 +70,7 @@ def ready(setting: Setting, methods: Sequence[str]) -> bool:
 
 
 def limit(setting: Setting, method: str) -> Tensor:
-    """The curves of groups without end, (epochs + 1, coins)."""
+    """The infinite-group limit, (epochs + 1, coins)."""
     return _limits.get((setting, method), lambda: setting.mean_field(method))
 
 
@@ -224,13 +224,13 @@ def told(setting: Setting, coins: Sequence[str]) -> list[str]:
 
 
 def without_end(setting: Setting, coins: Sequence[str]) -> str:
-    """Of a conflict: where groups without end would leave GDPO, if that is far from where it ends."""
+    """Of a conflict: where the infinite-group limit leaves GDPO, if that is far from where it ends."""
     if not setting.arms:
         return ""
     p, median = limit(setting, "gdpo")[-1], runs(setting)["gdpo"].p[:, -1].median(0).values
     if float((p - median).abs().max()) < FAR:
         return ""
-    told = f"Groups without end would leave GDPO at {probability(p[0].item())} {coins[0]} (thin line)."
+    told = f"In the infinite-group limit GDPO stays at {probability(p[0].item())} {coins[0]} (thin line)."
     if setting.gate or len(set(setting.weights or (1.0,))) > 1:
         return told
     return (
@@ -257,7 +257,7 @@ def steps_table(setting: Setting, coins: Sequence[str], methods: Sequence[str]) 
 
 
 def curves_table(setting: Setting, coins: Sequence[str], methods: Sequence[str]) -> Html:
-    """The curves as a table: median, and below it groups without end."""
+    """The curves as a table: median, and below it the infinite-group limit."""
     epochs = sorted({round(setting.epochs * part) for part in (0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1)})
     found = {m: run.p.quantile(0.5, dim=0) for m, run in runs(setting, methods).items()}
 
@@ -267,7 +267,9 @@ def curves_table(setting: Setting, coins: Sequence[str], methods: Sequence[str])
 
     rows = [[epoch, *(cell(m, epoch, k) for m in methods for k in range(len(coins)))] for epoch in epochs]
     over = {names()[m]: len(coins) for m in methods}
-    return table(["epoch", *coins * len(methods)], rows, "steps", "Median; below it groups without end", over=over)
+    return table(
+        ["epoch", *coins * len(methods)], rows, "steps", "Median; below it the infinite-group limit", over=over
+    )
 
 
 def how_it_learns(setting: Setting) -> Html:
@@ -289,7 +291,7 @@ def how_it_learns(setting: Setting) -> Html:
                 "Longer steps would win without being better, so by default every method gets GDPO's last step: steps "
                 "of equal size. **Each as published** gives it to GDPO alone. **Neither** takes it from GDPO too, as "
                 "many a demo does; then GDPO's steps are longer than GRPO's.",
-                "**Thin lines** are groups without end: computed from the formulas, without luck. With p, "
+                "**Thin lines** are the infinite-group limit: endless answers per prompt, so no luck. With p, "
                 "v = p (1 − p), pay c and weight w a logit then moves by w c v / √(Σ w² c² v) under GRPO and by "
                 "w √v / √(Σ w²) under GDPO, at steps of equal size.",
                 f"**Bands** hold {percent(BAND[1] - BAND[0])} of the seeds. Two medians count as equal if they are "
