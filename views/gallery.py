@@ -110,6 +110,8 @@ def label(one: Mapping[str, Any], arms: bool) -> str:
     'GDPO 1.9× faster'
     """
     found = kind(one, arms)
+    if found in ENDS[2:]:
+        return f"only {found.split()[2]} is right"
     if arms or found in (VERDICTS[0], VERDICTS[3]):
         return found
     grpo, gdpo = (max(never(one[m]["steps"])) for m in COMPARED)
