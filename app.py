@@ -61,9 +61,9 @@ def train_door(edit):
 @app.cell(hide_code=True)
 def train_pictures(session, train_open):
     mo.stop(not train_open.value["opened"])
-    from views.train import Train
+    from views import train
 
-    mo.ui.anywidget(Train(DATA, session))
+    train.chapter(DATA, session)
     return
 
 

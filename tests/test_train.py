@@ -20,7 +20,7 @@ from views import controls, gallery, trained
 from views.controls import pass_rates, setting_of, state_of
 from views.lab import Lab, sheet
 from views.link import Session
-from views.train import Train, claim
+from views.train import Train, chapter, claim
 from views.trained import FASTER, NEITHER, SAME, SLOWER
 
 DATA = Path("data")
@@ -31,7 +31,7 @@ ARMS = {name: one for name, one in ALL.items() if one.setting.arms}
 KINDS = ("scales", "equal", "noise", "pays")  # one of each; the others are slow
 EVERY = [pytest.param(s, id=s.id, marks=() if s.id in KINDS else pytest.mark.slow) for s in ALL.values()]
 RATES = pass_rates(sheet(bfcl.load_tasks(DATA / "tasks")[0])["graded"])
-FILE = gallery.load(DATA / "gallery.json")
+FILE = gallery.load(DATA / "gallery.json", tuple(ALL))
 CLOSE = 3  # epochs: the processor rounds, a draw falls otherwise, and a median moves by an epoch or two
 
 
@@ -228,8 +228,11 @@ def test_a_broken_promise_is_named(tmp_path, change, told):
 
 
 def test_a_missing_picture_file_is_named(tmp_path):
-    with pytest.raises(gc.InputError, match=r"gallery\.json: expected a readable file"):
-        gallery.load(tmp_path / "gallery.json")
+    (tmp_path / "scenarios.json").write_text(PATH.read_text(encoding="utf-8"), encoding="utf-8")
+    told = chapter(tmp_path, Session()).text
+    assert "This chapter can't be shown. gallery.json: expected a readable file" in unescape(told)
+    (tmp_path / "gallery.json").write_text('{"sketches": {"scales": {}}}')
+    assert "expected the pictures of all scenarios, got scales" in chapter(tmp_path, Session()).text
 
 
 # --- the sentences ---------------------------------------------------------------------------------------------------
@@ -378,6 +381,15 @@ def test_a_link_that_fits_nothing_opens_the_chapter_with_a_note(params):
     session = Session.of(params)
     widget = Train(DATA, session)
     assert widget.drawing["panels"] and session.notes
+
+
+def test_a_link_restores_another_comparison_than_a_scenarios_own():
+    session = Session(brought={"train-scenario": "demo"})
+    widget = Train(DATA, session)
+    assert widget.state.compare == "neither" and "compare" not in session.query("train")
+    widget._state = replace(widget.state, compare="equal")
+    again = Session.of(dict(pair.split("=") for pair in session.query("train").split("&")))
+    assert Train(DATA, again).state == widget.state
 
 
 def test_what_is_untouched_stays_out_of_the_link():

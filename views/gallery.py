@@ -8,7 +8,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from gdpo_core.errors import InputError
+from gdpo_core.errors import InputError, expect
 from gdpo_core.rules import NAMES
 from gdpo_core.scenarios import (
     COMPARISONS,
@@ -83,12 +83,15 @@ def made(scenarios: Sequence[Scenario], rates: Sequence[float]) -> dict:
 
 
 @lru_cache(maxsize=2)
-def load(path: Path) -> Mapping[str, Any]:
-    """The file; InputError where it can't be read."""
+def load(path: Path, ids: tuple[str, ...]) -> Mapping[str, Any]:
+    """The file; InputError where it can't be read, or lacks a scenario."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        file = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{path.name}: expected a readable file with JSON in UTF-8, got: {error}") from error
+    there = file.get("sketches", {}) if isinstance(file, dict) else {}
+    expect(set(there) == set(ids), path.name, "the pictures of all scenarios", ", ".join(there) or "none")
+    return file
 
 
 def never(steps: Sequence[int | None]) -> list[float]:

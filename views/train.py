@@ -12,6 +12,7 @@ import traitlets
 
 from gdpo_core import _theme
 from gdpo_core._words import percent
+from gdpo_core.errors import InputError
 from gdpo_core.rules import NAMES
 from gdpo_core.scenarios import (
     ALIKE_EPOCHS,
@@ -39,6 +40,7 @@ from views.controls import (
     setting_of,
     state_of,
 )
+from views.html import says, show
 from views.large import draw, weighed
 from views.link import Session
 from views.trained import TITLES, Stopped
@@ -74,7 +76,7 @@ class Train(anywidget.AnyWidget):
 
     def __init__(self, data: Path, session: Session) -> None:
         self._scenarios = {s.id: s for s in load_scenarios(data / "scenarios.json")}
-        self._file = gallery.load(data / "gallery.json")
+        self._file = gallery.load(data / "gallery.json", tuple(self._scenarios))
         self._session = session
         self._state = self._brought()
         self._wanted = 0
@@ -106,13 +108,13 @@ class Train(anywidget.AnyWidget):
     # --- what the link brings and takes along ---------------------------------------------------------------------
 
     def _brought(self) -> State:
-        start = self._session.start
+        start, chosen = self._session.start, "train-compare" in self._session.brought
         name, compare, method = start("train-scenario"), start("train-compare"), start("train-method")
         scenario = self._scenarios.get(name or FIRST)
         if scenario is None:
             self._session.refuse("train-scenario", f"one of {', '.join(self._scenarios)}")
             scenario = self._scenarios[FIRST]
-        own = state_of(scenario, scenario.setting.comparison if compare == "equal" else compare, lab=self._lab())
+        own = state_of(scenario, compare if chosen else scenario.setting.comparison, lab=self._lab())
         asked = asdict(own) | {"method": method or ""}
         given = {key: start(f"train-{key}") for key in ("start", "pays", "weights", "more", "gate")}
         more = given.pop("more")
@@ -257,6 +259,14 @@ def _left() -> bool:
     """Whether the visitor has gone; never outside of marimo's own threads."""
     thread = threading.current_thread()
     return isinstance(thread, mo.Thread) and thread.should_exit
+
+
+def chapter(data: Path, session: Session) -> mo.Html:
+    """The chapter; without its files, the sentence that says which one is missing or broken."""
+    try:
+        return mo.ui.anywidget(Train(data, session))
+    except InputError as error:
+        return show(says(f"This chapter can't be shown. {error}"))
 
 
 def claim(compare: str, columns: Sequence[int]) -> str:

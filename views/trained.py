@@ -25,6 +25,7 @@ from gdpo_core.scenarios import (
 from views.once import Once
 
 BAND = (0.05, 0.95)  # quantiles over seeds between which a band is drawn
+UNMOVED = 0.001  # of a probability, from where it started
 FAR = 0.05  # between the runs and the infinite-group limit
 POINTS = 160  # of a curve, at most
 COMPARED = ("grpo", "gdpo")
@@ -37,7 +38,10 @@ UNDER = {
 }
 
 Runs = Mapping[str, gc.TrainingRun]
-_runs, _limits = Once(maxsize=192), Once(maxsize=192)  # at most 40 MB: 400 epochs of 3 coins, 32 seeds each
+_runs, _limits = (
+    Once(maxsize=96),
+    Once(maxsize=96),
+)  # 6 MB as scenarios are given, 75 MB at most
 
 
 class Stopped(Exception):
@@ -175,7 +179,9 @@ def _of_arms(setting: Setting, found: Runs, coins: Sequence[str]) -> Html:
         share["gdpo"],
         " under GDPO.",
     )
-    if all(max(p) < LEVEL for p in last.values()):
+    if all(abs(a - b) < UNMOVED for p in last.values() for a, b in zip(p, setting.p0, strict=True)):
+        head = tag("b", "nothing is learnt")
+    elif all(max(p) < LEVEL for p in last.values()):
         head = tag("b", "neither settles")
     elif likeliest["grpo"] == likeliest["gdpo"] and min(map(max, last.values())) >= LEVEL:
         head = tag("b", f"both methods end {coins[likeliest['grpo']]}")
@@ -279,6 +285,12 @@ def how_it_learns(setting: Setting) -> Html:
         if setting.arms
         else "The policy is a few coins. A coin that falls on 1 earns its reward; the policy sets how likely that is."
     )
+    formulas = (
+        ""
+        if setting.arms
+        else " With p, v = p (1 − p), pay c and weight w a logit then moves by w c v / √(Σ w² c² v) under GRPO and by "
+        "w √v / √(Σ w²) under GDPO, at steps of equal size."
+    )
     return join(
         *(
             tag("p", prose(one))
@@ -291,9 +303,7 @@ def how_it_learns(setting: Setting) -> Html:
                 "Longer steps would win without being better, so by default every method gets GDPO's last step: steps "
                 "of equal size. **Each as published** gives it to GDPO alone. **Neither** takes it from GDPO too, as "
                 "many a demo does; then GDPO's steps are longer than GRPO's.",
-                "**Thin lines** are the infinite-group limit: endless answers per prompt, so no luck. With p, "
-                "v = p (1 − p), pay c and weight w a logit then moves by w c v / √(Σ w² c² v) under GRPO and by "
-                "w √v / √(Σ w²) under GDPO, at steps of equal size.",
+                f"**Thin lines** are the infinite-group limit: endless answers per prompt, so no luck.{formulas}",
                 f"**Bands** hold {percent(BAND[1] - BAND[0])} of the seeds. Two medians count as equal if they are "
                 f"within {ALIKE_EPOCHS} epochs or {percent(ALIKE_SHARE)}.",
             )
