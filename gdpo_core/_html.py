@@ -25,7 +25,11 @@ def text(x: object) -> Html:
     """
     if isinstance(x, Html):
         return x
-    said = re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", re.sub(r"^-(?=\d)", "−", _visible(x)))
+    said = _visible(x)
+    if said[:1] == "-" and said[1:2].isdigit():
+        said = f"−{said[1:]}"
+    if " %" in said:
+        said = re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", said)
     return Html(str(escape(said)).replace("&#39;", "'"))  # `tag` puts attributes in double quotes alone
 
 

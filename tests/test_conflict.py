@@ -1,6 +1,8 @@
 """Section 7: the conflict of a hard and an easy reward, weighed and gated, and the gate on real answers."""
 
 import re
+import threading
+import time
 from dataclasses import replace
 from itertools import combinations
 
@@ -165,6 +167,27 @@ def test_the_table_behind_the_charts():
     assert list(map(int, rows)) == list(conflict.IN_THE_TABLE)
     assert max(conflict.IN_THE_TABLE) == conflict.EPOCHS
     assert rows["0"].count("<td>0.100<small>0.100</small></td>") == len(NAMES)
+
+
+def test_equal_requests_of_several_visitors_are_computed_once(monkeypatch):
+    calls, gate = [], threading.Barrier(4)
+
+    def slow(method, *_, **__):
+        calls.append(method)
+        time.sleep(0.05)
+        return method
+
+    def visitor():
+        gate.wait()
+        assert conflict.runs(Toy(0.123, 0.321)) == {m: m for m in NAMES}
+
+    monkeypatch.setattr(gc, "train_arms", slow)
+    visitors = [threading.Thread(target=visitor) for _ in range(4)]
+    for thread in visitors:
+        thread.start()
+    for thread in visitors:
+        thread.join(10)
+    assert calls == list(NAMES)
 
 
 # --- the real answers ------------------------------------------------------------------------------------------------
