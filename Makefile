@@ -16,7 +16,7 @@ HEADLESS = $(if $(filter-out Linux,$(shell uname -s))$(DISPLAY)$(WAYLAND_DISPLAY
 export MALLOC_ARENA_MAX ?= 2
 SERVE = app.py --host '$(HOST)' --port '$(PORT)' --no-sandbox $(HEADLESS)
 
-.PHONY: run test install edit bench parity image clean
+.PHONY: run test install edit bench parity image clean check-cpu
 
 run: .venv/.installed-run
 	@$(VENV_PYTHON) scripts/check_port.py '$(HOST)' '$(PORT)'
@@ -70,3 +70,12 @@ $(addprefix .venv/.installed-,run dev bench parity): .venv/.installed-%: pyproje
 	@TORCH_INDEX='$(TORCH_INDEX)' $(VENV_PYTHON) scripts/install.py $(filter-out run,$*)
 	@$(VENV_PYTHON) -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
+
+# The fast tests as other processors would round, and as one would that nobody has; all settings run, whatever fails.
+CPUS = MKL_CBWR=COMPATIBLE MKL_CBWR=AVX2 MKL_CBWR=AUTO ATEN_CPU_CAPABILITY=default ATEN_CPU_CAPABILITY=avx2 \
+	OMP_NUM_THREADS=1 OMP_NUM_THREADS=2 NUDGE=1
+check-cpu: .venv/.installed-dev
+	@failed=; for cpu in $(CPUS); do echo "$$cpu"; \
+		case $$cpu in NUDGE=*) nudge='-p tests.nudge';; *) nudge=;; esac; \
+		env $$cpu $(VENV_PYTHON) -m pytest $$nudge -m 'not slow' -n auto --hypothesis-profile=dev || failed="$$failed $$cpu"; \
+	done; test -z "$$failed" || { echo "not green under$$failed" >&2; exit 1; }
