@@ -16,8 +16,9 @@ HEADLESS = $(if $(filter-out Linux,$(shell uname -s))$(DISPLAY)$(WAYLAND_DISPLAY
 export MALLOC_ARENA_MAX ?= 2
 SERVE = app.py --host '$(HOST)' --port '$(PORT)' --no-sandbox $(HEADLESS)
 
-# A worker per core, each with a server and a browser of its own; what is long begins first and is taken over at the end.
-PYTEST = $(VENV_PYTHON) -m pytest -n logical --maxprocesses 8 --dist worksteal
+# A worker per core, each with a server and a browser of its own; what one has left at the end, another takes over.
+# Byte code is kept whatever the shell says: without it each worker compiles all tests anew.
+PYTEST = PYTHONDONTWRITEBYTECODE= $(VENV_PYTHON) -m pytest -n logical --maxprocesses 4 --dist worksteal
 
 .PHONY: run check test install edit bench parity image clean static check-cpu
 

@@ -41,6 +41,7 @@ def pytest_sessionfinish(session):
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     skipped = reporter.stats.get("skipped") if reporter else None
     if os.environ.get("STRICT") == "1" and skipped:
+        reporter.ensure_newline()
         reporter.write_line(f"STRICT=1: {len(skipped)} skipped, so the run fails", red=True)
         session.exitstatus = 1
 
