@@ -92,6 +92,7 @@ def test_a_group_of_one_gets_0(method, convention):
 # --- method.md §2: what is exactly true ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(naive.batches())
 def test_one_reward_gdpo_is_grpo_up_to_the_batch_step(batch):
     rows = f64([row[:1] for row in batch.rows])

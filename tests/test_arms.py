@@ -21,6 +21,7 @@ GATED = [(1, 0), (0, 0), (0, 0)]  # short counts only where the answer is correc
 # --- the conflict --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @METHODS
 def test_at_equal_weights_every_method_ends_wrong_and_short(method):
     p = gc.train_arms(method, START, TABLE, epochs=400).p[:, -1]

@@ -144,6 +144,7 @@ def test_every_choice_of_the_controls_has_its_sentences(start, pays):
     assert "Behind the gate it wins under every method" in conflict.weights_table(start, pays)
 
 
+@pytest.mark.slow
 def test_the_charts_hold_the_curves_on_fixed_axes():
     toy = Toy(weight=0.5)
     charts = conflict.charts(toy)
@@ -257,6 +258,7 @@ def test_without_a_right_and_a_wrong_answer_there_is_nothing_to_compare(monkeypa
 # --- the page --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_page_shows_the_section(default_page):
     outputs, defs = default_page
     html = html_of(outputs)

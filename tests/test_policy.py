@@ -69,6 +69,7 @@ def long(medians):
     return pytest.mark.slow if max(medians) > 100 else ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "method, p0, options, medians",
     [
