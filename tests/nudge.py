@@ -54,7 +54,7 @@ def _unit(result: Tensor, size: Tensor | None = None) -> Tensor:
     """One unit in the last place of numbers of this size, by default the result's own; 0 of zero."""
     size = result.abs() if size is None else size
     exponent = torch.frexp(size.nan_to_num(posinf=0.0)).exponent - _DIGITS[result.dtype]
-    unit = torch.ldexp(torch.ones_like(result), exponent.clamp(min=-1000))
+    unit = torch.exp2(exponent.double()).to(result)
     return unit.masked_fill((size == 0) | ~result.isfinite(), 0)
 
 
@@ -145,13 +145,14 @@ def _product(result: Tensor, *operands, **_) -> Tensor:
     *added, a, b = [x for x in operands if isinstance(x, Tensor)]
     terms = torch.matmul((a != 0).double(), (b != 0).double()) + sum((x != 0).double() for x in added)
     size = torch.matmul(a.abs().double(), b.abs().double()) + sum(x.abs().double() for x in added)
-    lowest = min(0.0, *(_lowest_digit(x).amin() for x in (*added, a, b)))
-    return _unless((terms <= 1) | _exact_in_any_order(size, torch.tensor(2.0 * lowest), result), result)
+    lowest = torch.stack([_lowest_digit(x).amin() for x in (*added, a, b)]).amin().clamp(max=0)
+    return _unless((terms <= 1) | _exact_in_any_order(size, 2 * lowest, result), result)
 
 
 def _approximated(result: Tensor, x: Tensor, *_, **__) -> Tensor:
-    """What each library computes its own way; at 0 and 1 all agree."""
-    return _unless((x == 0) | (x == 1), result) if x.shape == result.shape else _unit(result)
+    """What each library computes its own way; all agree at 0 and 1, and no probability leaves the two."""
+    sure = (result == 0) | (result == 1)
+    return _unless(sure | (x == 0) | (x == 1) if x.shape == result.shape else sure, result)
 
 
 UNITS: dict[str, Callable] = {
