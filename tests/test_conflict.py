@@ -14,27 +14,6 @@ from views.text import NAMES
 DATA = prompts.published("data/bfcl_rewards.parquet")
 
 
-def test_equal_requests_of_several_visitors_are_computed_once(monkeypatch):
-    calls, gate = [], threading.Barrier(4)
-
-    def slow(method, *_, **__):
-        calls.append(method)
-        time.sleep(0.05)
-        return method
-
-    def visitor():
-        gate.wait()
-        assert conflict.runs(Toy(0.123, 0.321)) == {m: m for m in NAMES}
-
-    monkeypatch.setattr(gc, "train_arms", slow)
-    visitors = [threading.Thread(target=visitor) for _ in range(4)]
-    for thread in visitors:
-        thread.start()
-    for thread in visitors:
-        thread.join(10)
-    assert calls == list(NAMES)
-
-
 # --- the real answers ------------------------------------------------------------------------------------------------
 
 

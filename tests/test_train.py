@@ -4,6 +4,8 @@ import contextlib
 import io
 import json
 import re
+import threading
+import time
 from dataclasses import replace
 from html import unescape
 from math import inf
@@ -436,6 +438,24 @@ def test_a_run_that_is_stopped_leaves_nothing_behind_and_the_next_tells_its_prog
         trained.runs(setting, told=stop)
     assert trained.runs(setting, told=shares.append)["gdpo"].p.shape == (3, 41, 2)
     assert shares == sorted(shares) and shares[-1] == 1
+
+
+def test_equal_requests_of_several_visitors_are_trained_once(monkeypatch):
+    calls, train = [], Setting.train
+
+    def counted(self, method, progress=None):
+        calls.append(method)
+        time.sleep(0.1)
+        return train(self, method, progress)
+
+    monkeypatch.setattr(Setting, "train", counted)
+    setting, found = replace(ALL["conflict"].setting, epochs=11, seeds=2), []
+    visitors = [threading.Thread(target=lambda: found.append(trained.runs(setting)["gdpo"])) for _ in range(4)]
+    for visitor in visitors:
+        visitor.start()
+    for visitor in visitors:
+        visitor.join(20)
+    assert sorted(calls) == ["gdpo", "grpo"] and len(found) == 4 and len(set(map(id, found))) == 1
 
 
 # --- depth and programs ----------------------------------------------------------------------------------------------
