@@ -1,5 +1,7 @@
 """How much a reward has to weigh before GDPO lets it decide."""
 
+from math import sqrt
+
 import torch
 from torch import Tensor
 
@@ -59,6 +61,20 @@ def break_even_weights(rewards, pairs: BrokenTies, reward: int = 0, *, weights=N
     wrong = found.isnan().nonzero().flatten().tolist()[:1]
     expect(not wrong, "pairs", f"`higher` with more of reward {reward} than `lower`", f"another order in pair {wrong}")
     return found
+
+
+def most_needed(rollouts: int) -> float:
+    """The largest ratio of the spreads of two binary rewards, neither constant, in a group of this size.
+
+    Two responses that an equal-weight sum of three binary rewards ties, and of which one alone has the first reward,
+    differ in the first and in one other reward. So this is also the largest weight on the first reward that GDPO can
+    need to put the one that has it ahead.
+
+    >>> round(most_needed(12), 4), most_needed(3)
+    (1.8091, 1.0)
+    """
+    half = rollouts // 2
+    return sqrt(half * (rollouts - half) / (rollouts - 1))
 
 
 def _balance(z: Tensor, lower: Tensor, higher: Tensor, reward: int, weights: Tensor) -> Tensor:

@@ -9,11 +9,24 @@ from gdpo_core.advantages import method_for
 from gdpo_core.batch import Batch, Over, read, whole
 from gdpo_core.conventions import PAPER, Convention
 from gdpo_core.errors import expect, expect_index
-from gdpo_core.pairs import blocks, ordered, told_apart
+from gdpo_core.pairs import alike, blocks, ordered, told_apart
 
 # Advantages closer than this, relative to the largest, are one: float32 rewards carry round-off of their own.
 SAME = {torch.float64: 1e-9, torch.float32: 1e-6}
 _PAIRS_AT_ONCE = 1 << 22
+
+
+@dataclass(frozen=True)
+class Order:
+    """Of the pairs in a group with different primary reward, how many have which order of their advantages."""
+
+    right: int  # the response with more of the primary reward has the larger advantage
+    tied: int
+    wrong: int
+
+    @property
+    def pairs(self) -> int:
+        return self.right + self.tied + self.wrong
 
 
 @dataclass(frozen=True)
@@ -47,12 +60,35 @@ class Collapse:
         >>> collapse([[1, 0, 0], [0, 1, 1], [0, 1, 1], [0, 0, 0]], "grpo").inversions(primary=0)
         0.6666666666666666
         """
+        found = self.order(primary)
+        return found.wrong / found.pairs if found.pairs else float("nan")
+
+    def order(self, primary: int = 0) -> Order:
+        """The pairs in a group with different `primary` reward by the order of their advantages. Raises InputError.
+
+        >>> collapse([[1, 0, 0], [0, 1, 1], [0, 1, 1], [0, 0, 0]], "grpo").order(primary=0)
+        Order(right=1, tied=0, wrong=2)
+        """
         expect_index(primary, self._rewards.shape[1], "primary", "rewards")
         level = _of_all(self.level, self.response, len(self._rewards))
         reward = self._rewards[:, primary].masked_fill(level < 0, torch.nan)
         found = ordered(list(blocks(self._index)), reward, {"": level})
-        pairs = int(found.pairs.sum())
-        return int(found.inverted[""].sum()) / pairs if pairs else float("nan")
+        pairs, tied, wrong = (int(x.sum()) for x in (found.pairs, found.tied[""], found.inverted[""]))
+        return Order(pairs - tied - wrong, tied, wrong)
+
+    def ties_among(self, among: Tensor, rewards: Tensor | None = None) -> tuple[int, int]:
+        """The pairs in a group whose reward vectors differ, and how many of them have one advantage.
+
+        among: (responses,) bool, those to look at; rewards: (responses, rewards) that differ, by default those of the
+        collapse.
+
+        >>> c = collapse([[1, 0, 1], [0, 1, 1], [1, 1, 0], [0, 0, 0]], "grpo")
+        >>> c.ties_among(torch.tensor([True, True, False, True]))
+        (3, 1)
+        """
+        level = _of_all(self.level, self.response, len(self._rewards))
+        rewards = self._rewards if rewards is None else rewards.to(self._rewards)
+        return alike(list(blocks(self._index)), rewards.T, among & (level >= 0), level)
 
 
 def collapse(

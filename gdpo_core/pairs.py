@@ -178,6 +178,21 @@ def ordered(parts: list[Block], primary: Tensor, level: Mapping[str, Tensor]) ->
     return Ordered(pairs, inverted, tied)
 
 
+def alike(parts: list[Block], rewards: Tensor, kept: Tensor, level: Tensor) -> tuple[int, int]:
+    """The pairs in a group whose reward vectors differ, and how many of them have one level.
+
+    rewards: (rewards, responses); kept: (responses,) which ones to look at; level: (responses,).
+    """
+    pairs = tied = 0
+    for part in parts:
+        there = part.take(kept, False)
+        vector, size = vector_ranks(part.take(rewards, torch.nan), there), there.sum(1)
+        rank = part.take(level, -1).masked_fill(~there, -1)
+        pairs += int((size * (size - 1) // 2 - equal_pairs(vector)).sum())
+        tied += int((equal_pairs(rank) - equal_pairs(_joined(rank, vector))).sum())
+    return pairs, tied
+
+
 def _joined(first: Tensor, second: Tensor) -> Tensor:
     """A rank by the first, then by the second; −1 where either is."""
     both = (first * (first.shape[1] + 1) + second).double()
