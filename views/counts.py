@@ -1,17 +1,20 @@
-"""Section 5: how many advantage vectors are left of all groups that can occur, listed once and then counted."""
+"""How many advantage vectors are left of all groups that can occur, listed once and then counted."""
 
 from collections.abc import Sequence
 from functools import lru_cache
 from string import ascii_uppercase
 
 import gdpo_core as gc
-from views.text import COLOURS, DASHES, NAMES, SHAPES, count, signed, tiny
+from gdpo_core._words import count, listing, power_of_ten, signed
+from views import html
+from views.html import Cell, Html, bold, join, says, table, tag
+from views.text import NAMES
 
 EPS, DIGITS = gc.TRL.group_eps, 4
 LISTED = (2, 2)  # rollouts, rewards of the groups that are listed, as in the paper's Fig. 2
 REWARDS, ROLLOUTS = 2, 4  # what stays while the other grows, as in its Fig. 3
 TO_ROLLOUTS, TO_REWARDS = 16, 8
-PAPER_ROLLOUTS, PAPER_REWARDS = 11, 6  # where its Fig. 3 ends
+PAPER_ROLLOUTS, PAPER_REWARDS = 11, 6  # where GDPO's curves end in its Fig. 3; GRPO's go on
 BY_ROLLOUTS = tuple((rollouts, REWARDS) for rollouts in range(2, TO_ROLLOUTS + 1))
 BY_REWARDS = tuple((ROLLOUTS, rewards) for rewards in range(1, TO_REWARDS + 1))
 
@@ -26,17 +29,8 @@ def counted(size: Size, rounded: bool = False) -> dict[str, int]:
     return {method: gc.count_distinct(method, *size) for method in NAMES}
 
 
-def heading() -> str:
-    """The claim of the section."""
-    found = counted(BY_REWARDS[-1])
-    return (
-        f"How much survives: {ROLLOUTS} answers with {TO_REWARDS} marks leave GRPO {count(found['grpo'])} different "
-        f"lists of advantages, GDPO {count(found['gdpo'])}"
-    )
-
-
 @lru_cache(maxsize=1)
-def listed() -> str:
+def listed() -> Html:
     """HTML of all small groups with the advantages that each method gives, and what they share."""
     groups = gc.enumerate_groups(*LISTED)
     vectors = {method: _vectors(groups, method) for method in NAMES}
@@ -44,21 +38,21 @@ def listed() -> str:
         method: dict(zip(sorted(set(v), key=_size), ascii_uppercase, strict=False)) for method, v in vectors.items()
     }
     order = sorted(range(len(groups)), key=lambda g: _size(vectors["gdpo"][g]))
-    rows = "".join(
-        f'<tr><th scope="row">{"".join(map(_pattern, groups[g].int().tolist()))}</th>'
-        + "".join(_cell(m, vectors[m], letters[m], vectors["gdpo"], g) for m in NAMES)
-        + "</tr>"
+    rows = [
+        [
+            join(*map(_pattern, groups[g].int().tolist())),
+            *(_cell(m, vectors[m], letters[m], vectors["gdpo"], g) for m in NAMES),
+        ]
         for g in order
+    ]
+    caption = (
+        f"{len(groups)} groups (order of the two answers ignored); ● passed, ○ failed. Equal letters in a column are "
+        "equal advantages. Hatched: shared by groups that GDPO tells apart"
     )
-    head = "".join(f'<th scope="col" class="{method}">{name}</th>' for method, name in NAMES.items())
-    foot = "".join(f'<td class="{method}"><b>{len(found)}</b> different</td>' for method, found in letters.items())
-    return (
-        f'<table class="listed"><caption>{len(groups)} groups (order of the two answers ignored); ● passed, ○ failed. '
-        "Equal letters in a column are equal advantages. Hatched: shared by groups that GDPO tells apart</caption>"
-        f'<thead><tr><th scope="col">Two answers</th>{head}</tr></thead><tbody>{rows}</tbody>'
-        f'<tfoot><tr><th scope="row">{len(groups)} groups</th>{foot}</tr></tfoot></table>'
-        f'<div class="says">{_merged(vectors, letters)}</div>'
-    )
+    head = ["Two answers", *(Cell(name, method) for method, name in NAMES.items())]
+    foot = [Cell(join(bold(len(found)), " different"), method) for method, found in letters.items()]
+    shown = table(head, rows, "listed", caption, foot=[f"{len(groups)} groups", *foot])
+    return join(shown, says(*_merged(vectors, letters)))
 
 
 def _vectors(groups, method: str) -> list[tuple[float, ...]]:
@@ -70,18 +64,19 @@ def _size(vector: Sequence[float]) -> float:
     return max(map(abs, vector))
 
 
-def _pattern(marks: Sequence[int]) -> str:
+def _pattern(marks: Sequence[int]) -> Html:
     words = " and ".join("passed" if mark else "failed" for mark in marks)
-    return f'<span class="pattern" role="img" aria-label="{words};">{"".join("○●"[mark] for mark in marks)}</span>'
+    drawn = "".join("○●"[mark] for mark in marks)
+    return tag("span", drawn, kind="pattern", role="img", aria_label=f"{words};")
 
 
-def _cell(method: str, vectors: Sequence[tuple], letters: dict, gdpo: Sequence[tuple], group: int) -> str:
+def _cell(method: str, vectors: Sequence[tuple], letters: dict, gdpo: Sequence[tuple], group: int) -> Cell:
     shared = len({other for vector, other in zip(vectors, gdpo, strict=True) if vector == vectors[group]}) > 1
-    numbers = " ".join(f"<span>{signed(a)}</span>" for a in vectors[group])
-    return f'<td class="{method}{" shared" if shared else ""}">{numbers} <b>{letters[vectors[group]]}</b></td>'
+    numbers = (part for a in vectors[group] for part in (tag("span", signed(a)), " "))
+    return Cell(join(*numbers, bold(letters[vectors[group]])), f"{method}{' shared' if shared else ''}")
 
 
-def _merged(vectors: dict, letters: dict) -> str:
+def _merged(vectors: dict, letters: dict) -> list[str]:
     """What GRPO's most shared vector holds that GDPO keeps apart, and where GDPO adds nothing."""
     inside = {
         vector: sorted({g for v, g in zip(vectors["grpo"], vectors["gdpo"], strict=True) if v == vector}, key=_size)
@@ -90,37 +85,19 @@ def _merged(vectors: dict, letters: dict) -> str:
     most = max(inside, key=lambda vector: len(inside[vector]))
     split = [f"{vectors['gdpo'].count(g)} with ±{_size(g):.2f}" for g in inside[most]]
     alike = [g for g, k in BY_ROLLOUTS if counted((g, k))["gdpo"] == counted((g, k))["grpo_no_std"]]
-    return (
-        "<p>Within one group, GRPO without std ties exactly what GRPO ties, as the real prompts above show. Here "
-        "groups are compared with each other, so the size of the advantages counts too.</p>"
-        f"<p>GRPO gives <b>±{_size(most):.2f}</b> to {vectors['grpo'].count(most)} groups, whether the answers differ "
-        f"in one mark or in both. GDPO splits them into {' and '.join(split)}. So does GRPO without std: with "
-        f"{' or '.join(map(str, alike))} answers GDPO keeps no more apart than that.</p>"
-        "<p>GDPO's numbers are those before its last step, which scales the whole batch; if this one prompt were the "
-        f"batch, {' and '.join(f'±{_size(g):.2f}' for g in inside[most])} would become one number again.</p>"
-    )
-
-
-def verdict(rounded: bool) -> str:
-    """HTML of what the charts show at their right ends."""
-    told = "".join(f"<p>{_at(size, rounded)}</p>" for size in (BY_ROLLOUTS[-1], BY_REWARDS[-1]))
-    resolution = "<p>A larger count is more resolution. It does not say that the right answer comes first.</p>"
-    return f'<div class="says">{told}{resolution}</div>'
-
-
-def _at(size: Size, rounded: bool) -> str:
-    found = counted(size, rounded)
-    each = ", ".join(f"{NAMES[m]} <b>{count(n)}</b>" for m, n in found.items())
-    rollouts, rewards = size
-    groups = gc.count_groups(rollouts, rewards)
-    how = f"With {DIGITS} decimals, the advantages seem to" if rounded else "The advantages"
-    return (
-        f"{rollouts} answers with {rewards} marks can form {count(groups)} different groups. {how} tell apart: {each}."
-    )
+    return [
+        "Within one group, GRPO without std ties exactly what GRPO ties, as the real prompts above show. Here groups "
+        "are compared with each other, so the size of the advantages counts too.",
+        f"GRPO gives **±{_size(most):.2f}** to {vectors['grpo'].count(most)} groups, whether the answers differ in one "
+        f"mark or in both. GDPO splits them into {listing(split)}. So does GRPO without std: with "
+        f"{listing(alike, 'or')} answers GDPO keeps no more apart than that.",
+        "GDPO's numbers are those before its last step, which scales the whole batch; if this one prompt were the "
+        f"batch, {listing(f'±{_size(g):.2f}' for g in inside[most])} would become one number again.",
+    ]
 
 
 @lru_cache(maxsize=1)
-def trap() -> str:
+def trap() -> Html:
     """HTML of what eps and rounding do to GRPO's counts, and the two numbers that show why."""
     exact, seen = ([counted(size, rounded) for size in BY_ROLLOUTS] for rounded in (False, True))
     hidden = [s["grpo"] == e["grpo_no_std"] for e, s in zip(exact, seen, strict=True)]
@@ -135,62 +112,63 @@ def trap() -> str:
     two = " and ".join(f"{a:.{DIGITS}f}" for a in blurred[:, 1].tolist())
     end, end_seen = exact[-1]["gdpo"], seen[-1]["gdpo"]
     gdpo = f" GDPO's {count(end)} at {TO_ROLLOUTS} answers turn into {count(end_seen)}." if end != end_seen else ""
-    return (
-        f'<div class="says"><p><b>The collapse seems to be gone</b>: with {REWARDS} marks GRPO has {short}, … instead '
-        f"of {were}, …, {same}. Nothing was won. Of two answers that are one mark apart, or two, the better one has "
-        f"the advantage {' or '.join(real)}. An eps of {tiny(EPS)} beside stds of {stds} makes it {two}, and {DIGITS} "
-        f"decimals count these as two.{gdpo}</p></div>"
+    return says(
+        f"**The collapse seems to be gone**: with {REWARDS} marks GRPO has {short}, … instead of {were}, …, {same}. "
+        "Nothing was won. Of two answers that are one mark apart, or two, the better one has the advantage "
+        f"{listing(real, 'or')}. An eps of {power_of_ten(EPS)} beside stds of {stds} makes it {two}, and {DIGITS} "
+        f"decimals count these as two.{gdpo}"
     )
 
 
-def charts(rounded: bool, log: bool) -> list:
-    """The count by answers and the count by marks."""
+@lru_cache(maxsize=1)
+def part() -> Html:
+    """HTML of both charts, with what they show at their right ends."""
     from views.charts import Growth, counts  # here, because Altair is half of what the first visitor would wait for
 
-    answers = {rollouts: counted((rollouts, rewards), rounded) for rollouts, rewards in BY_ROLLOUTS}
-    marks = {rewards: counted((rollouts, rewards), rounded) for rollouts, rewards in BY_REWARDS}
+    answers = {rollouts: counted((rollouts, rewards)) for rollouts, rewards in BY_ROLLOUTS}
+    marks = {rewards: counted((rollouts, rewards)) for rollouts, rewards in BY_REWARDS}
+    drawn = [
+        counts(Growth(marks, f"{ROLLOUTS} answers, more marks", "marks", PAPER_REWARDS, 3000)),
+        counts(Growth(answers, f"{REWARDS} marks, more answers", "answers", PAPER_ROLLOUTS, 500)),
+    ]
+    found = counted(BY_REWARDS[-1])
+    title = (
+        f"How much can survive: {ROLLOUTS} answers with {TO_REWARDS} marks leave GRPO {count(found['grpo'])} lists of "
+        f"advantages, GDPO {count(found['gdpo'])}"
+    )
+    return join(tag("h2", title), says(*_ends()), html.charts(drawn))
+
+
+def _ends() -> list[str]:
     return [
-        counts(Growth(answers, f"{REWARDS} marks, more answers", "answers", PAPER_ROLLOUTS, 500), log),
-        counts(Growth(marks, f"{ROLLOUTS} answers, more marks", "marks", PAPER_REWARDS, 3000), log),
+        "A list holds the advantages that one group gets; a method with few lists throws information away: many groups "
+        f"look the same to it. {' '.join(map(_at, (BY_REWARDS[-1], BY_ROLLOUTS[-1])))} More lists are more resolution. "
+        "They do not put the right answer first."
     ]
 
 
-def figure(lazy) -> str:
-    """HTML that keeps room for the charts, which are drawn once they are in sight."""
-    return f'<div class="growth">{lazy}</div>'
+def _at(size: Size) -> str:
+    found = counted(size)
+    each = listing(f"{NAMES[m]} **{count(n)}**" for m, n in found.items())
+    rollouts, rewards = size
+    groups = gc.count_groups(rollouts, rewards)
+    return f"Of {count(groups)} different groups of {rollouts} answers with {rewards} marks, {each} lists are left."
 
 
-def legend() -> str:
-    """HTML legend of the methods: colour, dash and marker."""
-    keys = "".join(
-        f'<span><svg width="44" height="12" viewBox="0 -6 44 12" aria-hidden="true"><path d="M0 0H44" stroke-width="2" '
-        f'stroke="{COLOURS[name]}" stroke-dasharray="{" ".join(map(str, DASHES[name]))}"/>'
-        f'<path d="{SHAPES[name]}" transform="translate(22)scale(5)" fill="{COLOURS[name]}"/></svg>{name}</span>'
-        for name in NAMES.values()
-    )
-    return f'<p class="key">{keys}</p>'
-
-
-def tables(rounded: bool) -> str:
-    """HTML of every number of the charts, folded."""
-    by_rollouts = _table(BY_ROLLOUTS, [g for g, _ in BY_ROLLOUTS], "answers", f"{REWARDS} marks", rounded)
-    by_rewards = _table(BY_REWARDS, [k for _, k in BY_REWARDS], "marks", f"{ROLLOUTS} answers", rounded)
-    return (
-        '<details class="fold"><summary>The counts as tables</summary>'
-        f'<div class="counts">{by_rollouts}{by_rewards}</div></details>'
+def tables() -> Html:
+    """HTML of every number of the charts."""
+    return tag(
+        "div",
+        _table(BY_REWARDS, [k for _, k in BY_REWARDS], "marks", f"{ROLLOUTS} answers"),
+        _table(BY_ROLLOUTS, [g for g, _ in BY_ROLLOUTS], "answers", f"{REWARDS} marks"),
+        kind="pair",
     )
 
 
-def _table(sizes: Sequence[Size], column: Sequence[int], label: str, fixed: str, rounded: bool) -> str:
-    rows = "".join(
-        f'<tr><th scope="row">{n}</th>'
-        + "".join(f"<td>{count(n)}</td>" for n in counted(size, rounded).values())
-        + f"<td>{count(gc.count_groups(*size))}</td></tr>"
+def _table(sizes: Sequence[Size], column: Sequence[int], label: str, fixed: str, rounded: bool = False) -> Html:
+    rows = [
+        [n, *map(count, counted(size, rounded).values()), count(gc.count_groups(*size))]
         for n, size in zip(column, sizes, strict=True)
-    )
-    head = "".join(f'<th scope="col">{name}</th>' for name in (label, *NAMES.values(), "different groups"))
-    how = f"eps = {tiny(EPS)}, {DIGITS} decimals" if rounded else "exact"
-    return (
-        f'<table class="figures"><caption>{fixed}; {how}</caption><thead><tr>{head}</tr></thead>'
-        f"<tbody>{rows}</tbody></table>"
-    )
+    ]
+    how = f"eps = {power_of_ten(EPS)}, {DIGITS} decimals" if rounded else "exact"
+    return table([label, *NAMES.values(), "different groups"], rows, "figures", f"{fixed}; {how}")

@@ -212,6 +212,7 @@ function render({ model, el }) {
     return make(
       "div",
       { class: `stack ${method}` },
+      make("p", { class: "small", "aria-hidden": "true" }, parts.filter(([, share]) => share <= 0.24).map(([part, , text]) => `${text} ${words[part]}`).join(" · ")),
       make("p", {}, make("b", {}, name), ` ${of}`),
       make(
         "div",
@@ -219,12 +220,10 @@ function render({ model, el }) {
         ...parts.map(([part, share, text]) => {
           const piece = make("span", { class: part, title: `${words[part]} ${text}` });
           piece.style.flexGrow = share;
-          const label = share > 0.24 ? `${text} ${words[part]}` : share > 0.075 ? text : "";
-          if (label) piece.append(make("i", {}, label));
+          if (share > 0.24) piece.append(make("i", {}, `${text} ${words[part]}`));
           return piece;
         }),
       ),
-      make("p", { class: "small", "aria-hidden": "true" }, parts.filter(([, share]) => share <= 0.24).map(([part, , text]) => `${text} ${words[part]}`).join(" · ")),
     );
   }
 
@@ -242,16 +241,16 @@ function render({ model, el }) {
     svg.append(make("line", { x1: left, x2: width - 8, y1: y(0), y2: y(0), class: "axis" }));
     weights.filter((w) => Number.isInteger(w)).forEach((w) => write(x(w), height - 5, String(w), "middle"));
     svg.append(make("line", { x1: x(weight), x2: x(weight), y1: head, y2: y(0), class: "now" }));
-    lines.forEach(([method, name, values], k) => {
+    lines.forEach(([method, , values]) => {
       svg.append(make("path", { class: `line ${method}`, d: values.map((share, i) => `${i ? "L" : "M"}${x(weights[i]).toFixed(1)} ${y(share).toFixed(1)}`).join("") }));
       const here = weights.indexOf(weight);
       svg.append(make("circle", { class: method, cx: x(weight), cy: y(values[here]), r: 3.5 }));
     });
-    none.forEach(([method, enough], k) => {
+    none.forEach(([method, needed, enough], k) => {
       const name = lines.find(([m]) => m === method)[1];
-      const at = Math.min(Number(enough), last);
+      const at = Math.min(needed, last);
       svg.append(make("line", { x1: x(at), x2: x(at), y1: y(0) - 5, y2: y(0) + 4, class: `end ${method}` }));
-      write(width - 8, head + 10 + 14 * k, `${name}: none from ${enough}`, `end ${method}`);
+      write(width - 8, head + 10 + 14 * k, `${name}: none at ${enough}`, `end ${method}`);
     });
     return svg;
   }

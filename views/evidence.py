@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import ceil, isnan
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -277,24 +277,31 @@ def worth(choice: Choice, first: Priorities) -> Html:
     return prose(
         f"GDPO tells apart {count(first.broken)} of {count(first.grpo_ties)} ties of a right and a wrong answer that "
         f"GRPO has with equal weights, and puts the **wrong one first in {percent(first.wrong_at(1)[0])}**{weighed}. "
-        f"In none of these from a weight of **{_enough(first.broken_needed)}** on correctness. {_all_pairs(first)}"
+        f"The right one is first in all of these once correctness weighs **{_enough(first.broken_needed)}**. "
+        f"{_all_pairs(first)}"
     )
 
 
 def _all_pairs(first: Priorities) -> str:
-    """From which weight on no wrong answer is first at all; rounded up, so that it is true."""
-    needed = {"GDPO": first.gdpo_needed, "GRPO": first.grpo_needed}
-    if max(needed.values()) < 1:
-        return "Of all pairs neither method puts a wrong answer first."
+    """From which weight on the right answer is first in all pairs."""
+    if max(first.gdpo_needed, first.grpo_needed) < 1:
+        return "Both methods have the right answer first in all pairs."
     return (
-        f"Of all pairs of a right and a wrong answer, GDPO has none wrong from **{_enough(needed['GDPO'])}** on, "
-        f"GRPO from **{_enough(needed['GRPO'])}**."
+        f"For that in all {count(first.pairs)} pairs GDPO needs **{_enough(first.gdpo_needed)}**, "
+        f"GRPO **{_enough(first.grpo_needed)}**."
     )
 
 
 def _enough(needed: float) -> str:
-    """A weight from which on no wrong answer is first, with two decimals at most."""
-    return f"{ceil(100 * max(needed, 1) - 1e-6) / 100:g}"
+    """A weight with which the right answer is first, with two decimals: rounded up, so that it is true.
+
+    >>> _enough(1.8091), _enough(2.0), _enough(0.3)
+    ('1.81', 'just over 2', '1')
+    """
+    if needed < 1:
+        return "1"
+    exact = abs(100 * needed - round(100 * needed)) < 1e-6
+    return f"just over {needed:g}" if exact else f"{ceil(100 * needed) / 100:g}"
 
 
 def never_more(choice: Choice) -> str:
@@ -340,9 +347,9 @@ def curves(choice: Choice, first: Priorities) -> list[dict]:
             "label": percent(high),
             "weights": list(WEIGHTS),
             "lines": [[method, NAMES[method], [round(x, 5) for x in values]] for method, values in lines.items()],
-            "none": [[m, _enough(needed[m])] for m in lines if not isnan(needed[m]) and needed[m] >= 1],
+            "none": [[m, needed[m], _enough(needed[m])] for m in lines if needed[m] >= 1],
             "said": "; ".join(
-                f"{NAMES[m]} {percent(values[0], 1)} at weight 1, none from {_enough(needed[m])} on"
+                f"{NAMES[m]} {percent(values[0], 1)} at weight 1, none at {_enough(needed[m])}"
                 for m, values in lines.items()
             ),
         }
