@@ -227,7 +227,7 @@ def counts(growth: Growth) -> alt.LayerChart:
     base = alt.Chart(_inline(rows)).encode(x, y, color)
     soft = METHODS["grpo_no_std"].colour
     end = alt.Chart(_inline([{"size": growth.paper, "count": growth.top, "label": "the paper draws GDPO up to here"}]))
-    labels = alt.Chart(_inline(_apart(ends, growth.top))).mark_text(align="left", dx=9, fontSize=13, fontWeight=600)
+    labels = alt.Chart(_inline(_apart(ends, growth.top))).mark_text(align="right", dx=-10, dy=-9, fontSize=13, fontWeight=600)
     layers = [
         end.mark_rule(color=soft, strokeDash=[1, 2]).encode(x),
         end.mark_text(align="right", dx=-5, dy=6, fontSize=12, color=soft).encode(x, y, text="label:N"),
@@ -266,9 +266,9 @@ def who_is_ahead(cells: Sequence, title: str) -> alt.LayerChart:
     low, high = min(row["ahead"] for row in rows), max(row["ahead"] for row in rows)
     many = {leader: sum(cell.leader == leader for cell in cells) for leader in names}
     said = f"{title}: GRPO is ahead in {many['grpo']} of {len(cells)} cells, GDPO in {many['gdpo']}, by up to {high:g} points."
-    scale = alt.Scale(domain=[min(low * 1.35, -0.13 * high), high * 1.12])
-    x = alt.X("ahead:Q", title="← points ahead: GRPO | GDPO →", scale=scale, axis=alt.Axis(tickCount=5, format="+"))
-    y = alt.Y("cell:N", title=None, sort=[row["cell"] for row in rows], axis=alt.Axis(labelLimit=260, ticks=False, domain=False))
+    scale = alt.Scale(domain=[low - 0.15 * high, high * 1.16])
+    x = alt.X("ahead:Q", title="← points ahead: GRPO | GDPO →", scale=scale, axis=alt.Axis(tickCount=5, labelExpr="abs(datum.value)"))
+    y = alt.Y("cell:N", title=None, sort=[row["cell"] for row in rows], axis=alt.Axis(labelLimit=330, ticks=False, domain=False))
     looks = [METHODS["grpo"], METHODS["gdpo"], METHODS["grpo_no_std"]]
     order = [names["grpo"], names["gdpo"], names["equal"]]
     color = alt.Color("leader:N", scale=alt.Scale(domain=order, range=[look.colour for look in looks]), legend=None)

@@ -206,6 +206,7 @@ function render({ model, el }) {
   const worth = make("p", { class: "worth", role: "status", "aria-live": "polite" });
   const bars = make("div", { class: "bars" });
   const plots = make("div", { class: "plots" });
+  const never = make("p", { class: "note" });
   const words = { right: "right first", tied: "tied", wrong: "wrong first" };
 
   function stack({ of, name, method, parts }) {
@@ -250,7 +251,7 @@ function render({ model, el }) {
       const name = lines.find(([m]) => m === method)[1];
       const at = Math.min(needed, last);
       svg.append(make("line", { x1: x(at), x2: x(at), y1: y(0) - 5, y2: y(0) + 4, class: `end ${method}` }));
-      write(width - 8, head + 10 + 14 * k, `${name}: none at ${enough}`, `end ${method}`);
+      write(width - 8, head + 10 + 14 * k, `${name}: none from ${enough}`, `end ${method}`);
     });
     return svg;
   }
@@ -262,27 +263,31 @@ function render({ model, el }) {
     node.addEventListener("toggle", () => node.open && send());
     return { name, below, node, body };
   });
-  const sections = fixed.parts.map((name) => {
+  // On a phone a part waits behind its title.
+  const sections = Object.entries(fixed.parts).map(([name, text]) => {
     const body = make("div", { class: "body" });
-    const node = make("section", { class: `part ${name}` }, body, ...folds.filter(({ below }) => below === name).map((fold) => fold.node));
+    const node = make("details", { class: `part ${name}` }, make("summary", { class: "late" }, text), body, ...folds.filter(({ below }) => below === name).map((fold) => fold.node));
+    node.open = !matchMedia("(max-width: 760px)").matches;
+    node.addEventListener("toggle", () => node.open && near([sections.find((one) => one.node === node)]));
     return { name, node, body, near: false };
   });
+  function near(came) {
+    const late = came.filter((one) => one.node.open && !one.near);
+    late.forEach((one) => ((one.near = true), looking.unobserve(one.node)));
+    if (late.length) send();
+  }
   const rest = make("section", { class: "part about" }, ...folds.filter(({ below }) => below === "about").map((fold) => fold.node));
   const onward = make("p", { class: "onward" }, "These are other people's answers. ", make("a", { href: "?at=run", "data-go": "run" }, "What happened in your own run?"));
   const looking = new IntersectionObserver(
-    (entries) => {
-      const came = entries.filter((entry) => entry.isIntersecting).map((entry) => sections.find(({ node }) => node === entry.target));
-      came.forEach((one) => ((one.near = true), looking.unobserve(one.node)));
-      if (came.length) send();
-    },
+    (entries) => near(entries.filter((entry) => entry.isIntersecting).map((entry) => sections.find(({ node }) => node === entry.target))),
     { rootMargin: MARGIN },
   );
   sections.forEach(({ node }) => looking.observe(node));
   // On paper all parts are there.
   const printed = (event) => {
-    if (event.detail !== "all" || sections.every((one) => one.near)) return;
-    sections.forEach((one) => (one.near = true));
-    send();
+    if (event.detail !== "all") return;
+    sections.forEach(({ node }) => (node.open = true));
+    near(sections);
   };
   window.addEventListener("rpi:at", printed);
 
@@ -317,6 +322,7 @@ function render({ model, el }) {
     put(worth, drawing.worth);
     bars.replaceChildren(...drawing.bars.map(stack));
     plots.replaceChildren(...drawing.curves.map(plot));
+    never.textContent = drawing.never;
     openTitle.textContent = prompts[drawing.prompt];
     put(openBody, drawing.opened);
   }
@@ -342,7 +348,7 @@ function render({ model, el }) {
         "div",
         { class: "screen" },
         make("div", { class: "left" }, squares, opened),
-        make("div", { class: "right" }, legend, title, worth, bars, make("label", { class: "heavy" }, make("span", {}, "Weight of correctness"), heavy, heavySaid), plots),
+        make("div", { class: "right" }, legend, title, worth, bars, make("label", { class: "heavy" }, make("span", {}, "Weight of correctness"), heavy, heavySaid), plots, never),
       ),
       ...sections.map(({ node }) => node),
       rest,

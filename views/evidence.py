@@ -15,6 +15,7 @@ from gdpo_core import _theme
 from gdpo_core._html import Html, prose, tag
 from gdpo_core._words import count, listing, percent
 from gdpo_core.bfcl import REWARDS, Published
+from gdpo_core.break_even import most_needed
 from gdpo_core.errors import InputError
 from views import opened
 from views.link import Session
@@ -224,6 +225,7 @@ def _above(data: Published, choice: Choice, happened: Found, first: Priorities) 
         "worth": str(worth(choice, first)),
         "bars": bars(choice, happened, first),
         "curves": curves(choice, first),
+        "never": never_more(choice) if first.pairs else "",
     }
 
 
@@ -240,19 +242,19 @@ def lead(data: Published, choice: Choice) -> Html:
     size, everything = choice.group_size, choice.group_size == len(data.models)
     who = f"{len(data.models)} configurations of {models(data)} models"
     drawn = f"the answers of all {who}" if everything else f"{size} answers drawn from those of {who}"
-    ties = [_in_prompts(n) for n in unlike_ties(data, choice).values()]
-    both = f"both methods tie different answers {ties[0]}" if ties[0] == ties[1] else f"GRPO ties different answers {ties[0]}"
-    unequal = f"with {listing(f'{w:g}' for w in UNLIKE)} {both}"
     now = (
-        f"**Equal weights**, without which there are few ties: {unequal}."
+        "**All marks weigh the same here.**"
         if choice.weight == 1
-        else f"**Correctness weighs {choice.weight:g}**, the other marks 1. Ties need equal weights: {unequal}."
+        else f"**Correctness weighs {choice.weight:g} here**, the other marks 1."
     )
-    return prose(f"A square is a prompt with {drawn}, which are no samples of one policy. {now}")
-
-
-def _in_prompts(n: int) -> str:
-    return f"in {count(n, 'prompt')}" if n else "nowhere"
+    grpo, gdpo = unlike_ties(data, choice).values()
+    rarely = (
+        f"GRPO ties different answers in {count(grpo, 'prompt')} and GDPO in {count(gdpo)}"
+        if grpo or gdpo
+        else "neither method ties different answers"
+    )
+    unlike = f"With weights {listing(f'{w:g}' for w in UNLIKE)} {rarely}."
+    return prose(f"A square is a prompt with {drawn}, which are no samples of one policy. {now} {unlike}")
 
 
 def title(first: Priorities) -> str:
@@ -306,7 +308,9 @@ def _enough(needed: float) -> str:
 
 def never_more(choice: Choice) -> str:
     """The most that any group of this size can need."""
-    return f"No group of {choice.group_size} answers can need more than {_enough(most_of_all(choice.group_size))}."
+    size = choice.group_size
+    tie, pair = _enough(most_needed(size)), _enough(most_of_all(size))
+    return f"In no group of {size} answers can GDPO need more than {tie} where GRPO ties, {pair} anywhere."
 
 
 def bars(choice: Choice, happened: Found, first: Priorities) -> list[dict]:
@@ -349,7 +353,7 @@ def curves(choice: Choice, first: Priorities) -> list[dict]:
             "lines": [[method, NAMES[method], [round(x, 5) for x in values]] for method, values in lines.items()],
             "none": [[m, needed[m], _enough(needed[m])] for m in lines if needed[m] >= 1],
             "said": "; ".join(
-                f"{NAMES[m]} {percent(values[0], 1)} at weight 1, none at {_enough(needed[m])}"
+                f"{NAMES[m]} {percent(values[0], 1)} at weight 1, none from {_enough(needed[m])}"
                 for m, values in lines.items()
             ),
         }
@@ -360,7 +364,11 @@ def curves(choice: Choice, first: Priorities) -> list[dict]:
 
 # --- what lies further down -----------------------------------------------------------------------------------------
 
-PARTS_SHOWN = ["sizes", "counts", "paper"]  # computed when the reader comes near
+PARTS_SHOWN = {  # computed when the reader comes near; on a phone, behind these titles
+    "sizes": "More or fewer answers per prompt",
+    "counts": "How much can survive",
+    "paper": "What the paper measured on language models",
+}
 FOLDS = {  # computed when opened; the part below which each lies
     "sizes-table": ["sizes", "The curves as a table"],
     "figure-two": ["counts", "The paper's Fig. 2: every group of two answers with two marks, listed"],

@@ -9,6 +9,7 @@ from views.html import Html, charts, join, says, table, tag
 from views.prompts import METHODS, WEIGHTS, Choice, Found, Priorities, by_size
 from views.text import NAMES
 
+FEW = 0.2  # curves that stay below have an axis that ends there
 Read = Callable[[Found, Priorities], float | None]
 
 
@@ -36,14 +37,15 @@ def part(data: Published, choice: Choice) -> Html:
     from views.charts import by_group_size  # here, because Altair is half of what the first visitor would wait for
 
     found = shares(data, choice)
-    tops = (1.0, 0.2, 1.0)
-    drawn = [
-        by_group_size(lines, title, top, choice.group_size)
-        for (title, lines), top in zip(found.items(), tops, strict=True)
-    ]
+    drawn = [by_group_size(lines, title, _top(lines), choice.group_size) for title, lines in found.items()]
     return join(
         tag("h2", "More answers per prompt, more ties under GRPO"), says(*_says(data, choice, found)), charts(drawn)
     )
+
+
+def _top(lines: dict[str, dict[int, float | None]]) -> float:
+    """Where the axis ends."""
+    return 0.2 if max(x or 0 for line in lines.values() for x in line.values()) <= FEW else 1.0
 
 
 def _says(data: Published, choice: Choice, found: dict) -> list[str]:
