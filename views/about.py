@@ -1,11 +1,13 @@
-"""Whose answers the squares are of, and what each mark asks for."""
+"""Whose answers the squares are of, what each mark asks for, and what a gate on correctness would do to them."""
 
 from functools import lru_cache
 
-from gdpo_core._html import Html, join, prose, tag
-from gdpo_core._words import count, word
+import gdpo_core as gc
+from gdpo_core._html import Html, join, prose, table, tag
+from gdpo_core._words import count, percent, word
 from gdpo_core.bfcl import GRADERS, REWARDS, Published
-from views.prompts import models
+from views.prompts import METHODS, Choice, marks_of, models
+from views.text import NAMES
 
 ANSWERED = "August 2024"
 
@@ -63,3 +65,43 @@ def readings(data: Published) -> Html:
         f"{changed('conciseness_lenient', 'conciseness')}.",
     )
     return join(*(tag("p", prose(one)) for one in said))
+
+
+@lru_cache(maxsize=32)
+def gate(data: Published, choice: Choice) -> Html:
+    """HTML: the order of right and wrong answers as graded, and with the other marks counted for right answers only."""
+    graded = marks_of(data, choice)
+    gated = graded
+    for reward in range(1, graded.shape[-1]):
+        gated = gc.condition(gated, reward, 0)
+    rows, alike = [], {}
+    for name, marks in (("as graded", graded), ("gated", gated)):
+        for method in METHODS:
+            c = gc.collapse(marks, method, weights=choice.weights)
+            order = c.order()
+            alike[name] = c.groups - c.mixed_groups
+            rows.append(
+                [
+                    f"{NAMES[method]}, {name}",
+                    *(
+                        percent(n / order.pairs, 1) if order.pairs else "–"
+                        for n in (order.right, order.tied, order.wrong)
+                    ),
+                    percent(c.tied_pairs, 1),
+                ]
+            )
+    head = ["", "right first", "tied", "wrong first", "pairs with different marks, tied"]
+    return join(
+        tag(
+            "p",
+            prose(
+                "The gate counts style and conciseness only where an answer is right, as the paper's eq. 8 does. "
+                "**The right answer is first in every pair**, under either method and with any positive weights: "
+                "these marks are never below 0. The price: wrong answers become all alike, and prompts with nothing to "
+                f"learn go from {count(alike['as graded'])} to {count(alike['gated'])}."
+            ),
+        ),
+        table(
+            head, rows, "figures", "Of all pairs of a right and a wrong answer; last column: of what is still rewarded"
+        ),
+    )

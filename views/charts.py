@@ -153,14 +153,26 @@ def _arm(runs: Mapping[str, TrainingRun], large: Mapping[str, torch.Tensor], n: 
 # --- the Evidence -------------------------------------------------------------------------------------------------
 
 
-def by_group_size(
-    lines: Mapping[str, Mapping[int, float | None]], title: str, top: float, now: int
-) -> alt.LayerChart:
+def by_group_size(lines: Mapping[str, Mapping[int, float | None]], title: str, top: float, now: int) -> alt.LayerChart:
     """A line per method: the share of what the title names, from 0 to `top`, by group size; upright, the size now."""
     rows = [{"size": s, "method": NAMES[m], "share": x} for m, line in lines.items() for s, x in line.items()]
     sizes = sorted({row["size"] for row in rows})
-    ends = [max((row for row in rows if row["method"] == NAMES[m] and _there(row)), key=_size, default=None) for m in lines]
-    ends = [row | {"label": f"{row['method']} {percent(row['share'])}"} for row in ends if row]
+    ends = [
+        max((row for row in rows if row["method"] == NAMES[m] and _there(row)), key=_size, default=None) for m in lines
+    ]
+    # A label stands above its line, also where that comes down to its end.
+    high = {
+        m: max(
+            (r["share"] for r in rows if r["method"] == NAMES[m] and _there(r) and 3 * r["size"] >= sizes[-1]),
+            default=0,
+        )
+        for m in lines
+    }
+    ends = [
+        row | {"label": f"{row['method']} {percent(row['share'])}", "at": high[m]}
+        for m, row in zip(lines, ends, strict=True)
+        if row
+    ]
     said = f"Share of {title}, {sizes[0]} to {sizes[-1]} answers per prompt; at the end: "
     said += f"{', '.join(row['label'] for row in ends)}."
     x = alt.X(
@@ -169,17 +181,21 @@ def by_group_size(
         scale=alt.Scale(type="log", base=2, domain=[sizes[0], sizes[-1]]),
         axis=alt.Axis(values=[s for s in sizes if s in (2, 4, 8, 16, 32, sizes[-1])]),
     )
-    y = alt.Y("share:Q", title=None, scale=alt.Scale(domain=[0, top]), axis=alt.Axis(format="%", values=[0, top / 2, top]))
+    y = alt.Y(
+        "share:Q", title=None, scale=alt.Scale(domain=[0, top]), axis=alt.Axis(format="%", values=[0, top / 2, top])
+    )
     color, dash, _ = _looks([NAMES[m] for m in lines])
     told = [alt.Tooltip("method:N"), alt.Tooltip("size:Q", title="answers"), alt.Tooltip("share:Q", format=".1%")]
     base = alt.Chart(_inline([row for row in rows if _there(row)])).encode(x, y, color)
-    here = alt.Chart(_inline([{"size": now}])).mark_rule(strokeDash=[1, 2], opacity=0.7, color=METHODS["grpo_no_std"].colour)
-    text = alt.Chart(_inline(ends)).mark_text(align="right", dy=-11, fontSize=13, fontWeight=600)
+    here = alt.Chart(_inline([{"size": now}])).mark_rule(
+        strokeDash=[1, 2], opacity=0.7, color=METHODS["grpo_no_std"].colour
+    )
+    text = alt.Chart(_inline(ends)).mark_text(align="right", dy=-12, fontSize=13, fontWeight=600)
     layers = [
         here.encode(x),
         base.mark_line(strokeWidth=2.5, clip=True).encode(dash),
         base.mark_point(filled=True, size=26, opacity=1, clip=True).encode(tooltip=told),
-        text.encode(x, y, color, text="label:N"),
+        text.encode(x, alt.Y("at:Q", title=None), color, text="label:N"),
     ]
     return _typed(alt.layer(*layers), title, said)
 
@@ -227,7 +243,9 @@ def counts(growth: Growth) -> alt.LayerChart:
     base = alt.Chart(_inline(rows)).encode(x, y, color)
     soft = METHODS["grpo_no_std"].colour
     end = alt.Chart(_inline([{"size": growth.paper, "count": growth.top, "label": "the paper draws GDPO up to here"}]))
-    labels = alt.Chart(_inline(_apart(ends, growth.top))).mark_text(align="right", dx=-10, dy=-9, fontSize=13, fontWeight=600)
+    labels = alt.Chart(_inline(_apart(ends, growth.top))).mark_text(
+        align="right", dx=-10, dy=-9, fontSize=13, fontWeight=600
+    )
     layers = [
         end.mark_rule(color=soft, strokeDash=[1, 2]).encode(x),
         end.mark_text(align="right", dx=-5, dy=6, fontSize=12, color=soft).encode(x, y, text="label:N"),
@@ -248,7 +266,7 @@ def _apart(ends: list[dict], top: float) -> list[dict]:
 
 
 def who_is_ahead(cells: Sequence, title: str) -> alt.LayerChart:
-    """A row per cell of the paper's tables, by how many points a method is ahead: GRPO to the left, GDPO to the right."""
+    """A row per cell of the paper's tables: by how many points GRPO, to the left, or GDPO, to the right, is ahead."""
     names = {"grpo": NAMES["grpo"], "gdpo": NAMES["gdpo"], "equal": "equal"}
     cells = sorted(cells, key=lambda cell: -cell.ahead)
     rows = [
@@ -265,17 +283,41 @@ def who_is_ahead(cells: Sequence, title: str) -> alt.LayerChart:
     ]
     low, high = min(row["ahead"] for row in rows), max(row["ahead"] for row in rows)
     many = {leader: sum(cell.leader == leader for cell in cells) for leader in names}
-    said = f"{title}: GRPO is ahead in {many['grpo']} of {len(cells)} cells, GDPO in {many['gdpo']}, by up to {high:g} points."
+    said = f"{title}: GRPO is ahead in {many['grpo']} of {len(cells)} cells, by up to {-low:g} points, "
+    said += f"GDPO in {many['gdpo']}, by up to {high:g}."
     scale = alt.Scale(domain=[low - 0.15 * high, high * 1.16])
-    x = alt.X("ahead:Q", title="← points ahead: GRPO | GDPO →", scale=scale, axis=alt.Axis(tickCount=5, labelExpr="abs(datum.value)"))
-    y = alt.Y("cell:N", title=None, sort=[row["cell"] for row in rows], axis=alt.Axis(labelLimit=330, ticks=False, domain=False))
+    x = alt.X(
+        "ahead:Q",
+        title="← points ahead: GRPO | GDPO →",
+        scale=scale,
+        axis=alt.Axis(tickCount=5, labelExpr="abs(datum.value)"),
+    )
+    y = alt.Y(
+        "cell:N",
+        title=None,
+        sort=[row["cell"] for row in rows],
+        axis=alt.Axis(labelLimit=330, ticks=False, domain=False),
+    )
     looks = [METHODS["grpo"], METHODS["gdpo"], METHODS["grpo_no_std"]]
     order = [names["grpo"], names["gdpo"], names["equal"]]
     color = alt.Color("leader:N", scale=alt.Scale(domain=order, range=[look.colour for look in looks]), legend=None)
     shape = alt.Shape("leader:N", scale=alt.Scale(domain=order, range=[look.shape for look in looks]), legend=None)
-    told = [alt.Tooltip(name, title=words) for name, words in (("cell:N", "cell"), ("metric:N", "what"), ("grpo:Q", "GRPO, %"), ("gdpo:Q", "GDPO, %"), ("leader:N", "ahead"))]
+    told = [
+        alt.Tooltip(name, title=words)
+        for name, words in (
+            ("cell:N", "cell"),
+            ("metric:N", "what"),
+            ("grpo:Q", "GRPO, %"),
+            ("gdpo:Q", "GDPO, %"),
+            ("leader:N", "ahead"),
+        )
+    ]
     base = alt.Chart(_inline(rows)).encode(y, color, tooltip=told)
-    zero = alt.Chart(_inline([{"ahead": 0}])).mark_rule(opacity=0.6, color=METHODS["grpo_no_std"].colour).encode(alt.X("ahead:Q", scale=scale))
+    zero = (
+        alt.Chart(_inline([{"ahead": 0}]))
+        .mark_rule(opacity=0.6, color=METHODS["grpo_no_std"].colour)
+        .encode(alt.X("ahead:Q", scale=scale))
+    )
     text = base.encode(x, text="label:N")
     layers = [
         zero,
@@ -307,7 +349,9 @@ def _typed(chart: alt.LayerChart, title: str, description: str) -> alt.LayerChar
         chart.properties(width="container", height=210, title=title, description=description)
         .properties(usermeta={"embedOptions": {"actions": False}})
         .configure(background="transparent", font=VALUES["sans"])
-        .configure_axis(grid=False, labelFontSize=12, titleFontSize=12, titleFontWeight="normal", domainOpacity=0.4, tickOpacity=0.4)
+        .configure_axis(
+            grid=False, labelFontSize=12, titleFontSize=12, titleFontWeight="normal", domainOpacity=0.4, tickOpacity=0.4
+        )
         .configure_title(fontSize=14, fontWeight=600, anchor="start", offset=12)
         .configure_view(strokeOpacity=0)
     )

@@ -1,8 +1,7 @@
 """The Evidence: 963 real prompts as squares, what breaking their ties is worth, and the controls that move both."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass, field, replace
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -55,7 +54,7 @@ NAMES = {"grpo": "GRPO", "gdpo": "GDPO"}
 class State:
     """Where the controls stand: the choice, the outcome that is highlighted, the prompt that is open."""
 
-    choice: Choice = Choice()
+    choice: Choice = field(default_factory=Choice)
     kind: str = ""
     prompt: str = ""  # "": the one with most ties broken the wrong way
 
@@ -241,7 +240,11 @@ def lead(data: Published, choice: Choice) -> Html:
     """What a square is, whose answers these are, and the weights without which there are no ties."""
     size, everything = choice.group_size, choice.group_size == len(data.models)
     who = f"{len(data.models)} configurations of {models(data)} models"
-    drawn = f"the answers of all {who}" if everything else f"{size} answers drawn from those of {who}"
+    drawn = (
+        f"the answers of all {who} (so a draw changes nothing)"
+        if everything
+        else f"{size} answers drawn from those of {who}"
+    )
     now = (
         "**All marks weigh the same here.**"
         if choice.weight == 1
@@ -329,7 +332,9 @@ def bars(choice: Choice, happened: Found, first: Priorities) -> list[dict]:
             "of": of,
             "method": method,
             "name": NAMES[method],
-            "parts": [[name, share, percent(share, 1 if share < 0.1 else 0)] for name, share in shares.items() if share],
+            "parts": [
+                [name, share, percent(share, 1 if share < 0.1 else 0)] for name, share in shares.items() if share
+            ],
         }
         for of, method, shares in rows
     ]
@@ -376,10 +381,11 @@ FOLDS = {  # computed when opened; the part below which each lies
     "counts-table": ["counts", "The counts as tables"],
     "paper-table": ["paper", "The paper's tables"],
     "graders": ["about", "What the marks ask for"],
+    "gate": ["about", "What a gate on correctness would do to these answers"],
     "whose": ["about", "Whose answers these are"],
 }
 PARTS = (*PARTS_SHOWN, *FOLDS)
-FOLLOW = ("sizes", "sizes-table")  # the controls
+FOLLOW = ("sizes", "sizes-table", "gate")  # the controls
 
 
 def part(data: Published, name: str, choice: Choice) -> Html:
@@ -396,6 +402,7 @@ def part(data: Published, name: str, choice: Choice) -> Html:
         "paper": results.part,
         "paper-table": results.tabled,
         "graders": lambda: about.readings(data),
+        "gate": lambda: about.gate(data, choice),
         "whose": lambda: about.whose(data),
     }
     return makers[name]()
@@ -406,7 +413,7 @@ def part(data: Published, name: str, choice: Choice) -> Html:
 
 def program(choice: Choice) -> str:
     """A program of at most 15 lines that prints the shares on the screen."""
-    weights = [f"{w:g}" for w in choice.weights]
+    weights = ", ".join(f"{w:g}" for w in choice.weights)
     return f"""\
 import gdpo_core as gc
 from gdpo_core.bfcl import draw, load_published
@@ -416,10 +423,10 @@ marks = data.rewards({choice.graders!r})
 models = draw(data, {choice.group_size}, seed={choice.seed})
 marks = marks.gather(1, models[..., None].expand(-1, -1, 3))  # (prompts, answers, marks)
 for method in ("grpo", "gdpo"):
-    c = gc.collapse(marks, method, weights=[{", ".join(weights)}])
+    c = gc.collapse(marks, method, weights=[{weights}])
     order = c.order()  # of all pairs of a right and a wrong answer
-    shares = [c.groups_with_ties * c.mixed_groups / c.groups, *(n / order.pairs for n in (order.right, order.tied, order.wrong))]
-    print(method, "ties, right first, tied, wrong first:", *(f"{{x:.1%}}" for x in shares))
+    print(method, f"{{c.groups_with_ties * c.mixed_groups / c.groups:.0%}} of the prompts with a tie;", end=" ")
+    print(*(f"{{name}} {{getattr(order, name) / order.pairs:.1%}}" for name in ("right", "tied", "wrong")))
 broken = gc.broken_ties(gc.collapse(marks, "grpo"), gc.collapse(marks, "gdpo"))
-print(len(broken.lower), "broken ties, wrong first:", f"{{broken.inverted.double().mean():.0%}}")
+print(len(broken.lower), "broken ties,", f"{{broken.inverted.double().mean():.0%}} with the wrong answer first")
 """

@@ -8,9 +8,9 @@ from torch import Tensor
 
 import gdpo_core as gc
 from gdpo_core._html import Cell, Html, Row, fold, join, prose, table, tag
-from gdpo_core._words import count, listing, signed
+from gdpo_core._words import count, decimal, listing, signed
 from gdpo_core.bfcl import REWARDS, Published, draw
-from views.prompts import METHODS, Choice, collapsed, marks_of
+from views.prompts import METHODS, Choice, collapsed, marks_of, priorities
 
 SHORT = ("correct", "style", "concise")
 Vector = tuple[int, ...]
@@ -49,12 +49,23 @@ def prompt(data: Published, choice: Choice, number: int, called: bool) -> Html:
         tag("p", tag("b", _said(v)), ": ", listing(n for n, row in zip(names, rows, strict=True) if row == v))
         for v in order
     ]
-    why = "" if called else " It is the one with the most ties broken the wrong way."
+    why = "" if called else f" {_chosen(priorities(data, choice).wrong)}"
+    std = float(gc.explain(marks_of(data, choice), "gdpo", weights=choice.weights).batch_std)
+    last = (
+        f"GDPO's last step divides by the spread over all {count(len(data.tasks))} prompts drawn, here {decimal(std)}."
+    )
     return join(
         tag("p", prose(f"{_says(choice, marks, order, level)}{why}")),
         table([*head, *(Cell(name, m) for m, name in zip(METHODS, ("GRPO", "GDPO"), strict=True))], body, "mixes"),
-        fold("Whose answers", *whose, tag("p", "Their texts are not in our data.")),
+        fold("Whose answers", *whose, tag("p", f"Their texts are not in our data. {last}")),
     )
+
+
+def _chosen(wrong: int) -> str:
+    """Why this prompt is shown though none was called for."""
+    if wrong:
+        return "It is the prompt with the most ties broken the wrong way at equal weights."
+    return "No tie is broken the wrong way at equal weights; shown is the prompt with the most ties under GRPO."
 
 
 def _mark(reward: int, passed: int) -> Html:
@@ -88,7 +99,8 @@ def _says(choice: Choice, marks: Tensor, mixes: Sequence[Vector], level: dict[st
     if not len(pairs.lower):
         return f"{text} GDPO breaks no tie of a right and a wrong answer."
     wrong = int(pairs.inverted.sum())
-    return f"{text} Of {count(len(pairs.lower), 'tie')} of a right and a wrong answer that GDPO breaks, **{wrong or 'none'} the wrong way**."
+    ties = count(len(pairs.lower), "tie")
+    return f"{text} Of {ties} of a right and a wrong answer that GDPO breaks, **{wrong or 'none'} the wrong way**."
 
 
 def _kept(kept: int, of: int) -> str:

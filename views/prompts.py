@@ -1,4 +1,4 @@
-"""What GRPO and GDPO make of the published answers to 963 real prompts; numbers alone, the pictures are in evidence.py."""
+"""What GRPO and GDPO make of the published answers to real prompts: numbers alone, the pictures are in evidence.py."""
 
 import re
 from collections.abc import Callable
@@ -87,7 +87,8 @@ class Priorities:
     broken_wrong: tuple[float, ...]  # share of the broken ones with the wrong answer first, at each of WEIGHTS
     gdpo_wrong: tuple[float, ...]
     grpo_wrong: tuple[float, ...]
-    worst: int  # the prompt with most broken ties that have the wrong answer first
+    wrong: int  # broken ties that have the wrong answer first with equal weights
+    worst: int  # the prompt with most of these; without any, with most ties of right and wrong under GRPO
 
     def wrong_at(self, weight: float) -> tuple[float, ...]:
         """Where the three curves are at a weight that is one of theirs."""
@@ -185,7 +186,9 @@ def unlike_ties(data: Published, choice: Choice) -> dict[str, int]:
     """By method, the prompts with a tie at weights of which no two are equal and none is the sum of the others."""
     marks = marks_of(data, choice)
     collapses = {method: gc.collapse(marks, method, weights=UNLIKE) for method in METHODS}
-    return {method: round(c.groups_with_ties * c.mixed_groups) if c.mixed_groups else 0 for method, c in collapses.items()}
+    return {
+        method: round(c.groups_with_ties * c.mixed_groups) if c.mixed_groups else 0 for method, c in collapses.items()
+    }
 
 
 def priorities(data: Published, choice: Choice) -> Priorities:
@@ -209,7 +212,8 @@ def _priorities(data: Published, choice: Choice) -> Priorities:
     needed = gc.break_even_weights(marks, gc.BrokenTies(lower, higher, inverted))
     # GRPO adds the marks up, so the weight has to make up for the marks by which the wrong answer is ahead.
     ahead = (mixes.passed[wrong, 1:].sum(1) - mixes.passed[better, 1:].sum(1)).double()
-    worst = torch.zeros(len(marks), dtype=torch.int64).scatter_add_(0, prompt, pairs * (broken & inverted))
+    wrong_way = broken & inverted if (broken & inverted).any() else tied["grpo"]
+    worst = torch.zeros(len(marks), dtype=torch.int64).scatter_add_(0, prompt, pairs * wrong_way)
     return Priorities(
         grpo_ties=int(pairs[tied["grpo"]].sum()),
         broken=int(pairs[broken].sum()),
@@ -220,6 +224,7 @@ def _priorities(data: Published, choice: Choice) -> Priorities:
         broken_wrong=_wrong(needed[broken], pairs[broken]),
         gdpo_wrong=_wrong(needed, pairs),
         grpo_wrong=_wrong(ahead, pairs),
+        wrong=int(pairs[broken & inverted].sum()),
         worst=int(worst.argmax()),
     )
 
@@ -231,7 +236,7 @@ def _most(needed: Tensor) -> float:
 def _wrong(needed: Tensor, pairs: Tensor) -> tuple[float, ...]:
     """The share of the pairs whose wrong answer is first, at each of WEIGHTS."""
     heavier = needed[:, None] > torch.tensor(WEIGHTS, dtype=torch.float64) + 1e-9
-    return tuple(((heavier * pairs[:, None]).sum(0) / pairs.sum().clamp(min=1)).tolist())
+    return tuple(((heavier * pairs[:, None]).sum(0).double() / pairs.sum().clamp(min=1)).tolist())
 
 
 def most_of_all(group_size: int) -> float:

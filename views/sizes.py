@@ -25,9 +25,7 @@ def shares(data: Published, choice: Choice) -> dict[str, dict[str, dict[int, flo
     return {
         "prompts with a tie": {m: read(lambda f, _, m=m: f.tied_prompts[m] / prompts) for m in METHODS},
         "pairs with different marks, tied": {m: read(lambda f, _, m=m: f.tied_pairs[m]) for m in METHODS},
-        "ties that GDPO breaks, wrong answer first": {
-            "gdpo": read(lambda _, p: p.broken_wrong[at] if p.broken else None)
-        },
+        "broken ties, wrong answer first": {"gdpo": read(lambda _, p: p.broken_wrong[at] if p.broken else None)},
     }
 
 
@@ -53,19 +51,21 @@ def _says(data: Published, choice: Choice, found: dict) -> list[str]:
     grpo, gdpo = (ties[m] for m in METHODS)
     first, last = min(grpo), max(grpo)
     top = max(gdpo, key=lambda size: gdpo[size])
-    rest = (
-        f"rises from {percent(gdpo[first], 1)} to {percent(gdpo[top], 1)} at {top} and falls to {percent(gdpo[last], 1)}"
-        if first < top < last
-        else f"goes from {percent(gdpo[first], 1)} to {percent(gdpo[last], 1)}"
+    start, most, end = (percent(gdpo[size], 1) for size in (first, top, last))
+    rises = first < top < last
+    rest = f"rises from {start} to {most} at {top} and falls to {end}" if rises else f"goes from {start} to {end}"
+    without_std = (
+        "GRPO without std ties exactly what GRPO ties: dividing a group by one number moves no answer past another."
     )
-    broken = {n: x for n, x in found["ties that GDPO breaks, wrong answer first"]["gdpo"].items() if x is not None}
+    broken = {n: x for n, x in found["broken ties, wrong answer first"]["gdpo"].items() if x is not None}
     if not broken:
-        return [f"From {first} to {last} answers the share of prompts with a tie {rest} under GDPO."]
+        return [f"From {first} to {last} answers the share of prompts with a tie {rest} under GDPO.", without_std]
     return [
         f"From {first} to {last} answers the share of prompts with a tie goes from {percent(grpo[first], 1)} to "
         f"**{percent(grpo[last], 1)}** under GRPO; under GDPO it {rest}. More answers do not mend the order: with "
         f"{min(broken)} to {max(broken)} answers the wrong one is first in {percent(min(broken.values()))} to "
-        f"**{percent(max(broken.values()))}** of the ties that GDPO breaks{_weighed(choice)}."
+        f"**{percent(max(broken.values()))}** of the ties that GDPO breaks{_weighed(choice)}.",
+        without_std,
     ]
 
 
