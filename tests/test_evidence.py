@@ -344,14 +344,6 @@ def test_larger_groups_tie_more_under_grpo():
     assert grpo == sorted(grpo) and max(found) == ALL
 
 
-def drawn_from(spec):
-    """What a chart draws from."""
-    if isinstance(spec, dict):
-        found = [pl.read_csv(spec["values"].encode())] if isinstance(spec.get("values"), str) else []
-        return found + [frame for part in spec.values() for frame in drawn_from(part)]
-    return [frame for part in spec for frame in drawn_from(part)] if isinstance(spec, list) else []
-
-
 def test_the_papers_cells_are_counted_on_both_sides():
     cells = results.results()
     ahead = Counter(
@@ -367,7 +359,7 @@ def test_the_papers_cells_are_counted_on_both_sides():
     for title, some in results.kinds().items():
         spec = charts.who_is_ahead(some, title).to_dict()
         assert f"in {len(results.ahead(some)['grpo'])} of {len(some)} cells" in spec["description"]
-        drawn = next(frame for frame in drawn_from(spec) if "leader" in frame.columns)
+        drawn = next(pl.read_csv(csv.encode()) for csv in spec["datasets"].values() if "leader" in csv)
         assert sorted(drawn["ahead"].to_list()) == sorted(c.ahead for c in some)
     assert str(results.tabled()).count('class="ahead"') == 8
 

@@ -69,11 +69,10 @@ def test_a_square_tells_and_opens_under_the_pointer(evidence):
 def test_the_controls_move_claim_squares_and_bars(evidence):
     page = evidence()
     before = page.locator(".bars").inner_text()
-    page.get_by_label("Answers per prompt").fill("71")
-    page.wait_for_function("document.title !== null")
+    page.get_by_role("slider", name="Answers per prompt").fill("71")
     page.locator(".evidence h1", has_text="82").wait_for()
     assert page.locator(".bars").inner_text() != before
-    page.get_by_label("Weight of correctness").fill("2")
+    page.get_by_label("Weight of correctness, real prompts").fill("2")
     page.locator(".lead", has_text="Correctness weighs 2 here").wait_for()
     page.get_by_label("What style asks for").select_option("envelope")
     page.get_by_role("button", name="Draw again").click()

@@ -58,7 +58,7 @@ function render({ model, el }) {
     select.addEventListener("change", () => ((graders = graders.with(k, select.value)), send()));
     return select;
   });
-  const heavy = make("input", { type: "range", min: 1, max: fixed.heaviest, step: 0.05, "aria-label": "Weight of correctness" });
+  const heavy = make("input", { type: "range", min: 1, max: fixed.heaviest, step: 0.05, "aria-label": "Weight of correctness, real prompts" });
   const heavySaid = make("output");
   heavy.addEventListener("input", () => {
     weight = Number(heavy.value);
