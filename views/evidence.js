@@ -1,6 +1,8 @@
 // The Evidence: a square per prompt. Python says what happens to each; the browser places, highlights and tells.
 
-const MARGIN = "600px"; // how near a part has to come before it is computed
+const MARGIN = "300px"; // how near a part has to come before it is computed
+const RESTED = 250; // ms without a change, after which the parts that are near follow it
+const PATIENCE = 3000; // ms that one answer may take before the next question goes out
 
 function make(tag, attributes = {}, ...children) {
   const svg = ["svg", "path", "line", "text", "circle", "g"].includes(tag);
@@ -22,15 +24,18 @@ function render({ model, el }) {
   let { group, draw: seed, graders, weight, kind } = model.get("drawing").state;
   let prompt = null; // the reader's; null: Python's choice
   let n = 0;
-  let waiting = false; // for an answer; what is asked meanwhile goes out when it is there
+  let waiting = -PATIENCE; // since when, for an answer; what is asked meanwhile goes out when it is there
   let again = false;
+  let rest = 0;
 
   // --- asking ----------------------------------------------------------------------------------------------------
   const wanted = () => [...sections.filter((one) => one.near).map((one) => one.name), ...folds.filter(({ node }) => node.open).map(({ name }) => name)];
-  function send() {
-    if (waiting) return (again = true);
-    waiting = true;
-    model.send({ group, draw: seed, graders, weight, kind, prompt: prompt === null ? "" : prompts[prompt], n: ++n, open: wanted() });
+  function send(open = []) {
+    clearTimeout(rest);
+    if (!open.length && wanted().length) rest = setTimeout(() => send(wanted()), RESTED); // parts follow when the hand rests
+    if (performance.now() - waiting < PATIENCE) return (again = true);
+    waiting = performance.now();
+    model.send({ group, draw: seed, graders, weight, kind, prompt: prompt === null ? "" : prompts[prompt], n: ++n, open });
   }
 
   // --- controls --------------------------------------------------------------------------------------------------
@@ -260,7 +265,7 @@ function render({ model, el }) {
   const folds = Object.entries(fixed.folds).map(([name, [below, text]]) => {
     const body = make("div", { class: "body" }, make("p", {}, "…"));
     const node = make("details", { class: "fold" }, make("summary", {}, text), body);
-    node.addEventListener("toggle", () => node.open && send());
+    node.addEventListener("toggle", () => node.open && send(wanted()));
     return { name, below, node, body };
   });
   // On a phone a part waits behind its title.
@@ -274,9 +279,9 @@ function render({ model, el }) {
   function near(came) {
     const late = came.filter((one) => one.node.open && !one.near);
     late.forEach((one) => ((one.near = true), looking.unobserve(one.node)));
-    if (late.length) send();
+    if (late.length) send(wanted());
   }
-  const rest = make("section", { class: "part about" }, ...folds.filter(({ below }) => below === "about").map((fold) => fold.node));
+  const about = make("section", { class: "part about" }, ...folds.filter(({ below }) => below === "about").map((fold) => fold.node));
   const onward = make("p", { class: "onward" }, "These are other people's answers. ", make("a", { href: "?at=run", "data-go": "run" }, "What happened in your own run?"));
   const looking = new IntersectionObserver(
     (entries) => near(entries.filter((entry) => entry.isIntersecting).map((entry) => sections.find(({ node }) => node === entry.target))),
@@ -304,7 +309,7 @@ function render({ model, el }) {
   // --- drawing -------------------------------------------------------------------------------------------------------
   function draw() {
     const drawing = model.get("drawing");
-    waiting = false;
+    waiting = -PATIENCE;
     if (again) {
       again = false;
       send();
@@ -351,7 +356,7 @@ function render({ model, el }) {
         make("div", { class: "right" }, legend, title, worth, bars, make("label", { class: "heavy" }, make("span", {}, "Weight of correctness"), heavy, heavySaid), plots, never),
       ),
       ...sections.map(({ node }) => node),
-      rest,
+      about,
       onward,
     ),
   );
@@ -361,6 +366,7 @@ function render({ model, el }) {
   model.on("change:drawing", draw);
   model.on("change:parts", unfold);
   return () => {
+    clearTimeout(rest);
     looking.disconnect();
     window.removeEventListener("rpi:at", printed);
     model.off("change:drawing", draw);
