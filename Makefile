@@ -1,4 +1,4 @@
-# make run, make test; and install, edit, bench, parity, image, clean. Variables: PORT, HOST, PYTHON, TORCH_INDEX.
+# make run, make check, make test; and install, edit, bench, parity, image, clean. Variables: PORT, HOST, PYTHON, TORCH_INDEX.
 PORT ?= 7860
 # Not from the environment, where some shells put the machine's name.
 HOST = 127.0.0.1
@@ -16,7 +16,11 @@ HEADLESS = $(if $(filter-out Linux,$(shell uname -s))$(DISPLAY)$(WAYLAND_DISPLAY
 export MALLOC_ARENA_MAX ?= 2
 SERVE = app.py --host '$(HOST)' --port '$(PORT)' --no-sandbox $(HEADLESS)
 
-.PHONY: run test install edit bench parity image clean
+# A worker per core, each with a server and a browser of its own; what one has left at the end, another takes over.
+# Byte code is kept whatever the shell says: without it each worker compiles all tests anew.
+PYTEST = PYTHONDONTWRITEBYTECODE= $(VENV_PYTHON) -m pytest -n logical --maxprocesses 4 --dist worksteal
+
+.PHONY: run check test install edit bench parity image clean static check-cpu
 
 run: .venv/.installed-run
 	@$(VENV_PYTHON) scripts/check_port.py '$(HOST)' '$(PORT)'
@@ -29,13 +33,20 @@ edit: .venv/.installed-run
 install: .venv/.installed-run
 	@echo ".venv is ready"
 
-test: .venv/.installed-dev
-	$(VENV_PYTHON) -m ruff check
-	$(VENV_PYTHON) -m ruff format --check
-	$(VENV_PYTHON) -m marimo check --strict app.py
+# Half a minute: what is slow is left out, and properties are tried on ten examples.
+check: static
+	$(PYTEST) -m "not slow" --hypothesis-profile=dev
+
+test: static
 	@command -v chromium >/dev/null || \
 		echo "No chromium here: the tests in a browser are skipped. On Debian: apt-get install chromium"
-	$(VENV_PYTHON) -m pytest
+	$(PYTEST)
+
+static: .venv/.installed-dev
+	$(VENV_PYTHON) -m ruff check
+	$(VENV_PYTHON) -m ruff format --check
+	$(VENV_PYTHON) -m mypy
+	$(VENV_PYTHON) -m marimo check --strict app.py
 
 bench: .venv/.installed-bench
 	$(VENV_PYTHON) -m benchmarks
@@ -59,7 +70,7 @@ image:
 		echo "make image needs a running docker or podman; neither answers here" >&2; exit 1
 
 clean:
-	rm -rf .venv .parity *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .parity *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 
 # One stamp for the run-time dependencies and one for each extra; pip does nothing for what is there already.
 $(addprefix .venv/.installed-,run dev bench parity): .venv/.installed-%: pyproject.toml constraints.txt scripts/install.py
@@ -70,3 +81,12 @@ $(addprefix .venv/.installed-,run dev bench parity): .venv/.installed-%: pyproje
 	@TORCH_INDEX='$(TORCH_INDEX)' $(VENV_PYTHON) scripts/install.py $(filter-out run,$*)
 	@$(VENV_PYTHON) -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
+
+# The fast tests as other processors would round, and as one would that nobody has; all settings run, whatever fails.
+CPUS = MKL_CBWR=COMPATIBLE MKL_CBWR=AVX2 MKL_CBWR=AUTO ATEN_CPU_CAPABILITY=default ATEN_CPU_CAPABILITY=avx2 \
+	OMP_NUM_THREADS=1 OMP_NUM_THREADS=2 NUDGE=1
+check-cpu: .venv/.installed-dev
+	@failed=; for cpu in $(CPUS); do echo "$$cpu"; \
+		case $$cpu in NUDGE=*) nudge='-p tests.nudge';; *) nudge=;; esac; \
+		env $$cpu $(PYTEST) $$nudge -m 'not slow' --hypothesis-profile=dev || failed="$$failed $$cpu"; \
+	done; test -z "$$failed" || { echo "not green under$$failed" >&2; exit 1; }

@@ -1,58 +1,82 @@
 """How the page travels: two entry points by which marimo's server compresses what it sends and warms up early.
 
-marimo sends its front end uncompressed, some 7 MB in 300 files, each read from disk anew for every visitor. Here each
-file is read and compressed once and then answered from memory.
+marimo sends its front end uncompressed, some 7 MB in 300 files, each read from disk anew for every visitor. Here every
+answer passes through Starlette's GZipMiddleware, chunk by chunk. Files whose names hold a hash are compressed once and
+then answered from memory.
 """
 
 import asyncio
 import contextlib
-import functools
-import gzip
 import importlib
 import re
 import threading
 from collections.abc import AsyncIterator
 
-from marimo._entrypoints import registry
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-COMPRESSIBLE = re.compile(r"text/|javascript|json|svg|xml|wasm")
-SMALLEST = 600  # bytes; below this compression only adds
-# The page uses the reader's own fonts, and the two pictures are shown only when the server is gone.
-UNUSED_PRELOAD = re.compile(rb'<link rel="preload" href="[^"]+\.(?:woff2|png)"[^>]*>\s*')
+from marimo_private import ASSETS, EVENTS, PUBLIC, cache_entry_points
 
+SMALLEST = 600  # bytes; below this compression only adds
+LEVEL = 6  # of gzip; 9 takes twice as long for 0.5 % less
+IN_A_THREAD = 8 * 1024  # bytes of one chunk; files come in chunks of 64 KiB, which would stall the others for 4 ms each
+# One segment below /assets/, so that a file has one spelling and no more is kept than there are files.
+HASHED = re.compile(re.escape(ASSETS) + r"[\w.-]+-[\w-]{8}\.\w+$")
+# These make a browser ask anew even for what never changes, or for a part of it.
+CONDITIONS = ("range", "if-range", "if-none-match", "if-modified-since")
+# The page uses the reader's own fonts, and the two pictures are shown only when the server is gone: half a megabyte.
+UNUSED_PRELOAD = re.compile(rb'<link rel="preload" href="[^"]+\.(?:woff2|png)"[^>]*>')
 
 # A session waits for it: marimo itself looks into torch, which must not be half imported then.
 warmed = threading.Event()
+warmed.set()  # until `warm` starts, which a server that mounts marimo's may never let happen
 
 
-class Compressed:
-    """Answers GET requests compressed; files whose name holds a hash come from memory after the first time."""
+class Edited:
+    """Marks hashed files as lasting and blanks the page's unused preloads; all else passes as it is."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
-        self.kept: dict[tuple[str, bool], tuple[Message, bytes]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "websocket":
-            await asyncio.to_thread(warmed.wait)
-        if scope["type"] != "http" or scope["method"] != "GET" or Headers(scope=scope).get("range"):
+        if scope["type"] != "http":
             return await self.app(scope, receive, send)
-        asset = "/assets/" in scope["path"]
-        zipped = "gzip" in Headers(scope=scope).get("accept-encoding", "")
-        key = (scope["path"], zipped)
-        if key not in self.kept:
-            start, body = await self._whole_response(scope, receive)
-            start, body = prepare(start, body, zipped, asset)
-            if not asset or start["status"] != 200:
-                return await _answer(send, start, body)
-            self.kept[key] = start, body
-        return await _answer(send, *self.kept[key])
+        lasting, page = hashed(scope["path"]), scope["path"].endswith("/")
 
-    async def _whole_response(self, scope: Scope, receive: Receive) -> tuple[Message, bytes]:
+        async def edited(message: Message) -> None:
+            if lasting and message["type"] == "http.response.start" and message["status"] in (200, 206, 304):
+                MutableHeaders(scope=message)["cache-control"] = "public, max-age=31536000, immutable"
+            if page and message.get("body"):  # blanks, so that its length stays what the headers say
+                message["body"] = UNUSED_PRELOAD.sub(lambda found: b" " * len(found[0]), message["body"])
+            await send(message)
+
+        await self.app(scope, receive, edited)
+
+
+class Kept:
+    """Answers for hashed files from memory; visitors who ask for a file at the same time share the first answer."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+        self.answers: dict[str, asyncio.Future[tuple[Message, bytes]]] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope) if scope["type"] == "http" and scope["method"] == "GET" else {}
+        zipped = "gzip" in headers.get("accept-encoding", "")
+        if not zipped or not hashed(scope["path"]) or any(name in headers for name in CONDITIONS):
+            return await self.app(scope, receive, send)
+        path = scope["path"]
+        if path not in self.answers:
+            self.answers[path] = asyncio.ensure_future(self._answer(scope))
+        start, body = await asyncio.shield(self.answers[path])  # who leaves first takes it from no one
+        # A copy: the layers outside add headers of one visitor, such as a cookie.
+        await send({**start, "headers": list(start["headers"])})
+        await send({"type": "http.response.body", "body": body})
+
+    async def _answer(self, scope: Scope) -> tuple[Message, bytes]:
         start: Message = {}
         parts: list[bytes] = []
 
@@ -62,46 +86,68 @@ class Compressed:
             elif message["type"] == "http.response.body":
                 parts.append(message.get("body", b""))
 
-        await self.app(scope, receive, collect)
-        return start, b"".join(parts)
-
-
-def prepare(start: Message, body: bytes, zipped: bool, asset: bool) -> tuple[Message, bytes]:
-    """The response as it is sent: without unused preloads, compressed if it pays, cached for ever if it is hashed."""
-    headers = MutableHeaders(raw=list(start["headers"]))
-    kind = headers.get("content-type", "")
-    if kind.startswith("text/html"):
-        body = UNUSED_PRELOAD.sub(b"", body)
-    if asset and start["status"] == 200:
-        headers["cache-control"] = "public, max-age=31536000, immutable"
-    if zipped and "content-encoding" not in headers and len(body) >= SMALLEST and COMPRESSIBLE.search(kind):
-        body = gzip.compress(body, 6, mtime=0)
-        headers["content-encoding"] = "gzip"
-        headers.add_vary_header("accept-encoding")
-    if start["status"] not in (204, 304):
+        whole = False
+        try:  # as nobody in particular asks for it
+            await self.app({**scope, "headers": [(b"accept-encoding", b"gzip")]}, nobody(), collect)
+            whole = start["status"] == 200
+        finally:
+            if not whole:
+                del self.answers[scope["path"]]
+        body = b"".join(parts)
+        headers = MutableHeaders(raw=list(start["headers"]))
         headers["content-length"] = str(len(body))
-    return {**start, "headers": headers.raw}, body
+        return {**start, "headers": headers.raw}, body
 
 
-async def _answer(send: Send, start: Message, body: bytes) -> None:
-    await send(start)
-    await send({"type": "http.response.body", "body": body})
+class Warmed:
+    """Lets a session begin only once what it needs is imported."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        begins = scope["type"] == "websocket" or (scope["type"] == "http" and scope["path"].endswith(EVENTS))
+        if begins and not warmed.is_set():
+            await asyncio.to_thread(warmed.wait)
+        await self.app(scope, receive, send)
+
+
+def hashed(path: str) -> bool:
+    """Whether the path names a file of marimo's front end by its content, so that it never changes."""
+    return HASHED.search(path) is not None and PUBLIC not in path
+
+
+def nobody() -> Receive:
+    """A client who asks, says no more and never leaves."""
+    said = iter([{"type": "http.request", "body": b"", "more_body": False}])
+
+    async def receive() -> Message:
+        return next(said, None) or await asyncio.get_running_loop().create_future()
+
+    return receive
+
+
+def compressed(app: ASGIApp) -> ASGIApp:
+    """The app whose answers travel compressed, with its hashed files in memory."""
+    zipped = GZipMiddleware(Edited(app), minimum_size=SMALLEST, compresslevel=LEVEL, thread_minimum_size=IN_A_THREAD)
+    return Warmed(Kept(zipped))
 
 
 @contextlib.asynccontextmanager
 async def warm(_app: Starlette) -> AsyncIterator[None]:
     """Import what the first visitor's page needs while the server is still starting."""
+    warmed.clear()
     threading.Thread(target=_import_page, daemon=True).start()
-    # marimo looks for plug-ins at every run of a cell and reads the metadata of every installed package for it,
-    # some 5 ms each time. What is installed does not change while the server runs.
-    registry.get_entry_points = functools.cache(registry.get_entry_points)
+    cache_entry_points()
     yield
 
 
 def _import_page() -> None:
-    with contextlib.suppress(ImportError):  # then the page says so itself
-        importlib.import_module("views.board")
-    warmed.set()
+    try:
+        with contextlib.suppress(ImportError):  # then the page says so itself
+            importlib.import_module("views.board")
+    finally:
+        warmed.set()
 
 
-COMPRESS = Middleware(Compressed)
+COMPRESS = Middleware(compressed)

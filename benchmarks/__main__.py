@@ -1,23 +1,32 @@
-"""All benchmarks, or those named: `python -m benchmarks toggle page`."""
+"""All benchmarks, or those named: `python -m benchmarks toggle page`. One that fails does not stop the others."""
 
 import sys
+import traceback
 from importlib import import_module
 
-ALL = ("toggle", "page", "load", "training", "advantages", "counts", "collapse", "audit")
-IN_A_BROWSER = {"toggle", "page"}
+ALL = ("toggle", "page", "load", "download", "training", "advantages", "counts", "collapse", "audit")
 
 
 def main(names: list[str]) -> None:
-    """Run the benchmarks of these names in their order, all without names."""
+    """Run the benchmarks of these names in their order, all without names; exit with 1 if any failed."""
     unknown = [name for name in names if name not in ALL]
     if unknown:
         sys.exit(f"unknown benchmark {', '.join(unknown)}; there are {', '.join(ALL)}")
     chosen = names or ALL
-    if IN_A_BROWSER & set(chosen):
-        # Before anything is measured, so that a missing browser is said at once.
-        import_module("benchmarks.browser").executable()
-    for name in chosen:
+    failed = {name: fault for name in chosen if (fault := _fault_of(name))}
+    if failed:
+        listed = "".join(f"\n  {name}: {fault}" for name, fault in failed.items())
+        sys.exit(f"\n{len(failed)} of {len(chosen)} benchmarks failed:{listed}")
+
+
+def _fault_of(name: str) -> str:
+    """Run one benchmark; why it failed, nothing if it did not."""
+    try:
         import_module(f"benchmarks.{name}").run()
+    except (Exception, SystemExit) as fault:
+        traceback.print_exc()
+        return f"{type(fault).__name__}: {fault}".splitlines()[0]
+    return ""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What `gdpo audit` costs: a million responses in one Parquet and in a file a step, ten million in many files."""
+"""What `gdpo audit` costs: a million responses in one Parquet file or one per step, ten million in many files."""
 
 import subprocess
 import sys

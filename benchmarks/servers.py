@@ -15,8 +15,17 @@ MARIMO = ("-m", "marimo", "-y", "run")
 MARIMO_OPTIONS = ("--headless", "--no-token", "--no-sandbox", "--port", "{port}")
 COMMANDS = {
     "this page": (*MARIMO, "app.py", *MARIMO_OPTIONS),
+    "the page with a download": (*MARIMO, "benchmarks/toys/download.py", *MARIMO_OPTIONS),
+    "empty marimo app": (*MARIMO, "benchmarks/toys/empty.py", *MARIMO_OPTIONS),
     "idiomatic marimo": (*MARIMO, "benchmarks/toys/idiomatic.py", *MARIMO_OPTIONS),
     "Dash": ("-m", "benchmarks.toys.dash_toy", "{port}"),
+}
+# As in the Makefile, for every server.
+ENVIRONMENT = os.environ | {"MALLOC_ARENA_MAX": os.environ.get("MALLOC_ARENA_MAX", "2")}
+# What anyone gets who writes an empty app: without this project's entry points, which would import torch for it.
+PLAIN = {
+    "MARIMO_SERVER_ASGI_MIDDLEWARE_DENYLIST": "compress",
+    "MARIMO_SERVER_ASGI_LIFESPAN_DENYLIST": "warm",
 }
 
 
@@ -24,7 +33,7 @@ COMMANDS = {
 class Server:
     """A running server."""
 
-    pid: int
+    process: subprocess.Popen
     port: int
     started: float  # time.perf_counter() when it was spawned
 
@@ -35,7 +44,7 @@ class Server:
     def cpu(self) -> float | None:
         """Seconds of CPU that it has used so far; None where there is no /proc."""
         try:
-            fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
+            fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         except OSError:
             return None
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -43,26 +52,27 @@ class Server:
     def memory(self) -> float | None:
         """Resident MB; None where there is no /proc."""
         try:
-            pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+            pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
         except OSError:
             return None
         return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 @contextmanager
-def serve(name: str) -> Iterator[Server]:
+def serve(name: str, stderr: int = subprocess.DEVNULL) -> Iterator[Server]:
     """The server of that name, listening; it ends with the block."""
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
     command = [sys.executable, *(part.format(port=port) for part in COMMANDS[name])]
+    environment = ENVIRONMENT | (PLAIN if name == "empty marimo app" else {})
     started = time.perf_counter()
     process = subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr
     )
     try:
         _until_listening(process, port)
-        yield Server(process.pid, port, started)
+        yield Server(process, port, started)
     finally:
         process.terminate()
         try:

@@ -9,39 +9,55 @@ from urllib.request import urlopen
 
 from websockets.asyncio.client import ClientConnection, connect
 
+from marimo_private import (
+    MODEL_MESSAGE,
+    RUN_ENDED,
+    SESSION_HEADER,
+    SET_MODEL_VALUE,
+    SOCKET,
+    TOKEN_HEADER,
+    TOKEN_KEY,
+)
+
 SETTLED = 0.3  # seconds, as in views/board.js
 
 
 class Visitor:
     """One session: its websocket, and one HTTP connection that stays open for its flips."""
 
-    def __init__(self, port: int, token: str):
-        self.port, self.token = port, token
+    def __init__(self, port: int):
+        self.port = port
+        self.token = ""
         self.id = f"s_{secrets.token_hex(3)}"
         self.model_id = ""
         self.passed: list[list[int]] = []
+        self.told: list[str] = []  # while it arrives
+        self.drawn = asyncio.Event()
 
     async def arrive(self) -> None:
-        """Open the session and read until the page has run once."""
-        url = f"ws://127.0.0.1:{self.port}/ws?session_id={self.id}"
+        """Ask for the page, open the session and read until the page has run once."""
+        self.token = await asyncio.to_thread(token_of, self.port)
+        url = f"ws://127.0.0.1:{self.port}{SOCKET}?session_id={self.id}"
         self.socket: ClientConnection = await connect(url, max_size=None, compression=None, proxy=None)
         self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port)
         while True:
-            told = json.loads(await self.socket.recv())
+            self.told.append(str(await self.socket.recv()))
+            told = json.loads(self.told[-1])
             data = told.get("data", told)
-            if told["op"] == "model-lifecycle" and "passed" in data["message"].get("state", {}):
+            if told["op"] == MODEL_MESSAGE and "passed" in data["message"].get("state", {}):
                 self.model_id = data["model_id"]
                 self.passed = data["message"]["state"]["passed"]
-            if told["op"] == "completed-run":
-                return
+            if told["op"] == RUN_ENDED:
+                break
+        self.listening = asyncio.create_task(self._listen())
 
     async def flip(self, answer: int, reward: int) -> float:
         """Flip one mark as the page does: ask for the drawing, and tell the other cells a little later."""
         self.passed[answer][reward] ^= 1
-        drawn = asyncio.create_task(self._until_drawn())
+        self.drawn.clear()
         sent = time.perf_counter()
         await self._post({"method": "custom", "content": {"passed": self.passed}})
-        await asyncio.wait_for(drawn, 60)
+        await asyncio.wait_for(self.drawn.wait(), 60)
         seconds = time.perf_counter() - sent
         await asyncio.sleep(SETTLED)
         await self._post({"method": "update", "state": {"passed": self.passed}, "bufferPaths": []})
@@ -50,16 +66,18 @@ class Visitor:
     async def _post(self, message: dict) -> None:
         body = json.dumps({"modelId": self.model_id, "message": message, "buffers": []}).encode()
         head = (
-            f"POST /api/kernel/set_model_value HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\n"
+            f"POST {SET_MODEL_VALUE} HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\n"
             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-            f"Marimo-Session-Id: {self.id}\r\nMarimo-Server-Token: {self.token}\r\n\r\n"
+            f"{SESSION_HEADER}: {self.id}\r\n{TOKEN_HEADER}: {self.token}\r\n\r\n"
         )
         self.writer.write(head.encode() + body)
         await self._until_answered()
 
-    async def _until_drawn(self) -> None:
-        while '"drawing"' not in str(await self.socket.recv()):
-            pass
+    async def _listen(self) -> None:
+        """Read all the time, as a browser does: pings are answered, and no old drawing passes for a new one."""
+        async for message in self.socket:
+            if '"drawing"' in str(message):
+                self.drawn.set()
 
     async def _until_answered(self) -> None:
         head = (await self.reader.readuntil(b"\r\n\r\n")).decode()
@@ -70,13 +88,14 @@ class Visitor:
 
     async def leave(self) -> None:
         self.writer.close()
+        self.listening.cancel()
         await self.socket.close()
 
 
 def token_of(port: int) -> str:
     """The token that the page's HTML hands to its front end."""
     page = urlopen(f"http://127.0.0.1:{port}/").read().decode()
-    found = re.search(r'"serverToken": ?"([^"]+)"', page)
+    found = re.search(rf'"{TOKEN_KEY}": ?"([^"]+)"', page)
     if not found:
         raise RuntimeError("marimo's page no longer names its server token where it did")
     return found.group(1)

@@ -44,7 +44,7 @@
 
   const all = (selector) => roots.filter((r) => r.isConnected).flatMap((r) => [...r.querySelectorAll(selector)]);
 
-  // The advantages that the bars on the screen stand for, a list a chart.
+  // The advantages that the bars on the screen stand for, one list per chart.
   const readers = {
     board: () =>
       ["grpo", "gdpo"].map((method) =>

@@ -6,9 +6,9 @@ Outside this file `Html` takes literals alone (a test holds that), so that no te
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 
 from markupsafe import Markup as Html
-from markupsafe import escape
 
 from gdpo_core._theme import Look
 
@@ -18,19 +18,26 @@ _EMPTY = frozenset({"br", "circle", "line", "meta", "path", "rect"})  # elements
 def text(x: object) -> Html:
     """Anything as HTML: `Html` as it is, else escaped, with what is no printable character made visible.
 
-    A minus before a number is a real one, lines stay lines, and a percent sign stays on the line of its number.
+    A minus before a number is a real one, and a percent sign stays on the line of its number.
 
     >>> text("<b> & 5 %"), text(Html("<b>5 %</b>")), text("-3\\x1b")
     (Markup('&lt;b&gt; &amp; 5\\xa0%'), Markup('<b>5 %</b>'), Markup('−3\\\\x1b'))
     """
-    if hasattr(x, "__html__"):
-        return escape(x)
-    said = re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", re.sub(r"^-(?=\d)", "−", _visible(x)))
-    return Html("<br>").join(said.split("\n"))
+    if isinstance(x, Html):
+        return x
+    said = _visible(x)
+    if said[:1] == "-" and said[1:2].isdigit():
+        said = f"−{said[1:]}"
+    if " %" in said:
+        said = re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", said)
+    return Html(escape(said, quote=False))
 
 
 def _visible(x: object) -> str:
-    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in str(x))
+    said = str(x)
+    if said.isprintable():  # the usual case, and the page says many things at every flip of a mark
+        return said
+    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in said)
 
 
 def prose(said: str) -> Html:
@@ -48,20 +55,29 @@ def join(*parts: object) -> Html:
     >>> join(tag("b", "a"), "<")
     Markup('<b>a</b>&lt;')
     """
-    return Html("").join(map(text, parts))
+    return Html("".join(map(text, parts)))
 
 
-def tag(name: str, *content: object, kind: str = "", **attributes: object) -> Html:
+def tag(name: str, /, *content: object, kind: str = "", **attributes: object) -> Html:
     """An element; kind: its class. An attribute that is None is left out; `_` in its name stands for `-`.
 
     >>> tag("p", "a < b", kind="says", aria_label='"', id=None)
-    Markup('<p class="says" aria-label="&#34;">a &lt; b</p>')
+    Markup('<p class="says" aria-label="&quot;">a &lt; b</p>')
     """
     given = {"class": kind or None, **attributes}
     head = name + "".join(
         f' {key.replace("_", "-")}="{escape(_visible(value))}"' for key, value in given.items() if value is not None
     )
     return Html(f"<{head}/>" if name in _EMPTY else f"<{head}>{join(*content)}</{name}>")
+
+
+def style(css: str) -> Html:
+    """A style sheet of our own, as it is.
+
+    >>> style("b > i {}")
+    Markup('<style>b > i {}</style>')
+    """
+    return Html(f"<style>{css}</style>")
 
 
 @dataclass(frozen=True)
@@ -120,7 +136,10 @@ def _row(row: Sequence[object] | Row) -> Html:
 
 
 def _cell(name: str, cell: object, scope: str | None = None) -> Html:
-    return tag(name, _content(cell), kind=cell.kind if isinstance(cell, Cell) else "", scope=scope)
+    content = _content(cell)
+    if not isinstance(content, Html) and "\n" in str(content):  # lines stay lines
+        content = Html("<br>").join(map(text, str(content).split("\n")))
+    return tag(name, content, kind=cell.kind if isinstance(cell, Cell) else "", scope=scope)
 
 
 def _content(cell: object) -> object:

@@ -1,7 +1,7 @@
 """GRPO, GRPO without std and GDPO: the same lines in another order.
 
-Symbols: r rewards, w weights, s weighted sum, z normalised rewards, A advantages; k counts rewards, G is a
-prompt's group of rollouts, B the whole batch.
+Symbols: r rewards, w weights, s weighted sum, z normalised rewards, A advantages; j numbers the rollouts, k the
+rewards; G is the group of a prompt's rollouts, B the whole batch.
 """
 
 from collections.abc import Callable
@@ -13,15 +13,16 @@ import torch
 from torch import Tensor
 
 from gdpo_core import round_off
+from gdpo_core._types import ArrayLike, Groups
 from gdpo_core.batch import Batch, read, weighted, whole
 from gdpo_core.conventions import PAPER, Convention
 from gdpo_core.errors import InputError, expect, expect_index
-from gdpo_core.normalise import Normalised, normalise
+from gdpo_core.normalise import MeanIs, Normalised, normalise
 
 
 @dataclass(frozen=True)
 class Steps:
-    """What one computation went through, reward axis first; None where the method has no such step."""
+    """Every intermediate of one computation, reward axis first; None where the method has no such step."""
 
     group: Normalised
     z: Tensor | None
@@ -44,24 +45,30 @@ def _grpo_no_std(batch: Batch) -> Steps:
 
 
 def _gdpo(batch: Batch) -> Steps:
-    eps = batch.convention.group_eps
-    group = _over_group(batch, batch.rewards, eps)  # eq. 4: z_jk = (r_jk − mean_G r_k) / std_G r_k
+    group = normalised_rewards(batch)
     s = _weighted_sum(batch, group.value, overwrite=batch.scratch)  # eq. 5, weighted as in eq. 7: s_j = Σ_k w_k z_jk
     s = round_off.without(batch, s, group)
     return Steps(group, group.value, s, None, s)
 
 
+def normalised_rewards(batch: Batch) -> Normalised:
+    """GDPO's first step: each reward normalised inside its group; its value is z."""
+    eps = batch.convention.group_eps
+    return _over_group(batch, batch.rewards, eps)  # eq. 4: z_jk = (r_jk − mean_G r_k) / std_G r_k
+
+
 def over_batch(batch: Batch, s: Tensor) -> Normalised:
-    """GDPO's last step, over what the convention says: responses, tokens or each group once more."""
+    """GDPO's last step, over all responses, all tokens or each group once more, as the convention says."""
     c, over = batch.convention, batch.batches or whole(s)
-    # Every z sums to 0 in its group, unless others make its mean, or a group of one has none.
-    mean_is = "zero"
+    # z sums to 0 in each group, unless the mean is that of the other rollouts or a group of one keeps its raw reward.
+    mean_is: MeanIs = "zero"
     if c.leave_one_out or (c.group_of_one == "raw" and bool(torch.as_tensor(batch.group.count == 1).any())):
         mean_is = "any"
     elif c.last_step == "tokens":
         mean_is = "zero but for round-off"
     if c.last_step == "tokens":
-        expect(batch.lengths is not None, "lengths", f"tokens a response, by which {c.name} weighs", "none")
+        if batch.lengths is None:
+            raise InputError(f"lengths: expected tokens per response, by which {c.name} weighs, got none")
         over = weighted(over, batch.lengths.to(s))
     elif c.last_step == "group":
         over = batch.group
@@ -79,7 +86,7 @@ def over_batch(batch: Batch, s: Tensor) -> Normalised:
 
 
 def _over_batch_std(batch: Batch, centred: Tensor) -> Normalised:
-    """What "batch" for `scale_rewards` divides by in TRL and ms-swift: the spread of the sums over the whole batch."""
+    """The last step of `scale_rewards="batch"` in TRL and ms-swift: divide by the std of the sums over the batch."""
     s, c = _weighted_sum(batch, batch.rewards), batch.convention
     over = batch.batches or whole(s)
     last = normalise(s, over, eps=None, ddof=c.ddof, skip=batch.skips)
@@ -89,7 +96,7 @@ def _over_batch_std(batch: Batch, centred: Tensor) -> Normalised:
 
 @dataclass(frozen=True)
 class Method:
-    """What a method does inside each group, and over the batch afterwards."""
+    """What a method computes inside each group, and then over the batch."""
 
     in_groups: Callable[[Batch], Steps]
     over_batch: Callable[[Batch, Tensor], Normalised] | None = None
@@ -105,7 +112,7 @@ class Method:
         return replace(steps, whole=last, advantages=last.value)
 
     def advantages(self, batch: Batch) -> Tensor:
-        """The same advantages without the intermediates: group by group as they fit into the cache."""
+        """The same advantages without the intermediates, computed in pieces that fit into the cache."""
         a = batch.rewards.new_empty(batch.rewards.shape[1:])
         for prompts, part in batch.parts():
             a[prompts] = self.in_groups(part).advantages
@@ -121,17 +128,24 @@ METHODS = {
 # All that has a name: the methods above, and those that successors.py adds.
 NAMED = dict(METHODS)
 
-# What a log may have been made with: the methods above and a variant of GRPO that frameworks offer.
+# The methods that may have made a log: those above and a variant of GRPO that frameworks offer.
 LOGGED_METHODS = METHODS | {"grpo_batch_std": Method(_grpo_no_std, _over_batch_std)}
 
 
-def grpo(rewards, *, weights=None, groups=None, lengths=None, convention: Convention = PAPER) -> Tensor:
+def grpo(
+    rewards: ArrayLike,
+    *,
+    weights: ArrayLike | None = None,
+    groups: Groups | None = None,
+    lengths: ArrayLike | None = None,
+    convention: Convention = PAPER,
+) -> Tensor:
     """Advantages of GRPO: the weighted sum of the rewards, normalised inside its group.
 
     rewards: (prompts, rollouts, rewards), or (rollouts, rewards) for one prompt, or (responses, rewards) with
-        `groups`, an id a response. NaN = missing: the sum runs over what is there; a response without any reward
+        `groups`, one id per response. NaN = missing: the sum runs over what is there; a response without any reward
         takes no part and gets 0. Integers and booleans compute in float64.
-    weights: (rewards,), 1 by default, on the raw rewards. lengths: (prompts, rollouts) tokens a response; only
+    weights: (rewards,), 1 by default, on the raw rewards. lengths: (prompts, rollouts) tokens per response; only
         conventions that average over tokens use them.
     Returns (prompts, rollouts), without the reward axis, in the rewards' dtype and on their device.
     Raises InputError. Source: arXiv 2402.03300; arXiv 2601.05242, eq. 1 and 2.
@@ -142,7 +156,14 @@ def grpo(rewards, *, weights=None, groups=None, lengths=None, convention: Conven
     return advantages(rewards, "grpo", weights=weights, groups=groups, lengths=lengths, convention=convention)
 
 
-def grpo_no_std(rewards, *, weights=None, groups=None, lengths=None, convention: Convention = PAPER) -> Tensor:
+def grpo_no_std(
+    rewards: ArrayLike,
+    *,
+    weights: ArrayLike | None = None,
+    groups: Groups | None = None,
+    lengths: ArrayLike | None = None,
+    convention: Convention = PAPER,
+) -> Tensor:
     """Advantages of GRPO without its division: the weighted sum minus the mean of its group.
 
     Shapes, errors and options as `grpo`. Source: Dr. GRPO, arXiv 2503.20783.
@@ -153,7 +174,14 @@ def grpo_no_std(rewards, *, weights=None, groups=None, lengths=None, convention:
     return advantages(rewards, "grpo_no_std", weights=weights, groups=groups, lengths=lengths, convention=convention)
 
 
-def gdpo(rewards, *, weights=None, groups=None, lengths=None, convention: Convention = PAPER) -> Tensor:
+def gdpo(
+    rewards: ArrayLike,
+    *,
+    weights: ArrayLike | None = None,
+    groups: Groups | None = None,
+    lengths: ArrayLike | None = None,
+    convention: Convention = PAPER,
+) -> Tensor:
     """Advantages of GDPO: each reward normalised inside its group, then the weighted sum, scaled over the batch.
 
     Shapes, errors and options as `grpo`; the weights multiply the *normalised* rewards. A reward that is constant
@@ -166,7 +194,13 @@ def gdpo(rewards, *, weights=None, groups=None, lengths=None, convention: Conven
 
 
 def advantages(
-    rewards, method: str = "gdpo", *, weights=None, groups=None, lengths=None, convention: Convention = PAPER
+    rewards: ArrayLike,
+    method: str = "gdpo",
+    *,
+    weights: ArrayLike | None = None,
+    groups: Groups | None = None,
+    lengths: ArrayLike | None = None,
+    convention: Convention = PAPER,
 ) -> Tensor:
     """Advantages of the method of that name: "grpo", "grpo_no_std", "gdpo" or one of SUCCESSORS; the rest as `grpo`.
 
@@ -178,7 +212,7 @@ def advantages(
     return batch.returned(batch.learnt(formula.advantages(batch)))
 
 
-def condition(rewards, reward: int = 1, on: int = 0, threshold: float = 1.0) -> Tensor:
+def condition(rewards: ArrayLike, reward: int = 1, on: int = 0, threshold: float = 1.0) -> Tensor:
     """Rewards in which `reward` counts only where the reward `on` reaches the threshold, else it is 0.
 
     reward, on: indices of the last axis. Same shape as `rewards`; where `on` is missing, so is the result.
@@ -227,12 +261,15 @@ def applied(formula: Method, batch: Batch) -> tuple[Method, Batch]:
 
 
 def _weighted_sum(batch: Batch, x: Tensor, overwrite: bool = False) -> Tensor:
-    """Σ_k w_k x_k over the rewards that are there; where there is none, NaN or, as the convention says, 0."""
-    if not batch.skips:
-        first, *rest = torch.mul(batch.weights, x, out=x if overwrite else None)
-        return reduce(torch.add, rest, first) if rest else first.clone()
-    s = (batch.weights * x).nansum(0)
-    return s if batch.convention.empty_counts else s.masked_fill(batch.rewards.isnan().all(0), torch.nan)
+    """Σ_k w_k x_k over the rewards that are not missing; where all are, NaN or, if the convention counts them, 0."""
+    terms = torch.mul(batch.weights, x, out=x if overwrite and not batch.skips else None)
+    terms = terms.nan_to_num_() if batch.skips else terms
+    # One reward after the other: torch's sum takes some rollouts in another order, and equal ones would part.
+    first, *rest = terms
+    s = reduce(torch.add, rest, first) if rest else first.clone()
+    if not batch.skips or batch.convention.empty_counts:
+        return s
+    return s.masked_fill(batch.rewards.isnan().all(0), torch.nan)
 
 
 def _over_group(batch: Batch, x: Tensor, eps: float | None, noise: Tensor | None = None) -> Normalised:

@@ -1,75 +1,79 @@
-"""A run's table in, findings out."""
+"""The audit of a run: its tables in, findings out."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from math import isfinite
 from numbers import Real
+from typing import Any
 
 import polars as pl
 
 from gdpo_core import reproduce
+from gdpo_core._types import ArrayLike
 from gdpo_core.errors import InputError, expect
 from gdpo_core.findings import NAMES, Facts, Finding, findings, outline
+from gdpo_core.findings.facts import sums
 from gdpo_core.findings.recipe import without_overwritten
 from gdpo_core.logs.run import Run
 from gdpo_core.reproduce.recipe import Recipe
-from gdpo_core.summary import Plan, Summary, merge, summarise, totals
+from gdpo_core.summary import Plan, Summary, merge, summarise
 from gdpo_core.summary.over_time import over_time, repeated_batches
 
-_SAMPLE = 50_000  # responses from which method and weights are solved; all of them are then held against the result
+_SAMPLE = 50_000  # responses from which method and weights are solved; all responses then check the result
 _CONVENTIONS = {"trl": "trl", "verl": "verl", "ms_swift": "ms_swift", "nemo_rl": "nemo_rl", "generic": "paper"}
 
 
 @dataclass(frozen=True)
 class AuditReport:
-    """What happened in a run: source, run, rewards, methods and findings as in `to_dict`; `steps`: a row a step.
+    """What happened in a run; `to_dict` gives all of it as plain values.
 
-    source: responses, groups and steps count what the log holds. rewards: `missing` counts responses, `dead_groups` is
-    the share, of the groups that hold the reward, in which it is constant; 1 where none holds it. methods: shares and
-    means as in `collapse`, over the whole run, for every method on these rewards; `run.weights_used` are the weights
-    they were computed with.
+    source: counts of the responses, groups and steps in the log.
+    run: how the run computed its advantages; `weights_used` are the weights behind `methods`.
+    rewards: `missing` counts responses; `dead_groups` is the share of groups in which the reward is constant, among the
+    groups that hold it, or 1 if none does.
+    methods: shares and means as in `collapse`, over the whole run, for every method on these rewards.
+    steps: one row per step.
     """
 
-    source: Mapping[str, object]
-    run: Mapping[str, object]
-    rewards: tuple[Mapping[str, object], ...]
+    source: outline.SourcePart
+    run: outline.RunPart
+    rewards: tuple[outline.RewardPart, ...]
     methods: Mapping[str, Mapping[str, float | None]]
     findings: tuple[Finding, ...]
     steps: pl.DataFrame
     verdict: str
 
-    def to_dict(self) -> dict:
-        """The report as plain lists, numbers and text, ready for JSON; what is not a number is None."""
-        found = [asdict(finding) for finding in self.findings]
-        return _plain(
-            {
-                "schema": 1,
-                "verdict": self.verdict,
-                "source": self.source,
-                "run": self.run,
-                "rewards": self.rewards,
-                "methods": self.methods,
-                "findings": found,
-                "steps": self.steps.to_dicts(),
-            }
-        )
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain lists, numbers and text, ready for JSON; NaN and infinity become None."""
+        parts = {
+            "schema": 1,
+            "verdict": self.verdict,
+            "source": self.source,
+            "run": self.run,
+            "rewards": self.rewards,
+            "methods": self.methods,
+            "findings": [asdict(finding) for finding in self.findings],
+            "steps": self.steps.to_dicts(),
+        }
+        return {name: _plain(part) for name, part in parts.items()}
 
 
 def audit(
     run: Run,
-    weights=None,
+    weights: Mapping[str, float] | ArrayLike | None = None,
     primary: str | None = None,
     *,
     asked: str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> AuditReport:
-    """What the log of a run says about its rewards.
+    """What the log of a run shows about its rewards.
 
-    weights: {reward: weight} or one a reward; by default those that made the logged advantages, else those that the
-    log or a configuration beside it tells, else 1 each.
-    primary: the reward that should decide. asked: the method that was meant to run, one of grpo, grpo_no_std,
-    grpo_batch_std and gdpo. progress: called with the number of responses of each table when it is done.
+    weights: {reward: weight}, or one number per reward. By default the weights that made the logged advantages, else
+    those in the log or in a configuration file beside it, else 1 each.
+    primary: the reward that matters most.
+    asked: the method that was meant to run: grpo, grpo_no_std, grpo_batch_std or gdpo.
+    progress: called after each table with its number of responses.
     Raises InputError.
     """
     expect(isinstance(run, Run), "run", "what gdpo_core.read_run returns", type(run).__name__)
@@ -99,7 +103,7 @@ def audit(
     facts = Facts(
         run=run,
         plan=plan,
-        totals=totals(once),
+        totals=sums(once),
         batches=once.batches,
         repeated=summary.batches.filter(again),
         overwritten=summary.batches.clear(),
@@ -121,7 +125,7 @@ def audit(
 
 
 def _solved(run: Run, sample: list[pl.DataFrame], given: Mapping[str, float], asked: str | None) -> Recipe | None:
-    """What made the advantages of the sample; the method asked for, where another makes the same: one group a batch."""
+    """The recipe of the sample's advantages; with the method asked for, if several make the same ones."""
     if not sample:
         return None
     told = {**(run.weights or {}), **given}
@@ -138,7 +142,7 @@ def _solved(run: Run, sample: list[pl.DataFrame], given: Mapping[str, float], as
 
 
 def _regrouped(run: Run, given: Mapping[str, float], asked: str | None) -> Run | None:
-    """The run in groups of another size, where the prompts leave one open and the advantages come out with it."""
+    """The run with another group size that fits its prompts, if the advantages can be reproduced with it."""
     for size in run.other_sizes:
         other = run.regrouped(size)
         sample = _sample(_first(other.tables())) if other.has_advantage else []
@@ -173,27 +177,28 @@ def _summary(
 
 
 def _untold(summary: Summary, run: Run, sample: list[pl.DataFrame]) -> list[int]:
-    """The batches, about as many responses as a sample, that may tell what the sample from the start could not.
+    """Batches, with about as many responses as a sample, that may show what the sample from the start did not.
 
-    A reward that is constant early in the run has no weight to be solved for, and where all are, nothing has.
+    A reward that is constant early in the run leaves its weight open; if all are, the method stays open too.
     """
     recipe, rest = summary.plan.recipe, summary.batches
     if not sample or (recipe is not None and not recipe.unknown):
         return []
     rest = rest.filter(~pl.col("batch").is_in(pl.concat([table["batch"].unique() for table in sample])))
     rest = rest.filter(pl.col("rows_off") > 0 if recipe is not None else pl.col("logged_squares") > 0)
-    apart = max(1, -(-(rest["responses"].sum() or 0) // _SAMPLE))
+    apart = max(1, -(-int(rest["responses"].sum()) // _SAMPLE))
     return rest.gather_every(apart)["batch"].to_list()
 
 
-def _given(weights, rewards: Sequence[str]) -> dict[str, float]:
-    """The weights that the caller names, by reward."""
+def _given(weights: object, rewards: Sequence[str]) -> dict[str, float]:
+    """The weights that the caller gives, by reward."""
     if weights is None:
         return {}
     if not isinstance(weights, Mapping):
         values = weights.tolist() if hasattr(weights, "tolist") else weights
-        expect(isinstance(values, Sequence) and not isinstance(values, str), "weights", "numbers", repr(weights))
-        expect(len(values) == len(rewards), "weights", f"{len(rewards)} numbers, one a reward", f"{len(values)}")
+        if not isinstance(values, Sequence) or isinstance(values, str):
+            raise InputError(f"weights: expected numbers, got {weights!r}")
+        expect(len(values) == len(rewards), "weights", f"{len(rewards)} numbers, one per reward", f"{len(values)}")
         weights = dict(zip(rewards, values, strict=True))
     for name, w in weights.items():
         expect(name in rewards, "weights", f"names of rewards: {', '.join(rewards)}", repr(name))
@@ -203,8 +208,9 @@ def _given(weights, rewards: Sequence[str]) -> dict[str, float]:
 
 
 def _first(tables: Iterator[pl.DataFrame]) -> list[pl.DataFrame]:
-    """The first tables, as many as the sample needs; the rest stays unread."""
-    first, responses = [], 0
+    """As many tables from the start as the sample needs; the rest stays unread."""
+    first: list[pl.DataFrame] = []
+    responses = 0
     for table in tables:
         first.append(table)
         responses += len(table)
@@ -214,8 +220,9 @@ def _first(tables: Iterator[pl.DataFrame]) -> list[pl.DataFrame]:
 
 
 def _sample(tables: Sequence[pl.DataFrame]) -> list[pl.DataFrame]:
-    """Whole batches from the start, about as many responses as the sample has."""
-    sample, room = [], _SAMPLE
+    """Whole batches from the start, with about _SAMPLE responses."""
+    sample: list[pl.DataFrame] = []
+    room = _SAMPLE
     for table in tables:
         ends = table["batch"].rle().struct.field("len").cum_sum()
         fit = ends.filter(ends <= room)

@@ -1,7 +1,6 @@
 """The command line: `gdpo audit`."""
 
 import json
-import math
 import os
 import re
 import sys
@@ -17,6 +16,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from gdpo_core import terminal
+from gdpo_core._parse import parse_weights
 from gdpo_core.audit import AuditReport, audit
 from gdpo_core.errors import InputError, expect
 from gdpo_core.findings import NAMES
@@ -24,8 +24,6 @@ from gdpo_core.logs import read_run
 from gdpo_core.logs.files import TABLES, UNRELATED
 from gdpo_core.report import html
 
-_NUMBER = r" *[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)? *"
-_LARGEST = 1e30  # of a weight: its square times that of a reward stays a number
 _PATIENCE = 1.0  # seconds after which progress is shown
 
 
@@ -34,7 +32,7 @@ def audit_command(
     framework: Annotated[
         str | None, typer.Option(help="trl (also axolotl), verl, ms_swift, nemo_rl or generic; found by default")
     ] = None,
-    group_size: Annotated[str | None, typer.Option(metavar="N", help="responses a prompt; found by default")] = None,
+    group_size: Annotated[str | None, typer.Option(metavar="N", help="responses per prompt; found by default")] = None,
     weight: Annotated[
         list[str] | None, typer.Option(metavar="NAME=W", help="a reward's weight; found by default, else 1")
     ] = None,
@@ -43,9 +41,9 @@ def audit_command(
         str | None, typer.Option(metavar="METHOD", help=f"the method that was meant to run: {', '.join(NAMES)}")
     ] = None,
     reward: Annotated[list[str] | None, typer.Option(metavar="NAME", help="a column with a reward")] = None,
-    group: Annotated[str | None, typer.Option(metavar="NAME", help="the column that tells prompts apart")] = None,
+    group: Annotated[str | None, typer.Option(metavar="NAME", help="the column that identifies the prompt")] = None,
     advantage: Annotated[str | None, typer.Option(metavar="NAME", help="the column with advantages")] = None,
-    length: Annotated[str | None, typer.Option(metavar="NAME", help="the column with tokens a response")] = None,
+    length: Annotated[str | None, typer.Option(metavar="NAME", help="the column with tokens per response")] = None,
     step: Annotated[str | None, typer.Option(metavar="NAME", help="the column with the training step")] = None,
     skip_bad_lines: Annotated[bool, typer.Option("--skip-bad-lines", help="leave out broken lines")] = False,
     json_: Annotated[str | None, typer.Option("--json", metavar="FILE", help="write JSON; - prints only that")] = None,
@@ -60,7 +58,7 @@ def audit_command(
     gdpo audit outputs/completions --primary correctness --html audit.html
     gdpo audit rewards.csv --reward correct --reward short --group prompt_id --weight short=0.5
     """
-    given = _weights(weight or [])
+    given = parse_weights(weight or [], "weight")
     size = _whole(group_size)
     targets = _targets(json_, html_, paths)
     runs = _runs(paths)
@@ -89,24 +87,6 @@ def audit_command(
         sys.stdout.write(_json(reports))
     else:
         terminal.show(reports, sys.stdout)
-
-
-def _weights(texts: Sequence[str]) -> dict[str, float]:
-    """The weights by the names of rewards.
-
-    >>> _weights(["correct=1", "a=b=0.5"])
-    {'correct': 1.0, 'a=b': 0.5}
-    """
-    given: dict[str, float] = {}
-    for text in texts:
-        name, equals, w = text.rpartition("=")
-        number = re.fullmatch(_NUMBER, w, re.ASCII | re.IGNORECASE) if equals and name else None
-        x = float(w) if number else math.nan
-        expect(math.isfinite(x), "weight", "NAME=NUMBER", repr(text))
-        expect(abs(x) <= _LARGEST, "weight", f"a number of at most {_LARGEST:g}", repr(text))
-        expect(name not in given, "weight", "each reward once", f"{name!r} twice")
-        given[name] = x
-    return given
 
 
 def _whole(text: str | None) -> int | None:
@@ -141,17 +121,17 @@ def _runs(paths: Sequence[str]) -> list[list[str]]:
 
 
 def _real(path: str) -> str:
-    """One name for each file or directory; realpath, as Path.resolve fails on a link to itself."""
+    """One name per file or directory; realpath, because Path.resolve fails on a link to itself."""
     return os.path.realpath(path)
 
 
 @contextmanager
 def _read(paths: Sequence[str], several: bool) -> Iterator[None]:
-    """Errors that name the run; what the readers did not foresee is one too."""
+    """Make errors name the run, those that the readers did not foresee included."""
     try:
         yield
     except InputError as error:
-        # What a computation cannot take came from some file.
+        # Numbers that a computation refuses come from the log.
         if (several or str(error).startswith(("rewards:", "lengths:"))) and not str(error).startswith(paths[0]):
             raise InputError(f"{paths[0]}: {error}") from None
         raise
@@ -162,7 +142,7 @@ def _read(paths: Sequence[str], several: bool) -> Iterator[None]:
 
 @contextmanager
 def _progress(name: str) -> Iterator[Callable[[int], None] | None]:
-    """Counts responses on stderr, on a terminal and once it takes a while."""
+    """Count responses on stderr, if that is a terminal and the run takes a while."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield None
@@ -206,7 +186,7 @@ def _targets(json_: str | None, html_: str | None, paths: Sequence[str]) -> dict
 
 
 def _spare(targets: Mapping[str, Path], paths: Sequence[str], read: Sequence[str]) -> None:
-    """No file that is written may be one that is read, or would be the next time."""
+    """Raise InputError if a file to write is part of the log, or would be read as one the next time."""
     logs = {_real(name) for name in read}
     for option, target in targets.items():
         expect(_real(str(target)) not in logs, option, "another file than the log", repr(str(target)))
@@ -222,7 +202,7 @@ def _json(reports: Sequence[AuditReport]) -> str:
 
 
 def _write(path: Path, text: str, option: str) -> None:
-    """The whole file or none: what was there before stays until the new one is complete."""
+    """Write the whole file or nothing: an older file stays until the new one is complete."""
     content = text.encode("utf-8", errors="replace")
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:

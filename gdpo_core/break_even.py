@@ -5,17 +5,20 @@ from math import sqrt
 import torch
 from torch import Tensor
 
-from gdpo_core.advantages import method_named
+from gdpo_core._types import ArrayLike, Groups
+from gdpo_core.advantages import normalised_rewards
 from gdpo_core.batch import read
 from gdpo_core.collapse import BrokenTies
 from gdpo_core.errors import expect, expect_index
 
 
-def break_even_weight(rewards, lower: int, higher: int, reward: int = 0, *, weights=None) -> float:
+def break_even_weight(
+    rewards: ArrayLike, lower: int, higher: int, reward: int = 0, *, weights: ArrayLike | None = None
+) -> float:
     """The weight on `reward` above which GDPO gives the response `higher` more than the response `lower`.
 
-    rewards: (rollouts, rewards) of one prompt; lower, higher: responses, of which `higher` has more of `reward`;
-    the other weights stay as given. A reward that is constant in the group cannot decide: InputError.
+    rewards: (rollouts, rewards) of one prompt; lower, higher: numbers of two responses, `higher` with more of `reward`;
+    the other weights stay as given. Raises InputError, also where the reward is constant in the group.
 
     >>> rewards = [[1, 0], [1, 1], [1, 1], [0, 1], [1, 0], [1, 0]]
     >>> round(break_even_weight(rewards, lower=3, higher=0), 4)
@@ -23,7 +26,7 @@ def break_even_weight(rewards, lower: int, higher: int, reward: int = 0, *, weig
     """
     batch = read(rewards, weights=weights)
     expect(batch.single, "rewards", "shape (rollouts, rewards) of one prompt", "a batch of prompts")
-    z = method_named("gdpo")(batch).z[:, 0]  # (rewards, rollouts)
+    z = normalised_rewards(batch).value[:, 0]  # (rewards, rollouts)
     expect_index(reward, len(z), "reward", "rewards")
     for name, value in (("lower", lower), ("higher", higher)):
         expect_index(value, z.shape[1], name, "responses")
@@ -33,12 +36,18 @@ def break_even_weight(rewards, lower: int, higher: int, reward: int = 0, *, weig
     return found.item()
 
 
-def break_even_weights(rewards, pairs: BrokenTies, reward: int = 0, *, weights=None, groups=None) -> Tensor:
+def break_even_weights(
+    rewards: ArrayLike,
+    pairs: BrokenTies,
+    reward: int = 0,
+    *,
+    weights: ArrayLike | None = None,
+    groups: Groups | None = None,
+) -> Tensor:
     """`break_even_weight` of every pair of `broken_ties`, in their order; (pairs,), float64.
 
-    rewards, groups: as given to the collapses that the pairs are from; `reward` is their primary one. Responses of a
-    pair differ in it, so z does too, and a weight that is large enough always puts `higher` first: every value is
-    finite. Raises InputError.
+    rewards, groups: those of the collapses that the pairs are from; reward: their primary one. The responses of a pair
+    differ in it, so a large enough weight always puts `higher` first: every value is finite. Raises InputError.
 
     >>> from gdpo_core import broken_ties, collapse
     >>> rewards = [[[1, 0], [1, 1], [1, 1], [0, 1], [1, 0], [1, 0]]]
@@ -49,8 +58,7 @@ def break_even_weights(rewards, pairs: BrokenTies, reward: int = 0, *, weights=N
     expect(isinstance(pairs, BrokenTies), "pairs", "a gdpo_core.BrokenTies", type(pairs).__name__)
     batch = read(rewards, weights=weights, groups=groups).in_float64()
     group = batch.group_index()
-    z = method_named("gdpo")(batch).z
-    z = z.reshape(len(z), -1)  # (rewards, responses)
+    z = normalised_rewards(batch).value.flatten(1)  # (rewards, responses)
     expect_index(reward, len(z), "reward", "rewards")
     ours = f"pairs of responses of one prompt out of {z.shape[1]} responses"
     largest = int(torch.stack([pairs.lower, pairs.higher]).max()) if len(pairs.lower) else -1
@@ -78,7 +86,7 @@ def most_needed(rollouts: int) -> float:
 
 
 def _balance(z: Tensor, lower: Tensor, higher: Tensor, reward: int, weights: Tensor) -> Tensor:
-    """The weight on `reward` at which what is gained by it equals what the others lose; NaN if nothing is gained.
+    """The weight on `reward` at which its gain equals the loss by the other rewards; NaN where it gains nothing.
 
     z: (rewards, responses); lower, higher: (pairs,).
     """

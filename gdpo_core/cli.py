@@ -14,6 +14,8 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
+from gdpo_core._parse import parse_number
+from gdpo_core._words import count, listing
 from gdpo_core.advantages import METHODS
 from gdpo_core.audit_cli import audit_command
 from gdpo_core.collapse import collapse
@@ -24,7 +26,6 @@ from gdpo_core.report.words import plain
 from gdpo_core.rules import NAMES, exceptions, float32_error, formulas, only_eps_is_left
 
 _WIDE = 240  # columns of a table in a file or a pipe
-_NUMBER = r" *[+-]?(\d+\.?\d*(e[+-]?\d+)?|\.\d+(e[+-]?\d+)?|nan|inf) *"
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -36,11 +37,13 @@ def gdpo() -> None:
 
 @app.command("explain", context_settings={"ignore_unknown_options": True})
 def explain_command(
-    responses: Annotated[list[str], typer.Argument(metavar="REWARDS...", help="a response each; / starts a prompt")],
+    responses: Annotated[
+        list[str], typer.Argument(metavar="REWARDS...", help="one response each; / starts the next prompt")
+    ],
     method: Annotated[str, typer.Option(help="grpo, grpo_no_std or gdpo")] = "gdpo",
     convention: Annotated[str, typer.Option(help=", ".join(CONVENTIONS))] = "paper",
-    weights: Annotated[str | None, typer.Option(help="one number a reward: 1,0.5,2")] = None,
-    lengths: Annotated[str | None, typer.Option(help="tokens, one number a response: 12,40,7")] = None,
+    weights: Annotated[str | None, typer.Option(help="one number per reward: 1,0.5,2")] = None,
+    lengths: Annotated[str | None, typer.Option(help="tokens, one number per response: 12,40,7")] = None,
 ) -> None:
     """Print one computation, every number of it, from rewards to advantages.
 
@@ -68,15 +71,15 @@ app.command("audit")(audit_command)
 
 
 class _Held(io.StringIO):
-    """Standard output until a command is done, so that nothing is printed of one that fails."""
+    """Keeps standard output until a command is done, so that a command that fails prints none of it."""
 
     def __init__(self, stream: TextIO | None) -> None:
         super().__init__()
         self.stream = stream
 
     @property
-    def encoding(self) -> str | None:
-        return None if self.stream is None else self.stream.encoding
+    def encoding(self) -> str:  # type: ignore[override]  # the base class has a plain attribute
+        return "utf-8" if self.stream is None else self.stream.encoding
 
     def isatty(self) -> bool:
         return self.stream is not None and self.stream.isatty()
@@ -122,7 +125,9 @@ def _rewards(responses: Sequence[str]) -> tuple[list[list[float]], list[int]]:
     >>> _rewards(["10", "0,0.5", "/", "11"])
     ([[1.0, 0.0], [0.0, 0.5], [1.0, 1.0]], [1, 1, 2])
     """
-    rows, prompts, prompt = [], [], 1
+    rows: list[list[float]] = []
+    prompts: list[int] = []
+    prompt = 1
     for text in responses:
         if text == "/":
             expect(prompt in prompts, f"prompt {prompt}", "at least one response", "none")
@@ -132,25 +137,23 @@ def _rewards(responses: Sequence[str]) -> tuple[list[list[float]], list[int]]:
         name = f"response {len(rows) + 1}"
         rows.append([float(mark) for mark in text] if re.fullmatch("[01]+", text) else _numbers(text, name))
         prompts.append(prompt)
-        first = f"{len(rows[0])} reward{'s' * (len(rows[0]) > 1)}, as response 1, {responses[0]!r}"
+        first = f"{count(len(rows[0]), 'reward')}, as response 1, {responses[0]!r}"
         expect(len(rows[-1]) == len(rows[0]), name, first, f"{len(rows[-1])}, {text!r}")
     expect(prompt in prompts, f"prompt {prompt}", "at least one response", "none")
     return rows, prompts
 
 
 def _numbers(text: str, name: str) -> list[float]:
-    parts = text.split(",")
-    if not all(re.fullmatch(_NUMBER, part, re.ASCII | re.IGNORECASE) for part in parts):
+    found = [number for number in map(parse_number, text.split(",")) if number is not None]
+    if len(found) <= text.count(","):
         expected = "numbers with commas between them" + (", or 0s and 1s" if name.startswith("response") else "")
         raise InputError(f"{name}: expected {expected}, got {text!r}")
-    return [float(part) for part in parts]
+    return found
 
 
-def _counted(text: str, name: str, count: int, thing: str) -> list[float]:
+def _counted(text: str, name: str, size: int, thing: str) -> list[float]:
     numbers = _numbers(text, name)
-    expect(
-        len(numbers) == count, name, f"{count} number{'s' * (count > 1)}, one a {thing}", f"{len(numbers)}, {text!r}"
-    )
+    expect(len(numbers) == size, name, f"{count(size, 'number')}, one per {thing}", f"{len(numbers)}, {text!r}")
     return numbers
 
 
@@ -161,9 +164,9 @@ def _convention(name: str) -> Convention:
 
 
 def _ties(e: Explanation, prompts: Sequence[int]) -> list[list[int]]:
-    """The responses of a prompt that share an advantage though their rewards differ; those of NaN say nothing."""
+    """The responses of a prompt that share an advantage though their rewards differ; NaN advantages do not count."""
     c = collapse(e.rewards, e.method, weights=e.weights, groups=prompts, lengths=e.lengths, convention=e.convention)
-    shared: dict[tuple, list[int]] = {}
+    shared: dict[tuple[int, int], list[int]] = {}
     for response, level in zip(c.response.tolist(), c.level.tolist(), strict=True):
         shared.setdefault((prompts[response], level), []).append(response)
     return [tied for tied in shared.values() if len({str(e.rewards[i].tolist()) for i in tied}) > 1]
@@ -176,19 +179,21 @@ def _print(e: Explanation, prompts: Sequence[int], ties: Sequence[Sequence[int]]
     for number, formula in enumerate(formulas(e.method, e.convention, len(e.weights)), start=1):
         console.print(f"  {number}. {formula}")
     console.print(f"  w = {', '.join(f'{w:g}' for w in e.weights.tolist())}")
-    for group, prompt in enumerate(e.group_ids):
+    ids = list(dict.fromkeys(prompts))
+    for group, prompt in enumerate(ids):
         rows = [i for i, number in enumerate(prompts) if number == prompt]
         columns, feet = _columns(e, rows, group)
-        if len(e.group_ids) > 1:
+        if len(ids) > 1:
             console.print(f"\nprompt {prompt}")
         for table in _tables([str(i + 1) for i in rows], columns, feet, console.width):
             console.print(table)
-    if isinstance(e.batch_mean, float):
+    if isinstance(e.batch_mean, float) and isinstance(e.batch_std, float):
         over = "tokens" if e.convention.last_step == "tokens" else "responses"
-        console.print(f"over the {over} of the batch: mean s = {_six(e.batch_mean)}, std s = {_six(e.batch_std)}")
+        [mean], [std] = _six([e.batch_mean]), _six([e.batch_std])
+        console.print(f"over the {over} of the batch: mean s = {mean}, std s = {std}")
     for tie in ties:
-        *first, last = (str(i + 1) for i in tie)
-        console.print(f"Responses {', '.join(first)} and {last} differ in their rewards and have the same advantage.")
+        tied = listing((i + 1 for i in tie), most=len(tie))
+        console.print(f"Responses {tied} differ in their rewards and have the same advantage.")
     name = e.convention.name
     if (error := float32_error(e)) > 1e-3:
         console.print(f"{name} computes in float32, where round-off may change z or A by about {error:.1g}.")
@@ -198,8 +203,8 @@ def _print(e: Explanation, prompts: Sequence[int], ties: Sequence[Sequence[int]]
         console.print(f"· {line}")
 
 
-def _columns(e: Explanation, rows: Sequence[int], group: int) -> tuple[dict, dict]:
-    """The responses of one prompt, a column a step, and the mean and std with which a column was normalised."""
+def _columns(e: Explanation, rows: Sequence[int], group: int) -> tuple[dict[str, list[str]], dict[str, str]]:
+    """The responses of one prompt, one column per step, and the mean and std that normalised a column."""
     rewards = [f"r{k + 1}" for k in range(len(e.weights))]
     columns = {name: [f"{x:.10g}" for x in e.rewards[rows, k].tolist()] for k, name in enumerate(rewards)}
     feet = {}
@@ -208,15 +213,15 @@ def _columns(e: Explanation, rows: Sequence[int], group: int) -> tuple[dict, dic
     for k, name in enumerate(rewards if e.z is not None else ["s"]):
         mean, std = (x[..., k] if e.z is not None else x for x in (e.group_means, e.group_stds))
         if e.convention.leave_one_out:
-            columns[f"mean {name}"], columns[f"std {name}"] = _six(mean[rows]), _six(std[rows])
+            columns[f"mean {name}"], columns[f"std {name}"] = _six(mean[rows].tolist()), _six(std[rows].tolist())
         else:
             feet[name] = _foot(mean[group], std[group])
     if e.z is not None:
-        columns |= {f"z{k + 1}": _six(e.z[rows, k]) for k in range(len(rewards))}
-    columns["s"] = _six(e.weighted_sums[rows])
-    if isinstance(e.batch_mean, Tensor):
+        columns |= {f"z{k + 1}": _six(e.z[rows, k].tolist()) for k in range(len(rewards))}
+    columns["s"] = _six(e.weighted_sums[rows].tolist())
+    if isinstance(e.batch_mean, Tensor) and isinstance(e.batch_std, Tensor):
         feet["s"] = _foot(e.batch_mean[group], e.batch_std[group])
-    columns["A"] = _six(e.advantages[rows])
+    columns["A"] = _six(e.advantages[rows].tolist())
     return columns, feet
 
 
@@ -225,8 +230,9 @@ def _foot(mean: Tensor, std: Tensor) -> str:
 
 
 def _tables(rows: Sequence[str], columns: dict[str, list[str]], feet: dict[str, str], width: int) -> list[Table]:
-    """The columns as one table, or as several below each other where the terminal is too narrow for that."""
-    tables, room = [], 0
+    """The columns as one table, or as several below each other if the terminal is too narrow."""
+    tables: list[list[tuple[str, str, Sequence[str]]]] = []
+    room = 0
     for name, values in columns.items():
         wide = max(map(len, [name, *values, *feet.get(name, "").split("\n")])) + 2
         if not tables or room < wide:
@@ -250,13 +256,11 @@ def _table(columns: Sequence[tuple[str, str, Sequence[str]]]) -> Table:
     return table
 
 
-def _six(x: Tensor | float) -> list[str] | str:
-    """Six decimals, or six digits where that leaves too little; without a minus before zero.
+def _six(values: Sequence[float]) -> list[str]:
+    """Six decimals, or six digits where decimals would show too little; without a minus before zero.
 
-    >>> _six(-1e-16), _six(0.70710678), _six(2e-7)
-    ('0.000000', '0.707107', '2e-07')
+    >>> _six([-1e-16]), _six([0.70710678]), _six([2e-7])
+    (['0.000000'], ['0.707107'], ['2e-07'])
     """
-    values = x.tolist() if isinstance(x, Tensor) else [x]
     tiny = 1e-12 < max((abs(v) for v in values if v == v), default=0) < 1e-3
-    texts = [f"{v:.6g}" if tiny else f"{round(v, 6) + 0.0:.6f}" for v in values]
-    return texts if isinstance(x, Tensor) else texts[0]
+    return [f"{v:.6g}" if tiny else f"{round(v, 6) + 0.0:.6f}" for v in values]

@@ -1,10 +1,11 @@
-"""What a method can no longer tell apart: ties, levels, dead rewards, update shares, inverted priorities."""
+"""What a method no longer tells apart: ties, levels, dead rewards, update shares, inverted priorities."""
 
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
+from gdpo_core._types import ArrayLike, Groups
 from gdpo_core.advantages import method_for
 from gdpo_core.batch import Batch, Over, read, whole
 from gdpo_core.conventions import PAPER, Convention
@@ -33,8 +34,8 @@ class Order:
 class Collapse:
     """How much of the difference between reward vectors the advantages keep.
 
-    All but `groups`, `silent_groups` and `update_share` look at the mixed groups only; a mean over none is NaN.
-    A response without any reward is left out, and one whose advantage the convention makes NaN.
+    `groups`, `silent_groups` and `update_share` are of all groups, the rest is of the mixed groups; a mean over none is
+    NaN. Responses without any reward are left out, and those whose advantage is NaN under the convention.
     """
 
     groups: int
@@ -44,7 +45,7 @@ class Collapse:
     tied_pair_count: int
     levels: float  # mean number of distinct advantages a group
     vectors: float  # mean number of distinct reward vectors a group
-    dead_rewards: tuple[float, ...]  # per reward, share of the groups in which it is constant
+    dead_rewards: tuple[float, ...]  # per reward, share of the mixed groups in which it is constant
     silent_groups: float  # share of all groups in which every advantage is 0
     update_share: tuple[float, ...]  # per reward, its part of the advantages' variance; sums to 1, NaN if all are 0
     level: Tensor = field(repr=False)  # (responses,) number of each response's advantage in its group, 0 = lowest
@@ -92,9 +93,15 @@ class Collapse:
 
 
 def collapse(
-    rewards, method: str = "gdpo", *, weights=None, groups=None, lengths=None, convention: Convention = PAPER
+    rewards: ArrayLike,
+    method: str = "gdpo",
+    *,
+    weights: ArrayLike | None = None,
+    groups: Groups | None = None,
+    lengths: ArrayLike | None = None,
+    convention: Convention = PAPER,
 ) -> Collapse:
-    """What the method's advantages on these rewards still tell apart; arguments and errors as `grpo`.
+    """What the method's advantages of these rewards still tell apart; arguments and errors as `grpo`.
 
     >>> c = collapse([[1, 0, 1], [0, 1, 1], [1, 1, 0], [0, 0, 0]], "grpo")
     >>> c.levels, c.vectors, c.tied_pair_count, c.tied_pairs
@@ -114,7 +121,7 @@ def collapse(
     told = told_apart(list(blocks(index, rollouts)), rewards, kept, {method: a}, same)
     mixed, tied, pairs = told.vectors > 1, told.tied[method], int(told.pairs.sum())
 
-    def mean(x: Tensor) -> float:
+    def mean(x: Tensor) -> Tensor:
         return x[..., mixed].double().mean(-1)
 
     return Collapse(
@@ -136,12 +143,18 @@ def collapse(
 
 
 def update_share(
-    rewards, method: str = "gdpo", *, weights=None, groups=None, lengths=None, convention: Convention = PAPER
+    rewards: ArrayLike,
+    method: str = "gdpo",
+    *,
+    weights: ArrayLike | None = None,
+    groups: Groups | None = None,
+    lengths: ArrayLike | None = None,
+    convention: Convention = PAPER,
 ) -> tuple[float, ...]:
-    """Per reward, its part of the advantages' variance; sums to 1, NaN where every advantage is 0.
+    """The share of each reward in the advantages' variance; they sum to 1, and are NaN where every advantage is 0.
 
-    w_k Cov(x_k, A) / Var(A), brought to the sum 1; x_k is what the method adds up, raw rewards or normalised ones. A
-    share below 0 means that the update works against this reward. Arguments and errors as `grpo`.
+    w_k Cov(x_k, A) / Var(A), scaled to sum to 1; x_k is what the method adds up, raw rewards or normalised ones. A
+    share below 0 means that the update works against the reward. Arguments and errors as `grpo`.
 
     >>> [round(share, 2) for share in update_share([[1, 0], [0, 0], [1, 0], [0, 10]], "grpo")]
     [-0.06, 1.06]
@@ -160,7 +173,7 @@ def _shares(batch: Batch, z: Tensor | None, a: Tensor) -> tuple[float, ...]:
 
 
 def update_parts(batch: Batch, z: Tensor | None, a: Tensor, over: Over) -> Tensor:
-    """(rewards, …) w_k Σ (x_k − its mean in the group) (A − mean A), over what `over` says; NaN takes no part."""
+    """(rewards, …) w_k Σ (x_k − its mean in the group) (A − mean A), summed over `over`; NaN is left out."""
     x = (batch.rewards if z is None else z).nan_to_num()
     if batch.convention.group_of_one != "raw":
         # Inside its group, where it acts: what a reward is on average there moves no rollout before another.
@@ -174,7 +187,7 @@ def update_parts(batch: Batch, z: Tensor | None, a: Tensor, over: Over) -> Tenso
 
 @dataclass(frozen=True)
 class BrokenTies:
-    """The pairs with different primary reward that one method ties and another does not, by response number."""
+    """The pairs with different primary reward that one method ties and another does not, as numbers of responses."""
 
     lower: Tensor  # (pairs,) the response with the lower primary reward
     higher: Tensor  # (pairs,)
@@ -182,9 +195,9 @@ class BrokenTies:
 
 
 def broken_ties(coarse: Collapse, fine: Collapse, primary: int = 0) -> BrokenTies:
-    """Which right-against-wrong ties of `coarse` the method of `fine` breaks, and which of them the wrong way round.
+    """The ties of `coarse` between different primary rewards that `fine` breaks, and which of them it inverts.
 
-    Both are of the same rewards. `primary`: index of the reward that should decide.
+    Both are collapses of the same rewards. primary: index of the reward that should decide.
 
     >>> rewards = [[1, 0, 1], [0, 1, 1], [0, 1, 1], [0, 0, 1], [0, 1, 0]]
     >>> ties = broken_ties(collapse(rewards, "grpo"), collapse(rewards, "gdpo"))
@@ -202,10 +215,11 @@ def broken_ties(coarse: Collapse, fine: Collapse, primary: int = 0) -> BrokenTie
     at_coarse, at_fine = (_of_all(c.level, c.response, len(c._rewards)) for c in (coarse, fine))
     primary_reward = coarse._rewards[:, primary].masked_fill((at_coarse < 0) | (at_fine < 0), torch.nan)
     lower, higher = [at_fine.new_empty(0)], [at_fine.new_empty(0)]
+    responses = torch.arange(len(primary_reward), device=primary_reward.device)
     for block in blocks(coarse._index):
-        reward = block.take(primary_reward, torch.nan)
+        rows, reward = block.take(responses, -1), block.take(primary_reward, torch.nan)
         for at in range(0, len(reward), at_once := max(1, _PAIRS_AT_ONCE // block.rollouts**2)):
-            members, r = block.rows[at : at + at_once], reward[at : at + at_once]
+            members, r = rows[at : at + at_once], reward[at : at + at_once]
             below = r[:, :, None] < r[:, None, :]  # NaN compares false: padding and what is left out drop out
             tied = at_coarse[members][:, :, None] == at_coarse[members][:, None, :]
             apart = at_fine[members][:, :, None] != at_fine[members][:, None, :]
@@ -219,5 +233,5 @@ def broken_ties(coarse: Collapse, fine: Collapse, primary: int = 0) -> BrokenTie
 
 
 def _of_all(level: Tensor, response: Tensor, count: int) -> Tensor:
-    """(responses,) the levels of all, −1 for those that were left out."""
+    """(responses,) the levels of all responses, −1 where one was left out."""
     return level.new_full((count,), -1).scatter(0, response, level)

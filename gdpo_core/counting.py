@@ -1,4 +1,4 @@
-"""How many different advantage vectors a method can give to a group of binary rewards: exactly, and as floats show it.
+"""How many different advantage vectors a method can give to a group of binary rewards: exactly, and in floats.
 
 Symbols: G rollouts, K rewards, r rewards of 0 and 1, p of the G rollouts pass a reward, s sums, A advantages. A vector
 is what one group gets with eps = 0 and before GDPO's batch step; the order of its rollouts does not count.
@@ -14,6 +14,7 @@ from operator import add
 import torch
 from torch import Tensor
 
+from gdpo_core._types import ArrayLike
 from gdpo_core.advantages import method_for
 from gdpo_core.batch import read
 from gdpo_core.conventions import PAPER, Convention
@@ -66,7 +67,7 @@ def count_groups(rollouts: int, rewards: int) -> int:
 
 
 def enumerate_groups(rollouts: int, rewards: int) -> Tensor:
-    """Those groups, (groups, rollouts, rewards), the rollouts of each in ascending order. Raises InputError.
+    """All those groups, (groups, rollouts, rewards), the rollouts of each in ascending order. Raises InputError.
 
     >>> enumerate_groups(2, 1).tolist()
     [[[0.0], [0.0]], [[0.0], [1.0]], [[1.0], [1.0]]]
@@ -76,8 +77,8 @@ def enumerate_groups(rollouts: int, rewards: int) -> Tensor:
     return torch.tensor(list(combinations_with_replacement(vectors, rollouts)), dtype=torch.float64)
 
 
-def group_advantages(rewards, method: str = "gdpo", *, convention: Convention = PAPER) -> Tensor:
-    """The advantages as far as a group alone decides them: GDPO's before its batch step.
+def group_advantages(rewards: ArrayLike, method: str = "gdpo", *, convention: Convention = PAPER) -> Tensor:
+    """The advantages before GDPO's batch step: what a group alone decides.
 
     rewards: (prompts, rollouts, rewards). Returns (prompts, rollouts). Raises InputError. Source: arXiv 2601.05242,
     eq. 4 and 5.
@@ -188,7 +189,7 @@ def _up_to_order(rollouts: int, rewards: int) -> Tensor:
 
 
 def _columns(runs: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """The columns of 0 and 1 that differ though the rollouts of each run, being equal so far, may trade places."""
+    """The distinct columns of 0 and 1, where the rollouts of each run, equal so far, are interchangeable."""
     for ones in product(*(range(size + 1) for size in runs)):
         yield tuple(r for size, n in zip(runs, ones, strict=True) for r in [0] * (size - n) + [1] * n)
 

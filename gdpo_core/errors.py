@@ -1,6 +1,7 @@
 """The one error class that bad input raises."""
 
 from numbers import Integral
+from typing import TypeGuard
 
 
 class InputError(ValueError):
@@ -10,12 +11,17 @@ class InputError(ValueError):
 def expect(condition: bool, name: str, expected: str, got: object) -> None:
     """Raise InputError when `condition` is false.
 
-    >>> expect(False, "weights", "3 numbers, one a reward", "2")
+    >>> expect(False, "weights", "3 numbers, one per reward", "2")
     Traceback (most recent call last):
-    gdpo_core.errors.InputError: weights: expected 3 numbers, one a reward, got 2
+    gdpo_core.errors.InputError: weights: expected 3 numbers, one per reward, got 2
     """
     if not condition:
         raise InputError(f"{name}: expected {expected}, got {got}")
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """Whether a value is an integer of Python or of numpy, which behaves the same; True and False are none."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def expect_index(value: object, count: int, name: str, things: str) -> None:
@@ -25,5 +31,4 @@ def expect_index(value: object, count: int, name: str, things: str) -> None:
     Traceback (most recent call last):
     gdpo_core.errors.InputError: primary: expected an index of 3 rewards, got 3
     """
-    fits = isinstance(value, Integral) and not isinstance(value, bool) and -count <= value < count
-    expect(fits, name, f"an index of {count} {things}", repr(value))
+    expect(is_whole(value) and -count <= value < count, name, f"an index of {count} {things}", repr(value))

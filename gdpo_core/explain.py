@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from gdpo_core._types import ArrayLike, Groups
 from gdpo_core.advantages import method_for
 from gdpo_core.batch import Batch, read
 from gdpo_core.conventions import PAPER, Convention
@@ -13,16 +14,16 @@ from gdpo_core.conventions import PAPER, Convention
 class Explanation:
     """One computation from rewards to advantages, in the order in which it runs.
 
-    Shapes follow the caller's rewards: without a prompt axis where none was given, and with `groups` the statistics
-    have one row a group, in the order of `group_ids`. With leave-one-out, where every rollout has statistics of its
-    own, they have the shape of what they normalise. None: the method has no such step.
+    Shapes follow the caller's rewards: without a prompt axis where none was given; with `groups` the statistics have
+    one row per group, in the order of `group_ids`. With leave-one-out every rollout has statistics of its own, in the
+    shape of what they normalise. None: the method has no such step.
     """
 
     method: str
     convention: Convention
     weights: Tensor  # (rewards,) as the method adds up with; for sa_mrpo those that saturation left
     rewards: Tensor  # as given, in floating point
-    lengths: Tensor | None  # tokens a response, as given, float64
+    lengths: Tensor | None  # tokens per response, as given, float64
     group_ids: tuple | None
     group_means: Tensor  # (prompts, rewards) where the method has z, else (prompts,), of the weighted sums
     group_stds: Tensor  # the same; for dvao and corr_grpo what their formula divides by
@@ -34,7 +35,13 @@ class Explanation:
 
 
 def explain(
-    rewards, method: str = "gdpo", *, weights=None, groups=None, lengths=None, convention: Convention = PAPER
+    rewards: ArrayLike,
+    method: str = "gdpo",
+    *,
+    weights: ArrayLike | None = None,
+    groups: Groups | None = None,
+    lengths: ArrayLike | None = None,
+    convention: Convention = PAPER,
 ) -> Explanation:
     """The computation behind `advantages`, step by step; arguments and errors are the same.
 
@@ -64,7 +71,7 @@ def explain(
 
 
 def _of_groups(batch: Batch, x: Tensor) -> Tensor:
-    """Statistics of the groups: one a group where ids were given, else without the reduced rollout axis."""
+    """The groups' statistics as the caller expects them: one row per group, without the rollout axis."""
     per_reward = x.ndim == batch.rewards.ndim
     if batch.convention.leave_one_out:
         return _rewards_last(batch, x) if per_reward else batch.returned(x)

@@ -1,19 +1,22 @@
-"""What callers hand in, as tensors: checked here once, so that the formulas need no checks."""
+"""What callers hand in, as tensors, checked here once: the formulas need no checks."""
 
 import math
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from gdpo_core._types import ArrayLike, Groups
 from gdpo_core.errors import InputError, expect
 
 # Squares of larger or smaller numbers leave the range of the dtype; float32 then computes in float64.
 RANGE = {torch.float32: (1e-10, 1e10), torch.float64: (1e-100, 1e100)}
 
 
-def numbers(values, name: str) -> Tensor:
-    """A dense tensor of floats: floating tensors and arrays keep their dtype, all else is float64.
+def numbers(values: ArrayLike, name: str) -> Tensor:
+    """A dense tensor of floats; tensors and arrays of floats keep their dtype, all else becomes float64.
 
     >>> numbers([True, False], "rewards")
     tensor([1., 0.], dtype=torch.float64)
@@ -30,7 +33,7 @@ def numbers(values, name: str) -> Tensor:
     return t.detach() if t.is_floating_point() else t.to(torch.float64)
 
 
-def _flat(values):
+def _flat(values: Any) -> Iterator[Any]:
     return (x for inner in values for x in _flat(inner)) if isinstance(values, list | tuple) else iter([values])
 
 
@@ -42,8 +45,10 @@ def _shareable(array: np.ndarray) -> np.ndarray:
     return array if array.flags.writeable and min(array.strides, default=0) >= 0 else array.copy()
 
 
-def rewards_and_weights(rewards, weights, grouped: bool) -> tuple[Tensor, Tensor, torch.dtype, bool]:
-    """Rewards and weights in the dtype to compute in, the dtype the caller gets back, and whether any is missing."""
+def rewards_and_weights(
+    rewards: ArrayLike, weights: ArrayLike | None, grouped: bool
+) -> tuple[Tensor, Tensor, torch.dtype, bool]:
+    """Rewards and weights in the dtype to compute in, the dtype of the result, and whether any reward is missing."""
     r = numbers(rewards, "rewards")
     shape = tuple(r.shape)
     if grouped:
@@ -56,7 +61,7 @@ def rewards_and_weights(rewards, weights, grouped: bool) -> tuple[Tensor, Tensor
     given = r.dtype
     r = r if given in RANGE else r.float()
     w = torch.ones(shape[-1], dtype=torch.float64) if weights is None else numbers(weights, "weights").double()
-    expect(tuple(w.shape) == shape[-1:], "weights", f"{shape[-1]} numbers, one a reward", f"shape {tuple(w.shape)}")
+    expect(tuple(w.shape) == shape[-1:], "weights", f"{shape[-1]} numbers, one per reward", f"shape {tuple(w.shape)}")
     expect(bool(w.isfinite().all()), "weights", "finite numbers", w.tolist())
 
     low, high = (x.item() for x in r.aminmax())
@@ -77,17 +82,17 @@ def width(sizes: list[float], dtype: torch.dtype, name: str) -> torch.dtype:
     raise InputError(f"{name}: expected numbers from {low:g} to {high:g} in size, also weighted, got {got:g}")
 
 
-def token_counts(lengths, shape: tuple) -> Tensor:
-    """Tokens a response: one each, whole numbers from 1, in float64."""
+def token_counts(lengths: ArrayLike, shape: tuple[int, ...]) -> Tensor:
+    """Tokens per response, whole numbers from 1, as float64."""
     t = numbers(lengths, "lengths").double()
-    expect(tuple(t.shape) == shape, "lengths", f"one a response, shape {shape}", f"shape {tuple(t.shape)}")
+    expect(tuple(t.shape) == shape, "lengths", f"one per response, shape {shape}", f"shape {tuple(t.shape)}")
     bad = t[~((t >= 1) & (t <= 2**53) & (t == t.round()))]
     expect(not len(bad), "lengths", "positive whole token counts", bad[:1].tolist())
     return t
 
 
-def group_numbers(groups, responses: int, device) -> tuple[Tensor, tuple]:
-    """Each response's group as a number from 0, and the ids in that order: sorted if an array, else as they appear.
+def group_numbers(groups: Groups, responses: int, device: torch.device | str) -> tuple[Tensor, tuple]:
+    """(responses,) the group numbers from 0, and the ids they stand for: sorted if an array, else as they appear.
 
     >>> group_numbers(["b", "a", "b"], 3, "cpu")
     (tensor([0, 1, 0]), ('b', 'a'))
@@ -96,9 +101,9 @@ def group_numbers(groups, responses: int, device) -> tuple[Tensor, tuple]:
         try:
             groups = list(groups)
         except TypeError:
-            raise InputError(f"groups: expected one id a response, got {type(groups).__name__}") from None
+            raise InputError(f"groups: expected one id per response, got {type(groups).__name__}") from None
     shape = tuple(groups.shape) if isinstance(groups, Tensor | np.ndarray) else (len(groups),)
-    expect(shape == (responses,), "groups", f"{responses} ids, one a response", f"shape {shape}")
+    expect(shape == (responses,), "groups", f"{responses} ids, one per response", f"shape {shape}")
     if isinstance(groups, np.ndarray) and groups.dtype.kind in "iubf":
         try:
             groups = torch.from_numpy(_shareable(groups))

@@ -1,7 +1,7 @@
-"""How a small policy learns from advantages: drawn from a seed, or integrated for groups without end.
+"""How a small policy learns from advantages: simulated from a seed, or integrated in the infinite-group limit.
 
-Symbols: f the features of what was drawn (which coin fell on 1, which arm was pulled), p their expectations, θ logits,
-A advantages. The score-function gradient of the expected reward is E[A (f − p)].
+Symbols: f the features of a draw (which coins fell on 1, which arm was pulled), p their expectations, θ the logits,
+A the advantages. The score-function gradient of the expected reward is E[A (f − p)].
 """
 
 from collections.abc import Callable
@@ -17,51 +17,59 @@ from gdpo_core.batch import Batch, along, batch_of, weighted
 from gdpo_core.conventions import Convention
 from gdpo_core.errors import InputError
 
-# Infinitely many rollouts: each state counts as often as it is likely, and no degree of freedom is lost.
+# The infinite-group limit: each state counts with its probability, and no degree of freedom is lost.
 LARGE_GROUPS = Convention(name="large groups", source="the limit of the formulas", ddof=0, last_step="tokens")
 
 
 @dataclass(frozen=True)
 class Policy:
-    """What can be drawn, and how likely it is."""
+    """What a policy can draw, and with which probability."""
 
     start: Tensor  # (features,) logits
-    expected: Callable[[Tensor], Tensor]  # p of logits, (features, …)
-    uniforms: int  # numbers in [0, 1) that one draw takes
-    draw: Callable[[Tensor, Tensor, Tensor], Tensor]  # (uniforms, p, where to write f) → f
-    states: Callable[[], Tensor]  # every f there is, (features, states)
-    likely: Callable[[Tensor], Tensor]  # the probability of each state, (states,), of p (features,)
+    expected: Callable[[Tensor], Tensor]  # logits → p, both (features, …)
+    uniforms: int  # random numbers in [0, 1) per draw
+    draw: Callable[[Tensor, Tensor, Tensor], Tensor]  # (uniforms, p, memory to write f into) → f
+    states: Callable[[], Tensor]  # every possible f, (features, states)
+    likely: Callable[[Tensor], Tensor]  # p (features,) → the probability of each state (states,)
 
 
 @dataclass(frozen=True)
 class Pay:
-    """What the method is shown of a draw, and how it weighs that."""
+    """The rewards of a draw, and their weights."""
 
-    shown: Callable[[Tensor], Tensor]  # (rewards, …) of f (features, …); may overwrite what it returned before
-    noise: Tensor  # (rewards,) std of what is added to each
+    shown: Callable[[Tensor], Tensor]  # f (features, …) → rewards (rewards, …); may overwrite its last result
+    noise: Tensor  # (rewards,) std of the noise on each reward
     weights: Tensor  # (rewards,)
-    exact: bool  # weighted sums of what is shown round nothing
+    exact: bool  # weighted sums of these rewards have no round-off
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long and how fast."""
+    """How long to train, and how fast."""
 
     epochs: int
     lr: float
     optimizer: str
     match_scale: bool
-    progress: Callable[[int], None] | None = None  # told the epochs that are done; may raise to stop
+    progress: Callable[[int], None] | None = None  # called with the epochs done; may raise to stop
 
 
-def simulate(method: str, policy: Policy, pay: Pay, schedule: Schedule, shape: tuple, seed: int, dtype) -> Tensor:
-    """p of every epoch, (epochs + 1, features, seeds); shape: seeds, rollouts, prompts."""
+def simulate(
+    method: str,
+    policy: Policy,
+    pay: Pay,
+    schedule: Schedule,
+    shape: tuple[int, int, int],
+    seed: int,
+    dtype: torch.dtype,
+) -> Tensor:
+    """p at every epoch, (epochs + 1, features, seeds); shape: seeds, rollouts, prompts."""
     generator = np.random.Generator(np.random.SFC64(seed))  # faster than torch's own
     weights = pay.weights.reshape(-1, 1, 1, 1).to(dtype)
     weight = pay.weights.abs().sum().item()
     noisy = pay.noise.nonzero().flatten().tolist()
     logits = policy.start.to(dtype)[:, None].repeat(1, shape[0])  # (features, seeds)
-    # Drawn into, and computed in, the same memory each epoch: fresh memory costs more than the arithmetic.
+    # Every epoch draws into and computes in the same memory: fresh memory costs more than the arithmetic.
     uniforms = torch.empty((policy.uniforms, *shape))
     features = torch.empty((len(logits), *shape), dtype=dtype)
     work, normal = torch.empty_like(features), torch.empty(shape)
@@ -81,9 +89,9 @@ def simulate(method: str, policy: Policy, pay: Pay, schedule: Schedule, shape: t
 
 
 def integrate(method: str, policy: Policy, pay: Pay, schedule: Schedule) -> Tensor:
-    """The same for groups without end, from the formulas and no draw, (epochs + 1, features).
+    """p at every epoch in the infinite-group limit, from the formulas and without draws, (epochs + 1, features).
 
-    Noise acts by its variance alone there, so a reward's noise is one of its std, up or down.
+    Noise acts through its variance alone in this limit, so it is taken as plus or minus its std, equally likely.
     """
     noisy = pay.noise.nonzero().flatten().tolist()
     signs = torch.tensor(list(product((-1.0, 1.0), repeat=len(noisy))), dtype=torch.float64)  # (signs, noisy rewards)
@@ -99,7 +107,18 @@ def integrate(method: str, policy: Policy, pay: Pay, schedule: Schedule) -> Tens
         likely = (policy.likely(p) / len(signs)).repeat_interleave(len(signs))[None]  # (1, states)
         group = weighted(along(r, -1), likely)
         batch = Batch(
-            r, weights, False, group, LARGE_GROUPS, likely, None, None, False, r.dtype, weight, exact=pay.exact
+            rewards=r,
+            weights=weights,
+            missing=False,
+            group=group,
+            convention=LARGE_GROUPS,
+            lengths=likely,  # the last step weighs responses by length, here by probability
+            index=None,
+            group_ids=None,
+            single=False,
+            dtype=r.dtype,
+            weight=weight,
+            exact=pay.exact,
         )
         a = advantages(method, batch, schedule.match_scale)
         return (likely * a * (states - p[:, None])).sum(-1)
@@ -119,7 +138,7 @@ def advantages(method: str, batch: Batch, match_scale: bool) -> Tensor:
 
 
 def _path(logits: Tensor, gradient: Callable[[Tensor], Tensor], schedule: Schedule) -> Tensor:
-    """(epochs + 1, …) the logits after each step."""
+    """The logits before training and after each step, (epochs + 1, …)."""
     step, path = OPTIMIZERS[schedule.optimizer](schedule.lr), [logits]
     for epoch in range(1, schedule.epochs + 1):
         path.append(path[-1] + step(gradient(path[-1])))
@@ -138,8 +157,8 @@ def _sgd(lr: float) -> Callable[[Tensor], Tensor]:
 
 
 def _adam(lr: float, decay: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> Callable[[Tensor], Tensor]:
-    """Adam, arXiv 1412.6980, algorithm 1, uphill."""
-    first, second, steps = 0.0, 0.0, 0
+    """Adam, arXiv 1412.6980, algorithm 1, as ascent."""
+    first, second, steps = torch.zeros(()), torch.zeros(()), 0
 
     def step(gradient: Tensor) -> Tensor:
         nonlocal first, second, steps

@@ -1,14 +1,16 @@
-"""One step of every method: take the mean off and divide by the standard deviation."""
+"""One step of every method: subtract the mean and divide by the standard deviation."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
 
-from gdpo_core.batch import Over
+from gdpo_core.batch import Over, root
 
-# Units in the last place that a mean of many values may be off.
+MeanIs: TypeAlias = Literal["any", "zero", "zero but for round-off"]
+
+# By how many units in the last place the mean of many values may be wrong.
 _ROUNDED = 32
 
 
@@ -16,7 +18,7 @@ _ROUNDED = 32
 class Normalised:
     """A mean and a standard deviation (the reduced axes kept) and the values they normalise.
 
-    With leave-one-out, mean and standard deviation are those of the other rollouts, one a response.
+    With leave-one-out, mean and standard deviation are those of the other rollouts, so each response has its own.
     """
 
     mean: Tensor
@@ -33,18 +35,18 @@ def normalise(
     eps_to: str = "std",
     skip: bool = False,
     noise: Tensor | None = None,
-    mean_is: Literal["any", "zero", "zero but for round-off"] = "any",
+    mean_is: MeanIs = "any",
     overwrite: bool = False,
     alone: str = "zero",
     leave_one_out: bool = False,
 ) -> Normalised:
-    """(x − mean) / (std + eps) over what `over` says; what is constant gives exactly 0.
+    """(x − mean) / (std + eps), with the mean and std taken over `over`; equal values give exactly 0.
 
-    Mean and std are taken of the distances from one of the values: equal values become exact zeros whatever they are,
-    so no constant turns into round-off that the division blows up. A std of at most `noise` is zero. mean_is: what is
-    known of the mean; a zero is not taken off, so that zeros stay zeros. overwrite: x is no longer needed.
-    eps None: centre without dividing. skip: NaN takes no part and stays NaN, else it spreads. alone: what one value
-    without others gives, see `Convention.group_of_one`.
+    Mean and std are those of the distances from one of the values: equal values have distance 0, so no constant becomes
+    round-off that the division blows up. eps None: subtract the mean, do not divide. skip: NaN stays NaN and the
+    statistics leave it out; else it makes them NaN. noise: a std of at most this is taken as 0. mean_is: what is known
+    of the mean; one that is 0 is not subtracted, so that zeros stay zeros. overwrite: x may be overwritten. alone: what
+    a single value gives, see `Convention.group_of_one`.
     """
     count = over.total((~x.isnan()).to(x)) if skip else over.count
     raw = torch.as_tensor(count == 1, device=x.device) if alone == "raw" else None
@@ -64,11 +66,11 @@ def normalise(
     norm = over.norm(centred.nan_to_num() if skip else centred)
     if mean is None:
         mean = torch.zeros_like(norm)
-        mean = mean.masked_fill(count == 0, torch.nan) if skip else mean  # of nothing
+        mean = mean.masked_fill(torch.as_tensor(count == 0), torch.nan) if skip else mean  # of nothing
     if leave_one_out:
         return _among_peers(x, over, mean, centred, norm, eps, ddof, noise)
 
-    std = norm / _degrees(count, ddof) ** 0.5
+    std = norm / root(_degrees(count, ddof))
     if noise is not None:
         std = std.masked_fill(std <= noise, 0)
     if raw is not None:
@@ -84,7 +86,7 @@ def normalise(
 def _mean_beside(x: Tensor, over: Over, count: Tensor | int, skip: bool) -> Tensor:
     """The mean, or 0 where it is no more than round-off beside the size of the values."""
     values = x.nan_to_num() if skip else x
-    mean, size = over.total(values) / count, over.norm(values) / count**0.5
+    mean, size = over.total(values) / count, over.norm(values) / root(count)
     return mean.masked_fill(mean.abs() <= _ROUNDED * torch.finfo(x.dtype).eps * size, 0)
 
 
@@ -100,11 +102,18 @@ def _divisor(std: Tensor, eps: float | None, eps_to: str) -> Tensor:
         return torch.ones_like(std)
     if eps == 0:
         return std
-    return (std.square() + eps).sqrt() if eps_to == "variance" else std + eps
+    return root(std.square() + eps) if eps_to == "variance" else std + eps
 
 
 def _among_peers(
-    x: Tensor, over: Over, mean: Tensor, centred: Tensor, norm: Tensor, eps: float | None, ddof: int, noise
+    x: Tensor,
+    over: Over,
+    mean: Tensor,
+    centred: Tensor,
+    norm: Tensor,
+    eps: float | None,
+    ddof: int,
+    noise: Tensor | None,
 ) -> Normalised:
     """Each value against the mean and standard deviation of the others; where these agree, it is only centred.
 
@@ -129,7 +138,7 @@ def _among_peers(
     mean = torch.where(far, over.spread(low + mean_near), mean)
     value = torch.where(far, x - over.spread(low) - over.spread(mean_near), value)
 
-    std = (others / (peers - ddof)).sqrt().masked_fill(peers <= ddof, 0)
+    std = root(others / (peers - ddof)).masked_fill(peers <= ddof, 0)
     if noise is not None:
         std = std.masked_fill(std <= over.spread(noise), 0)
         value = value.masked_fill(value.abs() <= over.spread(noise), 0)

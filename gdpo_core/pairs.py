@@ -1,4 +1,4 @@
-"""What is equal inside a group: distinct values, distinct vectors, and the pairs that share or swap them."""
+"""What is equal inside a group: distinct values, distinct vectors, and the pairs that are tied or inverted."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -30,16 +30,16 @@ class Block:
 
 
 def blocks(index: Tensor, rollouts: int | None = None) -> Iterator[Block]:
-    """The groups as blocks; index: (responses,) number of each one's group; rollouts: of each, if they lie in order.
+    """The groups as blocks; index: (responses,) the number of each one's group; rollouts: per group, if in order.
 
-    A block holds the groups of more than n and at most 2 n responses, so that no long group pads many short ones.
+    A block holds the groups of more than n and at most 2 n responses, so that no short group is padded to a long one.
     """
     if rollouts is not None:
         yield Block(torch.arange(len(index) // rollouts, device=index.device), rollouts, None)
         return
     order, sizes = index.argsort(stable=True), index.bincount()
     start = sizes.cumsum(0) - sizes
-    doublings = sizes.double().log2().ceil()
+    doublings = torch.frexp((sizes - 1).double()).exponent  # ⌈log2⌉ of the sizes, exactly
     for doubling in doublings[sizes > 0].unique():
         groups = (doublings == doubling).nonzero().flatten()
         longest = int(sizes[groups].max())
@@ -49,7 +49,7 @@ def blocks(index: Tensor, rollouts: int | None = None) -> Iterator[Block]:
 
 
 def ranks(x: Tensor, same: Tensor | float = 0.0) -> Tensor:
-    """A number for each distinct value of a group, 0 the lowest; −1 where x is NaN.
+    """The rank of each value among the distinct values of its group, 0 the lowest; −1 where x is NaN.
 
     x: (groups, rollouts). Neighbours in size that are at most `same` apart are one value.
 
@@ -63,22 +63,20 @@ def ranks(x: Tensor, same: Tensor | float = 0.0) -> Tensor:
 
 
 def vector_ranks(rewards: Tensor, kept: Tensor) -> Tensor:
-    """A number for each distinct reward vector of a group, −1 for what is not kept; missing equals missing.
+    """The rank of each reward vector among the distinct ones of its group, −1 where not kept; missing equals missing.
 
     rewards: (rewards, groups, rollouts), kept: (groups, rollouts).
     """
-    number = None
-    for reward in rewards.nan_to_num(nan=torch.inf).masked_fill_(~kept, torch.nan):
-        column = ranks(reward)
-        if number is not None:
-            both = (number * reward.shape[-1] + column).double()
-            column = ranks(both.masked_fill_(~kept, torch.nan))
-        number = column
+    first, *rest = rewards.nan_to_num(nan=torch.inf).masked_fill_(~kept, torch.nan)
+    number = ranks(first)
+    for reward in rest:
+        both = (number * reward.shape[-1] + ranks(reward)).double()
+        number = ranks(both.masked_fill_(~kept, torch.nan))
     return number
 
 
 def equal_pairs(rank: Tensor) -> Tensor:
-    """(groups,) the pairs of one rank; rank: (groups, rollouts), −1 is left out."""
+    """(groups,) the number of pairs of equal rank; rank: (groups, rollouts), −1 is left out."""
     groups, rollouts = rank.shape
     size = rank.new_zeros(groups, rollouts + 1)  # the first counts what is left out
     size.scatter_add_(1, rank + 1, torch.ones_like(rank))
@@ -88,7 +86,7 @@ def equal_pairs(rank: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Told:
-    """What is told apart in each group."""
+    """What the advantages tell apart in each group."""
 
     vectors: Tensor  # (groups,) distinct reward vectors
     pairs: Tensor  # (groups,) pairs whose vectors differ
@@ -200,12 +198,12 @@ def _joined(first: Tensor, second: Tensor) -> Tensor:
 
 
 def _apart(rank: Tensor, reward: Tensor) -> Tensor:
-    """(groups,) the pairs of one rank and of different reward."""
+    """(groups,) the number of pairs of equal rank and different reward."""
     return equal_pairs(rank) - equal_pairs(_joined(rank, reward))
 
 
 def _swapped(reward: Tensor, rank: Tensor) -> Tensor:
-    """(groups,) the pairs in which the one with the lower reward has the higher rank; −1 is left out."""
+    """(groups,) the number of pairs in which the lower reward has the higher rank; −1 is left out."""
     more = reward.shape[1] + 1
     both = (reward * more + rank).masked_fill_((reward < 0) | (rank < 0), more**2 - 1)  # last, and after no other
     return inversions(both.sort(-1).values % more)

@@ -1,4 +1,4 @@
-"""The smallest policy with several rewards: independent coins, trained on the advantages of each method."""
+"""The smallest policy with several rewards: independent coins, trained on the advantages of one method."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,29 +6,33 @@ from functools import cache
 from itertools import product
 from math import inf, prod
 from numbers import Integral, Real
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
+from gdpo_core._types import ArrayLike
 from gdpo_core.advantages import method_named
-from gdpo_core.errors import expect, expect_index
+from gdpo_core.errors import InputError, expect, expect_index, is_whole
 from gdpo_core.inputs import numbers, width
 from gdpo_core.learning import OPTIMIZERS, Pay, Policy, Schedule, integrate, simulate
 from gdpo_core.round_off import adds_exactly
 
-_MOST_DRAWS = 2**26  # an epoch
-_MOST_STATES = 4096  # of the large-group limit: two for each coin and for each noisy reward
+Gate: TypeAlias = Sequence[int] | Sequence[Sequence[int]]  # (reward, on), or several such pairs
+
+_MOST_DRAWS = 2**26  # per epoch
+_MOST_STATES = 4096  # of the infinite-group limit: each coin and each noisy reward doubles them
 
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """The probabilities of one method's runs, one run a seed."""
+    """The probabilities of one method's runs, one run per seed."""
 
     method: str
     p: Tensor  # (seeds, epochs + 1, rewards); index 0 of the epoch axis is the start
 
     def steps_to(self, level: float = 0.9) -> Tensor:
-        """(seeds, rewards): the first epoch index at which p ≥ level, infinity where it never is.
+        """The first epoch index at which p ≥ level, infinity if there is none, (seeds, rewards).
 
         >>> TrainingRun("grpo", torch.tensor([[[0.5, 0.5], [0.9, 0.6]]])).steps_to(0.9).tolist()
         [[1.0, inf]]
@@ -42,10 +46,10 @@ class TrainingRun:
 
 def train(
     method: str,
-    p0,
+    p0: ArrayLike,
     *,
-    scale=None,
-    weights=None,
+    scale: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
     rollouts: int = 8,
     prompts: int = 32,
     epochs: int = 150,
@@ -54,20 +58,21 @@ def train(
     seeds: int = 32,
     seed: int = 0,
     match_scale: bool = True,
-    noise=None,
-    gate=None,
+    noise: ArrayLike | None = None,
+    gate: Gate | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> TrainingRun:
-    """Train a policy that draws outcomes b_k ~ Bernoulli(p_k) and is shown the rewards scale_k · b_k.
+    """Train a policy that draws outcomes b_k ~ Bernoulli(p_k) and receives the rewards scale_k · b_k.
 
-    The logits move by lr · mean over the batch of A (b_k − p_k), the score-function gradient; optimizer: "sgd", or
-    "adam" on that gradient.
-    p0, scale: (rewards,); p0 inside (0, 1). noise: std of normal noise on each reward; entries beyond those of p0 are
-    rewards of noise alone, which no coin moves. weights: one a reward, those of noise too. gate: (reward, on), or
-    several such pairs: the reward counts only where the coin `on` fell on 1 (eq. 8).
-    match_scale: every method's advantages are brought to unit std over the batch, so that no method runs at a larger
-    learning rate than another; without it GDPO has no last step, as in many a demo.
-    progress: called with the epochs that are done; what it raises stops the run.
+    The logits move by lr · mean over the batch of A (b_k − p_k), the score-function gradient.
+    p0, scale: (rewards,), p0 inside (0, 1).
+    weights: one per reward, those of noise alone included.
+    optimizer: "sgd", or "adam" on the same gradient.
+    match_scale: bring the advantages of every method to unit std over the batch, so that all methods have the same
+    learning rate; without it GDPO has no last step, as in many demos.
+    noise: std of normal noise per reward; entries beyond those of p0 are rewards of noise alone, without a coin.
+    gate: (reward, on), or several such pairs; the reward counts only where the coin `on` fell on 1 (eq. 8).
+    progress: called with the number of epochs done; an exception that it raises stops the run.
     The same seed gives the same bits; no global generator is touched. Raises InputError, also for a run that diverges.
 
     >>> train("gdpo", [0.5, 0.5], epochs=3, seeds=2).p.shape
@@ -82,20 +87,20 @@ def train(
 
 def mean_field(
     method: str,
-    p0,
+    p0: ArrayLike,
     *,
-    scale=None,
-    weights=None,
+    scale: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
     epochs: int = 150,
     lr: float = 0.5,
     optimizer: str = "sgd",
     match_scale: bool = True,
-    noise=None,
-    gate=None,
+    noise: ArrayLike | None = None,
+    gate: Gate | None = None,
 ) -> Tensor:
-    """What `train` tends to as groups grow: integrated from the formulas, nothing is drawn. (epochs + 1, rewards).
+    """The infinite-group limit of `train`, from the formulas and without draws, (epochs + 1, rewards).
 
-    Arguments and errors as `train`. With p, v = p (1 − p), scales c and weights w the logits move by
+    Arguments and errors as in `train`. With p, v = p (1 − p), scales c and weights w the logits move by
     w_k c_k v_k / √(Σ w_j² c_j² v_j) under GRPO, by w_k √v_k / √(Σ w_j²) under GDPO.
 
     >>> [round(p, 3) for p in mean_field("grpo", [0.5, 0.5], scale=[1, 3], epochs=30)[-1].tolist()]
@@ -108,7 +113,9 @@ def mean_field(
     return integrate(method, policy, pay, schedule_of(epochs, lr, optimizer, match_scale))
 
 
-def schedule_of(epochs, lr, optimizer, match_scale, progress=None) -> Schedule:
+def schedule_of(
+    epochs: int, lr: float, optimizer: str, match_scale: bool, progress: Callable[[int], None] | None = None
+) -> Schedule:
     """The checked schedule of a run."""
     try:
         rate = float(lr) if isinstance(lr, Real) and not isinstance(lr, bool) else 0.0
@@ -122,19 +129,20 @@ def schedule_of(epochs, lr, optimizer, match_scale, progress=None) -> Schedule:
     return Schedule(_count(epochs, "epochs"), rate, optimizer, match_scale, progress)
 
 
-def shape_of(seeds, prompts, rollouts, seed) -> tuple[tuple[int, int, int], int]:
+def shape_of(seeds: int, prompts: int, rollouts: int, seed: int) -> tuple[tuple[int, int, int], int]:
     """The checked sizes of a simulation, and its seed."""
     shape = _count(seeds, "seeds"), _count(rollouts, "rollouts"), _count(prompts, "prompts")
     expect(
         prod(shape) <= _MOST_DRAWS, "seeds", f"seeds × prompts × rollouts of at most {_MOST_DRAWS}", str(prod(shape))
     )
-    fits = isinstance(seed, Integral) and not isinstance(seed, bool) and 0 <= seed < 2**63
-    expect(fits, "seed", "a whole number from 0", repr(seed))
+    expect(is_whole(seed) and 0 <= seed < 2**63, "seed", "a whole number from 0", repr(seed))
     return shape, int(seed)
 
 
-def _coins(p0, scale, weights, noise, gate) -> tuple[Policy, Pay, torch.dtype]:
-    """The policy and what it is paid, checked, and the dtype to compute in."""
+def _coins(
+    p0: ArrayLike, scale: ArrayLike | None, weights: ArrayLike | None, noise: ArrayLike | None, gate: Gate | None
+) -> tuple[Policy, Pay, torch.dtype]:
+    """The checked policy, its rewards, and the dtype to compute in."""
     start = per_reward(p0, "p0", None)
     expect(bool(((start > 0) & (start < 1)).all()), "p0", "probabilities inside (0, 1)", start.tolist())
     coins = len(start)
@@ -144,7 +152,7 @@ def _coins(p0, scale, weights, noise, gate) -> tuple[Policy, Pay, torch.dtype]:
     gates = gates_of(gate, coins)
     sizes = [*c.abs().tolist(), *(c * w[:coins]).abs().tolist(), *n.tolist(), *(n * w).abs().tolist()]
     dtype = width(sizes, torch.float32, "scale")
-    memory: dict = {}
+    memory: dict[tuple[torch.Size, torch.dtype], Tensor] = {}
 
     def shown(f: Tensor) -> Tensor:
         key = (f.shape, f.dtype)
@@ -175,37 +183,42 @@ def _coins(p0, scale, weights, noise, gate) -> tuple[Policy, Pay, torch.dtype]:
     return policy, Pay(shown, n, w, adds_exactly(c * w[:coins])), dtype
 
 
-def _noise(noise, coins: int) -> Tensor:
+def _noise(noise: ArrayLike, coins: int) -> Tensor:
     t = numbers(noise, "noise").double()
     fits = t.ndim == 1 and len(t) >= coins and bool((t.isfinite() & (t >= 0)).all())
-    expect(fits, "noise", f"at least {coins} finite numbers from 0, one a reward", t.tolist())
+    expect(fits, "noise", f"at least {coins} finite numbers from 0, one per reward", t.tolist())
     return t
 
 
-def gates_of(gate, count: int, other: str = "another coin than the reward's own") -> list[tuple[int, int]]:
-    """Pairs of a reward and what it is gated on, both as indices from 0."""
+def gates_of(gate: object, count: int, other: str = "another coin than the reward's own") -> list[tuple[int, int]]:
+    """Pairs of a reward and the coin or reward that gates it, both as indices from 0."""
+    wrong = InputError(f"gate: expected (reward, on), or several such pairs, got {gate!r}")
     if gate is None or (isinstance(gate, Sequence) and not len(gate)):
         return []
-    pairs = [gate] if isinstance(gate, Sequence) and all(isinstance(k, Integral) for k in gate) else gate
-    expected = "(reward, on), or several such pairs"
-    expect(isinstance(pairs, Sequence) and not isinstance(pairs, str), "gate", expected, repr(gate))
-    for pair in pairs:
-        expect(isinstance(pair, Sequence) and len(pair) == 2, "gate", expected, repr(gate))
-        for k in pair:
-            expect_index(k, count, "gate", "rewards")
-        expect(pair[0] % count != pair[1] % count, "gate", other, repr(tuple(pair)))
-    return [(reward % count, on % count) for reward, on in pairs]
+    if not isinstance(gate, Sequence) or isinstance(gate, str):
+        raise wrong
+    one = all(isinstance(k, Integral) for k in gate)
+    pairs = []
+    for pair in [gate] if one else gate:
+        if not isinstance(pair, Sequence) or len(pair) != 2:
+            raise wrong
+        reward, on = pair
+        expect_index(reward, count, "gate", "rewards")
+        expect_index(on, count, "gate", "rewards")
+        expect(reward % count != on % count, "gate", other, repr(tuple(pair)))
+        pairs.append((reward % count, on % count))
+    return pairs
 
 
-def _count(value, name: str) -> int:
-    whole = isinstance(value, Integral) and not isinstance(value, bool) and value > 0
-    expect(whole, name, "a whole number above 0", repr(value))
+def _count(value: int, name: str) -> int:
+    expect(is_whole(value) and value > 0, name, "a whole number above 0", repr(value))
     return int(value)
 
 
-def per_reward(values, name: str, count: int | None, of: str = "p0") -> Tensor:
+def per_reward(values: ArrayLike, name: str, count: int | None, of: str = "p0") -> Tensor:
+    """One finite number per reward, (rewards,) in float64; `of` names the argument that says how many."""
     t = numbers(values, name).double()
-    expected = "at least one number, one a reward" if count is None else f"{count} numbers, as many as {of}"
+    expected = "at least one number, one per reward" if count is None else f"{count} numbers, as many as {of}"
     fits = t.ndim == 1 and len(t) > 0 and count in (None, len(t))
     expect(fits and bool(t.isfinite().all()), name, expected, t.tolist())
     return t

@@ -1,14 +1,14 @@
-"""Which small numbers are round-off and not signal: divided by their own spread they would pass for one."""
+"""Which small numbers are round-off and not signal; divided by their own std they would look like signal."""
 
 import torch
 from torch import Tensor
 
-from gdpo_core.batch import Batch
+from gdpo_core.batch import Batch, root
 from gdpo_core.normalise import Normalised
 
-# Sums that cancel leave a few units in the last place.
+# What is left of a sum that cancels, in units in the last place.
 _UNITS = 8
-# No reward may hide more than this part of another one, however close it is to round-off itself.
+# Of another reward, no reward may hide more than this part, however close to round-off it is itself.
 _LARGEST = 0.02
 # Numbers that are multiples of 1 / GRAIN below GRAINY, or whole ones below 2^24, float32 adds up exactly.
 GRAIN, GRAINY = 1024, 2.0**14
@@ -20,7 +20,7 @@ def adds_exactly(terms: Tensor) -> bool:
 
 
 def of_sums(batch: Batch) -> Tensor | None:
-    """Below which a group's spread of Σ_k w_k r_k is round-off, one value a group; None where nothing is rounded."""
+    """Per group, the std of Σ_k w_k r_k up to which it is round-off; None where no sum is rounded."""
     count = len(batch.rewards)
     if count == 1 or batch.exact:
         return None
@@ -37,10 +37,10 @@ def of_sums(batch: Batch) -> Tensor | None:
 
 
 def without(batch: Batch, s: Tensor, group: Normalised) -> Tensor:
-    """Σ_k w_k z_k with exact zeros in the groups in which the normalised rewards cancel each other."""
-    root = batch.group.count**0.5
+    """Σ_k w_k z_k, s, with exact zeros in the groups in which the normalised rewards cancel."""
+    size = root(batch.group.count)
     norm = batch.group.norm(s.nan_to_num() if batch.skips else s)
-    small = (norm > 0) & (norm <= root * (_LARGEST * batch.weight))
+    small = (norm > 0) & (norm <= size * (_LARGEST * batch.weight))
     if not small.any():
         return s
     live = (group.std > 0) | batch.convention.leave_one_out
@@ -48,7 +48,7 @@ def without(batch: Batch, s: Tensor, group: Normalised) -> Tensor:
     beside = (group.mean.abs() + group.std) / group.std.masked_fill(group.std == 0, 1)
     noise = (beside * (_UNITS * torch.finfo(s.dtype).eps)).clamp(max=_LARGEST).masked_fill(~live, 0)
     noise = (batch.weights.abs() * noise).sum(0)
-    if batch.convention.leave_one_out:  # one a response; a group shares its largest
+    if batch.convention.leave_one_out:  # a value per response; the group takes the largest
         noise = -batch.group.lowest(-noise)
-    cancelled = small & (norm <= noise * root)
+    cancelled = small & (norm <= noise * size)
     return s.masked_fill(batch.group.spread(cancelled) & ~s.isnan(), 0)

@@ -1,4 +1,4 @@
-"""What one computation does, in words and formulas: the same lines for the terminal and the page."""
+"""One computation in formulas and words, the same for the terminal and the page."""
 
 import torch
 
@@ -10,7 +10,7 @@ _FLOAT32 = torch.finfo(torch.float32).eps / 2
 
 
 def formulas(method: str, c: Convention, rewards: int) -> tuple[str, ...]:
-    """The steps of the method under a convention, in order, one formula a step.
+    """The steps of the method under a convention, in order, one formula per step.
 
     >>> from gdpo_core import TRL
     >>> print(*formulas("gdpo", TRL, rewards=3), sep="\\n")
@@ -38,7 +38,7 @@ def _divisor(eps: float, others: str) -> str:
 
 
 def exceptions(c: Convention) -> tuple[str, ...]:
-    """What the convention does where the formulas leave something open, one sentence each.
+    """What the convention does in the cases that the formulas leave open, one sentence per case.
 
     >>> from gdpo_core import AXOLOTL_STREAMING
     >>> print(*exceptions(AXOLOTL_STREAMING)[1:], sep="\\n")
@@ -66,9 +66,9 @@ def exceptions(c: Convention) -> tuple[str, ...]:
 
 
 def float32_error(e: Explanation) -> float:
-    """How far the framework's own float32 may be off after its group step: round-off that a small std blows up.
+    """How much float32 round-off may change a framework's result of the group step, where a small std magnifies it.
 
-    0 where the values are multiples of 1/1024, which float32 adds up exactly. Leave-one-out is not looked at.
+    0 if all values are multiples of 1/1024, which float32 adds up exactly, and for leave-one-out: not examined.
 
     >>> from gdpo_core import VERL, explain
     >>> constant = explain([[0.1], [0.1], [0.1]], "grpo", convention=VERL)
@@ -84,7 +84,7 @@ def float32_error(e: Explanation) -> float:
 
 
 def only_eps_is_left(e: Explanation) -> bool:
-    """Whether GDPO's last step divides by next to nothing: what eps alone keeps of rewards that cancel.
+    """Whether the normalised rewards cancel, so that GDPO's last step divides by little more than eps.
 
     >>> from gdpo_core import MS_SWIFT, explain
     >>> only_eps_is_left(explain([[0, -3], [-2, 3]], convention=MS_SWIFT))

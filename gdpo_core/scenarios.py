@@ -1,9 +1,10 @@
-"""Scenarios of training: a title, one lesson, the arguments of `train`, and the verdict that they promise."""
+"""Training scenarios: a title, one lesson, the arguments of `train`, and the promised verdict."""
 
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
 from torch import Tensor
 
@@ -11,13 +12,13 @@ from gdpo_core.errors import InputError, expect
 from gdpo_core.policy import TrainingRun, mean_field, shape_of, train
 
 VERDICTS = ("no difference", "GDPO faster", "GDPO slower")
-FROM_MARKS = "marks"  # instead of p0: the pass rates of answers that are given later
+FROM_MARKS = "marks"  # in place of p0: the pass rates of marked answers, which are given later
 _TEXTS = ("id", "title", "verdict", "lesson")
 
 
 @dataclass(frozen=True)
 class Setting:
-    """The arguments of `train` but for the method."""
+    """The arguments of `train` except the method."""
 
     p0: tuple[float, ...]
     scale: tuple[float, ...] | None = None
@@ -34,7 +35,7 @@ class Setting:
 
     @property
     def rewards(self) -> int:
-        """How many rewards there are, those of noise alone included."""
+        """The number of rewards, those of noise alone included."""
         return len(self.noise or self.p0)
 
     def train(self, method: str, progress: Callable[[int], None] | None = None) -> TrainingRun:
@@ -46,14 +47,14 @@ class Setting:
         return train(method, progress=progress, **vars(self))
 
     def mean_field(self, method: str) -> Tensor:
-        """The large-group limit of one method, (epochs + 1, coins)."""
+        """The infinite-group limit of one method, (epochs + 1, coins)."""
         drawn = ("rollouts", "prompts", "seeds")
         return mean_field(method, **{name: value for name, value in vars(self).items() if name not in drawn})
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """What to train, what to learn from it, and how it must end."""
+    """What to train, what it teaches, and how it must end."""
 
     id: str
     title: str
@@ -64,7 +65,7 @@ class Scenario:
     from_marks: bool = False  # p0 is a stand-in for pass rates
 
     def at(self, rates: Sequence[float]) -> Setting:
-        """The setting, with these pass rates if it is one that starts from marks."""
+        """The setting; one that starts from marks starts from these pass rates."""
         return replace(self.setting, p0=tuple(rates)) if self.from_marks else self.setting
 
 
@@ -89,16 +90,17 @@ def load_scenarios(path: str | Path) -> tuple[Scenario, ...]:
     return tuple(scenarios.values())
 
 
-def _scenario(entry, where: str) -> Scenario:
-    expect(isinstance(entry, dict), where, "an object", _kind(entry))
+def _scenario(entry: object, where: str) -> Scenario:
+    if not isinstance(entry, dict):
+        raise InputError(f"{where}: expected an object, got {_kind(entry)}")
     for name in _TEXTS:
         text = entry.get(name)
         expect(isinstance(text, str) and bool(text.strip()), f"{where}.{name}", "text", repr(text))
     known = entry["verdict"] in VERDICTS
     expect(known, f"{where}.verdict", f"one of {', '.join(VERDICTS)}", repr(entry["verdict"]))
     coins = entry.get("coins")
-    named = isinstance(coins, list) and bool(coins) and all(isinstance(coin, str) and coin.strip() for coin in coins)
-    expect(named, f"{where}.coins", "a list of names", repr(coins))
+    if not isinstance(coins, list) or not coins or not all(isinstance(coin, str) and coin.strip() for coin in coins):
+        raise InputError(f"{where}.coins: expected a list of names, got {coins!r}")
     unknown = sorted(set(entry) - {*_TEXTS, "coins", "train"})
     expect(not unknown, where, f"only {', '.join(_TEXTS)}, coins and train", ", ".join(unknown))
     from_marks, setting = _setting(entry.get("train"), len(coins), f"{where}.train")
@@ -107,17 +109,20 @@ def _scenario(entry, where: str) -> Scenario:
     )
 
 
-def _setting(given, coins: int, where: str) -> tuple[bool, Setting]:
-    expect(isinstance(given, dict) and "p0" in given, where, "an object with p0", repr(given))
+def _setting(given: object, coins: int, where: str) -> tuple[bool, Setting]:
+    """Whether the setting starts from marks, and the setting; `train` checks the values."""
+    if not isinstance(given, dict) or "p0" not in given:
+        raise InputError(f"{where}: expected an object with p0, got {given!r}")
     unknown = sorted(set(given) - {field.name for field in fields(Setting)})
     expect(not unknown, where, "arguments of train", ", ".join(unknown))
     from_marks = given["p0"] == FROM_MARKS
-    given = {**given, "p0": [0.5] * coins} if from_marks else given
+    values: dict[str, Any] = {**given, "p0": [0.5] * coins} if from_marks else given
     try:
-        setting = Setting(**{k: tuple(v) if isinstance(v, list) else v for k, v in given.items()})
+        arguments: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+        setting = Setting(**arguments)
         shape_of(setting.seeds, setting.prompts, setting.rollouts, 0)
         mean_field(
-            "gdpo", **{k: v for k, v in given.items() if k not in ("rollouts", "prompts", "seeds", "epochs")}, epochs=1
+            "gdpo", **{k: v for k, v in values.items() if k not in ("rollouts", "prompts", "seeds", "epochs")}, epochs=1
         )
         shape_of(setting.epochs, 1, 1, 0)
     except InputError as error:

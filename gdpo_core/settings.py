@@ -16,9 +16,9 @@ FRAMEWORKS = ("trl", "verl", "ms_swift", "nemo_rl", "axolotl", "generic")
 def switch_to_gdpo(
     framework: str, rewards: Sequence[str], weights: Sequence[float] | None = None, group_size: int | None = None
 ) -> str:
-    """What makes a run of this framework use GDPO on these rewards; weights: one a reward, 1 by default.
+    """The lines that make a run of this framework use GDPO on these rewards; weights: one per reward, by default 1.
 
-    Raises InputError. With weights that differ, a comment says what they mean from then on.
+    If the weights differ, a comment says what they mean under GDPO. Raises InputError.
 
     >>> print(switch_to_gdpo("trl", ["correct", "format"], group_size=8))
     GRPOConfig(multi_objective_aggregation="normalize_then_sum", reward_weights=[1.0, 1.0], num_generations=8)
@@ -61,7 +61,7 @@ def switch_to_gdpo(
 
 
 def set_weights(framework: str, rewards: Sequence[str], weights: Sequence[float], method: str = "gdpo") -> str:
-    """What gives the rewards these weights under that method, one weight a reward. Raises InputError.
+    """The lines that give the rewards these weights under this method, one per reward. Raises InputError.
 
     >>> print(set_weights("ms_swift", ["correct", "format"], [1, 0.5]))
     --reward_weights 1 0.5
@@ -87,7 +87,7 @@ def set_weights(framework: str, rewards: Sequence[str], weights: Sequence[float]
 
 
 def set_group_size(framework: str, rollouts: int) -> str | None:
-    """What makes the groups this large; None where there is no such setting. Raises InputError.
+    """The line that sets the group size; None if the framework has no such setting. Raises InputError.
 
     >>> set_group_size("verl", 16)
     'actor_rollout_ref.rollout.n=16'
@@ -104,7 +104,7 @@ def set_group_size(framework: str, rollouts: int) -> str | None:
 
 
 def log_every_step(framework: str) -> str | None:
-    """What writes the completions of every step; None where the framework does so anyway. Raises InputError.
+    """The lines that log the completions of every step; None if the framework always does. Raises InputError.
 
     >>> log_every_step("trl")
     'GRPOConfig(log_completions=True, logging_steps=1)'
@@ -118,7 +118,7 @@ def log_every_step(framework: str) -> str | None:
 
 
 def log_rewards(framework: str, rewards: Sequence[str] = ("accuracy", "format")) -> str:
-    """What makes the log hold each reward and not their total alone. Raises InputError.
+    """The lines that make the log hold each reward, not only their total. Raises InputError.
 
     >>> print(log_rewards("verl"))
     trainer.use_v1=False trainer.rollout_data_dir=rollouts
@@ -130,7 +130,7 @@ def log_rewards(framework: str, rewards: Sequence[str] = ("accuracy", "format"))
     parts = ", ".join(f"{_text(name)}: {_identifier(name)}" for name in rewards)
     columns = ", ".join(f"{_text(name)}: {_identifier(name)}_values" for name in rewards)
     own = (
-        "# a row a response, where your own code knows the rewards\n"
+        "# one row per response, where your own code knows the rewards\n"
         f'table = polars.DataFrame({{\n    "step": steps, "group": prompt_numbers,\n    {columns},\n}})\n'
         'table.write_parquet("rewards.parquet")'
     )
@@ -145,7 +145,7 @@ def log_rewards(framework: str, rewards: Sequence[str] = ("accuracy", "format"))
 
 
 def keep_groups(framework: str) -> str | None:
-    """What turns off the filter that drops groups whose summed reward is constant; None where GDPO has no such filter.
+    """The line that turns off the filter for groups whose summed reward is constant; None if GDPO has no such filter.
 
     >>> keep_groups("ms_swift"), keep_groups("trl")
     ('--dynamic_sample false', None)
@@ -158,7 +158,7 @@ def keep_groups(framework: str) -> str | None:
 
 
 def own_name(framework: str) -> str | None:
-    """What gives a second reward function a column of its own in the log; None where columns are named otherwise.
+    """The lines that give a second reward function its own column in the log; None if columns have other names.
 
     >>> print(own_name("trl"))
     # a def has a name of its own; TRL names a functools.partial after the function inside
@@ -182,7 +182,7 @@ def own_name(framework: str) -> str | None:
 
 
 def no_evaluation(framework: str) -> str | None:
-    """What keeps evaluations from writing into the log of the training; None where they don't. Raises InputError.
+    """The line that keeps evaluations out of the training log; None if they never write there. Raises InputError.
 
     >>> no_evaluation("trl")
     'GRPOConfig(eval_strategy="no")'
@@ -198,10 +198,10 @@ def no_evaluation(framework: str) -> str | None:
 def gate(
     framework: str, rewards: Sequence[str], reward: str, on: str, threshold: float = 1.0, otherwise: float = 0.0
 ) -> str:
-    """What lets `reward` count only where the reward `on` reaches the threshold (arXiv 2601.05242, eq. 8).
+    """The lines that let `reward` count only where the reward `on` reaches the threshold (arXiv 2601.05242, eq. 8).
 
-    otherwise: what there is in its place elsewhere; of a penalty its worst value, as 0 would be the best one. It is
-    written with three digits, rounded away from 0. Raises InputError.
+    otherwise: the value everywhere else; for a penalty its worst value, because 0 would be its best. The lines have it
+    with three digits, rounded away from 0. Raises InputError.
 
     >>> print(gate("verl", ["correct", "short"], reward="short", on="correct"))
     # compute_score, before it returns: short counts only where correct reaches 1
@@ -227,7 +227,7 @@ def gate(
         return f"# {place[framework]}: {said}\n{gated} = {gated} if {gating} >= {t} else {worst}"
     if framework == "ms_swift":
         pairs = f"r if g is not None and g >= {t} else {worst} for r, g in zip({gated}, {gating})"
-        return f"# in the reward plugin, lists with a value a completion: {said}\n{gated} = [{pairs}]"
+        return f"# in the reward plugin, lists with one value per completion: {said}\n{gated} = [{pairs}]"
     if framework == "generic":
         k, g = list(rewards).index(reward), list(rewards).index(on)
         if worst:
@@ -244,7 +244,7 @@ def _checked(framework: str, rewards: Sequence[str], weights: Sequence[float] | 
     _known(framework)
     expect(len(rewards) > 0, "rewards", "at least one name", "none")
     w = [1.0] * len(rewards) if weights is None else [float(f"{x:.6g}") for x in weights]
-    expect(len(w) == len(rewards), "weights", f"{len(rewards)} numbers, one a reward", f"{len(w)}")
+    expect(len(w) == len(rewards), "weights", f"{len(rewards)} numbers, one per reward", f"{len(w)}")
     return w
 
 
@@ -261,7 +261,7 @@ def _if(value: int | None, text: str) -> str:
 
 
 def _verl_rewards(rewards: Sequence[str], w: Sequence[float]) -> str:
-    # The yaml does not hold these keys, hence the plus.
+    # The plus adds keys that verl's yaml does not have.
     keys = json.dumps(list(rewards), separators=(",", ":"), ensure_ascii=False)
     weights = json.dumps(list(w), separators=(",", ":"))
     return f"+algorithm.gdpo_reward_keys='{keys}' +algorithm.gdpo_reward_weights='{weights}'"
@@ -288,7 +288,7 @@ def _text(name: str) -> str:
 
 
 def _identifier(name: str) -> str:
-    """A name that Python takes.
+    """The name as a Python identifier.
 
     >>> _identifier("my-reward"), _identifier("3rd")
     ('my_reward', '_3rd')

@@ -1,6 +1,6 @@
 """Audit reports as text and tables for a terminal."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from rich.box import SIMPLE
@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from gdpo_core._words import count, number, percent
 from gdpo_core.audit import AuditReport, Finding
 from gdpo_core.report import over_time
 from gdpo_core.report.words import (
@@ -22,22 +23,20 @@ from gdpo_core.report.words import (
     did,
     label,
     looked_at,
-    number,
-    percent,
     plain,
     source,
     value,
     weight_shares,
 )
 
-_WIDE = 240  # columns in a file or a pipe, where nothing is cut to a screen
-_TEXT = 100  # columns of a paragraph on a screen
-_NAME, _RUN = 22, 26  # columns of a comparison: what is compared, and each run
+_WIDE = 240  # characters per line in a file or a pipe, where nothing is cut to a screen
+_TEXT = 100  # characters per line of a paragraph on a screen
+_NAME, _RUN = 22, 26  # characters per line of a comparison: for the names, and for each run
 _COLOURS = {"error": "bold red", "warning": "bold yellow", "info": "bold"}
 
 
 def show(reports: Sequence[AuditReport], file: TextIO) -> None:
-    """Print one report, or several: side by side first, then what was found in each."""
+    """Print the reports; several first side by side, then each with its findings."""
     screen = file.isatty()
     console = Console(file=file, width=None if screen else _WIDE, highlight=False, markup=False, emoji=False)
     if len(reports) > 1:
@@ -76,7 +75,7 @@ def _finding(console: Console, finding: Finding) -> None:
     _paragraph(console, Text(numbers, "dim"))
     if finding.fix:
         console.print("what changes it:", style="dim")
-        # As it stands, so that it can be copied: a wrapped line would be another one.
+        # Not wrapped, so that it can be copied.
         console.print(Text(plain(finding.fix), "cyan"), soft_wrap=True)
 
 
@@ -84,7 +83,7 @@ def _paragraph(console: Console, text: Text) -> None:
     if console.is_terminal:
         console.print(text, width=min(console.width, _TEXT), overflow="fold")
     else:
-        console.print(text, soft_wrap=True)  # a line each, for what reads it next
+        console.print(text, soft_wrap=True)  # one line per paragraph, for the next program in a pipe
 
 
 def _rewards(report: AuditReport) -> Table:
@@ -133,7 +132,7 @@ def _drift(report: AuditReport) -> Table | None:
     return table
 
 
-def _from_to(series: over_time.Series, say) -> str:
+def _from_to(series: over_time.Series, say: Callable[[float | None], str]) -> str:
     first, last = over_time.quarters(series)
     return f"{say(first)} → {say(last)}"
 
@@ -146,12 +145,12 @@ def _table(title: str, columns: Sequence[str]) -> Table:
 
 
 def _side_by_side(console: Console, reports: Sequence[AuditReport]) -> None:
-    """A column a run, in as many tables as the terminal is too narrow for one."""
+    """One column per run, in several tables if the terminal is too narrow for one."""
     at_once = max(1, (console.width - _NAME) // _RUN)
     for first in range(0, len(reports), at_once):
         some = reports[first : first + at_once]
         table = Table(box=SIMPLE, padding=(0, 2, 0, 0))
-        table.add_column(f"{len(reports)} runs", style="dim", max_width=_NAME if console.is_terminal else None)
+        table.add_column(count(len(reports), "run"), style="dim", max_width=_NAME if console.is_terminal else None)
         for report in some:
             table.add_column(plain(report.source["path"]), overflow="fold", ratio=1 if console.is_terminal else None)
         for name, cells in compared(some).items():

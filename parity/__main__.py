@@ -40,7 +40,7 @@ def main(arguments: list[str]) -> None:
 
 
 def compared(name: str, seeds: range) -> list[list[str]]:
-    """The rows of one framework: a row a method, or one that says why there is none."""
+    """The rows of one framework: one row per method, or one that says why there is none."""
     framework, source = load(name), SOURCES[name]
     if framework is None:
         why = "not installed" if source.load else "not on PyPI"

@@ -15,7 +15,7 @@ class Batch:
     rewards: Tensor
     weights: Tensor
     groups: int | list[int]
-    lengths: Tensor  # tokens a response
+    lengths: Tensor  # tokens per response
     round_off: bool = False  # float32 is too coarse for these values: what it gives is chance
 
 

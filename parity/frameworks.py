@@ -29,7 +29,7 @@ class Method:
     read: Callable[[Tensor], Tensor] = lambda advantages: advantages
 
     def __call__(self, rewards: Tensor, weights: Tensor, groups: int | Sequence, lengths: Tensor) -> Tensor:
-        """Advantages (responses,) of rewards (responses, rewards); groups: an id a response, or the size of blocks."""
+        """Advantages (responses,) of rewards (responses, rewards); groups: one id per response, or a block size."""
         return self.read(self.call(*self.prepare(rewards, weights, groups, lengths)))
 
 
@@ -170,7 +170,7 @@ def _verl_tokens(responses: int, groups: int | Sequence, lengths: Tensor) -> tup
 
 
 def _verl_scores(rewards: Tensor, weights: Tensor, groups: int | Sequence, lengths: Tensor) -> tuple:
-    """verl's GRPO gets one score a response, on its last token."""
+    """verl's GRPO gets one score per response, on its last token."""
     mask, uid = _verl_tokens(len(rewards), groups, lengths)
     scores = torch.zeros(mask.shape, dtype=rewards.dtype)
     scores[torch.arange(len(rewards)), lengths - 1] = (rewards * weights).sum(1)

@@ -10,14 +10,43 @@ import urllib.request
 from pathlib import Path
 from urllib.parse import urlsplit
 
+if "PYTEST_XDIST_WORKER" in os.environ:  # before torch is loaded: a worker has one core, and so has its server
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import pytest
+from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parent.parent
 
+# The same examples in every run, so that what is green here is green everywhere and runs at one time share nothing.
+# `--hypothesis-profile=search` looks for new ones. No deadline: other programmes use the machine too.
+settings.register_profile(
+    "full", max_examples=60, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("dev", settings.get_profile("full"), max_examples=10)  # for `make check`
+settings.register_profile("search", settings.get_profile("full"), max_examples=1000, derandomize=False)
+settings.load_profile("full")
 
-def pytest_sessionfinish(session, exitstatus):
+
+def pytest_collection_modifyitems(items):
+    """What takes long is slow and comes first, so that no worker begins it while the others have run out of work."""
+
+    def rank(item):
+        return 0 if "page_url" in getattr(item, "fixturenames", ()) else 1 if item.get_closest_marker("slow") else 2
+
+    for item in items:
+        if rank(item) == 0:
+            item.add_marker("slow")
+    items.sort(key=rank)
+
+
+def pytest_sessionfinish(session):
+    # A worker of xdist has no such reporter; the one that counts is that of the process they report to.
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if os.environ.get("STRICT") == "1" and reporter and reporter.stats.get("skipped"):
+    skipped = reporter.stats.get("skipped") if reporter else None
+    if os.environ.get("STRICT") == "1" and skipped:
+        reporter.ensure_newline()
+        reporter.write_line(f"STRICT=1: {len(skipped)} skipped, so the run fails", red=True)
         session.exitstatus = 1
 
 
@@ -30,7 +59,7 @@ def page_url():
     command = [sys.executable, "-m", "marimo", "run", "app.py", "--headless", "--no-token", "--no-sandbox"]
     server = subprocess.Popen([*command, "--port", str(port)], cwd=ROOT, stdout=subprocess.DEVNULL)
     url = f"http://127.0.0.1:{port}"
-    for _ in range(300):
+    for _ in range(600):
         try:
             urllib.request.urlopen(f"{url}/health", timeout=1)
             break
@@ -38,7 +67,8 @@ def page_url():
             time.sleep(0.1)
     else:
         server.kill()
-        raise RuntimeError(f"no answer from {url}/health in 30 s")
+        raise RuntimeError(f"no answer from {url}/health in 60 s")
+    assert server.poll() is None, f"the server that answers at {url} is not ours"
     yield url
     server.terminate()
     server.wait(10)
@@ -54,17 +84,23 @@ def browser():
         yield running
 
 
+@pytest.fixture(scope="session")
+def unused_contexts(browser):
+    """Contexts that no visitor has now, by their options: with them comes the browser's cache of the page's files."""
+    return {}
+
+
 @pytest.fixture
-def visit(browser, page_url):
+def visit(browser, page_url, unused_contexts):
     """Opens the page as a new visitor; afterwards there must be no console error and no request to another host."""
-    contexts, errors, hosts = [], [], set()
+    visits, errors, hosts = [], [], set()
 
     def open_page(width=1440, height=960, scheme="light", **options):
-        context = browser.new_context(
-            viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce", **options
-        )
-        contexts.append(context)
+        options |= {"viewport": {"width": width, "height": height}, "color_scheme": scheme, "reduced_motion": "reduce"}
+        unused = unused_contexts.setdefault(repr(sorted(options.items())), [])
+        context = unused.pop() if unused else browser.new_context(**options)
         page = context.new_page()
+        visits.append((page, context, unused))
         page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("request", lambda request: hosts.add(urlsplit(request.url).hostname))
@@ -73,7 +109,18 @@ def visit(browser, page_url):
         return page
 
     yield open_page
-    for context in contexts:
-        context.close()
+    for page, context, unused in visits:
+        page.evaluate("localStorage.clear()")
+        page.close()
+        context.clear_cookies()
+        unused.append(context)
     assert not errors
     assert hosts <= {"127.0.0.1", None}
+
+
+@pytest.fixture(scope="session")
+def default_page():
+    """(outputs, definitions) of the page as it starts, to be read alone: every cell ran once."""
+    from app import app
+
+    return app.run()

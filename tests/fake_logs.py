@@ -28,7 +28,7 @@ class Step:
     prompts: tuple[str, ...]
 
     def flat(self) -> tuple[np.ndarray, np.ndarray, list[str]]:
-        """The same a response: (responses, rewards), (responses,), (responses,)."""
+        """The same per response: (responses, rewards), (responses,), (responses,)."""
         size = self.advantages.shape[1]
         return self.rewards.reshape(-1, self.rewards.shape[-1]), self.advantages.ravel(), repeated(self.prompts, size)
 
@@ -63,7 +63,7 @@ def make_steps(
     same_prompts: str = "",
 ) -> list[Step]:
     """Steps 1, 2, … of a run. missing: the share of rewards that are NaN. same_prompts: "pairs" (every second group
-    has the prompt of the one before) or "all" (one prompt a step)."""
+    has the prompt of the one before) or "all" (one prompt per step)."""
     draw, made = np.random.default_rng(seed), []
     for number in range(1, steps + 1):
         r = np.stack([np.asarray(f(draw, groups, group_size), float) for _, f in rewards], axis=-1)
@@ -109,7 +109,7 @@ def write_trl(
     extra=None,
     drop: tuple[str, ...] = (),
 ) -> list[Step]:
-    """OUT/completions/completions_0000N.parquet, one a step, in `folder`; returns the steps as drawn.
+    """OUT/completions/completions_0000N.parquet, one per step, in `folder`; returns the steps as drawn.
 
     chat: prompts and completions as lists of messages. text: characters of a completion. iterations: every batch is
     logged so many times, under steps that follow each other. evaluated: numbers of steps whose second half of groups
@@ -160,7 +160,7 @@ def write_verl(
     v1: bool = False,
     shuffled: bool = True,
 ) -> list[Step]:
-    """DUMP/{step}.jsonl, a line a response, shuffled unless v1, which has a uid and the score alone."""
+    """DUMP/{step}.jsonl, one line per response, shuffled unless v1, which has a uid and the score alone."""
     drawn = make_steps(steps, groups, group_size, rewards, "gdpo", weights, gc.PAPER, seed, 0.0, same_prompts)
     draw = np.random.default_rng(seed)
     Path(folder).mkdir(parents=True, exist_ok=True)
@@ -197,7 +197,7 @@ def write_ms_swift(
     gen_step: bool = False,
     args: bool = False,
 ) -> list[Step]:
-    """OUT/completions.jsonl, an event a step, lists as columns, NaN as Python writes it; args: args.json beside it."""
+    """OUT/completions.jsonl, one event per step, lists as columns, NaN as in Python; args: also an args.json."""
     drawn = make_steps(steps, groups, group_size, rewards, method, weights, convention, seed, missing, same_prompts)
     events = []
     for step in drawn:
@@ -229,9 +229,9 @@ def write_nemo_rl(
     content: str = "parts",
     as_lists: bool = False,
 ) -> list[Step]:
-    """LOG/train_data_step{N}.jsonl, a line a response whose values stand in lists of one, as NeMo-RL writes them.
+    """LOG/train_data_step{N}.jsonl, one line per response with values in lists of one, as NeMo-RL writes them.
 
-    content: "parts" (a text a message), "messages" (with roles) or "text" (one text). as_lists: one object a file.
+    content: "parts" (one text per message), "messages" (with roles), "text" (one text). as_lists: one object per file.
     """
     drawn = make_steps(steps, groups, group_size, rewards, method, weights, convention, seed)
     Path(folder).mkdir(parents=True, exist_ok=True)
@@ -262,7 +262,7 @@ def write_nemo_rl(
 def generic_frame(
     steps: list[Step], names, *, group: bool = True, step: bool = True, advantage: bool = True
 ) -> pl.DataFrame:
-    """The steps as one table, a row a response: step, group, a column a reward, advantage."""
+    """The steps as one table, one row per response: step, group, one column per reward, advantage."""
     frames = []
     for s in steps:
         r, a, prompts = s.flat()

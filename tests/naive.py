@@ -1,4 +1,4 @@
-"""The formulas a second time, the slow way: floats, lists and loops. What the tests hold gdpo_core to.
+"""The formulas a second time, the slow way: floats, lists and loops. The tests compare gdpo_core with them.
 
 Rows are responses, (responses, rewards) as lists of floats with NaN for a missing reward; `ids` says which group each
 row is in. Nothing here imports gdpo_core or torch. At the end: the batches that the properties are tried on.

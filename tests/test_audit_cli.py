@@ -113,6 +113,7 @@ def test_broken_lines_can_be_left_out(capsys, tmp_path):
 LOGS = sorted((ROOT / "tests/goldens/logs/trl").iterdir()) + [ROOT / f"tests/goldens/logs/{n}" for n in OTHERS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("log", LOGS, ids=lambda path: path.name)
 def test_real_logs_become_json_and_a_page(capsys, tmp_path, log):
     code, out, err = run(capsys, log, "--json", tmp_path / "a.json", "--html", tmp_path / "a.html")
@@ -240,6 +241,7 @@ def test_what_was_there_stays_when_writing_fails(tmp_path, monkeypatch):
     assert target.read_text() == "old" and list(tmp_path.iterdir()) == [target]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", ["--json", "--html"])
 def test_a_log_is_never_written_over(capsys, tmp_path, option):
     folder = tmp_path / "completions"
@@ -266,6 +268,7 @@ def test_a_directory_spelled_twice_is_one_run(capsys, tmp_path):
     assert parsed(run(capsys, file, f"{tmp_path}/o/../o/{file.name}", "--json", "-")[1])["source"] == one["source"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no full device")
 @pytest.mark.parametrize("arguments", [[], ["--json", "-"]])
 def test_output_that_cannot_be_written_is_one_line(arguments):
@@ -352,6 +355,7 @@ def test_one_bad_run_of_several_leaves_no_part_of_a_verdict(capsys, tmp_path):
 # --- as a process ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command", [["explain", "10", "01"], ["audit", TRL], ["audit", TRL, "--json", "-"], ["--help"]]
 )
@@ -363,12 +367,14 @@ def test_a_reader_who_leaves_is_no_error(command):
     assert (ran.returncode, ran.stderr) == (0, b"")
 
 
+@pytest.mark.slow
 def test_a_terminal_that_knows_ascii_alone_is_no_fault(tmp_path):
     command = [GDPO, "audit", str(table(tmp_path)), "--group", "prompt", "--reward", "juste_é", "--reward", "🙂"]
     ran = subprocess.run(command, env={"PYTHONIOENCODING": "ascii"}, capture_output=True)
     assert (ran.returncode, ran.stderr) == (0, b"") and b"juste_?" in ran.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 def test_it_stops_quietly_when_told_to():
     script = (

@@ -6,10 +6,10 @@ import torch
 from test_audit import found, ids, made_run, one, silenced, varied
 
 import gdpo_core as gc
+from gdpo_core._words import percent
 from gdpo_core.audit import audit
-from gdpo_core.findings import ALL, facts
+from gdpo_core.findings import ALL
 from gdpo_core.findings import thresholds as t
-from gdpo_core.report import words
 
 
 def coin(shape, p=0.5, seed=1):
@@ -248,4 +248,4 @@ def test_a_conflict_is_said_before_what_it_causes():
     ],
 )
 def test_percents_say_what_is_so(share, text):
-    assert facts.percent(share) == words.percent(share) == text
+    assert percent(share) == text

@@ -6,7 +6,8 @@ import numpy as np
 import polars as pl
 import pytest
 from fake_logs import ACCURACY, WEIGHTS, write_lines, write_ms_swift, write_trl, write_verl
-from hypothesis import given, settings
+from helpers import crossed
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gdpo_core as gc
@@ -88,7 +89,6 @@ def test_a_score_that_is_no_weighted_sum_is_said_to_be_none(tmp_path):
     assert report.run["weights_from"] == "assumed"
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     weights=st.lists(st.sampled_from([-2, -0.05, 0, 0.1, 0.5, 1, 3, 1 / 3, 20]), min_size=1, max_size=5),
     constant=st.sampled_from([0, -1, 7.5]),
@@ -184,8 +184,7 @@ def test_trl_tells_no_weights_but_by_its_advantages(tmp_path):
 # --- groups that the prompts leave open ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize("method", ["grpo", "gdpo"])
+@pytest.mark.parametrize("seed, method", crossed(range(8), ["grpo", "gdpo"]))
 def test_the_group_size_that_reproduces_is_taken_where_all_prompts_are_one(tmp_path, method, seed):
     write_trl(tmp_path, steps=1, groups=2, group_size=5, method=method, same_prompts="all", seed=seed)
     report = audit(read_run(tmp_path))

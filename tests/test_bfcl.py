@@ -116,7 +116,9 @@ def test_each_task_makes_a_point_of_its_own(task, shown):
     sums, gdpo = [sum(row) for row in rows], gdpo_sums(rows)
     tied = [(i, j) for i, a in enumerate(rows) for j, b in enumerate(rows) if sums[i] == sums[j] and a[0] < b[0]]
     above = {(gdpo[i] > gdpo[j]) - (gdpo[i] < gdpo[j]) for i, j in tied}
-    assert tied and {"wrong above right": 1 in above, "right above wrong": above == {-1}, "ties too": above == {0}}[shown]
+    assert (
+        tied and {"wrong above right": 1 in above, "right above wrong": above == {-1}, "ties too": above == {0}}[shown]
+    )
 
 
 def test_tasks_hold_twelve_different_answers_and_titles_fit_a_tab():
@@ -242,7 +244,8 @@ def test_an_answer_that_is_not_text_is_refused():
         bfcl.grade(INTEREST, None)
 
 
-@settings(max_examples=400, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=400)  # any text: an example is cheap, and the faults are rare
 @given(st.text())
 @example("compound(")
 def test_any_text_is_graded_alike_twice(answer):
@@ -258,7 +261,8 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=400)  # any text: an example is cheap, and the faults are rare
 @given(
     st.dictionaries(st.sampled_from([*HOTEL.functions[0]["parameters"]["properties"], "wifi"]), values),
     st.sampled_from(["[{}]", "{}", "```python\n{}\n```", "Here it is: {} Enjoy!"]),

@@ -3,12 +3,13 @@
 import itertools
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
+from helpers import accessibility_faults, settled
+from playwright.sync_api import expect
 
 import gdpo_core as gc
 from gdpo_core import bfcl
+from gdpo_core._words import signed
 from views.board import sheet
-from views.text import signed
 
 SHEETS = [sheet(task) for task in bfcl.load_tasks("data/tasks")]
 GRADED = SHEETS[0]["graded"]
@@ -146,7 +147,7 @@ def test_a_task_chosen_in_the_middle_of_flips_starts_as_graded(visit):
     for answer in range(8):
         toggle(page, answer, answer % 3).click()
     page.get_by_text(SHEETS[1]["title"], exact=True).click()
-    page.wait_for_timeout(700)
+    settled(page)
     expect_drawn(page, SHEETS[1]["graded"])
     page.get_by_text(SHEETS[0]["title"], exact=True).click()
     expect_drawn(page, GRADED)
@@ -197,23 +198,30 @@ def test_the_question_after_the_weights_leads_to_their_answer(visit):
     page = visit()
     page.locator("table.shares").wait_for()
     page.get_by_role("link", name="Which weights would change that?").click()
-    page.wait_for_timeout(800)
-    heading = page.get_by_role("heading", name="The same with rewards").bounding_box()
+    heading = page.get_by_role("heading", name="The same with rewards")
+    page.wait_for_function(
+        "e => { const y = e.getBoundingClientRect().y; return -5 <= y && y <= 400 }", arg=heading.element_handle()
+    )
+    settled(page)
+    heading = heading.bounding_box()
     assert -5 <= heading["y"] <= 400
     answer = page.get_by_text("The right one comes first in all when correctness weighs more than").bounding_box()
     assert heading["y"] < answer["y"] < heading["y"] + 900
 
 
+CHARTS = ".trained :is(svg, canvas).marks"
+
+
 def train(page):
     """Scroll to section 6 and wait for its charts."""
     page.get_by_role("heading", name="Train it").evaluate("e => e.scrollIntoView()")
-    page.locator(".trained :is(svg, canvas).marks").first.wait_for()
-    page.wait_for_timeout(1000)
+    page.locator(CHARTS).first.wait_for()
+    settled(page)
 
 
 def sizes(page):
     """Width and height of each chart of section 6."""
-    return page.locator(".trained :is(svg, canvas).marks").evaluate_all(
+    return page.locator(CHARTS).evaluate_all(
         "all => all.map(e => [e.getBoundingClientRect().width, e.getBoundingClientRect().height])"
     )
 
@@ -221,15 +229,17 @@ def sizes(page):
 def test_a_scenario_changes_the_chart_and_the_sentence_but_not_the_frame(visit):
     page = visit()
     train(page)
+    expect(page.locator(CHARTS)).to_have_count(3)
     before = sizes(page)
     assert len(before) == 3
     page.get_by_label("Scenario").select_option("Equal everything")
     page.locator(".says").get_by_text("No difference").wait_for()
-    page.wait_for_timeout(1000)
+    settled(page)
     assert sizes(page) == before
     page.get_by_label("Scenario").select_option("One reward much larger")
     page.locator(".lesson").get_by_text("The large reward decides almost alone").wait_for()
-    page.wait_for_timeout(1000)
+    expect(page.locator(CHARTS)).to_have_count(2)
+    settled(page)
     assert sizes(page) == before[:2]
 
 
@@ -276,26 +286,27 @@ def test_a_long_run_shows_its_progress_and_ends_when_a_control_moves(visit):
     page.locator("table.steps").wait_for()
     assert page.locator(".await").count() == 0
     quick = page.locator("table.steps").inner_text()
-    page.wait_for_timeout(4000)  # longer than the run that was left
+    settled(page, 1000)  # what is left of the run would show its progress
     assert page.locator("table.steps").inner_text() == quick
 
 
-@pytest.mark.parametrize("width", [390, 360])
-def test_a_phone_shows_everything_within_its_width(visit, width):
-    page = visit(width=width, height=844, has_touch=True, is_mobile=True)
+def test_a_phone_shows_everything_within_its_width(visit):
+    page = visit(width=390, height=844, has_touch=True, is_mobile=True)
     page.locator("table.steps").wait_for()
-    page.wait_for_timeout(1500)
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert page.evaluate("document.querySelector('#App').scrollWidth") <= width  # it scrolls, not the document
-    too_wide = page.eval_on_selector_all(
-        ".board *, .follow, .sliders, .shares, .shares td, .ranking, .charts, .steps, .firsts, .controls, .says, "
-        ".scenarios, .trained, .key",
-        f"all => all.filter(e => e.getBoundingClientRect().right > {width} + 1 && e.checkVisibility())"
-        ".map(e => e.className)",
-    )
-    assert too_wide == []
-    sizes = page.eval_on_selector_all(".toggle", "all => all.map(t => t.getBoundingClientRect().height)")
-    assert min(sizes) >= 44
+    for width in (390, 360):
+        page.set_viewport_size({"width": width, "height": 844})
+        settled(page)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.evaluate("document.querySelector('#App').scrollWidth") <= width  # it scrolls, not the document
+        too_wide = page.eval_on_selector_all(
+            ".board *, .follow, .sliders, .shares, .shares td, .ranking, .charts, .steps, .firsts, .controls, .says, "
+            ".scenarios, .trained, .key",
+            f"all => all.filter(e => e.getBoundingClientRect().right > {width} + 1 && e.checkVisibility())"
+            ".map(e => e.className)",
+        )
+        assert too_wide == []
+        sizes = page.eval_on_selector_all(".toggle", "all => all.map(t => t.getBoundingClientRect().height)")
+        assert min(sizes) >= 44
     toggle(page, 5, 0).tap()
     passed = [list(row) for row in GRADED]
     passed[5][0] = 1 - passed[5][0]
@@ -309,16 +320,11 @@ MARIMOS_OWN = ("radix", ".py-4", "marimo-file")  # its menu button, its outline 
 def test_no_serious_accessibility_fault(visit, scheme, width):
     page = visit(width=width, scheme=scheme)
     page.locator("table.steps").wait_for()
-    page.wait_for_timeout(1500)
-    found = Axe().run(page).response["violations"]
+    settled(page)
     ours = {
         (fault["id"], str(node["target"]))
-        for fault in found
-        if fault["impact"] in ("serious", "critical")
-        for node in fault["nodes"]
-        if not any(
-            own in str(node["target"]) for own in ("radix", ".py-4", "marimo-file")
-        )  # marimo's own menu button and outline
+        for fault, node in accessibility_faults(page)
+        if fault["impact"] in ("serious", "critical") and not any(own in str(node["target"]) for own in MARIMOS_OWN)
     }
     assert not ours
 
@@ -327,7 +333,7 @@ def test_no_serious_accessibility_fault(visit, scheme, width):
 def real_prompts(visit):
     page = visit()
     page.locator("table.steps").wait_for()
-    page.wait_for_timeout(1000)
+    settled(page)
     return page
 
 
@@ -383,16 +389,15 @@ def test_a_fold_with_the_focus_has_an_outline(real_prompts):
 
 
 def test_dark_follows_the_readers_system(visit):
-    backgrounds = {}
-    for scheme in ("light", "dark"):
-        page = visit(scheme=scheme)
-        backgrounds[scheme] = page.evaluate(
-            "() => { const c = document.createElement('canvas').getContext('2d');"
+    page = visit()
+    for scheme, low, high in (("light", 240, 256), ("dark", -1, 40), ("light", 240, 256)):
+        page.emulate_media(color_scheme=scheme)
+        page.wait_for_function(
+            "([low, high]) => { const c = document.createElement('canvas').getContext('2d');"
             " c.fillStyle = getComputedStyle(document.body).backgroundColor; c.fillRect(0, 0, 1, 1);"
-            " return c.getImageData(0, 0, 1, 1).data[0] }"
+            " const red = c.getImageData(0, 0, 1, 1).data[0]; return low < red && red < high }",
+            arg=[low, high],
         )
-    assert backgrounds["light"] > 240
-    assert backgrounds["dark"] < 40
 
 
 def test_two_visitors_do_not_share_their_toggles(visit):

@@ -49,6 +49,7 @@ def test_every_step_of_every_convention_is_printed(capsys, method, key):
         assert f"std s = {e.batch_std:.6f}" in out
 
 
+@pytest.mark.slow
 def test_it_is_found_under_its_name():
     gdpo = re.sub("python[^/]*$", "gdpo", sys.executable)
     command = [gdpo, "explain", *RESPONSES, "--method", "gdpo", "--convention", "trl", "--weights", "1,0.5,2"]
@@ -95,6 +96,7 @@ def test_small_and_large_numbers_keep_their_digits(capsys):
     assert cells(out)["1"][-1] == "5e-08"
 
 
+@pytest.mark.slow
 def test_a_terminal_that_knows_no_greek_is_no_fault():
     gdpo = re.sub("python[^/]*$", "gdpo", sys.executable)
     ran = subprocess.run([gdpo, "explain", "10", "01"], env={"PYTHONIOENCODING": "ascii"}, capture_output=True)
@@ -126,9 +128,9 @@ def test_numbers_are_whole_on_a_narrow_terminal(capsys, monkeypatch):
         (["11", "10", "--weights", "1"], "weights: expected 2 numbers"),
         (["11", "10", "--weights", "1,x"], "weights: expected numbers"),
         (["11", "10", "--weights", "nan,1"], "weights: expected finite numbers"),
-        (["11", "10", "--convention", "verl"], "lengths: expected tokens a response"),
+        (["11", "10", "--convention", "verl"], "lengths: expected tokens per response"),
         (["11", "10", "--convention", "verl", "--lengths", "3,0"], "lengths: expected positive"),
-        (["11", "10", "--lengths", "3"], "lengths: expected 2 numbers, one a response, got 1"),
+        (["11", "10", "--lengths", "3"], "lengths: expected 2 numbers, one per response, got 1"),
         (["11", "10", "--wieghts", "1,2"], "option: expected --method"),
     ],
 )

@@ -1,13 +1,15 @@
 """Section 7: the conflict of a hard and an easy reward, weighed and gated."""
 
 import re
+import threading
+import time
 from dataclasses import replace
 
 import polars as pl
 import pytest
+from helpers import html_of, text_of
 
 import gdpo_core as gc
-from app import app
 from views import conflict, prompts
 from views.conflict import Toy
 from views.text import NAMES
@@ -17,14 +19,10 @@ RIGHT, SHORT = 0, 1
 RARE = (0.1, 0.05, 0.02)  # the starts at which a wrong but short answer is the likelier one
 
 
-def text_of(html):
-    return " ".join(re.sub(r"<[^>]+>", " ", html).replace("&nbsp;", " ").split())
-
-
 # --- the toy ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("start", RARE)
+@pytest.mark.parametrize("start", [RARE[0], *(pytest.param(start, marks=pytest.mark.slow) for start in RARE[1:])])
 def test_at_equal_weights_every_method_ends_wrong_but_short(start):
     for end in conflict.ends(Toy(start)).values():
         assert end.p[SHORT] >= 0.985
@@ -32,6 +30,7 @@ def test_at_equal_weights_every_method_ends_wrong_but_short(start):
     assert "Every method ends wrong but short" in conflict.verdict(Toy(start))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", RARE)
 @pytest.mark.parametrize("weight", [0.99, *[w for w in conflict.WEIGHTS.values() if w < 1]])
 def test_any_smaller_weight_turns_every_method_to_the_right_answer(start, weight):
@@ -40,6 +39,7 @@ def test_any_smaller_weight_turns_every_method_to_the_right_answer(start, weight
     assert "Every method ends right but long" in conflict.verdict(Toy(start, weight))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", RARE)
 def test_the_gate_turns_every_method_whatever_the_weight_and_the_pay(start):
     toy = Toy(start, gated=True)
@@ -59,6 +59,7 @@ def test_above_the_pay_of_the_right_answer_every_method_stays_short():
         assert end.winner == SHORT
 
 
+@pytest.mark.slow
 def test_the_weight_that_is_enough_depends_on_the_pay_under_grpo_alone():
     for start in RARE:
         assert conflict.enough(start, 1.0) == dict.fromkeys(NAMES, "0.9")
@@ -70,6 +71,7 @@ def test_the_weight_that_is_enough_depends_on_the_pay_under_grpo_alone():
         assert low != high
 
 
+@pytest.mark.slow
 def test_groups_without_end_turn_at_a_weight_of_one_too():
     for weight, right in ((1.05, False), (0.95, True)):
         for curve in conflict.large(Toy(weight=weight)).values():
@@ -80,9 +82,10 @@ def test_groups_without_end_turn_at_a_weight_of_one_too():
     assert "leave GDPO at 0.10 right and 0.90 short" in told
     larger = gc.train_arms("gdpo", Toy().p0, Toy().rewards, epochs=300, seeds=4, prompts=8, rollouts=64)
     assert larger.p[:, -1, RIGHT].median() > 0.05  # so it is the size of the groups that moves it
-    assert "Groups without end" not in conflict.verdict(Toy(weight=0.5))
+    assert "nfinite-group limit" not in conflict.verdict(Toy(weight=0.5))
 
 
+@pytest.mark.slow
 def test_an_answer_that_is_likelier_at_the_start_gains_at_equal_weights():
     ends = conflict.ends(Toy(0.6))
     assert all(end.p[RIGHT] > 0.6 for end in ends.values())
@@ -91,6 +94,7 @@ def test_an_answer_that_is_likelier_at_the_start_gains_at_equal_weights():
     assert "0.6 against 0.35" in conflict.verdict(Toy(0.6))
 
 
+@pytest.mark.slow
 def test_methods_that_end_apart_are_told_apart():
     told = text_of(conflict.verdict(Toy(weight=0.5, pays=3.0)))
     assert "The methods do not end alike" in told
@@ -108,6 +112,7 @@ def test_the_verdict_says_what_the_runs_say():
         assert conflict.ends(toy)[method].p[RIGHT] == pytest.approx(run.p[:, -1, RIGHT].quantile(0.5).item())
 
 
+@pytest.mark.slow
 def test_the_table_holds_every_weight_and_the_gate():
     table = conflict.weights_table(0.1, 1.0)
     body = table.split("<tbody>")[1]
@@ -126,21 +131,23 @@ def test_the_table_holds_every_weight_and_the_gate():
     assert "Behind the gate it wins under every method, at any weight" in told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", conflict.STARTS.values())
 @pytest.mark.parametrize("pays", conflict.PAYS.values())
 def test_every_choice_of_the_controls_has_its_sentences(start, pays):
     for weight in conflict.WEIGHTS.values():
         told = conflict.verdict(Toy(start, weight, pays))
-        assert "nan" not in told and "inf" not in told
+        assert not re.search(r"\b(nan|inf)\b", told)
     assert "Behind the gate it wins under every method" in conflict.weights_table(start, pays)
 
 
+@pytest.mark.slow
 def test_the_charts_hold_the_curves_on_fixed_axes():
     toy = Toy(weight=0.5)
     charts = conflict.charts(toy)
     assert [chart.title for chart in charts] == list(conflict.ANSWERS)
     for n, chart in enumerate(charts):
-        assert conflict.ANSWERS[n] in chart.description and "Groups without end" in chart.description
+        assert conflict.ANSWERS[n] in chart.description and "Infinite-group limit" in chart.description
         low, line, limit = chart.to_dict()["layer"]
         assert low["encoding"]["y"]["scale"]["domain"] == [0, 1]
         assert low["encoding"]["x"]["scale"]["domain"] == [0, conflict.EPOCHS]
@@ -160,12 +167,34 @@ def test_the_table_behind_the_charts():
     assert rows["0"].count("<td>0.100<small>0.100</small></td>") == len(NAMES)
 
 
+def test_equal_requests_of_several_visitors_are_computed_once(monkeypatch):
+    calls, gate = [], threading.Barrier(4)
+
+    def slow(method, *_, **__):
+        calls.append(method)
+        time.sleep(0.05)
+        return method
+
+    def visitor():
+        gate.wait()
+        assert conflict.runs(Toy(0.123, 0.321)) == {m: m for m in NAMES}
+
+    monkeypatch.setattr(gc, "train_arms", slow)
+    visitors = [threading.Thread(target=visitor) for _ in range(4)]
+    for thread in visitors:
+        thread.start()
+    for thread in visitors:
+        thread.join(10)
+    assert calls == list(NAMES)
+
+
 # --- the page --------------------------------------------------------------------------------------------------------
 
 
-def test_the_page_shows_the_section():
-    outputs, defs = app.run()
-    html = "\n".join(output.text for output in outputs if hasattr(output, "text"))
+@pytest.mark.slow
+def test_the_page_shows_the_section(default_page):
+    outputs, defs = default_page
+    html = html_of(outputs)
     plain = " ".join(html.split())
     assert "Normalising does not decide which reward matters more" in plain
     assert "softmax over the three" in plain and "eq. 8" in plain

@@ -97,7 +97,7 @@ def test_floats_seem_to_end_the_collapse_and_the_page_says_why():
     assert "The collapse seems to be gone" in told
     assert "3, 6, 10, … instead of 2, 4, 7, …" in told
     assert "0.7070 and 0.7071" in told and "0.707107" in told
-    assert "GDPO&#39;s 497 at 16 answers turn into 499" in told
+    assert "GDPO's 497 at 16 answers turn into 499" in told
     assert "10⁻⁴" in told
 
 

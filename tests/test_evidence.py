@@ -8,10 +8,12 @@ import io
 import re
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 from itertools import combinations
 from math import sqrt
 from pathlib import Path
 
+import naive
 import polars as pl
 import pytest
 import torch
@@ -23,7 +25,6 @@ import gdpo_core as gc
 from gdpo_core import bfcl
 from gdpo_core._words import percent, signed
 from gdpo_core.break_even import most_needed
-from tests import naive
 from views import about, charts, evidence, opened, prompts, results, sizes
 from views.evidence import Evidence, State
 from views.link import Session, parse
@@ -33,7 +34,6 @@ FILE = Path("data/bfcl_rewards.parquet")
 FRAME = pl.read_parquet(FILE)
 DATA = prompts.published(FILE)
 ALL = len(DATA.models)
-TASKS = {task: frame for (task,), frame in FRAME.group_by("task_id", maintain_order=True)}
 OTHER = ("bfcl_ast_valid", "style_args", "conciseness_lenient")
 CHOICES = [
     Choice(),
@@ -54,12 +54,23 @@ def text_of(html):
 # --- the same counts without gdpo_core -------------------------------------------------------------------------------
 
 
+@cache
+def verdicts():
+    """{(task, model): row of the file}."""
+    return {(row["task_id"], row["model"]): row for row in FRAME.iter_rows(named=True)}
+
+
+@cache
+def drawn(group_size, seed):
+    """{task: models whose answers were drawn}."""
+    models = bfcl.draw(DATA, group_size, seed).tolist()
+    return {task: [DATA.models[m] for m in row] for task, row in zip(DATA.tasks, models, strict=True)}
+
+
 def group(task, choice):
     """The marks of one prompt's drawn answers, straight from the file."""
-    names = [DATA.models[m] for m in bfcl.draw(DATA, choice.group_size, choice.seed)[DATA.tasks.index(task)].tolist()]
-    frame = TASKS[task]
-    of = dict(zip(frame["model"], frame.select(choice.graders).cast(pl.Int8).rows(), strict=True))
-    return [of[name] for name in names]
+    rows = [verdicts()[task, model] for model in drawn(choice.group_size, choice.seed)[task]]
+    return [tuple(int(row[grader]) for grader in choice.graders) for row in rows]
 
 
 def scores(rows, weight):

@@ -7,22 +7,13 @@ from math import nan, sqrt
 import naive
 import pytest
 import torch
-from hypothesis import given, settings
+from helpers import close, f64
+from hypothesis import given
 
 import gdpo_core as gc
 
 METHODS = pytest.mark.parametrize("method", naive.METHODS)
 CONVENTIONS = pytest.mark.parametrize("convention", (gc.PAPER, gc.TRL), ids=lambda c: c.name)
-tried = settings(deadline=None, max_examples=60)
-
-
-def f64(values):
-    return torch.tensor(values, dtype=torch.float64)
-
-
-def close(got, expected, tolerance=1e-9):
-    got, expected = torch.as_tensor(got, dtype=torch.float64), f64(expected)
-    torch.testing.assert_close(got, expected, rtol=tolerance, atol=tolerance, equal_nan=True)
 
 
 def options_of(batch, convention):
@@ -39,7 +30,6 @@ def check_batch_step(e, expected):
 
 @CONVENTIONS
 @METHODS
-@tried
 @given(naive.batches())
 def test_with_groups_every_intermediate_is_that_of_the_naive_loop(method, convention, batch):
     options = options_of(batch, convention)
@@ -59,9 +49,9 @@ def test_with_groups_every_intermediate_is_that_of_the_naive_loop(method, conven
     close(e.advantages, expected.advantages)
 
 
+@pytest.mark.slow
 @CONVENTIONS
 @METHODS
-@tried
 @given(naive.batches(dense=True))
 def test_with_a_prompt_axis_every_intermediate_has_it_too(method, convention, batch):
     prompts, rewards = len(set(batch.ids)), len(batch.rows[0])
@@ -102,7 +92,6 @@ def test_one_prompt_without_a_prompt_axis_gets_none(method):
 
 
 @METHODS
-@tried
 @given(naive.batches())
 def test_its_advantages_are_those_of_advantages_bit_for_bit(method, batch):
     for dtype, convention in product((torch.float64, torch.float32), (gc.PAPER, gc.TRL)):

@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
@@ -19,6 +20,7 @@ def relative(path):
     return path.relative_to(ROOT).as_posix()
 
 
+@cache
 def imported(path) -> set[str]:
     """Top-level names of all that a file imports, anywhere in it; a relative import counts as its own package."""
     names = set()
@@ -44,6 +46,7 @@ print(*sorted({name.split(".")[0] for name in sys.modules}))
 """
 
 
+@pytest.mark.slow
 def test_the_core_loads_neither_marimo_nor_altair_nor_the_views():
     ran = subprocess.run(
         [sys.executable, "-c", IMPORT_ALL_OF_THE_CORE], cwd=ROOT, capture_output=True, text=True, check=True
@@ -53,14 +56,16 @@ def test_the_core_loads_neither_marimo_nor_altair_nor_the_views():
     assert not loaded & {"marimo", "altair", "anywidget", "views", "app"}
 
 
-@pytest.mark.parametrize("path", CORE, ids=relative)
-def test_a_file_of_the_core_imports_nothing_of_the_views_or_the_page(path):
-    assert not imported(path) & {"views", "app", "marimo", "altair", "anywidget"}
+def test_a_file_of_the_core_imports_nothing_of_the_views_or_the_page(subtests):
+    for path in CORE:
+        with subtests.test(relative(path)):
+            assert not imported(path) & {"views", "app", "marimo", "altair", "anywidget"}
 
 
-@pytest.mark.parametrize("path", VIEWS, ids=relative)
-def test_a_view_imports_nothing_of_the_page(path):
-    assert "app" not in imported(path)
+def test_a_view_imports_nothing_of_the_page(subtests):
+    for path in VIEWS:
+        with subtests.test(relative(path)):
+            assert "app" not in imported(path)
 
 
 def test_only_views_charts_imports_altair():
@@ -83,6 +88,59 @@ def test_the_page_keeps_no_state_and_reacts_through_cells_alone():
     assert "mo.md" in attributes  # marimo goes by that name here
     assert not attributes & {"mo.state", "marimo.state"} and "state" not in names
     assert "on_change" not in keywords
+
+
+# --- one HTML layer, one theme ----------------------------------------------------------------------------------------
+
+SHEETS = sorted([*(ROOT / "views").rglob("*.css"), *(ROOT / "gdpo_core").rglob("*.css")])
+SCRIPTS = sorted((ROOT / "views").rglob("*.js"))
+LAYERS = {"gdpo_core/_html.py", "views/html.py"}
+REPORT = [path for path in CORE if path.parent.name == "report"]
+THEME = "gdpo_core/theme.css"
+
+
+def calls(path, *names):
+    """All calls of these functions in a file, as the source has them."""
+    tree = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    return [node for node in tree if isinstance(node, ast.Call) and ast.unparse(node.func) in names]
+
+
+def said(path) -> list[str]:
+    """The text of all strings in a file, but for docstrings; of an f-string the parts that are no values."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    strings = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return [node.value for node in strings if id(node) not in alone]
+
+
+def test_colours_stand_in_the_theme_alone():
+    colour = re.compile(r"#(?:[0-9a-f]{6}|[0-9a-f]{3})\b|\b(?:rgb|hsl)a?\(", re.IGNORECASE)
+    holders = {relative(p) for p in (APP, *CORE, *VIEWS, *SHEETS, *SCRIPTS) if colour.search(p.read_text("utf-8"))}
+    assert holders == {THEME}
+
+
+def test_sizes_of_text_and_spaces_are_those_of_the_theme():
+    of_its_own = re.compile(r"(?<![\w-])(?:font-size|font|padding[\w-]*|margin[\w-]*|gap): [^;{}]*?[\d.]+px")
+    for sheet in SHEETS:
+        text = re.sub(r"calc\([^;]*\)", "", sheet.read_text(encoding="utf-8"))
+        assert relative(sheet) == THEME or not of_its_own.findall(text)
+
+
+def test_tables_and_folds_are_built_by_the_layer_alone():
+    for path in (APP, *VIEWS, *CORE):
+        if relative(path) != "gdpo_core/_html.py":
+            first = [call.args[0] for call in calls(path, "tag", "html.tag", "_html.tag") if call.args]
+            assert not {"table", "tr", "td", "th", "details"} & {getattr(arg, "value", None) for arg in first}
+
+
+@pytest.mark.parametrize("path", [APP, *VIEWS, *REPORT], ids=relative)
+def test_no_string_becomes_html_unescaped(path):
+    if relative(path) in LAYERS:
+        return
+    tags = re.compile(r"</?[a-z][\w-]*[\s/>]|<$")
+    assert not [text for text in said(path) if tags.search(text)]
+    assert not calls(path, "mo.Html", "Markup", "markupsafe.Markup")
+    assert all(isinstance(arg, ast.Constant) for call in calls(path, "Html", "html.Html") for arg in call.args)
 
 
 # --- the data --------------------------------------------------------------------------------------------------------
@@ -111,7 +169,8 @@ def test_every_file_of_data_has_one_row_with_every_cell_filled():
     assert all(cell for row in rows() for cell in row.values())
 
 
-@pytest.mark.parametrize("row", rows(), ids=lambda row: row["file"].strip("`"))
-def test_a_file_of_data_has_the_checksum_of_its_row(row):
-    content = (ROOT / row["file"].strip("`")).read_bytes()
-    assert sha256(content).hexdigest() == row["sha256"].strip("`")
+def test_a_file_of_data_has_the_checksum_of_its_row(subtests):
+    for row in rows():
+        with subtests.test(row["file"]):
+            content = (ROOT / row["file"].strip("`")).read_bytes()
+            assert sha256(content).hexdigest() == row["sha256"].strip("`")

@@ -5,10 +5,12 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from math import log, sqrt
 
+import helpers
 import naive
 import numpy as np
 import pytest
 import torch
+from helpers import crossed
 
 import gdpo_core as gc
 
@@ -121,6 +123,7 @@ SMALL_RUNS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", SMALL_RUNS.values(), ids=SMALL_RUNS.keys())
 @MATCHED
 @METHODS
@@ -156,7 +159,7 @@ def test_negative_indices_and_lists_of_pairs_mean_the_same_gate(method):
     assert not torch.equal(once, gc.train(method, [0.5, 0.5], **options).p)
 
 
-# --- groups without end --------------------------------------------------------------------------------------------
+# --- infinite-group limit ---------------------------------------------------------------------------------------------
 
 
 def closed_form(method, p, scale, weights, noise, match_scale):
@@ -209,13 +212,12 @@ RUNS = {
     "a reward of noise alone": ([0.5, 0.2], {"noise": [0, 0.3, 1e-3], "weights": [1, 2, 0.5]}),
     "nothing to win": ([0.5, 0.2], {"scale": [0, 1]}),
 }
+RATES = {"sgd": 0.5, "adam": 0.05}
 
 
-@pytest.mark.parametrize("optimizer, lr", [("sgd", 0.5), ("adam", 0.05)], ids=("SGD", "Adam"))
-@pytest.mark.parametrize("p0, options", RUNS.values(), ids=RUNS.keys())
-@MATCHED
-@METHODS
-def test_the_large_group_curve_is_the_closed_form_integrated(method, match_scale, p0, options, optimizer, lr):
+@pytest.mark.parametrize("name, optimizer, match_scale, method", crossed(RUNS, RATES, (True, False), helpers.METHODS))
+def test_the_large_group_curve_is_the_closed_form_integrated(method, match_scale, name, optimizer):
+    (p0, options), lr = RUNS[name], RATES[optimizer]
     noise = options.get("noise", [0] * len(p0))
     full = (options.get("scale", [1] * len(p0)), options.get("weights", [1] * len(noise)), noise)
     found = gc.mean_field(method, p0, epochs=60, lr=lr, optimizer=optimizer, match_scale=match_scale, **options)
@@ -224,10 +226,10 @@ def test_the_large_group_curve_is_the_closed_form_integrated(method, match_scale
     torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("gate", ((1, 0), (0, 1), [(1, 0), (0, 1)]), ids=str)
-@pytest.mark.parametrize("noise", ([0, 0], [0, 0.5], [0.2, 0, 1]), ids=str)
-@MATCHED
-@METHODS
+GATES, NOISES = ((1, 0), (0, 1), [(1, 0), (0, 1)]), ([0, 0], [0, 0.5], [0.2, 0, 1])
+
+
+@pytest.mark.parametrize("gate, noise, match_scale, method", crossed(GATES, NOISES, (True, False), helpers.METHODS))
 def test_with_a_gate_the_large_group_curve_is_the_outcomes_counted_one_by_one(method, match_scale, noise, gate):
     p0, scale, weights = [0.3, 0.6], [1, 2], [1, 0.7, 2][: len(noise)]
     gates = gate if isinstance(gate, list) else [gate]
@@ -279,6 +281,7 @@ def test_a_run_and_its_curve_leave_every_global_generator_where_it_was(method):
     assert all(np.array_equal(x, y) for x, y in zip(numpy_state, np.random.get_state(), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds, prompts, rollouts", [(32, 32, 8), (1, 512, 64), (1, 1, 20_000), (3, 4000, 4)])
 @METHODS
 def test_one_thread_and_two_give_the_same_bits(method, seeds, prompts, rollouts):
@@ -328,7 +331,8 @@ def test_runs_and_curves_share_no_memory(method):
 def test_a_longer_run_begins_as_a_shorter_one(method):
     options = {"scale": [1, 3], "noise": [0, 0.5], "seeds": 3}
     short, long = (gc.train(method, [0.5, 0.3], epochs=n, **options).p for n in (5, 12))
-    assert torch.equal(short, long[:, :6])
+    # the draws are the same; each p is a sigmoid, which a processor may round by its place
+    torch.testing.assert_close(short, long[:, :6], rtol=0, atol=1e-6)
 
 
 # --- progress, and stopping ----------------------------------------------------------------------------------------

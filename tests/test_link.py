@@ -107,7 +107,14 @@ def test_no_value_breaks_the_page(key, text):
 
 
 def test_what_the_browser_may_not_ask():
-    good = {"task": 0, "marks": [[1, 1, 1]] * 12, "pays": [1, 1, 1], "weights": [1, 1, 1], "convention": "paper", "method": "gdpo"}
+    good = {
+        "task": 0,
+        "marks": [[1, 1, 1]] * 12,
+        "pays": [1, 1, 1],
+        "weights": [1, 1, 1],
+        "convention": "paper",
+        "method": "gdpo",
+    }
     answers = [len(task.answers) for task in TASKS]
     assert checked(good, answers).marks == frozen(good["marks"])
     for bad in (

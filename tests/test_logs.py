@@ -23,7 +23,7 @@ from fake_logs import (
     write_trl,
     write_verl,
 )
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gdpo_core as gc
@@ -386,7 +386,6 @@ def test_pandas_booleans_and_missing_marks_in_csv(tmp_path):
 # --- the size of a group ---------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     size=st.sampled_from([2, 3, 4, 5, 6, 7, 8, 11, 12, 13, 16, 17]),
     groups=st.integers(2, 6),
@@ -403,7 +402,6 @@ def test_the_size_is_found_for_any_size_and_however_prompts_repeat(size, groups,
     assert found is not None and found.size == size
 
 
-@settings(max_examples=40, deadline=None)
 @given(size=st.sampled_from([2, 3, 4, 5, 7, 8, 16]), groups=st.integers(2, 6), seed=st.integers(0, 10**6))
 def test_advantages_alone_tell_the_size(size, groups, seed):
     steps = make_steps(12, groups, size, seed=seed, rewards=(LENGTH, ACCURACY), weights=None)
@@ -496,7 +494,6 @@ def test_tables_split_no_batch_and_number_batches_and_groups_once(tmp_path, monk
         assert_read(run, steps)
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=12), st.integers(1, 12), st.integers(1, 30))
 def test_batches_are_whole_however_the_rows_arrive(sizes, chunk, rows):
     steps = [i for i, n in enumerate(sizes) for _ in range(n)]
@@ -795,9 +792,8 @@ def test_no_rows(tmp_path):
         read_run(tmp_path)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), kind=st.sampled_from(["trl", "verl", "ms_swift", "csv", "zip"]))
-def test_damage_anywhere_is_read_or_refused_in_one_line(data, kind, tmp_path_factory):
+def test_damage_anywhere_is_read_or_refused_in_one_line(data, kind):
     content = {
         "trl": a_batch(),
         "verl": lines(LINE, LINE | {"input": "p"}),

@@ -148,13 +148,13 @@ def test_groups_spread_over_the_files_of_workers_are_one_run(tmp_path, kind):
 
 TEXT = "group,acc,fmt\na,1,0\na,0,1\nb,1,1\nb,0,0\n"
 CSVS = {
-    "a cell too few": (TEXT.replace("a,0,1", "a,0"), r"a\.csv, line 3: expected 3 values, one a column, got 2"),
-    "two too few": (TEXT.replace("b,1,1", "b"), r"a\.csv, line 4: expected 3 values, one a column, got 1"),
-    "cut in a row": (TEXT[:-3], r"a\.csv, line 5: expected 3 values, one a column, got 2"),
+    "a cell too few": (TEXT.replace("a,0,1", "a,0"), r"a\.csv, line 3: expected 3 values, one per column, got 2"),
+    "two too few": (TEXT.replace("b,1,1", "b"), r"a\.csv, line 4: expected 3 values, one per column, got 1"),
+    "cut in a row": (TEXT[:-3], r"a\.csv, line 5: expected 3 values, one per column, got 2"),
     "a cell too many": (TEXT.replace("a,0,1", "a,0,1,2"), r"a\.csv, line 3: expected 3 values.* got 4"),
     "too few behind quotes": (
         TEXT.replace("a,1,0", '"a\n\n,",1,0').replace("b,1,1", '"b",1'),
-        r"a\.csv, line 6: expected 3 values, one a column, got 2",
+        r"a\.csv, line 6: expected 3 values, one per column, got 2",
     ),
     "a quote left open": (TEXT.replace("b,1,1", '"b,1,1'), r"a\.csv, line 4: expected CSV, got a quote .* not closed"),
     "lines that end in \\r": (TEXT.replace("\n", "\r"), r"a\.csv, line 1: expected lines that end in"),
@@ -193,7 +193,8 @@ def test_names_of_columns_are_as_csv_quotes_them():
 CELLS = st.one_of(st.sampled_from(["0", "1", "0.5", ""]), st.text("a1,\n\"' ", max_size=4))
 
 
-@settings(max_examples=150, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=150)  # a few records each: cheap, and the faults are rare
 @given(st.lists(st.tuples(st.sampled_from(["p", "q"]), st.sampled_from("01"), CELLS), min_size=1, max_size=8))
 def test_every_record_of_a_csv_is_a_row(records):
     text = io.StringIO()

@@ -56,7 +56,7 @@ def test_ties_among_all_are_the_ties_of_the_collapse():
 
 @pytest.mark.parametrize("primary", [3, -4, 1.5, None])
 def test_an_order_names_a_primary_it_cannot_use(primary):
-    with pytest.raises(gc.InputError, match="^primary: expected "):
+    with pytest.raises(gc.InputError, match=r"^primary: expected "):
         gc.collapse([[1, 0, 1], [0, 1, 1]]).order(primary)
 
 

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 
 import polars as pl
 import pytest
+from helpers import html_of
 
 import gdpo_core as gc
 from app import app
@@ -74,6 +75,7 @@ def test_the_made_sample_is_what_its_script_makes(made, monkeypatch):
     sys.modules.pop("make_samples")
 
 
+@pytest.mark.slow
 def test_the_made_sample_holds_verdicts_of_the_real_batch(made):
     published = load_published(ROOT / "data" / "bfcl_rewards.parquet")
     pays = {"correctness": 1, "style": 1, "conciseness": 5}
@@ -223,8 +225,8 @@ def test_a_group_size_that_is_none_is_refused(size):
     ("text", "told"),
     [
         ("style", "weights: expected NAME=NUMBER, with commas between several, got 'style'"),
-        ("style=much", "weights: style: expected a number, got 'much'"),
-        ("style=1, style=2", "weights: style: expected one weight, got two"),
+        ("style=much", "weights: expected NAME=NUMBER, with commas between several, got 'style=much'"),
+        ("style=1, style = 2", "weights: expected each reward once, got 'style' twice"),
         ("style=1,,", "got ''"),
     ],
 )
@@ -278,13 +280,9 @@ def page(files=(), sample=MADE):
     return app.run(defs={"own_files": SimpleNamespace(value=tuple(files)), "own_sample": SimpleNamespace(value=sample)})
 
 
-def html(outputs):
-    return "\n".join(output.text for output in outputs if hasattr(output, "text"))
-
-
-def test_the_default_shows_the_findings_of_the_made_sample():
-    outputs, defs = app.run()
-    text = html(outputs)
+def test_the_default_shows_the_findings_of_the_made_sample(default_page):
+    outputs, defs = default_page
+    text = html_of(outputs)
     assert "Check your own run" in text and "no training run" in text
     assert audited(defs["own_log"], "correctness", "").html in text
 
@@ -292,13 +290,13 @@ def test_the_default_shows_the_findings_of_the_made_sample():
 def test_an_upload_comes_before_the_sample():
     outputs, defs = page(files_of(TRL))
     assert defs["own_log"].run.rewards == ("correctness_reward", "format_reward", "length_reward")
-    assert "Your files: completions_00001.parquet" in html(outputs)
-    assert "no training run" not in html(outputs)
+    assert "Your files: completions_00001.parquet" in html_of(outputs)
+    assert "no training run" not in html_of(outputs)
 
 
 def test_a_bad_upload_is_a_sentence_and_the_page_goes_on():
     outputs, defs = page([uploaded("completions_00001.parquet", b"PAR1 no more")])
-    text = html(outputs)
+    text = html_of(outputs)
     assert "completions_00001.parquet" in text and "Traceback" not in text
     assert defs.get("own_audit") is None and 'class="audit' not in text
     assert "Where rewards are independent" in text

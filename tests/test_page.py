@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 import traitlets
+from helpers import html_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,21 +21,17 @@ GRADED = tuple(map(tuple, sheet(TASKS[0])["graded"]))
 marks = st.lists(st.tuples(*[st.integers(0, 1)] * 3), min_size=12, max_size=12).map(tuple)
 
 
-def html(outputs):
-    return "\n".join(output.text for output in outputs if hasattr(output, "text"))
-
-
-def test_the_page_runs_with_its_defaults():
-    outputs, defs = app.run()
+def test_the_page_runs_with_its_defaults(default_page):
+    outputs, defs = default_page
     assert defs["passed"] == [list(row) for row in GRADED]
-    text = html(outputs)
+    text = html_of(outputs)
     for claim in ("Follow one answer", "Scale and weight", "Train it", "of GRPO's steps"):
         assert claim in text
 
 
 def test_the_page_runs_when_nothing_can_be_learnt():
     outputs, _ = app.run(defs={"passed": [[1, 1, 1]] * 12})
-    text = html(outputs)
+    text = html_of(outputs)
     assert "no update to share" in text
     assert "because all are equal" in text
 
@@ -45,8 +42,8 @@ def test_a_broken_task_file_is_a_sentence_on_the_page(monkeypatch):
 
     monkeypatch.setattr(bfcl, "load_tasks", broken)
     outputs, _ = app.run()
-    assert "answers[3]: expected text, got 5" in html(outputs)
-    assert "Traceback" not in html(outputs)
+    assert "answers[3]: expected text, got 5" in html_of(outputs)
+    assert "Traceback" not in html_of(outputs)
 
 
 def test_the_default_task_collapses_as_promised():
@@ -96,7 +93,7 @@ def test_any_answer_can_be_followed(passed, answer, convention, lengths):
     assert "nan" not in text
     for method in ("grpo", "gdpo"):
         a = gc.advantages(passed, method, convention=c, lengths=lengths)[answer].item()
-        assert f"<b>{steps.number(a)}</b>" in text
+        assert f"<b>{steps.decimal(a)}</b>" in text
 
 
 def test_an_answer_is_shown_under_every_convention_to_six_digits():
@@ -105,7 +102,7 @@ def test_an_answer_is_shown_under_every_convention_to_six_digits():
         row = re.search(f'<tr><th scope="row">{re.escape(convention.name)}</th>(.*?)</tr>', text)[1]
         for method in ("grpo", "gdpo"):
             a = gc.advantages(GRADED, method, convention=convention, lengths=range(1, 13))[9].item()
-            assert f"<td>{steps.number(a, 6)}</td>" in row
+            assert f"<td>{steps.decimal(a, 6)}</td>" in row
 
 
 def test_lengths_of_another_task_count_as_none():
@@ -156,8 +153,8 @@ def test_the_frameworks_that_are_named_are_those_whose_numbers_differ():
         assert (name in re.split(", | and | once", batch)) == (later and not at_once)
 
 
-def test_the_opening_names_what_the_papers_call_it_and_whose_answers_these_are():
-    text = " ".join(html(app.run()[0]).split())
+def test_the_opening_names_what_the_papers_call_it_and_whose_answers_these_are(default_page):
+    text = " ".join(html_of(default_page[0]).split())
     assert "written by hand to show typical faults" in text
     assert "A mark, 1 or 0, is the" in text and 'href="https://arxiv.org/abs/2601.05242"' in text
     assert "are a <em>group</em>" in text and "a <em>batch</em>" in text

@@ -7,6 +7,7 @@ from math import inf, nan, sqrt
 import numpy as np
 import pytest
 import torch
+from helpers import check_refusals, still
 
 import gdpo_core as gc
 
@@ -63,10 +64,16 @@ RECORDED = {
 }  # fmt: skip
 
 
+def long(medians):
+    """The mark of a run that takes over a hundred epochs."""
+    return pytest.mark.slow if max(medians) > 100 else ()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "method, p0, options, medians",
     [
-        pytest.param(method, p0, options, expected, id=f"{name}, {method}")
+        pytest.param(method, p0, options, expected, id=f"{name}, {method}", marks=long(expected))
         for name, (p0, options, medians) in RECORDED.items()
         for method, expected in medians.items()
     ],
@@ -153,7 +160,7 @@ def test_no_reward_scale_keeps_gdpo_from_learning():
 @METHODS
 def test_one_rollout_a_prompt_teaches_nothing(method):
     p = gc.train(method, [0.5, 0.1], rollouts=1, epochs=5, seeds=3).p
-    assert torch.equal(p, p[:, :1].expand_as(p))
+    assert still(p, p[:, :1])
 
 
 @METHODS
@@ -257,29 +264,17 @@ BAD = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "argument, value",
-    [pytest.param(name, v, id=f"{name} {v!r}"[:40]) for name, values in BAD.items() for v in values],
-)
-def test_bad_input_is_named_with_what_was_expected_and_what_came(argument, value):
+def test_bad_input_is_named_with_what_was_expected_and_what_came(subtests):
     options = {"method": "gdpo", "p0": [0.5, 0.5], "epochs": 2, "seeds": 2, "prompts": 2, "rollouts": 2}
-    with pytest.raises(gc.InputError) as error:
-        gc.train(**{**options, argument: value})
-    text = str(error.value)
-    assert text.startswith(f"{argument}: expected ") and ", got " in text
+    check_refusals(subtests, gc.train, options, BAD)
 
 
 NOT_DRAWN = ("rollouts", "prompts", "seeds", "seed", "progress")
 
 
-@pytest.mark.parametrize(
-    "argument, value",
-    [pytest.param(name, BAD[name][0], id=name) for name in BAD if name not in NOT_DRAWN],
-)
-def test_the_large_group_curve_names_bad_input_as_training_does(argument, value):
-    with pytest.raises(gc.InputError) as error:
-        gc.mean_field(**{"method": "gdpo", "p0": [0.5, 0.5], "epochs": 2, argument: value})
-    assert str(error.value).startswith(f"{argument}: expected ") and ", got " in str(error.value)
+def test_the_large_group_curve_names_bad_input_as_training_does(subtests):
+    one_each = {name: values[:1] for name, values in BAD.items() if name not in NOT_DRAWN}
+    check_refusals(subtests, gc.mean_field, {"method": "gdpo", "p0": [0.5, 0.5], "epochs": 2}, one_each)
 
 
 @pytest.mark.parametrize("value", ((0, 0), (1, -1), [(0, 1), (1, 1)]), ids=repr)
@@ -339,12 +334,9 @@ def test_twelve_coins_are_not_too_many_and_with_noise_they_are():
         gc.mean_field("gdpo", [0.5] * 12, noise=[1, *[0] * 11], epochs=1)
 
 
-@pytest.mark.parametrize("level", ("high", None, nan, 0, 1, True, [0.5]), ids=repr)
-def test_steps_to_names_a_level_it_cannot_use(level):
+def test_steps_to_names_a_level_it_cannot_use(subtests):
     run = gc.train("gdpo", [0.5], epochs=1, seeds=1)
-    with pytest.raises(gc.InputError) as error:
-        run.steps_to(level)
-    assert str(error.value).startswith("level: expected ")
+    check_refusals(subtests, run.steps_to, {}, {"level": ("high", None, nan, 0, 1, True, [0.5])})
 
 
 @pytest.mark.parametrize("size", ({"seeds": 10**12}, {"rollouts": 2**70}, {"prompts": 2**24}))

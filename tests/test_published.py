@@ -5,29 +5,27 @@ from itertools import pairwise
 from math import sqrt
 from pathlib import Path
 
+import naive
 import polars as pl
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gdpo_core as gc
 from gdpo_core import bfcl
-from tests import naive
 from views import prompts
 
 FILE = "data/bfcl_rewards.parquet"
 FRAME = pl.read_parquet(FILE)
 DATA = prompts.published(FILE)
 ALL = len(DATA.models)
-TASKS = {task: frame for (task,), frame in FRAME.group_by("task_id", maintain_order=True)}
 SEEDS = range(6)
 
 
 # --- the weight that would change it ---------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=40)
 @given(naive.batches(missing=False), st.sampled_from((None, 0)))
 def test_the_break_even_weights_of_a_batch_are_those_of_its_prompts(batch, weight):
     count = len(batch.rows[0])
@@ -107,6 +105,7 @@ def test_the_verdicts_are_those_of_the_file():
         assert DATA.verdicts[p, m].tolist() == [int(FRAME[name][row]) for name in bfcl.GRADERS]
 
 
+@pytest.mark.slow
 def test_the_order_of_the_rows_does_not_matter(tmp_path):
     FRAME.sample(fraction=1.0, shuffle=True, seed=1).write_parquet(tmp_path / "shuffled.parquet")
     other = bfcl.load_published(tmp_path / "shuffled.parquet")

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_reproduce import draw, made, names, solved, table
 
@@ -14,7 +14,6 @@ def off(r, a, recipe, batches):
     return bool((error > may).any())
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10_000), st.sampled_from(["generic", "trl"]), st.sampled_from(["paper", "trl"]))
 def test_pairs_of_few_groups_never_give_a_weight_that_is_wrong(seed, framework, convention):
     rng = np.random.default_rng(seed)
@@ -27,6 +26,7 @@ def test_pairs_of_few_groups_never_give_a_weight_that_is_wrong(seed, framework, 
         assert recipe.weights[k] == pytest.approx(weights[k], rel=0.01)
 
 
+@pytest.mark.slow
 def test_weights_so_small_that_eps_makes_the_method_are_not_believed():
     for seed in range(20):
         r = draw(seed, batches=1, prompts=8, size=2)
@@ -53,6 +53,7 @@ def test_a_large_weight_in_groups_of_two_is_unknown_and_the_rest_is_told():
     assert [recipe.weights[k] for k in told] == [(1.0, 1.0, 100.0)[k] for k in told]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [4, 8, 16])
 def test_weights_that_two_conventions_scale_differently_are_told_up_to_scale(size):
     r = draw(2, size=size, rewards=2)

@@ -1,36 +1,343 @@
-"""What travels: compressed files that are the same files, and scripts that say no when they should."""
+"""What travels: compressed files that are the same files, streams that stay streams, and scripts that say no."""
 
+import asyncio
 import gzip
+import importlib
+import random
 import re
+import signal
 import socket
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
+import zlib
 
 import pytest
+from starlette.applications import Starlette
 from starlette.datastructures import Headers
+from starlette.routing import Mount
+from starlette.staticfiles import StaticFiles
 
-from serving import SMALLEST, prepare
+import serving
+from benchmarks.servers import serve
+
+ASSET = "/assets/index-abcdefg1.js"
+TEXT = b"one line of a file that gzip makes smaller\n" * 5000
+NOISE = random.Random(0).randbytes(100_000).hex().encode()  # half of it stays under gzip
 
 
 def get(url, **headers):
-    with urllib.request.urlopen(urllib.request.Request(url, headers=headers)) as answer:
+    with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=30) as answer:
         return answer.status, answer.headers, answer.read()
 
 
+def request(path, method="GET", **headers):
+    listed = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+    return {"type": "http", "method": method, "path": path, "headers": listed}
+
+
+async def said(app, scope):
+    """All that an app sends for one request."""
+    messages = []
+
+    async def send(message):
+        messages.append(message)
+
+    await app(scope, serving.nobody(), send)
+    return messages
+
+
+def whole(messages):
+    return messages[0]["status"], Headers(raw=messages[0]["headers"]), b"".join(m["body"] for m in messages[1:])
+
+
+def ask(app, path, **headers):
+    return whole(asyncio.run(said(app, request(path, **headers))))
+
+
+def file(body=TEXT, kind="text/javascript", status=200, headers=(), size=64 * 1024):
+    """An app that sends one file in chunks and counts how often it is asked."""
+
+    async def app(scope, receive, send):
+        app.asked += 1
+        listed = [(b"content-type", kind.encode()), (b"content-length", str(len(body)).encode()), *headers]
+        await send({"type": "http.response.start", "status": status, "headers": listed})
+        for at in range(0, len(body), size):
+            await asyncio.sleep(0)
+            more = at + size < len(body)
+            await send({"type": "http.response.body", "body": body[at : at + size], "more_body": more})
+
+    app.asked = 0
+    return app
+
+
+# The middleware, beside apps of a few lines
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "identity"])
+@pytest.mark.parametrize("path", ["/@file/run.csv", ASSET.replace("assets", "public/assets")])
+def test_a_large_answer_arrives_while_it_is_still_made(path, encoding):
+    arrived = asyncio.Event()
+
+    async def made_slowly(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/csv")]})
+        await send({"type": "http.response.body", "body": NOISE, "more_body": True})
+        await asyncio.wait_for(arrived.wait(), 10)  # a middleware that collects the whole never gets further
+        await send({"type": "http.response.body", "body": NOISE, "more_body": False})
+
+    parts = []
+
+    async def send(message):
+        parts.append(message.get("body", b""))
+        if len(parts[-1]) > 1000:
+            arrived.set()
+
+    asyncio.run(serving.compressed(made_slowly)(request(path, accept_encoding=encoding), serving.nobody(), send))
+    body = b"".join(parts)
+    assert (gzip.decompress(body) if encoding == "gzip" else body) == 2 * NOISE
+
+
+def test_events_pass_at_once_and_as_they_are():
+    async def run():
+        events = asyncio.Queue()
+
+        async def app(scope, receive, send):
+            start = {"type": "http.response.start", "status": 200}
+            await send({**start, "headers": [(b"content-type", b"text/event-stream; charset=utf-8")]})
+            for n in range(3):
+                await send({"type": "http.response.body", "body": b"data: %d\n\n" % n, "more_body": True})
+                await asyncio.wait_for(events.get(), 10)  # the client has the last one
+
+        async def send(message):
+            sent.append(message)
+            if message["type"] == "http.response.body":
+                events.put_nowait(message)
+
+        await serving.compressed(app)(request("/sse", accept_encoding="gzip"), serving.nobody(), send)
+
+    sent = []
+    asyncio.run(run())
+    assert [m["body"] for m in sent[1:]] == [b"data: 0\n\n", b"data: 1\n\n", b"data: 2\n\n"]
+    assert "content-encoding" not in Headers(raw=sent[0]["headers"])
+
+
+def test_chunks_of_a_download_are_compressed_beside_the_event_loop(monkeypatch):
+    used = set()
+    made = zlib.compressobj
+
+    class Watched:
+        def __init__(self, *arguments):
+            self.made = made(*arguments)
+
+        def compress(self, body):
+            used.add(threading.get_ident())
+            return self.made.compress(body)
+
+        def flush(self, *arguments):
+            return self.made.flush(*arguments)
+
+    monkeypatch.setattr(zlib, "compressobj", Watched)
+    body = TEXT[: 2 * 64 * 1024]
+    assert gzip.decompress(ask(serving.compressed(file(body)), "/@file/run.csv", accept_encoding="gzip")[2]) == body
+    assert used and threading.get_ident() not in used
+
+
+def test_a_hashed_file_is_compressed_once_for_all_who_ask_at_once():
+    app = file()
+    served = serving.compressed(app)
+
+    async def run():
+        scope = request(ASSET, accept_encoding="gzip, br")
+        leaves = asyncio.create_task(said(served, scope))  # the first to ask, and gone before the answer
+        others = [asyncio.create_task(said(served, scope)) for _ in range(20)]
+        await asyncio.sleep(0)
+        leaves.cancel()
+        return [*await asyncio.gather(*others), await said(served, scope)]
+
+    answers = [whole(messages) for messages in asyncio.run(run())]
+    assert app.asked == 1
+    for status, headers, body in answers:
+        assert (status, gzip.decompress(body)) == (200, TEXT)
+        assert headers["content-encoding"] == "gzip" and int(headers["content-length"]) == len(body)
+        assert "accept-encoding" in headers["vary"].lower() and "immutable" in headers["cache-control"]
+
+
+def test_files_on_disk_are_read_as_marimo_reads_them(tmp_path):
+    (tmp_path / "index-abcdefg1.js").write_bytes(TEXT)
+    app = Starlette(routes=[Mount("/assets", StaticFiles(directory=tmp_path))])
+    # uvicorn's version, for which Starlette listens all the while whether the client has left
+    scope = request(ASSET, accept_encoding="gzip") | {"asgi": {"spec_version": "2.3"}, "root_path": ""}
+
+    async def run():
+        served = serving.compressed(app)
+        return [whole(await asyncio.wait_for(said(served, dict(scope)), 10)) for _ in range(2)]
+
+    first, again = asyncio.run(run())
+    assert first == again and gzip.decompress(first[2]) == TEXT
+
+
+def test_what_one_visitor_gets_beside_a_file_no_other_gets():
+    served = serving.compressed(file())
+
+    async def with_a_cookie():
+        messages = await said(served, request(ASSET, accept_encoding="gzip"))
+        messages[0]["headers"].append((b"set-cookie", b"one visitor's"))  # as a layer outside does
+        return await said(served, request(ASSET, accept_encoding="gzip"))
+
+    assert "set-cookie" not in whole(asyncio.run(with_a_cookie()))[1]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/assets/plain.js",
+        "/assets/x/../index-abcdefg1.js",
+        "/assets//index-abcdefg1.js",
+        "/public/assets/index-abcdefg1.js",
+        "/",
+        "/@file/1-abcdefg1.js",
+    ],
+)
+def test_nothing_is_kept_but_files_named_by_their_content(path):
+    app = file()
+    served = serving.compressed(app)
+    for _ in range(2):
+        _, headers, body = ask(served, path, accept_encoding="gzip")
+        assert gzip.decompress(body) == TEXT
+        assert "cache-control" not in headers
+    assert app.asked == 2
+
+
+@pytest.mark.parametrize("name", serving.CONDITIONS)
+def test_a_conditional_request_is_the_servers_to_answer(name):
+    app = file()
+    served = serving.compressed(app)
+    for _ in range(2):
+        ask(served, ASSET, accept_encoding="gzip", **{name.replace("-", "_"): "x"})
+    assert app.asked == 2
+
+
+def test_a_part_stays_the_part_that_was_asked_for():
+    served = serving.compressed(file(TEXT[:5000], status=206))
+    status, headers, body = ask(served, ASSET, accept_encoding="gzip", range="bytes=0-4999")
+    assert (status, body) == (206, TEXT[:5000])
+    assert "content-encoding" not in headers
+
+
+def test_small_and_compressed_answers_stay_as_they_are():
+    small = TEXT[: serving.SMALLEST - 1]
+    for path in ("/x", ASSET):
+        assert ask(serving.compressed(file(small)), path, accept_encoding="gzip")[2] == small
+        ready = serving.compressed(file(headers=[(b"content-encoding", b"br")]))
+        _, headers, body = ask(ready, path, accept_encoding="gzip")
+        assert (headers["content-encoding"], body) == ("br", TEXT)
+
+
+@pytest.mark.parametrize("status", [404, 500])
+def test_a_refusal_is_not_kept(status):
+    app = file(status=status)
+    served = serving.compressed(app)
+    for _ in range(2):
+        assert ask(served, ASSET, accept_encoding="gzip")[0] == status
+    assert app.asked == 2
+
+
+@pytest.mark.parametrize("path", [ASSET, "/@file/run.csv"])
+def test_an_error_in_the_middle_is_told_and_not_kept(path):
+    good, failed = file(), []
+
+    async def fails_once(scope, receive, send):
+        if failed:
+            return await good(scope, receive, send)
+        failed.append(True)
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/csv")]})
+        await send({"type": "http.response.body", "body": NOISE, "more_body": True})
+        raise OSError("the disk is gone")
+
+    served = serving.compressed(fails_once)
+    with pytest.raises(OSError, match="the disk is gone"):
+        ask(served, path, accept_encoding="gzip")
+    assert gzip.decompress(ask(served, path, accept_encoding="gzip")[2]) == TEXT
+
+
+def test_only_the_page_loses_preloads_and_keeps_its_length():
+    html = b'<link rel="preload" href="./assets/a.woff2" as="font" />' + b"<p>text</p>" * 100
+    _, headers, body = ask(serving.compressed(file(html, "text/html")), "/", accept_encoding="identity")
+    assert b"preload" not in body and len(body) == int(headers["content-length"]) == len(html)
+    assert ask(serving.compressed(file(html, "text/html")), "/@file/1-report.html")[2] == html
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_session_waits_until_all_is_imported_even_if_that_fails(monkeypatch, broken):
+    order, imported = [], threading.Event()
+
+    def slowly(name):
+        imported.wait(10)
+        order.append(name)
+        if broken:
+            raise ValueError("a module that fails to load")
+
+    async def app(scope, receive, send):
+        order.append(scope["type"] + scope["path"])
+
+    async def run():
+        served = serving.compressed(app)
+        async with serving.warm(None):
+            sessions = [
+                asyncio.create_task(said(served, scope))
+                for scope in ({"type": "websocket", "path": "/ws", "headers": []}, request("/sse"))
+            ]
+            await said(served, request("/health"))
+            imported.set()
+            await asyncio.wait_for(asyncio.gather(*sessions), 10)
+
+    monkeypatch.setattr(importlib, "import_module", slowly)
+    monkeypatch.setattr(threading, "excepthook", lambda told: None)
+    monkeypatch.setattr(serving, "cache_entry_points", lambda: None)
+    asyncio.run(run())
+    assert order[:2] == ["http/health", "views.board"]
+    assert sorted(order[2:]) == ["http/sse", "websocket/ws"]
+
+
+def test_a_server_that_never_warms_up_keeps_no_session_waiting():
+    assert serving.warmed.is_set()
+
+
+# The page, as `make run` serves it
+
+
+def script_of(page_url):
+    return page_url + "/" + re.search(rb'src="\./(assets/index-[^"]+\.js)"', get(page_url)[2])[1].decode()
+
+
 def test_files_come_compressed_and_unchanged(page_url):
-    _, _, html = get(page_url)
-    script = re.search(rb'src="\./(assets/index-[^"]+\.js)"', html)[1].decode()
-    _, plain_headers, plain = get(f"{page_url}/{script}")
+    script = script_of(page_url)
+    _, plain_headers, plain = get(script)
     assert "content-encoding" not in plain_headers
     for _ in range(2):  # read from disk, then from memory
-        status, headers, body = get(f"{page_url}/{script}", **{"Accept-Encoding": "gzip"})
+        status, headers, body = get(script, **{"Accept-Encoding": "gzip"})
         assert status == 200
         assert headers["content-encoding"] == "gzip"
         assert int(headers["content-length"]) == len(body) < len(plain) / 2
         assert "immutable" in headers["cache-control"]
         assert gzip.decompress(body) == plain
+
+
+def test_parts_and_what_is_known_already_are_answered_as_marimo_does(page_url):
+    script = script_of(page_url)
+    _, headers, plain = get(script)
+    for _ in range(2):
+        status, _, body = get(script, **{"Accept-Encoding": "gzip", "Range": "bytes=100-199"})
+        assert (status, body) == (206, plain[100:200])
+        with pytest.raises(urllib.error.HTTPError, match="304") as known:
+            get(script, **{"Accept-Encoding": "gzip", "If-None-Match": headers["etag"]})
+        assert "immutable" in known.value.headers["cache-control"]
+        get(script, **{"Accept-Encoding": "gzip"})
+    head = urllib.request.Request(script, method="HEAD", headers={"Accept-Encoding": "gzip"})
+    with urllib.request.urlopen(head) as answer:
+        assert (answer.status, answer.read()) == (200, b"")
 
 
 def test_the_page_asks_for_no_font_it_does_not_use(page_url):
@@ -42,16 +349,21 @@ def test_the_page_asks_for_no_font_it_does_not_use(page_url):
 def test_what_is_not_there_is_not_there_twice(page_url):
     for _ in range(2):
         with pytest.raises(urllib.error.HTTPError, match="404"):
-            get(f"{page_url}/assets/none-here.js")
+            get(f"{page_url}/assets/none-here-abcdefg1.js", **{"Accept-Encoding": "gzip"})
 
 
-def test_small_and_compressed_answers_stay_as_they_are():
-    small = prepare({"status": 200, "headers": [(b"content-type", b"text/plain")]}, b"x" * (SMALLEST - 1), True, False)
-    assert small[1] == b"x" * (SMALLEST - 1)
-    ready = {"status": 200, "headers": [(b"content-type", b"text/plain"), (b"content-encoding", b"br")]}
-    start, body = prepare(ready, b"y" * 5000, True, False)
-    assert body == b"y" * 5000
-    assert Headers(raw=start["headers"])["content-encoding"] == "br"
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="no Ctrl-C for one process there")
+def test_ctrl_c_ends_the_server_without_a_traceback():
+    with serve("the page with a download", stderr=subprocess.PIPE) as server:
+        get(server.url)
+        server.process.send_signal(signal.SIGINT)
+        _, told = server.process.communicate(timeout=30)
+    assert server.process.returncode == 0
+    assert b"Traceback" not in told and b"Exception" not in told
+
+
+# Scripts
 
 
 @pytest.mark.parametrize("port", ["abc", "0", "70000", "", "80x"])

@@ -183,7 +183,7 @@ def test_the_generic_gate_is_the_librarys():
     [
         (lambda: settings.switch_to_gdpo("ppo", REWARDS), "framework: expected one of trl"),
         (lambda: settings.switch_to_gdpo("trl", []), "rewards: expected at least one name, got none"),
-        (lambda: settings.set_weights("trl", REWARDS, [1, 2]), "weights: expected 3 numbers, one a reward, got 2"),
+        (lambda: settings.set_weights("trl", REWARDS, [1, 2]), "weights: expected 3 numbers, one per reward, got 2"),
         (lambda: settings.set_group_size("trl", 0), "rollouts: expected a whole number from 1, got 0"),
         (lambda: settings.gate("trl", REWARDS, "brief", "right"), "on: expected one of correct, format, brief"),
         (lambda: settings.keep_groups("rllib"), "framework: expected one of trl"),

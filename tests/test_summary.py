@@ -10,7 +10,8 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
-from hypothesis import given, settings
+from helpers import crossed
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gdpo_core as gc
@@ -20,7 +21,6 @@ from gdpo_core.pairs import blocks, inversions
 from gdpo_core.reproduce.recipe import Recipe
 from gdpo_core.summary import Plan, binned, merge, summarise, totals
 
-tried = settings(deadline=None, max_examples=50)
 conventions = st.sampled_from(sorted(gc.CONVENTIONS))
 EXTREMES = ("step", "step_last", "smallest_group", "largest_group", "low_", "high_", "max_error")
 
@@ -99,7 +99,6 @@ def check_same(found: dict, expected: dict, but=()):
 # --- held to gc.collapse and gc.gdpo -------------------------------------------------------------------------------
 
 
-@tried
 @given(naive.batches(shuffled=False), conventions)
 def test_one_batch_is_what_collapse_finds(batch, convention):
     plan = plan_for(len(batch.rows[0]), in_float32(batch.weights), convention, primary=0)
@@ -123,7 +122,6 @@ def test_one_batch_is_what_collapse_finds(batch, convention):
             assert dead == near(list(c.dead_rewards))
 
 
-@tried
 @given(naive.batches(shuffled=False, missing=False))
 def test_the_pairs_that_differ_in_the_primary_reward_and_those_that_a_method_ties(batch):
     plan = plan_for(len(batch.rows[0]), in_float32(batch.weights), primary=len(batch.rows[0]) - 1)
@@ -141,11 +139,9 @@ def test_the_pairs_that_differ_in_the_primary_reward_and_those_that_a_method_tie
         assert t[f"{m}_tied_primary"] == tied
 
 
-@pytest.mark.parametrize("convention", gc.CONVENTIONS)
-@pytest.mark.parametrize("ragged", (False, True))
-@pytest.mark.parametrize("missing", (0.0, 0.1))
+@pytest.mark.parametrize("convention, ragged, missing", crossed(gc.CONVENTIONS, (False, True), (0.1, 0.0)))
 def test_each_batch_is_computed_on_its_own(convention, ragged, missing):
-    table = random_table(1, ragged=ragged, missing=missing)
+    table = random_table(1, batches=3, ragged=ragged, missing=missing)
     plan = plan_for(3, (1.0, 0.3, -2.0), convention, primary=1)
     found = summarise(table, plan).batches
     expected = [totals(summarise(part, plan)) for part in one_by_one(table)]
@@ -190,7 +186,6 @@ def test_float32_rewards_tie_in_spite_of_their_round_off():
     assert (t["grpo_levels"], t["vectors"], t["grpo_tied_pairs"]) == (2, 4, 3)
 
 
-@tried
 @given(st.integers(0, 70).flatmap(lambda n: st.lists(st.lists(st.integers(0, 9), min_size=n, max_size=n), min_size=1)))
 def test_inversions_are_the_pairs_that_stand_the_wrong_way_round(groups):
     expected = [sum(x > y for x, y in combinations(group, 2)) for group in groups]
@@ -380,7 +375,7 @@ def test_without_advantages_nothing_is_logged_and_nothing_off():
 # --- in parts, in any order, in few rows ---------------------------------------------------------------------------
 
 
-@tried
+@pytest.mark.slow
 @given(st.integers(0, 100), st.permutations(range(6)), st.integers(1, 5), st.booleans())
 def test_parts_merge_to_the_same_in_any_order(seed, order, cut, ragged):
     table, plan = random_table(seed, batches=6, ragged=ragged, missing=0.1, lengths=True), plan_for(3, primary=0)

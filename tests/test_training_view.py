@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from helpers import html_of
 
 import gdpo_core as gc
 from app import app
 from gdpo_core import bfcl
-from gdpo_core.scenarios import VERDICTS, Setting, load_scenarios
+from gdpo_core.scenarios import Setting, load_scenarios
 from views import scenarios, training
 from views.board import sheet
 from views.once import Once
@@ -26,17 +27,22 @@ COINS = ("first coin", "second coin", "third coin")
 
 
 def html(outputs):
-    return unescape("\n".join(output.text for output in outputs if hasattr(output, "text"))).replace("\xa0", " ")
+    return unescape(html_of(outputs)).replace("\xa0", " ")
 
 
 # --- the scenarios ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scenario", ALL.values(), ids=ALL)
+OF_EACH_KIND = {scenario.verdict: scenario for scenario in ALL.values()}.values()
+EVERY = [pytest.param(s, id=s.id, marks=() if s in OF_EACH_KIND else pytest.mark.slow) for s in ALL.values()]
+
+
+@pytest.mark.parametrize("scenario", EVERY)
 def test_a_scenario_ends_as_it_promises(scenario):
     assert scenarios.outcome(scenario, GRADED).kind == scenario.verdict
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scenario", ALL.values(), ids=ALL)
 def test_a_promise_does_not_hang_on_the_seed(scenario):
     setting = scenario.at(scenarios.pass_rates(GRADED))
@@ -57,6 +63,7 @@ def test_the_gap_of_the_popular_demo_is_the_missing_last_step():
     assert (scenarios.outcome(demo, GRADED).kind, training.verdict(closed, demo.coins).kind) == (FASTER, SAME)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("marks", [[0, 0, 0], [1, 1, 1], [0, 1, 0], [1, 1, 0]])
 def test_the_answers_of_section_1_make_no_difference_whatever_their_marks(marks):
     assert scenarios.outcome(ALL["board"], [marks] * 12).kind == SAME
@@ -143,7 +150,7 @@ def ran(grpo, gdpo, epochs=100):
 def test_the_sentence_follows_from_the_medians(grpo, gdpo, kind, said):
     found = training.verdict(ran(grpo, gdpo), COINS[:2])
     assert found.kind == kind
-    assert said in found.sentence
+    assert said in found.sentence.replace("\xa0", " ")
     assert "inf" not in found.sentence
 
 
@@ -170,14 +177,15 @@ def test_every_chart_is_described_and_marks_where_the_level_is_reached():
     assert "does not reach 0.9" in never["description"]
 
 
-def test_the_axes_are_those_of_the_scenario_whatever_its_curves_do():
-    for scenario in ALL.values():
-        for chart in training.charts(scenario.setting, scenario.coins):
-            spec = chart.to_dict()
-            axes = [layer["encoding"] for layer in spec["layer"]]
-            assert all(axis["x"]["scale"]["domain"] == [0, scenario.setting.epochs] for axis in axes)
-            assert all(axis["y"]["scale"]["domain"] == [0, 1] for axis in axes)
-            assert (spec["height"], spec["config"]["background"]) == (200, "transparent")
+@pytest.mark.slow
+@pytest.mark.parametrize("scenario", ALL.values(), ids=ALL)
+def test_the_axes_are_those_of_the_scenario_whatever_its_curves_do(scenario):
+    for chart in training.charts(scenario.setting, scenario.coins):
+        spec = chart.to_dict()
+        axes = [layer["encoding"] for layer in spec["layer"]]
+        assert all(axis["x"]["scale"]["domain"] == [0, scenario.setting.epochs] for axis in axes)
+        assert all(axis["y"]["scale"]["domain"] == [0, 1] for axis in axes)
+        assert (spec["height"], spec["config"]["background"]) == (200, "transparent")
 
 
 # --- a guess ---------------------------------------------------------------------------------------------------------
@@ -190,19 +198,24 @@ class Chosen:
         self.value = value
 
 
-def test_without_a_prediction_everything_is_shown():
-    text = html(app.run()[0])
+def test_without_a_prediction_everything_is_shown(default_page):
+    text = html(default_page[0])
     assert "of GRPO's steps" in text and ALL["scales"].lesson in text and "Your guess" not in text
 
 
+@pytest.mark.slow
 def test_before_a_guess_nothing_is_given_away():
     text = html(app.run(defs={"predict": Chosen(True), "scenario": Chosen(ALL["scales"])})[0])
     assert "appear once you have said" in text and "Hidden while you predict" in text
     assert "of GRPO's steps" not in text and not any(s.lesson in text for s in ALL.values())
 
 
-@pytest.mark.parametrize("guess", VERDICTS)
-@pytest.mark.parametrize("name", ["scales", "equal", "noise"])
+# Each scenario with a right and a wrong guess, and each guess once right and once wrong.
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name, guess",
+    [("scales", FASTER), ("equal", SAME), ("noise", SLOWER), ("scales", SAME), ("equal", SLOWER), ("noise", FASTER)],
+)
 def test_a_guess_is_told_right_or_wrong(name, guess):
     defs = {"predict": Chosen(True), "scenario": Chosen(ALL[name]), "guess": Chosen(guess)}
     text = html(app.run(defs=defs)[0])
@@ -215,15 +228,17 @@ def test_where_neither_gets_there_no_difference_was_right():
     assert "Right" in scenarios.reckoned(SAME, Verdict(NEITHER, ""))
 
 
+@pytest.mark.slow
 def test_the_controls_as_they_start_are_the_scenario_and_a_change_is_said_so():
     for name in ALL:
         text = html(app.run(defs={"scenario": Chosen(ALL[name]), "predict": Chosen(False)})[0])
         assert "You have changed" not in text
-        assert scenarios.outcome(ALL[name], GRADED).sentence in text
+        assert scenarios.outcome(ALL[name], GRADED).sentence.replace("\xa0", " ") in text
     changed = replace(ALL["scales"].setting, seeds=8)
     assert "You have changed" in scenarios.lesson(ALL["scales"], changed)
 
 
+@pytest.mark.slow
 def test_the_marks_of_section_1_are_what_their_scenario_trains():
     passed = [[1, 0, 1]] * 6 + [[0, 0, 1]] * 6
     defs = {"passed": passed, "scenario": Chosen(ALL["board"]), "predict": Chosen(False)}
@@ -283,11 +298,11 @@ def test_who_gives_up_leaves_the_others_to_compute_for_themselves():
 
 
 def test_who_waits_can_leave():
-    once, started = Once(maxsize=4), threading.Event()
+    once, started, left = Once(maxsize=4), threading.Event(), threading.Event()
 
     def slow():
         started.set()
-        time.sleep(0.5)
+        left.wait(10)
         return "done"
 
     def leave():
@@ -298,6 +313,7 @@ def test_who_waits_can_leave():
     started.wait()
     with pytest.raises(training.Stopped):
         once.get("key", slow, waiting=leave)
+    left.set()
     owner.join()
     assert once.has("key")
     assert once.get("key", leave) == "done"

@@ -1,4 +1,4 @@
-"""The bar that is always there, and the doors behind which the chapters wait: a chapter's cells run once it is opened."""
+"""The bar that is always there, and the doors of the chapters: a chapter's cells run once its door is opened."""
 
 from html import escape
 from pathlib import Path

@@ -213,7 +213,7 @@ function render({ model, el }) {
     drawLinks(rank);
     drawLane(drawing, rank);
     const sentences = drawing.verdict.map((sentence) => `<p>${sentence}</p>`).join("");
-    if (verdict.innerHTML !== sentences) verdict.innerHTML = sentences; // written in Python from numbers alone
+    if (verdict.innerHTML !== sentences) verdict.innerHTML = sentences; // escaped in Python
     lineUp.hidden = listed.every((answer, place) => answer === drawing.order[place]);
     reset.disabled = JSON.stringify(passed) === JSON.stringify(sheet().graded);
     if (!touched) active = drawing.example;

@@ -2,21 +2,23 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
-from html import escape
 from pathlib import Path
 
 import anywidget
 import traitlets
 
 import gdpo_core as gc
+from gdpo_core import _theme
+from gdpo_core._words import count
 from gdpo_core.bfcl import REWARDS, Task, grade_all
+from views.html import Html, join, prose, tag
+from views.marks import Passed, frozen, told_apart
 
 HERE = Path(__file__).parent
 WHY_GDPO_TIES = (
     "It cannot tell two marks apart when as many answers pass the one as pass the other, or as many pass the one as "
     "fail the other."
 )
-Passed = tuple[tuple[int, ...], ...]  # (answers, rewards) of 0 or 1
 
 
 class Board(anywidget.AnyWidget):
@@ -26,7 +28,7 @@ class Board(anywidget.AnyWidget):
     """
 
     _esm = HERE / "board.js"
-    _css = HERE / "board.css"
+    _css = _theme.css(".board") + (HERE / "board.css").read_text(encoding="utf-8")
     tasks = traitlets.List().tag(sync=True)
     task = traitlets.Int().tag(sync=True)  # index of the task that is shown
     passed = traitlets.List().tag(sync=True)  # (answers, rewards) of 0 or 1, as toggled
@@ -82,15 +84,9 @@ def draw(passed: Passed) -> dict:
         "limit": largest_advantage(len(passed)),
         "ties": ties,
         "levels": {m: len(set(c.level.tolist())) for m, c in collapsed.items()},
-        "verdict": verdict(passed, ties, collapsed),
+        "verdict": verdict(passed, collapsed),
         "example": ties["grpo"][0]["answers"][-1] if ties["grpo"] else 0,
     }
-
-
-@lru_cache(maxsize=1024)
-def told_apart(passed: Passed, method: str) -> gc.Collapse:
-    """What the method keeps apart of these rewards; the sections below the board ask for the same."""
-    return gc.collapse(passed, method)
 
 
 @lru_cache(maxsize=8)
@@ -112,64 +108,60 @@ def _ties(passed: Passed, c: gc.Collapse) -> list[dict]:
     return found
 
 
-def verdict(passed: Passed, ties: dict, collapsed: dict[str, gc.Collapse]) -> list[str]:
+def verdict(passed: Passed, collapsed: dict[str, gc.Collapse]) -> list[str]:
     """What these rewards show, as one or two sentences of HTML."""
+    return [str(sentence) for sentence in _sentences(passed, collapsed)]
+
+
+def _sentences(passed: Passed, collapsed: dict[str, gc.Collapse]) -> list[Html]:
     grpo, gdpo = collapsed["grpo"], collapsed["gdpo"]
     mixes = len(set(passed))
     if mixes == 1:
         return [
-            f"All {len(passed)} answers have the same rewards, so every advantage is 0: "
-            "<b>nothing can be learnt from this prompt</b> under either method."
+            prose(
+                f"All {len(passed)} answers have the same rewards, so every advantage is 0: "
+                "**nothing can be learnt from this prompt** under either method."
+            )
         ]
     levels = {m: len(set(c.level.tolist())) for m, c in collapsed.items()}
     if not grpo.tied_pair_count:
         first = (
-            f"No tie here: GRPO gives each of the {mixes} reward mixes <b>an advantage of its own</b>, "
-            f"and so does GDPO."
+            f"No tie here: GRPO gives each of the {mixes} reward mixes **an advantage of its own**, and so does GDPO."
             if not gdpo.tied_pair_count
-            else f"GRPO tells all {mixes} reward mixes apart; GDPO keeps <b>{levels['gdpo']}</b>."
+            else f"GRPO tells all {mixes} reward mixes apart; GDPO keeps **{levels['gdpo']}**."
         )
     else:
         first = (
             f"The answers show {mixes} different mixes of marks. GRPO gives them only "
-            f"<b>{_count(levels['grpo'], 'advantage')}</b>, GDPO <b>{levels['gdpo']}</b>: under GRPO "
-            f"<b>{_count(grpo.tied_pair_count, 'pair')}</b> of answers with different marks {_are(grpo)} tied."
+            f"**{count(levels['grpo'], 'advantage')}**, GDPO **{levels['gdpo']}**: under GRPO "
+            f"**{count(grpo.tied_pair_count, 'pair')}** of answers with different marks {_are(grpo)} tied."
         )
-    return [first, *_second_sentence(passed, collapsed)]
+    return [prose(first), *_second_sentence(passed, collapsed)]
 
 
-def _second_sentence(passed: Passed, collapsed: dict[str, gc.Collapse]) -> list[str]:
+def _second_sentence(passed: Passed, collapsed: dict[str, gc.Collapse]) -> list[Html]:
     """What breaking the ties does to right and wrong calls, if there are such ties."""
     grpo, gdpo = collapsed["grpo"], collapsed["gdpo"]
     if not grpo.tied_pair_count:
         return []
     if gdpo.tied_pair_count == grpo.tied_pair_count:
-        return [f"GDPO ties them too. {WHY_GDPO_TIES}"]
-    left = f" GDPO still ties {_count(gdpo.tied_pair_count, 'pair')}. {WHY_GDPO_TIES}" if gdpo.tied_pair_count else ""
+        return [prose(f"GDPO ties them too. {WHY_GDPO_TIES}")]
+    left = f" GDPO still ties {count(gdpo.tied_pair_count, 'pair')}. {WHY_GDPO_TIES}" if gdpo.tied_pair_count else ""
     broken = gc.broken_ties(grpo, gdpo)
     wrong_first = broken.inverted.nonzero().flatten().tolist()
     if wrong_first:
         gap = max(wrong_first, key=lambda n: int(gdpo.level[broken.lower[n]] - gdpo.level[broken.higher[n]]))
         wrong, right = int(broken.lower[gap]) + 1, int(broken.higher[gap]) + 1
-        return [
-            f"But look at answers {wrong} and {right}: GDPO puts the <b>wrong call above the right one</b>, as in "
-            f"{len(wrong_first)} of {_count(len(broken.inverted), 'such pair')}. It tells answers apart; it does not "
+        said = prose(
+            f"But look at answers {wrong} and {right}: GDPO puts the **wrong call above the right one**, as in "
+            f"{len(wrong_first)} of {count(len(broken.inverted), 'such pair')}. It tells answers apart; it does not "
             f"know which mark matters most.{left} "
-            '<a href="#the-same-with-rewards">Which weights would change that?</a>'
-        ]
+        )
+        return [join(said, tag("a", "Which weights would change that?", href="#the-same-with-rewards"))]
     if len(broken.inverted):
-        return [f"Where GDPO splits a right call from a wrong one here, the right one ends up higher.{left}"]
-    return [left.strip()] if left else []
+        return [prose(f"Where GDPO splits a right call from a wrong one here, the right one ends up higher.{left}")]
+    return [prose(left.strip())] if left else []
 
 
 def _are(c: gc.Collapse) -> str:
     return "is" if c.tied_pair_count == 1 else "are"
-
-
-def _count(n: int, noun: str) -> str:
-    return f"{n} {escape(noun)}" + ("" if n == 1 else "s")
-
-
-def frozen(passed) -> Passed:
-    """Rewards as a key for a cache."""
-    return tuple(tuple(row) for row in passed)

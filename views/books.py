@@ -1,25 +1,22 @@
 """Section 3 in plain words: books with ratings on unequal scales, ranked by GRPO and by GDPO."""
 
 from collections.abc import Sequence
-from html import escape
 
 import gdpo_core as gc
-from views.text import signed
+from gdpo_core._words import signed
+from views.html import Html, bold, join, tag
 
 
-def ranking(titles: Sequence[str], ratings: Sequence[Sequence[float]]) -> str:
+def ranking(titles: Sequence[str], ratings: Sequence[Sequence[float]]) -> Html:
     """HTML of both rankings side by side; books that a method cannot tell apart share a place."""
-    return (
-        '<div class="ranking">'
-        + "".join(
-            f'<section class="{method}"><h3>{name}</h3>{_list(titles, ratings, method)}</section>'
-            for method, name in (("grpo", "GRPO: add the ratings"), ("gdpo", "GDPO: normalise, then add"))
-        )
-        + "</div>"
+    columns = (
+        tag("section", tag("h3", name), _list(titles, ratings, method), kind=method)
+        for method, name in (("grpo", "GRPO: add the ratings"), ("gdpo", "GDPO: normalise, then add"))
     )
+    return tag("div", *columns, kind="ranking")
 
 
-def _list(titles: Sequence[str], ratings: Sequence[Sequence[float]], method: str) -> str:
+def _list(titles: Sequence[str], ratings: Sequence[Sequence[float]], method: str) -> Html:
     advantages = gc.advantages(ratings, method).tolist()
     level = gc.collapse(ratings, method).level.tolist()
     order = sorted(range(len(titles)), key=lambda i: -level[i])
@@ -27,7 +24,7 @@ def _list(titles: Sequence[str], ratings: Sequence[Sequence[float]], method: str
     for i in order:
         place = 1 + sum(other > level[i] for other in level)
         tied = any(level[j] == level[i] and list(ratings[j]) != list(ratings[i]) for j in order)
-        title = escape(titles[i]) + (' <b class="tie">= tie</b>' if tied else "")
-        value = f"<span>{signed(advantages[i])}</span>"
-        lines.append(f'<li class="{"tied" if tied else ""}"><b>{place}</b> {title}{value}</li>')
-    return f"<ol>{''.join(lines)}</ol>"
+        title = join(titles[i], " ", tag("b", "= tie", kind="tie")) if tied else titles[i]
+        value = tag("span", signed(advantages[i]))
+        lines.append(tag("li", bold(place), " ", title, value, kind="tied" if tied else ""))
+    return tag("ol", *lines)

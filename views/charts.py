@@ -8,11 +8,12 @@ import polars as pl
 import torch
 
 from gdpo_core import TrainingRun
-from gdpo_core._theme import METHODS, VALUES
+from gdpo_core._theme import GRID, LIMIT, METHODS, VALUES
 from gdpo_core._words import decimal, percent, signed
-from views.text import BAND, COLOURS, DASHES, NAMES, SHAPES
+from views.text import BAND, NAMES
 
-GRID = {"gridColor": "#8a8a8a", "gridOpacity": 0.3}  # faint on white and on near-black
+LOOKS = {NAMES[method]: look for method, look in METHODS.items()}
+GRID_LINES = {"gridColor": GRID, "gridOpacity": 0.3}  # faint on white and on near-black
 SHOWN_POINTS = 75  # of a curve; more are not to be seen
 
 
@@ -23,7 +24,7 @@ def training(
     coins: Sequence[str],
     level: float,
 ) -> list[alt.LayerChart]:
-    """A chart a coin: the median over seeds as a line a method, most seeds as a band, thin the large-group limit.
+    """A chart per coin: the median over seeds as a line per method, most seeds as a band, thin the large-group limit.
 
     steps: by method, the epoch of the marker at the level, for each coin; infinity for none.
     """
@@ -31,7 +32,7 @@ def training(
     epochs = next(iter(runs.values())).p.shape[1] - 1
     x = alt.X("epoch:Q", title="epoch", scale=alt.Scale(domain=[0, epochs]), axis=alt.Axis(tickCount=4))
     color, dash = _of_method(names)
-    shape = alt.Shape("method:N", scale=alt.Scale(domain=names, range=[SHAPES[n] for n in names]), legend=None)
+    shape = alt.Shape("method:N", scale=alt.Scale(domain=names, range=[LOOKS[n].shape for n in names]), legend=None)
     scale, axis = alt.Scale(domain=[0, 1]), alt.Axis(values=sorted({0, 0.5, level, 1}), format="g")
     p = alt.Y("median:Q", title="probability", scale=scale, axis=axis)
     told = [alt.Tooltip("method:N"), alt.Tooltip("epoch:Q", title=f"epoch at which {level:g} is reached")]
@@ -40,7 +41,7 @@ def training(
         y=alt.Y("low:Q", title="probability", scale=scale, axis=axis), y2="high:Q"
     )
     line = base.mark_line(strokeWidth=2.5).encode(p, dash)
-    thin = base.mark_line(strokeWidth=1.25, strokeDash=[2, 2]).encode(y=alt.Y("limit:Q", scale=scale))
+    thin = base.mark_line(strokeWidth=1.25, strokeDash=list(LIMIT.dash)).encode(y=alt.Y("limit:Q", scale=scale))
 
     def marked(k: int) -> alt.Chart:
         reached = {NAMES[m]: found[k] for m, found in steps.items() if found[k] <= epochs}
@@ -89,8 +90,8 @@ def _curves(runs: Mapping[str, TrainingRun], limits: Mapping[str, torch.Tensor],
 
 def _of_method(names: Sequence[str]) -> tuple[alt.Color, alt.StrokeDash]:
     """A method's colour and its dash."""
-    color = alt.Scale(domain=names, range=[COLOURS[n] for n in names])
-    dash = alt.Scale(domain=names, range=[DASHES[n] for n in names])
+    color = alt.Scale(domain=names, range=[LOOKS[n].colour for n in names])
+    dash = alt.Scale(domain=names, range=[list(LOOKS[n].dash) for n in names])
     return alt.Color("method:N", scale=color, legend=None), alt.StrokeDash("method:N", scale=dash, legend=None)
 
 
@@ -104,13 +105,13 @@ def _lone(chart: alt.Chart, title: str, description: str) -> alt.Chart:
         chart.properties(width="container", height=200, title=title, description=description)
         .properties(usermeta={"embedOptions": {"actions": False}})
         .configure(background="transparent")
-        .configure_axis(**GRID)
+        .configure_axis(**GRID_LINES)
         .configure_view(strokeOpacity=0)
     )
 
 
 def arms(runs: Mapping[str, TrainingRun], large: Mapping[str, torch.Tensor], answers: Sequence[str]) -> list:
-    """A chart an answer: how likely each method's policy gives it; thin dotted lines for groups without end."""
+    """A chart per answer: how likely each method's policy gives it; thin dotted lines for the infinite-group limit."""
     names = [NAMES[m] for m in runs]
     epochs = next(iter(runs.values())).p.shape[1] - 1
     color, dash = _of_method(names)
@@ -122,11 +123,11 @@ def arms(runs: Mapping[str, TrainingRun], large: Mapping[str, torch.Tensor], ans
         low = alt.Y("low:Q", title="probability", scale=alt.Scale(domain=[0, 1]), axis=axis)
         band = base.mark_area(opacity=0.18).encode(low, y2="high:Q")
         line = base.mark_line(strokeWidth=2.5).encode(dash, y="median:Q")
-        limit = base.mark_line(strokeWidth=1.25, strokeDash=[2, 2]).encode(y="large:Q")
+        limit = base.mark_line(strokeWidth=1.25, strokeDash=list(LIMIT.dash)).encode(y="large:Q")
         ends = ", ".join(f"{NAMES[m]} {run.p[:, -1, n].median():.2f}" for m, run in runs.items())
         limits = ", ".join(f"{NAMES[m]} {p[-1, n]:.2f}" for m, p in large.items())
         said = f"Probability of the answer that is {answer} over {epochs} epochs; the medians end at {ends}. "
-        said += f"Groups without end: {limits}."
+        said += f"Infinite-group limit: {limits}."
         charts.append(_lone(alt.layer(band, line, limit), answer, said))
     return charts
 

@@ -1,6 +1,6 @@
 """Section 7: two rewards in conflict, weighed or gated, in a toy."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
@@ -8,9 +8,12 @@ from math import inf
 from torch import Tensor
 
 import gdpo_core as gc
-from views import training
-from views.prompts import fold, says
-from views.text import BAND, NAMES, listing, word
+from gdpo_core._theme import LIMIT
+from gdpo_core._words import listing, percent, word
+from views import html
+from views.html import Cell, Html, Row, bold, fold, join, methods, says, small, table, thin
+from views.once import Once
+from views.text import BAND, NAMES, each_method
 
 ANSWERS = ("right but long", "wrong but short", "wrong and long")
 REST = 0.05  # probability of the last one at the start
@@ -20,6 +23,8 @@ PAYS = {"1, as much as being right": 1.0, "3, three times as much": 3.0}
 EPOCHS, PROMPTS, ROLLOUTS, SEEDS = 300, 32, 8, 16
 WON = 0.9  # an answer that is given at least this often
 IN_THE_TABLE = (0, 5, 10, 20, 40, 80, 150, 300)  # epochs
+
+_runs, _limits = Once(maxsize=64), Once(maxsize=64)  # 0.2 MB per entry
 
 
 @dataclass(frozen=True)
@@ -55,23 +60,23 @@ class Toy:
 
 def runs(toy: Toy) -> dict[str, gc.TrainingRun]:
     """All methods from the same start with the same seeds; equal requests of several visitors are computed once."""
-    return _runs(toy.least())
-
-
-@lru_cache(maxsize=64)  # 0.2 MB an entry
-def _runs(toy: Toy) -> dict[str, gc.TrainingRun]:
+    toy = toy.least()
     sizes = {"prompts": PROMPTS, "rollouts": ROLLOUTS, "seeds": SEEDS}
-    return {m: gc.train_arms(m, toy.p0, toy.rewards, **toy.settings(), **sizes) for m in NAMES}
+
+    def compute() -> dict[str, gc.TrainingRun]:
+        return {m: gc.train_arms(m, toy.p0, toy.rewards, **toy.settings(), **sizes) for m in NAMES}
+
+    return _runs.get(toy, compute)
 
 
 def large(toy: Toy) -> dict[str, Tensor]:
-    """The curves of groups without end."""
-    return _large(toy.least())
+    """The curves of the infinite-group limit."""
+    toy = toy.least()
 
+    def compute() -> dict[str, Tensor]:
+        return {m: gc.mean_field_arms(m, toy.p0, toy.rewards, **toy.settings()) for m in NAMES}
 
-@lru_cache(maxsize=64)
-def _large(toy: Toy) -> dict[str, Tensor]:
-    return {m: gc.mean_field_arms(m, toy.p0, toy.rewards, **toy.settings()) for m in NAMES}
+    return _limits.get(toy, compute)
 
 
 @dataclass(frozen=True)
@@ -126,30 +131,30 @@ def introduction() -> str:
         "brevity counts only where the answer is right (the paper's eq. 8, *conditioned rewards*).\n\n"
         f"Each run takes {EPOCHS} epochs of {PROMPTS} prompts with {ROLLOUTS} answers each, and advantages are brought "
         f"to a standard deviation of 1 as above. Lines are medians over {SEEDS} seeds, bands hold "
-        f"{BAND[1] - BAND[0]:.0%} of them."
+        f"{percent(BAND[1] - BAND[0])} of them."
     )
 
 
-def shown(toy: Toy) -> str:
-    """HTML of the verdict on this setting."""
-    return says(verdict(toy))
+def shown(toy: Toy) -> Html:
+    """HTML of the runs of this setting: verdict, curves, and the same as a table."""
+    return join(verdict(toy), legend(), html.charts(charts(toy)), curves_table(toy))
 
 
-def verdict(toy: Toy) -> str:
-    """What the runs show, and why, as HTML."""
+def verdict(toy: Toy) -> Html:
+    """HTML of what the runs show, and why."""
     found = ends(toy)
     winners = {end.winner for end in found.values()}
     if len(winners) == 1 and None not in winners:
         (winner,) = winners
         told = (
-            f"<b>Every method ends {ANSWERS[winner]}</b>: after {EPOCHS} epochs that answer has a probability of "
+            f"**Every method ends {ANSWERS[winner]}**: after {EPOCHS} epochs that answer has a probability of "
             f"{each_method(lambda m: probability(found[m].p[winner]))}."
         )
     else:
-        told = f"<b>{_apart(found)}</b>: after {EPOCHS} epochs {each_method(lambda m: _ending(found[m]))}."
+        told = f"**{_apart(found)}**: after {EPOCHS} epochs {each_method(lambda m: _ending(found[m]))}."
     if any(end.epochs < inf for end in found.values()):
         told += f" Epochs until the right answer reaches {WON:g}: {each_method(lambda m: _epochs(found[m]))}."
-    return f"<p>{told}</p><p>{_why(toy)}</p>{_large_groups(toy, found)}"
+    return says(told, _why(toy), _large_groups(toy, found))
 
 
 def _apart(found: Mapping[str, End]) -> str:
@@ -161,14 +166,6 @@ def _apart(found: Mapping[str, End]) -> str:
 
 def _ending(end: End) -> str:
     return f"{ANSWERS[end.likeliest]} ({probability(end.p[end.likeliest])})"
-
-
-def each_method(tell: Callable[[str], str]) -> str:
-    """A value a method; said once if it is the same for all."""
-    told = {m: tell(m) for m in NAMES}
-    if len(set(told.values())) == 1:
-        return f"{told['gdpo']} under every method"
-    return listing([f"{text} under {NAMES[m]}" for m, text in told.items()])
 
 
 def _epochs(end: End) -> str:
@@ -198,65 +195,53 @@ def _why(toy: Toy) -> str:
 
 
 def _large_groups(toy: Toy, found: Mapping[str, End]) -> str:
-    """The gap between the runs and groups without end, where it is large."""
+    """The gap between the runs and the infinite-group limit, where it is large."""
     limit = {m: p[-1].tolist() for m, p in large(toy).items()}
     gap = {m: max(abs(a - b) for a, b in zip(limit[m], found[m].p, strict=True)) for m in NAMES}
     far = max(gap, key=gap.__getitem__)
     if gap[far] < 0.05:
         return ""
     told = (
-        f"<p>Groups without end would leave {NAMES[far]} at {limit[far][0]:.2f} right and {limit[far][1]:.2f} short "
-        "(thin line)"
+        f"In the infinite-group limit, training would leave {NAMES[far]} at {limit[far][0]:.2f} right and "
+        f"{limit[far][1]:.2f} short (thin line)"
     )
     if far == "gdpo" and toy.weight == 1:
         told += (
             ", because the two normalised rewards cancel exactly in any group without a wrong and long answer. With "
-            f"{ROLLOUTS} answers a group, the few groups that hold one still move it, and the last step scales those up"
+            f"{ROLLOUTS} answers per group, the few that hold one still move it, and the last step scales them up"
         )
-    return f"{told}.</p>"
+    return f"{told}."
 
 
 def charts(toy: Toy) -> list:
-    """A chart an answer."""
+    """A chart per answer."""
     from views.charts import arms  # here, because Altair is half of what the first visitor would wait for
 
     return arms(runs(toy), large(toy), ANSWERS)
 
 
-def curves_table(toy: Toy) -> str:
+def curves_table(toy: Toy) -> Html:
     """The curves as HTML, folded."""
     limit = large(toy)
     median = {m: run.p.quantile(0.5, dim=0) for m, run in runs(toy).items()}
-    rows = "".join(
-        f'<tr><th scope="row">{epoch}</th>'
-        + "".join(
-            f"<td>{probability(median[m][epoch, n])}<small>{probability(limit[m][epoch, n])}</small></td>"
-            for m in NAMES
-            for n in range(len(ANSWERS))
-        )
-        + "</tr>"
-        for epoch in IN_THE_TABLE
+
+    def cell(method: str, epoch: int, answer: int) -> Html:
+        return join(probability(median[method][epoch, answer]), small(probability(limit[method][epoch, answer])))
+
+    rows = [[epoch, *(cell(m, epoch, n) for m in NAMES for n in range(len(ANSWERS)))] for epoch in IN_THE_TABLE]
+    shown = table(
+        ["epoch", *ANSWERS * len(NAMES)],
+        rows,
+        "figures ends",
+        f"Median over {SEEDS} seeds; below it the infinite-group limit",
+        over=dict.fromkeys(NAMES.values(), len(ANSWERS)),
     )
-    head = "".join(f'<th scope="colgroup" colspan="{len(ANSWERS)}">{name}</th>' for name in NAMES.values())
-    each = "".join(f'<th scope="col">{answer}</th>' for answer in ANSWERS) * len(NAMES)
-    return fold(
-        "The curves as a table",
-        f'<table class="figures ends"><caption>Median over {SEEDS} seeds; below it groups without end</caption>'
-        f'<thead><tr><th scope="col" rowspan="2">epoch</th>{head}</tr><tr>{each}</tr></thead>'
-        f"<tbody>{rows}</tbody></table>",
-    )
+    return fold("The curves as a table", shown)
 
 
-def legend() -> str:
+def legend() -> Html:
     """HTML legend: the methods, and what the thin lines are."""
-    thin = '<line x1="0" x2="34" y1="4" y2="4" stroke-width="1.25" stroke="currentColor" stroke-dasharray="2 2"/>'
-    key = f'<span><svg width="34" height="8" aria-hidden="true">{thin}</svg>groups without end</span>'
-    return training.legend().replace("</p>", f"{key}</p>")
-
-
-def figure(lazy, which: str) -> str:
-    """HTML that keeps room for what is computed once it is in sight."""
-    return f'<div class="conflict {which}">{lazy}</div>'
+    return html.legend([*methods(NAMES), thin(LIMIT, "infinite-group limit")])
 
 
 def enough(start: float, pays: float) -> dict[str, str | None]:
@@ -269,56 +254,50 @@ def enough(start: float, pays: float) -> dict[str, str | None]:
     return found
 
 
-def weights_table(start: float, pays: float) -> str:
+def weights_table(start: float, pays: float) -> Html:
     """HTML of where every weight ends, with and without the gate."""
     toys = {f"weight {name}": Toy(start, w, pays) for name, w in WEIGHTS.items()}
     toys["gated, any weight"] = Toy(start, 1.0, pays, gated=True)
-    rows = "".join(
-        f'<tr{_gated(toy)}><th scope="row">{name}</th>'
-        + "".join(f'<td class="{m} {_kind(end)}">{_cell(end)}</td>' for m, end in ends(toy).items())
-        + "</tr>"
+    rows = [
+        Row([name, *(Cell(_end(end), f"{m} {_kind(end)}") for m, end in ends(toy).items())], "gated" * toy.gated)
         for name, toy in toys.items()
+    ]
+    head = ["", *(Cell(name, m) for m, name in NAMES.items())]
+    caption = (
+        f"Probability of the right answer after {EPOCHS} epochs, median over {SEEDS} seeds. Below: epochs until it "
+        f"reaches {WON:g}."
     )
-    head = "".join(f'<th scope="col" class="{m}">{name}</th>' for m, name in NAMES.items())
-    return (
-        f'{says(_lesson(start, pays))}<table class="ends"><caption>Probability of the right answer after {EPOCHS} '
-        f"epochs, median over {SEEDS} seeds. Below: epochs until it reaches {WON:g}.</caption>"
-        f"<thead><tr><td></td>{head}</tr></thead><tbody>{rows}</tbody></table>"
-    )
-
-
-def _gated(toy: Toy) -> str:
-    return ' class="gated"' if toy.gated else ""
+    return join(says(*_lesson(start, pays)), table(head, rows, "ends", caption))
 
 
 def _kind(end: End) -> str:
     return {0: "right", 1: "wrong"}.get(end.winner, "open")
 
 
-def _cell(end: End) -> str:
+def _end(end: End) -> Html:
     said = ANSWERS[end.winner] if end.winner is not None else "not settled"
     after = f"{end.epochs:g} epochs" if end.epochs < inf else f"not in {EPOCHS}"
-    return f"<b>{probability(end.p[0])}</b><small>{said}</small><small>{after}</small>"
+    return join(bold(probability(end.p[0])), small(said), small(after))
 
 
-def _lesson(start: float, pays: float) -> str:
+def _lesson(start: float, pays: float) -> list[str]:
     weight, gated = enough(start, pays), ends(Toy(start, gated=True))
     equal = ends(Toy(start, 1.0, pays))
     failed = [NAMES[m] for m, end in equal.items() if end.winner != 0]
-    told = "<p>"
+    told = ""
     if failed:
         every = "every method" if len(failed) == len(NAMES) else listing(failed)
         told += f"At equal weights {every} {'fails' if len(failed) != 2 else 'fail'} to settle on the right answer. "
     needed = each_method(lambda m: "none of these" if weight[m] is None else weight[m])
     told += f"The largest weight in the table that makes it win: {needed}. "
     if all(end.winner == 0 for end in gated.values()):
-        told += "<b>Behind the gate it wins under every method, at any weight.</b>"
-    told += (
-        f"{_speeds(start, pays)}</p><p>So the order in which you normalise does not set the priority. A small enough "
-        "weight does, but it has to be found. How small depends on the order: GRPO's moves with what the easy reward "
-        "pays, GDPO's does not (choose another pay above). The gate needs no number to put right before wrong.</p>"
-    )
-    return told
+        told += "**Behind the gate it wins under every method, at any weight.**"
+    return [
+        f"{told}{_speeds(start, pays)}",
+        "So the order in which you normalise does not set the priority. A small enough weight does, but it has to be "
+        "found. How small depends on the order: GRPO's moves with what the easy reward pays, GDPO's does not (choose "
+        "another pay above). The gate needs no number to put right before wrong.",
+    ]
 
 
 def _speeds(start: float, pays: float) -> str:

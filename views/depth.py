@@ -1,4 +1,4 @@
-"""What lies under the Lab, in folds that compute when they are opened: all conventions, and the paper's Fig. 2 twice."""
+"""What lies under the Lab, in folds that compute when they are opened: all conventions, the paper's Fig. 2."""
 
 from functools import lru_cache
 
@@ -16,9 +16,7 @@ def conventions(state: State, lengths: tuple[int, ...], answer: int) -> Html:
     titles = methods()
 
     def row(c: gc.Convention) -> list[str]:
-        both = (
-            _advantage(state, method, c, lengths, answer) for method in (BASE, state.method)
-        )
+        both = (_advantage(state, method, c, lengths, answer) for method in (BASE, state.method))
         return [c.name, *both, formulas("gdpo", c, len(state.pays))[-1], c.source]
 
     chosen = gc.CONVENTIONS[state.convention]
@@ -111,4 +109,3 @@ def _second(
     e = gc.explain(rewards, method, convention=c, lengths=lengths)
     a = e.weighted_sums if before else e.advantages
     return (a if prompt is None else a[prompt])[1].item()
-

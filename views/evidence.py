@@ -17,6 +17,7 @@ from gdpo_core.bfcl import REWARDS, Published
 from gdpo_core.break_even import most_needed
 from gdpo_core.errors import InputError
 from views import opened
+from views.html import show
 from views.link import Session
 from views.prompts import (
     CATEGORIES,
@@ -134,7 +135,7 @@ def chapter(path: Path, session: Session) -> Any:
     try:
         data = published(path)
     except InputError as error:
-        return mo.Html(str(tag("p", f"The answers to real prompts cannot be shown. {error}")))
+        return show(tag("p", f"The answers to real prompts cannot be shown. {error}"))
     return mo.ui.anywidget(Evidence(data, session))
 
 

@@ -4,16 +4,16 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from html import escape, unescape
 from pathlib import Path
 
-import gdpo_core as gc
+from gdpo_core._parse import parse_weights
+from gdpo_core._words import count
 from gdpo_core.audit import AuditReport, audit
 from gdpo_core.errors import expect
 from gdpo_core.logs import Run, read_run
 from views import prompts
+from views.html import Html, framed, join, prose, tag
 from views.once import Once
-from views.text import count
 
 LARGEST = 64 * 10**6  # bytes of all files together, as they are uploaded
 LARGE = 2 * 10**6  # bytes, from which on a reader is told to wait
@@ -38,7 +38,7 @@ class Sample:
 
     title: str
     path: str
-    told: str
+    told: str  # as `prose` has it
     primary: str | None = None
 
 
@@ -47,7 +47,7 @@ SAMPLES = (
     Sample(
         "made from published answers",
         "published_answers.zip",
-        "Made for this page, <b>no training run</b>: verdicts on published answers of {configurations} configurations "
+        "Made for this page, **no training run**: verdicts on published answers of {configurations} configurations "
         "of {models} models (the real prompts above), laid out like a log of TRL. Every reward has "
         "weight 1, but conciseness pays 0 or 5 and the others 0 or 1, a common mistake; the advantages are those of "
         "TRL's GRPO. The steps follow the benchmark from one call to "
@@ -84,7 +84,7 @@ class Log:
     """A log that was read; key: what it is in the caches, None for an upload."""
 
     run: Run
-    told: str  # HTML: whose it is
+    told: str  # whose it is
     primary: str | None  # where that is known
     key: tuple[Sample, Reading] | None
 
@@ -94,7 +94,7 @@ class Audit:
     """A report and its HTML."""
 
     report: AuditReport
-    html: str
+    html: Html
 
 
 def introduction() -> str:
@@ -144,7 +144,7 @@ def read(sample: Sample, uploads: Sequence, how: Reading) -> Log:
         different = "files of different names, or a zip of their directory"
         expect(file.name not in files, "upload", different, f"two called {file.name}")
         files[file.name] = file.contents
-    first, *more = map(escape, files)
+    first, *more = files
     told = f"Your {'files' if more else 'file'}: {first}" + (f" and {count(len(more))} more." if more else ".")
     return Log(_run(files, how), told, None, None)
 
@@ -168,16 +168,8 @@ def weighted(text: str) -> dict[str, float] | None:
     >>> weighted("style=0.5, correctness=2")
     {'style': 0.5, 'correctness': 2.0}
     """
-    given: dict[str, float] = {}
-    for part in text.split(",") if text.strip() else []:
-        name, _, number = (piece.strip() for piece in part.rpartition("="))
-        expect(name != "", "weights", "NAME=NUMBER, with commas between several", repr(part.strip()))
-        expect(name not in given, f"weights: {name}", "one weight", "two")
-        try:
-            given[name] = float(number)
-        except ValueError:
-            raise gc.InputError(f"weights: {name}: expected a number, got {number!r}") from None
-    return given or None
+    parts = [re.sub(r"\s*=\s*", "=", part.strip()) for part in text.split(",")] if text.strip() else []
+    return parse_weights(parts, "weights", "NAME=NUMBER, with commas between several") or None
 
 
 def example(log: Log) -> str:
@@ -193,7 +185,7 @@ def audited(log: Log, primary: str | None, weights: str) -> Audit:
         from gdpo_core import report as drawn  # here, because nothing before section 8 needs it
 
         found = audit(log.run, weights=given, primary=primary)
-        return Audit(found, f"<style>{drawn.CSS}</style>{drawn.body(found)}")
+        return Audit(found, join(drawn.STYLE, drawn.body(found)))
 
     if log.key is None:
         return compute()
@@ -205,7 +197,7 @@ def downloads(log: Log, found: Audit) -> list[tuple[str, str, Callable[[], bytes
     from gdpo_core import report as drawn
 
     # A file of a sample says what the page says about it; an upload is its reader's own.
-    note = unescape(re.sub("<[^>]*>", "", log.told)) if log.key else ""
+    note = log.told.replace("**", "") if log.key else ""
 
     def as_json() -> bytes:
         content = found.report.to_dict() | ({"note": note} if note else {})
@@ -235,21 +227,16 @@ def large(uploads: Sequence) -> bool:
     return sum(len(file.contents) for file in uploads) > LARGE
 
 
-def waiting(doing: str) -> str:
+def waiting(doing: str) -> Html:
     """HTML in place of what is being computed."""
-    return f'<p class="whose" role="status">{doing} your files …</p>'
+    return tag("p", f"{doing} your files …", kind="whose", role="status")
 
 
-def whose(log: Log) -> str:
-    """HTML: whose log this is."""
-    return f'<p class="whose">{log.told}</p>'
+def whose(log: Log) -> Html:
+    """HTML: whose log this is; the names of uploaded files are text, whatever they hold."""
+    return tag("p", prose(log.told) if log.key else log.told, kind="whose")
 
 
-def area(files) -> str:
+def area(files: object) -> Html:
     """HTML around the area for files, which has no name of its own for a screen reader."""
-    return f'<div class="upload" role="group" aria-label="{UPLOAD}">{files}</div>'
-
-
-def framed(kind: str, *elements) -> str:
-    """HTML around parts of the page: `asking` controls, `unread` why there is no report, `taken` the downloads."""
-    return f'<div class="{kind}">{"".join(map(format, elements))}</div>'
+    return framed("upload", files, role="group", aria_label=UPLOAD)

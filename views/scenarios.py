@@ -2,11 +2,25 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from html import escape
 
+import marimo as mo
+
+from gdpo_core._words import decimal, listing
 from gdpo_core.scenarios import VERDICTS, Scenario, Setting, load_scenarios
-from views.text import listing, number
-from views.training import LEVEL, NEITHER, SAME, Verdict, runs, says, verdict
+from views import html
+from views.html import Html, join, prose, says, show, small, table, tag, when_seen
+from views.training import (
+    LEVEL,
+    NEITHER,
+    SAME,
+    Verdict,
+    charts,
+    legend_of_runs,
+    runs,
+    steps_table,
+    verdict,
+    when_trained,
+)
 
 # What the sliders of a coin stop at; a scenario starts at one of these.
 STARTS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.85)
@@ -19,10 +33,10 @@ OPTIMIZERS = {"SGD": "sgd", "Adam": "adam"}
 NOISE = "noise"  # the row of a reward that no coin moves
 GUESSES = dict(zip(("No difference", "GDPO first", "GRPO first"), VERDICTS, strict=True))
 
-PLACEHOLDER = (
-    '<div class="await">The curves, the verdict and the lesson appear once you have said who gets there first.</div>'
+PLACEHOLDER = tag(
+    "div", "The curves, the verdict and the lesson appear once you have said who gets there first.", kind="await"
 )
-HIDDEN = '<p class="told">Hidden while you predict; switch <b>Predict first</b> off to see all verdicts.</p>'
+HIDDEN = tag("p", prose("Hidden while you predict; switch **Predict first** off to see all verdicts."), kind="told")
 
 scenarios: Callable[..., tuple[Scenario, ...]] = lru_cache(maxsize=2)(load_scenarios)
 
@@ -38,7 +52,7 @@ def rows(scenario: Scenario) -> list[str]:
 
 
 def filled(values: Sequence[float] | None, count: int) -> list[float]:
-    """One number a reward, 1 where the scenario says nothing."""
+    """One number per reward, 1 where the scenario says nothing."""
     return list(values) if values is not None else [1] * count
 
 
@@ -59,7 +73,7 @@ def optimizer(setting: Setting) -> str:
 
 
 def controls(scenario: Scenario, start: Sequence, scale: Sequence, weights: Sequence) -> tuple[list[str], list[list]]:
-    """Titles and cells of the table of sliders, a row a reward."""
+    """Titles and cells of the table of sliders, a row per reward."""
     coins = len(scenario.coins)
     starts = list(start) or ["start: from the marks"] * coins
     cells = [[starts[k], scale[k], weights[k]] if k < coins else ["", "", weights[k]] for k in range(len(weights))]
@@ -95,11 +109,11 @@ def _unless_ones(values: Sequence[float]) -> tuple[float, ...] | None:
     return None if all(x == 1 for x in values) else tuple(values)
 
 
-def described(setting: Setting, scenario: Scenario) -> str:
+def described(setting: Setting, scenario: Scenario) -> Html:
     """HTML: what the controls do not say of a setting."""
     told = []
     if scenario.from_marks:
-        starts = ", ".join(f"{coin} {number(p, 2)}" for coin, p in zip(scenario.coins, setting.p0, strict=True))
+        starts = ", ".join(f"{coin} {decimal(p, 2)}" for coin, p in zip(scenario.coins, setting.p0, strict=True))
         told.append(
             f"The coins start at the share of answers that pass each mark, as the marks above are now: {starts}. (None "
             "and all count as half an answer more and less.)"
@@ -115,22 +129,21 @@ def described(setting: Setting, scenario: Scenario) -> str:
         idle = [name for name, w in zip(rows(scenario), setting.weights, strict=False) if w == 0]
         told.append(f"Nothing pays for learning {listing([f'the {name}' for name in idle])}: a weight of 0.")
     if not setting.match_scale:
-        told.append("<b>The methods do not run at a common step size here.</b>")
-    return f'<p class="told">{" ".join(told)}</p>' if told else ""
+        told.append("**The methods do not run at a common step size here.**")
+    return tag("p", prose(" ".join(told)), kind="told") if told else Html("")
 
 
-def reckoned(guess: str, found: Verdict) -> str:
+def reckoned(guess: str, found: Verdict) -> Html:
     """HTML: the reader's guess, and whether it was right.
 
     >>> reckoned("GDPO faster", Verdict("GDPO faster", ""))
-    '<p class="guess right"><b>✓ Right.</b> Your guess for the scenario as it is given, at 0.9: GDPO first.</p>'
+    Markup('<p class="guess right"><b>✓ Right.</b> Your guess for the scenario as it is given, at 0.9: GDPO first.</p>')
     """
     words = next(words for words, kind in GUESSES.items() if kind == guess)
     right = guess == (SAME if found.kind == NEITHER else found.kind)
     name, mark = ("right", "✓ Right.") if right else ("wrong", "✗ Not so.")
-    return (
-        f'<p class="guess {name}"><b>{mark}</b> Your guess for the scenario as it is given, at {LEVEL:g}: {words}.</p>'
-    )
+    said = f"**{mark}** Your guess for the scenario as it is given, at {LEVEL:g}: {words}."
+    return tag("p", prose(said), kind=f"guess {name}")
 
 
 def outcome(scenario: Scenario, passed: Sequence[Sequence[int]] = ()) -> Verdict:
@@ -139,35 +152,51 @@ def outcome(scenario: Scenario, passed: Sequence[Sequence[int]] = ()) -> Verdict
     return verdict(runs(setting), scenario.coins)
 
 
-def shown(scenario: Scenario, setting: Setting, level: float, guessed: tuple[str, Verdict] | None) -> str:
+def shown(scenario: Scenario, setting: Setting, level: float, guessed: tuple[str, Verdict] | None) -> Html:
     """HTML above the charts: what was run, the guess and whether it was right, and the verdict with the lesson."""
     found = verdict(runs(setting), scenario.coins, level)
-    return (
-        described(setting, scenario)
-        + (reckoned(*guessed) if guessed else "")
-        + says(f"<p>{found.sentence}</p>")
-        + lesson(scenario, setting)
-    )
+    guess = reckoned(*guessed) if guessed else ""
+    return join(described(setting, scenario), guess, says(found.sentence), lesson(scenario, setting))
 
 
-def lesson(scenario: Scenario, setting: Setting) -> str:
+def result(
+    scenario: Scenario, controls: Sequence, guess: tuple[str | None] | None, passed: Sequence[Sequence[int]] = ()
+) -> mo.Html | None:
+    """What a cell shows of a scenario under these controls, as `chosen` takes them.
+
+    guess: None where the reader does not predict, (None,) where the guess is still to come.
+    """
+    if guess == (None,):
+        return show(PLACEHOLDER)
+    setting, level = chosen(scenario, *controls, passed), controls[-1]["level"]
+
+    def view() -> mo.Html:
+        guessed = (guess[0], outcome(scenario, passed)) if guess else None
+        drawn = when_seen("trained", lambda: html.charts(charts(setting, scenario.coins, level), "thirds"))
+        table = steps_table(runs(setting), scenario.coins, level)
+        parts = (shown(scenario, setting, level, guessed), legend_of_runs(level), drawn, table)
+        return mo.vstack(list(map(show, parts)))
+
+    return when_trained(setting, view)
+
+
+def lesson(scenario: Scenario, setting: Setting) -> Html:
     """HTML of what a scenario teaches, and whether these are still its settings."""
     as_given = setting == scenario.at(setting.p0)
-    title = escape(scenario.title) if as_given else f"You have changed “{escape(scenario.title)}”. Unchanged, it shows"
-    return f'<p class="lesson"><b>{title}{"." if as_given else ":"}</b> {escape(scenario.lesson)}</p>'
+    title = f"{scenario.title}." if as_given else f"You have changed “{scenario.title}”. Unchanged, it shows:"
+    return tag("p", html.bold(title), " ", scenario.lesson, kind="lesson")
 
 
-def overview(scenarios: Sequence[Scenario], verdicts: Sequence) -> str:
-    """HTML table of all scenarios; `verdicts` formats as HTML, one a scenario."""
-    body = "".join(
-        f'<tr><th scope="row">{escape(s.title)}<small>{_start(s)}</small></th>'
-        f"<td>{v}<small>{escape(s.lesson)}</small></td></tr>"
-        for s, v in zip(scenarios, verdicts, strict=True)
-    )
-    return (
-        '<table class="scenarios"><thead><tr><th scope="col">Scenario</th><th scope="col">What the runs show</th></tr>'
-        f"</thead><tbody>{body}</tbody></table>"
-    )
+def overview(scenarios: Sequence[Scenario], passed: Sequence[Sequence[int]]) -> Html:
+    """HTML table of all scenarios with their verdicts, each computed once it is in sight."""
+    rows = [
+        [
+            join(s.title, small(_start(s))),
+            join(html.lazily(lambda s=s: outcome(s, passed).sentence), small(s.lesson)),
+        ]
+        for s in scenarios
+    ]
+    return table(["Scenario", "What the runs show"], rows, "scenarios")
 
 
 def _start(scenario: Scenario) -> str:

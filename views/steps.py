@@ -5,33 +5,39 @@ from functools import lru_cache
 
 import gdpo_core as gc
 from gdpo_core import Explanation
+from gdpo_core._words import decimal, listing, power_of_ten, word
 from gdpo_core.bfcl import REWARDS, Task, grade_all
 from gdpo_core.rules import exceptions
-from views.board import Passed, frozen, told_apart
-from views.text import NAMES, listing, number, tiny, word
+from views.html import Html, bold, fold, join, says, table, tag
+from views.marks import Passed, frozen, told_apart
+from views.text import NAMES
 
 ONE_MARK, BOTH_MARKS = ((0, 0), (1, 0)), ((0, 0), (1, 1))  # the paper's Fig. 2: (0, 1) and (0, 2) marks in all
 
 
-def follow(passed: Sequence[Sequence[int]], answer: int, convention: gc.Convention, lengths: Sequence[int] = ()) -> str:
+def follow(
+    passed: Sequence[Sequence[int]], answer: int, convention: gc.Convention, lengths: Sequence[int] = ()
+) -> Html:
     """HTML of both computations side by side for one answer of one prompt, and what GRPO lost on the way.
 
     lengths: of the answers, in what stands in for tokens; if they are not those of these answers, all count alike.
     """
     if answer >= len(passed):
-        return _says(f"This task has {len(passed)} answers.")
+        return says(f"This task has {len(passed)} answers.")
     if len(lengths) != len(passed):  # another task was just chosen and its marks are on their way
         lengths = [1] * len(passed)
     return _follow(frozen(passed), answer, convention, tuple(lengths))
 
 
 @lru_cache(maxsize=512)
-def _follow(passed: Passed, answer: int, convention: gc.Convention, lengths: tuple[int, ...]) -> str:
+def _follow(passed: Passed, answer: int, convention: gc.Convention, lengths: tuple[int, ...]) -> Html:
     grpo, gdpo = (_explain(passed, method, convention, lengths) for method in ("grpo", "gdpo"))
-    return (
-        f'<p class="source">Computed as in {convention.source}.</p>'
-        f'<div class="follow">{_grpo(grpo, answer)}{_gdpo(gdpo, answer, REWARDS)}</div>{_lost(passed, answer)}'
-        f"{_everywhere(passed, answer, lengths)}{_elsewhere(convention)}"
+    return join(
+        tag("p", f"Computed as in {convention.source}.", kind="source"),
+        tag("div", _grpo(grpo, answer), _gdpo(gdpo, answer, REWARDS), kind="follow"),
+        says(_lost(passed, answer)),
+        _everywhere(passed, answer, lengths),
+        _elsewhere(convention),
     )
 
 
@@ -39,32 +45,24 @@ def _explain(passed, method: str, convention: gc.Convention, lengths: Sequence[i
     return gc.explain(passed, method, convention=convention, lengths=lengths)
 
 
-def _everywhere(passed: Sequence[Sequence[int]], answer: int, lengths: Sequence[int]) -> str:
+def _everywhere(passed: Sequence[Sequence[int]], answer: int, lengths: Sequence[int]) -> Html:
     """The answer's advantages under every convention, to six digits, in a fold."""
     found = {
         c.name: [_explain(passed, method, c, lengths).advantages[answer].item() for method in ("grpo", "gdpo")]
         for c in gc.CONVENTIONS.values()
     }
-    rows = "".join(
-        f'<tr><th scope="row">{name}</th>' + "".join(f"<td>{number(a, 6)}</td>" for a in both) + "</tr>"
-        for name, both in found.items()
-    )
-    low, high = (number(pick(a for _, a in found.values())) for pick in (min, max))
-    return (
-        f'<details class="fold"><summary>Answer {answer + 1} under all {len(found)} conventions: '
-        f"GDPO gives it from {low} to {high}</summary>"
-        f'<table class="figures"><thead><tr><th scope="col">convention</th><th scope="col">{NAMES["grpo"]}</th>'
-        f'<th scope="col">{NAMES["gdpo"]}</th></tr></thead><tbody>{rows}</tbody></table></details>'
-    )
+    rows = [[name, *(decimal(a, 6) for a in both)] for name, both in found.items()]
+    low, high = (decimal(pick(a for _, a in found.values())) for pick in (min, max))
+    title = f"Answer {answer + 1} under all {len(found)} conventions: GDPO gives it from {low} to {high}"
+    return fold(title, table(["convention", NAMES["grpo"], NAMES["gdpo"]], rows, "figures"))
 
 
-def _elsewhere(c: gc.Convention) -> str:
-    items = "".join(f"<li>{line}</li>" for line in exceptions(c))
+def _elsewhere(c: gc.Convention) -> Html:
     title, before = f"Other cases under {c.name}: missing rewards, a group of one", ""
     if c == gc.PAPER:
         title = "What the paper leaves open: missing rewards, a group of one"
-        before = "<p>The paper leaves these open; this library then does:</p>"
-    return f'<details class="fold"><summary>{title}</summary>{before}<ul>{items}</ul></details>'
+        before = tag("p", "The paper leaves these open; this library then does:")
+    return fold(title, before, tag("ul", *(tag("li", line) for line in exceptions(c))))
 
 
 def implementations(task: Task) -> str:
@@ -76,8 +74,8 @@ def implementations(task: Task) -> str:
     codes = len({c.name.split(",")[0] for c in others})  # what follows a comma is an option of the same code
     text = (
         f"{word(len(others)).capitalize()} configurations of {word(codes)} code bases differ in details: "
-        f"what guards the divisions (nothing in the paper, {tiny(gc.TRL.group_eps)} in {gc.TRL.name}), what the last "
-        "step averages over, whom an answer is compared with."
+        f"what guards the divisions (nothing in the paper, {power_of_ten(gc.TRL.group_eps)} in {gc.TRL.name}), what "
+        "the last step averages over, whom an answer is compared with."
     )
     if alone:
         text += f" On one prompt, only {listing([_option(c) for c in alone])} move the numbers visibly"
@@ -110,11 +108,11 @@ def _far(c: gc.Convention, rewards, lengths) -> bool:
 
 def printed() -> tuple[str, str]:
     """What the paper's Fig. 2 prints for the second answer where it passes one mark, and where it passes both."""
-    return tuple(number(_second(rewards, before=True)) for rewards in (ONE_MARK, BOTH_MARKS))
+    return tuple(decimal(_second(rewards, before=True)) for rewards in (ONE_MARK, BOTH_MARKS))
 
 
 @lru_cache(maxsize=16)
-def readings(convention: gc.Convention) -> str:
+def readings(convention: gc.Convention) -> Html:
     """HTML of the paper's Fig. 2 in both readings: two answers of which the second passes one mark, or both."""
     both_prompts = [ONE_MARK, BOTH_MARKS]
     before = [_second(rewards, convention, before=True) for rewards in both_prompts]
@@ -126,15 +124,12 @@ def readings(convention: gc.Convention) -> str:
         "GDPO, each prompt alone in its batch": alone,
         "GDPO, both prompts in one batch": together,
     }
-    body = "".join(
-        f'<tr><th scope="row">{name}</th>' + "".join(f"<td>±{number(a)}</td>" for a in values) + "</tr>"
-        for name, values in rows.items()
-    )
+    shown = [[name, *(f"±{decimal(a)}" for a in values)] for name, values in rows.items()]
     undone = "the same number again" if _alike(alone) else "hardly a difference"
     with_others = (
         f"{convention.name} divides by it even with other prompts in the batch."
         if _alike(together)
-        else f"With other prompts in the batch the difference stays, here {' and '.join(map(number, together))}."
+        else f"With other prompts in the batch the difference stays, here {listing(map(decimal, together))}."
     )
     kept = (
         f" Under {convention.name} GRPO keeps the two apart here: each answer is compared with the one other, which "
@@ -142,14 +137,13 @@ def readings(convention: gc.Convention) -> str:
         if convention.leave_one_out and not _alike(rows["GRPO"])
         else ""
     )
-    return (
-        '<table class="figures"><thead><tr><td></td><th scope="col">passes one mark of two</th>'
-        f'<th scope="col">passes both</th></tr></thead><tbody>{body}</tbody></table>'
-        + _says(
-            f"Two answers; the first passes nothing. The paper's Fig. 2 prints {' and '.join(printed())}: GDPO "
-            "<b>before</b> its last step. That step divides by the spread over the batch, and where a prompt is alone "
-            f"in its batch, that is its own spread: {undone}. {with_others}{kept}"
-        )
+    return join(
+        table(["", "passes one mark of two", "passes both"], shown, "figures"),
+        says(
+            f"Two answers; the first passes nothing. The paper's Fig. 2 prints {listing(printed())}: GDPO **before** "
+            "its last step. That step divides by the spread over the batch, and where a prompt is alone in its batch, "
+            f"that is its own spread: {undone}. {with_others}{kept}"
+        ),
     )
 
 
@@ -164,7 +158,7 @@ def _second(
 
 
 def _alike(values: Sequence[float]) -> bool:
-    return number(values[0]) == number(values[1])
+    return decimal(values[0]) == decimal(values[1])
 
 
 def _lost(passed: Sequence[Sequence[int]], answer: int) -> str:
@@ -172,17 +166,13 @@ def _lost(passed: Sequence[Sequence[int]], answer: int) -> str:
     other = [i for i, marks in enumerate(passed) if marks != passed[answer]]
     tied = {method: [i for i in other if level[method][i] == level[method][answer]] for method in level}
     if not other:
-        return _says("All answers have the same marks, so neither method says anything about this one.")
+        return "All answers have the same marks, so neither method says anything about this one."
     if not tied["grpo"]:
-        return _says("Only answers with the same marks have this sum: GRPO keeps them apart from the others too.")
+        return "Only answers with the same marks have this sum: GRPO keeps them apart from the others too."
     same = f"{_answers(tied['grpo'], start=True)} other marks but the same sum, so GRPO gives the same advantage."
     if not tied["gdpo"]:
-        return _says(f"{same} GDPO does not.")
-    return _says(f"{same} GDPO gives the same one to {_answers(tied['gdpo'])}.")
-
-
-def _says(text: str) -> str:
-    return f'<div class="says">{text}</div>'
+        return f"{same} GDPO does not."
+    return f"{same} GDPO gives the same one to {_answers(tied['gdpo'])}."
 
 
 def _answers(answers: Sequence[int], start: bool = False) -> str:
@@ -191,41 +181,41 @@ def _answers(answers: Sequence[int], start: bool = False) -> str:
     >>> _answers([5]), _answers([5, 6, 9]), _answers([5], start=True)
     ('answer 6', 'answers 6, 7 and 10', 'Answer 6 has')
     """
-    *first, last = (str(i + 1) for i in answers)
-    text = f"answers {', '.join(first)} and {last}" if first else f"answer {last}"
-    return f"{text.capitalize()} {'have' if first else 'has'}" if start else text
+    several = len(answers) > 1
+    text = f"answer{'s' if several else ''} {listing(i + 1 for i in answers)}"
+    return f"{text.capitalize()} {'have' if several else 'has'}" if start else text
 
 
-def _grpo(e: Explanation, answer: int) -> str:
+def _grpo(e: Explanation, answer: int) -> Html:
     c, total, count = e.convention, e.weighted_sums[answer].item(), len(e.weighted_sums)
     mean, std = (_own(e, x, answer).item() for x in (e.group_means, e.group_stds))
     which = f"the other {count - 1} sums" if c.leave_one_out else f"the {count} sums"
     eps = c.sum_eps
     steps = [
-        ("Add the rewards", f"s = {_sum(e.weights, e.rewards[answer])} = <b>{number(total)}</b>"),
-        ("Look at the group", f"mean of {which} = {number(mean)}, std = {number(std)}"),
+        ("Add the rewards", join(f"s = {_sum(e.weights, e.rewards[answer])} = ", bold(decimal(total)))),
+        ("Look at the group", f"mean of {which} = {decimal(mean)}, std = {decimal(std)}"),
         ("Normalise the sum", _divide("A", total, mean, std, eps, e.advantages[answer].item(), c.leave_one_out)),
     ]
     return _column("GRPO", "grpo", steps)
 
 
-def _gdpo(e: Explanation, answer: int, names: Sequence[str]) -> str:
+def _gdpo(e: Explanation, answer: int, names: Sequence[str]) -> Html:
     c, z, r = e.convention, e.z[answer], e.rewards[answer]
     mean, std = (_own(e, x, answer) for x in (e.group_means, e.group_stds))
-    rows = "".join(
-        f'<tr><th scope="row">{name}</th><td>{_divide("z", *numbers, c.leave_one_out)}</td></tr>'
+    rows = [
+        [name, _divide("z", *numbers, c.leave_one_out)]
         for name, *numbers in zip(
             names, r.tolist(), mean.tolist(), std.tolist(), [c.group_eps] * len(names), z.tolist(), strict=True
         )
-    )
+    ]
     total, a = e.weighted_sums[answer].item(), e.advantages[answer].item()
     mean, std = float(e.batch_mean), float(e.batch_std)
     others = "against the others of its group" if c.leave_one_out else "in the group"
     steps = [
-        (f"Normalise each reward {others}", f"<table>{rows}</table>"),
-        ("Add what is normalised", f"s = {_sum(e.weights, z)} = <b>{number(total)}</b>"),
+        (f"Normalise each reward {others}", table([], rows)),
+        ("Add what is normalised", join(f"s = {_sum(e.weights, z)} = ", bold(decimal(total)))),
         (
-            LAST_STEP[c.last_step].format(mean=number(mean), count=len(e.rewards)),
+            LAST_STEP[c.last_step].format(mean=decimal(mean), count=len(e.rewards)),
             _divide("A", total, mean, std, c.batch_eps, a, root=c.batch_eps_to == "variance"),
         ),
     ]
@@ -248,30 +238,32 @@ def _own(e: Explanation, x, answer: int):
 
 
 def _sum(weights, values) -> str:
-    return " + ".join(f"{number(w)}·{_bracket(v)}" for w, v in zip(weights.tolist(), values.tolist(), strict=True))
+    return " + ".join(f"{decimal(w)}·{_bracket(v)}" for w, v in zip(weights.tolist(), values.tolist(), strict=True))
 
 
 def _bracket(x: float) -> str:
-    return f"({number(x)})" if number(x).startswith("−") else number(x)
+    return f"({decimal(x)})" if decimal(x).startswith("−") else decimal(x)
 
 
 def _divide(
     symbol: str, x: float, mean: float, std: float, eps: float, result: float, peers: bool = False, root: bool = False
-) -> str:
+) -> Html:
     """One division as a formula; peers: the statistics are of the other answers; root: eps is inside the root."""
     if std == 0 and peers:
-        return f"{symbol} = {number(x)} − {_bracket(mean)} = <b>{number(result)}</b>, undivided: the others agree"
+        left = f"{symbol} = {decimal(x)} − {_bracket(mean)} = "
+        return join(left, bold(decimal(result)), ", undivided: the others agree")
     if std == 0:
-        return f"{symbol} = <b>0</b>, because all are equal: std = 0"
-    divisor = (
-        f"√({number(std)}² + {tiny(eps)})" if root else number(std) if eps == 0 else f"{number(std)} + {tiny(eps)}"
-    )
-    return (
-        f'{symbol} = <span class="fraction"><span>{number(x)} − {_bracket(mean)}</span><span>{divisor}</span></span>'
-        f" = <b>{number(result)}</b>"
-    )
+        return join(f"{symbol} = ", bold(0), ", because all are equal: std = 0")
+    guard, divisor = power_of_ten(eps), decimal(std)
+    if root:
+        divisor = f"√({divisor}² + {guard})"
+    elif eps:
+        divisor = f"{divisor} + {guard}"
+    above = tag("span", f"{decimal(x)} − {_bracket(mean)}")
+    fraction = tag("span", above, tag("span", divisor), kind="fraction")
+    return join(f"{symbol} = ", fraction, " = ", bold(decimal(result)))
 
 
-def _column(title: str, method: str, steps: list[tuple[str, str]]) -> str:
-    items = "".join(f"<li><p>{what}</p><div>{formula}</div></li>" for what, formula in steps)
-    return f'<section class="{method}"><h3>{title}</h3><ol>{items}</ol></section>'
+def _column(title: str, method: str, steps: list[tuple[str, Html | str]]) -> Html:
+    items = (tag("li", tag("p", what), tag("div", formula)) for what, formula in steps)
+    return tag("section", tag("h3", title), tag("ol", *items), kind=method)

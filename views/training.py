@@ -1,16 +1,20 @@
 """Section 6: training runs of all methods from one start, what they show in a sentence, as charts and as a table."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from math import inf
 
+import marimo as mo
 from torch import Tensor
 
 import gdpo_core as gc
+from gdpo_core._theme import LIMIT, METHODS
+from gdpo_core._words import percent
 from gdpo_core.scenarios import VERDICTS, Setting
+from views import html
+from views.html import Html, Row, methods, prose, show, table, tag, thin
 from views.once import Once
-from views.text import COLOURS, DASHES, NAMES, SHAPES, percent
+from views.text import NAMES
 
 LEVEL = 0.9
 ALIKE_EPOCHS, ALIKE_SHARE = 2, 0.05  # medians that are no further apart count as equal
@@ -31,7 +35,7 @@ class Verdict:
     """How the runs ended: one of VERDICTS or NEITHER, and the same in words, as HTML."""
 
     kind: str
-    sentence: str
+    sentence: Html
 
 
 def runs(setting: Setting, progress: Callable[[float], None] | None = None) -> Runs:
@@ -60,7 +64,7 @@ def limits(setting: Setting) -> dict[str, Tensor]:
 
 
 def charts(setting: Setting, coins: Sequence[str], level: float = LEVEL) -> list:
-    """A chart a coin."""
+    """A chart per coin."""
     from views.charts import training  # here, because Altair is half of what the first visitor would wait for
 
     found = runs(setting)
@@ -68,36 +72,14 @@ def charts(setting: Setting, coins: Sequence[str], level: float = LEVEL) -> list
     return training(found, limits(setting), steps, coins, level)
 
 
-def chart_row(charts: Iterable, kind: str = "") -> str:
-    """HTML that sets charts side by side, or below each other where there is no room."""
-    return f'<div class="charts {kind}">{"".join(f"<div>{chart}</div>" for chart in charts)}</div>'
-
-
-def legend() -> str:
-    """HTML legend of the methods: colour and dash."""
-    keys = "".join(
-        _key(f'stroke-width="3" stroke="{COLOURS[name]}" stroke-dasharray="{" ".join(map(str, DASHES[name]))}"', name)
-        for name in NAMES.values()
+def legend_of_runs(level: float = LEVEL) -> Html:
+    """HTML legend of what these charts hold: the methods' curves, the thin ones and the markers."""
+    shapes = (
+        tag("path", transform=f"translate({8 + 15 * n} 4) scale(4)", d=look.shape, fill=look.colour)
+        for n, look in enumerate(METHODS.values())
     )
-    return f'<p class="key">{keys}</p>'
-
-
-def legend_of_runs(level: float = LEVEL) -> str:
-    """The same with what else these charts hold: the thin curves and the markers."""
-    thin = _key('stroke-width="1.25" stroke="currentcolor" stroke-dasharray="2 2"', "groups without end")
-    paths = "".join(
-        f'<path transform="translate({8 + 15 * n} 4) scale(4)" d="{SHAPES[name]}" fill="{COLOURS[name]}"/>'
-        for n, name in enumerate(NAMES.values())
-    )
-    marks = (
-        f'<span><svg width="46" height="8" overflow="visible" aria-hidden="true">{paths}</svg>reaches {level:g}</span>'
-    )
-    return legend().replace("</p>", f"{thin}{marks}</p>")
-
-
-def _key(stroke: str, name: str) -> str:
-    line = f'<line x1="0" x2="34" y1="4" y2="4" {stroke}/>'
-    return f'<span><svg width="34" height="8" aria-hidden="true">{line}</svg>{name}</span>'
+    marks = tag("svg", *shapes, width=46, height=8, overflow="visible", aria_hidden="true")
+    return html.legend([*methods(NAMES), thin(LIMIT, "infinite-group limit"), (marks, f"reaches {level:g}")])
 
 
 def medians(run: gc.TrainingRun, level: float = LEVEL) -> list[float]:
@@ -108,31 +90,36 @@ def medians(run: gc.TrainingRun, level: float = LEVEL) -> list[float]:
 
 def verdict(found: Runs, coins: Sequence[str], level: float = LEVEL) -> Verdict:
     """GRPO against GDPO, by the epochs until the slowest coin has reached the level."""
+    kind, sentence = _verdict(found, coins, level)
+    return Verdict(kind, prose(sentence))
+
+
+def _verdict(found: Runs, coins: Sequence[str], level: float) -> tuple[str, str]:
     grpo, gdpo = (medians(found[method], level) for method in ("grpo", "gdpo"))
     of_grpo, of_gdpo = max(grpo), max(gdpo)  # each method's slowest coin
     epochs, each = next(iter(found.values())).p.shape[1] - 1, f"every coin at {level:g}"
     if of_grpo == of_gdpo == inf:
-        return Verdict(NEITHER, f"<b>Neither method has {each}</b> within {epochs} epochs.")
+        return NEITHER, f"**Neither method has {each}** within {epochs} epochs."
     if inf in (of_grpo, of_gdpo):
         kind, first, last = (FASTER, "GDPO", "GRPO") if of_grpo == inf else (SLOWER, "GRPO", "GDPO")
         said = f"{first} has {each} after {min(of_grpo, of_gdpo):g} epochs, {last} not within {epochs}."
-        return Verdict(kind, f"<b>{first} gets there, {last} does not</b>: {said}")
+        return kind, f"**{first} gets there, {last} does not**: {said}"
     if alike(of_grpo, of_gdpo):
         told = "at its start" if of_grpo == of_gdpo == 0 else f"after {_both(of_grpo, of_gdpo)} epochs"
-        told = f"<b>No difference</b>: GRPO and GDPO have {each} {told}."
+        told = f"**No difference**: GRPO and GDPO have {each} {told}."
         apart = [k for k in range(len(coins)) if not alike(grpo[k], gdpo[k])]
         if apart:
             told += _other(max(apart, key=lambda k: abs(gdpo[k] - grpo[k])), grpo, gdpo, coins, "But")
-        return Verdict(SAME, told)
+        return SAME, told
     share = percent(of_gdpo / of_grpo) if of_grpo else ""
     if of_gdpo < of_grpo:
-        said = f"<b>GDPO reaches {level:g} in the slowest coin in {share} of GRPO's steps</b>"
+        said = f"**GDPO reaches {level:g} in the slowest coin in {share} of GRPO's steps**"
         said += f": {of_gdpo:g} epochs, not {of_grpo:g}."
         behind = max(range(len(coins)), key=lambda k: gdpo[k] - grpo[k])
         more = gdpo[behind] > grpo[behind] and not alike(grpo[behind], gdpo[behind])
-        return Verdict(FASTER, said + (_other(behind, grpo, gdpo, coins, "In return,") if more else ""))
-    said = f"<b>GDPO is slower</b>: it reaches {level:g} in the slowest coin after {of_gdpo:g} epochs"
-    return Verdict(SLOWER, f"{said}, GRPO after {of_grpo:g}" + (f" ({share} of GRPO's steps)." if share else "."))
+        return FASTER, said + (_other(behind, grpo, gdpo, coins, "In return,") if more else "")
+    said = f"**GDPO is slower**: it reaches {level:g} in the slowest coin after {of_gdpo:g} epochs"
+    return SLOWER, f"{said}, GRPO after {of_grpo:g}" + (f" ({share} of GRPO's steps)." if share else ".")
 
 
 def alike(a: float, b: float) -> bool:
@@ -153,30 +140,45 @@ def _other(k: int, grpo: Sequence[float], gdpo: Sequence[float], coins: Sequence
     return f" {how} GDPO has the {coins[k]} there {order}: after {gdpo[k]:g} epochs, not {grpo[k]:g}."
 
 
-def says(text: str) -> str:
-    """HTML of a verdict; no line break between a number and its percent sign."""
-    return f'<div class="says">{text.replace(" %", "&nbsp;%")}</div>'
-
-
-def steps_table(found: Runs, coins: Sequence[str], level: float = LEVEL) -> str:
+def steps_table(found: Runs, coins: Sequence[str], level: float = LEVEL) -> Html:
     """HTML table of the median epoch at which each coin reaches the level."""
-    head = "".join(f'<th scope="col">{escape(coin)}</th>' for coin in coins)
-    rows = "".join(
-        f'<tr class="{m}"><th scope="row">{NAMES[m]}</th>'
-        + "".join(f"<td>{_number(s, run)}</td>" for s in medians(run, level))
-        + "</tr>"
-        for m, run in found.items()
-    )
+    rows = [Row([NAMES[m], *(_number(s, run) for s in medians(run, level))], m) for m, run in found.items()]
     seeds = len(next(iter(found.values())).p)
-    return (
-        f'<table class="steps"><caption>Epochs until p ≥ {level:g}, median over {seeds} seeds</caption>'
-        f"<thead><tr><td></td>{head}</tr></thead><tbody>{rows}</tbody></table>"
-    )
+    return table(["", *coins], rows, "steps", f"Epochs until p ≥ {level:g}, median over {seeds} seeds")
 
 
-def figure(lazy) -> str:
-    """HTML that keeps room for three charts in a row, which are drawn once they are in sight."""
-    return f'<div class="trained">{lazy}</div>'
+def _number(steps: float, run: gc.TrainingRun) -> str:
+    return f"not in {run.p.shape[1] - 1}" if steps == inf else f"{steps:g}"
+
+
+def when_trained(setting: Setting, view: Callable[[], mo.Html]) -> mo.Html | None:
+    """The view of a setting's runs, in a cell: at once if they are quick.
+
+    Else a bar that moves comes first, and the next change of a control stops the runs.
+    """
+    if quick(setting):
+        return view()
+    mo.output.replace(show(waiting(0)))
+    mo.Thread(target=_train_meanwhile, args=(setting, view)).start()
+    return None
+
+
+def _train_meanwhile(setting: Setting, view: Callable[[], mo.Html]) -> None:
+    """In a thread of its own: train with a progress bar, and show the view unless the reader has moved on."""
+    thread = mo.current_thread()
+    shown = Progress(lambda share: mo.output.replace(show(waiting(share))))
+
+    def progress(share: float) -> None:
+        if thread.should_exit:
+            raise Stopped
+        shown(share)
+
+    try:
+        runs(setting, progress)
+    except Stopped:
+        return
+    if not thread.should_exit:
+        mo.output.replace(view())
 
 
 class Progress:
@@ -191,14 +193,7 @@ class Progress:
             self.show(share)
 
 
-def waiting(share: float) -> str:
+def waiting(share: float) -> Html:
     """HTML of a run that takes a while."""
-    return (
-        '<div class="await"><label>Training '
-        f'<progress max="1" value="{share:.2f}">{percent(share)}</progress></label> '
-        "Change a control to stop this run.</div>"
-    )
-
-
-def _number(steps: float, run: gc.TrainingRun) -> str:
-    return f"not in {run.p.shape[1] - 1}" if steps == inf else f"{steps:g}"
+    bar = tag("label", "Training ", tag("progress", percent(share), max=1, value=f"{share:.2f}"))
+    return tag("div", bar, " Change a control to stop this run.", kind="await")

@@ -1,4 +1,4 @@
-"""The toy in Dash: a checklist an answer, and one callback that draws both bar charts."""
+"""The toy in Dash: one checklist per answer, and one callback that draws both bar charts."""
 
 import sys
 from pathlib import Path
@@ -23,7 +23,7 @@ def checklist(answer: int) -> dcc.Checklist:
 
 
 def bars(title: str, advantages: list[float], colour: str) -> go.Figure:
-    """One chart: a horizontal bar an answer, on an axis that stays."""
+    """One chart: one horizontal bar per answer, on a fixed axis."""
     answers = [str(i + 1) for i in range(len(advantages))]
     figure = go.Figure(go.Bar(x=advantages, y=answers, orientation="h", marker_color=colour))
     figure.update_layout(title=title, width=420, height=120 + 22 * len(advantages))

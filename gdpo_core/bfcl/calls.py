@@ -4,9 +4,12 @@ import ast
 import json
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gdpo_core.bfcl.values import clip, is_name, show
+from gdpo_core._words import clip, count
+from gdpo_core.bfcl.task import Task, documented
+from gdpo_core.bfcl.values import is_name, show
 
 MAX_ANSWER = 4000  # characters; far longer text can keep the Python parser busy for seconds
 
@@ -14,7 +17,7 @@ MAX_ANSWER = 4000  # characters; far longer text can keep the Python parser busy
 @dataclass(frozen=True)
 class Call:
     function: str
-    args: dict
+    args: dict[str, object]
     positional: tuple[str, ...] = ()  # which of `args` were sent by position
 
 
@@ -22,10 +25,10 @@ class Unreadable(Exception):
     pass
 
 
-def read(task, answer):
-    """The calls of an answer and what they are wrapped in ("" for bare calls); raises Unreadable."""
+def read(task: Task, answer: str) -> tuple[list[Call], str]:
+    """The calls of an answer, and what is wrong with their wrapping ("" for bare calls); raises Unreadable."""
     if len(answer) > MAX_ANSWER:
-        raise Unreadable(f"the answer has {len(answer):,} characters, more than {MAX_ANSWER:,}")
+        raise Unreadable(f"the answer has {count(len(answer), 'character')}, more than {count(MAX_ANSWER)}")
     text = answer.strip()
     if calls := _python_calls(task, text):
         return calls, ""
@@ -35,46 +38,50 @@ def read(task, answer):
     names = "|".join(map(re.escape, task.parameters))
     # possessive repeats, so that hostile text cannot make the search backtrack
     pattern = rf"""(?<![\w.])(?:{names})\((?:[^()"']|"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+')*+\)"""
-    calls, why = [], Unreadable(f"the text holds no complete call of {names.replace('|', ' or ')}")
+    found: list[Call] = []
+    why = Unreadable(f"the text holds no complete call of {names.replace('|', ' or ')}")
     for match in re.finditer(pattern, text, re.DOTALL):
         try:
-            calls += _python_calls(task, match[0]) or []
+            found += _python_calls(task, match[0]) or []
         except Unreadable as error:
             why = error
-    if not calls:
+    if not found:
         raise why
-    return calls, "Wrapped in other text"
+    return found, "Wrapped in other text"
 
 
-def _python_calls(task, source):
+def _python_calls(task: Task, source: str) -> list[Call] | None:
     """The calls that `source` is made of, or None; raises Unreadable if an argument is no plain value."""
     try:
         body = ast.parse(source, mode="eval").body
         nodes = body.elts if isinstance(body, ast.List | ast.Tuple) else [body]
-        if all(isinstance(node, ast.Call) for node in nodes):
-            return [_python_call(task, node) for node in nodes]
+        calls = [node for node in nodes if isinstance(node, ast.Call)]
+        if len(calls) == len(nodes):
+            return [_python_call(task, call) for call in calls]
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         pass
     return None
 
 
-def _python_call(task, node):
+def _python_call(task: Task, node: ast.Call) -> Call:
     function = ast.unparse(node.func)
-    parameters = list(task.parameters.get(function, {"properties": {}})["properties"])
+    parameters = list(documented(task, function))
     parameters += [f"argument_{i + 1}" for i in range(len(parameters), len(node.args))]
     positional = tuple(parameters[: len(node.args)])
-    names = [*positional, *(keyword.arg for keyword in node.keywords)]
-    if not all(map(is_name, (function, *names))) or len(set(names)) < len(names):
+    keywords = [keyword.arg for keyword in node.keywords if keyword.arg is not None]
+    names = [*positional, *keywords]
+    unpacked = len(keywords) < len(node.keywords)  # **arguments have no name
+    if unpacked or not all(map(is_name, (function, *names))) or len(set(names)) < len(names):
         raise Unreadable("a function or parameter in it has no proper name, or one name comes twice")
     nodes = [*node.args, *(keyword.value for keyword in node.keywords)]
     return Call(function, dict(zip(names, map(_plain_value, names, nodes), strict=True)), positional)
 
 
-def _plain_value(name, node):
+def _plain_value(name: str, node: ast.expr) -> object:
     if isinstance(node, ast.Name) and node.id in ("true", "false"):
         return node.id  # JSON's spelling inside a Python call: read as text, which style marks down
     try:
-        value = ast.literal_eval(node)
+        value: object = ast.literal_eval(node)
     except (ValueError, TypeError):
         value = ...
     if not _is_plain(value):
@@ -82,7 +89,7 @@ def _plain_value(name, node):
     return value
 
 
-def _json_calls(source):
+def _json_calls(source: str) -> list[Call] | None:
     """The tool calls that `source` is made of, or None."""
     try:
         data = json.loads(source)
@@ -94,7 +101,7 @@ def _json_calls(source):
         return None
 
 
-def _is_plain(value, depth=0):
+def _is_plain(value: object, depth: int = 0) -> bool:
     if isinstance(value, list | tuple | dict):
         items = [*value, *value.values()] if isinstance(value, dict) else value
         return depth < 5 and all(_is_plain(item, depth + 1) for item in items)
@@ -103,7 +110,7 @@ def _is_plain(value, depth=0):
     return value is None or isinstance(value, str) or (isinstance(value, float) and math.isfinite(value))
 
 
-def show_calls(calls):
+def show_calls(calls: Sequence[Call]) -> str:
     """The calls as a reason quotes them."""
     shown = [f"{c.function}({', '.join(f'{k}={show(v)}' for k, v in c.args.items())})" for c in calls]
     return " and ".join(shown[:3]) + (" and more" if len(shown) > 3 else "")

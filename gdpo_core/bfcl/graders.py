@@ -1,11 +1,12 @@
 """The three graders: each reads the calls of an answer and gives a verdict with a reason."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
-from gdpo_core.bfcl.calls import Unreadable, read, show_calls
-from gdpo_core.bfcl.task import Task
-from gdpo_core.bfcl.values import meaning, misspelt, mistyped, show
+from gdpo_core.bfcl.calls import Call, Unreadable, read, show_calls
+from gdpo_core.bfcl.task import Task, documented
+from gdpo_core.bfcl.values import Schema, meaning, misspelt, mistyped, show
 from gdpo_core.errors import InputError
 
 REWARDS = ("correctness", "style", "conciseness")
@@ -64,7 +65,7 @@ def grade_all(task: Task) -> tuple[Grades, ...]:
     return tuple(grade(task, answer) for answer in task.answers)
 
 
-def _correctness(task, calls):
+def _correctness(task: Task, calls: Sequence[Call]) -> Verdict:
     needed = len(task.accepted)
     if len(calls) != needed:
         return Verdict(False, f"The number of calls is {len(calls)} instead of {needed}: {show_calls(calls)}.")
@@ -75,7 +76,7 @@ def _correctness(task, calls):
     return Verdict(not fault, f"{fault or 'This asks for exactly what is needed: ' + show_calls(calls)}.")
 
 
-def _style(task, calls, wrapping):
+def _style(task: Task, calls: Sequence[Call], wrapping: str) -> Verdict:
     if wrapping:
         return Verdict(False, f"{wrapping}, while a bare Python call is asked for: {show_calls(calls)}.")
     for call in calls:
@@ -90,22 +91,24 @@ def _style(task, calls, wrapping):
     return Verdict(True, f"Bare, with the documented types and spelling: {show_calls(calls)}.")
 
 
-def _conciseness(task, calls):
-    seen = []
+def _conciseness(task: Task, calls: Sequence[Call]) -> Verdict:
+    seen: list[tuple[str, dict[str, object]]] = []
     for call in calls:
         for name, value in call.args.items():
             if why := _deletable(task, call.function, name, value):
                 return Verdict(False, f"{name}={show(value)} can be deleted: {why}.")
         if call.function not in task.parameters:
             return Verdict(False, f"{show_calls([call])} can be deleted: there is no such function.")
-        meanings = {name: meaning(value, schema) or repr(value) for name, value, schema in _documented(task, call)}
+        meanings: dict[str, object] = {
+            name: meaning(value, schema) or repr(value) for name, value, schema in _documented(task, call)
+        }
         if (call.function, meanings) in seen:
             return Verdict(False, f"{show_calls([call])} can be deleted: it is a repeat.")
         seen.append((call.function, meanings))
     return Verdict(True, f"Nothing can be deleted: {show_calls(calls)}.")
 
 
-def _wrong(task, call, wanted):
+def _wrong(task: Task, call: Call, wanted: Mapping[str, Mapping[str, list[object]]]) -> str | None:
     """Why a call is not the wanted one, or None."""
     [(function, accepted)] = wanted.items()
     if call.function != function:
@@ -126,20 +129,19 @@ def _wrong(task, call, wanted):
     return f"{unknown[0]} is not a parameter of {function}" if unknown else None
 
 
-def _deletable(task, function, name, value):
+def _deletable(task: Task, function: str, name: str, value: object) -> str | None:
     """Why the call would be the same without this parameter, or None."""
-    parameters = task.parameters.get(function, {"properties": {}})
-    schema = parameters["properties"].get(name)
+    schema = documented(task, function).get(name)
     if schema is None:
         return f"{function} documents no such parameter"
-    if name in parameters["required"]:
+    if name in task.parameters[function]["required"]:
         return None
     if "default" in schema and meaning(value, schema) == meaning(schema["default"], schema):
         return "it is the documented default"
     return "it is empty" if value in ("", None, [], {}, ()) else None
 
 
-def _documented(task, call):
+def _documented(task: Task, call: Call) -> list[tuple[str, object, Schema]]:
     """Name, value and schema of each argument that the function documents."""
-    schemas = task.parameters.get(call.function, {"properties": {}})["properties"]
+    schemas = documented(task, call.function)
     return [(name, value, schemas[name]) for name, value in call.args.items() if name in schemas]

@@ -1,7 +1,7 @@
 """Verdicts on the answers that many models published to the same BFCL prompts, and groups drawn from them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from pathlib import Path
 
 import polars as pl
@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from gdpo_core.bfcl.graders import REWARDS
-from gdpo_core.errors import InputError, expect
+from gdpo_core.errors import InputError, expect, is_whole
 
-# The three rewards, and what else the same answers were graded by.
+# The three rewards, and the other graders of the same answers.
 GRADERS = (*REWARDS, "style_args", "envelope", "conciseness_lenient", "bfcl_ast_valid")
 _LABELS = ("task_id", "category", "model")
 _LARGEST_SEED = 2**63 - 1
@@ -19,7 +19,7 @@ _LARGEST_SEED = 2**63 - 1
 
 @dataclass(frozen=True, eq=False)  # compared and hashed by identity, so that it can be part of a cache's key
 class Published:
-    """Verdicts, and nothing else, on one answer of each model to each prompt.
+    """Verdicts on one answer per model and prompt.
 
     The answers to a prompt come from different models: they are no samples of one policy.
     """
@@ -29,8 +29,8 @@ class Published:
     models: tuple[str, ...]
     verdicts: Tensor  # (prompts, models, graders) of 0 or 1, int8, in the order of GRADERS
 
-    def rewards(self, graders=REWARDS) -> Tensor:
-        """What these graders give, (prompts, models, rewards); InputError for a grader that there is not.
+    def rewards(self, graders: Sequence[str] = REWARDS) -> Tensor:
+        """The verdicts of these graders as rewards, (prompts, models, rewards); InputError for an unknown grader.
 
         >>> load_published("data/bfcl_rewards.parquet").rewards(("bfcl_ast_valid", "envelope")).shape
         torch.Size([963, 71, 2])
@@ -40,12 +40,12 @@ class Published:
         return self.verdicts[..., [GRADERS.index(name) for name in graders]]
 
 
-def load_published(path) -> Published:
-    """Read the verdicts from a Parquet file: a row an answer, a column of 0 or 1 a grader.
+def load_published(path: str | Path) -> Published:
+    """Read the verdicts from a Parquet file: one row per answer, one column of 0 or 1 per grader.
 
-    Prompts and models keep the order in which they first come. Raises InputError, which names the file and the column
-    or the row, counted from 1: columns or verdicts that are missing, a verdict that is not 0 or 1, an answer that is
-    there twice or not at all.
+    Prompts and models keep the order in which they first come. Raises InputError for a missing column or verdict, a
+    verdict that is neither 0 nor 1, and an answer that is there twice or not at all; it names the file, and the column
+    or the row, counted from 1.
 
     >>> published = load_published("data/bfcl_rewards.parquet")
     >>> len(published.tasks), len(published.models), published.tasks[0]
@@ -64,10 +64,10 @@ def load_published(path) -> Published:
 
 
 def draw(published: Published, group_size: int, seed: int) -> Tensor:
-    """Numbers of the models whose answers make up the group of each prompt; (prompts, group_size), ascending.
+    """The models whose answers make up the group of each prompt, (prompts, group_size), as ascending numbers.
 
-    Each prompt has its own draw, without replacement, from a generator of its own; with the same seed a larger group
-    holds the smaller ones. Raises InputError.
+    The draw is without replacement and independent per prompt. With the same seed a larger group holds the smaller
+    ones. Raises InputError.
 
     >>> published = load_published("data/bfcl_rewards.parquet")
     >>> draw(published, 71, seed=0)[0].equal(torch.arange(71))
@@ -75,8 +75,7 @@ def draw(published: Published, group_size: int, seed: int) -> Tensor:
     """
     most = len(published.models)
     for name, value, low, high in (("group_size", group_size, 2, most), ("seed", seed, 0, _LARGEST_SEED)):
-        fits = isinstance(value, Integral) and not isinstance(value, bool) and low <= value <= high
-        expect(fits, name, f"a whole number from {low} to {high}", repr(value))
+        expect(is_whole(value) and low <= value <= high, name, f"a whole number from {low} to {high}", repr(value))
     generator = torch.Generator().manual_seed(int(seed))
     shuffled = torch.rand(len(published.tasks), most, generator=generator, dtype=torch.float64).argsort(1)
     return shuffled[:, :group_size].sort(1).values
@@ -104,17 +103,19 @@ def _read(path: Path) -> pl.DataFrame:
     return frame.select(pl.col(_LABELS).cast(pl.Categorical), pl.col(GRADERS).cast(pl.Int8))
 
 
-def _expect_rows(good: pl.Series, values: pl.Series, path, expected: str) -> None:
+def _expect_rows(good: pl.Series, values: pl.Series, path: Path, expected: str) -> None:
     if not good.all():
         row = (~good).arg_true()[0]
         raise InputError(f"{path}: column {values.name}, row {row + 1}: expected {expected}, got {values[row]!r}")
 
 
-def _check_complete(frame: pl.DataFrame, cell: pl.Series, tasks, models, path) -> None:
+def _check_complete(
+    frame: pl.DataFrame, cell: pl.Series, tasks: Sequence[str], models: Sequence[str], path: str | Path
+) -> None:
     twice = (~cell.is_first_distinct()).arg_true()
     if len(twice):
         row = twice[0]
-        name, first = f"{path}: row {row + 1}", cell.index_of(cell[row])
+        name, first = f"{path}: row {row + 1}", (cell == cell[row]).arg_true()[0]
         answer = f"{frame['model'][row]}'s to {frame['task_id'][row]}"
         raise InputError(f"{name}: expected an answer that is not there yet, got {answer} again, as in row {first + 1}")
     if len(cell) < len(tasks) * len(models):
@@ -125,7 +126,7 @@ def _check_complete(frame: pl.DataFrame, cell: pl.Series, tasks, models, path) -
         raise InputError(f"{path}: expected {each}, got none of {models[model]} to {tasks[task]}")
 
 
-def _categories(frame: pl.DataFrame, path) -> tuple[str, ...]:
+def _categories(frame: pl.DataFrame, path: str | Path) -> tuple[str, ...]:
     first = frame.unique("task_id", keep="first", maintain_order=True)["category"].cast(pl.String)
     several = frame.unique(["task_id", "category"]).filter(pl.col("task_id").is_duplicated())
     if len(several):

@@ -1,17 +1,20 @@
 """A task: its request, its functions, the accepted calls and the answers, read from a file and checked."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias, TypedDict
 
-from gdpo_core.bfcl.values import TYPES, is_name, misspelt, mistyped, show
+from gdpo_core.bfcl.values import TYPES, Schema, is_name, misspelt, mistyped, show
 from gdpo_core.errors import InputError, expect
 
 MIN_ANSWERS = 12
-MAX_CALLS = 6  # needed calls of a task: the calls of an answer are held against them in every order
+MAX_CALLS = 6  # needed calls of a task: an answer's calls are compared with them in every order
 
+Shape: TypeAlias = "type | list[Shape] | dict[str, Shape]"
 # a task file: every field, "*" for any name; a type stands for any value of it
-SHAPE = {
+SHAPE: dict[str, Shape] = {
     "id": str,
     "title": str,
     "request": str,
@@ -31,6 +34,22 @@ SHAPE = {
 }
 
 
+class Parameters(TypedDict):
+    """The parameters of one function, by name, and those that a call must send."""
+
+    type: str
+    properties: dict[str, Schema]
+    required: list[str]
+
+
+class Function(TypedDict):
+    """One function, as BFCL documents it."""
+
+    name: str
+    description: str
+    parameters: Parameters
+
+
 @dataclass(frozen=True)
 class Task:
     """One request, the functions that a model may call, the accepted calls and the answers to grade."""
@@ -38,14 +57,20 @@ class Task:
     id: str
     title: str
     request: str
-    functions: tuple[dict, ...]  # name, description and parameters, as BFCL documents them
-    accepted: tuple[dict, ...]  # {function: {parameter: accepted values}} a needed call; "" = may be left out
+    functions: tuple[Function, ...]
+    # {function: {parameter: accepted values}} per needed call; the value "" says that the call may leave it out
+    accepted: tuple[dict[str, dict[str, list[object]]], ...]
     answers: tuple[str, ...]
 
     @property
-    def parameters(self) -> dict[str, dict]:
+    def parameters(self) -> dict[str, Parameters]:
         """The documented parameters of each function by its name."""
         return {function["name"]: function["parameters"] for function in self.functions}
+
+
+def documented(task: Task, function: str) -> dict[str, Schema]:
+    """The documented parameters of a function by name; an unknown function has none."""
+    return task.parameters[function]["properties"] if function in task.parameters else {}
 
 
 def load_tasks(directory: str | Path) -> tuple[Task, ...]:
@@ -56,7 +81,7 @@ def load_tasks(directory: str | Path) -> tuple[Task, ...]:
     """
     paths = sorted(Path(directory).glob("*.json"))
     expect(bool(paths), str(directory), "a directory with *.json tasks", "none")
-    tasks = {}
+    tasks: dict[str, Task] = {}
     for path in paths:
         task = load_task(path)
         expect(task.id not in tasks, f"{path}: id", "an id that no earlier task has", repr(task.id))
@@ -75,7 +100,7 @@ def load_task(path: str | Path) -> Task:
     except (OSError, ValueError, RecursionError) as error:  # a JSON error's text names the line
         raise InputError(f"{path}: expected a readable file with JSON in UTF-8, got: {error}") from error
     _check_shape(data, SHAPE, f"{path}: ")
-    known = {}
+    known: dict[str, Parameters] = {}
     for i, function in enumerate(data["functions"]):
         name, parameters = function["name"], function["parameters"]
         unique = is_name(name) and name not in known
@@ -87,23 +112,30 @@ def load_task(path: str | Path) -> Task:
     calls, answers = len(data["accepted"]), len(data["answers"])
     expect(1 <= calls <= MAX_CALLS, f"{path}: accepted", f"1 to {MAX_CALLS} calls", calls)
     expect(answers >= MIN_ANSWERS, f"{path}: answers", f"at least {MIN_ANSWERS} texts", answers)
-    fields = {field: tuple(data[field]) if shape is not str else data[field] for field, shape in SHAPE.items()}
-    return Task(**fields)
+    return Task(
+        id=data["id"],
+        title=data["title"],
+        request=data["request"],
+        functions=tuple(data["functions"]),
+        accepted=tuple(data["accepted"]),
+        answers=tuple(data["answers"]),
+    )
 
 
-def _check_shape(value, shape, where):
-    kind = shape if isinstance(shape, type) else type(shape)
-    fits = isinstance(value, kind) and (kind is not str or bool(value.strip()))
-    expect(fits, where.rstrip(": ."), {str: "text", list: "a list", dict: "an object"}[kind], show(value))
-    if isinstance(shape, list):
+def _check_shape(value: object, shape: Shape, where: str) -> None:
+    kind: type = shape if isinstance(shape, type) else type(shape)
+    fits = isinstance(value, kind) and not (isinstance(value, str) and not value.strip())
+    words: dict[type, str] = {str: "text", list: "a list", dict: "an object"}
+    expect(fits, where.rstrip(": ."), words[kind], show(value))
+    if isinstance(shape, list) and isinstance(value, list):
         for i, item in enumerate(value):
             _check_shape(item, shape[0], f"{where.rstrip('.')}[{i}].")
-    if isinstance(shape, dict):
+    if isinstance(shape, dict) and isinstance(value, dict):
         for key in value if "*" in shape else shape:
-            _check_shape(value.get(key), shape.get(key, shape.get("*")), f"{where}{key}.")
+            _check_shape(value.get(key), shape[key if key in shape else "*"], f"{where}{key}.")
 
 
-def _check_parameters(parameters, where):
+def _check_parameters(parameters: Parameters, where: str) -> None:
     schemas, required = parameters["properties"], parameters["required"]
     for name, schema in schemas.items():
         at, kind, form = f"{where}.properties.{name}", schema["type"], schema.get("format")
@@ -117,7 +149,9 @@ def _check_parameters(parameters, where):
     expect(not unknown, f"{where}.required", f"some of {', '.join(schemas)}", unknown)
 
 
-def _check_accepted(wanted, known, where):
+def _check_accepted(
+    wanted: Mapping[str, Mapping[str, list[object]]], known: Mapping[str, Parameters], where: str
+) -> None:
     expect(len(wanted) == 1, where, "one function", show(list(wanted)))
     [(function, accepted)] = wanted.items()
     expect(function in known, where, f"a documented function ({', '.join(known)})", repr(function))
@@ -134,6 +168,6 @@ def _check_accepted(wanted, known, where):
         expect("" not in accepted[name], f"{where}.{name}", "no '', as the parameter is required", "''")
 
 
-def _check_value(value, schema, where):
+def _check_value(value: object, schema: Schema, where: str) -> None:
     fault = mistyped(value, schema) or misspelt(value, schema)
     expect(not fault, where, "a value as documented", f"{show(value)}, which {fault}")

@@ -3,9 +3,23 @@
 import math
 import re
 from datetime import datetime
+from typing import NotRequired, TypedDict
+
+from gdpo_core._words import clip
+
+
+class Schema(TypedDict):
+    """How BFCL documents one parameter of a function."""
+
+    type: str  # one of TYPES
+    description: str
+    format: NotRequired[str]
+    enum: NotRequired[list[object]]
+    default: NotRequired[object]
+
 
 # documented type: (in words, the Python types that are exactly it)
-TYPES = {
+TYPES: dict[str, tuple[str, tuple[type, ...]]] = {
     "string": ("text", (str,)),
     "integer": ("a whole number", (int,)),
     "float": ("a number", (int, float)),  # JSON has one kind of number: 5000 is exact here, as it is in BFCL
@@ -17,7 +31,7 @@ KINDS = {str: "text", int: "a whole number", float: "a decimal", bool: "a truth 
 DATES = ("%Y-%m-%d", "%Y/%m/%d", "%Y%m%d", "%B %d %Y", "%d %B %Y", "%b %d %Y", "%d %b %Y")
 
 
-def mistyped(value, schema):
+def mistyped(value: object, schema: Schema) -> str | None:
     """How a value misses its documented type, as the end of a sentence, or None."""
     words, exact = TYPES[schema["type"]]
     if type(value) not in exact:
@@ -25,20 +39,20 @@ def mistyped(value, schema):
     return None
 
 
-def misspelt(value, schema):
+def misspelt(value: object, schema: Schema) -> str | None:
     """How a value misses the documented spelling, or None."""
     if "enum" in schema and value not in schema["enum"]:
         return f"is not spelled like {' or '.join(map(show, schema['enum']))}"
-    if schema.get("format") == "date" and _iso_date(value) != value:
+    if schema.get("format") == "date" and not (isinstance(value, str) and _iso_date(value) == value):
         return "is not written as YYYY-MM-DD"
     return None
 
 
-def meaning(value, schema):
-    """What a value says when read as its documented type, comparable by ==; None if it cannot be read so."""
+def meaning(value: object, schema: Schema) -> str | bool | float | None:
+    """The value read as its documented type, comparable by ==; None if it cannot be read so."""
     kind = schema["type"]
     if kind == "boolean":
-        word = str(value).strip().lower() if isinstance(value, bool | str) else None
+        word = str(value).strip().lower() if isinstance(value, bool | str) else ""
         return {"true": True, "false": False}.get(word)
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
@@ -54,7 +68,7 @@ def meaning(value, schema):
     return number if math.isfinite(number) and (kind == "float" or number == int(number)) else None
 
 
-def _iso_date(text):
+def _iso_date(text: str) -> str | None:
     words = re.sub(r"(?<=\d)(st|nd|rd|th)\b", "", " ".join(text.replace(",", " ").split()))
     for spelling in DATES:
         try:
@@ -64,16 +78,11 @@ def _iso_date(text):
     return None
 
 
-def show(value):
+def show(value: object) -> str:
     """A value as a reason quotes it."""
     return clip(repr(value))  # repr escapes line breaks, and lone surrogates that no page can encode
 
 
-def clip(text):
-    """At most 60 characters."""
-    return text if len(text) <= 60 else f"{text[:59]}…"
-
-
-def is_name(name):
+def is_name(name: object) -> bool:
     """Whether this can name a function or a parameter."""
     return isinstance(name, str) and len(name) <= 64 and all(part.isidentifier() for part in name.split("."))

@@ -1,4 +1,4 @@
-"""The findings about a run: one small function each, sums in, sentences out."""
+"""The findings about a run: one small function per finding takes the facts and yields sentences."""
 
 from gdpo_core.findings.dominates import reward_dominates
 from gdpo_core.findings.facts import NAMES, Facts, Finding
@@ -39,7 +39,7 @@ __all__ = ["ALL", "NAMES", "SEVERITIES", "Facts", "Finding", "findings"]
 
 SEVERITIES = ("error", "warning", "info")
 
-# In the order in which they are shown, within one severity.
+# Within one severity, findings are shown in this order.
 ALL = (
     method_not_as_asked,
     missing_rewards,
@@ -70,6 +70,6 @@ ALL = (
 
 
 def findings(facts: Facts) -> tuple[Finding, ...]:
-    """All that there is to say about a run: errors first, then warnings, then the rest."""
+    """All findings about a run: errors first, then warnings, then the rest."""
     found = [finding for look in ALL for finding in look(facts)]
     return tuple(sorted(found, key=lambda finding: SEVERITIES.index(finding.severity)))

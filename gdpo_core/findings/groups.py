@@ -1,12 +1,13 @@
-"""What a method makes of the groups: ties, silence, amplification, and who cannot see it."""
+"""The findings about groups under a method: ties, zero advantages, amplification, and metrics that miss them."""
 
 from collections.abc import Iterator
 
 import polars as pl
 
 from gdpo_core import settings
+from gdpo_core._words import count, decimal, percent
 from gdpo_core.conventions import CONVENTIONS
-from gdpo_core.findings.facts import NAMES, Facts, Finding, count, percent
+from gdpo_core.findings.facts import NAMES, Facts, Finding, real
 from gdpo_core.findings.priority import order, ordered
 from gdpo_core.findings.thresholds import (
     AMPLIFIES_INFO,
@@ -26,7 +27,7 @@ def ties_hide_signal(f: Facts) -> Iterator[Finding]:
     pairs = f.part(f"{f.acting}_tied_pairs", f"{f.acting}_different_pairs")
     if not ties >= TIES:
         return
-    evidence = {
+    evidence: dict[str, object] = {
         "method": f.acting,
         "groups_with_ties": ties,
         "tied_pairs": pairs,
@@ -51,11 +52,13 @@ def ties_hide_signal(f: Facts) -> Iterator[Finding]:
     if not f.is_gdpo and with_gdpo < ties:
         message.append(f"GDPO would leave ties in {percent(with_gdpo)} of these groups.")
         if worse:
-            message.append("That tells more apart, but not what comes first: a larger weight or a gate does.")
+            message.append(
+                "That tells more responses apart, but not what comes first: a larger weight or a gate does that."
+            )
         else:
             fix = settings.switch_to_gdpo(f.run.framework, f.rewards, f.plan.weights)
     else:
-        message.append("Weights that are not equal, or a finer reward, tell more of them apart.")
+        message.append("Unequal weights, or a reward with finer values, would tell more of them apart.")
     yield Finding("ties-hide-signal", "warning" if pairs >= TIED_PAIRS else "info", " ".join(message), evidence, fix)
 
 
@@ -65,7 +68,7 @@ def silent_groups(f: Facts) -> Iterator[Finding]:
     silent = shares[f.acting]
     if not silent >= SILENT_INFO:
         return
-    # Every group whose rewards are all constant is silent; the other silent ones have rewards that differ.
+    # A group whose rewards are all constant is silent. In every other silent group the rewards differ.
     alike = f.totals["groups"] - f.totals["mixed_groups"]
     cancelled = max(1 - alike / f.totals[f"{f.acting}_silent_groups"], 0.0)
     message = [
@@ -76,7 +79,7 @@ def silent_groups(f: Facts) -> Iterator[Finding]:
         message.append(f"Under GDPO it would be {percent(shares['gdpo'])}.")
     if cancelled:
         them = "all" if cancelled == 1 else percent(cancelled)
-        nothing = "" if all(f.plan.weights) else ", or those that differ have weight 0"
+        nothing = "" if all(f.plan.weights) else ", or the rewards that differ have weight 0"
         message.append(f"In {them} of them the rewards differ and cancel in the sum{nothing}.")
     fix = None
     if cancelled <= 0.5:
@@ -85,7 +88,7 @@ def silent_groups(f: Facts) -> Iterator[Finding]:
         if f.run.group_size:
             fix = settings.set_group_size(f.run.framework, 2 * f.run.group_size)
     else:
-        message.append("Larger groups do not change that; weights that say which reward counts do.")
+        message.append("Larger groups do not change that; unequal weights, which say what counts more, do.")
     yield Finding(
         "silent-groups",
         "warning" if silent >= SILENT_WARNING else "info",
@@ -104,19 +107,20 @@ def silent_groups(f: Facts) -> Iterator[Finding]:
 
 
 def batch_step_amplifies(f: Facts) -> Iterator[Finding]:
-    """A std over the whole batch scales up what is left beside silent groups."""
+    """A std over the whole batch scales up the groups that differ, because silent groups lower it."""
     by_batch_std = f.acting == "grpo_batch_std"
     if CONVENTIONS[f.plan.convention].last_step == "group" and not by_batch_std:
         return
-    # Scaled by the std of their own group, or by GDPO in a batch without silent groups, advantages have mean square 1.
+    # Without silent groups, and where each group is divided by its own std, advantages have mean square 1.
     size = pl.col("grpo_batch_std_squares" if by_batch_std else "responses")
     live = f.batches.filter(pl.col("live_responses") > 0)
     live = live.select("step", factor=(size / pl.col("live_responses")).sqrt())
-    if not len(live) or live["factor"].mean() < AMPLIFIES_INFO:
+    factor = real(live["factor"].mean())
+    if not factor >= AMPLIFIES_INFO:  # NaN where no group differs
         return
-    factor, largest = live["factor"].mean(), live.row(live["factor"].arg_max(), named=True)
+    largest = live.row(live["factor"].arg_max(), named=True)
     share = f.part("live_responses", "responses")
-    most = f" (up to {largest['factor']:.2f}, at step {largest['step']})" if len(live) > 1 else ""
+    most = f" (up to {decimal(largest['factor'], 2)}, at step {largest['step']})" if len(live) > 1 else ""
     if by_batch_std:
         does = "Dividing by the batch's std multiplies"
         against = "dividing each group by its own"
@@ -126,10 +130,10 @@ def batch_step_amplifies(f: Facts) -> Iterator[Finding]:
     yield Finding(
         "batch-step-amplifies",
         "warning" if (f.is_gdpo or by_batch_std) and factor >= AMPLIFIES_WARNING else "info",
-        f"{does} the advantages of the groups that differ by {factor:.2f} on average{most}, compared with {against}. "
-        f"Only {percent(share)} of the responses are in such groups, and the std runs over all. Adam removes a "
-        "constant factor; what acts is its change from batch to batch, and its size against a KL term. Watch how the "
-        "share of silent groups changes.",
+        f"{does} the advantages by {decimal(factor, 2)} on average{most}, compared with {against}. Only "
+        f"{percent(share)} of the responses are in groups that differ, and the std runs over all responses. Adam "
+        "removes a constant factor; what acts is how the factor changes from batch to batch, and its size against a "
+        "KL term. Watch how the share of silent groups changes.",
         {
             "method": f.acting if by_batch_std else "gdpo",
             "factor": factor,
@@ -147,7 +151,7 @@ def blind_zero_std_metric(f: Facts) -> Iterator[Finding]:
     """The trainer's metric does not show groups in which a reward is constant."""
     dead = {name: f.dead(k) for k, name in enumerate(f.rewards)}
     sees = f.part("zero_sum_std_groups", "groups")
-    most = max(dead, key=dead.get)
+    most = max(dead, key=lambda name: dead[name])
     if f.run.framework not in ("trl", "ms_swift") or len(dead) < 2:
         return
     over_batch = {"gdpo": "normalize_then_sum", "grpo_batch_std": 'scale_rewards="batch"'}
@@ -193,8 +197,8 @@ def filter_drops_signal(f: Facts) -> Iterator[Finding]:
         "filter-drops-signal",
         "warning" if f.is_gdpo and option else "info",
         f"{filters} would drop {count(f.totals['filtered_groups'], 'group')} ({percent(share)}) that {uses}: their "
-        "rewards differ and cancel in the sum. With GDPO leave the filter off, or filter where every reward is "
-        "constant.",
+        "rewards differ and cancel in the sum. With GDPO leave the filter off, or drop only groups in which "
+        "every reward is constant.",
         {"groups": int(f.totals["filtered_groups"]), "share": share, "threshold": FILTERED},
         settings.keep_groups(f.run.framework) if f.is_gdpo else None,
     )

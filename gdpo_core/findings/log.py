@@ -1,17 +1,34 @@
-"""What the log itself is worth: steps that are missing or come twice, prompts that became one, rewards it lacks."""
+"""The findings about the log itself: missing or repeated steps, merged prompts, missing rewards."""
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import TypedDict, cast
 
 import polars as pl
 
 from gdpo_core import settings
+from gdpo_core._words import count, number
 from gdpo_core.conventions import CONVENTIONS
-from gdpo_core.findings.facts import Facts, Finding, at_steps, count, named
+from gdpo_core.findings.facts import Facts, Finding, at_steps, some
 from gdpo_core.findings.thresholds import EVERY_NTH
 
 _WRITER = {"trl": "TRL", "verl": "verl", "ms_swift": "ms-swift", "nemo_rl": "NeMo-RL"}
 _LISTED = 100  # steps in the evidence
+
+
+class Evidence(TypedDict, total=False):
+    """What the readers of logs note about a trap; each kind of trap has some of these."""
+
+    batches: int  # that the trap is in
+    of: int  # batches in all
+    groups: int
+    group_size: int
+    rows: int
+    step: int
+    steps: int
+    columns: list[str]
+    rewards: list[str]
+    error: float
 
 
 def steps_missing(f: Facts) -> Iterator[Finding]:
@@ -40,14 +57,14 @@ def steps_missing(f: Facts) -> Iterator[Finding]:
     else:
         message = (
             f"{count(missing, 'step')} {_is(missing)} missing, after {at_steps(after)}: files were lost, or those "
-            "steps were logged elsewhere. What happened there is not in this report."
+            "steps were logged elsewhere. This report does not cover them."
         )
         fix = None
     yield Finding("steps-missing", "warning", message, evidence, fix)
 
 
 def steps_repeated(f: Facts) -> Iterator[Finding]:
-    """Batches or step numbers that the log holds more than once."""
+    """Batches, or step numbers, that the log holds more than once."""
     again = f.repeated["step"].to_list()
     if again:
         iterates = f.run.framework in ("trl", "ms_swift")
@@ -56,15 +73,15 @@ def steps_repeated(f: Facts) -> Iterator[Finding]:
             "steps-repeated",
             "info",
             f"{count(len(again), 'batch', 'batches')} ({at_steps(again)}) "
-            f"{'hold' if len(again) > 1 else 'holds'} the rows of the batch before again.{why * iterates} They are "
-            "counted once in this report.",
+            f"{'repeat' if len(again) > 1 else 'repeats'} the rows of the batch before.{why * iterates} This report "
+            "counts such rows once.",
             {"repeated": len(again), "steps": again[:_LISTED]},
             None,
         )
     twice = f.batches.filter(pl.col("step") == pl.col("step_last")).group_by("step").len().filter(pl.col("len") > 1)
     steps = sorted(twice["step"].to_list())
     if steps:
-        # TRL and verl write the file of a step anew; ms-swift goes on at the end of its one file.
+        # TRL and verl overwrite the file of a step; ms-swift appends to its one file.
         why = {
             "ms_swift": "mostly a resumed run, or two runs that wrote to one place. ms-swift also appends a line for "
             "an evaluation",
@@ -73,24 +90,24 @@ def steps_repeated(f: Facts) -> Iterator[Finding]:
         yield Finding(
             "steps-repeated",
             "warning",
-            f"The log holds {at_steps(steps)} more than once, with different content: {why}. Each is counted as a "
-            "batch of its own here.",
+            f"The log holds {at_steps(steps)} more than once, with different content: {why}. This report counts each "
+            "as a batch of its own.",
             {"twice": len(steps), "steps": steps[:_LISTED]},
             None,
         )
 
 
 def prompts_merged(f: Facts) -> Iterator[Finding]:
-    """Prompts that come more than once in a batch."""
+    """Prompts that occur more than once in a batch."""
     for evidence in _traps(f, "prompts-merged"):
         where = f"{count(evidence.get('groups', 0), 'group')} in {count(evidence.get('steps', 0), 'step')}"
         if f.run.grouped_by.startswith("blocks"):
             yield Finding(
                 "prompts-merged",
                 "info",
-                f"Prompts come more than once in a batch ({where} share theirs with another), so their text does not "
-                f"tell groups apart. This report reads {f.run.grouped_by}, as the trainer does, and is not "
-                "affected; a script that groups this log by prompt would merge them.",
+                f"Some prompts occur more than once in a batch ({where} share their prompt with another group), so the "
+                f"text of a prompt does not tell groups apart. This report reads {f.run.grouped_by}, as the trainer "
+                "does, and is not affected; a script that groups this log by prompt would merge them.",
                 evidence,
                 None,
             )
@@ -100,8 +117,8 @@ def prompts_merged(f: Facts) -> Iterator[Finding]:
                 "prompts-merged",
                 "warning",
                 f"Groups are told apart by {f.run.grouped_by}, and {where} hold several times as many responses "
-                f"as the others{usual}: a prompt that came more than once in a batch became one group. What is said "
-                "about those groups is off. Log an id for each group, or name the column that holds one.",
+                f"as the others{usual}: a prompt that occurred more than once in a batch became one group. The figures "
+                "of those groups are wrong. Log an id for each group, or name the column that holds one.",
                 evidence,
                 None,
             )
@@ -110,14 +127,13 @@ def prompts_merged(f: Facts) -> Iterator[Finding]:
 def ragged_batches(f: Facts) -> Iterator[Finding]:
     """Batches that the group size does not divide."""
     for evidence in _traps(f, "ragged-batches"):
-        if "groups" in evidence:  # told by a column
+        if "groups" in evidence:  # a column tells the groups apart
             yield Finding(
                 "ragged-batches",
                 "warning",
-                f"In {evidence['batches']:,} of {count(evidence['of'], 'batch', 'batches')} groups hold another number "
-                f"of responses than the usual {evidence['group_size']} ({count(evidence['groups'], 'group')}; step "
-                f"{evidence['step']}: one of {count(evidence['rows'], 'row')}): rows were lost. The figures take these "
-                "groups as they are.",
+                f"In {_batches(evidence)}, {count(evidence['groups'], 'group')} do not hold the usual "
+                f"{evidence['group_size']} responses (step {evidence['step']}: one of "
+                f"{count(evidence['rows'], 'row')}): rows were lost. The figures take these groups as they are.",
                 evidence,
                 None,
             )
@@ -125,9 +141,9 @@ def ragged_batches(f: Facts) -> Iterator[Finding]:
         yield Finding(
             "ragged-batches",
             "warning",
-            f"In {evidence['batches']:,} of {count(evidence['of'], 'batch', 'batches')} the rows are no multiple of "
-            f"the group size {evidence['group_size']} (step {evidence['step']}: {count(evidence['rows'], 'row')}), so "
-            "the last group there is cut: rows were lost, or the group size is another one. Give the group size if so.",
+            f"In {_batches(evidence)}, the number of rows is no multiple of the group size {evidence['group_size']} "
+            f"(step {evidence['step']}: {count(evidence['rows'], 'row')}), so the last group there is cut: rows were "
+            "lost, or the group size is another one. In that case give the group size.",
             evidence,
             None,
         )
@@ -140,37 +156,37 @@ def missing_rewards(f: Facts) -> Iterator[Finding]:
     missing = {name: n for name, n in missing.items() if n}
     if not missing or convention.missing != "propagates":
         return
-    said = named([f"{name} in {n:,}" for name, n in missing.items()])
+    lacking = some(f"{name} in {count(n)}" for name, n in missing.items())
     severity = "error"
     spreads = (
-        f"and {convention.name} does not skip them: one makes the advantages of its whole group NaN, under GDPO those "
-        "of the whole batch"
+        f"and {convention.name} does not skip them: one missing reward makes the advantages of its whole group NaN, "
+        "under GDPO those of the whole batch"
     )
     if f.run.framework == "verl" and not f.is_gdpo:
         severity = "warning" if f.asked is None else "info"
         spreads = (
-            "which harms GDPO alone: there one makes the advantages of the whole batch NaN, while verl's GRPO reads "
-            "only score"
+            "which harms GDPO alone: there one missing reward makes the advantages of the whole batch NaN, while "
+            "verl's GRPO reads only score"
         )
     yield Finding(
         "missing-rewards",
         severity,
-        f"Rewards are missing ({said} of {count(f.totals['responses'], 'response')}), {spreads}. Return a number for "
-        "every response. Such groups and batches are left out of the figures here.",
+        f"Rewards are missing ({lacking} of {count(f.totals['responses'], 'response')}), {spreads}. Return a number "
+        "for every response. Such groups and batches are left out of the figures here.",
         {"missing": missing, "responses": int(f.totals["responses"])},
         None,
     )
 
 
 def score_and_rewards(f: Facts) -> Iterator[Finding]:
-    """How verl's score, on which its GRPO runs, goes with the rewards logged beside it."""
+    """Whether verl's score, which its GRPO normalises, is a weighted sum of the rewards logged beside it."""
     for evidence in _traps(f, "score-not-a-sum"):
         yield Finding(
             "score-not-a-sum",
             "info",
-            f"The score is not a weighted sum of {named(evidence['columns'])} (the nearest one is off by up to "
-            f"{evidence['error']:.2g}). verl's GRPO normalises the score, so what this report says about GRPO holds "
-            "for the weighted sum of these columns and not for the score. GDPO takes the columns themselves.",
+            f"The score is not a weighted sum of {some(evidence['columns'])} (the nearest one differs by up to "
+            f"{number(evidence['error'], 2)}). verl's GRPO normalises the score, so what this report says about GRPO "
+            "holds for the weighted sum of these columns and not for the score. GDPO takes the columns themselves.",
             evidence,
             None,
         )
@@ -179,7 +195,7 @@ def score_and_rewards(f: Facts) -> Iterator[Finding]:
         yield Finding(
             "not-in-score",
             "info",
-            f"The score is a weighted sum of {named(evidence['rewards'])} alone, so {named(columns)} "
+            f"The score is a weighted sum of {some(evidence['rewards'])} alone, so {some(columns)} "
             f"{_is(len(columns))} not counted as {'a reward' if len(columns) == 1 else 'rewards'} here. If "
             "gdpo_reward_keys names more, name all of them as rewards.",
             evidence,
@@ -188,24 +204,28 @@ def score_and_rewards(f: Facts) -> Iterator[Finding]:
 
 
 def no_components(f: Facts) -> Iterator[Finding]:
-    """The log holds totals alone."""
+    """The log holds only the total of the rewards."""
     if not f.run.total_only:
         return
-    evidence = next(_traps(f, "no-components"), {})
+    evidence = next(_traps(f, "no-components"), Evidence())
     writer = _WRITER.get(f.run.framework, "The run")
     why = {
-        "verl": "verl's v1 trainer dumps the score alone; its legacy trainer also dumps every key that compute_score "
+        "verl": "verl's v1 trainer dumps only the score; its legacy trainer also dumps every key that compute_score "
         "returns.",
-        "nemo_rl": "NeMo-RL logs the total alone: write the rewards down where your environment computes them.",
+        "nemo_rl": "NeMo-RL logs only the total: write the rewards down where your environment computes them.",
     }.get(f.run.framework, f"{writer} has to log each reward in a column of its own.")
     yield Finding(
         "no-components",
         "error",
-        "The log holds one total for each response and not the rewards that it was made of, so nothing can be said "
-        f"about them: not what each one does, nor what GDPO would do. {why}",
-        evidence | {"rewards": list(f.rewards)},
+        "The log holds one total per response, not the rewards that the total was made of, so nothing can be said "
+        f"about them: neither what each one does, nor what GDPO would do. {why}",
+        {**evidence, "rewards": list(f.rewards)},
         settings.log_rewards(f.run.framework),
     )
+
+
+def _batches(evidence: Evidence) -> str:
+    return f"{count(evidence['batches'])} of {count(evidence['of'], 'batch', 'batches')}"
 
 
 def _is(n: int) -> str:
@@ -213,7 +233,8 @@ def _is(n: int) -> str:
 
 
 def _nth(n: int) -> str:
-    """
+    """An ordinal number.
+
     >>> _nth(2), _nth(3), _nth(10), _nth(21)
     ('second', 'third', '10th', '21st')
     """
@@ -222,6 +243,6 @@ def _nth(n: int) -> str:
     return words.get(n, f"{n}{ending}")
 
 
-def _traps(f: Facts, which: str) -> Iterator[dict[str, object]]:
-    """What the reader noticed of that kind."""
-    return (dict(trap.evidence) for trap in f.run.traps if trap.id == which)
+def _traps(f: Facts, which: str) -> Iterator[Evidence]:
+    """What the reader noted about traps of one kind."""
+    return (cast(Evidence, dict(trap.evidence)) for trap in f.run.traps if trap.id == which)

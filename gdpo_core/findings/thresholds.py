@@ -1,4 +1,4 @@
-"""From where on something is worth saying: judgements, in one place, and written into the evidence of each finding."""
+"""The thresholds of the findings, each with its reason. A finding's evidence repeats the thresholds that it used."""
 
 DOMINATES = 0.6  # share of the update: more than all other rewards together, with room for noise
 DOMINATES_WEIGHT = (

@@ -1,4 +1,4 @@
-"""CSV and TSV as tables of the columns asked for."""
+"""Reads chosen columns of CSV and TSV files."""
 
 import csv
 from collections import Counter
@@ -7,27 +7,28 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import polars as pl
 
+from gdpo_core._words import clip
 from gdpo_core.errors import InputError, expect
 from gdpo_core.logs.files import LogFile
 from gdpo_core.logs.parquet import BROKEN, Schema
 
 MISSING = ["", "NA", "N/A", "null", "None", "none", "NaN", "nan", "NAN", "<NA>"]
-INFER = 10_000  # rows from which types are learnt; where a later one differs, from all
-HEAD = 100  # rows by which a text column is taken for numbers with something else among them
+INFER = 10_000  # rows from which types are inferred; all rows where a later one differs
+HEAD = 100  # rows that decide whether a text column holds mostly numbers
 _BOM = "\ufeff"
 
 
 def schema(file: LogFile, kind: str) -> Schema:
-    """The columns and their types: boolean where the first rows say True and False, Float64 where most are numbers."""
+    """The type of each column: Boolean if its first values are True and False, Float64 if most of them are numbers."""
     try:
         scan = _scan(file, kind)
         known = dict(scan.collect_schema())
         texts = [name for name, found in known.items() if found == pl.String]
         head = scan.select(texts).head(INFER).collect()
         late = [name for name in texts if head[name].null_count() == len(head)]
-        # A column that begins empty is known by its first values, wherever they are.
+        # The first values of a column that begins empty may stand far down.
         first = pl.col(late).drop_nulls().head(HEAD).implode()
-        rest = _scan(file, kind, None).select(first).collect() if late else None
+        rest = _scan(file, kind, None).select(first).collect() if late else pl.DataFrame()
     except BROKEN as error:
         raise _unreadable(file, kind, error) from None
     if texts and not len(head):
@@ -44,7 +45,7 @@ def schema(file: LogFile, kind: str) -> Schema:
 
 
 def sample(file: LogFile, kind: str, columns: Sequence[str]) -> dict[str, list]:
-    """The first values of some columns of text."""
+    """The first values of these text columns."""
     try:
         rows = _scan(file, kind, 0).select(columns).head(HEAD).collect()
     except BROKEN as error:
@@ -53,9 +54,9 @@ def sample(file: LogFile, kind: str, columns: Sequence[str]) -> dict[str, list]:
 
 
 def frame(file: LogFile, kind: str, columns: Sequence[str]) -> pl.DataFrame:
-    """The columns of all rows; text that says True and False throughout, or infinity among numbers, as what it says.
+    """All rows of the columns; text that is all True and False becomes Boolean, all numbers or infinity Float64.
 
-    Raises InputError that names the line of a record with more or fewer values than there are columns.
+    Raises InputError, naming the line, for a record with more or fewer values than there are columns.
     """
     try:
         rows = _scan(file, kind).select(columns).collect()
@@ -80,8 +81,13 @@ def _separator(kind: str) -> str:
 
 
 def _scan(file: LogFile, kind: str, infer: int | None = INFER) -> pl.LazyFrame:
-    options = {"separator": _separator(kind), "null_values": MISSING, "infer_schema_length": infer}
-    return pl.scan_csv(file.content(), new_columns=_header(file, kind), **options)
+    return pl.scan_csv(
+        file.content(),
+        separator=_separator(kind),
+        null_values=MISSING,
+        infer_schema_length=infer,
+        new_columns=_header(file, kind),
+    )
 
 
 def _header(file: LogFile, kind: str) -> list[str]:
@@ -120,10 +126,10 @@ def _records(file: LogFile, kind: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _filled(file: LogFile, kind: str, rows: int) -> pl.Series:
-    """Which rows are no empty lines; InputError that names the first with more or fewer values than columns."""
+    """Whether each row is more than an empty line; InputError for the first with more or fewer values than columns."""
     columns = len(_header(file, kind))
     cells = _cells(file.content(), _separator(kind))
-    at = int(np.argmax(cells > 0)) if len(cells) else 0  # of the header; empty lines before it are no rows
+    at = int(np.argmax(cells > 0)) if len(cells) else 0  # the header; the empty lines before it are no rows
     cells = cells[at + 1 :]
     if len(cells) != rows or (cells[cells > 0] != columns).any():
         cells = _cells_slowly(file, kind, columns)
@@ -134,7 +140,7 @@ def _filled(file: LogFile, kind: str, rows: int) -> pl.Series:
 
 
 def _cells(content: bytes, separator: str) -> np.ndarray:
-    """The values of each record, 0 for an empty line, by counting separators and line ends outside quotes."""
+    """How many values each record has, 0 for an empty line: counts separators and line ends outside quotes."""
     text = np.frombuffer(content if content.endswith(b"\n") else content + b"\n", np.uint8)
     at = np.flatnonzero((text == ord(separator)) | (text == ord("\n")) | (text == ord('"')))
     found = text[at]
@@ -148,12 +154,12 @@ def _cells(content: bytes, separator: str) -> np.ndarray:
 
 
 def _cells_slowly(file: LogFile, kind: str, columns: int) -> np.ndarray:
-    """The same, record by record, so that the first wrong one can be named."""
+    """The counts of `_cells`, record by record, so that an error can name the first wrong one."""
     counts, line = [], 1
     try:
         for line, record in _records(file, kind):
             fits = len(record) in (0, columns)
-            expect(fits, f"{file.name}, line {line}", f"{columns} values, one a column", f"{len(record)}")
+            expect(fits, f"{file.name}, line {line}", f"{columns} values, one per column", f"{len(record)}")
             counts.append(len(record))
             line += 1
     except csv.Error as error:
@@ -163,7 +169,7 @@ def _cells_slowly(file: LogFile, kind: str, columns: int) -> np.ndarray:
 
 
 def _said(error: csv.Error) -> str:
-    """What is wrong, in words that fit a log."""
+    """The parser's complaint in words that fit a log."""
     text = str(error)
     if "unexpected end" in text:
         return "a quote that is not closed"
@@ -173,11 +179,11 @@ def _said(error: csv.Error) -> str:
 
 
 def _short(name: str) -> str:
-    return repr(name if len(name) <= 60 else name[:60] + "…")
+    return repr(clip(name))
 
 
 def _unreadable(file: LogFile, kind: str, error: BaseException) -> InputError:
-    """The first line that is no UTF-8 or has more values than there are columns, if it is that."""
+    """The error that names the first line of other bytes than UTF-8, or of too many values; else polars' own reason."""
     for number, line in enumerate(file.lines(), start=1):
         try:
             line.decode("utf-8")

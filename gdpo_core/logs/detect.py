@@ -1,4 +1,6 @@
-"""Which framework wrote a log: from its columns, not from the names of its files."""
+"""Tells which framework wrote a log, from its columns; the names of its files do not count."""
+
+from collections.abc import Collection
 
 from gdpo_core.errors import InputError
 from gdpo_core.logs import jsonl, parquet
@@ -20,21 +22,21 @@ NAMES = "trl (axolotl), verl, ms_swift, nemo_rl, generic"
 
 
 def framework_named(name: object) -> str:
-    """The framework of that name, however it is spelt.
+    """The framework of this name, in any spelling.
 
     >>> framework_named("MS-Swift"), framework_named("axolotl")
     ('ms_swift', 'trl')
     """
-    key = name.strip().lower().replace("-", "_").replace(" ", "_") if isinstance(name, str) else None
+    key = name.strip().lower().replace("-", "_").replace(" ", "_") if isinstance(name, str) else ""
     if key not in FRAMEWORKS:
         raise InputError(f"framework: expected one of {NAMES}, got {name!r}")
     return FRAMEWORKS[key]
 
 
 def detect(found: Found, asked: Asked) -> str:
-    """The framework whose columns the files have; generic where it is none of those known.
+    """The framework whose columns the files have; "generic" if that is none of the known ones.
 
-    Raises InputError where different ones wrote them.
+    Raises InputError if different frameworks wrote the files.
     """
     first, *rest = found.files
     framework, kind = _of(first, asked), format_of(first)
@@ -58,20 +60,20 @@ def _of(file: LogFile, asked: Asked) -> str:
     return of_object(items[0]) if items else "generic"
 
 
-def is_trl(columns) -> bool:
+def is_trl(columns: Collection[str]) -> bool:
     """Whether these are the columns of TRL's completions."""
     return "step" in columns and ("completion" in columns or {"prompt", "advantage"} <= set(columns))
 
 
 def of_object(item: dict) -> str:
-    """The framework that writes lines like this one.
+    """The framework that writes objects with these keys.
 
     >>> of_object({"input": "q", "output": "a", "gts": "4", "score": 1.0, "step": 7})
     'verl'
     """
     if {"input", "output", "score"} <= item.keys():
         return "verl"
-    # Also where the step is no list, which its reader says: a chat has lists too, but of messages.
+    # Lists as prompts do not tell: a chat is a list of messages. The reader refuses a step that is no list.
     listed = isinstance(item.get("step"), list) or isinstance(item.get("advantages"), list)
     if {"prompt", "completion"} <= item.keys() and ("gen_step" in item or ("step" in item and listed)):
         return "ms_swift"

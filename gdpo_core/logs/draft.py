@@ -1,4 +1,4 @@
-"""What a reader of one framework hands on: rows of whole batches, and what is left to find out."""
+"""The result of one framework's reader: rows in whole batches, whose groups are still to be found."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from gdpo_core.logs.run import Trap
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What the caller said about a log."""
+    """What the caller of `read_run` asked for."""
 
     rewards: tuple[str, ...] | None = None
     group: str | None = None
@@ -26,19 +26,19 @@ class Asked:
 class Draft:
     """A log before its groups are known.
 
-    rows: what reads it anew each time, in frames of whole batches: `_file`, batch and step (Int64), each reward
-        (Float64, NaN = missing), `advantage` (Float64) and `length` (Int64) where logged, and `_key` (UInt64) where a
-        column tells the groups of a batch apart.
-    outline: the same without rewards and lengths, where that is faster.
-    prompts: for a bounded sample of the first rows batch, step, `_key` and `text` of their prompts, where the log
-        has prompts that do not tell the groups apart.
+    rows: returns the log as frames of whole batches, read anew by each call. The columns are `_file`, batch and step
+        (Int64), one per reward (Float64, NaN = missing), `advantage` (Float64) and `length` (Int64) if logged, and
+        `_key` (UInt64) if a column identifies the groups of a batch.
+    outline: `rows` without rewards and lengths, if that is faster to read.
+    prompts: returns batch, step, `_key` and `text` of the prompts of some first rows, if the log has prompts and they
+        do not identify the groups.
     """
 
     rewards: tuple[str, ...]
     rows: Callable[[], Iterator[pl.DataFrame]]
     outline: Callable[[], Iterator[pl.DataFrame]] | None = None
-    keyed: str | None = None  # in words, what tells the groups apart; None: rows stand in blocks
-    one_size: bool = False  # whether keyed groups that differ in size have lost rows
+    keyed: str | None = None  # in words, what identifies a group; None: groups are blocks of rows
+    one_size: bool = False  # True: a keyed group smaller than the others has lost rows
     has_advantage: bool = False
     has_length: bool = False
     total_only: bool = False
@@ -48,5 +48,5 @@ class Draft:
     asked: str | None = None
     weights: Mapping[str, float] | None = None
     weights_by: str | None = None
-    left_out: tuple[str, ...] = ()  # columns that are neither used nor known texts
-    group_size: int | None = None  # what a configuration beside the log says
+    left_out: tuple[str, ...] = ()  # columns that are neither used nor known to hold texts
+    group_size: int | None = None  # from a configuration file beside the log

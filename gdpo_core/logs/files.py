@@ -1,18 +1,24 @@
-"""The files of a log: from a path, a directory, a glob, a zip, several of these, or bytes in memory."""
+"""Finds the files of a log: from a path, a directory, a glob, a zip, several of these, or bytes in memory."""
 
 import glob
 import io
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import BinaryIO, TypeAlias
 
+from gdpo_core._words import listing
 from gdpo_core.errors import InputError, expect
 from gdpo_core.logs import zips
 
-DEPTH = 4  # folders below the one given
-# Where a framework writes, by the name alone; what is in a file decides later.
+Source: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Mapping[str, bytes]
+
+DEPTH = 4  # levels of folders that are searched below the one given
+# How each framework names its files; the content decides later which framework it is.
 KINDS = {
     "TRL": re.compile(r"(^|/)completions/[^/]+\.parquet$|(^|/)completions_\d+\.parquet$"),
     "ms-swift": re.compile(r"(^|/)completions\.jsonl$"),
@@ -20,7 +26,7 @@ KINDS = {
     "NeMo-RL": re.compile(r"(^|/)train_data_step\d+\.jsonl$"),
 }
 TABLES = (".parquet", ".csv", ".tsv", ".jsonl", ".ndjson", ".json")
-# Configurations, metrics and reports that lie beside logs.
+# Names of configurations, metrics and reports, which often lie beside logs.
 UNRELATED = re.compile(
     r"(audit|report|config|args|state|tokenizer|vocab|map|index|metrics|logging|results|processor|metadata)\b.*$"
 )
@@ -28,7 +34,7 @@ UNRELATED = re.compile(
 
 @dataclass(frozen=True)
 class LogFile:
-    """One file of a log: a name to speak of, and a path or what reads its bytes."""
+    """One file of a log: its name in messages, and either its path or a function that returns its bytes."""
 
     name: str
     path: Path | None = None
@@ -36,38 +42,35 @@ class LogFile:
 
     def content(self) -> bytes:
         """All its bytes."""
-        if self.load is not None:
-            return self.load()
-        try:
-            return self.path.read_bytes()
-        except OSError as error:
-            raise InputError(f"{self.name}: expected a file that can be read, got {error.strerror}") from None
+        with self._open() as file:
+            return file.read()
 
     def lines(self) -> Iterator[bytes]:
         """Its lines, one after the other."""
-        if self.load is not None:
-            yield from io.BytesIO(self.load())
-            return
-        try:
-            with self.path.open("rb") as file:
-                yield from file
-        except OSError as error:
-            raise InputError(f"{self.name}: expected a file that can be read, got {error.strerror}") from None
+        with self._open() as file:
+            yield from file
 
     def start(self, size: int) -> bytes:
         """Its first bytes."""
+        with self._open() as file:
+            return file.read(size)
+
+    @contextmanager
+    def _open(self) -> Iterator[BinaryIO]:
         if self.load is not None:
-            return self.load()[:size]
+            yield io.BytesIO(self.load())
+            return
+        assert self.path is not None, "a file has a path or a function that returns its bytes"
         try:
             with self.path.open("rb") as file:
-                return file.read(size)
+                yield file
         except OSError as error:
             raise InputError(f"{self.name}: expected a file that can be read, got {error.strerror}") from None
 
 
 @dataclass(frozen=True)
 class Found:
-    """The files of a log in the order to read them, how to call the whole, and the args.json near them, if any."""
+    """The files of a log in reading order, a name for all of them, and the args.json near them, if any."""
 
     files: tuple[LogFile, ...]
     name: str
@@ -77,14 +80,14 @@ class Found:
 def find(path: object) -> Found:
     """The files of a log at `path`: a path, a glob, a sequence of them, or a mapping of names to bytes.
 
-    Raises InputError where there is none, or where several logs lie side by side.
+    Raises InputError if there is no log, or if several logs lie side by side.
     """
     if isinstance(path, Mapping):
         return _uploaded(path)
     if isinstance(path, str | os.PathLike):
         return _at(os.fspath(path))
-    given = isinstance(path, Sequence) and all(isinstance(p, str | os.PathLike) for p in path)
-    expect(given, "path", "a path, several paths, or names with bytes", type(path).__name__)
+    if not isinstance(path, Sequence) or not all(isinstance(p, str | os.PathLike) for p in path):
+        raise InputError(f"path: expected a path, several paths, or names with bytes, got {type(path).__name__}")
     expect(len(path) > 0, "path", "at least one file", "none")
     parts = [_at(os.fspath(p)) for p in path]
     files = {_place(file): file for part in reversed(parts) for file in part.files}
@@ -94,12 +97,12 @@ def find(path: object) -> Found:
 
 
 def _place(file: LogFile) -> str:
-    """Where it lies, however it is spelt."""
+    """One key per file, whatever the spelling of its path."""
     return str(file.path.resolve()) if file.path is not None else file.name
 
 
 def _on_disk(path: Path) -> LogFile:
-    """A file at a path; its bytes alone where polars cannot be told its name, which is then not UTF-8."""
+    """The file at a path; without the path where that is not UTF-8, which polars cannot open."""
     name = _spelt(path)
     return LogFile(name, path) if name == str(path) else LogFile(name, load=path.read_bytes)
 
@@ -108,8 +111,8 @@ def _spelt(path: Path | str) -> str:
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-def natural(name: str) -> list:
-    """A key that sorts numbers in names by their size.
+def natural(name: str) -> list[tuple[int, int, str]]:
+    """A sort key that orders the numbers in names by size.
 
     >>> sorted(["10.jsonl", "9.jsonl", "b/1.jsonl"], key=natural)
     ['9.jsonl', '10.jsonl', 'b/1.jsonl']
@@ -118,7 +121,7 @@ def natural(name: str) -> list:
 
 
 def choose(names: Sequence[str], where: str) -> list[str]:
-    """Of the files in a directory those of one log, in their order.
+    """The files of a directory that make up one log, in their order.
 
     >>> choose(["run/completions.jsonl", "run/args.json", "run/logging.jsonl"], "run")
     ['run/completions.jsonl']
@@ -151,7 +154,7 @@ def choose(names: Sequence[str], where: str) -> list[str]:
 
 
 def _is_table(name: str) -> bool:
-    """Whether a file may be a log by its name alone."""
+    """Whether a file with this name may be a log."""
     base = name.rpartition("/")[2].lower()
     suffix = os.path.splitext(base)[1]
     return suffix in TABLES and not (suffix.startswith(".json") and bool(UNRELATED.search(base)))
@@ -162,9 +165,7 @@ def _depth(folder: str) -> int:
 
 
 def _listing(names: Sequence[str]) -> str:
-    if not names:
-        return "no files"
-    return ", ".join(sorted(names)[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    return listing(sorted(names), most=5) if names else "no files"
 
 
 def _at(path: str) -> Found:
@@ -187,12 +188,13 @@ def _at(path: str) -> Found:
 
 
 def _directory(folder: Path) -> Found:
-    names, errors = [], []
-    for where, folders, files in os.walk(folder, onerror=errors.append):
+    names: list[str] = []
+    errors: list[OSError] = []
+    for where, folders, here in os.walk(folder, onerror=errors.append):
         below = Path(where).relative_to(folder)
         folders[:] = [f for f in folders if not f.startswith(".")] if len(below.parts) < DEPTH else []
-        # A pipe would be waited for without end.
-        names += [(below / file).as_posix() for file in files if (Path(where) / file).is_file()]
+        # Opening a pipe would wait for ever.
+        names += [(below / file).as_posix() for file in here if (Path(where) / file).is_file()]
     if errors and not names:
         got = f"{_spelt(errors[0].filename)!r} ({errors[0].strerror})"
         raise InputError(f"{_spelt(folder)}: expected a directory that can be read, got {got}")
@@ -225,22 +227,22 @@ def _uploaded(files: Mapping) -> Found:
         if name.lower().endswith(".zip"):
             loads |= {f"{name}:{member}": load for member, load in zips.members(name, content).items()}
         else:
-            loads[name] = lambda content=content: content
+            loads[name] = partial(bytes, content)
     if loads.keys() == files.keys() and len(loads) == 1:
         [(name, load)] = loads.items()
         return Found((LogFile(name, load=load),), name, None)
     first = next(iter(files))
     found = _inside(loads, first if len(files) == 1 else f"{first} and {len(files) - 1} more")
     read = {file.name for file in found.files}
-    for name in files:  # of a directory some are chosen, but who hands a file over wants it read
+    for name in files:  # a directory may hold other files too, but who hands over a file wants it read
         expect(name in read or not _is_table(name), name, f"a file of the same log as {found.files[0].name}", "another")
     return found
 
 
 def _inside(loads: Mapping[str, Callable[[], bytes]], where: str) -> Found:
-    """The log among files in memory, which are named archive:folder/file."""
+    """The log among files in memory, whose names are archive:folder/file."""
     inner = {name.rpartition(":")[2]: name for name in loads}
     chosen = [inner[name] for name in choose(list(inner), where)]
     args = next((name for key, name in inner.items() if key.rpartition("/")[2] == "args.json"), None)
     files = tuple(LogFile(name, load=loads[name]) for name in chosen)
-    return Found(files, where, args and LogFile(args, load=loads[args]))
+    return Found(files, where, None if args is None else LogFile(args, load=loads[args]))

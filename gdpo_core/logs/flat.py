@@ -1,18 +1,19 @@
-"""Logs with a row a response: raw columns to the ones every table has, and rows to whole batches."""
+"""Turns logs of one row per response into the columns that every table has, in whole batches."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import polars as pl
 
+from gdpo_core._words import listing
 from gdpo_core.errors import InputError, expect
 from gdpo_core.logs.files import LogFile
 from gdpo_core.logs.parquet import ROWS
 from gdpo_core.logs.unused import number_kind
 
-KEPT = 2_000_000  # rows
-INNER = ("_file", "_row", "_event", "_key", "_path")  # names of what is added to a log's own columns
-TAKEN = ("batch", "step", "group", "advantage")  # names of a table that no reward can have
+KEPT = 2_000_000  # rows that are kept in memory at most
+INNER = ("_file", "_row", "_event", "_key", "_path")  # columns that readers add to a log's own
+TAKEN = ("batch", "step", "group", "advantage")  # columns of every table, so that no reward can have these names
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,11 +24,11 @@ class Columns:
     step: str | None = None
     advantage: str | None = None
     length: str | None = None
-    key: str | None = None  # tells the groups of a batch apart
+    key: str | None = None  # identifies the groups of a batch
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        """Those that hold numbers."""
+        """The columns that must hold numbers."""
         return tuple(dict.fromkeys(name for name in (*self.rewards, self.advantage, self.length) if name))
 
     @property
@@ -47,10 +48,9 @@ def named(rewards: Sequence[str] | str | None) -> tuple[str, ...] | None:
 
 
 def check_rewards(columns: Columns, there: Iterable[str], where: str) -> Columns:
-    """The columns, if there is a reward and none has a name that the table needs; a reward's own `length` wins."""
-    got = ", ".join(list(there)[:30]) or "no columns"
-    expect(len(columns.rewards) > 0, where, "at least one column of numbers that is a reward", got)
-    # polars reads the others as patterns.
+    """The columns, checked: at least one reward, and no reserved name. A column that is a reward is no `length` too."""
+    expect(len(columns.rewards) > 0, where, "at least one column of numbers that is a reward", _listing(there))
+    # polars takes * and ^…$ for patterns.
     odd = [n for n in columns.names if n in (*INNER, "*") or (n.startswith("^") and n.endswith("$"))]
     odd += [""] * ("" in columns.rewards)
     expect(not odd, where, "columns of other names, or rewards to be named", f"one called {odd[0] if odd else ''!r}")
@@ -62,17 +62,21 @@ def check_rewards(columns: Columns, there: Iterable[str], where: str) -> Columns
 
 
 def present(columns: Sequence[str | None], there: Sequence[str], where: str) -> None:
-    """Raise InputError unless the columns that were named are there."""
+    """Raise InputError for the first of these columns that is missing."""
     for name in columns:
         if name is not None and name not in there:
-            shown = ", ".join(list(there)[:30]) + (", …" if len(there) > 30 else "")
-            raise InputError(f"{where}: expected a column {name!r}, got {shown or 'no columns'}")
+            raise InputError(f"{where}: expected a column {name!r}, got {_listing(there)}")
+
+
+def _listing(columns: Iterable[str]) -> str:
+    names = list(columns)
+    return listing(names, link="", most=30) if names else "no columns"
 
 
 def normalised(frame: pl.DataFrame, columns: Columns, files: Sequence[LogFile]) -> pl.DataFrame:
-    """A frame of raw columns and `_file` as `_file`, step, `_key`, the rewards, advantage and length.
+    """Turn raw columns and `_file` into `_file`, step, `_key`, the rewards, advantage and length.
 
-    Raises InputError that names the file, the column and a value that does not fit.
+    Raises InputError that names the file, the column and the first value that does not fit.
     """
     for name in columns.numbers:
         _expect_numbers(frame, name, files)
@@ -85,21 +89,25 @@ def normalised(frame: pl.DataFrame, columns: Columns, files: Sequence[LogFile]) 
     event = ["_event"] if "_event" in frame.columns else []
     found = frame.select("_file", *event, _steps(frame, columns.step, files).alias("step"), *rewards, *rest)
     for name, column in [*zip(columns.rewards, columns.rewards, strict=True), ("advantage", columns.advantage)]:
-        if column and found[name].is_infinite().any():
-            row = found[name].is_infinite().arg_max()
+        if column and (row := _first(found[name].is_infinite())) is not None:
             at = f"{_at(frame, row, files)}, step {found['step'][row]}" if columns.step else _at(frame, row, files)
             got = found[name][row]
             raise InputError(f"{at}: expected finite numbers in {column!r}, or NaN for missing, got {got}")
     return found
 
 
+def _first(flags: pl.Series) -> int | None:
+    """The number of the first row that is true, from 0."""
+    return flags.arg_max() if flags.any() else None
+
+
 def _at(frame: pl.DataFrame, row: int, files: Sequence[LogFile]) -> str:
-    """The file and the row in it, from 1, of a row of a frame; a frame may begin in the middle of its file."""
+    """The file and the row number in it, from 1; a frame may begin in the middle of its file."""
     file = frame["_file"][row]
     if "_event" in frame.columns:
         return f"{files[file].name}, log event {frame['_event'][row]}" if frame["_event"][row] else files[file].name
     first = frame["_row"][0] if "_row" in frame.columns else 0
-    return f"{files[file].name}, row {row - int(frame['_file'].index_of(file)) + first + 1}"
+    return f"{files[file].name}, row {row - (_first(frame['_file'] == file) or 0) + first + 1}"
 
 
 def _expect_numbers(frame: pl.DataFrame, name: str, files: Sequence[LogFile]) -> None:
@@ -109,10 +117,9 @@ def _expect_numbers(frame: pl.DataFrame, name: str, files: Sequence[LogFile]) ->
     wrong = frame[name].is_not_null()
     if kind == pl.String:
         wrong &= frame[name].cast(pl.Float64, strict=False).is_null()
-    wrong = wrong if wrong.any() else frame[name].is_not_null()
-    if not wrong.any():
+    row = _first(wrong if wrong.any() else frame[name].is_not_null())
+    if row is None:
         return
-    row = wrong.arg_max()
     value = str(frame[name].slice(row, 1).to_list()[0])[:60]
     raise InputError(f"{_at(frame, row, files)}: expected a number in {name!r}, got {value!r} ({kind})")
 
@@ -133,8 +140,7 @@ def _steps(frame: pl.DataFrame, name: str | None, files: Sequence[LogFile]) -> p
     numbers = (steps if number_kind(steps.dtype) else steps.cast(pl.String)).cast(pl.Float64, strict=False)
     whole = numbers.cast(pl.Int64, strict=False)
     wrong = whole.is_null() | (whole != numbers)
-    if wrong.any():
-        row = wrong.arg_max()
+    if (row := _first(wrong)) is not None:
         where, value = _at(frame, row, files), steps[row]
         raise InputError(f"{where}: expected whole numbers in the column of steps, {name!r}, got {value!r}")
     return pl.lit(whole)
@@ -142,8 +148,8 @@ def _steps(frame: pl.DataFrame, name: str | None, files: Sequence[LogFile]) -> p
 
 def _key(frame: pl.DataFrame, name: str, files: Sequence[LogFile]) -> pl.Expr:
     missing = frame[name].is_null() if name in frame.columns else pl.repeat(True, len(frame), eager=True)
-    if missing.any():
-        where = _at(frame, missing.arg_max(), files)
+    if (row := _first(missing)) is not None:
+        where = _at(frame, row, files)
         raise InputError(
             f"{where}: expected a value in every row of {name!r}, which tells groups apart, got a missing one"
         )
@@ -152,7 +158,7 @@ def _key(frame: pl.DataFrame, name: str, files: Sequence[LogFile]) -> pl.Expr:
 
 
 def remembered(rows: Callable[[], Iterator[pl.DataFrame]]) -> Callable[[], Iterator[pl.DataFrame]]:
-    """The same frames, kept by the first pass unless they are large: text is slow to parse, its numbers are small."""
+    """The same frames, kept in memory by the first pass unless they are large: text is slow to parse."""
     kept: list[pl.DataFrame] | None = None
 
     def frames() -> Iterator[pl.DataFrame]:
@@ -160,7 +166,8 @@ def remembered(rows: Callable[[], Iterator[pl.DataFrame]]) -> Callable[[], Itera
         if kept is not None:
             yield from kept
             return
-        seen, count = [], 0
+        seen: list[pl.DataFrame] = []
+        count = 0
         for frame in rows():
             count += len(frame)
             seen = [*seen, frame] if count <= KEPT else []
@@ -171,8 +178,9 @@ def remembered(rows: Callable[[], Iterator[pl.DataFrame]]) -> Callable[[], Itera
 
 
 def batches(frames: Iterable[pl.DataFrame], by: Sequence[str]) -> Iterator[pl.DataFrame]:
-    """The rows in frames of about ROWS that split no batch, with `batch`: a number, new where one of `by` changes."""
-    number, left = 0, []
+    """The rows in frames of about ROWS that split no batch; `batch` counts up where a column of `by` changes."""
+    number = 0
+    left: list[pl.DataFrame] = []
     for frame in frames:
         if not len(frame):
             continue
@@ -192,6 +200,6 @@ def batches(frames: Iterable[pl.DataFrame], by: Sequence[str]) -> Iterator[pl.Da
 
 
 def _changes(by: Sequence[str]) -> pl.Expr:
-    """A number that grows by one wherever one of the columns changes."""
+    """The number of rows so far at which one of the columns changed."""
     changed = pl.any_horizontal(pl.col(name) != pl.col(name).shift(1) for name in by)
     return changed.fill_null(False).cast(pl.Int64).cum_sum()

@@ -1,15 +1,15 @@
-"""What a file is written in: told by how it begins, and by its ending where that leaves a choice."""
+"""The format of a file, from its first bytes, and from its ending where these leave a choice."""
 
-from gdpo_core.errors import expect
+from gdpo_core.errors import InputError, expect
 from gdpo_core.logs.files import LogFile
 
-# What is packed begins so; polars would unpack it without a limit.
+# The first bytes of compressed files, which polars would unpack without a limit.
 PACKED = {b"\x1f\x8b": "a gzip", b"(\xb5/\xfd": "zstd", b"x\x01": "zlib", b"x\x9c": "zlib", b"x\xda": "zlib"}
 ENDINGS = {"csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "ndjson": "jsonl", "json": "json", "parquet": "parquet"}
 
 
 def format_of(file: LogFile) -> str:
-    """parquet, csv, tsv, jsonl or json. Raises InputError where it is none of these.
+    """parquet, csv, tsv, jsonl or json; InputError for any other format.
 
     >>> format_of(LogFile("log.txt", load=lambda: b'{"a": 1}'))
     'jsonl'
@@ -26,5 +26,6 @@ def format_of(file: LogFile) -> str:
         return named
     if named is None and text[:1] in (b"{", b"["):
         return "jsonl" if text[:1] == b"{" else "json"
-    expect(named is not None, file.name, f"a file that ends in {', '.join(ENDINGS)}", "one that does not")
+    if named is None:
+        raise InputError(f"{file.name}: expected a file that ends in {', '.join(ENDINGS)}, got one that does not")
     return named

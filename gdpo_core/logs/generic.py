@@ -1,6 +1,6 @@
-"""Logs of no known framework: Parquet, CSV, TSV, JSON lines or JSON, with columns named or of usual names."""
+"""Reads logs of no known framework: Parquet, CSV, TSV, JSON lines or JSON, with named columns or usual names."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
 
@@ -65,11 +65,11 @@ NOT_REWARDS |= {
     "expected",
 }
 KNOWN = {*STEPS, *GROUPS, *NOT_REWARDS}
-WHOLE = 0.8  # of the groups in several files have the usual size, where the files are runs of their own
+WHOLE = 0.8  # files are separate runs if this share of the groups that they have in common has the usual size
 
 
 def read(found: Found, asked: Asked) -> Draft:
-    """A log of any form: its rewards are the columns named, else all columns of numbers not known as something else."""
+    """A log of any form: rewards are the columns named, else every number column not known to hold something else."""
     files, skipped = found.files, jsonl.Skipped()
     kinds = [format_of(file) for file in files]
     odd = next((i for i, kind in enumerate(kinds) if kind != kinds[0]), 0)
@@ -92,7 +92,7 @@ def read(found: Found, asked: Asked) -> Draft:
             yield normalised(frame, wanted, files)
 
     in_parquet = kinds[0] == "parquet"
-    # Parquet hands out its steps alone; of text everything is parsed anyway, so that its numbers are kept.
+    # Only Parquet can read the steps alone; text is parsed whole in any case, so its numbers are kept.
     ordered = columns.step is None or (in_parquet and _ordered(frames(Columns(rewards=(), step=columns.step))))
 
     def rows() -> Iterator[pl.DataFrame]:
@@ -116,8 +116,15 @@ def read(found: Found, asked: Asked) -> Draft:
     )
 
 
-def _expect_words(files, kinds, schemas, schema, columns: Columns, asked: Asked) -> None:
-    """Raise InputError where a column that nobody uses has numbers as text."""
+def _expect_words(
+    files: Sequence[LogFile],
+    kinds: Sequence[str],
+    schemas: Sequence[parquet.Schema],
+    schema: parquet.Schema,
+    columns: Columns,
+    asked: Asked,
+) -> None:
+    """Raise InputError if an unused column holds numbers written as text."""
     maybe = suspects(schema, [*columns.names, *(name for name in schema if name.lower() in KNOWN)])
     maybe = [name for name in maybe if not asked.rewards or name.lower() in (*ADVANTAGES, *LENGTHS)]
     for file, kind, there in zip(files, kinds, schemas, strict=True):
@@ -139,12 +146,12 @@ def _sample(file: LogFile, kind: str, names: list[str], asked: Asked) -> dict[st
     return {name: [item[name] for item in items if item.get(name) is not None] for name in names}
 
 
-def _expect_one_run(rows: pl.DataFrame, files) -> None:
-    """Raise InputError where the files look like runs of their own: the same steps and groups, whole in each."""
+def _expect_one_run(rows: pl.DataFrame, files: Sequence[LogFile]) -> None:
+    """Raise InputError if the files look like separate runs: each has the same steps and groups, complete."""
     groups = rows.group_by("_file", "step", "_key", maintain_order=True).agg(pl.len().alias("rows"))
     shared = groups.filter(pl.len().over("step", "_key") > 1)
-    usual = shared["rows"].mode().min() if len(shared) else 0
-    if usual and usual > 1 and (shared["rows"] == usual).mean() >= WHOLE:
+    usual = min(shared["rows"].mode(), default=0)
+    if usual > 1 and shared["rows"].to_list().count(usual) / len(shared) >= WHOLE:
         again = shared.filter(pl.struct("step", "_key") == shared.select(pl.struct("step", "_key")).to_series()[0])
         a, b = (files[i].name for i in again["_file"][:2])
         raise InputError(
@@ -164,9 +171,9 @@ def _schema(file: LogFile, kind: str, asked: Asked) -> dict[str, pl.DataType]:
     return jsonl.schema(file, asked.skip_bad_lines)
 
 
-def _columns(file: LogFile, schema: dict[str, pl.DataType], asked: Asked) -> Columns:
+def _columns(file: LogFile, schema: Mapping[str, pl.DataType], asked: Asked) -> Columns:
     present([*(asked.rewards or ()), asked.group, asked.advantage, asked.length, asked.step], list(schema), file.name)
-    lower = {name.lower(): name for name in reversed(schema)}
+    lower = {name.lower(): name for name in reversed(list(schema))}
     numeric = [name for name, kind in schema.items() if number_kind(kind)]
     free = [name for name in schema if name not in (asked.rewards or ())]
 
@@ -187,7 +194,13 @@ def _columns(file: LogFile, schema: dict[str, pl.DataType], asked: Asked) -> Col
     return check_rewards(columns, schema, file.name)
 
 
-def _raw(files, kinds, schemas, columns: Columns, skip: jsonl.Skipped | None) -> Iterator[pl.DataFrame]:
+def _raw(
+    files: Sequence[LogFile],
+    kinds: Sequence[str],
+    schemas: Sequence[parquet.Schema],
+    columns: Columns,
+    skip: jsonl.Skipped | None,
+) -> Iterator[pl.DataFrame]:
     if kinds[0] == "parquet":
         yield from parquet.frames(files, schemas, columns.names)
         return
@@ -203,7 +216,7 @@ def _raw(files, kinds, schemas, columns: Columns, skip: jsonl.Skipped | None) ->
 
 
 def _ordered(frames: Iterator[pl.DataFrame]) -> bool:
-    """Whether steps never fall, and none goes on in another file."""
+    """Whether steps never decrease, and each stands in one file."""
     last = file = None
     for frame in frames:
         for (number,), rows in frame.group_by("_file", maintain_order=True):

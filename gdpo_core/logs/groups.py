@@ -1,4 +1,4 @@
-"""Which rows of a batch belong together: blocks of one size, found out, or what a column tells apart."""
+"""Finds the groups of a batch: blocks of one size, inferred from the log, or rows with one value of a column."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -9,27 +9,27 @@ from math import gcd
 import numpy as np
 import polars as pl
 
-BATCHES = 200  # whose advantages are looked at
-USUAL = 0.6  # of the batches have blocks of the size that counts: an evaluation may have written the others
+BATCHES = 200  # whose advantages are examined
+USUAL = 0.6  # share of batches that a size must divide: an evaluation may have written the others
 CHANCE = 0.01  # a smaller size must be less likely than this to fit by chance
-DRAWS = 400  # shuffles that estimate it
+DRAWS = 400  # shuffles that estimate this probability
 _BLOCKS = 64  # shuffled at most
 
 
 @dataclass(frozen=True)
 class Size:
-    """A group size and what told it."""
+    """A group size and the evidence for it: advantages or prompts."""
 
     size: int
     told_by: str
-    others: tuple[int, ...] = field(default=(), repr=False)  # smaller ones that fit too, perhaps by chance
+    others: tuple[int, ...] = field(default=(), repr=False)  # smaller sizes that fit too, perhaps by chance
 
 
 def infer(sizes: Sequence[int], advantages: Sequence[np.ndarray], prompts: Sequence[np.ndarray]) -> Size | None:
-    """The rows of a group where groups stand in blocks of one size; None where nothing tells it.
+    """The group size of a log whose groups are blocks of one size; None if nothing shows it.
 
-    sizes: rows of each batch. advantages: those logged, of the first batches; they sum to 0 in every group.
-    prompts: ids of the prompts of the first batches; they change only where a group ends.
+    sizes: the rows of each batch. advantages: as logged, of the first batches; they sum to 0 in every group.
+    prompts: the prompt id of each row, of the first batches; it changes only where a group ends.
 
     >>> infer([8] * 4, [np.array([3.0, -1.0, -2.0, 0.0, 7.0, -5.0, -2.0, 0.0])] * 4, [])
     Size(size=4, told_by='advantages')
@@ -43,7 +43,7 @@ def infer(sizes: Sequence[int], advantages: Sequence[np.ndarray], prompts: Seque
     fits = [g for g in divisors(common) if live and _fits(g, live)]
     for size in fits:
         if largest is None and size == rows:
-            return None  # a batch that was centred as a whole looks the same
+            return None  # advantages centred over the whole batch sum to 0 as well
         if all(_chance(size, other, live) < CHANCE for other in fits if other > size and other % size == 0):
             told_by = "advantages" if size != largest else "prompts"
             return Size(size, told_by, tuple(g for g in fits if g < size))
@@ -57,8 +57,8 @@ def divisors(n: int) -> list[int]:
 
 
 def _from_prompts(prompts: Sequence[np.ndarray]) -> int | None:
-    """The largest size that divides the lengths of the runs of equal prompts in most batches; None where that is 1."""
-    found = Counter()
+    """The largest size that divides every stretch of equal prompts in most batches; None if that is 1."""
+    found: Counter[int] = Counter()
     for ids in prompts:
         ends = np.flatnonzero(ids[1:] != ids[:-1]) + 1
         lengths = np.diff(np.concatenate([[0], ends, [len(ids)]])).tolist()
@@ -71,19 +71,19 @@ def _from_prompts(prompts: Sequence[np.ndarray]) -> int | None:
 
 
 def _sums_to_zero(values: np.ndarray, size: int) -> bool:
-    """Whether every block of `size` sums to 0, but for what float32 leaves."""
+    """Whether every block of `size` sums to 0, up to the round-off of float32."""
     blocks = values.reshape(-1, size)
     return bool((np.abs(blocks.sum(1)) <= 1e-5 * np.abs(blocks).sum(1) + 1e-6 * np.abs(values).max()).all())
 
 
 def _fits(size: int, live: Sequence[np.ndarray]) -> bool:
-    """Whether blocks of that size sum to 0 in nearly all batches that are made of such blocks."""
+    """Whether blocks of this size sum to 0 in nearly all batches that the size divides."""
     whole = [a for a in live if len(a) % size == 0]
     return bool(whole) and sum(_sums_to_zero(a, size) for a in whole) >= 0.9 * len(whole)
 
 
 def _chance(size: int, larger: int, live: Sequence[np.ndarray]) -> float:
-    """How likely blocks of `size` sum to 0 though the groups are the `larger` blocks, whose rows come in any order."""
+    """How likely blocks of `size` sum to 0 by chance, if groups are the `larger` blocks with rows in random order."""
     blocks = [block for a in live if len(a) % larger == 0 for block in a.reshape(-1, larger) if np.abs(block).max() > 0]
     draw, log = np.random.default_rng(0), 0.0
     for block in blocks[:_BLOCKS]:
@@ -96,7 +96,7 @@ def _chance(size: int, larger: int, live: Sequence[np.ndarray]) -> float:
 
 
 def in_blocks(frames: Iterator[pl.DataFrame], size: int) -> Iterator[pl.DataFrame]:
-    """The rows with `group`: blocks of `size` from the start of each batch, the last one shorter where it must be."""
+    """Add `group`: blocks of `size` rows from the start of each batch, of which the last may be shorter."""
     number = 0
     for rows in frames:
         within = pl.int_range(pl.len()).over("batch")
@@ -107,7 +107,7 @@ def in_blocks(frames: Iterator[pl.DataFrame], size: int) -> Iterator[pl.DataFram
 
 
 def by_key(frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-    """The rows with `group`: those of a batch that share `_key`, brought together, in the order in which they begin."""
+    """Add `group`: the rows of a batch that share `_key`, moved together, in the order of their first rows."""
     number = 0
     for rows in frames:
         rows = rows.with_row_index("group").with_columns(pl.col("group").first().over("batch", "_key"))
@@ -118,7 +118,7 @@ def by_key(frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
 
 
 def merged_prompts(prompts: pl.DataFrame, size: int) -> dict[str, object] | None:
-    """Evidence that several groups of one batch have the same prompt, from a sample of the prompts; None if none do.
+    """Evidence that groups of one batch share a prompt, from a sample of the prompts; None if none do.
 
     prompts: batch, step, `_key` and `text` of rows in blocks of `size`.
     """

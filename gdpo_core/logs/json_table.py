@@ -1,4 +1,4 @@
-"""A JSON file, an array of objects or an object of lists, as a table."""
+"""Reads a JSON file, an array of objects or an object of lists, as a table."""
 
 import json
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ _WANTED = "an array of objects or an object of lists"
 
 
 def frame(file: LogFile, columns: Sequence[str] | None = None) -> pl.DataFrame:
-    """The columns, all by default; one of numbers as Float64, any other as text or, if nested, as JSON."""
+    """The columns, all by default: numbers as Float64, anything else as text, nested values as JSON text."""
     try:
         found = json.loads(file.content().decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
@@ -23,7 +23,7 @@ def frame(file: LogFile, columns: Sequence[str] | None = None) -> pl.DataFrame:
 
 
 def sample(file: LogFile, columns: Sequence[str], rows: int) -> dict[str, list]:
-    """The first values of some columns of text."""
+    """The first values of these text columns."""
     found = frame(file, columns)
     return {name: found[name].drop_nulls().head(rows).to_list() for name in columns}
 
@@ -36,7 +36,8 @@ def _lists(file: LogFile, found: object) -> dict[str, list]:
         same = len(set(sizes.values())) == 1
         expect(same, file.name, "lists of one length", ", ".join(f"{n} in {name!r}" for name, n in sizes.items()))
         return lists
-    expect(isinstance(found, list), file.name, _WANTED, type(found).__name__)
+    if not isinstance(found, list):
+        raise InputError(f"{file.name}: expected {_WANTED}, got {type(found).__name__}")
     expect(len(found) > 0, file.name, "at least one response", "0 rows")
     odd = next((i for i, item in enumerate(found, start=1) if not isinstance(item, dict)), None)
     expect(odd is None, f"{file.name}, item {odd}", "an object", type(found[odd - 1]).__name__ if odd else "")

@@ -1,24 +1,25 @@
-"""JSON lines: fast where every line is what polars takes, else line by line, so that the first bad one can be named."""
+"""Reads JSON lines: with polars if it accepts all of them, else line by line, to name the first bad one."""
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import polars as pl
 
+from gdpo_core._words import clip
 from gdpo_core.errors import InputError, expect
 from gdpo_core.logs.files import LogFile
 from gdpo_core.logs.parquet import BROKEN
 from gdpo_core.logs.unused import number_kind
 
-HEAD = 100  # lines from which columns are learnt
+HEAD = 100  # lines from which columns are inferred
 _BOM = b"\xef\xbb\xbf"
 
 
 @dataclass
 class Skipped:
-    """Lines that were left out, by file: a file that is read again is not counted again."""
+    """How many lines of each file were left out; reading a file again does not count them again."""
 
     lines: dict[str, int] = field(default_factory=dict)
 
@@ -28,9 +29,9 @@ class Skipped:
 
 
 def objects(file: LogFile, skipped: Skipped | None = None) -> Iterator[tuple[int, dict]]:
-    """Each line's number from 1 and its object; NaN and Infinity are numbers, blank lines are nothing.
+    """The number of each line, from 1, and its object; NaN and Infinity are numbers, blank lines are ignored.
 
-    Raises InputError that names the first line that is no JSON object, unless `skipped` is to count such lines.
+    Raises InputError for the first line that is not a JSON object, or counts such lines in `skipped` if given.
     """
     bad = 0
     for number, line in enumerate(file.lines(), start=1):
@@ -70,16 +71,16 @@ def is_number(value: object) -> bool:
 
 
 def number_columns(items: Sequence[dict]) -> list[str]:
-    """The keys whose values are numbers, booleans or null; a few of another kind are found when all lines are read."""
+    """The keys whose values are mostly numbers or booleans; an odd value among them raises once all lines are read."""
     keys = dict.fromkeys(key for item in items for key in item)
     values = {key: [item[key] for item in items if item.get(key) is not None] for key in keys}
     return [key for key in keys if 2 * sum(map(is_number, values[key])) > len(values[key])]
 
 
 def schema(file: LogFile, skip_bad_lines: bool) -> dict[str, pl.DataType]:
-    """The keys of all lines: Float64 where values are numbers or booleans, Null where all are null, else String.
+    """The type of each key: Float64 for numbers and booleans, Null if all values are null, else String.
 
-    A key with numbers and others is Float64 where most are numbers, as the first lines or else all of them say.
+    A key with numbers and other values is Float64 if most are numbers, in the first lines or else in all of them.
     """
     items = head(file, skip_bad_lines)
     expect(bool(items), file.name, "at least one response", "0 rows")
@@ -100,7 +101,8 @@ def _fast_schema(file: LogFile) -> dict[str, pl.DataType] | None:
 
 
 def _slow_schema(file: LogFile, skip_bad_lines: bool) -> dict[str, pl.DataType]:
-    numbers, others = Counter(), Counter()
+    numbers: Counter[str] = Counter()
+    others: Counter[str] = Counter()
     for _, item in objects(file, Skipped() if skip_bad_lines else None):
         numbers.update(key for key, value in item.items() if is_number(value))
         others.update({key: value is not None and not is_number(value) for key, value in item.items()})
@@ -112,23 +114,23 @@ def _kind(number: bool, there: bool) -> pl.DataType:
 
 
 def read(file: LogFile, numbers: Sequence[str], others: Sequence[str], skipped: Skipped | None) -> pl.DataFrame:
-    """Of every line the columns named; those of `numbers` as Float64, an absent one as null.
+    """These columns of every line: `numbers` as Float64, `others` as text; an absent value is null.
 
-    Raises InputError that names the line and column of a number that is none.
+    Raises InputError that names the line and the column where a value of `numbers` is not a number.
     """
     fast = None if skipped is not None else _fast(file, numbers, others)
     return _slow(file, numbers, others, skipped) if fast is None else fast
 
 
 def _fast(file: LogFile, numbers: Sequence[str], others: Sequence[str]) -> pl.DataFrame | None:
-    """What polars makes of the file; None where it will not have it, or takes a number for text."""
+    """The columns as polars reads them; None if it refuses the file or reads numbers as text."""
     content = file.content()  # a path would be read as a pattern
     if numbers or others:
         kinds = {name: pl.Float64() for name in numbers} | {name: pl.String() for name in others}
         try:
             return pl.scan_ndjson(content, schema=kinds).collect()
         except BROKEN:
-            pass  # booleans are numbers too
+            pass  # booleans, which count as numbers, do not fit this schema
     try:
         scan = pl.scan_ndjson(content, infer_schema_length=None)
         known = scan.collect_schema()
@@ -144,7 +146,7 @@ def _numeric(kind: pl.DataType) -> bool:
     return number_kind(kind) or kind == pl.Null
 
 
-def _column(name: str, known) -> pl.Expr:
+def _column(name: str, known: Collection[str]) -> pl.Expr:
     return pl.col(name) if name in known else pl.lit(None).alias(name)
 
 
@@ -164,7 +166,7 @@ def _slow(file: LogFile, numbers: Sequence[str], others: Sequence[str], skipped:
 
 
 def as_float(value: int | float) -> float:
-    """The number, infinite where it is larger than any float."""
+    """The number as a float, infinite if it is larger than any."""
     try:
         return float(value)
     except OverflowError:
@@ -172,5 +174,4 @@ def as_float(value: int | float) -> float:
 
 
 def _shown(line: bytes) -> str:
-    text = line.decode("utf-8", "replace").strip()
-    return repr(text if len(text) <= 60 else text[:60] + "…")
+    return repr(clip(line.decode("utf-8", "replace").strip()))

@@ -1,4 +1,4 @@
-"""ms-swift's completions.jsonl: a JSON object a log event, with lists as columns."""
+"""Reads ms-swift's completions.jsonl: one JSON object per log event, with lists as columns."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -28,11 +28,11 @@ NOT_REWARDS = {
     "solution",
 }
 METHODS = {"gdpo": "gdpo", "group": "grpo", "none": "grpo_no_std", "batch": "grpo_batch_std"}
-SAMPLE = 10_000  # rows of which the prompts are looked at
+SAMPLE = 10_000  # rows whose prompts are examined
 
 
 def read(found: Found, asked: Asked) -> Draft:
-    """The rewards of an ms-swift log: every list of numbers but those known to be none."""
+    """The rewards of an ms-swift log: every list of numbers that is not known to hold something else."""
     first = found.files[0]
     items = jsonl.head(first, asked.skip_bad_lines)
     expect(bool(items), first.name, "at least one log event", "0 rows")
@@ -40,8 +40,10 @@ def read(found: Found, asked: Asked) -> Draft:
     expect(filled, first.name, "at least one response", f"lists that are empty in {len(items)} log events")
     there = list(dict.fromkeys(key for item in items for key in item))
     step = asked.step or next((name for name in ("step", "gen_step") if name in there), None)
-    fits = step is not None and {"prompt", "completion"} <= set(there)
-    expect(fits, first.name, "ms-swift's columns step or gen_step, prompt, completion", ", ".join(there))
+    if step is None or not {"prompt", "completion"} <= set(there):
+        raise InputError(
+            f"{first.name}: expected ms-swift's columns step or gen_step, prompt, completion, got {', '.join(there)}"
+        )
     present([*(asked.rewards or ()), step, asked.advantage, asked.length, asked.group], there, first.name)
     others = {step, asked.advantage, asked.length, asked.group}
     numbers = [name for name in there if _numbers(items, name) and name not in NOT_REWARDS | others]
@@ -81,7 +83,7 @@ def read(found: Found, asked: Asked) -> Draft:
 
 
 def _as_lists(item: dict) -> dict:
-    """An event's columns as lists: a trainer on Ray writes a row a line instead."""
+    """An event's columns as lists; a trainer on Ray writes one response per line, without lists."""
     return {name: value if isinstance(value, list) and name != "messages" else [value] for name, value in item.items()}
 
 
@@ -112,10 +114,10 @@ def _frame(lists: dict[str, list], columns: Columns, where: str) -> pl.DataFrame
         wrong = next((v for v in lists[name] if v is not None and not jsonl.is_number(v)), None)
         expect(wrong is None, where, f"numbers in {name!r}", f"{str(wrong)[:60]!r}")
         data[name] = pl.Series(name, [None if v is None else jsonl.as_float(v) for v in lists[name]], pl.Float64)
-    texts = {columns.step: lists[columns.step]} | ({columns.key: lists[columns.key]} if columns.key else {})
-    texts |= {"prompt": lists["prompt"]} if "prompt" in lists else {}
-    for name, values in texts.items():
-        data[name] = pl.Series(name, [v if isinstance(v, str | None) else json.dumps(v) for v in values], pl.String)
+    texts = [name for name in (columns.step, columns.key) if name] + ["prompt"] * ("prompt" in lists)
+    for name in texts:
+        values = [v if isinstance(v, str | None) else json.dumps(v) for v in lists[name]]
+        data[name] = pl.Series(name, values, pl.String)
     return pl.DataFrame(data)
 
 
@@ -136,7 +138,7 @@ def _prompts(frames: Iterator[pl.DataFrame], step: str) -> pl.DataFrame:
 
 
 def _settings(file: LogFile | None) -> dict:
-    """What the run was started with, from its args.json; nothing where that cannot be read."""
+    """The configuration of the run, from its args.json; empty if that cannot be read."""
     try:
         found = json.loads(file.content()) if file else {}
     except (ValueError, InputError):
@@ -145,7 +147,7 @@ def _settings(file: LogFile | None) -> dict:
 
 
 def _weights(settings: dict, logged: Sequence[str], rewards: Sequence[str]) -> dict[str, float] | None:
-    """The weights that the run was started with: one a reward function, whose columns are logged in their order.
+    """The weights in the configuration of the run: one per reward function, in the order of the logged columns.
 
     >>> _weights({"reward_weights": [1, 0.5]}, ["MathAccuracy", "Format"], ["Format"])
     {'Format': 0.5}

@@ -1,4 +1,4 @@
-"""NeMo-RL's train_data_step{N}.jsonl: the total reward of each response, and advantages a token."""
+"""Reads NeMo-RL's train_data_step{N}.jsonl: one total reward per response, and one advantage per token."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import polars as pl
 
-from gdpo_core.errors import expect
+from gdpo_core.errors import InputError, expect
 from gdpo_core.logs import jsonl
 from gdpo_core.logs.draft import Asked, Draft
 from gdpo_core.logs.files import Found, LogFile
@@ -16,7 +16,7 @@ from gdpo_core.logs.flat import Columns, batches, check_rewards, normalised, pre
 from gdpo_core.logs.groups import divisors
 from gdpo_core.logs.run import Trap
 
-# What is logged beside rewards, and holds none.
+# Columns that hold no rewards.
 KNOWN = {"content", "prompt_ids", "token_ids", "token_loss_mask", "sample_loss_mask", "input_lengths", "step", "idx"}
 KNOWN |= {"generation_logprobs", "prev_logprobs", "reference_logprobs", "reference_policy_logprobs"}
 
@@ -24,10 +24,12 @@ KNOWN |= {"generation_logprobs", "prev_logprobs", "reference_logprobs", "referen
 def read(found: Found, asked: Asked) -> Draft:
     """The total rewards of a NeMo-RL log, which holds no components, and the advantage of each response."""
     first = found.files[0]
-    line, item = next(jsonl.objects(first, jsonl.Skipped() if asked.skip_bad_lines else None), (0, None))
-    expect(item is not None, first.name, "at least one response", "0 rows")
+    found_first = next(jsonl.objects(first, jsonl.Skipped() if asked.skip_bad_lines else None), None)
+    if found_first is None:
+        raise InputError(f"{first.name}: expected at least one response, got 0 rows")
+    line, item = found_first
     there, where = list(item), f"{first.name}, line {line}"
-    expect("rewards" in there or asked.rewards, first.name, "NeMo-RL's column rewards", ", ".join(there))
+    expect("rewards" in there or bool(asked.rewards), first.name, "NeMo-RL's column rewards", ", ".join(there))
     present([*(asked.rewards or ()), asked.group, asked.length, asked.advantage], there, first.name)
     rewards = asked.rewards or ("rewards",)
     columns = Columns(
@@ -64,7 +66,7 @@ def read(found: Found, asked: Asked) -> Draft:
 
 
 def _responses(item: dict, columns: Columns, where: str) -> list[dict]:
-    """The responses of one line: one, each value in a list of its own or bare, or many with lists as columns."""
+    """The responses of one line: many, with lists as columns, or one, with bare values or lists of one."""
     totals = item.get(columns.rewards[0])
     if not isinstance(totals, list):
         return [item]
@@ -108,12 +110,13 @@ def _file(file: LogFile, columns: Columns, skipped: jsonl.Skipped | None, number
 
 
 def _number(value: object, name: str, where: str) -> float | None:
-    expect(value is None or jsonl.is_number(value), where, f"a number in {name!r}", f"{str(value)[:60]!r}")
-    return None if value is None else jsonl.as_float(value)
+    if value is None or isinstance(value, int | float):
+        return None if value is None else jsonl.as_float(value)
+    raise InputError(f"{where}: expected a number in {name!r}, got {str(value)[:60]!r}")
 
 
 def _advantage(value: object, name: str, where: str) -> float | None:
-    """A response's advantage stands on each of its tokens; padding has 0."""
+    """The advantage of a response, which NeMo-RL repeats at each of its tokens; padding has 0."""
     while isinstance(value, list) and value and isinstance(value[0], list):
         value = value[0]
     if isinstance(value, list):
@@ -122,24 +125,26 @@ def _advantage(value: object, name: str, where: str) -> float | None:
 
 
 def _tokens(value: object) -> float | None:
-    return float(sum(map(bool, value))) if isinstance(value, list) else value if jsonl.is_number(value) else None
+    if isinstance(value, list):
+        return float(sum(map(bool, value)))
+    return value if isinstance(value, int | float) else None
 
 
 def _has_prompts(item: dict, rewards: tuple[str, ...], where: str) -> bool:
-    """Whether a line keeps the prompts apart from the answers."""
+    """Whether a line holds prompts apart from answers."""
     responses = _responses(item, Columns(rewards=rewards), where)
     return any(isinstance(r.get("content"), list) or "prompt_ids" in r for r in responses)
 
 
 def _prompts(responses: list[dict]) -> list[str]:
-    """What of each response is prompt: its ids, its messages before the assistant's, or its first texts.
+    """The prompt of each response: its token ids, its messages before the assistant's, or its first texts.
 
-    Texts without roles are [system,] user, answer: the first counts, and the next where the first is always the same.
+    Texts without roles are [system,] user, answer: the first is the prompt, with the next if all the first are equal.
     """
     if all("prompt_ids" in response for response in responses):
         return [json.dumps(response["prompt_ids"]) for response in responses]
-    parts = [response.get("content") for response in responses]
-    parts = [part if isinstance(part, list) else [part] for part in parts]
+    contents = [response.get("content") for response in responses]
+    parts = [content if isinstance(content, list) else [content] for content in contents]
     if any(isinstance(message, dict) for part in parts for message in part):
         return [json.dumps(_until_the_assistant(part)) for part in parts]
     count = 1
@@ -154,7 +159,7 @@ def _until_the_assistant(messages: list) -> list:
 
 
 def _by_prefix(frame: pl.DataFrame, columns: Columns) -> pl.DataFrame | None:
-    """Blocks of rows whose texts begin alike for longer than neighbouring blocks do, as if they were prompts."""
+    """Blocks in which texts share a longer beginning than across blocks; their numbers stand in for prompts."""
     texts = frame["_text"].to_list()
     shared = [_common(a, b) for a, b in pairwise(texts)]
     for size in divisors(len(texts))[:-1]:

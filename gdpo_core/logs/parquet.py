@@ -1,16 +1,17 @@
-"""Parquet files, many at a time, of which only the columns asked for are read."""
+"""Reads chosen columns of Parquet files, many files at a time."""
 
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
+from pathlib import Path
 
 import polars as pl
 
 from gdpo_core.errors import InputError, expect
 from gdpo_core.logs.files import LogFile
 
-ROWS = 250_000  # in a frame, about
-FILES = 400  # in a scan; more need many open at once
+ROWS = 250_000  # per frame, about
+FILES = 400  # per scan; more would have many files open at once
 BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError)
 Schema = Mapping[str, pl.DataType]
 
@@ -24,7 +25,7 @@ def schema(file: LogFile) -> Schema:
 
 
 def sample(file: LogFile, columns: Sequence[str], rows: int) -> dict[str, list]:
-    """The first values of some columns of text."""
+    """The first values of these text columns."""
     try:
         frame = pl.scan_parquet(_source(file), glob=False).select(columns).head(rows).collect()
     except BROKEN as error:
@@ -35,9 +36,9 @@ def sample(file: LogFile, columns: Sequence[str], rows: int) -> dict[str, list]:
 def frames(
     files: Sequence[LogFile], schemas: Sequence[Schema], columns: Sequence[str], head: int | None = None
 ) -> Iterator[pl.DataFrame]:
-    """The columns of all rows in their order, and in `_file` the number of the file; `head`: only so many rows.
+    """All rows of the columns, in order, and the number of their file in `_file`; only the first `head` rows if given.
 
-    A frame of one file has in `_row` the number of its first row there, from 0.
+    A frame of one file has `_row`, the number of the frame's first row in that file, from 0.
     """
     types = [tuple(known.get(column) for column in columns) for known in schemas]
     for alike, numbers in groupby(range(len(files)), key=types.__getitem__):
@@ -53,7 +54,7 @@ def frames(
 
 
 def _next(files: Sequence[LogFile], numbers: list[int], wanted: Schema) -> tuple[list[int], list[int]]:
-    """As many files as fill a frame, taking all for as long as the first; one where they are large or in memory."""
+    """The files of the next frame and the rest, if all are as long as the first; a file in memory stands alone."""
     rows = _height(files[numbers[0]])
     count = max(1, min(FILES, ROWS // max(rows, 1)))
     together = next((k for k, i in enumerate(numbers[:count]) if files[i].path is None), count)
@@ -75,11 +76,16 @@ def _scan(files: Sequence[LogFile], numbers: Sequence[int], wanted: Schema, head
 def _read(
     files: Sequence[LogFile], numbers: Sequence[int], wanted: Schema, start: int, rows: int | None
 ) -> pl.DataFrame:
-    sources = [_source(file) for file in files]
+    # Several files are all on disk, see _next.
+    sources = [file.path for file in files if file.path is not None]
     try:
-        # An empty schema reads as nothing; the path alone still counts the rows.
+        # polars reads no rows with an empty schema; without one it counts them.
         scan = pl.scan_parquet(
-            sources, schema=dict(wanted) or None, extra_columns="ignore", glob=False, include_file_paths="_path"
+            sources or _source(files[0]),
+            schema=dict(wanted) or None,
+            extra_columns="ignore",
+            glob=False,
+            include_file_paths="_path",
         ).select(*wanted, "_path")
         frame = scan.slice(start, rows).collect()
         if len(files) == 1:
@@ -102,7 +108,7 @@ def _height(file: LogFile) -> int:
         raise _unreadable([file], error) from None
 
 
-def _source(file: LogFile):
+def _source(file: LogFile) -> Path | io.BytesIO:
     return file.path if file.path is not None else io.BytesIO(file.content())
 
 

@@ -1,22 +1,24 @@
-"""`read_run`: a log of any framework, with its groups found."""
+"""`read_run`: reads a log of any framework and finds its groups."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from numbers import Integral
+from typing import TypeAlias
 
 import numpy as np
 import polars as pl
 
-from gdpo_core.errors import InputError, expect
+from gdpo_core.errors import InputError, expect, is_whole
 from gdpo_core.logs import generic, groups, ms_swift, nemo_rl, trl, verl
 from gdpo_core.logs.detect import detect, framework_named
 from gdpo_core.logs.draft import Asked, Draft
-from gdpo_core.logs.files import Found, find
+from gdpo_core.logs.files import Found, Source, find
 from gdpo_core.logs.flat import named
 from gdpo_core.logs.run import Run, Trap
 
-MANY = 0.5  # of the groups: more of another size than the usual one have not lost rows
+Tables: TypeAlias = Callable[[], Iterator[pl.DataFrame]]
+
+MANY = 0.5  # share of groups of an unusual size; where it is larger, groups have not lost rows but differ in size
 READERS = {
     "trl": trl.read,
     "verl": verl.read,
@@ -27,10 +29,10 @@ READERS = {
 
 
 def read_run(
-    path,
+    path: Source,
     framework: str | None = None,
     group_size: int | None = None,
-    rewards=None,
+    rewards: Sequence[str] | str | None = None,
     group: str | None = None,
     *,
     advantage: str | None = None,
@@ -40,17 +42,16 @@ def read_run(
 ) -> Run:
     """The log of a run, as a training framework wrote it.
 
-    path: a file, directory, glob or zip, several of them, or {name: bytes}. framework: trl (axolotl writes the same),
-        verl, ms_swift, nemo_rl or generic; found from the content by default. group_size: responses a group where
-        groups stand in blocks, found by default from advantages and prompts. rewards, group, advantage, length, step:
-        names of columns. skip_bad_lines: leave broken lines of JSON out, and count them.
-    Raises InputError that names the file, and the column and row or line, where the log cannot be read.
+    path: a file, directory, glob or zip, several of them, or {name: bytes}.
+    framework: trl (axolotl writes the same), verl, ms_swift, nemo_rl or generic; inferred from the content by default.
+    group_size: responses per group, if groups are blocks of rows; inferred from advantages and prompts by default.
+    rewards, group, advantage, length, step: names of columns.
+    skip_bad_lines: leave out and count broken lines of JSON.
+    Raises InputError, naming the file, and the column and row or line, if the log cannot be read.
     """
     found = find(path)
     _expect_names(group=group, advantage=advantage, length=length, step=step)
-    fits = group_size is None or (
-        isinstance(group_size, Integral) and not isinstance(group_size, bool) and group_size > 0
-    )
+    fits = group_size is None or (is_whole(group_size) and group_size > 0)
     expect(fits, "group_size", "a positive whole number", repr(group_size))
     asked = Asked(
         rewards=named(rewards),
@@ -97,7 +98,7 @@ def read_run(
         ),
         _tables=partial(_tables, tables, columns, draft.rewards, found.name),
     )
-    next(run.tables())  # what is wrong with the first rows is said now
+    next(run.tables())  # a fault in the first rows is reported now
     return run
 
 
@@ -108,7 +109,7 @@ def _expect_names(**columns: str | None) -> None:
 
 @contextmanager
 def _one_error(where: str) -> Iterator[None]:
-    """Turn what polars will not do with a log, and no check foresaw, into the error that callers know."""
+    """Turn an error of polars that no check foresaw into an InputError."""
     try:
         yield
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
@@ -116,8 +117,8 @@ def _one_error(where: str) -> Iterator[None]:
         raise InputError(f"{where}: expected a log that can be read as a table, got {why}") from None
 
 
-def _tables(tables, columns: list[str], rewards: tuple[str, ...], where: str) -> Iterator[pl.DataFrame]:
-    """Tables with the columns in order; InputError where there are no rows, or no reward in any of them."""
+def _tables(tables: Tables, columns: list[str], rewards: tuple[str, ...], where: str) -> Iterator[pl.DataFrame]:
+    """Tables with the columns in order; InputError if there is no row, or no value of any reward."""
     rows = there = 0
     frames = tables()
     while True:
@@ -126,21 +127,22 @@ def _tables(tables, columns: list[str], rewards: tuple[str, ...], where: str) ->
         if table is None:
             break
         rows += len(table)
-        there += sum(table[name].is_not_nan().sum() for name in rewards) if there == 0 else 0
+        there += sum(int(table[name].is_not_nan().sum()) for name in rewards) if there == 0 else 0
         yield table.select(columns)
     expect(rows > 0, where, "at least one response", "0 rows")
     expect(there > 0, where, f"a value in {', '.join(rewards)}", "every one missing")
 
 
-def _grouped(found: Found, asked: Asked, draft: Draft):
-    """The group size, what reads the tables with groups, traps, in words what tells groups apart, and other sizes."""
+def _grouped(found: Found, asked: Asked, draft: Draft) -> tuple[int | None, Tables, list[Trap], str, tuple[int, ...]]:
+    """The group size, a function that reads tables with groups, traps, how groups were found, and other sizes."""
     if draft.keyed:
         size, traps = _sizes_by_key(found, asked, draft)
         return size, lambda: groups.by_key(draft.rows()), traps, draft.keyed, ()
     sizes, advantages = _batches(draft, found)
-    given, others = asked.group_size or draft.group_size, ()
+    given = asked.group_size or draft.group_size
+    others: tuple[int, ...] = ()
     prompts = draft.prompts()
-    if asked.group_size is None and (given is None or any(n % given for n in sizes.rows)):
+    if given is None or (asked.group_size is None and any(n % given for n in sizes.rows)):
         inferred = groups.infer(sizes.rows, advantages, _ids(prompts))
         if inferred is None:
             raise InputError(
@@ -148,31 +150,34 @@ def _grouped(found: Found, asked: Asked, draft: Draft):
                 f"give group_size, the responses per prompt, or the group column (rewards: {', '.join(draft.rewards)})"
             )
         given, others = inferred.size, inferred.others
-    ragged = [i for i, n in enumerate(sizes.rows) if n % given]
+    size = given
+    ragged = [i for i, n in enumerate(sizes.rows) if n % size]
     if ragged and asked.group_size:
         rows, step = sizes.rows[ragged[0]], sizes.steps[ragged[0]]
         file = found.files[sizes.files[ragged[0]]].name
-        raise InputError(f"{file}: expected rows that groups of {given} divide, got {rows} in step {step}")
+        raise InputError(f"{file}: expected rows that groups of {size} divide, got {rows} in step {step}")
     traps = []
     if ragged:
         first = ragged[0]
-        evidence = {"group_size": given, "batches": len(ragged), "of": len(sizes.rows)}
+        evidence = {"group_size": size, "batches": len(ragged), "of": len(sizes.rows)}
         traps.append(Trap("ragged-batches", evidence | {"step": sizes.steps[first], "rows": sizes.rows[first]}))
-    merged = None if prompts is None else groups.merged_prompts(prompts, given)
+    merged = None if prompts is None else groups.merged_prompts(prompts, size)
     if merged:
         traps.append(Trap("prompts-merged", merged))
 
     def tables() -> Iterator[pl.DataFrame]:
-        return groups.in_blocks(draft.rows(), given)
+        return groups.in_blocks(draft.rows(), size)
 
-    return None if ragged else given, tables, traps, f"blocks of {given} rows", others
+    return None if ragged else size, tables, traps, f"blocks of {size} rows", others
 
 
 class _Sizes:
     """Rows, step and file of each batch."""
 
     def __init__(self) -> None:
-        self.rows, self.steps, self.files = [], [], []
+        self.rows: list[int] = []
+        self.steps: list[int] = []
+        self.files: list[int] = []
 
     def add(self, counted: pl.DataFrame) -> None:
         self.rows += counted["rows"].to_list()
@@ -181,7 +186,8 @@ class _Sizes:
 
 
 def _batches(draft: Draft, found: Found) -> tuple[_Sizes, list[np.ndarray]]:
-    sizes, advantages = _Sizes(), []
+    sizes = _Sizes()
+    advantages: list[np.ndarray] = []
     for rows in (draft.outline or draft.rows)():
         counted = rows.group_by("batch", maintain_order=True).agg(
             pl.len().alias("rows"), pl.col("step").first(), pl.col("_file").first()
@@ -198,7 +204,7 @@ def _batches(draft: Draft, found: Found) -> tuple[_Sizes, list[np.ndarray]]:
 
 
 def _ids(prompts: pl.DataFrame | None) -> list[np.ndarray]:
-    """The prompts of each batch; the last one of a sample may be cut off."""
+    """The prompts of each batch, without the last one, which the sample may have cut off."""
     if prompts is None or not len(prompts):
         return []
     parts = [part["_key"].to_numpy() for part in prompts.partition_by("batch", maintain_order=True)]
@@ -214,7 +220,7 @@ def _sizes_by_key(found: Found, asked: Asked, draft: Draft) -> tuple[int | None,
     ]
     expect(bool(counts), found.name, "at least one response", "0 rows")
     sizes = pl.concat(counts)
-    usual = asked.group_size or sizes["rows"].mode().min()
+    usual = asked.group_size or min(sizes["rows"].mode())
     if asked.group_size:
         odd = sizes.filter(pl.col("rows") % usual != 0)
         if len(odd):

@@ -1,4 +1,4 @@
-"""The log of a run, whoever wrote it, in one form."""
+"""The log of a run, in the same form for every framework."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -6,44 +6,48 @@ from functools import cached_property
 
 import polars as pl
 
+from gdpo_core.errors import InputError
+
 
 @dataclass(frozen=True)
 class Trap:
-    """Something that makes the files say less, or other things, than they seem to: a finding's id and its evidence."""
+    """A property of the files that may mislead a reader: the id of the finding that reports it, and its evidence."""
 
     id: str
     evidence: Mapping[str, object]
 
 
+def _no_other_size(size: int) -> "Run":
+    raise InputError(f"size: expected a run whose group size was inferred, got {size} for another")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """A run's log: what was learnt about it, and its responses as tables that are read when asked for.
+    """A run's log: facts about it, and its responses as tables that are read on demand.
 
-    Every table has the columns batch, step, group (Int64), a Float64 column a reward (NaN = missing), and `advantage`
-    (Float64) and `length` (Int64, tokens) where the log holds them. A table holds whole batches (a batch: the responses
-    of one training step, over which the last step of GDPO runs), the rows of a batch and of a group stand together, and
-    the numbers of batches and of groups are unique over the run.
+    Every table has the columns batch, step and group (Int64), one Float64 column per reward (NaN = missing), and
+    `advantage` (Float64) and `length` (Int64, tokens) if the log holds them. A batch is the responses of one training
+    step, over which GDPO's last step runs. A table holds whole batches, and the rows of a batch and of a group stand
+    together. The numbers of batches and of groups are unique over the run.
     """
 
     path: str  # as the caller gave it
     framework: str  # trl, verl, ms_swift, nemo_rl or generic
-    files: tuple[str, ...]  # their names, in the order in which they are read
+    files: tuple[str, ...]  # their names, in reading order
     rewards: tuple[str, ...]
-    group_size: int | None  # None: groups of different sizes
+    group_size: int | None  # None: groups differ in size
     grouped_by: str  # in words: "blocks of 8 rows", "the column uid"
-    total_only: bool  # the log holds one total a response and not the rewards it was made of
+    total_only: bool  # the log holds one total per response, not the rewards it was made of
     has_advantage: bool
     has_length: bool
-    traps: tuple[Trap, ...] = ()  # what the reader noticed
+    traps: tuple[Trap, ...] = ()  # found by the reader
     skipped_lines: int = 0
     left_out: tuple[str, ...] = ()  # columns that are neither used nor texts that such logs are known to hold
-    asked: str | None = None  # the method that a configuration beside the log asks for, if there is one
-    weights: Mapping[str, float] | None = None  # of rewards, where the log itself or a configuration beside it tells
-    weights_by: str | None = None  # what told them: score (a logged total is their weighted sum) or config
-    other_sizes: tuple[
-        int, ...
-    ] = ()  # of groups, that the prompts and advantages leave open: neighbours share a prompt
-    _regrouped: Callable[[int], "Run"] | None = field(default=None, repr=False)
+    asked: str | None = None  # the method that a configuration file beside the log asks for
+    weights: Mapping[str, float] | None = None  # per reward, if the log or a configuration file beside it holds them
+    weights_by: str | None = None  # their origin: score (a logged total is the weighted sum) or config
+    other_sizes: tuple[int, ...] = ()  # group sizes that the prompts and advantages fit as well
+    _regrouped: Callable[[int], "Run"] = field(default=_no_other_size, repr=False)
     _tables: Callable[[], Iterator[pl.DataFrame]] = field(repr=False)
 
     def tables(self) -> Iterator[pl.DataFrame]:

@@ -17,14 +17,14 @@ class Score:
     """How a score comes from rewards: score = Σ weight · reward + a constant."""
 
     exact: bool
-    weights: Mapping[str, float] | None  # None: not exact, or not the only ones; without rewards that never vary
+    weights: Mapping[str, float] | None  # per reward that varies; None: not exact, or other weights fit too
     error: float  # the largest difference
 
 
 def weights_of(table: pl.DataFrame, rewards: Collection[str], flags: Collection[str] = ()) -> Score | None:
-    """The weights that make the column `score` of the others; None where too few rows hold all of them, or none vary.
+    """The weights with which the rewards make the column `score`; None if too few rows hold them all, or none varies.
 
-    flags: rewards that count only where the others do not say the same.
+    flags: rewards of true and false; one that the other rewards determine gets weight 0.
 
     >>> table = pl.DataFrame({"score": [1.5, 0.0, 1.0, 0.5], "right": [1, 0, 1, 0], "format": [1, 0, 0, 1]})
     >>> weights_of(table, ["right", "format"]).weights
@@ -56,8 +56,10 @@ def weights_of(table: pl.DataFrame, rewards: Collection[str], flags: Collection[
 
 
 def _independent(values: Mapping[str, np.ndarray]) -> tuple[list[str], list[str]]:
-    """The columns that no earlier ones and a constant make, and the others."""
-    kept, twice, basis = [], [], []
+    """The columns that are linearly independent of earlier ones and a constant, and the others."""
+    kept: list[str] = []
+    twice: list[str] = []
+    basis: list[np.ndarray] = []
     for name, x in values.items():
         rest = x - x.mean()
         size = np.linalg.norm(rest)

@@ -1,5 +1,6 @@
-"""TRL's completions, one Parquet file a logged step; axolotl's synchronous trainer writes the same."""
+"""Reads TRL's completions, one Parquet file per logged step; axolotl's synchronous trainer writes the same."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -13,18 +14,19 @@ from gdpo_core.logs.flat import Columns, batches, check_rewards, normalised, pre
 from gdpo_core.logs.unused import SAMPLE as SAMPLE_OF_TEXT
 from gdpo_core.logs.unused import expect_words, left_out, number_kind, suspects, together
 
-SAMPLE = 10_000  # rows of which the prompts are read
+SAMPLE = 10_000  # rows whose prompts are examined
 # Numbers that are logged beside the rewards.
 NOT_REWARDS = {"step", "advantage", "advantages", "epoch", "global_step", "index", "idx", "id", "seed"}
 LENGTHS = ("completion_length", "response_length", "num_tokens", "length", "tokens")
 
 
 def read(found: Found, asked: Asked) -> Draft:
-    """The rewards of a TRL log: every column of numbers but the step, the advantage and what is known to be none."""
+    """The rewards of a TRL log: every number column but the step, the advantage and others known to hold no reward."""
     files = found.files
     schemas = [parquet.schema(file) for file in files]
     schema = together(schemas)
-    columns = _columns(files[0], {name: schema[name] for name in schemas[0]}, asked)
+    step = asked.step or "step"
+    columns = _columns(files[0], {name: schema[name] for name in schemas[0]}, asked, step)
     same_columns(files, schemas, columns, named=asked.rewards is not None)
     if asked.rewards is None:
         used = [*columns.names, *(name for name in schema if name.lower() in NOT_REWARDS)]
@@ -32,7 +34,7 @@ def read(found: Found, asked: Asked) -> Draft:
             file = next(f for f, there in zip(files, schemas, strict=True) if there.get(name) == pl.String)
             expect_words(file.name, name, parquet.sample(file, [name], SAMPLE_OF_TEXT)[name])
 
-    def rows(columns=columns):
+    def rows(columns: Columns = columns) -> Iterator[pl.DataFrame]:
         frames = (normalised(frame, columns, files) for frame in parquet.frames(files, schemas, columns.names))
         return batches(frames, ["_file", "step"])
 
@@ -44,13 +46,12 @@ def read(found: Found, asked: Asked) -> Draft:
         has_advantage=columns.advantage is not None,
         has_length=columns.length is not None,
         left_out=left_out(schema, columns.names),
-        prompts=partial(_prompts, files, schemas, columns.step) if "prompt" in schemas[0] else lambda: None,
+        prompts=partial(_prompts, files, schemas, step) if "prompt" in schemas[0] else lambda: None,
     )
 
 
-def _columns(file: LogFile, schema: parquet.Schema, asked: Asked) -> Columns:
+def _columns(file: LogFile, schema: parquet.Schema, asked: Asked, step: str) -> Columns:
     present([*(asked.rewards or ()), asked.group, asked.advantage, asked.length], list(schema), file.name)
-    step = asked.step or "step"
     fits = step in schema and bool({"advantage", "completion", "prompt"} & set(schema))
     expect(fits, file.name, f"TRL's columns {step}, prompt, completion, rewards, advantage", ", ".join(schema))
     length = asked.length or next((name for name in LENGTHS if name in schema and schema[name].is_integer()), None)
@@ -67,8 +68,8 @@ def _columns(file: LogFile, schema: parquet.Schema, asked: Asked) -> Columns:
     return check_rewards(columns, schema, file.name)
 
 
-def same_columns(files, schemas, columns: Columns, named: bool) -> None:
-    """Raise InputError unless every file has the columns of the first, and no further one that could be a reward."""
+def same_columns(files: Sequence[LogFile], schemas: Sequence[parquet.Schema], columns: Columns, named: bool) -> None:
+    """Raise InputError unless every file has the columns of the first, and no other one that could be a reward."""
     for file, schema in zip(files[1:], schemas[1:], strict=True):
         missing = [name for name in columns.names if name not in schema]
         more = [
@@ -86,8 +87,8 @@ def same_columns(files, schemas, columns: Columns, named: bool) -> None:
             raise InputError(f"{file.name}: expected the columns of {files[0].name}, got others: {'; '.join(which)}")
 
 
-def _prompts(files, schemas, step: str) -> pl.DataFrame:
-    """batch, step, `_key` and `text` of the first prompts, by which blocks can be told apart."""
+def _prompts(files: Sequence[LogFile], schemas: Sequence[parquet.Schema], step: str) -> pl.DataFrame:
+    """batch, step, `_key` and `text` of the first prompts, which show where a group ends."""
     frames = [
         frame.select("_file", pl.col(step).cast(pl.Int64).alias("step"), _hash(frame).alias("_key"), _text(frame))
         for frame in parquet.frames(files, schemas, [step, "prompt"], head=SAMPLE)
@@ -99,18 +100,20 @@ def _hash(frame: pl.DataFrame) -> pl.Expr:
     return pl.col("prompt").hash() if "prompt" in frame.columns else pl.lit(0, pl.UInt64)
 
 
+def _has_content(message: object) -> bool:
+    """Whether a chat's messages have their text in `content`."""
+    return isinstance(message, pl.Struct) and message.to_schema().get("content", pl.Null()) == pl.String
+
+
 def _text(frame: pl.DataFrame) -> pl.Expr:
-    """The first words of each prompt; those of a chat as JSON."""
+    """The first characters of each prompt; of a chat those of its last message, or else its JSON."""
     kind = frame.schema.get("prompt", pl.Null())
     if kind == pl.String:
         text = pl.col("prompt")
-    elif isinstance(kind, pl.List) and isinstance(kind.inner, pl.Struct):
-        text = pl.col("prompt").list.last().struct.field("content") if "content" in kind.inner.to_schema() else None
-        text = (
-            text
-            if text is not None and kind.inner.to_schema()["content"] == pl.String
-            else pl.struct("prompt").struct.json_encode()
-        )
+    elif isinstance(kind, pl.List) and _has_content(kind.inner):
+        text = pl.col("prompt").list.last().struct.field("content")
+    elif "prompt" in frame.columns:
+        text = pl.struct("prompt").struct.json_encode()
     else:
-        text = pl.struct("prompt").struct.json_encode() if "prompt" in frame.columns else pl.lit("")
+        text = pl.lit("")
     return text.str.slice(0, 60).alias("text")

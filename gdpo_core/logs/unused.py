@@ -1,4 +1,4 @@
-"""Columns that nobody uses: none of them holds rewards without a word."""
+"""Columns that a reader does not use: they are listed, and an error names one that holds numbers as text."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -6,8 +6,8 @@ import polars as pl
 
 from gdpo_core.errors import InputError
 
-SAMPLE = 20  # values by which text is taken for numbers
-# Text that stands beside rewards, by the names it usually has.
+SAMPLE = 20  # values that decide whether a text column holds numbers
+# Usual names of the texts beside rewards.
 TEXTS = {
     *("prompt", "prompts", "completion", "completions", "response", "responses", "output", "outputs"),
     *("input", "inputs", "question", "questions", "query", "problem", "text", "texts", "message", "messages"),
@@ -22,7 +22,7 @@ def number_kind(kind: pl.DataType) -> bool:
 
 
 def together(schemas: Sequence[Mapping[str, pl.DataType]]) -> dict[str, pl.DataType]:
-    """The columns of several files; one that holds numbers in any of them counts as numbers."""
+    """The columns of several files; a column that holds numbers in one file counts as a number column."""
     found: dict[str, pl.DataType] = {}
     for schema in schemas:
         for name, kind in schema.items():
@@ -33,7 +33,7 @@ def together(schemas: Sequence[Mapping[str, pl.DataType]]) -> dict[str, pl.DataT
 
 
 def left_out(schema: Mapping[str, pl.DataType], used: Iterable[str]) -> tuple[str, ...]:
-    """The columns that are neither used nor texts that logs are known to hold.
+    """The columns that are neither used nor texts that logs usually hold.
 
     >>> left_out({"acc": pl.Float64(), "prompt": pl.String(), "grade": pl.String()}, ["acc"])
     ('grade',)
@@ -47,7 +47,7 @@ def left_out(schema: Mapping[str, pl.DataType], used: Iterable[str]) -> tuple[st
 
 
 def suspects(schema: Mapping[str, pl.DataType], used: Iterable[str]) -> list[str]:
-    """The columns of text that might be numbers: neither used, nor prompts, answers or ids by their names."""
+    """The text columns that might hold numbers: not used, and not named like prompts, answers or ids."""
     used = set(used)
     return [
         name
@@ -57,7 +57,7 @@ def suspects(schema: Mapping[str, pl.DataType], used: Iterable[str]) -> list[str
 
 
 def expect_words(where: str, column: str, values: Iterable[object]) -> None:
-    """Raise InputError where all values are numbers that were written as text; empty ones say nothing."""
+    """Raise InputError if all values, apart from empty ones, are numbers written as text."""
     texts = [value for value in values if isinstance(value, str) and value.strip()]
     if texts and all(map(_says_number, texts)):
         raise InputError(

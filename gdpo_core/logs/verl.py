@@ -1,6 +1,6 @@
-"""verl's rollout dumps: a JSON line a response, `{step}.jsonl`, from the legacy trainer and from v1."""
+"""Reads verl's rollout dumps, `{step}.jsonl` with one JSON line per response, of the legacy trainer and of v1."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import polars as pl
@@ -8,21 +8,21 @@ import polars as pl
 from gdpo_core.errors import InputError, expect
 from gdpo_core.logs import jsonl, score
 from gdpo_core.logs.draft import Asked, Draft
-from gdpo_core.logs.files import Found
+from gdpo_core.logs.files import Found, LogFile
 from gdpo_core.logs.flat import Columns, batches, check_rewards, normalised, present, remembered
 from gdpo_core.logs.run import Trap
 from gdpo_core.logs.unused import TEXTS
 
 EXPECTED = ("input", "output", "score")
-# Numbers that are dumped beside what the reward function returned.
+# Columns of a dump that the reward function did not return.
 NOT_REWARDS = {"input", "output", "gts", "score", "step", "request_id", "uid", "index", "num_turns", "__num_turns__"}
-LINES = 10  # of every file, from which columns are learnt, beside more of the first
-FILES, SAMPLE = 16, 20_000  # files spread over the run, and rows of them, in which the score is taken apart
+LINES = 10  # per file, from which columns are inferred; more in the first file
+FILES, SAMPLE = 16, 20_000  # files spread over the run, and their rows, from which the score's weights are solved
 OVERLONG = "overlong_reward"
 
 
 def read(found: Found, asked: Asked) -> Draft:
-    """The rewards of a verl dump: every key with numbers that the reward function returned, else the score alone."""
+    """The rewards of a verl dump: every number that the reward function returned, else the score alone."""
     first = found.files[0]
     items = jsonl.head(first, asked.skip_bad_lines)
     expect(bool(items), first.name, "at least one response", "0 rows")
@@ -34,7 +34,7 @@ def read(found: Found, asked: Asked) -> Draft:
     others = (asked.advantage, asked.length, asked.group, asked.step)
     components = [name for name in _numbers(found, items, asked) if name not in NOT_REWARDS and name not in others]
     if OVERLONG in components and "overlong" in components:
-        components.remove("overlong")  # verl's flag for a penalty below 0
+        components.remove("overlong")  # verl's flag: whether the penalty is below 0
     key = asked.group or ("uid" if "uid" in there else "input")
     columns = Columns(
         rewards=asked.rewards or tuple(components) or ("score",),
@@ -45,13 +45,14 @@ def read(found: Found, asked: Asked) -> Draft:
     )
     columns = check_rewards(columns, there, first.name)
     total_only = columns.rewards == ("score",)
-    version = {"trainer": "v1"} if key == "uid" else {}
-    traps = [Trap("no-components", {"framework": "verl", "has": ["score"]} | version)] if total_only else []
-    weights = None
+    evidence: dict[str, object] = {"framework": "verl", "has": ["score"]}
+    evidence |= {"trainer": "v1"} if key == "uid" else {}
+    traps = [Trap("no-components", evidence)] if total_only else []
+    weights: dict[str, float] | None = None
     if "score" not in columns.rewards and "score" in jsonl.number_columns(items):
         weights, traps = _weights(found, columns.rewards, items, asked)
         beside = [name for name, w in (weights or {}).items() if not w and not asked.rewards]
-        if beside and len(beside) < len(columns.rewards):
+        if weights and beside and len(beside) < len(columns.rewards):
             columns = replace(columns, rewards=tuple(name for name in columns.rewards if name not in beside))
             weights = {name: w for name, w in weights.items() if name not in beside}
             traps.append(Trap("not-in-score", {"columns": beside, "rewards": list(columns.rewards)}))
@@ -73,9 +74,9 @@ def read(found: Found, asked: Asked) -> Draft:
 
 
 def _numbers(found: Found, items: list[dict], asked: Asked) -> list[str]:
-    """The keys that hold numbers in any file: one may be null, or text, as long as some task does not come.
+    """The keys that hold numbers in any file; in others a key may hold null or text, while a task has no responses.
 
-    Raises InputError where the first file lacks one, unless the caller names the rewards.
+    Raises InputError if the first file lacks one, unless the caller names the rewards.
     """
     first, there = found.files[0], {key for item in items for key in item}
     numbers = dict.fromkeys(jsonl.number_columns(items))
@@ -97,7 +98,7 @@ def _numbers(found: Found, items: list[dict], asked: Asked) -> list[str]:
 def _weights(
     found: Found, rewards: Sequence[str], items: list[dict], asked: Asked
 ) -> tuple[dict[str, float] | None, list[Trap]]:
-    """The weights with which the rewards make the score, on which verl's GRPO runs; a trap where they do not."""
+    """The weights with which the rewards add up to the score, which verl's GRPO sees; a trap if they do not."""
     skip = jsonl.Skipped() if asked.skip_bad_lines else None
     apart = -(-len(found.files) // FILES)
     tables, rows = [], 0
@@ -108,18 +109,20 @@ def _weights(
             break
     flags = [name for name in rewards if all(isinstance(item.get(name), bool | None) for item in items)]
     made = score.weights_of(pl.concat(tables), rewards, flags)
-    if made is None or made.exact:
-        weights = made and made.weights
-        # A score that compute_score returns in a dict is logged as it was before the penalty for length came to it.
-        return (weights | {OVERLONG: 1.0} if weights and weights.get(OVERLONG) == 0 else weights), []
-    return None, [Trap("score-not-a-sum", {"columns": list(rewards), "error": made.error, "responses": rows})]
+    if made is not None and not made.exact:
+        return None, [Trap("score-not-a-sum", {"columns": list(rewards), "error": made.error, "responses": rows})]
+    if made is None or made.weights is None:
+        return None, []
+    weights = dict(made.weights)
+    # A score that compute_score returns in a dict is logged before the penalty for length is added to it.
+    return (weights | {OVERLONG: 1.0} if weights.get(OVERLONG) == 0 else weights), []
 
 
-def _rows(found: Found, columns: Columns, skipped: jsonl.Skipped, skip: bool):
-    def frames():
+def _rows(found: Found, columns: Columns, skipped: jsonl.Skipped, skip: bool) -> Iterator[pl.DataFrame]:
+    def frames() -> Iterator[pl.DataFrame]:
         numbers = [*columns.numbers, *([columns.step] if columns.step else [])]
         for number, file in enumerate(found.files):
-            frame = jsonl.read(file, numbers, [columns.key], skipped if skip else None)
+            frame = jsonl.read(file, numbers, [columns.key] if columns.key else [], skipped if skip else None)
             for name in columns.rewards:
                 if len(frame) and not frame[name].count() and number:
                     _expect_column(file, found.files[0], name, skip)
@@ -132,7 +135,7 @@ def _rows(found: Found, columns: Columns, skipped: jsonl.Skipped, skip: bool):
     return batches(frames(), ["_file", "step"])
 
 
-def _expect_column(file, first, name: str, skip: bool) -> None:
+def _expect_column(file: LogFile, first: LogFile, name: str, skip: bool) -> None:
     there = {key for item in jsonl.head(file, skip) for key in item}
     if name not in there:
         raise InputError(

@@ -3,13 +3,16 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from gdpo_core import _theme
+from gdpo_core._html import Html, join, style, tag
+from gdpo_core._words import count
 from gdpo_core.audit import AuditReport
 from gdpo_core.errors import expect
-from gdpo_core.report.figures import table, typeset
+from gdpo_core.report.figures import table
 from gdpo_core.report.fragment import CSS, body
-from gdpo_core.report.words import compared, number
+from gdpo_core.report.words import compared
 
-_PAGE = (Path(__file__).parent / "document.css").read_text(encoding="utf-8")
+_PAGE = _theme.css(":root") + (Path(__file__).parent / "document.css").read_text(encoding="utf-8")
 
 
 def html(reports: AuditReport | Sequence[AuditReport], note: str = "") -> str:
@@ -20,22 +23,32 @@ def html(reports: AuditReport | Sequence[AuditReport], note: str = "") -> str:
     reports = [reports] if isinstance(reports, AuditReport) else list(reports)
     expect(len(reports) > 0, "reports", "at least one", "none")
     names = [report.source["path"] for report in reports]
-    title = f"Audit of {names[0]}" if len(reports) == 1 else f"Audit of {number(len(reports))} runs"
     if len(reports) == 1:
-        parts = [f"<h1>Audit of a run’s rewards</h1><h2>{typeset(names[0])}</h2>{body(reports[0])}"]
+        title = f"Audit of {names[0]}"
+        parts = [tag("h1", "Audit of a run’s rewards"), tag("h2", names[0]), body(reports[0])]
     else:
-        numbered = list(enumerate(zip(names, reports, strict=True), start=1))
-        links = "".join(f'<li><a href="#run-{i}">{typeset(name)}</a></li>' for i, (name, _) in numbered)
-        rows = [[name, *cells] for name, cells in compared(reports).items()]
-        side_by_side = table(["run", *(f"{i}. {name}" for i, (name, _) in numbered)], rows, "runs")
-        parts = [f"<h1>{typeset(title)}</h1>"]
-        parts.append(f'<nav aria-label="Runs"><ol>{links}</ol></nav><div class="audit">{side_by_side}</div>')
-        parts += [f'<h2 id="run-{i}">{i}. {typeset(name)}</h2>{body(report)}' for i, (name, report) in numbered]
+        title = f"Audit of {count(len(reports), 'run')}"
+        parts = [tag("h1", title), *_several(names, reports)]
     if note:
-        parts.insert(0, f"<p>{typeset(note)}</p>")
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{typeset(title)}</title><style>\n{_PAGE}{CSS}</style></head>\n<body><main>{''.join(parts)}</main></body>"
-        "</html>\n"
+        parts.insert(0, tag("p", note))
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("title", title),
+        style(f"\n{_PAGE}{CSS}"),
     )
+    page = tag("html", head, Html("\n"), tag("body", tag("main", *parts)), lang="en")
+    return str(join(Html("<!doctype html>\n"), page, Html("\n")))
+
+
+def _several(names: Sequence[str], reports: Sequence[AuditReport]) -> list[Html]:
+    """Runs side by side, and each below."""
+    numbered = list(enumerate(zip(names, reports, strict=True), start=1))
+    links = (tag("li", tag("a", name, href=f"#run-{i}")) for i, (name, _) in numbered)
+    rows = [[name, *cells] for name, cells in compared(reports).items()]
+    side_by_side = table(["run", *(f"{i}. {name}" for i, (name, _) in numbered)], rows, "runs")
+    parts = [tag("nav", tag("ol", *links), aria_label="Runs"), tag("div", side_by_side, kind="audit")]
+    for i, (name, report) in numbered:
+        parts += [tag("h2", f"{i}. {name}", id=f"run-{i}"), body(report)]
+    return parts

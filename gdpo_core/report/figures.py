@@ -1,13 +1,14 @@
 """The figures of a report: a chart, the sentence that says the same, and the numbers behind it as a table."""
 
-import re
-from collections.abc import Mapping, Sequence
-from html import escape
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeGuard
 
+from gdpo_core import _html
+from gdpo_core._html import Html, fold, join, legend, tag
 from gdpo_core.audit import AuditReport
 from gdpo_core.report import over_time, svg
 from gdpo_core.report.over_time import Series
-from gdpo_core.report.words import NAMES, acting, looked_at, number, percent, plain, weight_shares
+from gdpo_core.report.words import NAMES, acting, looked_at, number, percent, weight_shares
 
 COLOURS = 4  # of rewards; they repeat, with other dashes
 _ROWS = 40  # of a table behind a chart
@@ -15,9 +16,9 @@ _PAIRS = 6  # of rewards, those that go together or against each other most
 _TILES = 8  # rewards with a chart of their own mean
 
 
-def figures(report: AuditReport) -> str:
+def figures(report: AuditReport) -> Html:
     """HTML of all figures that the report has numbers for."""
-    return f'<div class="figures-grid">{"".join([*_shares(report), *_told_apart(report), *_over_time(report)])}</div>'
+    return tag("div", *_shares(report), *_told_apart(report), *_over_time(report), kind="figures-grid")
 
 
 def look(k: int) -> str:
@@ -25,34 +26,17 @@ def look(k: int) -> str:
     return f"r{k % COLOURS}"
 
 
-def typeset(text: object) -> str:
-    """Escaped, with a real minus before a number, and percent signs that stay with theirs."""
-    text = re.sub(r"(?<=\d) %", "\u00a0%", plain(text))
-    return escape(f"−{text[1:]}" if text[:1] == "-" and text[1:2].isdigit() else text)
+def table(head: Sequence[object], rows: Sequence[Sequence[object]], kind: str = "", caption: str = "") -> Html:
+    """A table whose first column names the rows; it scrolls where it is wide."""
+    return tag("div", _html.table(head, rows, kind, caption), kind="scroll", tabindex=0)
 
 
-def table(head: Sequence[object], rows: Sequence[Sequence[object]], kind: str = "", caption: str = "") -> str:
-    """HTML of a table whose first column names the rows; lines in a cell stay lines. It scrolls where it is wide."""
-    above = "".join(f'<th scope="col">{typeset(name)}</th>' for name in head)
-    body = "".join(
-        f'<tr><th scope="row">{typeset(first)}</th>'
-        + "".join(f"<td>{typeset(cell)}</td>".replace("\n", "<br>") for cell in cells)
-        + "</tr>"
-        for first, *cells in rows
-    )
-    said = f"<caption>{typeset(caption)}</caption>" if caption else ""
-    return (
-        f'<div class="scroll" tabindex="0"><table class="{kind}">{said}<thead><tr>{above}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
-    )
-
-
-def _shares(report: AuditReport) -> list[str]:
+def _shares(report: AuditReport) -> list[Html]:
     own, methods, asked = acting(report), list(report.methods), weight_shares(report)
     if not methods or len(report.rewards) < 2:
         return []
     taken = {r["name"]: {m: r["update_share"].get(m) for m in methods} for r in report.rewards}
-    there = [x for share in taken.values() for x in share.values() if _there(x)]
+    there = [x for share in taken.values() for x in share.values() if x is not None and _there(x)]
     lowest, highest = min(there, default=0), max(there, default=0)
     bars = [
         svg.Bars(name, look(k), [_bar(m, share[m], own) for m in methods], asked[name])
@@ -70,7 +54,7 @@ def _shares(report: AuditReport) -> list[str]:
     return [_figure("Which reward makes the update", caption, drawn, behind)]
 
 
-def _told_apart(report: AuditReport) -> list[str]:
+def _told_apart(report: AuditReport) -> list[Html]:
     own, methods = acting(report), list(report.methods)
     kinds = {
         "groups_with_ties": "Groups where different responses tie",
@@ -91,8 +75,7 @@ def _told_apart(report: AuditReport) -> list[str]:
 
 
 def _bar(method: str, share: float | None, own: str | None) -> svg.Bar:
-    there = share if _there(share) else None
-    return svg.Bar(NAMES[method], method, there, percent(share).replace("-", "−"), method == own)
+    return svg.Bar(NAMES[method], method, share if _there(share) else None, percent(share), method == own)
 
 
 def _told(shares: Mapping[str, Sequence[str]], methods: Sequence[str]) -> str:
@@ -101,11 +84,11 @@ def _told(shares: Mapping[str, Sequence[str]], methods: Sequence[str]) -> str:
     return "; ".join(f"{name} {', '.join(f'{x} ({NAMES[m]})' for x, m in pairs)}" for name, pairs in said.items())
 
 
-def _there(share: float | None) -> bool:
+def _there(share: float | None) -> TypeGuard[float]:
     return share is not None and share == share
 
 
-def _over_time(report: AuditReport) -> list[str]:
+def _over_time(report: AuditReport) -> list[Html]:
     steps = over_time.steps(report)
     if len(steps) < 2:
         return []
@@ -132,7 +115,9 @@ def _over_time(report: AuditReport) -> list[str]:
     return found
 
 
-def _of_rewards(title: str, caption: str, series: Mapping[str, Series], order: Mapping[str, int], steps) -> str:
+def _of_rewards(
+    title: str, caption: str, series: Mapping[str, Series], order: Mapping[str, int], steps: Sequence[int]
+) -> Html:
     told = "; ".join(f"{name} {_drift(values, percent)}" for name, values in series.items())
     below = min((x for values in series.values() for x in values if x is not None), default=0)
     drawn = svg.lines(
@@ -144,10 +129,10 @@ def _of_rewards(title: str, caption: str, series: Mapping[str, Series], order: M
         share=True,
     )
     key = _key([(look(order[name]), svg.dash(order[name]), name) for name in series])
-    return _figure(title, caption, drawn + key, _steps_table(steps, series, percent))
+    return _figure(title, caption, join(drawn, key), _steps_table(steps, series, percent))
 
 
-def _of_pairs(pairs: Mapping[tuple[str, str], Series], steps: Sequence[int]) -> str:
+def _of_pairs(pairs: Mapping[tuple[str, str], Series], steps: Sequence[int]) -> Html:
     def size(pair: tuple[str, str]) -> float:
         there = [x for x in pairs[pair] if x is not None]
         return abs(sum(there)) / len(there) if there else -1.0
@@ -167,33 +152,27 @@ def _of_pairs(pairs: Mapping[tuple[str, str], Series], steps: Sequence[int]) -> 
     said = "Inside groups. Below 0, one reward is had at the cost of the other."
     if len(pairs) > len(shown):
         said += f" The {len(shown)} strongest of {len(pairs)} pairs."
-    return _figure("Correlation between rewards", said, drawn + key, _steps_table(steps, named, number))
+    return _figure("Correlation between rewards", said, join(drawn, key), _steps_table(steps, named, number))
 
 
-def _drift(series: Series, words) -> str:
+def _drift(series: Series, words: Callable[[float | None], str]) -> str:
     first, last = over_time.quarters(series)
-    return f"{words(first)} in the first quarter to {words(last)} in the last".replace("-", "−")
+    return f"{words(first)} in the first quarter to {words(last)} in the last"
 
 
-def _steps_table(steps: Sequence[int], series: Mapping[str, Series], words) -> str:
+def _steps_table(steps: Sequence[int], series: Mapping[str, Series], words: Callable[[float | None], str]) -> Html:
     every = -(-len(steps) // _ROWS)
     kept = sorted({*range(0, len(steps), every), len(steps) - 1})
     rows = [[steps[i], *(words(values[i]) for values in series.values())] for i in kept]
     return table(["step", *series], rows, caption="" if every == 1 else f"{len(rows)} of {len(steps)} steps")
 
 
-def _key(entries: Sequence[tuple[str, str, str]]) -> str:
-    items = "".join(
-        f'<li><svg viewBox="0 0 28 8" aria-hidden="true"><path class="{kind} line" d="M0,4H28"'
-        + (f' stroke-dasharray="{dashes}"' if dashes else "")
-        + f"/></svg>{typeset(name)}</li>"
-        for kind, dashes, name in entries
-    )
-    return f'<ul class="key-lines">{items}</ul>'
+def _key(entries: Sequence[tuple[str, str, str]]) -> Html:
+    """The look, the dashes and the name of each line."""
+    drawn = ((svg.sample(kind, dashes), name) for kind, dashes, name in entries)
+    return legend(drawn)
 
 
-def _figure(title: str, caption: str, drawn: str, behind: str) -> str:
-    return (
-        f"<figure><figcaption><b>{typeset(title)}</b> {typeset(caption)}</figcaption>{drawn}"
-        f"<details><summary>Numbers</summary>{behind}</details></figure>"
-    )
+def _figure(title: str, caption: str, drawn: Html, behind: Html) -> Html:
+    said = tag("figcaption", tag("b", title), " ", caption)
+    return tag("figure", said, drawn, fold("Numbers", behind))

@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+from gdpo_core import _theme
+from gdpo_core._html import Html, fold, join, style, tag
 from gdpo_core.audit import AuditReport, Finding
-from gdpo_core.report.figures import figures, table, typeset
+from gdpo_core.report.figures import figures, table
 from gdpo_core.report.words import (
     METHODS,
     NAMES,
@@ -19,48 +21,48 @@ from gdpo_core.report.words import (
     weight_shares,
 )
 
-CSS = (Path(__file__).parent / "report.css").read_text(encoding="utf-8")
+CSS = _theme.css(".audit") + (Path(__file__).parent / "report.css").read_text(encoding="utf-8")
+STYLE = style(CSS)
 SHAPES = {  # drawn, so that they look the same everywhere; 12 × 12
-    "error": '<path d="M3.5,0H8.5L12,3.5V8.5L8.5,12H3.5L0,8.5V3.5Z"/>',
-    "warning": '<path d="M6,.5L12,11.5H0Z"/>',
-    "info": '<circle cx="6" cy="6" r="5" fill="none" stroke="currentcolor" stroke-width="2"/>',
+    "error": tag("path", d="M3.5,0H8.5L12,3.5V8.5L8.5,12H3.5L0,8.5V3.5Z"),
+    "warning": tag("path", d="M6,.5L12,11.5H0Z"),
+    "info": tag("circle", cx=6, cy=6, r=5, fill="none", stroke="currentcolor", stroke_width=2),
 }
 
 
-def body(report: AuditReport) -> str:
+def body(report: AuditReport) -> Html:
     """The report as an HTML fragment, all of it inside `<div class="audit">`, styled by `CSS`."""
-    parts = [_verdict(report), _findings(report), _did(report), "<h3>Charts</h3>", figures(report)]
-    return f'<div class="audit">{"".join([*parts, _tables(report), _computed(report)])}</div>'
+    verdict = tag("p", report.verdict, kind="verdict-line")
+    parts = [verdict, _findings(report), _did(report), tag("h3", "Charts"), figures(report)]
+    return tag("div", *parts, _tables(report), _computed(report), kind="audit")
 
 
-def _verdict(report: AuditReport) -> str:
-    return f'<p class="verdict-line">{typeset(report.verdict)}</p>'
+def _findings(report: AuditReport) -> Html:
+    cards = list(map(_card, report.findings)) or [tag("p", "Nothing to report.")]
+    return join(tag("h3", f"Findings: {counted(report)}"), *cards)
 
 
-def _findings(report: AuditReport) -> str:
-    cards = "".join(map(_card, report.findings)) or "<p>Nothing to report.</p>"
-    return f"<h3>Findings: {typeset(counted(report))}</h3>{cards}"
-
-
-def _card(finding: Finding) -> str:
-    fix = f'<pre tabindex="0"><code>{typeset(finding.fix)}</code></pre>' if finding.fix else ""
+def _card(finding: Finding) -> Html:
+    shape = tag("svg", SHAPES[finding.severity], viewBox="0 0 12 12", aria_hidden="true")
+    fix = tag("pre", tag("code", finding.fix), tabindex=0) if finding.fix else ""
     evidence = table(["evidence", "value"], [[label(key), value(x)] for key, x in finding.evidence.items()])
-    return (
-        f'<section class="card {finding.severity}"><h4><svg viewBox="0 0 12 12" aria-hidden="true">'
-        f"{SHAPES[finding.severity]}</svg>{finding.severity} <code>{typeset(finding.id)}</code></h4>"
-        f"<p>{typeset(finding.message)}</p>{fix}<details><summary>Evidence</summary>{evidence}</details></section>"
+    return tag(
+        "section",
+        tag("h4", shape, finding.severity, " ", tag("code", finding.id)),
+        tag("p", finding.message),
+        fix,
+        fold("Evidence", evidence),
+        kind=f"card {finding.severity}",
     )
 
 
-def _did(report: AuditReport) -> str:
-    rows = "".join(
-        f"<div><dt>{typeset(name)}</dt><dd>{typeset(said)}</dd></div>"
-        for name, said in {**source(report), **did(report)}.items()
-    )
-    return f"<h3>What the run did</h3><dl>{rows}</dl>"
+def _did(report: AuditReport) -> Html:
+    rows = {**source(report), **did(report)}
+    pairs = (tag("div", tag("dt", name), tag("dd", said)) for name, said in rows.items())
+    return join(tag("h3", "What the run did"), tag("dl", *pairs))
 
 
-def _tables(report: AuditReport) -> str:
+def _tables(report: AuditReport) -> Html:
     asked, methods = weight_shares(report), list(report.methods)
     rewards = table(
         ["reward", "mean", "std", "missing", "constant in groups", "weight", *(f"update, {NAMES[m]}" for m in methods)],
@@ -85,16 +87,17 @@ def _tables(report: AuditReport) -> str:
         ["method", *heads],
         [[NAMES[m], *(say(found.get(key)) for key, say in columns.items())] for m, found in report.methods.items()],
     )
-    return f"<h3>Rewards</h3>{rewards}<h3>Methods on the rewards of this run</h3>{by_method}"
+    return join(tag("h3", "Rewards"), rewards, tag("h3", "Methods on the rewards of this run"), by_method)
 
 
-def _computed(report: AuditReport) -> str:
-    steps = "".join(f"<li>{typeset(line)}</li>" for line in computed(report))
-    unsaid = "".join(f"<li>{typeset(line)}</li>" for line in limits(report))
-    return (
-        f'<h3>How it was computed</h3><p>{_whose(report)}</p><ul class="formulas">{steps}</ul>'
-        f"<p>{METHODS} The threshold of each finding stands in its evidence.</p>"
-        f"<h3>What this cannot tell</h3><ul>{unsaid}</ul>"
+def _computed(report: AuditReport) -> Html:
+    return join(
+        tag("h3", "How it was computed"),
+        tag("p", _whose(report)),
+        tag("ul", *(tag("li", line) for line in computed(report)), kind="formulas"),
+        tag("p", f"{METHODS} The threshold of each finding stands in its evidence."),
+        tag("h3", "What this cannot tell"),
+        tag("ul", *(tag("li", line) for line in limits(report))),
     )
 
 

@@ -1,11 +1,11 @@
 """Charts as inline SVG: bars in groups, and lines over steps. Their colours are those of the classes in the CSS."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from html import escape
 from math import ceil, floor, isfinite, log10
 
-from gdpo_core.report.words import plain
+from gdpo_core._html import Html, tag
+from gdpo_core._words import clip, count, number, percent
 
 WIDTH = 360  # units; a chart is drawn at about one pixel a unit, so that its text keeps its size on a phone
 DASHES = ("", "7 4", "2 3", "9 3 2 3")  # the first of each colour; later ones shift, so that pairs stay distinct
@@ -29,9 +29,7 @@ class Bars:
 
     title: str
     look: str | None  # the class of the title's mark
-    bars: Sequence[
-        tuple[str, str, float | None, str, bool]
-    ]  # name, class, value, value in words, whether it stands out
+    bars: Sequence[Bar]
     mark: float | None = None
 
 
@@ -53,67 +51,69 @@ def dash(k: int) -> str:
     return DASHES[(k + k // len(DASHES)) % len(DASHES)]
 
 
-def grouped_bars(groups: Sequence[Bars], said: str, low: float = 0.0, high: float = 1.0) -> str:
+def grouped_bars(groups: Sequence[Bars], said: str, low: float = 0.0, high: float = 1.0) -> Html:
     """Horizontal bars from zero between fixed ends, the values in words on the right."""
     longest = max((len(bar.name) for group in groups for bar in group.bars), default=0)
     left, right, row, head = min(12 + 6.4 * longest, 170), 52, 16, 24
     inner = WIDTH - left - right
-    y, parts = 2.0, []
+    y = 2.0
+    parts: list[Html] = []
 
     def x(v: float) -> float:
         return left + inner * (min(max(v, low), high) - low) / (high - low)
 
     for group in groups:
         if group.look:
-            parts.append(f'<circle class="{group.look} mark" cx="5" cy="{_n(y + 10)}" r="5"/>')
+            parts.append(tag("circle", kind=f"{group.look} mark", cx=5, cy=_n(y + 10), r=5))
         parts.append(_text(14 if group.look else 0, y + 14, _cut(group.title, 50), kind="head"))
         top = y = y + head
         for bar in group.bars:
             middle, kind = y + row / 2, "strong" if bar.strong else ""
             parts.append(_text(left - 6, middle + 4, _cut(bar.name, 25), "end", kind))
-            parts.append(f'<path class="track" d="M{_n(x(low))},{_n(middle)}H{_n(x(high))}"/>')
+            parts.append(tag("path", kind="track", d=f"M{_n(x(low))},{_n(middle)}H{_n(x(high))}"))
             if bar.value:
                 start, end = sorted((x(0), x(bar.value)))
-                parts.append(
-                    f'<rect class="{bar.look} mark" x="{_n(start)}" y="{_n(y + 3)}" width="{_n(max(end - start, 1))}" '
-                    f'height="{row - 6}"/>'
-                )
+                size = {"width": _n(max(end - start, 1)), "height": row - 6}
+                parts.append(tag("rect", kind=f"{bar.look} mark", x=_n(start), y=_n(y + 3), **size))
             parts.append(_text(WIDTH, middle + 4, bar.words, "end", kind))
             y += row
         if low < 0:
-            parts.append(f'<path class="zero" d="M{_n(x(0))},{_n(top)}V{_n(y)}"/>')
+            parts.append(tag("path", kind="zero", d=f"M{_n(x(0))},{_n(top)}V{_n(y)}"))
         if group.mark is not None:
-            parts.append(f'<path class="asked" d="M{_n(x(group.mark))},{_n(top - 2)}V{_n(y + 2)}"/>')
+            parts.append(tag("path", kind="asked", d=f"M{_n(x(group.mark))},{_n(top - 2)}V{_n(y + 2)}"))
         y += 6
     return _svg(parts, said, ceil(y))
 
 
-def lines(series: Sequence[Line], steps: Sequence[int], said: str, low: float, high: float, share=False) -> str:
+def lines(
+    series: Sequence[Line], steps: Sequence[int], said: str, low: float, high: float, share: bool = False
+) -> Html:
     """Lines over steps between fixed ends."""
     first, last = min(steps), max(steps)
     width = WIDTH - _LEFT - _RIGHT
 
-    def x(step: int) -> float:
+    def x(step: float) -> float:
         return _LEFT + (width * (step - first) / (last - first) if last > first else width / 2)
 
     def y(v: float) -> float:
         return _TOP + _HEIGHT * (1 - (min(max(v, low), high) - low) / (high - low))
 
-    parts = []
+    parts: list[Html] = []
     for tick in ticks(low, high):
-        label = f"{100 * tick:.0f} %" if share else f"{tick:g}"
-        parts.append(f'<path class="{"zero" if tick == 0 else "grid"}" d="M{_LEFT},{_n(y(tick))}H{WIDTH - _RIGHT}"/>')
-        parts.append(_text(_LEFT - 6, y(tick) + 4, label.replace("-", "−"), "end"))
+        label = percent(tick) if share else number(tick, 6)
+        kind = "zero" if tick == 0 else "grid"
+        parts.append(tag("path", kind=kind, d=f"M{_LEFT},{_n(y(tick))}H{WIDTH - _RIGHT}"))
+        parts.append(_text(_LEFT - 6, y(tick) + 4, label, "end"))
     bottom = _TOP + _HEIGHT
     for step, anchor in {first: "start", last: "end"}.items():
-        parts.append(_text(x(step), bottom + 18, f"{step:,}", anchor if last > first else "middle"))
+        parts.append(_text(x(step), bottom + 18, count(step), anchor if last > first else "middle"))
     parts.append(_text(_LEFT + width / 2, bottom + 18, "step", "middle"))
     for line in series:
         parts += _drawn(line, [x(step) for step in steps], y)
     return _svg(parts, said, bottom + 24)
 
 
-def _drawn(line: Line, xs: Sequence[float], y) -> list[str]:
+def _drawn(line: Line, xs: Sequence[float], y: Callable[[float], float]) -> list[Html]:
     """One path, broken where values are missing; a value alone is a point."""
     runs: list[list[str]] = [[]]
     for at, v in zip(xs, line.values, strict=True):
@@ -123,9 +123,14 @@ def _drawn(line: Line, xs: Sequence[float], y) -> list[str]:
             runs[-1].append(f"{_n(at)},{_n(y(v))}")
     points = [run[0].split(",") for run in runs if len(run) == 1]
     path = "".join(f"M{run[0]}L{' '.join(run[1:])}" for run in runs if len(run) > 1)
-    dashes = f' stroke-dasharray="{line.dash}"' if line.dash else ""
-    drawn = [f'<path class="{line.look} line" d="{path}"{dashes}/>'] if path else []
-    return drawn + [f'<circle class="{line.look} mark" cx="{cx}" cy="{cy}" r="2.5"/>' for cx, cy in points]
+    drawn = [tag("path", kind=f"{line.look} line", d=path, stroke_dasharray=line.dash or None)] if path else []
+    return drawn + [tag("circle", kind=f"{line.look} mark", cx=cx, cy=cy, r=2.5) for cx, cy in points]
+
+
+def sample(look: str, dashes: str) -> Html:
+    """A piece of a line, for a legend."""
+    drawn = tag("path", kind=f"{look} line", d="M0,4H28", stroke_dasharray=dashes or None)
+    return tag("svg", drawn, viewBox="0 0 28 8", aria_hidden="true")
 
 
 def ticks(low: float, high: float) -> list[float]:
@@ -171,20 +176,18 @@ def _round_step(low: float, high: float) -> float:
     return next(s * size for s in (1, 2, 2.5, 5, 10) if (high - low) / (s * size) <= 4)
 
 
-def _svg(parts: Sequence[str], said: str, height: float) -> str:
-    name = escape(plain(said).replace("\n", " "))
-    return f'<svg role="img" aria-label="{name}" viewBox="0 0 {WIDTH} {_n(height)}">{"".join(parts)}</svg>'
+def _svg(parts: Sequence[Html], said: str, height: float) -> Html:
+    name = said.replace("\n", " ")
+    return tag("svg", *parts, role="img", aria_label=name, viewBox=f"0 0 {WIDTH} {_n(height)}")
 
 
-def _text(x: float, y: float, text: str, anchor: str = "start", kind: str = "") -> str:
-    where = f' text-anchor="{anchor}"' if anchor != "start" else ""
-    look = f' class="{kind}"' if kind else ""
-    return f'<text x="{_n(x)}" y="{_n(y)}"{where}{look}>{escape(text)}</text>'
+def _text(x: float, y: float, words: str, anchor: str = "start", kind: str = "") -> Html:
+    where = anchor if anchor != "start" else None
+    return tag("text", words, kind=kind, x=_n(x), y=_n(y), text_anchor=where)
 
 
-def _cut(text: str, longest: int) -> str:
-    text = plain(text).replace("\n", " ")
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+def _cut(name: str, longest: int) -> str:
+    return clip(name.replace("\n", " "), longest)
 
 
 def _n(x: float) -> str:

@@ -1,12 +1,13 @@
-"""What a report says beside its findings, in words: the same for the terminal and for HTML."""
+"""The parts of a report beside its findings, in words: the same for the terminal and for HTML."""
 
 from collections.abc import Mapping, Sequence
 from math import isfinite
-from numbers import Integral, Real
 
+from gdpo_core._words import MISSING, count, listing, number, percent
 from gdpo_core.audit import AuditReport
 from gdpo_core.conventions import CONVENTIONS
-from gdpo_core.findings import NAMES, SEVERITIES, facts
+from gdpo_core.findings import NAMES, SEVERITIES
+from gdpo_core.findings.outline import RunPart
 from gdpo_core.rules import exceptions, formulas
 
 FRAMEWORKS = {
@@ -28,7 +29,7 @@ _WEIGHTS = {
 
 
 def plain(text: object) -> str:
-    """Text of a log with what steers a terminal, or is no character of HTML, made visible; lines stay lines.
+    """Text of a log with control characters spelled out, as neither a terminal nor HTML takes them; lines stay lines.
 
     >>> plain("naïve\\x1b[2J")
     'naïve\\\\x1b[2J'
@@ -36,44 +37,21 @@ def plain(text: object) -> str:
     return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in str(text))
 
 
-def percent(share: float | None) -> str:
-    """A share in percent, as the findings write it; a dash for none.
-
-    >>> percent(0.305), percent(-0.07), percent(0.0004), percent(None)
-    ('30 %', '−7 %', 'under 0.1 %', '–')
-    """
-    return "–" if share is None else facts.percent(share)
-
-
-def number(x: float | None) -> str:
-    """A number with four digits, a count whole.
-
-    >>> number(0.123456), number(12345), number(2.0), number(None), number(1.2e-06)
-    ('0.1235', '12,345', '2', '–', '1.2e-06')
-    """
-    if x is None or (isinstance(x, Real) and not isfinite(x)):
-        return "–"
-    return f"{x:,}" if isinstance(x, Integral) else f"{x:.4g}"
-
-
 def value(x: object) -> str:
-    """A piece of evidence, short.
+    """A piece of evidence as short text.
 
     >>> value([1, 0.333333]), value({"a": None}), value(True), value([])
     ('1, 0.3333', 'a –', 'yes', 'none')
     """
     if isinstance(x, bool):
         return "yes" if x else "no"
-    if x is None or isinstance(x, Real):
+    if x is None or isinstance(x, int | float):
         return number(x)
     if isinstance(x, Mapping):
-        x = [f"{plain(key)} {value(inner)}" for key, inner in x.items()]
-    elif isinstance(x, Sequence) and not isinstance(x, str):
-        x = [value(inner) for inner in x]
-    else:
-        return plain(x)
-    more = [f"{len(x) - _SHOWN:,} more"] if len(x) > _SHOWN else []
-    return ", ".join([*x[:_SHOWN], *more]) or "none"
+        return listing((f"{plain(key)} {value(inner)}" for key, inner in x.items()), link="", most=_SHOWN)
+    if isinstance(x, Sequence) and not isinstance(x, str):
+        return listing(map(value, x), link="", most=_SHOWN)
+    return plain(x)
 
 
 def label(key: str) -> str:
@@ -89,44 +67,47 @@ def source(report: AuditReport) -> dict[str, str]:
     """Where the numbers come from."""
     s = report.source
     size = f" of {s['group_size']}" if s["group_size"] else ", of different sizes"
-    counts = ", ".join(many(s[key], key) for key in ("files", "steps", "responses"))
-    skipped = f", {many(s['skipped_lines'], 'broken lines')} left out" if s["skipped_lines"] else ""
-    said = {
+    counts = count(s["files"], "file"), count(s["steps"], "step"), count(s["responses"], "response")
+    skipped = f", {count(s['skipped_lines'], 'broken line')} left out" if s["skipped_lines"] else ""
+    rows = {
         "log": plain(s["path"]),
-        "written by": FRAMEWORKS.get(s["framework"], plain(s["framework"])),
-        "holds": f"{counts}{skipped}",
-        "groups": f"{number(s['groups'])}{size}, told by {plain(s['grouped_by'])}",
+        "written by": _writer(report),
+        "holds": f"{listing(counts, link='')}{skipped}",
+        "groups": f"{count(s['groups'])}{size}, told apart by {plain(s['grouped_by'])}",
     }
-    return said | ({"not read": value(s["left_out"])} if s["left_out"] else {})
+    return rows | ({"not read": value(s["left_out"])} if s["left_out"] else {})
 
 
-def many(n: int, things: str) -> str:
-    """A count of things.
-
-    >>> many(1, "steps"), many(1280, "responses")
-    ('1 step', '1,280 responses')
-    """
-    return f"{number(n)} {things.removesuffix('s') if n == 1 else things}"
+def _writer(report: AuditReport) -> str:
+    framework = report.source["framework"]
+    return FRAMEWORKS.get(framework, plain(framework))
 
 
 def did(report: AuditReport) -> dict[str, str]:
     """What the run did with its rewards, as far as the log tells."""
     run = report.run
-    said = {"method": _method(report)}
+    rows = {"method": _method(report)}
     if run["convention"]:
         convention = CONVENTIONS[run["convention"]]
-        said["convention"] = f"{convention.name} ({convention.source})"
+        rows["convention"] = f"{convention.name} ({convention.source})"
     if run["weights"]:
-        told = {name: "not told by the log" if w is None else number(w) for name, w in run["weights"].items()}
-        factor = "; up to a common factor" if run["weights_up_to_scale"] else ""
-        said["weights"] = ", ".join(f"{plain(name)} {w}" for name, w in told.items()) + factor
-    said["reproduced"] = _reproduced(report)
+        rows["weights"] = ", ".join(_weights(run))
+    rows["reproduced"] = _reproduced(report)
     if run["weights"] is None or run["weights"] != run["weights_used"]:
         used = ", ".join(f"{plain(name)} {number(w)}" for name, w in run["weights_used"].items())
-        said["weights used here"] = f"{used} ({_WEIGHTS[run['weights_from']]})"
+        rows["weights used here"] = f"{used} ({_WEIGHTS[run['weights_from']]})"
     if run["asked"]:
-        said["asked for"] = NAMES.get(run["asked"], plain(run["asked"]))
-    return said
+        rows["asked for"] = NAMES.get(run["asked"], plain(run["asked"]))
+    return rows
+
+
+def _weights(run: RunPart) -> list[str]:
+    """The weights that made the logged advantages, one text per reward."""
+    weights = (run["weights"] or {}).items()
+    texts = [f"{plain(name)} {'not told by the log' if w is None else number(w)}" for name, w in weights]
+    if texts and run["weights_up_to_scale"]:
+        texts[-1] += "; up to a common factor"
+    return texts
 
 
 def _method(report: AuditReport) -> str:
@@ -139,7 +120,7 @@ def _method(report: AuditReport) -> str:
 
 
 def _no_advantages(report: AuditReport) -> str:
-    """Why the methods cannot be held against the log."""
+    """Why no method can be compared with the log."""
     return "every method gives 0 here" if report.run["logged"] else "no advantages are logged"
 
 
@@ -149,28 +130,30 @@ def _reproduced(report: AuditReport) -> str:
         return f"nothing to compare with: {_no_advantages(report)}"
     error = run["max_error"]
     if run["reproduced"]:
-        return f"yes, every logged advantage; largest difference {error:.1e}"
+        return f"yes, every logged advantage; largest difference {number(error, digits=2)}"
     at = f" at step{'s' * (len(run['steps_off']) > 1)} {value(run['steps_off'])}" if run["steps_off"] else ""
-    off = f", off by up to {error:.2g}" if error is not None and isfinite(error) else ""
-    return f"not all{at}{off}" if run["method"] else "no"
+    by = f", off by up to {number(error, digits=2)}" if error is not None and isfinite(error) else ""
+    return f"not all{at}{by}" if run["method"] else "no"
 
 
 def acting(report: AuditReport) -> str | None:
-    """The method that made the advantages, if it is one of those that the report compares."""
-    return report.run["method"] if report.run["method"] in report.methods else None
+    """The method that made the advantages, if the report compares it with others; else None."""
+    method = report.run["method"]
+    return method if method is not None and method in report.methods else None
 
 
 def looked_at(report: AuditReport) -> tuple[str | None, str]:
-    """The method whose update is shown, and why: the run's own, else the one asked for, else the first."""
+    """The method whose update shares are shown, and why: the run's own, else the one asked for, else the first."""
     if own := acting(report):
         return own, "the run’s method"
-    if report.run["asked"] in report.methods:
-        return report.run["asked"], "which was asked for; the log does not show the method"
+    asked = report.run["asked"]
+    if asked is not None and asked in report.methods:
+        return asked, "which was asked for; the log does not show the method"
     return next(iter(report.methods), None), "taken, as the run’s method is not known"
 
 
 def weight_shares(report: AuditReport) -> dict[str, float | None]:
-    """Each reward's part of the sum of the weights that the report was computed with; None where all are 0."""
+    """Each reward's share of the weights that the report was computed with; None where all weights are 0."""
     used = report.run["weights_used"]
     total = sum(map(abs, used.values()))
     return {name: abs(w) / total if total else None for name, w in used.items()}
@@ -181,7 +164,10 @@ def computed(report: AuditReport) -> tuple[str, ...]:
     method, convention = report.run["method"] or "gdpo", CONVENTIONS[report.run["convention_used"]]
     if method == "grpo_batch_std":
         divisor = f"(std + {convention.sum_eps:g})" if convention.sum_eps else "std"
-        lines = "s = Σ w·r", f"A = (s − mean) / {divisor}, mean in its group, std over all responses of the batch"
+        lines: tuple[str, ...] = (
+            "s = Σ w·r",
+            f"A = (s − mean) / {divisor}, mean in its group, std over all responses of the batch",
+        )
     else:
         lines = formulas(method, convention, len(report.rewards))
     return (*lines, *exceptions(convention))
@@ -189,7 +175,7 @@ def computed(report: AuditReport) -> tuple[str, ...]:
 
 def limits(report: AuditReport) -> tuple[str, ...]:
     """What such a log cannot tell."""
-    found = [
+    sentences = [
         "The share of the update is a reward's part of the variance of the advantages. Gradients also depend on the "
         "probabilities of the tokens, on clipping, on a KL term and on how tokens are averaged; none of that is in "
         "the log.",
@@ -198,52 +184,55 @@ def limits(report: AuditReport) -> tuple[str, ...]:
         "Whether a reward measures what it is meant to measure. The text of prompts and responses is not read.",
     ]
     if report.run["reproduced"] is None:
-        found.append(
+        sentences.append(
             f"Which method the run used: {_no_advantages(report)}, so there is nothing to tell methods apart by."
         )
     if report.source["framework"] == "trl" and report.run["method"] not in ("gdpo", "grpo_batch_std"):
-        found.append("Under GRPO the rows of an evaluation in a step’s file look like rows of the training.")
-    return tuple(found)
+        sentences.append("Under GRPO the rows of an evaluation in a step’s file look like rows of the training.")
+    return tuple(sentences)
 
 
-# What the columns of the tables mean.
-REWARDS = "Constant in groups: of the groups that hold the reward, those in which every response has the same value."
+# The meaning of the columns of each table.
+REWARDS = (
+    "Constant in groups: share of the groups that hold the reward in which every response has the same value of it."
+)
 SHARES = (
-    "A reward’s part of the variance of the advantages under each method; weight: its part of the sum of the weights "
-    "(under GDPO shares go by their squares). Below 0: the update works against the reward."
+    "Each reward’s part of the variance of the advantages under each method. Weight: its part of the sum of the "
+    "weights (under GDPO, shares follow the squares of the weights). Below 0: the update works against the reward."
 )
 METHODS = (
     "Groups with ties: of the groups whose rewards differ, those in which different rewards get the same advantage. "
-    "Tied pairs: the same of the pairs of responses. Levels: distinct advantages in such a group. Silent groups: every "
-    "advantage is 0. Inversions: of the pairs in a group that differ in the reward that matters most, those in which "
-    "the lower one gets more."
+    "Tied pairs: of the pairs of responses whose rewards differ, those with the same advantage. Levels: distinct "
+    "advantages in a group whose rewards differ. Silent groups: every advantage is 0. Inversions: of the pairs in a "
+    "group that differ in the reward that matters most, those in which the lower one gets more."
 )
-DRIFT = "Means over the steps of each quarter; constant: share of the groups; update: share of the update."
+DRIFT = "Means over the steps of each quarter. Constant: share of the groups. Update: share of the update."
 
 
 def counted(report: AuditReport) -> str:
-    """How many findings of which severity.
+    """How many findings there are of each severity.
 
     >>> from types import SimpleNamespace as N
     >>> counted(N(findings=[N(severity="error"), N(severity="info"), N(severity="info")]))
     '1 error, 2 infos'
     """
-    found = [f.severity for f in report.findings]
-    some = [(found.count(s), s) for s in SEVERITIES if s in found]
-    return ", ".join(f"{n} {s}{'s' * (n > 1)}" for n, s in some) or "no findings"
+    severities = [f.severity for f in report.findings]
+    counts = [count(severities.count(s), s) for s in SEVERITIES if s in severities]
+    return listing(counts, link="") if counts else "no findings"
 
 
 def compared(reports: Sequence[AuditReport]) -> dict[str, list[str]]:
-    """The rows of a table with a column a run."""
+    """The rows of a table with one column per run."""
     rows: dict[str, list[str]] = {}
-    rows["written by"] = [source(report)["written by"] for report in reports]
-    for key in ("steps", "responses", "groups"):
-        rows[key] = [number(report.source[key]) for report in reports]
-    rows["responses a group"] = [number(report.source["group_size"]) for report in reports]
+    rows["written by"] = [_writer(report) for report in reports]
+    rows["steps"] = [number(report.source["steps"]) for report in reports]
+    rows["responses"] = [number(report.source["responses"]) for report in reports]
+    rows["groups"] = [number(report.source["groups"]) for report in reports]
+    rows["responses per group"] = [number(report.source["group_size"]) for report in reports]
     rows["method"] = [_method(report) for report in reports]
-    conventions = [CONVENTIONS.get(report.run["convention"]) for report in reports]
-    rows["convention"] = [c.name if c else "–" for c in conventions]
-    rows["weights"] = [did(report).get("weights", "–").replace(", ", "\n") for report in reports]
+    conventions = [report.run["convention"] for report in reports]
+    rows["convention"] = [CONVENTIONS[c].name if c else MISSING for c in conventions]
+    rows["weights"] = ["\n".join(_weights(report.run)) or MISSING for report in reports]
     rows["reproduced"] = [_reproduced(report) for report in reports]
     for key, title in (("groups_with_ties", "groups with ties"), ("silent_groups", "silent groups")):
         for method in (m for m in NAMES if any(m in report.methods for report in reports)):
@@ -259,5 +248,7 @@ def compared(reports: Sequence[AuditReport]) -> dict[str, list[str]]:
 
 def _own_shares(report: AuditReport) -> str:
     method, _ = looked_at(report)
+    if method is None:
+        return MISSING
     shares = [f"{plain(r['name'])} {percent(r['update_share'].get(method))}" for r in report.rewards]
-    return "\n".join(shares if acting(report) else [*shares, f"(if it was {NAMES.get(method, method)})"])
+    return "\n".join(shares if acting(report) else [*shares, f"(if it was {NAMES[method]})"])

@@ -1,4 +1,4 @@
-"""Which method, convention and weights made the logged advantages: solved for, then proven by computing them."""
+"""Finds the method, convention and weights that made the logged advantages, and proves them by computing."""
 
 from gdpo_core.reproduce.check import allowed, compare, errors, hidden_inputs, same_direction
 from gdpo_core.reproduce.recipe import TOLERANCE, Recipe

@@ -1,4 +1,4 @@
-"""Which of the weights that reproduce a log are believed: chance, or another convention, may make the same."""
+"""Decides which weights that reproduce a log are plausible: chance, or another convention, can reproduce it too."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,19 +11,21 @@ from gdpo_core.reproduce.recipe import Log, Recipe
 from gdpo_core.reproduce.terms import Terms
 from gdpo_core.reproduce.weights import Space
 
-# Up to this size of eps beside the spread it says nothing about the weights that their digits have to confirm.
+# An eps below this part of the spread shows little of the weights. A larger eps could imitate another method, so then
+# the weights have to be round numbers; more so where the largest weight is below _SMALL.
 _EPS_BESIDE = 0.01
 _SMALL = 0.01
-# Nobody puts one weight beside another that is so much smaller.
+# Nobody chooses one weight so much smaller than another.
 _FAR_APART = 1e-5
-# Logs with more responses than this have more equations than weights.
+# A log with more responses than this has more equations than weights.
 _FEW = 4096
-# Where weights can be read at two scales, those are no reading whose smallest, or whose largest, is beyond.
+# Where two scales of the weights fit, a scale is implausible if all of its weights are at least the first number, or
+# all are below the second.
 _SMALLEST, _LARGEST = 10, 0.1
 
 
 def spare(log: Log, terms: Terms, seen: Space) -> float:
-    """How many numbers of the log the weights explain beyond those that any weights could be bent to."""
+    """The number of independent equations in the log minus the number of unknowns; infinite for a large log."""
     if terms.x.shape[1] > _FEW:
         return torch.inf
     group = log.group_of_response
@@ -41,36 +43,36 @@ def spare(log: Log, terms: Terms, seen: Space) -> float:
 def believed(
     weights: Sequence[float], odd: int, unknown: Sequence[int], terms: Terms, eps: float, equations: float
 ) -> bool:
-    """Whether weights that reproduce a log may have been chosen by someone.
+    """Whether someone may have chosen these weights, which reproduce a log.
 
-    odd: 0 for those asked for, or ones, which are always believed. equations: see `spare`.
+    odd: see `nice.simplest`; 0 for the weights asked for and for ones, which are always plausible. unknown: indices of
+    the weights that the log cannot tell. equations: see `spare`.
     """
     if odd == 0:
         return True
     w = torch.tensor(weights, dtype=torch.float64)
-    size = w.abs().max()
-    told = [abs(x) for k, x in enumerate(weights) if x and k not in unknown]
-    if size == 0 or (told and min(told) < _FAR_APART * size) or (odd >= ODD and equations <= 0):
+    size = w.abs().max().item()
+    known = [abs(x) for k, x in enumerate(weights) if x and k not in unknown]
+    if size == 0 or (known and min(known) < _FAR_APART * size) or (odd >= ODD and equations <= 0):
         return False
     spread = (w @ terms.x).square().sum().div(terms.part.sum()).sqrt().item()
-    # Weights can be made so small that eps does what another method did.
+    # With very small weights eps can do what another method did.
     return eps < _EPS_BESIDE * spread or odd <= 1 + len(w) * (2 if size >= _SMALL else 1)
 
 
 def rivals(log: Log, recipe: Recipe, conventions: Sequence[str]) -> Iterator[Recipe]:
-    """The same method under other conventions that make the same advantages from weights of another scale."""
-    told = [k for k in range(len(recipe.weights)) if k not in recipe.unknown]
-    weights = [recipe.weights[k] for k in told]
+    """Equivalent recipes: the same method under another convention, with the weights multiplied by a factor."""
+    weights = [w for k, w in enumerate(recipe.weights) if k not in recipe.unknown]
     if all(w == 1 for w in weights):
         return
     for name in conventions:
         factor = _factor(log, recipe.method, CONVENTIONS[recipe.convention], CONVENTIONS[name])
-        if factor not in (None, 1.0) and _likely([factor * w for w in weights], weights):
+        if factor is not None and factor != 1 and _likely([factor * w for w in weights], weights):
             yield Recipe(recipe.method, name, tuple(factor * w for w in recipe.weights), recipe.unknown, True)
 
 
 def _factor(log: Log, method: str, made: Convention, other: Convention) -> float | None:
-    """By what the weights are to be multiplied under the other convention."""
+    """The factor of the weights that gives the same advantages under the other convention; None if there is none."""
     if method != "grpo_no_std":
         eps, others = eps_of(made, method), eps_of(other, method)
         return others / eps if eps and others else None
@@ -81,7 +83,7 @@ def _factor(log: Log, method: str, made: Convention, other: Convention) -> float
 
 
 def _likely(weights: Sequence[float], beside: Sequence[float]) -> bool:
-    """Whether someone may have chosen these weights instead of those."""
+    """Whether the first weights are about as plausible as the second."""
     size = [abs(w) for w in weights if w]
     if not size or min(size) >= _SMALLEST or max(size) < _LARGEST:
         return False

@@ -1,4 +1,4 @@
-"""Which method, convention and weights made the logged advantages, and what they do not explain."""
+"""Compares logged advantages with those of a recipe."""
 
 from collections.abc import Sequence
 
@@ -8,38 +8,38 @@ from torch import Tensor
 from gdpo_core.conventions import CONVENTIONS
 from gdpo_core.reproduce.recipe import Log, Recipe, differences, holds_lengths, off_by, prepared, read_log
 
-# Two logged advantages farther apart than this are no round-off.
+# Two logged advantages farther apart than this differ by more than round-off.
 _DIFFERENT = 1e-3
-# Two advantages of one direction may differ by this part.
+# Multiples of the same advantages may differ by this part of their size.
 _BESIDE = 1e-4
 
 
 def errors(table: pl.DataFrame, rewards: Sequence[str], recipe: Recipe) -> Tensor:
-    """(responses,) by how much each logged advantage differs from the recipe's; NaN where none is logged.
+    """(responses,) the distance of each logged advantage from the recipe's.
 
-    Infinite where the recipe gives no number.
+    NaN where none is logged, infinite where the recipe gives no number.
     """
     log = read_log(table, rewards)
     return off_by(log.advantages, _computed(log, recipe))
 
 
 def allowed(table: pl.DataFrame, rewards: Sequence[str], recipe: Recipe) -> Tensor:
-    """(responses,) how large these errors may be: TOLERANCE and what float32 is off where a small std blows it up."""
+    """(responses,) the largest error allowed: TOLERANCE plus the round-off of the framework's own float32."""
     return compare(table, rewards, recipe)[1]
 
 
 def compare(table: pl.DataFrame, rewards: Sequence[str], recipe: Recipe) -> tuple[Tensor, Tensor]:
-    """`errors` and `allowed` of one computation; a batch is reproduced where no error is larger than allowed."""
+    """`errors` and `allowed` in one computation; a batch is reproduced if no error is larger than allowed."""
     log = read_log(table, rewards)
     batch = log.read(CONVENTIONS[recipe.convention], recipe.weights)
     return differences(log.advantages, batch, recipe.method)
 
 
 def same_direction(table: pl.DataFrame, rewards: Sequence[str], recipe: Recipe) -> Tensor:
-    """(groups,) whether a group's logged advantages are the recipe's times some positive number; groups as they appear.
+    """(groups,) whether a group's logged advantages are a positive multiple of the recipe's; groups as they appear.
 
-    Where this holds and the advantages are not reproduced, the batch was scaled together with other responses: an
-    evaluation wrote into the same file. False where an advantage of the group is missing.
+    False where an advantage of the group is missing. A group that is a multiple and not reproduced was scaled together
+    with other responses: an evaluation wrote into the same file.
     """
     log = read_log(table, rewards)
     computed = _computed(log, recipe)
@@ -56,16 +56,17 @@ def same_direction(table: pl.DataFrame, rewards: Sequence[str], recipe: Recipe) 
 
 
 def hidden_inputs(table: pl.DataFrame, rewards: Sequence[str]) -> int:
-    """In how many groups two responses with the same rewards, and lengths if known, have different advantages.
+    """The number of groups in which two responses have equal rewards, and lengths if known, but different advantages.
 
-    Then the advantages depend on something that the log does not hold. 0 where none are logged.
+    Such advantages depend on something that the log does not hold. 0 where no advantages are logged.
     """
     if "advantage" not in table.columns:
         return 0
     same = ["group", *rewards, *["length"] * holds_lengths(table, rewards)]
     advantage = pl.col("advantage").fill_nan(None)
     apart = table.lazy().group_by(same).agg((advantage.max() - advantage.min()).alias("apart"))
-    return apart.filter(pl.col("apart") > _DIFFERENT).select(pl.col("group").n_unique()).collect().item()
+    groups = apart.filter(pl.col("apart") > _DIFFERENT).select(pl.col("group").n_unique())
+    return int(groups.collect().item())
 
 
 def _computed(log: Log, recipe: Recipe) -> Tensor:

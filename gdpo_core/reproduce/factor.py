@@ -1,4 +1,4 @@
-"""How large the weights are: all that eps leaves of it in advantages that were divided by their own spread."""
+"""Finds the scale of the weights. Dividing by a std removes the scale; only the eps beside the std shows it."""
 
 import torch
 from torch import Tensor
@@ -9,26 +9,26 @@ from gdpo_core.reproduce.recipe import prepared, with_weights
 from gdpo_core.reproduce.terms import FLOAT32, Terms
 from gdpo_core.reproduce.weights import Space
 
-# How exactly the factor is known where nothing divides, relatively.
+# Relative error of the factor where the method divides by nothing.
 _EXACT = 1e-5
 _ROUNDS = 200
 
 
 def eps_of(c: Convention, method: str) -> float:
-    """What the convention adds to the std that the method divides its sums by; 0: nothing that leaves a trace."""
+    """The eps that the convention adds to the std of the method's sums; 0 if none shows the scale of the weights."""
     if method == "gdpo":
         return c.batch_eps if c.batch_eps_to == "std" else 0.0
     return 0.0 if method == "grpo_no_std" else c.sum_eps
 
 
-def factor(batch: Batch, terms: Terms, seen: Space, method: str) -> tuple[float | None, float]:
-    """By what the direction is to be multiplied, and how unsure that is, relatively; None where nothing depends on it.
+def factor(batch: Batch, terms: Terms, seen: Space, direction: Tensor, method: str) -> tuple[float | None, float]:
+    """The factor of the direction that gives the weights, and its relative error; None if nothing depends on it.
 
-    A unit's a = c · Xw with c = 1 / (std + eps): the larger the weights, the less eps takes off.
+    direction: (rewards,). In a unit a = c · Xw with c = 1 / (std + eps): the larger the weights, the less eps matters.
     """
     c = batch.convention
-    formula, batch = prepared(method, with_weights(batch, seen.direction))
-    y = seen.direction @ terms.x
+    formula, batch = prepared(method, with_weights(batch, direction))
+    y = direction @ terms.x
     total = terms.total
     count, fits = total(terms.part).clamp(min=1), seen.batches[terms.batch]
     if method == "gdpo":
@@ -41,16 +41,18 @@ def factor(batch: Batch, terms: Terms, seen: Space, method: str) -> tuple[float 
     if eps == 0:
         return None, torch.inf
     steps = formula(batch)
-    std = (steps.group if method == "grpo" else steps.whole).std.flatten()
+    over = steps.group if method == "grpo" or steps.whole is None else steps.whole
+    std = over.std.flatten()
     trust = torch.where(std > 0, trust / std.square(), 0).nan_to_num()
     left, usual = _median(square / along - std, trust), _median(std, trust)  # left: eps over the factor
-    if left is None or not 0 < left < usual:  # weights so small that eps divides more than the spread are none
+    # Nobody chooses weights so small that eps is larger than the std.
+    if left is None or usual is None or not 0 < left < usual:
         return None, torch.inf
     return eps / left, FLOAT32 / trust.sum().sqrt().item() / left
 
 
 def _median(values: Tensor, weights: Tensor) -> float | None:
-    """The weighted median, which batches that were scaled differently do not move far; None of nothing."""
+    """The weighted median, which a few batches of another scale hardly move; None without weights above 0."""
     if not (weights > 0).any():
         return None
     values, order = values[weights > 0].sort()
@@ -59,10 +61,10 @@ def _median(values: Tensor, weights: Tensor) -> float | None:
 
 
 def from_divisor(space: Space, terms: Terms, eps: float, ddof: int) -> tuple[Tensor, Tensor] | None:
-    """Weights with their factor, from how far each group's advantages stay below unit spread: all that eps leaves.
+    """The weights, scale included, and the standard error of each; None where the log does not show them.
 
-    And how unsure they are, one standard deviation each. With a = Xw / (std + eps) and α the std of a:
-    (1 − α) Xw = eps · a. None where nothing tells.
+    An eps leaves the std of a unit's advantages below 1. With a = Xw / (std + eps) and α the std of a, linear equations
+    for w follow: (1 − α) Xw = eps · a.
     """
     total = terms.total
     count = total(terms.part)
@@ -78,20 +80,20 @@ def from_divisor(space: Space, terms: Terms, eps: float, ddof: int) -> tuple[Ten
     size = made.square().sum(1).sqrt()
     size = size.masked_fill(size == 0, 1)[:, None]
     value, vector = torch.linalg.eigh((made / size) @ (made / size).T)
-    told = value > 1e-10
-    vector, lost = vector[:, told] / size, space.basis @ (vector[:, ~told] / size)
-    inverse = (vector / value[told]) @ vector.T
+    determined = value > 1e-10
+    vector, lost = vector[:, determined] / size, space.basis @ (vector[:, ~determined] / size)
+    inverse = (vector / value[determined]) @ vector.T
     y = inverse @ (made @ wanted)
-    # One equation a unit: the responses of one say the same.
+    # One equation per unit: its responses repeat the same one.
     spare = int((total((made != 0).any(0).double()) > 0).sum()) - len(y)
-    off = torch.maximum((y @ made - wanted).square(), (FLOAT32 * (y @ x)).square()).sum() / max(spare, 1)
-    error = ((space.basis @ inverse) * space.basis).sum(1).clamp(min=0).mul(off).sqrt()
+    residual = torch.maximum((y @ made - wanted).square(), (FLOAT32 * (y @ x)).square()).sum() / max(spare, 1)
+    error = ((space.basis @ inverse) * space.basis).sum(1).clamp(min=0).mul(residual).sqrt()
     lost = (lost.abs() > 1e-6 * lost.abs().max()).any(1) if lost.numel() else error < 0
     return space.basis @ y, error.masked_fill(lost, torch.inf) if spare > 0 else torch.full_like(error, torch.inf)
 
 
 def separating(space: Space, terms: Terms, wanted: Tensor) -> Tensor:
-    """Weights near the wanted ones under which no group's advantages point the other way: all that signs can tell."""
+    """Weights near the wanted ones under which no unit's advantages point against the logged ones; as near as found."""
     along = space.basis.T @ terms.total(terms.x * terms.a)[:, space.batches[terms.batch]]
     size = along.square().sum(0).sqrt()
     along = along[:, size > 0] / size[size > 0]

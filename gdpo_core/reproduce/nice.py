@@ -1,6 +1,7 @@
-"""The numbers that people write into a configuration: few digits, or a simple fraction."""
+"""Rounds weights to numbers that people write into a configuration: few digits, or a simple fraction."""
 
 import math
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -8,14 +9,16 @@ from torch import Tensor
 from gdpo_core.reproduce.weights import Space
 
 _DENOMINATORS = (3, 6, 7, 9, 11, 12)
-# How odd numbers are that nobody would choose, and how odd it makes them to be larger than this.
+# Weights and how odd they are: a penalty that grows as they look less like numbers that someone chose.
+Guess = tuple[tuple[float, ...], int]
+# ODD: the penalty of numbers that nobody would choose. _TOO_LARGE: the penalty of a weight above _LARGE.
 ODD, _LARGE, _TOO_LARGE = 1000, 50, 100
-# A factor that is less sure than this, relatively, is not told.
+# The largest relative error of a factor that counts as known.
 UNSURE = 0.05
 
 
 def simplest(x: float, tolerance: float) -> tuple[float, int] | None:
-    """The simplest number within a relative tolerance of x, and how odd it is: 0 for 1, else mostly its digits.
+    """The simplest number within a relative tolerance of x, and how odd it is: 0 for 1, else about its digits.
 
     >>> simplest(0.2500001, 1e-5), simplest(0.333334, 1e-5), simplest(0.1234567, 1e-5)
     ((0.25, 2), (0.3333333333333333, 2), None)
@@ -23,10 +26,10 @@ def simplest(x: float, tolerance: float) -> tuple[float, int] | None:
     if x == 0:
         return 0.0, 0
     sign, size = math.copysign(1, x), abs(x)
-    found = [(odd, abs(number - size), number) for number, odd in _near(size, tolerance)]
-    if not found:
+    numbers = [(odd, abs(number - size), number) for number, odd in _near(size, tolerance)]
+    if not numbers:
         return None
-    odd, _, number = min(found)
+    odd, _, number = min(numbers)
     return sign * number, odd
 
 
@@ -37,12 +40,12 @@ def near(x: float, tolerance: float) -> list[float]:
     [1.0, 1.01, 1.02]
     """
     sign, size = math.copysign(1, x), abs(x)
-    found = sorted((odd, abs(number - size), number) for number, odd in _near(size, tolerance))
-    return list(dict.fromkeys(sign * number for _, _, number in found))
+    numbers = sorted((odd, abs(number - size), number) for number, odd in _near(size, tolerance))
+    return list(dict.fromkeys(sign * number for _, _, number in numbers))
 
 
-def _near(size: float, tolerance: float):
-    """Numbers near a positive one and how odd each is."""
+def _near(size: float, tolerance: float) -> Iterator[tuple[float, int]]:
+    """Simple numbers within a relative tolerance of a positive one, and how odd each is."""
     low, high = size * (1 - tolerance), size * (1 + tolerance)
     exponent = math.floor(math.log10(size))
     for digits in (1, 2, 3):
@@ -59,72 +62,78 @@ def _near(size: float, tolerance: float):
 
 
 def rounded(weights: Tensor) -> tuple[float, ...]:
-    """To six digits: the log tells no more."""
+    """Weights with six digits, as many as a log can tell."""
     nothing = 1e-9 * weights.abs().max().item()
     return tuple(0.0 if abs(w) <= nothing else float(f"{w:.6g}") for w in weights.tolist())
 
 
 def likely(
-    seen: Space, wanted: tuple[float, ...], factor: float | None, unsure: float, bounded: bool
-) -> list[tuple[tuple[float, ...], int]]:
-    """Weights along the direction, the likeliest first, and how odd they are.
+    seen: Space, direction: Tensor, wanted: tuple[float, ...], factor: float | None, unsure: float, bounded: bool
+) -> list[Guess]:
+    """Weights along the direction and how odd they are, the likeliest first.
 
-    wanted: for what the log cannot tell. factor: of the direction, whose largest number is 1, and how unsure it is,
-    relatively; None: any will do. bounded: any that is large enough.
+    direction: (rewards,), its largest number is 1. wanted: values for the weights that the log cannot tell. factor: of
+    the direction, None if any fits. unsure: the factor's relative error. bounded: whether only large factors fit.
     """
     rest = seen.free @ (seen.free.T @ torch.tensor(wanted, dtype=torch.float64))
-    near_factor = [] if factor is None else [(factor, (3 * min(unsure, UNSURE) + 1e-3) / by) for by in (1, 3, 10)]
+    near_factor: list[tuple[float, float | None]] = []
+    if factor is not None:
+        near_factor = [(factor, (3 * min(unsure, UNSURE) + 1e-3) / by) for by in (1, 3, 10)]
     if unsure <= UNSURE:
         tries = near_factor
     else:
         tries = [(1.0, None), *near_factor, *((f, None) for f in (10.0, 100.0, 1000.0) if bounded)]
-    found = {}
+    guesses: dict[tuple[float, ...], int] = {}
     for f, window in tries:
         for exact in (1e-5, 1e-3, 2e-2):
-            snapped = _snapped(seen, rest, f, window, exact)
+            snapped = _snapped(seen, direction, rest, f, window, exact)
             if snapped is not None:
-                found.setdefault(*snapped)
+                guesses.setdefault(*snapped)
     for f, _ in tries:
-        found.setdefault(rounded(f * seen.direction + rest), ODD)
-    return list(found.items())
+        guesses.setdefault(rounded(f * direction + rest), ODD)
+    return list(guesses.items())
 
 
-def _snapped(seen: Space, rest: Tensor, factor: float, window: float | None, exact: float):
-    """The simplest weights and how odd they are: the direction times about the factor.
+def _snapped(
+    seen: Space, direction: Tensor, rest: Tensor, factor: float, window: float | None, exact: float
+) -> Guess | None:
+    """The simplest weights near factor times direction, and how odd they are; None if there are none.
 
-    window: by how much the factor may differ, relatively; None: it may be any, but is kept if that gives simple ones.
-    exact: by how much what a reward adds may differ, beside what the one that adds most does.
+    rest: (rewards,) is added for what the log cannot tell. window: the largest relative change of the factor; None: any
+    factor will do, but the given one is kept if it gives simple weights. exact: the largest change of a reward's part
+    of the sum, relative to the largest part.
     """
-    direction = seen.direction.tolist()
-    part = (seen.direction * seen.scale).abs()
-    part = (part / part.max()).tolist()
-    told = [k for k, coupled in enumerate((seen.free.abs().sum(1) > 1e-6).tolist()) if not coupled]
-    found = []
-    for k in told:
+    d = direction.tolist()
+    parts = (direction * seen.scale).abs()
+    part = (parts / parts.max()).tolist()
+    determined = [k for k, coupled in enumerate((seen.free.abs().sum(1) > 1e-6).tolist()) if not coupled]
+    found: list[tuple[bool, int, float, float, list[float]]] = []
+    for k in determined:
         if part[k] <= exact:
             continue
         if window is not None:
-            anchors = near(factor * direction[k], window)
-        elif abs(direction[k]) == 1:
-            anchors = [factor * direction[k] * times for times in (1, *range(2, 13), 15, 20)]
+            anchors = near(factor * d[k], window)
+        elif abs(d[k]) == 1:
+            anchors = [factor * d[k] * times for times in (1, *range(2, 13), 15, 20)]
         else:
             continue
         for anchor in anchors:
-            times = anchor / direction[k]
-            numbers = [
-                (0.0, 0) if part[j] <= exact / 3 else simplest(times * direction[j], min(5e-3, exact / part[j]))
-                for j in told
-            ]
-            if all(numbers):
+            times = anchor / d[k]
+            tries = (
+                (0.0, 0) if part[j] <= exact / 3 else simplest(times * d[j], min(5e-3, exact / part[j]))
+                for j in determined
+            )
+            simple = [number for number in tries if number is not None]
+            if len(simple) == len(determined):
                 kept = window is None and times == factor
-                odd = sum(number[1] for number in numbers)
-                found.append((not kept, odd, abs(times - factor), times, [number[0] for number in numbers]))
-    if told and not found:
+                odd = sum(odd for _, odd in simple)
+                found.append((not kept, odd, abs(times - factor), times, [number for number, _ in simple]))
+    if determined and not found:
         return None
-    _, odd, _, times, numbers = min(found) if told else (False, 0, 0, factor, [])
-    weights = (times * seen.direction + rest).tolist()
-    nothing = 1e-9 * max(map(abs, weights))  # round-off of a sum that comes to 0
+    _, odd, _, times, numbers = min(found) if determined else (False, 0, 0.0, factor, [])
+    weights = (times * direction + rest).tolist()
+    nothing = 1e-9 * max(map(abs, weights))  # round-off of a sum that is 0
     weights = [0.0 if abs(w) <= nothing else (simplest(w, 1e-6) or (w,))[0] for w in weights]
-    for k, number in zip(told, numbers, strict=True):
+    for k, number in zip(determined, numbers, strict=True):
         weights[k] = number
     return tuple(weights), 1 + odd + _TOO_LARGE * (max(map(abs, weights)) > _LARGE)

@@ -1,4 +1,4 @@
-"""How advantages were made, and what such a recipe makes of a log."""
+"""A recipe for advantages, and the advantages that it makes of a log."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,35 +14,35 @@ from gdpo_core.conventions import Convention
 from gdpo_core.errors import expect
 from gdpo_core.round_off import GRAIN
 
-# By how much a logged advantage may differ from the recipe's, beside what the framework's float32 is off.
+# How far a logged advantage may be from the recipe's, in addition to the framework's float32 round-off.
 TOLERANCE = 2e-5
-# Rounding of a product, of a sum and of a mean in float32, with some room.
+# A bound on the relative round-off of a product, a sum and a mean in float32.
 ROUNDED = 4 * torch.finfo(torch.float32).eps / 2
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How advantages were made: what computes the logged ones, or the nearest that was found."""
+    """How advantages were made: the method, convention and weights that reproduce the logged ones, or most of them."""
 
     method: str  # grpo, grpo_no_std, grpo_batch_std or gdpo
     convention: str  # a key of CONVENTIONS
-    weights: tuple[float, ...]  # one a reward; where the log cannot tell, 1
-    unknown: tuple[int, ...]  # rewards whose weight the log cannot tell: constant in every group, or another's copy
-    up_to_scale: bool  # whether a common factor of the weights cannot be told
+    weights: tuple[float, ...]  # one per reward; 1 where the log cannot tell it
+    unknown: tuple[int, ...]  # rewards whose weight the log cannot tell: constant in every group, or a copy of another
+    up_to_scale: bool  # whether the log leaves a common factor of the weights open
 
 
 @dataclass(frozen=True)
 class Log:
-    """A table's columns as the methods take them; groups and batches are numbered from 0 as they appear."""
+    """A table's columns as tensors for the methods; groups and batches are numbered from 0 as they appear."""
 
     rewards: Tensor  # (prompts, rollouts, rewards), or (responses, rewards) where groups differ in size; NaN = missing
-    group: Tensor | None  # (responses,) the group of each where they differ in size
-    batch: Tensor  # (groups,) the batch of each
+    group: Tensor | None  # (responses,) the group of each response; None where all groups have one size
+    batch: Tensor  # (groups,) the batch of each group
     lengths: Tensor | None  # (prompts, rollouts) or (responses,) tokens
     advantages: Tensor  # (responses,) as logged; NaN = none
 
-    def read(self, convention: Convention, weights=None) -> Batch:
-        """The log as the methods take it."""
+    def read(self, convention: Convention, weights: Sequence[float] | None = None) -> Batch:
+        """The log as a `Batch` under a convention; weights: one per reward, 1 by default."""
         lengths = self.lengths if convention.last_step == "tokens" else None
         return read(
             self.rewards,
@@ -55,7 +55,7 @@ class Log:
 
     @property
     def group_of_response(self) -> Tensor:
-        """(responses,) the number of each response's group."""
+        """(responses,) the group of each response."""
         if self.group is not None:
             return self.group
         prompts, rollouts = self.rewards.shape[:2]
@@ -63,7 +63,7 @@ class Log:
 
     @property
     def batch_of_response(self) -> Tensor:
-        """(responses,) the number of each response's batch."""
+        """(responses,) the batch of each response."""
         if self.group is not None:
             return self.batch[self.group]
         return self.batch.repeat_interleave(self.rewards.shape[1])
@@ -74,27 +74,26 @@ class Log:
 
 
 def read_log(table: pl.DataFrame, rewards: Sequence[str]) -> Log:
-    """A table of a run, whose groups and batches each stand together, as tensors."""
+    """The table of a run as tensors. The rows of a group, and of a batch, have to follow one another."""
     for name in ("batch", "group", *rewards):
         expect(name in table.columns, "table", f"a column {name!r}", f"only {', '.join(table.columns)}")
     expect(len(table) > 0 and len(rewards) > 0, "table", "at least one row and one reward", f"shape {table.shape}")
-    values = np.empty((len(rewards), len(table)))
-    for row, name in zip(values, rewards, strict=True):
+    values = torch.empty(len(rewards), len(table), dtype=torch.float64)  # (rewards, responses)
+    for row, name in zip(values.numpy(), rewards, strict=True):
         row[:] = table[name].to_numpy()
-    values = torch.from_numpy(values)  # (rewards, responses)
     advantages = torch.full((len(table),), torch.nan, dtype=torch.float64)
     if "advantage" in table.columns:
         advantages = torch.from_numpy(table["advantage"].cast(pl.Float64).to_numpy().copy())
     lengths = None
     if holds_lengths(table, rewards) and not table["length"].null_count():
         tokens = table["length"].to_numpy()
-        # What is no count of tokens cannot weigh anything; a log is not refused for it.
+        # Lengths that are no counts of tokens cannot be weights; such a log is read without them.
         if bool(((tokens >= 1) & (tokens == np.floor(tokens)) & np.isfinite(tokens)).all()):
             lengths = torch.from_numpy(tokens.copy())
 
     first = torch.from_numpy(starts_of(table["group"].to_numpy()))  # (groups,) the first response of each
-    batch = table["batch"].to_numpy()[first.numpy()]
-    batch = torch.from_numpy(np.concatenate([[0], np.cumsum(batch[1:] != batch[:-1])]))
+    ids = table["batch"].to_numpy()[first.numpy()]
+    batch = torch.from_numpy(np.concatenate([[0], np.cumsum(ids[1:] != ids[:-1])]))
     sizes = torch.diff(first, append=torch.tensor([len(table)]))
     if bool((sizes == sizes[0]).all()):
         shape = (len(first), int(sizes[0]))
@@ -105,7 +104,7 @@ def read_log(table: pl.DataFrame, rewards: Sequence[str]) -> Log:
 
 
 def holds_lengths(table: pl.DataFrame, rewards: Sequence[str]) -> bool:
-    """Whether the table has the tokens of each response: a reward may be called length too."""
+    """Whether the column `length` holds the tokens of each response: a reward can have that name too."""
     return "length" in table.columns and "length" not in rewards
 
 
@@ -119,37 +118,37 @@ def starts_of(number: np.ndarray) -> np.ndarray:
 
 
 def prepared(method: str, batch: Batch) -> tuple[Method, Batch]:
-    """The formulas of that name, and the batch as they take it."""
+    """The method of that name, and the batch in the form that it takes."""
     return method_for(method, batch) if method in METHODS else (LOGGED_METHODS[method], batch)
 
 
-def with_weights(batch: Batch, weights) -> Batch:
-    """The same batch under other weights, without reading it again."""
+def with_weights(batch: Batch, weights: Sequence[float] | Tensor) -> Batch:
+    """The same batch with other weights, one per reward, without reading it again."""
     w = torch.as_tensor(weights, dtype=batch.rewards.dtype)
     return replace(batch, weights=w.view_as(batch.weights), weight=w.abs().sum().item())
 
 
 def differences(logged: Tensor, batch: Batch, method: str) -> tuple[Tensor, Tensor]:
-    """(responses,) by how much the logged advantages differ from the method's, and by how much they may.
+    """(responses,) the errors of the logged advantages against the method's, and the largest errors allowed.
 
-    Infinite where the method gives no number, NaN where nothing is logged.
+    An error is infinite where the method gives no number, NaN where nothing is logged.
     """
     formula, batch = prepared(method, batch)
     steps = formula(batch)
-    may = TOLERANCE + float32_error(method, batch, steps).nan_to_num().flatten()
-    return off_by(logged, batch.learnt(steps.advantages)), may.expand(len(logged))
+    allowed = TOLERANCE + float32_error(method, batch, steps).nan_to_num().flatten()
+    return off_by(logged, batch.learnt(steps.advantages)), allowed.expand(len(logged))
 
 
 def off_by(logged: Tensor, computed: Tensor) -> Tensor:
-    """(responses,) the distance; infinite where only something else than a number is computed or logged."""
-    off = (logged - computed.flatten()).abs()
-    return off.nan_to_num_(nan=torch.inf, posinf=torch.inf).masked_fill_(logged.isnan(), torch.nan)
+    """(responses,) the distance; NaN where nothing is logged, infinite where either side is otherwise no number."""
+    error = (logged - computed.flatten()).abs()
+    return error.nan_to_num_(nan=torch.inf, posinf=torch.inf).masked_fill_(logged.isnan(), torch.nan)
 
 
 def float32_error(method: str, batch: Batch, steps: Steps) -> Tensor:
-    """By how much a framework's own float32 may be off: round-off that a small std blows up.
+    """A bound on the round-off of a framework that computes in float32; a small std enlarges it.
 
-    (…, prompts, rollouts) or (responses,), or a single 0. Where a group's values add up exactly, there is none.
+    (…, prompts, rollouts) or (responses,), or a single 0. It is 0 where the values of a group add up exactly.
     """
     c, group, in_z = batch.convention, batch.group, steps.z is not None
     terms = batch.rewards if in_z else batch.weights * batch.rewards
@@ -157,27 +156,27 @@ def float32_error(method: str, batch: Batch, steps: Steps) -> Tensor:
     rounded = (terms * GRAIN).frac_() != 0
     if not rounded.any():
         return terms.new_zeros(1)
-    off = ROUNDED * group.total(terms.abs()) / group.count * (group.total(rounded.to(terms)) > 0)
-    off = off if in_z else off.sum(0)
+    error = ROUNDED * group.total(terms.abs()) / group.count * (group.total(rounded.to(terms)) > 0)
+    error = error if in_z else error.sum(0)
     if method in ("grpo", "gdpo"):
         std = steps.group.std
-        if c.leave_one_out:  # one a response
+        if c.leave_one_out:  # one std per response
             std = group.lowest(std.masked_fill(std == 0, 1))
         divisor = std + (c.group_eps if in_z else c.sum_eps)
-        # Normalised values of n responses stay below the root of n, round-off too.
-        off = torch.minimum(off / divisor.masked_fill(divisor == 0, torch.inf), _root(group.count, off))
-    off = (batch.weights.abs() * off).sum(0) if in_z else off
-    off = group.spread(off) + torch.zeros_like(steps.advantages)
+        # Normalised values of n responses stay below √n, so their round-off does too.
+        error = torch.minimum(error / divisor.masked_fill(divisor == 0, torch.inf), _root(group.count, error))
+    error = (batch.weights.abs() * error).sum(0) if in_z else error
+    error = group.spread(error) + torch.zeros_like(steps.advantages)
     if steps.whole is None:
-        return off
-    over = batch.group if in_z and c.last_step == "group" else batch.batches or whole(off)
-    ones = torch.ones_like(off)
-    if in_z:  # one group's round-off moves the mean and the spread of its whole batch
-        typical = over.spread((over.total(off.square()) / over.total(ones)).sqrt())
-        off = off + typical * (1 + steps.advantages.abs().nan_to_num())
+        return error
+    over = batch.group if in_z and c.last_step == "group" else batch.batches or whole(error)
+    ones = torch.ones_like(error)
+    if in_z:  # the round-off of one group moves the mean and the std of its whole batch
+        typical = over.spread((over.total(error.square()) / over.total(ones)).sqrt())
+        error = error + typical * (1 + steps.advantages.abs().nan_to_num())
     divisor = over.spread(steps.whole.std) + (c.batch_eps if in_z else c.sum_eps)
-    most = _root(over.spread(over.total(ones)), off)
-    return torch.minimum(off / divisor.masked_fill(divisor == 0, torch.inf), most)
+    most = _root(over.spread(over.total(ones)), error)
+    return torch.minimum(error / divisor.masked_fill(divisor == 0, torch.inf), most)
 
 
 def _root(count: Tensor | int, like: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""What a method adds up, with the weights taken out: what has to be weighed to make the logged advantages."""
+"""The terms that a method adds up, before they are weighted: one per reward and response."""
 
 from dataclasses import dataclass
 
@@ -15,27 +15,27 @@ FLOAT32 = 2e-7
 
 @dataclass(frozen=True)
 class Terms:
-    """What a method adds up, reward by reward, and the units within which the sum is divided by one number."""
+    """The terms of a method, and its units: the sets of responses whose sums are divided by one number."""
 
     x: Tensor  # (rewards, responses); 0 where the response takes no part
     a: Tensor  # (responses,) logged advantages, 0 where the response takes no part
     part: Tensor  # (responses,) 1 where it does, else 0
-    noise: Tensor  # (responses,) by how much round-off of x is larger than that of 1
-    unit: Tensor  # (responses,) number of its unit
-    batch: Tensor  # (units,) number of its batch
+    noise: Tensor  # (responses,) round-off of x, relative to the round-off of 1
+    unit: Tensor  # (responses,) the unit of each response: a group or a batch
+    batch: Tensor  # (units,) the batch of each unit
 
     def total(self, value: Tensor) -> Tensor:
-        """(…, responses) added up by unit, (…, units)."""
+        """(…, responses) summed over each unit, (…, units)."""
         return value.new_zeros(*value.shape[:-1], len(self.batch)).index_add_(-1, self.unit, value)
 
 
 def terms_of(log: Log, batch: Batch, method: str) -> Terms:
-    """What the method adds up, computed by the method itself: z, or what one reward alone gives without std."""
+    """The terms, computed by the method itself: z under GDPO, else what each reward alone gives without std."""
     count, groups = len(batch.rewards), log.group_of_response
     if method == "gdpo":
         formula, batch = prepared(method, batch)
         steps = formula.in_groups(batch)
-        x = steps.z
+        x = steps.group.value  # z
         nothing = steps.sums.isnan()
         noise = float32_error(method, batch, steps)
     else:
@@ -51,13 +51,14 @@ def terms_of(log: Log, batch: Batch, method: str) -> Terms:
         x=x.masked_fill(nothing, 0),
         a=log.advantages.masked_fill(nothing, 0),
         part=(~nothing).to(x),
-        noise=noise.flatten().nan_to_num().expand(len(groups)) / (4 * FLOAT32),  # a bound, 4 times what is usual
+        noise=noise.flatten().nan_to_num().expand(len(groups))
+        / (4 * FLOAT32),  # the bound is about 4 times the usual round-off
         unit=groups if by_group else log.batch_of_response,
         batch=log.batch if by_group else torch.arange(log.batches),
     )
 
 
 def live_batches(terms: Terms, batches: int) -> Tensor:
-    """(batches,) in which some reward varies within a group and advantages are logged."""
+    """(batches,) whether some reward varies within a group of the batch, and advantages are logged there."""
     varies = torch.zeros(len(terms.batch)).index_add_(0, terms.unit, (terms.x != 0).any(0).float())
     return torch.zeros(batches).index_add_(0, terms.batch, varies) > 0

@@ -1,7 +1,7 @@
-"""Which weights the logged advantages speak for: a smallest eigenvector.
+"""Finds the direction of the weights from logged advantages, as the eigenvector of a smallest eigenvalue.
 
-In every unit over which a method divides (a group, a batch) the advantages are a = c · Xw with X what the method adds
-up and an unknown c > 0. So Xw lies along a, and w minimises the part of Xw beside a: w' Σ X'(1 − aa'/a'a)X w.
+In every unit (a group or a batch) a method divides by one number, so the advantages are a = c · Xw, with the terms X
+and an unknown c > 0. So Xw is parallel to a, and w minimises the part of Xw orthogonal to a: w' Σ X'(1 − aa'/a'a)X w.
 """
 
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from torch import Tensor
 
 from gdpo_core.reproduce.terms import FLOAT32, Terms
 
-# Of the variance of Xw, the part beside a that still passes for round-off of the log.
+# The part of the variance of Xw orthogonal to a that counts as round-off of the log.
 _BESIDE = 1e-7
-# Below this part of its variance, a combination of rewards is nothing but round-off.
+# A combination of rewards with less than this part of their variance is round-off.
 _NOTHING = 1e-11
 _TRIED = 32
 
@@ -22,16 +22,16 @@ _TRIED = 32
 class Space:
     """The weights that make the logged advantages, up to a factor for each unit."""
 
-    basis: Tensor  # (rewards, …) orthonormal: all of them
-    free: Tensor  # (rewards, …) orthonormal: what can be added to the weights without a trace in the log
-    direction: Tensor | None  # (rewards,) orthogonal to that; None where the log leaves several
-    batches: Tensor  # (batches,) whether the batch fits
-    scale: Tensor  # (rewards,) typical size of each reward's part of x; 0: it never varies
-    error: Tensor  # (rewards,) how unsure the direction is, one standard deviation; infinite where there is none
+    basis: Tensor  # (rewards, …) orthonormal, spans all of these weights
+    free: Tensor  # (rewards, …) orthonormal, spans what can be added to the weights without changing the advantages
+    direction: Tensor | None  # (rewards,) orthogonal to `free`; None where the log leaves several directions open
+    batches: Tensor  # (batches,) whether the batch fits these weights
+    scale: Tensor  # (rewards,) root mean square of each reward's terms; 0 for a reward that never varies
+    error: Tensor  # (rewards,) standard error of the direction; infinite where there is none
 
 
 def space(terms: Terms, batches: int) -> Space:
-    """The weights that most batches agree on; batches that another recipe made are left out."""
+    """The weights that most batches agree on; batches that do not fit them are left out."""
     scale = (terms.x.square().sum(1) / terms.part.sum().clamp(min=1)).sqrt()
     seen = scale > 0
     rewards, dead = len(scale), torch.eye(len(scale), dtype=scale.dtype)[:, ~seen]
@@ -60,7 +60,7 @@ def space(terms: Terms, batches: int) -> Space:
     found = visible @ vector[:, small]
 
     def in_rewards(columns: Tensor) -> Tensor:
-        """Scaled coordinates to weights."""
+        """Columns of scaled coordinates as columns of weights."""
         w = scale.new_zeros(rewards, columns.shape[1])
         w[seen] = columns / scale[seen, None]
         return w
@@ -71,7 +71,7 @@ def space(terms: Terms, batches: int) -> Space:
     basis = torch.cat([free, _orthonormal(found)], 1)
     if found.shape[1] > 1:
         return Space(basis, basis, None, batch_fits, scale, unsure)
-    # The residuals, or what round-off makes of them, per response; 4 times the usual was allowed.
+    # The residual per response, but at least the usual round-off; `noise` allows 4 times that, so 16 of its square.
     spread = (torch.maximum(value[0], noise / 16) / terms.part.sum()).sqrt()
     other = visible @ vector[:, ~small]
     error = scale.new_zeros(rewards)
@@ -82,9 +82,9 @@ def space(terms: Terms, batches: int) -> Space:
 
 
 def _by_batch(terms: Terms, x: Tensor, batches: int) -> tuple[Tensor, ...]:
-    """X'X and the part of it beside a (batches, rewards, rewards), X'a (batches, rewards), noise (batches,).
+    """X'X and its part orthogonal to a (batches, rewards, rewards), X'a (batches, rewards), noise (batches,).
 
-    Each unit's X is brought to unit size. The noise: what round-off may leave beside a, for weights of size 1.
+    X of each unit is scaled to size 1. noise: the part orthogonal to a that round-off can make with weights of size 1.
     """
     k, total = len(x), terms.total
     count = total(terms.part).clamp(min=1)
@@ -92,7 +92,7 @@ def _by_batch(terms: Terms, x: Tensor, batches: int) -> tuple[Tensor, ...]:
     trust = terms.part / (size[terms.unit] + terms.noise.square()).masked_fill(size[terms.unit] == 0, torch.inf)
     weight = total(trust)
     weight = weight.masked_fill(weight == 0, 1)
-    # A last step that takes off a mean hides the mean of Xw.
+    # A last step that subtracts a mean hides the mean of Xw.
     x = (x - (total(x * trust) / weight)[:, terms.unit]) * trust.sqrt()
     a = (terms.a - (total(terms.a * trust) / weight)[terms.unit]) * trust.sqrt()
     every = total((x[:, None] * x[None]).view(k * k, -1)).T.view(-1, k, k)
@@ -105,7 +105,7 @@ def _by_batch(terms: Terms, x: Tensor, batches: int) -> tuple[Tensor, ...]:
 
 
 def _directions(every: Tensor, beside: Tensor) -> Tensor:
-    """(directions, rewards) the best of all batches together, of single ones and of a few together."""
+    """(directions, rewards) the best direction of all batches together, of single batches, and of a few together."""
     tried = [_best(every.sum(0, keepdim=True), beside.sum(0, keepdim=True))]
     for together in (1, 4, 16):
         number = torch.arange(len(every)) // together
@@ -117,7 +117,7 @@ def _directions(every: Tensor, beside: Tensor) -> Tensor:
 
 
 def _best(every: Tensor, beside: Tensor) -> Tensor:
-    """(…, rewards) what leaves least beside a, in the directions that are seen at all."""
+    """(…, rewards) the direction with the smallest part orthogonal to a, among those in which the rewards vary."""
     value, vector = torch.linalg.eigh(every)
     total = value.sum(-1, keepdim=True)
     root = value.clamp(min=0).rsqrt().masked_fill(value <= _NOTHING * total, 0)
@@ -129,4 +129,5 @@ def _best(every: Tensor, beside: Tensor) -> Tensor:
 
 
 def _orthonormal(columns: Tensor) -> Tensor:
+    """An orthonormal basis of linearly independent columns."""
     return torch.linalg.qr(columns)[0] if columns.shape[1] else columns

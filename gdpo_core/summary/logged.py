@@ -1,4 +1,4 @@
-"""What the advantages in a log add up to, and how far they are from those that the recipe gives, batch by batch."""
+"""Sums over the logged advantages, and over their distance from those of a recipe, per batch."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,10 @@ from gdpo_core.summary.sums import Grouped, Sums
 
 
 def logged_sums(of: Grouped, log: Log, table: pl.DataFrame, rewards: Sequence[str], recipe: Recipe | None) -> Sums:
-    """log, table: the same responses. Without a recipe nothing is off; max_error is −∞ where nothing is compared."""
+    """Sums over the logged advantages; log and table hold the same responses.
+
+    Without a recipe no row counts as off. max_error is −∞ where nothing is compared.
+    """
     logged = log.advantages.view(of.batch.rewards.shape[1:])
     there, a = ~logged.isnan(), logged.nan_to_num(nan=0.0)
     error, off = torch.full_like(a, -torch.inf), torch.zeros_like(there)
@@ -20,7 +23,9 @@ def logged_sums(of: Grouped, log: Log, table: pl.DataFrame, rewards: Sequence[st
         error = errors.view_as(a).masked_fill(~there, -torch.inf)
         off = (errors > allowed).view_as(a) & there
     off_in_group = of.over_groups(off.to(a)).long()
-    same = same_direction(table, rewards, recipe) if bool(off.any()) else torch.zeros_like(off_in_group).bool()
+    same = torch.zeros_like(off_in_group).bool()
+    if recipe is not None and bool(off.any()):
+        same = same_direction(table, rewards, recipe)
     hidden = torch.zeros(of.batches, dtype=torch.int64)
     # Costly, and of interest only where the rewards do not explain the advantages.
     if bool(there.any()) and (recipe is None or bool(off.any())) and hidden_inputs(table, rewards):

@@ -1,10 +1,11 @@
-"""What each method makes of a log, batch by batch: what it ties, what it puts through, whom it favours."""
+"""Sums over the advantages of each method, per batch: ties, update shares, silent groups and inversions."""
 
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
+from gdpo_core.batch import whole
 from gdpo_core.collapse import update_parts
 from gdpo_core.pairs import blocks, ordered, told_apart
 from gdpo_core.reproduce.recipe import prepared
@@ -12,25 +13,30 @@ from gdpo_core.summary.sums import Grouped, Sums
 
 
 def method_sums(of: Grouped, methods: Sequence[str], primary: int | None, same: float, dead: Tensor) -> Sums:
-    """methods: GRPO, GRPO without std and GDPO among them; same: as `told_apart` has it.
+    """Sums over the advantages of each method.
 
-    dead: (rewards, groups) whether a reward is constant.
+    methods: GRPO, GRPO without std and GDPO among them. primary: the index of the primary reward. same: as in
+    `told_apart`. dead: (rewards, groups) whether a reward is constant.
     """
-    there = ~of.batch.rewards.isnan().all(0)  # a response without any reward counts for nothing but silence
-    advantages, known, silent, found = {}, {}, {}, {}
+    there = ~of.batch.rewards.isnan().all(0)  # a response without any reward only counts for silent groups
+    advantages, known, silent = dict[str, Tensor](), dict[str, Tensor](), dict[str, Tensor]()
+    found: Sums = {}
     for method in methods:
         formula, batch = prepared(method, of.batch)
         steps = formula(batch)
         a = batch.learnt(steps.advantages)
         advantages[method], silent[method] = a.flatten(), of.silent(a)
-        # Where a missing reward makes an advantage NaN, it does so in the whole group.
+        # A missing reward that makes an advantage NaN does so in its whole group.
         known[method] = of.over_groups((a.isnan() & there).to(a)) == 0
         found |= of.sums(
             **{f"{method}_silent_groups": silent[method], f"{method}_squares": of.over_groups(a.nan_to_num().square())}
         )
-        found |= {f"{method}_part_{k}": part for k, part in enumerate(update_parts(batch, steps.z, a, batch.batches))}
+        found |= {
+            f"{method}_part_{k}": part
+            for k, part in enumerate(update_parts(batch, steps.z, a, batch.batches or whole(a)))
+        }
         if method == "gdpo":
-            # A convention may have the advantages of a single reward made by GRPO.
+            # Under some conventions GRPO makes the advantages of a single reward.
             before = steps.sums if steps.z is not None else a
 
     rewards, kept = of.batch.rewards.flatten(1), there.flatten()
@@ -68,7 +74,7 @@ def method_sums(of: Grouped, methods: Sequence[str], primary: int | None, same: 
 
 
 def _signal_sums(of: Grouped, s: Tensor, flat: Tensor) -> Sums:
-    """s: what GDPO has before its last step; flat: (groups,) whether the weighted sum is constant."""
+    """Sums over s, GDPO's advantages before its step over the batch; flat: (groups,) whether Σ w·r is constant."""
     flat = flat | (of.over_groups(torch.ones_like(s)) == 1)
     live = ~of.silent(s.nan_to_num())
     return of.sums(

@@ -1,4 +1,4 @@
-"""A run from its first to its last step: what drifts, and which batches are there twice."""
+"""A run from its first to its last step: rewards and methods per step, and batches that are repeated."""
 
 from itertools import combinations
 
@@ -8,18 +8,18 @@ from gdpo_core.summary import Summary, binned
 
 _ROWS = 200
 
-# Small batches may well be equal by chance. A batch that is the one before again holds at least so many pairs of
-# responses that differ, or so large a share of the run's batches does the same.
+# Small batches can be equal by chance. A batch counts as repeated if it holds at least so many pairs of responses that
+# differ, or if at least this share of the run's batches equals the batch before.
 _PAIRS = 24
 _SHARE = 0.4
 
 
 def over_time(summary: Summary) -> pl.DataFrame:
-    """A row a step, or a few steps where there are many: at most 200. By reward and method, with their names:
+    """The run in at most 200 rows: one row per step, or per few steps where there are more. The columns:
 
-    step, step_last, responses, groups; mean:reward, std:reward, missing:reward (responses), dead:reward (of the groups
-    that hold it, the share in which it is constant); share:method:reward (of the update), silent:method (share of the
-    groups); correlation:reward:reward (inside groups, in the order of the rewards).
+    step, step_last, responses, groups. By reward: mean:reward, std:reward, missing:reward (responses), dead:reward (the
+    share, of the groups that hold the reward, in which it is constant). By method: share:method:reward (of the update),
+    silent:method (share of the groups). By pair in the order of the rewards: correlation:reward:reward (inside groups).
     """
     names = summary.plan.rewards
     b = binned(summary, _ROWS).batches
@@ -45,11 +45,12 @@ def over_time(summary: Summary) -> pl.DataFrame:
 
 
 def repeated_batches(batches: pl.DataFrame) -> pl.Series:
-    """Which batches hold the same rows as the one before them; a boolean each."""
+    """One boolean per batch: whether it repeats the rows of the batch before it."""
     same = (batches["fingerprint"] == batches["fingerprint"].shift(1)).fill_null(False)
-    # Batches in which nothing differs are alike without being the same.
-    same &= batches["different_pairs"] > 0
-    often = same.sum() >= _SHARE * max((batches["different_pairs"] > 0).sum() - 1, 1)
+    # Batches in which nothing differs are equal without being repeated.
+    differs = batches["different_pairs"] > 0
+    same &= differs
+    often = int(same.sum()) >= _SHARE * max(int(differs.sum()) - 1, 1)
     return same & (batches["different_pairs"] >= _PAIRS) if not often or len(batches) < 4 else same
 
 

@@ -1,4 +1,4 @@
-"""What an audit needs to know of a run, a row a batch: sums that merge, so that no log has to fit into memory."""
+"""The sums that an audit needs, one row per batch. They merge, so that no log has to fit into memory."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,13 +15,13 @@ from gdpo_core.summary.logged import logged_sums
 from gdpo_core.summary.outcomes import method_sums
 from gdpo_core.summary.sums import Grouped, group_sums, length_sums, reward_sums
 
-# So many responses, and what is computed from them, fit into the cache of a processor.
+# Responses per piece, so that a piece and what is computed from it fit into the cache of a processor.
 _AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What to look at: the same for all parts of a run."""
+    """What a summary is computed with: the same for all parts of a run."""
 
     rewards: tuple[str, ...]
     weights: tuple[float, ...]
@@ -31,40 +31,47 @@ class Plan:
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """What the advantages are computed by: the three methods, and the one that made the log if it is another."""
+        """The methods to compute: the three of this library, and the one that made the log if it is a fourth."""
         named = ("grpo", "grpo_no_std", "gdpo")
         return named if self.recipe is None or self.recipe.method in named else (*named, self.recipe.method)
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Sums over the responses and groups of each batch, a row a batch, in the order of the steps.
+    """Sums over the responses and groups of each batch, one row per batch, in the order of the steps.
 
-    `batches` has, with k the index of a reward and m a method:
+    The columns of `batches`, with k the index of a reward and m a method:
 
-    batch, step, step_last; responses, groups, smallest_group, largest_group; fingerprint: a hash of rewards and logged
-        advantages in their order, the same for batches that hold the same rows.
-    there_k (responses that have it), total_k, squares_k, low_k, high_k (null: none has it); spread_k: squared distances
-        from the mean of the group, spread_count_k: responses less one, over the groups; there_groups_k: groups that
-        hold it at least once; dead_groups_k: groups in which it is constant or missing, dead_mixed_k: those among the
-        mixed ones; faint_groups_k: nearly constant, see FAINT.
-    cross_i_j, i < j: products of these distances, where both are there; cross_squares_i_j: squares of those of i there,
-        so that cross_i_j / √(cross_squares_i_j cross_squares_j_i) is the correlation inside groups.
-    mixed_groups (hold two different reward vectors), different_pairs (pairs in a group whose vectors differ), vectors
-        (distinct ones, over the mixed groups), primary_pairs (pairs in a group with different primary reward).
-    m_silent_groups (every advantage 0), m_tie_groups, m_tied_pairs, m_levels (distinct advantages, over the mixed
-        groups), m_inverted and m_tied_primary (of the primary pairs: the lower one gets more; both the same), m_squares
-        (of the advantages), m_part_k (of the update, as in `gdpo_core.update_share` before they are brought to 1);
-        m_mixed_groups, m_different_pairs, m_vectors, m_primary_pairs: those whose advantages are no NaN, which is what
-        a framework that does not skip missing rewards makes of them.
-    live_groups, live_responses (GDPO has something to say before its step over the batch), gdpo_sum_squares (of what it
-        has there); zero_sum_std_groups (the weighted sum is constant), filtered_groups (it is, and yet GDPO is live).
-    length_there, length_total, length_squares, length_spread, length_cross_k: the same of the lengths in tokens, 0
-        where the log has none; silent_responses, silent_verl: responses without signal, and Σ |A| that verl gives them
-        because it weighs its last step by tokens.
-    logged, logged_missing, logged_zero, logged_total, logged_squares: of the advantages in the log; rows_off,
-        groups_off, max_error: those that the recipe does not reproduce; groups_off_same_direction: but for a factor;
-        hidden_groups: see `hidden_inputs`. All 0, and max_error null, where there is none or no recipe.
+    batch, step, step_last, responses, groups, smallest_group, largest_group. fingerprint: a hash of rewards and logged
+        advantages in their order, equal for batches that hold the same rows.
+    Rewards. there_k: responses that have the reward. total_k, squares_k: sums of its values and of their squares.
+        low_k, high_k: its lowest and highest value, null if no response has it. spread_k: sum of the squared distances
+        from the mean of the group. spread_count_k: responses that have it, minus one per group. there_groups_k: groups
+        that hold it at least once. dead_groups_k: groups in which it is constant or missing. dead_mixed_k: of these,
+        the mixed ones. faint_groups_k: groups in which it is nearly constant, see FAINT.
+    Pairs of rewards, over responses that have both, with distances from the mean of the group. cross_i_j, i < j: sum of
+        the products of the distances of i and j. cross_squares_i_j: sum of the squared distances of i. The correlation
+        inside groups is cross_i_j / √(cross_squares_i_j cross_squares_j_i).
+    Groups. mixed_groups: groups that hold two different reward vectors. different_pairs: pairs in a group whose vectors
+        differ. vectors: distinct vectors, summed over the mixed groups. primary_pairs: pairs in a group with different
+        primary reward.
+    Methods. m_silent_groups: groups in which every advantage is 0. m_tie_groups: groups with ties. m_tied_pairs: pairs
+        that differ and have the same advantage. m_levels: distinct advantages, summed over the mixed groups.
+        m_inverted, m_tied_primary: primary pairs in which the lower response gets more, or both get the same.
+        m_squares: sum of the squared advantages. m_part_k: the reward's part of the update, as in
+        `gdpo_core.update_share` before the parts are scaled to sum to 1. m_mixed_groups, m_different_pairs, m_vectors,
+        m_primary_pairs: as above, in groups without a NaN advantage; a framework that does not skip missing rewards
+        makes such NaNs.
+    GDPO before its step over the batch. live_groups, live_responses: groups with an advantage other than 0, and their
+        responses. gdpo_sum_squares: sum of the squared advantages. zero_sum_std_groups: groups in which the weighted
+        sum of the rewards is constant. filtered_groups: those that are live none the less.
+    Lengths in tokens, 0 where the log has none. length_there, length_total, length_squares, length_spread,
+        length_cross_k: as for rewards. silent_responses: responses in groups without signal. silent_verl: Σ |A| that
+        verl gives them, because it weights its last step by tokens.
+    Logged advantages, all 0 where none is logged. logged, logged_missing, logged_zero: how many there are, are missing,
+        are 0. logged_total, logged_squares: sums. Against the recipe, 0 without one: rows_off, groups_off: not
+        reproduced. max_error: the largest error, null where nothing is compared. groups_off_same_direction: not
+        reproduced, but a positive multiple. hidden_groups: see `hidden_inputs`.
     """
 
     plan: Plan
@@ -72,10 +79,10 @@ class Summary:
 
 
 def summarise(table: pl.DataFrame, plan: Plan) -> Summary:
-    """The summary of one table of a run: whole batches, the rows of a batch and of a group together.
+    """The summary of one table of a run. It holds whole batches; the rows of a batch, and of a group, are consecutive.
 
-    The advantages are those of the plan's weights and convention; where a batch lacks lengths that the convention
-    weighs by, its last step runs over responses. Raises InputError.
+    The advantages are computed with the plan's weights and convention. Where a batch lacks the lengths that the
+    convention weights by, GDPO's last step runs over responses. Raises InputError.
 
     >>> table = pl.DataFrame({"batch": 0, "step": 1, "group": 0, "a": [1.0, 0.0, 1.0], "b": [0.0, 1.0, 1.0]})
     >>> found = totals(summarise(table, Plan(("a", "b"), (1.0, 1.0), "trl", None, None)))
@@ -93,12 +100,12 @@ def summarise(table: pl.DataFrame, plan: Plan) -> Summary:
 
 
 def merge(summaries: Sequence[Summary]) -> Summary:
-    """The summary of all parts of a run together, in whatever order they come.
+    """The summary of all parts of a run together, in any order.
 
-    Rows of one batch are added up. If its groups were in several parts, all that comes from a step over the batch is
-    that of the parts: squares and parts of GDPO and of GRPO by the batch's std, silent_verl, a NaN that spreads over a
-    batch, and what a recipe makes of the logged advantages; nor is the fingerprint that of the whole. All else is a sum
-    over groups and stays what it is. Raises InputError.
+    Rows of the same batch are added up. Sums over groups are then those of the whole batch. What comes from a step over
+    the batch is not, if the groups of a batch were in several parts: squares and parts of GDPO and of GRPO with the
+    batch's std, silent_verl, a NaN that spreads over a batch, the comparison with the recipe, and the fingerprint.
+    Raises InputError.
     """
     expect(len(summaries) > 0, "summaries", "at least one", "none")
     plan = summaries[0].plan
@@ -110,12 +117,12 @@ def merge(summaries: Sequence[Summary]) -> Summary:
 
 
 def totals(summary: Summary) -> dict[str, int | float | None]:
-    """Every column of a summary over all batches: sums, and the least or the largest where that is meant."""
+    """Every column of a summary over all batches: the sum, or the lowest or highest value where the name says so."""
     return summary.batches.select(_together(summary.batches.columns[1:])).row(0, named=True)
 
 
 def binned(summary: Summary, at_most: int = 200) -> Summary:
-    """The same run in at most so many rows: batches that follow one another put together, named after the first."""
+    """The same run in at most `at_most` rows: consecutive batches are put together under the number of the first."""
     expect(type(at_most) is int and at_most > 0, "at_most", "a positive whole number", repr(at_most))
     rows = summary.batches
     if len(rows) <= at_most:
@@ -131,7 +138,7 @@ _LEAST, _MOST = ("step", "smallest_group", "low_"), ("step_last", "largest_group
 
 
 def _together(columns: Sequence[str]) -> list[pl.Expr]:
-    """How each column of several rows becomes one."""
+    """One expression per column that merges its rows into one."""
 
     def one(name: str) -> pl.Expr:
         column = pl.col(name)
@@ -147,10 +154,10 @@ def _together(columns: Sequence[str]) -> list[pl.Expr]:
 
 
 def _parts(table: pl.DataFrame, plan: Plan) -> Iterator[pl.DataFrame]:
-    """The table in pieces of whole batches that are alike.
+    """The table in pieces of whole batches of one kind, so that an unusual batch does not change how others compute.
 
-    Alike, so that one odd batch changes nothing for the others: whether lengths are known, whether groups have one
-    size, whether one has a single response, whether the rewards are float32 numbers.
+    The kind: whether lengths are known, whether all groups have one size, whether a group has a single response,
+    whether the rewards are float32 numbers.
     """
     batch, group = (table[name].to_numpy() for name in ("batch", "group"))
     starts, first = starts_of(batch), starts_of(group)
@@ -172,7 +179,7 @@ def _parts(table: pl.DataFrame, plan: Plan) -> Iterator[pl.DataFrame]:
 
 
 def _rows(part: pl.DataFrame, plan: Plan) -> pl.DataFrame:
-    """A row a batch; part: as `_parts` cuts them."""
+    """The columns of `Summary.batches`, one row per batch; part: one of `_parts`."""
     log = read_log(part, plan.rewards)
     lengths = torch.from_numpy(_lengths(part, plan.rewards).copy()).view(log.rewards.shape[:-1])
     known = bool((lengths >= 1).all())
@@ -193,7 +200,9 @@ def _rows(part: pl.DataFrame, plan: Plan) -> pl.DataFrame:
     starts = starts_of(batch)
     position = np.arange(len(part)) - starts.repeat(np.diff(starts, append=len(part)))
     content = part.select("advantage", *plan.rewards) if "advantage" in part.columns else part.select(plan.rewards)
-    mark = content.hash_rows().to_numpy() * (2 * position + 1).astype(np.uint64)  # odd: no place cancels a bit
+    mark = content.hash_rows().to_numpy() * (2 * position + 1).astype(
+        np.uint64
+    )  # odd, so that no bit of a hash is lost
     rows = {
         "batch": batch[starts],
         "step": np.minimum.reduceat(step, starts),
@@ -201,7 +210,7 @@ def _rows(part: pl.DataFrame, plan: Plan) -> pl.DataFrame:
         "fingerprint": np.bitwise_xor.reduceat(mark, starts),
     }
     rows |= {name: x.numpy() for name, x in sums.items()}
-    # Of nothing there is no lowest and no largest: null.
+    # The lowest and the highest value of nothing are null.
     extremes, error = pl.col("^(low|high)_.*$"), pl.col("max_error")
     return pl.DataFrame(rows).with_columns(
         pl.when(extremes.is_finite()).then(extremes), pl.when(error >= 0).then(error)
@@ -216,10 +225,10 @@ def _lengths(table: pl.DataFrame, rewards: Sequence[str]) -> np.ndarray:
 
 
 def _in_float32(table: pl.DataFrame, rewards: Sequence[str]) -> np.ndarray:
-    """(responses,) whether the rewards are float32 numbers, which have passed through a trainer with its round-off."""
+    """(responses,) whether the rewards are float32 numbers, as a trainer that computes in float32 logs them."""
     fits = np.full(len(table), True)
     for name in rewards:
         value = table[name].to_numpy()
-        with np.errstate(over="ignore"):  # too large for a float32 is none
+        with np.errstate(over="ignore"):  # a number too large for float32 is not a float32 number
             fits &= (value == value.astype(np.float32)) | np.isnan(value)
     return fits

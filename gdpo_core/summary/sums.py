@@ -1,4 +1,4 @@
-"""What the rewards and lengths of a log add up to, batch by batch."""
+"""Sums over the rewards and lengths of a log, per batch."""
 
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -11,45 +11,45 @@ from gdpo_core.conventions import VERL
 from gdpo_core.normalise import normalise
 from gdpo_core.reproduce.recipe import prepared
 
-# A reward is nearly constant in a group where its standard deviation is at most this part of its largest size. Not so
-# one with few values, such as right or wrong plus a constant: of the responses other than one lowest and one highest,
-# at most this part may be at these ends.
+# A reward is nearly constant in a group if its std is at most FAINT of its largest absolute value there. A reward with
+# few values, such as right or wrong plus a constant, does not count: one lowest and one highest response aside, at most
+# the part AT_ENDS of the responses may have the lowest or the highest value.
 FAINT, AT_ENDS = 1e-2, 0.25
 
-Sums = dict[str, Tensor]  # by name, (batches,)
+Sums = dict[str, Tensor]  # (batches,) by name
 
 
 @dataclass(frozen=True)
 class Grouped:
-    """Several batches computed as one, and the sums over groups and over batches."""
+    """Several batches computed as one, with sums over groups and over batches."""
 
     batch: Batch
-    batch_of: Tensor  # (groups,) the number of each one's batch
-    batches: int
+    batch_of: Tensor  # (groups,) the batch of each group
+    batches: int  # how many there are
 
     def over_groups(self, x: Tensor) -> Tensor:
         """(…, prompts, rollouts) or (…, responses) summed to (…, groups)."""
         return self._flat(self.batch.group.total(x))
 
     def lowest(self, x: Tensor) -> Tensor:
-        """(…, groups) the lowest of each."""
+        """(…, groups) the lowest value of each group."""
         return self._flat(self.batch.group.lowest(x))
 
     def silent(self, x: Tensor) -> Tensor:
-        """(groups,) whether all of a group is 0; NaN is not."""
+        """(groups,) whether every value of a group is 0; NaN is not 0."""
         return self.lowest(-x.abs()) == 0
 
     def back(self, x: Tensor) -> Tensor:
-        """(…, groups) handed back to each response."""
+        """(…, groups) repeated for each response of the group."""
         return x[..., None] if self.batch.index is None else self.batch.group.spread(x)
 
     def centred(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Standard deviation, (…, groups), and what is there minus its mean in the group; 0 where x is NaN."""
-        found = normalise(x, self.batch.group, eps=None, ddof=1, skip=bool(x.isnan().any()))
-        return self._flat(found.std), found.value.nan_to_num_(nan=0.0)
+        """The std, (…, groups), and each value minus the mean of its group; 0 where x is NaN."""
+        centred = normalise(x, self.batch.group, eps=None, ddof=1, skip=bool(x.isnan().any()))
+        return self._flat(centred.std), centred.value.nan_to_num_(nan=0.0)
 
     def sums(self, **of_groups: Tensor) -> Sums:
-        """(groups,), or (rewards, groups) under names with _0, _1, … behind, summed to (batches,)."""
+        """(groups,) summed to (batches,); of (rewards, groups) one sum per reward, its name ending in _0, _1, …"""
         found = {}
         for name, x in of_groups.items():
             x = x if x.is_floating_point() else x.long()
@@ -59,7 +59,7 @@ class Grouped:
         return found
 
     def lowest_of_batch(self, x: Tensor) -> Tensor:
-        """(groups,) to (batches,)."""
+        """(batches,) the lowest value of each batch; x: (groups,)."""
         return x.new_zeros(self.batches).scatter_reduce_(0, self.batch_of, x, "amin", include_self=False)
 
     def _flat(self, x: Tensor) -> Tensor:
@@ -67,7 +67,7 @@ class Grouped:
 
 
 def group_sums(of: Grouped) -> Sums:
-    """How many responses and groups there are, and how large these."""
+    """The number of responses and groups, and the sizes of the smallest and the largest group."""
     sizes = of.over_groups(torch.ones_like(of.batch.rewards[0])).long()
     return of.sums(responses=sizes, groups=torch.ones_like(sizes)) | {
         "smallest_group": of.lowest_of_batch(sizes),
@@ -76,7 +76,7 @@ def group_sums(of: Grouped) -> Sums:
 
 
 def reward_sums(of: Grouped, off: Tensor, std: Tensor) -> Sums:
-    """Of each reward and of each two; off, std: as `Grouped.centred` gives them for the rewards."""
+    """Sums over each reward and each pair of rewards; off, std: as `Grouped.centred` gives them for the rewards."""
     r, there = of.batch.rewards, ~of.batch.rewards.isnan()
     values, squared = r.nan_to_num(nan=0.0), off.square()
     count = of.over_groups(there.to(r))  # (rewards, groups)
@@ -107,7 +107,7 @@ def reward_sums(of: Grouped, off: Tensor, std: Tensor) -> Sums:
 
 
 def length_sums(of: Grouped, off: Tensor, lengths: Tensor) -> Sums:
-    """Of the lengths, NaN where unknown, and of each with a reward; off: the rewards minus their means."""
+    """Sums over the lengths, NaN where unknown, and their products with rewards; off: the rewards minus their means."""
     there, values = ~lengths.isnan(), lengths.nan_to_num(nan=0.0)
     beside = of.centred(lengths)[1]
     found = of.sums(

@@ -1,0 +1,37 @@
+"""Numbers and weights that somebody types, on the command line or on the page."""
+
+import re
+from collections.abc import Iterable
+from math import isfinite
+
+from gdpo_core.errors import InputError, expect
+
+_NUMBER = re.compile(r" *[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf) *", re.ASCII | re.IGNORECASE)
+_LARGEST = 1e30  # of a weight: its square times that of a reward stays finite
+
+
+def parse_number(text: str) -> float | None:
+    """The number in a text, also nan and inf; None if the text holds anything else.
+
+    >>> parse_number("-1.5e3"), parse_number("1_000"), parse_number("")
+    (-1500.0, None, None)
+    """
+    return float(text) if _NUMBER.fullmatch(text) else None
+
+
+def parse_weights(texts: Iterable[str], argument: str, form: str = "NAME=NUMBER") -> dict[str, float]:
+    """The weights of rewards, by name, in texts of this form; InputError names the argument.
+
+    >>> parse_weights(["correct=1", "a=b=0.5"], "weight")
+    {'correct': 1.0, 'a=b': 0.5}
+    """
+    weights: dict[str, float] = {}
+    for text in texts:
+        name, _, number = text.rpartition("=")
+        weight = parse_number(number)
+        if name == "" or weight is None or not isfinite(weight):
+            raise InputError(f"{argument}: expected {form}, got {text!r}")
+        expect(abs(weight) <= _LARGEST, argument, f"a number of at most {_LARGEST:g}", repr(text))
+        expect(name not in weights, argument, "each reward once", f"{name!r} twice")
+        weights[name] = weight
+    return weights

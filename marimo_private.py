@@ -1,0 +1,44 @@
+"""Every name of marimo's insides that this project leans on; tests/test_marimo_private.py says which one is gone.
+
+marimo promises none of them, so pyproject.toml also bounds its version from above. At run time a missing name costs
+speed or looks, never the page.
+"""
+
+import functools
+
+# Over the wire, for benchmarks/visitors.py, which speaks as marimo's front end does.
+SOCKET = "/ws"  # of a session, which it names as ?session_id=
+SET_MODEL_VALUE = "/api/kernel/set_model_value"  # where an anywidget's messages go
+SESSION_HEADER, TOKEN_HEADER = "Marimo-Session-Id", "Marimo-Server-Token"
+MODEL_MESSAGE, RUN_ENDED = "model-lifecycle", "completed-run"  # what the server tells a session
+TOKEN_KEY = "serverToken"  # in the page's HTML
+EVENTS = "/sse"  # the session's other way, with server.transport = "sse"; serving.py lets it wait as it does SOCKET
+ASSETS, PUBLIC = "/assets/", "/public/"  # files of the front end; files beside a notebook, which may change
+
+# In the front end, for views/page.css and the tests in a browser: elements, custom properties, classes and an id.
+ELEMENTS = ("marimo-anywidget", "marimo-file", "marimo-filename", "marimo-lazy")
+PROPERTIES = (
+    "--marimo-heading-font",
+    "--marimo-text-font",
+    "--marimo-monospace-font",
+    "--foreground",
+    "--muted-foreground",
+    "--border",
+    "--red-9",
+    "--red-11",
+)
+CLASSES = ("markdown", "paragraph", "dark")
+PAGE_ID = "root"
+
+
+def cache_entry_points() -> None:
+    """Let marimo read the metadata of all installed packages once instead of at every run of a cell.
+
+    It looks for plug-ins each time, some 5 ms; what is installed does not change while a server runs.
+    """
+    try:
+        from marimo._entrypoints import registry
+
+        registry.get_entry_points = functools.cache(registry.get_entry_points)
+    except (ImportError, AttributeError):
+        return  # slower, and all else as before

@@ -1,0 +1,126 @@
+"""What several test files need: numbers compared, text out of HTML, refusals checked, matrices thinned."""
+
+import re
+from collections.abc import Callable, Iterable
+from html import unescape
+from itertools import product
+
+import pytest
+import torch
+
+import gdpo_core as gc
+
+METHODS = ("grpo", "grpo_no_std", "gdpo")
+
+# --- numbers ---------------------------------------------------------------------------------------------------------
+
+
+ROUNDED = 1e-14  # for one thing computed in two ways, whose sums a processor may round apart
+
+
+def f64(values) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def close(got, expected, tolerance: float = 1e-9) -> None:
+    """Of one shape, within the tolerance times max(1, |A|), NaN exactly where NaN is expected."""
+    got, expected = (torch.as_tensor(x, dtype=torch.float64) for x in (got, expected))
+    assert got.shape == expected.shape
+    assert torch.equal(got.isnan(), expected.isnan())
+    off = ((got - expected).abs() / expected.abs().clamp(min=1)).nan_to_num().max().item() if got.numel() else 0.0
+    assert off <= tolerance, f"off by {off:.3g}: {got.tolist()[:20]} for {expected.tolist()[:20]}"
+
+
+def zeros(a: torch.Tensor) -> bool:
+    """Exactly, bit for bit but for the sign."""
+    return not a.any() and not a.isnan().any()
+
+
+def still(p: torch.Tensor, start: torch.Tensor) -> bool:
+    """The logits have not moved: equal ones have equal probabilities but for the last digit of each exponential."""
+    return bool(((p - start).abs() <= 2 * torch.finfo(p.dtype).eps).all())
+
+
+def nearly(x):
+    """For == beside a nest of dicts and lists, whose numbers a processor may round apart."""
+    if isinstance(x, dict):
+        return {key: nearly(value) for key, value in x.items()}
+    if isinstance(x, list | tuple):
+        return type(x)(map(nearly, x))
+    return pytest.approx(x, rel=1e-12, abs=1e-12, nan_ok=True) if isinstance(x, float) else x
+
+
+# --- pages -----------------------------------------------------------------------------------------------------------
+
+
+def html_of(outputs) -> str:
+    """The HTML of all cells of a page that ran."""
+    return "\n".join(output.text for output in outputs if hasattr(output, "text"))
+
+
+def text_of(html: str) -> str:
+    """The words of some HTML, with single spaces between them."""
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
+
+
+# --- the browser -----------------------------------------------------------------------------------------------------
+
+QUIET = """quiet => new Promise(done => {
+  let timer = setTimeout(done, quiet)
+  const again = () => { clearTimeout(timer); timer = setTimeout(done, quiet) }
+  const changes = new MutationObserver(again)
+  const every = { subtree: true, childList: true, attributes: true, characterData: true }
+  changes.observe(document, every)
+  document.querySelectorAll("*").forEach(e => e.shadowRoot && changes.observe(e.shadowRoot, every))
+  document.addEventListener("scroll", again, true)
+})"""
+
+
+def settled(page, quiet: int = 300) -> None:
+    """Waits until nothing on the page has changed or scrolled for so many milliseconds."""
+    page.evaluate(QUIET, quiet)
+
+
+def accessibility_faults(page, context=None):
+    """(fault, node) for each node of the page that axe finds a fault in."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = Axe().run(page, context=context, options={"resultTypes": ["violations"]}).response["violations"]
+    return [(fault, node) for fault in found for node in fault["nodes"]]
+
+
+# --- refusals --------------------------------------------------------------------------------------------------------
+
+
+def check_refusal(function: Callable, options: dict, argument: str, came: str = "") -> None:
+    """function(**options) raises InputError in the one grammar, "argument: expected …, got …", and `came` is in it."""
+    with pytest.raises(gc.InputError) as error:
+        function(**options)
+    text = str(error.value)
+    assert type(error.value) is gc.InputError
+    assert text.startswith(f"{argument}: expected "), text
+    assert came in text.split("expected ", 1)[1], text
+
+
+def check_refusals(subtests, function: Callable, options: dict, bad: dict[str, Iterable], shown: bool = False) -> None:
+    """Each value of {argument: values} is refused by the argument's name; shown: the message holds the value itself."""
+    for argument, values in bad.items():
+        for value in values:
+            with subtests.test(argument=argument, value=repr(value)[:60]):
+                came = repr(value) if shown else ", got "
+                check_refusal(function, {**options, argument: value}, argument, came)
+
+
+# --- matrices --------------------------------------------------------------------------------------------------------
+
+
+def crossed(*factors: Iterable) -> list:
+    """Parameters for every combination of the factors; all but those that show each value once are slow."""
+    factors = [list(factor) for factor in factors]
+    shown = {tuple(n % len(factor) for factor in factors) for n in range(max(map(len, factors)))}
+    return [
+        pytest.param(
+            *(factor[i] for factor, i in zip(factors, at, strict=True)), marks=() if at in shown else pytest.mark.slow
+        )
+        for at in product(*(range(len(factor)) for factor in factors))
+    ]

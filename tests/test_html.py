@@ -1,0 +1,177 @@
+"""The HTML layers: text stays text in every builder, whatever it holds; one theme for CSS and charts."""
+
+import re
+import urllib.request
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+
+import marimo as mo
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gdpo_core import _html, _theme
+from gdpo_core._html import Cell, Html, Row
+from gdpo_core.report import figures, svg
+from views import books, html, shares, text
+from views.board import Board
+
+NASTY = "<script>alert(\"1\" + '2')</script> & </td></table>"
+
+
+class Parsed(HTMLParser):
+    """The elements and the text of a piece of HTML; a tag that is closed out of turn is an error."""
+
+    def __init__(self, source):
+        super().__init__()
+        self.open, self.tags, self.said, self.attributes = [], [], [], []
+        self.feed(source)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        self.attributes += attributes
+        if tag not in _html._EMPTY:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags.append(tag)
+        self.attributes += attributes
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.said.append(data)
+
+
+def line(x):
+    return _theme.Look(x, (1, 0), x)
+
+
+# Each takes a text at every place that it has for one.
+BUILDERS = {
+    "text": lambda x: html.text(x),
+    "join": lambda x: html.join(x, x),
+    "prose": lambda x: html.prose(x),
+    "paragraphs": lambda x: html.paragraphs(x, x),
+    "says": lambda x: html.says(x, f"**{x}**"),
+    "bold": lambda x: html.bold(x),
+    "small": lambda x: html.small(x, x),
+    "tag": lambda x: html.tag("p", x, kind=x, title=x),
+    "table": lambda x: html.table([x, Cell(x, x)], [[x, x], Row([x, Cell(x, x)], x)], x, x, over={x: 1}, foot=[x, x]),
+    "fold": lambda x: html.fold(x, x),
+    "core fold": lambda x: _html.fold(x, x, kind=x),
+    "legend": lambda x: html.legend([(x, x)], title=x),
+    "methods": lambda x: html.legend(html.methods({"grpo": x}, shaped=True)),
+    "thin": lambda x: html.legend([html.thin(line(x), x)]),
+    "line": lambda x: html.join(x, _html.line(line(x), shaped=True)),
+    "meter": lambda x: html.join(x, html.meter(0.5, x, x)),
+    "controls": lambda x: html.controls([x], x),
+    "sliders": lambda x: html.sliders([x], [[x]]),
+    "charts": lambda x: html.charts([x], x),
+    "framed": lambda x: html.framed(x, x, title=x),
+    "element": lambda x: html.element(x),
+    "show": lambda x: html.show(x, x).text,
+    "report table": lambda x: figures.table([x, x], [[x, x]], x, x),
+    "bars": lambda x: svg.grouped_bars([svg.Bars(x, x, [svg.Bar(x, x, 0.5, x, True)])], x),
+    "lines": lambda x: svg.lines([svg.Line([0.0, 1.0, None, 1.0], x, x)], [1, 2, 3, 4], x, 0.0, 1.0),
+    "sample": lambda x: html.join(x, svg.sample(x, x)),
+    "books": lambda x: books.ranking([x, f"{x}2"], [[1, 2, 3], [2, 1, 3]]),
+    "shares": lambda x: shares.update([[1, 0, 1], [0, 1, 1]], (1, 1, 1), (1, 1, 1), (x, f"{x}2", f"{x}3")),
+}
+
+
+@pytest.mark.parametrize("build", BUILDERS.values(), ids=BUILDERS)
+def test_a_hostile_text_is_text_wherever_it_stands(build):
+    made, harmless = str(build(NASTY)), Parsed(str(build("text")))
+    parsed = Parsed(made)
+    assert parsed.tags == harmless.tags and "script" not in parsed.tags
+    assert [name for name, _ in parsed.attributes] == [name for name, _ in harmless.attributes]
+    assert "alert(" in unescape(made)
+
+
+@given(st.text(min_size=1, max_size=20), st.sampled_from(sorted(BUILDERS)))
+def test_any_text_leaves_the_same_elements(said, name):
+    names = [n for n, _ in Parsed(str(BUILDERS[name](said))).attributes]
+    assert names == [n for n, _ in Parsed(str(BUILDERS[name]("text"))).attributes]
+
+
+def test_html_passes_once_and_a_plain_string_never():
+    inner = html.tag("i", "a < b")
+    assert str(html.tag("p", inner)) == "<p><i>a &lt; b</i></p>"
+    assert str(html.tag("p", str(inner))) == "<p>&lt;i&gt;a &amp;lt; b&lt;/i&gt;</p>"
+    assert str(html.tag("p", f"{inner}")) == "<p>&lt;i&gt;a &amp;lt; b&lt;/i&gt;</p>"
+
+
+def test_a_control_of_marimo_is_html_only_where_controls_stand():
+    slider = mo.ui.slider(1, 3, label="n")
+    assert "<marimo-" in html.controls([slider]) and "<marimo-" in html.sliders(["a"], [[slider]])
+    assert "<marimo-" not in html.tag("p", slider)
+
+
+def test_a_number_stays_with_its_percent_sign_and_has_a_real_minus():
+    assert html.text("5 % of 6 %") == Html("5\xa0% of 6\xa0%") and html.text(-0.5) == Html("−0.5")
+
+
+def test_what_is_not_printable_is_made_visible():
+    assert "\x1b" not in html.tag("p", "\x1b[2J", title="\x00") and "\x00" not in html.tag("p", title="\x00")
+
+
+def test_the_lines_of_a_cell_stay_lines():
+    assert "<td>a<br>&lt;b</td>" in html.table(["", "x"], [["r", "a\n<b"]])
+
+
+def test_a_table_has_a_head_for_every_column_and_every_row():
+    made = html.table(["a", "b", "c"], [["r", 1, 2], ["s", 3, 4]], over={"pair": 2}, foot=["sum", 4, 6], caption="said")
+    assert made.count('scope="row"') == 3 and made.count('scope="col"') == 3
+    assert '<th scope="col" rowspan="2">a</th><th scope="colgroup" colspan="2">pair</th>' in made
+    assert made.index("<caption>") < made.index("<thead>") < made.index("<tbody>") < made.index("<tfoot>")
+
+
+def test_what_waits_to_be_seen_is_drawn_later():
+    drawn = []
+    made = html.when_seen("figure", lambda: drawn.append(1) or html.says("x"))
+    assert made.startswith('<div class="figure"><marimo-ui-element') and "marimo-lazy" in made and not drawn
+
+
+def test_each_method_is_said_once_where_all_are_alike():
+    assert text.each_method(lambda m: "3") == "3 under every method"
+    assert text.each_method(lambda m: m).startswith("grpo under GRPO, grpo_no_std under")
+
+
+# --- the theme -------------------------------------------------------------------------------------------------------
+
+
+def test_css_and_charts_have_one_theme():
+    for method, look in _theme.METHODS.items():
+        assert f"--{method.replace('_', '-')}: {look.colour};" in _theme.css(":root")
+    assert Board._css.startswith("/*") and _theme.css(".board") in Board._css
+
+
+def test_the_page_is_served_with_the_theme(page_url):
+    served = urllib.request.urlopen(page_url).read().decode()
+    assert all(f"--{name}: " in served and value in served for name, value in _theme.VALUES.items())
+
+
+def test_methods_differ_without_colour():
+    looks = list(_theme.METHODS.values())
+    assert len({look.dash for look in looks}) == len({look.shape for look in looks}) == len(looks) == 3
+
+
+@pytest.mark.parametrize("file", ["views/page.css", "views/board.css", "gdpo_core/report/report.css"])
+def test_every_property_of_the_theme_that_a_sheet_uses_is_there(file):
+    sheet = Path(file).read_text(encoding="utf-8")
+    used = set(re.findall(r"var\(--((?:type|space|light|dark|r\d|grpo|gdpo|alarm|sans|mono)[\w-]*)", sheet))
+    own = set(re.findall(r"--([\w-]+):", sheet))
+    assert used and used - own <= _theme.VALUES.keys()
+
+
+def test_the_type_and_the_spaces_grow():
+    for scale in ("type", "space"):
+        sizes = [
+            float(v.removesuffix("px")) for n, v in _theme.VALUES.items() if n.startswith(scale) and "clamp" not in v
+        ]
+        assert sizes == sorted(set(sizes)) and len(sizes) >= 7

@@ -1,0 +1,104 @@
+"""marimo_private.py names what we lean on of marimo's insides; these fail, and say so, where marimo has renamed one."""
+
+import re
+import tomllib
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+import marimo
+import pytest
+
+import marimo_private as private
+
+ROOT = Path(__file__).resolve().parent.parent
+MARIMO = Path(marimo.__file__).parent
+SERVER = (
+    private.SOCKET,
+    private.EVENTS,
+    private.ASSETS,
+    private.PUBLIC,
+    private.SET_MODEL_VALUE.removeprefix("/api/kernel"),
+    private.SESSION_HEADER,
+    private.TOKEN_HEADER,
+    private.MODEL_MESSAGE,
+    private.RUN_ENDED,
+    private.TOKEN_KEY,
+)
+
+
+@cache
+def text_of(folder: str, *kinds: str) -> str:
+    """Every file of these kinds in a folder of the installed marimo."""
+    files = [path for kind in kinds for path in sorted((MARIMO / folder).rglob(f"*.{kind}"))]
+    return "\n".join(path.read_text(encoding="utf-8", errors="ignore") for path in files)
+
+
+def gone(what: str, name: str) -> str:
+    return (
+        f"marimo {metadata.version('marimo')} no longer has the {what} {name!r}: mend marimo_private.py and its users"
+    )
+
+
+def test_marimo_looks_plug_ins_up_where_we_make_it_remember(monkeypatch):
+    from marimo._entrypoints import registry
+
+    assert hasattr(registry, "get_entry_points"), gone("function", "_entrypoints.registry.get_entry_points")
+    asked = []
+    monkeypatch.setattr(registry, "get_entry_points", lambda group: asked.append(group) or ())
+    private.cache_entry_points()
+    for _ in range(3):
+        assert registry.EntryPointRegistry("some.group").names() == [], gone("method", "EntryPointRegistry.names")
+    assert asked == ["some.group"], gone("use of", "registry.get_entry_points in EntryPointRegistry")
+
+
+def test_a_marimo_without_the_function_still_starts(monkeypatch):
+    from marimo._entrypoints import registry
+
+    monkeypatch.delattr(registry, "get_entry_points")
+    private.cache_entry_points()
+
+
+@pytest.mark.parametrize("name", SERVER)
+def test_the_server_speaks_as_our_visitors_and_middleware_expect(name):
+    source = text_of("_server", "py") + text_of("_messaging", "py") + (MARIMO / "_templates.py").read_text("utf-8")
+    assert re.search(rf"[\"'/]{re.escape(name.strip('/'))}[\"'/]", source), gone("name on the wire", name)
+
+
+@pytest.mark.parametrize("name", (*private.ELEMENTS, *private.PROPERTIES))
+def test_the_front_end_has_the_elements_and_properties_that_we_style(name):
+    assert re.search(rf"{re.escape(name)}(?![\w-])", text_of("_static", "js", "css", "html")), gone("name", name)
+
+
+@pytest.mark.parametrize("name", private.CLASSES)
+def test_the_front_end_has_the_classes_that_we_style(name):
+    assert re.search(rf"\.{name}(?![\w-])", text_of("_static", "css")), gone("class", name)
+
+
+def test_the_front_end_has_the_element_that_the_page_stands_in():
+    assert re.search(rf'id="{private.PAGE_ID}"', text_of("_static", "html")), gone("id", private.PAGE_ID)
+
+
+def tracked(*kinds: str) -> list[Path]:
+    folders = ("views", "tests", "benchmarks", "gdpo_core", "scripts", "parity")
+    files = [path for folder in folders for kind in kinds for path in (ROOT / folder).rglob(f"*.{kind}")]
+    return [*files, ROOT / "app.py", ROOT / "serving.py"]
+
+
+def test_no_other_file_reaches_into_marimo():
+    own = {ROOT / "tests" / "test_marimo_private.py"}
+    reach = re.compile(r"\bmarimo\._|\bmo\._|from marimo import _")
+    assert [str(path) for path in tracked("py") if path not in own and reach.search(path.read_text("utf-8"))] == []
+
+
+def test_every_element_and_property_of_marimo_in_use_is_listed():
+    named = re.compile(r"--marimo-[a-z-]+[a-z]|(?<![\w./-])marimo-(?:anywidget|[a-z]+)(?![\w.-])")
+    used = {name for path in tracked("css", "js", "py") for name in named.findall(path.read_text("utf-8"))}
+    assert used <= {*private.ELEMENTS, *private.PROPERTIES}
+
+
+def test_marimo_is_bounded_from_above():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    required = next(line for line in project["dependencies"] if line.startswith("marimo"))
+    at_least, below = re.fullmatch(r"marimo>=0\.(\d+)\.\d+,<0\.(\d+)", required).groups()
+    assert int(below) == int(at_least) + 1, required
