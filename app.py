@@ -75,9 +75,11 @@ def evidence_door(edit):
 
 
 @app.cell(hide_code=True)
-def evidence_claim(evidence_open):
+def evidence_squares(evidence_open, session):
     mo.stop(not evidence_open.value["opened"])
-    mo.md("# On real prompts")
+    from views import evidence
+
+    evidence.chapter(DATA / "bfcl_rewards.parquet", session)
     return
 
 

@@ -6,43 +6,12 @@ from dataclasses import dataclass
 import altair as alt
 import polars as pl
 
-from gdpo_core._theme import GRID, METHODS
-from gdpo_core._words import percent
+from gdpo_core._theme import GRID, METHODS, VALUES
+from gdpo_core._words import decimal, percent, signed
 from views.text import NAMES
 
 LOOKS = {NAMES[method]: look for method, look in METHODS.items()}
 GRID_LINES = {"gridColor": GRID, "gridOpacity": 0.3}  # faint on white and on near-black
-
-
-def ties_by_size(shares: Mapping[int, Mapping[str, float]], title: str, top: float) -> alt.Chart:
-    """A line per method: the share of what the title names, from 0 to `top`, by group size."""
-    rows = [{"size": s, "method": NAMES[m], "share": x} for s, row in shares.items() for m, x in row.items()]
-    names, sizes = [NAMES[m] for m in next(iter(shares.values()))], list(shares)
-    last = ", ".join(f"{NAMES[m]} {percent(x, 1)}" for m, x in shares[sizes[-1]].items())
-    said = f"Share of {title} for groups of {sizes[0]} to {sizes[-1]} answers; with {sizes[-1]}: {last}."
-    x = alt.X(
-        "size:Q",
-        title="answers in a group",
-        scale=alt.Scale(type="log", base=2, domain=[sizes[0], sizes[-1]]),
-        axis=alt.Axis(values=[s for s in sizes if s in (2, 4, 8, 16, 32, sizes[-1])]),
-    )
-    chart = alt.Chart(_inline(rows)).mark_line(strokeWidth=2.5, clip=True)
-    return _lone(chart.encode(x, _share(top), *_of_method(names)), title, said)
-
-
-def wrong_first(shares: Mapping[float, float]) -> alt.Chart:
-    """GDPO's line: the share of broken ties with the wrong answer first, by the weight on correctness."""
-    rows = [{"weight": w, "method": NAMES["gdpo"], "share": x} for w, x in shares.items()]
-    weights, title = list(shares), "broken ties with the wrong answer first"
-    said = f"Share of {title} under GDPO: {percent(shares[weights[0]])} at weight {weights[0]:g}, then falling."
-    scale = alt.Scale(domain=[weights[0], weights[-1]])
-    x = alt.X("weight:Q", title="weight on correctness", scale=scale, axis=alt.Axis(tickCount=4))
-    chart = alt.Chart(_inline(rows)).mark_line(strokeWidth=2.5)
-    return _lone(chart.encode(x, _share(1.0), *_of_method([NAMES["gdpo"]])), title, said)
-
-
-def _share(top: float) -> alt.Y:
-    return alt.Y("share:Q", title=None, scale=alt.Scale(domain=[0, top]), axis=alt.Axis(format="%", tickCount=4))
 
 
 def _of_method(names: Sequence[str]) -> tuple[alt.Color, alt.StrokeDash]:
@@ -67,6 +36,64 @@ def _lone(chart: alt.Chart, title: str, description: str) -> alt.Chart:
     )
 
 
+# --- the Evidence -------------------------------------------------------------------------------------------------
+
+
+def by_group_size(lines: Mapping[str, Mapping[int, float | None]], title: str, top: float, now: int) -> alt.LayerChart:
+    """A line per method: the share of what the title names, from 0 to `top`, by group size; upright, the size now."""
+    rows = [{"size": s, "method": NAMES[m], "share": x} for m, line in lines.items() for s, x in line.items()]
+    sizes = sorted({row["size"] for row in rows})
+    ends = [
+        max((row for row in rows if row["method"] == NAMES[m] and _there(row)), key=_size, default=None) for m in lines
+    ]
+    # A label stands above its line, also where that comes down to its end.
+    high = {
+        m: max(
+            (r["share"] for r in rows if r["method"] == NAMES[m] and _there(r) and 3 * r["size"] >= sizes[-1]),
+            default=0,
+        )
+        for m in lines
+    }
+    ends = [
+        row | {"label": f"{row['method']} {percent(row['share'])}", "at": high[m]}
+        for m, row in zip(lines, ends, strict=True)
+        if row
+    ]
+    said = f"Share of {title}, {sizes[0]} to {sizes[-1]} answers per prompt; at the end: "
+    said += f"{', '.join(row['label'] for row in ends)}."
+    x = alt.X(
+        "size:Q",
+        title="answers per prompt",
+        scale=alt.Scale(type="log", base=2, domain=[sizes[0], sizes[-1]]),
+        axis=alt.Axis(values=[s for s in sizes if s in (2, 4, 8, 16, 32, sizes[-1])]),
+    )
+    y = alt.Y(
+        "share:Q", title=None, scale=alt.Scale(domain=[0, top]), axis=alt.Axis(format="%", values=[0, top / 2, top])
+    )
+    color, dash, _ = _looks([NAMES[m] for m in lines])
+    told = [alt.Tooltip("method:N"), alt.Tooltip("size:Q", title="answers"), alt.Tooltip("share:Q", format=".1%")]
+    base = alt.Chart(_inline([row for row in rows if _there(row)])).encode(x, y, color)
+    here = alt.Chart(_inline([{"size": now}])).mark_rule(
+        strokeDash=[1, 2], opacity=0.7, color=METHODS["grpo_no_std"].colour
+    )
+    text = alt.Chart(_inline(ends)).mark_text(align="right", dy=-12, fontSize=13, fontWeight=600)
+    layers = [
+        here.encode(x),
+        base.mark_line(strokeWidth=2.5, clip=True).encode(dash),
+        base.mark_point(filled=True, size=26, opacity=1, clip=True).encode(tooltip=told),
+        text.encode(x, alt.Y("at:Q", title=None), color, text="label:N"),
+    ]
+    return _typed(alt.layer(*layers), title, said)
+
+
+def _there(row: Mapping) -> bool:
+    return row["share"] is not None and row["share"] == row["share"]
+
+
+def _size(row: Mapping) -> int:
+    return row["size"]
+
+
 @dataclass(frozen=True)
 class Growth:
     """How many advantage vectors each method has while one size grows."""
@@ -74,31 +101,143 @@ class Growth:
     found: Mapping[int, Mapping[str, int]]  # by the size that grows
     title: str
     grows: str
-    paper: int  # the size at which the paper's figure ends
+    paper: int  # the size up to which the paper's figure draws GDPO
     top: int  # of the axis
 
 
-def counts(growth: Growth, log: bool) -> alt.LayerChart:
-    """A line with markers per method, and an upright one where the paper's figure ends."""
+def counts(growth: Growth) -> alt.LayerChart:
+    """A line with markers per method, and an upright one where the paper's figure stops drawing GDPO."""
     rows = [{"size": n, "method": NAMES[m], "count": c} for n, row in growth.found.items() for m, c in row.items()]
-    names, sizes = list(NAMES.values()), list(growth.found)
-    last = ", ".join(f"{NAMES[m]} {c}" for m, c in growth.found[sizes[-1]].items())
-    said = f"Different advantage vectors, {growth.title}; at {sizes[-1]} {growth.grows}: {last}."
-    said += f" The paper's figure ends at {growth.paper}."
+    sizes = list(growth.found)
+    ends = [row | {"label": f"{row['method']} {row['count']:,}"} for row in rows if row["size"] == sizes[-1]]
+    said = f"Different lists of advantages, {growth.title}; at {sizes[-1]} {growth.grows}: "
+    said += f"{', '.join(row['label'] for row in ends)}. The paper draws GDPO up to {growth.paper}."
     x = alt.X(
         "size:Q",
-        title=f"{growth.grows} (line: paper's figure ends)",
+        title=growth.grows,
         scale=alt.Scale(domain=[sizes[0], sizes[-1]]),
-        axis=alt.Axis(tickMinStep=1, format="d", grid=False),
+        axis=alt.Axis(tickMinStep=1, format="d", values=sizes),
     )
-    scale = alt.Scale(type="log", domain=[1, growth.top]) if log else alt.Scale(domain=[0, growth.top])
-    ticks = {"values": [1, 10, 100, 1000]} if log else {"tickCount": 5}
-    y = alt.Y("count:Q", title=None, scale=scale, axis=alt.Axis(format=",d", **ticks))
-    color, dash = _of_method(names)
-    shape = alt.Shape("method:N", scale=alt.Scale(domain=names, range=[LOOKS[n].shape for n in names]), legend=None)
+    y = alt.Y(
+        "count:Q",
+        title=None,
+        scale=alt.Scale(domain=[0, growth.top]),
+        axis=alt.Axis(format=",d", values=[0, growth.top / 2, growth.top]),
+    )
+    color, dash, shape = _looks(list(NAMES.values()))
     told = [alt.Tooltip("method:N"), alt.Tooltip("size:Q", title=growth.grows), alt.Tooltip("count:Q", format=",d")]
     base = alt.Chart(_inline(rows)).encode(x, y, color)
-    end = alt.Chart(_inline([{"size": growth.paper}])).mark_rule(color=GRID, strokeWidth=1.5).encode(x)
-    line = base.mark_line(strokeWidth=2).encode(dash)
-    points = base.mark_point(filled=True, size=45, opacity=1).encode(shape, tooltip=told)
-    return _lone(alt.layer(end, line, points), growth.title, said)
+    soft = METHODS["grpo_no_std"].colour
+    end = alt.Chart(_inline([{"size": growth.paper, "count": growth.top, "label": "the paper draws GDPO up to here"}]))
+    labels = alt.Chart(_inline(_apart(ends, growth.top))).mark_text(
+        align="right", dx=-10, dy=-9, fontSize=13, fontWeight=600
+    )
+    layers = [
+        end.mark_rule(color=soft, strokeDash=[1, 2]).encode(x),
+        end.mark_text(align="right", dx=-5, dy=6, fontSize=12, color=soft).encode(x, y, text="label:N"),
+        base.mark_line(strokeWidth=2).encode(dash),
+        base.mark_point(filled=True, size=40, opacity=1).encode(shape, tooltip=told),
+        labels.encode(x, alt.Y("at:Q", title=None), color, text="label:N"),
+    ]
+    return _typed(alt.layer(*layers), growth.title, said)
+
+
+def _apart(ends: list[dict], top: float) -> list[dict]:
+    """The labels at the ends of lines, moved up where one would cover the one below."""
+    placed: list[dict] = []
+    for row in sorted(ends, key=lambda row: row["count"]):
+        least = placed[-1]["at"] + 0.085 * top if placed else 0
+        placed.append(row | {"at": max(row["count"], least)})
+    return placed
+
+
+def who_is_ahead(cells: Sequence, title: str) -> alt.LayerChart:
+    """A row per cell of the paper's tables: by how many points GRPO, to the left, or GDPO, to the right, is ahead."""
+    names = {"grpo": NAMES["grpo"], "gdpo": NAMES["gdpo"], "equal": "equal"}
+    cells = sorted(cells, key=lambda cell: -cell.ahead)
+    rows = [
+        {
+            "cell": cell.name,
+            "ahead": cell.ahead,
+            "leader": names[cell.leader],
+            "label": signed(abs(cell.ahead), 1) if abs(cell.ahead) >= 0.05 else decimal(abs(cell.ahead), 1),
+            "grpo": cell.grpo,
+            "gdpo": cell.gdpo,
+            "metric": f"{cell.metric}, {cell.better} is better",
+        }
+        for cell in cells
+    ]
+    low, high = min(row["ahead"] for row in rows), max(row["ahead"] for row in rows)
+    many = {leader: sum(cell.leader == leader for cell in cells) for leader in names}
+    said = f"{title}: GRPO is ahead in {many['grpo']} of {len(cells)} cells, by up to {-low:g} points, "
+    said += f"GDPO in {many['gdpo']}, by up to {high:g}."
+    scale = alt.Scale(domain=[low - 0.15 * high, high * 1.16])
+    x = alt.X(
+        "ahead:Q",
+        title="← points ahead: GRPO | GDPO →",
+        scale=scale,
+        axis=alt.Axis(tickCount=5, labelExpr="abs(datum.value)"),
+    )
+    y = alt.Y(
+        "cell:N",
+        title=None,
+        sort=[row["cell"] for row in rows],
+        axis=alt.Axis(labelLimit=330, ticks=False, domain=False),
+    )
+    looks = [METHODS["grpo"], METHODS["gdpo"], METHODS["grpo_no_std"]]
+    order = [names["grpo"], names["gdpo"], names["equal"]]
+    color = alt.Color("leader:N", scale=alt.Scale(domain=order, range=[look.colour for look in looks]), legend=None)
+    shape = alt.Shape("leader:N", scale=alt.Scale(domain=order, range=[look.shape for look in looks]), legend=None)
+    told = [
+        alt.Tooltip(name, title=words)
+        for name, words in (
+            ("cell:N", "cell"),
+            ("metric:N", "what"),
+            ("grpo:Q", "GRPO, %"),
+            ("gdpo:Q", "GDPO, %"),
+            ("leader:N", "ahead"),
+        )
+    ]
+    base = alt.Chart(_inline(rows)).encode(y, color, tooltip=told)
+    zero = (
+        alt.Chart(_inline([{"ahead": 0}]))
+        .mark_rule(opacity=0.6, color=METHODS["grpo_no_std"].colour)
+        .encode(alt.X("ahead:Q", scale=scale))
+    )
+    text = base.encode(x, text="label:N")
+    layers = [
+        zero,
+        base.mark_bar(height=2).encode(x),
+        base.mark_point(filled=True, size=70, opacity=1).encode(x, shape),
+        text.transform_filter("datum.ahead >= 0").mark_text(align="left", dx=8, fontSize=12),
+        text.transform_filter("datum.ahead < 0").mark_text(align="right", dx=-8, fontSize=12, fontWeight=700),
+    ]
+    return _typed(alt.layer(*layers), title, said).properties(height=17 * len(rows))
+
+
+def _looks(names: Sequence[str]) -> tuple[alt.Color, alt.StrokeDash, alt.Shape]:
+    """Colour, dash and shape of the methods with these names."""
+    looks = [METHODS[{name: m for m, name in NAMES.items()}[name]] for name in names]
+
+    def scale(values: list) -> alt.Scale:
+        return alt.Scale(domain=list(names), range=values)
+
+    return (
+        alt.Color("method:N", scale=scale([look.colour for look in looks]), legend=None),
+        alt.StrokeDash("method:N", scale=scale([list(look.dash) for look in looks]), legend=None),
+        alt.Shape("method:N", scale=scale([look.shape for look in looks]), legend=None),
+    )
+
+
+def _typed(chart: alt.LayerChart, title: str, description: str) -> alt.LayerChart:
+    """In the page's type, without a grid."""
+    return (
+        chart.properties(width="container", height=210, title=title, description=description)
+        .properties(usermeta={"embedOptions": {"actions": False}})
+        .configure(background="transparent", font=VALUES["sans"])
+        .configure_axis(
+            grid=False, labelFontSize=12, titleFontSize=12, titleFontWeight="normal", domainOpacity=0.4, tickOpacity=0.4
+        )
+        .configure_title(fontSize=14, fontWeight=600, anchor="start", offset=12)
+        .configure_view(strokeOpacity=0)
+    )

@@ -1,4 +1,4 @@
-"""Section 5: how many advantage vectors are left of all groups that can occur, listed once and then counted."""
+"""How many advantage vectors are left of all groups that can occur, listed once and then counted."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -7,14 +7,14 @@ from string import ascii_uppercase
 import gdpo_core as gc
 from gdpo_core._words import count, listing, power_of_ten, signed
 from views import html
-from views.html import Cell, Html, bold, fold, join, methods, says, table, tag
+from views.html import Cell, Html, bold, join, says, table, tag
 from views.text import NAMES
 
 EPS, DIGITS = gc.TRL.group_eps, 4
 LISTED = (2, 2)  # rollouts, rewards of the groups that are listed, as in the paper's Fig. 2
 REWARDS, ROLLOUTS = 2, 4  # what stays while the other grows, as in its Fig. 3
 TO_ROLLOUTS, TO_REWARDS = 16, 8
-PAPER_ROLLOUTS, PAPER_REWARDS = 11, 6  # where its Fig. 3 ends
+PAPER_ROLLOUTS, PAPER_REWARDS = 11, 6  # where GDPO's curves end in its Fig. 3; GRPO's go on
 BY_ROLLOUTS = tuple((rollouts, REWARDS) for rollouts in range(2, TO_ROLLOUTS + 1))
 BY_REWARDS = tuple((ROLLOUTS, rewards) for rewards in range(1, TO_REWARDS + 1))
 
@@ -27,15 +27,6 @@ def counted(size: Size, rounded: bool = False) -> dict[str, int]:
     if rounded:
         return {method: gc.count_rounded(method, *size, eps=EPS, digits=DIGITS) for method in NAMES}
     return {method: gc.count_distinct(method, *size) for method in NAMES}
-
-
-def heading() -> str:
-    """The claim of the section."""
-    found = counted(BY_REWARDS[-1])
-    return (
-        f"How much survives: {ROLLOUTS} answers with {TO_REWARDS} marks leave GRPO {count(found['grpo'])} different "
-        f"lists of advantages, GDPO {count(found['gdpo'])}"
-    )
 
 
 @lru_cache(maxsize=1)
@@ -105,23 +96,6 @@ def _merged(vectors: dict, letters: dict) -> list[str]:
     ]
 
 
-def verdict(rounded: bool) -> Html:
-    """HTML of what the charts show at their right ends."""
-    resolution = "A larger count is more resolution. It does not say that the right answer comes first."
-    return says(*(_at(size, rounded) for size in (BY_ROLLOUTS[-1], BY_REWARDS[-1])), resolution)
-
-
-def _at(size: Size, rounded: bool) -> str:
-    found = counted(size, rounded)
-    each = ", ".join(f"{NAMES[m]} **{count(n)}**" for m, n in found.items())
-    rollouts, rewards = size
-    groups = gc.count_groups(rollouts, rewards)
-    how = f"With {DIGITS} decimals, the advantages seem to" if rounded else "The advantages"
-    return (
-        f"{rollouts} answers with {rewards} marks can form {count(groups)} different groups. {how} tell apart: {each}."
-    )
-
-
 @lru_cache(maxsize=1)
 def trap() -> Html:
     """HTML of what eps and rounding do to GRPO's counts, and the two numbers that show why."""
@@ -146,36 +120,52 @@ def trap() -> Html:
     )
 
 
-def charts(rounded: bool, log: bool) -> list:
-    """The count by answers and the count by marks."""
+@lru_cache(maxsize=1)
+def part() -> Html:
+    """HTML of both charts, with what they show at their right ends."""
     from views.charts import Growth, counts  # here, because Altair is half of what the first visitor would wait for
 
-    answers = {rollouts: counted((rollouts, rewards), rounded) for rollouts, rewards in BY_ROLLOUTS}
-    marks = {rewards: counted((rollouts, rewards), rounded) for rollouts, rewards in BY_REWARDS}
+    answers = {rollouts: counted((rollouts, rewards)) for rollouts, rewards in BY_ROLLOUTS}
+    marks = {rewards: counted((rollouts, rewards)) for rollouts, rewards in BY_REWARDS}
+    drawn = [
+        counts(Growth(marks, f"{ROLLOUTS} answers, more marks", "marks", PAPER_REWARDS, 3000)),
+        counts(Growth(answers, f"{REWARDS} marks, more answers", "answers", PAPER_ROLLOUTS, 500)),
+    ]
+    found = counted(BY_REWARDS[-1])
+    title = (
+        f"How much can survive: {ROLLOUTS} answers with {TO_REWARDS} marks leave GRPO {count(found['grpo'])} lists of "
+        f"advantages, GDPO {count(found['gdpo'])}"
+    )
+    return join(tag("h2", title), says(*_ends()), html.charts(drawn))
+
+
+def _ends() -> list[str]:
     return [
-        counts(Growth(answers, f"{REWARDS} marks, more answers", "answers", PAPER_ROLLOUTS, 500), log),
-        counts(Growth(marks, f"{ROLLOUTS} answers, more marks", "marks", PAPER_REWARDS, 3000), log),
+        "A list holds the advantages that one group gets; a method with few lists throws information away: many groups "
+        f"look the same to it. {' '.join(map(_at, (BY_REWARDS[-1], BY_ROLLOUTS[-1])))} More lists are more resolution. "
+        "They do not put the right answer first."
     ]
 
 
-def figure(rounded: bool, log: bool) -> Html:
-    """HTML of both charts and of every number in them, folded."""
-    return join(html.charts(charts(rounded, log)), tables(rounded))
+def _at(size: Size) -> str:
+    found = counted(size)
+    each = listing(f"{NAMES[m]} **{count(n)}**" for m, n in found.items())
+    rollouts, rewards = size
+    groups = gc.count_groups(rollouts, rewards)
+    return f"Of {count(groups)} different groups of {rollouts} answers with {rewards} marks, {each} lists are left."
 
 
-def legend() -> Html:
-    """HTML legend of the methods: colour, dash and marker."""
-    return html.legend(methods(NAMES, shaped=True))
+def tables() -> Html:
+    """HTML of every number of the charts."""
+    return tag(
+        "div",
+        _table(BY_REWARDS, [k for _, k in BY_REWARDS], "marks", f"{ROLLOUTS} answers"),
+        _table(BY_ROLLOUTS, [g for g, _ in BY_ROLLOUTS], "answers", f"{REWARDS} marks"),
+        kind="pair",
+    )
 
 
-def tables(rounded: bool) -> Html:
-    """HTML of every number of the charts, folded."""
-    by_rollouts = _table(BY_ROLLOUTS, [g for g, _ in BY_ROLLOUTS], "answers", f"{REWARDS} marks", rounded)
-    by_rewards = _table(BY_REWARDS, [k for _, k in BY_REWARDS], "marks", f"{ROLLOUTS} answers", rounded)
-    return fold("The counts as tables", tag("div", by_rollouts, by_rewards, kind="counts"))
-
-
-def _table(sizes: Sequence[Size], column: Sequence[int], label: str, fixed: str, rounded: bool) -> Html:
+def _table(sizes: Sequence[Size], column: Sequence[int], label: str, fixed: str, rounded: bool = False) -> Html:
     rows = [
         [n, *map(count, counted(size, rounded).values()), count(gc.count_groups(*size))]
         for n, size in zip(column, sizes, strict=True)

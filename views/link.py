@@ -121,7 +121,7 @@ CONTROLS = {
         whole("evidence-draw", 0, 99, 0),
         word("evidence-kind"),
         word("evidence-graders"),
-        number("evidence-weight", 0, 10, 1),
+        number("evidence-weight", 1, 5, 1),
         word("evidence-prompt"),
         word("run-sample"),
         word("run-primary"),

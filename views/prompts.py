@@ -1,20 +1,23 @@
-"""Section 4: how often answers to real prompts tie, by category and by group size."""
+"""What GRPO and GDPO make of the published answers to real prompts: numbers alone, the pictures are in evidence.py."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+import torch
 from torch import Tensor
 
 import gdpo_core as gc
-from gdpo_core._words import count, percent, word
-from gdpo_core.bfcl import GRADERS, REWARDS, Published, draw, load_published
-from views.html import Cell, Html, Row, bold, charts, fold, join, legend, meter, methods, paragraphs, says, small, table
-from views.text import NAMES
+from gdpo_core.bfcl import REWARDS, Published, draw, load_published
+from gdpo_core.break_even import most_needed
+from gdpo_core.collapse import Order
 
-GROUP_SIZE = 12  # as in section 1
-ANSWERED = "August 2024"
+GROUP_SIZE = 12  # as in the Lab
+METHODS = ("grpo", "gdpo")
+HEAVIEST = 5.0  # weight of correctness
+WEIGHTS = tuple(round(1 + n / 20, 2) for n in range(round(20 * (HEAVIEST - 1)) + 1))  # of correctness, for the curves
+UNLIKE = (1.0, 0.9, 0.8)  # no two are equal, and none is the sum of the others
 SIZES = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48)  # of the curves, which end at all answers
 CATEGORIES = {
     "simple_python": "one function, one call",
@@ -22,26 +25,26 @@ CATEGORIES = {
     "parallel": "one function, several calls",
     "parallel_multiple": "several functions, several calls",
 }
-# What each mark can stand for: the reader's words, the grader's name.
-CORRECTNESS = {"accepted values": "correctness", "BFCL's own checker": "bfcl_ast_valid"}
-STYLE = {
-    "types, spelling and a bare call": "style",
-    "types and spelling": "style_args",
-    "a bare call": "envelope",
-}
-CONCISENESS = {"strict": "conciseness", "lenient": "conciseness_lenient"}
+# What each mark can stand for: the grader's name, the reader's words. The first is the default.
+GRADERS = (
+    {"correctness": "accepted values", "bfcl_ast_valid": "BFCL's own checker"},
+    {"style": "types, spelling, bare call", "style_args": "types and spelling", "envelope": "a bare call"},
+    {"conciseness": "strict", "conciseness_lenient": "lenient"},
+)
+# What can happen to a prompt; the digit that stands for it on the way to the browser is its place here.
+OUTCOMES = ("both", "wrong", "apart", "gdpo", "untied", "alike")
 
 published: Callable[..., Published] = lru_cache(maxsize=2)(load_published)
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What the reader chose, but for the group size, on which the curves do not depend."""
+    """Where the controls stand."""
 
-    graders: tuple[str, ...] = REWARDS
+    group_size: int = GROUP_SIZE
     seed: int = 0
-    category: str | None = None  # None: all
-    weight: float = 1.0  # of correctness, in all three methods
+    graders: tuple[str, ...] = REWARDS
+    weight: float = 1.0  # of correctness
 
     @property
     def weights(self) -> tuple[float, ...]:
@@ -49,45 +52,48 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Tied:
-    """What one method ties; shares and means over the prompts whose answers have different marks."""
+class Mixes:
+    """The drawn answers by mix of marks: which answers have the same marks does not matter to any method.
 
-    prompts: int
-    mixed: int
-    with_ties: float
-    pairs: float
-    levels: float
-    vectors: float
+    A mix is numbered by its marks as binary digits.
+    """
 
-
-@lru_cache(maxsize=16)
-def groups(data: Published, choice: Choice, group_size: int) -> Tensor:
-    """The marks of the answers that were drawn, (prompts, group_size, rewards); 0.2 MB at most."""
-    marks = data.rewards(choice.graders)
-    models = draw(data, group_size, choice.seed)
-    marks = marks.gather(1, models[..., None].expand(-1, -1, marks.shape[-1]))
-    return marks if choice.category is None else marks[[c == choice.category for c in data.categories]]
+    count: Tensor  # (prompts, mixes) answers with this mix
+    response: Tensor  # (prompts, mixes) the number, among all, of one of them; 0 where there is none
+    passed: Tensor  # (mixes, rewards) the marks
 
 
-@lru_cache(maxsize=1024)
-def tied(data: Published, choice: Choice, group_size: int) -> dict[str, Tied]:
-    """What each method ties among the drawn answers; 1 kB an entry."""
-    marks = groups(data, choice, group_size)
-    found = {method: gc.collapse(marks, method, weights=choice.weights) for method in NAMES}
-    return {
-        method: Tied(c.groups, c.mixed_groups, c.groups_with_ties, c.tied_pairs, c.levels, c.vectors)
-        for method, c in found.items()
-    }
+@dataclass(frozen=True)
+class Found:
+    """What happens to each prompt, and to the pairs of answers whose marks differ."""
+
+    outcome: Tensor  # (prompts,) places in OUTCOMES
+    tied_prompts: dict[str, int]  # by method
+    tied_pairs: dict[str, float]  # by method, share of the pairs whose marks differ
+    mixed: int  # prompts whose answers do not all have the same marks
+    order: dict[str, Order]  # by method, of all pairs of a right and a wrong answer
 
 
-def heading(data: Published) -> str:
-    """The claim of the section, with the controls as they are at first."""
-    found = tied(data, Choice(), GROUP_SIZE)
-    ties = {method: percent(t.with_ties * t.mixed / t.prompts) for method, t in found.items()}
-    ties = {method: share.replace(" ", "\N{NO-BREAK SPACE}") for method, share in ties.items()}  # it wraps on a phone
-    return (
-        f"{count(len(data.tasks))} real prompts: GRPO ties different answers in {ties['grpo']}, GDPO in {ties['gdpo']}"
-    )
+@dataclass(frozen=True)
+class Priorities:
+    """Pairs of a right and a wrong answer as correctness weighs more: which one comes first, from which weight on."""
+
+    grpo_ties: int  # pairs that GRPO ties with equal weights
+    broken: int  # of these, the pairs that GDPO tells apart with equal weights
+    pairs: int  # all pairs of a right and a wrong answer
+    broken_needed: float  # GDPO has the wrong answer first in none of the broken ones from here on; NaN without any
+    gdpo_needed: float  # the same of all pairs; NaN without any
+    grpo_needed: float  # the same under GRPO: above this
+    broken_wrong: tuple[float, ...]  # share of the broken ones with the wrong answer first, at each of WEIGHTS
+    gdpo_wrong: tuple[float, ...]
+    grpo_wrong: tuple[float, ...]
+    wrong: int  # broken ties that have the wrong answer first with equal weights
+    worst: int  # the prompt with most of these; without any, with most ties of right and wrong under GRPO
+
+    def wrong_at(self, weight: float) -> tuple[float, ...]:
+        """Where the three curves are at a weight that is one of theirs."""
+        at = WEIGHTS.index(weight)
+        return self.broken_wrong[at], self.gdpo_wrong[at], self.grpo_wrong[at]
 
 
 def models(data: Published) -> int:
@@ -99,167 +105,157 @@ def models(data: Published) -> int:
     return len({re.sub(r"-FC(-Any|-Auto)?$", "", name) for name in data.models})
 
 
-def introduction(data: Published) -> str:
-    """Markdown: whose answers these are, and what a share of them says."""
-    configurations = f"{len(data.models)} configurations of {models(data)} models"
-    return (
-        f"{configurations} (some with and without native function calling) answered each of {count(len(data.tasks))} "
-        "prompts of the [Berkeley Function Calling Leaderboard](https://gorilla.cs.berkeley.edu/leaderboard.html) "
-        f"(BFCL) in {ANSWERED}, and each answer was graded for the same {word(len(REWARDS))} marks. A group here is a "
-        "random draw of the answers to one prompt, or all of them; the heading is for the first draw of "
-        f"{GROUP_SIZE}. These are **{configurations}, not {len(data.models)} samples of one policy**. The marks are "
-        "real, but the answers of a model that you train may differ more or less from each other than these do: read "
-        "the shares as what can happen, not as a forecast."
+@lru_cache(maxsize=16)
+def groups(data: Published, group_size: int, seed: int, graders: tuple[str, ...]) -> Tensor:
+    """The marks of the drawn answers, (prompts, group_size, rewards); 0.2 MB at most."""
+    marks = data.rewards(graders)
+    drawn = draw(data, group_size, seed)
+    return marks.gather(1, drawn[..., None].expand(-1, -1, marks.shape[-1]))
+
+
+def marks_of(data: Published, choice: Choice) -> Tensor:
+    """The marks of the answers that the controls draw."""
+    return groups(data, choice.group_size, choice.seed, choice.graders)
+
+
+@lru_cache(maxsize=8)
+def collapsed(data: Published, choice: Choice, method: str) -> gc.Collapse:
+    """What a method ties; 8 MB at most for all that is kept."""
+    return gc.collapse(marks_of(data, choice), method, weights=choice.weights)
+
+
+@lru_cache(maxsize=256)
+def found(data: Published, choice: Choice) -> Found:
+    """What happens to each prompt; 10 kB an entry."""
+    collapses = {method: collapsed(data, choice, method) for method in METHODS}
+    mixes = mixed(marks_of(data, choice))
+    level = {method: _levels(mixes, c) for method, c in collapses.items()}
+    there = (mixes.count > 0)[:, :, None] & (mixes.count > 0)[:, None, :]
+    different = there & ~torch.eye(len(mixes.passed), dtype=torch.bool)
+    tied = {method: _equal(x) & different for method, x in level.items()}
+    right = mixes.passed[:, 0] > 0
+    wrong_first = (~right[:, None] & right[None, :]) & (level["gdpo"][:, :, None] > level["gdpo"][:, None, :])
+    grpo, gdpo = (tied[method].flatten(1).any(1) for method in METHODS)
+    broken_wrong = (tied["grpo"] & ~tied["gdpo"] & wrong_first).flatten(1).any(1)
+    several = (mixes.count > 0).sum(1) > 1
+    outcome = torch.where(
+        grpo & gdpo, 0, torch.where(grpo & broken_wrong, 1, torch.where(grpo, 2, torch.where(gdpo, 3, 4)))
+    )
+    return Found(
+        outcome=torch.where(several, outcome, 5),
+        tied_prompts={"grpo": int(grpo.sum()), "gdpo": int(gdpo.sum())},
+        tied_pairs={method: c.tied_pairs for method, c in collapses.items()},
+        mixed=int(several.sum()),
+        order={method: _order(mixes, x, right) for method, x in level.items()},
     )
 
 
-def categories(data: Published) -> dict[str, str | None]:
-    """The choice of a category, in words with its number of prompts, to its name."""
-    counts = {name: data.categories.count(name) for name in dict.fromkeys(data.categories)}
-    named = {f"{CATEGORIES.get(name, name)} ({count(n)})": name for name, n in counts.items()}
-    return {f"all ({count(len(data.categories))})": None, **named}
+def mixed(marks: Tensor) -> Mixes:
+    """The answers of each prompt by mix; marks: (prompts, group_size, rewards) of 0 or 1.
+
+    >>> mixed(torch.tensor([[[0, 1], [1, 1], [0, 1]]])).count.tolist()
+    [[0, 2, 0, 1]]
+    """
+    prompts, group_size, rewards = marks.shape
+    digits = 2 ** torch.arange(rewards - 1, -1, -1)
+    mix = (marks.long() * digits).sum(-1)  # (prompts, group_size)
+    count = torch.zeros(prompts, 2**rewards, dtype=torch.int64).scatter_add_(1, mix, torch.ones_like(mix))
+    number = torch.arange(prompts * group_size).reshape(prompts, group_size)
+    response = torch.zeros_like(count).scatter_(1, mix, number)
+    return Mixes(count, response, (torch.arange(2**rewards)[:, None] // digits) % 2)
 
 
-def apart(found: Iterable[Mapping[str, Tied]]) -> list[str]:
-    """The methods to show; not GRPO without std if it ties the same throughout."""
-    repeats = all(row["grpo_no_std"] == row["grpo"] for row in found)
-    return [method for method in NAMES if not (repeats and method == "grpo_no_std")]
+def _levels(mixes: Mixes, collapse: gc.Collapse) -> Tensor:
+    """(prompts, mixes) the number of the advantage that each mix gets; 0 or more also where a mix is not there."""
+    return collapse.level[mixes.response]
 
 
-def ties(data: Published, choice: Choice, group_size: int) -> Html:
-    """HTML of what ties, in sentences and as a table with a row per category."""
-    kinds = {words: replace(choice, category=name) for words, name in categories(data).items()}
-    found = {words: tied(data, kind, group_size) for words, kind in kinds.items()}
-    shown = apart(found.values())
-    rows = [_row(words, {m: row[m] for m in shown}, kinds[words] == choice) for words, row in found.items()]
-    caption = (
-        "Bar: of the prompts with different marks, the share with a tie. Below: the share of their pairs that tie. "
-        "Then, on average, the advantages that are left for the different mixes of marks."
-    )
-    head = ["Kind of prompt", *(Cell(NAMES[method], method) for method in shown)]
-    return join(
-        says(*_verdict(data, tied(data, choice, group_size), group_size)), table(head, rows, "prompts", caption)
-    )
+def _order(mixes: Mixes, level: Tensor, right: Tensor) -> Order:
+    """`Collapse.order` from the mixes: 64 pairs of mixes per prompt instead of up to 5,041 pairs of answers."""
+    pairs = mixes.count[:, :, None] * mixes.count[:, None, :] * (~right[:, None] & right[None, :])
+    wrong, better = level[:, :, None], level[:, None, :]
+    return Order(*(int(pairs[where].sum()) for where in (wrong < better, wrong == better, wrong > better)))
 
 
-def _verdict(data: Published, found: Mapping[str, Tied], group_size: int) -> list[str]:
-    grpo, gdpo = found["grpo"], found["gdpo"]
-    if not grpo.mixed:
-        return ["No prompt here has drawn answers with different marks, so there is nothing to tell apart."]
-    everything = group_size == len(data.models)
-    answers = f"{group_size} answers" if everything else f"{group_size} drawn answers"
-    said = [
-        f"In {count(grpo.mixed)} of {count(grpo.prompts)} prompts the {answers} do not all have the same marks. In "
-        f"**{percent(grpo.with_ties)}** of these GRPO gives one advantage to answers whose marks differ, GDPO in "
-        f"**{percent(gdpo.with_ties)}**. Of all pairs of answers with different marks, GRPO ties "
-        f"{percent(grpo.pairs, 1)} and GDPO {percent(gdpo.pairs, 1)}."
-    ]
-    if everything:
-        said.append("All answers are taken, so there is nothing to draw: the seed changes nothing.")
-    if found["grpo_no_std"] == grpo:
-        said.append(
-            "GRPO without std ties exactly the same: dividing a whole group by one number moves no answer past another."
-        )
-    return said
+def _equal(level: Tensor) -> Tensor:
+    return level[:, :, None] == level[:, None, :]
 
 
-def _row(words: str, found: Mapping[str, Tied], chosen: bool) -> Row:
-    name = join(words, small("chosen")) if chosen else words
-    return Row([name, *(Cell(_share(t), method) for method, t in found.items())], "chosen" if chosen else "")
+@lru_cache(maxsize=32)
+def unlike_ties(data: Published, choice: Choice) -> dict[str, int]:
+    """By method, the prompts with a tie at weights of which no two are equal and none is the sum of the others."""
+    marks = marks_of(data, choice)
+    collapses = {method: gc.collapse(marks, method, weights=UNLIKE) for method in METHODS}
+    return {
+        method: round(c.groups_with_ties * c.mixed_groups) if c.mixed_groups else 0 for method, c in collapses.items()
+    }
 
 
-def _share(t: Tied) -> Html | str:
-    if not t.mixed:
-        return "–"
-    return join(
-        meter(t.with_ties),
-        bold(percent(t.with_ties)),
-        small(f"{percent(t.pairs, 1)} of pairs"),
-        small(f"{t.levels:.1f} advantages for {t.vectors:.1f} mixes"),
-    )
+def priorities(data: Published, choice: Choice) -> Priorities:
+    """The same whatever weight was chosen."""
+    return _priorities(data, replace(choice, weight=1.0))
 
 
-def by_size(data: Published, choice: Choice) -> dict[int, dict[str, Tied]]:
-    """What each method ties as the groups grow; a larger group holds the smaller ones."""
-    sizes = [size for size in SIZES if size < len(data.models)]
-    return {size: tied(data, choice, size) for size in (*sizes, len(data.models))}
-
-
-def size_charts(data: Published, choice: Choice) -> list:
-    """A chart of the prompts with a tie, and one of the pairs."""
-    from views.charts import ties_by_size  # here, because Altair is half of what the first visitor would wait for
-
-    found = by_size(data, choice)
-    shown = apart(found.values())
-    return [
-        ties_by_size({s: {m: getattr(row[m], what) for m in shown} for s, row in found.items()}, title, top)
-        for what, title, top in (
-            ("with_ties", "mixed prompts with a tie", 1.0),
-            ("pairs", "pairs with different marks, tied", 0.2),
-        )
-    ]
-
-
-def size_legend(data: Published, choice: Choice) -> Html:
-    """HTML legend of the curves, one entry for two methods that tie the same."""
-    shown = apart(by_size(data, choice).values())
-    alike = ", also without std" if len(shown) < len(NAMES) else ""
-    return legend(methods({m: f"{NAMES[m]}{alike if m == 'grpo' else ''}" for m in shown}))
-
-
-def size_says(data: Published, choice: Choice) -> Html:
-    """HTML of what the curves do from their first to their last point."""
-    found = by_size(data, choice)
-    first, last = min(found), max(found)
-
-    def change(method: str, what: str) -> str:
-        return " to ".join(percent(getattr(found[size][method], what), 1) for size in (first, last))
-
-    return says(
-        f"From {first} to {last} answers, the mixed prompts with a tie go from {change('grpo', 'with_ties')} under "
-        f"GRPO and from {change('gdpo', 'with_ties')} under GDPO; the tied pairs from {change('grpo', 'pairs')} and "
-        f"from {change('gdpo', 'pairs')}."
+@lru_cache(maxsize=256)
+def _priorities(data: Published, choice: Choice) -> Priorities:
+    marks = marks_of(data, choice)
+    mixes = mixed(marks)
+    level = {method: _levels(mixes, collapsed(data, choice, method)) for method in METHODS}
+    right = mixes.passed[:, 0] > 0
+    there = (mixes.count > 0)[:, :, None] & (mixes.count > 0)[:, None, :]
+    prompt, wrong, better = (there & ~right[:, None] & right[None, :]).nonzero(as_tuple=True)
+    pairs = mixes.count[prompt, wrong] * mixes.count[prompt, better]  # of answers with these two mixes
+    tied = {method: level[method][prompt, wrong] == level[method][prompt, better] for method in METHODS}
+    broken = tied["grpo"] & ~tied["gdpo"]
+    inverted = level["gdpo"][prompt, wrong] > level["gdpo"][prompt, better]
+    lower, higher = mixes.response[prompt, wrong], mixes.response[prompt, better]
+    needed = gc.break_even_weights(marks, gc.BrokenTies(lower, higher, inverted))
+    # GRPO adds the marks up, so the weight has to make up for the marks by which the wrong answer is ahead.
+    ahead = (mixes.passed[wrong, 1:].sum(1) - mixes.passed[better, 1:].sum(1)).double()
+    wrong_way = broken & inverted if (broken & inverted).any() else tied["grpo"]
+    worst = torch.zeros(len(marks), dtype=torch.int64).scatter_add_(0, prompt, pairs * wrong_way)
+    return Priorities(
+        grpo_ties=int(pairs[tied["grpo"]].sum()),
+        broken=int(pairs[broken].sum()),
+        pairs=int(pairs.sum()),
+        broken_needed=_most(needed[broken]),
+        gdpo_needed=_most(needed),
+        grpo_needed=_most(ahead),
+        broken_wrong=_wrong(needed[broken], pairs[broken]),
+        gdpo_wrong=_wrong(needed, pairs),
+        grpo_wrong=_wrong(ahead, pairs),
+        wrong=int(pairs[broken & inverted].sum()),
+        worst=int(worst.argmax()),
     )
 
 
-def size_table(data: Published, choice: Choice) -> Html:
-    """The curves as HTML, folded."""
-    rows = [
-        [size, *(cell for t in row.values() for cell in (percent(t.with_ties), percent(t.pairs, 1)))]
-        for size, row in by_size(data, choice).items()
-    ]
-    head = ["group size", *["prompts", "pairs"] * len(NAMES)]
-    return fold("The curves as a table", table(head, rows, "figures", over=dict.fromkeys(NAMES.values(), 2)))
+def _most(needed: Tensor) -> float:
+    return needed.max().item() if len(needed) else float("nan")
 
 
-def size_figure(data: Published, choice: Choice) -> Html:
-    """HTML of both curves with their legend, what they do, and their numbers."""
-    drawn = charts(size_charts(data, choice))
-    return join(size_legend(data, choice), drawn, size_says(data, choice), size_table(data, choice))
+def _wrong(needed: Tensor, pairs: Tensor) -> tuple[float, ...]:
+    """The share of the pairs whose wrong answer is first, at each of WEIGHTS."""
+    heavier = needed[:, None] > torch.tensor(WEIGHTS, dtype=torch.float64) + 1e-9
+    return tuple(((heavier * pairs[:, None]).sum(0).double() / pairs.sum().clamp(min=1)).tolist())
 
 
-@lru_cache(maxsize=2)
-def readings(data: Published) -> Html:
-    """HTML, folded: what each choice of a grader means, the default first, and how many answers it changes."""
-    graded = {name: data.rewards((name,)) for name in GRADERS}
+def most_of_all(group_size: int) -> float:
+    """The most that GDPO can need to put a right answer before a wrong one, whatever the other two marks.
 
-    def changed(reading: str, mark: str) -> str:
-        more, less = (int((graded[a] > graded[b]).sum()) for a, b in ((reading, mark), (mark, reading)))
-        fewer = count(less) if less else "none"
-        return f"passes {count(more)} answers that the default fails and fails {fewer} that it passes"
+    The wrong answer is ahead in both at most, and each spreads at most `most_needed` times less than correctness.
 
-    return fold(
-        "What the marks ask for",
-        paragraphs(
-            f"Each mark has a default and alternatives; there are {count(graded['style'].numel())} answers. One "
-            f"without a readable call fails the default of all {word(len(REWARDS))}.",
-            "**Correctness**, by default: exactly the needed calls, with accepted values once they are read as the "
-            f"documented types. Alternative: BFCL's own checker, which {changed('bfcl_ast_valid', 'correctness')}.",
-            "**Style**, by default: exact types, documented spelling and a bare call, which is only the call with no "
-            f"text around it. Alternatives: types and spelling alone, which {changed('style_args', 'style')}; or a "
-            f"bare call alone, which {changed('envelope', 'style')}.",
-            "**Conciseness**, by default strict: nothing was sent that could be deleted, such as a documented default "
-            "or an unknown parameter. Alternative: a lenient reading. Our data hold its verdicts but not its rule; it "
-            f"{changed('conciseness_lenient', 'conciseness')}.",
-        ),
-    )
+    >>> round(most_of_all(12), 4)
+    3.6181
+    """
+    return (len(REWARDS) - 1) * most_needed(group_size)
+
+
+def sizes(data: Published) -> tuple[int, ...]:
+    """The sizes of the curves."""
+    return (*(size for size in SIZES if size < len(data.models)), len(data.models))
+
+
+def by_size(data: Published, choice: Choice) -> dict[int, tuple[Found, Priorities]]:
+    """What happens as the groups grow; a larger group holds the smaller ones."""
+    choices = {size: replace(choice, group_size=size) for size in sizes(data)}
+    return {size: (found(data, one), priorities(data, one)) for size, one in choices.items()}

@@ -1,0 +1,202 @@
+"""The published verdicts: how they are read and drawn from, and the weight that turns their pairs."""
+
+from collections import Counter
+from itertools import pairwise
+from math import sqrt
+from pathlib import Path
+
+import naive
+import polars as pl
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import gdpo_core as gc
+from gdpo_core import bfcl
+from views import prompts
+
+FILE = "data/bfcl_rewards.parquet"
+FRAME = pl.read_parquet(FILE)
+DATA = prompts.published(FILE)
+ALL = len(DATA.models)
+SEEDS = range(6)
+
+
+# --- the weight that would change it ---------------------------------------------------------------------------------
+
+
+@given(naive.batches(missing=False), st.sampled_from((None, 0)))
+def test_the_break_even_weights_of_a_batch_are_those_of_its_prompts(batch, weight):
+    count = len(batch.rows[0])
+    weights = [1.0, 0.5, 2.0, 1.0][:count] if weight is None else None
+    options = {"groups": batch.ids}
+    pairs = gc.broken_ties(gc.collapse(batch.rows, "grpo", **options), gc.collapse(batch.rows, "gdpo", **options))
+    found = gc.break_even_weights(batch.rows, pairs, weights=weights, **options)
+    for low, high, w in zip(pairs.lower.tolist(), pairs.higher.tolist(), found.tolist(), strict=True):
+        inside = [i for i, id in enumerate(batch.ids) if id == batch.ids[low]]
+        one = gc.break_even_weight(
+            [batch.rows[i] for i in inside], inside.index(low), inside.index(high), weights=weights
+        )
+        assert w == pytest.approx(one, rel=1e-9, abs=1e-9)
+
+
+def test_the_break_even_weights_turn_the_order_of_the_published_answers():
+    marks = prompts.groups(DATA, 12, 0, bfcl.REWARDS)
+    pairs = gc.broken_ties(gc.collapse(marks, "grpo"), gc.collapse(marks, "gdpo"))
+    needed = gc.break_even_weights(marks, pairs)
+    assert torch.equal(needed > 1, pairs.inverted)
+    for weight in (1.25, 1.55):
+        a = gc.gdpo(marks, weights=(weight, 1, 1)).flatten()
+        assert torch.equal(needed > weight, a[pairs.lower] > a[pairs.higher])
+
+
+def test_no_pairs_need_no_weight():
+    rewards = [[1, 1], [0, 0]]
+    pairs = gc.broken_ties(gc.collapse(rewards, "grpo"), gc.collapse(rewards))
+    assert gc.break_even_weights(rewards, pairs).shape == (0,)
+
+
+def ties_of(lower, higher):
+    return gc.BrokenTies(torch.tensor(lower), torch.tensor(higher), torch.zeros(len(lower), dtype=torch.bool))
+
+
+@pytest.mark.parametrize(
+    "argument, pairs, options",
+    [
+        ("pairs", [(1, 0)], {}),
+        ("pairs", ties_of([1], [9]), {}),
+        ("pairs", ties_of([1], [0]), {"groups": [0, 1, 0, 1]}),
+        ("pairs", ties_of([0], [1]), {}),
+        ("pairs", ties_of([1, 0], [0, 2]), {}),
+        ("reward", ties_of([1], [0]), {"reward": 2}),
+        ("weights", ties_of([1], [0]), {"weights": [1]}),
+    ],
+    ids=("no ties", "other rewards", "two prompts", "reversed", "equal", "no such reward", "too few weights"),
+)
+def test_break_even_weights_name_what_they_cannot_use(argument, pairs, options):
+    with pytest.raises(gc.InputError, match=rf"^{argument}: expected "):
+        gc.break_even_weights([[1, 0], [0, 1], [1, 1], [0, 0]], pairs, **options)
+
+
+def test_a_missing_reward_adds_nothing_to_either_side():
+    rewards = [[1, 0, float("nan")], [0, 1, 1], [1, 1, 0], [0, 0, 1], [1, 0, 1]]
+    w = gc.break_even_weight(rewards, lower=1, higher=0)
+    for weight, sign in ((w - 0.01, 1), (w + 0.01, -1)):
+        a = gc.gdpo(rewards, weights=(weight, 1, 1))
+        assert (a[1] - a[0]).sign() == sign
+
+
+# --- the file --------------------------------------------------------------------------------------------------------
+
+
+def test_the_verdicts_are_those_of_the_file():
+    assert DATA.verdicts.shape == (FRAME["task_id"].n_unique(), FRAME["model"].n_unique(), len(bfcl.GRADERS))
+    assert Counter(DATA.categories) == {
+        "simple_python": 383,
+        "multiple": 193,
+        "parallel": 193,
+        "parallel_multiple": 194,
+    }
+    for row in range(0, FRAME.height, 997):
+        task, category, model, *_ = FRAME.row(row)
+        p, m = DATA.tasks.index(task), DATA.models.index(model)
+        assert DATA.categories[p] == category
+        assert DATA.verdicts[p, m].tolist() == [int(FRAME[name][row]) for name in bfcl.GRADERS]
+
+
+@pytest.mark.slow
+def test_the_order_of_the_rows_does_not_matter(tmp_path):
+    FRAME.sample(fraction=1.0, shuffle=True, seed=1).write_parquet(tmp_path / "shuffled.parquet")
+    other = bfcl.load_published(tmp_path / "shuffled.parquet")
+    place = [[sorted(names).index(n) for n in names] for names in (DATA.tasks, DATA.models, other.tasks, other.models)]
+    ours, theirs = (torch.empty_like(DATA.verdicts) for _ in range(2))
+    ours[torch.tensor(place[0])[:, None], torch.tensor(place[1])] = DATA.verdicts
+    theirs[torch.tensor(place[2])[:, None], torch.tensor(place[3])] = other.verdicts
+    assert torch.equal(ours, theirs)
+
+
+def at(row, name, value):
+    """The file with one cell changed."""
+    return lambda: FRAME.with_columns(
+        pl.when(pl.int_range(pl.len()) == row).then(pl.lit(value)).otherwise(pl.col(name)).alias(name)
+    )
+
+
+@pytest.mark.parametrize(
+    "made, said",
+    [
+        (lambda: FRAME.drop("style"), "expected a column style, got columns task_id, category"),
+        (lambda: FRAME.with_columns(style=pl.lit("yes")), "column style: expected 0 or 1, got values of type String"),
+        (lambda: FRAME.with_columns(model=pl.lit(1)), "column model: expected names, got values of type Int32"),
+        (at(4, "style", 2), "column style, row 5: expected 0 or 1, got 2"),
+        (at(4, "style", 0.5), "column style, row 5: expected 0 or 1, got 0.5"),
+        (at(4, "envelope", None), "column envelope, row 5: expected 0 or 1, got None"),
+        (at(9, "model", None), "column model, row 10: expected a name, got None"),
+        (
+            lambda: pl.concat([FRAME, FRAME[7:8]]),
+            f"row {FRAME.height + 1}: expected an answer that is not there yet, got {FRAME['model'][7]}'s to "
+            f"{FRAME['task_id'][7]} again, as in row 8",
+        ),
+        (lambda: FRAME[:-1], f"got none of {FRAME['model'][-1]} to {FRAME['task_id'][-1]}"),
+        (lambda: FRAME[:0], "expected at least one row, got none"),
+        (
+            lambda: FRAME.with_columns(pl.col("category").cast(pl.String)).with_columns(
+                category=pl.when(pl.int_range(pl.len()) == 3).then(pl.lit("other")).otherwise("category")
+            ),
+            f"column category: expected one for all rows of {FRAME['task_id'][3]}, got other and simple_python",
+        ),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named_with_its_fault(tmp_path, made, said):
+    path = tmp_path / "bad.parquet"
+    made().write_parquet(path)
+    with pytest.raises(gc.InputError) as error:
+        bfcl.load_published(path)
+    assert str(error.value).startswith(str(path)) and said in str(error.value)
+
+
+@pytest.mark.parametrize("content", [None, b"", b"hello", Path(FILE).read_bytes()[:20000]])
+def test_what_is_no_parquet_file_is_said_so(tmp_path, content):
+    path = tmp_path / "bad.parquet"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(gc.InputError, match="expected a readable Parquet file, got "):
+        bfcl.load_published(path)
+
+
+def test_a_grader_that_there_is_not_is_named():
+    with pytest.raises(gc.InputError, match=r"graders: expected names out of .*, got 'brevity'"):
+        DATA.rewards(("brevity",))
+
+
+# --- the draw --------------------------------------------------------------------------------------------------------
+
+
+def test_a_draw_is_its_own_for_each_prompt_without_replacement_and_repeats():
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    drawn = bfcl.draw(DATA, 12, seed=5)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(drawn, bfcl.draw(DATA, 12, seed=5))
+    assert not torch.equal(drawn, bfcl.draw(DATA, 12, seed=6))
+    assert drawn.shape == (len(DATA.tasks), 12)
+    assert all(len(set(row)) == 12 for row in drawn.tolist())
+    assert len(set(map(tuple, drawn.tolist()))) == len(drawn)
+    often = drawn.flatten().bincount(minlength=ALL) / len(drawn)
+    assert (often - 12 / ALL).abs().max() < 5 * sqrt(12 / ALL * (1 - 12 / ALL) / len(drawn))
+
+
+def test_a_larger_group_holds_the_smaller_one():
+    drawn = [bfcl.draw(DATA, size, seed=1).tolist() for size in (2, 12, 40, ALL)]
+    for small, large in pairwise(drawn):
+        assert all(set(s) <= set(b) for s, b in zip(small, large, strict=True))
+
+
+@pytest.mark.parametrize(
+    "argument, value",
+    [("group_size", v) for v in (0, 1, 72, 2.0, None, True, "12")] + [("seed", v) for v in (-1, 0.5, None)],
+)
+def test_a_draw_names_what_it_cannot_use(argument, value):
+    with pytest.raises(gc.InputError, match=rf"^{argument}: expected a whole number from "):
+        bfcl.draw(DATA, **{"group_size": 12, "seed": 0, argument: value})
