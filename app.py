@@ -142,14 +142,39 @@ def run_report(run, run_first, run_read, session):
 @app.cell(hide_code=True)
 def use_door(edit):
     use_open = mo.ui.anywidget(Door("use", edit))
-    use_open
-    return (use_open,)
+    use_visit = mo.ui.anywidget(Door("use", edit, counts=True))  # what follows the Lab is drawn anew at each visit
+    mo.vstack([use_open, use_visit])
+    return use_open, use_visit
 
 
 @app.cell(hide_code=True)
-def use_claim(use_open):
+def use_claim(session, use_open):
     mo.stop(not use_open.value["opened"])
-    mo.md("# Use it")
+    from views import claims, should, use
+
+    use_chosen = use.choices(session)
+    mo.vstack([mo.md(use.opening()), use.asked(use_chosen)])
+    return claims, should, use, use_chosen
+
+
+@app.cell(hide_code=True)
+def use_lines(session, use, use_chosen, use_visit):
+    _ = use_visit
+    use.configuration(use_chosen.value, session)
+    return
+
+
+@app.cell(hide_code=True)
+def use_should(session, should, use_chosen, use_visit):
+    _ = use_visit
+    should.should(use_chosen.value, session)
+    return
+
+
+@app.cell(hide_code=True)
+def use_more(claims, session, use_visit):
+    _ = use_visit
+    claims.more(session)
     return
 
 

@@ -128,6 +128,7 @@ CONTROLS = {
         *(Control(f"run-{key}", "", str) for key in ("group_size", "rewards", "group", "weights")),
         word("use-framework"),
         word("use-gate"),
+        word("use-source"),
     )
 }
 

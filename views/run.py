@@ -252,7 +252,7 @@ def audited(log: Log, primary: str | None, weights: str) -> Audit:
 
 
 def shown(log: Log, found: Audit, session: Session) -> mo.Html:
-    """The report on one screen, its rest in folds, and the files that can be taken away; the tour and the session know."""
+    """The report on one screen, its rest in folds, the files to take away; the tour and the session are told."""
     session.audited = found.report
     session.programs["run"] = lambda: program(log, found)
     behind = report.behind(found.report)
@@ -262,7 +262,12 @@ def shown(log: Log, found: Audit, session: Session) -> mo.Html:
         join(report.STYLE, report.front(found.report)),
         framed("folds", *folds),
         framed("taken", *taken),
-        tag("p", "Next: ", tag("a", "the lines for your trainer, and whether you should", href="?at=use", data_go="use"), kind="next"),
+        tag(
+            "p",
+            "Next: ",
+            tag("a", "the lines for your trainer, and whether you should", href="?at=use", data_go="use"),
+            kind="next",
+        ),
         tag("span", hidden="", data_deed="audited"),
     )
 

@@ -140,7 +140,9 @@ def _constant(report: AuditReport) -> list[Html]:
 
 def _held(report: AuditReport) -> list[Html]:
     rows = [
-        tag("li", svg.yes() if there else svg.no(), tag("div", tag("b", what), tag("span", tells)), kind=f"held-{there}")
+        tag(
+            "li", svg.yes() if there else svg.no(), tag("div", tag("b", what), tag("span", tells)), kind=f"held-{there}"
+        )
         for what, there, tells in held(report)
     ]
     said = tag("figcaption", tag("b", "What this log holds"), " ", "And what can be told from it.")
@@ -150,7 +152,9 @@ def _held(report: AuditReport) -> list[Html]:
 # What explains a finding; of the others, which are about the log, what it holds.
 _EXPLAINS: dict[str, Sequence[Callable[[AuditReport], list[Html]]]] = {
     **dict.fromkeys(("", "reward-dominates", "reward-noise", "weight-zero", "method-not-as-asked"), (_shares,)),
-    **dict.fromkeys(("ties-hide-signal", "silent-groups", "priority-inversion", "batch-step-amplifies"), (_told_apart,)),
+    **dict.fromkeys(
+        ("ties-hide-signal", "silent-groups", "priority-inversion", "batch-step-amplifies"), (_told_apart,)
+    ),
     **dict.fromkeys(("reward-dead", "reward-fades", "blind-zero-std-metric", "filter-drops-signal"), (_constant,)),
     **dict.fromkeys(("conflict", "length-coupled"), (_together, _shares)),
     **dict.fromkeys(

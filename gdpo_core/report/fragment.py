@@ -139,11 +139,12 @@ def _tables(report: AuditReport) -> Html:
 
 
 def _computed(report: AuditReport) -> Html:
+    meaning = METHODS if comparable(report) else not_comparable(report)
     return join(
         tag("h3", "How it was computed"),
         tag("p", _whose(report)),
         tag("ul", *(tag("li", line) for line in computed(report)), kind="formulas"),
-        tag("p", f"{METHODS if comparable(report) else not_comparable(report)} The threshold of each finding stands in its evidence."),
+        tag("p", f"{meaning} The threshold of each finding stands in its evidence."),
         tag("h3", "What this cannot tell"),
         tag("ul", *(tag("li", line) for line in limits(report))),
     )

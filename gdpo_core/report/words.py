@@ -179,7 +179,9 @@ def held(report: AuditReport) -> list[tuple[str, bool, str]]:
         ("Each reward in a column of its own", not _NOT_SINGLE & ids, "what each does, and what GDPO would do"),
         (
             "Advantages",
-            report.run["logged"] > 0 and report.run["reproduced"] is not None and "advantages-not-reproduced" not in ids,
+            report.run["logged"] > 0
+            and report.run["reproduced"] is not None
+            and "advantages-not-reproduced" not in ids,
             "which method ran, with which weights",
         ),
         ("Which responses belong together", "prompts-merged" not in ids, "what is constant or tied in a group"),
