@@ -92,7 +92,7 @@ def _scales(report: gc.AuditReport) -> Answer:
         further = f"{said(k)}, further from the {percent(meant[k])} that its weight, squared, asks for."
         return Answer("hurts", title, further, "train", "undone")
     asks = f"Neither is nearer to the {percent(meant[most])} that its weight, squared, asks for."
-    return Answer("nothing", title, f"{said(most)}. {asks}", "train", "difficulty")
+    return Answer("mixed", title, f"{said(most)}. {asks}", "train", "difficulty")
 
 
 def _ties(report: gc.AuditReport) -> Answer:
