@@ -16,10 +16,11 @@ HEADLESS = $(if $(filter-out Linux,$(shell uname -s))$(DISPLAY)$(WAYLAND_DISPLAY
 export MALLOC_ARENA_MAX ?= 2
 SERVE = app.py --host '$(HOST)' --port '$(PORT)' --no-sandbox $(HEADLESS)
 
-# A worker per core, each with a server and a browser of its own; what is long begins first and is taken over at the end.
-PYTEST = $(VENV_PYTHON) -m pytest -n logical --maxprocesses 8 --dist worksteal
+# A worker per core, each with a server and a browser of its own; what one has left at the end, another takes over.
+# Byte code is kept whatever the shell says: without it each worker compiles all tests anew.
+PYTEST = PYTHONDONTWRITEBYTECODE= $(VENV_PYTHON) -m pytest -n logical --maxprocesses 4 --dist worksteal
 
-.PHONY: run check test install edit bench parity image clean static
+.PHONY: run check test install edit bench parity image clean static check-cpu
 
 run: .venv/.installed-run
 	@$(VENV_PYTHON) scripts/check_port.py '$(HOST)' '$(PORT)'
@@ -80,3 +81,12 @@ $(addprefix .venv/.installed-,run dev bench parity): .venv/.installed-%: pyproje
 	@TORCH_INDEX='$(TORCH_INDEX)' $(VENV_PYTHON) scripts/install.py $(filter-out run,$*)
 	@$(VENV_PYTHON) -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
+
+# The fast tests as other processors would round, and as one would that nobody has; all settings run, whatever fails.
+CPUS = MKL_CBWR=COMPATIBLE MKL_CBWR=AVX2 MKL_CBWR=AUTO ATEN_CPU_CAPABILITY=default ATEN_CPU_CAPABILITY=avx2 \
+	OMP_NUM_THREADS=1 OMP_NUM_THREADS=2 NUDGE=1
+check-cpu: .venv/.installed-dev
+	@failed=; for cpu in $(CPUS); do echo "$$cpu"; \
+		case $$cpu in NUDGE=*) nudge='-p tests.nudge';; *) nudge=;; esac; \
+		env $$cpu $(PYTEST) $$nudge -m 'not slow' --hypothesis-profile=dev || failed="$$failed $$cpu"; \
+	done; test -z "$$failed" || { echo "not green under$$failed" >&2; exit 1; }

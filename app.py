@@ -59,9 +59,11 @@ def train_door(edit):
 
 
 @app.cell(hide_code=True)
-def train_claim(train_open):
+def train_pictures(session, train_open):
     mo.stop(not train_open.value["opened"])
-    mo.md("# Does it learn faster?")
+    from views import train
+
+    train.chapter(DATA, session)
     return
 
 

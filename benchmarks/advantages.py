@@ -19,6 +19,7 @@ ROLLOUTS, REWARDS = 16, 3
 WEIGHTS = (1.0, 0.5, 2.0)
 SIZES = (1_024, 16_384, 131_072, 1_600_000)
 JUDGED, LARGEST = SIZES[-2:]
+ERROR = 4e-6  # of float32 beside float64, at any size and in any layout
 SLOW = 20_000  # responses beyond which verl's loop runs once
 RECORDED = {  # ms; TRL 1.16 and verl 0.9.1, float32, two cores
     "TRL's block": {1_024: 0.17, 16_384: 0.79, 131_072: 8.1},
@@ -29,13 +30,17 @@ RECORDED = {  # ms; TRL 1.16 and verl 0.9.1, float32, two cores
 def run(repeats: int = 15) -> None:
     """Measure each size interleaved, check that all compute the same, print."""
     ms = {size: _measure(size, repeats) for size in SIZES}
+    errors = {size: _errors(size) for size in SIZES}
     marked = {name: " (recorded)" for name in RECORDED if name not in ms[JUDGED]}
     for name, recorded in RECORDED.items():
         for size in SIZES:
             if name in marked and size in recorded:
                 ms[size][name] = recorded[size]
     gpu = _on_the_gpu(repeats) if torch.cuda.is_available() else None
-    _print(ms, marked, repeats, gpu)
+    _print(ms, errors, marked, repeats, gpu)
+    worst = max(error for of in errors.values() for error in of.values())
+    if not worst <= ERROR:
+        raise RuntimeError(f"gdpo_core in float32 is up to {worst:.1e} off float64, more than {ERROR:g}")
 
 
 def _measure(size: int, repeats: int) -> dict[str, float]:
@@ -55,30 +60,20 @@ def _measure(size: int, repeats: int) -> dict[str, float]:
 
 
 def _programmes(size: int) -> tuple[dict[str, Callable], set[str]]:
-    generator = torch.Generator().manual_seed(size)
-    rows = torch.randint(0, 2, (size, REWARDS), generator=generator).float()
-    dense, weights = rows.view(-1, ROLLOUTS, REWARDS), torch.tensor(WEIGHTS)
-    blocks = torch.arange(size) // ROLLOUTS
-    ragged = torch.randint(0, size // ROLLOUTS, (size,), generator=generator).sort().values
-    order = torch.randperm(size, generator=generator)
-    shuffled, shuffled_ids = rows[order], blocks[order]
-    lengths = torch.randint(1, 9, (size,), generator=generator)
+    rows, lengths, order = _drawn(size)
+    layouts, weights = _layouts(size), torch.tensor(WEIGHTS)
+    dense = layouts["gc.gdpo"][0]
     column, warm = rows.numpy(), torch.empty_like(rows)
-
-    def gdpo(rewards: Tensor, **options) -> Tensor:
-        return gc.gdpo(rewards, weights=weights, convention=gc.TRL, **options)
-
     programmes = {
-        "gc.gdpo": lambda: gdpo(dense),
-        "gc.gdpo, ragged": lambda: gdpo(rows, groups=ragged),
-        "gc.gdpo, shuffled": lambda: gdpo(shuffled, groups=shuffled_ids),
+        **{name: lambda layout=layout: _gdpo(*layout) for name, layout in layouts.items()},
         "gc.grpo": lambda: gc.grpo(dense, weights=weights, convention=gc.TRL),
         "NumPy": lambda: in_numpy(column),
         "a copy": rows.clone,
         "a copy into memory in use": lambda: warm.copy_(rows),
     }
-    _same(gdpo(dense).flatten(), torch.from_numpy(in_numpy(column)), "NumPy")
-    _same(gdpo(shuffled, groups=shuffled_ids), gdpo(dense).flatten()[order], "shuffled")
+    in_order = programmes["gc.gdpo"]().flatten()
+    _same(in_order, torch.from_numpy(in_numpy(column)), "NumPy")
+    _same(programmes["gc.gdpo, shuffled"](), in_order[order], "shuffled")
     slow = set()
     for name, key, convention in (("TRL's block", "trl", gc.TRL), ("verl's loop", "verl", gc.VERL)):
         framework = load(key)
@@ -92,6 +87,38 @@ def _programmes(size: int) -> tuple[dict[str, Callable], set[str]]:
             ours = gc.gdpo(dense, weights=weights, lengths=lengths.view(-1, ROLLOUTS), convention=convention)
             _same(ours.flatten(), theirs.read(programmes[name]()), name)
     return programmes, slow
+
+
+def _drawn(size: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Rewards (responses, rewards), tokens per response, and another order of the responses."""
+    generator = torch.Generator().manual_seed(size)
+    rows = torch.randint(0, 2, (size, REWARDS), generator=generator).float()
+    lengths = torch.randint(1, 9, (size,), generator=generator)
+    return rows, lengths, torch.randperm(size, generator=generator)
+
+
+def _layouts(size: int) -> dict[str, tuple[Tensor, Tensor | None]]:
+    """The same rewards as blocks of prompts, in groups of chance sizes, and shuffled; each with its group ids."""
+    rows, _, order = _drawn(size)
+    sizes_by_chance = torch.Generator().manual_seed(size + 1)
+    ragged = torch.randint(0, size // ROLLOUTS, (size,), generator=sizes_by_chance).sort().values
+    return {
+        "gc.gdpo": (rows.view(-1, ROLLOUTS, REWARDS), None),
+        "gc.gdpo, ragged": (rows, ragged),
+        "gc.gdpo, shuffled": (rows[order], order // ROLLOUTS),
+    }
+
+
+def _gdpo(rewards: Tensor, groups: Tensor | None) -> Tensor:
+    return gc.gdpo(rewards, weights=WEIGHTS, groups=groups, convention=gc.TRL)
+
+
+def _errors(size: int) -> dict[str, float]:
+    """The largest difference between the advantages of float32 and of float64, by layout."""
+    return {
+        name: (_gdpo(rewards, groups) - _gdpo(rewards.double(), groups)).abs().max().item()
+        for name, (rewards, groups) in _layouts(size).items()
+    }
 
 
 def in_numpy(rewards: np.ndarray) -> np.ndarray:
@@ -108,12 +135,23 @@ def _same(ours: Tensor, theirs: Tensor, name: str) -> None:
         raise RuntimeError(f"gdpo_core and {name} are up to {apart:.1e} apart")
 
 
-def _print(ms: dict[int, dict[str, float]], marked: dict[str, str], repeats: int, gpu: dict | None) -> None:
+def _print(
+    ms: dict[int, dict[str, float]],
+    errors: dict[int, dict[str, float]],
+    marked: dict[str, str],
+    repeats: int,
+    gpu: dict | None,
+) -> None:
     names = list(dict.fromkeys(name for of in ms.values() for name in of))
     show(
         f"advantages, {ROLLOUTS} rollouts × {REWARDS} rewards, float32; medians of {repeats} in ms, interleaved",
         ("", *(f"{size:,}" for size in ms)),
         [(name + marked.get(name, ""), *(_ms(of.get(name)) for of in ms.values())) for name in names],
+    )
+    show(
+        "largest error of float32 beside float64",
+        ("", *(f"{size:,}" for size in errors)),
+        [(name, *(f"{of[name]:.1e}" for of in errors.values())) for name in errors[LARGEST]],
     )
     at, ours = ms[JUDGED], ms[JUDGED]["gc.gdpo"]
     faster = {name: at[name] / ours for name in (*RECORDED, "NumPy")}
@@ -130,10 +168,15 @@ def _print(ms: dict[int, dict[str, float]], marked: dict[str, str], repeats: int
         (f"{traffic:.2f} GB/s of {gb:.1f} of {name}, {LARGEST:,}", *judged(100 * traffic / gb, 25, "%", at_least=True))
         for name, gb in copies.items()
     ]
+    rows += [
+        (f"error in millionths, {name}", *judged(1e6 * max(of[name] for of in errors.values()), 1e6 * ERROR, ""))
+        for name in errors[LARGEST]
+    ]
     show("against the targets", ("", "measured", "target", ""), rows)
     record(
         "advantages",
         ms=ms,
+        millionths_off={size: {name: 1e6 * error for name, error in of.items()} for size, of in errors.items()},
         times_faster=faster,
         gb_per_s={"gc.gdpo": traffic, **copies},
         recorded=list(marked),

@@ -46,7 +46,7 @@ def run(rounds: int = 6, seconds: float = 3, seed: int = 0) -> None:
     medians, p95 = ({name: quantile(of, q) for name, of in ms.items()} for q in (0.5, 0.95))
     show(
         f"toggle → drawing, server side, ms; {VISITORS} visitors, {RATE} toggles a second, {rounds} turns of "
-        f"{seconds:g} s each; {downloads} downloads of {MEGABYTES} MB, compressed on their way; seed {seed}",
+        f"{seconds:g} s each; finished downloads of {MEGABYTES} MB: {downloads}; seed {seed}",
         ("", "median", "p95", "largest"),
         [(name, *(f"{x:.1f}" for x in (medians[name], p95[name], max(of)))) for name, of in ms.items()],
     )

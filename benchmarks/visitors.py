@@ -31,16 +31,14 @@ class Visitor:
         self.id = f"s_{secrets.token_hex(3)}"
         self.model_id = ""
         self.passed: list[list[int]] = []
-        self.told: list[str] = []
+        self.told: list[str] = []  # while it arrives
+        self.drawn = asyncio.Event()
 
     async def arrive(self) -> None:
         """Ask for the page, open the session and read until the page has run once."""
         self.token = await asyncio.to_thread(token_of, self.port)
         url = f"ws://127.0.0.1:{self.port}{SOCKET}?session_id={self.id}"
-        # An endless queue: while a visitor waits for its turn, nobody reads, and the server's pings must be answered.
-        self.socket: ClientConnection = await connect(
-            url, max_size=None, max_queue=None, ping_interval=None, compression=None, proxy=None
-        )
+        self.socket: ClientConnection = await connect(url, max_size=None, compression=None, proxy=None)
         self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port)
         while True:
             self.told.append(str(await self.socket.recv()))
@@ -50,15 +48,16 @@ class Visitor:
                 self.model_id = data["model_id"]
                 self.passed = data["message"]["state"]["passed"]
             if told["op"] == RUN_ENDED:
-                return
+                break
+        self.listening = asyncio.create_task(self._listen())
 
     async def flip(self, answer: int, reward: int) -> float:
         """Flip one mark as the page does: ask for the drawing, and tell the other cells a little later."""
         self.passed[answer][reward] ^= 1
-        drawn = asyncio.create_task(self._until_drawn())
+        self.drawn.clear()
         sent = time.perf_counter()
         await self._post({"method": "custom", "content": {"passed": self.passed}})
-        await asyncio.wait_for(drawn, 60)
+        await asyncio.wait_for(self.drawn.wait(), 60)
         seconds = time.perf_counter() - sent
         await asyncio.sleep(SETTLED)
         await self._post({"method": "update", "state": {"passed": self.passed}, "bufferPaths": []})
@@ -74,9 +73,11 @@ class Visitor:
         self.writer.write(head.encode() + body)
         await self._until_answered()
 
-    async def _until_drawn(self) -> None:
-        while '"drawing"' not in str(await self.socket.recv()):
-            pass
+    async def _listen(self) -> None:
+        """Read all the time, as a browser does: pings are answered, and no old drawing passes for a new one."""
+        async for message in self.socket:
+            if '"drawing"' in str(message):
+                self.drawn.set()
 
     async def _until_answered(self) -> None:
         head = (await self.reader.readuntil(b"\r\n\r\n")).decode()
@@ -87,6 +88,7 @@ class Visitor:
 
     async def leave(self) -> None:
         self.writer.close()
+        self.listening.cancel()
         await self.socket.close()
 
 

@@ -6,9 +6,9 @@ Outside this file `Html` takes literals alone (a test holds that), so that no te
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 
 from markupsafe import Markup as Html
-from markupsafe import escape
 
 from gdpo_core._theme import Look
 
@@ -25,8 +25,12 @@ def text(x: object) -> Html:
     """
     if isinstance(x, Html):
         return x
-    said = re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", re.sub(r"^-(?=\d)", "−", _visible(x)))
-    return Html(str(escape(said)).replace("&#39;", "'"))  # `tag` puts attributes in double quotes alone
+    said = _visible(x)
+    if said[:1] == "-" and said[1:2].isdigit():
+        said = f"−{said[1:]}"
+    if " %" in said:
+        said = re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", said)
+    return Html(escape(said, quote=False))
 
 
 def _visible(x: object) -> str:
@@ -58,7 +62,7 @@ def tag(name: str, /, *content: object, kind: str = "", **attributes: object) ->
     """An element; kind: its class. An attribute that is None is left out; `_` in its name stands for `-`.
 
     >>> tag("p", "a < b", kind="says", aria_label='"', id=None)
-    Markup('<p class="says" aria-label="&#34;">a &lt; b</p>')
+    Markup('<p class="says" aria-label="&quot;">a &lt; b</p>')
     """
     given = {"class": kind or None, **attributes}
     head = name + "".join(
@@ -133,7 +137,7 @@ def _row(row: Sequence[object] | Row) -> Html:
 
 def _cell(name: str, cell: object, scope: str | None = None) -> Html:
     content = _content(cell)
-    if not isinstance(content, Html):  # lines stay lines
+    if not isinstance(content, Html) and "\n" in str(content):  # lines stay lines
         content = Html("<br>").join(map(text, str(content).split("\n")))
     return tag(name, content, kind=cell.kind if isinstance(cell, Cell) else "", scope=scope)
 

@@ -111,8 +111,8 @@ def word(n: int) -> str:
 _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
 
-def listing(items: Iterable[object], link: str = "and", most: int = 8) -> str:
-    """Items in a sentence; with commas alone where the link is empty. Items beyond `most` are counted.
+def listing(items: Iterable[object], link: str = "and", most: int | None = None) -> str:
+    """Items in a sentence; with commas alone where the link is empty. Of more than `most` items the rest is counted.
 
     >>> listing(["a"]), listing("abc"), listing("abc", "or"), listing("abc", link=""), listing([])
     ('a', 'a, b and c', 'a, b or c', 'a, b, c', 'none')
@@ -123,7 +123,7 @@ def listing(items: Iterable[object], link: str = "and", most: int = 8) -> str:
     ('a, b and c', '0, 1, 2 and 17 more')
     """
     texts = [str(item) for item in items]
-    if len(texts) > most + 1:
+    if most is not None and len(texts) > most + 1:
         texts = [*texts[:most], f"{count(len(texts) - most)} more"]
     if not texts:
         return "none"

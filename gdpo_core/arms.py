@@ -27,7 +27,7 @@ def train_arms(
     optimizer: str = "sgd",
     seeds: int = 32,
     seed: int = 0,
-    match_scale: bool = True,
+    match_scale: bool | str = True,
     gate: Gate | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> TrainingRun:
@@ -59,7 +59,7 @@ def mean_field_arms(
     epochs: int = 150,
     lr: float = 0.5,
     optimizer: str = "sgd",
-    match_scale: bool = True,
+    match_scale: bool | str = True,
     gate: Gate | None = None,
 ) -> Tensor:
     """The infinite-group limit of `train_arms`, (epochs + 1, arms); arguments and errors as there.

@@ -21,6 +21,10 @@ from gdpo_core.errors import InputError
 LARGE_GROUPS = Convention(name="large groups", source="the limit of the formulas", ddof=0, last_step="tokens")
 
 
+PUBLISHED = "published"
+MATCHES = (True, False, PUBLISHED)  # what `match_scale` can be
+
+
 @dataclass(frozen=True)
 class Policy:
     """What a policy can draw, and with which probability."""
@@ -50,7 +54,7 @@ class Schedule:
     epochs: int
     lr: float
     optimizer: str
-    match_scale: bool
+    match_scale: bool | str  # one of MATCHES
     progress: Callable[[int], None] | None = None  # called with the epochs done; may raise to stop
 
 
@@ -126,14 +130,17 @@ def integrate(method: str, policy: Policy, pay: Pay, schedule: Schedule) -> Tens
     return policy.expected(_path(policy.start.double(), gradient, schedule).T).T
 
 
-def advantages(method: str, batch: Batch, match_scale: bool) -> Tensor:
-    """What the method gives inside each group; match_scale: brought to unit std over the batch, as GDPO is by eq. 6."""
+def advantages(method: str, batch: Batch, match_scale: bool | str) -> Tensor:
+    """What the method gives in each group, and after it, by match_scale: eq. 6 for all, for none, or its own step."""
     formula, batch = method_for(method, batch)
     a = formula.in_groups(batch).advantages
+    own = formula.over_batch
+    if match_scale == PUBLISHED:
+        return a if own is None else own(batch, a).value
     if not match_scale:
         return a
-    if formula.over_batch is not None and formula.over_batch is not over_batch:  # it leaves another std
-        a = formula.over_batch(batch, a).value
+    if own is not None and own is not over_batch:  # it leaves another std
+        a = own(batch, a).value
     return over_batch(batch, a).value
 
 

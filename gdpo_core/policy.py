@@ -15,7 +15,7 @@ from gdpo_core._types import ArrayLike
 from gdpo_core.advantages import method_named
 from gdpo_core.errors import InputError, expect, expect_index, is_whole
 from gdpo_core.inputs import numbers, width
-from gdpo_core.learning import OPTIMIZERS, Pay, Policy, Schedule, integrate, simulate
+from gdpo_core.learning import MATCHES, OPTIMIZERS, Pay, Policy, Schedule, integrate, simulate
 from gdpo_core.round_off import adds_exactly
 
 Gate: TypeAlias = Sequence[int] | Sequence[Sequence[int]]  # (reward, on), or several such pairs
@@ -57,7 +57,7 @@ def train(
     optimizer: str = "sgd",
     seeds: int = 32,
     seed: int = 0,
-    match_scale: bool = True,
+    match_scale: bool | str = True,
     noise: ArrayLike | None = None,
     gate: Gate | None = None,
     progress: Callable[[int], None] | None = None,
@@ -68,8 +68,9 @@ def train(
     p0, scale: (rewards,), p0 inside (0, 1).
     weights: one per reward, those of noise alone included.
     optimizer: "sgd", or "adam" on the same gradient.
-    match_scale: bring the advantages of every method to unit std over the batch, so that all methods have the same
-    learning rate; without it GDPO has no last step, as in many demos.
+    match_scale: what follows the groups. True: bring the advantages of every method to unit std over the batch, so
+    that all methods have the same learning rate. "published": each method as published, GDPO with its own last step
+    (eq. 6), GRPO with none. False: no last step for any method, as in many demos of GDPO.
     noise: std of normal noise per reward; entries beyond those of p0 are rewards of noise alone, without a coin.
     gate: (reward, on), or several such pairs; the reward counts only where the coin `on` fell on 1 (eq. 8).
     progress: called with the number of epochs done; an exception that it raises stops the run.
@@ -94,7 +95,7 @@ def mean_field(
     epochs: int = 150,
     lr: float = 0.5,
     optimizer: str = "sgd",
-    match_scale: bool = True,
+    match_scale: bool | str = True,
     noise: ArrayLike | None = None,
     gate: Gate | None = None,
 ) -> Tensor:
@@ -114,7 +115,7 @@ def mean_field(
 
 
 def schedule_of(
-    epochs: int, lr: float, optimizer: str, match_scale: bool, progress: Callable[[int], None] | None = None
+    epochs: int, lr: float, optimizer: str, match_scale: bool | str, progress: Callable[[int], None] | None = None
 ) -> Schedule:
     """The checked schedule of a run."""
     try:
@@ -124,7 +125,8 @@ def schedule_of(
     expect(0 < rate < inf, "lr", "a finite number above 0", repr(lr))
     known = isinstance(optimizer, str) and optimizer in OPTIMIZERS
     expect(known, "optimizer", f"one of {', '.join(OPTIMIZERS)}", repr(optimizer))
-    expect(isinstance(match_scale, bool), "match_scale", "True or False", repr(match_scale))
+    fits = isinstance(match_scale, bool | str) and match_scale in MATCHES
+    expect(fits, "match_scale", 'True, False or "published"', repr(match_scale))
     expect(progress is None or callable(progress), "progress", "a function of the epochs done, or None", repr(progress))
     return Schedule(_count(epochs, "epochs"), rate, optimizer, match_scale, progress)
 

@@ -18,9 +18,13 @@ from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# `make check` takes dev. No deadline and no complaint about slow data, since other programmes use the machine too.
-settings.register_profile("full", max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("dev", settings.get_profile("full"), max_examples=10)
+# The same examples in every run, so that what is green here is green everywhere and runs at one time share nothing.
+# `--hypothesis-profile=search` looks for new ones. No deadline: other programmes use the machine too.
+settings.register_profile(
+    "full", max_examples=60, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("dev", settings.get_profile("full"), max_examples=10)  # for `make check`
+settings.register_profile("search", settings.get_profile("full"), max_examples=1000, derandomize=False)
 settings.load_profile("full")
 
 
@@ -41,6 +45,7 @@ def pytest_sessionfinish(session):
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     skipped = reporter.stats.get("skipped") if reporter else None
     if os.environ.get("STRICT") == "1" and skipped:
+        reporter.ensure_newline()
         reporter.write_line(f"STRICT=1: {len(skipped)} skipped, so the run fails", red=True)
         session.exitstatus = 1
 

@@ -36,6 +36,20 @@ def zeros(a: torch.Tensor) -> bool:
     return not a.any() and not a.isnan().any()
 
 
+def still(p: torch.Tensor, start: torch.Tensor) -> bool:
+    """The logits have not moved: equal ones have equal probabilities but for the last digit of each exponential."""
+    return bool(((p - start).abs() <= 2 * torch.finfo(p.dtype).eps).all())
+
+
+def nearly(x):
+    """For == beside a nest of dicts and lists, whose numbers a processor may round apart."""
+    if isinstance(x, dict):
+        return {key: nearly(value) for key, value in x.items()}
+    if isinstance(x, list | tuple):
+        return type(x)(map(nearly, x))
+    return pytest.approx(x, rel=1e-12, abs=1e-12, nan_ok=True) if isinstance(x, float) else x
+
+
 # --- pages -----------------------------------------------------------------------------------------------------------
 
 

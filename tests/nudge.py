@@ -17,7 +17,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 _DIGITS = {torch.float64: 53, torch.float32: 24}
 _MIX = 0x5851F42D4C957F2D  # Knuth's multiplier for random numbers of 64 bits
-_NO_BIT = 9999  # as the lowest binary digit of zero, which has none
 
 
 class Nudge(TorchDispatchMode):
@@ -45,16 +44,15 @@ def _directions(result: Tensor, name: str, operands: list) -> Tensor:
         if isinstance(x, Tensor) and x.dtype in _DIGITS:
             bits = x.contiguous().view(torch.int64 if x.dtype == torch.float64 else torch.int32)
             seed = hash((seed, int(bits.sum())))
-    mixed = (torch.arange(result.numel()) + seed % 2**40) * _MIX
-    mixed = (mixed ^ (mixed >> 29)) * _MIX
-    return ((mixed >> 33) % 3 - 1).view(result.shape).to(result.dtype)
+    mixed = torch.arange(result.numel()).add_(seed % 2**40).mul_(_MIX)
+    mixed ^= mixed >> 29
+    return mixed.mul_(_MIX).bitwise_right_shift_(33).remainder_(3).sub_(1).view(result.shape).to(result.dtype)
 
 
 def _unit(result: Tensor, size: Tensor | None = None) -> Tensor:
     """One unit in the last place of numbers of this size, by default the result's own; 0 of zero."""
     size = result.abs() if size is None else size
-    exponent = torch.frexp(size.nan_to_num(posinf=0.0)).exponent - _DIGITS[result.dtype]
-    unit = torch.ldexp(torch.ones_like(result), exponent.clamp(min=-1000))
+    unit = (_power_of_two(size) * 2.0 ** (1 - _DIGITS[result.dtype])).to(result)
     return unit.masked_fill((size == 0) | ~result.isfinite(), 0)
 
 
@@ -62,17 +60,22 @@ def _unless(exact: Tensor, result: Tensor) -> Tensor:
     return _unit(result).masked_fill(exact, 0)
 
 
+def _power_of_two(x: Tensor) -> Tensor:
+    """The largest one up to |x|, by the bits of the exponent."""
+    return (x.double().view(torch.int64) & (0x7FF << 52)).view(torch.float64)
+
+
 def _lowest_digit(x: Tensor) -> Tensor:
-    """The exponent of the last binary digit that is set."""
-    mantissa, exponent = torch.frexp(x.double())
-    digits = (mantissa * 2.0**53).long()
-    lowest = torch.frexp((digits & -digits).double()).exponent - 1 + exponent - 53
-    return lowest.double().masked_fill(digits == 0, _NO_BIT)
+    """What the last binary digit that is set stands for; infinity for zero, which has none."""
+    x = x.double()
+    digits = x.view(torch.int64) & ((1 << 52) - 1) | (1 << 52)
+    lowest = (digits & -digits).double() * 2.0**-52 * _power_of_two(x)
+    return lowest.masked_fill(x == 0, torch.inf)
 
 
 def _exact_in_any_order(size: Tensor, lowest: Tensor, result: Tensor) -> Tensor:
     """Whether every partial sum fits: terms of this total size whose last digit is no lower than that."""
-    return size < torch.exp2((lowest + _DIGITS[result.dtype]).clamp(max=1000))
+    return size < lowest * 2.0 ** _DIGITS[result.dtype]
 
 
 def _finite(x: Tensor) -> Tensor:
@@ -105,7 +108,7 @@ def _norm(result: Tensor, x: Tensor, order=2, dims=None, keepdim=False, **_) -> 
     """One rounded product added to another may be rounded once or twice, so that here two terms are not exact."""
     total, lowest, _ = _over(x, dims, keepdim)
     squares = total(_finite(x).double().square())
-    exact = _exact_in_any_order(squares, lowest(2 * _lowest_digit(_finite(x))), result)
+    exact = _exact_in_any_order(squares, lowest(_lowest_digit(_finite(x)).square()), result)
     return _unless(exact & _is_root(result, squares), result)
 
 
@@ -137,7 +140,7 @@ def _added_by_index(result: Tensor, x: Tensor, dim: int, index: Tensor, source: 
     def total(y: Tensor) -> Tensor:
         return torch.zeros(x.shape, dtype=y.dtype).index_add(dim, index, y)
 
-    return _of_terms(result, terms, total, extreme(_NO_BIT, "amin"), extreme(0, "amax"))
+    return _of_terms(result, terms, total, extreme(torch.inf, "amin"), extreme(0, "amax"))
 
 
 def _product(result: Tensor, *operands, **_) -> Tensor:
@@ -145,13 +148,14 @@ def _product(result: Tensor, *operands, **_) -> Tensor:
     *added, a, b = [x for x in operands if isinstance(x, Tensor)]
     terms = torch.matmul((a != 0).double(), (b != 0).double()) + sum((x != 0).double() for x in added)
     size = torch.matmul(a.abs().double(), b.abs().double()) + sum(x.abs().double() for x in added)
-    lowest = min(0.0, *(_lowest_digit(x).amin() for x in (*added, a, b)))
-    return _unless((terms <= 1) | _exact_in_any_order(size, torch.tensor(2.0 * lowest), result), result)
+    lowest = torch.stack([_lowest_digit(x).amin() for x in (*added, a, b)]).amin().clamp(max=1)
+    return _unless((terms <= 1) | _exact_in_any_order(size, lowest.square(), result), result)
 
 
 def _approximated(result: Tensor, x: Tensor, *_, **__) -> Tensor:
-    """What each library computes its own way; at 0 and 1 all agree."""
-    return _unless((x == 0) | (x == 1), result) if x.shape == result.shape else _unit(result)
+    """What each library computes its own way; all agree at 0 and 1, and no probability leaves the two."""
+    sure = (result == 0) | (result == 1)
+    return _unless(sure | (x == 0) | (x == 1) if x.shape == result.shape else sure, result)
 
 
 UNITS: dict[str, Callable] = {

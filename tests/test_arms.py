@@ -4,7 +4,7 @@ from math import nan, sqrt
 
 import pytest
 import torch
-from helpers import check_refusals
+from helpers import check_refusals, still
 
 import gdpo_core as gc
 
@@ -21,6 +21,7 @@ GATED = [(1, 0), (0, 0), (0, 0)]  # short counts only where the answer is correc
 # --- the conflict --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @METHODS
 def test_at_equal_weights_every_method_ends_wrong_and_short(method):
     p = gc.train_arms(method, START, TABLE, epochs=400).p[:, -1]
@@ -149,20 +150,15 @@ def test_training_in_large_groups_follows_the_large_group_curve(method, match_sc
     assert ((p.mean(0) - curve).abs() <= 5 * p.std(0) / sqrt(8) + 2e-3).all()
 
 
-def assert_still(p, start):
-    """The logits do not move; equal logits have equal probabilities but for the last digit of each softmax."""
-    assert ((p - start).abs() <= 2 * torch.finfo(p.dtype).eps).all()
-
-
 @MATCHED
 @pytest.mark.parametrize("rollouts", (2, 7, 8, 50))
 def test_two_answers_that_trade_one_reward_for_the_other_leave_gdpo_still(rollouts, match_scale):
     # z of one reward is −z of the other, at any scale; what is left is round-off, which no batch step may blow up.
     table, options = [(0.3, 1 / 7), (0.1, 5 / 7)], {"weights": [0.3, 0.3], "match_scale": match_scale, "epochs": 20}
     p = gc.train_arms("gdpo", [0.3, 0.7], table, rollouts=rollouts, seeds=4, **options).p
-    assert_still(p, p[:, :1])
+    assert still(p, p[:, :1])
     curve = gc.mean_field_arms("gdpo", [0.3, 0.7], table, **options)
-    assert_still(curve, curve[:1])
+    assert still(curve, curve[:1])
 
 
 @MATCHED
@@ -170,9 +166,9 @@ def test_two_answers_that_trade_one_reward_for_the_other_leave_gdpo_still(rollou
 def test_totals_that_are_equal_but_for_round_off_leave_grpo_still(method, match_scale):
     table, options = [(1, 1, 0), (0, 0, 1)], {"weights": [0.1, 0.2, 0.3], "match_scale": match_scale, "epochs": 20}
     p = gc.train_arms(method, [0.3, 0.7], table, seeds=4, **options).p
-    assert_still(p, p[:, :1])
+    assert still(p, p[:, :1])
     curve = gc.mean_field_arms(method, [0.3, 0.7], table, **options)
-    assert_still(curve, curve[:1])
+    assert still(curve, curve[:1])
 
 
 # --- what comes back -----------------------------------------------------------------------------------------------

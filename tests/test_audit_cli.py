@@ -113,6 +113,7 @@ def test_broken_lines_can_be_left_out(capsys, tmp_path):
 LOGS = sorted((ROOT / "tests/goldens/logs/trl").iterdir()) + [ROOT / f"tests/goldens/logs/{n}" for n in OTHERS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("log", LOGS, ids=lambda path: path.name)
 def test_real_logs_become_json_and_a_page(capsys, tmp_path, log):
     code, out, err = run(capsys, log, "--json", tmp_path / "a.json", "--html", tmp_path / "a.html")

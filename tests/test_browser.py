@@ -4,7 +4,6 @@ import itertools
 
 import pytest
 from helpers import accessibility_faults, settled
-from playwright.sync_api import expect
 
 import gdpo_core as gc
 from gdpo_core import bfcl
@@ -212,82 +211,11 @@ def test_the_question_after_the_weights_leads_to_their_answer(visit):
 CHARTS = ".trained :is(svg, canvas).marks"
 
 
-def train(page):
-    """Scroll to section 6 and wait for its charts."""
-    page.get_by_role("heading", name="Train it").evaluate("e => e.scrollIntoView()")
-    page.locator(CHARTS).first.wait_for()
-    settled(page)
-
-
 def sizes(page):
     """Width and height of each chart of section 6."""
     return page.locator(CHARTS).evaluate_all(
         "all => all.map(e => [e.getBoundingClientRect().width, e.getBoundingClientRect().height])"
     )
-
-
-def test_a_scenario_changes_the_chart_and_the_sentence_but_not_the_frame(visit):
-    page = visit()
-    train(page)
-    expect(page.locator(CHARTS)).to_have_count(3)
-    before = sizes(page)
-    assert len(before) == 3
-    page.get_by_label("Scenario").select_option("Equal everything")
-    page.locator(".says").get_by_text("No difference").wait_for()
-    settled(page)
-    assert sizes(page) == before
-    page.get_by_label("Scenario").select_option("One reward much larger")
-    page.locator(".lesson").get_by_text("The large reward decides almost alone").wait_for()
-    expect(page.locator(CHARTS)).to_have_count(2)
-    settled(page)
-    assert sizes(page) == before[:2]
-
-
-def test_all_scenarios_have_their_verdict_in_sight(visit):
-    page = visit()
-    page.locator("table.scenarios").scroll_into_view_if_needed()
-    for row in page.locator("table.scenarios tbody tr").all():
-        row.scroll_into_view_if_needed()
-        row.locator("td b").wait_for()
-
-
-def test_a_prediction_is_kept_until_the_scenario_changes(visit):
-    page = visit()
-    page.locator("table.steps").wait_for()
-    page.get_by_label("Predict first").click()
-    page.get_by_text("appear once you have said").wait_for()
-    assert page.locator("table.steps, .lesson, table.scenarios").count() == 0
-    page.get_by_label("GRPO first").click()
-    page.get_by_text("Not so. Your guess for the scenario as it is given, at 0.9: GRPO first.").wait_for()
-    page.locator(".sliders").last.get_by_role("slider").first.focus()
-    page.keyboard.press("ArrowLeft")
-    page.get_by_text("You have changed").wait_for()
-    assert "GRPO first" in page.locator(".guess").inner_text()
-    page.get_by_label("Scenario").select_option("Equal everything")
-    page.get_by_text("appear once you have said").wait_for()
-    assert page.locator("input[type=radio]:checked, [role=radio][aria-checked=true]").count() <= 1  # of section 1
-    page.get_by_label("Predict first").click()
-    page.locator("table.steps").wait_for()
-    page.locator("table.scenarios").wait_for()
-
-
-def test_a_long_run_shows_its_progress_and_ends_when_a_control_moves(visit):
-    page = visit()
-    train(page)
-    page.get_by_label("Scenario").select_option("A rare reward beside one that always varies")
-    page.locator(".says").get_by_text("GDPO reaches").wait_for()
-    page.get_by_text("More settings", exact=True).click()
-    more = page.locator("details[open] .controls").get_by_role("slider")
-    more.nth(0).focus()
-    page.keyboard.press("End")
-    page.locator(".await progress").wait_for()
-    more.nth(0).focus()
-    page.keyboard.press("Home")
-    page.locator("table.steps").wait_for()
-    assert page.locator(".await").count() == 0
-    quick = page.locator("table.steps").inner_text()
-    settled(page, 1000)  # what is left of the run would show its progress
-    assert page.locator("table.steps").inner_text() == quick
 
 
 def test_a_phone_shows_everything_within_its_width(visit):

@@ -211,6 +211,7 @@ def test_an_unknown_method_is_refused(method):
             count(method, 2, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(64, 2), (30, 30), (1000, 2), (9, 6), (1000, 1000)])
 def test_sizes_that_would_take_too_long_are_refused(size):
     with pytest.raises(gc.InputError, match=f"{TOO_LARGE} {size[0]} and {size[1]}"):

@@ -16,6 +16,7 @@ def rows(html, part="tbody"):
     return re.findall(r"<tr>.*?</tr>", re.search(f"<{part}>(.*?)</{part}>", html)[1])
 
 
+@pytest.mark.slow
 def test_the_page_shows_the_section_with_its_claim(default_page):
     outputs, defs = default_page
     page = html_of(outputs)

@@ -49,6 +49,7 @@ def test_with_groups_every_intermediate_is_that_of_the_naive_loop(method, conven
     close(e.advantages, expected.advantages)
 
 
+@pytest.mark.slow
 @CONVENTIONS
 @METHODS
 @given(naive.batches(dense=True))

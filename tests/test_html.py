@@ -1,6 +1,7 @@
 """The HTML layers: text stays text in every builder, whatever it holds; one theme for CSS and charts."""
 
 import re
+import urllib.request
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -107,8 +108,8 @@ def test_html_passes_once_and_a_plain_string_never():
 
 def test_a_control_of_marimo_is_html_only_where_controls_stand():
     slider = mo.ui.slider(1, 3, label="n")
-    assert "<marimo-slider" in html.controls([slider]) and "<marimo-slider" in html.sliders(["a"], [[slider]])
-    assert "<marimo-slider" not in html.tag("p", slider)
+    assert "<marimo-" in html.controls([slider]) and "<marimo-" in html.sliders(["a"], [[slider]])
+    assert "<marimo-" not in html.tag("p", slider)
 
 
 def test_a_number_stays_with_its_percent_sign_and_has_a_real_minus():
@@ -148,6 +149,11 @@ def test_css_and_charts_have_one_theme():
     for method, look in _theme.METHODS.items():
         assert f"--{method.replace('_', '-')}: {look.colour};" in _theme.css(":root")
     assert Board._css.startswith("/*") and _theme.css(".board") in Board._css
+
+
+def test_the_page_is_served_with_the_theme(page_url):
+    served = urllib.request.urlopen(page_url).read().decode()
+    assert all(f"--{name}: " in served and value in served for name, value in _theme.VALUES.items())
 
 
 def test_methods_differ_without_colour():

@@ -123,6 +123,7 @@ SMALL_RUNS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", SMALL_RUNS.values(), ids=SMALL_RUNS.keys())
 @MATCHED
 @METHODS

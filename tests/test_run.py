@@ -75,6 +75,7 @@ def test_the_made_sample_is_what_its_script_makes(made, monkeypatch):
     sys.modules.pop("make_samples")
 
 
+@pytest.mark.slow
 def test_the_made_sample_holds_verdicts_of_the_real_batch(made):
     published = load_published(ROOT / "data" / "bfcl_rewards.parquet")
     pays = {"correctness": 1, "style": 1, "conciseness": 5}

@@ -352,6 +352,7 @@ def test_what_is_not_there_is_not_there_twice(page_url):
             get(f"{page_url}/assets/none-here-abcdefg1.js", **{"Accept-Encoding": "gzip"})
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no Ctrl-C for one process there")
 def test_ctrl_c_ends_the_server_without_a_traceback():
     with serve("the page with a download", stderr=subprocess.PIPE) as server:

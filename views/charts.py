@@ -5,87 +5,13 @@ from dataclasses import dataclass
 
 import altair as alt
 import polars as pl
-import torch
 
-from gdpo_core import TrainingRun
-from gdpo_core._theme import GRID, LIMIT, METHODS
+from gdpo_core._theme import GRID, METHODS
 from gdpo_core._words import percent
-from views.text import BAND, NAMES
+from views.text import NAMES
 
 LOOKS = {NAMES[method]: look for method, look in METHODS.items()}
 GRID_LINES = {"gridColor": GRID, "gridOpacity": 0.3}  # faint on white and on near-black
-SHOWN_POINTS = 75  # of a curve; more are not to be seen
-
-
-def training(
-    runs: Mapping[str, TrainingRun],
-    limits: Mapping[str, torch.Tensor],
-    steps: Mapping[str, Sequence[float]],
-    coins: Sequence[str],
-    level: float,
-) -> list[alt.LayerChart]:
-    """A chart per coin: the median over seeds as a line per method, most seeds as a band, thin the large-group limit.
-
-    steps: by method, the epoch of the marker at the level, for each coin; infinity for none.
-    """
-    names = [NAMES[m] for m in runs]
-    epochs = next(iter(runs.values())).p.shape[1] - 1
-    x = alt.X("epoch:Q", title="epoch", scale=alt.Scale(domain=[0, epochs]), axis=alt.Axis(tickCount=4))
-    color, dash = _of_method(names)
-    shape = alt.Shape("method:N", scale=alt.Scale(domain=names, range=[LOOKS[n].shape for n in names]), legend=None)
-    scale, axis = alt.Scale(domain=[0, 1]), alt.Axis(values=sorted({0, 0.5, level, 1}), format="g")
-    p = alt.Y("median:Q", title="probability", scale=scale, axis=axis)
-    told = [alt.Tooltip("method:N"), alt.Tooltip("epoch:Q", title=f"epoch at which {level:g} is reached")]
-    base = alt.Chart().encode(x, color)
-    band = base.mark_area(opacity=0.18).encode(
-        y=alt.Y("low:Q", title="probability", scale=scale, axis=axis), y2="high:Q"
-    )
-    line = base.mark_line(strokeWidth=2.5).encode(p, dash)
-    thin = base.mark_line(strokeWidth=1.25, strokeDash=list(LIMIT.dash)).encode(y=alt.Y("limit:Q", scale=scale))
-
-    def marked(k: int) -> alt.Chart:
-        reached = {NAMES[m]: found[k] for m, found in steps.items() if found[k] <= epochs}
-        rows = [{"method": name, "epoch": epoch, "median": level} for name, epoch in reached.items()]
-        empty = [{"method": "", "epoch": None, "median": None}]
-        points = alt.Chart(_inline(rows or empty)).mark_point(filled=True, size=90, opacity=1)
-        return points.encode(x, p, color, shape, tooltip=told)
-
-    return [
-        _lone(
-            alt.layer(band, thin, line, marked(k), data=_curves(runs, limits, k)),
-            coin,
-            _description(runs, steps, k, coin, level),
-        )
-        for k, coin in enumerate(coins)
-    ]
-
-
-def _description(
-    runs: Mapping[str, TrainingRun], steps: Mapping[str, Sequence[float]], k: int, coin: str, level: float
-) -> str:
-    epochs = next(iter(runs.values())).p.shape[1] - 1
-
-    def ends(m: str) -> str:
-        at = f"reaches {level:g} at {steps[m][k]:g}" if steps[m][k] <= epochs else f"does not reach {level:g}"
-        return f"{NAMES[m]} {at}, ends at {runs[m].p[:, -1, k].median().item():.2f}"
-
-    return f"Probability of the {coin} over {epochs} epochs, median over seeds: {'; '.join(map(ends, runs))}."
-
-
-def _curves(runs: Mapping[str, TrainingRun], limits: Mapping[str, torch.Tensor], k: int) -> alt.InlineData:
-    """One coin's curves as CSV, a quarter of the size of JSON on its way to the reader."""
-    frames = []
-    for method, run in runs.items():
-        every = max(1, (run.p.shape[1] - 1) // SHOWN_POINTS)
-        low, median, high = (
-            run.p[:, ::every, k].quantile(torch.tensor([BAND[0], 0.5, BAND[1]]).to(run.p), dim=0).numpy()
-        )
-        epoch = range(0, run.p.shape[1], every)
-        limit = limits[method][::every, k].numpy()
-        frame = pl.DataFrame({"epoch": epoch, "median": median, "low": low, "high": high, "limit": limit})
-        frames.append(frame.with_columns(method=pl.lit(NAMES[method])))
-    csv = pl.concat(frames).write_csv(float_precision=3)
-    return alt.InlineData(values=csv, format=alt.CsvDataFormat(type="csv"))
 
 
 def ties_by_size(shares: Mapping[int, Mapping[str, float]], title: str, top: float) -> alt.Chart:
@@ -176,44 +102,3 @@ def counts(growth: Growth, log: bool) -> alt.LayerChart:
     line = base.mark_line(strokeWidth=2).encode(dash)
     points = base.mark_point(filled=True, size=45, opacity=1).encode(shape, tooltip=told)
     return _lone(alt.layer(end, line, points), growth.title, said)
-
-
-def arms(runs: Mapping[str, TrainingRun], large: Mapping[str, torch.Tensor], answers: Sequence[str]) -> list:
-    """A chart per answer: how likely each method's policy gives it; thin dotted lines for the infinite-group limit."""
-    names = [NAMES[m] for m in runs]
-    epochs = next(iter(runs.values())).p.shape[1] - 1
-    color, dash = _of_method(names)
-    x = alt.X("epoch:Q", title="epoch", scale=alt.Scale(domain=[0, epochs]), axis=alt.Axis(tickCount=4))
-    axis = alt.Axis(values=[0, 0.5, 0.9, 1])
-    charts = []
-    for n, answer in enumerate(answers):
-        base = alt.Chart(_arm(runs, large, n)).encode(x, color)
-        low = alt.Y("low:Q", title="probability", scale=alt.Scale(domain=[0, 1]), axis=axis)
-        band = base.mark_area(opacity=0.18).encode(low, y2="high:Q")
-        line = base.mark_line(strokeWidth=2.5).encode(dash, y="median:Q")
-        limit = base.mark_line(strokeWidth=1.25, strokeDash=list(LIMIT.dash)).encode(y="large:Q")
-        ends = ", ".join(f"{NAMES[m]} {run.p[:, -1, n].median():.2f}" for m, run in runs.items())
-        limits = ", ".join(f"{NAMES[m]} {p[-1, n]:.2f}" for m, p in large.items())
-        said = f"Probability of the answer that is {answer} over {epochs} epochs; the medians end at {ends}. "
-        said += f"Infinite-group limit: {limits}."
-        charts.append(_lone(alt.layer(band, line, limit), answer, said))
-    return charts
-
-
-def _arm(runs: Mapping[str, TrainingRun], large: Mapping[str, torch.Tensor], n: int) -> alt.InlineData:
-    """One answer's curves as CSV; all of the first epochs, in which most of it happens, and few of the later ones."""
-    last = next(iter(runs.values())).p.shape[1] - 1
-    epochs = [*range(0, min(60, last), 2), *range(min(60, last), last, 10), last]
-    frames = []
-    for method, run in runs.items():
-        low, median, high = run.p[:, epochs, n].quantile(torch.tensor([BAND[0], 0.5, BAND[1]]), dim=0).numpy()
-        columns = {
-            "epoch": epochs,
-            "median": median,
-            "low": low,
-            "high": high,
-            "large": large[method][epochs, n].numpy(),
-        }
-        frames.append(pl.DataFrame(columns).with_columns(method=pl.lit(NAMES[method])))
-    csv = pl.concat(frames).write_csv(float_precision=3)
-    return alt.InlineData(values=csv, format=alt.CsvDataFormat(type="csv"))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from html import escape
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +93,7 @@ class Lab(anywidget.AnyWidget):
         }.items():
             session.keep(key, lambda pick=pick: pick(self._state), lambda pick=pick: pick(self._untouched(tasks, pick)))
         session.lab = self
-        session.programs["lab"] = lambda: program(self._state)
+        session.programs["lab"] = lambda: program(self._state, self._lengths[self._state.task])
 
     @property
     def state(self) -> State:
@@ -317,8 +317,8 @@ def _worth(state: State, left: Seen, right: Seen, a: str, b: str) -> str:
         return _left_over(left, right, a, b)
     split = _split(state.marks, left.levels, right.levels)
     if split:
-        pairs = count(split, "such pair")
-        return f"{a} ties wrong answers with right ones; {b} splits {pairs} and puts <b>the right one first</b> in all.{still}"
+        right_first = f"{b} splits {count(split, 'such pair')} and puts <b>the right one first</b> in all."
+        return f"{a} ties wrong answers with right ones; {right_first}{still}"
     if before:
         return f"{a} puts a wrong answer above a right one in {count(len(before), 'pair')}, {b} in none.{still}"
     return f"No wrong answer stands above a right one under {b}.{still}"
@@ -329,7 +329,7 @@ def _left_over(left: Seen, right: Seen, a: str, b: str) -> str:
     near, largest = [], []
     for name, one in ((a, left), (b, right)):
         values = sorted({round(x, 9) for x in one.advantages})
-        gap = min((y - x for x, y in zip(values, values[1:], strict=False)), default=0)
+        gap = min((y - x for x, y in pairwise(values)), default=0)
         near += [f"{name}'s closest two differ by {number(gap, 2)}"] if 0 < gap <= NEAR else []
         top = max(range(len(REWARDS)), key=lambda k, c=one.collapsed: c.update_share[k])
         largest.append(f"{REWARDS[top]} {percent(one.collapsed.update_share[top])} under {name}")
@@ -420,7 +420,7 @@ def deeds(state: State, left: Seen, right: Seen, graded: Marks, lengths: tuple[i
 # --- the same numbers from a program ----------------------------------------------------------------------------------
 
 
-def program(state: State) -> str:
+def program(state: State, lengths: tuple[int, ...]) -> str:
     """A program of at most 15 lines that prints the advantages on the screen."""
     options = "" if state.convention == "paper" else f", convention=gc.{state.convention.upper()}"
     needs_lengths = gc.CONVENTIONS[state.convention].last_step == "tokens"
@@ -436,12 +436,7 @@ def program(state: State) -> str:
         f"rewards = marks * torch.tensor({list(state.pays)}, dtype=torch.float64)",
         f"for method in ({BASE!r}, {state.method!r}):",
         f"    a = gc.advantages(rewards, method, weights={list(state.weights)}{options}"
-        + (", lengths=LENGTHS)" if needs_lengths else ")"),
+        + (f", lengths={list(lengths)})" if needs_lengths else ")"),
         "    print(method, [round(x, 2) for x in a.tolist()])",
     ]
     return "\n".join(lines) + "\n"
-
-
-def reason(text: str) -> str:
-    """A grader's reason, safe in HTML."""
-    return escape(text)

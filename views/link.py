@@ -116,6 +116,7 @@ CONTROLS = {
         numbers("train-weights", 0, 10),
         word("train-method"),
         numbers("train-more", 0, 1000),
+        word("train-gate"),
         whole("evidence-group", 2, 71, 12),
         whole("evidence-draw", 0, 99, 0),
         word("evidence-kind"),

@@ -130,13 +130,13 @@ def ties(data: Published, choice: Choice, group_size: int) -> Html:
     """HTML of what ties, in sentences and as a table with a row per category."""
     kinds = {words: replace(choice, category=name) for words, name in categories(data).items()}
     found = {words: tied(data, kind, group_size) for words, kind in kinds.items()}
-    methods = apart(found.values())
-    rows = [_row(words, {m: row[m] for m in methods}, kinds[words] == choice) for words, row in found.items()]
+    shown = apart(found.values())
+    rows = [_row(words, {m: row[m] for m in shown}, kinds[words] == choice) for words, row in found.items()]
     caption = (
         "Bar: of the prompts with different marks, the share with a tie. Below: the share of their pairs that tie. "
         "Then, on average, the advantages that are left for the different mixes of marks."
     )
-    head = ["Kind of prompt", *(Cell(NAMES[method], method) for method in methods)]
+    head = ["Kind of prompt", *(Cell(NAMES[method], method) for method in shown)]
     return join(
         says(*_verdict(data, tied(data, choice, group_size), group_size)), table(head, rows, "prompts", caption)
     )
@@ -190,9 +190,9 @@ def size_charts(data: Published, choice: Choice) -> list:
     from views.charts import ties_by_size  # here, because Altair is half of what the first visitor would wait for
 
     found = by_size(data, choice)
-    methods = apart(found.values())
+    shown = apart(found.values())
     return [
-        ties_by_size({s: {m: getattr(row[m], what) for m in methods} for s, row in found.items()}, title, top)
+        ties_by_size({s: {m: getattr(row[m], what) for m in shown} for s, row in found.items()}, title, top)
         for what, title, top in (
             ("with_ties", "mixed prompts with a tie", 1.0),
             ("pairs", "pairs with different marks, tied", 0.2),

@@ -5,8 +5,8 @@ from itertools import combinations
 from math import sqrt
 
 from gdpo_core import settings
-from gdpo_core._words import listing, number, percent, signed
-from gdpo_core.findings.facts import NAMES, Facts, Finding
+from gdpo_core._words import number, percent, signed
+from gdpo_core.findings.facts import NAMES, Facts, Finding, some
 from gdpo_core.findings.thresholds import DEAD, DOMINATES, DOMINATES_BY, DOMINATES_HELPED, DOMINATES_WEIGHT, FAINT
 
 
@@ -41,7 +41,7 @@ def reward_dominates(f: Facts) -> Iterator[Finding]:
                 f"correlated; that would give it {percent(squares)}. {_why_little(f, k, others)}"
             )
         else:
-            spreads = listing(
+            spreads = some(
                 f"{f.rewards[i]} {number(abs(f.plan.weights[i]) * _std_in_groups(f, i), digits=3)}" for i in live
             )
             message.append(
@@ -82,14 +82,14 @@ def _why_little(f: Facts, k: int, others: list[int]) -> str:
     reasons = []
     if rarer := [i for i in others if f.idle(i) > f.idle(k)]:
         constant = "constant" if all(f.held(i) == 1 for i in (k, *rarer)) else "constant or missing"
-        shares = listing(f"{f.rewards[i]} in {percent(f.idle(i))}" for i in (*rarer, k))
+        shares = some(f"{f.rewards[i]} in {percent(f.idle(i))}" for i in (*rarer, k))
         reasons.append(
             f"It differs in more groups ({constant}: {shares} of the groups). A larger weight does nothing where a "
             f"reward is {constant}."
         )
     undone = [(i, j) for i, j in combinations(sorted((k, *others)), 2) if f.correlation(i, j) <= -f.by_chance(i, j)]
     if undone:
-        pairs = listing(f"{f.rewards[i]} and {f.rewards[j]} ({signed(f.correlation(i, j))})" for i, j in undone)
+        pairs = some(f"{f.rewards[i]} and {f.rewards[j]} ({signed(f.correlation(i, j))})" for i, j in undone)
         reasons.append(f"Rewards undo each other in part; correlation inside groups: {pairs}.")
     return " ".join(reasons)
 

@@ -1,6 +1,6 @@
 """What a finding reads: a run, the sums over its batches, and the recipe of the logged advantages."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import nan, sqrt
 
@@ -160,10 +160,19 @@ def off_by_a_factor(batches: pl.DataFrame) -> float:
     return real(batches["groups_off_same_direction"].sum()) / max(real(batches["groups_off"].sum()), 1)
 
 
+def some(items: Iterable[object]) -> str:
+    """Items in a sentence, which names about eight and counts the rest.
+
+    >>> some([1, 2, 3]), some(range(20))
+    ('1, 2 and 3', '0, 1, 2, 3, 4, 5, 6, 7 and 12 more')
+    """
+    return listing(items, most=8)
+
+
 def at_steps(steps: Sequence[int]) -> str:
     """The steps in a sentence.
 
     >>> at_steps([3]), at_steps([3, 5])
     ('step 3', 'steps 3 and 5')
     """
-    return f"step{'s' * (len(steps) > 1)} {listing(steps)}"
+    return f"step{'s' * (len(steps) > 1)} {some(steps)}"

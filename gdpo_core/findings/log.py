@@ -7,9 +7,9 @@ from typing import TypedDict, cast
 import polars as pl
 
 from gdpo_core import settings
-from gdpo_core._words import count, listing, number
+from gdpo_core._words import count, number
 from gdpo_core.conventions import CONVENTIONS
-from gdpo_core.findings.facts import Facts, Finding, at_steps
+from gdpo_core.findings.facts import Facts, Finding, at_steps, some
 from gdpo_core.findings.thresholds import EVERY_NTH
 
 _WRITER = {"trl": "TRL", "verl": "verl", "ms_swift": "ms-swift", "nemo_rl": "NeMo-RL"}
@@ -156,7 +156,7 @@ def missing_rewards(f: Facts) -> Iterator[Finding]:
     missing = {name: n for name, n in missing.items() if n}
     if not missing or convention.missing != "propagates":
         return
-    lacking = listing(f"{name} in {count(n)}" for name, n in missing.items())
+    lacking = some(f"{name} in {count(n)}" for name, n in missing.items())
     severity = "error"
     spreads = (
         f"and {convention.name} does not skip them: one missing reward makes the advantages of its whole group NaN, "
@@ -184,7 +184,7 @@ def score_and_rewards(f: Facts) -> Iterator[Finding]:
         yield Finding(
             "score-not-a-sum",
             "info",
-            f"The score is not a weighted sum of {listing(evidence['columns'])} (the nearest one differs by up to "
+            f"The score is not a weighted sum of {some(evidence['columns'])} (the nearest one differs by up to "
             f"{number(evidence['error'], 2)}). verl's GRPO normalises the score, so what this report says about GRPO "
             "holds for the weighted sum of these columns and not for the score. GDPO takes the columns themselves.",
             evidence,
@@ -195,7 +195,7 @@ def score_and_rewards(f: Facts) -> Iterator[Finding]:
         yield Finding(
             "not-in-score",
             "info",
-            f"The score is a weighted sum of {listing(evidence['rewards'])} alone, so {listing(columns)} "
+            f"The score is a weighted sum of {some(evidence['rewards'])} alone, so {some(columns)} "
             f"{_is(len(columns))} not counted as {'a reward' if len(columns) == 1 else 'rewards'} here. If "
             "gdpo_reward_keys names more, name all of them as rewards.",
             evidence,

@@ -140,9 +140,7 @@ def verdict(f: Facts, found: Sequence[Finding]) -> str:
         made = f"{NAMES[f.recipe.method]} as {CONVENTIONS[f.recipe.convention].name} computes it"
         pairs = zip(f.rewards, f.recipe.weights, strict=True)
         weights = [f"{name} {number(w)}" for k, (name, w) in enumerate(pairs) if k not in f.recipe.unknown]
-        made += (
-            f" with weights {listing(weights, link='', most=len(weights))}" if weights and len(f.rewards) > 1 else ""
-        )
+        made += f" with weights {listing(weights, link='')}" if weights and len(f.rewards) > 1 else ""
         off, logged = (int(f.totals[what]) + int(f.overwritten[what].sum()) for what in ("rows_off", "logged"))
         if f.reproduced:
             error = number(real(f.batches["max_error"].max()), digits=1)

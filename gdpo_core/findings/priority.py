@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from math import isnan
 
 from gdpo_core import settings
-from gdpo_core._words import count, listing, percent
-from gdpo_core.findings.facts import NAMES, Facts, Finding, real
+from gdpo_core._words import count, percent
+from gdpo_core.findings.facts import NAMES, Facts, Finding, real, some
 from gdpo_core.findings.thresholds import INVERTED_INFO, INVERTED_WARNING
 
 
@@ -19,7 +19,7 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
     tied = {m: f.part(f"{m}_tied_primary", f"{m}_primary_pairs") for m in by_method}
     right = {m: 1 - by_method[m] - tied[m] for m in by_method}
     best = max(right, key=lambda m: right[m])
-    compared = listing(f"{NAMES[m]} {percent(share)} and {percent(tied[m])}" for m, share in by_method.items())
+    compared = some(f"{NAMES[m]} {percent(share)} and {percent(tied[m])}" for m, share in by_method.items())
     other = _strongest_opponent(f, f.plan.primary)
     most = (
         f"{NAMES[best]} has the most pairs the right way round, {percent(right[best])}, but"

@@ -7,8 +7,8 @@ from math import isclose
 import polars as pl
 
 from gdpo_core import reproduce, settings
-from gdpo_core._words import count, listing, number
-from gdpo_core.findings.facts import NAMES, Facts, Finding, at_steps, off_by_a_factor, real, sums
+from gdpo_core._words import count, number
+from gdpo_core.findings.facts import NAMES, Facts, Finding, at_steps, off_by_a_factor, real, some, sums
 from gdpo_core.findings.thresholds import MERGED, SCALE_ONLY
 from gdpo_core.reproduce import Recipe
 from gdpo_core.summary import Summary
@@ -54,7 +54,7 @@ def reward_columns_merged(f: Facts) -> Iterator[Finding]:
     if not _merged(f):
         return
     hidden = int(f.totals["hidden_groups"])
-    unread = f" Columns of it that were not read: {listing(f.run.left_out)}." if f.run.left_out else ""
+    unread = f" Columns of it that were not read: {some(f.run.left_out)}." if f.run.left_out else ""
     yield Finding(
         "reward-columns-merged",
         "error",
@@ -114,7 +114,7 @@ def advantages_not_reproduced(f: Facts) -> Iterator[Finding]:
     scale, error = off_by_a_factor(bad), real(bad["max_error"].max())
     another = _another(f, bad)
     if another is not None:
-        weights = listing(f"{name} {number(w)}" for name, w in zip(f.rewards, another.weights, strict=True))
+        weights = some(f"{name} {number(w)}" for name, w in zip(f.rewards, another.weights, strict=True))
         why = f"There they are {NAMES[another.method]} with weights {weights}: another run wrote them, or this one "
         why += "was changed on the way"
     elif scale >= SCALE_ONLY:
@@ -177,7 +177,7 @@ def weights_not_as_given(f: Facts) -> Iterator[Finding]:
     if all(isclose(a, b, rel_tol=1e-3, abs_tol=1e-6) for a, b in zip(given, made, strict=True)):
         return
     names = [f.rewards[k] for k in known]
-    of_caller, of_log = (listing(f"{n} {number(w)}" for n, w in zip(names, ws, strict=True)) for ws in (given, made))
+    of_caller, of_log = (some(f"{n} {number(w)}" for n, w in zip(names, ws, strict=True)) for ws in (given, made))
     up_to = ", up to a common factor" if up_to_scale else ""
     yield Finding(
         "weights-not-as-given",

@@ -1,6 +1,7 @@
 """The figures of a report: a chart, the sentence that says the same, and the numbers behind it as a table."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeGuard
 
 from gdpo_core import _html
 from gdpo_core._html import Html, fold, join, legend, tag
@@ -92,7 +93,7 @@ def _told(shares: Mapping[str, Sequence[str]], methods: Sequence[str]) -> str:
     return "; ".join(f"{name} {', '.join(f'{x} ({NAMES[m]})' for x, m in pairs)}" for name, pairs in said.items())
 
 
-def _there(share: float | None) -> bool:
+def _there(share: float | None) -> TypeGuard[float]:
     return share is not None and share == share
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import ceil, floor, isfinite, log10
 
 from gdpo_core._html import Html, tag
-from gdpo_core._words import clip, count
+from gdpo_core._words import clip, count, number, percent
 
 WIDTH = 360  # units; a chart is drawn at about one pixel a unit, so that its text keeps its size on a phone
 DASHES = ("", "7 4", "2 3", "9 3 2 3")  # the first of each colour; later ones shift, so that pairs stay distinct
@@ -100,10 +100,10 @@ def lines(
 
     parts: list[Html] = []
     for tick in ticks(low, high):
-        label = f"{100 * tick:.0f} %" if share else f"{tick:g}"
+        label = percent(tick) if share else number(tick, 6)
         kind = "zero" if tick == 0 else "grid"
         parts.append(tag("path", kind=kind, d=f"M{_LEFT},{_n(y(tick))}H{WIDTH - _RIGHT}"))
-        parts.append(_text(_LEFT - 6, y(tick) + 4, label.replace("-", "−"), "end"))
+        parts.append(_text(_LEFT - 6, y(tick) + 4, label, "end"))
     bottom = _TOP + _HEIGHT
     for step, anchor in {first: "start", last: "end"}.items():
         parts.append(_text(x(step), bottom + 18, count(step), anchor if last > first else "middle"))

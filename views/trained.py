@@ -1,0 +1,344 @@
+"""Training runs and what they show: one run per setting and method for all visitors, curves, verdicts, tables."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from math import inf
+
+from torch import Tensor
+
+import gdpo_core as gc
+from gdpo_core._html import Html, Row, join, prose, table, tag, text
+from gdpo_core._words import listing, percent
+from gdpo_core.rules import NAMES
+from gdpo_core.scenarios import (
+    ALIKE_EPOCHS,
+    ALIKE_SHARE,
+    COMPARISONS,
+    LEVEL,
+    VERDICTS,
+    Scenario,
+    Setting,
+    alike,
+    medians,
+    verdict,
+)
+from views.once import Once
+
+BAND = (0.05, 0.95)  # quantiles over seeds between which a band is drawn
+UNMOVED = 0.001  # of a probability, from where it started
+FAR = 0.05  # between the runs and the infinite-group limit
+POINTS = 160  # of a curve, at most
+COMPARED = ("grpo", "gdpo")
+SAME, FASTER, SLOWER, NEITHER = VERDICTS
+TITLES = {"equal": "Steps of equal size", "published": "Each as published", "neither": "Neither with its last step"}
+UNDER = {
+    "equal": "With steps of equal size",
+    "published": "Each as published",
+    "neither": "With no last step for either",
+}
+
+Runs = Mapping[str, gc.TrainingRun]
+_runs, _limits = (
+    Once(maxsize=96),
+    Once(maxsize=96),
+)  # 6 MB as scenarios are given, 75 MB at most
+
+
+class Stopped(Exception):
+    """The reader has moved on, and nobody waits for this run."""
+
+
+def names() -> dict[str, str]:
+    """All methods by key: their names."""
+    return NAMES | {key: one.name for key, one in getattr(gc, "SUCCESSORS", {}).items()}
+
+
+def runs(setting: Setting, methods: Sequence[str] = COMPARED, told: Callable[[float], None] | None = None) -> Runs:
+    """Each method from the same start with the same seeds; `told` hears the share that is done, and may raise."""
+    hear = told or (lambda share: None)
+    return {
+        method: _runs.get(
+            (setting, method),
+            lambda method=method, n=n: setting.train(
+                method, lambda epoch: hear((n + epoch / setting.epochs) / len(methods))
+            ),
+            waiting=lambda n=n: hear(n / len(methods)),
+        )
+        for n, method in enumerate(methods)
+    }
+
+
+def ready(setting: Setting, methods: Sequence[str]) -> bool:
+    """Whether these runs are there already."""
+    return all(_runs.has((setting, method)) for method in methods)
+
+
+def limit(setting: Setting, method: str) -> Tensor:
+    """The infinite-group limit, (epochs + 1, coins)."""
+    return _limits.get((setting, method), lambda: setting.mean_field(method))
+
+
+def panels(setting: Setting, coins: Sequence[str], methods: Sequence[str]) -> list[dict]:
+    """Per coin or arm what is drawn of each method: median, band and limit, thinned out, and when it is learnt."""
+    every = -(-setting.epochs // POINTS)
+    found = runs(setting, methods)
+    curves = {m: found[m].p[:, ::every].quantile(_quantiles(found[m]), dim=0) for m in methods}
+    limits = {m: limit(setting, m)[::every] for m in methods}
+    reached = {m: medians(found[m]) for m in methods}
+
+    def series(m: str, k: int) -> dict:
+        low, mid, high = (rounded(curve) for curve in curves[m][:, :, k])
+        there = reached[m][k]
+        return {
+            "method": m,
+            "mid": mid,
+            "low": low,
+            "high": high,
+            "limit": rounded(limits[m][:, k]),
+            "reach": None if there == inf else there,
+        }
+
+    return [{"name": name, "series": [series(m, k) for m in methods]} for k, name in enumerate(coins)]
+
+
+def _quantiles(run: gc.TrainingRun) -> Tensor:
+    return run.p.new_tensor([BAND[0], 0.5, BAND[1]])
+
+
+def rounded(curve: Tensor) -> list[float]:
+    """Three digits, more than a screen shows."""
+    return [round(p, 3) for p in curve.tolist()]
+
+
+def probability(p: float) -> str:
+    """Two decimals that never say always or never.
+
+    >>> probability(0.98765), probability(0.9992), probability(0.0001)
+    ('0.99', 'over 0.99', 'under 0.01')
+    """
+    if p > 0.995 or p < 0.005:
+        return "over 0.99" if p > 0.5 else "under 0.01"
+    return f"{p:.2f}"
+
+
+# --- the verdict in words --------------------------------------------------------------------------------------------
+
+
+def said(setting: Setting, coins: Sequence[str], methods: Sequence[str] = COMPARED) -> tuple[str, Html]:
+    """The verdict on this setting, and the same in words, as HTML: of which comparison it is, and what it shows."""
+    found = runs(setting, methods)
+    kind = verdict(found, bool(setting.arms))
+    sentence = _of_arms(setting, found, coins) if setting.arms else _of_coins(setting, found, coins, kind)
+    return kind, tag("p", text(UNDER[setting.comparison]), ": ", sentence)
+
+
+def _of_coins(setting: Setting, found: Runs, coins: Sequence[str], kind: str) -> Html:
+    grpo, gdpo = (medians(found[m]) for m in COMPARED)
+    a, b = _epochs("grpo", max(grpo)), _epochs("gdpo", max(gdpo))
+    there = f" at {LEVEL:g} "
+    if kind == NEITHER:
+        return join(tag("b", "neither method"), f" has every coin{there}within {setting.epochs} epochs.")
+    if inf in (max(grpo), max(gdpo)):
+        first, last, when = ("GDPO", "GRPO", b) if kind == FASTER else ("GRPO", "GDPO", a)
+        head = tag("b", f"{first} gets there, {last} does not")
+        return join(head, f": {first} has every coin{there}after ", when, f" epochs, {last} not in {setting.epochs}.")
+    if kind == SAME:
+        apart = [k for k in range(len(coins)) if not alike(grpo[k], gdpo[k])]
+        more = _other(max(apart, key=lambda k: abs(gdpo[k] - grpo[k])), grpo, gdpo, coins, "But") if apart else ""
+        told = join("every coin is", there, "after ", a, " epochs under GRPO, ", b, " under GDPO.")
+        return join(tag("b", "no difference"), ", ", told, more)
+    if kind == FASTER:
+        behind = max(range(len(coins)), key=lambda k: gdpo[k] - grpo[k])
+        late = gdpo[behind] > grpo[behind] and not alike(grpo[behind], gdpo[behind])
+        more = _other(behind, grpo, gdpo, coins, "In return") if late else ""
+        return join("the slowest coin is", there, "after ", b, " epochs under GDPO, ", a, " under GRPO.", more)
+    head = tag("b", "GDPO is slower")
+    return join(head, ", with the slowest coin", there, "after ", b, " epochs; under GRPO after ", a, ".")
+
+
+def _epochs(method: str, steps: float) -> Html:
+    return tag("b", f"{steps:g}", kind=method)
+
+
+def _other(k: int, grpo: Sequence[float], gdpo: Sequence[float], coins: Sequence[str], how: str) -> Html:
+    order = "later" if gdpo[k] > grpo[k] else "sooner"
+    when = (
+        "" if max(grpo[k], gdpo[k]) == inf else join(": ", _epochs("gdpo", gdpo[k]), ", not ", _epochs("grpo", grpo[k]))
+    )
+    return join(f" {how} the {coins[k]} comes {order} under GDPO", when, ".")
+
+
+def _of_arms(setting: Setting, found: Runs, coins: Sequence[str]) -> Html:
+    last = {m: found[m].p[:, -1].median(0).values.tolist() for m in COMPARED}
+    likeliest = {m: p.index(max(p)) for m, p in last.items()}
+    share = {m: tag("b", probability(p[0]), kind=m) for m, p in last.items()}
+    told = join(
+        f" After {setting.epochs} epochs the right answer has a probability of ",
+        share["grpo"],
+        " under GRPO, ",
+        share["gdpo"],
+        " under GDPO.",
+    )
+    if all(abs(a - b) < UNMOVED for p in last.values() for a, b in zip(p, setting.p0, strict=True)):
+        head = tag("b", "nothing is learnt")
+    elif all(max(p) < LEVEL for p in last.values()):
+        head = tag("b", "neither settles")
+    elif likeliest["grpo"] == likeliest["gdpo"] and min(map(max, last.values())) >= LEVEL:
+        head = tag("b", f"both methods end {coins[likeliest['grpo']]}")
+    else:
+        head = tag("b", ", ".join(f"{NAMES[m]} {_ends(last[m], coins)}" for m in COMPARED))
+    return join(head, ".", told)
+
+
+def _ends(p: Sequence[float], coins: Sequence[str]) -> str:
+    return f"ends {coins[p.index(max(p))]}" if max(p) >= LEVEL else "does not settle"
+
+
+def beside(setting: Setting, extra: Sequence[str]) -> Html:
+    """What the third method does, in a sentence."""
+    parts = []
+    for method in extra:
+        run = runs(setting, [method])[method]
+        if setting.arms:
+            parts.append(
+                f"{names()[method]} gives the right answer with {probability(run.p[:, -1, 0].median().item())}."
+            )
+        else:
+            steps = max(medians(run))
+            when = f"not within {setting.epochs} epochs" if steps == inf else f"after {steps:g} epochs"
+            parts.append(f"{names()[method]} has every coin there {when}.")
+    return tag("p", " ".join(parts), kind="beside") if parts else Html("")
+
+
+def told(setting: Setting, coins: Sequence[str]) -> list[str]:
+    """What the controls do not say of a setting."""
+    found = []
+    rows = [*coins, *["noise"] * (setting.rewards - len(coins))] if not setting.arms else ["being right", "being short"]
+    for name, std in zip(rows, setting.noise or (), strict=False):
+        if std and name == "noise":
+            found.append(f"One more reward is noise alone, standard deviation {std:g}; no coin moves it.")
+        elif std:
+            found.append(f"The {name}'s reward also has noise, standard deviation {std:g}.")
+    if not any(setting.weights or (1,)):
+        found.append("All weights are 0: every advantage is 0 and nothing is learnt.")
+    elif 0 in (setting.weights or ()):
+        idle = [name for name, w in zip(rows, setting.weights, strict=False) if w == 0]
+        found.append(f"A weight of 0: nothing pays for {listing([f'the {name}' for name in idle])}.")
+    if setting.optimizer == "adam":
+        found.append("Adam divides each coin's gradient by its own size.")
+    return found
+
+
+def without_end(setting: Setting, coins: Sequence[str]) -> str:
+    """Of a conflict: where the infinite-group limit leaves GDPO, if that is far from where it ends."""
+    if not setting.arms:
+        return ""
+    p, median = limit(setting, "gdpo")[-1], runs(setting)["gdpo"].p[:, -1].median(0).values
+    if float((p - median).abs().max()) < FAR:
+        return ""
+    told = f"In the infinite-group limit GDPO stays at {probability(p[0].item())} {coins[0]} (thin line)."
+    if setting.gate or len(set(setting.weights or (1.0,))) > 1:
+        return told
+    return (
+        f"{told} If every answer is either right or short, the two rewards are mirror images and cancel under GDPO: "
+        f"only the few groups of {setting.rollouts} with a {coins[-1]} answer still move it."
+    )
+
+
+# --- folds ------------------------------------------------------------------------------------------------------------
+
+
+def steps_table(setting: Setting, coins: Sequence[str], methods: Sequence[str]) -> Html:
+    """HTML table of the median epoch at which each coin or answer is learnt, under each comparison."""
+    rows = []
+    for comparison in COMPARISONS:
+        found = runs(setting.compared(comparison), methods)
+        for n, (m, run) in enumerate(found.items()):
+            steps = ["–" if s == inf else f"{s:g}" for s in medians(run)]
+            rows.append(Row([join(TITLES[comparison] if not n else "", tag("small", names()[m])), *steps], m))
+    caption = (
+        f"Epochs until p ≥ {LEVEL:g}, median over {setting.seeds} seeds; – where it is not reached in {setting.epochs}."
+    )
+    return table(["", *coins], rows, "steps", caption)
+
+
+def curves_table(setting: Setting, coins: Sequence[str], methods: Sequence[str]) -> Html:
+    """The curves as a table: median, and below it the infinite-group limit."""
+    epochs = sorted({round(setting.epochs * part) for part in (0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1)})
+    found = {m: run.p.quantile(0.5, dim=0) for m, run in runs(setting, methods).items()}
+
+    def cell(m: str, epoch: int, k: int) -> Html:
+        exact = limit(setting, m)[epoch, k].item()
+        return join(probability(found[m][epoch, k].item()), tag("small", probability(exact)))
+
+    rows = [[epoch, *(cell(m, epoch, k) for m in methods for k in range(len(coins)))] for epoch in epochs]
+    over = {names()[m]: len(coins) for m in methods}
+    return table(
+        ["epoch", *coins * len(methods)], rows, "steps", "Median; below it the infinite-group limit", over=over
+    )
+
+
+def how_it_learns(setting: Setting) -> Html:
+    """What is trained and how, in plain words."""
+    drawn = (
+        "The policy is a softmax over three answers."
+        if setting.arms
+        else "The policy is a few coins. A coin that falls on 1 earns its reward; the policy sets how likely that is."
+    )
+    formulas = (
+        ""
+        if setting.arms
+        else " With p, v = p (1 − p), pay c and weight w a logit then moves by w c v / √(Σ w² c² v) under GRPO and by "
+        "w √v / √(Σ w²) under GDPO, at steps of equal size."
+    )
+    return join(
+        *(
+            tag("p", prose(one))
+            for one in (
+                f"**The policy.** {drawn} An epoch draws {setting.prompts} groups of {setting.rollouts} answers, "
+                "computes their advantages, and makes what got a positive one likelier, what got a negative one less "
+                "likely: each logit moves by the learning rate times the mean of A (b − p), the score-function "
+                "gradient.",
+                "**The last step.** GDPO divides all advantages of a batch by their standard deviation, GRPO does not. "
+                "Longer steps would win without being better, so by default every method gets GDPO's last step: steps "
+                "of equal size. **Each as published** gives it to GDPO alone. **Neither** takes it from GDPO too, as "
+                "many a demo does; then GDPO's steps are longer than GRPO's.",
+                f"**Thin lines** are the infinite-group limit: endless answers per prompt, so no luck.{formulas}",
+                f"**Bands** hold {percent(BAND[1] - BAND[0])} of the seeds. Two medians count as equal if they are "
+                f"within {ALIKE_EPOCHS} epochs or {percent(ALIKE_SHARE)}.",
+            )
+        )
+    )
+
+
+# --- the same numbers from a program ----------------------------------------------------------------------------------
+
+
+def program(setting: Setting, methods: Sequence[str]) -> str:
+    """A program of at most 15 lines that prints the medians, or where the answers end, as on the screen."""
+    untouched = vars(Setting(setting.p0))
+    given = {k: v for k, v in vars(setting).items() if v != untouched[k] and k not in ("arms", "p0", "scale")}
+    if not setting.arms and setting.scale:
+        given["scale"] = setting.scale
+    p0 = [round(p, 6) for p in setting.p0]
+    call = f"train_arms(method, {p0}, {setting.paid}, **options)" if setting.arms else f"train(method, {p0}, **options)"
+    result = (
+        "[round(p, 2) for p in run.p[:, -1].median(0).values.tolist()]"
+        if setting.arms
+        else f"run.steps_to({LEVEL:g}).median(0).values.tolist()"
+    )
+    lines = [
+        "import gdpo_core as gc",
+        "",
+        f"options = { ({name: list(x) if isinstance(x, tuple) else x for name, x in given.items()})!r}",
+        f"for method in {tuple(methods)!r}:",
+        f"    run = gc.{call}",
+        f"    print(method, {result})",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def as_given(scenario: Scenario, setting: Setting) -> bool:
+    """Whether these are the scenario's own arguments, under any comparison."""
+    own = replace(scenario.setting, match_scale=setting.match_scale)
+    return setting == (replace(own, p0=setting.p0) if scenario.from_marks else own)
