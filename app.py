@@ -91,23 +91,94 @@ def run_door(edit):
 
 
 @app.cell(hide_code=True)
-def run_claim(run_open):
+def run_claim(run_open, session):
     mo.stop(not run_open.value["opened"])
-    mo.md("# What happened in your run")
+    from views import run
+
+    mo.md(run.opening())
+    return (run,)
+
+
+@app.cell(hide_code=True)
+def run_sample(run, session):
+    run_chosen = run.samples(session)
+    run_chosen
+    return (run_chosen,)
+
+
+@app.cell(hide_code=True)
+def run_upload(run, run_chosen):
+    _ = run_chosen  # who chooses a sample wants to see it: no files then
+    run_files = run.upload()
+    run.area(run_files)
+    return (run_files,)
+
+
+@app.cell(hide_code=True)
+def run_corrections(run, run_files, session):
+    _ = run_files  # with other files the corrections start anew
+    run_reading = run.corrections(session)
+    run.asking(run_reading)
+    return (run_reading,)
+
+
+@app.cell(hide_code=True)
+def run_log(run, run_chosen, run_files, run_reading):
+    run_read = run.read_or_why(run_chosen.value, run_files.value, run_reading.value)
+    mo.stop(run_read.log is None, run_read.shown)
+    run_read.shown
+    return (run_read,)
+
+
+@app.cell(hide_code=True)
+def run_primary(run, run_read, session):
+    run_first = run.primary(run_read.log, session)
+    run_first
+    return (run_first,)
+
+
+@app.cell(hide_code=True)
+def run_report(run, run_first, run_read, session):
+    run.audited_or_why(run_read, run_first.value, session)
     return
 
 
 @app.cell(hide_code=True)
 def use_door(edit):
     use_open = mo.ui.anywidget(Door("use", edit))
-    use_open
-    return (use_open,)
+    use_visit = mo.ui.anywidget(Door("use", edit, counts=True))  # what follows the Lab is drawn anew at each visit
+    mo.vstack([use_open, use_visit])
+    return use_open, use_visit
 
 
 @app.cell(hide_code=True)
-def use_claim(use_open):
+def use_claim(session, use_open):
     mo.stop(not use_open.value["opened"])
-    mo.md("# Use it")
+    from views import claims, should, use
+
+    use_chosen = use.choices(session)
+    mo.vstack([mo.md(use.opening()), use.asked(use_chosen)])
+    return claims, should, use, use_chosen
+
+
+@app.cell(hide_code=True)
+def use_lines(session, use, use_chosen, use_visit):
+    _ = use_visit
+    use.configuration(use_chosen.value, session)
+    return
+
+
+@app.cell(hide_code=True)
+def use_should(session, should, use_chosen, use_visit):
+    _ = use_visit
+    should.should(use_chosen.value, session)
+    return
+
+
+@app.cell(hide_code=True)
+def use_more(claims, session, use_visit):
+    _ = use_visit
+    claims.more(session)
     return
 
 

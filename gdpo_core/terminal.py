@@ -18,11 +18,13 @@ from gdpo_core.report.words import (
     REWARDS,
     SHARES,
     acting,
+    comparable,
     compared,
     counted,
     did,
     label,
     looked_at,
+    not_comparable,
     plain,
     source,
     value,
@@ -66,6 +68,8 @@ def _report(console: Console, report: AuditReport) -> None:
             console.print(table)
             _paragraph(console, Text(meaning, "dim"))
             console.print()
+    if not comparable(report):
+        _paragraph(console, Text(not_comparable(report), "dim"))
 
 
 def _finding(console: Console, finding: Finding) -> None:
@@ -96,7 +100,7 @@ def _rewards(report: AuditReport) -> Table:
 
 
 def _shares(report: AuditReport) -> Table | None:
-    if len(report.rewards) < 2:
+    if not comparable(report):
         return None
     own, asked = acting(report), weight_shares(report)
     methods = list(report.methods)
@@ -108,7 +112,9 @@ def _shares(report: AuditReport) -> Table | None:
     return table
 
 
-def _methods(report: AuditReport) -> Table:
+def _methods(report: AuditReport) -> Table | None:
+    if not comparable(report):
+        return None
     heads = ["method", "groups with ties", "tied pairs", "levels", "silent groups", "inversions"]
     table = _table("Methods on the rewards of this run", heads)
     for method, found in report.methods.items():
@@ -124,11 +130,12 @@ def _drift(report: AuditReport) -> Table | None:
     method, _ = looked_at(report)
     if method is None:
         return None
-    table = _table("First → last quarter of the steps", ["reward", "mean", "constant", f"update, {NAMES[method]}"])
+    update = [f"update, {NAMES[method]}"] if comparable(report) else []
+    table = _table("First → last quarter of the steps", ["reward", "mean", "constant", *update])
     means, dead, shares = over_time.means(report), over_time.dead(report), over_time.shares(report, method)
     for name in means:
-        cells = _from_to(means[name], number), _from_to(dead[name], percent), _from_to(shares[name], percent)
-        table.add_row(plain(name), *cells)
+        cells = [_from_to(means[name], number), _from_to(dead[name], percent)]
+        table.add_row(plain(name), *cells, *(_from_to(shares[name], percent) for _ in update))
     return table
 
 

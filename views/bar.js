@@ -66,12 +66,27 @@ function render({ model, el }) {
   // Any element of the page leads to a chapter with data-go; links inside the page never load it anew.
   const lead = (event) => {
     const target = event.composedPath().find((node) => node.dataset?.go);
-    if (!target || !names.includes(target.dataset.go)) return;
+    if (!target || !names.includes(target.dataset.go) || event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
+    if (target.dataset.scenario) {
+      root.dataset.scenario = target.dataset.scenario; // for a chapter that is yet to come
+      window.dispatchEvent(new CustomEvent("rpi:scenario", { detail: target.dataset.scenario }));
+    }
     go(target.dataset.go);
     if (target.dataset.to) setTimeout(() => document.getElementById(target.dataset.to)?.scrollIntoView({ behavior: "smooth" }), 60);
   };
   document.addEventListener("click", lead);
+
+  // What has data-copy is copied by a click on it.
+  const copyOne = async (event) => {
+    const target = event.composedPath().find((node) => node.dataset?.copy !== undefined);
+    if (!target) return;
+    tell((await copy(target.dataset.copy)) ? "Copied." : "The browser refused to copy.");
+    const said = target.textContent;
+    target.textContent = "Copied";
+    setTimeout(() => (target.textContent = said), 1500);
+  };
+  document.addEventListener("click", copyOne);
 
   // --- link and program ----------------------------------------------------------------------------------------
   const status = make("p", { class: "status", role: "status" });
@@ -187,6 +202,7 @@ function render({ model, el }) {
     window.removeEventListener("rpi:deed", heard);
     window.removeEventListener("keydown", printed);
     document.removeEventListener("click", lead);
+    document.removeEventListener("click", copyOne);
     model.off("change:reply", replied);
     seen.disconnect();
   };

@@ -55,9 +55,11 @@ class Door(anywidget.AnyWidget):
     _esm = HERE / "door.js"
     chapter = traitlets.Unicode().tag(sync=True)
     opened = traitlets.Bool().tag(sync=True)
+    counts = traitlets.Bool().tag(sync=True)
+    visits = traitlets.Int().tag(sync=True)  # after the first, where the door counts: what follows the Lab reads it
 
-    def __init__(self, chapter: str, opened: bool = False) -> None:
-        super().__init__(chapter=chapter, opened=opened)
+    def __init__(self, chapter: str, opened: bool = False, counts: bool = False) -> None:
+        super().__init__(chapter=chapter, opened=opened, counts=counts)
 
 
 def deed(name: str) -> str:

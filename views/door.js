@@ -1,7 +1,15 @@
-// A door opens when the bar says that its chapter is shown, and stays open.
+// A door opens when the bar says that its chapter is shown, and stays open. One that counts says how often the reader
+// came back to it.
 function render({ model }) {
+  let here = false;
   const look = () => {
     const { at } = document.documentElement.dataset;
+    const came = at === model.get("chapter") && !here;
+    here = at === model.get("chapter");
+    if (came && model.get("opened") && model.get("counts")) {
+      model.set("visits", model.get("visits") + 1);
+      model.save_changes();
+    }
     if (model.get("opened") || (at !== model.get("chapter") && at !== "all")) return;
     model.set("opened", true);
     model.save_changes();

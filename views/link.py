@@ -125,8 +125,11 @@ CONTROLS = {
         word("evidence-prompt"),
         word("run-sample"),
         word("run-primary"),
+        choice("run-framework", ("", "trl", "verl", "ms_swift", "nemo_rl", "generic")),
+        *(Control(f"run-{key}", "", str) for key in ("group_size", "rewards", "group", "weights")),
         word("use-framework"),
         word("use-gate"),
+        word("use-source"),
     )
 }
 
@@ -178,6 +181,7 @@ class Session:
     defaults: dict[str, Callable[[], Any]] = field(default_factory=dict)
     programs: dict[str, Callable[[], str]] = field(default_factory=dict)
     lab: Any = None  # the Lab's widget, whose `state` other chapters read
+    audited: Any = None  # the report of Your run, once there is one
 
     @classmethod
     def of(cls, params: Mapping[str, str | list[str]]) -> "Session":

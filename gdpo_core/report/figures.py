@@ -8,7 +8,7 @@ from gdpo_core._html import Html, fold, join, legend, tag
 from gdpo_core.audit import AuditReport
 from gdpo_core.report import over_time, svg
 from gdpo_core.report.over_time import Series
-from gdpo_core.report.words import NAMES, acting, looked_at, number, percent, weight_shares
+from gdpo_core.report.words import NAMES, acting, comparable, held, looked_at, number, percent, weight_shares
 
 COLOURS = 4  # of rewards; they repeat, with other dashes
 _ROWS = 40  # of a table behind a chart
@@ -19,6 +19,13 @@ _TILES = 8  # rewards with a chart of their own mean
 def figures(report: AuditReport) -> Html:
     """HTML of all figures that the report has numbers for."""
     return tag("div", *_shares(report), *_told_apart(report), *_over_time(report), kind="figures-grid")
+
+
+def picture(report: AuditReport) -> Html:
+    """HTML of the one figure that explains the first finding, or what the run did where there is none."""
+    first = report.findings[0].id if report.findings else ""
+    drawn = [figure for draw in _EXPLAINS.get(first, (_shares,)) for figure in draw(report)]
+    return (drawn or _held(report))[0]
 
 
 def look(k: int) -> str:
@@ -33,7 +40,7 @@ def table(head: Sequence[object], rows: Sequence[Sequence[object]], kind: str = 
 
 def _shares(report: AuditReport) -> list[Html]:
     own, methods, asked = acting(report), list(report.methods), weight_shares(report)
-    if not methods or len(report.rewards) < 2:
+    if not methods or not comparable(report):
         return []
     taken = {r["name"]: {m: r["update_share"].get(m) for m in methods} for r in report.rewards}
     there = [x for share in taken.values() for x in share.values() if x is not None and _there(x)]
@@ -55,6 +62,8 @@ def _shares(report: AuditReport) -> list[Html]:
 
 
 def _told_apart(report: AuditReport) -> list[Html]:
+    if not comparable(report):
+        return []
     own, methods = acting(report), list(report.methods)
     kinds = {
         "groups_with_ties": "Groups where different responses tie",
@@ -107,12 +116,65 @@ def _over_time(report: AuditReport) -> list[Html]:
     method, why = looked_at(report)
     title, dead = "Groups in which a reward is constant", over_time.dead(report)
     found.append(_of_rewards(title, "There it does nothing.", dead, order, steps))
-    if method and len(order) > 1:
+    if method and comparable(report):
         shares = over_time.shares(report, method)
         found.append(_of_rewards("Shares of the update", f"Under {NAMES[method]}, {why}.", shares, order, steps))
-    if pairs := over_time.correlations(report):
-        found.append(_of_pairs(pairs, steps))
-    return found
+    return found + _together(report)
+
+
+def _together(report: AuditReport) -> list[Html]:
+    """Which rewards go together, over time."""
+    steps, pairs = over_time.steps(report), over_time.correlations(report)
+    return [_of_pairs(pairs, steps)] if len(steps) > 1 and pairs else []
+
+
+def _constant(report: AuditReport) -> list[Html]:
+    bars = [
+        svg.Bars(r["name"], None, [svg.Bar("", look(k), r["dead_groups"], percent(r["dead_groups"]), True)])
+        for k, r in enumerate(report.rewards)
+    ]
+    said = "; ".join(f"{r['name']} {percent(r['dead_groups'])}" for r in report.rewards)
+    caption = "Share of the groups in which every response has the same value of it. There it does nothing."
+    behind = table(["reward", "constant"], [[r["name"], percent(r["dead_groups"])] for r in report.rewards])
+    return [_figure("Groups in which a reward is constant", caption, svg.grouped_bars(bars, f"{said}."), behind)]
+
+
+def _held(report: AuditReport) -> list[Html]:
+    rows = [
+        tag(
+            "li", svg.yes() if there else svg.no(), tag("div", tag("b", what), tag("span", tells)), kind=f"held-{there}"
+        )
+        for what, there, tells in held(report)
+    ]
+    said = tag("figcaption", tag("b", "What this log holds"), " ", "And what can be told from it.")
+    return [tag("figure", said, tag("ul", *rows, kind="held"))]
+
+
+# What explains a finding; of the others, which are about the log, what it holds.
+_EXPLAINS: dict[str, Sequence[Callable[[AuditReport], list[Html]]]] = {
+    **dict.fromkeys(("", "reward-dominates", "reward-noise", "weight-zero", "method-not-as-asked"), (_shares,)),
+    **dict.fromkeys(
+        ("ties-hide-signal", "silent-groups", "priority-inversion", "batch-step-amplifies"), (_told_apart,)
+    ),
+    **dict.fromkeys(("reward-dead", "reward-fades", "blind-zero-std-metric", "filter-drops-signal"), (_constant,)),
+    **dict.fromkeys(("conflict", "length-coupled"), (_together, _shares)),
+    **dict.fromkeys(
+        (
+            "advantages-not-reproduced",
+            "eval-overwrote",
+            "missing-rewards",
+            "no-components",
+            "not-in-score",
+            "prompts-merged",
+            "ragged-batches",
+            "reward-columns-merged",
+            "score-not-a-sum",
+            "steps-missing",
+            "steps-repeated",
+        ),
+        (_held,),
+    ),
+}
 
 
 def _of_rewards(

@@ -1,19 +1,22 @@
 """A report as a piece of HTML: verdict, findings, what the run did, figures, tables, how it was computed."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from gdpo_core import _theme
 from gdpo_core._html import Html, fold, join, style, tag
 from gdpo_core.audit import AuditReport, Finding
-from gdpo_core.report.figures import figures, table
+from gdpo_core.report.figures import figures, picture, table
 from gdpo_core.report.words import (
     METHODS,
     NAMES,
+    comparable,
     computed,
     counted,
     did,
     label,
     limits,
+    not_comparable,
     number,
     percent,
     source,
@@ -37,6 +40,41 @@ def body(report: AuditReport) -> Html:
     return tag("div", *parts, _tables(report), _computed(report), kind="audit")
 
 
+def front(report: AuditReport) -> Html:
+    """What a reader sees first: the verdict, the findings, the first of them open, and the figure that explains it."""
+    ran, _, _ = report.verdict.partition(" Look first at ")
+    said = tag("p", ran, kind="verdict-line")
+    cards = [_short(finding, n == 0) for n, finding in enumerate(report.findings)] or [tag("p", "Nothing to report.")]
+    left = tag("div", said, tag("h3", f"Findings: {counted(report)}"), *cards)
+    return tag("div", left, picture(report), kind="audit front")
+
+
+def behind(report: AuditReport) -> dict[str, Callable[[], Html]]:
+    """What stands behind the first screen, by title; each is built when it is asked for."""
+    parts: dict[str, Callable[[], Html]] = {
+        "What the run did": lambda: _facts(report),
+        "All charts": lambda: figures(report),
+        "Tables": lambda: _tables(report),
+        "How it was computed, and what this cannot tell": lambda: _computed(report),
+    }
+    return {title: lambda draw=draw: tag("div", draw(), kind="audit") for title, draw in parts.items()}
+
+
+def _short(finding: Finding, opened: bool) -> Html:
+    """A finding in one line, which opens to all of it; its lines of configuration are copied with a click."""
+    shape = tag("svg", SHAPES[finding.severity], viewBox="0 0 12 12", role="img", aria_label=f"{finding.severity}:")
+    more = finding.message.removeprefix(finding.headline).strip()
+    title = join(shape, tag("b", finding.headline), " ", tag("code", finding.id))
+    parts = [tag("p", more) if more else "", copied(finding.fix) if finding.fix else "", _evidence(finding)]
+    return fold(title, *parts, kind=f"card {finding.severity}", opened=opened)
+
+
+def copied(lines: str) -> Html:
+    """Lines of configuration with a button that copies them, where the page listens to `data-copy`."""
+    button = tag("button", "Copy", type="button", data_copy=lines)
+    return tag("div", tag("pre", tag("code", lines), tabindex=0), button, kind="copied")
+
+
 def _findings(report: AuditReport) -> Html:
     cards = list(map(_card, report.findings)) or [tag("p", "Nothing to report.")]
     return join(tag("h3", f"Findings: {counted(report)}"), *cards)
@@ -45,27 +83,35 @@ def _findings(report: AuditReport) -> Html:
 def _card(finding: Finding) -> Html:
     shape = tag("svg", SHAPES[finding.severity], viewBox="0 0 12 12", aria_hidden="true")
     fix = tag("pre", tag("code", finding.fix), tabindex=0) if finding.fix else ""
-    evidence = table(["evidence", "value"], [[label(key), value(x)] for key, x in finding.evidence.items()])
     return tag(
         "section",
         tag("h4", shape, finding.severity, " ", tag("code", finding.id)),
         tag("p", finding.message),
         fix,
-        fold("Evidence", evidence),
+        _evidence(finding),
         kind=f"card {finding.severity}",
     )
 
 
+def _evidence(finding: Finding) -> Html:
+    rows = [[label(key), value(x)] for key, x in finding.evidence.items()]
+    return fold("Evidence", table(["evidence", "value"], rows))
+
+
 def _did(report: AuditReport) -> Html:
+    return join(tag("h3", "What the run did"), _facts(report))
+
+
+def _facts(report: AuditReport) -> Html:
     rows = {**source(report), **did(report)}
-    pairs = (tag("div", tag("dt", name), tag("dd", said)) for name, said in rows.items())
-    return join(tag("h3", "What the run did"), tag("dl", *pairs))
+    return tag("dl", *(tag("div", tag("dt", name), tag("dd", said)) for name, said in rows.items()))
 
 
 def _tables(report: AuditReport) -> Html:
-    asked, methods = weight_shares(report), list(report.methods)
+    asked, methods = weight_shares(report), list(report.methods) if comparable(report) else []
+    weight = ["weight"] if methods else []
     rewards = table(
-        ["reward", "mean", "std", "missing", "constant in groups", "weight", *(f"update, {NAMES[m]}" for m in methods)],
+        ["reward", "mean", "std", "missing", "constant in groups", *weight, *(f"update, {NAMES[m]}" for m in methods)],
         [
             [
                 r["name"],
@@ -73,13 +119,15 @@ def _tables(report: AuditReport) -> Html:
                 number(r["std"]),
                 number(r["missing"]),
                 percent(r["dead_groups"]),
-                percent(asked[r["name"]]),
+                *(percent(asked[r["name"]]) for _ in weight),
                 *(percent(r["update_share"].get(m)) for m in methods),
             ]
             for r in report.rewards
         ],
         "rewards",
     )
+    if not methods:
+        return join(tag("h3", "Rewards"), rewards, tag("p", not_comparable(report)))
     columns = {"groups_with_ties": percent, "tied_pairs": percent, "levels": number, "silent_groups": percent}
     columns["inversions"] = percent
     heads = ["groups with ties", "tied pairs", "levels", "silent groups", "inversions"]
@@ -91,11 +139,12 @@ def _tables(report: AuditReport) -> Html:
 
 
 def _computed(report: AuditReport) -> Html:
+    meaning = METHODS if comparable(report) else not_comparable(report)
     return join(
         tag("h3", "How it was computed"),
         tag("p", _whose(report)),
         tag("ul", *(tag("li", line) for line in computed(report)), kind="formulas"),
-        tag("p", f"{METHODS} The threshold of each finding stands in its evidence."),
+        tag("p", f"{meaning} The threshold of each finding stands in its evidence."),
         tag("h3", "What this cannot tell"),
         tag("ul", *(tag("li", line) for line in limits(report))),
     )

@@ -133,6 +133,18 @@ def sample(look: str, dashes: str) -> Html:
     return tag("svg", drawn, viewBox="0 0 28 8", aria_hidden="true")
 
 
+def yes() -> Html:
+    """A tick, for what is there."""
+    drawn = tag("path", kind="line", d="M2,7L6,11L12,3")
+    return tag("svg", drawn, viewBox="0 0 14 14", role="img", aria_label="yes:")
+
+
+def no() -> Html:
+    """A cross, for what is not there."""
+    drawn = tag("path", kind="line", d="M3,3L11,11M11,3L3,11")
+    return tag("svg", drawn, viewBox="0 0 14 14", role="img", aria_label="no:")
+
+
 def ticks(low: float, high: float) -> list[float]:
     """Up to five round numbers between two.
 

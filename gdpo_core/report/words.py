@@ -152,6 +152,45 @@ def looked_at(report: AuditReport) -> tuple[str | None, str]:
     return next(iter(report.methods), None), "taken, as the run’s method is not known"
 
 
+# Findings after which a column is not one reward, so that nothing that compares rewards or methods holds.
+_NOT_SINGLE = frozenset({"no-components", "reward-columns-merged"})
+
+
+def comparable(report: AuditReport) -> bool:
+    """Whether ties and shares of the update say something: not of one column, nor where one holds several rewards."""
+    return len(report.rewards) > 1 and not _NOT_SINGLE & {f.id for f in report.findings}
+
+
+def not_comparable(report: AuditReport) -> str:
+    """Why a report has no ties, no shares of the update and no comparison of methods."""
+    if any(f.id in _NOT_SINGLE for f in report.findings):
+        return (
+            "The log does not hold each reward in a column of its own, so ties, shares of the update and what another "
+            "method would have done cannot be told."
+        )
+    return "The log holds one reward: nothing can tie with it or take a share of the update from it."
+
+
+def held(report: AuditReport) -> list[tuple[str, bool, str]]:
+    """What a log should hold, whether this one does, and what can or cannot be told from it."""
+    ids = {f.id for f in report.findings}
+    every = {"steps-missing", "steps-repeated", "eval-overwrote"}
+    rows = [
+        ("Each reward in a column of its own", not _NOT_SINGLE & ids, "what each does, and what GDPO would do"),
+        (
+            "Advantages",
+            report.run["logged"] > 0
+            and report.run["reproduced"] is not None
+            and "advantages-not-reproduced" not in ids,
+            "which method ran, with which weights",
+        ),
+        ("Which responses belong together", "prompts-merged" not in ids, "what is constant or tied in a group"),
+        ("Every step, once, of training alone", not every & ids, "how it changed over the run"),
+        ("A value of each reward in each response", "missing-rewards" not in ids, "shares of all responses"),
+    ]
+    return [(what, there, f"{'tells' if there else 'cannot tell'} {tells}") for what, there, tells in rows]
+
+
 def weight_shares(report: AuditReport) -> dict[str, float | None]:
     """Each reward's share of the weights that the report was computed with; None where all weights are 0."""
     used = report.run["weights_used"]
@@ -236,7 +275,7 @@ def compared(reports: Sequence[AuditReport]) -> dict[str, list[str]]:
     rows["reproduced"] = [_reproduced(report) for report in reports]
     for key, title in (("groups_with_ties", "groups with ties"), ("silent_groups", "silent groups")):
         for method in (m for m in NAMES if any(m in report.methods for report in reports)):
-            shares = [report.methods.get(method, {}).get(key) for report in reports]
+            shares = [report.methods.get(method, {}).get(key) if comparable(report) else None for report in reports]
             rows[f"{title}, {NAMES[method]}"] = [percent(share) for share in shares]
     rows["constant in groups"] = [
         "\n".join(f"{plain(r['name'])} {percent(r['dead_groups'])}" for r in report.rewards) for report in reports
@@ -248,7 +287,7 @@ def compared(reports: Sequence[AuditReport]) -> dict[str, list[str]]:
 
 def _own_shares(report: AuditReport) -> str:
     method, _ = looked_at(report)
-    if method is None:
+    if method is None or not comparable(report):
         return MISSING
     shares = [f"{plain(r['name'])} {percent(r['update_share'].get(method))}" for r in report.rewards]
     return "\n".join(shares if acting(report) else [*shares, f"(if it was {NAMES[method]})"])

@@ -1,0 +1,251 @@
+"""Should I? What GDPO would change on some rewards, in five short answers: those of the Lab, or of an audited run."""
+
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import marimo as mo
+
+import gdpo_core as gc
+from gdpo_core._words import listing, percent, signed
+from gdpo_core.bfcl import REWARDS
+from gdpo_core.findings.thresholds import CONFLICT, DOMINATES_HELPED
+from gdpo_core.report import over_time, words
+from views.html import Html, prose, show, tag
+from views.link import Session
+
+DATA = Path(__file__).resolve().parent.parent / "data"
+SOURCES = {"lab": "the Lab's answers", "run": "the run of chapter 4"}
+EFFECTS = {
+    "helps": "helps",
+    "mixed": "cuts both ways",
+    "nothing": "changes nothing",
+    "hurts": "hurts",
+    "unknown": "not known",
+}
+MOVED = DOMINATES_HELPED  # of the update: a share that moves less is the same share
+TIED = 0.01  # of the pairs that differ
+SILENT = 0.1  # of the groups
+OFTEN = 0.5  # of the groups: a reward that is constant in more of them is rare
+UNEQUAL = 2.0  # times: weights that differ by more were meant to undo something, if they do
+EVEN = 0.2  # between shares of the update under GRPO that are about the same
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer: what GDPO does in this respect, why, and where it can be seen."""
+
+    effect: str  # a key of EFFECTS
+    title: str
+    said: str
+    at: str  # the chapter that shows it
+    scenario: str = ""  # of Train
+
+
+@lru_cache(maxsize=256)
+def of_lab(rewards: tuple[tuple[float, ...], ...], weights: tuple[float, ...]) -> gc.AuditReport:
+    """The Lab's group, audited as the log of a run would be."""
+    rows = "".join(f"0,{','.join(map(repr, row))}\n" for row in rewards)
+    table = f"group,{','.join(REWARDS)}\n{rows}".encode()
+    run = gc.read_run({"lab.csv": table}, framework="generic", rewards=list(REWARDS), group="group")
+    return gc.audit(run, weights=dict(zip(REWARDS, weights, strict=True)), primary=REWARDS[0])
+
+
+def answers(report: gc.AuditReport) -> list[Answer]:
+    """All answers about the rewards of a report."""
+    if not words.comparable(report):
+        return [Answer("unknown", "Rewards apart", words.not_comparable(report), "run")]
+    return [_scales(report), _ties(report), _constant(report), _conflict(report), _noise(report)]
+
+
+def _scales(report: gc.AuditReport) -> Answer:
+    title, names = "Unequal scales", [r["name"] for r in report.rewards]
+    grpo, gdpo = ([r["update_share"][m] for r in report.rewards] for m in ("grpo", "gdpo"))
+    weights = [report.run["weights_used"][name] for name in names]
+    squares = sum(w * w for w in weights)
+    if not squares or not all(share == share for share in (*grpo, *gdpo)):
+        return Answer("nothing", title, "There is no update: every advantage is 0.", "train", "live")
+    moved = [abs(a - b) for a, b in zip(grpo, gdpo, strict=True)]
+
+    def said(k: int) -> str:
+        return f"{names[k]} takes **{percent(grpo[k])}** of the update under GRPO and **{percent(gdpo[k])}** under GDPO"
+
+    most = moved.index(max(moved))
+    if moved[most] < MOVED:
+        return Answer("nothing", title, f"{said(most)}: about the same.", "train", "equal")
+    sizes = [abs(w) for w in weights if w]
+    if max(sizes) >= UNEQUAL * min(sizes) and max(grpo) - min(grpo) <= EVEN < max(gdpo) - min(gdpo):
+        undone = "The weights seem to undo the scales already; under GDPO they make the rewards unequal again."
+        return Answer("hurts", title, f"{said(most)}. {undone}", "train", "undone")
+    # Under GDPO, shares go by the squares of the weights where rewards differ equally often and are not correlated.
+    meant = [w * w / squares for w in weights]
+    off = [[abs(x - m) for x, m in zip(shares, meant, strict=True)] for shares in (grpo, gdpo)]
+    gained = [before - after for before, after in zip(*off, strict=True)]
+    if max(off[0]) - max(off[1]) >= MOVED:
+        k = gained.index(max(gained))
+        return Answer(
+            "helps", title, f"{said(k)}. Its weight, squared, asks for {percent(meant[k])}.", "train", "scales"
+        )
+    if max(off[1]) - max(off[0]) >= MOVED:
+        k = gained.index(min(gained))
+        further = f"{said(k)}, further from the {percent(meant[k])} that its weight, squared, asks for."
+        return Answer("hurts", title, further, "train", "undone")
+    asks = f"Neither is nearer to the {percent(meant[most])} that its weight, squared, asks for."
+    return Answer("mixed", title, f"{said(most)}. {asks}", "train", "difficulty")
+
+
+def _ties(report: gc.AuditReport) -> Answer:
+    title, first = "Ties", report.run["primary"]
+    grpo, gdpo = (report.methods[m]["tied_pairs"] or 0.0 for m in ("grpo", "gdpo"))
+    said = f"Of the pairs of different answers GRPO ties **{percent(grpo)}**, GDPO **{percent(gdpo)}**."
+    if not grpo - gdpo >= TIED:
+        return Answer("nothing", title, said, "lab")
+    if first is None:
+        return Answer("mixed", title, f"{said} Whether the better one then comes first, is open.", "evidence")
+    before, after = (report.methods[m]["inversions"] or 0.0 for m in ("grpo", "gdpo"))
+    wrong = f"With less {first} first: {percent(before)} and {percent(after)} of the pairs that differ in it."
+    return Answer("helps" if after <= before else "mixed", title, f"{said} {wrong}", "evidence")
+
+
+def _constant(report: gc.AuditReport) -> Answer:
+    title, silent = "Zero-variance groups", report.methods["gdpo"]["silent_groups"] or 0.0
+    dead = {r["name"]: r["dead_groups"] for r in report.rewards}
+    rare = max(dead, key=lambda name: dead[name])
+    if silent == 1:
+        return Answer("nothing", title, "No group teaches anything, under any method.", "train", "live")
+    if silent >= SILENT:
+        longer = (1 / (1 - silent)) ** 0.5
+        said = (
+            f"**{percent(silent)}** of the groups teach nothing; GDPO's last step makes the others about {longer:.1f} "
+            "times as long. That is a larger learning rate, no better aim."
+        )
+        return Answer("nothing", title, said, "train", "live")
+    if dead[rare] >= OFTEN:
+        said = (
+            f"{rare} is constant in **{percent(dead[rare])}** of the groups and teaches nothing there, by any method."
+        )
+        return Answer("nothing", title, said, "train", "difficulty")
+    if dead[rare]:
+        return Answer(
+            "nothing",
+            title,
+            f"{rare} is constant in {percent(dead[rare])} of the groups, the others in fewer.",
+            "train",
+            "difficulty",
+        )
+    return Answer("nothing", title, "No reward is constant in any group.", "train", "difficulty")
+
+
+def _conflict(report: gc.AuditReport) -> Answer:
+    title, mean = "Conflict", {}
+    for pair, series in over_time.correlations(report).items():
+        there = [x for x in series if x is not None]
+        mean |= {pair: sum(there) / len(there)} if there else {}
+    if not mean:
+        return Answer("nothing", title, "No two rewards vary in one group.", "train", "conflict")
+    (a, b), least = min(mean.items(), key=lambda item: item[1])
+    most = max(mean.values())
+    if least <= CONFLICT:
+        said = f"{a} and {b} pull against each other ({signed(least)}). GDPO makes both equally loud; a gate decides."
+        return Answer("hurts", title, said, "train", "gated")
+    said = f"No two rewards pull against each other: correlations in a group from {signed(least)} to {signed(most)}."
+    return Answer("nothing", title, said, "train", "conflict")
+
+
+def _noise(report: gc.AuditReport) -> Answer:
+    title = "Nearly constant noise"
+    for finding in report.findings:
+        if finding.id == "reward-noise":
+            return Answer("hurts", title, f"{finding.headline} GDPO blows that up to full size.", "train", "noise")
+    return Answer("nothing", title, "No reward varies by next to nothing, which GDPO would blow up.", "train", "noise")
+
+
+def verdict(found: list[Answer]) -> str:
+    """All answers in one sentence."""
+    effects = {effect: [a.title.lower() for a in found if a.effect == effect] for effect in EFFECTS}
+    if effects["unknown"]:
+        return "**It cannot be told** from such a log."
+    good, both, bad = (listing(effects[effect]) if effects[effect] else "" for effect in ("helps", "mixed", "hurts"))
+    if bad and (good or both):
+        return f"**Not yet:** mend the {bad} first, where it hurts. Then {good or both} would gain."
+    if bad:
+        return f"**Not as it stands:** it hurts by {bad} and helps nowhere."
+    if good:
+        also = f" {both.capitalize()}: both ways." if both else ""
+        return f"**Yes, for the {good}.**{also} Nothing here speaks against it."
+    if both:
+        return f"**It changes one thing, {both}, and that cuts both ways.** The rest stays as it is."
+    return "**It would change next to nothing** on these rewards."
+
+
+def should(chosen: dict[str, str], session: Session) -> mo.Html:
+    """The list for the chosen rewards."""
+    from views.use import Lab  # here, because the two ask each other
+
+    report = session.audited
+    if chosen["source"] == "run" and report is None:
+        link = tag("a", "Your run", href="?at=run", data_go="run")
+        said = tag("p", "No run is audited yet. Open ", link, " and come back.")
+        return show(tag("section", tag("h2", "Should I?"), said, kind="should"))
+    if chosen["source"] != "run":
+        lab = Lab.now(session)
+        report = of_lab(tuple(map(tuple, lab.rewards(chosen["gate"]).tolist())), lab.state.weights)
+    found = answers(report)
+    return show(
+        tag(
+            "section",
+            tag("h2", "Should I?"),
+            tag("p", prose(verdict(found)), kind="verdict-use"),
+            tag("ul", *map(_row, found)),
+            tag("p", prose(_priority(report)), kind="last"),
+            kind="should",
+        )
+    )
+
+
+def _priority(report: gc.AuditReport) -> str:
+    first = report.run["primary"] or "the reward that matters most"
+    return f"No way of normalising puts **{first}** first. A larger weight does in part, a gate altogether."
+
+
+_MARKS = {  # 14 × 14, told apart by shape
+    "helps": tag("path", d="M7,1L13,12H1Z"),
+    "mixed": tag("path", d="M7,0L12,6H2ZM7,14L12,8H2Z"),
+    "nothing": tag("rect", x=1, y=5, width=12, height=4),
+    "hurts": tag("path", d="M7,13L13,2H1Z"),
+    "unknown": tag("circle", cx=7, cy=7, r=5, fill="none", stroke="currentcolor", stroke_width=2),
+}
+
+
+def _row(answer: Answer) -> Html:
+    mark = tag("svg", _MARKS[answer.effect], viewBox="0 0 14 14", aria_hidden="true")
+    return tag(
+        "li",
+        tag("p", tag("b", answer.title), " ", tag("span", mark, EFFECTS[answer.effect], kind="effect")),
+        tag("p", prose(answer.said), " ", lead(answer.at, answer.scenario)),
+        kind=answer.effect,
+    )
+
+
+@lru_cache(maxsize=1)
+def titles() -> dict[str, str]:
+    """The scenarios' titles by id; none where their file cannot be read, which Train then says."""
+    try:
+        return {s["id"]: s["title"] for s in json.loads((DATA / "scenarios.json").read_text(encoding="utf-8"))}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def lead(chapter: str, scenario: str = "") -> Html:
+    """A link to where something can be seen."""
+    names = {
+        "lab": "See it in the Lab",
+        "evidence": "See it on real prompts",
+        "run": "See the report",
+        "train": "See it trained",
+    }
+    known = scenario if scenario in titles() else ""
+    shown = f"Train: {titles()[known]}" if known else names[chapter]
+    query = f"?at={chapter}" + (f"&train-scenario={known}" if known else "")
+    return tag("a", shown, href=query, data_go=chapter, data_scenario=known or None, kind="lead")

@@ -1,0 +1,339 @@
+"""Use it: the lines that make a trainer do what the Lab shows, and what to know about that trainer."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import marimo as mo
+
+import gdpo_core as gc
+from gdpo_core import report, rules, settings
+from gdpo_core._words import decimal, listing, number, percent, power_of_ten
+from gdpo_core.bfcl import REWARDS
+from views.html import Html, fold, framed, prose, show, tag
+from views.lab import State, methods
+from views.link import Session
+
+DATA = Path(__file__).resolve().parent.parent / "data"
+NO_GATE = "none"
+TINY = 1e-4  # by which one of four answers differs, to show what an eps does to a small difference
+
+
+@dataclass(frozen=True)
+class Framework:
+    """A training program: how it computes GDPO, what its user should know, and whether its log shows what ran."""
+
+    key: str  # of settings.FRAMEWORKS
+    title: str
+    version: str
+    convention: str  # a key of CONVENTIONS, as the lines set it
+    dump: str  # where the log lies
+    ran: str  # how to make sure that it was GDPO
+    watch: tuple[str, ...]
+
+
+_BY_AUDIT = "The report has to begin with “The logged advantages are GDPO as {} computes it”, with your weights."
+FRAMEWORKS = {
+    f.key: f
+    for f in (
+        Framework(
+            "trl",
+            "TRL",
+            "0.27 or later, the log from 0.28",
+            "trl",
+            "OUTPUT_DIR/completions",
+            _BY_AUDIT.format("TRL"),
+            (
+                "Its metric frac_reward_zero_std does not show a reward die: under this setting it looks at the whole "
+                "batch.",
+                "apply_gdpo=True, which many texts name, exists only in the authors' fork of TRL 0.18.",
+            ),
+        ),
+        Framework(
+            "verl",
+            "verl",
+            "0.9, legacy trainer",
+            "verl",
+            "rollouts",
+            "The dump holds no advantages, so the audit shows shares and ties, not the method. Look for "
+            "adv_estimator=gdpo in the configuration that verl prints when it starts; without the reward keys 0.9.1 "
+            "stops with an error.",
+            (
+                "Its default trainer, v1, raises KeyError with gdpo; hence use_v1=False.",
+                "Its last step counts tokens, so long responses count for more, and a group without any signal can get "
+                "advantages.",
+            ),
+        ),
+        Framework(
+            "ms_swift",
+            "ms-swift",
+            "4.0 or later",
+            "ms_swift",
+            "OUTPUT_DIR/completions.jsonl",
+            _BY_AUDIT.format("ms-swift"),
+            ("With multi-turn runs split into several trajectories it silently uses the centred sum, not GDPO.",),
+        ),
+        Framework(
+            "nemo_rl",
+            "NeMo-RL",
+            "main of August 2026",
+            "nemo_rl",
+            "rewards.parquet",
+            "Its own dump holds a total alone, from which nothing can be told; write the rewards yourself as above.",
+            (
+                "Leave-one-out, its default, compares each response with the others alone. These lines switch it off, "
+                "as its guide to GDPO does.",
+                "It needs at least two rewards, and their weights in alphabetical order.",
+            ),
+        ),
+        Framework(
+            "axolotl",
+            "axolotl",
+            "0.19 or later",
+            "trl",
+            "OUTPUT_DIR/completions",
+            _BY_AUDIT.format("TRL"),
+            (
+                "With context_parallel_size above 1 it silently runs something else than GDPO.",
+                "Its asynchronous streaming trainer takes the last step group by group, which is another method.",
+            ),
+        ),
+        Framework(
+            "generic",
+            "your own code",
+            "gdpo_core",
+            "paper",
+            "rewards.parquet",
+            "The report shows shares and ties; with a column “advantage” in the table also the method.",
+            (
+                "SkyRL, OpenRLHF, slime, miles, tunix, prime-rl, ROLL, EasyR1, AReaL and unsloth had no GDPO in August "
+                "2026.",
+            ),
+        ),
+    )
+}
+
+
+# --- what the reader chooses -----------------------------------------------------------------------------------------
+
+
+def opening() -> str:
+    """Markdown: the claim and what the chapter holds."""
+    return (
+        "# One setting switches it on. Your rewards say whether to\n\n"
+        "Left, the lines for your trainer, **for the pays and weights that the Lab shows now**, what this trainer does "
+        "differently, and how to make sure that it ran. Right, what GDPO would change on these rewards, or on those of "
+        "the run you audited: where it helps, changes nothing, or hurts."
+    )
+
+
+def choices(session: Session) -> mo.ui.dictionary:
+    """The trainer, the gate, and whose rewards to judge by."""
+    from views.should import SOURCES
+
+    options = {
+        "framework": ("Trainer", {f.title: f.key for f in FRAMEWORKS.values()}),
+        "gate": ("Gate", {title: key for key, title in gates().items()}),
+        "source": ("Judge by", {title: key for key, title in SOURCES.items()}),
+    }
+    elements = {key: _choice(session, f"use-{key}", label, of) for key, (label, of) in options.items()}
+    element = mo.ui.dictionary(elements)
+    for key, (_, of) in options.items():
+        session.keep(f"use-{key}", lambda key=key: element.value[key], next(iter(of.values())))
+    return element
+
+
+def _choice(session: Session, key: str, label: str, options: dict[str, str]) -> mo.ui.dropdown:
+    titles = {value: title for title, value in options.items()}
+    first = next(iter(titles))
+    brought = session.start(key, first)
+    if brought not in titles:
+        session.refuse(key, f"one of {', '.join(titles)}")
+    return mo.ui.dropdown(options, value=titles.get(brought, titles[first]), label=label)
+
+
+def gates() -> dict[str, str]:
+    """Which rewards count only for right answers, by key."""
+    first, *others = REWARDS
+    one = {name: f"{name} only where {first} is passed" for name in others}
+    return {NO_GATE: "none", **one, "all": f"{listing(others)} only where {first} is passed"}
+
+
+def gated(gate: str) -> tuple[str, ...]:
+    """The rewards behind a gate."""
+    return REWARDS[1:] if gate == "all" else tuple(name for name in REWARDS[1:] if name == gate)
+
+
+def asked(element: mo.ui.dictionary) -> mo.Html:
+    """The controls in one line."""
+    return show(framed("asked-use", *element.elements.values()))
+
+
+# --- the lines -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Lab:
+    """What the Lab holds now: its state, and the lengths of its answers."""
+
+    state: State
+    lengths: tuple[int, ...]
+
+    @classmethod
+    def now(cls, session: Session) -> "Lab":
+        """As the session has it."""
+        state = session.lab.state
+        return cls(state, tuple(map(len, session.lab.sheets[state.task]["answers"])))
+
+    def rewards(self, gate: str) -> Any:
+        """(answers, rewards) what each answer is paid behind the gate."""
+        rewards = gc.explain(self.state.rewards).rewards
+        for name in gated(gate):
+            rewards = gc.condition(rewards, reward=REWARDS.index(name), on=0, threshold=self.state.pays[0])
+        return rewards
+
+    def explained(self, convention: gc.Convention, gate: str) -> gc.Explanation:
+        """GDPO on these rewards."""
+        given = {"weights": self.state.weights, "lengths": self.lengths, "convention": convention}
+        return gc.explain(self.rewards(gate), "gdpo", **given)
+
+
+def lines(framework: str, state: State, gate: str) -> str:
+    """All lines of configuration for a state of the Lab."""
+    pays = ", ".join(f"{name} 0 or {pay:g}" for name, pay in zip(REWARDS, state.pays, strict=True))
+    parts = [f"# what the rewards pay: {pays}"]
+    parts += [settings.gate(framework, REWARDS, name, REWARDS[0], state.pays[0]) for name in gated(gate)]
+    parts.append(settings.switch_to_gdpo(framework, REWARDS, state.weights, len(state.marks)))
+    return _own("\n".join(parts))
+
+
+def log_lines(framework: str) -> str:
+    """The lines that make the log hold what the audit needs."""
+    return _own(settings.log_rewards(framework, REWARDS))
+
+
+def _own(text: str) -> str:
+    """Without the notes for axolotl beside TRL's lines: who uses it chooses it here."""
+    return "\n".join(line for line in text.split("\n") if not line.startswith("# axolotl"))
+
+
+def configuration(chosen: dict[str, str], session: Session) -> mo.Html:
+    """The chosen trainer: its lines, its log, how to make sure, and what it does differently."""
+    framework, gate, lab = FRAMEWORKS[chosen["framework"]], chosen["gate"], Lab.now(session)
+    session.programs["use"] = lambda: program(framework, gate, lab)
+    return show(
+        report.STYLE,
+        tag(
+            "section",
+            tag("h2", f"GDPO in {framework.title} ", tag("small", framework.version)),
+            report.copied(lines(framework.key, lab.state, gate)),
+            *(tag("p", prose(said)) for said in _about(lab, gate)),
+            tag("h3", "Write a log that can be audited"),
+            report.copied(log_lines(framework.key)),
+            tag("h3", "Make sure that it ran"),
+            report.copied(f"gdpo audit {framework.dump}"),
+            tag("p", framework.ran),
+            tag("h3", f"What {framework.title} does differently" if framework.key != "generic" else "What to know"),
+            _points(differs(framework, gate, lab)),
+            fold("Its last step, missing rewards, a group of one", _points(left_open(framework))),
+            fold("Or keep GRPO and divide the scales out by weights", *_instead(framework, lab)),
+            kind="audit use",
+        ),
+    )
+
+
+def _points(said: Sequence[str]) -> Html:
+    return tag("ul", *(tag("li", one) for one in said))
+
+
+def _about(lab: Lab, gate: str) -> list[str]:
+    """What the lines do with the Lab's pays, method and gate."""
+    state, found = lab.state, []
+    if len(set(state.pays)) > 1:
+        found.append(
+            "What a pass pays drops out under GDPO, which divides each reward by its own spread. What should count for "
+            "more needs a larger **weight**."
+        )
+    if state.method != "gdpo":
+        found.append(f"No trainer here has {methods()[state.method]}, which the Lab shows; these lines are for GDPO.")
+    if gated(gate):
+        before, after = (
+            gc.collapse(rewards, "gdpo", weights=state.weights).inversions(0)
+            for rewards in (lab.rewards(NO_GATE), lab.rewards(gate))
+        )
+        found.append(
+            f"On the Lab's answers the gate takes the pairs in which a wrong answer stands above a right one from "
+            f"**{percent(before)}** to **{percent(after)}**. It gives 0, the worst these rewards pay; a penalty would "
+            "need its own worst value there."
+        )
+    return found
+
+
+def differs(framework: Framework, gate: str, lab: Lab) -> list[str]:
+    """What the trainer does with what the formulas leave open, measured on the Lab's answers."""
+    c = gc.CONVENTIONS[framework.convention]
+    found = list(framework.watch)
+    if c.group_eps:
+        here, formula = decimal(_tiny(c), 2), decimal(_tiny(gc.PAPER), 2)
+        as_said = "as by the formula" if here == formula else f"not {formula} as by the formula"
+        found.append(
+            f"It adds {power_of_ten(c.group_eps)} to each standard deviation: a reward that differs by "
+            f"{power_of_ten(TINY)} in one of four answers becomes {here}, {as_said}."
+        )
+    off = (lab.explained(c, gate).advantages - lab.explained(gc.PAPER, gate).advantages).abs().max().item()
+    if c != gc.PAPER:
+        found.append(f"On the Lab's answers its advantages are off the paper's formula by at most {number(off, 2)}.")
+    return found or ["Nothing: this library computes the paper's formula."]
+
+
+def left_open(framework: Framework) -> tuple[str, ...]:
+    """The trainer's last step, and what it does in the cases that the formulas leave open."""
+    c = gc.CONVENTIONS[framework.convention]
+    return rules.formulas("gdpo", c, len(REWARDS))[-1], *rules.exceptions(c)
+
+
+def _tiny(c: gc.Convention) -> float:
+    return gc.explain([[0.0, 0], [0, 1], [0, 0], [TINY, 1]], "gdpo", convention=c, lengths=[1] * 4).z[-1, 0].item()
+
+
+def _instead(framework: Framework, lab: Lab) -> list[Html]:
+    """GRPO with weights that undo the spreads."""
+    e = lab.explained(gc.PAPER, NO_GATE)
+    stds = [std.item() for std in e.group_stds]
+    if not all(stds):
+        constant = listing(name for name, std in zip(REWARDS, stds, strict=True) if not std)
+        return [tag("p", f"All answers agree in {constant}, so there is no spread to divide by.")]
+    weights = [float(f"{w / std:.4g}") for w, std in zip(lab.state.weights, stds, strict=True)]
+    said = (
+        "With these weights GRPO has GDPO's order in the Lab's group. They fit this group alone; GDPO fits each anew."
+    )
+    return [tag("p", said), report.copied(_own(settings.set_weights(framework.key, REWARDS, weights, "grpo")))]
+
+
+def program(framework: Framework, gate: str, lab: Lab) -> str:
+    """A program of at most 15 lines that prints this trainer's numbers on the Lab's marks."""
+    c = framework.convention
+    rows = [list(row) for row in lab.state.rewards]
+    half = -(-len(rows) // 2)
+    lengths = f", lengths={list(lab.lengths)}" if gc.CONVENTIONS[c].last_step == "tokens" else ""
+    conditions = [
+        f"rewards = gc.condition(rewards, reward={REWARDS.index(name)}, on=0, threshold={lab.state.pays[0]})"
+        for name in gated(gate)
+    ]
+    body = [
+        "import torch",
+        "",
+        "import gdpo_core as gc",
+        "",
+        f"rewards = torch.tensor({rows[:half]}".removesuffix("]") + ",",
+        f"    {rows[half:]}".replace("[[", "[", 1) + ", dtype=torch.float64)",
+        *conditions,
+        f"weights = {list(lab.state.weights)}",
+        f'e = gc.explain(rewards, "gdpo", weights=weights{lengths}, convention=gc.CONVENTIONS["{c}"])',
+        "print(e.convention.name, e.batch_mean, e.batch_std)",
+        "print([round(a, 4) for a in e.advantages.tolist()])",
+        "paper = gc.gdpo(rewards, weights=weights)",
+        'print("off the paper by", f"{(e.advantages - paper).abs().max().item():.2g}")',
+    ]
+    return "\n".join(body) + "\n"
