@@ -16,12 +16,12 @@ from types import SimpleNamespace
 import polars as pl
 import pytest
 from helpers import html_of
+from views.own_run import SAMPLES, Reading, audited, read, weighted
 
 import gdpo_core as gc
 from app import app
 from gdpo_core.bfcl import load_published
 from views import own_run
-from views.own_run import SAMPLES, Reading, audited, read, weighted
 
 ROOT = Path(__file__).parent.parent
 MADE, TRL, SAME_NAME, MS_SWIFT, VERL = SAMPLES
