@@ -5,15 +5,14 @@ what GDPO adds up. Inside a group GRPO, GRPO without std, DVAO and CorrGRPO have
 sum, and differ in its length; GDPO, MO-GRPO, SA-MRPO and GD²PO have directions of their own.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
-from numpy.typing import ArrayLike
 from torch import Tensor
 
 from gdpo_core import round_off
+from gdpo_core._types import ArrayLike, Groups
 from gdpo_core.advantages import (
     NAMED,
     Method,
@@ -30,8 +29,6 @@ from gdpo_core.conventions import PAPER, Convention
 from gdpo_core.errors import InputError, expect
 from gdpo_core.inputs import numbers
 from gdpo_core.normalise import Normalised, normalise
-
-Numbers = ArrayLike | Tensor
 
 GAMMA = 0.5  # of SA-MRPO: the best of the paper's ablation
 THRESHOLD = 0.8  # of GD²PO: what its scripts set; 1 drops every rollout whose rewards disagree
@@ -197,7 +194,7 @@ def _over_kept(batch: Batch, s: Tensor, threshold: float = THRESHOLD) -> Normali
     noise = -over.lowest(-s.abs().nan_to_num()) * (_ROUNDED * torch.finfo(s.dtype).eps)
     if c.last_step == "tokens":
         if batch.lengths is None:
-            raise InputError(f"lengths: expected tokens a response, by which {c.name} weighs, got none")
+            raise InputError(f"lengths: expected tokens per response, by which {c.name} weighs, got none")
         over = weighted(over, batch.lengths.to(s))
     last = normalise(
         s.masked_fill(dropped, torch.nan),
@@ -229,11 +226,11 @@ NAMED.update(
 
 
 def mo_grpo(
-    rewards: Numbers,
+    rewards: ArrayLike,
     *,
-    weights: Numbers | None = None,
-    groups: Iterable | None = None,
-    lengths: Numbers | None = None,
+    weights: ArrayLike | None = None,
+    groups: Groups | None = None,
+    lengths: ArrayLike | None = None,
     convention: Convention = PAPER,
 ) -> Tensor:
     """Advantages of MO-GRPO: each reward normalised inside its group, then the weighted sum.
@@ -249,11 +246,11 @@ def mo_grpo(
 
 
 def dvao(
-    rewards: Numbers,
+    rewards: ArrayLike,
     *,
-    weights: Numbers | None = None,
-    groups: Iterable | None = None,
-    lengths: Numbers | None = None,
+    weights: ArrayLike | None = None,
+    groups: Groups | None = None,
+    lengths: ArrayLike | None = None,
     convention: Convention = PAPER,
 ) -> Tensor:
     """Advantages of DVAO: GRPO's centred sum, divided by the weighted sum of the rewards' standard deviations.
@@ -270,11 +267,11 @@ def dvao(
 
 
 def corr_grpo(
-    rewards: Numbers,
+    rewards: ArrayLike,
     *,
-    weights: Numbers | None = None,
-    groups: Iterable | None = None,
-    lengths: Numbers | None = None,
+    weights: ArrayLike | None = None,
+    groups: Groups | None = None,
+    lengths: ArrayLike | None = None,
     convention: Convention = PAPER,
 ) -> Tensor:
     """Advantages of CorrGRPO: GRPO's centred sum, divided by the root of the sum of all correlations.
@@ -293,13 +290,13 @@ def corr_grpo(
 
 
 def sa_mrpo(
-    rewards: Numbers,
+    rewards: ArrayLike,
     *,
     gamma: float = GAMMA,
-    bounds: Numbers | None = None,
-    weights: Numbers | None = None,
-    groups: Iterable | None = None,
-    lengths: Numbers | None = None,
+    bounds: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+    groups: Groups | None = None,
+    lengths: ArrayLike | None = None,
     convention: Convention = PAPER,
 ) -> Tensor:
     """Advantages of SA-MRPO: GDPO with each weight times (1 − s)^γ, s how far the batch's mean reward is to the top.
@@ -325,12 +322,12 @@ def sa_mrpo(
 
 
 def gd2po(
-    rewards: Numbers,
+    rewards: ArrayLike,
     *,
     threshold: float = THRESHOLD,
-    weights: Numbers | None = None,
-    groups: Iterable | None = None,
-    lengths: Numbers | None = None,
+    weights: ArrayLike | None = None,
+    groups: Groups | None = None,
+    lengths: ArrayLike | None = None,
     convention: Convention = PAPER,
 ) -> Tensor:
     """Advantages of GD²PO: GDPO without the rollouts whose normalised rewards pull against each other.

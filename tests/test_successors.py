@@ -522,7 +522,9 @@ def test_what_a_convention_says_of_gdpo_holds_for_its_kin():
 
 def test_a_last_step_over_tokens_needs_lengths():
     for method in ("sa_mrpo", "gd2po"):
-        with pytest.raises(gc.InputError, match="lengths: expected tokens a response, by which verl weighs, got none"):
+        with pytest.raises(
+            gc.InputError, match="lengths: expected tokens per response, by which verl weighs, got none"
+        ):
             gc.advantages([[1, 0], [0, 1]], method, convention=gc.VERL)
 
 

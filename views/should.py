@@ -248,4 +248,4 @@ def lead(chapter: str, scenario: str = "") -> Html:
     known = scenario if scenario in titles() else ""
     shown = f"Train: {titles()[known]}" if known else names[chapter]
     query = f"?at={chapter}" + (f"&train-scenario={known}" if known else "")
-    return tag("a", shown, href=query, data_go=chapter, data_scenario=known or None, kind="lead")
+    return tag("a", shown, href=query, data_go=chapter, data_scenario=known or None, kind="onward")

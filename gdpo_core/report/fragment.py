@@ -1,6 +1,7 @@
 """A report as a piece of HTML: verdict, findings, what the run did, figures, tables, how it was computed."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from gdpo_core import _theme
@@ -57,7 +58,11 @@ def behind(report: AuditReport) -> dict[str, Callable[[], Html]]:
         "Tables": lambda: _tables(report),
         "How it was computed, and what this cannot tell": lambda: _computed(report),
     }
-    return {title: lambda draw=draw: tag("div", draw(), kind="audit") for title, draw in parts.items()}
+    return {title: partial(_framed, draw) for title, draw in parts.items()}
+
+
+def _framed(draw: Callable[[], Html]) -> Html:
+    return tag("div", draw(), kind="audit")
 
 
 def _short(finding: Finding, opened: bool) -> Html:
