@@ -1,4 +1,4 @@
-"""Section 8 without a browser: the samples are what they say, and any upload ends in a report or one sentence."""
+"""Your run without a browser: the samples are what they say, and any upload ends in a report or one sentence."""
 
 import ast
 import html as html_module
@@ -15,13 +15,13 @@ from types import SimpleNamespace
 
 import polars as pl
 import pytest
-from helpers import html_of
-from views.own_run import SAMPLES, Reading, audited, read, weighted
 
 import gdpo_core as gc
-from app import app
 from gdpo_core.bfcl import load_published
-from views import own_run
+from gdpo_core.report import behind, body, front
+from views import run
+from views.link import Session
+from views.run import SAMPLES, Reading, audited, read, weighted
 
 ROOT = Path(__file__).parent.parent
 MADE, TRL, SAME_NAME, MS_SWIFT, VERL = SAMPLES
@@ -141,10 +141,10 @@ def test_several_files_and_a_zip_of_them_read_as_one_log():
 
 
 def test_an_upload_is_kept_nowhere_but_a_sample_is_read_once():
-    before = len(own_run._logs._kept), len(own_run._audits._kept)
+    before = len(run._logs._kept), len(run._audits._kept)
     log = read(MADE, files_of(SAME_NAME), FOUND_OUT)
     audited(log, None, "")
-    assert (len(own_run._logs._kept), len(own_run._audits._kept)) == before
+    assert (len(run._logs._kept), len(run._audits._kept)) == before
     assert read(TRL, (), FOUND_OUT) is read(TRL, (), FOUND_OUT)
     log = read(TRL, (), FOUND_OUT)
     assert audited(log, None, "") is audited(log, None, "")
@@ -157,7 +157,8 @@ def test_a_name_in_a_file_is_text_on_the_page():
     content = io.BytesIO()
     table.write_parquet(content)
     log = read(MADE, [uploaded("<i>x.parquet", content.getvalue())], FOUND_OUT)
-    shown = own_run.whose(log) + audited(log, None, "").html
+    found = audited(log, None, "").report
+    shown = run.whose(log) + body(found) + front(found) + "".join(draw() for draw in behind(found).values())
     assert "<b id=own>" in log.run.rewards
     assert "<b id=own>" not in shown and "<i>x" not in shown
     assert "&lt;b id=own&gt;" in shown
@@ -180,7 +181,7 @@ def test_a_file_that_is_no_log_is_one_sentence(name, content):
 
 
 def test_uploads_have_a_limit_together_and_names_of_their_own(monkeypatch):
-    monkeypatch.setattr(own_run, "LARGEST", 20_000)
+    monkeypatch.setattr(run, "LARGEST", 20_000)
     with pytest.raises(gc.InputError, match=r"upload: expected at most 0 MB in all, got 0\.0 MB"):
         read(MADE, files_of(TRL), FOUND_OUT)
     first, second, *_ = files_of(TRL)
@@ -189,10 +190,10 @@ def test_uploads_have_a_limit_together_and_names_of_their_own(monkeypatch):
 
 
 def test_a_reader_is_told_to_wait_for_large_files_alone():
-    assert not own_run.large(()) and not own_run.large(files_of(TRL))
-    half = uploaded("a.csv", bytes(own_run.LARGE // 2 + 1))
-    assert own_run.large([half, half])
-    assert "Auditing your files" in own_run.waiting("Auditing")
+    assert not run.large(()) and not run.large(files_of(TRL))
+    half = uploaded("a.csv", bytes(run.LARGE // 2 + 1))
+    assert run.large([half, half])
+    assert "Auditing your files" in run.waiting("Auditing")
 
 
 def test_a_zip_that_leads_elsewhere_or_swells_is_refused():
@@ -218,7 +219,7 @@ def test_a_correction_by_hand_is_obeyed():
 @pytest.mark.parametrize("size", ["0", "-8", "2.5", "eight", "²"])
 def test_a_group_size_that_is_none_is_refused(size):
     with pytest.raises(gc.InputError, match="responses a group: expected a whole number from 1"):
-        own_run.reading(None, size, "", "")
+        run.reading(None, size, "", "")
 
 
 @pytest.mark.parametrize(
@@ -247,7 +248,7 @@ def test_weights_of_nothing_or_without_end_are_refused(text):
 def test_the_downloads_open_and_hold_the_report():
     log = read(MADE, (), FOUND_OUT)
     found = audited(log, "correctness", "")
-    files = {name: content() for _, name, content in own_run.downloads(log, found)}
+    files = {name: content() for _, name, content in run.downloads(log, found)}
     data = json.loads(files["audit.json"])
     note = data.pop("note")
     assert data == found.report.to_dict()
@@ -260,15 +261,15 @@ def test_the_downloads_open_and_hold_the_report():
 def test_the_downloads_of_an_upload_hold_the_report_alone():
     log = read(MADE, files_of(TRL), FOUND_OUT)
     found = audited(log, None, "")
-    files = {name: content() for _, name, content in own_run.downloads(log, found)}
+    files = {name: content() for _, name, content in run.downloads(log, found)}
     assert json.loads(files["audit.json"]) == found.report.to_dict()
     assert "Your file" not in files["audit.html"].decode()
 
 
 def test_a_large_table_is_parquet(monkeypatch):
-    monkeypatch.setattr(own_run, "LARGEST_CSV", 100)
+    monkeypatch.setattr(run, "LARGEST_CSV", 100)
     log = read(TRL, (), FOUND_OUT)
-    *_, (label, name, content) = own_run.downloads(log, audited(log, None, ""))
+    *_, (label, name, content) = run.downloads(log, audited(log, None, ""))
     assert (label, name) == ("Table (Parquet)", "responses.parquet")
     assert pl.read_parquet(content()).equals(log.run.table)
 
@@ -276,34 +277,113 @@ def test_a_large_table_is_parquet(monkeypatch):
 # --- the page --------------------------------------------------------------------------------------------------------
 
 
-def page(files=(), sample=MADE):
-    return app.run(defs={"own_files": SimpleNamespace(value=tuple(files)), "own_sample": SimpleNamespace(value=sample)})
+def shown(sample=MADE, files=(), primary=None, asked=None, session=None):
+    """What the cells of the chapter show, and the session after them."""
+    session = session or Session()
+    asked = {"framework": None, "group_size": "", "rewards": "", "group": "", "weights": "", **(asked or {})}
+    given = run.read_or_why(sample, files, asked)
+    if given.log is None:
+        return given.shown.text, session
+    return given.shown.text + run.audited_or_why(given, primary or given.log.primary, session).text, session
 
 
-def test_the_default_shows_the_findings_of_the_made_sample(default_page):
-    outputs, defs = default_page
-    text = html_of(outputs)
-    assert "Check your own run" in text and "no training run" in text
-    assert audited(defs["own_log"], "correctness", "").html in text
+def test_the_claim_says_in_sixty_words_what_a_log_must_hold_and_what_it_cannot_tell():
+    claim, lead = run.opening().split("\n\n")
+    assert claim.startswith("# ") and len(lead.split()) <= 60
+    assert "one column per reward and the advantages" in lead and "verl" in lead and "NeMo-RL" in lead
 
 
-def test_an_upload_comes_before_the_sample():
-    outputs, defs = page(files_of(TRL))
-    assert defs["own_log"].run.rewards == ("correctness_reward", "format_reward", "length_reward")
-    assert "Your files: completions_00001.parquet" in html_of(outputs)
-    assert "no training run" not in html_of(outputs)
+def test_the_default_shows_the_findings_of_the_made_sample_and_the_tour_hears_of_it():
+    text, session = shown()
+    assert "no training run" in text and 'data-deed="audited"' in text
+    assert front(audited(read(MADE, (), FOUND_OUT), "correctness", "").report) in text
+    assert session.audited.run["primary"] == "correctness"
 
 
-def test_a_bad_upload_is_a_sentence_and_the_page_goes_on():
-    outputs, defs = page([uploaded("completions_00001.parquet", b"PAR1 no more")])
-    text = html_of(outputs)
-    assert "completions_00001.parquet" in text and "Traceback" not in text
-    assert defs.get("own_audit") is None and 'class="audit' not in text
-    assert "Where rewards are independent" in text
+def test_the_worst_finding_is_open_and_its_line_is_copied_with_a_click():
+    text, session = shown()
+    [dominates] = [f for f in session.audited.findings if f.id == "reward-dominates"]
+    assert text.index("<details") == text.index('<details class="card warning" open=""')
+    assert f'data-copy="{html_module.escape(dominates.fix)}"' in text.replace("&#34;", "&quot;")
 
 
-def test_nothing_of_section_8_runs_again_when_a_mark_is_flipped():
+def test_each_first_finding_has_the_picture_that_explains_it():
+    titles = {}
+    for sample in SAMPLES:
+        text, _ = shown(sample)
+        titles[sample] = re.search(r"<figcaption><b>(.*?)</b>", text)[1]
+    assert titles[MADE] == "Which reward makes the update"
+    assert titles[TRL] == "Groups in which a reward is constant"
+    assert titles[SAME_NAME] == titles[MS_SWIFT] == titles[VERL] == "What this log holds"
+
+
+@pytest.mark.parametrize("sample", [SAME_NAME, VERL], ids=lambda sample: sample.title)
+def test_what_one_column_cannot_tell_is_not_shown(sample):
+    found = report(sample)
+    told = front(found) + "".join(draw() for draw in behind(found).values()) + body(found)
+    assert "tied pairs" not in told and "that tie" not in told and "update, GRPO" not in told
+    assert "does not hold each reward in a column of its own" in told
+    assert all(method["groups_with_ties"] == 0 for method in found.to_dict()["methods"].values())  # the JSON stays
+
+
+def test_an_upload_comes_before_the_sample_and_its_names_stay_out_of_links():
+    session = Session()
+    text, _ = shown(files=files_of(TRL), session=session)
+    assert "Your files: completions_00001.parquet" in text and "no training run" not in text
+    log = read(MADE, files_of(TRL), FOUND_OUT)
+    element = run.primary(log, session)
+    assert element.value is None and "run-primary" not in session.query("run")
+
+
+def test_a_bad_upload_is_a_sentence():
+    text, session = shown(files=[uploaded("completions_00001.parquet", b"PAR1 no more")])
+    assert "completions_00001.parquet" in text and "Traceback" not in text and 'class="audit' not in text
+    assert session.audited is None
+
+
+def test_an_audit_that_fails_takes_the_last_ones_program_away():
+    _, session = shown()
+    text, _ = shown(asked={"weights": "accuracy=1"}, session=session)
+    assert "accuracy" in text and session.audited is None and "run" not in session.programs
+
+
+def test_a_link_brings_sample_primary_and_corrections():
+    asked = {"run-sample": "trl_gdpo", "run-primary": "format_reward", "run-weights": "format_reward=2"}
+    session = Session.of(asked)
+    sample = run.samples(session).value
+    element = run.corrections(session)
+    log = read(sample, (), Reading())
+    assert sample is TRL and run.primary(log, session).value == "format_reward"
+    assert element.value["weights"] == "format_reward=2" and not session.notes
+    for key, value in asked.items():
+        assert f"{key}={value.replace('=', '%3D')}" in session.query("run")
+
+
+def test_a_link_with_an_unknown_sample_is_noted():
+    session = Session.of({"run-sample": "mine", "run-primary": "speed"})
+    assert run.samples(session).value is MADE
+    assert run.primary(read(MADE, (), FOUND_OUT), session).value == "correctness"
+    assert len(session.notes) == 2
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.id)
+def test_the_program_prints_what_the_report_shows(sample, monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    _, session = shown(sample)
+    program = session.programs["run"]()
+    assert program.count("\n") <= 15
+    exec(program, {})
+    printed, found = capsys.readouterr().out, session.audited
+    assert printed.startswith(f"{found.run['method']} {found.run['convention']} {found.run['weights_used']}")
+    for reward in found.rewards:
+        assert f"{reward['name']} {reward['dead_groups']} {reward['update_share']}" in printed
+    for finding in found.findings:
+        assert f"{finding.severity} {finding.id}" in printed
+
+
+def test_no_cell_of_the_chapter_depends_on_another_chapter():
     tree = ast.parse((ROOT / "app.py").read_text(encoding="utf-8"))
-    cells = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("own_")]
-    assert len(cells) >= 4
-    assert all(argument.arg.startswith("own_") for cell in cells for argument in cell.args.args)
+    cells = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("run_")]
+    assert 4 <= len(cells) <= 8
+    names = {argument.arg for cell in cells for argument in cell.args.args}
+    assert all(name in ("session", "edit", "run") or name.startswith("run_") for name in names)

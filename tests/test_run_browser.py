@@ -1,4 +1,4 @@
-"""Section 8 as a reader has it: in Chromium, with files in hand."""
+"""Your run as a reader has it: in Chromium, with files in hand."""
 
 import io
 import json
@@ -29,13 +29,13 @@ def zipped():
 
 @pytest.fixture
 def visit(visit):
-    """Opens the page at section 8."""
+    """Opens the chapter."""
 
     def open_page(*size, **options):
         page = visit(*size, **options)
-        page.locator(".audit").wait_for(timeout=60_000)
+        page.locator("nav").get_by_role("link", name="Your run").click()
+        page.locator(".audit.front").wait_for(timeout=60_000)
         settled(page)
-        page.get_by_role("heading", name="Check your own run").scroll_into_view_if_needed()
         return page
 
     return open_page
@@ -59,9 +59,44 @@ def test_the_sample_is_audited_without_a_click(visit):
     page = visit()
     assert "no training run" in page.locator(".whose").inner_text()
     assert "GRPO" in verdict(page).inner_text()
-    found = page.locator(".audit .card h4").all_inner_texts()
+    found = page.locator(".audit .card > summary").all_inner_texts()
     assert any("reward-dominates" in text for text in found)
     assert page.locator(".audit figure svg").count() > 0
+
+
+def test_claim_verdict_findings_picture_and_controls_are_on_the_first_screen(visit):
+    page = visit(width=1440, height=900)
+    for selector in ("h1", ".upload", ".verdict-line", ".card >> nth=0", ".front > figure > svg"):
+        box = page.locator(selector).bounding_box()
+        assert box["y"] + box["height"] <= 900, selector
+    assert page.evaluate("document.getElementById('App').scrollHeight") <= 4 * 900
+
+
+def test_a_line_of_configuration_is_copied_with_a_click(visit):
+    page = visit(permissions=["clipboard-read", "clipboard-write"])
+    button = page.locator(".card .copied button").first
+    button.click()
+    page.get_by_role("button", name="Copied").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == button.get_attribute("data-copy")
+    assert "normalize_then_sum" in button.get_attribute("data-copy")
+
+
+def test_a_fold_is_computed_when_it_is_opened(visit):
+    page = visit()
+    fold = page.locator(".folds > .fold", has_text="All charts")
+    assert fold.locator("figure").count() == 0
+    fold.locator("summary").first.click()
+    fold.locator("figure svg").first.wait_for()
+
+
+def test_what_the_reader_set_outlives_a_visit_to_another_chapter(visit):
+    page = visit()
+    page.get_by_label("Sample").select_option("ms-swift")
+    verdict(page).get_by_text("Every logged advantage is 0").wait_for()
+    page.locator("nav").get_by_role("link", name="Use it").click()
+    page.locator(".should").wait_for()
+    page.locator("nav").get_by_role("link", name="Your run").click()
+    assert verdict(page).get_by_text("Every logged advantage is 0").is_visible()
 
 
 def test_a_real_log_is_uploaded_and_gets_its_verdict(visit):
@@ -115,9 +150,9 @@ def test_a_bad_file_is_one_sentence_and_a_good_one_then_a_report(visit):
     page = visit()
     upload(page, file("completions_00001.parquet", b"PAR1 and no more"))
     page.locator(".unread").get_by_text("completions_00001.parquet").wait_for()
-    page.locator(".audit").wait_for(state="detached")
+    page.locator(".audit.front").wait_for(state="detached")
     assert page.get_by_text("Traceback").count() == 0
-    assert page.get_by_text("Where rewards are independent").count() == 1
+    assert page.get_by_label("Sample").count() == 1
     upload(page, *TRL)
     verdict(page).get_by_text(WEIGHTS).wait_for()
     assert page.locator(".unread").count() == 0
@@ -129,14 +164,14 @@ def test_a_file_over_the_limit_is_refused(visit, tmp_path):
     large.write_bytes(bytes(64_000_001))
     page.locator(".upload input[type=file]").set_input_files(large)
     page.get_by_text("large.parquet (File is larger than 64000000 bytes)", exact=True).wait_for()
-    assert page.locator(".audit").count() == 1
+    assert page.locator(".audit.front").count() == 1
 
 
 def test_corrections_by_hand_change_the_report_and_go_with_the_files(visit):
     page = visit()
     upload(page, *TRL)
     verdict(page).get_by_text(WEIGHTS).wait_for()
-    page.get_by_text("Correct how the files are read").click()
+    page.get_by_text("Which files, and how they are read").click()
     page.get_by_label("Written by").select_option("verl")
     page.locator(".unread").wait_for()
     page.get_by_label("Written by").select_option("TRL or axolotl")
@@ -147,24 +182,25 @@ def test_corrections_by_hand_change_the_report_and_go_with_the_files(visit):
     page.locator(".unread").get_by_text("5").first.wait_for()
     page.get_by_role("button", name="Click to clear files").click()
     page.locator(".whose").get_by_text("no training run").wait_for()
-    page.get_by_text("Correct how the files are read").click()
+    page.get_by_text("Which files, and how they are read").click()
     assert page.get_by_label("Responses per prompt").input_value() == ""
 
 
 def test_the_reward_that_should_decide_and_the_weights_are_asked(visit):
     page = visit()
-    cards = page.locator(".audit .card h4")
+    cards = page.locator(".audit .card > summary")
     assert cards.filter(has_text="priority-inversion").count() == 1
     page.get_by_label("The reward that matters most").select_option("--")
     cards.filter(has_text="priority-inversion").wait_for(state="detached")
+    page.get_by_text("Which files, and how they are read").click()
     weights = page.get_by_label("Weights, if not those of the log")
     weights.fill("accuracy=1")
     weights.press("Enter")
     page.locator(".unread").get_by_text("accuracy").wait_for()
-    assert page.locator(".audit").count() == 0
+    assert page.locator(".audit.front").count() == 0
     weights.fill("conciseness=0.1")
     weights.press("Enter")
-    page.locator(".audit").wait_for()
+    page.locator(".audit.front").wait_for()
 
 
 def test_every_sample_has_its_report_and_puts_files_away(visit):
@@ -181,8 +217,8 @@ def test_every_sample_has_its_report_and_puts_files_away(visit):
 
 def test_a_phone_shows_the_report_within_its_width(visit):
     page = visit(width=390, height=844, has_touch=True, is_mobile=True)
-    page.get_by_text("Correct how the files are read").click()
-    page.locator(".audit details").evaluate_all("all => all.forEach(e => e.open = true)")
+    page.get_by_text("Which files, and how they are read").click()
+    page.locator(".audit details, .folds details").evaluate_all("all => all.forEach(e => e.open = true)")
     for width in (390, 360):
         page.set_viewport_size({"width": width, "height": 844})
         settled(page)
@@ -200,10 +236,10 @@ def test_no_accessibility_fault(visit, scheme, width):
     page = visit(width=width, scheme=scheme)
     upload(page, *TRL)
     verdict(page).get_by_text(WEIGHTS).wait_for()
-    page.get_by_text("Correct how the files are read").click()
-    page.locator(".audit details").evaluate_all("all => all.forEach(e => e.open = true)")
+    page.get_by_text("Which files, and how they are read").click()
+    page.locator(".audit details, .folds details").evaluate_all("all => all.forEach(e => e.open = true)")
     settled(page)
-    section = [[selector] for selector in (".upload", ".whose", ".audit", ".taken", ".asking")]
+    section = [[selector] for selector in (".upload", ".whose", ".audit", ".folds", ".taken", ".asking")]
     ours = [
         (fault["id"], node["target"])
         for fault, node in accessibility_faults(page, {"include": section})

@@ -70,7 +70,7 @@ function render({ model, el }) {
     event.preventDefault();
     if (target.dataset.scenario) {
       root.dataset.scenario = target.dataset.scenario; // for a chapter that is yet to come
-      window.dispatchEvent(new CustomEvent("rpi:scenario", { detail: target.dataset.scenario }));
+      window.dispatchEvent(new CustomEvent("rpi:scenario"));
     }
     go(target.dataset.go);
     if (target.dataset.to) setTimeout(() => document.getElementById(target.dataset.to)?.scrollIntoView({ behavior: "smooth" }), 60);

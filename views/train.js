@@ -501,7 +501,16 @@ function render({ model, el }) {
   show();
   const heard = [["drawing", show], ["working", working], ["weighed", weights], ["folded", folded]];
   heard.forEach(([trait, react]) => model.on(`change:${trait}`, react));
+  // A link of another chapter asks for a scenario; one that came before this chapter was opened waits on the root.
+  const wanted = () => {
+    const { scenario } = document.documentElement.dataset;
+    delete document.documentElement.dataset.scenario;
+    if (byId[scenario] && scenario !== state.scenario) choose(scenario);
+  };
+  window.addEventListener("rpi:scenario", wanted);
+  wanted();
   return () => {
+    window.removeEventListener("rpi:scenario", wanted);
     clearTimeout(resting);
     clearTimeout(dimming);
     resized.disconnect();
