@@ -145,7 +145,7 @@ async def warm(_app: Starlette) -> AsyncIterator[None]:
 def _import_page() -> None:
     try:
         with contextlib.suppress(ImportError):  # then the page says so itself
-            importlib.import_module("views.board")
+            importlib.import_module("views.lab")
     finally:
         warmed.set()
 

@@ -9,7 +9,7 @@ from benchmarks.table import judged, quantile, record, show
 from benchmarks.visitors import Visitor
 
 OURS, EMPTY = "this page", "empty marimo app"
-SHOWN = {OURS: ".panel.gdpo .bar .value >> nth=11", EMPTY: ".shown"}  # there when a page shows what it has to show
+SHOWN = {OURS: ".lab .row .bar.other .value >> nth=11", EMPTY: ".shown"}  # there when a page shows what it has to show
 REPEATS = 5
 QUIET = 2.0  # seconds without a request, after which a visit has loaded all it will
 
@@ -56,7 +56,7 @@ def run(repeats: int = REPEATS) -> None:
 
 
 def open_until_shown(running, server: Server, name: str) -> float:
-    """Open the page with an empty cache; the time at which the board's bars, or the empty app's sentence, are there."""
+    """Open the page with an empty cache; the time at which the Lab's bars, or the empty app's sentence, are there."""
     context = running.new_context(**PAGE)
     page = context.new_page()
     page.goto(server.url, wait_until="commit")

@@ -10,10 +10,11 @@ from benchmarks.browser import PAGE, STATED, browser
 from benchmarks.servers import ROOT, serve
 from benchmarks.table import judged, quantile, record, show
 from gdpo_core import bfcl
-from views.board import draw, largest_advantage
+from views.lab import sheet
 
-READERS = {"this page": "board", "idiomatic marimo": "vega", "Dash": "plotly"}
+READERS = {"this page": "lab", "idiomatic marimo": "vega", "Dash": "plotly"}
 RATIOS = {"idiomatic marimo": 2.5, "Dash": 1.8}
+LARGEST = gc.grpo([[1]] + [[0]] * 11).max().item()  # where the toys' axes end: one answer passes and all others fail
 WARM_UP = 8
 PAUSE = 0.15  # seconds, in which all work of the toggle before has ended
 SETTLED = 3.0  # seconds without a look after the charts are there: fonts, lazy chunks, the garbage of the start
@@ -21,9 +22,9 @@ SETTLED = 3.0  # seconds without a look after the charts are there: fonts, lazy 
 
 def run(rounds: int = 60, seed: int = 0) -> None:
     """Measure, check that the bars are gc's advantages after every toggle, print."""
-    graded = tuple(g.vector for g in bfcl.grade_all(bfcl.load_tasks(ROOT / "data" / "tasks")[0]))
-    sorted_order = draw(graded)["order"]
-    orders = {name: list(range(len(graded))) for name in READERS} | {"this page": sorted_order}
+    task = bfcl.load_tasks(ROOT / "data" / "tasks")[0]
+    graded = tuple(g.vector for g in bfcl.grade_all(task))
+    orders = {name: list(range(len(graded))) for name in READERS} | {"this page": listed(task, graded)}
     flips, states = walk(graded, WARM_UP + rounds, seed)
     with ExitStack() as stack:
         servers = {name: stack.enter_context(serve(name)) for name in READERS}
@@ -31,6 +32,9 @@ def run(rounds: int = 60, seed: int = 0) -> None:
         pages = {name: open_page(running, servers[name].url, READERS[name]) for name in READERS}
         for name, page in pages.items():
             wait_until_shown(page, expected(graded, orders[name]), name)
+        off = pages["this page"].evaluate("watch.off()")
+        if off > 2:
+            raise RuntimeError(f"this page: a bar is {off:.0f} px longer or shorter than its number says")
         time.sleep(SETTLED)
         times = {name: [] for name in pages}
         for n, ((answer, reward), passed) in enumerate(zip(flips, states, strict=True)):
@@ -44,6 +48,11 @@ def run(rounds: int = 60, seed: int = 0) -> None:
             wait_until_shown(page, expected(states[-1], orders[name]), name)
         used = {name: _difference(server.cpu(), cpu[name]) for name, server in servers.items()}
     _print({name: t[WARM_UP:] for name, t in times.items()}, used, rounds, seed)
+
+
+def listed(task: bfcl.Task, graded: tuple) -> list[int]:
+    """The task's answers in the order in which the Lab numbers them."""
+    return [task.answers.index(answer) for answer in sheet(task)["answers"]]
 
 
 def walk(graded, length: int, seed: int) -> tuple[list[tuple[int, int]], list[tuple]]:
@@ -72,7 +81,7 @@ def open_page(running, url: str, reader: str):
     page = running.new_context(**PAGE).new_page()
     page.add_init_script(path=Path(__file__).parent / "watch.js")
     page.goto(url)
-    page.evaluate("([r, l]) => { watch.reader = r; watch.limit = l }", [reader, largest_advantage(12)])
+    page.evaluate("([r, l]) => { watch.reader = r; watch.limit = l }", [reader, LARGEST])
     return page
 
 

@@ -19,7 +19,7 @@ from marimo_private import (
     TOKEN_KEY,
 )
 
-SETTLED = 0.3  # seconds, as in views/board.js
+CONTROLS = ("task", "marks", "pays", "weights", "convention", "method")  # of the Lab, which each of its messages names
 
 
 class Visitor:
@@ -30,7 +30,8 @@ class Visitor:
         self.token = ""
         self.id = f"s_{secrets.token_hex(3)}"
         self.model_id = ""
-        self.passed: list[list[int]] = []
+        self.state: dict = {}  # where the Lab's controls stand
+        self.asked = 0
         self.told: list[str] = []  # while it arrives
         self.drawn = asyncio.Event()
 
@@ -44,24 +45,23 @@ class Visitor:
             self.told.append(str(await self.socket.recv()))
             told = json.loads(self.told[-1])
             data = told.get("data", told)
-            if told["op"] == MODEL_MESSAGE and "passed" in data["message"].get("state", {}):
+            if told["op"] == MODEL_MESSAGE and "drawing" in data["message"].get("state", {}):
                 self.model_id = data["model_id"]
-                self.passed = data["message"]["state"]["passed"]
+                self.state = data["message"]["state"]["drawing"]["state"]
             if told["op"] == RUN_ENDED:
                 break
         self.listening = asyncio.create_task(self._listen())
 
     async def flip(self, answer: int, reward: int) -> float:
-        """Flip one mark as the page does: ask for the drawing, and tell the other cells a little later."""
-        self.passed[answer][reward] ^= 1
+        """Flip one mark as the page does: a message with all controls; the seconds until its drawing is there."""
+        self.state["marks"][answer][reward] ^= 1
+        self.asked += 1
         self.drawn.clear()
+        controls = {name: self.state[name] for name in CONTROLS}
         sent = time.perf_counter()
-        await self._post({"method": "custom", "content": {"passed": self.passed}})
+        await self._post({"method": "custom", "content": {**controls, "n": self.asked, "active": None, "open": []}})
         await asyncio.wait_for(self.drawn.wait(), 60)
-        seconds = time.perf_counter() - sent
-        await asyncio.sleep(SETTLED)
-        await self._post({"method": "update", "state": {"passed": self.passed}, "bufferPaths": []})
-        return seconds
+        return time.perf_counter() - sent
 
     async def _post(self, message: dict) -> None:
         body = json.dumps({"modelId": self.model_id, "message": message, "buffers": []}).encode()
@@ -76,7 +76,11 @@ class Visitor:
     async def _listen(self) -> None:
         """Read all the time, as a browser does: pings are answered, and no old drawing passes for a new one."""
         async for message in self.socket:
-            if '"drawing"' in str(message):
+            if '"drawing"' not in str(message):
+                continue
+            told = json.loads(message)
+            state = told.get("data", told)["message"].get("state", {})
+            if state.get("drawing", {}).get("n") == self.asked:
                 self.drawn.set()
 
     async def _until_answered(self) -> None:

@@ -44,15 +44,16 @@
 
   const all = (selector) => roots.filter((r) => r.isConnected).flatMap((r) => [...r.querySelectorAll(selector)]);
 
+  const numbered = () => {
+    const number = (row) => Number(row.querySelector(".number").textContent);
+    return all(".lab .row").sort((a, b) => number(a) - number(b));
+  };
+  const said = (value) => parseFloat(value.textContent.replace("−", "-").match(/[-+]?\d+\.\d+/)?.[0]);
+
   // The advantages that the bars on the screen stand for, one list per chart.
   const readers = {
-    board: () =>
-      ["grpo", "gdpo"].map((method) =>
-        all(`.panel.${method} .bar`).map((bar) => {
-          const share = parseFloat(bar.querySelector(".fill").style.width) / 50;
-          return (bar.classList.contains("negative") ? -1 : 1) * share * watch.limit;
-        }),
-      ),
+    // By the number of the answer: rows change places. What a row says is read, since lengths would need a layout.
+    lab: () => [".base", ".other"].map((side) => numbered().map((row) => said(row.querySelector(`.bar${side} .value`)))),
     vega: () =>
       all("canvas.marks").map((canvas) =>
         (bars.get(canvas) ?? []).map(([x, width]) => ((x < 179.99 ? -1 : 1) * width * watch.limit) / 180),
@@ -91,9 +92,17 @@
       if (matches(shown(), expected)) throw new Error("the charts show this already");
       watch.result = new Promise((resolve) => (armed = { expected, resolve }));
     },
-    // Where to click: the middles of the toggles in their order.
+    // Pixels by which a bar of the Lab is longer or shorter than its number says, at most.
+    off() {
+      const fills = [".base", ".other"].flatMap((side) => numbered().map((row) => row.querySelector(`.bar${side} .fill`)));
+      const widths = fills.map((fill) => fill.getBoundingClientRect().width);
+      const sizes = shown().flat().map(Math.abs);
+      const unit = Math.max(...widths) / Math.max(...sizes);
+      return Math.max(...widths.map((width, n) => Math.abs(width - unit * sizes[n])));
+    },
+    // Where to click: the middles of the toggles, answer by answer.
     toggles: () =>
-      all("input[type=checkbox], [role=checkbox]")
+      (watch.reader === "lab" ? numbered().flatMap((row) => [...row.querySelectorAll("input")]) : all("input[type=checkbox], [role=checkbox]"))
         .map((node) => node.getBoundingClientRect())
         .filter((box) => box.width > 0)
         .map((box) => [box.x + box.width / 2, box.y + box.height / 2]),

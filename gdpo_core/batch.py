@@ -144,6 +144,8 @@ class Batch:
 
     def in_float64(self) -> "Batch":
         """The same batch, computed in double precision."""
+        if self.rewards.dtype == torch.float64:
+            return self
         return self._with(self.rewards.double(), self.weights.double())
 
     def without_missing(self) -> "Batch":

@@ -6,10 +6,11 @@ import torch
 from torch import Tensor
 
 from gdpo_core._types import ArrayLike, Groups
-from gdpo_core.advantages import method_for
+from gdpo_core.advantages import Steps, method_for
 from gdpo_core.batch import Batch, Over, read, whole
 from gdpo_core.conventions import PAPER, Convention
 from gdpo_core.errors import expect, expect_index
+from gdpo_core.explain import Explanation, explained
 from gdpo_core.pairs import alike, blocks, ordered, told_apart
 
 # Advantages closer than this, relative to the largest, are one: float32 rewards carry round-off of their own.
@@ -111,7 +112,38 @@ def collapse(
     same = SAME.get(batch.dtype, 1e-3)
     batch = batch.in_float64()
     formula, prepared = method_for(method, batch)
+    return _collapsed(method, batch, prepared, formula(prepared), same)
+
+
+def explain_and_collapse(
+    rewards: ArrayLike,
+    method: str = "gdpo",
+    *,
+    weights: ArrayLike | None = None,
+    groups: Groups | None = None,
+    lengths: ArrayLike | None = None,
+    convention: Convention = PAPER,
+) -> tuple[Explanation, Collapse]:
+    """`explain` and `collapse` of the same rewards from one computation; arguments and errors as there.
+
+    >>> e, c = explain_and_collapse([[1, 0, 1], [0, 1, 1], [1, 1, 0], [0, 0, 0]], "grpo")
+    >>> e.weighted_sums.tolist(), c.level.tolist()
+    ([2.0, 2.0, 2.0, 0.0], [1, 1, 1, 0])
+    """
+    batch = read(rewards, weights=weights, groups=groups, lengths=lengths, convention=convention)
+    formula, prepared = method_for(method, batch)
     steps = formula(prepared)
+    explanation = explained(method, batch, prepared, steps)
+    same = SAME.get(batch.dtype, 1e-3)
+    if batch.rewards.dtype != torch.float64:
+        batch = batch.in_float64()
+        formula, prepared = method_for(method, batch)
+        steps = formula(prepared)
+    return explanation, _collapsed(method, batch, prepared, steps, same)
+
+
+def _collapsed(method: str, batch: Batch, prepared: Batch, steps: Steps, same: float) -> Collapse:
+    """batch: in float64; prepared: as the method took it; same: how close advantages of one level are."""
     learnt = prepared.learnt(steps.advantages)
     silent = batch.group.lowest(-learnt.abs()) == 0
     rewards, a = batch.rewards.reshape(len(batch.rewards), -1), learnt.flatten()
@@ -120,19 +152,17 @@ def collapse(
     rollouts = None if batch.index is not None else batch.rewards.shape[-1]
     told = told_apart(list(blocks(index, rollouts)), rewards, kept, {method: a}, same)
     mixed, tied, pairs = told.vectors > 1, told.tied[method], int(told.pairs.sum())
-
-    def mean(x: Tensor) -> Tensor:
-        return x[..., mixed].double().mean(-1)
-
+    means = torch.cat([torch.stack([tied > 0, told.levels[method], told.vectors]), told.dead])[:, mixed]
+    with_ties, levels, vectors, *dead = means.double().mean(1).tolist()  # of whole numbers, so in any order the same
     return Collapse(
         groups=silent.numel(),
         mixed_groups=int(mixed.sum()),
-        groups_with_ties=mean(tied > 0).item(),
+        groups_with_ties=with_ties,
         tied_pairs=int(tied.sum()) / pairs if pairs else float("nan"),
         tied_pair_count=int(tied.sum()),
-        levels=mean(told.levels[method]).item(),
-        vectors=mean(told.vectors).item(),
-        dead_rewards=tuple(mean(told.dead).tolist()),
+        levels=levels,
+        vectors=vectors,
+        dead_rewards=tuple(dead),
         silent_groups=silent.double().mean().item(),
         update_share=_shares(prepared, steps.z, learnt),
         level=told.level[method][kept],

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from gdpo_core._types import ArrayLike, Groups
-from gdpo_core.advantages import method_for
+from gdpo_core.advantages import Steps, method_for
 from gdpo_core.batch import Batch, read
 from gdpo_core.conventions import PAPER, Convention
 
@@ -51,11 +51,14 @@ def explain(
     """
     batch = read(rewards, weights=weights, groups=groups, lengths=lengths, convention=convention)
     formula, prepared = method_for(method, batch)
-    steps = formula(prepared)
+    return explained(method, batch, prepared, formula(prepared))
 
+
+def explained(method: str, batch: Batch, prepared: Batch, steps: Steps) -> Explanation:
+    """The same for a computation at hand; prepared: the batch as the method took it."""
     return Explanation(
         method=method,
-        convention=convention,
+        convention=batch.convention,
         weights=prepared.weights.flatten().to(batch.dtype),
         rewards=_rewards_last(batch, batch.rewards),
         lengths=_lengths(batch),

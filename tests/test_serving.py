@@ -297,7 +297,7 @@ def test_a_session_waits_until_all_is_imported_even_if_that_fails(monkeypatch, b
     monkeypatch.setattr(threading, "excepthook", lambda told: None)
     monkeypatch.setattr(serving, "cache_entry_points", lambda: None)
     asyncio.run(run())
-    assert order[:2] == ["http/health", "views.board"]
+    assert order[:2] == ["http/health", "views.lab"]
     assert sorted(order[2:]) == ["http/sse", "websocket/ws"]
 
 

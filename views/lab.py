@@ -1,5 +1,6 @@
 """The Lab: one instrument on which every control moves everything: bars, ties, verdict, shares and arithmetic."""
 
+import threading
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -8,12 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import anywidget
+import torch
 import traitlets
+from torch import Tensor
 
 import gdpo_core as gc
 from gdpo_core import _theme
 from gdpo_core._words import count, listing, number, percent, power_of_ten, signed
 from gdpo_core.bfcl import REWARDS, Task, grade_all
+from gdpo_core.collapse import explain_and_collapse
 from gdpo_core.explain import Explanation
 from views.link import Session
 
@@ -29,6 +33,8 @@ WHY_TIED = (
     "fail the other."
 )
 Marks = tuple[tuple[int, ...], ...]  # (answers, rewards) of 0 or 1
+# Every call of torch lets another thread in: fifty visitors' short computations at once would take three times as long.
+IN_TURN = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -140,10 +146,11 @@ class Lab(anywidget.AnyWidget):
         """The drawing of the state, with the folds that are open, of the answer that the reader points at."""
         state = self._state
         lengths, graded = self._lengths[state.task], frozen(self._sheets[state.task]["graded"])
-        drawing = draw(state, lengths, graded)
         answer = active if isinstance(active, int) and 0 <= active < len(lengths) else 0
         names = [name for name in opened if name in FOLD_TITLES] if isinstance(opened, list) else []
-        folds = {name: unfold(name, state, lengths, answer) for name in names}
+        with IN_TURN:
+            drawing = draw(state, lengths, graded)
+            folds = {name: unfold(name, state, lengths, answer) for name in names}
         return {"n": n, "state": asdict(state), **drawing, "folds": folds}
 
 
@@ -227,6 +234,8 @@ class Seen:
     explained: Explanation
     collapsed: gc.Collapse
     advantages: list[float]
+    terms: list[list[float]]  # (answers, rewards) what the method adds up, before the weights
+    sums: list[float]
     levels: list[int]  # per answer, the number of its advantage, 0 = lowest
     ties: list[dict]  # the advantages that answers with different marks share, highest first
 
@@ -234,11 +243,22 @@ class Seen:
 @lru_cache(maxsize=2048)
 def seen(state: State, method: str, lengths: tuple[int, ...]) -> Seen:
     """What a method makes of the state."""
-    given = {"weights": state.weights, "lengths": lengths, "convention": gc.CONVENTIONS[state.convention]}
-    explained = gc.explain(state.rewards, method, **given)
-    collapsed = gc.collapse(state.rewards, method, **given)
+    convention = gc.CONVENTIONS[state.convention]
+    given: dict[str, Any] = {"weights": state.weights, "convention": convention}
+    if convention.last_step == "tokens":
+        given["lengths"] = lengths
+    explained, collapsed = explain_and_collapse(state.rewards, method, **given)
     levels = collapsed.level.tolist()
-    return Seen(explained, collapsed, explained.advantages.tolist(), levels, _ties(state.marks, levels))
+    terms = explained.rewards if explained.z is None else explained.z
+    return Seen(
+        explained,
+        collapsed,
+        explained.advantages.tolist(),
+        terms.tolist(),
+        explained.weighted_sums.tolist(),
+        levels,
+        _ties(state.marks, levels),
+    )
 
 
 @lru_cache(maxsize=2048)
@@ -256,7 +276,7 @@ def draw(state: State, lengths: tuple[int, ...], graded: Marks) -> dict:
         "mixes": len(set(state.marks)),
         "verdict": verdict(state, left, right),
         "shares": [_shares(left.collapsed), _shares(right.collapsed)],
-        "lines": [[arithmetic(one, answer) for one in (left, right)] for answer in answers],
+        "lines": [list(both) for both in zip(arithmetic(left), arithmetic(right), strict=True)],
         "deeds": deeds(state, left, right, graded, lengths),
     }
 
@@ -352,33 +372,44 @@ def _wrong_first(marks: Marks, levels: list[int]) -> tuple[list[tuple[int, int]]
 # --- the arithmetic of one answer ------------------------------------------------------------------------------------
 
 
-def arithmetic(one: Seen, answer: int) -> str:
-    """HTML of the whole computation of one answer's advantage, in one line."""
-    e = one.explained
-    c, own = e.convention, lambda x: x[answer] if e.convention.leave_one_out else x
-    weights, total = e.weights.tolist(), e.weighted_sums[answer].item()
-    result = f"<b>{signed(one.advantages[answer])}</b>"
-    values = (e.rewards if e.z is None else e.z)[answer].tolist()
-    show = _plain if e.z is None else signed
-    terms = [
-        f'<i class="r{k}">{"" if weight == 1 else f"{_plain(weight)}·"}{show(value)}</i>'
-        for k, (weight, value) in enumerate(zip(weights, values, strict=True))
+def arithmetic(one: Seen) -> list[str]:
+    """Per answer, HTML of the whole computation of its advantage, in one line."""
+    e, c = one.explained, one.explained.convention
+    raw, answers = e.z is None, len(one.sums)
+    show = _plain if raw else signed
+    times = ["" if weight == 1 else f"{_plain(weight)}·" for weight in e.weights.tolist()]
+    lines = []
+    for values, total in zip(one.terms, one.sums, strict=True):
+        terms = [f'<i class="r{k}">{times[k]}{show(value)}</i>' for k, value in enumerate(values)]
+        lines.append(f"{' + '.join(terms) if raw else ' '.join(terms)} = {_plain(total)}")
+    results = [f"<b>{signed(a)}</b>" for a in one.advantages]
+    last = e.method == "gdpo" and not raw
+    if not last and e.method not in ("grpo", "grpo_no_std"):
+        return [f"{line} → {result}" for line, result in zip(lines, results, strict=True)]
+    statistics = (e.batch_mean, e.batch_std) if last else (e.group_means, e.group_stds)
+    means, stds = (_per_answer(x, answers) for x in statistics)
+    eps, root = (c.batch_eps, c.batch_eps_to == "variance") if last else (c.sum_eps, False)
+    return [
+        f"{line} → {_normalising(e.method, total, mean, std, eps, root)} = {result}"
+        for line, result, total, mean, std in zip(lines, results, one.sums, means, stds, strict=True)
     ]
-    line = f"{' + '.join(terms) if e.z is None else ' '.join(terms)} = {_plain(total)}"
-    if e.method == "gdpo" and e.z is not None:
-        mean, std, eps = float(e.batch_mean), float(e.batch_std), c.batch_eps
-        root = c.batch_eps_to == "variance"
-    elif e.method in ("grpo", "grpo_no_std"):
-        mean, std, eps, root = own(e.group_means).item(), own(e.group_stds).item(), c.sum_eps, False
-    else:
-        return f"{line} → {result}"
+
+
+def _per_answer(x: float | Tensor | None, answers: int) -> list[float]:
+    """A statistic of the group, or with leave-one-out of the others, per answer."""
+    value = torch.as_tensor(x).tolist()
+    return value if isinstance(value, list) else [value] * answers
+
+
+def _normalising(method: str, total: float, mean: float, std: float, eps: float, root: bool) -> str:
+    """How a weighted sum becomes an advantage."""
     top = f"({_plain(total)} − {_bracket(mean)})" if round(mean, 2) else _plain(total)
-    if e.method == "grpo_no_std":
-        return f"{line} → {top} = {result}"
+    if method == "grpo_no_std":
+        return top
     if std == 0:
-        return f"{line} → 0, since all are equal = {result}"
+        return "0, since all are equal"
     divisor = f"√({number(std, 3)}² + {power_of_ten(eps)})" if root else _divisor(std, eps)
-    return f"{line} → {top} ÷ {divisor} = {result}"
+    return f"{top} ÷ {divisor}"
 
 
 def _divisor(std: float, eps: float) -> str:

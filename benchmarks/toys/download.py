@@ -10,7 +10,8 @@ with app.setup:
     import marimo as mo
 
     from gdpo_core import bfcl
-    from views.board import Board
+    from views.lab import Lab
+    from views.link import Session
 
     DATA = Path(__file__).resolve().parents[2] / "data"
 
@@ -23,14 +24,7 @@ with app.setup:
 
 @app.cell
 def _():
-    board = mo.ui.anywidget(Board(bfcl.load_tasks(DATA / "tasks")))
-    mo.output.replace(board)
-    return (board,)
-
-
-@app.cell
-def _(board):
-    len(board.value["passed"])
+    mo.ui.anywidget(Lab(bfcl.load_tasks(DATA / "tasks"), Session()))
     return
 
 
