@@ -181,7 +181,7 @@ def _of_sample(session, sample):
 
 def test_every_link_leads_to_a_chapter_and_a_scenario_that_exist(session):
     html = should.should(chosen(), session).text + claims.more(session).text + _of_sample(session, SAMPLES[0])
-    links = re.findall(r'<a class="lead"[^>]*href="\?at=(\w+)(?:&amp;train-scenario=(\w+))?"', html)
+    links = re.findall(r'<a class="onward"[^>]*href="\?at=(\w+)(?:&amp;train-scenario=(\w+))?"', html)
     assert len(links) > 10
     assert all(chapter in ("lab", "train", "evidence", "run") for chapter, _ in links)
     assert {scenario for _, scenario in links if scenario} <= set(should.titles())
