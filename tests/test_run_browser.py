@@ -66,7 +66,7 @@ def test_the_sample_is_audited_without_a_click(visit):
 
 def test_claim_verdict_findings_picture_and_controls_are_on_the_first_screen(visit):
     page = visit(width=1440, height=900)
-    for selector in ("h1", ".upload", ".verdict-line", ".card >> nth=0", ".front > figure > svg"):
+    for selector in ("h1:visible", ".upload", ".verdict-line", ".card >> nth=0", ".front > figure > svg"):
         box = page.locator(selector).bounding_box()
         assert box["y"] + box["height"] <= 900, selector
     assert page.evaluate("document.getElementById('App').scrollHeight") <= 4 * 900
@@ -91,7 +91,7 @@ def test_a_fold_is_computed_when_it_is_opened(visit):
 
 def test_what_the_reader_set_outlives_a_visit_to_another_chapter(visit):
     page = visit()
-    page.get_by_label("Sample").select_option("ms-swift")
+    page.get_by_label("Sample", exact=True).select_option("ms-swift")
     verdict(page).get_by_text("Every logged advantage is 0").wait_for()
     page.locator("nav").get_by_role("link", name="Use it").click()
     page.locator(".should").wait_for()
@@ -152,7 +152,7 @@ def test_a_bad_file_is_one_sentence_and_a_good_one_then_a_report(visit):
     page.locator(".unread").get_by_text("completions_00001.parquet").wait_for()
     page.locator(".audit.front").wait_for(state="detached")
     assert page.get_by_text("Traceback").count() == 0
-    assert page.get_by_label("Sample").count() == 1
+    assert page.get_by_label("Sample", exact=True).count() == 1
     upload(page, *TRL)
     verdict(page).get_by_text(WEIGHTS).wait_for()
     assert page.locator(".unread").count() == 0
@@ -206,7 +206,7 @@ def test_the_reward_that_should_decide_and_the_weights_are_asked(visit):
 def test_every_sample_has_its_report_and_puts_files_away(visit):
     page = visit()
     upload(page, *TRL)
-    choice = page.get_by_label("Sample")
+    choice = page.get_by_label("Sample", exact=True)
     for title in choice.locator("option").all_inner_texts()[1:]:
         before = page.locator(".whose").inner_text()
         choice.select_option(title)

@@ -46,7 +46,7 @@ def front(report: AuditReport) -> Html:
     ran, _, _ = report.verdict.partition(" Look first at ")
     said = tag("p", ran, kind="verdict-line")
     cards = [_short(finding, n == 0) for n, finding in enumerate(report.findings)] or [tag("p", "Nothing to report.")]
-    left = tag("div", said, tag("h3", f"Findings: {counted(report)}"), *cards)
+    left = tag("div", said, tag("h2", f"Findings: {counted(report)}"), *cards)
     return tag("div", left, picture(report), kind="audit front")
 
 
