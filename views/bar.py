@@ -1,11 +1,12 @@
 """The bar that is always there, and the doors of the chapters: a chapter's cells run once its door is opened."""
 
-from html import escape
 from pathlib import Path
 
 import anywidget
 import traitlets
 
+from gdpo_core import _theme
+from gdpo_core._html import Html, tag
 from views.link import CHAPTERS, Session
 
 HERE = Path(__file__).parent
@@ -24,7 +25,7 @@ class Bar(anywidget.AnyWidget):
     """Chapters, tour, link and program. The browser asks with a message; the answer comes back in `reply`."""
 
     _esm = HERE / "bar.js"
-    _css = HERE / "bar.css"
+    _css = _theme.css(".bar-frame") + (HERE / "bar.css").read_text(encoding="utf-8")
     chapters = traitlets.List().tag(sync=True)  # (name, title)
     edit = traitlets.Bool().tag(sync=True)  # in `marimo edit` all chapters are there, below each other
     notes = traitlets.List().tag(sync=True)
@@ -62,6 +63,6 @@ class Door(anywidget.AnyWidget):
         super().__init__(chapter=chapter, opened=opened, counts=counts)
 
 
-def deed(name: str) -> str:
+def deed(name: str) -> Html:
     """HTML, unseen, that tells the tour what the reader has done."""
-    return f'<span hidden data-deed="{escape(name)}"></span>'
+    return tag("span", hidden="", data_deed=name)

@@ -253,8 +253,7 @@ function render({ model, el }) {
     drawing.levels.forEach((levels, side) => {
       kept[side].replaceChildren(make("b", {}, String(levels)), ` ${levels === 1 ? "advantage" : "advantages"} for ${drawing.mixes} mixes of marks`);
     });
-    const html = `<p>${drawing.verdict[0]}</p><p>${drawing.verdict[1]}</p>`;
-    if (verdict.innerHTML !== html) verdict.innerHTML = html;
+    judge(drawing.verdict);
     share(drawing);
     link(drawing);
     follow(drawing);
@@ -262,6 +261,21 @@ function render({ model, el }) {
     folds.forEach(({ name, body }) => drawing.folds[name] && body.innerHTML !== drawing.folds[name] && (body.innerHTML = drawing.folds[name]));
     if (numbers.open) tabulate();
     drawing.deeds.forEach((deed) => n > 0 && window.dispatchEvent(new CustomEvent("rpi:deed", { detail: deed })));
+  }
+
+  // What stands between two ** is bold; the last words of a verdict may be a button.
+  let judged = "";
+  function judge(sentences) {
+    if (judged === sentences.join()) return;
+    judged = sentences.join();
+    verdict.replaceChildren(
+      ...sentences.map((sentence) => {
+        const open = sentence.endsWith(choices.aim);
+        const text = open ? sentence.slice(0, -choices.aim.length) : sentence;
+        const parts = text.split("**").map((part, i) => (i % 2 ? make("b", {}, part) : part));
+        return make("p", {}, ...parts, ...(open ? [make("button", { type: "button", class: "link", "data-aim": "weight" }, choices.aim)] : []));
+      }),
+    );
   }
 
   function untouched() {
@@ -345,11 +359,8 @@ function render({ model, el }) {
     const answer = active ?? ties[0].at(0)?.answers.at(-1) ?? order[0];
     rows.forEach(({ node }, i) => node.classList.toggle("active", i === answer));
     const failed = rewards.flatMap((name, k) => (sheet().graded[answer][k] ? [] : [make("span", { class: `why r${k}` }, `✗ ${name}: ${sheet().reasons[answer][k]}`)]));
-    const line = (name, side, html) => {
-      const node = make("p", { class: `line ${side}` }, make("b", {}, name), make("span"));
-      node.lastChild.innerHTML = html;
-      return node;
-    };
+    const line = (name, side, pieces) =>
+      make("p", { class: `line ${side}` }, make("b", {}, name), make("span", {}, ...pieces.map(([text, kind]) => (kind ? make("i", { class: kind }, text) : text))));
     detail.replaceChildren(
       make("p", { class: "title" }, make("b", {}, `Answer ${answer + 1}`), " ", make("code", {}, sheet().answers[answer]), ...failed),
       line(choices.base, "base", lines[answer][0]),

@@ -32,6 +32,7 @@ WHY_TIED = (
     "It can't tell two marks apart when as many answers pass the one as pass the other, or as many pass the one as "
     "fail the other."
 )
+AIM = "What would change that?"  # at the end of a verdict: a button that leads to the weight of the first mark
 Marks = tuple[tuple[int, ...], ...]  # (answers, rewards) of 0 or 1
 # Every call of torch lets another thread in: fifty visitors' short computations at once would take three times as long.
 IN_TURN = threading.Lock()
@@ -85,6 +86,7 @@ class Lab(anywidget.AnyWidget):
                 "methods": [[key, title] for key, title in methods().items() if key != BASE],
                 "base": methods()[BASE],
                 "folds": FOLD_TITLES,
+                "aim": AIM,
             },
             drawing=self._drawn(0),
         )
@@ -297,7 +299,7 @@ def _shares(c: gc.Collapse) -> list[float] | None:
 
 
 def verdict(state: State, left: Seen, right: Seen) -> list[str]:
-    """What this state shows, as HTML: first what is told apart, then what that is worth."""
+    """What this state shows, bold between two `**`: first what is told apart, then what that is worth."""
     mixes, a, b = len(set(state.marks)), "GRPO", methods()[state.method]
     if mixes == 1:
         return [
@@ -307,13 +309,11 @@ def verdict(state: State, left: Seen, right: Seen) -> list[str]:
     kept = [len(set(one.levels)) for one in (left, right)]
     if left.collapsed.tied_pair_count:
         of = f"all {mixes}" if kept[1] == mixes else str(kept[1])
-        first = (
-            f"{a} gives {mixes} different mixes of marks only <b>{count(kept[0], 'advantage')}</b>, {b} <b>{of}</b>."
-        )
+        first = f"{a} gives {mixes} different mixes of marks only **{count(kept[0], 'advantage')}**, {b} **{of}**."
     elif right.collapsed.tied_pair_count:
-        first = f"{a} tells all {mixes} mixes of marks apart, {b} keeps <b>{kept[1]}</b>."
+        first = f"{a} tells all {mixes} mixes of marks apart, {b} keeps **{kept[1]}**."
     else:
-        first = f"No tie: {a} and {b} both give each of the {mixes} mixes of marks <b>an advantage of its own</b>."
+        first = f"No tie: {a} and {b} both give each of the {mixes} mixes of marks **an advantage of its own**."
     return [first, _worth(state, left, right, a, b)]
 
 
@@ -329,15 +329,14 @@ def _worth(state: State, left: Seen, right: Seen, a: str, b: str) -> str:
         low, high = max(wrong, key=lambda pair: right.levels[pair[0]] - right.levels[pair[1]])
         more = "" if not before else f" {a} does so in {len(before)}."
         return (
-            f"But answer <b>{low + 1}</b>, wrong, stands above answer <b>{high + 1}</b>, right, as in "
-            f"{len(wrong)} of {count(of, 'such pair')} under {b}.{more} "
-            '<button type="button" class="link" data-aim="weight">What would change that?</button>' + still
+            f"But answer **{low + 1}**, wrong, stands above answer **{high + 1}**, right, as in "
+            f"{len(wrong)} of {count(of, 'such pair')} under {b}.{more}{still} {AIM}"
         )
     if not left.collapsed.tied_pair_count and not state.equal:
         return _left_over(left, right, a, b)
     split = _split(state.marks, left.levels, right.levels)
     if split:
-        right_first = f"{b} splits {count(split, 'such pair')} and puts <b>the right one first</b> in all."
+        right_first = f"{b} splits {count(split, 'such pair')} and puts **the right one first** in all."
         return f"{a} ties wrong answers with right ones; {right_first}{still}"
     if before:
         return f"{a} puts a wrong answer above a right one in {count(len(before), 'pair')}, {b} in none.{still}"
@@ -372,25 +371,29 @@ def _wrong_first(marks: Marks, levels: list[int]) -> tuple[list[tuple[int, int]]
 # --- the arithmetic of one answer ------------------------------------------------------------------------------------
 
 
-def arithmetic(one: Seen) -> list[str]:
-    """Per answer, HTML of the whole computation of its advantage, in one line."""
+def arithmetic(one: Seen) -> list[list[tuple[str, str]]]:
+    """Per answer, the whole computation of its advantage in one line: pieces of text, each with its class or none."""
     e, c = one.explained, one.explained.convention
     raw, answers = e.z is None, len(one.sums)
     show = _plain if raw else signed
     times = ["" if weight == 1 else f"{_plain(weight)}·" for weight in e.weights.tolist()]
     lines = []
     for values, total in zip(one.terms, one.sums, strict=True):
-        terms = [f'<i class="r{k}">{times[k]}{show(value)}</i>' for k, value in enumerate(values)]
-        lines.append(f"{' + '.join(terms) if raw else ' '.join(terms)} = {_plain(total)}")
-    results = [f"<b>{signed(a)}</b>" for a in one.advantages]
+        line = [
+            (" + " if raw else " ", "") if piece else (f"{times[k]}{show(value)}", f"r{k}")
+            for k, value in enumerate(values)
+            for piece in (1, 0)
+        ][1:]
+        lines.append([*line, (f" = {_plain(total)}", "")])
+    results = [(signed(a), "result") for a in one.advantages]
     last = e.method == "gdpo" and not raw
     if not last and e.method not in ("grpo", "grpo_no_std"):
-        return [f"{line} → {result}" for line, result in zip(lines, results, strict=True)]
+        return [[*line, (" → ", ""), result] for line, result in zip(lines, results, strict=True)]
     statistics = (e.batch_mean, e.batch_std) if last else (e.group_means, e.group_stds)
     means, stds = (_per_answer(x, answers) for x in statistics)
     eps, root = (c.batch_eps, c.batch_eps_to == "variance") if last else (c.sum_eps, False)
     return [
-        f"{line} → {_normalising(e.method, total, mean, std, eps, root)} = {result}"
+        [*line, (f" → {_normalising(e.method, total, mean, std, eps, root)} = ", ""), result]
         for line, result, total, mean, std in zip(lines, results, one.sums, means, stds, strict=True)
     ]
 
