@@ -135,6 +135,7 @@ def test_unequal_pay_is_where_it_helps_and_weights_that_undo_it_where_it_hurts(s
     assert effects(session)["Unequal scales"] == "helps"
     set_lab(session, pays=(1.0, 1.0, 10.0), weights=(1.0, 1.0, 0.1))
     assert effects(session)["Unequal scales"] == "hurts"
+    assert effects(session, gate="conciseness")["Unequal scales"] == "hurts"
 
 
 def test_conflict_and_constants_are_seen(session):

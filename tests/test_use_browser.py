@@ -85,9 +85,8 @@ def test_the_run_that_was_audited_is_judged(use):
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 1440), ("light", 390)])
 def test_no_accessibility_fault(use, scheme, width):
     page = use(width=width, scheme=scheme)
-    page.locator(".use details, [data-cell-name=use_more] .folds details").evaluate_all(
-        "all => all.forEach(e => e.open = true)"
-    )
+    folds = page.locator(".use details, [data-cell-name=use_more] .folds details")
+    folds.evaluate_all("all => all.forEach(e => e.open = true)")
     page.locator("[data-cell-name=use_more] marimo-lazy").scroll_into_view_if_needed()
     page.locator(".successors").wait_for()
     settled(page)

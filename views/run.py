@@ -111,9 +111,9 @@ def opening() -> str:
     """Markdown: the claim, what a log must hold and what it cannot tell."""
     return (
         "# Your log knows which reward drove the run\n\n"
-        "From **one column per reward and the advantages** it can be told which method ran, with which weights, which "
-        "reward drives the update, what the other method would have done, and the line that changes it. verl logs no "
-        "advantages: the method stays open. verl's v1 trainer and NeMo-RL log only a total: so does nearly all else."
+        "From **one column per reward and the advantages** the report tells the method, its weights, which reward "
+        "drives the update, what the other method would do, and the line that changes it. verl logs no advantages: "
+        "the method stays open. Its v1 trainer and NeMo-RL log a total alone: so does most."
     )
 
 

@@ -28,8 +28,7 @@ MOVED = DOMINATES_HELPED  # of the update: a share that moves less is the same s
 TIED = 0.01  # of the pairs that differ
 SILENT = 0.1  # of the groups
 OFTEN = 0.5  # of the groups: a reward that is constant in more of them is rare
-UNEQUAL = 2.0  # times: weights that differ by more were meant to undo something, if they do
-EVEN = 0.2  # between shares of the update under GRPO that are about the same
+UNDONE = 2.0  # times: weights that make weight times spread so much more even were meant to undo the spread
 
 
 @dataclass(frozen=True)
@@ -74,8 +73,9 @@ def _scales(report: gc.AuditReport) -> Answer:
     most = moved.index(max(moved))
     if moved[most] < MOVED:
         return Answer("nothing", title, f"{said(most)}: about the same.", "train", "equal")
-    sizes = [abs(w) for w in weights if w]
-    if max(sizes) >= UNEQUAL * min(sizes) and max(grpo) - min(grpo) <= EVEN < max(gdpo) - min(gdpo):
+    spread = [(abs(w), abs(w) * (r["std"] or 0.0)) for w, r in zip(weights, report.rewards, strict=True) if w]
+    apart, with_spread = [max(x) / min(x) if min(x) else float("inf") for x in zip(*spread, strict=True)]
+    if apart >= UNDONE * with_spread:
         undone = "The weights seem to undo the scales already; under GDPO they make the rewards unequal again."
         return Answer("hurts", title, f"{said(most)}. {undone}", "train", "undone")
     # Under GDPO, shares go by the squares of the weights where rewards differ equally often and are not correlated.

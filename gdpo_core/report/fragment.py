@@ -52,17 +52,17 @@ def front(report: AuditReport) -> Html:
 
 def behind(report: AuditReport) -> dict[str, Callable[[], Html]]:
     """What stands behind the first screen, by title; each is built when it is asked for."""
-    parts: dict[str, Callable[[], Html]] = {
-        "What the run did": lambda: _facts(report),
-        "All charts": lambda: figures(report),
-        "Tables": lambda: _tables(report),
-        "How it was computed, and what this cannot tell": lambda: _computed(report),
+    parts: dict[str, Callable[[AuditReport], Html]] = {
+        "What the run did": _facts,
+        "All charts": figures,
+        "Tables": _tables,
+        "How it was computed, and what this cannot tell": _computed,
     }
-    return {title: partial(_framed, draw) for title, draw in parts.items()}
+    return {title: partial(_framed, draw, report) for title, draw in parts.items()}
 
 
-def _framed(draw: Callable[[], Html]) -> Html:
-    return tag("div", draw(), kind="audit")
+def _framed(draw: Callable[[AuditReport], Html], report: AuditReport) -> Html:
+    return tag("div", draw(report), kind="audit")
 
 
 def _short(finding: Finding, opened: bool) -> Html:

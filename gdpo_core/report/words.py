@@ -184,9 +184,9 @@ def held(report: AuditReport) -> list[tuple[str, bool, str]]:
             and "advantages-not-reproduced" not in ids,
             "which method ran, with which weights",
         ),
-        ("Which responses belong together", "prompts-merged" not in ids, "what is constant or tied in a group"),
+        ("Which responses belong together", "prompts-merged" not in ids, "what is compared with what"),
         ("Every step, once, of training alone", not every & ids, "how it changed over the run"),
-        ("A value of each reward in each response", "missing-rewards" not in ids, "shares of all responses"),
+        ("A value in every response", "missing-rewards" not in ids, "means over all of them"),
     ]
     return [(what, there, f"{'tells' if there else 'cannot tell'} {tells}") for what, there, tells in rows]
 
