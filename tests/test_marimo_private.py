@@ -52,6 +52,34 @@ def test_marimo_looks_plug_ins_up_where_we_make_it_remember(monkeypatch):
     assert asked == ["some.group"], gone("use of", "registry.get_entry_points in EntryPointRegistry")
 
 
+def test_marimo_reads_the_text_of_a_cell_once(monkeypatch):
+    from marimo._ast import compiler, load, parse
+
+    asked = {}
+    for module, name in ((parse, "fixed_dedent"), (compiler, "ends_with_semicolon")):
+        assert hasattr(module, name), gone("function", f"{module.__name__}.{name}")
+
+        real = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda text, n=name, f=real: asked.setdefault(n, []).append(text) or f(text))
+    private.cache_cell_texts()
+    codes = []
+    for _ in range(2):
+        app = load.load_app(ROOT / "app.py")
+        codes.append(list(app._cell_manager.codes()))
+    assert codes[0] == codes[1] and codes[0]
+    for name in ("fixed_dedent", "ends_with_semicolon"):
+        texts = asked.get(name, [])
+        assert texts and len(texts) == len(set(texts)), gone("use of", name)
+
+
+def test_a_marimo_without_those_functions_still_starts(monkeypatch):
+    from marimo._ast import compiler, parse
+
+    monkeypatch.delattr(parse, "fixed_dedent")
+    monkeypatch.delattr(compiler, "ends_with_semicolon")
+    private.cache_cell_texts()
+
+
 def test_a_marimo_without_the_function_still_starts(monkeypatch):
     from marimo._entrypoints import registry
 

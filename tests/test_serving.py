@@ -1,6 +1,7 @@
 """What travels: compressed files that are the same files, streams that stay streams, and scripts that say no."""
 
 import asyncio
+import gc
 import gzip
 import importlib
 import random
@@ -271,7 +272,7 @@ def test_only_the_page_loses_preloads_and_keeps_its_length():
 
 @pytest.mark.parametrize("broken", [False, True])
 def test_a_session_waits_until_all_is_imported_even_if_that_fails(monkeypatch, broken):
-    order, imported = [], threading.Event()
+    order, frozen, imported = [], [], threading.Event()
 
     def slowly(name):
         imported.wait(10)
@@ -295,10 +296,13 @@ def test_a_session_waits_until_all_is_imported_even_if_that_fails(monkeypatch, b
 
     monkeypatch.setattr(importlib, "import_module", slowly)
     monkeypatch.setattr(threading, "excepthook", lambda told: None)
-    monkeypatch.setattr(serving, "cache_entry_points", lambda: None)
+    for name in ("cache_entry_points", "cache_cell_texts"):
+        monkeypatch.setattr(serving, name, lambda: None)
+    monkeypatch.setattr(serving.gc, "freeze", lambda: frozen.append(len(order)))
     asyncio.run(run())
     assert order[:2] == ["http/health", "views.lab"]
     assert sorted(order[2:]) == ["http/sse", "websocket/ws"]
+    assert frozen == ([] if broken else [2]) and gc.isenabled()  # before any session, which must stay collectable
 
 
 def test_a_server_that_never_warms_up_keeps_no_session_waiting():
