@@ -4,6 +4,10 @@
 #
 # [tool.marimo.display]
 # theme = "system"
+#
+# [tool.marimo.opengraph]
+# title = "Reward Policy Intuition"
+# description = "GRPO gives different answers the same advantage, GDPO tells them apart: flip, train, audit."
 # ///
 
 import marimo
@@ -20,7 +24,7 @@ with app.setup:
 
     from gdpo_core import bfcl
     from views.bar import Bar, Door
-    from views.lab import Lab
+    from views.lab import Lab, opening
     from views.link import Session
 
     DATA = mo.notebook_dir() / "data"
@@ -38,13 +42,7 @@ def bar():
 def lab_instrument(session):
     mo.vstack(
         [
-            mo.md("""
-            # Different answers, the same advantage
-
-            Twelve answers to one request, each marked for three things. GRPO adds an answer's marks and then
-            normalises, so a wrong call in good style and a right one in bad style get one number. GDPO normalises
-            each mark first. **Flip a mark.**
-            """),
+            mo.md(opening()),
             mo.ui.anywidget(Lab(bfcl.load_tasks(DATA / "tasks"), session)),
         ]
     )

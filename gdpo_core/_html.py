@@ -12,7 +12,7 @@ from markupsafe import Markup as Html
 
 from gdpo_core._theme import Look
 
-_EMPTY = frozenset({"br", "circle", "line", "meta", "path", "rect"})  # elements without content
+_EMPTY = frozenset({"br", "circle", "input", "line", "meta", "path", "rect"})  # elements without content
 
 
 def text(x: object) -> Html:

@@ -73,6 +73,7 @@ function render({ model, el }) {
       window.dispatchEvent(new CustomEvent("rpi:scenario"));
     }
     go(target.dataset.go);
+    if (!el.contains(target) && !nav.contains(target)) links[names.indexOf(target.dataset.go)].focus({ preventScroll: true });
     if (target.dataset.to) setTimeout(() => document.getElementById(target.dataset.to)?.scrollIntoView({ behavior: "smooth" }), 60);
   };
   document.addEventListener("click", lead);
@@ -88,6 +89,16 @@ function render({ model, el }) {
   };
   document.addEventListener("click", copyOne);
 
+  // --- past the bar ----------------------------------------------------------------------------------------------
+  const skip = make("button", { type: "button", class: "skip" }, "Skip to the chapter");
+  skip.addEventListener("click", () => {
+    const heading = [...document.querySelectorAll(".marimo-cell h1")].find((one) => one.checkVisibility());
+    heading?.setAttribute("tabindex", "-1");
+    heading?.focus();
+  });
+  // The page has one main part; marimo gives it none. Without a page around it (a test), there is nothing to name.
+  el.getRootNode().host?.closest(".marimo-cell")?.parentElement?.setAttribute("role", "main");
+
   // --- link and program ----------------------------------------------------------------------------------------
   const status = make("p", { class: "status", role: "status" });
   let fading = 0;
@@ -99,7 +110,7 @@ function render({ model, el }) {
   let n = 0;
   const ask = (what) => model.send({ ask: what, at: root.dataset.at ?? names[0], n: ++n });
   const share = make("button", { type: "button" }, "Share");
-  const python = make("button", { type: "button" }, "Copy as Python");
+  const python = make("button", { type: "button" }, make("span", { class: "more" }, "Copy as "), "Python");
   share.addEventListener("click", () => ask("link"));
   python.addEventListener("click", () => ask("python"));
 
@@ -174,25 +185,19 @@ function render({ model, el }) {
   });
   seen.observe(document.body, { childList: true, subtree: true });
 
-  // --- print: all chapters, in order -----------------------------------------------------------------------------
-  const printed = (event) => {
-    if (!(event.ctrlKey || event.metaKey) || event.key !== "p" || model.get("edit")) return;
-    event.preventDefault();
-    const at = root.dataset.at;
-    show("all");
-    setTimeout(() => (window.print(), show(at)), 2500);
-  };
-  window.addEventListener("keydown", printed);
-
   // --- the whole -------------------------------------------------------------------------------------------------
-  const notes = make("ul", { class: "notes", role: "status" }, ...model.get("notes").map((note) => make("li", {}, note)));
-  el.append(
-    make("header", { class: "bar" }, make("a", { class: "name", href: "?at=lab" }, "Reward Policy Intuition"), nav, make("div", { class: "tools" }, tourButton, share, python)),
-    status,
-    tour,
-    ...(model.get("notes").length ? [make("div", { class: "ignored" }, make("p", {}, "Parts of this link were ignored:"), notes)] : []),
-  );
-  el.querySelector(".name").addEventListener("click", (event) => (event.preventDefault(), go("lab")));
+  const notes = make("ul", {});
+  const close = make("button", { type: "button" }, "Close");
+  const ignored = make("div", { class: "ignored" }, make("p", { role: "status" }, "Parts of this link were ignored:"), notes, close);
+  close.addEventListener("click", () => (ignored.hidden = true));
+  function noted() {
+    notes.replaceChildren(...model.get("notes").map((note) => make("li", {}, note)));
+    ignored.hidden = !model.get("notes").length;
+  }
+  noted();
+  model.on("change:notes", noted);
+  const bar = make("header", { class: "bar" }, skip, make("a", { class: "name", href: "?at=lab", "data-go": "lab" }, "Reward Policy Intuition"), nav, make("div", { class: "tools" }, tourButton, share, python));
+  el.append(bar, status, tour, ignored);
   const embed = new URLSearchParams(location.search).get("embed");
   if (names.includes(embed)) root.dataset.embed = embed;
   if (!model.get("edit")) show(root.dataset.embed ?? start());
@@ -200,7 +205,7 @@ function render({ model, el }) {
   return () => {
     window.removeEventListener("popstate", back);
     window.removeEventListener("rpi:deed", heard);
-    window.removeEventListener("keydown", printed);
+    model.off("change:notes", noted);
     document.removeEventListener("click", lead);
     document.removeEventListener("click", copyOne);
     model.off("change:reply", replied);

@@ -40,7 +40,11 @@ class Bar(anywidget.AnyWidget):
             tour=[list(step) for step in TOUR],
         )
         self._session = session
+        session.heard = self._heard
         self.on_msg(lambda _, message, __: self._answer(message if isinstance(message, dict) else {}))
+
+    def _heard(self) -> None:
+        self.notes = list(self._session.notes)
 
     def _answer(self, message: dict) -> None:
         chapter = message.get("at") if message.get("at") in CHAPTERS else "lab"
@@ -55,12 +59,13 @@ class Door(anywidget.AnyWidget):
 
     _esm = HERE / "door.js"
     chapter = traitlets.Unicode().tag(sync=True)
+    title = traitlets.Unicode().tag(sync=True)
     opened = traitlets.Bool().tag(sync=True)
     counts = traitlets.Bool().tag(sync=True)
     visits = traitlets.Int().tag(sync=True)  # after the first, where the door counts: what follows the Lab reads it
 
     def __init__(self, chapter: str, opened: bool = False, counts: bool = False) -> None:
-        super().__init__(chapter=chapter, opened=opened, counts=counts)
+        super().__init__(chapter=chapter, title=CHAPTERS[chapter], opened=opened, counts=counts)
 
 
 def deed(name: str) -> Html:

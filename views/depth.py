@@ -1,12 +1,49 @@
 """What lies under the Lab, in folds that compute when they are opened: all conventions, the paper's Fig. 2."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import gdpo_core as gc
 from gdpo_core._html import Html, join, prose, table, tag
 from gdpo_core._words import decimal, listing
+from gdpo_core.bfcl import Task, grade
+from gdpo_core.bfcl.calls import read
+from gdpo_core.bfcl.values import mistyped
 from gdpo_core.rules import exceptions, formulas
 from views.lab import BASE, State, methods
+
+
+def marking(task: Task, answers: Sequence[str]) -> Html:
+    """What each mark looks at, and whom BFCL's own checker would judge otherwise."""
+    typed = [f"{i + 1}" for i, answer in enumerate(answers) if _right_but_mistyped(task, answer)]
+    strict = f": here it would fail {listing(typed)}" if typed else ""
+    return join(
+        tag("p", "The answers are written by hand to show typical faults; three programs mark them, 1 or 0:"),
+        tag(
+            "ul",
+            tag(
+                "li",
+                "correctness: the calls are the accepted ones. Values are compared after conversion, so a number may "
+                f"be written as text. The checker of BFCL, from whose format the task is, wants exact types{strict}.",
+            ),
+            tag("li", "style: a bare Python call, with every value in the documented type and spelling."),
+            tag("li", "conciseness: nothing can be deleted without changing the calls."),
+        ),
+        tag(
+            "p",
+            "A mark is what the paper calls a reward; there it can be any number. Ties as above need marks of 1 and 0 "
+            "whose pay and weights are equal: any three of which none is the sum of the others break GRPO's.",
+        ),
+    )
+
+
+def _right_but_mistyped(task: Task, answer: str) -> bool:
+    if not grade(task, answer).correctness.passed:
+        return False
+    calls, _ = read(task, answer)
+    schemas = {function: parameters["properties"] for function, parameters in task.parameters.items()}
+    return any(mistyped(value, schemas[c.function][name]) for c in calls for name, value in c.args.items())
+
 
 ONE_MARK, BOTH_MARKS = ((0, 0), (1, 0)), ((0, 0), (1, 1))  # the paper's Fig. 2: (0, 1) and (0, 2) marks in all
 

@@ -5,7 +5,9 @@ const SHORT = ["correct", "style", "concise"]; // over the columns; the full nam
 const GLYPHS = ["◆", "▲", "■", "★", "✚", "⬟"];
 const RESTED = 900; // ms without a change, after which rows take their place
 const GLIDE = 320; // ms
-const LANE = 150; // px between the panels
+const LANE = 164; // px between the panels
+const WORDS = 47; // px from the middle of the lane to where its lines end, so that they leave its words room
+const APART = 56; // px from one tie's words to the next
 const LABEL = 50; // px that a value takes beside its bar
 
 function make(tag, attributes = {}, ...children) {
@@ -16,12 +18,8 @@ function make(tag, attributes = {}, ...children) {
   return node;
 }
 
-const signed = (x) => {
-  const digits = Math.abs(x).toFixed(2);
-  return digits === "0.00" ? digits : (x < 0 ? "−" : "+") + digits;
-};
 const say = (node, text) => node.textContent === text || (node.textContent = text);
-const plural = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
+const flat = (text) => text.replaceAll("\n", "⏎"); // in one line
 const wave = (x0, y0, x1, y1) => `M${x0} ${y0}C${(x0 + x1) / 2} ${y0} ${(x0 + x1) / 2} ${y1} ${x1} ${y1}`;
 
 function options(pairs, chosen) {
@@ -70,7 +68,7 @@ function render({ model, el }) {
     tasks.append(make("label", {}, input, make("span", {}, one.title)));
   });
   const asComputed = make("select", { "aria-label": "Computed as by" }, ...options(choices.conventions.map(([key, name]) => [key, `as ${name === "paper" ? "in the paper" : name}`]), convention));
-  asComputed.addEventListener("change", () => ((convention = asComputed.value), send()));
+  asComputed.addEventListener("change", () => ((convention = asComputed.value), defined(), send()));
   const request = make("p", { class: "request" });
 
   const columns = rewards.map((name, k) => {
@@ -86,11 +84,19 @@ function render({ model, el }) {
       send();
     });
     weight.addEventListener("blur", () => (weight.value = weights[k]));
-    const node = make("div", { class: `column r${k}` }, make("b", {}, SHORT[k] ?? name), passes, pay, make("label", {}, make("span", { "aria-hidden": "true" }, "×"), weight));
-    return { node, passes, pay, weight };
+    const times = make("label", {}, make("span", { "aria-hidden": "true" }, "×"), weight);
+    const node = make("div", { class: `column r${k}` }, make("b", {}, SHORT[k] ?? name), passes, pay, times);
+    return { node, passes, pay, weight, times, line: make("div", { class: `paid r${k}` }, make("b", {}, name)) };
   });
   const chosen = make("select", { "aria-label": "Method on the right" }, ...options(choices.methods, method));
-  chosen.addEventListener("change", () => ((method = chosen.value), send()));
+  chosen.addEventListener("change", () => ((method = chosen.value), defined(), send()));
+  // A method that a convention does not define is not to be had with it.
+  function defined() {
+    const lacks = (m, c) => choices.undefined.some(([one, other]) => one === m && other === c);
+    [...chosen.options].forEach((option) => (option.disabled = lacks(option.value, convention)));
+    [...asComputed.options].forEach((option) => (option.disabled = lacks(method, option.value)));
+  }
+  defined();
   const kept = [make("p", { class: "kept" }), make("p", { class: "kept" })];
 
   // --- the parts that stay ---------------------------------------------------------------------------------------
@@ -98,36 +104,53 @@ function render({ model, el }) {
   const lane = make("svg", { class: "lane", "aria-hidden": "true" });
   const words = make("div", { class: "words", "aria-hidden": "true" });
   const heading = make("h2", {});
+  const reset = make("button", { type: "button", class: "reset" }, "Reset");
+  // A phone has no room for pay and weight over the columns: there they stand in a fold.
+  const paying = make("details", { class: "paying" }, make("summary", {}, "What a pass pays and weighs"), ...columns.map(({ line }) => line));
+  function settle() {
+    columns.forEach(({ node, line, pay, times }) => (narrow.matches ? line : node).append(pay, times));
+  }
+  settle();
   const head = make(
     "div",
     { class: "head" },
-    make("div", { class: "who" }, heading, make("p", { class: "hint" }, "point at one to follow its numbers")),
+    make("div", { class: "who" }, heading, make("p", { class: "hint" }, "point at one to follow it ", make("i", { class: "hatched", "aria-hidden": "true" }), " tied ", reset)),
     make("div", { class: "columns" }, ...columns.map((column) => column.node)),
     make("div", { class: "panel base" }, make("h2", {}, choices.base), kept[0]),
     make("div", { class: "panel other" }, make("h2", {}, chosen), kept[1]),
   );
-  const verdict = make("div", { class: "verdict", role: "status", "aria-live": "polite" });
-  const reset = make("button", { type: "button", class: "reset" }, "Reset");
+  const verdict = make("div", { class: "verdict" }); // a live region from the first change on
   const shares = make("div", { class: "shares" });
   const detail = make("div", { class: "detail" });
   const table = make("table");
   const numbers = make("details", { class: "fold numbers" }, make("summary", {}, "The same as a table"), table);
-  const below = make("div", { class: "below" }, make("div", {}, verdict, shares, reset), detail);
+  const worked = make("div", { class: "worked" }, detail, shares);
+  const below = make("div", { class: "below" }, verdict, worked);
   // A fold asks for its content when it is opened, and again with every change while it is open.
   const folds = Object.entries(choices.folds).map(([name, text]) => {
-    const body = make("div", { class: "body" }, make("p", {}, "…"));
+    const body = make("div", { class: "body", tabindex: "-1" }, make("p", {}, "…"));
     const node = make("details", { class: "fold" }, make("summary", {}, text), body);
     node.addEventListener("toggle", () => node.open && send());
     return { name, node, body };
   });
+  // The books' sliders: the ranking follows, the sliders stay.
+  const shelf = folds.find(({ name }) => name === "books")?.body;
+  shelf?.addEventListener("input", ({ target }) => {
+    say(target.nextElementSibling, target.value);
+    model.send({ books: [...shelf.querySelectorAll("input")].map((one) => Number(one.value)) });
+  });
+  const ranked = () => shelf?.querySelector(".rankings") && (shelf.querySelector(".rankings").innerHTML = model.get("ranking"));
+  model.on("change:ranking", ranked);
   el.append(
     make(
       "div",
-      { class: "lab board" },
+      { class: `lab board${new URLSearchParams(location.search).get("embed") === "lab" ? " alone" : ""}` },
       make("div", { class: "ask" }, request, make("div", { class: "choose" }, tasks, asComputed)),
+      paying,
       make("div", { class: "frame" }, head, make("div", { class: "grid" }, list, lane, words)),
       below,
       make("div", { class: "folds" }, ...folds.map(({ node }) => node), numbers),
+      make("p", { class: "next" }, make("a", { href: "?at=train", "data-go": "train" }, "Next: does it learn better with the one or the other? Train →")),
     ),
   );
   numbers.addEventListener("toggle", () => numbers.open && tabulate());
@@ -140,11 +163,14 @@ function render({ model, el }) {
     columns.forEach(({ pay, weight }) => ((pay.value = 1), (weight.value = 1)));
     asComputed.value = convention;
     chosen.value = method;
+    defined();
     tick();
+    rows[0].toggles[0].focus();
     send();
   });
   verdict.addEventListener("click", (event) => {
     if (event.target.dataset?.aim !== "weight") return;
+    paying.open = true;
     columns[0].weight.focus();
     columns[0].weight.select();
   });
@@ -183,7 +209,7 @@ function render({ model, el }) {
     const node = make(
       "li",
       { class: "row" },
-      make("div", { class: "who" }, make("span", { class: "number" }, String(answer + 1)), make("code", { title: text }, text)),
+      make("div", { class: "who" }, make("span", { class: "number" }, String(answer + 1)), make("code", { title: text }, flat(text))),
       make("div", { class: "columns" }, ...toggles),
       bars[0].node,
       bars[1].node,
@@ -226,26 +252,25 @@ function render({ model, el }) {
     const step = (x) => Math.max(0.5, Math.ceil(x * 2 - 1e-9) / 2);
     domain = [Math.max(domain[0], step(-Math.min(...values))), Math.max(domain[1], step(Math.max(...values)))];
     if (listed.length !== drawing.order.length || n === 0) sort(true);
-    // On a phone a value stands on the free side of its bar, so that the bar has the whole width.
+    // On a phone a value stands above its bar, so that the bar has the whole width.
     const tight = narrow.matches;
-    const [low, high] = tight ? [Math.max(domain[0], 0.6 * domain[1]), Math.max(domain[1], 0.6 * domain[0])] : domain;
+    const [low, high] = domain;
     const span = low + high;
-    const label = tight ? 0 : LABEL;
+    const label = tight ? 2 : LABEL;
     const room = `(100% - ${2 * label}px)`;
     list.style.setProperty("--zero", `calc(${label}px + ${room} * ${low / span})`);
-    const sets = drawing.ties.map((ties) => new Map(ties.flatMap((tie, t) => tie.answers.map((answer) => [answer, t]))));
+    const sets = shapes(drawing.ties);
     rows.forEach(({ node, bars }, answer) => {
       bars.forEach(({ node: bar, fill, value }, side) => {
         const a = drawing.a[side][answer];
         const width = `calc(${room} * ${Math.abs(a) / span})`;
         fill.style.width = width;
         fill.style.left = a < 0 ? `calc(var(--zero) - ${width})` : "var(--zero)";
-        const left = a < 0 !== tight; // the side on which the value stands
-        value.style.left = left ? `calc(var(--zero) - ${tight ? "0px" : width} - ${LABEL}px)` : `calc(var(--zero) + ${tight ? "0px" : width})`;
-        bar.classList.toggle("left", left);
+        value.style.left = tight ? "" : a < 0 ? `calc(var(--zero) - ${width} - ${LABEL}px)` : `calc(var(--zero) + ${width})`;
+        bar.classList.toggle("left", a < 0);
         const tied = sets[side].get(answer);
         bar.classList.toggle("tied", tied !== undefined);
-        say(value, (tied === undefined ? "" : GLYPHS[tied % GLYPHS.length] + " ") + signed(a));
+        say(value, (tied === undefined ? "" : GLYPHS[tied % GLYPHS.length] + " ") + drawing.said[side][answer]);
       });
       node.classList.toggle("tied", sets[0].has(answer));
       node.classList.toggle("odd", sets[0].get(answer) % 2 === 1);
@@ -253,34 +278,38 @@ function render({ model, el }) {
     drawing.levels.forEach((levels, side) => {
       kept[side].replaceChildren(make("b", {}, String(levels)), ` ${levels === 1 ? "advantage" : "advantages"} for ${drawing.mixes} mixes of marks`);
     });
-    judge(drawing.verdict);
+    const html = `<p>${drawing.verdict[0]}</p><p>${drawing.verdict[1]}</p>`;
+    if (verdict.dataset.html !== html) {
+      verdict.dataset.html = html;
+      verdict.innerHTML = html;
+    }
+    if (n > 0) verdict.setAttribute("role", "status");
     share(drawing);
     link(drawing);
     follow(drawing);
     untouched();
-    folds.forEach(({ name, body }) => drawing.folds[name] && body.innerHTML !== drawing.folds[name] && (body.innerHTML = drawing.folds[name]));
+    folds.forEach(({ name, body }) => {
+      const html = drawing.folds[name];
+      if (!html || body.dataset.html === html || (body === shelf && body.dataset.html)) return;
+      body.dataset.html = body.innerHTML = html;
+    });
     if (numbers.open) tabulate();
     drawing.deeds.forEach((deed) => n > 0 && window.dispatchEvent(new CustomEvent("rpi:deed", { detail: deed })));
   }
 
-  // What stands between two ** is bold; the last words of a verdict may be a button.
-  let judged = "";
-  function judge(sentences) {
-    if (judged === sentences.join()) return;
-    judged = sentences.join();
-    verdict.replaceChildren(
-      ...sentences.map((sentence) => {
-        const open = sentence.endsWith(choices.aim);
-        const text = open ? sentence.slice(0, -choices.aim.length) : sentence;
-        const parts = text.split("**").map((part, i) => (i % 2 ? make("b", {}, part) : part));
-        return make("p", {}, ...parts, ...(open ? [make("button", { type: "button", class: "link", "data-aim": "weight" }, choices.aim)] : []));
-      }),
-    );
-  }
-
   function untouched() {
     const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
-    reset.hidden = same(marks, sheet().graded) && pays.every((x) => x === 1) && weights.every((x) => x === 1) && convention === choices.conventions[0][0] && method === choices.methods[0][0];
+    reset.style.visibility = same(marks, sheet().graded) && pays.every((x) => x === 1) && weights.every((x) => x === 1) && convention === choices.conventions[0][0] && method === choices.methods[0][0] ? "hidden" : "";
+  }
+
+  // Per side, the number of each tied answer's tie. One set that both methods tie has one number, any other its own.
+  function shapes(ties) {
+    const known = ties[0].map(({ answers }) => String(answers));
+    return ties.map((side) => new Map(side.flatMap(({ answers }) => {
+      const at = known.indexOf(String(answers));
+      const number = at >= 0 ? at : known.push(String(answers)) - 1;
+      return answers.map((answer) => [answer, number]);
+    })));
   }
 
   // Rows take their places; the one in focus is never taken out of the page, so that it keeps its focus.
@@ -300,58 +329,69 @@ function render({ model, el }) {
     link(model.get("drawing"));
   }
 
-  // Each tie: lines from the answers that share an advantage to what they share, and on to where the other method has them.
+  // Each tie: lines from the answers that share an advantage to what they share, and on to where the other method has
+  // them; a tie of the other method alone hangs on its side.
   function link({ ties, a }) {
     const height = rows[0]?.node.offsetHeight || 31;
+    const bottom = rows.length * height;
     const y = (answer) => (listed.indexOf(answer) + 0.5) * height;
-    const placed = [];
+    const sets = shapes(ties);
+    const inside = (tie) => ties[0].some(({ answers }) => tie.answers.every((answer) => answers.includes(answer)));
+    const all = [...ties[0].map((tie) => ({ ...tie, side: 0 })), ...ties[1].filter((tie) => !inside(tie)).map((tie) => ({ ...tie, side: 1 }))];
+    for (const tie of all) {
+      tie.ys = tie.answers.map(y);
+      tie.at = tie.ys.reduce((sum, one) => sum + one, 0) / tie.ys.length;
+    }
+    // Words that would collide move apart, within the grid.
+    all.sort((one, other) => one.at - other.at);
+    all.forEach((tie, i) => (tie.at = Math.max(tie.at, i ? all[i - 1].at + APART : APART / 2)));
+    all.toReversed().forEach((tie, i, back) => (tie.at = Math.min(tie.at, i ? back[i - 1].at - APART : bottom - APART / 2)));
     const paths = [];
     const texts = [];
-    ties[0].forEach(({ answers, mixes }, t) => {
-      const ys = answers.map(y);
-      let middle = ys.reduce((sum, one) => sum + one, 0) / ys.length;
-      while (placed.some((other) => Math.abs(other - middle) < 54)) middle += 54;
-      placed.push(middle);
+    for (const { answers, mixes, side, ys, at } of all) {
       const apart = new Set(answers.map((answer) => a[1][answer].toFixed(6))).size;
       for (const one of ys) {
-        paths.push(make("path", { class: "from", d: wave(2, one, LANE / 2 - 36, middle) }));
-        paths.push(make("path", { class: "to", d: wave(LANE / 2 + 36, middle, LANE - 2, one) }));
+        if (!side) paths.push(make("path", { class: "from", d: wave(2, one, LANE / 2 - WORDS, at) }));
+        paths.push(make("path", { class: "to", d: wave(LANE / 2 + WORDS, at, LANE - 2, one) }));
       }
-      const text = make("p", {}, make("b", { class: "base" }, `${GLYPHS[t % GLYPHS.length]} ${plural(mixes, "mix").replace("mixs", "mixes")},`), make("b", { class: "base" }, "1 advantage"), make("b", { class: "other" }, apart > 1 ? `${apart} again` : "still 1"));
-      text.style.top = `${middle}px`;
+      const glyph = GLYPHS[sets[side].get(answers[0]) % GLYPHS.length];
+      const who = side ? "other" : "base";
+      const text = make("p", {}, make("b", { class: who }, `${glyph} ${mixes} mixes,`), make("b", { class: who }, "1 advantage"));
+      if (!side) text.append(make("b", { class: "other" }, apart > 1 ? `${apart} again` : "still 1"));
+      text.style.top = `${at}px`;
       texts.push(text);
-    });
+    }
     const bar = rows[0]?.bars[1].node;
     list.parentNode.style.setProperty("--left", `${bar ? bar.offsetLeft - LANE : 0}px`);
-    lane.setAttribute("viewBox", `0 0 ${LANE} ${rows.length * height}`);
+    lane.setAttribute("viewBox", `0 0 ${LANE} ${bottom}`);
     lane.replaceChildren(...paths);
     words.replaceChildren(...texts);
   }
 
-  function share({ shares: parts }) {
-    const one = (part, name) =>
+  function share({ shares: parts, percents, squared }) {
+    const one = (part, said, name, side) =>
       make(
         "div",
-        { class: "stake" },
-        make("span", { class: "name" }, name),
-        make("span", { class: "stack", role: "img", "aria-label": `${name}: ${part ? rewards.map((reward, k) => `${reward} ${percent(part[k])}`).join(", ") : "no update"}` }, ...(part ?? []).map((x, k) => {
-          const piece = make("i", { class: `r${k}` }, x > 0.14 ? percent(x) : "");
+        { class: `stake ${side}` },
+        make("b", {}, name),
+        make("span", { class: "stack", role: "img", "aria-label": `Share of the update under ${name}: ${part ? rewards.map((reward, k) => `${reward} ${said[k]}`).join(", ") : "no update"}` }, ...(part ?? []).map((x, k) => {
+          const piece = make("i", { class: `r${k}` }, x > 0.17 ? said[k] : "");
           piece.style.flexGrow = Math.max(0, x);
           return piece;
         })),
       );
-    shares.replaceChildren(make("span", { class: "caption" }, "Share of the update"), one(parts[0], choices.base), one(parts[1], title(method)));
-    const against = parts.flatMap((part, side) => (part ?? []).flatMap((x, k) => (x < -0.005 ? [`${rewards[k]} ${percent(x)} under ${side ? title(method) : choices.base}`] : [])));
-    if (against.length) shares.append(make("small", {}, `overruled: ${against.join(", ")}`));
+    shares.replaceChildren(make("span", { class: "caption" }, "Share of the update"), one(parts[0], percents[0], choices.base, "base"), one(parts[1], percents[1], title(method), "other"));
+    const against = parts.flatMap((part, side) => (part ?? []).flatMap((x, k) => (x < -0.005 ? [`${rewards[k]} ${percents[side][k]} under ${side ? title(method) : choices.base}`] : [])));
+    const notes = [...(against.length ? [`overruled: ${against.join(", ")}`] : []), ...(squared ? [`a weight counts squared here, under ${title(method)} too`] : [])];
+    if (notes.length) shares.append(make("small", {}, notes.join("; ")));
   }
-  const percent = (x) => `${x < 0 ? "−" : ""}${Math.abs(100 * x).toFixed(0)} %`;
 
   // --- the answer under the pointer --------------------------------------------------------------------------------
   function point(answer) {
     if (answer === active) return;
     active = answer;
     follow(model.get("drawing"));
-    if (folds[0].node.open) send(); // its table is of this answer
+    if (folds.find(({ name }) => name === "conventions").node.open) send(); // its table is of this answer
   }
 
   function follow({ ties, lines, order }) {
@@ -359,24 +399,31 @@ function render({ model, el }) {
     const answer = active ?? ties[0].at(0)?.answers.at(-1) ?? order[0];
     rows.forEach(({ node }, i) => node.classList.toggle("active", i === answer));
     const failed = rewards.flatMap((name, k) => (sheet().graded[answer][k] ? [] : [make("span", { class: `why r${k}` }, `✗ ${name}: ${sheet().reasons[answer][k]}`)]));
-    const line = (name, side, pieces) =>
-      make("p", { class: `line ${side}` }, make("b", {}, name), make("span", {}, ...pieces.map(([text, kind]) => (kind ? make("i", { class: kind }, text) : text))));
+    // ⟨1|−2.14⟩ is what the second reward adds; what stands between two ** is the result.
+    const line = (name, side, text) => {
+      const parts = text.split(/(⟨\d\|[^⟩]*⟩|\*\*[^*]*\*\*)/).map((part) => {
+        const term = part.match(/^⟨(\d)\|(.*)⟩$/);
+        return term ? make("i", { class: `r${term[1]}` }, term[2]) : part.startsWith("**") ? make("b", {}, part.slice(2, -2)) : part;
+      });
+      return make("p", { class: `line ${side}` }, make("b", {}, name), make("span", {}, ...parts));
+    };
     detail.replaceChildren(
-      make("p", { class: "title" }, make("b", {}, `Answer ${answer + 1}`), " ", make("code", {}, sheet().answers[answer]), ...failed),
+      make("p", { class: "title" }, make("b", {}, `Answer ${answer + 1}`), " ", make("code", {}, flat(sheet().answers[answer])), ...failed),
       line(choices.base, "base", lines[answer][0]),
       line(title(method), "other", lines[answer][1]),
     );
     if (narrow.matches && active !== null) rows[answer].node.append(detail);
-    else if (detail.parentNode !== below) below.append(detail);
+    else if (detail.parentNode !== worked) worked.prepend(detail);
   }
-  narrow.addEventListener("change", draw);
+  const turned = () => (settle(), draw());
+  narrow.addEventListener("change", turned);
 
   function tabulate() {
-    const { a, order } = model.get("drawing");
+    const { said, order } = model.get("drawing");
     const cell = (tag, text, scope) => make(tag, scope ? { scope } : {}, text);
     table.replaceChildren(
       make("thead", {}, make("tr", {}, ...["answer", ...rewards, choices.base, title(method)].map((text) => cell("th", text, "col")))),
-      make("tbody", {}, ...order.map((answer) => make("tr", {}, cell("th", `${answer + 1}`, "row"), ...marks[answer].map((mark) => cell("td", mark ? "1" : "0")), ...a.map((side) => cell("td", signed(side[answer])))))),
+      make("tbody", {}, ...order.map((answer) => make("tr", {}, cell("th", `${answer + 1}`, "row"), ...marks[answer].map((mark) => cell("td", mark ? "1" : "0")), ...said.map((side) => cell("td", side[answer]))))),
     );
   }
 
@@ -386,6 +433,8 @@ function render({ model, el }) {
   model.on("change:drawing", draw);
   return () => {
     clearTimeout(rest);
+    narrow.removeEventListener("change", turned);
+    model.off("change:ranking", ranked);
     model.off("change:drawing", draw);
   };
 }

@@ -15,11 +15,14 @@ from torch import Tensor
 
 import gdpo_core as gc
 from gdpo_core import _theme
+from gdpo_core._html import Html, join, prose, tag
 from gdpo_core._words import count, listing, number, percent, power_of_ten, signed
 from gdpo_core.bfcl import REWARDS, Task, grade_all
 from gdpo_core.collapse import explain_and_collapse
 from gdpo_core.explain import Explanation
-from views.link import Session
+from gdpo_core.successors import THRESHOLD
+from views import books, terms
+from views.link import CONTROLS, Session
 
 HERE = Path(__file__).parent
 PAYS = (0.1, 0.3, 1.0, 3.0, 10.0, 100.0)
@@ -32,7 +35,7 @@ WHY_TIED = (
     "It can't tell two marks apart when as many answers pass the one as pass the other, or as many pass the one as "
     "fail the other."
 )
-AIM = "What would change that?"  # at the end of a verdict: a button that leads to the weight of the first mark
+NO_WEIGHT = "A mark without weight tells no answers apart."
 Marks = tuple[tuple[int, ...], ...]  # (answers, rewards) of 0 or 1
 # Every call of torch lets another thread in: fifty visitors' short computations at once would take three times as long.
 IN_TURN = threading.Lock()
@@ -60,6 +63,17 @@ class State:
         return len({round(pay * weight, 9) for pay, weight in zip(self.pays, self.weights, strict=True)}) == 1
 
 
+def opening() -> str:
+    """The chapter's claim and what one needs to know before the figure, as Markdown."""
+    return f"""
+# Different answers, the same advantage
+
+Twelve answers to one request, each marked for three things. GRPO adds an answer's marks and then
+{terms.term("normalise", "normalises")}, so a wrong call in good style and a right one in bad style get one
+{terms.term("advantage")}. GDPO normalises each mark first. **Flip a mark.**
+"""
+
+
 class Lab(anywidget.AnyWidget):
     """Toggles in the browser, arithmetic here: every change asks with a message, and `drawing` comes back.
 
@@ -67,15 +81,18 @@ class Lab(anywidget.AnyWidget):
     """
 
     _esm = HERE / "lab.js"
-    _css = _theme.css(".lab") + (HERE / "lab.css").read_text(encoding="utf-8")
+    _css = _theme.css(".lab") + terms.CSS + (HERE / "lab.css").read_text(encoding="utf-8")
     sheets = traitlets.List().tag(sync=True)
     choices = traitlets.Dict().tag(sync=True)
     drawing = traitlets.Dict().tag(sync=True)
+    ranking = traitlets.Unicode().tag(sync=True)  # of the books
 
     def __init__(self, tasks: Sequence[Task], session: Session) -> None:
+        self._tasks = list(tasks)
         self._sheets = [sheet(task) for task in tasks]
         self._lengths = [tuple(map(len, s["answers"])) for s in self._sheets]
         self._state = self._brought(tasks, session)
+        self._ratings = self._rated(session)
         super().__init__(
             sheets=self._sheets,
             choices={
@@ -83,10 +100,10 @@ class Lab(anywidget.AnyWidget):
                 "pays": list(PAYS),
                 "heaviest": HEAVIEST,
                 "conventions": [[key, c.name] for key, c in gc.CONVENTIONS.items()],
+                "undefined": UNDEFINED,
                 "methods": [[key, title] for key, title in methods().items() if key != BASE],
                 "base": methods()[BASE],
                 "folds": FOLD_TITLES,
-                "aim": AIM,
             },
             drawing=self._drawn(0),
         )
@@ -100,6 +117,7 @@ class Lab(anywidget.AnyWidget):
             "lab-method": lambda s: s.method,
         }.items():
             session.keep(key, lambda pick=pick: pick(self._state), lambda pick=pick: pick(self._untouched(tasks, pick)))
+        session.keep("lab-books", lambda: self._ratings, books.RATINGS)
         session.lab = self
         session.programs["lab"] = lambda: program(self._state, self._lengths[self._state.task])
 
@@ -120,6 +138,14 @@ class Lab(anywidget.AnyWidget):
         wanted = {
             key: session.start(f"lab-{key}") for key in ("task", "marks", "pays", "weights", "convention", "method")
         }
+        expected = {
+            "task": f"one of {listing(ids, 'or')}",
+            "marks": f"{count(len(graded[0]), 'row')} of {len(REWARDS)} marks",
+            "pays": f"{len(REWARDS)} of {listing(map(number, PAYS), 'or')}",
+            "weights": f"{len(REWARDS)} numbers",
+            "convention": f"one of {listing(gc.CONVENTIONS, 'or')}",
+            "method": f"one of {listing([key for key in methods() if key != BASE], 'or')}",
+        }
         fits = {
             "task": wanted["task"] in ids,
             "pays": len(wanted["pays"] or ()) == len(REWARDS) and set(wanted["pays"]) <= set(PAYS),
@@ -127,17 +153,41 @@ class Lab(anywidget.AnyWidget):
             "convention": wanted["convention"] in gc.CONVENTIONS,
             "method": wanted["method"] in methods() and wanted["method"] != BASE,
         }
+        if [wanted["method"], wanted["convention"]] in UNDEFINED:
+            fits["convention"] = False
+            expected["convention"] = f"one in which {methods()[wanted['method']]} is defined"
         task = ids.index(wanted["task"]) if fits["task"] else 0
         shape = [len(row) for row in graded[task]]
         fits["marks"] = [len(row) for row in wanted["marks"] or ()] == shape
         for key, fit in fits.items():
             if wanted[key] is not None and not fit:
-                session.refuse(f"lab-{key}", f"something else than {wanted[key]!s:.40}")
+                session.refuse(
+                    f"lab-{key}", f"{expected[key]}, got “{CONTROLS[f'lab-{key}'].write(wanted[key])!s:.40}”"
+                )
         kept = {key: wanted[key] for key in ("pays", "weights", "convention", "method") if fits[key]}
         return State(task, wanted["marks"] if fits["marks"] else graded[task], **kept)
 
+    def _rated(self, session: Session) -> tuple[float, ...]:
+        """The ratings of the books that the visitor's link asks for, as far as they fit."""
+        wanted = session.start("lab-books", books.RATINGS)
+        try:
+            return books.checked(wanted)
+        except ValueError as error:
+            session.refuse("lab-books", str(error))
+            return books.RATINGS
+
     def _asked(self, message: Any) -> None:
         asked = message if isinstance(message, dict) else {}
+        if "books" in asked:
+            try:
+                self._ratings = books.checked(asked["books"])
+            except (TypeError, ValueError) as error:
+                raise traitlets.TraitError(
+                    f"expected ratings of the books, got {asked['books']!s:.80}: {error}"
+                ) from None
+            with IN_TURN:
+                self.ranking = str(books.ranking(self._ratings))
+            return
         try:
             self._state = checked(asked, [len(s["answers"]) for s in self._sheets])
         except (TypeError, ValueError, KeyError) as error:
@@ -152,32 +202,44 @@ class Lab(anywidget.AnyWidget):
         names = [name for name in opened if name in FOLD_TITLES] if isinstance(opened, list) else []
         with IN_TURN:
             drawing = draw(state, lengths, graded)
-            folds = {name: unfold(name, state, lengths, answer) for name in names}
+            folds = {name: self._unfolded(name, answer) for name in names}
         return {"n": n, "state": asdict(state), **drawing, "folds": folds}
+
+    def _unfolded(self, name: str, answer: int) -> str:
+        """HTML of an open fold."""
+        from views import depth  # here, because few readers open one
+
+        state, lengths = self._state, self._lengths[self._state.task]
+        pages = {
+            "marking": lambda: depth.marking(self._tasks[state.task], self._sheets[state.task]["answers"]),
+            "conventions": lambda: depth.conventions(state, lengths, answer),
+            "figure-two": lambda: depth.figure_two(state.convention),
+            "books": lambda: books.shelf(self._ratings),
+        }
+        return str(pages[name]())
 
 
 FOLD_TITLES = {
+    "marking": "How the answers are marked",
     "conventions": "All conventions: one answer, every training program",
     "figure-two": "0.707 or 1.414? The paper's Fig. 2 in both readings",
+    "books": "The same in plain words: five books, three ratings",
 }
-
-
-def unfold(name: str, state: State, lengths: tuple[int, ...], answer: int) -> str:
-    """HTML of an open fold."""
-    from views import depth  # here, because few readers open one
-
-    pages = {
-        "conventions": lambda: depth.conventions(state, lengths, answer),
-        "figure-two": lambda: depth.figure_two(state.convention),
-    }
-    return str(pages[name]())
 
 
 def methods() -> dict[str, str]:
     """The methods to compare, by key: their titles."""
     return {"grpo": "GRPO", "gdpo": "GDPO", "grpo_no_std": "GRPO without std"} | {
-        key: successor.title for key, successor in getattr(gc, "SUCCESSORS", {}).items()
+        key: successor.name for key, successor in getattr(gc, "SUCCESSORS", {}).items()
     }
+
+
+def _undefined() -> list[list[str]]:
+    """(method, convention) where the convention does not define the method."""
+    return [["corr_grpo", key] for key, c in gc.CONVENTIONS.items() if c.leave_one_out]
+
+
+UNDEFINED = _undefined()
 
 
 def checked(asked: dict, answers: Sequence[int]) -> State:
@@ -199,6 +261,7 @@ def checked(asked: dict, answers: Sequence[int]) -> State:
         and all(0 <= weight <= HEAVIEST for weight in state.weights)
         and state.convention in gc.CONVENTIONS
         and state.method in methods()
+        and [state.method, state.convention] not in UNDEFINED
     )
     if not fits:
         raise ValueError("out of range")
@@ -271,6 +334,7 @@ def draw(state: State, lengths: tuple[int, ...], graded: Marks) -> dict:
     largest = max(abs(a) for one in (left, right) for a in one.advantages)
     return {
         "a": [left.advantages, right.advantages],
+        "said": [[signed(a) for a in one.advantages] for one in (left, right)],
         "order": sorted(answers, key=lambda i: (-right.levels[i], -left.levels[i], i)),
         "limit": max(1.0, LIMIT_STEP * -(-largest // LIMIT_STEP)),
         "ties": [left.ties, right.ties],
@@ -278,6 +342,8 @@ def draw(state: State, lengths: tuple[int, ...], graded: Marks) -> dict:
         "mixes": len(set(state.marks)),
         "verdict": verdict(state, left, right),
         "shares": [_shares(left.collapsed), _shares(right.collapsed)],
+        "percents": [[percent(x) for x in _shares(one.collapsed) or ()] for one in (left, right)],
+        "squared": len(set(state.weights)) > 1,
         "lines": [list(both) for both in zip(arithmetic(left), arithmetic(right), strict=True)],
         "deeds": deeds(state, left, right, graded, lengths),
     }
@@ -299,61 +365,130 @@ def _shares(c: gc.Collapse) -> list[float] | None:
 
 
 def verdict(state: State, left: Seen, right: Seen) -> list[str]:
-    """What this state shows, bold between two `**`: first what is told apart, then what that is worth."""
-    mixes, a, b = len(set(state.marks)), "GRPO", methods()[state.method]
+    """What this state shows, as HTML: first what is told apart, then what that is worth."""
+    mixes, b = len(set(state.marks)), methods()[state.method]
     if mixes == 1:
         return [
             "All answers have the same marks, so every advantage is 0.",
             "Nothing can be learnt from this request, under either method.",
         ]
+    if not any(state.weights):
+        return ["All weights are 0, so every advantage is 0.", "Nothing can be learnt: give a mark some weight."]
     kept = [len(set(one.levels)) for one in (left, right)]
     if left.collapsed.tied_pair_count:
         of = f"all {mixes}" if kept[1] == mixes else str(kept[1])
-        first = f"{a} gives {mixes} different mixes of marks only **{count(kept[0], 'advantage')}**, {b} **{of}**."
+        given = prose(f"{_alike(state)}GRPO gives {mixes} different ")
+        only = prose(f" of marks only **{count(kept[0], 'advantage')}**, {b} **{of}**.")
+        first = join(given, terms.term("mix", "mixes"), only)
     elif right.collapsed.tied_pair_count:
-        first = f"{a} tells all {mixes} mixes of marks apart, {b} keeps **{kept[1]}**."
+        told = f"GRPO tells all {mixes} mixes of marks apart, {b} gives them only"
+        first = prose(f"{told} **{count(kept[1], 'advantage')}**.")
     else:
-        first = f"No tie: {a} and {b} both give each of the {mixes} mixes of marks **an advantage of its own**."
-    return [first, _worth(state, left, right, a, b)]
+        first = prose(f"No tie: GRPO and {b} both give each of the {mixes} mixes of marks **an advantage of its own**.")
+    return [str(first), str(_worth(state, left, right, b))]
 
 
-def _worth(state: State, left: Seen, right: Seen, a: str, b: str) -> str:
+def _alike(state: State) -> str:
+    """That GRPO's ties are those of equal pay and weights, where these are equal."""
+    return "With equal pay and weights " if len(set(state.pays)) == len(set(state.weights)) == 1 else ""
+
+
+def _worth(state: State, left: Seen, right: Seen, b: str) -> Html:
     """The second sentence: whether telling apart helped the right answers, or what is left once nothing ties."""
     wrong, of = _wrong_first(state.marks, right.levels)
     before, _ = _wrong_first(state.marks, left.levels)
-    tied = f" {b} still ties {count(right.collapsed.tied_pair_count, 'pair')}. {WHY_TIED}"
-    still = tied if right.collapsed.tied_pair_count and state.method == "gdpo" else ""
+    tied = right.collapsed.tied_pair_count
+    why = f" {WHY_TIED}" if _same_spread(state, right) else f" {NO_WEIGHT}" if 0 in state.weights else ""
+    still = f" {b} still ties {count(tied, 'pair')}.{why}" if tied else ""
     if left.collapsed.tied_pair_count and left.levels == right.levels:
-        return f"{b} ties them too." + (f" {WHY_TIED}" if state.method == "gdpo" else "")
-    if wrong:
-        low, high = max(wrong, key=lambda pair: right.levels[pair[0]] - right.levels[pair[1]])
-        more = "" if not before else f" {a} does so in {len(before)}."
-        return (
-            f"But answer **{low + 1}**, wrong, stands above answer **{high + 1}**, right, as in "
-            f"{len(wrong)} of {count(of, 'such pair')} under {b}.{more}{still} {AIM}"
-        )
+        return prose(f"{b} ties them too.{why}")
     if not left.collapsed.tied_pair_count and not state.equal:
-        return _left_over(left, right, a, b)
+        return prose(_left_over(state, left, right, b) + still)
+    if wrong:
+        return join(prose(_priority(wrong, of, before, right, b)), " ", AIM, prose(still))
+    if not of:
+        return prose(f"{_all_one(state.marks)}, so the other marks alone decide who comes first.{still}")
     split = _split(state.marks, left.levels, right.levels)
     if split:
         right_first = f"{b} splits {count(split, 'such pair')} and puts **the right one first** in all."
-        return f"{a} ties wrong answers with right ones; {right_first}{still}"
+        return prose(f"GRPO ties wrong answers with right ones; {right_first}{still}")
     if before:
-        return f"{a} puts a wrong answer above a right one in {count(len(before), 'pair')}, {b} in none.{still}"
-    return f"No wrong answer stands above a right one under {b}.{still}"
+        return prose(f"GRPO puts a wrong answer above a right one in {count(len(before), 'pair')}, {b} in none.{still}")
+    return prose(f"No wrong answer stands above a right one under {b}.{still}")
 
 
-def _left_over(left: Seen, right: Seen, a: str, b: str) -> str:
-    """What unequal pay and weights leave once they have broken the ties: near-ties, and who takes the update."""
-    near, largest = [], []
-    for name, one in ((a, left), (b, right)):
-        values = sorted({round(x, 9) for x in one.advantages})
+AIM = tag("button", "What would change that?", type="button", kind="link", data_aim="weight")
+
+
+def _all_one(marks: Marks) -> str:
+    return "All answers are right" if marks[0][0] else "No answer is right"
+
+
+def _priority(wrong: list[tuple[int, int]], of: int, before: list, right: Seen, b: str) -> str:
+    """That a wrong answer stands above a right one: the widest case, and how many there are."""
+    low, high = max(wrong, key=lambda pair: right.levels[pair[0]] - right.levels[pair[1]])
+    more = f", GRPO in {len(before)}" if before else ""
+    return (
+        f"But {b} puts answer **{low + 1}**, wrong, above answer **{high + 1}**, right: so in {len(wrong)} of "
+        f"{count(of, 'such pair')}{more}."
+    )
+
+
+def _same_spread(state: State, one: Seen) -> bool:
+    """Whether every tie is between two marks of equal weight that spread alike: the reason that WHY_TIED gives."""
+    passes = [sum(column) for column in zip(*state.marks, strict=True)]
+    n = len(state.marks)
+
+    def alike(u: tuple[int, ...], v: tuple[int, ...]) -> bool:
+        apart = [k for k in range(len(u)) if u[k] != v[k]]
+        if len(apart) != 2:
+            return False
+        j, k = apart
+        opposite = u[j] != u[k]
+        return passes[j] == passes[k] if opposite else passes[j] + passes[k] == n
+
+    kinds = [{state.marks[i] for i in tie["answers"]} for tie in one.ties]
+    return (
+        one.explained.z is not None
+        and len(set(state.weights)) == 1
+        and one.explained.method in ("gdpo", "mo_grpo")
+        and bool(kinds)
+        and all(alike(u, v) for kind in kinds for u in kind for v in kind if u < v)
+    )
+
+
+def _left_over(state: State, left: Seen, right: Seen, b: str) -> str:
+    """What unequal pay and weights leave once they have broken the ties: priorities, near-ties, scale."""
+    rest = []
+    wrong, of = _wrong_first(state.marks, right.levels)
+    before, _ = _wrong_first(state.marks, left.levels)
+    if wrong or before:
+        rest.append(
+            f"a wrong answer above a right one, of {count(of, 'pair')} {_both(len(before), len(wrong), b, 'in ')}"
+        )
+    for name, one in (("GRPO", left), (b, right)):
+        values = sorted(dict(zip(one.levels, one.advantages, strict=True)).values())
         gap = min((y - x for x, y in pairwise(values)), default=0)
-        near += [f"{name}'s closest two differ by {number(gap, 2)}"] if 0 < gap <= NEAR else []
-        top = max(range(len(REWARDS)), key=lambda k, c=one.collapsed: c.update_share[k])
-        largest.append(f"{REWARDS[top]} {percent(one.collapsed.update_share[top])} under {name}")
-    end = f"; {listing(near)}" if near else ""
-    return f"Unequal pay or weights break the ties as well. What is left: the update goes to {listing(largest)}{end}."
+        rest += [f"{name}'s closest two only {number(gap, 2)} apart"] if 0 < gap <= NEAR else []
+    tops = [(name, _shares(one.collapsed)) for name, one in (("GRPO", left), (b, right))]
+    largest = [f"{REWARDS[parts.index(max(parts))]} {percent(max(parts))}" for _, parts in tops if parts]
+    if len(largest) == len(tops):
+        rest.append(f"the largest share of the update: {_both(*largest, b)}")
+    lead = "Unequal pay or weights break GRPO's ties too. " if _ties_when_equal(state.marks) else ""
+    return f"{lead}What is left: {'; '.join(rest)}."
+
+
+def _both(one: object, other: object, b: str, before: str = "") -> str:
+    """What holds under GRPO and what under the other method."""
+    if one == other:
+        return f"{before}{one} under both"
+    return f"{before}{one} under GRPO, {before}{other} under {b}"
+
+
+@lru_cache(maxsize=1024)
+def _ties_when_equal(marks: Marks) -> bool:
+    """Whether GRPO ties different marks of equal pay and weight: those with as many passes."""
+    return len({sum(row) for row in marks}) < len(set(marks))
 
 
 def _split(marks: Marks, before: list[int], after: list[int]) -> int:
@@ -371,30 +506,27 @@ def _wrong_first(marks: Marks, levels: list[int]) -> tuple[list[tuple[int, int]]
 # --- the arithmetic of one answer ------------------------------------------------------------------------------------
 
 
-def arithmetic(one: Seen) -> list[list[tuple[str, str]]]:
-    """Per answer, the whole computation of its advantage in one line: pieces of text, each with its class or none."""
-    e, c = one.explained, one.explained.convention
-    raw, answers = e.z is None, len(one.sums)
-    show = _plain if raw else signed
-    times = ["" if weight == 1 else f"{_plain(weight)}·" for weight in e.weights.tolist()]
-    lines = []
-    for values, total in zip(one.terms, one.sums, strict=True):
-        line = [
-            (" + " if raw else " ", "") if piece else (f"{times[k]}{show(value)}", f"r{k}")
-            for k, value in enumerate(values)
-            for piece in (1, 0)
-        ][1:]
-        lines.append([*line, (f" = {_plain(total)}", "")])
-    results = [(signed(a), "result") for a in one.advantages]
-    last = e.method == "gdpo" and not raw
-    if not last and e.method not in ("grpo", "grpo_no_std"):
-        return [[*line, (" → ", ""), result] for line, result in zip(lines, results, strict=True)]
-    statistics = (e.batch_mean, e.batch_std) if last else (e.group_means, e.group_stds)
-    means, stds = (_per_answer(x, answers) for x in statistics)
-    eps, root = (c.batch_eps, c.batch_eps_to == "variance") if last else (c.sum_eps, False)
+FINEST = 8  # decimals with which a line is tried at most
+
+
+def arithmetic(one: Seen) -> list[str]:
+    """Per answer, the whole computation of its advantage, in one line.
+
+    Numbers have as many decimals as the line needs to add up as it is printed, two at least.
+    """
+    n = len(one.sums)
+    last = one.explained.batch_std is not None
+    mean, std = (one.explained.batch_mean, one.explained.batch_std) if last else (None, None)
+    if one.explained.z is None:
+        mean, std = one.explained.group_means, one.explained.group_stds
+    means, stds = ([0.0] * n, [1.0] * n) if std is None else (_per_answer(mean, n), _per_answer(std, n))
+    weights = one.explained.weights.tolist()
+    shares = _kept(one, weights)
     return [
-        [*line, (f" → {_normalising(e.method, total, mean, std, eps, root)} = ", ""), result]
-        for line, result, total, mean, std in zip(lines, results, one.sums, means, stds, strict=True)
+        _line(one, terms, weights, total, share, mean, std, a)
+        for terms, total, share, mean, std, a in zip(
+            one.terms, one.sums, shares, means, stds, one.advantages, strict=True
+        )
     ]
 
 
@@ -404,29 +536,97 @@ def _per_answer(x: float | Tensor | None, answers: int) -> list[float]:
     return value if isinstance(value, list) else [value] * answers
 
 
-def _normalising(method: str, total: float, mean: float, std: float, eps: float, root: bool) -> str:
-    """How a weighted sum becomes an advantage."""
-    top = f"({_plain(total)} − {_bracket(mean)})" if round(mean, 2) else _plain(total)
+def _kept(one: Seen, weights: list[float]) -> list[float]:
+    """What GD²PO multiplies each sum by: the share of answers that it keeps, 0 for one that it drops; else 1."""
+    if one.explained.method != "gd2po":
+        return [1.0] * len(one.sums)
+    scaled = [[w * z for w, z in zip(weights, terms, strict=True)] for terms in one.terms]
+    dropped = [
+        min(t) < -1e-8 and max(t) > 1e-8 and abs(sum(t)) < (THRESHOLD - 1e-12) * sum(map(abs, t)) for t in scaled
+    ]
+    share = 1 - sum(dropped) / len(dropped)
+    return [0.0 if drop else share for drop in dropped]
+
+
+def _line(
+    one: Seen, terms: list[float], weights: list[float], total: float, share: float, mean: float, std: float, a: float
+) -> str:
+    """The line with the fewest decimals that adds up."""
+    for places in range(2, FINEST + 1):
+        for fine in (places, places + 1):
+            text, adds_up = _tried(one, terms, weights, total, share, mean, std, a, places, fine)
+            if adds_up:
+                return text
+    return text
+
+
+def _tried(
+    one: Seen,
+    terms: list[float],
+    weights: list[float],
+    total: float,
+    share: float,
+    mean: float,
+    std: float,
+    a: float,
+    places: int,
+    fine: int,
+) -> tuple[str, bool]:
+    """The line with so many decimals, of the terms `fine`, and whether its printed numbers give the printed results."""
+    c, method, raw = one.explained.convention, one.explained.method, one.explained.z is None
+    terms, weights = [round(x, fine) for x in terms], [round(w, fine) for w in weights]
+    s, m = round(total, places), round(mean, places)
+    d = float(f"{std:.{places + 1}g}")
+    result = f"**{signed(a)}**"
+    adds_up = round(abs(sum(w * x for w, x in zip(weights, terms, strict=True)) - s), 9) <= 0.5000001 * 10**-places
+
+    pieces = []
+    for k, (w, x) in enumerate(zip(weights, terms, strict=True)):
+        times = "" if w == 1 else f"{_plain(w, fine)}·"
+        sign = "" if raw else "−" if x < 0 else "+"
+        pieces.append(f"⟨{k}|{sign}{times}{_plain(x if raw else abs(x), fine)}⟩")
+    sums = (" + " if raw else " ").join(pieces)
+    if method == "mo_grpo":
+        return f"{sums} = {result}", _near(sum(w * x for w, x in zip(weights, terms, strict=True)), a)
+    line = f"{sums} = {_plain(s, places)}"
+    if share == 0:
+        return f"{line} → left out, as its marks disagree = {result}", adds_up
+    top, value = _plain(s, places), s
+    if share != 1:
+        part = round(share, places + 1)
+        top, value = f"{_plain(part, places + 1)}·{_bracket(s, places)}", part * s
+    if m:
+        top, value = f"({top} − {_bracket(m, places)})", value - m
     if method == "grpo_no_std":
-        return top
+        return f"{line} → {top} = {result}", adds_up and _near(value, a)
     if std == 0:
-        return "0, since all are equal"
-    divisor = f"√({number(std, 3)}² + {power_of_ten(eps)})" if root else _divisor(std, eps)
-    return f"{top} ÷ {divisor}"
+        if c.leave_one_out and abs(a) > 1e-9:
+            return f"{line} → {top}, undivided, as the others are equal = {result}", adds_up and _near(value, a)
+        why = "all are equal" if method != "corr_grpo" else "the marks cancel"
+        return f"{line} → 0, as {why} = {result}", adds_up
+    eps, root = (c.batch_eps, c.batch_eps_to == "variance") if not raw else (c.sum_eps, False)
+    eps = 0.0 if method == "corr_grpo" else eps  # its divisor holds it already
+    by = d if not eps else (d * d + eps) ** 0.5 if root else d + eps
+    shown = _plain(d, 12)
+    if eps:
+        shown = f"√({shown}² + {power_of_ten(eps)})" if root else f"({shown} + {power_of_ten(eps)})"
+    return f"{line} → {top} ÷ {shown} = {result}", adds_up and _near(value / by, a)
 
 
-def _divisor(std: float, eps: float) -> str:
-    return f"({number(std, 3)} + {power_of_ten(eps)})" if eps else number(std, 3)
+def _near(computed: float, a: float) -> bool:
+    """Whether what the printed numbers give is printed like the advantage."""
+    return signed(round(computed, 9) + 0.0) == signed(a)
 
 
-def _plain(x: float) -> str:
-    """At most two decimals."""
-    text = f"{x:.2f}".rstrip("0").rstrip(".")
+def _plain(x: float, places: int = 2) -> str:
+    """At most so many decimals."""
+    text = f"{x:.{places}f}"
+    text = text.rstrip("0").rstrip(".") if "." in text else text
     return "0" if text in ("-0", "") else text.replace("-", "−")
 
 
-def _bracket(x: float) -> str:
-    return f"({_plain(x)})" if x < 0 else _plain(x)
+def _bracket(x: float, places: int) -> str:
+    return f"({_plain(x, places)})" if x < 0 else _plain(x, places)
 
 
 # --- what the tour ticks off --------------------------------------------------------------------------------------
@@ -457,7 +657,8 @@ def deeds(state: State, left: Seen, right: Seen, graded: Marks, lengths: tuple[i
 def program(state: State, lengths: tuple[int, ...]) -> str:
     """A program of at most 15 lines that prints the advantages on the screen."""
     options = "" if state.convention == "paper" else f", convention=gc.{state.convention.upper()}"
-    needs_lengths = gc.CONVENTIONS[state.convention].last_step == "tokens"
+    if gc.CONVENTIONS[state.convention].last_step == "tokens":
+        options += f", lengths={list(lengths)}"
     marks = ",\n    ".join(
         ", ".join(str(list(row)) for row in state.marks[i : i + 4]) for i in range(0, len(state.marks), 4)
     )
@@ -468,9 +669,10 @@ def program(state: State, lengths: tuple[int, ...]) -> str:
         "",
         f"marks = torch.tensor([\n    {marks},\n])  # (answers, rewards): {listing(REWARDS)}",
         f"rewards = marks * torch.tensor({list(state.pays)}, dtype=torch.float64)",
+        f"options = dict(weights={list(state.weights)}{options})",
         f"for method in ({BASE!r}, {state.method!r}):",
-        f"    a = gc.advantages(rewards, method, weights={list(state.weights)}{options}"
-        + (f", lengths={list(lengths)})" if needs_lengths else ")"),
-        "    print(method, [round(x, 2) for x in a.tolist()])",
+        "    print(method, *(f'{a + 0:+.2f}' for a in gc.advantages(rewards, method, **options).tolist()))",
+        "    shares = gc.collapse(rewards, method, **options).update_share",
+        "    print('share of the update', *(f'{100 * share:.2f} %' for share in shares))",
     ]
     return "\n".join(lines) + "\n"

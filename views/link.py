@@ -109,6 +109,7 @@ CONTROLS = {
         numbers("lab-weights", 0, 5),
         word("lab-convention"),
         word("lab-method"),
+        numbers("lab-books", 1, 10),
         word("train-scenario"),
         choice("train-compare", ("equal", "published", "neither")),
         numbers("train-start", 0.001, 0.99),
@@ -182,6 +183,7 @@ class Session:
     programs: dict[str, Callable[[], str]] = field(default_factory=dict)
     lab: Any = None  # the Lab's widget, whose `state` other chapters read
     audited: Any = None  # the report of Your run, once there is one
+    heard: Callable[[], None] = lambda: None  # what to do when there is a new note
 
     @classmethod
     def of(cls, params: Mapping[str, str | list[str]]) -> "Session":
@@ -196,6 +198,7 @@ class Session:
     def refuse(self, key: str, expected: str) -> None:
         """A note that the link's value was of no use to its chapter."""
         self.notes.append(f"{key}: expected {expected}")
+        self.heard()
 
     def keep(self, key: str, value: Callable[[], Any], default: Any = None) -> None:
         """From now on `value()` is where this control stands, and `default` where it stands untouched."""

@@ -1,0 +1,33 @@
+"""The field's terms, which explain themselves on focus or tap with the sentence of docs/glossary.md."""
+
+import re
+from functools import cache
+from pathlib import Path
+
+from gdpo_core._html import Html, tag
+
+HERE = Path(__file__).parent
+CSS = (HERE / "terms.css").read_text(encoding="utf-8")
+_ENTRY = re.compile(r"- \*\*([^*]+)\*\*(?: \(([^)]+)\))? — (.+)")  # the term, its other names, the sentence
+
+
+@cache
+def glossary() -> dict[str, str]:
+    """The sentence of every term, and of every other name of it."""
+    text = (HERE.parent / "docs" / "glossary.md").read_text(encoding="utf-8")
+    return {
+        name: entry[3]
+        for entry in map(_ENTRY.fullmatch, text.splitlines())
+        if entry
+        for name in (entry[1], *(entry[2] or "").split(", "))
+        if name
+    }
+
+
+def term(name: str, shown: str = "") -> Html:
+    """A term in a sentence, `shown` in the form that the sentence needs.
+
+    >>> term("tie", "ties")  # doctest: +ELLIPSIS
+    Markup('<dfn class="term" tabindex="0" data-tip="Two answers of one group ...">ties</dfn>')
+    """
+    return tag("dfn", shown or name, kind="term", tabindex=0, data_tip=glossary()[name])
