@@ -422,9 +422,9 @@ def _all_one(marks: Marks) -> str:
 def _priority(wrong: list[tuple[int, int]], of: int, before: list, right: Seen, b: str) -> str:
     """That a wrong answer stands above a right one: the widest case, and how many there are."""
     low, high = max(wrong, key=lambda pair: right.levels[pair[0]] - right.levels[pair[1]])
-    more = f", GRPO in {len(before)}" if before else ""
+    more = f", {len(before)} under GRPO" if before else ""
     return (
-        f"But {b} puts answer <b>{low + 1}</b>, wrong, above answer <b>{high + 1}</b>, right: so in {len(wrong)} of "
+        f"But {b} puts answer <b>{low + 1}</b>, wrong, above answer <b>{high + 1}</b>, right: {len(wrong)} of "
         f"{count(of, 'such pair')}{more}."
     )
 
