@@ -4,10 +4,6 @@
 #
 # [tool.marimo.display]
 # theme = "system"
-#
-# [tool.marimo.opengraph]
-# title = "Reward Policy Intuition"
-# description = "GRPO gives different answers the same advantage, GDPO tells them apart: flip, train, audit."
 # ///
 
 import marimo

@@ -427,9 +427,9 @@ def _all_one(marks: Marks) -> str:
 def _priority(wrong: list[tuple[int, int]], of: int, before: list, right: Seen, b: str) -> str:
     """That a wrong answer stands above a right one: the widest case, and how many there are."""
     low, high = max(wrong, key=lambda pair: right.levels[pair[0]] - right.levels[pair[1]])
-    more = f", GRPO in {len(before)}" if before else ""
+    more = f", {len(before)} under GRPO" if before else ""
     return (
-        f"But {b} puts answer **{low + 1}**, wrong, above answer **{high + 1}**, right: so in {len(wrong)} of "
+        f"But {b} puts answer **{low + 1}**, wrong, above answer **{high + 1}**, right: {len(wrong)} of "
         f"{count(of, 'such pair')}{more}."
     )
 
