@@ -7,7 +7,7 @@
 #
 # [tool.marimo.opengraph]
 # title = "Reward Policy Intuition"
-# description = "GRPO gives different answers the same advantage, GDPO tells them apart. Flip a mark and see, train it, audit your own run."
+# description = "GRPO gives different answers one advantage, GDPO tells them apart. Flip a mark, train it, audit a run."
 # ///
 
 import marimo
@@ -22,9 +22,8 @@ app = marimo.App(
 with app.setup:
     import marimo as mo
 
-    from gdpo_core import bfcl
+    from views import lab
     from views.bar import Bar, Door
-    from views.lab import Lab, opening
     from views.link import Session
 
     DATA = mo.notebook_dir() / "data"
@@ -40,12 +39,7 @@ def bar():
 
 @app.cell(hide_code=True)
 def lab_instrument(session):
-    mo.vstack(
-        [
-            mo.md(opening()),
-            mo.ui.anywidget(Lab(bfcl.load_tasks(DATA / "tasks"), session)),
-        ]
-    )
+    lab.chapter(DATA / "tasks", session)
     return
 
 

@@ -1,11 +1,11 @@
 """The bar that is always there, and the doors of the chapters: a chapter's cells run once its door is opened."""
 
-from html import escape
 from pathlib import Path
 
 import anywidget
 import traitlets
 
+from gdpo_core._html import tag
 from views.link import CHAPTERS, Session
 
 HERE = Path(__file__).parent
@@ -69,4 +69,4 @@ class Door(anywidget.AnyWidget):
 
 def deed(name: str) -> str:
     """HTML, unseen, that tells the tour what the reader has done."""
-    return f'<span hidden data-deed="{escape(name)}"></span>'
+    return str(tag("span", hidden="", data_deed=name))

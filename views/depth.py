@@ -88,39 +88,7 @@ def _advantage(state: State, method: str, c: gc.Convention, lengths: tuple[int, 
 def figure_two(convention: str) -> Html:
     """The paper's Fig. 2 in both readings: two answers, of which the second passes one mark, or both."""
     c = gc.CONVENTIONS[convention]
-    both = [def marking(task: Task, answers: Sequence[str]) -> Html:
-    """What each mark looks at, and whom BFCL's own checker would judge otherwise."""
-    typed = [f"{i + 1}" for i, answer in enumerate(answers) if _right_but_mistyped(task, answer)]
-    strict = f": here it would fail {listing(typed)}" if typed else ""
-    return join(
-        tag("p", "The answers are written by hand to show typical faults; three programs mark them, 1 or 0:"),
-        tag(
-            "ul",
-            tag(
-                "li",
-                f"correctness: the calls are the accepted ones. Values are compared after conversion, so a number may be "
-                f"written as text. The checker of BFCL, from whose format the task is, wants exact types{strict}.",
-            ),
-            tag("li", "style: a bare Python call, with every value in the documented type and spelling."),
-            tag("li", "conciseness: nothing can be deleted without changing the calls."),
-        ),
-        tag(
-            "p",
-            "A mark is what the paper calls a reward; there it can be any number. Ties as above need marks of 1 and 0 "
-            "whose pay and weights are equal: any three of which none is the sum of the others break GRPO's.",
-        ),
-    )
-
-
-def _right_but_mistyped(task: Task, answer: str) -> bool:
-    if not grade(task, answer).correctness.passed:
-        return False
-    calls, _ = read(task, answer)
-    schemas = {function: parameters["properties"] for function, parameters in task.parameters.items()}
-    return any(mistyped(value, schemas[c.function][name]) for c in calls for name, value in c.args.items())
-
-
-ONE_MARK, BOTH_MARKS]
+    both = [ONE_MARK, BOTH_MARKS]
     before = [_second(rewards, c, before=True) for rewards in both]
     alone = [_second(rewards, c) for rewards in both]
     together = [_second(both, c, prompt=prompt) for prompt in (0, 1)]
@@ -155,39 +123,7 @@ ONE_MARK, BOTH_MARKS]
 
 
 def _paper() -> list[float]:
-    return [_second(rewards, gc.PAPER, before=True) for rewards in (def marking(task: Task, answers: Sequence[str]) -> Html:
-    """What each mark looks at, and whom BFCL's own checker would judge otherwise."""
-    typed = [f"{i + 1}" for i, answer in enumerate(answers) if _right_but_mistyped(task, answer)]
-    strict = f": here it would fail {listing(typed)}" if typed else ""
-    return join(
-        tag("p", "The answers are written by hand to show typical faults; three programs mark them, 1 or 0:"),
-        tag(
-            "ul",
-            tag(
-                "li",
-                f"correctness: the calls are the accepted ones. Values are compared after conversion, so a number may be "
-                f"written as text. The checker of BFCL, from whose format the task is, wants exact types{strict}.",
-            ),
-            tag("li", "style: a bare Python call, with every value in the documented type and spelling."),
-            tag("li", "conciseness: nothing can be deleted without changing the calls."),
-        ),
-        tag(
-            "p",
-            "A mark is what the paper calls a reward; there it can be any number. Ties as above need marks of 1 and 0 "
-            "whose pay and weights are equal: any three of which none is the sum of the others break GRPO's.",
-        ),
-    )
-
-
-def _right_but_mistyped(task: Task, answer: str) -> bool:
-    if not grade(task, answer).correctness.passed:
-        return False
-    calls, _ = read(task, answer)
-    schemas = {function: parameters["properties"] for function, parameters in task.parameters.items()}
-    return any(mistyped(value, schemas[c.function][name]) for c in calls for name, value in c.args.items())
-
-
-ONE_MARK, BOTH_MARKS)]
+    return [_second(rewards, gc.PAPER, before=True) for rewards in (ONE_MARK, BOTH_MARKS)]
 
 
 def _undone(alone: list[float]) -> str:

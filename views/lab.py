@@ -4,23 +4,27 @@ import threading
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anywidget
+import marimo as mo
 import torch
 import traitlets
 from torch import Tensor
 
 import gdpo_core as gc
 from gdpo_core import _theme
+from gdpo_core._html import Html, join, prose, tag, text
 from gdpo_core._words import count, listing, number, percent, power_of_ten, signed
-from gdpo_core.bfcl import REWARDS, Task, grade_all
+from gdpo_core.bfcl import REWARDS, Task, grade_all, load_tasks
 from gdpo_core.collapse import explain_and_collapse
 from gdpo_core.explain import Explanation
 from gdpo_core.successors import THRESHOLD
 from views import books, terms
+from views.html import show
 from views.link import CONTROLS, Session
 
 HERE = Path(__file__).parent
@@ -71,6 +75,17 @@ Twelve answers to one request, each marked for three things. GRPO adds an answer
 {terms.term("normalise", "normalises")}, so a wrong call in good style and a right one in bad style get one
 {terms.term("advantage")}. GDPO normalises each mark first. **Flip a mark.**
 """
+
+
+def chapter(tasks: Path, session: Session) -> mo.Html:
+    """The claim and the instrument; one sentence instead of it where a task's file is broken."""
+    try:
+        loaded = load_tasks(tasks)
+    except gc.InputError as error:
+        every = tuple(product((0, 1), repeat=len(REWARDS)))  # mix of marks, for the chapters that ask the Lab
+        session.lab = SimpleNamespace(state=State(0, every), sheets=[{"answers": ["answer"] * len(every)}])
+        return show(tag("p", f"The Lab is closed: {error}"))
+    return mo.vstack([mo.md(opening()), mo.ui.anywidget(Lab(loaded, session))])
 
 
 class Lab(anywidget.AnyWidget):
@@ -335,7 +350,7 @@ def draw(state: State, lengths: tuple[int, ...], graded: Marks) -> dict:
         "ties": [left.ties, right.ties],
         "levels": [len(set(left.levels)), len(set(right.levels))],
         "mixes": len(set(state.marks)),
-        "verdict": verdict(state, left, right),
+        "verdict": [str(text(said)) for said in verdict(state, left, right)],
         "shares": [_shares(left.collapsed), _shares(right.collapsed)],
         "percents": [[percent(x) for x in _shares(one.collapsed) or ()] for one in (left, right)],
         "squared": len(set(state.weights)) > 1,
@@ -359,8 +374,8 @@ def _shares(c: gc.Collapse) -> list[float] | None:
 # --- the verdict -------------------------------------------------------------------------------------------------
 
 
-def verdict(state: State, left: Seen, right: Seen) -> list[str]:
-    """What this state shows, as HTML: first what is told apart, then what that is worth."""
+def verdict(state: State, left: Seen, right: Seen) -> list[str]:  # of text or HTML
+    """What this state shows: first what is told apart, then what that is worth."""
     mixes, b = len(set(state.marks)), methods()[state.method]
     if mixes == 1:
         return [
@@ -372,14 +387,16 @@ def verdict(state: State, left: Seen, right: Seen) -> list[str]:
     kept = [len(set(one.levels)) for one in (left, right)]
     if left.collapsed.tied_pair_count:
         of = f"all {mixes}" if kept[1] == mixes else str(kept[1])
-        first = (
-            f"{_alike(state)}GRPO gives {mixes} different {terms.term('mix', 'mixes')} of marks only "
-            f"<b>{count(kept[0], 'advantage')}</b>, {b} <b>{of}</b>."
+        first = join(
+            f"{_alike(state)}GRPO gives {mixes} different ",
+            terms.term("mix", "mixes"),
+            prose(f" of marks only **{count(kept[0], 'advantage')}**, {b} **{of}**."),
         )
     elif right.collapsed.tied_pair_count:
-        first = f"GRPO tells all {mixes} mixes of marks apart, {b} gives them only <b>{count(kept[1], 'advantage')}</b>."
+        only = count(kept[1], "advantage")
+        first = prose(f"GRPO tells all {mixes} mixes of marks apart, {b} gives them only **{only}**.")
     else:
-        first = f"No tie: GRPO and {b} both give each of the {mixes} mixes of marks <b>an advantage of its own</b>."
+        first = prose(f"No tie: GRPO and {b} both give each of the {mixes} mixes of marks **an advantage of its own**.")
     return [first, _worth(state, left, right, b)]
 
 
@@ -388,7 +405,7 @@ def _alike(state: State) -> str:
     return "With equal pay and weights " if len(set(state.pays)) == len(set(state.weights)) == 1 else ""
 
 
-def _worth(state: State, left: Seen, right: Seen, b: str) -> str:
+def _worth(state: State, left: Seen, right: Seen, b: str) -> Html:
     """The second sentence: whether telling apart helped the right answers, or what is left once nothing ties."""
     wrong, of = _wrong_first(state.marks, right.levels)
     before, _ = _wrong_first(state.marks, left.levels)
@@ -396,23 +413,23 @@ def _worth(state: State, left: Seen, right: Seen, b: str) -> str:
     why = f" {WHY_TIED}" if _same_spread(state, right) else f" {NO_WEIGHT}" if 0 in state.weights else ""
     still = f" {b} still ties {count(tied, 'pair')}.{why}" if tied else ""
     if left.collapsed.tied_pair_count and left.levels == right.levels:
-        return f"{b} ties them too.{why}"
+        return prose(f"{b} ties them too.{why}")
     if not left.collapsed.tied_pair_count and not state.equal:
-        return _left_over(state, left, right, b) + still
+        return prose(_left_over(state, left, right, b) + still)
     if wrong:
-        return f"{_priority(wrong, of, before, right, b)} {AIM}{still}"
+        return join(prose(_priority(wrong, of, before, right, b)), " ", AIM, still)
     if not of:
-        return f"{_all_one(state.marks)}, so the other marks alone decide who comes first.{still}"
+        return prose(f"{_all_one(state.marks)}, so the other marks alone decide who comes first.{still}")
     split = _split(state.marks, left.levels, right.levels)
     if split:
-        right_first = f"{b} splits {count(split, 'such pair')} and puts <b>the right one first</b> in all."
-        return f"GRPO ties wrong answers with right ones; {right_first}{still}"
+        right_first = f"{b} splits {count(split, 'such pair')} and puts **the right one first** in all."
+        return prose(f"GRPO ties wrong answers with right ones; {right_first}{still}")
     if before:
-        return f"GRPO puts a wrong answer above a right one in {count(len(before), 'pair')}, {b} in none.{still}"
-    return f"No wrong answer stands above a right one under {b}.{still}"
+        return prose(f"GRPO puts a wrong answer above a right one in {count(len(before), 'pair')}, {b} in none.{still}")
+    return prose(f"No wrong answer stands above a right one under {b}.{still}")
 
 
-AIM = '<button type="button" class="link" data-aim="weight">What would change that?</button>'
+AIM = tag("button", "What would change that?", type="button", kind="link", data_aim="weight")
 
 
 def _all_one(marks: Marks) -> str:
@@ -424,7 +441,7 @@ def _priority(wrong: list[tuple[int, int]], of: int, before: list, right: Seen, 
     low, high = max(wrong, key=lambda pair: right.levels[pair[0]] - right.levels[pair[1]])
     more = f", {len(before)} under GRPO" if before else ""
     return (
-        f"But {b} puts answer <b>{low + 1}</b>, wrong, above answer <b>{high + 1}</b>, right: {len(wrong)} of "
+        f"But {b} puts answer **{low + 1}**, wrong, above answer **{high + 1}**, right: {len(wrong)} of "
         f"{count(of, 'such pair')}{more}."
     )
 
@@ -439,8 +456,7 @@ def _same_spread(state: State, one: Seen) -> bool:
         if len(apart) != 2:
             return False
         j, k = apart
-        opposite = u[j] != u[k]
-        return passes[j] == passes[k] if opposite else passes[j] + passes[k] == n
+        return u[j] != u[k] and (passes[j] == passes[k] or passes[j] + passes[k] == n)
 
     kinds = [{state.marks[i] for i in tie["answers"]} for tie in one.ties]
     return (
@@ -458,7 +474,7 @@ def _left_over(state: State, left: Seen, right: Seen, b: str) -> str:
     wrong, of = _wrong_first(state.marks, right.levels)
     before, _ = _wrong_first(state.marks, left.levels)
     if wrong or before:
-        rest.append(f"a wrong answer above a right one, of {count(of, 'pair')} {_both(len(before), len(wrong), b, 'in ')}")
+        rest.append(f"of {count(of, 'pair')} a wrong answer comes before the right one {_both(len(before), len(wrong), b, 'in ')}")
     for name, one in (("GRPO", left), (b, right)):
         values = sorted(dict(zip(one.levels, one.advantages, strict=True)).values())
         gap = min((y - x for x, y in pairwise(values)), default=0)
@@ -499,6 +515,7 @@ def _wrong_first(marks: Marks, levels: list[int]) -> tuple[list[tuple[int, int]]
 # --- the arithmetic of one answer ------------------------------------------------------------------------------------
 
 
+PLUS, SPACE = Html(" + "), Html(" ")
 FINEST = 8  # decimals with which a line is tried at most
 
 
@@ -547,10 +564,10 @@ def _line(
     """The line with the fewest decimals that adds up."""
     for places in range(2, FINEST + 1):
         for fine in (places, places + 1):
-            text, adds_up = _tried(one, terms, weights, total, share, mean, std, a, places, fine)
+            line, adds_up = _tried(one, terms, weights, total, share, mean, std, a, places, fine)
             if adds_up:
-                return text
-    return text
+                return line
+    return line
 
 
 def _tried(
@@ -562,15 +579,15 @@ def _tried(
     terms, weights = [round(x, fine) for x in terms], [round(w, fine) for w in weights]
     s, m = round(total, places), round(mean, places)
     d = float(f"{std:.{places + 1}g}")
-    result = f"<b>{signed(a)}</b>"
+    result = tag("b", signed(a))
     adds_up = round(abs(sum(w * x for w, x in zip(weights, terms, strict=True)) - s), 9) <= 0.5000001 * 10**-places
 
     pieces = []
     for k, (w, x) in enumerate(zip(weights, terms, strict=True)):
         times = "" if w == 1 else f"{_plain(w, fine)}·"
         sign = "" if raw else "−" if x < 0 else "+"
-        pieces.append(f'<i class="r{k}">{sign}{times}{_plain(x if raw else abs(x), fine)}</i>')
-    sums = (" + " if raw else " ").join(pieces)
+        pieces.append(tag("i", f"{sign}{times}{_plain(x if raw else abs(x), fine)}", kind=f"r{k}"))
+    sums = (PLUS if raw else SPACE).join(pieces)
     if method == "mo_grpo":
         return f"{sums} = {result}", _near(sum(w * x for w, x in zip(weights, terms, strict=True)), a)
     line = f"{sums} = {_plain(s, places)}"
@@ -603,9 +620,9 @@ def _near(computed: float, a: float) -> bool:
 
 def _plain(x: float, places: int = 2) -> str:
     """At most so many decimals."""
-    text = f"{x:.{places}f}"
-    text = text.rstrip("0").rstrip(".") if "." in text else text
-    return "0" if text in ("-0", "") else text.replace("-", "−")
+    shown = f"{x:.{places}f}"
+    shown = shown.rstrip("0").rstrip(".") if "." in shown else shown
+    return "0" if shown in ("-0", "") else shown.replace("-", "−")
 
 
 def _bracket(x: float, places: int) -> str:

@@ -8,18 +8,19 @@ from gdpo_core._html import Html, tag
 
 HERE = Path(__file__).parent
 CSS = (HERE / "terms.css").read_text(encoding="utf-8")
-_ENTRY = re.compile(r"- \*\*(?P<term>[^*]+)\*\*(?: \((?P<others>[^)]+)\))? — (?P<sentence>.+)")
+_ENTRY = re.compile(r"- \*\*([^*]+)\*\*(?: \(([^)]+)\))? — (.+)")  # term, other names, sentence
 
 
 @cache
 def glossary() -> dict[str, str]:
     """The sentence of every term, and of every other name of it."""
-    text = (HERE.parent / "docs" / "glossary.md").read_text(encoding="utf-8")
+    file = HERE.parent / "docs" / "glossary.md"
+    text = file.read_text(encoding="utf-8") if file.exists() else ""
     return {
-        name: entry["sentence"]
+        name: entry[3]
         for entry in map(_ENTRY.fullmatch, text.splitlines())
         if entry
-        for name in (entry["term"], *(entry["others"] or "").split(", "))
+        for name in (entry[1], *(entry[2] or "").split(", "))
         if name
     }
 
@@ -29,5 +30,5 @@ def term(name: str, shown: str = "") -> Html:
 
     >>> term("tie", "ties")
     Markup('<dfn class="term" tabindex="0" data-tip="Two answers of one group with different rewards and, up to round-off, the same advantage.">ties</dfn>')
-    """
-    return tag("dfn", shown or name, kind="term", tabindex=0, data_tip=glossary()[name])
+    """  # noqa: E501
+    return tag("dfn", shown or name, kind="term", tabindex=0, data_tip=glossary().get(name))
