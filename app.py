@@ -18,9 +18,8 @@ app = marimo.App(
 with app.setup:
     import marimo as mo
 
-    from gdpo_core import bfcl
+    from views import lab
     from views.bar import Bar, Door
-    from views.lab import Lab, opening
     from views.link import Session
 
     DATA = mo.notebook_dir() / "data"
@@ -36,12 +35,7 @@ def bar():
 
 @app.cell(hide_code=True)
 def lab_instrument(session):
-    mo.vstack(
-        [
-            mo.md(opening()),
-            mo.ui.anywidget(Lab(bfcl.load_tasks(DATA / "tasks"), session)),
-        ]
-    )
+    lab.chapter(DATA / "tasks", session)
     return
 
 

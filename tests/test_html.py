@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from gdpo_core import _html, _theme
 from gdpo_core._html import Cell, Html, Row
 from gdpo_core.report import figures, svg
-from views import books, html, shares, text
-from views.board import Board
+from views import html, text
+from views.lab import Lab
 
 NASTY = "<script>alert(\"1\" + '2')</script> & </td></table>"
 
@@ -79,8 +79,6 @@ BUILDERS = {
     "bars": lambda x: svg.grouped_bars([svg.Bars(x, x, [svg.Bar(x, x, 0.5, x, True)])], x),
     "lines": lambda x: svg.lines([svg.Line([0.0, 1.0, None, 1.0], x, x)], [1, 2, 3, 4], x, 0.0, 1.0),
     "sample": lambda x: html.join(x, svg.sample(x, x)),
-    "books": lambda x: books.ranking([x, f"{x}2"], [[1, 2, 3], [2, 1, 3]]),
-    "shares": lambda x: shares.update([[1, 0, 1], [0, 1, 1]], (1, 1, 1), (1, 1, 1), (x, f"{x}2", f"{x}3")),
 }
 
 
@@ -148,7 +146,7 @@ def test_each_method_is_said_once_where_all_are_alike():
 def test_css_and_charts_have_one_theme():
     for method, look in _theme.METHODS.items():
         assert f"--{method.replace('_', '-')}: {look.colour};" in _theme.css(":root")
-    assert Board._css.startswith("/*") and _theme.css(".board") in Board._css
+    assert Lab._css.startswith("/*") and _theme.css(".lab") in Lab._css
 
 
 def test_the_page_is_served_with_the_theme(page_url):
@@ -161,7 +159,7 @@ def test_methods_differ_without_colour():
     assert len({look.dash for look in looks}) == len({look.shape for look in looks}) == len(looks) == 3
 
 
-@pytest.mark.parametrize("file", ["views/page.css", "views/board.css", "gdpo_core/report/report.css"])
+@pytest.mark.parametrize("file", ["views/page.css", "views/lab.css", "gdpo_core/report/report.css"])
 def test_every_property_of_the_theme_that_a_sheet_uses_is_there(file):
     sheet = Path(file).read_text(encoding="utf-8")
     used = set(re.findall(r"var\(--((?:type|space|light|dark|r\d|grpo|gdpo|alarm|sans|mono)[\w-]*)", sheet))

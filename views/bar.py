@@ -5,8 +5,7 @@ from pathlib import Path
 import anywidget
 import traitlets
 
-from gdpo_core import _theme
-from gdpo_core._html import Html, tag
+from gdpo_core._html import tag
 from views.link import CHAPTERS, Session
 
 HERE = Path(__file__).parent
@@ -25,7 +24,7 @@ class Bar(anywidget.AnyWidget):
     """Chapters, tour, link and program. The browser asks with a message; the answer comes back in `reply`."""
 
     _esm = HERE / "bar.js"
-    _css = _theme.css(".bar-frame") + (HERE / "bar.css").read_text(encoding="utf-8")
+    _css = HERE / "bar.css"
     chapters = traitlets.List().tag(sync=True)  # (name, title)
     edit = traitlets.Bool().tag(sync=True)  # in `marimo edit` all chapters are there, below each other
     notes = traitlets.List().tag(sync=True)
@@ -68,6 +67,6 @@ class Door(anywidget.AnyWidget):
         super().__init__(chapter=chapter, title=CHAPTERS[chapter], opened=opened, counts=counts)
 
 
-def deed(name: str) -> Html:
+def deed(name: str) -> str:
     """HTML, unseen, that tells the tour what the reader has done."""
-    return tag("span", hidden="", data_deed=name)
+    return str(tag("span", hidden="", data_deed=name))

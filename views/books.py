@@ -8,10 +8,14 @@ import gdpo_core as gc
 from gdpo_core._html import Html, join, prose, table, tag
 from gdpo_core._words import listing, percent, signed
 
-_DATA = json.loads((Path(__file__).parent.parent / "data" / "books.json").read_text(encoding="utf-8"))
-SCALES: dict[str, list[int]] = _DATA["scales"]
-TITLES: list[str] = [book["title"] for book in _DATA["books"]]
-RATINGS: tuple[float, ...] = tuple(float(x) for book in _DATA["books"] for x in book["ratings"])
+FILE = Path(__file__).parent.parent / "data" / "books.json"
+try:
+    _DATA = json.loads(FILE.read_text(encoding="utf-8"))
+    SCALES: dict[str, list[int]] = _DATA["scales"]
+    TITLES: list[str] = [book["title"] for book in _DATA["books"]]
+    RATINGS: tuple[float, ...] = tuple(float(x) for book in _DATA["books"] for x in book["ratings"])
+except (OSError, ValueError, KeyError, TypeError):  # a fold less, and the page works
+    SCALES, TITLES, RATINGS = {}, [], ()
 METHODS = {"grpo": "GRPO: add the ratings", "gdpo": "GDPO: normalise, then add"}
 
 
@@ -25,6 +29,8 @@ def checked(ratings: Sequence[float]) -> tuple[float, ...]:
 
 def shelf(ratings: Sequence[float]) -> Html:
     """HTML of the fold: what is shown, a slider per rating, and both rankings."""
+    if not TITLES:
+        return tag("p", f"data/{FILE.name} is missing or has changed: expected scales and rated books.")
     scales = listing([f"{name} from {low} to {high}" for name, (low, high) in SCALES.items()])
     opening = (
         f"Five books are an answer each, their ratings the rewards: {scales}. A wide scale speaks louder: GRPO adds "

@@ -4,24 +4,27 @@ import threading
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anywidget
+import marimo as mo
 import torch
 import traitlets
 from torch import Tensor
 
 import gdpo_core as gc
 from gdpo_core import _theme
-from gdpo_core._html import Html, join, prose, tag
+from gdpo_core._html import Html, join, prose, tag, text
 from gdpo_core._words import count, listing, number, percent, power_of_ten, signed
-from gdpo_core.bfcl import REWARDS, Task, grade_all
+from gdpo_core.bfcl import REWARDS, Task, grade_all, load_tasks
 from gdpo_core.collapse import explain_and_collapse
 from gdpo_core.explain import Explanation
 from gdpo_core.successors import THRESHOLD
 from views import books, terms
+from views.html import show
 from views.link import CONTROLS, Session
 
 HERE = Path(__file__).parent
@@ -72,6 +75,17 @@ Twelve answers to one request, each marked for three things. GRPO adds an answer
 {terms.term("normalise", "normalises")}, so a wrong call in good style and a right one in bad style get one
 {terms.term("advantage")}. GDPO normalises each mark first. **Flip a mark.**
 """
+
+
+def chapter(tasks: Path, session: Session) -> mo.Html:
+    """The claim and the instrument; one sentence instead of it where a task's file is broken."""
+    try:
+        loaded = load_tasks(tasks)
+    except gc.InputError as error:
+        every = tuple(product((0, 1), repeat=len(REWARDS)))  # mix of marks, for the chapters that ask the Lab
+        session.lab = SimpleNamespace(state=State(0, every), sheets=[{"answers": ["answer"] * len(every)}])
+        return show(tag("p", f"The Lab is closed: {error}"))
+    return mo.vstack([mo.md(opening()), mo.ui.anywidget(Lab(loaded, session))])
 
 
 class Lab(anywidget.AnyWidget):
@@ -340,7 +354,7 @@ def draw(state: State, lengths: tuple[int, ...], graded: Marks) -> dict:
         "ties": [left.ties, right.ties],
         "levels": [len(set(left.levels)), len(set(right.levels))],
         "mixes": len(set(state.marks)),
-        "verdict": verdict(state, left, right),
+        "verdict": [str(text(said)) for said in verdict(state, left, right)],
         "shares": [_shares(left.collapsed), _shares(right.collapsed)],
         "percents": [[percent(x) for x in _shares(one.collapsed) or ()] for one in (left, right)],
         "squared": len(set(state.weights)) > 1,
@@ -364,8 +378,8 @@ def _shares(c: gc.Collapse) -> list[float] | None:
 # --- the verdict -------------------------------------------------------------------------------------------------
 
 
-def verdict(state: State, left: Seen, right: Seen) -> list[str]:
-    """What this state shows, as HTML: first what is told apart, then what that is worth."""
+def verdict(state: State, left: Seen, right: Seen) -> list[str]:  # of text or HTML
+    """What this state shows: first what is told apart, then what that is worth."""
     mixes, b = len(set(state.marks)), methods()[state.method]
     if mixes == 1:
         return [
@@ -377,15 +391,17 @@ def verdict(state: State, left: Seen, right: Seen) -> list[str]:
     kept = [len(set(one.levels)) for one in (left, right)]
     if left.collapsed.tied_pair_count:
         of = f"all {mixes}" if kept[1] == mixes else str(kept[1])
-        given = prose(f"{_alike(state)}GRPO gives {mixes} different ")
-        only = prose(f" of marks only **{count(kept[0], 'advantage')}**, {b} **{of}**.")
-        first = join(given, terms.term("mix", "mixes"), only)
+        first = join(
+            f"{_alike(state)}GRPO gives {mixes} different ",
+            terms.term("mix", "mixes"),
+            prose(f" of marks only **{count(kept[0], 'advantage')}**, {b} **{of}**."),
+        )
     elif right.collapsed.tied_pair_count:
-        told = f"GRPO tells all {mixes} mixes of marks apart, {b} gives them only"
-        first = prose(f"{told} **{count(kept[1], 'advantage')}**.")
+        only = count(kept[1], "advantage")
+        first = prose(f"GRPO tells all {mixes} mixes of marks apart, {b} gives them only **{only}**.")
     else:
         first = prose(f"No tie: GRPO and {b} both give each of the {mixes} mixes of marks **an advantage of its own**.")
-    return [str(first), str(_worth(state, left, right, b))]
+    return [first, _worth(state, left, right, b)]
 
 
 def _alike(state: State) -> str:
@@ -405,7 +421,7 @@ def _worth(state: State, left: Seen, right: Seen, b: str) -> Html:
     if not left.collapsed.tied_pair_count and not state.equal:
         return prose(_left_over(state, left, right, b) + still)
     if wrong:
-        return join(prose(_priority(wrong, of, before, right, b)), " ", AIM, prose(still))
+        return join(prose(_priority(wrong, of, before, right, b)), " ", AIM, still)
     if not of:
         return prose(f"{_all_one(state.marks)}, so the other marks alone decide who comes first.{still}")
     split = _split(state.marks, left.levels, right.levels)
@@ -444,8 +460,7 @@ def _same_spread(state: State, one: Seen) -> bool:
         if len(apart) != 2:
             return False
         j, k = apart
-        opposite = u[j] != u[k]
-        return passes[j] == passes[k] if opposite else passes[j] + passes[k] == n
+        return u[j] != u[k] and (passes[j] == passes[k] or passes[j] + passes[k] == n)
 
     kinds = [{state.marks[i] for i in tie["answers"]} for tie in one.ties]
     return (
@@ -464,7 +479,8 @@ def _left_over(state: State, left: Seen, right: Seen, b: str) -> str:
     before, _ = _wrong_first(state.marks, left.levels)
     if wrong or before:
         rest.append(
-            f"a wrong answer above a right one, of {count(of, 'pair')} {_both(len(before), len(wrong), b, 'in ')}"
+            f"of {count(of, 'pair')} a wrong answer comes before the right one "
+            f"{_both(len(before), len(wrong), b, 'in ')}"
         )
     for name, one in (("GRPO", left), (b, right)):
         values = sorted(dict(zip(one.levels, one.advantages, strict=True)).values())
@@ -512,6 +528,7 @@ FINEST = 8  # decimals with which a line is tried at most
 def arithmetic(one: Seen) -> list[str]:
     """Per answer, the whole computation of its advantage, in one line.
 
+    ⟨0|…⟩ is what the first reward adds, and the result stands between two `**`. Equal answers share a line.
     Numbers have as many decimals as the line needs to add up as it is printed, two at least.
     """
     n = len(one.sums)
@@ -522,12 +539,15 @@ def arithmetic(one: Seen) -> list[str]:
     means, stds = ([0.0] * n, [1.0] * n) if std is None else (_per_answer(mean, n), _per_answer(std, n))
     weights = one.explained.weights.tolist()
     shares = _kept(one, weights)
-    return [
-        _line(one, terms, weights, total, share, mean, std, a)
-        for terms, total, share, mean, std, a in zip(
-            one.terms, one.sums, shares, means, stds, one.advantages, strict=True
-        )
+    told: dict[tuple, str] = {}
+    keys = [
+        (tuple(terms), *rest)
+        for terms, *rest in zip(one.terms, one.sums, shares, means, stds, one.advantages, strict=True)
     ]
+    for key in keys:
+        if key not in told:
+            told[key] = _line(one, list(key[0]), weights, *key[1:])
+    return [told[key] for key in keys]
 
 
 def _per_answer(x: float | Tensor | None, answers: int) -> list[float]:
@@ -554,10 +574,10 @@ def _line(
     """The line with the fewest decimals that adds up."""
     for places in range(2, FINEST + 1):
         for fine in (places, places + 1):
-            text, adds_up = _tried(one, terms, weights, total, share, mean, std, a, places, fine)
+            line, adds_up = _tried(one, terms, weights, total, share, mean, std, a, places, fine)
             if adds_up:
-                return text
-    return text
+                return line
+    return line
 
 
 def _tried(
@@ -620,9 +640,9 @@ def _near(computed: float, a: float) -> bool:
 
 def _plain(x: float, places: int = 2) -> str:
     """At most so many decimals."""
-    text = f"{x:.{places}f}"
-    text = text.rstrip("0").rstrip(".") if "." in text else text
-    return "0" if text in ("-0", "") else text.replace("-", "−")
+    shown = f"{x:.{places}f}"
+    shown = shown.rstrip("0").rstrip(".") if "." in shown else shown
+    return "0" if shown in ("-0", "") else shown.replace("-", "−")
 
 
 def _bracket(x: float, places: int) -> str:

@@ -8,13 +8,14 @@ from gdpo_core._html import Html, tag
 
 HERE = Path(__file__).parent
 CSS = (HERE / "terms.css").read_text(encoding="utf-8")
-_ENTRY = re.compile(r"- \*\*([^*]+)\*\*(?: \(([^)]+)\))? — (.+)")  # the term, its other names, the sentence
+_ENTRY = re.compile(r"- \*\*([^*]+)\*\*(?: \(([^)]+)\))? — (.+)")  # term, other names, sentence
 
 
 @cache
 def glossary() -> dict[str, str]:
     """The sentence of every term, and of every other name of it."""
-    text = (HERE.parent / "docs" / "glossary.md").read_text(encoding="utf-8")
+    file = HERE.parent / "docs" / "glossary.md"
+    text = file.read_text(encoding="utf-8") if file.exists() else ""
     return {
         name: entry[3]
         for entry in map(_ENTRY.fullmatch, text.splitlines())
@@ -27,7 +28,7 @@ def glossary() -> dict[str, str]:
 def term(name: str, shown: str = "") -> Html:
     """A term in a sentence, `shown` in the form that the sentence needs.
 
-    >>> term("tie", "ties")  # doctest: +ELLIPSIS
-    Markup('<dfn class="term" tabindex="0" data-tip="Two answers of one group ...">ties</dfn>')
-    """
-    return tag("dfn", shown or name, kind="term", tabindex=0, data_tip=glossary()[name])
+    >>> term("tie", "ties")
+    Markup('<dfn class="term" tabindex="0" data-tip="Two answers of one group with different rewards and, up to round-off, the same advantage.">ties</dfn>')
+    """  # noqa: E501
+    return tag("dfn", shown or name, kind="term", tabindex=0, data_tip=glossary().get(name))
