@@ -138,7 +138,7 @@ def test_what_the_verdict_counts_is_so(state):
         left < mixes and len(set(state.pays)) == len(set(state.weights)) == 1
     )
     wrong = [(i, j) for i, u in enumerate(state.marks) for j, v in enumerate(state.marks) if not u[0] and v[0]]
-    above = [sum(a[i] > a[j] + 1e-7 * max(1, *map(abs, a)) for i, j in wrong) for a in (one, two)]
+    above = [sum(a[i] > a[j] + 1.5e-9 * max(1e-9, *map(abs, a)) for i, j in wrong) for a in (one, two)]
     if found := re.search(
         r"wrong, above answer (\d+), right: (\d+) of ([\d,]+) such pairs?(?:, (\d+) under GRPO)?\.", told
     ):
