@@ -70,7 +70,9 @@ def test_the_default_view_shows_its_case():
     assert [sum(column) for column in zip(*GRADED, strict=True)] == [9, 10, 7]
     assert d["levels"] == [4, 6] and d["mixes"] == 6
     told = text_of(" ".join(d["verdict"]))
-    assert told.startswith("With equal pay and weights GRPO gives 6 different mixes of marks only 4 advantages , GDPO all 6")
+    assert told.startswith(
+        "With equal pay and weights GRPO gives 6 different mixes of marks only 4 advantages , GDPO all 6"
+    )
     assert "But GDPO puts answer 9 , wrong, above answer 10 , right" in told
 
 
@@ -102,7 +104,7 @@ def test_every_line_adds_up_as_it_is_printed_and_ends_in_the_bars_number(state):
             assert end == result
             sums, total = first.rsplit(" = ", 1)
             decimals = len(total.split(".")[1]) if "." in total else 2
-            assert abs(value(sums) - value(total)) <= 0.5001 * 10**-max(decimals, 2) + 1e-9, text
+            assert abs(value(sums) - value(total)) <= 0.5001 * 10 ** -max(decimals, 2) + 1e-9, text
             if rest and "left out" not in rest[0] and ", as " not in rest[0] and ", undivided" not in rest[0]:
                 assert signed(round(value(rest[0].split(" = ")[0]), 9) + 0.0) == result, text
             elif rest and ", undivided" not in rest[0]:
@@ -137,7 +139,9 @@ def test_what_the_verdict_counts_is_so(state):
     )
     wrong = [(i, j) for i, u in enumerate(state.marks) for j, v in enumerate(state.marks) if not u[0] and v[0]]
     above = [sum(a[i] > a[j] + 1e-7 * max(1, *map(abs, a)) for i, j in wrong) for a in (one, two)]
-    if found := re.search(r"wrong, above answer (\d+), right: (\d+) of ([\d,]+) such pairs?(?:, (\d+) under GRPO)?\.", told):
+    if found := re.search(
+        r"wrong, above answer (\d+), right: (\d+) of ([\d,]+) such pairs?(?:, (\d+) under GRPO)?\.", told
+    ):
         assert [int(found[2]), int(found[4] or 0)] == above[::-1] and int(found[3]) == len(wrong)
     if "the right one first in all" in told or "No wrong answer stands above" in told:
         assert above[1] == 0
@@ -177,11 +181,14 @@ def test_a_weight_puts_right_answers_first_and_a_pay_drowns():
 
 
 def test_every_task_makes_another_point():
-    told = [" ".join(draw(State(i, frozen(s["graded"])), tuple(map(len, s["answers"])), frozen(s["graded"]))["verdict"]) for i, s in enumerate(SHEETS)]
+    told = [
+        " ".join(draw(State(i, frozen(s["graded"])), tuple(map(len, s["answers"])), frozen(s["graded"]))["verdict"])
+        for i, s in enumerate(SHEETS)
+    ]
     assert len({re.sub(r"\d+", "", one) for one in told}) == len(told)
 
 
-# --- the same numbers from a program -----------------------------------------------------------------------------------
+# --- the same numbers from a program ---------------------------------------------------------------------------------
 
 
 @given(states)
@@ -254,7 +261,7 @@ def test_books_are_ranked_by_both_methods():
         for a in gc.advantages(rows, method).tolist():
             assert signed(a) in text
     tie = books.ranking((9, 1, 2, 1, 9, 2, 9, 9, 5, 1, 1, 1, 1, 1, 1))
-    grpo, gdpo = tie.split('<section class="gdpo">')
+    grpo, _ = tie.split('<section class="gdpo">')
     assert grpo.count("= tie") == 2
     assert "= tie" not in books.ranking((3,) * 15) and "rated alike" in books.ranking((3,) * 15)
     assert books.checked([99] * 15) == (10, 10, 5) * 5

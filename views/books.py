@@ -24,9 +24,7 @@ def checked(ratings: Sequence[float]) -> tuple[float, ...]:
     if len(ratings) != len(RATINGS):
         raise ValueError(f"{len(RATINGS)} ratings, got {len(ratings)}")
     bounds = list(SCALES.values()) * len(TITLES)
-    return tuple(
-        float(min(max(round(float(x)), low), high)) for x, (low, high) in zip(ratings, bounds, strict=True)
-    )
+    return tuple(float(min(max(round(float(x)), low), high)) for x, (low, high) in zip(ratings, bounds, strict=True))
 
 
 def shelf(ratings: Sequence[float]) -> Html:
@@ -35,14 +33,20 @@ def shelf(ratings: Sequence[float]) -> Html:
         return tag("p", f"data/{FILE.name} is missing or has changed: expected scales and rated books.")
     scales = listing([f"{name} from {low} to {high}" for name, (low, high) in SCALES.items()])
     opening = (
-        f"Five books are an answer each, their ratings the rewards: {scales}. A wide scale speaks louder: GRPO adds the "
-        "ratings as they are, GDPO makes each rating count alike first."
+        f"Five books are an answer each, their ratings the rewards: {scales}. A wide scale speaks louder: GRPO adds "
+        "the ratings as they are, GDPO makes each rating count alike first."
     )
     rows = [
         [title, *(_slider(title, k, ratings[len(SCALES) * i + k]) for k in range(len(SCALES)))]
         for i, title in enumerate(TITLES)
     ]
-    return tag("div", tag("p", opening), table(["", *SCALES], rows, "sliders"), tag("div", ranking(ratings), kind="rankings"), kind="books")
+    return tag(
+        "div",
+        tag("p", opening),
+        table(["", *SCALES], rows, "sliders"),
+        tag("div", ranking(ratings), kind="rankings"),
+        kind="books",
+    )
 
 
 def _slider(title: str, k: int, value: float) -> Html:
@@ -55,12 +59,18 @@ def ranking(ratings: Sequence[float]) -> Html:
     """HTML of both rankings side by side, and of whose ratings decide."""
     rows = [list(ratings[i : i + len(SCALES)]) for i in range(0, len(ratings), len(SCALES))]
     found = {method: gc.collapse(rows, method) for method in METHODS}
-    columns = (tag("section", tag("h3", name), _list(rows, method, found[method]), kind=method) for method, name in METHODS.items())
+    columns = (
+        tag("section", tag("h3", name), _list(rows, method, found[method]), kind=method)
+        for method, name in METHODS.items()
+    )
     return join(tag("p", prose(_said(found)), kind="said"), tag("div", *columns, kind="ranking"))
 
 
 def _said(found: dict[str, gc.Collapse]) -> str:
-    firsts = {m: [t for t, level in zip(TITLES, c.level.tolist(), strict=True) if level == max(c.level.tolist())] for m, c in found.items()}
+    firsts = {
+        m: [t for t, level in zip(TITLES, c.level.tolist(), strict=True) if level == max(c.level.tolist())]
+        for m, c in found.items()
+    }
     if all(len(first) == len(TITLES) for first in firsts.values()):
         return "All books are rated alike: neither method puts one before another."
     shares = {m: list(c.update_share) for m, c in found.items()}

@@ -12,6 +12,7 @@ from gdpo_core.bfcl.values import mistyped
 from gdpo_core.rules import exceptions, formulas
 from views.lab import BASE, State, methods
 
+
 def marking(task: Task, answers: Sequence[str]) -> Html:
     """What each mark looks at, and whom BFCL's own checker would judge otherwise."""
     typed = [f"{i + 1}" for i, answer in enumerate(answers) if _right_but_mistyped(task, answer)]
@@ -22,8 +23,8 @@ def marking(task: Task, answers: Sequence[str]) -> Html:
             "ul",
             tag(
                 "li",
-                f"correctness: the calls are the accepted ones. Values are compared after conversion, so a number may be "
-                f"written as text. The checker of BFCL, from whose format the task is, wants exact types{strict}.",
+                f"correctness: the calls are the accepted ones. Values are compared after conversion, so a number may "
+                f"be written as text. The checker of BFCL, from whose format the task is, wants exact types{strict}.",
             ),
             tag("li", "style: a bare Python call, with every value in the documented type and spelling."),
             tag("li", "conciseness: nothing can be deleted without changing the calls."),

@@ -175,7 +175,9 @@ class Lab(anywidget.AnyWidget):
         fits["marks"] = [len(row) for row in wanted["marks"] or ()] == shape
         for key, fit in fits.items():
             if wanted[key] is not None and not fit:
-                session.refuse(f"lab-{key}", f"{expected[key]}, got “{CONTROLS[f'lab-{key}'].write(wanted[key])!s:.40}”")
+                session.refuse(
+                    f"lab-{key}", f"{expected[key]}, got “{CONTROLS[f'lab-{key}'].write(wanted[key])!s:.40}”"
+                )
         kept = {key: wanted[key] for key in ("pays", "weights", "convention", "method") if fits[key]}
         return State(task, wanted["marks"] if fits["marks"] else graded[task], **kept)
 
@@ -194,7 +196,9 @@ class Lab(anywidget.AnyWidget):
             try:
                 self._ratings = books.checked(asked["books"])
             except (TypeError, ValueError) as error:
-                raise traitlets.TraitError(f"expected ratings of the books, got {asked['books']!s:.80}: {error}") from None
+                raise traitlets.TraitError(
+                    f"expected ratings of the books, got {asked['books']!s:.80}: {error}"
+                ) from None
             with IN_TURN:
                 self.ranking = str(books.ranking(self._ratings))
             return
@@ -353,7 +357,7 @@ def draw(state: State, lengths: tuple[int, ...], graded: Marks) -> dict:
         "verdict": [str(text(said)) for said in verdict(state, left, right)],
         "shares": [_shares(left.collapsed), _shares(right.collapsed)],
         "percents": [[percent(x) for x in _shares(one.collapsed) or ()] for one in (left, right)],
-        "squared": len(set(state.weights)) > 1,
+        "squared": _squared(state),
         "lines": [list(both) for both in zip(arithmetic(left), arithmetic(right), strict=True)],
         "deeds": deeds(state, left, right, graded, lengths),
     }
@@ -369,6 +373,14 @@ def _ties(marks: Marks, levels: list[int]) -> list[dict]:
 
 def _shares(c: gc.Collapse) -> list[float] | None:
     return list(c.update_share) if all(share == share for share in c.update_share) else None
+
+
+def _squared(state: State) -> str:
+    """How unequal weights count in the shares."""
+    if len(set(state.weights)) == 1:
+        return ""
+    alike = state.method not in ("gd2po", "sa_mrpo")  # which change the weights, or leave answers out
+    return f"a weight counts squared here, under {methods()[state.method] + ' too' if alike else 'GRPO'}"
 
 
 # --- the verdict -------------------------------------------------------------------------------------------------
@@ -474,7 +486,8 @@ def _left_over(state: State, left: Seen, right: Seen, b: str) -> str:
     wrong, of = _wrong_first(state.marks, right.levels)
     before, _ = _wrong_first(state.marks, left.levels)
     if wrong or before:
-        rest.append(f"of {count(of, 'pair')} a wrong answer comes before the right one {_both(len(before), len(wrong), b, 'in ')}")
+        shown = _both(len(before), len(wrong), b, "in ")
+        rest.append(f"of {count(of, 'pair')} a wrong answer comes before the right one {shown}")
     for name, one in (("GRPO", left), (b, right)):
         values = sorted(dict(zip(one.levels, one.advantages, strict=True)).values())
         gap = min((y - x for x, y in pairwise(values)), default=0)
@@ -482,7 +495,7 @@ def _left_over(state: State, left: Seen, right: Seen, b: str) -> str:
     tops = [(name, _shares(one.collapsed)) for name, one in (("GRPO", left), (b, right))]
     largest = [f"{REWARDS[parts.index(max(parts))]} {percent(max(parts))}" for _, parts in tops if parts]
     if len(largest) == len(tops):
-        rest.append(f"the largest share of the update: {_both(*largest, b)}")
+        rest.append(f"the largest share of the update: {_both(largest[0], largest[1], b)}")
     lead = "Unequal pay or weights break GRPO's ties too. " if _ties_when_equal(state.marks) else ""
     return f"{lead}What is left: {'; '.join(rest)}."
 
@@ -571,8 +584,16 @@ def _line(
 
 
 def _tried(
-    one: Seen, terms: list[float], weights: list[float], total: float, share: float, mean: float, std: float, a: float,
-    places: int, fine: int,
+    one: Seen,
+    terms: list[float],
+    weights: list[float],
+    total: float,
+    share: float,
+    mean: float,
+    std: float,
+    a: float,
+    places: int,
+    fine: int,
 ) -> tuple[str, bool]:
     """The line with so many decimals, of the terms `fine`, and whether its printed numbers give the printed results."""
     c, method, raw = one.explained.convention, one.explained.method, one.explained.z is None
@@ -609,7 +630,13 @@ def _tried(
     eps, root = (c.batch_eps, c.batch_eps_to == "variance") if not raw else (c.sum_eps, False)
     eps = 0.0 if method == "corr_grpo" else eps  # its divisor holds it already
     by = d if not eps else (d * d + eps) ** 0.5 if root else d + eps
-    shown = _plain(d, 12) if not eps else f"√({_plain(d, 12)}² + {power_of_ten(eps)})" if root else f"({_plain(d, 12)} + {power_of_ten(eps)})"
+    shown = (
+        _plain(d, 12)
+        if not eps
+        else f"√({_plain(d, 12)}² + {power_of_ten(eps)})"
+        if root
+        else f"({_plain(d, 12)} + {power_of_ten(eps)})"
+    )
     return f"{line} → {top} ÷ {shown} = {result}", adds_up and _near(value / by, a)
 
 
