@@ -13,6 +13,7 @@ app = marimo.App(
     width="full",
     app_title="Reward Policy Intuition",
     css_file="views/page.css",
+    html_head_file="views/head.html",
 )
 
 with app.setup:

@@ -95,7 +95,7 @@ def visit(browser, page_url, unused_contexts):
     """Opens the page as a new visitor; afterwards there must be no console error and no request to another host."""
     visits, errors, hosts = [], [], set()
 
-    def open_page(width=1440, height=960, scheme="light", **options):
+    def open_page(query="", width=1440, height=960, scheme="light", **options):
         options |= {"viewport": {"width": width, "height": height}, "color_scheme": scheme, "reduced_motion": "reduce"}
         unused = unused_contexts.setdefault(repr(sorted(options.items())), [])
         context = unused.pop() if unused else browser.new_context(**options)
@@ -104,8 +104,8 @@ def visit(browser, page_url, unused_contexts):
         page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("request", lambda request: hosts.add(urlsplit(request.url).hostname))
-        page.goto(page_url)
-        page.wait_for_selector(".board .bar")
+        page.goto(f"{page_url}/{query}")
+        page.wait_for_selector(".board .bar", state="attached")
         return page
 
     yield open_page

@@ -158,8 +158,8 @@ function render({ model, el }) {
     tour.hidden = !tour.hidden;
     tourButton.setAttribute("aria-expanded", String(!tour.hidden));
   });
-  tour.addEventListener("keydown", (event) => {
-    if (event.key !== "Escape") return;
+  el.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || tour.hidden) return;
     tourButton.click();
     tourButton.focus();
   });

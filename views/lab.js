@@ -382,7 +382,7 @@ function render({ model, el }) {
       );
     shares.replaceChildren(make("span", { class: "caption" }, "Share of the update"), one(parts[0], percents[0], choices.base, "base"), one(parts[1], percents[1], title(method), "other"));
     const against = parts.flatMap((part, side) => (part ?? []).flatMap((x, k) => (x < -0.005 ? [`${rewards[k]} ${percents[side][k]} under ${side ? title(method) : choices.base}`] : [])));
-    const notes = [...(against.length ? [`overruled: ${against.join(", ")}`] : []), ...(squared ? [`a weight counts squared here, under ${title(method)} too`] : [])];
+    const notes = [...(against.length ? [`overruled: ${against.join(", ")}`] : []), ...(squared ? [squared] : [])];
     if (notes.length) shares.append(make("small", {}, notes.join("; ")));
   }
 

@@ -357,7 +357,7 @@ def draw(state: State, lengths: tuple[int, ...], graded: Marks) -> dict:
         "verdict": [str(text(said)) for said in verdict(state, left, right)],
         "shares": [_shares(left.collapsed), _shares(right.collapsed)],
         "percents": [[percent(x) for x in _shares(one.collapsed) or ()] for one in (left, right)],
-        "squared": len(set(state.weights)) > 1,
+        "squared": _squared(state),
         "lines": [list(both) for both in zip(arithmetic(left), arithmetic(right), strict=True)],
         "deeds": deeds(state, left, right, graded, lengths),
     }
@@ -373,6 +373,14 @@ def _ties(marks: Marks, levels: list[int]) -> list[dict]:
 
 def _shares(c: gc.Collapse) -> list[float] | None:
     return list(c.update_share) if all(share == share for share in c.update_share) else None
+
+
+def _squared(state: State) -> str:
+    """How unequal weights count in the shares."""
+    if len(set(state.weights)) == 1:
+        return ""
+    alike = state.method not in ("gd2po", "sa_mrpo")  # which change the weights, or leave answers out
+    return f"a weight counts squared here, under {methods()[state.method] + ' too' if alike else 'GRPO'}"
 
 
 # --- the verdict -------------------------------------------------------------------------------------------------
@@ -489,7 +497,7 @@ def _left_over(state: State, left: Seen, right: Seen, b: str) -> str:
     tops = [(name, _shares(one.collapsed)) for name, one in (("GRPO", left), (b, right))]
     largest = [f"{REWARDS[parts.index(max(parts))]} {percent(max(parts))}" for _, parts in tops if parts]
     if len(largest) == len(tops):
-        rest.append(f"the largest share of the update: {_both(*largest, b)}")
+        rest.append(f"the largest share of the update: {_both(largest[0], largest[1], b)}")
     lead = "Unequal pay or weights break GRPO's ties too. " if _ties_when_equal(state.marks) else ""
     return f"{lead}What is left: {'; '.join(rest)}."
 
