@@ -496,6 +496,7 @@ def _left_over(state: State, left: Seen, right: Seen, b: str) -> str:
         rest += [f"{name}'s closest two only {number(gap, 2)} apart"] if 0 < gap <= NEAR else []
     tops = [(name, _shares(one.collapsed)) for name, one in (("GRPO", left), (b, right))]
     largest = [f"{REWARDS[parts.index(max(parts))]} {percent(max(parts))}" for _, parts in tops if parts]
+    rest += [f"{name} gives every answer 0" for name, parts in tops if not parts]
     if len(largest) == len(tops):
         rest.append(f"the largest share of the update: {_both(largest[0], largest[1], b)}")
     lead = "Unequal pay or weights break GRPO's ties too. " if _ties_when_equal(state.marks) else ""
@@ -643,7 +644,7 @@ def _tried(
 
 def _near(computed: float, a: float) -> bool:
     """Whether what the printed numbers give is printed like the advantage."""
-    return signed(round(computed, 9) + 0.0) == signed(a)
+    return abs(computed - round(a, 2)) <= 0.005 + 1e-9  # half a digit may be rounded up or down
 
 
 def _plain(x: float, places: int = 2) -> str:
