@@ -19,7 +19,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from marimo_private import ASSETS, EVENTS, PUBLIC, cache_cell_texts, cache_entry_points
+from marimo_private import ASSETS, EVENTS, PUBLIC, cache_cell_texts, cache_entry_points, share_cell_trees
 
 SMALLEST = 600  # bytes; below this compression only adds
 LEVEL = 6  # of gzip; 9 takes twice as long for 0.5 % less
@@ -141,6 +141,7 @@ async def warm(_app: Starlette) -> AsyncIterator[None]:
     threading.Thread(target=_import_page, daemon=True).start()
     cache_entry_points()
     cache_cell_texts()
+    share_cell_trees()
     yield
 
 

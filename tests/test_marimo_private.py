@@ -1,5 +1,6 @@
 """marimo_private.py names what we lean on of marimo's insides; these fail, and say so, where marimo has renamed one."""
 
+import ast
 import re
 import tomllib
 from functools import cache
@@ -72,12 +73,30 @@ def test_marimo_reads_the_text_of_a_cell_once(monkeypatch):
         assert texts and len(texts) == len(set(texts)), gone("use of", name)
 
 
+def test_sessions_share_the_syntax_trees_of_their_cells(monkeypatch):
+    from marimo._ast import compiler, load
+
+    assert hasattr(compiler, "CellImpl") and hasattr(compiler, "module_compile"), gone("function", "CellImpl")
+    before = load.load_app(ROOT / "app.py")
+    monkeypatch.setattr(compiler, "CellImpl", compiler.CellImpl)
+    private.share_cell_trees()
+    one, other = (load.load_app(ROOT / "app.py") for _ in range(2))
+
+    def trees(app):
+        return [cell._cell.mod for _, cell in app._cell_manager.valid_cells()]
+
+    assert trees(one) and all(a is b for a, b in zip(trees(one), trees(other), strict=True)), gone("use of", "CellImpl")
+    assert [ast.dump(tree) for tree in trees(one)] == [ast.dump(tree) for tree in trees(before)]
+
+
 def test_a_marimo_without_those_functions_still_starts(monkeypatch):
     from marimo._ast import compiler, parse
 
     monkeypatch.delattr(parse, "fixed_dedent")
     monkeypatch.delattr(compiler, "ends_with_semicolon")
+    monkeypatch.delattr(compiler, "module_compile")
     private.cache_cell_texts()
+    private.share_cell_trees()
 
 
 def test_a_marimo_without_the_function_still_starts(monkeypatch):
