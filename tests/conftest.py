@@ -85,35 +85,41 @@ def browser():
 
 
 @pytest.fixture(scope="session")
-def unused_contexts(browser):
-    """Contexts that no visitor has now, by their options: with them comes the browser's cache of the page's files."""
+def unused_pages(browser):
+    """Tabs that no visitor has now, by their options: in one that was used the page opens for half the work."""
     return {}
 
 
 @pytest.fixture
-def visit(browser, page_url, unused_contexts):
+def visit(browser, page_url, unused_pages):
     """Opens the page as a new visitor; afterwards there must be no console error and no request to another host."""
     visits, errors, hosts = [], [], set()
+    heard = {
+        "console": lambda message: errors.append(message.text) if message.type == "error" else None,
+        "pageerror": lambda error: errors.append(str(error)),
+        "request": lambda request: hosts.add(urlsplit(request.url).hostname),
+    }
 
     def open_page(query="", width=1440, height=960, scheme="light", **options):
-        options |= {"viewport": {"width": width, "height": height}, "color_scheme": scheme, "reduced_motion": "reduce"}
-        unused = unused_contexts.setdefault(repr(sorted(options.items())), [])
-        context = unused.pop() if unused else browser.new_context(**options)
-        page = context.new_page()
-        visits.append((page, context, unused))
-        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("request", lambda request: hosts.add(urlsplit(request.url).hostname))
+        unused = unused_pages.setdefault(repr(sorted(options.items())), [])
+        page = unused.pop() if unused else browser.new_context(**options).new_page()
+        visits.append((page, unused))
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(media="screen", color_scheme=scheme, reduced_motion="reduce")
+        for event, listener in heard.items():
+            page.on(event, listener)
         page.goto(f"{page_url}/{query}")
         page.wait_for_selector(".board .bar", state="attached")
         return page
 
     yield open_page
-    for page, context, unused in visits:
-        page.evaluate("localStorage.clear()")
-        page.close()
-        context.clear_cookies()
-        unused.append(context)
+    for page, unused in visits:
+        page.evaluate("localStorage.clear(); sessionStorage.clear()")
+        page.goto("about:blank")
+        page.context.clear_cookies()
+        for event, listener in heard.items():
+            page.remove_listener(event, listener)
+        unused.append(page)
     assert not errors
     assert hosts <= {"127.0.0.1", None}
 
