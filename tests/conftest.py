@@ -28,6 +28,18 @@ settings.register_profile("search", settings.get_profile("full"), max_examples=1
 settings.load_profile("full")
 
 
+def pytest_addoption(parser):
+    parser.addoption("--states", type=int, default=4, help="random states that are shared and opened in a browser")
+    parser.addoption("--links", type=int, default=4, help="hostile links that are opened in a browser")
+
+
+def pytest_generate_tests(metafunc):
+    """A shared state is a test of its own, and so is a hostile link: how many there are says the command line."""
+    for argument, option in (("state_seed", "states"), ("hostile", "links")):
+        if argument in metafunc.fixturenames:
+            metafunc.parametrize(argument, range(metafunc.config.getoption(option)))
+
+
 def pytest_collection_modifyitems(items):
     """What takes long is slow and comes first, so that no worker begins it while the others have run out of work."""
 
@@ -100,10 +112,11 @@ def visit(browser, page_url, unused_pages):
         "request": lambda request: hosts.add(urlsplit(request.url).hostname),
     }
 
-    def open_page(query="", width=1440, height=960, scheme="light", **options):
+    def open_page(query="", width=1440, height=960, scheme="light", permissions=(), **options):
         unused = unused_pages.setdefault(repr(sorted(options.items())), [])
         page = unused.pop() if unused else browser.new_context(**options).new_page()
         visits.append((page, unused))
+        page.context.grant_permissions(list(permissions))
         page.set_viewport_size({"width": width, "height": height})
         page.emulate_media(media="screen", color_scheme=scheme, reduced_motion="reduce")
         for event, listener in heard.items():
@@ -117,6 +130,7 @@ def visit(browser, page_url, unused_pages):
         page.evaluate("localStorage.clear(); sessionStorage.clear()")
         page.goto("about:blank")
         page.context.clear_cookies()
+        page.context.clear_permissions()
         for event, listener in heard.items():
             page.remove_listener(event, listener)
         unused.append(page)
