@@ -33,8 +33,13 @@ def test_the_first_screen_holds_claim_squares_verdict_and_controls(evidence):
     assert page.evaluate("document.getElementById('App').scrollHeight") <= 4 * 900
 
 
-def test_a_square_is_reached_and_opened_by_keyboard(evidence):
+def test_a_square_tells_and_opens_under_the_pointer_and_by_keyboard(evidence):
     page = evidence()
+    square = page.locator(".field .square.wrong").first
+    square.hover()
+    assert "puts a wrong answer above a right one" in page.locator(".tip").inner_text()
+    square.click()
+    page.locator(".opened h3", has_text=square.get_attribute("aria-label").split(":")[0]).wait_for()
     first = page.locator(".field .square[tabindex='0']")
     assert first.count() == 1
     first.focus()
@@ -55,16 +60,6 @@ def test_a_square_is_reached_and_opened_by_keyboard(evidence):
     )
     settled(page)
     assert "It is the prompt with the most ties" not in page.locator(".opened").inner_text()
-
-
-def test_a_square_tells_and_opens_under_the_pointer(evidence):
-    page = evidence()
-    square = page.locator(".field .square.wrong").first
-    square.hover()
-    assert "puts a wrong answer above a right one" in page.locator(".tip").inner_text()
-    square.click()
-    prompt = square.get_attribute("aria-label").split(":")[0]
-    page.locator(".opened h3", has_text=prompt).wait_for()
 
 
 def test_the_controls_move_claim_squares_and_bars(evidence):

@@ -22,22 +22,19 @@ def choose(page, title):
     page.locator(".large h2", has_text=title).wait_for()
 
 
-def test_claim_pictures_verdict_and_controls_are_on_the_first_screen(train):
+def test_the_first_screen_holds_all_and_what_is_chosen_large(train):
     page = train(width=1440, height=900)
     assert "GDPO is faster in" in page.locator(".train h1").inner_text()
     for selector in (".card >> nth=-1", ".train .verdict", ".panels", ".controls .rows"):
         box = page.locator(selector).bounding_box()
         assert box["y"] + box["height"] <= 900, selector
     assert page.evaluate("document.getElementById('App').scrollHeight") <= 4 * 900
-
-
-def test_a_choice_is_drawn_large_and_its_epochs_stand_on_the_marks(train):
-    page = train()
+    # A choice is drawn large, and its epochs stand on the marks.
     choose(page, "Weights that undo the scales")
     page.locator(".train .verdict", has_text="GDPO is slower").wait_for()
     numbers = page.locator(".panels .number").all_text_contents()
-    said = page.locator(".train .verdict b.gdpo, .train .verdict b.grpo").all_inner_texts()
-    assert said and all(any(number.endswith(one) for number in numbers) for one in said)
+    epochs = page.locator(".train .verdict b.gdpo, .train .verdict b.grpo").all_inner_texts()
+    assert epochs and all(any(number.endswith(one) for number in numbers) for one in epochs)
     assert page.locator(".card[aria-pressed=true]").count() == 1
 
 
@@ -104,24 +101,13 @@ def test_the_weights_of_the_conflict_are_chosen_in_their_picture(train):
     page.locator(".weighed th.now", has_text="gate").wait_for()
 
 
-def test_a_scenario_that_hurts_is_told_to_the_tour(train):
-    page = train()
-    page.evaluate("addEventListener('rpi:deed', (event) => (window.deeds ??= []).push(event.detail))")
-    choose(page, "Weights tuned for a sum")
-    page.wait_for_function("window.deeds?.includes('hurts')")
-
-
-def test_the_labs_marks_are_trained(train):
-    page = train()
-    page.get_by_role("button", name="Use the Lab's twelve answers").click()
-    page.locator(".panels", has_text="conciseness").wait_for()
-
-
-def test_folds_are_computed_when_opened(train):
+def test_folds_are_computed_when_opened_and_the_labs_marks_are_trained(train):
     page = train()
     assert page.locator(".train .fold table").count() == 0
     page.get_by_text("Every median, in all three comparisons").click()
     page.locator(".train .fold table", has_text="Each as published").wait_for()
+    page.get_by_role("button", name="Use the Lab's twelve answers").click()
+    page.locator(".panels", has_text="conciseness").wait_for()
 
 
 def test_a_phone_shows_everything_within_its_width(train):

@@ -26,12 +26,15 @@ def lines(page):
     return page.locator(".use .copied pre").first
 
 
-def test_claim_lines_answers_and_controls_are_on_the_first_screen(use):
+def test_the_first_screen_holds_all_and_a_link_leads_to_the_scenario_that_shows_it(use):
     page = use(width=1440, height=900)
     for selector in ("h1:visible", ".asked-use", ".use", ".should"):
         box = page.locator(selector).bounding_box()
         assert box["y"] + box["height"] <= 900, selector
     assert page.evaluate("document.getElementById('App').scrollHeight") <= 4 * 900
+    page.locator(".should").get_by_role("link", name="A reward of almost constant noise").click()
+    page.locator(".train .large h2", has_text="A reward of almost constant noise").wait_for(timeout=30_000)
+    assert page.evaluate("new URLSearchParams(location.search).get('at')") == "train"
 
 
 def test_a_phone_has_it_within_its_width_and_six_screens(use):
@@ -63,13 +66,6 @@ def test_the_lines_follow_the_lab_and_the_choices_stay(use):
     go(page, "Use it")
     lines(page).get_by_text("--reward_weights 3 1 1").wait_for()
     assert page.get_by_label("Trainer").evaluate("e => e.selectedOptions[0].text") == "ms-swift"
-
-
-def test_a_link_leads_to_the_scenario_that_shows_it(use):
-    page = use()
-    page.locator(".should").get_by_role("link", name="A reward of almost constant noise").click()
-    page.locator(".train .large h2", has_text="A reward of almost constant noise").wait_for(timeout=30_000)
-    assert page.evaluate("new URLSearchParams(location.search).get('at')") == "train"
 
 
 def test_the_run_that_was_audited_is_judged(use):
