@@ -14,6 +14,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # before torch is loaded: a worker has 
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
+from helpers import arrived
 from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -122,7 +123,7 @@ def visit(browser, page_url, unused_pages):
         for event, listener in heard.items():
             page.on(event, listener)
         page.goto(f"{page_url}/{query}")
-        page.wait_for_selector(".board .bar", state="attached")
+        arrived(page, ".board .bar")
         return page
 
     yield open_page

@@ -4,7 +4,7 @@ import re
 from urllib.parse import parse_qs, urlencode
 
 import pytest
-from helpers import accessibility_faults, settled
+from helpers import accessibility_faults, arrived, settled
 from links import HOSTILE, TASKS, opened, random_link
 
 import gdpo_core as gc
@@ -165,8 +165,8 @@ STATE = """chapter => {
 }"""
 READY = {
     "lab": ".board .bar",
-    "train": ".train .panels svg",
-    "evidence": ".evidence .square",
+    "train": ".panels svg",
+    "evidence": ".square",
     "run": ".audit.front, .unread",
     "use": ".claims",
 }
@@ -174,7 +174,7 @@ READY = {
 
 def seen(page, chapter):
     """The state of the chapter on the screen, once it has all come."""
-    page.locator(READY[chapter]).first.wait_for()
+    arrived(page, READY[chapter])
     settled(page)
     return page.evaluate(STATE, chapter)
 
@@ -203,7 +203,7 @@ def test_a_hostile_link_opens_the_page_and_says_what_it_ignored(visit, hostile):
     page = visit(f"?at={chapter}&{query}")
     drawn(page, computed(GRADED))
     if "at=" not in query:
-        page.locator(READY[chapter]).first.wait_for()
+        arrived(page, READY[chapter])
     page.locator(".ignored li", has_text=note[:40]).first.wait_for()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.get_by_role("button", name="Close").click()
@@ -342,7 +342,7 @@ def test_the_tour_by_keyboard_alone(visit):
     page.keyboard.press("Enter")
     ticked(6)
     go("run")
-    page.locator(".audit.front").wait_for()
+    arrived(page, ".audit.front")
     settled(page)
     ticked(6)  # the sample that is there already is nobody's deed
     page.get_by_label("Sample", exact=True).focus()

@@ -1,7 +1,7 @@
 """Evidence in a browser: squares by pointer and keyboard, controls that move everything, parts that come when near."""
 
 import pytest
-from helpers import settled
+from helpers import arrived, settled
 
 pytestmark = pytest.mark.slow
 
@@ -13,7 +13,7 @@ def evidence(visit):
     def open_chapter(**options):
         page = visit(**options)
         page.get_by_role("navigation", name="Chapters").get_by_role("link", name="Evidence").click()
-        page.wait_for_selector(".evidence .square.both")
+        arrived(page, ".square.both")
         return page
 
     return open_chapter

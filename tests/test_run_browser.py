@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from helpers import accessibility_faults, settled
+from helpers import accessibility_faults, arrived, settled
 
 SAMPLES = Path(__file__).parent.parent / "data" / "samples"
 TRL = sorted((SAMPLES / "trl_gdpo").iterdir())
@@ -33,7 +33,7 @@ def visit(visit):
     def open_page(*size, **options):
         page = visit(*size, **options)
         page.locator("nav").get_by_role("link", name="Your run").click()
-        page.locator(".audit.front").wait_for(timeout=60_000)
+        arrived(page, ".audit.front")
         settled(page)
         return page
 

@@ -1,7 +1,7 @@
 """The chapter Train in a browser: pictures in their columns, a choice drawn large, a guess, a run that is stopped."""
 
 import pytest
-from helpers import accessibility_faults, settled
+from helpers import accessibility_faults, arrived, settled
 
 pytestmark = pytest.mark.slow
 
@@ -11,7 +11,7 @@ def train(visit):
     def open_chapter(**options):
         page = visit(**options)
         page.locator("nav").get_by_role("link", name="Train").click()
-        page.locator(".train .panels svg").first.wait_for()
+        arrived(page, ".panels svg")
         return page
 
     return open_chapter

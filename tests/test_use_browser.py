@@ -1,7 +1,7 @@
 """Use it in a browser: lines that are copied and follow the Lab, links that lead to what they name."""
 
 import pytest
-from helpers import accessibility_faults, settled
+from helpers import accessibility_faults, arrived, settled
 
 pytestmark = pytest.mark.slow
 
@@ -11,7 +11,7 @@ def use(visit):
     def open_chapter(**options):
         page = visit(**options)
         go(page, "Use it")
-        page.locator(".claims").wait_for(timeout=30_000)
+        arrived(page, ".claims")
         settled(page)
         return page
 
