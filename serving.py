@@ -29,7 +29,10 @@ HASHED = re.compile(re.escape(ASSETS) + r"[\w.-]+-[\w-]{8}\.\w+$")
 # These make a browser ask anew even for what never changes, or for a part of it.
 CONDITIONS = ("range", "if-range", "if-none-match", "if-modified-since")
 # The page uses the reader's own fonts, and the two pictures are shown only when the server is gone: half a megabyte.
-UNUSED_PRELOAD = re.compile(rb'<link rel="preload" href="[^"]+\.(?:woff2|png)"[^>]*>')
+# What the page is about says views/head.html; marimo's own description says of every page that it is a marimo app.
+UNWANTED = re.compile(
+    rb'<link rel="preload" href="[^"]+\.(?:woff2|png)"[^>]*>|<meta name="description" content="a marimo app"[^>]*>'
+)
 
 # A session waits for it: marimo itself looks into torch, which must not be half imported then.
 warmed = threading.Event()
@@ -37,7 +40,7 @@ warmed.set()  # until `warm` starts, which a server that mounts marimo's may nev
 
 
 class Edited:
-    """Marks hashed files as lasting and blanks the page's unused preloads; all else passes as it is."""
+    """Marks hashed files as lasting and blanks what is unwanted in the page; all else passes as it is."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -51,7 +54,7 @@ class Edited:
             if lasting and message["type"] == "http.response.start" and message["status"] in (200, 206, 304):
                 MutableHeaders(scope=message)["cache-control"] = "public, max-age=31536000, immutable"
             if page and message.get("body"):  # blanks, so that its length stays what the headers say
-                message["body"] = UNUSED_PRELOAD.sub(lambda found: b" " * len(found[0]), message["body"])
+                message["body"] = UNWANTED.sub(lambda found: b" " * len(found[0]), message["body"])
             await send(message)
 
         await self.app(scope, receive, edited)

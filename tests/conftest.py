@@ -14,6 +14,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # before torch is loaded: a worker has 
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
+from helpers import arrived
 from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -26,6 +27,18 @@ settings.register_profile(
 settings.register_profile("dev", settings.get_profile("full"), max_examples=10)  # for `make check`
 settings.register_profile("search", settings.get_profile("full"), max_examples=1000, derandomize=False)
 settings.load_profile("full")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--states", type=int, default=4, help="random states that are shared and opened in a browser")
+    parser.addoption("--links", type=int, default=4, help="hostile links that are opened in a browser")
+
+
+def pytest_generate_tests(metafunc):
+    """A shared state is a test of its own, and so is a hostile link: how many there are says the command line."""
+    for argument, option in (("state_seed", "states"), ("hostile", "links")):
+        if argument in metafunc.fixturenames:
+            metafunc.parametrize(argument, range(metafunc.config.getoption(option)))
 
 
 def pytest_collection_modifyitems(items):
@@ -85,35 +98,43 @@ def browser():
 
 
 @pytest.fixture(scope="session")
-def unused_contexts(browser):
-    """Contexts that no visitor has now, by their options: with them comes the browser's cache of the page's files."""
+def unused_pages(browser):
+    """Tabs that no visitor has now, by their options: in one that was used the page opens for half the work."""
     return {}
 
 
 @pytest.fixture
-def visit(browser, page_url, unused_contexts):
+def visit(browser, page_url, unused_pages):
     """Opens the page as a new visitor; afterwards there must be no console error and no request to another host."""
     visits, errors, hosts = [], [], set()
+    heard = {
+        "console": lambda message: errors.append(message.text) if message.type == "error" else None,
+        "pageerror": lambda error: errors.append(str(error)),
+        "request": lambda request: hosts.add(urlsplit(request.url).hostname),
+    }
 
-    def open_page(query="", width=1440, height=960, scheme="light", **options):
-        options |= {"viewport": {"width": width, "height": height}, "color_scheme": scheme, "reduced_motion": "reduce"}
-        unused = unused_contexts.setdefault(repr(sorted(options.items())), [])
-        context = unused.pop() if unused else browser.new_context(**options)
-        page = context.new_page()
-        visits.append((page, context, unused))
-        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("request", lambda request: hosts.add(urlsplit(request.url).hostname))
+    def open_page(query="", width=1440, height=960, scheme="light", permissions=(), **options):
+        unused = unused_pages.setdefault(repr(sorted(options.items())), [])
+        page = unused.pop() if unused else browser.new_context(**options).new_page()
+        visits.append((page, unused))
+        page.context.grant_permissions(list(permissions))
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(media="screen", color_scheme=scheme, reduced_motion="reduce")
+        for event, listener in heard.items():
+            page.on(event, listener)
         page.goto(f"{page_url}/{query}")
-        page.wait_for_selector(".board .bar", state="attached")
+        arrived(page, ".board .bar")
         return page
 
     yield open_page
-    for page, context, unused in visits:
-        page.evaluate("localStorage.clear()")
-        page.close()
-        context.clear_cookies()
-        unused.append(context)
+    for page, unused in visits:
+        page.evaluate("localStorage.clear(); sessionStorage.clear()")
+        page.goto("about:blank")
+        page.context.clear_cookies()
+        page.context.clear_permissions()
+        for event, listener in heard.items():
+            page.remove_listener(event, listener)
+        unused.append(page)
     assert not errors
     assert hosts <= {"127.0.0.1", None}
 

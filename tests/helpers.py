@@ -76,6 +76,17 @@ QUIET = """quiet => new Promise(done => {
 })"""
 
 
+def arrived(page, selector: str) -> None:
+    """Waits until an element is there; Playwright's own wait soon looks twice a second only."""
+    page.wait_for_function(
+        "selector => [document, ...[...document.querySelectorAll('marimo-anywidget')].map(e => e.shadowRoot)]"
+        ".some(root => root?.querySelector(selector))",
+        arg=selector,
+        polling=40,
+        timeout=60_000,
+    )
+
+
 def settled(page, quiet: int = 300) -> None:
     """Waits until nothing on the page has changed or scrolled for so many milliseconds."""
     page.evaluate(QUIET, quiet)

@@ -1,21 +1,20 @@
 """The page in a browser: its bar, its chapters, its links and the Lab's instrument, by mouse, touch and keyboard."""
 
-import random
 import re
 from urllib.parse import parse_qs, urlencode
 
 import pytest
-from helpers import accessibility_faults, settled
+from helpers import accessibility_faults, arrived, settled
+from links import HOSTILE, TASKS, opened, random_link
 
 import gdpo_core as gc
 from gdpo_core import bfcl
 from gdpo_core._words import signed
-from views.lab import PAYS, UNDEFINED, Lab, methods, sheet
-from views.link import CHAPTERS, Session
+from views.lab import sheet
+from views.link import CHAPTERS
 
 pytestmark = pytest.mark.slow
 
-TASKS = bfcl.load_tasks("data/tasks")
 GRADED = sheet(TASKS[0])["graded"]
 MARIMOS_OWN = ("radix", ".py-4", "marimo-file")  # its menu button, its outline and the input inside its upload
 SHOWN = """() => [...document.querySelectorAll(".marimo-cell[data-cell-name]")].filter(c => c.checkVisibility())
@@ -61,21 +60,45 @@ def chapter_ready(page, chapter):
         " c.getBoundingClientRect().height > 100)",
         arg=chapter,
     )
-    settled(page, 500)
+    settled(page)
+
+
+def follows(page, scheme):
+    """The page is as dark or light as the reader's system, which is `scheme` from now on."""
+    page.emulate_media(color_scheme=scheme)
+    page.wait_for_function(
+        "([low, high]) => { const c = document.createElement('canvas').getContext('2d');"
+        " c.fillStyle = getComputedStyle(document.body).backgroundColor; c.fillRect(0, 0, 1, 1);"
+        " const red = c.getImageData(0, 0, 1, 1).data[0]; return low < red && red < high }",
+        arg={"light": [240, 256], "dark": [-1, 40]}[scheme],
+    )
+    settled(page)
+
+
+def serious_faults(page):
+    """What axe finds that is serious and ours."""
+    return {
+        (fault["id"], str(node["target"]), node["failureSummary"][:200])
+        for fault, node in accessibility_faults(page)
+        if fault["impact"] in ("serious", "critical") and not any(own in str(node["target"]) for own in MARIMOS_OWN)
+    }
 
 
 # --- chapters --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
-def test_a_link_opens_its_chapter_alone(visit, chapter):
-    page = visit(f"?at={chapter}&theme=light")
+def test_a_link_opens_its_chapter_alone_and_without_serious_fault_in_both_themes(visit, chapter):
+    page = visit(f"?at={chapter}", scheme="dark")
     at(page, chapter)
     chapter_ready(page, chapter)
     assert {name.split("_")[0] for name in page.evaluate(SHOWN)} - {"bar"} == {chapter}
     current = page.locator("nav [aria-current=page]")
     assert current.count() == 1 and CHAPTERS[chapter] in current.inner_text()
     assert page.locator("[role=main]").count() == 1 and page.get_by_role("navigation", name="Chapters").count() == 1
+    for scheme in ("dark", "light"):
+        follows(page, scheme)
+        assert not serious_faults(page), scheme
 
 
 def test_back_and_forward_and_what_was_set_stays(visit):
@@ -101,16 +124,6 @@ def test_back_and_forward_and_what_was_set_stays(visit):
     assert page.evaluate("window.mine") == 1, "no link of the page may load it anew"
 
 
-def test_the_way_past_the_bar(visit):
-    page = visit()
-    page.keyboard.press("Tab")
-    skip = page.get_by_role("button", name="Skip to the chapter")
-    skip.focus()
-    assert skip.bounding_box()["y"] >= 0
-    page.keyboard.press("Enter")
-    assert page.evaluate("document.activeElement.tagName") == "H1"
-
-
 def test_the_instrument_alone(visit):
     page = visit("?embed=lab")
     drawn(page, computed(GRADED))
@@ -134,54 +147,64 @@ def test_print_has_what_was_opened_under_headings(visit):
 # --- links -----------------------------------------------------------------------------------------------------------
 
 
-def random_state(seed):
-    r = random.Random(seed)
-    while True:
-        state = {
-            "lab-task": r.choice(TASKS).id,
-            "lab-marks": ".".join("".join(r.choice("01") for _ in range(3)) for _ in range(12)),
-            "lab-pays": "_".join(f"{r.choice(PAYS):g}" for _ in range(3)),
-            "lab-weights": "_".join(f"{r.randint(0, 50) / 10:g}" for _ in range(3)),
-            "lab-convention": r.choice(list(gc.CONVENTIONS)),
-            "lab-method": r.choice([key for key in methods() if key != "grpo"]),
-        }
-        if [state["lab-method"], state["lab-convention"]] not in UNDEFINED:
-            return state
+# Everything that the open chapter says, draws and is set to, through all shadow roots.
+STATE = """chapter => {
+  const all = [], walk = node => {
+    if (node.nodeType === 3) return node.data.trim() && all.push(node.data.trim())
+    if (node.nodeType === 1) {
+      if (node.matches("style, script, .unseen") || !node.checkVisibility()) return
+      if (node.matches("input, select, textarea")) all.push([node.type, node.checked ?? "", node.value])
+      for (const name of ["aria-pressed", "aria-label", "d"])
+        if (node.hasAttribute(name)) all.push([name, node.getAttribute(name)])
+      if (node.shadowRoot) node.shadowRoot.childNodes.forEach(walk)
+    }
+    node.childNodes.forEach(walk)
+  }
+  document.querySelectorAll(`[data-cell-name^="${chapter}_"]`).forEach(walk)
+  return all
+}"""
+READY = {
+    "lab": ".board .bar",
+    "train": ".panels svg",
+    "evidence": ".square",
+    "run": ".audit.front, .unread",
+    "use": ".claims",
+}
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_a_shared_link_restores_state_and_numbers(visit, seed):
-    given = urlencode(random_state(seed))
-    wanted = Lab(TASKS, Session.of(parse_qs(given)))
-    said = wanted.drawing["said"]
-    expected = {i: (said[0][i], said[1][i]) for i in range(12)}
-    page = visit(f"?{given}")
-    drawn(page, expected)
+def seen(page, chapter):
+    """The state of the chapter on the screen, once it has all come."""
+    arrived(page, READY[chapter])
+    settled(page)
+    return page.evaluate(STATE, chapter)
+
+
+def test_a_shared_link_restores_state_and_numbers(visit, state_seed):
+    chapter = list(CHAPTERS)[state_seed % len(CHAPTERS)]
+    given = urlencode(random_link(chapter, state_seed))
+    session, (_, lab, *_) = opened(given, chapter)
+    bars = {i: pair for i, pair in enumerate(zip(*lab["said"], strict=True))}
+    page = visit(f"?at={chapter}&{given}")
+    drawn(page, bars)
+    first = seen(page, chapter)
     page.get_by_role("button", name="Share").click()
     page.wait_for_function("location.search.includes('v=')")
-    other = visit(page.evaluate("location.search"))
-    drawn(other, expected)
-    assert other.locator(".verdict").inner_text() == page.locator(".verdict").inner_text()
-    assert other.locator(".shares").inner_text() == page.locator(".shares").inner_text()
+    link = page.evaluate("location.search.slice(1)")
+    assert parse_qs(link) == parse_qs(session.query(chapter)), "what is shared is what the link said"
+    other = visit(f"?{link}")
+    drawn(other, bars)
+    assert seen(other, chapter) == first
     assert not other.locator(".ignored").is_visible()
 
 
-HOSTILE = [
-    "v=99",
-    "lab-marks=" + "1" * 10000,
-    "lab-marks=111.000&lab-pays=nan_inf_-1&lab-weights=a_b_c",
-    "lab-task=%3Cscript%3Ealert(1)%3C/script%3E&colour=red",
-    "lab-convention=__class__&lab-method=grpo",
-    "train-scenario=%00&evidence-draw=1e999&run-sample=../../etc/passwd&use-framework=%F0%9F%92%A5&lab-x=1",
-    "at=nowhere&embed=nothing&lab-weights=1_1",
-]
-
-
-@pytest.mark.parametrize("query", HOSTILE, ids=range(len(HOSTILE)))
-def test_a_hostile_link_opens_the_page_and_says_what_it_ignored(visit, query):
-    page = visit(f"?{query}")
+def test_a_hostile_link_opens_the_page_and_says_what_it_ignored(visit, hostile):
+    query, note = HOSTILE[hostile]
+    chapter = next((key for key in CHAPTERS if f"{key}-" in query), "lab")
+    page = visit(f"?at={chapter}&{query}")
     drawn(page, computed(GRADED))
-    page.locator(".ignored li").first.wait_for()
+    if "at=" not in query:
+        arrived(page, READY[chapter])
+    page.locator(".ignored li", has_text=note[:40]).first.wait_for()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.get_by_role("button", name="Close").click()
     assert not page.locator(".ignored").is_visible()
@@ -202,16 +225,34 @@ def test_the_copied_program_prints_the_numbers(visit):
 # --- the Lab ---------------------------------------------------------------------------------------------------------
 
 
-def test_everything_is_on_the_first_screen(visit):
+def test_the_lab_as_it_opens(visit, subtests):
     page = visit(width=1440, height=900)
-    for selector in ("h1", ".board .rows", ".verdict", ".detail", ".shares"):
-        box = page.locator(selector).locator("visible=true").first.bounding_box()
-        assert box["y"] >= 0 and box["y"] + box["height"] <= 900, selector
-    assert "◆ 3 mixes" in page.locator(".words").inner_text()
-    assert page.evaluate("document.getElementById('App').scrollHeight") <= 4 * 900
+    with subtests.test("the first screen"):
+        for selector in ("h1", ".board .rows", ".verdict", ".detail", ".shares"):
+            box = page.locator(selector).locator("visible=true").first.bounding_box()
+            assert box["y"] >= 0 and box["y"] + box["height"] <= 900, selector
+        assert "◆ 3 mixes" in page.locator(".words").inner_text()
+        assert page.evaluate("document.getElementById('App').scrollHeight") <= 4 * 900
+    with subtests.test("the way past the bar"):
+        page.keyboard.press("Tab")
+        skip = page.get_by_role("button", name="Skip to the chapter")
+        skip.focus()
+        assert skip.bounding_box()["y"] >= 0
+        page.keyboard.press("Enter")
+        assert page.evaluate("document.activeElement.tagName") == "H1"
+    with subtests.test("a term explains itself on focus"):
+        term = page.locator("dfn.term", has_text="advantage").first
+        display = "e => getComputedStyle(e, '::after').display"
+        assert term.evaluate(display) == "none"
+        term.focus()
+        assert term.evaluate(display) == "block"
+    with subtests.test("the verdict is not announced before the first change"):
+        page.locator(".row").nth(5).hover()
+        assert page.locator(".verdict").get_attribute("role") is None
+        assert "Answer 6" in page.locator(".detail").inner_text()
 
 
-def test_every_control_moves_the_bars(visit):
+def test_every_control_moves_the_bars_and_ten_flips_in_a_second_leave_no_stale_number(visit):
     page = visit()
     pays, weights = [1.0, 1.0, 1.0], [1.0, 1.0, 1.0]
 
@@ -230,10 +271,6 @@ def test_every_control_moves_the_bars(visit):
     drawn(page, computed(rewards(), right="dvao", weights=weights, convention=gc.TRL))
     page.get_by_role("button", name="Reset").click()
     drawn(page, computed(GRADED))
-
-
-def test_ten_flips_in_a_second_leave_no_stale_number(visit):
-    page = visit()
     marks = [list(row) for row in GRADED]
     for n in range(10):
         toggle(page, n, n % 3).click(no_wait_after=True)
@@ -259,14 +296,7 @@ def test_the_grid_by_keyboard_and_its_focus_outlives_the_sorting(visit):
     assert page.locator(".verdict").get_attribute("role") == "status"
 
 
-def test_a_verdict_is_not_announced_before_the_first_change(visit):
-    page = visit()
-    page.locator(".row").nth(5).hover()
-    assert page.locator(".verdict").get_attribute("role") is None
-    assert "Answer 6" in page.locator(".detail").inner_text()
-
-
-def test_the_tours_steps_of_the_lab_by_keyboard_alone(visit):
+def test_the_tour_by_keyboard_alone(visit):
     page = visit()
     tour = page.get_by_role("button", name=re.compile("^Tour"))
 
@@ -301,9 +331,26 @@ def test_the_tours_steps_of_the_lab_by_keyboard_alone(visit):
     for answer in range(5):  # nobody passes all: GRPO ties the best
         at_grid(answer, 2)
     ticked(5)
+
+    def go(chapter):
+        page.get_by_role("navigation").get_by_role("link", name=CHAPTERS[chapter]).focus()
+        page.keyboard.press("Enter")
+        at(page, chapter)
+
+    go("train")
+    page.get_by_role("button", name="Weights tuned for a sum").focus()
+    page.keyboard.press("Enter")
+    ticked(6)
+    go("run")
+    arrived(page, ".audit.front")
+    settled(page)
+    ticked(6)  # the sample that is there already is nobody's deed
+    page.get_by_label("Sample", exact=True).focus()
+    page.keyboard.press("ArrowDown")
+    ticked(7)
     tour.focus()
     page.keyboard.press("Enter")
-    assert page.locator(".tour li.done").count() == 5 and page.locator(".tour").is_visible()
+    assert page.locator(".tour li.done").count() == 7 and page.locator(".tour").is_visible()
     page.keyboard.press("Tab")
     page.keyboard.press("Escape")
     assert not page.locator(".tour").is_visible()
@@ -328,20 +375,8 @@ def test_folds_are_filled_when_they_are_opened(visit):
     assert page.evaluate("document.getElementById('App').scrollWidth <= innerWidth")
 
 
-def test_a_term_explains_itself_on_focus(visit):
-    page = visit()
-    term = page.locator("dfn.term", has_text="advantage").first
-    shown = "e => getComputedStyle(e, '::after').display"
-    assert term.evaluate(shown) == "none"
-    term.focus()
-    assert term.evaluate(shown) == "block"
-
-
-@pytest.mark.parametrize("width", [390, 320])
-def test_a_phone_shows_everything_within_its_width(visit, width):
-    page = visit(width=width, height=844, has_touch=True, is_mobile=True)
-    drawn(page, computed(GRADED))
-    page.locator(".paying summary").tap()
+def check_widths(page, width):
+    """Nothing of the Lab sticks out, is cut off or is too small to touch."""
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate("document.getElementById('App').scrollWidth") <= width
     too_wide = page.locator(".board *").evaluate_all(
@@ -363,35 +398,20 @@ def test_a_phone_shows_everything_within_its_width(visit, width):
         "all => all.filter(v => v.scrollWidth > v.clientWidth + 1).length"
     )
     assert texts == 0
+
+
+def test_a_phone_shows_everything_within_its_width(visit):
+    page = visit(width=390, height=844, has_touch=True, is_mobile=True)
+    drawn(page, computed(GRADED))
+    page.locator(".paying summary").tap()
+    for width in (390, 320):
+        page.set_viewport_size({"width": width, "height": 844})
+        settled(page)
+        check_widths(page, width)
     page.get_by_label("What a pass of style pays").select_option("10")
     drawn(page, computed([[a, 10 * b, c] for a, b, c in GRADED]))
     toggle(page, 5, 0).tap()
     page.locator(".row .detail").wait_for()
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("chapter", CHAPTERS)
-def test_no_serious_accessibility_fault(visit, chapter, scheme):
-    page = visit(f"?at={chapter}", scheme=scheme)
-    chapter_ready(page, chapter)
-    ours = {
-        (fault["id"], str(node["target"]), node["failureSummary"][:200])
-        for fault, node in accessibility_faults(page)
-        if fault["impact"] in ("serious", "critical") and not any(own in str(node["target"]) for own in MARIMOS_OWN)
-    }
-    assert not ours
-
-
-def test_dark_follows_the_readers_system(visit):
-    page = visit()
-    for scheme, low, high in (("light", 240, 256), ("dark", -1, 40), ("light", 240, 256)):
-        page.emulate_media(color_scheme=scheme)
-        page.wait_for_function(
-            "([low, high]) => { const c = document.createElement('canvas').getContext('2d');"
-            " c.fillStyle = getComputedStyle(document.body).backgroundColor; c.fillRect(0, 0, 1, 1);"
-            " const red = c.getImageData(0, 0, 1, 1).data[0]; return low < red && red < high }",
-            arg=[low, high],
-        )
 
 
 def test_two_visitors_do_not_share_their_toggles(visit):

@@ -1,6 +1,7 @@
 """Evidence in a browser: squares by pointer and keyboard, controls that move everything, parts that come when near."""
 
 import pytest
+from helpers import arrived, settled
 
 pytestmark = pytest.mark.slow
 
@@ -12,7 +13,7 @@ def evidence(visit):
     def open_chapter(**options):
         page = visit(**options)
         page.get_by_role("navigation", name="Chapters").get_by_role("link", name="Evidence").click()
-        page.wait_for_selector(".evidence .square.both")
+        arrived(page, ".square.both")
         return page
 
     return open_chapter
@@ -32,8 +33,13 @@ def test_the_first_screen_holds_claim_squares_verdict_and_controls(evidence):
     assert page.evaluate("document.getElementById('App').scrollHeight") <= 4 * 900
 
 
-def test_a_square_is_reached_and_opened_by_keyboard(evidence):
+def test_a_square_tells_and_opens_under_the_pointer_and_by_keyboard(evidence):
     page = evidence()
+    square = page.locator(".field .square.wrong").first
+    square.hover()
+    assert "puts a wrong answer above a right one" in page.locator(".tip").inner_text()
+    square.click()
+    page.locator(".opened h3", has_text=square.get_attribute("aria-label").split(":")[0]).wait_for()
     first = page.locator(".field .square[tabindex='0']")
     assert first.count() == 1
     first.focus()
@@ -52,18 +58,8 @@ def test_a_square_is_reached_and_opened_by_keyboard(evidence):
         " const x = e.shadowRoot && f(e.shadowRoot); if (x) return x; } }; return f(document).textContent === name; }",
         arg=prompt,
     )
-    page.wait_for_timeout(500)
+    settled(page)
     assert "It is the prompt with the most ties" not in page.locator(".opened").inner_text()
-
-
-def test_a_square_tells_and_opens_under_the_pointer(evidence):
-    page = evidence()
-    square = page.locator(".field .square.wrong").first
-    square.hover()
-    assert "puts a wrong answer above a right one" in page.locator(".tip").inner_text()
-    square.click()
-    prompt = square.get_attribute("aria-label").split(":")[0]
-    page.locator(".opened h3", has_text=prompt).wait_for()
 
 
 def test_the_controls_move_claim_squares_and_bars(evidence):
@@ -92,9 +88,11 @@ def test_parts_and_folds_are_there_when_the_reader_comes(evidence):
     assert page.locator(".part.paper td.ahead").count() == 8
 
 
-@pytest.mark.parametrize("width", [320, 390, 1440])
-def test_nothing_sticks_out(evidence, width):
-    page = evidence(width=width, height=844)
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    if width == 390:
-        assert page.evaluate("document.getElementById('App').scrollHeight") <= 6 * 844
+def test_nothing_sticks_out(evidence):
+    page = evidence(width=390, height=844)
+    for width in (390, 320, 1440):
+        page.set_viewport_size({"width": width, "height": 844})
+        settled(page)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        if width == 390:
+            assert page.evaluate("document.getElementById('App').scrollHeight") <= 6 * 844

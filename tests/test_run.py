@@ -293,9 +293,19 @@ def test_the_claim_says_in_sixty_words_what_a_log_must_hold_and_what_it_cannot_t
     assert "one column per reward and the advantages" in lead and "verl" in lead and "NeMo-RL" in lead
 
 
-def test_the_default_shows_the_findings_of_the_made_sample_and_the_tour_hears_of_it():
+def test_the_tour_hears_of_a_sample_that_was_chosen_and_of_files_but_not_of_what_was_there():
+    for link in ({}, {"run-sample": "trl_gdpo"}):
+        session = Session.of(link)
+        first = run.samples(session).value
+        other = next(sample for sample in SAMPLES if sample is not first)
+        assert 'data-deed="audited"' not in shown(first, session=session)[0]
+        assert 'data-deed="audited"' in shown(other, session=session)[0]
+        assert 'data-deed="audited"' in shown(first, files_of(TRL), session=session)[0]
+
+
+def test_the_default_shows_the_findings_of_the_made_sample():
     text, session = shown()
-    assert "no training run" in text and 'data-deed="audited"' in text
+    assert "no training run" in text
     assert front(audited(read(MADE, (), FOUND_OUT), "correctness", "").report) in text
     assert session.audited.run["primary"] == "correctness"
 

@@ -350,6 +350,14 @@ def test_the_page_asks_for_no_font_it_does_not_use(page_url):
     assert not re.search(rb'rel="preload"[^>]+\.woff2', html)
 
 
+def test_the_page_is_described_once_in_its_own_words(page_url):
+    html = get(page_url)[2].decode()
+    (description,) = re.findall(r'<meta name="description" content="([^"]+)"', html)
+    assert "GRPO" in description and "GDPO" in description
+    assert re.findall(r'<meta property="og:description" content="([^"]+)"', html) == [description]
+    assert "og:title" in html and "og:image" in html
+
+
 def test_what_is_not_there_is_not_there_twice(page_url):
     for _ in range(2):
         with pytest.raises(urllib.error.HTTPError, match="404"):

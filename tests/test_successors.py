@@ -5,7 +5,7 @@ from math import fsum, isnan, nan, sqrt
 import naive
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import gdpo_core as gc
@@ -17,7 +17,6 @@ NAMES = ("mo_grpo", "dvao", "gd2po", "sa_mrpo", "corr_grpo")
 DECOUPLED = ("mo_grpo", "gd2po", "sa_mrpo")
 METHODS = pytest.mark.parametrize("method", NAMES)
 CONVENTIONS = pytest.mark.parametrize("convention", (gc.PAPER, gc.TRL), ids=lambda c: c.name)
-tried = settings(deadline=None, max_examples=60)
 
 
 def f64(values):
@@ -213,14 +212,12 @@ def check_against_the_loop(batch, method, convention, tolerance):
 
 @CONVENTIONS
 @pytest.mark.parametrize("method", ("mo_grpo", "dvao", "sa_mrpo", "gd2po"))
-@tried
 @given(naive.batches())
 def test_it_is_what_a_plain_loop_computes(method, convention, batch):
     check_against_the_loop(batch, method, convention, 1e-8)
 
 
 @CONVENTIONS
-@tried
 @given(naive.batches(missing=False))
 def test_corr_grpo_is_what_a_loop_over_pairs_of_rewards_computes(convention, batch):
     # A small Σρ, added up of numbers around 1, loses digits to the loop.
@@ -237,7 +234,6 @@ def ratios(a, b):
 
 
 @pytest.mark.parametrize("method", ("grpo", "dvao", "corr_grpo"))
-@tried
 @given(naive.batches(missing=False, dense=True))
 def test_inside_a_group_it_has_the_direction_of_the_centred_sum(method, batch):
     prompts, rewards = len(set(batch.ids)), len(batch.rows[0])
@@ -258,7 +254,6 @@ def test_the_others_have_directions_of_their_own(method):
     assert a[0, 0] != a[0, 1] or method == "gd2po"  # which drops both
 
 
-@tried
 @given(naive.batches(missing=False))
 def test_no_advantage_of_dvao_is_larger_than_grpos(batch):
     rows, options = f64(batch.rows), {"weights": batch.weights, "groups": batch.ids}
@@ -267,7 +262,6 @@ def test_no_advantage_of_dvao_is_larger_than_grpos(batch):
 
 
 @pytest.mark.parametrize("key", gc.CONVENTIONS)
-@tried
 @given(batch=naive.batches(dense=True))
 def test_mo_grpo_is_gdpo_before_its_last_step(key, batch):
     prompts, convention = len(set(batch.ids)), gc.CONVENTIONS[key]
@@ -279,7 +273,6 @@ def test_mo_grpo_is_gdpo_before_its_last_step(key, batch):
     torch.testing.assert_close(after[~missing], before[~missing], rtol=1e-12, atol=1e-12, equal_nan=True)
 
 
-@tried
 @given(naive.batches())
 def test_one_reward_leaves_nothing_to_differ_in(batch):
     rows, ids = f64(batch.rows)[:, :1], batch.ids
@@ -292,7 +285,6 @@ def test_one_reward_leaves_nothing_to_differ_in(batch):
     close(gc.advantages(rows, "corr_grpo", groups=ids), gc.advantages(rows, "grpo_no_std", groups=ids))
 
 
-@tried
 @given(naive.batches(), st.sampled_from((0.01, 0.5, 3.0, 1000.0)))
 def test_the_scale_of_a_reward_is_erased_where_each_is_normalised_alone(batch, scale):
     rows, options = f64(batch.rows), {"weights": batch.weights, "groups": batch.ids}
@@ -302,7 +294,6 @@ def test_the_scale_of_a_reward_is_erased_where_each_is_normalised_alone(batch, s
         close(gc.advantages(scaled, method, **options), gc.advantages(rows, method, **options), 1e-7)
 
 
-@tried
 @given(naive.batches(), st.sampled_from((0.01, 0.5, 3.0, 1000.0)))
 def test_a_scale_of_all_rewards_is_erased_by_dvao_and_kept_by_corr_grpo(batch, scale):
     rows, options = f64(batch.rows), {"weights": batch.weights, "groups": batch.ids}
@@ -318,7 +309,6 @@ def test_the_scale_of_one_reward_matters_to_dvao_and_corr_grpo():
 
 
 @METHODS
-@tried
 @given(batch=naive.batches())
 def test_a_reward_and_its_weight_may_both_change_their_sign(method, batch):
     rows, weights = f64(batch.rows), f64(batch.weights or [1.0] * len(batch.rows[0]))
@@ -328,7 +318,6 @@ def test_a_reward_and_its_weight_may_both_change_their_sign(method, batch):
     close(gc.advantages(rows * mirrored, method, weights=weights * mirrored, groups=batch.ids), a, 1e-6)
 
 
-@tried
 @given(naive.batches())
 def test_without_its_own_parameter_it_is_gdpo(batch):
     rows, options = f64(batch.rows), {"weights": batch.weights, "groups": batch.ids}
@@ -338,7 +327,6 @@ def test_without_its_own_parameter_it_is_gdpo(batch):
     close(successors.gd2po(rows, threshold=0, **options), gdpo, 1e-7)
 
 
-@tried
 @given(naive.batches())
 def test_a_function_by_its_name_is_the_method_by_its_name(batch):
     rows, options = f64(batch.rows), {"weights": batch.weights, "groups": batch.ids}
@@ -347,7 +335,6 @@ def test_a_function_by_its_name_is_the_method_by_its_name(batch):
         assert torch.equal(same, gc.advantages(rows, method, **options))
 
 
-@tried
 @given(naive.batches(missing=False), st.integers(0, 2**16))
 def test_bounds_are_those_of_the_batch_for_marks_of_two_values(batch, seed):
     marks = torch.randint(0, 2, (len(batch.ids), 3), generator=torch.Generator().manual_seed(seed)).double()
@@ -396,7 +383,6 @@ def test_weights_of_zero_give_exactly_zero():
 
 
 @METHODS
-@tried
 @given(batch=naive.batches())
 def test_equal_rewards_in_a_group_get_equal_advantages(method, batch):
     a = gc.advantages(f64(batch.rows), method, weights=batch.weights, groups=batch.ids).tolist()
@@ -430,7 +416,6 @@ def test_a_lone_rollout_and_a_lone_prompt(method):
 
 
 @METHODS
-@tried
 @given(batch=naive.batches(dense=True))
 def test_groups_by_id_and_by_shape_agree(method, batch):
     cube = f64(batch.rows).reshape(len(set(batch.ids)), -1, len(batch.rows[0]))
@@ -571,7 +556,6 @@ def test_the_terminal_knows_the_three(capsys):
 
 
 @METHODS
-@tried
 @given(batch=naive.batches())
 def test_explain_has_the_same_advantages_and_the_steps_to_them(method, batch):
     rows, options = f64(batch.rows), {"weights": batch.weights, "groups": batch.ids}

@@ -37,6 +37,11 @@ FILE = gallery.load(DATA / "gallery.json", tuple(ALL))
 CLOSE = 3  # epochs: the processor rounds, a draw falls otherwise, and a median moves by an epoch or two
 
 
+def fast_first(*values, fast=1):
+    """Parameters of which all but the first are slow."""
+    return [pytest.param(v, marks=() if n < fast else pytest.mark.slow) for n, v in enumerate(values)]
+
+
 def plain(html):
     return " ".join(unescape(re.sub(r"<[^>]+>", "", str(html))).replace("\xa0", " ").split())
 
@@ -120,7 +125,7 @@ def test_the_labs_answers_make_no_difference_whatever_their_marks(marks):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("start", [0.1, 0.05, 0.02])
+@pytest.mark.parametrize("start", fast_first(0.1, 0.05, 0.02))
 def test_at_equal_weights_every_method_ends_wrong_any_less_turns_it_and_so_does_the_gate(start):
     def right(weight, gate=None):
         setting = Setting((start, 0.95 - start, 0.05), ARMS["conflict"].setting.arms, weights=(1, weight), gate=gate)
@@ -160,7 +165,7 @@ def test_in_groups_without_end_the_conflict_cancels_under_gdpo():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["conflict", "penalty"])
+@pytest.mark.parametrize("name", fast_first("conflict", "penalty"))
 def test_the_stored_weights_are_those_that_are_trained(name):
     stored = FILE["weights"][name]["equal"]
     for method, cells in gallery.ends(ALL[name].setting, list(stored)).items():
@@ -475,7 +480,9 @@ def test_the_folds_hold_what_the_runs_say(name):
     assert f"{scenario.setting.prompts} groups of {scenario.setting.rollouts} answers" in plain(widget.folded["how"])
 
 
-@pytest.mark.parametrize("name", ["scales", "varying", "undone", "demo", "live", "pays", "penalty", "gated"])
+@pytest.mark.parametrize(
+    "name", fast_first("pays", "scales", "varying", "undone", "demo", "live", "penalty", "gated", fast=2)
+)
 def test_the_program_prints_the_numbers_on_the_screen(name):
     session = Session(brought={"train-scenario": name, "train-method": "grpo_no_std"})
     widget = Train(DATA, session)

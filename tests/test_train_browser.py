@@ -1,6 +1,7 @@
 """The chapter Train in a browser: pictures in their columns, a choice drawn large, a guess, a run that is stopped."""
 
 import pytest
+from helpers import accessibility_faults, arrived, settled
 
 pytestmark = pytest.mark.slow
 
@@ -10,7 +11,7 @@ def train(visit):
     def open_chapter(**options):
         page = visit(**options)
         page.locator("nav").get_by_role("link", name="Train").click()
-        page.locator(".train .panels svg").first.wait_for()
+        arrived(page, ".panels svg")
         return page
 
     return open_chapter
@@ -21,22 +22,19 @@ def choose(page, title):
     page.locator(".large h2", has_text=title).wait_for()
 
 
-def test_claim_pictures_verdict_and_controls_are_on_the_first_screen(train):
+def test_the_first_screen_holds_all_and_what_is_chosen_large(train):
     page = train(width=1440, height=900)
     assert "GDPO is faster in" in page.locator(".train h1").inner_text()
     for selector in (".card >> nth=-1", ".train .verdict", ".panels", ".controls .rows"):
         box = page.locator(selector).bounding_box()
         assert box["y"] + box["height"] <= 900, selector
     assert page.evaluate("document.getElementById('App').scrollHeight") <= 4 * 900
-
-
-def test_a_choice_is_drawn_large_and_its_epochs_stand_on_the_marks(train):
-    page = train()
+    # A choice is drawn large, and its epochs stand on the marks.
     choose(page, "Weights that undo the scales")
     page.locator(".train .verdict", has_text="GDPO is slower").wait_for()
     numbers = page.locator(".panels .number").all_text_contents()
-    said = page.locator(".train .verdict b.gdpo, .train .verdict b.grpo").all_inner_texts()
-    assert said and all(any(number.endswith(one) for number in numbers) for one in said)
+    epochs = page.locator(".train .verdict b.gdpo, .train .verdict b.grpo").all_inner_texts()
+    assert epochs and all(any(number.endswith(one) for number in numbers) for one in epochs)
     assert page.locator(".card[aria-pressed=true]").count() == 1
 
 
@@ -89,7 +87,7 @@ def test_a_long_run_shows_its_progress_over_the_old_picture_and_can_be_stopped(t
     page.get_by_role("button", name="Stop").click()
     page.locator(".progress").wait_for(state="hidden")
     choose(page, "Equal everything")  # at once, though the long run was under way
-    page.wait_for_timeout(1500)
+    settled(page, 1500)  # longer than a part of that run takes
     assert page.locator(".large h2").inner_text() == "Equal everything"
 
 
@@ -103,44 +101,39 @@ def test_the_weights_of_the_conflict_are_chosen_in_their_picture(train):
     page.locator(".weighed th.now", has_text="gate").wait_for()
 
 
-def test_a_scenario_that_hurts_is_told_to_the_tour(train):
-    page = train()
-    page.evaluate("addEventListener('rpi:deed', (event) => (window.deeds ??= []).push(event.detail))")
-    choose(page, "Weights tuned for a sum")
-    page.wait_for_function("window.deeds?.includes('hurts')")
-
-
-def test_the_labs_marks_are_trained(train):
-    page = train()
-    page.get_by_role("button", name="Use the Lab's twelve answers").click()
-    page.locator(".panels", has_text="conciseness").wait_for()
-
-
-def test_folds_are_computed_when_opened(train):
+def test_folds_are_computed_when_opened_and_the_labs_marks_are_trained(train):
     page = train()
     assert page.locator(".train .fold table").count() == 0
     page.get_by_text("Every median, in all three comparisons").click()
     page.locator(".train .fold table", has_text="Each as published").wait_for()
+    page.get_by_role("button", name="Use the Lab's twelve answers").click()
+    page.locator(".panels", has_text="conciseness").wait_for()
 
 
-@pytest.mark.parametrize("width", [320, 390])
-def test_a_phone_shows_everything_within_its_width(train, width):
-    page = train(width=width, height=844)
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+def test_a_phone_shows_everything_within_its_width(train):
+    page = train(width=390, height=844)
     assert page.evaluate("document.getElementById('App').scrollHeight") <= 6 * 844
+    for title in ("", "Brevity pays triple"):
+        if title:
+            choose(page, title)
+            page.locator(".weighed table").wait_for()
+        for width in (390, 320):
+            page.set_viewport_size({"width": width, "height": 844})
+            settled(page)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_axe_finds_nothing_serious_in_the_conflict(train):
+    page = train(scheme="dark")
     choose(page, "Brevity pays triple")
     page.locator(".weighed table").wait_for()
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_serious_in_the_chapter(train, scheme):
-    from axe_playwright_python.sync_playwright import Axe
-
-    page = train(scheme=scheme)
-    choose(page, "Brevity pays triple")
-    page.locator(".weighed table").wait_for()
-    found = Axe().run(page).response["violations"]
-    serious = [(v["id"], n["html"]) for v in found if v["impact"] in ("serious", "critical") for n in v["nodes"]]
-    inside = page.locator(".train").inner_html()
-    assert not [fault for fault in serious if fault[1][:60] in inside]
+    for scheme in ("dark", "light"):
+        page.emulate_media(color_scheme=scheme)
+        settled(page)
+        inside = page.locator(".train").inner_html()
+        serious = [
+            (fault["id"], node["html"])
+            for fault, node in accessibility_faults(page)
+            if fault["impact"] in ("serious", "critical") and node["html"][:60] in inside
+        ]
+        assert not serious, scheme

@@ -22,7 +22,7 @@ function render({ model, el }) {
   const fixed = model.get("fixed");
   const { prompts, category, categories, outcomes, rewards } = fixed;
   let { group, draw: seed, graders, weight, kind } = model.get("drawing").state;
-  let prompt = null; // the reader's; null: Python's choice
+  let prompt = model.get("drawing").state.prompt ? prompts.indexOf(model.get("drawing").state.prompt) : null; // the reader's; null: Python's choice
   let n = 0;
   let waiting = -PATIENCE; // since when, for an answer; what is asked meanwhile goes out when it is there
   let again = false;

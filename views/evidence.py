@@ -202,6 +202,7 @@ def draw(data: Published, state: State, n: int) -> dict:
             "graders": list(choice.graders),
             "weight": choice.weight,
             "kind": state.kind,
+            "prompt": state.prompt,
         },
         **_above(data, choice, happened, first),
         "prompt": prompt,

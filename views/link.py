@@ -182,6 +182,7 @@ class Session:
     defaults: dict[str, Callable[[], Any]] = field(default_factory=dict)
     programs: dict[str, Callable[[], str]] = field(default_factory=dict)
     lab: Any = None  # the Lab's widget, whose `state` other chapters read
+    sample: Any = None  # what Your run showed before the reader did anything there
     audited: Any = None  # the report of Your run, once there is one
     heard: Callable[[], None] = lambda: None  # what to do when there is a new note
 

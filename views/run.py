@@ -134,7 +134,7 @@ def samples(session: Session) -> mo.ui.dropdown:
     brought = session.start("run-sample", SAMPLES[0].id)
     if brought not in by_id:
         session.refuse("run-sample", f"one of {', '.join(by_id)}")
-    first = by_id.get(brought, SAMPLES[0])
+    session.sample = first = by_id.get(brought, SAMPLES[0])
     element = mo.ui.dropdown({sample.title: sample for sample in SAMPLES}, value=first.title, label="Sample")
     session.keep("run-sample", lambda: element.value.id, SAMPLES[0].id)
     return element
@@ -268,8 +268,13 @@ def shown(log: Log, found: Audit, session: Session) -> mo.Html:
             tag("a", "the lines for your trainer, and whether you should", href="?at=use", data_go="use"),
             kind="next",
         ),
-        tag("span", hidden="", data_deed="audited"),
+        tag("span", hidden="", data_deed="audited") if handed_over(log, session) else "",
     )
+
+
+def handed_over(log: Log, session: Session) -> bool:
+    """Whether the reader chose this sample or brought these files: the one that the chapter opens with is neither."""
+    return log.key is None or log.key[0] != session.sample
 
 
 def program(log: Log, found: Audit) -> str:

@@ -1,0 +1,164 @@
+"""Links for the tests: random ones that say something of every control, hostile ones, and a page that opens them."""
+
+import random
+from pathlib import Path
+from urllib.parse import parse_qs
+
+import gdpo_core as gc
+from gdpo_core import bfcl
+from gdpo_core.scenarios import load_scenarios
+from views import books, controls, run, use
+from views.evidence import Evidence
+from views.lab import HEAVIEST, PAYS, UNDEFINED, Lab, methods
+from views.link import Session
+from views.prompts import GRADERS, OUTCOMES, WEIGHTS, published
+from views.should import SOURCES
+from views.train import Train
+
+DATA = Path(__file__).resolve().parent.parent / "data"
+TASKS = bfcl.load_tasks(DATA / "tasks")
+SCENARIOS = load_scenarios(DATA / "scenarios.json")
+PUBLISHED = published(DATA / "bfcl_rewards.parquet")
+
+
+def joined(values) -> str:
+    return "_".join(f"{value:g}" for value in values)
+
+
+def _lab(r: random.Random) -> dict[str, str]:
+    task = r.choice(TASKS)
+    pairs = [(m, c) for m in methods() if m != "grpo" for c in gc.CONVENTIONS if [m, c] not in UNDEFINED]
+    method, convention = r.choice(pairs)
+    bounds = list(books.SCALES.values()) * len(books.TITLES)
+    return {
+        "lab-task": task.id,
+        "lab-marks": ".".join("".join(r.choice("01") for _ in bfcl.REWARDS) for _ in task.answers),
+        "lab-pays": joined(r.choice(PAYS) for _ in bfcl.REWARDS),
+        "lab-weights": joined(r.randint(0, 10 * int(HEAVIEST)) / 10 for _ in bfcl.REWARDS),
+        "lab-convention": convention,
+        "lab-method": method,
+        "lab-books": joined(r.randint(low, high) for low, high in bounds),
+    }
+
+
+def _train(r: random.Random) -> dict[str, str]:
+    scenario = r.choice(SCENARIOS)
+    arms, own = bool(scenario.setting.arms), controls.state_of(scenario, "equal")
+    noise = [0 if arms else r.choice((0, 0.001, 0.5)) for _ in own.more.noise]
+    # Small, for many are trained.
+    sizes = (r.choice((2, 4, 8)), r.choice((1, 8)), 4, r.randint(10, 40), r.choice((0.01, 0.25, 5)))
+    return {
+        "train-scenario": scenario.id,
+        "train-compare": r.choice(("equal", "published", "neither")),
+        "train-start": joined(r.choice(controls.STARTS) for _ in own.start),
+        "train-pays": joined(r.choice(controls.PAYS) for _ in own.pays),
+        "train-weights": joined(r.choice(controls.WEIGHTS) for _ in own.weights),
+        "train-method": r.choice(list(controls.extras())),
+        "train-more": joined((r.choice((0, 1)), *sizes, *noise)),
+        "train-gate": r.choice("01") if arms else "0",
+    }
+
+
+def _evidence(r: random.Random) -> dict[str, str]:
+    return {
+        "evidence-group": str(r.randint(2, len(PUBLISHED.models))),
+        "evidence-draw": str(r.randint(0, 99)),
+        "evidence-kind": r.choice(OUTCOMES),
+        "evidence-graders": ".".join(r.choice(list(one)) for one in GRADERS),
+        "evidence-weight": f"{r.choice(WEIGHTS):g}",
+        "evidence-prompt": r.choice(PUBLISHED.tasks),
+    }
+
+
+def _run(r: random.Random) -> dict[str, str]:
+    sample = r.choice(run.SAMPLES)
+    rewards = run.read(sample, (), run.Reading()).run.rewards
+    return {
+        "run-sample": sample.id,
+        "run-primary": r.choice([run.NO_PRIMARY, *rewards]),
+        "run-framework": r.choice(["", *filter(None, run.FRAMEWORKS.values())]),  # of some the sample is no log
+        "run-group_size": r.choice(["", "4", "five"]),
+        "run-rewards": r.choice(["", rewards[0], "ß & ü"]),
+        "run-group": r.choice(["", "prompt", "a column = none"]),
+        "run-weights": r.choice(["", f"{rewards[0]}=0.5", "nothing=1"]),
+    }
+
+
+def _use(r: random.Random) -> dict[str, str]:
+    return {
+        "use-framework": r.choice(list(use.FRAMEWORKS)),
+        "use-gate": r.choice(list(use.gates())),
+        "use-source": r.choice(list(SOURCES)),
+    }
+
+
+OF_CHAPTER = {"lab": lambda r: {}, "train": _train, "evidence": _evidence, "run": _run, "use": _use}
+
+
+def random_link(chapter: str, seed: int) -> dict[str, str]:
+    """What a link to the chapter says of each of its controls and the Lab's; half the links are silent on some."""
+    r = random.Random(f"{chapter} {seed}")
+    full = _lab(r) | OF_CHAPTER[chapter](r)
+    silent = r.choice((0, 0.4))
+    # Marks, starts and the like fit the task or the scenario that they were drawn for.
+    tied = {"lab-task", "lab-marks", "train-scenario", "run-sample", "lab-method", "lab-convention"}
+    return {key: text for key, text in full.items() if key in tied or r.random() >= silent}
+
+
+def opened(query: str, chapter: str) -> tuple[Session, list]:
+    """The session of a visitor who came by this link and has the chapter open, and what the chapters hold."""
+    session = Session.of(parse_qs(query, keep_blank_values=True))
+    lab = Lab(TASKS, session)
+    holds: list = [lab.state, lab.drawing | {"n": 0}]
+    if chapter in ("train", "evidence"):
+        widget = Train(DATA, session) if chapter == "train" else Evidence(PUBLISHED, session)
+        holds += [widget.state, widget.drawing | {"n": 0}]
+    if chapter == "run":
+        sample, reading = run.samples(session), run.corrections(session)
+        holds += [sample.value, reading.value]
+        found = run.read_or_why(sample.value, (), reading.value)
+        if found.log:
+            holds += [run.primary(found.log, session).value]
+    if chapter == "use":
+        holds += [use.choices(session).value]
+    return session, holds
+
+
+# The first ones are opened in a browser too. Each: the query, and what the note about it holds.
+HOSTILE = [
+    ("lab-marks=" + "1" * 10_000, "lab-marks is longer than 600 characters"),
+    ("lab-task=%3Cscript%3Ealert(1)%3C/script%3E&colour=red", "colour is not known here"),
+    ("at=nowhere&embed=nothing&lab-weights=1_1", "lab-weights: expected 3 numbers"),
+    ("train-scenario=%00&evidence-draw=1e999&run-sample=../../etc/passwd&use-framework=%F0%9F%92%A5", ""),
+    ("v=99", "version 99"),
+    ("v=", "version"),
+    ("v=1&lab-task", "lab-task: expected"),
+    ("lab-marks=111.110.10", "lab-marks: expected"),  # cut off
+    ("lab-marks=111.000&lab-pays=nan_inf_-1&lab-weights=a_b_c", "lab-weights: expected a number"),
+    ("lab-marks=222.111", "rows of 0 and 1"),
+    ("lab-pays=1_1_NaN", "lab-pays: expected a number"),
+    ("lab-pays=1_2_3", "lab-pays: expected 3 of"),
+    ("lab-pays=" + "_".join(["1"] * 200), "lab-pays: expected 3 of"),
+    ("lab-weights=1e400_1_1_1", "lab-weights: expected 3 numbers"),
+    ("lab-weights=%ZZ%E0%80_1_1", "lab-weights: expected a number"),
+    ("lab-weights=1_1_", "expected a number from 0 to 5, got “1_1_”"),
+    ("lab-convention=mine", "lab-convention: expected"),
+    ("lab-convention=__class__&lab-method=grpo", "lab-method: expected"),
+    ("lab-method=dvao&lab-method=ppo", "lab-method: expected"),  # twice: the last one counts
+    ("lab-books=1_2", "lab-books: expected"),
+    ("lab-task=" + "%F0%9F%92%A5" * 100, "lab-task: expected"),
+    ("train-compare=worse", "train-compare: expected one of"),
+    ("train-scenario=noise&train-start=0.5_0.5_0.5_0.5_0.5_0.5_0.5", "controls that fit the scenario"),
+    ("train-weights=1&train-gate=yes", "controls that fit the scenario"),
+    ("train-more=1_2", "train-more: expected"),
+    ("train-more=0_1e9_1e9_1e9_1e9_1e9_0", "train-more: expected"),
+    ("train-method=ppo", "controls that fit the scenario"),
+    ("evidence-draw=nan", "expected a number from 0 to 99"),
+    ("evidence-group=many", "evidence-group: expected a number from 2 to 71"),
+    ("evidence-group=" + "9" * 500 + "&evidence-draw=", "evidence-draw: expected a number"),
+    ("evidence-graders=a.b.c&evidence-kind=odd&evidence-prompt=none", "evidence-kind: expected"),
+    ("run-sample=trl_gdpo%00.zip&run-primary=speed", "run-sample: expected one of"),
+    ("run-framework=pickle&run-group_size=-1&run-weights=a%3Db%3Dc", "run-framework: expected one of"),
+    ("use-framework=%27%3B+DROP+TABLE&use-gate=%CC%81%CC%81&use-source=moon", "use-gate: expected one of"),
+    ("__proto__=1&constructor=2&lab-=3&%00=4&=5", "constructor is not known here"),
+]
