@@ -38,9 +38,13 @@ UNWANTED = re.compile(
 warmed = threading.Event()
 warmed.set()  # until `warm` starts, which a server that mounts marimo's may never let happen
 
+# Crawlers take the address of a link's picture only with the host, which marimo leaves out.
+PICTURE = re.compile(rb'(<meta property="og:image" content=")(/)')
+HOST = re.compile(r"[\w.:\[\]-]+")
+
 
 class Edited:
-    """Marks hashed files as lasting and blanks what is unwanted in the page; all else passes as it is."""
+    """Marks hashed files as lasting, and edits the page: without what is unwanted, its picture's address whole."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -49,12 +53,15 @@ class Edited:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
         lasting, page = hashed(scope["path"]), scope["path"].endswith("/")
+        origin = origin_of(scope)
 
         async def edited(message: Message) -> None:
             if lasting and message["type"] == "http.response.start" and message["status"] in (200, 206, 304):
                 MutableHeaders(scope=message)["cache-control"] = "public, max-age=31536000, immutable"
-            if page and message.get("body"):  # blanks, so that its length stays what the headers say
-                message["body"] = UNWANTED.sub(lambda found: b" " * len(found[0]), message["body"])
+            if page and message["type"] == "http.response.start":
+                del MutableHeaders(scope=message)["content-length"]
+            if page and message.get("body"):
+                message["body"] = PICTURE.sub(rb"\1%b\2" % origin, UNWANTED.sub(b"", message["body"]))
             await send(message)
 
         await self.app(scope, receive, edited)
@@ -119,6 +126,14 @@ class Warmed:
 def hashed(path: str) -> bool:
     """Whether the path names a file of marimo's front end by its content, so that it never changes."""
     return HASHED.search(path) is not None and PUBLIC not in path
+
+
+def origin_of(scope: Scope) -> bytes:
+    """Scheme and host by which the visitor reached us, also through a proxy; empty where the request names no host."""
+    headers = Headers(scope=scope)
+    scheme = "https" if "https" in (headers.get("x-forwarded-proto"), scope.get("scheme")) else "http"
+    host = headers.get("x-forwarded-host") or headers.get("host", "")
+    return f"{scheme}://{host}".encode() if HOST.fullmatch(host) else b""
 
 
 def nobody() -> Receive:

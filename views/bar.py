@@ -5,7 +5,6 @@ from pathlib import Path
 import anywidget
 import traitlets
 
-from gdpo_core._html import tag
 from views.link import CHAPTERS, Session
 
 HERE = Path(__file__).parent
@@ -65,8 +64,3 @@ class Door(anywidget.AnyWidget):
 
     def __init__(self, chapter: str, opened: bool = False, counts: bool = False) -> None:
         super().__init__(chapter=chapter, title=CHAPTERS[chapter], opened=opened, counts=counts)
-
-
-def deed(name: str) -> str:
-    """HTML, unseen, that tells the tour what the reader has done."""
-    return str(tag("span", hidden="", data_deed=name))
