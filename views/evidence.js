@@ -79,7 +79,7 @@ function render({ model, el }) {
   );
 
   // --- squares -----------------------------------------------------------------------------------------------------
-  const squares = make("div", { class: "squares" });
+  const squares = make("div", { class: "squares", "data-picture": "evidence-prompts" });
   const listed = categories.map((_, c) => prompts.map((_, i) => i).filter((i) => category[i] === c));
   const blocks = categories.map((name, c) => {
     const nodes = listed[c].map(() => make("button", { type: "button", class: "square", tabindex: "-1" }));
@@ -181,7 +181,7 @@ function render({ model, el }) {
   }
 
   // --- legend --------------------------------------------------------------------------------------------------------
-  const legend = make("div", { class: "legend", role: "group", "aria-label": "Highlight what happens to a prompt" });
+  const legend = make("div", { class: "legend", "data-picture": "evidence-prompts", role: "group", "aria-label": "Highlight what happens to a prompt" });
   function explain(drawing) {
     const focused = el.getRootNode().activeElement?.dataset?.kind;
     legend.replaceChildren(
@@ -209,8 +209,13 @@ function render({ model, el }) {
   const lead = make("p", { class: "lead" });
   const title = make("h2");
   const worth = make("p", { class: "worth", role: "status", "aria-live": "polite" });
-  const bars = make("div", { class: "bars" });
-  const plots = make("div", { class: "plots" });
+  const bars = make("div", { class: "bars", "data-picture": "evidence-first" });
+  const plots = make("div", { class: "plots", "data-picture": "evidence-weights" });
+  const taken = (chart) => {
+    const node = make("div");
+    node.innerHTML = fixed.save[chart];
+    return node;
+  };
   const never = make("p", { class: "note" });
   const words = { right: "right first", tied: "tied", wrong: "wrong first" };
 
@@ -352,8 +357,8 @@ function render({ model, el }) {
       make(
         "div",
         { class: "screen" },
-        make("div", { class: "left" }, squares, opened),
-        make("div", { class: "right" }, legend, title, worth, bars, make("label", { class: "heavy" }, make("span", {}, "Weight of correctness"), heavy, heavySaid), plots, never),
+        make("div", { class: "left" }, squares, taken("evidence-prompts"), opened),
+        make("div", { class: "right" }, legend, title, worth, bars, taken("evidence-first"), make("label", { class: "heavy" }, make("span", {}, "Weight of correctness"), heavy, heavySaid), plots, taken("evidence-weights"), never),
       ),
       ...sections.map(({ node }) => node),
       about,

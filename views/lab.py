@@ -23,7 +23,7 @@ from gdpo_core.bfcl import REWARDS, Task, grade_all, load_tasks
 from gdpo_core.collapse import explain_and_collapse
 from gdpo_core.explain import Explanation
 from gdpo_core.successors import THRESHOLD
-from views import books, terms
+from views import books, save, terms
 from views.html import show
 from views.link import CONTROLS, Session
 
@@ -118,6 +118,7 @@ class Lab(anywidget.AnyWidget):
                 "methods": [[key, title] for key, title in methods().items() if key != BASE],
                 "base": methods()[BASE],
                 "folds": FOLD_TITLES,
+                "save": [str(save.links(chart, title)) for chart, title in CHARTS.items()],
             },
             drawing=self._drawn(0),
         )
@@ -133,6 +134,8 @@ class Lab(anywidget.AnyWidget):
             session.keep(key, lambda pick=pick: pick(self._state), lambda pick=pick: pick(self._untouched(tasks, pick)))
         session.keep("lab-books", lambda: self._ratings, books.RATINGS)
         session.lab = self
+        for chart, rows in zip(CHARTS, (advantages_of, shares_of), strict=True):
+            session.charts[chart] = lambda rows=rows: save.table(rows(self._state, self._lengths[self._state.task]))
         session.programs["lab"] = lambda: program(self._state, self._lengths[self._state.task])
 
     @property
@@ -233,6 +236,7 @@ class Lab(anywidget.AnyWidget):
         return str(pages[name]())
 
 
+CHARTS = {"lab-advantages": "Advantages of the answers", "lab-shares": "Share of the update"}
 FOLD_TITLES = {
     "marking": "How the answers are marked",
     "conventions": "All conventions: one answer, every training program",
@@ -381,6 +385,24 @@ def _squared(state: State) -> str:
         return ""
     alike = state.method not in ("gd2po", "sa_mrpo")  # which change the weights, or leave answers out
     return f"a weight counts squared here, under {methods()[state.method] + ' too' if alike else 'GRPO'}"
+
+
+def advantages_of(state: State, lengths: tuple[int, ...]) -> list[dict]:
+    """Per answer, its marks and its advantage under both methods."""
+    both = [(methods()[m], seen(state, m, lengths).advantages) for m in (BASE, state.method)]
+    return [
+        {"answer": i + 1, **dict(zip(REWARDS, row, strict=True)), **{name: a[i] for name, a in both}}
+        for i, row in enumerate(state.marks)
+    ]
+
+
+def shares_of(state: State, lengths: tuple[int, ...]) -> list[dict]:
+    """Per reward, what it pays, its weight and its share of the update under both methods."""
+    both = [(methods()[m], _shares(seen(state, m, lengths).collapsed)) for m in (BASE, state.method)]
+    return [
+        {"reward": name, "pays": state.pays[k], "weight": state.weights[k]} | {m: x and x[k] for m, x in both}
+        for k, name in enumerate(REWARDS)
+    ]
 
 
 # --- the verdict -------------------------------------------------------------------------------------------------
