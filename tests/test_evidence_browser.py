@@ -59,11 +59,28 @@ def test_a_square_is_reached_and_opened_by_keyboard(evidence):
 def test_a_square_tells_and_opens_under_the_pointer(evidence):
     page = evidence()
     square = page.locator(".field .square.wrong").first
-    square.hover()
+    box = square.bounding_box()
+    at = box["x"] + box["width"] / 2 + 1, box["y"] + box["height"] / 2 - 1
+    page.mouse.move(*at)
     assert "puts a wrong answer above a right one" in page.locator(".tip").inner_text()
-    square.click()
+    page.mouse.click(*at)
     prompt = square.get_attribute("aria-label").split(":")[0]
     page.locator(".opened h3", has_text=prompt).wait_for()
+
+
+def test_the_whole_field_is_the_target_and_the_nearest_square_answers(evidence):
+    page = evidence()
+    for field in page.locator(".field").all():
+        box, squares = field.bounding_box(), field.locator(".square")
+        assert min(box["width"], box["height"]) >= 24
+        for n in (0, 1, squares.count() - 1):
+            one = squares.nth(n).bounding_box()
+            page.mouse.move(one["x"] + one["width"] + 0.5, one["y"] + one["height"] / 2)  # in the gap beside it
+            assert squares.nth(n).evaluate("node => node.classList.contains('near')")
+        assert field.locator(".near").count() == 1
+    for name in ("Previous prompt", "Next prompt"):  # the same with targets of their own
+        box = page.get_by_role("button", name=name).bounding_box()
+        assert min(box["width"], box["height"]) >= 24
 
 
 def test_the_controls_move_claim_squares_and_bars(evidence):

@@ -22,7 +22,7 @@ const inks = new Map();
 function ink(colour) {
   if (!inks.has(colour)) {
     pen.clearRect(0, 0, 1, 1);
-    pen.fillStyle = "#000";
+    pen.fillStyle = "black";
     pen.fillStyle = colour;
     pen.fillRect(0, 0, 1, 1);
     const [r, g, b, a] = pen.getImageData(0, 0, 1, 1).data;
@@ -138,7 +138,7 @@ class Picture {
     if (node.type === "checkbox") {
       if (!node.checked) return [];
       const [x, y] = [box.left - this.left + box.width / 2, box.top - this.top + box.height / 2];
-      return [shape("path", { d: `M${px(x - 5)} ${px(y)}l3.5 3.5 6.5 -7`, fill: "none", "stroke-width": 2, stroke: "#ffffff" })];
+      return [shape("path", { d: `M${px(x - 5)} ${px(y)}l3.5 3.5 6.5 -7`, fill: "none", "stroke-width": 2, stroke: "white" })];
     }
     const text = node.matches("select") ? node.selectedOptions[0]?.textContent : node.value;
     return text ? [this.line(text, style, box.left + Number.parseFloat(style.paddingLeft) + 2, box)] : [];
@@ -213,7 +213,7 @@ function pictured(nodes, title) {
   const paper = ink(style.backgroundColor);
   const head = shape("text", { x: MARGIN, y: MARGIN + 8, "font-size": 15, "font-weight": 700, "font-family": getComputedStyle(nodes[0]).fontFamily, ...paint("fill", ink(getComputedStyle(nodes[0]).color)) }, title);
   const drawn = nodes.flatMap((node) => picture.element(node));
-  const svg = shape("svg", { xmlns: PICTURE, width, height, viewBox: `0 0 ${width} ${height}` }, shape("title", {}, title), picture.defs, shape("rect", { width, height, fill: paper.opacity ? paper.colour : "#ffffff" }), ...(titled ? [head] : []), ...drawn);
+  const svg = shape("svg", { xmlns: PICTURE, width, height, viewBox: `0 0 ${width} ${height}` }, shape("title", {}, title), picture.defs, shape("rect", { width, height, fill: paper.opacity ? paper.colour : "white" }), ...(titled ? [head] : []), ...drawn);
   return { text: new XMLSerializer().serializeToString(svg), width, height };
 }
 

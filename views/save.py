@@ -2,11 +2,10 @@
 
 import csv
 import io
-import re
 from collections.abc import Callable, Iterable, Mapping
-from html import unescape
 
-from gdpo_core._html import Html, join, tag
+from gdpo_core._html import Html, tag
+from views.html import each_figure
 
 Rows = Iterable[Mapping[str, object]]
 KINDS = ("png", "svg", "csv")
@@ -41,27 +40,14 @@ def pictured(chart: str, title: str, drawn: object) -> Html:
 
 
 def figures(drawn: Html, chart: str, numbers: Callable[[str], Rows], kept: dict[str, Callable[[], str]]) -> Html:
-    """A report with buttons in each figure that holds a chart; `numbers` of a figure's title go to `kept` as CSV.
+    """A report with buttons in each figure that holds a chart; `numbers` of a figure's title go to `kept` as CSV."""
 
-    >>> kept = {}
-    >>> figure = Html("<figure><figcaption><b>A</b></figcaption></figure>")
-    >>> figures(figure, "run", lambda title: [{"title": title}], kept).count('data-chart="run-1"'), kept["run-1"]()
-    (1, 'title\\nA\\n')
-    """
-    first, *rest = drawn.split("<figure>")
-    made = []
-    for n, piece in enumerate(rest, 1):
-        inside, _, after = piece.partition("</figure>")
-        title = re.search("<figcaption><b>(.*?)</b>", inside)
+    def with_links(n: int, title: str, content: Html) -> Html:
         name = f"{chart}-{n}"
-        if title and 'class="held"' not in inside:
-            said = unescape(title[1])
-            kept[name] = lambda said=said: table(numbers(said))
-            made.append(tag("figure", inside, links(name, said), data_picture=name))
-        else:
-            made.append(tag("figure", inside))
-        made.append(after)
-    return join(first, *made)
+        kept[name] = lambda: table(numbers(title))
+        return tag("figure", content, links(name, title), data_picture=name)
+
+    return each_figure(drawn, with_links)
 
 
 def table(rows: Rows) -> str:

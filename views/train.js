@@ -90,7 +90,10 @@ function render({ model, el }) {
       const picture = make("span", { class: "picture" });
       const label = make("span", { class: "label" });
       const node = make("button", { type: "button", class: "card" }, make("b", {}, one.title), picture, label);
-      node.addEventListener("click", () => choose(one.id));
+      node.addEventListener("click", () => {
+        choose(one.id);
+        if (large.getBoundingClientRect().top < 0) large.scrollIntoView({ behavior: still() ? "auto" : "smooth" }); // where it stands above the cards
+      });
       return [one.id, { node, picture, label }];
     }),
   );
@@ -169,6 +172,7 @@ function render({ model, el }) {
   gate.addEventListener("change", () => ((state = { ...state, gate: gate.checked }), send()));
   const gateLabel = make("label", { class: "gate" }, gate, "gate: being short counts only if right");
   const weighed = make("div", { class: "weighed", hidden: "" });
+  const words = make("div", { class: "said", hidden: "" });
   const taken = (chart) => {
     const node = make("div", { "data-aside": "" });
     node.innerHTML = choices.save[chart];
@@ -265,6 +269,13 @@ function render({ model, el }) {
     drawn = state.scenario;
     fields.forEach(({ set }) => set());
     weights();
+    // Of the conflict the picture of all weights comes first, then controls and words.
+    const { arms } = byId[state.scenario];
+    if (arms) figure.after(weighed);
+    else controlled.after(weighed);
+    if (arms) more.before(why, words);
+    else figure.append(why);
+    why.hidden = hide;
     if (hide) return pose();
     if (verdict.innerHTML !== drawing.verdict) verdict.innerHTML = drawing.verdict;
     if (why.innerHTML !== drawing.why) why.innerHTML = drawing.why;
@@ -297,7 +308,7 @@ function render({ model, el }) {
     const room = panels.clientWidth || 760;
     const across = room < 520 ? 1 : many;
     const width = Math.floor((room - 14 * (across - 1)) / across);
-    const height = across === 1 ? 190 : 236;
+    const height = byId[shown.scenario].arms ? (across === 1 ? 140 : 176) : across === 1 ? 170 : 236;
     panels.style.gridTemplateColumns = `repeat(${across}, minmax(0, 1fr))`;
     panels.replaceChildren(...found.map((panel, k) => chart(panel, k, width, height, epochs, shown)));
     figure.querySelector("[data-chart]").dataset.title = model.get("drawing").title;
@@ -371,7 +382,7 @@ function render({ model, el }) {
   // Who wins at which weight: a mark and a hatch beside the colour.
   function weights() {
     const { rows: found, said, n: of } = model.get("weighed");
-    weighed.hidden = !byId[state.scenario].arms || secret(state.scenario);
+    words.hidden = weighed.hidden = !byId[state.scenario].arms || secret(state.scenario);
     if (weighed.hidden) return;
     if (!found || of < n) return weighed.classList.add("old");
     weighed.classList.remove("old");
@@ -388,9 +399,8 @@ function render({ model, el }) {
       return make("td", { class: current(j) ? "now" : "" }, button);
     })));
     const table = make("table", { "data-picture": "train-weights" }, make("caption", {}, "Who wins, by the weight of being short (being right weighs 1). ✓ right, ✗ wrong, ~ open; below, how likely the right answer is in the end"), make("thead", {}, make("tr", {}, make("td"), ...head)), make("tbody", {}, ...body));
-    const words = make("div", { class: "said" });
     words.innerHTML = said;
-    weighed.replaceChildren(table, taken("train-weights"), words);
+    weighed.replaceChildren(table, taken("train-weights"));
   }
 
   function working() {
@@ -428,14 +438,16 @@ function render({ model, el }) {
   // --- the whole ---------------------------------------------------------------------------------------------------
   heading.tabIndex = -1;
   const figure = make("div", { class: "figure" }, verdict, panels, make("div", { class: "foot" }, key, taken("train-curves")), why);
+  const controlled = make("div", { class: "controls" }, rows, make("div", { class: "line" }, gateLabel, extra, reset));
   const large = make(
     "section",
     { class: "large", "aria-label": "The chosen set-up" },
     make("div", { class: "title" }, heading, sub, progress),
     question,
     figure,
-    make("div", { class: "controls" }, rows, make("div", { class: "line" }, gateLabel, extra, reset)),
+    controlled,
     weighed,
+    words,
     more,
   );
   el.append(
