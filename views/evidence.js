@@ -381,7 +381,7 @@ function render({ model, el }) {
         "div",
         { class: "screen" },
         make("div", { class: "left" }, squares, taken("evidence-prompts"), opened),
-        make("div", { class: "right" }, legend, title, worth, bars, taken("evidence-first"), make("label", { class: "heavy" }, make("span", {}, "Weight of correctness"), heavy, heavySaid), plots, taken("evidence-weights"), never),
+        make("div", { class: "right" }, legend, title, worth, bars, make("div", { class: "beside" }, make("label", { class: "heavy" }, make("span", {}, "Weight of correctness"), heavy, heavySaid), taken("evidence-first")), plots, make("div", { class: "beside" }, never, taken("evidence-weights"))),
       ),
       ...sections.map(({ node }) => node),
       about,

@@ -129,7 +129,7 @@ function render({ model, el }) {
     node.innerHTML = choices.save[chart];
     return node;
   };
-  const worked = make("div", { class: "worked" }, detail, shares, taken(1));
+  const worked = make("div", { class: "worked" }, detail, make("div", { class: "shared" }, shares, taken(1)));
   const below = make("div", { class: "below" }, verdict, worked);
   // A fold asks for its content when it is opened, and again with every change while it is open.
   const folds = Object.entries(choices.folds).map(([name, text]) => {

@@ -22,7 +22,7 @@ from gdpo_core._words import count, listing, number, percent, power_of_ten, sign
 from gdpo_core.bfcl import REWARDS, Task, grade_all, load_tasks
 from gdpo_core.collapse import explain_and_collapse
 from gdpo_core.explain import Explanation
-from gdpo_core.successors import THRESHOLD
+from gdpo_core.successors import kept_shares
 from views import books, save, terms
 from views.html import show
 from views.link import CONTROLS, Session
@@ -319,6 +319,7 @@ class Seen:
     advantages: list[float]
     terms: list[list[float]]  # (answers, rewards) what the method adds up, before the weights
     sums: list[float]
+    kept: list[float]  # per answer, what GD²PO multiplies its sum by; 1 under the other methods
     levels: list[int]  # per answer, the number of its advantage, 0 = lowest
     ties: list[dict]  # the advantages that answers with different marks share, highest first
 
@@ -339,6 +340,7 @@ def seen(state: State, method: str, lengths: tuple[int, ...]) -> Seen:
         explained.advantages.tolist(),
         terms.tolist(),
         explained.weighted_sums.tolist(),
+        kept_shares(state.rewards, **given).tolist() if method == "gd2po" else [1.0] * len(levels),
         levels,
         _ties(state.marks, levels),
     )
@@ -569,11 +571,10 @@ def arithmetic(one: Seen) -> list[str]:
         mean, std = one.explained.group_means, one.explained.group_stds
     means, stds = ([0.0] * n, [1.0] * n) if std is None else (_per_answer(mean, n), _per_answer(std, n))
     weights = one.explained.weights.tolist()
-    shares = _kept(one, weights)
     told: dict[tuple, str] = {}
     keys = [
         (tuple(terms), *rest)
-        for terms, *rest in zip(one.terms, one.sums, shares, means, stds, one.advantages, strict=True)
+        for terms, *rest in zip(one.terms, one.sums, one.kept, means, stds, one.advantages, strict=True)
     ]
     for key in keys:
         if key not in told:
@@ -585,18 +586,6 @@ def _per_answer(x: float | Tensor | None, answers: int) -> list[float]:
     """A statistic of the group, or with leave-one-out of the others, per answer."""
     value = torch.as_tensor(x).tolist()
     return value if isinstance(value, list) else [value] * answers
-
-
-def _kept(one: Seen, weights: list[float]) -> list[float]:
-    """What GD²PO multiplies each sum by: the share of answers that it keeps, 0 for one that it drops; else 1."""
-    if one.explained.method != "gd2po":
-        return [1.0] * len(one.sums)
-    scaled = [[w * z for w, z in zip(weights, terms, strict=True)] for terms in one.terms]
-    dropped = [
-        min(t) < -1e-8 and max(t) > 1e-8 and abs(sum(t)) < (THRESHOLD - 1e-12) * sum(map(abs, t)) for t in scaled
-    ]
-    share = 1 - sum(dropped) / len(dropped)
-    return [0.0 if drop else share for drop in dropped]
 
 
 def _line(
