@@ -380,7 +380,7 @@ function render({ model, el }) {
         { class: `stake ${side}` },
         make("b", {}, name),
         make("span", { class: "stack", role: "img", "aria-label": `Share of the update under ${name}: ${part ? rewards.map((reward, k) => `${reward} ${said[k]}`).join(", ") : "no update"}` }, ...(part ?? []).map((x, k) => {
-          const piece = make("i", { class: `r${k}` }, x > 0.17 ? said[k] : "");
+          const piece = make("i", { class: `r${k}` }, x > 0.22 ? said[k] : "");
           piece.style.flexGrow = Math.max(0, x);
           return piece;
         })),
