@@ -71,8 +71,11 @@ def open_until_shown(running, server: Server, name: str) -> float:
 def _until_shown(page, name: str) -> None:
     # Playwright's own wait soon looks twice a second only.
     page.wait_for_function(
-        "([selector, count]) => [document, ...[...document.querySelectorAll('marimo-anywidget')]"
-        ".map(e => e.shadowRoot)].some(root => [...root?.querySelectorAll(selector) ?? []].filter(e => e.checkVisibility()).length >= count)",
+        """([selector, count]) => {
+          const roots = [document, ...[...document.querySelectorAll("marimo-anywidget")].map((e) => e.shadowRoot)];
+          const shown = (root) => [...(root?.querySelectorAll(selector) ?? [])].filter((e) => e.checkVisibility());
+          return roots.some((root) => shown(root).length >= count);
+        }""",
         arg=SHOWN[name],
         polling=10,
     )

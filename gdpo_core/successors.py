@@ -174,12 +174,37 @@ def _agreement(batch: Batch, threshold: float) -> _Agreement:
 
 def _gd2po(batch: Batch, threshold: float = THRESHOLD) -> Steps:
     found = _agreement(batch, threshold)
+    s = found.sums
+    a = (s * _shares(batch, found)).masked_fill(found.dropped, 0)
+    return Steps(found.group, found.group.value, s, None, a)
+
+
+def _shares(batch: Batch, found: _Agreement) -> Tensor:
+    """What each rollout's sum is multiplied by: the share of its group that is kept, 0 for one that is dropped."""
     s, group = found.sums, batch.group
     there = (~s.isnan()).to(s) if batch.skips else torch.ones_like(s)
     kept = there.masked_fill(found.dropped, 0)
-    share = group.total(kept) / group.total(there)
-    a = (s * group.spread(share)).masked_fill(found.dropped, 0)
-    return Steps(found.group, found.group.value, s, None, a)
+    return group.spread(group.total(kept) / group.total(there)).masked_fill(found.dropped, 0)
+
+
+def kept_shares(
+    rewards: ArrayLike,
+    *,
+    threshold: float = THRESHOLD,
+    weights: ArrayLike | None = None,
+    groups: Groups | None = None,
+    lengths: ArrayLike | None = None,
+    convention: Convention = PAPER,
+) -> Tensor:
+    """What GD²PO multiplies each sum by: the share of its group that it keeps, 0 for a rollout that it drops.
+
+    Shapes, errors, options and source as `gd2po`.
+
+    >>> kept_shares([[1, 1], [1, 0], [0, 1], [0, 0]]).tolist()
+    [0.5, 0.0, 0.0, 0.5]
+    """
+    batch = read(rewards, weights=weights, groups=groups, lengths=lengths, convention=convention)
+    return batch.returned(_shares(batch, _agreement(batch, threshold)))
 
 
 def _over_kept(batch: Batch, s: Tensor, threshold: float = THRESHOLD) -> Normalised:

@@ -73,12 +73,13 @@ def _evidence(r: random.Random) -> dict[str, str]:
 def _run(r: random.Random) -> dict[str, str]:
     sample = r.choice(run.SAMPLES)
     rewards = run.read(sample, (), run.Reading()).run.rewards
+    columns = r.choice(["", rewards[0], "ß & ü"])
     return {
         "run-sample": sample.id,
-        "run-primary": r.choice([run.NO_PRIMARY, *rewards]),
+        "run-primary": r.choice([run.NO_PRIMARY, *([columns] if columns == rewards[0] else rewards)]),
         "run-framework": r.choice(["", *filter(None, run.FRAMEWORKS.values())]),  # of some the sample is no log
         "run-group_size": r.choice(["", "4", "five"]),
-        "run-rewards": r.choice(["", rewards[0], "ß & ü"]),
+        "run-rewards": columns,
         "run-group": r.choice(["", "prompt", "a column = none"]),
         "run-weights": r.choice(["", f"{rewards[0]}=0.5", "nothing=1"]),
     }

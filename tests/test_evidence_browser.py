@@ -36,9 +36,11 @@ def test_the_first_screen_holds_claim_squares_verdict_and_controls(evidence):
 def test_a_square_tells_and_opens_under_the_pointer_and_by_keyboard(evidence):
     page = evidence()
     square = page.locator(".field .square.wrong").first
-    square.hover()
+    box = square.bounding_box()
+    at = box["x"] + box["width"] / 2 + 1, box["y"] + box["height"] / 2 - 1
+    page.mouse.move(*at)
     assert "puts a wrong answer above a right one" in page.locator(".tip").inner_text()
-    square.click()
+    page.mouse.click(*at)
     page.locator(".opened h3", has_text=square.get_attribute("aria-label").split(":")[0]).wait_for()
     first = page.locator(".field .square[tabindex='0']")
     assert first.count() == 1
@@ -60,6 +62,21 @@ def test_a_square_tells_and_opens_under_the_pointer_and_by_keyboard(evidence):
     )
     settled(page)
     assert "It is the prompt with the most ties" not in page.locator(".opened").inner_text()
+
+
+def test_the_whole_field_is_the_target_and_the_nearest_square_answers(evidence):
+    page = evidence()
+    for field in page.locator(".field").all():
+        box, squares = field.bounding_box(), field.locator(".square")
+        assert min(box["width"], box["height"]) >= 24
+        for n in (0, 1, squares.count() - 1):
+            one = squares.nth(n).bounding_box()
+            page.mouse.move(one["x"] + one["width"] + 0.5, one["y"] + one["height"] / 2)  # in the gap beside it
+            assert squares.nth(n).evaluate("node => node.classList.contains('near')")
+        assert field.locator(".near").count() == 1
+    for name in ("Previous prompt", "Next prompt"):  # the same with targets of their own
+        box = page.get_by_role("button", name=name).bounding_box()
+        assert min(box["width"], box["height"]) >= 24
 
 
 def test_the_controls_move_claim_squares_and_bars(evidence):

@@ -101,6 +101,21 @@ def test_the_weights_of_the_conflict_are_chosen_in_their_picture(train):
     page.locator(".weighed th.now", has_text="gate").wait_for()
 
 
+def test_the_picture_of_all_weights_is_whole_on_the_first_screen(train):
+    page = train(width=1440, height=900)
+    choose(page, "Equal pay")
+    for selector in (".weighed table", ".train .controls"):
+        box = page.locator(selector).bounding_box()
+        assert box["y"] + box["height"] <= 900, selector
+
+
+def test_a_choice_on_a_phone_brings_the_large_picture_into_sight(train):
+    page = train(width=390, height=844)
+    assert page.locator(".large").bounding_box()["y"] < page.locator(".gallery").bounding_box()["y"]
+    choose(page, "Brevity pays triple")
+    assert 0 <= page.locator(".large h2").bounding_box()["y"] <= 300
+
+
 def test_folds_are_computed_when_opened_and_the_labs_marks_are_trained(train):
     page = train()
     assert page.locator(".train .fold table").count() == 0

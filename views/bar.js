@@ -131,7 +131,7 @@ function render({ model, el }) {
   }
 
   const replied = async () => {
-    const { ask: what, text } = model.get("reply");
+    const { ask: what, text, chart } = model.get("reply");
     if (what === "link") {
       address(text, false);
       const host = window.parent === window ? location.origin + location.pathname : document.referrer.split("?")[0] || location.origin + location.pathname;
@@ -140,9 +140,13 @@ function render({ model, el }) {
       if (!text) return tell("This chapter has no numbers to copy yet.");
       root.dataset.program = text;
       tell((await copy(text)) ? "Program copied. It prints these numbers." : "The browser refused to copy.");
+    } else if (what === "csv") {
+      handOver(text, `${chart}.csv`);
     }
   };
   model.on("change:reply", replied);
+  const take = (event) => saved(event, (chart) => model.send({ ask: "csv", chart, n: ++n }));
+  document.addEventListener("click", take);
 
   // --- tour ----------------------------------------------------------------------------------------------------
   const done = new Set();
@@ -208,6 +212,7 @@ function render({ model, el }) {
     model.off("change:notes", noted);
     document.removeEventListener("click", lead);
     document.removeEventListener("click", copyOne);
+    document.removeEventListener("click", take);
     model.off("change:reply", replied);
     seen.disconnect();
   };

@@ -22,7 +22,7 @@ TOUR = (  # what is told to the page when it is done, what to do, where
 class Bar(anywidget.AnyWidget):
     """Chapters, tour, link and program. The browser asks with a message; the answer comes back in `reply`."""
 
-    _esm = HERE / "bar.js"
+    _esm = "\n".join((HERE / name).read_text(encoding="utf-8") for name in ("save.js", "bar.js"))
     _css = HERE / "bar.css"
     chapters = traitlets.List().tag(sync=True)  # (name, title)
     edit = traitlets.Bool().tag(sync=True)  # in `marimo edit` all chapters are there, below each other
@@ -47,9 +47,16 @@ class Bar(anywidget.AnyWidget):
     def _answer(self, message: dict) -> None:
         chapter = message.get("at") if message.get("at") in CHAPTERS else "lab"
         program = self._session.programs.get(chapter)
-        texts = {"link": lambda: self._session.query(chapter), "python": lambda: program() if program else ""}
+        chart = str(message.get("chart"))
+        numbers = self._session.charts.get(chart)
+        texts = {
+            "link": lambda: self._session.query(chapter),
+            "python": lambda: program() if program else "",
+            "csv": lambda: numbers() if numbers else "",
+        }
         if message.get("ask") in texts:
-            self.reply = {"n": message.get("n", 0), "ask": message["ask"], "text": texts[message["ask"]]()}
+            text = texts[message["ask"]]()
+            self.reply = {"n": message.get("n", 0), "ask": message["ask"], "text": text, "chart": chart}
 
 
 class Door(anywidget.AnyWidget):

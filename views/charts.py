@@ -29,7 +29,7 @@ def _inline(rows: Sequence[Mapping]) -> alt.InlineData:
 def _lone(chart: alt.Chart, title: str, description: str) -> alt.Chart:
     return (
         chart.properties(width="container", height=200, title=title, description=description)
-        .properties(usermeta={"embedOptions": {"actions": False}})
+        .properties(usermeta={"embedOptions": {"actions": False, "renderer": "svg"}})
         .configure(background="transparent")
         .configure_axis(**GRID_LINES)
         .configure_view(strokeOpacity=0)
@@ -233,7 +233,7 @@ def _typed(chart: alt.LayerChart, title: str, description: str) -> alt.LayerChar
     """In the page's type, without a grid."""
     return (
         chart.properties(width="container", height=210, title=title, description=description)
-        .properties(usermeta={"embedOptions": {"actions": False}})
+        .properties(usermeta={"embedOptions": {"actions": False, "renderer": "svg"}})
         .configure(background="transparent", font=VALUES["sans"])
         .configure_axis(
             grid=False, labelFontSize=12, titleFontSize=12, titleFontWeight="normal", domainOpacity=0.4, tickOpacity=0.4

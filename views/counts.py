@@ -6,7 +6,7 @@ from string import ascii_uppercase
 
 import gdpo_core as gc
 from gdpo_core._words import count, listing, power_of_ten, signed
-from views import html
+from views import html, save
 from views.html import Cell, Html, bold, join, says, table, tag
 from views.text import NAMES
 
@@ -17,6 +17,7 @@ TO_ROLLOUTS, TO_REWARDS = 16, 8
 PAPER_ROLLOUTS, PAPER_REWARDS = 11, 6  # where GDPO's curves end in its Fig. 3; GRPO's go on
 BY_ROLLOUTS = tuple((rollouts, REWARDS) for rollouts in range(2, TO_ROLLOUTS + 1))
 BY_REWARDS = tuple((ROLLOUTS, rewards) for rewards in range(1, TO_REWARDS + 1))
+CHARTS = {"evidence-marks": BY_REWARDS, "evidence-answers": BY_ROLLOUTS}
 
 Size = tuple[int, int]  # rollouts, rewards
 
@@ -127,9 +128,13 @@ def part() -> Html:
 
     answers = {rollouts: counted((rollouts, rewards)) for rollouts, rewards in BY_ROLLOUTS}
     marks = {rewards: counted((rollouts, rewards)) for rollouts, rewards in BY_REWARDS}
+    growths = (
+        Growth(marks, f"{ROLLOUTS} answers, more marks", "marks", PAPER_REWARDS, 3000),
+        Growth(answers, f"{REWARDS} marks, more answers", "answers", PAPER_ROLLOUTS, 500),
+    )
     drawn = [
-        counts(Growth(marks, f"{ROLLOUTS} answers, more marks", "marks", PAPER_REWARDS, 3000)),
-        counts(Growth(answers, f"{REWARDS} marks, more answers", "answers", PAPER_ROLLOUTS, 500)),
+        save.pictured(chart, f"Lists of advantages: {growth.title}", html.element(counts(growth)))
+        for chart, growth in zip(CHARTS, growths, strict=True)
     ]
     found = counted(BY_REWARDS[-1])
     title = (
@@ -137,6 +142,12 @@ def part() -> Html:
         f"advantages, GDPO {count(found['gdpo'])}"
     )
     return join(tag("h2", title), says(*_ends()), html.charts(drawn))
+
+
+def numbers(chart: str) -> list[dict]:
+    """What a chart shows: per size, the different lists of advantages under each method."""
+    sizes = CHARTS[chart]
+    return [{"answers": g, "marks": k} | {NAMES[m]: n for m, n in counted((g, k)).items()} for g, k in sizes]
 
 
 def _ends() -> list[str]:

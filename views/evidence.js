@@ -79,7 +79,7 @@ function render({ model, el }) {
   );
 
   // --- squares -----------------------------------------------------------------------------------------------------
-  const squares = make("div", { class: "squares" });
+  const squares = make("div", { class: "squares", "data-picture": "evidence-prompts" });
   const listed = categories.map((_, c) => prompts.map((_, i) => i).filter((i) => category[i] === c));
   const blocks = categories.map((name, c) => {
     const nodes = listed[c].map(() => make("button", { type: "button", class: "square", tabindex: "-1" }));
@@ -100,7 +100,7 @@ function render({ model, el }) {
     nodes.forEach((node, at) => {
       const i = order[at];
       const name = outcomes[outcome[i]];
-      node.className = `square ${name}${i === drawing.prompt ? " open" : ""}`;
+      node.className = `square ${name}${i === drawing.prompt ? " open" : ""}${node === pointed ? " near" : ""}`;
       node.setAttribute("aria-label", `${prompts[i]}: ${told[name]}`);
     });
     if (!nodes.some((node) => node.tabIndex === 0)) rove(nodes[order.indexOf(drawing.prompt)] ?? nodes[0]);
@@ -120,8 +120,28 @@ function render({ model, el }) {
     tip.style.top = `${box.bottom - frame.top + 6}px`;
   }
 
-  squares.addEventListener("pointerover", (event) => (at(event.target) >= 0 ? tell(at(event.target)) : (tip.hidden = true)));
-  squares.addEventListener("pointerleave", () => (tip.hidden = true));
+  // A square is smaller than a fingertip, so the whole field is what one points at: the nearest square answers.
+  function nearest(event) {
+    const block = blocks.find(({ field }) => field === event.target);
+    if (!block) return -1;
+    const [first, second] = block.nodes.map((node) => node.getBoundingClientRect());
+    const columns = block.nodes.findIndex((node) => node.getBoundingClientRect().top > first.top + 1);
+    const below = block.nodes[columns]?.getBoundingClientRect() ?? first;
+    const place = (x, start, step, size) => Math.max(0, Math.round((x - start - size / 2) / (step || 1)));
+    const column = Math.min(place(event.clientX, first.left, second.left - first.left, first.width), columns - 1);
+    const row = place(event.clientY, first.top, below.top - first.top, first.height);
+    return nodes.indexOf(block.nodes[Math.min(row * columns + column, block.nodes.length - 1)]);
+  }
+  let pointed = null;
+  function point(index) {
+    pointed?.classList.remove("near");
+    pointed = nodes[index];
+    pointed?.classList.add("near");
+    if (pointed) tell(index);
+    else tip.hidden = true;
+  }
+  squares.addEventListener("pointermove", (event) => point(nearest(event)));
+  squares.addEventListener("pointerleave", () => point(-1));
   squares.addEventListener("focusin", (event) => {
     const index = at(event.target);
     if (index < 0) return;
@@ -129,7 +149,10 @@ function render({ model, el }) {
     if (event.target.matches(":focus-visible")) tell(index);
   });
   squares.addEventListener("focusout", () => (tip.hidden = true));
-  squares.addEventListener("click", (event) => at(event.target) >= 0 && open(order[at(event.target)]));
+  squares.addEventListener("click", (event) => {
+    const index = at(event.target) >= 0 ? at(event.target) : nearest(event); // by keyboard, by pointer
+    if (index >= 0) open(order[index]);
+  });
   squares.addEventListener("keydown", (event) => {
     const index = at(event.target);
     if (event.key === "Escape") tip.hidden = true;
@@ -181,7 +204,7 @@ function render({ model, el }) {
   }
 
   // --- legend --------------------------------------------------------------------------------------------------------
-  const legend = make("div", { class: "legend", role: "group", "aria-label": "Highlight what happens to a prompt" });
+  const legend = make("div", { class: "legend", "data-picture": "evidence-prompts", role: "group", "aria-label": "Highlight what happens to a prompt" });
   function explain(drawing) {
     const focused = el.getRootNode().activeElement?.dataset?.kind;
     legend.replaceChildren(
@@ -209,8 +232,13 @@ function render({ model, el }) {
   const lead = make("p", { class: "lead" });
   const title = make("h2");
   const worth = make("p", { class: "worth", role: "status", "aria-live": "polite" });
-  const bars = make("div", { class: "bars" });
-  const plots = make("div", { class: "plots" });
+  const bars = make("div", { class: "bars", "data-picture": "evidence-first" });
+  const plots = make("div", { class: "plots", "data-picture": "evidence-weights" });
+  const taken = (chart) => {
+    const node = make("div");
+    node.innerHTML = fixed.save[chart];
+    return node;
+  };
   const never = make("p", { class: "note" });
   const words = { right: "right first", tied: "tied", wrong: "wrong first" };
 
@@ -352,8 +380,8 @@ function render({ model, el }) {
       make(
         "div",
         { class: "screen" },
-        make("div", { class: "left" }, squares, opened),
-        make("div", { class: "right" }, legend, title, worth, bars, make("label", { class: "heavy" }, make("span", {}, "Weight of correctness"), heavy, heavySaid), plots, never),
+        make("div", { class: "left" }, squares, taken("evidence-prompts"), opened),
+        make("div", { class: "right" }, legend, title, worth, bars, make("div", { class: "beside" }, make("label", { class: "heavy" }, make("span", {}, "Weight of correctness"), heavy, heavySaid), taken("evidence-first")), plots, make("div", { class: "beside" }, never, taken("evidence-weights"))),
       ),
       ...sections.map(({ node }) => node),
       about,

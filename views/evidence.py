@@ -16,7 +16,7 @@ from gdpo_core._words import count, listing, percent
 from gdpo_core.bfcl import REWARDS, Published
 from gdpo_core.break_even import most_needed
 from gdpo_core.errors import InputError
-from views import opened
+from views import opened, save
 from views.html import show
 from views.link import Session
 from views.prompts import (
@@ -90,6 +90,7 @@ class Evidence(anywidget.AnyWidget):
                 "graders": [[[key, words] for key, words in one.items()] for one in GRADERS],
                 "parts": PARTS_SHOWN,
                 "folds": FOLDS,
+                "save": {chart: str(save.links(chart, title)) for chart, title in SHOWN.items()},
             },
             drawing=draw(data, self._state, 0),
         )
@@ -104,6 +105,8 @@ class Evidence(anywidget.AnyWidget):
         }.items():
             session.keep(key, lambda pick=pick: pick(self._state), pick(State()))
         session.programs["evidence"] = lambda: program(self._state.choice)
+        for chart in (*SHOWN, *BELOW):
+            session.charts[chart] = lambda chart=chart: save.table(numbers(data, self._state.choice, chart))
 
     @property
     def state(self) -> State:
@@ -367,6 +370,66 @@ def curves(choice: Choice, first: Priorities) -> list[dict]:
         for name, high, lines, needed in charts
         if lines
     ]
+
+
+# --- the numbers of the charts --------------------------------------------------------------------------------------
+
+SHOWN = {  # above the fold
+    "evidence-prompts": "What happens to each prompt",
+    "evidence-first": "Which answer comes first",
+    "evidence-weights": "Wrong answer first, as correctness weighs more",
+}
+BELOW = {  # the part that draws each of the others
+    **dict.fromkeys(("evidence-ties", "evidence-pairs", "evidence-broken"), "sizes"),
+    **dict.fromkeys(("evidence-marks", "evidence-answers"), "counts"),
+    **dict.fromkeys(("evidence-right", "evidence-rest"), "paper"),
+}
+
+
+def numbers(data: Published, choice: Choice, chart: str) -> list[dict]:
+    """The rows behind a chart."""
+    from views import counts, results, sizes
+
+    rows: dict[str, Callable[[], list[dict]]] = {
+        "evidence-prompts": lambda: _prompts(data, choice),
+        "evidence-first": lambda: _first(found(data, choice), priorities(data, choice), choice.weight),
+        "evidence-weights": lambda: _weights(priorities(data, choice)),
+        "sizes": lambda: sizes.numbers(data, choice, chart),
+        "counts": lambda: counts.numbers(chart),
+        "paper": lambda: results.numbers(chart),
+    }
+    return rows[BELOW.get(chart, chart)]()
+
+
+def _prompts(data: Published, choice: Choice) -> list[dict]:
+    outcome = found(data, choice).outcome.tolist()
+    return [
+        {"prompt": name, "category": category, "outcome": OUTCOMES[n]}
+        for name, category, n in zip(data.tasks, data.categories, outcome, strict=True)
+    ]
+
+
+def _first(happened: Found, first: Priorities, weight: float) -> list[dict]:
+    wrong = first.wrong_at(weight)[0]
+    of = [("ties that GDPO breaks", "gdpo", first.broken, (1 - wrong, 0.0, wrong))] if first.broken else []
+    of += [
+        ("all pairs", m, order.pairs, tuple(x / order.pairs for x in (order.right, order.tied, order.wrong)))
+        for m, order in happened.order.items()
+        if order.pairs
+    ]
+    return [
+        {"of": what, "method": NAMES[m], "pairs": n, "right first": right, "tied": tied, "wrong first": wrong}
+        for what, m, n, (right, tied, wrong) in of
+    ]
+
+
+def _weights(first: Priorities) -> list[dict]:
+    columns = {
+        "GDPO, of the broken ties": first.broken_wrong,
+        "GDPO, of all pairs": first.gdpo_wrong,
+        "GRPO, of all pairs": first.grpo_wrong,
+    }
+    return [{"weight of correctness": w} | {name: x[i] for name, x in columns.items()} for i, w in enumerate(WEIGHTS)]
 
 
 # --- what lies further down -----------------------------------------------------------------------------------------

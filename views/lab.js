@@ -114,17 +114,22 @@ function render({ model, el }) {
   const head = make(
     "div",
     { class: "head" },
-    make("div", { class: "who" }, heading, make("p", { class: "hint" }, "point at one to follow it ", make("i", { class: "hatched", "aria-hidden": "true" }), " tied ", reset)),
+    make("div", { class: "who" }, heading, make("p", { class: "hint", "data-aside": "" }, "point at one to follow it ", make("i", { class: "hatched", "aria-hidden": "true" }), " tied ", reset)),
     make("div", { class: "columns" }, ...columns.map((column) => column.node)),
     make("div", { class: "panel base" }, make("h2", {}, choices.base), kept[0]),
     make("div", { class: "panel other" }, make("h2", {}, chosen), kept[1]),
   );
   const verdict = make("div", { class: "verdict" }); // a live region from the first change on
-  const shares = make("div", { class: "shares" });
+  const shares = make("div", { class: "shares", "data-picture": "lab-shares" });
   const detail = make("div", { class: "detail" });
   const table = make("table");
   const numbers = make("details", { class: "fold numbers" }, make("summary", {}, "The same as a table"), table);
-  const worked = make("div", { class: "worked" }, detail, shares);
+  const taken = (chart) => {
+    const node = make("div", { "data-aside": "" });
+    node.innerHTML = choices.save[chart];
+    return node;
+  };
+  const worked = make("div", { class: "worked" }, detail, make("div", { class: "shared" }, shares, taken(1)));
   const below = make("div", { class: "below" }, verdict, worked);
   // A fold asks for its content when it is opened, and again with every change while it is open.
   const folds = Object.entries(choices.folds).map(([name, text]) => {
@@ -147,7 +152,7 @@ function render({ model, el }) {
       { class: `lab board${new URLSearchParams(location.search).get("embed") === "lab" ? " alone" : ""}` },
       make("div", { class: "ask" }, request, make("div", { class: "choose" }, tasks, asComputed)),
       paying,
-      make("div", { class: "frame" }, head, make("div", { class: "grid" }, list, lane, words)),
+      make("div", { class: "frame", "data-picture": "lab-advantages" }, head, make("div", { class: "grid" }, list, lane, words), taken(0)),
       below,
       make("div", { class: "folds" }, ...folds.map(({ node }) => node), numbers),
       make("p", { class: "next" }, make("a", { href: "?at=train", "data-go": "train" }, "Next: does it learn better with the one or the other? Train →")),
@@ -375,7 +380,7 @@ function render({ model, el }) {
         { class: `stake ${side}` },
         make("b", {}, name),
         make("span", { class: "stack", role: "img", "aria-label": `Share of the update under ${name}: ${part ? rewards.map((reward, k) => `${reward} ${said[k]}`).join(", ") : "no update"}` }, ...(part ?? []).map((x, k) => {
-          const piece = make("i", { class: `r${k}` }, x > 0.17 ? said[k] : "");
+          const piece = make("i", { class: `r${k}` }, x > 0.22 ? said[k] : "");
           piece.style.flexGrow = Math.max(0, x);
           return piece;
         })),

@@ -22,8 +22,8 @@ from gdpo_core._words import count, listing, number, percent, power_of_ten, sign
 from gdpo_core.bfcl import REWARDS, Task, grade_all, load_tasks
 from gdpo_core.collapse import explain_and_collapse
 from gdpo_core.explain import Explanation
-from gdpo_core.successors import THRESHOLD
-from views import books, terms
+from gdpo_core.successors import kept_shares
+from views import books, save, terms
 from views.html import show
 from views.link import CONTROLS, Session
 
@@ -118,6 +118,7 @@ class Lab(anywidget.AnyWidget):
                 "methods": [[key, title] for key, title in methods().items() if key != BASE],
                 "base": methods()[BASE],
                 "folds": FOLD_TITLES,
+                "save": [str(save.links(chart, title)) for chart, title in CHARTS.items()],
             },
             drawing=self._drawn(0),
         )
@@ -133,6 +134,8 @@ class Lab(anywidget.AnyWidget):
             session.keep(key, lambda pick=pick: pick(self._state), lambda pick=pick: pick(self._untouched(tasks, pick)))
         session.keep("lab-books", lambda: self._ratings, books.RATINGS)
         session.lab = self
+        for chart, rows in zip(CHARTS, (advantages_of, shares_of), strict=True):
+            session.charts[chart] = lambda rows=rows: save.table(rows(self._state, self._lengths[self._state.task]))
         session.programs["lab"] = lambda: program(self._state, self._lengths[self._state.task])
 
     @property
@@ -233,6 +236,7 @@ class Lab(anywidget.AnyWidget):
         return str(pages[name]())
 
 
+CHARTS = {"lab-advantages": "Advantages of the answers", "lab-shares": "Share of the update"}
 FOLD_TITLES = {
     "marking": "How the answers are marked",
     "conventions": "All conventions: one answer, every training program",
@@ -315,6 +319,7 @@ class Seen:
     advantages: list[float]
     terms: list[list[float]]  # (answers, rewards) what the method adds up, before the weights
     sums: list[float]
+    kept: list[float]  # per answer, what GD²PO multiplies its sum by; 1 under the other methods
     levels: list[int]  # per answer, the number of its advantage, 0 = lowest
     ties: list[dict]  # the advantages that answers with different marks share, highest first
 
@@ -335,6 +340,7 @@ def seen(state: State, method: str, lengths: tuple[int, ...]) -> Seen:
         explained.advantages.tolist(),
         terms.tolist(),
         explained.weighted_sums.tolist(),
+        kept_shares(state.rewards, **given).tolist() if method == "gd2po" else [1.0] * len(levels),
         levels,
         _ties(state.marks, levels),
     )
@@ -381,6 +387,24 @@ def _squared(state: State) -> str:
         return ""
     alike = state.method not in ("gd2po", "sa_mrpo")  # which change the weights, or leave answers out
     return f"a weight counts squared here, under {methods()[state.method] + ' too' if alike else 'GRPO'}"
+
+
+def advantages_of(state: State, lengths: tuple[int, ...]) -> list[dict]:
+    """Per answer, its marks and its advantage under both methods."""
+    both = [(methods()[m], seen(state, m, lengths).advantages) for m in (BASE, state.method)]
+    return [
+        {"answer": i + 1, **dict(zip(REWARDS, row, strict=True)), **{name: a[i] for name, a in both}}
+        for i, row in enumerate(state.marks)
+    ]
+
+
+def shares_of(state: State, lengths: tuple[int, ...]) -> list[dict]:
+    """Per reward, what it pays, its weight and its share of the update under both methods."""
+    both = [(methods()[m], _shares(seen(state, m, lengths).collapsed)) for m in (BASE, state.method)]
+    return [
+        {"reward": name, "pays": state.pays[k], "weight": state.weights[k]} | {m: x and x[k] for m, x in both}
+        for k, name in enumerate(REWARDS)
+    ]
 
 
 # --- the verdict -------------------------------------------------------------------------------------------------
@@ -547,11 +571,10 @@ def arithmetic(one: Seen) -> list[str]:
         mean, std = one.explained.group_means, one.explained.group_stds
     means, stds = ([0.0] * n, [1.0] * n) if std is None else (_per_answer(mean, n), _per_answer(std, n))
     weights = one.explained.weights.tolist()
-    shares = _kept(one, weights)
     told: dict[tuple, str] = {}
     keys = [
         (tuple(terms), *rest)
-        for terms, *rest in zip(one.terms, one.sums, shares, means, stds, one.advantages, strict=True)
+        for terms, *rest in zip(one.terms, one.sums, one.kept, means, stds, one.advantages, strict=True)
     ]
     for key in keys:
         if key not in told:
@@ -563,18 +586,6 @@ def _per_answer(x: float | Tensor | None, answers: int) -> list[float]:
     """A statistic of the group, or with leave-one-out of the others, per answer."""
     value = torch.as_tensor(x).tolist()
     return value if isinstance(value, list) else [value] * answers
-
-
-def _kept(one: Seen, weights: list[float]) -> list[float]:
-    """What GD²PO multiplies each sum by: the share of answers that it keeps, 0 for one that it drops; else 1."""
-    if one.explained.method != "gd2po":
-        return [1.0] * len(one.sums)
-    scaled = [[w * z for w, z in zip(weights, terms, strict=True)] for terms in one.terms]
-    dropped = [
-        min(t) < -1e-8 and max(t) > 1e-8 and abs(sum(t)) < (THRESHOLD - 1e-12) * sum(map(abs, t)) for t in scaled
-    ]
-    share = 1 - sum(dropped) / len(dropped)
-    return [0.0 if drop else share for drop in dropped]
 
 
 def _line(

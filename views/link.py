@@ -181,6 +181,7 @@ class Session:
     current: dict[str, Callable[[], Any]] = field(default_factory=dict)
     defaults: dict[str, Callable[[], Any]] = field(default_factory=dict)
     programs: dict[str, Callable[[], str]] = field(default_factory=dict)
+    charts: dict[str, Callable[[], str]] = field(default_factory=dict)  # by a chart's name, its numbers as CSV
     lab: Any = None  # the Lab's widget, whose `state` other chapters read
     sample: Any = None  # what Your run showed before the reader did anything there
     audited: Any = None  # the report of Your run, once there is one

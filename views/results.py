@@ -1,15 +1,17 @@
 """The result tables of the paper, every cell of them: where GDPO is ahead, and where GRPO is."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 
 import polars as pl
 
 from gdpo_core._words import count, decimal, listing, signed
-from views.html import Cell, Html, charts, join, says, table, tag
+from views import save
+from views.html import Cell, Html, charts, element, join, says, table, tag
 
 FILE = Path(__file__).parent.parent / "data" / "paper_results.csv"
+CHARTS = ("evidence-right", "evidence-rest")
 GOOD = ("higher", "lower")
 
 
@@ -70,9 +72,18 @@ def part() -> Html:
     return join(
         tag("h2", "What the paper measured on language models"),
         says(*_says()),
-        charts(who_is_ahead(cells, title) for title, cells in kinds().items()),
+        charts(
+            save.pictured(chart, f"Points ahead in the paper's tables: {title}", element(who_is_ahead(cells, title)))
+            for chart, (title, cells) in zip(CHARTS, kinds().items(), strict=True)
+        ),
         tag("p", _note(), kind="note"),
     )
+
+
+def numbers(chart: str) -> list[dict]:
+    """What a chart shows: a row per cell of the paper's tables."""
+    cells = list(kinds().values())[CHARTS.index(chart)]
+    return [asdict(cell) | {"points_ahead": cell.ahead, "leader": cell.leader} for cell in cells]
 
 
 def _says() -> list[str]:

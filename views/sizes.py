@@ -5,10 +5,12 @@ from functools import lru_cache
 
 from gdpo_core._words import percent
 from gdpo_core.bfcl import Published
-from views.html import Html, charts, join, says, table, tag
+from views import save
+from views.html import Html, charts, element, join, says, table, tag
 from views.prompts import METHODS, WEIGHTS, Choice, Found, Priorities, by_size
 from views.text import NAMES
 
+CHARTS = ("evidence-ties", "evidence-pairs", "evidence-broken")
 FEW = 0.2  # curves that stay below have an axis that ends there
 Read = Callable[[Found, Priorities], float | None]
 
@@ -35,10 +37,23 @@ def part(data: Published, choice: Choice) -> Html:
     from views.charts import by_group_size  # here, because Altair is half of what the first visitor would wait for
 
     found = shares(data, choice)
-    drawn = [by_group_size(lines, title, _top(lines), choice.group_size) for title, lines in found.items()]
+    drawn = [
+        save.pictured(
+            chart,
+            f"By answers per prompt: {title}",
+            element(by_group_size(lines, title, _top(lines), choice.group_size)),
+        )
+        for chart, (title, lines) in zip(CHARTS, found.items(), strict=True)
+    ]
     return join(
         tag("h2", "More answers per prompt, more ties under GRPO"), says(*_says(data, choice, found)), charts(drawn)
     )
+
+
+def numbers(data: Published, choice: Choice, chart: str) -> list[dict]:
+    """What a chart shows: a share per method and group size."""
+    lines = list(shares(data, choice).values())[CHARTS.index(chart)]
+    return [{"answers": n, "method": NAMES[m], "share": x} for m, line in lines.items() for n, x in line.items()]
 
 
 def _top(lines: dict[str, dict[int, float | None]]) -> float:

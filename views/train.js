@@ -90,7 +90,10 @@ function render({ model, el }) {
       const picture = make("span", { class: "picture" });
       const label = make("span", { class: "label" });
       const node = make("button", { type: "button", class: "card" }, make("b", {}, one.title), picture, label);
-      node.addEventListener("click", () => choose(one.id));
+      node.addEventListener("click", () => {
+        choose(one.id);
+        if (large.getBoundingClientRect().top < 0) large.scrollIntoView({ behavior: still() ? "auto" : "smooth" }); // where it stands above the cards
+      });
       return [one.id, { node, picture, label }];
     }),
   );
@@ -156,8 +159,8 @@ function render({ model, el }) {
     arrived();
   });
   const verdict = make("div", { class: "verdict", role: "status", "aria-live": "polite" });
-  const panels = make("div", { class: "panels" });
-  const key = make("ul", { class: "key" });
+  const panels = make("div", { class: "panels", "data-picture": "train-curves" });
+  const key = make("ul", { class: "key", "data-picture": "train-curves" });
   const why = make("p", { class: "why" });
   const question = make("div", { class: "question", hidden: "" });
   const rows = make("div", { class: "rows" });
@@ -169,11 +172,12 @@ function render({ model, el }) {
   gate.addEventListener("change", () => ((state = { ...state, gate: gate.checked }), send()));
   const gateLabel = make("label", { class: "gate" }, gate, "gate: being short counts only if right");
   const weighed = make("div", { class: "weighed", hidden: "" });
-  const downloads = make("span", { class: "downloads" }, ...["PNG", "SVG", "CSV"].map((kind) => {
-    const button = make("button", { type: "button", class: "link", "aria-label": `Download the curves as ${kind}` }, kind);
-    button.addEventListener("click", () => download(kind));
-    return button;
-  }));
+  const words = make("div", { class: "said", hidden: "" });
+  const taken = (chart) => {
+    const node = make("div", { "data-aside": "" });
+    node.innerHTML = choices.save[chart];
+    return node;
+  };
 
   // --- more --------------------------------------------------------------------------------------------------------
   const change = (field, value) => ((state = { ...state, more: { ...state.more, [field]: value } }), later());
@@ -265,6 +269,13 @@ function render({ model, el }) {
     drawn = state.scenario;
     fields.forEach(({ set }) => set());
     weights();
+    // Of the conflict the picture of all weights comes first, then controls and words.
+    const { arms } = byId[state.scenario];
+    if (arms) figure.after(weighed);
+    else controlled.after(weighed);
+    if (arms) more.before(why, words);
+    else figure.append(why);
+    why.hidden = hide;
     if (hide) return pose();
     if (verdict.innerHTML !== drawing.verdict) verdict.innerHTML = drawing.verdict;
     if (why.innerHTML !== drawing.why) why.innerHTML = drawing.why;
@@ -297,9 +308,10 @@ function render({ model, el }) {
     const room = panels.clientWidth || 760;
     const across = room < 520 ? 1 : many;
     const width = Math.floor((room - 14 * (across - 1)) / across);
-    const height = across === 1 ? 190 : 236;
+    const height = byId[shown.scenario].arms ? (across === 1 ? 140 : 176) : across === 1 ? 170 : 236;
     panels.style.gridTemplateColumns = `repeat(${across}, minmax(0, 1fr))`;
     panels.replaceChildren(...found.map((panel, k) => chart(panel, k, width, height, epochs, shown)));
+    figure.querySelector("[data-chart]").dataset.title = model.get("drawing").title;
     const used = found[0].series.map(({ method }) => method);
     key.replaceChildren(
       ...used.map((m) => make("li", { class: colour(m) }, swatch(m), name(m))),
@@ -338,7 +350,7 @@ function render({ model, el }) {
       const where = first ? { x: x(reach) - 8, y: y(level) - 6, "text-anchor": "end" } : { x: x(reach) + 9, y: y(level) + 16 + 15 * Math.max(0, i - 1), "text-anchor": "start" };
       const crowded = first && x(reach) - 8 - 7 * text.length < PAD.left;
       svg.append(draw("path", { class: `mark ${colour(method)}`, d: looks[method][2], transform: `translate(${x(reach)} ${y(level)}) scale(5.5)` }));
-      svg.append(draw("text", { class: `number ${colour(method)}`, ...where, ...(crowded ? { x: PAD.left + 2, "text-anchor": "start", y: y(level) - 9 } : {}) }, text));
+      svg.append(draw("text", { class: `number ${colour(method)}`, ...where, ...(crowded ? { x: PAD.left + 2, "text-anchor": "start", y: y(1) - 4 } : {}) }, text));
     });
     const missing = series.filter(({ reach }) => reach === null);
     if (!isArm || k === 0)
@@ -370,7 +382,7 @@ function render({ model, el }) {
   // Who wins at which weight: a mark and a hatch beside the colour.
   function weights() {
     const { rows: found, said, n: of } = model.get("weighed");
-    weighed.hidden = !byId[state.scenario].arms || secret(state.scenario);
+    words.hidden = weighed.hidden = !byId[state.scenario].arms || secret(state.scenario);
     if (weighed.hidden) return;
     if (!found || of < n) return weighed.classList.add("old");
     weighed.classList.remove("old");
@@ -386,10 +398,9 @@ function render({ model, el }) {
       });
       return make("td", { class: current(j) ? "now" : "" }, button);
     })));
-    const table = make("table", {}, make("caption", {}, "Who wins, by the weight of being short (being right weighs 1). ✓ right, ✗ wrong, ~ open; below, how likely the right answer is in the end"), make("thead", {}, make("tr", {}, make("td"), ...head)), make("tbody", {}, ...body));
-    const words = make("div", { class: "said" });
+    const table = make("table", { "data-picture": "train-weights" }, make("caption", {}, "Who wins, by the weight of being short (being right weighs 1). ✓ right, ✗ wrong, ~ open; below, how likely the right answer is in the end"), make("thead", {}, make("tr", {}, make("td"), ...head)), make("tbody", {}, ...body));
     words.innerHTML = said;
-    weighed.replaceChildren(table, words);
+    weighed.replaceChildren(table, taken("train-weights"));
   }
 
   function working() {
@@ -424,58 +435,19 @@ function render({ model, el }) {
     folds.forEach(({ key, body }) => found[key] !== undefined && body.innerHTML !== found[key] && (body.innerHTML = found[key]));
   }
 
-  // --- to keep -----------------------------------------------------------------------------------------------------
-  function save(blob, kind) {
-    const link = make("a", { href: URL.createObjectURL(blob), download: `train-${state.scenario}.${kind.toLowerCase()}` });
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-  }
-
-  function download(kind) {
-    const { panels: found, epochs } = model.get("drawing");
-    if (kind === "CSV") {
-      const every = Math.ceil(epochs / Math.max(1, found[0].series[0].mid.length - 1));
-      const lines = ["of,method,epoch,median,low,high,infinite_group_limit"];
-      for (const { name: title, series } of found) for (const one of series) one.mid.forEach((p, i) => lines.push([title, name(one.method), Math.min(epochs, i * every), p, one.low[i], one.high[i], one.limit[i]].join(",")));
-      return save(new Blob([`${lines.join("\n")}\n`], { type: "text/csv" }), kind);
-    }
-    const svgs = [...panels.querySelectorAll("svg")];
-    const [w, h] = [svgs[0].clientWidth, svgs[0].clientHeight];
-    const whole = draw("svg", { xmlns: SVG, width: w * svgs.length, height: h + 20, viewBox: `0 0 ${w * svgs.length} ${h + 20}` });
-    const paper = getComputedStyle(large).getPropertyValue("--background") || "white";
-    whole.append(draw("rect", { width: "100%", height: "100%", fill: paper }));
-    svgs.forEach((svg, k) => {
-      const copy = svg.cloneNode(true);
-      const from = svg.querySelectorAll("*");
-      copy.querySelectorAll("*").forEach((node, i) => {
-        const style = getComputedStyle(from[i]);
-        for (const property of ["fill", "stroke", "stroke-width", "opacity", "font-size", "font-family", "font-weight", "visibility"]) node.style.setProperty(property, style.getPropertyValue(property));
-      });
-      const group = draw("g", { transform: `translate(${k * w} 20)` }, ...copy.childNodes);
-      whole.append(group, draw("text", { x: k * w + PAD.left, y: 14, style: `font: 700 14px ${getComputedStyle(large).fontFamily}; fill: ${getComputedStyle(large).color}` }, found[k].name));
-    });
-    const blob = new Blob([new XMLSerializer().serializeToString(whole)], { type: "image/svg+xml" });
-    if (kind === "SVG") return save(blob, kind);
-    const image = new Image();
-    image.onload = () => {
-      const canvas = make("canvas", { width: 2 * w * svgs.length, height: 2 * (h + 20) });
-      canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
-      canvas.toBlob((png) => save(png, kind));
-    };
-    image.src = `data:image/svg+xml,${encodeURIComponent(new XMLSerializer().serializeToString(whole))}`;
-  }
-
   // --- the whole ---------------------------------------------------------------------------------------------------
   heading.tabIndex = -1;
-  const figure = make("div", { class: "figure" }, verdict, panels, make("div", { class: "foot" }, key, downloads), why);
+  const figure = make("div", { class: "figure" }, verdict, panels, make("div", { class: "foot" }, key, taken("train-curves")), why);
+  const controlled = make("div", { class: "controls" }, rows, make("div", { class: "line" }, gateLabel, extra, reset));
   const large = make(
     "section",
     { class: "large", "aria-label": "The chosen set-up" },
     make("div", { class: "title" }, heading, sub, progress),
     question,
     figure,
-    make("div", { class: "controls" }, rows, make("div", { class: "line" }, gateLabel, extra, reset)),
+    controlled,
     weighed,
+    words,
     more,
   );
   el.append(
@@ -485,7 +457,7 @@ function render({ model, el }) {
       claim,
       make("p", { class: "lead" }, "Coins that earn a reward when they fall on 1 are the smallest policy with several rewards. Each picture follows the slowest coin under ", make("b", { class: "grpo" }, "GRPO"), " and ", make("b", { class: "gdpo" }, "GDPO"), " (dashed): where GDPO helps, where it changes nothing, where it hurts. ", make("b", {}, "Choose one."), make("small", {}, ` ${choices.same}`)),
       make("div", { class: "top" }, compare, make("div", { class: "tools" }, score, predict, lab)),
-      make("div", { class: "stage" }, make("section", { class: "gallery", "aria-label": "Set-ups" }, hidden, make("div", { class: "columns" }, ...columns.map(({ node }) => node)), make("h2", {}, "Rewards in conflict: right but long, or wrong but short"), arms), large),
+      make("div", { class: "stage" }, make("section", { class: "gallery", "aria-label": "Set-ups", "data-picture": "train-cards" }, hidden, make("div", { class: "columns" }, ...columns.map(({ node }) => node)), make("h2", {}, "Rewards in conflict: right but long, or wrong but short"), arms, taken("train-cards")), large),
       ...folds.map(({ node }) => node),
       make("p", { class: "next" }, "Coins are a toy. ", make("a", { href: "?at=evidence", "data-go": "evidence" }, "On 963 real prompts: how often does it happen? →")),
     ),

@@ -25,7 +25,7 @@ from gdpo_core.scenarios import (
     Setting,
     load_scenarios,
 )
-from views import controls, gallery, trained
+from views import controls, gallery, save, trained
 from views.controls import (
     OPTIMIZERS,
     PAYS,
@@ -59,6 +59,7 @@ FOLDS = {
     "steps": "Every median, in all three comparisons",
     "curves": "The curves as a table",
 }
+CHARTS = {"train-curves": "Learning curves", "train-cards": "All set-ups", "train-weights": "Who wins, by weight"}
 FIRST_WORDS = {"equal": "At equal step size", "published": "As published,", "neither": "With no last step"}
 
 
@@ -80,6 +81,7 @@ class Train(anywidget.AnyWidget):
         self._session = session
         self._state = self._brought()
         self._wanted = 0
+        self._ended: Mapping[str, list] = {}  # per method, where the right answer ends at each weight
         super().__init__(
             choices={
                 "scenarios": [self._listed(s) for s in self._scenarios.values()],
@@ -93,12 +95,16 @@ class Train(anywidget.AnyWidget):
                 "level": LEVEL,
                 "same": f"“No difference”: medians within {ALIKE_EPOCHS} epochs or {percent(ALIKE_SHARE)}.",
                 "sum": list(gallery.WEIGHTS),
+                "save": {chart: str(save.links(chart, title)) for chart, title in CHARTS.items()},
             },
             cards={c: self._cards(c) for c in COMPARISONS},
         )
         self._show(0, self._state)
         self.on_msg(lambda _, message, __: self._asked(message if isinstance(message, dict) else {}))
         self._keep()
+        numbers = (self._curves, self._small, self._ends)
+        for chart, rows in zip(CHARTS, numbers, strict=True):
+            session.charts[chart] = lambda rows=rows: save.table(rows())
 
     @property
     def state(self) -> State:
@@ -224,7 +230,36 @@ class Train(anywidget.AnyWidget):
             found = self._file["weights"][scenario.id][state.compare]
         else:
             found = gallery.ends(setting, methods, lambda share: self._go_on(n))
-        self.weighed = {"n": n, **weighed({m: found[m] for m in methods})}
+        self._ended = {m: found[m] for m in methods}
+        self.weighed = {"n": n, **weighed(self._ended)}
+
+    # --- the numbers of the charts --------------------------------------------------------------------------------
+
+    def _curves(self) -> list[dict]:
+        scenario = self._scenarios[self._state.scenario]
+        return trained.curves(self._setting(self._state), scenario.coins, methods_of(self._state))
+
+    def _small(self) -> list[dict]:
+        compare, rows = self._state.compare, []
+        for s in self._scenarios.values():
+            own = compare if s.setting.comparison == "equal" else s.setting.comparison
+            one = self._file["sketches"][s.id][own]
+            card = gallery.card(one, bool(s.setting.arms))
+            curves = zip(*card["curves"].values(), strict=True)
+            rows += [
+                {"set-up": s.title, "steps": own, "verdict": card["label"], "epoch": epoch}
+                | {NAMES[m]: p for m, p in zip(card["curves"], both, strict=True)}
+                for epoch, both in zip(card["epochs"], curves, strict=True)
+            ]
+        return rows
+
+    def _ends(self) -> list[dict]:
+        names, weights = trained.names(), [*gallery.WEIGHTS, "gate"]
+        return [
+            {"method": names[m], "weight of being short": w, "right answer": p, f"epochs to {LEVEL:g}": steps}
+            for m, cells in self._ended.items()
+            for w, (p, steps) in zip(weights, cells, strict=True)
+        ]
 
     def _unfold(self, names: Sequence[str]) -> None:
         state = self._state

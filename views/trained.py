@@ -101,6 +101,21 @@ def panels(setting: Setting, coins: Sequence[str], methods: Sequence[str]) -> li
     return [{"name": name, "series": [series(m, k) for m in methods]} for k, name in enumerate(coins)]
 
 
+def curves(setting: Setting, coins: Sequence[str], methods: Sequence[str]) -> list[dict]:
+    """Every epoch of what `panels` draws, with all digits."""
+    rows = []
+    for m, run in runs(setting, methods).items():
+        drawn, limits = run.p.quantile(_quantiles(run), dim=0), limit(setting, m)
+        for k, name in enumerate(coins):
+            columns = zip(*drawn[:, :, k].tolist(), limits[:, k].tolist(), strict=True)
+            rows += [
+                {"of": name, "method": names()[m], "epoch": epoch}
+                | dict(zip(("low", "median", "high", "infinite_group_limit"), values, strict=True))
+                for epoch, values in enumerate(columns)
+            ]
+    return rows
+
+
 def _quantiles(run: gc.TrainingRun) -> Tensor:
     return run.p.new_tensor([BAND[0], 0.5, BAND[1]])
 
