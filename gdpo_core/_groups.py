@@ -197,16 +197,15 @@ class Batch:
         """The same batch with 0 for every missing reward."""
         return replace(self, rewards=self.rewards.nan_to_num(nan=0.0), missing=False)
 
-    def pieces(self) -> Iterator[tuple[slice, "Batch"]]:
-        """The batch in pieces of whole groups that fit into the cache, each with the slice of its prompts."""
-        if self.index is not None or self.rewards.ndim != 3 or self.rewards.is_cuda:
-            yield slice(None), self
+    def pieces(self) -> Iterator["Batch"]:
+        """The batch in pieces of whole groups that fit into the cache, in order."""
+        if self.index is not None or self.rewards.numel() <= _PIECE or self.rewards.is_cuda:
+            yield self
             return
         rewards, prompts, rollouts = self.rewards.shape
         at_once = max(1, _PIECE // (rewards * rollouts))
         for first in range(0, prompts, at_once):
-            piece = slice(first, first + at_once)
-            yield piece, replace(self, rewards=self.rewards[:, piece])
+            yield replace(self, rewards=self.rewards[:, first : first + at_once])
 
     def group_index(self) -> Tensor:
         """(responses,) number of each response's group, in the order of the flattened responses."""
@@ -391,7 +390,7 @@ def normalise_in_groups(batch: Batch, x: Tensor, eps: float, tolerance: Tensor |
         by = torch.where(in_group.std > 0, in_group.std + eps, 1)
     else:
         by = batch.group.broadcast(divisor(in_group.std, eps))
-    return replace(in_group, value=in_group.value.div_(by))
+    return Normalised(in_group.mean, in_group.std, in_group.value.div_(by))
 
 
 def normalise_sums(batch: Batch, s: Tensor) -> Normalised:
@@ -418,8 +417,9 @@ def deviations(batch: Batch, x: Tensor, tolerance: Tensor | None = None) -> Norm
         std = std.masked_fill(std <= tolerance, 0)
     if c.group_of_one == "raw":
         alone = torch.as_tensor(over.counted(x) == 1, device=x.device)
-        mean, std = mean.masked_fill(alone, 0), std.masked_fill(alone, 1)
-        deviation = torch.where(over.broadcast(alone), x, deviation)
+        if bool(alone.any()):
+            mean, std = mean.masked_fill(alone, 0), std.masked_fill(alone, 1)
+            deviation = torch.where(over.broadcast(alone), x, deviation)
     return Normalised(mean, std, deviation)
 
 
@@ -514,5 +514,5 @@ def centre_zero_sums(batch: Batch, s: Tensor, over: Reduction) -> tuple[Tensor, 
         mean, size = over.total(s) / count, root(over.squares(s) / count)
         mean = mean.masked_fill(mean.abs() <= _MEAN_UNITS * torch.finfo(s.dtype).eps * size, 0)
         return mean, s - over.broadcast(mean)
-    mean = torch.zeros_like(over.member(s))
-    return mean.masked_fill(torch.as_tensor(over.counted(s) == 0), torch.nan), s  # NaN: of nothing
+    count, mean = over.counted(s), torch.zeros_like(over.member(s))
+    return mean if isinstance(count, int) else mean.masked_fill(count == 0, torch.nan), s  # NaN: of nothing

@@ -103,9 +103,8 @@ class Method:
 
     def advantages(self, batch: Batch) -> Tensor:
         """The same advantages without the intermediates, computed in pieces that fit into the cache."""
-        a = batch.rewards.new_empty(batch.rewards.shape[1:])
-        for prompts, piece in batch.pieces():
-            a[prompts] = self.in_groups(piece).advantages
+        pieces = [self.in_groups(piece).advantages for piece in batch.pieces()]
+        a = pieces[0] if len(pieces) == 1 else torch.cat(pieces)
         return a if self.over_batch is None else self.over_batch(batch, a).value
 
 
