@@ -1,4 +1,4 @@
-"""GRPO, GRPO without std, GRPO with the batch's std, and GDPO: the same lines in another order.
+"""GRPO, GRPO without std, GRPO with the std of the batch, and GDPO: the same lines in another order.
 
 Symbols: r rewards, w weights, s weighted sum, z normalised rewards, A advantages; j numbers the rollouts, k the
 rewards; G is the group of a prompt's rollouts, B the whole batch.
@@ -12,18 +12,14 @@ import torch
 from torch import Tensor
 
 from gdpo_core._errors import InputError, expect, expect_index
-from gdpo_core._groups import (
-    Batch,
+from gdpo_core._groups import Batch, read
+from gdpo_core._statistics import (
     Normalised,
     centre_sums,
-    centre_zero_sums,
-    divisor,
-    normalise,
-    normalise_in_groups,
+    divide_by_batch_std,
+    normalise_over_batch,
+    normalise_rewards,
     normalise_sums,
-    read,
-    skipping_missing,
-    std_of,
     weighted_sum,
     zero_cancelled,
 )
@@ -59,15 +55,12 @@ def _grpo_no_std(batch: Batch) -> Steps:
 
 
 def _over_batch_std(batch: Batch, centred: Tensor) -> Normalised:
-    c, over = batch.convention, batch.all_responses
-    over = skipping_missing(over) if batch.skips_missing else over
-    s = normalise(weighted_sum(batch, batch.rewards), over, ddof=c.ddof)
-    return replace(s, value=centred / over.broadcast(divisor(s.std, c.sum_eps)))  # A_j = (s_j − mean_G s) / std_B s
+    s = weighted_sum(batch, batch.rewards)  # s_j = Σ_k w_k r_jk
+    return divide_by_batch_std(batch, centred, s)  # A_j = (s_j − mean_G s) / std_B s
 
 
 def _gdpo(batch: Batch) -> Steps:
-    eps = batch.convention.group_eps
-    group = normalise_in_groups(batch, batch.rewards, eps)  # eq. 4: z_jk = (r_jk − mean_G r_k) / std_G r_k
+    group = normalise_rewards(batch)  # eq. 4: z_jk = (r_jk − mean_G r_k) / std_G r_k
     s = weighted_sum(batch, group.value)  # eq. 5, weighted as in eq. 7: s_j = Σ_k w_k z_jk
     s = zero_cancelled(batch, s, group)
     return Steps(group=group, z=group.value, sums=s, advantages=s)
@@ -75,13 +68,7 @@ def _gdpo(batch: Batch) -> Steps:
 
 def over_batch(batch: Batch, s: Tensor) -> Normalised:
     """GDPO's last step, over all responses, all tokens or each group once more, as the convention says."""
-    c, over = batch.convention, batch.last_step
-    mean, deviation = centre_zero_sums(batch, s, over)
-    std = std_of(deviation, over, c.ddof)
-    if c.group_of_one == "nan":
-        std = std.masked_fill(torch.as_tensor(over.counted(s) == 1, device=s.device), torch.nan)
-    by = divisor(std, c.batch_eps, c.batch_eps_to)
-    return Normalised(mean, std, deviation / over.broadcast(by))  # eq. 6: A = (s − mean_B s) / std_B s
+    return normalise_over_batch(batch, s)  # eq. 6: A_j = (s_j − mean_B s) / std_B s
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ from torch import Tensor
 from gdpo_core._errors import expect, expect_index
 from gdpo_core._groups import Batch, Reduction, read
 from gdpo_core._pairs import blocks, count_orders, count_ties, distinguish
+from gdpo_core._statistics import normalise_rewards
 from gdpo_core._types import ArrayLike, Groups
-from gdpo_core.advantages import METHODS, Steps, method_for
+from gdpo_core.advantages import Steps, method_for
 from gdpo_core.conventions import PAPER, Convention
 from gdpo_core.explain import Explanation, explained
 
@@ -285,7 +286,7 @@ def break_even_weight(
     """
     batch = read(rewards, weights=weights)
     expect(batch.single, "rewards", "shape (rollouts, rewards) of one prompt", "a batch of prompts")
-    z = METHODS["gdpo"].in_groups(batch).group.value[:, 0]  # (rewards, rollouts)
+    z = normalise_rewards(batch).value[:, 0]  # (rewards, rollouts)
     expect_index(reward, len(z), "reward", "rewards")
     for name, value in (("lower", lower), ("higher", higher)):
         expect_index(value, z.shape[1], name, "responses")
@@ -317,7 +318,7 @@ def break_even_weights(
     expect(isinstance(pairs, BrokenTies), "pairs", "a gdpo_core.BrokenTies", type(pairs).__name__)
     batch = read(rewards, weights=weights, groups=groups).in_float64()
     group = batch.group_index()
-    z = METHODS["gdpo"].in_groups(batch).group.value.flatten(1)  # (rewards, responses)
+    z = normalise_rewards(batch).value.flatten(1)  # (rewards, responses)
     expect_index(reward, len(z), "reward", "rewards")
     ours = f"pairs of responses of one prompt out of {z.shape[1]} responses"
     largest = int(torch.stack([pairs.lower, pairs.higher]).max()) if len(pairs.lower) else -1

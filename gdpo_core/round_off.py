@@ -1,2 +1,2 @@
 # shim: the lead removes it
-from gdpo_core._groups import GRAIN, adds_exactly  # noqa: F401
+from gdpo_core._statistics import GRAIN, adds_exactly  # noqa: F401

@@ -12,20 +12,18 @@ import torch
 from torch import Tensor
 
 from gdpo_core._errors import expect
-from gdpo_core._groups import (
-    Batch,
+from gdpo_core._groups import Batch, read, skipping_missing
+from gdpo_core._inputs import numbers
+from gdpo_core._statistics import (
     Normalised,
     centre_sums,
     deviations,
     divisor,
     normalise,
     normalise_in_groups,
-    read,
-    skipping_missing,
     weighted_sum,
     zero_cancelled,
 )
-from gdpo_core._inputs import numbers
 from gdpo_core._types import ArrayLike, Groups
 from gdpo_core.advantages import NAMED, Method, Steps, _gdpo, applied, over_batch
 from gdpo_core.conventions import PAPER, Convention

@@ -531,6 +531,23 @@ def test_strides_do_not_matter(method):
     close(gc.advantages(same, method), gc.advantages(rewards, method), ROUNDED)
 
 
+def test_grpo_batch_std_divides_by_the_std_of_all_sums():
+    rewards = [[[1, 1], [0, 0]], [[2, 1], [2, 1]]]  # sums 2, 0, 3, 3: mean 2, squared deviations 0 + 4 + 1 + 1
+    expected = f64([[1, -1], [0, 0]]) / 2**0.5
+    close(gc.advantages(rewards, "grpo_batch_std"), expected)
+    e = gc.explain(rewards, "grpo_batch_std")
+    close(e.advantages, expected)
+    assert (e.batch_mean, e.batch_std, e.z) == (2.0, 2**0.5, None)
+    assert gc.collapse(rewards, "grpo_batch_std").tied_pair_count == 0
+
+
+def test_grpo_batch_std_is_trained_towards_its_large_group_limit():
+    options = {"scale": [1, 2, 5], "epochs": 6, "match_scale": "published"}
+    limit = gc.mean_field("grpo_batch_std", [0.9, 0.5, 0.1], **options)
+    drawn = gc.train("grpo_batch_std", [0.9, 0.5, 0.1], rollouts=512, prompts=64, seeds=2, seed=1, **options)
+    close(drawn.p.mean(0), limit, 0.01)
+
+
 def test_the_three_names_are_the_three_methods():
     rewards = [[[1, 0, 2], [0, 1, 1], [3, 1, 0]]]
     options = {"weights": [1, 2, 0.5], "convention": gc.TRL}
