@@ -92,10 +92,10 @@ def root(x: Tensor) -> Tensor:
 def weighted_sum(batch: Batch, x: Tensor) -> Tensor:
     """Σ_k w_k x_k over the rewards that are not missing; where all are, NaN or, if the convention counts them, 0."""
     skips = batch.skips_missing
-    terms = [weight * x_k for weight, x_k in zip(batch.weights, x, strict=True)]
-    terms = [term.nan_to_num_() for term in terms] if skips else terms
+    terms = batch.weights * x
+    terms = terms.nan_to_num_() if skips else terms
     # One reward after the other: torch's sum takes some rollouts in another order, and equal ones would part.
-    s = reduce(Tensor.add_, terms)
+    s = reduce(Tensor.add_, terms.unbind())
     if not skips or batch.convention.empty_counts:
         return s
     return s.masked_fill(batch.rewards.isnan().all(0), torch.nan)
