@@ -18,7 +18,7 @@ from gdpo_core.conventions import Convention
 from gdpo_core.errors import InputError
 
 # The infinite-group limit: each state counts with its probability, and no degree of freedom is lost.
-LARGE_GROUPS = Convention(name="large groups", source="the limit of the formulas", ddof=0, last_step="tokens")
+LARGE_GROUPS = Convention(name="large groups", source="the limit of the formulas", ddof=0)
 
 
 PUBLISHED = "published"
@@ -116,7 +116,8 @@ def integrate(method: str, policy: Policy, pay: Pay, schedule: Schedule) -> Tens
             missing=False,
             group=group,
             convention=LARGE_GROUPS,
-            lengths=likely,  # the last step weighs responses by length, here by probability
+            lengths=None,
+            batches=weighted(along(r, -2, -1), likely),
             index=None,
             group_ids=None,
             single=False,

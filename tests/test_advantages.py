@@ -340,7 +340,6 @@ IDS = {
     "numpy objects": np.array(["b", 1, "b", None, 1, "b"], object),
     "numpy, read-only": np.broadcast_to(np.array([7, -1, 7, 3, -1, 7]), (6,)),
     "numpy, from the end": np.array([7, -1, 3, 7, -1, 7])[::-1],
-    "numpy, other byte order": np.array([7, -1, 7, 3, -1, 7], ">i4"),
     "numpy floats": np.array([0.5, 0.25, 0.5, 1, 0.25, 0.5]),
     "torch": torch.tensor([7, -1, 7, 3, -1, 7]),
     "torch int32": torch.tensor([7, -1, 7, 3, -1, 7], dtype=torch.int32),
@@ -532,6 +531,23 @@ def test_strides_do_not_matter(method):
     close(gc.advantages(same, method), gc.advantages(rewards, method), ROUNDED)
 
 
+def test_grpo_batch_std_divides_by_the_std_of_all_sums():
+    rewards = [[[1, 1], [0, 0]], [[2, 1], [2, 1]]]  # sums 2, 0, 3, 3: mean 2, squared deviations 0 + 4 + 1 + 1
+    expected = f64([[1, -1], [0, 0]]) / 2**0.5
+    close(gc.advantages(rewards, "grpo_batch_std"), expected)
+    e = gc.explain(rewards, "grpo_batch_std")
+    close(e.advantages, expected)
+    assert (e.batch_mean, e.batch_std, e.z) == (2.0, 2**0.5, None)
+    assert gc.collapse(rewards, "grpo_batch_std").tied_pair_count == 0
+
+
+def test_grpo_batch_std_is_trained_towards_its_large_group_limit():
+    options = {"scale": [1, 2, 5], "epochs": 6, "match_scale": "published"}
+    limit = gc.mean_field("grpo_batch_std", [0.9, 0.5, 0.1], **options)
+    drawn = gc.train("grpo_batch_std", [0.9, 0.5, 0.1], rollouts=512, prompts=64, seeds=2, seed=1, **options)
+    close(drawn.p.mean(0), limit, 0.01)
+
+
 def test_the_three_names_are_the_three_methods():
     rewards = [[[1, 0, 2], [0, 1, 1], [3, 1, 0]]]
     options = {"weights": [1, 2, 0.5], "convention": gc.TRL}
@@ -606,6 +622,9 @@ BAD = {
 }  # fmt: skip
 # Further ids that torch cannot take.
 BAD["groups"] += [(np.ma.array([0, 0, 1]), ""), (np.array([0, 0, 1], dtype="longdouble"), "")]
+OTHER_ORDER = np.dtype(float).newbyteorder()
+BAD["groups"] += [(np.array([0, 0, 1], OTHER_ORDER), "byte order")]
+BAD["rewards"] += [(np.array(R, OTHER_ORDER), "byte order")]
 
 # Every public function that takes these arguments, and those that it does not take.
 ENTRIES = {

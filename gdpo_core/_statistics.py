@@ -1,0 +1,261 @@
+"""Mean, standard deviation and sum, such that equal values stay equal and no round-off becomes signal."""
+
+from dataclasses import dataclass, replace
+from functools import reduce
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gdpo_core._groups import Batch, Reduction, skipping_missing
+
+# By how many units in the last place the mean of many values may be wrong.
+_MEAN_UNITS = 32
+# What is left of a sum that cancels, in units in the last place.
+_CANCELLED_UNITS = 8
+# Of another reward, no reward may hide more than this part, however close to round-off it is itself.
+_LARGEST = 0.02
+# Numbers that are multiples of 1 / GRAIN below GRAINY, or whole ones below 2^24, float32 adds up exactly.
+GRAIN, GRAINY = 1024, 2.0**14
+
+
+@dataclass(frozen=True)
+class Normalised:
+    """A mean and a standard deviation (the reduced axes kept) and the values they normalise.
+
+    With leave-one-out, mean and standard deviation are those of the other rollouts, so each response has its own.
+    """
+
+    mean: Tensor
+    std: Tensor
+    value: Tensor
+
+
+def normalise(
+    x: Tensor,
+    over: Reduction,
+    *,
+    ddof: int,
+    eps: float = 0.0,
+    eps_to: str = "std",
+    tolerance: Tensor | None = None,
+) -> Normalised:
+    """(x − mean) / (std + eps); equal values give exactly 0. tolerance: a std of at most this is taken as 0."""
+    mean, deviation = centre(x, over)
+    std = std_of(deviation, over, ddof)
+    if tolerance is not None:
+        std = std.masked_fill(std <= tolerance, 0)
+    return Normalised(mean, std, deviation.div_(over.broadcast(divisor(std, eps, eps_to))))
+
+
+def centre(x: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:
+    """The mean, and each value minus it.
+
+    The mean is that of the distances from one of the values: equal values have distance 0, so no constant leaves
+    round-off that a division would blow up.
+    """
+    start = over.member(x)
+    distance = x - over.broadcast(start)
+    shift = over.total(distance) / over.counted(x)
+    return start + shift, distance.sub_(over.broadcast(shift))
+
+
+def std_of(deviation: Tensor, over: Reduction, ddof: int) -> Tensor:
+    """The standard deviation of values whose mean is taken off; 0 of a single one, whatever it is divided by."""
+    degrees = over.counted(deviation) - ddof
+    degrees = max(degrees, 1) if isinstance(degrees, int) else degrees.masked_fill(degrees <= 0, 1)
+    return root(over.squares(deviation) / degrees)
+
+
+def divisor(std: Tensor, eps: float, eps_to: str = "std") -> Tensor:
+    """What deviations are divided by; infinity where the std is 0, so that the result is 0."""
+    by = root(std.square() + eps) if eps_to == "variance" else std + eps
+    return by.masked_fill(std == 0, torch.inf)
+
+
+def root(x: Tensor) -> Tensor:
+    """√x as IEEE 754 rounds it; torch's own may differ between processors, and between two places of one tensor.
+
+    >>> root(torch.tensor([4.0, 9.0]))
+    tensor([2., 3.])
+    """
+    if x.device.type != "cpu":
+        return x.sqrt()
+    out = torch.empty_like(x)
+    np.sqrt(x.numpy(), out=out.numpy())
+    return out
+
+
+# --- inside the groups ---------------------------------------------------------------------------------------------
+
+
+def weighted_sum(batch: Batch, x: Tensor) -> Tensor:
+    """Σ_k w_k x_k over the rewards that are not missing; where all are, NaN or, if the convention counts them, 0."""
+    skips = batch.skips_missing
+    terms = batch.weights * x
+    terms = terms.nan_to_num_() if skips else terms
+    # One reward after the other: torch's sum takes some rollouts in another order, and equal ones would part.
+    s = reduce(Tensor.add_, terms.unbind())
+    if not skips or batch.convention.empty_counts:
+        return s
+    return s.masked_fill(batch.rewards.isnan().all(0), torch.nan)
+
+
+def normalise_in_groups(batch: Batch, x: Tensor, eps: float, tolerance: Tensor | None = None) -> Normalised:
+    """x minus the mean of its group, divided by its std plus eps; tolerance: as in `normalise`."""
+    in_group = deviations(batch, x, tolerance)
+    if batch.convention.leave_one_out:  # where the others agree, nothing is divided
+        by = torch.where(in_group.std > 0, in_group.std + eps, 1)
+    else:
+        by = batch.group.broadcast(divisor(in_group.std, eps))
+    return Normalised(in_group.mean, in_group.std, in_group.value.div_(by))
+
+
+def normalise_rewards(batch: Batch) -> Normalised:
+    """Each reward, normalised inside its group; the value is z."""
+    return normalise_in_groups(batch, batch.rewards, batch.convention.group_eps)
+
+
+def normalise_sums(batch: Batch, s: Tensor) -> Normalised:
+    """The sums of the raw rewards, normalised inside their group; what only round-off tells apart is equal."""
+    return normalise_in_groups(batch, s, batch.convention.sum_eps, _sum_tolerance(batch))
+
+
+def centre_sums(batch: Batch, s: Tensor) -> Normalised:
+    """The same without the division."""
+    in_group = deviations(batch, s, _sum_tolerance(batch))
+    if batch.convention.leave_one_out:
+        return in_group
+    return replace(in_group, value=in_group.value.masked_fill(batch.group.broadcast(in_group.std == 0), 0))
+
+
+def deviations(batch: Batch, x: Tensor, tolerance: Tensor | None = None) -> Normalised:
+    """Mean and std of each group as the convention has them, and the values minus the mean."""
+    c, over = batch.convention, batch.each_group
+    mean, deviation = centre(x, over)
+    if c.leave_one_out:
+        return _against_the_others(x, over, mean, deviation, c.ddof, tolerance)
+    std = std_of(deviation, over, c.ddof)
+    if tolerance is not None:
+        std = std.masked_fill(std <= tolerance, 0)
+    if c.group_of_one == "raw":
+        alone = torch.as_tensor(over.counted(x) == 1, device=x.device)
+        if bool(alone.any()):
+            mean, std = mean.masked_fill(alone, 0), std.masked_fill(alone, 1)
+            deviation = torch.where(over.broadcast(alone), x, deviation)
+    return Normalised(mean, std, deviation)
+
+
+def _against_the_others(
+    x: Tensor, over: Reduction, mean: Tensor, deviation: Tensor, ddof: int, tolerance: Tensor | None
+) -> Normalised:
+    """Each value against the mean and standard deviation of the others in its group.
+
+    With n values, c_j = x_j − mean and S = Σ c²: the others' mean is mean − c_j / (n − 1), their sum of squared
+    deviations S − c_j² n / (n − 1).
+    """
+    n = over.broadcast(torch.as_tensor(over.count, dtype=x.dtype, device=x.device))
+    others = n - 1
+    shift = (deviation / others).masked_fill(others == 0, 0)
+    squares = over.broadcast(over.squares(deviation))
+    squares = (squares - deviation.square() * (n / others)).clamp(min=0)
+    mean, value = over.broadcast(mean) - shift, deviation + shift
+
+    # That difference loses digits where c_j² is most of S, so at the value farthest out the others are added up alone.
+    size = deviation.abs()
+    far = size == over.broadcast(-over.lowest(-size))
+    far &= (over.broadcast(over.total(far.to(x))) == 1) & (others > 0)
+    low = over.lowest(x.masked_fill(far, torch.inf))
+    distance = (x - over.broadcast(low)).masked_fill(far, 0)
+    mean_distance = over.total(distance) / (over.count - 1)
+    near = (distance - over.broadcast(mean_distance)).masked_fill(far, 0)
+    squares = torch.where(far, over.broadcast(over.squares(near)), squares)
+    mean = torch.where(far, over.broadcast(low + mean_distance), mean)
+    value = torch.where(far, x - over.broadcast(low) - over.broadcast(mean_distance), value)
+
+    std = root(squares / (others - ddof)).masked_fill(others <= ddof, 0)
+    if tolerance is not None:
+        std = std.masked_fill(std <= over.broadcast(tolerance), 0)
+        value = value.masked_fill(value.abs() <= over.broadcast(tolerance), 0)
+    return Normalised(mean, std, value)
+
+
+# --- what is round-off and not signal ------------------------------------------------------------------------------
+
+
+def adds_exactly(terms: Tensor) -> bool:
+    """Whether any of these numbers can be added up without rounding, in float32 too."""
+    return bool((terms * GRAIN == (terms * GRAIN).round()).all() and terms.abs().sum() < GRAINY)
+
+
+def _sum_tolerance(batch: Batch) -> Tensor | None:
+    """Per group, the std of Σ_k w_k r_k up to which it is round-off; None where no sum is rounded."""
+    count = len(batch.rewards)
+    if count == 1 or batch.exact:
+        return None
+    terms = batch.weights * batch.rewards
+    terms = terms.nan_to_num_() if batch.skips_missing else terms
+    largest = -batch.group.lowest(-terms.abs().sum(0))
+    grain = torch.where(largest < GRAINY, GRAIN, 1).to(terms)
+    rounded = (terms.mul_(batch.group.broadcast(grain)).frac_() != 0).any(0)
+    if not rounded.any() and bool((largest < 2**24).all()):
+        return None
+    tolerance = largest * (count * torch.finfo(terms.dtype).eps)
+    exact = (batch.group.total(rounded.to(terms)) == 0) & (largest < 2**24)
+    return tolerance.masked_fill(exact, 0)
+
+
+def zero_cancelled(batch: Batch, s: Tensor, z: Normalised) -> Tensor:
+    """Σ_k w_k z_k, s, with exact zeros in the groups in which the normalised rewards cancel."""
+    group = batch.each_group
+    size = root(group.squares(s) / group.count)
+    small = (size > 0) & (size <= _LARGEST * batch.weights.abs().sum())
+    if not small.any():
+        return s
+    live = (z.std > 0) | batch.convention.leave_one_out
+    # The size of a reward beside its own std.
+    beside = (z.mean.abs() + z.std) / z.std.masked_fill(z.std == 0, 1)
+    tolerance = (beside * (_CANCELLED_UNITS * torch.finfo(s.dtype).eps)).clamp(max=_LARGEST).masked_fill(~live, 0)
+    tolerance = (batch.weights.abs() * tolerance).sum(0)
+    if batch.convention.leave_one_out:  # a value per response; the group takes the largest
+        tolerance = -group.lowest(-tolerance)
+    cancelled = small & (size <= tolerance)
+    return s.masked_fill(group.broadcast(cancelled) & ~s.isnan(), 0)
+
+
+# --- over the batch ------------------------------------------------------------------------------------------------
+
+
+def normalise_over_batch(batch: Batch, s: Tensor) -> Normalised:
+    """Σ_k w_k z_k minus its mean over what GDPO's last step averages, divided by its std plus eps."""
+    c, over = batch.convention, batch.last_step
+    mean, deviation = _centre_zero_sums(batch, s, over)
+    std = std_of(deviation, over, c.ddof)
+    if c.group_of_one == "nan":
+        std = std.masked_fill(torch.as_tensor(over.counted(s) == 1, device=s.device), torch.nan)
+    return Normalised(mean, std, deviation / over.broadcast(divisor(std, c.batch_eps, c.batch_eps_to)))
+
+
+def divide_by_batch_std(batch: Batch, centred: Tensor, s: Tensor) -> Normalised:
+    """The centred sums, divided by the std of the sums over all responses plus eps."""
+    c, over = batch.convention, batch.all_responses
+    of_sums = normalise(s, skipping_missing(over) if batch.skips_missing else over, ddof=c.ddof)
+    return replace(of_sums, value=centred / over.broadcast(divisor(of_sums.std, c.sum_eps)))
+
+
+def _centre_zero_sums(batch: Batch, s: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:
+    """The mean over the batch of Σ_k w_k z_k, and the sums minus it; zeros stay zeros.
+
+    z sums to 0 in each group, so that the mean is 0, or over tokens may be; subtracting its round-off would make
+    signal of the zeros. With the mean of the other rollouts, or a group of one that keeps its reward, z need not.
+    """
+    c = batch.convention
+    if c.leave_one_out or (c.group_of_one == "raw" and bool(torch.as_tensor(batch.group.count == 1).any())):
+        return centre(s, over)
+    if c.last_step == "tokens":
+        count = over.counted(s)
+        mean, size = over.total(s) / count, root(over.squares(s) / count)
+        mean = mean.masked_fill(mean.abs() <= _MEAN_UNITS * torch.finfo(s.dtype).eps * size, 0)
+        return mean, s - over.broadcast(mean)
+    count, mean = over.counted(s), torch.zeros_like(over.member(s))
+    return mean if isinstance(count, int) else mean.masked_fill(count == 0, torch.nan), s  # NaN: of nothing
