@@ -13,10 +13,8 @@ from typing import Any
 
 from torch import Tensor
 
-from gdpo_core.arms import mean_field_arms, train_arms
 from gdpo_core.errors import InputError, expect
-from gdpo_core.learning import PUBLISHED
-from gdpo_core.policy import TrainingRun, mean_field, shape_of, train
+from gdpo_core.training import PUBLISHED, TrainingRun, mean_field, mean_field_arms, shape_of, train, train_arms
 
 LEVEL = 0.9  # a coin that falls on 1, or an answer that is given, at least this often is learnt
 ALIKE_EPOCHS, ALIKE_SHARE = 2, 0.05  # medians that are no further apart count as equal
