@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gdpo_core._words import clip, count
-from gdpo_core.bfcl.task import Task, documented
-from gdpo_core.bfcl.values import is_name, show
+from gdpo_core.bfcl.task import Task, documented, is_name, show
 
 MAX_ANSWER = 4000  # characters; far longer text can keep the Python parser busy for seconds
 

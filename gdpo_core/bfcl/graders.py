@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from itertools import permutations
 
 from gdpo_core.bfcl.calls import Call, Unreadable, read, show_calls
-from gdpo_core.bfcl.task import Task, documented
-from gdpo_core.bfcl.values import Schema, meaning, misspelt, mistyped, show
+from gdpo_core.bfcl.task import Schema, Task, documented, meaning, misspelt, mistyped, show
 from gdpo_core.errors import InputError
 
 REWARDS = ("correctness", "style", "conciseness")
