@@ -1,1 +1,3 @@
-from gdpo_core.training import advantages as advantages  # shim: the lead removes it
+from gdpo_core.training import step_advantages as advantages  # shim: the lead removes it
+
+__all__ = ["advantages"]

@@ -14,7 +14,7 @@ from typing import Any
 from torch import Tensor
 
 from gdpo_core.errors import InputError, expect
-from gdpo_core.training import PUBLISHED, TrainingRun, mean_field, mean_field_arms, shape_of, train, train_arms
+from gdpo_core.training import PUBLISHED, Options, TrainingRun, mean_field, mean_field_arms, train, train_arms
 
 LEVEL = 0.9  # a coin that falls on 1, or an answer that is given, at least this often is learnt
 ALIKE_EPOCHS, ALIKE_SHARE = 2, 0.05  # medians that are no further apart count as equal
@@ -225,9 +225,10 @@ def _setting(given: object, coins: int, where: str) -> tuple[bool, Setting]:
     values: dict[str, Any] = {**given, "p0": [0.5] * coins} if from_marks else given
     try:
         setting = Setting(**{name: _frozen(value) for name, value in values.items()})
-        shape_of(setting.seeds, setting.prompts, setting.rollouts, 0)
+        Options(
+            **{field.name: getattr(setting, field.name) for field in fields(Options) if hasattr(setting, field.name)}
+        )
         replace(setting, epochs=1).mean_field("gdpo")
-        shape_of(setting.epochs, 1, 1, 0)
     except InputError as error:
         raise InputError(f"{where}.{error}") from error
     expect(len(setting.p0) == coins, f"{where}.p0", f"{coins} numbers, as many as coins", len(setting.p0))

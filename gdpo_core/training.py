@@ -1,12 +1,11 @@
-"""Two toy policies that learn from several rewards: coins, which fall independently, and arms, of which one is pulled.
+"""Two small policies that learn from several rewards: coins that fall independently, and arms of which one is pulled.
 
-Symbols: f the features of a draw (which coins fell on 1, which arm was pulled), p their expectations, θ the logits,
-A the advantages. The score-function gradient of the expected reward is E[A (f − p)].
+Symbols: f an outcome as zeros and ones (which coins fell on 1, which arm was pulled), p the probabilities of its ones,
+A the advantages. A step moves the logits by lr · mean of A (f − p), the score-function gradient of the expected reward.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
 from itertools import product
 from math import inf, prod
 from numbers import Integral, Real
@@ -24,174 +23,16 @@ from gdpo_core.errors import InputError, expect, expect_index, is_whole
 from gdpo_core.inputs import numbers, width
 from gdpo_core.round_off import adds_exactly
 
-# The infinite-group limit: each state counts with its probability, and no degree of freedom is lost.
-LARGE_GROUPS = Convention(name="large groups", source="the limit of the formulas", ddof=0, last_step="tokens")
-
+Gate: TypeAlias = Sequence[int] | Sequence[Sequence[int]]  # (reward, on), or several such pairs
 
 PUBLISHED = "published"
 MATCHES = (True, False, PUBLISHED)  # what `match_scale` can be
 
-
-@dataclass(frozen=True)
-class Policy:
-    """What a policy can draw, and with which probability."""
-
-    start: Tensor  # (features,) logits
-    expected: Callable[[Tensor], Tensor]  # logits → p, both (features, …)
-    uniforms: int  # random numbers in [0, 1) per draw
-    draw: Callable[[Tensor, Tensor, Tensor], Tensor]  # (uniforms, p, memory to write f into) → f
-    states: Callable[[], Tensor]  # every possible f, (features, states)
-    likely: Callable[[Tensor], Tensor]  # p (features,) → the probability of each state (states,)
-
-
-@dataclass(frozen=True)
-class Pay:
-    """The rewards of a draw, and their weights."""
-
-    shown: Callable[[Tensor], Tensor]  # f (features, …) → rewards (rewards, …); may overwrite its last result
-    noise: Tensor  # (rewards,) std of the noise on each reward
-    weights: Tensor  # (rewards,)
-    exact: bool  # weighted sums of these rewards have no round-off
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """How long to train, and how fast."""
-
-    epochs: int
-    lr: float
-    optimizer: str
-    match_scale: bool | str  # one of MATCHES
-    progress: Callable[[int], None] | None = None  # called with the epochs done; may raise to stop
-
-
-def simulate(
-    method: str,
-    policy: Policy,
-    pay: Pay,
-    schedule: Schedule,
-    shape: tuple[int, int, int],
-    seed: int,
-    dtype: torch.dtype,
-) -> Tensor:
-    """p at every epoch, (epochs + 1, features, seeds); shape: seeds, rollouts, prompts."""
-    generator = np.random.Generator(np.random.SFC64(seed))  # faster than torch's own
-    weights = pay.weights.reshape(-1, 1, 1, 1).to(dtype)
-    weight = pay.weights.abs().sum().item()
-    noisy = pay.noise.nonzero().flatten().tolist()
-    logits = policy.start.to(dtype)[:, None].repeat(1, shape[0])  # (features, seeds)
-    # Every epoch draws into and computes in the same memory: fresh memory costs more than the arithmetic.
-    uniforms = torch.empty((policy.uniforms, *shape))
-    features = torch.empty((len(logits), *shape), dtype=dtype)
-    work, normal = torch.empty_like(features), torch.empty(shape)
-
-    def gradient(logits: Tensor) -> Tensor:
-        p = policy.expected(logits)[:, :, None, None]
-        generator.random(dtype=np.float32, out=uniforms.numpy())
-        f = policy.draw(uniforms, p, features)
-        r = pay.shown(f)  # (rewards, seeds, rollouts, prompts)
-        for k in noisy:
-            generator.standard_normal(dtype=np.float32, out=normal.numpy())
-            r[k] += pay.noise[k].item() * normal
-        a = advantages(method, batch_of(r, weights, weight, exact=pay.exact and not noisy), schedule.match_scale)
-        return torch.mul(a, f.sub_(p), out=work).mean((-2, -1))  # mean of A (f − p)
-
-    return policy.expected(_path(logits, gradient, schedule).movedim(0, 1)).movedim(0, 1)
-
-
-def integrate(method: str, policy: Policy, pay: Pay, schedule: Schedule) -> Tensor:
-    """p at every epoch in the infinite-group limit, from the formulas and without draws, (epochs + 1, features).
-
-    Noise acts through its variance alone in this limit, so it is taken as plus or minus its std, equally likely.
-    """
-    noisy = pay.noise.nonzero().flatten().tolist()
-    signs = torch.tensor(list(product((-1.0, 1.0), repeat=len(noisy))), dtype=torch.float64)  # (signs, noisy rewards)
-    every = policy.states()
-    states = every.repeat_interleave(len(signs), 1)  # (features, states · signs)
-    r = pay.shown(states).clone()
-    for n, k in enumerate(noisy):
-        r[k] += pay.noise[k] * signs[:, n].repeat(every.shape[1])
-    r, weights, weight = r[:, None], pay.weights.reshape(-1, 1, 1), pay.weights.abs().sum().item()  # one prompt
-
-    def gradient(logits: Tensor) -> Tensor:
-        p = policy.expected(logits)
-        likely = (policy.likely(p) / len(signs)).repeat_interleave(len(signs))[None]  # (1, states)
-        group = weighted(along(r, -1), likely)
-        batch = Batch(
-            rewards=r,
-            weights=weights,
-            missing=False,
-            group=group,
-            convention=LARGE_GROUPS,
-            lengths=likely,  # the last step weighs responses by length, here by probability
-            index=None,
-            group_ids=None,
-            single=False,
-            dtype=r.dtype,
-            weight=weight,
-            exact=pay.exact,
-        )
-        a = advantages(method, batch, schedule.match_scale)
-        return (likely * a * (states - p[:, None])).sum(-1)
-
-    return policy.expected(_path(policy.start.double(), gradient, schedule).T).T
-
-
-def advantages(method: str, batch: Batch, match_scale: bool | str) -> Tensor:
-    """What the method gives in each group, and after it, by match_scale: eq. 6 for all, for none, or its own step."""
-    formula, batch = method_for(method, batch)
-    a = formula.in_groups(batch).advantages
-    own = formula.over_batch
-    if match_scale == PUBLISHED:
-        return a if own is None else own(batch, a).value
-    if not match_scale:
-        return a
-    if own is not None and own is not over_batch:  # it leaves another std
-        a = own(batch, a).value
-    return over_batch(batch, a).value
-
-
-def _path(logits: Tensor, gradient: Callable[[Tensor], Tensor], schedule: Schedule) -> Tensor:
-    """The logits before training and after each step, (epochs + 1, …)."""
-    step, path = OPTIMIZERS[schedule.optimizer](schedule.lr), [logits]
-    for epoch in range(1, schedule.epochs + 1):
-        path.append(path[-1] + step(gradient(path[-1])))
-        if schedule.progress is not None:
-            schedule.progress(epoch)
-    found = torch.stack(path)
-    finite = found.isfinite().flatten(1).all(1)
-    if not finite.all():
-        epoch = int(finite.int().argmin())
-        raise InputError(f"lr: expected a run that stays finite, got one that diverges at epoch {epoch}")
-    return found
-
-
-def _sgd(lr: float) -> Callable[[Tensor], Tensor]:
-    return lambda gradient: lr * gradient
-
-
-def _adam(lr: float, decay: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> Callable[[Tensor], Tensor]:
-    """Adam, arXiv 1412.6980, algorithm 1, as ascent."""
-    first, second, steps = torch.zeros(()), torch.zeros(()), 0
-
-    def step(gradient: Tensor) -> Tensor:
-        nonlocal first, second, steps
-        steps += 1
-        first = decay[0] * first + (1 - decay[0]) * gradient
-        second = decay[1] * second + (1 - decay[1]) * gradient.square()
-        unbiased = (second / (1 - decay[1] ** steps)).sqrt()
-        return lr * first / (1 - decay[0] ** steps) / (unbiased + eps)
-
-    return step
-
-
-OPTIMIZERS = {"sgd": _sgd, "adam": _adam}
-
-
-Gate: TypeAlias = Sequence[int] | Sequence[Sequence[int]]  # (reward, on), or several such pairs
+# The infinite-group limit: each outcome counts with its probability, and no degree of freedom is lost.
+LARGE_GROUPS = Convention(name="large groups", source="the limit of the formulas", ddof=0, last_step="tokens")
 
 _MOST_DRAWS = 2**26  # per epoch
-_MOST_STATES = 4096  # of the infinite-group limit: each coin and each noisy reward doubles them
+_MOST_OUTCOMES = 4096  # of the infinite-group limit: each coin and each noisy reward doubles them
 
 
 @dataclass(frozen=True)
@@ -249,11 +90,19 @@ def train(
     >>> train("gdpo", [0.5, 0.5], epochs=3, seeds=2).p.shape
     torch.Size([2, 4, 2])
     """
-    method_named(method)
-    policy, pay, dtype = _coins(p0, scale, weights, noise, gate)
-    schedule = schedule_of(epochs, lr, optimizer, match_scale, progress)
-    shape, seed = shape_of(seeds, prompts, rollouts, seed)
-    return TrainingRun(method, simulate(method, policy, pay, schedule, shape, seed, dtype).permute(2, 0, 1))
+    policy = _coins(p0, scale, weights, noise, gate)
+    options = Options(
+        epochs=epochs,
+        lr=lr,
+        optimizer=optimizer,
+        match_scale=match_scale,
+        seeds=seeds,
+        prompts=prompts,
+        rollouts=rollouts,
+        seed=seed,
+        progress=progress,
+    )
+    return _simulate(method, policy, options)
 
 
 def mean_field(
@@ -277,123 +126,11 @@ def mean_field(
     >>> [round(p, 3) for p in mean_field("grpo", [0.5, 0.5], scale=[1, 3], epochs=30)[-1].tolist()]
     [0.931, 0.98]
     """
-    method_named(method)
-    policy, pay, _ = _coins(p0, scale, weights, noise, gate)
-    states = 2 ** (len(policy.start) + int((pay.noise != 0).sum()))
-    expect(states <= _MOST_STATES, "p0", f"coins and noisy rewards with at most {_MOST_STATES} states", str(states))
-    return integrate(method, policy, pay, schedule_of(epochs, lr, optimizer, match_scale))
-
-
-def schedule_of(
-    epochs: int, lr: float, optimizer: str, match_scale: bool | str, progress: Callable[[int], None] | None = None
-) -> Schedule:
-    """The checked schedule of a run."""
-    try:
-        rate = float(lr) if isinstance(lr, Real) and not isinstance(lr, bool) else 0.0
-    except OverflowError:
-        rate = inf
-    expect(0 < rate < inf, "lr", "a finite number above 0", repr(lr))
-    known = isinstance(optimizer, str) and optimizer in OPTIMIZERS
-    expect(known, "optimizer", f"one of {', '.join(OPTIMIZERS)}", repr(optimizer))
-    fits = isinstance(match_scale, bool | str) and match_scale in MATCHES
-    expect(fits, "match_scale", 'True, False or "published"', repr(match_scale))
-    expect(progress is None or callable(progress), "progress", "a function of the epochs done, or None", repr(progress))
-    return Schedule(_count(epochs, "epochs"), rate, optimizer, match_scale, progress)
-
-
-def shape_of(seeds: int, prompts: int, rollouts: int, seed: int) -> tuple[tuple[int, int, int], int]:
-    """The checked sizes of a simulation, and its seed."""
-    shape = _count(seeds, "seeds"), _count(rollouts, "rollouts"), _count(prompts, "prompts")
-    expect(
-        prod(shape) <= _MOST_DRAWS, "seeds", f"seeds × prompts × rollouts of at most {_MOST_DRAWS}", str(prod(shape))
-    )
-    expect(is_whole(seed) and 0 <= seed < 2**63, "seed", "a whole number from 0", repr(seed))
-    return shape, int(seed)
-
-
-def _coins(
-    p0: ArrayLike, scale: ArrayLike | None, weights: ArrayLike | None, noise: ArrayLike | None, gate: Gate | None
-) -> tuple[Policy, Pay, torch.dtype]:
-    """The checked policy, its rewards, and the dtype to compute in."""
-    start = per_reward(p0, "p0", None)
-    expect(bool(((start > 0) & (start < 1)).all()), "p0", "probabilities inside (0, 1)", start.tolist())
-    coins = len(start)
-    c = torch.ones_like(start) if scale is None else per_reward(scale, "scale", coins)
-    n = torch.zeros_like(start) if noise is None else _noise(noise, coins)
-    w = torch.ones_like(n) if weights is None else per_reward(weights, "weights", len(n), "rewards")
-    gates = gates_of(gate, coins)
-    sizes = [*c.abs().tolist(), *(c * w[:coins]).abs().tolist(), *n.tolist(), *(n * w).abs().tolist()]
-    dtype = width(sizes, torch.float32, "scale")
-    memory: dict[tuple[torch.Size, torch.dtype], Tensor] = {}
-
-    def shown(f: Tensor) -> Tensor:
-        key = (f.shape, f.dtype)
-        if key not in memory:
-            memory[key] = f.new_zeros((len(n), *f.shape[1:]))
-        r = memory[key]
-        torch.mul(c.reshape(-1, *[1] * (f.ndim - 1)).to(f), f, out=r[:coins])
-        r[coins:] = 0
-        for reward, on in gates:
-            r[reward] *= f[on]
-        return r
-
-    @cache
-    def states() -> Tensor:
-        return torch.tensor(list(product((0.0, 1.0), repeat=coins)), dtype=torch.float64).T  # (coins, states)
-
-    def likely(p: Tensor) -> Tensor:
-        return torch.where(states() == 1, p[:, None], 1 - p[:, None]).prod(0)
-
-    policy = Policy(
-        start=start.logit(),
-        expected=torch.sigmoid,
-        uniforms=coins,
-        draw=lambda uniforms, p, out: torch.lt(uniforms, p, out=out),
-        states=states,
-        likely=likely,
-    )
-    return policy, Pay(shown, n, w, adds_exactly(c * w[:coins])), dtype
-
-
-def _noise(noise: ArrayLike, coins: int) -> Tensor:
-    t = numbers(noise, "noise").double()
-    fits = t.ndim == 1 and len(t) >= coins and bool((t.isfinite() & (t >= 0)).all())
-    expect(fits, "noise", f"at least {coins} finite numbers from 0, one per reward", t.tolist())
-    return t
-
-
-def gates_of(gate: object, count: int, other: str = "another coin than the reward's own") -> list[tuple[int, int]]:
-    """Pairs of a reward and the coin or reward that gates it, both as indices from 0."""
-    wrong = InputError(f"gate: expected (reward, on), or several such pairs, got {gate!r}")
-    if gate is None or (isinstance(gate, Sequence) and not len(gate)):
-        return []
-    if not isinstance(gate, Sequence) or isinstance(gate, str):
-        raise wrong
-    one = all(isinstance(k, Integral) for k in gate)
-    pairs = []
-    for pair in [gate] if one else gate:
-        if not isinstance(pair, Sequence) or len(pair) != 2:
-            raise wrong
-        reward, on = pair
-        expect_index(reward, count, "gate", "rewards")
-        expect_index(on, count, "gate", "rewards")
-        expect(reward % count != on % count, "gate", other, repr(tuple(pair)))
-        pairs.append((reward % count, on % count))
-    return pairs
-
-
-def _count(value: int, name: str) -> int:
-    expect(is_whole(value) and value > 0, name, "a whole number above 0", repr(value))
-    return int(value)
-
-
-def per_reward(values: ArrayLike, name: str, count: int | None, of: str = "p0") -> Tensor:
-    """One finite number per reward, (rewards,) in float64; `of` names the argument that says how many."""
-    t = numbers(values, name).double()
-    expected = "at least one number, one per reward" if count is None else f"{count} numbers, as many as {of}"
-    fits = t.ndim == 1 and len(t) > 0 and count in (None, len(t))
-    expect(fits and bool(t.isfinite().all()), name, expected, t.tolist())
-    return t
+    policy = _coins(p0, scale, weights, noise, gate)
+    count = 2 ** (len(policy.start) + int((policy.noise != 0).sum()))
+    expect(count <= _MOST_OUTCOMES, "p0", f"coins and noisy rewards with at most {_MOST_OUTCOMES} outcomes", str(count))
+    options = Options(epochs=epochs, lr=lr, optimizer=optimizer, match_scale=match_scale)
+    return _integrate(method, policy, options)
 
 
 def train_arms(
@@ -425,11 +162,19 @@ def train_arms(
     >>> [round(p, 1) for p in run.p[:, -1].mean(0).tolist()]
     [0.0, 1.0, 0.0]
     """
-    method_named(method)
-    policy, pay, dtype = _softmax(p0, rewards, weights, gate)
-    schedule = schedule_of(epochs, lr, optimizer, match_scale, progress)
-    shape, seed = shape_of(seeds, prompts, rollouts, seed)
-    return TrainingRun(method, simulate(method, policy, pay, schedule, shape, seed, dtype).permute(2, 0, 1))
+    policy = _arms(p0, rewards, weights, gate)
+    options = Options(
+        epochs=epochs,
+        lr=lr,
+        optimizer=optimizer,
+        match_scale=match_scale,
+        seeds=seeds,
+        prompts=prompts,
+        rollouts=rollouts,
+        seed=seed,
+        progress=progress,
+    )
+    return _simulate(method, policy, options)
 
 
 def mean_field_arms(
@@ -450,43 +195,357 @@ def mean_field_arms(
     >>> [round(p, 2) for p in mean_field_arms("grpo", [0.1, 0.85, 0.05], table, gate=(1, 0), epochs=400)[-1].tolist()]
     [1.0, 0.0, 0.0]
     """
-    method_named(method)
-    policy, pay, _ = _softmax(p0, rewards, weights, gate)
-    return integrate(method, policy, pay, schedule_of(epochs, lr, optimizer, match_scale))
+    options = Options(epochs=epochs, lr=lr, optimizer=optimizer, match_scale=match_scale)
+    return _integrate(method, _arms(p0, rewards, weights, gate), options)
 
 
-def _softmax(
-    p0: ArrayLike, rewards: ArrayLike, weights: ArrayLike | None, gate: Gate | None
-) -> tuple[Policy, Pay, torch.dtype]:
-    """The checked policy, its rewards, and the dtype to compute in."""
-    start = per_reward(p0, "p0", None)
-    inside = bool(((start > 0) & (start < 1)).all()) and abs(float(start.sum()) - 1) < 1e-6
-    expect(inside, "p0", "probabilities inside (0, 1) that sum to 1", start.tolist())
-    table = numbers(rewards, "rewards").double()
-    fits = table.ndim == 2 and len(table) == len(start) and table.numel() > 0
-    expect(fits, "rewards", f"shape ({len(start)}, rewards), one row per arm", f"shape {tuple(table.shape)}")
-    expect(bool(table.isfinite().all()), "rewards", "finite numbers", table.tolist())
-    for reward, on in gates_of(gate, table.shape[1], "another reward"):
-        table = condition(table, reward, on)
-    count = table.shape[1]
-    w = torch.ones(count).double() if weights is None else per_reward(weights, "weights", count, "rewards")
-    sizes = [*table.abs().amax(0).tolist(), *(table * w).abs().amax(0).tolist()]
+# --- how to train ----------------------------------------------------------------------------------------------------
 
-    def draw(uniforms: Tensor, p: Tensor, out: Tensor) -> Tensor:
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How long and how fast to train, on which draws; InputError names what cannot be used."""
+
+    epochs: int
+    lr: float
+    optimizer: str
+    match_scale: bool | str  # one of MATCHES
+    seeds: int = 1
+    prompts: int = 1
+    rollouts: int = 1
+    seed: int = 0
+    progress: Callable[[int], None] | None = None  # called with the epochs done; may raise to stop
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "seeds", "rollouts", "prompts"):
+            count = getattr(self, name)
+            expect(is_whole(count) and count > 0, name, "a whole number above 0", repr(count))
+        draws = prod(self.shape)
+        expect(draws <= _MOST_DRAWS, "seeds", f"seeds × prompts × rollouts of at most {_MOST_DRAWS}", str(draws))
+        expect(is_whole(self.seed) and 0 <= self.seed < 2**63, "seed", "a whole number from 0", repr(self.seed))
+        expect(_is_rate(self.lr), "lr", "a finite number above 0", repr(self.lr))
+        known = isinstance(self.optimizer, str) and self.optimizer in OPTIMIZERS
+        expect(known, "optimizer", f"one of {', '.join(OPTIMIZERS)}", repr(self.optimizer))
+        known = isinstance(self.match_scale, bool | str) and self.match_scale in MATCHES
+        expect(known, "match_scale", 'True, False or "published"', repr(self.match_scale))
+        hears = self.progress is None or callable(self.progress)
+        expect(hears, "progress", "a function of the epochs done, or None", repr(self.progress))
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Seeds, rollouts, prompts: statistics run along the last axis but one, which is several times as fast."""
+        return int(self.seeds), int(self.rollouts), int(self.prompts)
+
+
+def _is_rate(lr: object) -> bool:
+    try:
+        return isinstance(lr, Real) and not isinstance(lr, bool) and 0 < float(lr) < inf
+    except OverflowError:
+        return False
+
+
+# --- the two policies ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coins:
+    """Coins that fall independently; each that falls on 1 pays its scale."""
+
+    start: Tensor  # (coins,) logits
+    scale: Tensor  # (coins,)
+    gates: list[tuple[int, int]]  # reward, coin on which it hangs
+    noise: Tensor  # (rewards,) std of the noise on each reward; those beyond the coins are noise alone
+    weights: Tensor  # (rewards,)
+    dtype: torch.dtype  # that can hold these rewards
+
+    @property
+    def uniforms(self) -> int:
+        """How many random numbers in [0, 1) one outcome takes."""
+        return len(self.start)
+
+    @property
+    def exact(self) -> bool:
+        """Whether weighted sums of the rewards have no round-off before the noise."""
+        return adds_exactly(self.scale * self.weights[: len(self.scale)])
+
+    def probabilities(self, logits: Tensor) -> Tensor:
+        """p of logits, both (coins, …)."""
+        return logits.sigmoid()
+
+    def draw(self, uniforms: Tensor, p: Tensor, out: Tensor) -> Tensor:
+        """One outcome from each column of uniforms, (coins, …)."""
+        return torch.lt(uniforms, p, out=out)
+
+    def rewards(self, outcomes: Tensor, out: Tensor) -> Tensor:
+        """The rewards of outcomes (coins, …) before the noise, (rewards, …)."""
+        coins = len(self.scale)
+        torch.mul(self.scale.to(outcomes).reshape(-1, *[1] * (outcomes.ndim - 1)), outcomes, out=out[:coins])
+        out[coins:] = 0
+        for reward, on in self.gates:
+            out[reward] *= outcomes[on]
+        return out
+
+    def outcomes(self) -> Tensor:
+        """Every possible outcome, (coins, outcomes)."""
+        return _corners(0.0, 1.0, len(self.start))
+
+    def likelihoods(self, p: Tensor, outcomes: Tensor) -> Tensor:
+        """The probability of each outcome, (outcomes,)."""
+        return torch.where(outcomes == 1, p[:, None], 1 - p[:, None]).prod(0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arms:
+    """Arms of which a softmax policy pulls one; each pays its row of a table."""
+
+    start: Tensor  # (arms,) logits
+    table: Tensor  # (arms, rewards)
+    weights: Tensor  # (rewards,)
+    dtype: torch.dtype  # that can hold these rewards
+
+    uniforms = 1
+
+    @property
+    def noise(self) -> Tensor:
+        """(rewards,) of zeros: the table is all that is paid."""
+        return torch.zeros_like(self.weights)
+
+    @property
+    def exact(self) -> bool:
+        """Whether weighted sums of the rewards have no round-off."""
+        return all(adds_exactly(row * self.weights) for row in self.table)
+
+    def probabilities(self, logits: Tensor) -> Tensor:
+        """p of logits, both (arms, …)."""
+        return logits.softmax(0)
+
+    def draw(self, uniforms: Tensor, p: Tensor, out: Tensor) -> Tensor:
+        """One arm from each uniform number, as zeros and a one, (arms, …)."""
         below = p.cumsum(0)
         below[-1] = torch.inf  # the sum may round to less than 1
         torch.lt(uniforms, below, out=out)
         out[1:] -= out[:-1].clone()
         return out
 
-    policy = Policy(
-        start=start.log(),
-        expected=lambda logits: logits.softmax(0),
-        uniforms=1,
-        draw=draw,
-        states=lambda: torch.eye(len(start), dtype=torch.float64),
-        likely=lambda p: p,
+    def rewards(self, outcomes: Tensor, out: Tensor) -> Tensor:
+        """The rewards of outcomes (arms, …), (rewards, …)."""
+        torch.mm(self.table.T.to(outcomes), outcomes.flatten(1), out=out.view(len(out), -1))
+        return out
+
+    def outcomes(self) -> Tensor:
+        """Every arm, (arms, arms)."""
+        return torch.eye(len(self.start), dtype=torch.float64)
+
+    def likelihoods(self, p: Tensor, outcomes: Tensor) -> Tensor:
+        """The probability of each arm, (arms,)."""
+        return p
+
+
+Policy: TypeAlias = Coins | Arms
+
+
+def _coins(
+    p0: ArrayLike, scale: ArrayLike | None, weights: ArrayLike | None, noise: ArrayLike | None, gate: Gate | None
+) -> Coins:
+    """The checked coins and what they pay."""
+    start = _per_reward(p0, "p0")
+    expect(bool(((start > 0) & (start < 1)).all()), "p0", "probabilities inside (0, 1)", start.tolist())
+    coins = len(start)
+    c = torch.ones_like(start) if scale is None else _per_reward(scale, "scale", coins)
+    n = torch.zeros_like(start) if noise is None else _noise(noise, coins)
+    w = torch.ones_like(n) if weights is None else _per_reward(weights, "weights", len(n), "rewards")
+    sizes = [*c.abs().tolist(), *(c * w[:coins]).abs().tolist(), *n.tolist(), *(n * w).abs().tolist()]
+    return Coins(
+        start=start.logit(),
+        scale=c,
+        gates=_gates(gate, coins, "another coin than the reward's own"),
+        noise=n,
+        weights=w,
+        dtype=width(sizes, torch.float32, "scale"),
     )
-    exact = all(adds_exactly(row * w) for row in table)
-    pay = Pay(lambda f: torch.tensordot(table.T.to(f), f, dims=1), torch.zeros(count), w, exact)
-    return policy, pay, width(sizes, torch.float32, "rewards")
+
+
+def _arms(p0: ArrayLike, rewards: ArrayLike, weights: ArrayLike | None, gate: Gate | None) -> Arms:
+    """The checked arms and what they pay."""
+    start = _per_reward(p0, "p0")
+    inside = bool(((start > 0) & (start < 1)).all()) and abs(float(start.sum()) - 1) < 1e-6
+    expect(inside, "p0", "probabilities inside (0, 1) that sum to 1", start.tolist())
+    table = numbers(rewards, "rewards").double()
+    fits = table.ndim == 2 and len(table) == len(start) and table.numel() > 0
+    expect(fits, "rewards", f"shape ({len(start)}, rewards), one row per arm", f"shape {tuple(table.shape)}")
+    expect(bool(table.isfinite().all()), "rewards", "finite numbers", table.tolist())
+    count = table.shape[1]
+    for reward, on in _gates(gate, count, "another reward"):
+        table = condition(table, reward, on)
+    w = torch.ones(count).double() if weights is None else _per_reward(weights, "weights", count, "rewards")
+    sizes = [*table.abs().amax(0).tolist(), *(table * w).abs().amax(0).tolist()]
+    return Arms(start=start.log(), table=table, weights=w, dtype=width(sizes, torch.float32, "rewards"))
+
+
+def _per_reward(values: ArrayLike, name: str, count: int | None = None, of: str = "p0") -> Tensor:
+    """One finite number per reward, (rewards,) in float64; `of` names the argument that says how many."""
+    t = numbers(values, name).double()
+    expected = "at least one number, one per reward" if count is None else f"{count} numbers, as many as {of}"
+    fits = t.ndim == 1 and len(t) > 0 and count in (None, len(t))
+    expect(fits and bool(t.isfinite().all()), name, expected, t.tolist())
+    return t
+
+
+def _noise(noise: ArrayLike, coins: int) -> Tensor:
+    t = numbers(noise, "noise").double()
+    fits = t.ndim == 1 and len(t) >= coins and bool((t.isfinite() & (t >= 0)).all())
+    expect(fits, "noise", f"at least {coins} finite numbers from 0, one per reward", t.tolist())
+    return t
+
+
+def _gates(gate: object, count: int, another: str) -> list[tuple[int, int]]:
+    """Pairs of a reward and the coin or reward that gates it, both as indices from 0."""
+    if gate is None:
+        return []
+    wrong = InputError(f"gate: expected (reward, on), or several such pairs, got {gate!r}")
+    if not isinstance(gate, Sequence) or isinstance(gate, str):
+        raise wrong
+    pairs = []
+    for pair in [gate] if len(gate) and all(isinstance(k, Integral) for k in gate) else gate:
+        if not isinstance(pair, Sequence) or len(pair) != 2:
+            raise wrong
+        for k in pair:
+            expect_index(k, count, "gate", "rewards")
+        reward, on = (k % count for k in pair)
+        expect(reward != on, "gate", another, repr(tuple(pair)))
+        pairs.append((reward, on))
+    return pairs
+
+
+# --- how they learn --------------------------------------------------------------------------------------------------
+
+
+def _simulate(method: str, policy: Policy, options: Options) -> TrainingRun:
+    """The runs of all seeds at once, from one generator."""
+    method_named(method)
+    generator = np.random.Generator(np.random.SFC64(options.seed))  # faster than torch's own
+    weights = policy.weights.reshape(-1, 1, 1, 1).to(policy.dtype)
+    noisy = policy.noise.nonzero().flatten().tolist()
+    total, exact = policy.weights.abs().sum().item(), policy.exact and not noisy
+    # Every epoch draws into and computes in the same memory: fresh memory costs more than the arithmetic.
+    uniforms, normal = torch.empty((policy.uniforms, *options.shape)), torch.empty(options.shape)
+    outcomes = torch.empty((len(policy.start), *options.shape), dtype=policy.dtype)
+    rewards = torch.empty((len(weights), *options.shape), dtype=policy.dtype)
+
+    def gradient(logits: Tensor) -> Tensor:
+        p = policy.probabilities(logits)[:, :, None, None]  # (features, seeds, rollouts, prompts)
+        generator.random(dtype=np.float32, out=uniforms.numpy())
+        f = policy.draw(uniforms, p, out=outcomes)
+        r = policy.rewards(f, out=rewards)  # (rewards, seeds, rollouts, prompts)
+        for k in noisy:
+            generator.standard_normal(dtype=np.float32, out=normal.numpy())
+            r[k] += policy.noise[k].item() * normal
+        a = step_advantages(method, batch_of(r, weights, total, exact=exact), options.match_scale)
+        return f.sub_(p).mul_(a).mean((-2, -1))  # mean of A (f − p)
+
+    logits = policy.start.to(policy.dtype)[:, None].repeat(1, options.shape[0])  # (features, seeds)
+    path = _climb(logits, gradient, options).movedim(0, 1)  # (features, epochs + 1, seeds)
+    return TrainingRun(method, policy.probabilities(path).permute(2, 1, 0))
+
+
+def _integrate(method: str, policy: Policy, options: Options) -> Tensor:
+    """p at every epoch in the infinite-group limit, from the formulas and without draws, (epochs + 1, features).
+
+    Noise acts through its variance alone in this limit, so it is taken as plus or minus its std, equally likely.
+    """
+    method_named(method)
+    noisy = policy.noise.nonzero().flatten()
+    signs, outcomes = _corners(-1.0, 1.0, len(noisy)), policy.outcomes()
+    f = outcomes.repeat_interleave(signs.shape[1], 1)  # (features, outcomes · signs)
+    r = policy.rewards(f, out=f.new_empty(len(policy.weights), f.shape[1]))
+    r[noisy] += policy.noise[noisy, None] * signs.repeat(1, outcomes.shape[1])
+
+    group = _one_large_group(r[:, None], policy)
+
+    def gradient(logits: Tensor) -> Tensor:
+        p = policy.probabilities(logits)
+        likelihoods = (policy.likelihoods(p, outcomes) / signs.shape[1]).repeat_interleave(signs.shape[1])
+        a = step_advantages(method, _counted(group, likelihoods[None]), options.match_scale)  # (1, outcomes · signs)
+        return (likelihoods * a * (f - p[:, None])).sum(-1)  # E[A (f − p)]
+
+    return policy.probabilities(_climb(policy.start.double(), gradient, options).T).T
+
+
+def _one_large_group(rewards: Tensor, policy: Policy) -> Batch:
+    """All outcomes as one group of one prompt; rewards: (rewards, 1, outcomes)."""
+    return Batch(
+        rewards=rewards,
+        weights=policy.weights.reshape(-1, 1, 1),
+        missing=False,
+        group=along(rewards, -1),
+        convention=LARGE_GROUPS,
+        lengths=None,
+        index=None,
+        group_ids=None,
+        single=False,
+        dtype=rewards.dtype,
+        weight=policy.weights.abs().sum().item(),
+        exact=policy.exact,  # in float64, noise that is independent leaves no sum to cancel
+    )
+
+
+def _counted(group: Batch, likelihoods: Tensor) -> Batch:
+    """The same group, in which each outcome counts with its probability, (1, outcomes)."""
+    # The last step weighs responses by their lengths, here by probability.
+    return replace(group, group=weighted(group.group, likelihoods), lengths=likelihoods)
+
+
+def _corners(low: float, high: float, count: int) -> Tensor:
+    """Every way to set so many numbers to one of two, (count, 2^count)."""
+    return torch.tensor(list(product((low, high), repeat=count)), dtype=torch.float64).T
+
+
+def step_advantages(method: str, batch: Batch, match_scale: bool | str) -> Tensor:
+    """What the method gives in each group, then by match_scale: eq. 6 for all, for none, or its own last step."""
+    formula, batch = method_for(method, batch)
+    a = formula.in_groups(batch).advantages
+    own = formula.over_batch
+    if match_scale == PUBLISHED:
+        return a if own is None else own(batch, a).value
+    if not match_scale:
+        return a
+    if own is not None and own is not over_batch:  # it leaves another std
+        a = own(batch, a).value
+    return over_batch(batch, a).value
+
+
+def _climb(logits: Tensor, gradient: Callable[[Tensor], Tensor], options: Options) -> Tensor:
+    """The logits before training and after each step, (epochs + 1, …)."""
+    step, path = OPTIMIZERS[options.optimizer](float(options.lr)), [logits]
+    for epoch in range(options.epochs):
+        path.append(path[-1] + step(gradient(path[-1])))
+        if options.progress is not None:
+            options.progress(epoch + 1)
+    climbed = torch.stack(path)
+    finite = climbed.isfinite().flatten(1).all(1)
+    if not finite.all():
+        epoch = int(finite.int().argmin())
+        raise InputError(f"lr: expected a run that stays finite, got one that diverges at epoch {epoch}")
+    return climbed
+
+
+def _sgd(lr: float) -> Callable[[Tensor], Tensor]:
+    return lambda gradient: lr * gradient
+
+
+def _adam(lr: float, decay: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> Callable[[Tensor], Tensor]:
+    """Adam, arXiv 1412.6980, algorithm 1, as ascent."""
+    first, second, steps = torch.zeros(()), torch.zeros(()), 0
+
+    def step(gradient: Tensor) -> Tensor:
+        nonlocal first, second, steps
+        steps += 1
+        first = decay[0] * first + (1 - decay[0]) * gradient
+        second = decay[1] * second + (1 - decay[1]) * gradient.square()
+        unbiased = (second / (1 - decay[1] ** steps)).sqrt()
+        return lr * first / (1 - decay[0] ** steps) / (unbiased + eps)
+
+    return step
+
+
+OPTIMIZERS = {"sgd": _sgd, "adam": _adam}
