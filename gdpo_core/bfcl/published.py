@@ -51,7 +51,7 @@ def load_published(path: str | Path) -> Published:
     (963, 71, 'simple_python_0')
     """
     try:
-        frame = pl.read_parquet(path, columns=[*_LABELS, *GRADERS], glob=False).drop_nulls()
+        frame = pl.read_parquet(path, glob=False).drop_nulls()
         frame = frame.select(pl.col(_LABELS).cast(pl.Categorical), pl.col(GRADERS).cast(pl.Int8))
         tasks, models = (
             tuple(frame[name].unique(maintain_order=True).cast(pl.String)) for name in ("task_id", "model")
