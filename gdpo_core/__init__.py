@@ -1,5 +1,6 @@
 """GRPO and GDPO as the training frameworks compute them, what they tell apart, and what they did in a run."""
 
+from gdpo_core._errors import InputError
 from gdpo_core.advantages import METHODS, advantages, condition, gdpo, grpo, grpo_no_std
 from gdpo_core.arms import mean_field_arms, train_arms
 from gdpo_core.audit import AuditReport, Finding, audit
@@ -19,7 +20,6 @@ from gdpo_core.conventions import (
     Convention,
 )
 from gdpo_core.counting import count_distinct, count_groups, count_rounded, enumerate_groups, group_advantages
-from gdpo_core.errors import InputError
 from gdpo_core.explain import Explanation, explain
 from gdpo_core.logs import Run, read_run
 from gdpo_core.policy import TrainingRun, mean_field, train

@@ -5,11 +5,11 @@ from math import sqrt
 import torch
 from torch import Tensor
 
+from gdpo_core._errors import expect, expect_index
+from gdpo_core._groups import read
 from gdpo_core._types import ArrayLike, Groups
 from gdpo_core.advantages import normalised_rewards
-from gdpo_core.batch import read
 from gdpo_core.collapse import BrokenTies
-from gdpo_core.errors import expect, expect_index
 
 
 def break_even_weight(

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from gdpo_core._errors import expect, expect_index
+from gdpo_core._groups import Batch, Reduction, read
+from gdpo_core._pairs import alike, blocks, ordered, told_apart
 from gdpo_core._types import ArrayLike, Groups
 from gdpo_core.advantages import Steps, method_for
-from gdpo_core.batch import Batch, Over, read, whole
 from gdpo_core.conventions import PAPER, Convention
-from gdpo_core.errors import expect, expect_index
 from gdpo_core.explain import Explanation, explained
-from gdpo_core.pairs import alike, blocks, ordered, told_apart
 
 # Advantages closer than this, relative to the largest, are one: float32 rewards carry round-off of their own.
 SAME = {torch.float64: 1e-9, torch.float32: 1e-6}
@@ -144,7 +144,7 @@ def explain_and_collapse(
 
 def _collapsed(method: str, batch: Batch, prepared: Batch, steps: Steps, same: float) -> Collapse:
     """batch: in float64; prepared: as the method took it; same: how close advantages of one level are."""
-    learnt = prepared.learnt(steps.advantages)
+    learnt = prepared.zero_unrewarded(steps.advantages)
     silent = batch.group.lowest(-learnt.abs()) == 0
     rewards, a = batch.rewards.reshape(len(batch.rewards), -1), learnt.flatten()
     index = batch.group_index()
@@ -192,25 +192,25 @@ def update_share(
     batch = read(rewards, weights=weights, groups=groups, lengths=lengths, convention=convention)
     formula, batch = method_for(method, batch.in_float64())
     steps = formula(batch)
-    return _shares(batch, steps.z, batch.learnt(steps.advantages))
+    return _shares(batch, steps.z, batch.zero_unrewarded(steps.advantages))
 
 
 def _shares(batch: Batch, z: Tensor | None, a: Tensor) -> tuple[float, ...]:
-    part = update_parts(batch, z, a, whole(a)).flatten()
+    part = update_parts(batch, z, a, batch.all_responses).flatten()
     if not bool(a[a.isfinite()].any()):
         return (float("nan"),) * len(part)
     return tuple((part / part.sum()).tolist())
 
 
-def update_parts(batch: Batch, z: Tensor | None, a: Tensor, over: Over) -> Tensor:
+def update_parts(batch: Batch, z: Tensor | None, a: Tensor, over: Reduction) -> Tensor:
     """(rewards, …) w_k Σ (x_k − its mean in the group) (A − mean A), summed over `over`; NaN is left out."""
     x = (batch.rewards if z is None else z).nan_to_num()
     if batch.convention.group_of_one != "raw":
         # Inside its group, where it acts: what a reward is on average there moves no rollout before another.
-        x -= batch.group.spread(batch.group.total(x) / batch.group.count)
+        x -= batch.group.broadcast(batch.group.total(x) / batch.group.count)
     there = a.isfinite()
     a = a.masked_fill(~there, 0)
-    off = a - over.spread(over.total(a) / over.total(there.to(a)).clamp(min=1))
+    off = a - over.broadcast(over.total(a) / over.total(there.to(a)).clamp(min=1))
     total = over.total(x.mul_(off.masked_fill_(~there, 0)))
     return batch.weights.reshape(-1, *[1] * (total.ndim - 1)) * total
 
