@@ -15,21 +15,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gdpo_core._errors import InputError, expect, expect_index, is_whole
+from gdpo_core._groups import Batch, adds_exactly, batch_of, over_axes, weighted
+from gdpo_core._inputs import numbers, width
 from gdpo_core._types import ArrayLike
 from gdpo_core.advantages import condition, method_for, method_named, over_batch
-from gdpo_core.batch import Batch, along, batch_of, weighted
 from gdpo_core.conventions import Convention
-from gdpo_core.errors import InputError, expect, expect_index, is_whole
-from gdpo_core.inputs import numbers, width
-from gdpo_core.round_off import adds_exactly
 
 Gate: TypeAlias = Sequence[int] | Sequence[Sequence[int]]  # (reward, on), or several such pairs
 
 PUBLISHED = "published"
 MATCHES = (True, False, PUBLISHED)  # what `match_scale` can be
 
-# The infinite-group limit: each outcome counts with its probability, and no degree of freedom is lost.
-LARGE_GROUPS = Convention(name="large groups", source="the limit of the formulas", ddof=0, last_step="tokens")
+# In the infinite-group limit no degree of freedom is lost.
+LARGE_GROUPS = Convention(name="large groups", source="the limit of the paper's formulas", ddof=0)
 
 _MOST_DRAWS = 2**26  # per epoch
 _MOST_OUTCOMES = 4096  # of the infinite-group limit: each coin and each noisy reward doubles them
@@ -426,7 +425,7 @@ def _simulate(method: str, policy: Policy, options: Options) -> TrainingRun:
     generator = np.random.Generator(np.random.SFC64(options.seed))  # faster than torch's own
     weights = policy.weights.reshape(-1, 1, 1, 1).to(policy.dtype)
     noisy = policy.noise.nonzero().flatten().tolist()
-    total, exact = policy.weights.abs().sum().item(), policy.exact and not noisy
+    exact = policy.exact and not noisy
     # Every epoch draws into and computes in the same memory: fresh memory costs more than the arithmetic.
     uniforms, normal = torch.empty((policy.uniforms, *options.shape)), torch.empty(options.shape)
     outcomes = torch.empty((len(policy.start), *options.shape), dtype=policy.dtype)
@@ -440,7 +439,7 @@ def _simulate(method: str, policy: Policy, options: Options) -> TrainingRun:
         for k in noisy:
             generator.standard_normal(dtype=np.float32, out=normal.numpy())
             r[k] += policy.noise[k].item() * normal
-        a = step_advantages(method, batch_of(r, weights, total, exact=exact), options.match_scale)
+        a = step_advantages(method, batch_of(r, weights, exact=exact), options.match_scale)
         return f.sub_(p).mul_(a).mean((-2, -1))  # mean of A (f − p)
 
     logits = policy.start.to(policy.dtype)[:, None].repeat(1, options.shape[0])  # (features, seeds)
@@ -460,39 +459,24 @@ def _integrate(method: str, policy: Policy, options: Options) -> Tensor:
     r = policy.rewards(f, out=f.new_empty(len(policy.weights), f.shape[1]))
     r[noisy] += policy.noise[noisy, None] * signs.repeat(1, outcomes.shape[1])
 
-    group = _one_large_group(r[:, None], policy)
+    group = Batch(  # of all outcomes, as one prompt
+        rewards=r[:, None],
+        weights=policy.weights.reshape(-1, 1, 1),
+        missing=False,
+        group=over_axes(r[:, None].shape, -1),
+        convention=LARGE_GROUPS,
+        dtype=r.dtype,
+        exact=policy.exact,  # in float64, noise that is independent leaves no sum to cancel
+    )
 
     def gradient(logits: Tensor) -> Tensor:
         p = policy.probabilities(logits)
         likelihoods = (policy.likelihoods(p, outcomes) / signs.shape[1]).repeat_interleave(signs.shape[1])
-        a = step_advantages(method, _counted(group, likelihoods[None]), options.match_scale)  # (1, outcomes · signs)
+        likely = weighted(group.group, likelihoods[None])  # the group is the whole batch too
+        a = step_advantages(method, replace(group, group=likely, batches=likely), options.match_scale)
         return (likelihoods * a * (f - p[:, None])).sum(-1)  # E[A (f − p)]
 
     return policy.probabilities(_climb(policy.start.double(), gradient, options).T).T
-
-
-def _one_large_group(rewards: Tensor, policy: Policy) -> Batch:
-    """All outcomes as one group of one prompt; rewards: (rewards, 1, outcomes)."""
-    return Batch(
-        rewards=rewards,
-        weights=policy.weights.reshape(-1, 1, 1),
-        missing=False,
-        group=along(rewards, -1),
-        convention=LARGE_GROUPS,
-        lengths=None,
-        index=None,
-        group_ids=None,
-        single=False,
-        dtype=rewards.dtype,
-        weight=policy.weights.abs().sum().item(),
-        exact=policy.exact,  # in float64, noise that is independent leaves no sum to cancel
-    )
-
-
-def _counted(group: Batch, likelihoods: Tensor) -> Batch:
-    """The same group, in which each outcome counts with its probability, (1, outcomes)."""
-    # The last step weighs responses by their lengths, here by probability.
-    return replace(group, group=weighted(group.group, likelihoods), lengths=likelihoods)
 
 
 def _corners(low: float, high: float, count: int) -> Tensor:
