@@ -4,8 +4,15 @@ from gdpo_core._errors import InputError
 from gdpo_core.advantages import METHODS, advantages, condition, gdpo, grpo, grpo_no_std
 from gdpo_core.arms import mean_field_arms, train_arms
 from gdpo_core.audit import AuditReport, Finding, audit
-from gdpo_core.break_even import break_even_weight, break_even_weights
-from gdpo_core.collapse import BrokenTies, Collapse, broken_ties, collapse, update_share
+from gdpo_core.collapse import (
+    BrokenTies,
+    Collapse,
+    break_even_weight,
+    break_even_weights,
+    broken_ties,
+    collapse,
+    update_share,
+)
 from gdpo_core.conventions import (
     AXOLOTL_ASYNC,
     AXOLOTL_STREAMING,

@@ -39,30 +39,17 @@ GRAIN, GRAINY = 1024, 2.0**14
 class Reduction:
     """What a statistic is taken over: the rollouts of each group, or all responses of a batch.
 
-    `total`, `squares` (the total of the squares), `lowest` and `member` (any one of the values) give one value per
-    group, or one for the batch; `broadcast` copies such a value to every response it was taken over.
+    `counted` (how many values count), `total`, `squares` (the total of the squares), `lowest` and `member` (any one of
+    the values) give one value per group, or one for the batch; `broadcast` copies such a value to every response.
     """
 
     count: Tensor | int
+    counted: Callable[[Tensor], Tensor | int]
     total: Callable[[Tensor], Tensor]
     squares: Callable[[Tensor], Tensor]
     lowest: Callable[[Tensor], Tensor]
     member: Callable[[Tensor], Tensor]
     broadcast: Callable[[Tensor], Tensor]
-    skips_missing: bool = False  # means and standard deviations leave NaN out; else it makes them NaN
-
-    def count_of(self, x: Tensor) -> Tensor | int:
-        """How many values a mean of x is of."""
-        return self.total((~x.isnan()).to(x)) if self.skips_missing else self.count
-
-    def mean(self, x: Tensor) -> Tensor:
-        return self.total(x.nan_to_num() if self.skips_missing else x) / self.count_of(x)
-
-    def mean_square(self, x: Tensor, ddof: int = 0) -> Tensor:
-        """The total of the squares by their number minus ddof; 0 of a single 0, whatever it is divided by."""
-        degrees = self.count_of(x) - ddof
-        degrees = max(degrees, 1) if isinstance(degrees, int) else degrees.masked_fill(degrees <= 0, 1)
-        return self.squares(x.nan_to_num() if self.skips_missing else x) / degrees
 
     @property
     def spread(self) -> Callable[[Tensor], Tensor]:  # shim: the lead removes it
@@ -71,19 +58,23 @@ class Reduction:
 
 def over_axes(shape: torch.Size, *axes: int) -> Reduction:
     """Over these axes, counted from the end, which stay as axes of length 1."""
-    count = prod(shape[axis] for axis in axes)
+    count = prod(map(shape.__getitem__, axes))
 
     def squares(x: Tensor) -> Tensor:
         if axes == (-1,) and count <= _IN_A_ROW:  # torch's norm needs no memory, but adds in a row
             return torch.linalg.vector_norm(x, 2, -1, keepdim=True).square_()
         return x.square().sum(axes, keepdim=True)
 
+    def member(x: Tensor) -> Tensor:
+        return reduce(lambda x, axis: x.narrow(axis, 0, 1), axes, x)
+
     return Reduction(
         count=count,
+        counted=lambda x: count,
         total=lambda x: x.sum(axes, keepdim=True),
         squares=squares,
         lowest=lambda x: x.amin(axes, keepdim=True),
-        member=lambda x: x[(..., *[slice(1) if a - x.ndim in axes else slice(None) for a in range(x.ndim)])],
+        member=member,
         broadcast=lambda x: x,
     )
 
@@ -104,6 +95,7 @@ def over_ids(index: Tensor, groups: int) -> Reduction:
     first = lowest(torch.arange(len(index), device=index.device))
     return Reduction(
         count=count,
+        counted=lambda x: count,
         total=total,
         squares=lambda x: total(x.square()),
         lowest=lowest,
@@ -115,8 +107,10 @@ def over_ids(index: Tensor, groups: int) -> Reduction:
 def over_batches_of_prompts(batch_of: Tensor, batches: int, rollouts: int) -> Reduction:
     """Over the responses of each batch; batch_of: (prompts,) the number of each prompt's batch."""
     prompts = over_ids(batch_of, batches)
+    count = prompts.count * rollouts
     return Reduction(
-        count=prompts.count * rollouts,
+        count=count,
+        counted=lambda x: count,
         total=lambda x: prompts.total(x.sum(-1)),
         squares=lambda x: prompts.total(x.square().sum(-1)),
         lowest=lambda x: prompts.lowest(x.amin(-1)),
@@ -127,11 +121,24 @@ def over_batches_of_prompts(batch_of: Tensor, batches: int, rollouts: int) -> Re
 
 def weighted(over: Reduction, weights: Tensor) -> Reduction:
     """The same, with each response counted `weights` times."""
+    count = over.total(weights)
     return replace(
         over,
-        count=over.total(weights),
+        count=count,
+        counted=lambda x: count,
         total=lambda x: over.total(x * weights),
         squares=lambda x: over.total(x.square() * weights),
+    )
+
+
+def skipping_missing(over: Reduction) -> Reduction:
+    """The same, with NaN left out; else it makes a mean and a standard deviation NaN."""
+    return replace(
+        over,
+        counted=lambda x: over.total((~x.isnan()).to(x)),
+        total=lambda x: over.total(x.nan_to_num()),
+        squares=lambda x: over.squares(x.nan_to_num()),
+        member=lambda x: over.lowest(x.nan_to_num(nan=torch.inf)),
     )
 
 
@@ -164,25 +171,23 @@ class Batch:
     @property
     def each_group(self) -> Reduction:
         """Over the rollouts of each group, as the convention takes missing rewards."""
-        return replace(self.group, skips_missing=self.skips_missing)
+        return skipping_missing(self.group) if self.skips_missing else self.group
 
     @property
     def all_responses(self) -> Reduction:
-        """Over all responses of the batch, or of each batch, as the convention takes missing rewards."""
-        axes = (-1,) if self.rewards.ndim == 2 else (-2, -1)
-        return replace(self.batches or over_axes(self.rewards.shape, *axes), skips_missing=self.skips_missing)
+        """Over all responses of the batch, or of each batch, missing ones included."""
+        return self.batches or over_axes(self.rewards.shape, *((-1,) if self.rewards.ndim == 2 else (-2, -1)))
 
     @property
     def last_step(self) -> Reduction:
         """Over what GDPO's last step averages: all responses, all tokens or each group."""
         c = self.convention
-        if c.last_step == "group":
-            return self.each_group
-        if c.last_step == "responses":
-            return self.all_responses
-        if self.lengths is None:
-            raise InputError(f"lengths: expected tokens per response, by which {c.name} weighs, got none")
-        return weighted(self.all_responses, self.lengths.to(self.rewards))
+        over = self.group if c.last_step == "group" else self.all_responses
+        if c.last_step == "tokens":
+            if self.lengths is None:
+                raise InputError(f"lengths: expected tokens per response, by which {c.name} weighs, got none")
+            over = weighted(over, self.lengths.to(self.rewards))
+        return skipping_missing(over) if self.skips_missing else over
 
     def in_float64(self) -> "Batch":
         """The same batch, computed in double precision."""
@@ -332,15 +337,17 @@ def centre(x: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:
     The mean is that of the distances from one of the values: equal values have distance 0, so no constant leaves
     round-off that a division would blow up.
     """
-    start = over.lowest(x.nan_to_num(nan=torch.inf)) if over.skips_missing else over.member(x)
+    start = over.member(x)
     distance = x - over.broadcast(start)
-    shift = over.mean(distance)
+    shift = over.total(distance) / over.counted(x)
     return start + shift, distance.sub_(over.broadcast(shift))
 
 
 def std_of(deviation: Tensor, over: Reduction, ddof: int) -> Tensor:
-    """The standard deviation of values whose mean is taken off."""
-    return root(over.mean_square(deviation, ddof))
+    """The standard deviation of values whose mean is taken off; 0 of a single one, whatever it is divided by."""
+    degrees = over.counted(deviation) - ddof
+    degrees = max(degrees, 1) if isinstance(degrees, int) else degrees.masked_fill(degrees <= 0, 1)
+    return root(over.squares(deviation) / degrees)
 
 
 def divisor(std: Tensor, eps: float, eps_to: str = "std") -> Tensor:
@@ -367,11 +374,12 @@ def root(x: Tensor) -> Tensor:
 
 def weighted_sum(batch: Batch, x: Tensor) -> Tensor:
     """Σ_k w_k x_k over the rewards that are not missing; where all are, NaN or, if the convention counts them, 0."""
-    terms = (weight * x_k for weight, x_k in zip(batch.weights, x, strict=True))
-    terms = (term.nan_to_num_() for term in terms) if batch.skips_missing else terms
+    skips = batch.skips_missing
+    terms = [weight * x_k for weight, x_k in zip(batch.weights, x, strict=True)]
+    terms = [term.nan_to_num_() for term in terms] if skips else terms
     # One reward after the other: torch's sum takes some rollouts in another order, and equal ones would part.
     s = reduce(Tensor.add_, terms)
-    if not batch.skips_missing or batch.convention.empty_counts:
+    if not skips or batch.convention.empty_counts:
         return s
     return s.masked_fill(batch.rewards.isnan().all(0), torch.nan)
 
@@ -409,7 +417,7 @@ def deviations(batch: Batch, x: Tensor, tolerance: Tensor | None = None) -> Norm
     if tolerance is not None:
         std = std.masked_fill(std <= tolerance, 0)
     if c.group_of_one == "raw":
-        alone = torch.as_tensor(over.count_of(x) == 1, device=x.device)
+        alone = torch.as_tensor(over.counted(x) == 1, device=x.device)
         mean, std = mean.masked_fill(alone, 0), std.masked_fill(alone, 1)
         deviation = torch.where(over.broadcast(alone), x, deviation)
     return Normalised(mean, std, deviation)
@@ -477,7 +485,7 @@ def _sum_tolerance(batch: Batch) -> Tensor | None:
 def zero_cancelled(batch: Batch, s: Tensor, z: Normalised) -> Tensor:
     """Σ_k w_k z_k, s, with exact zeros in the groups in which the normalised rewards cancel."""
     group = batch.each_group
-    size = root(group.mean_square(s))
+    size = root(group.squares(s) / group.count)
     small = (size > 0) & (size <= _LARGEST * batch.weights.abs().sum())
     if not small.any():
         return s
@@ -502,8 +510,9 @@ def centre_zero_sums(batch: Batch, s: Tensor, over: Reduction) -> tuple[Tensor, 
     if c.leave_one_out or (c.group_of_one == "raw" and bool(torch.as_tensor(batch.group.count == 1).any())):
         return centre(s, over)
     if c.last_step == "tokens":
-        mean, size = over.mean(s), root(over.mean_square(s))
+        count = over.counted(s)
+        mean, size = over.total(s) / count, root(over.squares(s) / count)
         mean = mean.masked_fill(mean.abs() <= _MEAN_UNITS * torch.finfo(s.dtype).eps * size, 0)
         return mean, s - over.broadcast(mean)
     mean = torch.zeros_like(over.member(s))
-    return mean.masked_fill(torch.as_tensor(over.count_of(s) == 0), torch.nan), s  # NaN: of nothing
+    return mean.masked_fill(torch.as_tensor(over.counted(s) == 0), torch.nan), s  # NaN: of nothing

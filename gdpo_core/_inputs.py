@@ -68,7 +68,7 @@ def rewards_and_weights(
     expect(tuple(w.shape) == shape[-1:], "weights", f"{shape[-1]} numbers, one per reward", f"shape {tuple(w.shape)}")
     expect(bool(w.isfinite().all()), "weights", "finite numbers", w.tolist())
 
-    low, high = (x.item() for x in r.aminmax())
+    low, high = map(Tensor.item, r.aminmax())
     missing = math.isnan(low)
     largest = r.abs().nan_to_num(posinf=torch.inf).amax().item() if missing else max(-low, high)
     expect(largest < float("inf"), "rewards", "finite numbers or NaN for missing", "an infinite value")
@@ -78,11 +78,12 @@ def rewards_and_weights(
 
 def width(sizes: list[float], dtype: torch.dtype, name: str) -> torch.dtype:
     """The dtype to compute in: float64 where numbers of these sizes leave the range of the given one."""
+    sizes = [size for size in sizes if size]
     for wide in (dtype, torch.float64):
         low, high = RANGE[wide]
-        if all(low <= size <= high for size in sizes if size):
+        if not sizes or (low <= min(sizes) and max(sizes) <= high):
             return wide
-    got = max((size for size in sizes if size), key=lambda size: abs(math.log(size)) if size < math.inf else size)
+    got = max(sizes, key=lambda size: abs(math.log(size)) if size < math.inf else size)
     raise InputError(f"{name}: expected numbers from {low:g} to {high:g} in size, also weighted, got {got:g}")
 
 

@@ -1,4 +1,4 @@
-"""What is equal inside a group: distinct values, distinct vectors, and the pairs that are tied or inverted."""
+"""Pairs of responses of one group: which are distinct, tied, in order or inverted; counted without listing them."""
 
 import sys
 from collections import Counter
@@ -97,8 +97,8 @@ def equal_pairs(rank: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Told:
-    """What the advantages tell apart in each group."""
+class Distinctions:
+    """How many reward vectors and advantages of each group are distinct, and which are tied."""
 
     vectors: Tensor  # (groups,) distinct reward vectors
     pairs: Tensor  # (groups,) pairs whose vectors differ
@@ -108,9 +108,9 @@ class Told:
     level: dict[str, Tensor]  # by method, (responses,) number of the advantage in its group, 0 = lowest; −1 = left out
 
 
-def told_apart(
+def distinguish(
     parts: list[Block], rewards: Tensor, kept: Tensor, advantages: Mapping[str, Tensor], same: float
-) -> Told:
+) -> Distinctions:
     """Distinct vectors and advantages, and their ties, group by group.
 
     rewards: (rewards, responses); kept: (responses,) which ones to look at; advantages: by method, (responses,), NaN is
@@ -118,47 +118,52 @@ def told_apart(
     """
     doubles = all(a.dtype == torch.float64 for a in advantages.values())  # Python's numbers, to the last bit
     if kept.shape[0] <= _FEW and doubles and kept.device.type == "cpu":
-        return _told_apart_of_few(parts, rewards, kept, advantages, same)
+        return _distinguish_few(parts, rewards, kept, advantages, same)
     groups = sum(len(part.groups) for part in parts)
     counts = kept.new_zeros((2 + 2 * len(advantages), groups), dtype=torch.int64)
     dead = kept.new_zeros((len(rewards), groups))
     level = {method: torch.empty_like(a, dtype=torch.int64) for method, a in advantages.items()}
     for part in parts:
-        there, r = part.take(kept, False), part.take(rewards, torch.nan)
-        vector = vector_ranks(r, there)
-        same_vector, size = equal_pairs(vector), there.sum(1)
-        found = [vector.amax(1) + 1, size * (size - 1) // 2 - same_vector]
+        present, r = part.take(kept, False), part.take(rewards, torch.nan)
+        vector = vector_ranks(r, present)
+        same_vector, size = equal_pairs(vector), present.sum(1)
+        rows = [vector.amax(1) + 1, size * (size - 1) // 2 - same_vector]
         for method, a in advantages.items():
-            x = part.take(a, torch.nan).masked_fill(~there, torch.nan)
+            x = part.take(a, torch.nan).masked_fill(~present, torch.nan)
             largest = x.abs().nan_to_num_(nan=0.0).amax(1, keepdim=True)
             rank = ranks(x, same * largest)
             part.put(rank, level[method])
             # One vector always has one advantage.
-            found += [rank.amax(1) + 1, (equal_pairs(rank) - same_vector).clamp(min=0)]
-        counts[:, part.groups] = torch.stack(found)
-        r = r.masked_fill(~there, torch.nan)
+            rows += [rank.amax(1) + 1, (equal_pairs(rank) - same_vector).clamp(min=0)]
+        counts[:, part.groups] = torch.stack(rows)
+        r = r.masked_fill(~present, torch.nan)
         low, high = r.nan_to_num(nan=torch.inf).amin(-1), r.nan_to_num_(nan=-torch.inf).amax(-1)
         dead[:, part.groups] = low >= high
     levels, tied = counts[2::2], counts[3::2]
-    return Told(
-        counts[0], counts[1], dead, dict(zip(level, levels, strict=True)), dict(zip(level, tied, strict=True)), level
+    return Distinctions(
+        vectors=counts[0],
+        pairs=counts[1],
+        dead=dead,
+        levels=dict(zip(level, levels, strict=True)),
+        tied=dict(zip(level, tied, strict=True)),
+        level=level,
     )
 
 
-def _told_apart_of_few(
+def _distinguish_few(
     parts: list[Block], rewards: Tensor, kept: Tensor, advantages: Mapping[str, Tensor], same: float
-) -> Told:
+) -> Distinctions:
     """The same, response by response."""
     groups = sum(part.groups.shape[0] for part in parts)
     vectors, pairs = [0] * groups, [0] * groups
     values = {method: a.tolist() for method, a in advantages.items()}
-    there, columns = kept.tolist(), rewards.tolist()
-    level = {method: [-1] * len(there) for method in values}
+    present, columns = kept.tolist(), rewards.tolist()
+    level = {method: [-1] * len(present) for method in values}
     levels, tied = ({method: [0] * groups for method in values} for _ in range(2))
     dead = [[False] * groups for _ in columns]
     for part in parts:
         for group, row in zip(part.groups.tolist(), part.members(), strict=True):
-            members = [i for i in row if there[i]]
+            members = [i for i in row if present[i]]
             r = [[column[i] for i in members] for column in columns]
             given = [[x for x in column if x == x] for column in r]
             for reward, column in enumerate(given):
@@ -175,14 +180,14 @@ def _told_apart_of_few(
                 sizes = Counter(rank.values()).values()
                 levels[method][group] = len(sizes)
                 tied[method][group] = max(0, sum(size * (size - 1) // 2 for size in sizes) - same_vector)
-    whole = torch.tensor([vectors, pairs, *levels.values(), *tied.values()])
-    return Told(
-        whole[0],
-        whole[1],
-        torch.tensor(dead),
-        dict(zip(values, whole[2 : 2 + len(values)], strict=True)),
-        dict(zip(values, whole[2 + len(values) :], strict=True)),
-        {method: torch.tensor(numbers) for method, numbers in level.items()},
+    counts = torch.tensor([vectors, pairs, *levels.values(), *tied.values()])
+    return Distinctions(
+        vectors=counts[0],
+        pairs=counts[1],
+        dead=torch.tensor(dead),
+        levels=dict(zip(values, counts[2 : 2 + len(values)], strict=True)),
+        tied=dict(zip(values, counts[2 + len(values) :], strict=True)),
+        level={method: torch.tensor(numbers) for method, numbers in level.items()},
     )
 
 
@@ -208,15 +213,15 @@ def inversions(x: Tensor) -> Tensor:
     [0, 2]
     """
     groups, rollouts = x.shape
-    half, found = 1, x.new_zeros(groups)
+    half, inverted = 1, x.new_zeros(groups)
     longest = 1 << (rollouts - 1).bit_length()
     x = torch.nn.functional.pad(x, (0, longest - rollouts), value=int(x.max()) if x.numel() else 0)
     while half < longest:
         x, order = x.view(groups, -1, 2 * half).sort(dim=-1, stable=True)
         place = torch.arange(2 * half, device=x.device) * (order < half)
-        found += place.sum((1, 2)) - longest // (2 * half) * (half * (half - 1) // 2)
+        inverted += place.sum((1, 2)) - longest // (2 * half) * (half * (half - 1) // 2)
         half *= 2
-    return found
+    return inverted
 
 
 @dataclass(frozen=True)
@@ -228,7 +233,7 @@ class Ordered:
     tied: dict[str, Tensor]  # by method: both get the same
 
 
-def ordered(parts: list[Block], primary: Tensor, level: Mapping[str, Tensor]) -> Ordered:
+def count_orders(parts: list[Block], primary: Tensor, level: Mapping[str, Tensor]) -> Ordered:
     """Whether the advantages follow the primary reward, group by group.
 
     primary: (responses,), NaN is left out; level: by method, (responses,), −1 is left out.
@@ -245,16 +250,16 @@ def ordered(parts: list[Block], primary: Tensor, level: Mapping[str, Tensor]) ->
     return Ordered(pairs, inverted, tied)
 
 
-def alike(parts: list[Block], rewards: Tensor, kept: Tensor, level: Tensor) -> tuple[int, int]:
+def count_ties(parts: list[Block], rewards: Tensor, kept: Tensor, level: Tensor) -> tuple[int, int]:
     """The pairs in a group whose reward vectors differ, and how many of them have one level.
 
     rewards: (rewards, responses); kept: (responses,) which ones to look at; level: (responses,).
     """
     pairs = tied = 0
     for part in parts:
-        there = part.take(kept, False)
-        vector, size = vector_ranks(part.take(rewards, torch.nan), there), there.sum(1)
-        rank = part.take(level, -1).masked_fill(~there, -1)
+        present = part.take(kept, False)
+        vector, size = vector_ranks(part.take(rewards, torch.nan), present), present.sum(1)
+        rank = part.take(level, -1).masked_fill(~present, -1)
         pairs += int((size * (size - 1) // 2 - equal_pairs(vector)).sum())
         tied += int((equal_pairs(rank) - equal_pairs(_joined(rank, vector))).sum())
     return pairs, tied

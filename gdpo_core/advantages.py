@@ -22,6 +22,7 @@ from gdpo_core._groups import (
     normalise_in_groups,
     normalise_sums,
     read,
+    skipping_missing,
     std_of,
     weighted_sum,
     zero_cancelled,
@@ -59,21 +60,17 @@ def _grpo_no_std(batch: Batch) -> Steps:
 
 def _over_batch_std(batch: Batch, centred: Tensor) -> Normalised:
     c, over = batch.convention, batch.all_responses
+    over = skipping_missing(over) if batch.skips_missing else over
     s = normalise(weighted_sum(batch, batch.rewards), over, ddof=c.ddof)
     return replace(s, value=centred / over.broadcast(divisor(s.std, c.sum_eps)))  # A_j = (s_j − mean_G s) / std_B s
 
 
 def _gdpo(batch: Batch) -> Steps:
-    group = normalised_rewards(batch)
+    eps = batch.convention.group_eps
+    group = normalise_in_groups(batch, batch.rewards, eps)  # eq. 4: z_jk = (r_jk − mean_G r_k) / std_G r_k
     s = weighted_sum(batch, group.value)  # eq. 5, weighted as in eq. 7: s_j = Σ_k w_k z_jk
     s = zero_cancelled(batch, s, group)
     return Steps(group=group, z=group.value, sums=s, advantages=s)
-
-
-def normalised_rewards(batch: Batch) -> Normalised:
-    """GDPO's first step: each reward normalised inside its group; its value is z."""
-    eps = batch.convention.group_eps
-    return normalise_in_groups(batch, batch.rewards, eps)  # eq. 4: z_jk = (r_jk − mean_G r_k) / std_G r_k
 
 
 def over_batch(batch: Batch, s: Tensor) -> Normalised:
@@ -82,7 +79,7 @@ def over_batch(batch: Batch, s: Tensor) -> Normalised:
     mean, deviation = centre_zero_sums(batch, s, over)
     std = std_of(deviation, over, c.ddof)
     if c.group_of_one == "nan":
-        std = std.masked_fill(torch.as_tensor(over.count_of(s) == 1, device=s.device), torch.nan)
+        std = std.masked_fill(torch.as_tensor(over.counted(s) == 1, device=s.device), torch.nan)
     by = divisor(std, c.batch_eps, c.batch_eps_to)
     return Normalised(mean, std, deviation / over.broadcast(by))  # eq. 6: A = (s − mean_B s) / std_B s
 

@@ -21,6 +21,7 @@ from gdpo_core._groups import (
     normalise,
     normalise_in_groups,
     read,
+    skipping_missing,
     weighted_sum,
     zero_cancelled,
 )
@@ -194,7 +195,7 @@ def _over_kept(batch: Batch, s: Tensor, threshold: float = THRESHOLD) -> Normali
     tolerance = -over.lowest(-s.abs().nan_to_num()) * (_ROUNDED * torch.finfo(s.dtype).eps)
     last = normalise(
         s.masked_fill(dropped, torch.nan),
-        replace(over, skips_missing=True),
+        skipping_missing(over),
         ddof=c.ddof,
         eps=c.batch_eps,
         eps_to=c.batch_eps_to,

@@ -9,8 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import gdpo_core as gc
-from gdpo_core import _groups
-from gdpo_core import cli, learning, successors
+from gdpo_core import _groups, cli, learning, successors
 from gdpo_core.advantages import LOGGED_METHODS
 
 NAMES = ("mo_grpo", "dvao", "gd2po", "sa_mrpo", "corr_grpo")
