@@ -278,8 +278,9 @@ class Coins:
     def rewards(self, outcomes: Tensor, out: Tensor) -> Tensor:
         """The rewards of outcomes (coins, …) before the noise, (rewards, …)."""
         coins = len(self.scale)
-        torch.mul(self.scale.to(outcomes).reshape(-1, *[1] * (outcomes.ndim - 1)), outcomes, out=out[:coins])
-        out[coins:] = 0
+        torch.mul(self.scale.to(outcomes).view(-1, *[1] * (outcomes.ndim - 1)), outcomes, out=out[:coins])
+        if len(out) > coins:
+            out[coins:] = 0
         for reward, on in self.gates:
             out[reward] *= outcomes[on]
         return out
@@ -427,18 +428,19 @@ def _simulate(method: str, policy: Policy, options: Options) -> TrainingRun:
     noisy = policy.noise.nonzero().flatten().tolist()
     exact = policy.exact and not noisy
     # Every epoch draws into and computes in the same memory: fresh memory costs more than the arithmetic.
-    uniforms, normal = torch.empty((policy.uniforms, *options.shape)), torch.empty(options.shape)
+    uniforms, normal = (torch.empty(n, *options.shape) for n in (policy.uniforms, 1))
+    of_uniforms, of_normal = uniforms.numpy(), normal.numpy()  # the same memory
     outcomes = torch.empty((len(policy.start), *options.shape), dtype=policy.dtype)
     rewards = torch.empty((len(weights), *options.shape), dtype=policy.dtype)
 
     def gradient(logits: Tensor) -> Tensor:
         p = policy.probabilities(logits)[:, :, None, None]  # (features, seeds, rollouts, prompts)
-        generator.random(dtype=np.float32, out=uniforms.numpy())
+        generator.random(dtype=np.float32, out=of_uniforms)
         f = policy.draw(uniforms, p, out=outcomes)
         r = policy.rewards(f, out=rewards)  # (rewards, seeds, rollouts, prompts)
         for k in noisy:
-            generator.standard_normal(dtype=np.float32, out=normal.numpy())
-            r[k] += policy.noise[k].item() * normal
+            generator.standard_normal(dtype=np.float32, out=of_normal)
+            r[k] += policy.noise[k].item() * normal[0]
         a = step_advantages(method, batch_of(r, weights, exact=exact), options.match_scale)
         return f.sub_(p).mul_(a).mean((-2, -1))  # mean of A (f − p)
 
