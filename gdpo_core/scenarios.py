@@ -12,8 +12,8 @@ from typing import Annotated, Any
 import msgspec
 from torch import Tensor
 
+from gdpo_core._errors import InputError, expect
 from gdpo_core._json import as_type, read_json
-from gdpo_core.errors import InputError, expect
 from gdpo_core.training import PUBLISHED, Options, TrainingRun, mean_field, mean_field_arms, train, train_arms
 
 LEVEL = 0.9  # a coin that falls on 1, or an answer that is given, at least this often is learnt

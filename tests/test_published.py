@@ -32,8 +32,8 @@ def test_the_break_even_weights_of_a_batch_are_those_of_its_prompts(batch, weigh
     weights = [1.0, 0.5, 2.0, 1.0][:count] if weight is None else None
     options = {"groups": batch.ids}
     pairs = gc.broken_ties(gc.collapse(batch.rows, "grpo", **options), gc.collapse(batch.rows, "gdpo", **options))
-    found = gc.break_even_weights(batch.rows, pairs, weights=weights, **options)
-    for low, high, w in zip(pairs.lower.tolist(), pairs.higher.tolist(), found.tolist(), strict=True):
+    needed = gc.break_even_weights(batch.rows, pairs, weights=weights, **options)
+    for low, high, w in zip(pairs.lower.tolist(), pairs.higher.tolist(), needed.tolist(), strict=True):
         inside = [i for i, id in enumerate(batch.ids) if id == batch.ids[low]]
         one = gc.break_even_weight(
             [batch.rows[i] for i in inside], inside.index(low), inside.index(high), weights=weights

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
+from gdpo_core._errors import InputError
 from gdpo_core.bfcl.calls import Call, Unreadable, read, show_calls
 from gdpo_core.bfcl.task import Accepted, Schema, Task, documented, meaning, misspelt, mistyped, show
-from gdpo_core.errors import InputError
 
 REWARDS = ("correctness", "style", "conciseness")
 

@@ -8,8 +8,8 @@ import polars as pl
 import torch
 from torch import Tensor
 
+from gdpo_core._errors import InputError, expect, is_whole
 from gdpo_core.bfcl.graders import REWARDS
-from gdpo_core.errors import InputError, expect, is_whole
 
 # The three rewards, and the other graders of the same answers.
 GRADERS = (*REWARDS, "style_args", "envelope", "conciseness_lenient", "bfcl_ast_valid")

@@ -10,9 +10,9 @@ from typing import Annotated, NotRequired, TypeAlias, TypedDict
 
 import msgspec
 
+from gdpo_core._errors import expect
 from gdpo_core._json import read_json
 from gdpo_core._words import clip
-from gdpo_core.errors import expect
 
 MIN_ANSWERS = 12
 MAX_CALLS = 6  # needed calls of a task: an answer's calls are compared with them in every order
