@@ -15,7 +15,7 @@ def read_json(path: str | Path, kind: type[T]) -> T:
 
     >>> read_json("data/tasks/1_interest.json", list[int])
     Traceback (most recent call last):
-    gdpo_core._errors.InputError: data/tasks/1_interest.json: expected `array`, got `object`
+    gdpo_core.InputError: data/tasks/1_interest.json: expected `array`, got `object`
     """
     try:
         return msgspec.json.decode(Path(path).read_bytes(), type=kind)
@@ -31,7 +31,7 @@ def as_type(value: object, kind: type[T], name: str) -> T:
 
     >>> as_type({"p0": [0.5, "half"]}, dict[str, list[float]], "train")
     Traceback (most recent call last):
-    gdpo_core._errors.InputError: train[...][1]: expected `float`, got `str`
+    gdpo_core.InputError: train[...][1]: expected `float`, got `str`
     """
     try:
         return msgspec.convert(value, kind)
