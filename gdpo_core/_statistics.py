@@ -123,8 +123,9 @@ def normalise_sums(batch: Batch, s: Tensor) -> Normalised:
 
 def centre_sums(batch: Batch, s: Tensor) -> Normalised:
     """The same without the division."""
-    in_group = deviations(batch, s, _sum_tolerance(batch))
-    if batch.convention.leave_one_out:
+    tolerance = _sum_tolerance(batch)
+    in_group = deviations(batch, s, tolerance)
+    if batch.convention.leave_one_out or tolerance is None:  # without round-off, equal sums have deviation 0 already
         return in_group
     return replace(in_group, value=in_group.value.masked_fill(batch.group.broadcast(in_group.std == 0), 0))
 

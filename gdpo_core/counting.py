@@ -5,6 +5,7 @@ is what one group gets with eps = 0 and before GDPO's batch step; the order of i
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from itertools import combinations_with_replacement, groupby, product
 from math import comb, isqrt, lcm, prod
@@ -14,11 +15,11 @@ from operator import add
 import torch
 from torch import Tensor
 
+from gdpo_core._errors import expect
+from gdpo_core._groups import read
 from gdpo_core._types import ArrayLike
 from gdpo_core.advantages import method_for
-from gdpo_core.batch import read
 from gdpo_core.conventions import PAPER, Convention
-from gdpo_core.errors import expect
 
 _LARGEST = 1000  # rollouts or rewards
 _MOST_NUMBERS = 2_500_000  # that one count may look at, of 512 bits at most; a few seconds
@@ -50,9 +51,9 @@ def count_rounded(method: str, rollouts: int, rewards: int, *, eps: float = 1e-4
     real = isinstance(eps, Real) and not isinstance(eps, bool) and 0 <= eps < float("inf")
     expect(real, "eps", "a finite number that is not negative", repr(eps))
     digits = _integer(digits, "digits", 0, 12)
-    convention = Convention(name="eps", source="what is asked", group_eps=float(eps))
     groups = _up_to_order(_integer(rollouts, "rollouts"), _integer(rewards, "rewards"))
-    a = group_advantages(groups, method, convention=convention).round(decimals=digits) + 0.0  # no negative zero
+    a = group_advantages(groups, method, convention=replace(PAPER, group_eps=float(eps)))
+    a = a.round(decimals=digits) + 0.0  # no negative zero
     return len(a.sort().values.unique(dim=0))
 
 
@@ -88,7 +89,7 @@ def group_advantages(rewards: ArrayLike, method: str = "gdpo", *, convention: Co
     """
     formula, batch = method_for(method, read(rewards, convention=convention))
     expect(formula.prepared is None, "method", "one that looks at nothing but the group first", repr(method))
-    return batch.returned(formula.in_groups(batch).advantages)
+    return batch.to_caller(formula.in_groups(batch).advantages)
 
 
 def _no_std(rollouts: int, rewards: int) -> int:
@@ -108,25 +109,25 @@ def _grpo(rollouts: int, rewards: int) -> int:
 
 
 def _gdpo(rollouts: int, rewards: int) -> int:
-    """All sums of K normalised columns, one column after the other, a representative of each order of the rollouts.
+    """The sums of K normalised columns, collected column by column and sorted, which forgets the order of the rollouts.
 
-    A single column has one vector for each number of passes, none and all alike; with up to three rollouts every σ
-    but 0 is the same, so nothing is gained over no division at all.
-    Enough, because every order of a column is a column too. A constant column adds 0, so what K − 1 columns reach
-    stays reached, and only what is new has to be gone on from.
+    Sorting loses nothing, because every order of a column is a column too. A constant column adds 0, so what K − 1
+    columns reach, K columns reach; only sums that are new can lead to further ones.
+    One reward has a vector for each number of passes, where none and all are alike; with up to three rollouts every σ
+    but 0 is the same: both count like no division at all.
     """
     if rewards == 1 or rollouts <= 3:
         return _no_std(rollouts, rewards)
     unit = _units(rollouts, rewards)
     normalised = cache(lambda runs: [_normalised(column, unit) for column in _columns(runs)])
-    seen = new = {(0,) * rollouts}
+    reached = new = {(0,) * rollouts}
     numbers, parts = 0, 1 + max(unit).bit_length() // 512
     for _ in range(rewards):
         numbers += parts * rollouts * sum(prod(size + 1 for size in _runs(sums)) for sums in new)
         _expect_feasible(numbers, rollouts, rewards)
-        new = {tuple(sorted(map(add, sums, z))) for sums in new for z in normalised(_runs(sums))} - seen
-        seen |= new
-    return len(seen)
+        new = {tuple(sorted(map(add, sums, z))) for sums in new for z in normalised(_runs(sums))} - reached
+        reached |= new
+    return len(reached)
 
 
 _COUNTS = {"grpo": _grpo, "grpo_no_std": _no_std, "gdpo": _gdpo}
@@ -148,7 +149,10 @@ def _units(rollouts: int, rewards: int) -> list[int]:
 
     With p(G − p) = q² d, d square-free, it is √d / (q d). The roots of different square-free d are linearly independent
     over the rationals (Besicovitch 1940), so two sums are equal only if they are for each d. Each d is a digit of the
-    integer, in units of √d / (d lcm q), to a base too large for a carry.
+    integer, in units of √d / (d lcm q), to a base too large for a carry. Below, 1 / √3 and 1 / 2 have digits apart.
+
+    >>> _units(4, 2)
+    [0, 1, 33, 1, 0]
     """
     parts = [_square_and_free(p * (rollouts - p)) for p in range(1, rollouts)]
     common: dict[int, int] = {}
@@ -166,10 +170,14 @@ def _square_and_free(n: int) -> tuple[int, int]:
 
 
 def _up_to_order(rollouts: int, rewards: int) -> Tensor:
-    """At least one group, (groups, rollouts, rewards), for each order of the rollouts and of the rewards.
+    """At least one of the groups that differ only in the order of rollouts and rewards, (groups, rollouts, rewards).
 
-    Line by line along the longer side. The lines ascend, and so do those that cross them: every group can be brought to
-    that (Flener et al., CP 2002), also if lines with fewer ones come first, which leaves fewer repetitions.
+    A group is a table of 0 and 1, and every table can be ordered so that its rows ascend and its columns too (Flener
+    et al., CP 2002). Such tables are built line by line along the longer side. Lines with fewer ones come first: that
+    is an order as good as any, and leaves fewer repetitions.
+
+    >>> [len(_up_to_order(rollouts, rewards)) for rollouts, rewards in ((2, 2), (4, 3), (3, 4))]
+    [7, 107, 107]
     """
     long, short = max(rollouts, rewards), min(rollouts, rewards)
     _expect_feasible(short * 2**short, rollouts, rewards)

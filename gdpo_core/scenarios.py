@@ -3,33 +3,28 @@
 The policy is one of coins, or, where the setting has `arms`, a softmax over a few answers of which the first is right.
 """
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 from torch import Tensor
 
-from gdpo_core.arms import mean_field_arms, train_arms
-from gdpo_core.errors import InputError, expect
-from gdpo_core.learning import PUBLISHED
-from gdpo_core.policy import TrainingRun, mean_field, shape_of, train
+from gdpo_core._errors import InputError, expect
+from gdpo_core._json import as_type, read_json
+from gdpo_core.training import PUBLISHED, Options, TrainingRun, mean_field, mean_field_arms, train, train_arms
 
 LEVEL = 0.9  # a coin that falls on 1, or an answer that is given, at least this often is learnt
 ALIKE_EPOCHS, ALIKE_SHARE = 2, 0.05  # medians that are no further apart count as equal
 VERDICTS = ("no difference", "GDPO faster", "GDPO slower", "neither gets there")  # on coins
 ENDS = ("right under both", "right under neither", "right under GDPO alone", "right under GRPO alone")  # on arms
-COMPARISONS: dict[str, bool | str] = {
-    "equal": True,
-    "published": PUBLISHED,
-    "neither": False,
-}  # the match_scale of each
+COMPARISONS: dict[str, bool | str] = {"equal": True, "published": PUBLISHED, "neither": False}  # match_scale of each
 FROM_MARKS = "marks"  # in place of p0: the pass rates of marked answers, which are given later
-_TEXTS = ("id", "title", "verdict", "lesson")
-_PER_COMPARISON = ("verdicts", "lessons")
+_NOT_OF_ARMS = ("arms", "scale", "noise")  # fields of a Setting that `train_arms` does not take
+_OF_DRAWS = ("rollouts", "prompts", "seeds")  # and those that no limit takes
+Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 @dataclass(frozen=True)
@@ -70,19 +65,24 @@ class Setting:
         >>> Setting((0.5, 0.5), epochs=3, seeds=2).train("gdpo").p.shape
         torch.Size([2, 4, 2])
         """
-        return self._policy(train, train_arms)(method, progress=progress)
+        if self.arms is None:
+            return train(method, progress=progress, **self._arguments("arms"))
+        return train_arms(method, rewards=self.paid, progress=progress, **self._arguments(*_NOT_OF_ARMS))
 
     def mean_field(self, method: str) -> Tensor:
         """The infinite-group limit of one method, (epochs + 1, coins)."""
-        return self._policy(mean_field, mean_field_arms, ("rollouts", "prompts", "seeds"))(method)
-
-    def _policy(self, of_coins: Callable, of_arms: Callable, without: Sequence[str] = ()) -> Callable:
-        """The function for this policy with its arguments, except the method."""
-        apart = {"arms", *(("scale", "noise") if self.arms else ()), *without}
-        given = {name: value for name, value in vars(self).items() if name not in apart}
         if self.arms is None:
-            return partial(of_coins, **given)
-        return partial(of_arms, rewards=self.paid, **given)
+            return mean_field(method, **self._arguments("arms", *_OF_DRAWS))
+        return mean_field_arms(method, rewards=self.paid, **self._arguments(*_NOT_OF_ARMS, *_OF_DRAWS))
+
+    def _arguments(self, *without: str) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in without}
+
+    def check(self) -> None:
+        """InputError for what `train` or its limit cannot use."""
+        shared = {field.name for field in fields(Options)} & set(vars(self))
+        Options(**{name: getattr(self, name) for name in shared})
+        replace(self, epochs=1).mean_field("gdpo")
 
     @property
     def paid(self) -> list[list[float]]:
@@ -161,84 +161,71 @@ def verdict(runs: Mapping[str, TrainingRun], arms: bool = False) -> str:
     return verdict_on_coins(*(medians(runs[m]) for m in ("grpo", "gdpo")))
 
 
+class _Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A scenario as the file has it."""
+
+    id: Text
+    title: Text
+    verdict: Text
+    lesson: Text
+    coins: Annotated[tuple[Text, ...], msgspec.Meta(min_length=1)]
+    train: dict[str, object]
+    verdicts: dict[str, Text] = {}
+    lessons: dict[str, Text] = {}
+
+
 def load_scenarios(path: str | Path) -> tuple[Scenario, ...]:
     """Read scenarios; InputError names the file, the entry, what was expected and what came.
 
     >>> [scenario.id for scenario in load_scenarios("data/scenarios.json")][:3]
     ['scales', 'equal', 'difficulty']
     """
-    try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:  # a JSON error's text names the line
-        raise InputError(f"{path}: expected a readable file with JSON in UTF-8, got: {error}") from error
-    expect(isinstance(data, list) and bool(data), f"{path}", "a list of scenarios", _kind(data))
-    scenarios: dict[str, Scenario] = {}
-    for i, entry in enumerate(data):
-        scenario = _scenario(entry, f"{path}: [{i}]")
-        titles = [known.title for known in scenarios.values()]
-        new = scenario.id not in scenarios and scenario.title not in titles
-        expect(new, f"{path}: [{i}]", "an id and a title that no earlier scenario has", repr(scenario.id))
-        scenarios[scenario.id] = scenario
-    return tuple(scenarios.values())
+    entries = read_json(path, list[_Entry])
+    expect(bool(entries), f"{path}", "at least one scenario", "none")
+    scenarios: list[Scenario] = []
+    for i, entry in enumerate(entries):
+        earlier = {name for scenario in scenarios for name in (scenario.id, scenario.title)}
+        new = not earlier & {entry.id, entry.title}
+        expect(new, f"{path}: [{i}]", "an id and a title that no earlier scenario has", repr(entry.id))
+        try:
+            scenarios.append(_scenario(entry))
+        except InputError as error:
+            raise InputError(f"{path}: [{i}].{error}") from error
+    return tuple(scenarios)
 
 
-def _scenario(entry: object, where: str) -> Scenario:
-    if not isinstance(entry, dict):
-        raise InputError(f"{where}: expected an object, got {_kind(entry)}")
-    for name in _TEXTS:
-        text = entry.get(name)
-        expect(isinstance(text, str) and bool(text.strip()), f"{where}.{name}", "text", repr(text))
-    coins = entry.get("coins")
-    if not isinstance(coins, list) or not coins or not all(isinstance(coin, str) and coin.strip() for coin in coins):
-        raise InputError(f"{where}.coins: expected a list of names, got {coins!r}")
-    unknown = sorted(set(entry) - {*_TEXTS, *_PER_COMPARISON, "coins", "train"})
-    expect(not unknown, where, f"only {', '.join((*_TEXTS, *_PER_COMPARISON))}, coins and train", ", ".join(unknown))
-    from_marks, setting = _setting(entry.get("train"), len(coins), f"{where}.train")
-    verdicts, lessons = (_per_comparison(entry.get(name, {}), f"{where}.{name}") for name in _PER_COMPARISON)
+def _scenario(entry: _Entry) -> Scenario:
+    setting = _setting(entry.train, len(entry.coins))
     known = ENDS if setting.arms else VERDICTS
-    promised = {f"verdicts.{comparison}": said for comparison, said in verdicts.items()}
-    for name, said in {"verdict": entry["verdict"], **promised}.items():
-        expect(said in known, f"{where}.{name}", f"one of {', '.join(known)}", repr(said))
+    for name, texts in (("verdicts", entry.verdicts), ("lessons", entry.lessons)):
+        others = sorted(set(texts) - set(COMPARISONS))
+        expect(not others, name, f"some of {', '.join(COMPARISONS)}", ", ".join(others))
+    promises = {"verdict": entry.verdict} | {f"verdicts.{name}": promise for name, promise in entry.verdicts.items()}
+    for name, promise in promises.items():
+        expect(promise in known, name, f"one of {', '.join(known)}", repr(promise))
     return Scenario(
-        **{name: entry[name] for name in _TEXTS},
-        coins=tuple(coins),
+        id=entry.id,
+        title=entry.title,
+        lesson=entry.lesson,
+        verdict=entry.verdict,
+        coins=entry.coins,
         setting=setting,
-        from_marks=from_marks,
-        verdicts=verdicts,
-        lessons=lessons,
+        from_marks=entry.train.get("p0") == FROM_MARKS,
+        verdicts=entry.verdicts,
+        lessons=entry.lessons,
     )
 
 
-def _per_comparison(given: object, where: str) -> dict[str, str]:
-    if not isinstance(given, dict) or not set(given) <= set(COMPARISONS):
-        raise InputError(f"{where}: expected an object with some of {', '.join(COMPARISONS)}, got {_kind(given)}")
-    for name, text in given.items():
-        expect(isinstance(text, str) and bool(text.strip()), f"{where}.{name}", "text", repr(text))
-    return given
-
-
-def _setting(given: object, coins: int, where: str) -> tuple[bool, Setting]:
-    """Whether the setting starts from marks, and the setting; `train` checks the values."""
-    if not isinstance(given, dict) or "p0" not in given:
-        raise InputError(f"{where}: expected an object with p0, got {given!r}")
-    unknown = sorted(set(given) - {field.name for field in fields(Setting)})
-    expect(not unknown, where, "arguments of train", ", ".join(unknown))
-    from_marks = given["p0"] == FROM_MARKS
-    values: dict[str, Any] = {**given, "p0": [0.5] * coins} if from_marks else given
+def _setting(arguments: Mapping[str, object], coins: int) -> Setting:
+    """The setting of these arguments of `train`, which names what it cannot use."""
+    unknown = set(arguments) - {field.name for field in fields(Setting)}
+    expect(not unknown, "train", "arguments of train", ", ".join(sorted(unknown)))
+    if arguments.get("p0") == FROM_MARKS:
+        arguments = {**arguments, "p0": [0.5] * coins}
+    setting = replace(as_type(arguments, Setting, "train"))  # msgspec leaves the defaults out of vars()
+    expect(len(setting.p0) == coins, "train.p0", f"{coins} numbers, as many as coins", len(setting.p0))
     try:
-        setting = Setting(**{name: _frozen(value) for name, value in values.items()})
-        shape_of(setting.seeds, setting.prompts, setting.rollouts, 0)
-        replace(setting, epochs=1).mean_field("gdpo")
-        shape_of(setting.epochs, 1, 1, 0)
+        setting.check()
     except InputError as error:
-        raise InputError(f"{where}.{error}") from error
-    expect(len(setting.p0) == coins, f"{where}.p0", f"{coins} numbers, as many as coins", len(setting.p0))
-    return from_marks, setting
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(map(_frozen, value)) if isinstance(value, list) else value
-
-
-def _kind(value: object) -> str:
-    return f"{type(value).__name__} {str(value)[:40]}"
+        raise InputError(f"train.{error}") from error
+    return setting

@@ -176,7 +176,8 @@ def _gd2po(batch: Batch, threshold: float = THRESHOLD) -> Steps:
     """GD²PO, arXiv 2606.16771 and the code in Qwen-Applications/GD2PO: its sums times the kept share of the group."""
     steps = _gdpo(batch)
     kept = _kept_shares(batch, steps, threshold)
-    return replace(steps, advantages=(steps.sums * kept).masked_fill(kept == 0, 0))
+    a = (steps.sums * kept).masked_fill((kept == 0) & ~steps.sums.isnan(), 0)  # even where a sum is infinite
+    return replace(steps, advantages=a)
 
 
 def _kept_shares(batch: Batch, steps: Steps, threshold: float) -> Tensor:

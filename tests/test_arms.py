@@ -134,10 +134,10 @@ TABLES = {
 @MATCHED
 @METHODS
 def test_the_large_group_curve_is_the_formula_integrated(method, match_scale, p0, table, weights):
-    found = gc.mean_field_arms(method, p0, table, weights=weights, epochs=60, lr=0.3, match_scale=match_scale)
+    curve = gc.mean_field_arms(method, p0, table, weights=weights, epochs=60, lr=0.3, match_scale=match_scale)
     expected = softmax_climb(p0, lambda p: limit_of_one_step(method, p, table, weights, match_scale), 60, 0.3)
-    assert found.shape == (61, len(p0)) and found.dtype == torch.float64
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
+    assert curve.shape == (61, len(p0)) and curve.dtype == torch.float64
+    torch.testing.assert_close(curve, expected, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("gate", (None, (SHORT, CORRECT)), ids=("free", "gated"))
@@ -229,9 +229,9 @@ def test_tables_come_as_lists_or_tensors_and_stay_as_they_are():
 
 
 def test_progress_is_told_every_epoch_and_may_stop_the_run():
-    told = []
-    gc.train_arms("gdpo", START, TABLE, epochs=4, seeds=2, progress=told.append)
-    assert told == [1, 2, 3, 4]
+    epochs_done = []
+    gc.train_arms("gdpo", START, TABLE, epochs=4, seeds=2, progress=epochs_done.append)
+    assert epochs_done == [1, 2, 3, 4]
     with pytest.raises(ZeroDivisionError):
         gc.train_arms("gdpo", START, TABLE, epochs=10**6, seeds=2, progress=lambda epoch: 1 // (3 - epoch))
 

@@ -299,12 +299,12 @@ PARAMETERS = ("functions", 0, "parameters")
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (without("request"), "request: expected text, got None"),
-        (put("title", " "), "title: expected text, got ' '"),
-        (put("answers", "compound()"), "answers: expected a list, got 'compound()'"),
-        (put("answers", ["f()"] * 11), "answers: expected at least 12 texts, got 11"),
-        (put("answers", 4, 7), "answers[4]: expected text, got 7"),
-        (put("answers", 4, ""), "answers[4]: expected text, got ''"),
+        (without("request"), "object missing required field `request`"),
+        (put("title", ""), "title: expected `str` of length >= 1"),
+        (put("answers", "compound()"), "answers: expected `array`, got `str`"),
+        (put("answers", ["f()"] * 11), "answers: expected `array` of length >= 12"),
+        (put("answers", 4, 7), "answers[4]: expected `str`, got `int`"),
+        (put("answers", 4, ""), "answers[4]: expected `str` of length >= 1"),
         (
             put("functions", 0, "name", "com pound"),
             "functions[0].name: expected a Python name of its own, got 'com",
@@ -323,7 +323,7 @@ PARAMETERS = ("functions", 0, "parameters")
         ),
         (
             put(*PARAMETERS, "properties", "currency", "enum", "EUR"),
-            "currency.enum: expected a list, got 'EUR'",
+            "functions[0].parameters.properties[...].enum: expected `array`, got `str`",
         ),
         (
             put(*PARAMETERS, "properties", "years", "format", "date"),
@@ -333,7 +333,7 @@ PARAMETERS = ("functions", 0, "parameters")
             put(*PARAMETERS, "required", ["rates"]),
             "parameters.required: expected some of principal, currency",
         ),
-        (put("accepted", []), "accepted: expected 1 to 6 calls, got 0"),
+        (put("accepted", []), "accepted: expected `array` of length >= 1"),
         (put("accepted", 0, {}), "accepted[0]: expected one function, got []"),
         (
             put("accepted", 0, {"grow": {"rate": [1]}}),
@@ -345,7 +345,7 @@ PARAMETERS = ("functions", 0, "parameters")
         ),
         (
             put("accepted", 0, "compound", "rate", 0.05),
-            "accepted[0].compound.rate: expected a list, got 0.05",
+            "accepted[0][...][...]: expected `array`, got `float`",
         ),
         (
             put("accepted", 0, "compound", "rate", []),
@@ -373,10 +373,10 @@ def test_a_broken_task_names_file_and_entry(tmp_path, change, message):
     assert message in str(error.value)
 
 
-def test_broken_json_names_file_and_line(tmp_path):
+def test_broken_json_names_file_and_place(tmp_path):
     path = tmp_path / "broken.json"
     path.write_text('{\n  "id": "a"\n  "title": "b"\n}')
-    with pytest.raises(InputError, match=r"broken\.json: expected .*JSON.*line 3"):
+    with pytest.raises(InputError, match=r"broken\.json: expected .*JSON.*byte 16"):
         bfcl.load_task(path)
 
 

@@ -220,10 +220,10 @@ def test_the_large_group_curve_is_the_closed_form_integrated(method, match_scale
     (p0, options), lr = RUNS[name], RATES[optimizer]
     noise = options.get("noise", [0] * len(p0))
     full = (options.get("scale", [1] * len(p0)), options.get("weights", [1] * len(noise)), noise)
-    found = gc.mean_field(method, p0, epochs=60, lr=lr, optimizer=optimizer, match_scale=match_scale, **options)
+    curve = gc.mean_field(method, p0, epochs=60, lr=lr, optimizer=optimizer, match_scale=match_scale, **options)
     expected = climb(p0, lambda p: closed_form(method, p, *full, match_scale), 60, lr, optimizer)
-    assert found.shape == (61, len(p0)) and found.dtype == torch.float64
-    torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-9)
+    assert curve.shape == (61, len(p0)) and curve.dtype == torch.float64
+    torch.testing.assert_close(curve, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-9)
 
 
 GATES, NOISES = ((1, 0), (0, 1), [(1, 0), (0, 1)]), ([0, 0], [0, 0.5], [0.2, 0, 1])
@@ -233,11 +233,11 @@ GATES, NOISES = ((1, 0), (0, 1), [(1, 0), (0, 1)]), ([0, 0], [0, 0.5], [0.2, 0, 
 def test_with_a_gate_the_large_group_curve_is_the_outcomes_counted_one_by_one(method, match_scale, noise, gate):
     p0, scale, weights = [0.3, 0.6], [1, 2], [1, 0.7, 2][: len(noise)]
     gates = gate if isinstance(gate, list) else [gate]
-    found = gc.mean_field(
+    curve = gc.mean_field(
         method, p0, scale=scale, weights=weights, noise=noise, gate=gate, epochs=25, match_scale=match_scale
     )
     expected = climb(p0, lambda p: enumerated(method, p, scale, weights, noise, gates, match_scale), 25, 0.5)
-    torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-9)
+    torch.testing.assert_close(curve, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-9)
 
 
 LARGE = {
@@ -254,8 +254,8 @@ LARGE = {
 def test_training_in_large_groups_follows_the_large_group_curve(method, match_scale, p0, options):
     options = {"epochs": 8, "match_scale": match_scale} | options
     run, curve = gc.train(method, p0, rollouts=512, prompts=8, seeds=8, **options), gc.mean_field(method, p0, **options)
-    off = (run.p.mean(0) - curve).abs()
-    assert (off <= 5 * run.p.std(0) / sqrt(8) + 2e-3).all()
+    distance = (run.p.mean(0) - curve).abs()
+    assert (distance <= 5 * run.p.std(0) / sqrt(8) + 2e-3).all()
     assert curve[-1, 0] > p0[0] + 0.02  # there was something to follow
 
 
@@ -286,15 +286,15 @@ def test_a_run_and_its_curve_leave_every_global_generator_where_it_was(method):
 @METHODS
 def test_one_thread_and_two_give_the_same_bits(method, seeds, prompts, rollouts):
     options = {"scale": [1, 3], "noise": [0, 0.1], "epochs": 4}
-    threads, found = torch.get_num_threads(), []
+    threads, runs = torch.get_num_threads(), []
     try:
         for n in (1, 2):
             torch.set_num_threads(n)
             run = gc.train(method, [0.5, 0.2], seeds=seeds, prompts=prompts, rollouts=rollouts, **options)
-            found.append(run.p)
+            runs.append(run.p)
     finally:
         torch.set_num_threads(threads)
-    assert torch.equal(*found)
+    assert torch.equal(*runs)
 
 
 @METHODS
@@ -340,9 +340,9 @@ def test_a_longer_run_begins_as_a_shorter_one(method):
 
 @METHODS
 def test_progress_is_told_every_epoch_once_and_changes_nothing(method):
-    told = []
-    run = gc.train(method, [0.5], epochs=7, seeds=2, progress=told.append)
-    assert told == list(range(1, 8))
+    epochs_done = []
+    run = gc.train(method, [0.5], epochs=7, seeds=2, progress=epochs_done.append)
+    assert epochs_done == list(range(1, 8))
     assert torch.equal(run.p, gc.train(method, [0.5], epochs=7, seeds=2).p)
 
 
@@ -352,13 +352,13 @@ class Stopped(Exception):
 
 @METHODS
 def test_what_progress_raises_stops_the_run_and_comes_through(method):
-    told = []
+    epochs_done = []
 
     def progress(epoch):
-        told.append(epoch)
+        epochs_done.append(epoch)
         if epoch == 3:
             raise Stopped("enough")
 
     with pytest.raises(Stopped, match=r"^enough$"):
         gc.train(method, [0.5], epochs=10**6, seeds=2, progress=progress)
-    assert told == [1, 2, 3]
+    assert epochs_done == [1, 2, 3]

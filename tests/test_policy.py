@@ -82,8 +82,8 @@ def test_the_recorded_medians_of_steps_to_90_percent_come_out(method, p0, option
     epochs = round(1.2 * max(medians)) + 5  # as many as the median may take
     steps = gc.train(method, p0, seeds=32, epochs=epochs, **options).steps_to(0.9)
     assert steps.shape == (32, len(p0))
-    found = steps.quantile(0.5, dim=0).tolist()[: len(medians)]
-    for got, expected in zip(found, medians, strict=True):
+    reached = steps.quantile(0.5, dim=0).tolist()[: len(medians)]
+    for got, expected in zip(reached, medians, strict=True):
         assert abs(got - expected) <= max(3, 0.12 * expected)
 
 
@@ -278,7 +278,7 @@ def test_the_large_group_curve_names_bad_input_as_training_does(subtests):
 
 
 @pytest.mark.parametrize("value", ((0, 0), (1, -1), [(0, 1), (1, 1)]), ids=repr)
-def test_a_gate_on_itself_is_told_apart(value):
+def test_a_gate_on_itself_is_named(value):
     with pytest.raises(gc.InputError, match=r"^gate: expected another coin than the reward's own, got \("):
         gc.train("gdpo", [0.5, 0.5], gate=value, epochs=1, seeds=1)
 

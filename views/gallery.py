@@ -1,14 +1,14 @@
 """The small pictures: every scenario under every comparison, from a file that a script wrote and a test recomputes."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
-from gdpo_core.errors import InputError, expect
+from gdpo_core._json import read_json
+from gdpo_core.errors import expect
 from gdpo_core.rules import NAMES
 from gdpo_core.scenarios import (
     COMPARISONS,
@@ -82,15 +82,19 @@ def made(scenarios: Sequence[Scenario], rates: Sequence[float]) -> dict:
     return file
 
 
+class File(TypedDict):
+    """What the file holds, by scenario and comparison."""
+
+    sketches: dict[str, dict[str, dict[str, Any]]]
+    weights: dict[str, dict[str, dict[str, list[list[float | None]]]]]
+
+
 @lru_cache(maxsize=2)
-def load(path: Path, ids: tuple[str, ...]) -> Mapping[str, Any]:
+def load(path: Path, ids: tuple[str, ...]) -> File:
     """The file; InputError where it can't be read, or lacks a scenario."""
-    try:
-        file = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path.name}: expected a readable file with JSON in UTF-8, got: {error}") from error
-    there = file.get("sketches", {}) if isinstance(file, dict) else {}
-    expect(set(there) == set(ids), path.name, "the pictures of all scenarios", ", ".join(there) or "none")
+    file = read_json(path, File)
+    names = list(file["sketches"])
+    expect(set(names) == set(ids), path.name, "the pictures of all scenarios", ", ".join(names) or "none")
     return file
 
 

@@ -8,21 +8,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gdpo_core._words import clip, count
-from gdpo_core.bfcl.task import Task, documented
-from gdpo_core.bfcl.values import is_name, show
+from gdpo_core.bfcl.task import Task, documented, is_name, show
 
 MAX_ANSWER = 4000  # characters; far longer text can keep the Python parser busy for seconds
 
 
 @dataclass(frozen=True)
 class Call:
+    """One call as an answer sent it."""
+
     function: str
     args: dict[str, object]
     positional: tuple[str, ...] = ()  # which of `args` were sent by position
 
 
 class Unreadable(Exception):
-    pass
+    """Why an answer holds no call that can be read, as the end of a sentence."""
 
 
 def read(task: Task, answer: str) -> tuple[list[Call], str]:
@@ -38,16 +39,16 @@ def read(task: Task, answer: str) -> tuple[list[Call], str]:
     names = "|".join(map(re.escape, task.parameters))
     # possessive repeats, so that hostile text cannot make the search backtrack
     pattern = rf"""(?<![\w.])(?:{names})\((?:[^()"']|"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+')*+\)"""
-    found: list[Call] = []
+    calls = []
     why = Unreadable(f"the text holds no complete call of {names.replace('|', ' or ')}")
     for match in re.finditer(pattern, text, re.DOTALL):
         try:
-            found += _python_calls(task, match[0]) or []
+            calls += _python_calls(task, match[0]) or []
         except Unreadable as error:
             why = error
-    if not found:
+    if not calls:
         raise why
-    return found, "Wrapped in other text"
+    return calls, "Wrapped in other text"
 
 
 def _python_calls(task: Task, source: str) -> list[Call] | None:

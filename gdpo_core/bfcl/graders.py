@@ -1,13 +1,12 @@
 """The three graders: each reads the calls of an answer and gives a verdict with a reason."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
+from gdpo_core._errors import InputError
 from gdpo_core.bfcl.calls import Call, Unreadable, read, show_calls
-from gdpo_core.bfcl.task import Task, documented
-from gdpo_core.bfcl.values import Schema, meaning, misspelt, mistyped, show
-from gdpo_core.errors import InputError
+from gdpo_core.bfcl.task import Accepted, Schema, Task, documented, meaning, misspelt, mistyped, show
 
 REWARDS = ("correctness", "style", "conciseness")
 
@@ -108,7 +107,7 @@ def _conciseness(task: Task, calls: Sequence[Call]) -> Verdict:
     return Verdict(True, f"Nothing can be deleted: {show_calls(calls)}.")
 
 
-def _wrong(task: Task, call: Call, wanted: Mapping[str, Mapping[str, list[object]]]) -> str | None:
+def _wrong(task: Task, call: Call, wanted: Accepted) -> str | None:
     """Why a call is not the wanted one, or None."""
     [(function, accepted)] = wanted.items()
     if call.function != function:
@@ -122,8 +121,8 @@ def _wrong(task: Task, call: Call, wanted: Mapping[str, Mapping[str, list[object
             if "" not in allowed:
                 return f"{name} is missing, but {needed}"
         elif not ("" in allowed and _deletable(task, function, name, call.args[name])):
-            said = meaning(call.args[name], schema)
-            if said is None or said not in [meaning(value, schema) for value in values]:
+            sent = meaning(call.args[name], schema)
+            if sent is None or sent not in [meaning(value, schema) for value in values]:
                 return f"{name}={show(call.args[name])} is not accepted, but {needed}"
     unknown = [f"{name}={show(value)}" for name, value in call.args.items() if name not in schemas]
     return f"{unknown[0]} is not a parameter of {function}" if unknown else None

@@ -8,8 +8,8 @@ import polars as pl
 import torch
 from torch import Tensor
 
+from gdpo_core._errors import InputError, expect, is_whole
 from gdpo_core.bfcl.graders import REWARDS
-from gdpo_core.errors import InputError, expect, is_whole
 
 # The three rewards, and the other graders of the same answers.
 GRADERS = (*REWARDS, "style_args", "envelope", "conciseness_lenient", "bfcl_ast_valid")
@@ -43,24 +43,34 @@ class Published:
 def load_published(path: str | Path) -> Published:
     """Read the verdicts from a Parquet file: one row per answer, one column of 0 or 1 per grader.
 
-    Prompts and models keep the order in which they first come. Raises InputError for a missing column or verdict, a
-    verdict that is neither 0 nor 1, and an answer that is there twice or not at all; it names the file, and the column
-    or the row, counted from 1.
+    Prompts and models keep the order in which they first come. A checksum vouches for the file; InputError for one that
+    cannot be read, or does not hold one verdict of each grader on each model's answer to each prompt.
 
     >>> published = load_published("data/bfcl_rewards.parquet")
     >>> len(published.tasks), len(published.models), published.tasks[0]
     (963, 71, 'simple_python_0')
     """
-    frame = _read(Path(path))
-    tasks, models = (tuple(frame[name].unique(maintain_order=True).cast(pl.String)) for name in ("task_id", "model"))
-    prompt, model = (
-        frame[name].cast(pl.Enum(names)).to_physical().cast(pl.Int64)
-        for name, names in (("task_id", tasks), ("model", models))
-    )
-    _check_complete(frame, prompt * len(models) + model, tasks, models, path)
-    verdicts = torch.empty(len(tasks), len(models), len(GRADERS), dtype=torch.int8)
-    verdicts[prompt.to_torch(), model.to_torch()] = frame.select(GRADERS).to_torch()
-    return Published(tasks, _categories(frame, path), models, verdicts)
+    try:
+        frame = pl.read_parquet(path, glob=False).drop_nulls()
+        frame = frame.select(pl.col(_LABELS).cast(pl.Categorical), pl.col(GRADERS).cast(pl.Int8))
+        tasks, models = (
+            tuple(frame[name].unique(maintain_order=True).cast(pl.String)) for name in ("task_id", "model")
+        )
+        prompt, model = (
+            frame[name].cast(pl.Enum(names)).to_physical().cast(pl.Int64).to_torch()
+            for name, names in (("task_id", tasks), ("model", models))
+        )
+        answers = frame.select(GRADERS).to_torch()  # (answers, graders)
+        categories = frame.unique("task_id", keep="first", maintain_order=True)["category"].cast(pl.String)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        why = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError(f"{path}: expected a Parquet file of published verdicts, got: {why}") from error
+    verdicts = torch.full((len(tasks), len(models), len(GRADERS)), -1, dtype=torch.int8)
+    verdicts[prompt, model] = answers
+    complete = len(answers) == len(tasks) * len(models) and bool(((verdicts == 0) | (verdicts == 1)).all())
+    each = f"one verdict of 0 or 1 on the answer of each of {len(models)} models to each of {len(tasks)} prompts"
+    expect(complete and len(answers) > 0, str(path), each, f"others in {len(answers)} rows")
+    return Published(tasks, tuple(categories), models, verdicts)
 
 
 def draw(published: Published, group_size: int, seed: int) -> Tensor:
@@ -79,58 +89,3 @@ def draw(published: Published, group_size: int, seed: int) -> Tensor:
     generator = torch.Generator().manual_seed(int(seed))
     shuffled = torch.rand(len(published.tasks), most, generator=generator, dtype=torch.float64).argsort(1)
     return shuffled[:, :group_size].sort(1).values
-
-
-def _read(path: Path) -> pl.DataFrame:
-    """The columns that are needed, labels as categories and verdicts as int8."""
-    try:
-        frame = pl.read_parquet(path, glob=False)
-    except (OSError, pl.exceptions.PolarsError) as error:
-        why = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(f"{path}: expected a readable Parquet file, got {why}") from error
-    for name in (*_LABELS, *GRADERS):
-        expect(name in frame.columns, str(path), f"a column {name}", f"columns {', '.join(frame.columns)}")
-    expect(frame.height > 0, str(path), "at least one row", "none")
-    for name in _LABELS:
-        text = frame[name].dtype in (pl.String, pl.Categorical, pl.Enum)
-        expect(text, f"{path}: column {name}", "names", f"values of type {frame[name].dtype}")
-        _expect_rows(frame[name].is_not_null(), frame[name], path, "a name")
-    for name in GRADERS:
-        values = frame[name]
-        usable = values.dtype.is_numeric() or values.dtype == pl.Boolean
-        expect(usable, f"{path}: column {name}", "0 or 1", f"values of type {values.dtype}")
-        _expect_rows(values.cast(pl.Float64).is_in([0.0, 1.0]).fill_null(False), values, path, "0 or 1")
-    return frame.select(pl.col(_LABELS).cast(pl.Categorical), pl.col(GRADERS).cast(pl.Int8))
-
-
-def _expect_rows(good: pl.Series, values: pl.Series, path: Path, expected: str) -> None:
-    if not good.all():
-        row = (~good).arg_true()[0]
-        raise InputError(f"{path}: column {values.name}, row {row + 1}: expected {expected}, got {values[row]!r}")
-
-
-def _check_complete(
-    frame: pl.DataFrame, cell: pl.Series, tasks: Sequence[str], models: Sequence[str], path: str | Path
-) -> None:
-    twice = (~cell.is_first_distinct()).arg_true()
-    if len(twice):
-        row = twice[0]
-        name, first = f"{path}: row {row + 1}", (cell == cell[row]).arg_true()[0]
-        answer = f"{frame['model'][row]}'s to {frame['task_id'][row]}"
-        raise InputError(f"{name}: expected an answer that is not there yet, got {answer} again, as in row {first + 1}")
-    if len(cell) < len(tasks) * len(models):
-        absent = torch.ones(len(tasks) * len(models), dtype=torch.bool)
-        absent[cell.to_torch()] = False
-        task, model = divmod(int(absent.nonzero()[0]), len(models))
-        each = f"an answer of each of the {len(models)} models to each of the {len(tasks)} prompts"
-        raise InputError(f"{path}: expected {each}, got none of {models[model]} to {tasks[task]}")
-
-
-def _categories(frame: pl.DataFrame, path: str | Path) -> tuple[str, ...]:
-    first = frame.unique("task_id", keep="first", maintain_order=True)["category"].cast(pl.String)
-    several = frame.unique(["task_id", "category"]).filter(pl.col("task_id").is_duplicated())
-    if len(several):
-        task = several["task_id"][0]
-        names = " and ".join(sorted(several.filter(pl.col("task_id") == task)["category"].cast(pl.String)))
-        raise InputError(f"{path}: column category: expected one for all rows of {task}, got {names}")
-    return tuple(first)

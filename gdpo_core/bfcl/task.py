@@ -1,52 +1,50 @@
-"""A task: its request, its functions, the accepted calls and the answers, read from a file and checked."""
+"""A task: its request, the documented functions, the accepted calls, the answers; and what a documented value means."""
 
-import json
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import TypeAlias, TypedDict
+from typing import Annotated, NotRequired, TypeAlias, TypedDict
 
-from gdpo_core.bfcl.values import TYPES, Schema, is_name, misspelt, mistyped, show
-from gdpo_core.errors import InputError, expect
+import msgspec
+
+from gdpo_core._errors import expect
+from gdpo_core._json import read_json
+from gdpo_core._words import clip
 
 MIN_ANSWERS = 12
 MAX_CALLS = 6  # needed calls of a task: an answer's calls are compared with them in every order
 
-Shape: TypeAlias = "type | list[Shape] | dict[str, Shape]"
-# a task file: every field, "*" for any name; a type stands for any value of it
-SHAPE: dict[str, Shape] = {
-    "id": str,
-    "title": str,
-    "request": str,
-    "functions": [
-        {
-            "name": str,
-            "description": str,
-            "parameters": {
-                "type": str,
-                "properties": {"*": {"type": str, "description": str}},
-                "required": [str],
-            },
-        }
-    ],
-    "accepted": [{"*": {"*": list}}],
-    "answers": [str],
-}
+Text = Annotated[str, msgspec.Meta(min_length=1)]
+# {function: {parameter: accepted values}} of a needed call; the value "" says that the call may leave it out
+Accepted: TypeAlias = dict[str, dict[str, list[object]]]
+
+
+class Schema(TypedDict):
+    """How BFCL documents one parameter of a function."""
+
+    type: Text  # one of TYPES
+    description: Text
+    format: NotRequired[str]
+    enum: NotRequired[list[object]]
+    default: NotRequired[object]
 
 
 class Parameters(TypedDict):
     """The parameters of one function, by name, and those that a call must send."""
 
-    type: str
+    type: Text
     properties: dict[str, Schema]
-    required: list[str]
+    required: list[Text]
 
 
 class Function(TypedDict):
     """One function, as BFCL documents it."""
 
-    name: str
-    description: str
+    name: Text
+    description: Text
     parameters: Parameters
 
 
@@ -54,13 +52,22 @@ class Function(TypedDict):
 class Task:
     """One request, the functions that a model may call, the accepted calls and the answers to grade."""
 
-    id: str
-    title: str
-    request: str
+    id: Text
+    title: Text
+    request: Text
     functions: tuple[Function, ...]
-    # {function: {parameter: accepted values}} per needed call; the value "" says that the call may leave it out
-    accepted: tuple[dict[str, dict[str, list[object]]], ...]
-    answers: tuple[str, ...]
+    accepted: Annotated[tuple[Accepted, ...], msgspec.Meta(min_length=1, max_length=MAX_CALLS)]
+    answers: Annotated[tuple[Text, ...], msgspec.Meta(min_length=MIN_ANSWERS)]
+
+    def __post_init__(self) -> None:
+        names: set[str] = set()
+        for i, function in enumerate(self.functions):
+            name = function["name"]
+            expect(is_name(name) and name not in names, f"functions[{i}].name", "a Python name of its own", repr(name))
+            _check_parameters(function["parameters"], f"functions[{i}].parameters")
+            names.add(name)
+        for i, call in enumerate(self.accepted):
+            _check_accepted(call, self.parameters, f"accepted[{i}]")
 
     @property
     def parameters(self) -> dict[str, Parameters]:
@@ -95,44 +102,7 @@ def load_task(path: str | Path) -> Task:
     >>> load_task("data/tasks/1_interest.json").accepted[0]["compound"]["per_year"]
     ['', 1]
     """
-    try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:  # a JSON error's text names the line
-        raise InputError(f"{path}: expected a readable file with JSON in UTF-8, got: {error}") from error
-    _check_shape(data, SHAPE, f"{path}: ")
-    known: dict[str, Parameters] = {}
-    for i, function in enumerate(data["functions"]):
-        name, parameters = function["name"], function["parameters"]
-        unique = is_name(name) and name not in known
-        expect(unique, f"{path}: functions[{i}].name", "a Python name of its own", repr(name))
-        _check_parameters(parameters, f"{path}: functions[{i}].parameters")
-        known[name] = parameters
-    for i, wanted in enumerate(data["accepted"]):
-        _check_accepted(wanted, known, f"{path}: accepted[{i}]")
-    calls, answers = len(data["accepted"]), len(data["answers"])
-    expect(1 <= calls <= MAX_CALLS, f"{path}: accepted", f"1 to {MAX_CALLS} calls", calls)
-    expect(answers >= MIN_ANSWERS, f"{path}: answers", f"at least {MIN_ANSWERS} texts", answers)
-    return Task(
-        id=data["id"],
-        title=data["title"],
-        request=data["request"],
-        functions=tuple(data["functions"]),
-        accepted=tuple(data["accepted"]),
-        answers=tuple(data["answers"]),
-    )
-
-
-def _check_shape(value: object, shape: Shape, where: str) -> None:
-    kind: type = shape if isinstance(shape, type) else type(shape)
-    fits = isinstance(value, kind) and not (isinstance(value, str) and not value.strip())
-    words: dict[type, str] = {str: "text", list: "a list", dict: "an object"}
-    expect(fits, where.rstrip(": ."), words[kind], show(value))
-    if isinstance(shape, list) and isinstance(value, list):
-        for i, item in enumerate(value):
-            _check_shape(item, shape[0], f"{where.rstrip('.')}[{i}].")
-    if isinstance(shape, dict) and isinstance(value, dict):
-        for key in value if "*" in shape else shape:
-            _check_shape(value.get(key), shape[key if key in shape else "*"], f"{where}{key}.")
+    return read_json(path, Task)
 
 
 def _check_parameters(parameters: Parameters, where: str) -> None:
@@ -142,28 +112,25 @@ def _check_parameters(parameters: Parameters, where: str) -> None:
         expect(kind in TYPES, f"{at}.type", f"one of {', '.join(TYPES)}", repr(kind))
         dated = form is None or (form, kind) == ("date", "string")
         expect(dated, f"{at}.format", "'date', of a string", show(form))
-        expect(isinstance(schema.get("enum", []), list), f"{at}.enum", "a list", show(schema.get("enum")))
         if "default" in schema:
             _check_value(schema["default"], schema, f"{at}.default")
     unknown = [name for name in required if name not in schemas]
     expect(not unknown, f"{where}.required", f"some of {', '.join(schemas)}", unknown)
 
 
-def _check_accepted(
-    wanted: Mapping[str, Mapping[str, list[object]]], known: Mapping[str, Parameters], where: str
-) -> None:
-    expect(len(wanted) == 1, where, "one function", show(list(wanted)))
-    [(function, accepted)] = wanted.items()
-    expect(function in known, where, f"a documented function ({', '.join(known)})", repr(function))
+def _check_accepted(call: Accepted, functions: Mapping[str, Parameters], where: str) -> None:
+    expect(len(call) == 1, where, "one function", show(list(call)))
+    [(function, accepted)] = call.items()
+    expect(function in functions, where, f"a documented function ({', '.join(functions)})", repr(function))
     where = f"{where}.{function}"
-    schemas = known[function]["properties"]
+    schemas = functions[function]["properties"]
     for name, values in accepted.items():
         expect(name in schemas, where, f"parameters among {', '.join(schemas)}", repr(name))
         expect(bool(values), f"{where}.{name}", "at least one accepted value", "none")
         for value in values:
             if value != "":
                 _check_value(value, schemas[name], f"{where}.{name}")
-    for name in known[function]["required"]:
+    for name in functions[function]["required"]:
         expect(name in accepted, f"{where}.{name}", "accepted values, as the parameter is required", "none")
         expect("" not in accepted[name], f"{where}.{name}", "no '', as the parameter is required", "''")
 
@@ -171,3 +138,73 @@ def _check_accepted(
 def _check_value(value: object, schema: Schema, where: str) -> None:
     fault = mistyped(value, schema) or misspelt(value, schema)
     expect(not fault, where, "a value as documented", f"{show(value)}, which {fault}")
+
+
+# documented type: (in words, the Python types that are exactly it)
+TYPES: dict[str, tuple[str, tuple[type, ...]]] = {
+    "string": ("text", (str,)),
+    "integer": ("a whole number", (int,)),
+    "float": ("a number", (int, float)),  # JSON has one kind of number: 5000 is exact here, as it is in BFCL
+    "boolean": ("True or False", (bool,)),
+}
+KINDS = {str: "text", int: "a whole number", float: "a decimal", bool: "a truth value", type(None): "nothing"}
+
+# only with the month in words or the year first: 03/06/2026 is June in Lyon and March in New York
+DATES = ("%Y-%m-%d", "%Y/%m/%d", "%Y%m%d", "%B %d %Y", "%d %B %Y", "%b %d %Y", "%d %b %Y")
+
+
+def mistyped(value: object, schema: Schema) -> str | None:
+    """How a value misses its documented type, as the end of a sentence, or None."""
+    words, exact = TYPES[schema["type"]]
+    if type(value) not in exact:
+        return f"is {KINDS.get(type(value), 'several values')}, but {words} is documented"
+    return None
+
+
+def misspelt(value: object, schema: Schema) -> str | None:
+    """How a value misses the documented spelling, or None."""
+    if "enum" in schema and value not in schema["enum"]:
+        return f"is not spelled like {' or '.join(map(show, schema['enum']))}"
+    if schema.get("format") == "date" and not (isinstance(value, str) and _iso_date(value) == value):
+        return "is not written as YYYY-MM-DD"
+    return None
+
+
+def meaning(value: object, schema: Schema) -> str | bool | float | None:
+    """The value read as its documented type, comparable by ==; None if it cannot be read so."""
+    kind = schema["type"]
+    if kind == "boolean":
+        word = str(value).strip().lower() if isinstance(value, bool | str) else ""
+        return {"true": True, "false": False}.get(word)
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    if kind == "string":
+        if schema.get("format") == "date":
+            return _iso_date(str(value))
+        # BFCL ignores case, spaces and these marks too
+        return re.sub(r"[\s,./_*^-]", "", str(value)).casefold()
+    try:
+        number = float(value) if isinstance(value, str) else value
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and (kind == "float" or number == int(number)) else None
+
+
+def _iso_date(text: str) -> str | None:
+    words = re.sub(r"(?<=\d)(st|nd|rd|th)\b", "", " ".join(text.replace(",", " ").split()))
+    for spelling in DATES:
+        try:
+            return datetime.strptime(words, spelling).date().isoformat()
+        except ValueError:
+            continue
+    return None
+
+
+def show(value: object) -> str:
+    """A value as a reason quotes it."""
+    return clip(repr(value))  # repr escapes line breaks, and lone surrogates that no page can encode
+
+
+def is_name(name: object) -> bool:
+    """Whether this can name a function or a parameter."""
+    return isinstance(name, str) and len(name) <= 64 and all(part.isidentifier() for part in name.split("."))

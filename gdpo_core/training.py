@@ -1,0 +1,538 @@
+"""Two small policies that learn from several rewards: coins that fall independently, and arms of which one is pulled.
+
+Symbols: f an outcome as zeros and ones (which coins fell on 1, which arm was pulled), p the probabilities of its ones,
+A the advantages. A step moves the logits by lr · mean of A (f − p), the score-function gradient of the expected reward.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from math import inf, prod
+from numbers import Integral, Real
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gdpo_core._errors import InputError, expect, expect_index, is_whole
+from gdpo_core._groups import Batch, batch_of, over_axes, weighted
+from gdpo_core._inputs import numbers, width
+from gdpo_core._statistics import adds_exactly
+from gdpo_core._types import ArrayLike
+from gdpo_core.advantages import condition, method_for, method_named, over_batch
+from gdpo_core.conventions import Convention
+
+Gate: TypeAlias = Sequence[int] | Sequence[Sequence[int]]  # (reward, on), or several such pairs
+
+PUBLISHED = "published"
+MATCHES = (True, False, PUBLISHED)  # what `match_scale` can be
+
+# In the infinite-group limit no degree of freedom is lost.
+LARGE_GROUPS = Convention(name="large groups", source="the limit of the paper's formulas", ddof=0)
+
+_MOST_DRAWS = 2**26  # per epoch
+_MOST_OUTCOMES = 4096  # of the infinite-group limit: each coin and each noisy reward doubles them
+
+
+@dataclass(frozen=True)
+class TrainingRun:
+    """The probabilities of one method's runs, one run per seed."""
+
+    method: str
+    p: Tensor  # (seeds, epochs + 1, rewards); index 0 of the epoch axis is the start
+
+    def steps_to(self, level: float = 0.9) -> Tensor:
+        """The first epoch index at which p ≥ level, infinity if there is none, (seeds, rewards).
+
+        >>> TrainingRun("grpo", torch.tensor([[[0.5, 0.5], [0.9, 0.6]]])).steps_to(0.9).tolist()
+        [[1.0, inf]]
+        """
+        fits = isinstance(level, Real) and 0 < level < 1
+        expect(fits, "level", "a number inside (0, 1)", repr(level))
+        reached = self.p >= level
+        first = reached.to(torch.uint8).argmax(1).to(torch.float64)
+        return first.masked_fill(~reached.any(1), torch.inf)
+
+
+def train(
+    method: str,
+    p0: ArrayLike,
+    *,
+    scale: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+    rollouts: int = 8,
+    prompts: int = 32,
+    epochs: int = 150,
+    lr: float = 0.5,
+    optimizer: str = "sgd",
+    seeds: int = 32,
+    seed: int = 0,
+    match_scale: bool | str = True,
+    noise: ArrayLike | None = None,
+    gate: Gate | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> TrainingRun:
+    """Train a policy that draws outcomes b_k ~ Bernoulli(p_k) and receives the rewards scale_k · b_k.
+
+    The logits move by lr · mean over the batch of A (b_k − p_k), the score-function gradient.
+    p0, scale: (rewards,), p0 inside (0, 1).
+    weights: one per reward, those of noise alone included.
+    optimizer: "sgd", or "adam" on the same gradient.
+    match_scale: what follows the groups. True: bring the advantages of every method to unit std over the batch, so
+    that all methods have the same learning rate. "published": each method as published, GDPO with its own last step
+    (eq. 6), GRPO with none. False: no last step for any method, as in many demos of GDPO.
+    noise: std of normal noise per reward; entries beyond those of p0 are rewards of noise alone, without a coin.
+    gate: (reward, on), or several such pairs; the reward counts only where the coin `on` fell on 1 (eq. 8).
+    progress: called with the number of epochs done; an exception that it raises stops the run.
+    The same seed gives the same bits; no global generator is touched. Raises InputError, also for a run that diverges.
+
+    >>> train("gdpo", [0.5, 0.5], epochs=3, seeds=2).p.shape
+    torch.Size([2, 4, 2])
+    """
+    policy = _coins(p0, scale, weights, noise, gate)
+    options = Options(
+        epochs=epochs,
+        lr=lr,
+        optimizer=optimizer,
+        match_scale=match_scale,
+        seeds=seeds,
+        prompts=prompts,
+        rollouts=rollouts,
+        seed=seed,
+        progress=progress,
+    )
+    return _simulate(method, policy, options)
+
+
+def mean_field(
+    method: str,
+    p0: ArrayLike,
+    *,
+    scale: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+    epochs: int = 150,
+    lr: float = 0.5,
+    optimizer: str = "sgd",
+    match_scale: bool | str = True,
+    noise: ArrayLike | None = None,
+    gate: Gate | None = None,
+) -> Tensor:
+    """The infinite-group limit of `train`, from the formulas and without draws, (epochs + 1, rewards).
+
+    Arguments and errors as in `train`. With p, v = p (1 − p), scales c and weights w the logits move by
+    w_k c_k v_k / √(Σ w_j² c_j² v_j) under GRPO, by w_k √v_k / √(Σ w_j²) under GDPO.
+
+    >>> [round(p, 3) for p in mean_field("grpo", [0.5, 0.5], scale=[1, 3], epochs=30)[-1].tolist()]
+    [0.931, 0.98]
+    """
+    policy = _coins(p0, scale, weights, noise, gate)
+    count = 2 ** (len(policy.start) + int((policy.noise != 0).sum()))
+    expect(count <= _MOST_OUTCOMES, "p0", f"coins and noisy rewards with at most {_MOST_OUTCOMES} outcomes", str(count))
+    options = Options(epochs=epochs, lr=lr, optimizer=optimizer, match_scale=match_scale)
+    return _integrate(method, policy, options)
+
+
+def train_arms(
+    method: str,
+    p0: ArrayLike,
+    rewards: ArrayLike,
+    *,
+    weights: ArrayLike | None = None,
+    rollouts: int = 8,
+    prompts: int = 32,
+    epochs: int = 150,
+    lr: float = 0.5,
+    optimizer: str = "sgd",
+    seeds: int = 32,
+    seed: int = 0,
+    match_scale: bool | str = True,
+    gate: Gate | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> TrainingRun:
+    """Train a softmax policy that gives one of several answers (arms) and receives that answer's rewards.
+
+    The logits move by lr · mean over the batch of A (1[arm] − p).
+    p0: (arms,), probabilities that sum to 1. rewards: (arms, rewards).
+    gate: (reward, on), or several such pairs of rewards, gated as by `condition`.
+    Other arguments and errors as in `train`; `p` of the run is (seeds, epochs + 1, arms).
+
+    >>> correct_long, wrong_short, wrong_long = (1, 0), (0, 1), (0, 0)
+    >>> run = train_arms("gdpo", [0.1, 0.85, 0.05], [correct_long, wrong_short, wrong_long], seeds=4)
+    >>> [round(p, 1) for p in run.p[:, -1].mean(0).tolist()]
+    [0.0, 1.0, 0.0]
+    """
+    policy = _arms(p0, rewards, weights, gate)
+    options = Options(
+        epochs=epochs,
+        lr=lr,
+        optimizer=optimizer,
+        match_scale=match_scale,
+        seeds=seeds,
+        prompts=prompts,
+        rollouts=rollouts,
+        seed=seed,
+        progress=progress,
+    )
+    return _simulate(method, policy, options)
+
+
+def mean_field_arms(
+    method: str,
+    p0: ArrayLike,
+    rewards: ArrayLike,
+    *,
+    weights: ArrayLike | None = None,
+    epochs: int = 150,
+    lr: float = 0.5,
+    optimizer: str = "sgd",
+    match_scale: bool | str = True,
+    gate: Gate | None = None,
+) -> Tensor:
+    """The infinite-group limit of `train_arms`, (epochs + 1, arms); arguments and errors as there.
+
+    >>> table = [(1, 0), (0, 1), (0, 0)]
+    >>> [round(p, 2) for p in mean_field_arms("grpo", [0.1, 0.85, 0.05], table, gate=(1, 0), epochs=400)[-1].tolist()]
+    [1.0, 0.0, 0.0]
+    """
+    options = Options(epochs=epochs, lr=lr, optimizer=optimizer, match_scale=match_scale)
+    return _integrate(method, _arms(p0, rewards, weights, gate), options)
+
+
+# --- how to train ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How long and how fast to train, on which draws; InputError names what cannot be used."""
+
+    epochs: int
+    lr: float
+    optimizer: str
+    match_scale: bool | str  # one of MATCHES
+    seeds: int = 1
+    prompts: int = 1
+    rollouts: int = 1
+    seed: int = 0
+    progress: Callable[[int], None] | None = None  # called with the epochs done; may raise to stop
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "seeds", "rollouts", "prompts"):
+            count = getattr(self, name)
+            expect(is_whole(count) and count > 0, name, "a whole number above 0", repr(count))
+        draws = prod(self.shape)
+        expect(draws <= _MOST_DRAWS, "seeds", f"seeds × prompts × rollouts of at most {_MOST_DRAWS}", str(draws))
+        expect(is_whole(self.seed) and 0 <= self.seed < 2**63, "seed", "a whole number from 0", repr(self.seed))
+        expect(_is_rate(self.lr), "lr", "a finite number above 0", repr(self.lr))
+        known = isinstance(self.optimizer, str) and self.optimizer in OPTIMIZERS
+        expect(known, "optimizer", f"one of {', '.join(OPTIMIZERS)}", repr(self.optimizer))
+        known = isinstance(self.match_scale, bool | str) and self.match_scale in MATCHES
+        expect(known, "match_scale", 'True, False or "published"', repr(self.match_scale))
+        hears = self.progress is None or callable(self.progress)
+        expect(hears, "progress", "a function of the epochs done, or None", repr(self.progress))
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Seeds, rollouts, prompts: statistics run along the last axis but one, which is several times as fast."""
+        return int(self.seeds), int(self.rollouts), int(self.prompts)
+
+
+def _is_rate(lr: object) -> bool:
+    try:
+        return isinstance(lr, Real) and not isinstance(lr, bool) and 0 < float(lr) < inf
+    except OverflowError:
+        return False
+
+
+# --- the two policies ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coins:
+    """Coins that fall independently; each that falls on 1 pays its scale."""
+
+    start: Tensor  # (coins,) logits
+    scale: Tensor  # (coins,)
+    gates: list[tuple[int, int]]  # reward, coin on which it hangs
+    noise: Tensor  # (rewards,) std of the noise on each reward; those beyond the coins are noise alone
+    weights: Tensor  # (rewards,)
+    dtype: torch.dtype  # that can hold these rewards
+
+    @property
+    def uniforms(self) -> int:
+        """How many random numbers in [0, 1) one outcome takes."""
+        return len(self.start)
+
+    @property
+    def exact(self) -> bool:
+        """Whether weighted sums of the rewards have no round-off before the noise."""
+        return adds_exactly(self.scale * self.weights[: len(self.scale)])
+
+    def probabilities(self, logits: Tensor) -> Tensor:
+        """p of logits, both (coins, …)."""
+        return logits.sigmoid()
+
+    def draw(self, uniforms: Tensor, p: Tensor, out: Tensor) -> Tensor:
+        """One outcome from each column of uniforms, (coins, …)."""
+        return torch.lt(uniforms, p, out=out)
+
+    def rewards(self, outcomes: Tensor, out: Tensor) -> Tensor:
+        """The rewards of outcomes (coins, …) before the noise, (rewards, …)."""
+        coins = len(self.scale)
+        torch.mul(self.scale.to(outcomes).view(-1, *[1] * (outcomes.ndim - 1)), outcomes, out=out[:coins])
+        if len(out) > coins:
+            out[coins:] = 0
+        for reward, on in self.gates:
+            out[reward] *= outcomes[on]
+        return out
+
+    def outcomes(self) -> Tensor:
+        """Every possible outcome, (coins, outcomes)."""
+        return _corners(0.0, 1.0, len(self.start))
+
+    def likelihoods(self, p: Tensor, outcomes: Tensor) -> Tensor:
+        """The probability of each outcome, (outcomes,)."""
+        return torch.where(outcomes == 1, p[:, None], 1 - p[:, None]).prod(0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arms:
+    """Arms of which a softmax policy pulls one; each pays its row of a table."""
+
+    start: Tensor  # (arms,) logits
+    table: Tensor  # (arms, rewards)
+    weights: Tensor  # (rewards,)
+    dtype: torch.dtype  # that can hold these rewards
+
+    uniforms = 1
+
+    @property
+    def noise(self) -> Tensor:
+        """(rewards,) of zeros: the table is all that is paid."""
+        return torch.zeros_like(self.weights)
+
+    @property
+    def exact(self) -> bool:
+        """Whether weighted sums of the rewards have no round-off."""
+        return all(adds_exactly(row * self.weights) for row in self.table)
+
+    def probabilities(self, logits: Tensor) -> Tensor:
+        """p of logits, both (arms, …)."""
+        return logits.softmax(0)
+
+    def draw(self, uniforms: Tensor, p: Tensor, out: Tensor) -> Tensor:
+        """One arm from each uniform number, as zeros and a one, (arms, …)."""
+        below = p.cumsum(0)
+        below[-1] = torch.inf  # the sum may round to less than 1
+        torch.lt(uniforms, below, out=out)
+        out[1:] -= out[:-1].clone()
+        return out
+
+    def rewards(self, outcomes: Tensor, out: Tensor) -> Tensor:
+        """The rewards of outcomes (arms, …), (rewards, …)."""
+        torch.mm(self.table.T.to(outcomes), outcomes.flatten(1), out=out.view(len(out), -1))
+        return out
+
+    def outcomes(self) -> Tensor:
+        """Every arm, (arms, arms)."""
+        return torch.eye(len(self.start), dtype=torch.float64)
+
+    def likelihoods(self, p: Tensor, outcomes: Tensor) -> Tensor:
+        """The probability of each arm, (arms,)."""
+        return p
+
+
+Policy: TypeAlias = Coins | Arms
+
+
+def _coins(
+    p0: ArrayLike, scale: ArrayLike | None, weights: ArrayLike | None, noise: ArrayLike | None, gate: Gate | None
+) -> Coins:
+    """The checked coins and what they pay."""
+    start = _per_reward(p0, "p0")
+    expect(bool(((start > 0) & (start < 1)).all()), "p0", "probabilities inside (0, 1)", start.tolist())
+    coins = len(start)
+    c = torch.ones_like(start) if scale is None else _per_reward(scale, "scale", coins)
+    n = torch.zeros_like(start) if noise is None else _noise(noise, coins)
+    w = torch.ones_like(n) if weights is None else _per_reward(weights, "weights", len(n), "rewards")
+    sizes = [*c.abs().tolist(), *(c * w[:coins]).abs().tolist(), *n.tolist(), *(n * w).abs().tolist()]
+    return Coins(
+        start=start.logit(),
+        scale=c,
+        gates=_gates(gate, coins, "another coin than the reward's own"),
+        noise=n,
+        weights=w,
+        dtype=width(sizes, torch.float32, "scale"),
+    )
+
+
+def _arms(p0: ArrayLike, rewards: ArrayLike, weights: ArrayLike | None, gate: Gate | None) -> Arms:
+    """The checked arms and what they pay."""
+    start = _per_reward(p0, "p0")
+    inside = bool(((start > 0) & (start < 1)).all()) and abs(float(start.sum()) - 1) < 1e-6
+    expect(inside, "p0", "probabilities inside (0, 1) that sum to 1", start.tolist())
+    table = numbers(rewards, "rewards").double()
+    fits = table.ndim == 2 and len(table) == len(start) and table.numel() > 0
+    expect(fits, "rewards", f"shape ({len(start)}, rewards), one row per arm", f"shape {tuple(table.shape)}")
+    expect(bool(table.isfinite().all()), "rewards", "finite numbers", table.tolist())
+    count = table.shape[1]
+    for reward, on in _gates(gate, count, "another reward"):
+        table = condition(table, reward, on)
+    w = torch.ones(count).double() if weights is None else _per_reward(weights, "weights", count, "rewards")
+    sizes = [*table.abs().amax(0).tolist(), *(table * w).abs().amax(0).tolist()]
+    return Arms(start=start.log(), table=table, weights=w, dtype=width(sizes, torch.float32, "rewards"))
+
+
+def _per_reward(values: ArrayLike, name: str, count: int | None = None, of: str = "p0") -> Tensor:
+    """One finite number per reward, (rewards,) in float64; `of` names the argument that says how many."""
+    t = numbers(values, name).double()
+    expected = "at least one number, one per reward" if count is None else f"{count} numbers, as many as {of}"
+    fits = t.ndim == 1 and len(t) > 0 and count in (None, len(t))
+    expect(fits and bool(t.isfinite().all()), name, expected, t.tolist())
+    return t
+
+
+def _noise(noise: ArrayLike, coins: int) -> Tensor:
+    t = numbers(noise, "noise").double()
+    fits = t.ndim == 1 and len(t) >= coins and bool((t.isfinite() & (t >= 0)).all())
+    expect(fits, "noise", f"at least {coins} finite numbers from 0, one per reward", t.tolist())
+    return t
+
+
+def _gates(gate: object, count: int, another: str) -> list[tuple[int, int]]:
+    """Pairs of a reward and the coin or reward that gates it, both as indices from 0."""
+    if gate is None:
+        return []
+    wrong = InputError(f"gate: expected (reward, on), or several such pairs, got {gate!r}")
+    if not isinstance(gate, Sequence) or isinstance(gate, str):
+        raise wrong
+    pairs = []
+    for pair in [gate] if len(gate) and all(isinstance(k, Integral) for k in gate) else gate:
+        if not isinstance(pair, Sequence) or len(pair) != 2:
+            raise wrong
+        for k in pair:
+            expect_index(k, count, "gate", "rewards")
+        reward, on = (k % count for k in pair)
+        expect(reward != on, "gate", another, repr(tuple(pair)))
+        pairs.append((reward, on))
+    return pairs
+
+
+# --- how they learn --------------------------------------------------------------------------------------------------
+
+
+def _simulate(method: str, policy: Policy, options: Options) -> TrainingRun:
+    """The runs of all seeds at once, from one generator."""
+    method_named(method)
+    generator = np.random.Generator(np.random.SFC64(options.seed))  # faster than torch's own
+    weights = policy.weights.reshape(-1, 1, 1, 1).to(policy.dtype)
+    noisy = policy.noise.nonzero().flatten().tolist()
+    exact = policy.exact and not noisy
+    # Every epoch draws into and computes in the same memory: fresh memory costs more than the arithmetic.
+    uniforms, normal = (torch.empty(n, *options.shape) for n in (policy.uniforms, 1))
+    of_uniforms, of_normal = uniforms.numpy(), normal.numpy()  # the same memory
+    outcomes = torch.empty((len(policy.start), *options.shape), dtype=policy.dtype)
+    rewards = torch.empty((len(weights), *options.shape), dtype=policy.dtype)
+
+    def gradient(logits: Tensor) -> Tensor:
+        p = policy.probabilities(logits)[:, :, None, None]  # (features, seeds, rollouts, prompts)
+        generator.random(dtype=np.float32, out=of_uniforms)
+        f = policy.draw(uniforms, p, out=outcomes)
+        r = policy.rewards(f, out=rewards)  # (rewards, seeds, rollouts, prompts)
+        for k in noisy:
+            generator.standard_normal(dtype=np.float32, out=of_normal)
+            r[k] += policy.noise[k].item() * normal[0]
+        a = step_advantages(method, batch_of(r, weights, exact=exact), options.match_scale)
+        return f.sub_(p).mul_(a).mean((-2, -1))  # mean of A (f − p)
+
+    logits = policy.start.to(policy.dtype)[:, None].repeat(1, options.shape[0])  # (features, seeds)
+    path = _climb(logits, gradient, options).movedim(0, 1)  # (features, epochs + 1, seeds)
+    return TrainingRun(method, policy.probabilities(path).permute(2, 1, 0))
+
+
+def _integrate(method: str, policy: Policy, options: Options) -> Tensor:
+    """p at every epoch in the infinite-group limit, from the formulas and without draws, (epochs + 1, features).
+
+    Noise acts through its variance alone in this limit, so it is taken as plus or minus its std, equally likely.
+    """
+    method_named(method)
+    noisy = policy.noise.nonzero().flatten()
+    signs, outcomes = _corners(-1.0, 1.0, len(noisy)), policy.outcomes()
+    f = outcomes.repeat_interleave(signs.shape[1], 1)  # (features, outcomes · signs)
+    r = policy.rewards(f, out=f.new_empty(len(policy.weights), f.shape[1]))
+    r[noisy] += policy.noise[noisy, None] * signs.repeat(1, outcomes.shape[1])
+
+    group = Batch(  # of all outcomes, as one prompt
+        rewards=r[:, None],
+        weights=policy.weights.reshape(-1, 1, 1),
+        missing=False,
+        group=over_axes(r[:, None].shape, -1),
+        convention=LARGE_GROUPS,
+        dtype=r.dtype,
+        exact=policy.exact,  # in float64, noise that is independent leaves no sum to cancel
+    )
+
+    def gradient(logits: Tensor) -> Tensor:
+        p = policy.probabilities(logits)
+        likelihoods = (policy.likelihoods(p, outcomes) / signs.shape[1]).repeat_interleave(signs.shape[1])
+        likely = weighted(group.group, likelihoods[None])  # the group is the whole batch too
+        a = step_advantages(method, replace(group, group=likely, batches=likely), options.match_scale)
+        return (likelihoods * a * (f - p[:, None])).sum(-1)  # E[A (f − p)]
+
+    return policy.probabilities(_climb(policy.start.double(), gradient, options).T).T
+
+
+def _corners(low: float, high: float, count: int) -> Tensor:
+    """Every way to set so many numbers to one of two, (count, 2^count)."""
+    return torch.tensor(list(product((low, high), repeat=count)), dtype=torch.float64).T
+
+
+def step_advantages(method: str, batch: Batch, match_scale: bool | str) -> Tensor:
+    """What the method gives in each group, then by match_scale: eq. 6 for all, for none, or its own last step."""
+    formula, batch = method_for(method, batch)
+    a = formula.in_groups(batch).advantages
+    own = formula.over_batch
+    if match_scale == PUBLISHED:
+        return a if own is None else own(batch, a).value
+    if not match_scale:
+        return a
+    if own is not None and own is not over_batch:  # it leaves another std
+        a = own(batch, a).value
+    return over_batch(batch, a).value
+
+
+def _climb(logits: Tensor, gradient: Callable[[Tensor], Tensor], options: Options) -> Tensor:
+    """The logits before training and after each step, (epochs + 1, …)."""
+    step, path = OPTIMIZERS[options.optimizer](float(options.lr)), [logits]
+    for epoch in range(options.epochs):
+        path.append(path[-1] + step(gradient(path[-1])))
+        if options.progress is not None:
+            options.progress(epoch + 1)
+    climbed = torch.stack(path)
+    finite = climbed.isfinite().flatten(1).all(1)
+    if not finite.all():
+        epoch = int(finite.int().argmin())
+        raise InputError(f"lr: expected a run that stays finite, got one that diverges at epoch {epoch}")
+    return climbed
+
+
+def _sgd(lr: float) -> Callable[[Tensor], Tensor]:
+    return lambda gradient: lr * gradient
+
+
+def _adam(lr: float, decay: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> Callable[[Tensor], Tensor]:
+    """Adam, arXiv 1412.6980, algorithm 1, as ascent."""
+    first, second, steps = torch.zeros(()), torch.zeros(()), 0
+
+    def step(gradient: Tensor) -> Tensor:
+        nonlocal first, second, steps
+        steps += 1
+        first = decay[0] * first + (1 - decay[0]) * gradient
+        second = decay[1] * second + (1 - decay[1]) * gradient.square()
+        unbiased = (second / (1 - decay[1] ** steps)).sqrt()
+        return lr * first / (1 - decay[0] ** steps) / (unbiased + eps)
+
+    return step
+
+
+OPTIMIZERS = {"sgd": _sgd, "adam": _adam}
