@@ -11,7 +11,7 @@ from torch import Tensor
 from gdpo_core.batch import Batch
 from gdpo_core.conventions import CONVENTIONS, Convention
 from gdpo_core.errors import expect
-from gdpo_core.runs.recipe import TOLERANCE, Log, Recipe, compare_with, holds_lengths, read_log, with_weights
+from gdpo_core.runs.recipe import Log, Recipe, compare_with, holds_lengths, read_log, with_weights
 from gdpo_core.runs.weights import (
     Solution,
     Terms,
@@ -48,6 +48,8 @@ _KNOWN_WEIGHT, _KNOWN_ZERO, _KNOWN_SCALE = 5e-3, 1e-5, 0.05
 FITTED = 1000
 # Where the scale is open, the largest weight is one of these, of those that make the other weights simplest.
 _LARGEST = (1, *range(2, 13), 15, 20)
+# A weight is changed by no more than this part of it to make it a round number.
+_COARSEST = 0.02
 _DENOMINATORS = (3, 6, 7, 9, 11, 12)
 # Nobody chooses one weight so much smaller than another.
 _FAR_APART = 1e-5
@@ -75,7 +77,7 @@ class Attempt:
     recipe: Recipe
     complexity: int
     share: float  # of the batches with a signal, the share that it reproduces
-    error: float  # root mean square error in these batches, beyond round-off
+    error: float  # root mean square error in these batches
 
 
 def solve(
@@ -184,15 +186,15 @@ def _best(attempts: list[Attempt], times: float) -> list[Attempt]:
 
 
 def _judge(log: Log, batch: Batch, method: str, live: Tensor) -> tuple[float, float]:
-    """The share of the live batches that are reproduced, and their root mean square error beyond round-off."""
+    """The share of the live batches that are reproduced, and their root mean square error."""
     comparison = compare_with(log, method, batch)
     error, allowed, index = comparison.error, comparison.allowed, log.batch_of_response
     wrong = torch.zeros(log.batches).index_add_(0, index, (error > allowed).float())
     good = live & (wrong == 0)
     if not good.any():
         return 0.0, torch.inf
-    beyond = (error - (allowed - TOLERANCE))[good[index]].nan_to_num().clamp(min=0)
-    return (good.sum() / live.sum()).item(), beyond.square().mean().sqrt().item()
+    # Round-off is not taken off: where it may be as large as the advantages, every recipe reproduces them.
+    return (good.sum() / live.sum()).item(), error[good[index]].nan_to_num().square().mean().sqrt().item()
 
 
 # Which weights to try
@@ -201,16 +203,16 @@ def _judge(log: Log, batch: Batch, method: str, live: Tensor) -> tuple[float, fl
 def _along_direction(
     solution: Solution, terms: Terms, batch: Batch, method: str, wanted: Tensor
 ) -> tuple[list[Guess], list[int], bool]:
-    """Weights to try where one direction fits, the rewards whose weight stays unknown, and whether the scale is known."""
+    """Weights to try where one direction fits, the rewards whose weight is unknown, and whether the scale is known."""
     scale, error = scale_of(solution, terms, batch, method)
     direction = solution.directions[:, 0]
     unknown = sorted({*solution.open, *_undetermined(direction, solution)})
-    known = scale is not None and error <= _KNOWN_SCALE
     # The larger the weights, the less eps matters.
-    scales = [scale] if known else [1.0, *([] if scale is None else [scale]), 1000.0]
+    scales = [1.0, *([] if scale is None else [scale]), 1000.0]
     windows: list[tuple[float, float | None]] = [(factor, None) for factor in scales]
-    if known:  # the widest first, in which the simplest numbers are
-        windows = [(scales[0], (3 * error + 1e-3) / by) for by in (1, 3, 10)]
+    if known := scale is not None and error <= _KNOWN_SCALE:
+        scales = [scale]
+        windows = [(scale, (3 * error + 1e-3) / by) for by in (1, 3, 10)]  # the simplest numbers are in the widest
     simple = [_simple_along(solution, factor, window, wanted) for factor, window in windows]
     guesses = [guess for guess in dict.fromkeys(simple) if guess is not None]
     guesses += [Guess(rounded(solution.completed(factor * direction, wanted)), FITTED) for factor in scales]
@@ -233,11 +235,7 @@ def _where_directions_are_open(
     fitted = Guess(rounded(solution.completed(weights, wanted)), FITTED)
     if len(unknown) == len(wanted):
         return [*guesses, fitted], unknown, False
-    numbers = [
-        (w, FITTED) if k in unknown else _simplest_within(w, min(0.02 * abs(w), 3 * e + 1e-5 * abs(w)), 3 * e)
-        for k, (w, e) in enumerate(zip(fitted.weights, error.tolist(), strict=True))
-    ]
-    simple = _together(numbers)
+    simple = _simple(solution.completed(weights, wanted), error, unknown)
     return [*([] if simple is None else [simple]), fitted, *guesses], unknown, True
 
 
@@ -258,39 +256,36 @@ def _simple_along(solution: Solution, scale: float, window: float | None, wanted
     """
     direction = solution.directions[:, 0]
     settled = [k for k in range(len(direction)) if k not in solution.open]
-    d, error, part = direction.tolist(), solution.error.tolist(), (direction * solution.size).abs().tolist()
     scales = [scale * largest for largest in _LARGEST]
     if window is not None and settled:
-        surest = max(settled, key=lambda k: part[k])
-        scales = [number / d[surest] for number in numbers_near(scale * d[surest], window)]
-    simple = list[tuple[bool, int, float, Guess]]()
+        surest = max(settled, key=lambda k: (direction * solution.size)[k].abs().item())
+        one = direction[surest].item()
+        scales = [number / one for number in numbers_near(scale * one, window)]
+    options = list[tuple[bool, int, float, Guess]]()
     for times in scales:
-        weights = rounded(solution.completed(times * direction, wanted))
-        numbers = [
-            _simplest_within(
-                times * d[k], min(5e-3 * abs(d[k]), 3 * error[k] + 1e-5 * abs(d[k])) * times, 3 * error[k] * times
-            )
-            if k in settled
-            else ((simplest(w, 1e-6) or (w, 0))[0], 0)
-            for k, w in enumerate(weights)
-        ]
-        guess = _together(numbers)
+        guess = _simple(solution.completed(times * direction, wanted), times * solution.error, solution.open)
         if guess is not None:
-            simple.append((window is not None or times != scale, guess.complexity, abs(times - scale), guess))
-    return min(simple, key=lambda option: option[:3])[3] if simple else None
+            options.append((window is not None or times != scale, guess.complexity, abs(times - scale), guess))
+    return min(options, key=lambda option: option[:3])[3] if options else None
 
 
-def _together(numbers: Sequence[tuple[float, int] | None]) -> Guess | None:
-    """Numbers with their complexities as one guess; None where one of them is missing."""
-    present = [number for number in numbers if number is not None]
-    if len(present) < len(numbers):
-        return None
-    return Guess(tuple(w for w, _ in present), 1 + sum(complexity for _, complexity in present if complexity < FITTED))
+def _simple(weights: Tensor, error: Tensor, free: Sequence[int]) -> Guess | None:
+    """The simplest weights within three standard errors; None where one of them is near no round number.
 
-
-def _simplest_within(x: float, tolerance: float, nothing: float) -> tuple[float, int] | None:
-    """The simplest number within an absolute tolerance of x, and its complexity; 0 where x is no more than nothing."""
-    return (0.0, 0) if abs(x) <= nothing else simplest(x, tolerance / abs(x))
+    free: indices of the weights that the log leaves open, which stay as they are.
+    """
+    numbers = list[float]()
+    complexity = 1
+    for k, (w, e) in enumerate(zip(rounded(weights), error.tolist(), strict=True)):
+        if k in free:
+            numbers.append((simplest(w, 1e-6) or (w, 0))[0])
+            continue
+        number = (0.0, 0) if abs(w) <= 3 * e else simplest(w, min(_COARSEST, 3 * e / abs(w) + 1e-5))
+        if number is None:
+            return None
+        numbers.append(number[0])
+        complexity += number[1]
+    return Guess(tuple(numbers), complexity)
 
 
 def simplest(x: float, tolerance: float) -> tuple[float, int] | None:
