@@ -27,7 +27,7 @@ def test_pairs_of_few_groups_never_give_a_weight_that_is_wrong(seed, framework, 
 
 
 # In the first three a weight of 0.000316 made GDPO's last step divide by little more than eps, which imitated GRPO. In
-# the others two equal rewards beside an eps of 1e-8 allowed so much round-off that any advantages counted as reproduced.
+# the others two equal rewards beside an eps of 1e-8 allowed so much round-off that all advantages were reproduced.
 @pytest.mark.parametrize("seed", [228, 480, 1735, 2048, 2074, 2287])
 def test_the_signs_of_a_few_pairs_are_not_taken_for_another_method(seed):
     _, recipe = eight_pairs(seed, "generic", "paper")
