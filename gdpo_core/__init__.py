@@ -1,10 +1,18 @@
 """GRPO and GDPO as the training frameworks compute them, what they tell apart, and what they did in a run."""
 
+from gdpo_core._errors import InputError
 from gdpo_core.advantages import METHODS, advantages, condition, gdpo, grpo, grpo_no_std
 from gdpo_core.arms import mean_field_arms, train_arms
 from gdpo_core.audit import AuditReport, Finding, audit
-from gdpo_core.break_even import break_even_weight, break_even_weights
-from gdpo_core.collapse import BrokenTies, Collapse, broken_ties, collapse, update_share
+from gdpo_core.collapse import (
+    BrokenTies,
+    Collapse,
+    break_even_weight,
+    break_even_weights,
+    broken_ties,
+    collapse,
+    update_share,
+)
 from gdpo_core.conventions import (
     AXOLOTL_ASYNC,
     AXOLOTL_STREAMING,
@@ -19,7 +27,6 @@ from gdpo_core.conventions import (
     Convention,
 )
 from gdpo_core.counting import count_distinct, count_groups, count_rounded, enumerate_groups, group_advantages
-from gdpo_core.errors import InputError
 from gdpo_core.explain import Explanation, explain
 from gdpo_core.logs import Run, read_run
 from gdpo_core.policy import TrainingRun, mean_field, train

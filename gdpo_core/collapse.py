@@ -1,17 +1,21 @@
-"""What a method no longer tells apart: ties, levels, dead rewards, update shares, inverted priorities."""
+"""What a method no longer tells apart: ties, levels, dead rewards, update shares, inverted priorities.
+
+And, at the end, how much a reward has to weigh before GDPO lets it decide.
+"""
 
 from dataclasses import dataclass, field
+from math import sqrt
 
 import torch
 from torch import Tensor
 
+from gdpo_core._errors import expect, expect_index
+from gdpo_core._groups import Batch, Reduction, read
+from gdpo_core._pairs import blocks, count_orders, count_ties, distinguish
 from gdpo_core._types import ArrayLike, Groups
-from gdpo_core.advantages import Steps, method_for
-from gdpo_core.batch import Batch, Over, read, whole
+from gdpo_core.advantages import METHODS, Steps, method_for
 from gdpo_core.conventions import PAPER, Convention
-from gdpo_core.errors import expect, expect_index
 from gdpo_core.explain import Explanation, explained
-from gdpo_core.pairs import alike, blocks, ordered, told_apart
 
 # Advantages closer than this, relative to the largest, are one: float32 rewards carry round-off of their own.
 SAME = {torch.float64: 1e-9, torch.float32: 1e-6}
@@ -62,8 +66,8 @@ class Collapse:
         >>> collapse([[1, 0, 0], [0, 1, 1], [0, 1, 1], [0, 0, 0]], "grpo").inversions(primary=0)
         0.6666666666666666
         """
-        found = self.order(primary)
-        return found.wrong / found.pairs if found.pairs else float("nan")
+        order = self.order(primary)
+        return order.wrong / order.pairs if order.pairs else float("nan")
 
     def order(self, primary: int = 0) -> Order:
         """The pairs in a group with different `primary` reward by the order of their advantages. Raises InputError.
@@ -74,8 +78,8 @@ class Collapse:
         expect_index(primary, self._rewards.shape[1], "primary", "rewards")
         level = _of_all(self.level, self.response, len(self._rewards))
         reward = self._rewards[:, primary].masked_fill(level < 0, torch.nan)
-        found = ordered(list(blocks(self._index)), reward, {"": level})
-        pairs, tied, wrong = (int(x.sum()) for x in (found.pairs, found.tied[""], found.inverted[""]))
+        counted = count_orders(list(blocks(self._index)), reward, {"": level})
+        pairs, tied, wrong = (int(x.sum()) for x in (counted.pairs, counted.tied[""], counted.inverted[""]))
         return Order(pairs - tied - wrong, tied, wrong)
 
     def ties_among(self, among: Tensor, rewards: Tensor | None = None) -> tuple[int, int]:
@@ -90,7 +94,7 @@ class Collapse:
         """
         level = _of_all(self.level, self.response, len(self._rewards))
         rewards = self._rewards if rewards is None else rewards.to(self._rewards)
-        return alike(list(blocks(self._index)), rewards.T, among & (level >= 0), level)
+        return count_ties(list(blocks(self._index)), rewards.T, among & (level >= 0), level)
 
 
 def collapse(
@@ -144,15 +148,15 @@ def explain_and_collapse(
 
 def _collapsed(method: str, batch: Batch, prepared: Batch, steps: Steps, same: float) -> Collapse:
     """batch: in float64; prepared: as the method took it; same: how close advantages of one level are."""
-    learnt = prepared.learnt(steps.advantages)
-    silent = batch.group.lowest(-learnt.abs()) == 0
-    rewards, a = batch.rewards.reshape(len(batch.rewards), -1), learnt.flatten()
+    advantages = prepared.zero_unrewarded(steps.advantages)
+    silent = batch.group.lowest(-advantages.abs()) == 0
+    rewards, a = batch.rewards.reshape(len(batch.rewards), -1), advantages.flatten()
     index = batch.group_index()
     kept = ~(rewards.isnan().all(0) | a.isnan())
     rollouts = None if batch.index is not None else batch.rewards.shape[-1]
-    told = told_apart(list(blocks(index, rollouts)), rewards, kept, {method: a}, same)
-    mixed, tied, pairs = told.vectors > 1, told.tied[method], int(told.pairs.sum())
-    means = torch.cat([torch.stack([tied > 0, told.levels[method], told.vectors]), told.dead])[:, mixed]
+    distinct = distinguish(list(blocks(index, rollouts)), rewards, kept, {method: a}, same)
+    mixed, tied, pairs = distinct.vectors > 1, distinct.tied[method], int(distinct.pairs.sum())
+    means = torch.cat([torch.stack([tied > 0, distinct.levels[method], distinct.vectors]), distinct.dead])[:, mixed]
     with_ties, levels, vectors, *dead = means.double().mean(1).tolist()  # of whole numbers, so in any order the same
     return Collapse(
         groups=silent.numel(),
@@ -164,8 +168,8 @@ def _collapsed(method: str, batch: Batch, prepared: Batch, steps: Steps, same: f
         vectors=vectors,
         dead_rewards=tuple(dead),
         silent_groups=silent.double().mean().item(),
-        update_share=_shares(prepared, steps.z, learnt),
-        level=told.level[method][kept],
+        update_share=_shares(prepared, steps.z, advantages),
+        level=distinct.level[method][kept],
         response=kept.nonzero().flatten(),
         _rewards=rewards.T,
         _index=index,
@@ -192,26 +196,26 @@ def update_share(
     batch = read(rewards, weights=weights, groups=groups, lengths=lengths, convention=convention)
     formula, batch = method_for(method, batch.in_float64())
     steps = formula(batch)
-    return _shares(batch, steps.z, batch.learnt(steps.advantages))
+    return _shares(batch, steps.z, batch.zero_unrewarded(steps.advantages))
 
 
 def _shares(batch: Batch, z: Tensor | None, a: Tensor) -> tuple[float, ...]:
-    part = update_parts(batch, z, a, whole(a)).flatten()
+    part = update_parts(batch, z, a, batch.all_responses).flatten()
     if not bool(a[a.isfinite()].any()):
         return (float("nan"),) * len(part)
     return tuple((part / part.sum()).tolist())
 
 
-def update_parts(batch: Batch, z: Tensor | None, a: Tensor, over: Over) -> Tensor:
+def update_parts(batch: Batch, z: Tensor | None, a: Tensor, over: Reduction) -> Tensor:
     """(rewards, …) w_k Σ (x_k − its mean in the group) (A − mean A), summed over `over`; NaN is left out."""
     x = (batch.rewards if z is None else z).nan_to_num()
     if batch.convention.group_of_one != "raw":
         # Inside its group, where it acts: what a reward is on average there moves no rollout before another.
-        x -= batch.group.spread(batch.group.total(x) / batch.group.count)
-    there = a.isfinite()
-    a = a.masked_fill(~there, 0)
-    off = a - over.spread(over.total(a) / over.total(there.to(a)).clamp(min=1))
-    total = over.total(x.mul_(off.masked_fill_(~there, 0)))
+        x -= batch.group.broadcast(batch.group.total(x) / batch.group.count)
+    known = a.isfinite()
+    a = a.masked_fill(~known, 0)
+    deviation = a - over.broadcast(over.total(a) / over.total(known.to(a)).clamp(min=1))
+    total = over.total(x.mul_(deviation.masked_fill_(~known, 0)))
     return batch.weights.reshape(-1, *[1] * (total.ndim - 1)) * total
 
 
@@ -265,3 +269,88 @@ def broken_ties(coarse: Collapse, fine: Collapse, primary: int = 0) -> BrokenTie
 def _of_all(level: Tensor, response: Tensor, count: int) -> Tensor:
     """(responses,) the levels of all responses, −1 where one was left out."""
     return level.new_full((count,), -1).scatter(0, response, level)
+
+
+def break_even_weight(
+    rewards: ArrayLike, lower: int, higher: int, reward: int = 0, *, weights: ArrayLike | None = None
+) -> float:
+    """The weight on `reward` above which GDPO gives the response `higher` more than the response `lower`.
+
+    rewards: (rollouts, rewards) of one prompt; lower, higher: numbers of two responses, `higher` with more of `reward`;
+    the other weights stay as given. Raises InputError, also where the reward is constant in the group.
+
+    >>> rewards = [[1, 0], [1, 1], [1, 1], [0, 1], [1, 0], [1, 0]]
+    >>> round(break_even_weight(rewards, lower=3, higher=0), 4)
+    0.7454
+    """
+    batch = read(rewards, weights=weights)
+    expect(batch.single, "rewards", "shape (rollouts, rewards) of one prompt", "a batch of prompts")
+    z = METHODS["gdpo"].in_groups(batch).group.value[:, 0]  # (rewards, rollouts)
+    expect_index(reward, len(z), "reward", "rewards")
+    for name, value in (("lower", lower), ("higher", higher)):
+        expect_index(value, z.shape[1], name, "responses")
+    weight = _balance(z, torch.tensor([lower]), torch.tensor([higher]), reward, batch.weights)
+    more = f"a response with more of reward {reward} than `lower`"
+    expect(not weight.isnan().any(), "higher", more, f"{higher}, beside {lower}")
+    return weight.item()
+
+
+def break_even_weights(
+    rewards: ArrayLike,
+    pairs: BrokenTies,
+    reward: int = 0,
+    *,
+    weights: ArrayLike | None = None,
+    groups: Groups | None = None,
+) -> Tensor:
+    """`break_even_weight` of every pair of `broken_ties`, in their order; (pairs,), float64.
+
+    rewards, groups: those of the collapses that the pairs are from; reward: their primary one. The responses of a pair
+    differ in it, so a large enough weight always puts `higher` first: every value is finite. Raises InputError.
+
+    >>> from gdpo_core import broken_ties, collapse
+    >>> rewards = [[[1, 0], [1, 1], [1, 1], [0, 1], [1, 0], [1, 0]]]
+    >>> pairs = broken_ties(collapse(rewards, "grpo"), collapse(rewards, "gdpo"))
+    >>> [round(w, 4) for w in break_even_weights(rewards, pairs).tolist()]
+    [0.7454, 0.7454, 0.7454]
+    """
+    expect(isinstance(pairs, BrokenTies), "pairs", "a gdpo_core.BrokenTies", type(pairs).__name__)
+    batch = read(rewards, weights=weights, groups=groups).in_float64()
+    group = batch.group_index()
+    z = METHODS["gdpo"].in_groups(batch).group.value.flatten(1)  # (rewards, responses)
+    expect_index(reward, len(z), "reward", "rewards")
+    ours = f"pairs of responses of one prompt out of {z.shape[1]} responses"
+    largest = int(torch.stack([pairs.lower, pairs.higher]).max()) if len(pairs.lower) else -1
+    expect(largest < z.shape[1], "pairs", ours, f"response {largest}")
+    apart = (group[pairs.lower] != group[pairs.higher]).nonzero().flatten().tolist()
+    expect(not apart, "pairs", ours, f"two prompts in pair {apart[:1]}")
+    balance = _balance(z, pairs.lower, pairs.higher, reward, batch.weights)
+    wrong = balance.isnan().nonzero().flatten().tolist()[:1]
+    expect(not wrong, "pairs", f"`higher` with more of reward {reward} than `lower`", f"another order in pair {wrong}")
+    return balance
+
+
+def most_needed(rollouts: int) -> float:
+    """The largest ratio of the spreads of two binary rewards, neither constant, in a group of this size.
+
+    Two responses that an equal-weight sum of three binary rewards ties, and of which one alone has the first reward,
+    differ in the first and in one other reward. So this is also the largest weight on the first reward that GDPO can
+    need to put the one that has it ahead.
+
+    >>> round(most_needed(12), 4), most_needed(3)
+    (1.8091, 1.0)
+    """
+    half = rollouts // 2
+    return sqrt(half * (rollouts - half) / (rollouts - 1))
+
+
+def _balance(z: Tensor, lower: Tensor, higher: Tensor, reward: int, weights: Tensor) -> Tensor:
+    """The weight on `reward` at which its gain equals the loss by the other rewards; NaN where it gains nothing.
+
+    z: (rewards, responses); lower, higher: (pairs,).
+    """
+    gained = z[reward, higher] - z[reward, lower]
+    terms = weights.reshape(-1, 1) * z.nan_to_num()  # GDPO adds up what is there
+    rest = terms[:, higher] - terms[:, lower]
+    rest = rest.sum(0) - rest[reward]
+    return torch.where(gained > 0, -rest / gained, torch.nan)

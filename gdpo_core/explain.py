@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from gdpo_core._groups import Batch, read
 from gdpo_core._types import ArrayLike, Groups
 from gdpo_core.advantages import Steps, method_for
-from gdpo_core.batch import Batch, read
 from gdpo_core.conventions import PAPER, Convention
 
 
@@ -66,10 +66,10 @@ def explained(method: str, batch: Batch, prepared: Batch, steps: Steps) -> Expla
         group_means=_of_groups(batch, steps.group.mean),
         group_stds=_of_groups(batch, steps.group.std),
         z=None if steps.z is None else _rewards_last(batch, steps.z),
-        weighted_sums=batch.returned(steps.sums),
-        batch_mean=None if steps.whole is None else _of_batch(batch, steps.whole.mean),
-        batch_std=None if steps.whole is None else _of_batch(batch, steps.whole.std),
-        advantages=batch.returned(batch.learnt(steps.advantages)),
+        weighted_sums=batch.to_caller(steps.sums),
+        batch_mean=None if steps.batch is None else _of_batch(batch, steps.batch.mean),
+        batch_std=None if steps.batch is None else _of_batch(batch, steps.batch.std),
+        advantages=batch.to_caller(batch.zero_unrewarded(steps.advantages)),
     )
 
 
@@ -77,7 +77,7 @@ def _of_groups(batch: Batch, x: Tensor) -> Tensor:
     """The groups' statistics as the caller expects them: one row per group, without the rollout axis."""
     per_reward = x.ndim == batch.rewards.ndim
     if batch.convention.leave_one_out:
-        return _rewards_last(batch, x) if per_reward else batch.returned(x)
+        return _rewards_last(batch, x) if per_reward else batch.to_caller(x)
     if batch.index is None:
         x = x.squeeze(-1)
     x = x.movedim(0, -1) if per_reward else x
@@ -93,4 +93,4 @@ def _lengths(batch: Batch) -> Tensor | None:
 
 
 def _rewards_last(batch: Batch, x: Tensor) -> Tensor:
-    return batch.returned(x).movedim(0, -1)
+    return batch.to_caller(x).movedim(0, -1).contiguous()

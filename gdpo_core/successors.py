@@ -6,29 +6,29 @@ sum, and differ in its length; GDPO, MO-GRPO, SA-MRPO and GD²PO have directions
 """
 
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 
 import torch
 from torch import Tensor
 
-from gdpo_core import round_off
-from gdpo_core._types import ArrayLike, Groups
-from gdpo_core.advantages import (
-    NAMED,
-    Method,
-    Steps,
-    _gdpo,
-    _over_group,
-    _weighted_sum,
-    advantages,
-    applied,
-    over_batch,
+from gdpo_core._errors import expect
+from gdpo_core._groups import (
+    Batch,
+    Normalised,
+    centre_sums,
+    deviations,
+    divisor,
+    normalise,
+    normalise_in_groups,
+    read,
+    skipping_missing,
+    weighted_sum,
+    zero_cancelled,
 )
-from gdpo_core.batch import Batch, read, weighted, whole
+from gdpo_core._inputs import numbers
+from gdpo_core._types import ArrayLike, Groups
+from gdpo_core.advantages import NAMED, Method, Steps, _gdpo, applied, over_batch
 from gdpo_core.conventions import PAPER, Convention
-from gdpo_core.errors import InputError, expect
-from gdpo_core.inputs import numbers
-from gdpo_core.normalise import Normalised, normalise
 
 GAMMA = 0.5  # of SA-MRPO: the best of the paper's ablation
 THRESHOLD = 0.8  # of GD²PO: what its scripts set; 1 drops every rollout whose rewards disagree
@@ -88,43 +88,56 @@ SUCCESSORS = {
 }
 
 
+def _mo_grpo(batch: Batch) -> Steps:
+    """MO-GRPO, arXiv 2509.22047, as reported by those who build on it: GDPO inside the groups.
+
+    TRL's `normalize_then_sum` is this before its division by the batch's standard deviation.
+    """
+    return _gdpo(batch)
+
+
 def _dvao(batch: Batch) -> Steps:
-    s, centred, batch = _centred_sum(batch)
-    std = _over_group(batch, batch.rewards, None).std
-    divisor = (batch.weights.abs() * std).sum(0)  # Σ_k w_k σ_k
-    if batch.convention.leave_one_out:  # one a response; where the others agree, nothing is divided
-        by = (divisor + batch.convention.sum_eps).masked_fill(divisor == 0, 1)
+    """DVAO, arXiv 2605.25604, its definition and proposition 2 as a published reading gives them.
+
+    As published each normalised reward is weighted by w_k σ_k / Σ_l w_l σ_l, which is the same. No advantage is larger
+    than GRPO's. A weight below 0 counts by its size in the divisor. A convention's eps is added to the divisor.
+    """
+    s = weighted_sum(batch, batch.rewards)  # s_j = Σ_k w_k r_jk
+    std = deviations(batch, batch.rewards).std
+    total = (batch.weights.abs() * std).sum(0)  # Σ_k w_k σ_k
+    if batch.convention.leave_one_out:  # one per response; where the others agree, nothing is divided
+        by = (total + batch.convention.sum_eps).masked_fill(total == 0, 1)
     else:
-        # Where every σ is 0 so is the centred sum: 0 / ∞ is that 0.
-        by = batch.group.spread((divisor + batch.convention.sum_eps).masked_fill(divisor == 0, torch.inf))
-    return _divided(s, centred, divisor, by)
+        by = batch.group.broadcast(divisor(total, batch.convention.sum_eps))
+    return _divided(s, centre_sums(batch, s), total, by)  # A_j = (s_j − mean_G s) / Σ_k w_k σ_k
 
 
 def _corr_grpo(batch: Batch) -> Steps:
+    """CorrGRPO, arXiv 2609.36820 and the code in HKUST-KnowComp/CorrGRPO.
+
+    Where GRPO's variance of the sum adds up covariances, this adds up Pearson's ρ of the weighted rewards; those of a
+    constant reward are 0. A convention's eps is added under the root, as published. With missing rewards, of which the
+    paper says nothing, the sum of ρ is the variance of what is there of each Σ_k z_k. Where it is 0, rewards in
+    perfect conflict, and eps is 0, so are the advantages. Leave-one-out is an InputError.
+    """
     c = batch.convention
     expect(not c.leave_one_out, "convention", "one with whole groups, for corr_grpo correlates in these", c.name)
-    s, centred, batch = _centred_sum(batch)
+    s = weighted_sum(batch, batch.rewards)  # s_j = Σ_k w_k r_jk
     # Σ_kl ρ_kl is the variance of Σ_k ±z_k, and a z of a constant reward is 0, as are its row and column of ρ.
-    z = _over_group(batch, batch.rewards, 0.0)
-    signs = replace(batch, weights=batch.weights.sign(), weight=float(len(batch.weights)))
-    total = round_off.without(signs, _weighted_sum(signs, z.value), z)
-    root = _over_group(batch, total, None).std
+    z = normalise_in_groups(batch, batch.rewards, eps=0.0)
+    signs = replace(batch, weights=batch.weights.sign())
+    std = deviations(batch, zero_cancelled(signs, weighted_sum(signs, z.value), z)).std
     # Rewards in perfect conflict have Σρ = 0, and their sum, if scales differ, is not 0. No finite number is right: the
     # published ε makes it 1 / √ε times the sum. Without an ε it is 0, as what GDPO makes of such a group is.
-    divisor = (root.square() + c.sum_eps).sqrt()
-    return _divided(s, centred, divisor, batch.group.spread(divisor.masked_fill(divisor == 0, torch.inf)))
+    correlation = (std.square() + c.sum_eps).sqrt()
+    by = batch.group.broadcast(divisor(correlation, 0.0))
+    return _divided(s, centre_sums(batch, s), correlation, by)  # A_j = (s_j − mean_G s) / √(Σ_k Σ_l ρ_kl)
 
 
-def _centred_sum(batch: Batch) -> tuple[Tensor, Normalised, Batch]:
-    """Σ_k w_k r_k, the same without its mean in the group, and the batch, whose rewards stay as they are."""
-    batch = replace(batch, scratch=False)
-    s = _weighted_sum(batch, batch.rewards)
-    return s, _over_group(batch, s, None, round_off.of_sums(batch)), batch
-
-
-def _divided(s: Tensor, centred: Normalised, divisor: Tensor, by: Tensor) -> Steps:
+def _divided(s: Tensor, centred: Normalised, std: Tensor, by: Tensor) -> Steps:
+    """The steps of a method that divides GRPO's centred sum; std: what stands for the standard deviation."""
     a = centred.value / by
-    return Steps(Normalised(centred.mean, divisor, a), None, s, None, a)
+    return Steps(group=Normalised(centred.mean, std, a), sums=s, advantages=a)
 
 
 def _unsaturated(batch: Batch, gamma: float = GAMMA, bounds: Tensor | None = None) -> Batch:
@@ -141,7 +154,7 @@ def _unsaturated(batch: Batch, gamma: float = GAMMA, bounds: Tensor | None = Non
         expect(inside, "bounds", "a lowest and a highest value, with every reward between", bounds.tolist())
     # Group by group: the rollouts of an infinite group count as often as they are likely.
     count = group.total((~missing).to(r)).sum(axes, keepdim=True)
-    mean = group.total(r.nan_to_num() if batch.skips else r).sum(axes, keepdim=True) / count
+    mean = group.total(r.nan_to_num() if batch.skips_missing else r).sum(axes, keepdim=True) / count
     # Under a weight below 0 the lowest value is the goal.
     left = torch.where(batch.weights < 0, mean - low, high - mean)
     # A reward that never varies adds 0 under any weight.
@@ -150,60 +163,43 @@ def _unsaturated(batch: Batch, gamma: float = GAMMA, bounds: Tensor | None = Non
     return replace(batch, weights=batch.weights * left**gamma)
 
 
-@dataclass(frozen=True)
-class _Agreement:
-    """GDPO's steps inside the groups, and which rollouts GD²PO drops."""
-
-    group: Normalised
-    sums: Tensor
-    dropped: Tensor
-
-
-def _agreement(batch: Batch, threshold: float) -> _Agreement:
-    batch = replace(batch, scratch=False)
-    group = _over_group(batch, batch.rewards, batch.convention.group_eps)
-    s = round_off.without(batch, _weighted_sum(batch, group.value), group)
-    t, eps = batch.weights * group.value, torch.finfo(s.dtype).eps
-    signed = group.value.abs() > max(_NO_SIGN, 8 * eps)
+def _disagree(batch: Batch, z: Tensor, s: Tensor, threshold: float) -> Tensor:
+    """Which rollouts GD²PO drops: their w_k z_k have both signs, and the sum s is small beside Σ_k |w_k z_k|."""
+    t, eps = batch.weights * z, torch.finfo(s.dtype).eps
+    signed = z.abs() > max(_NO_SIGN, 8 * eps)
     dropped = ((t > 0) & signed).any(0) & ((t < 0) & signed).any(0)  # a missing reward has no sign
     if threshold < 1:
         # At the threshold itself round-off decides nothing.
-        dropped &= s.abs() < (threshold - _ROUNDED * eps) * t.abs().nansum(0)
-    return _Agreement(group, s, dropped)
+        dropped &= s.abs() < (threshold - _ROUNDED * eps) * reduce(torch.add, t.abs().nan_to_num())
+    return dropped
 
 
 def _gd2po(batch: Batch, threshold: float = THRESHOLD) -> Steps:
-    found = _agreement(batch, threshold)
-    s, group = found.sums, batch.group
-    there = (~s.isnan()).to(s) if batch.skips else torch.ones_like(s)
-    kept = there.masked_fill(found.dropped, 0)
-    share = group.total(kept) / group.total(there)
-    a = (s * group.spread(share)).masked_fill(found.dropped, 0)
-    return Steps(found.group, found.group.value, s, None, a)
+    """GD²PO, arXiv 2606.16771 and the code in Qwen-Applications/GD2PO: its sums times the kept share of the group."""
+    steps, group = _gdpo(batch), batch.group
+    s, dropped = steps.sums, _disagree(batch, steps.group.value, steps.sums, threshold)
+    counted = (~s.isnan()).to(s) if batch.skips_missing else torch.ones_like(s)
+    share = group.total(counted.masked_fill(dropped, 0)) / group.total(counted)
+    return replace(steps, advantages=(s * group.broadcast(share)).masked_fill(dropped, 0))
 
 
 def _over_kept(batch: Batch, s: Tensor, threshold: float = THRESHOLD) -> Normalised:
     """GDPO's last step over the rollouts that are kept; the others get 0. Their mean need not be 0 and is taken off."""
-    c, dropped = batch.convention, _agreement(batch, threshold).dropped
-    over = batch.group if c.last_step == "group" else batch.batches or whole(s)
-    lost = torch.zeros_like(over.total(s), dtype=torch.bool) if batch.skips else over.total(s).isnan()
+    c, over, steps = batch.convention, batch.last_step, _gdpo(batch)
+    dropped = _disagree(batch, steps.group.value, steps.sums, threshold)
+    lost = torch.zeros_like(over.total(s), dtype=torch.bool) if batch.skips_missing else over.total(s).isnan()
     if c.group_of_one == "nan":
         lost = lost | torch.as_tensor(over.count == 1, device=s.device)
-    lost = over.spread(lost)
+    lost = over.broadcast(lost)
     # Sums that only round-off tells apart, group from group, are one.
-    noise = -over.lowest(-s.abs().nan_to_num()) * (_ROUNDED * torch.finfo(s.dtype).eps)
-    if c.last_step == "tokens":
-        if batch.lengths is None:
-            raise InputError(f"lengths: expected tokens per response, by which {c.name} weighs, got none")
-        over = weighted(over, batch.lengths.to(s))
+    tolerance = -over.lowest(-s.abs().nan_to_num()) * (_ROUNDED * torch.finfo(s.dtype).eps)
     last = normalise(
         s.masked_fill(dropped, torch.nan),
-        over,
+        skipping_missing(over),
+        ddof=c.ddof,
         eps=c.batch_eps,
         eps_to=c.batch_eps_to,
-        ddof=c.ddof,
-        skip=True,
-        noise=noise,
+        tolerance=tolerance,
     )
     return replace(last, value=last.value.masked_fill(dropped, 0).masked_fill(lost, torch.nan))
 
@@ -217,76 +213,12 @@ def _gd2po_with(threshold: float) -> Method:
 
 
 NAMED.update(
-    mo_grpo=Method(_gdpo, decoupled=True),
+    mo_grpo=Method(_mo_grpo, decoupled=True),
     dvao=Method(_dvao),
     gd2po=_gd2po_with(THRESHOLD),
     sa_mrpo=_sa_mrpo_with(GAMMA, None),
     corr_grpo=Method(_corr_grpo),
 )
-
-
-def mo_grpo(
-    rewards: ArrayLike,
-    *,
-    weights: ArrayLike | None = None,
-    groups: Groups | None = None,
-    lengths: ArrayLike | None = None,
-    convention: Convention = PAPER,
-) -> Tensor:
-    """Advantages of MO-GRPO: each reward normalised inside its group, then the weighted sum.
-
-    That is GDPO without its last step, four months older; the paper has no weights.
-    Shapes, errors and options as `grpo`. Source: arXiv 2509.22047, as reported by those who build on it; TRL's
-    `normalize_then_sum` is this before its division by the batch's standard deviation.
-
-    >>> [round(a, 3) for a in mo_grpo([[1, 1], [1, 0], [0, 1], [1, 1]]).tolist()]
-    [1.0, -1.0, -1.0, 1.0]
-    """
-    return advantages(rewards, "mo_grpo", weights=weights, groups=groups, lengths=lengths, convention=convention)
-
-
-def dvao(
-    rewards: ArrayLike,
-    *,
-    weights: ArrayLike | None = None,
-    groups: Groups | None = None,
-    lengths: ArrayLike | None = None,
-    convention: Convention = PAPER,
-) -> Tensor:
-    """Advantages of DVAO: GRPO's centred sum, divided by the weighted sum of the rewards' standard deviations.
-
-    As published each normalised reward is weighted by w_k σ_k / Σ_l w_l σ_l, which is the same. No advantage is larger
-    than GRPO's. A weight below 0 counts by its size in the divisor. A convention's eps is added to the divisor.
-    Shapes, errors and options as `grpo`. Source: arXiv 2605.25604, its definition and proposition 2 as a published
-    reading gives them.
-
-    >>> [round(a, 3) for a in dvao([[1, 1], [1, 0], [0, 1], [0, 0]]).tolist()]
-    [0.866, 0.0, 0.0, -0.866]
-    """
-    return advantages(rewards, "dvao", weights=weights, groups=groups, lengths=lengths, convention=convention)
-
-
-def corr_grpo(
-    rewards: ArrayLike,
-    *,
-    weights: ArrayLike | None = None,
-    groups: Groups | None = None,
-    lengths: ArrayLike | None = None,
-    convention: Convention = PAPER,
-) -> Tensor:
-    """Advantages of CorrGRPO: GRPO's centred sum, divided by the root of the sum of all correlations.
-
-    Where GRPO's variance of the sum adds up covariances, this adds up Pearson's ρ of the weighted rewards; those of a
-    constant reward are 0. A convention's eps is added under the root, as published. With missing rewards, of which the
-    paper says nothing, the sum of ρ is the variance of what is there of each Σ_k z_k. Where it is 0, rewards in
-    perfect conflict, and eps is 0, so are the advantages.
-    Shapes, errors and options as `grpo`; leave-one-out is an InputError. Source: arXiv 2609.36820 and the code in
-    HKUST-KnowComp/CorrGRPO.
-
-    >>> [round(a, 3) for a in corr_grpo([[3, 1], [3, 0], [0, 1], [0, 0]]).tolist()]
-    [1.414, 0.707, -0.707, -1.414]
-    """
-    return advantages(rewards, "corr_grpo", weights=weights, groups=groups, lengths=lengths, convention=convention)
 
 
 def sa_mrpo(
@@ -349,4 +281,4 @@ def gd2po(
 
 def _of(formula: Method, batch: Batch) -> Tensor:
     formula, batch = applied(formula, batch)
-    return batch.returned(batch.learnt(formula.advantages(batch)))
+    return batch.to_caller(batch.zero_unrewarded(formula.advantages(batch)))

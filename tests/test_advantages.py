@@ -340,7 +340,6 @@ IDS = {
     "numpy objects": np.array(["b", 1, "b", None, 1, "b"], object),
     "numpy, read-only": np.broadcast_to(np.array([7, -1, 7, 3, -1, 7]), (6,)),
     "numpy, from the end": np.array([7, -1, 3, 7, -1, 7])[::-1],
-    "numpy, other byte order": np.array([7, -1, 7, 3, -1, 7], ">i4"),
     "numpy floats": np.array([0.5, 0.25, 0.5, 1, 0.25, 0.5]),
     "torch": torch.tensor([7, -1, 7, 3, -1, 7]),
     "torch int32": torch.tensor([7, -1, 7, 3, -1, 7], dtype=torch.int32),
@@ -606,6 +605,9 @@ BAD = {
 }  # fmt: skip
 # Further ids that torch cannot take.
 BAD["groups"] += [(np.ma.array([0, 0, 1]), ""), (np.array([0, 0, 1], dtype="longdouble"), "")]
+OTHER_ORDER = np.dtype(float).newbyteorder()
+BAD["groups"] += [(np.array([0, 0, 1], OTHER_ORDER), "byte order")]
+BAD["rewards"] += [(np.array(R, OTHER_ORDER), "byte order")]
 
 # Every public function that takes these arguments, and those that it does not take.
 ENTRIES = {

@@ -15,7 +15,7 @@ from hypothesis import given, reject
 from hypothesis import strategies as st
 
 import gdpo_core as gc
-from gdpo_core import batch as core_batch
+from gdpo_core import _groups as core_batch
 from gdpo_core.advantages import method_for
 
 METHODS = pytest.mark.parametrize("method", naive_frameworks.METHODS)
@@ -562,8 +562,8 @@ def test_a_batch_in_pieces_gives_the_same_and_is_not_changed(convention, method,
     kept, options = rewards.clone(), {"weights": [1, 0.5, -2], "lengths": lengths, "convention": convention}
     whole = gc.advantages(rewards, method, **options)
     for size in (1, 40, 45):  # one prompt at a time, 2 and 3 of 5 × 3 rewards, the last piece shorter
-        monkeypatch.setattr(core_batch, "_PART", size)
-        assert len(list(core_batch.read(rewards).parts())) == {1: 11, 40: 6, 45: 4}[size]
+        monkeypatch.setattr(core_batch, "_PIECE", size)
+        assert len(list(core_batch.read(rewards).pieces())) == {1: 11, 40: 6, 45: 4}[size]
         close(gc.advantages(rewards, method, **options), whole, 1e-12)
         assert torch.equal(rewards.nan_to_num(9), kept.nan_to_num(9))
 
@@ -572,7 +572,7 @@ def test_a_batch_in_pieces_gives_the_same_and_is_not_changed(convention, method,
 def test_a_batch_too_large_for_one_piece_gives_what_its_groups_give_alone(method):
     rewards, lengths = drawn(14, prompts=50_000, rollouts=8)
     rewards, options = torch.from_numpy(rewards), {"lengths": lengths, "convention": gc.VERL}
-    assert rewards.numel() > core_batch._PART
+    assert rewards.numel() > core_batch._PIECE
     kept, a = rewards.clone(), gc.advantages(rewards, method, **options)
     by_id = gc.advantages(
         rewards.flatten(0, 1), method, groups=torch.arange(50_000).repeat_interleave(8),

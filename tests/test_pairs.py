@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gdpo_core as gc
-from gdpo_core import pairs
+from gdpo_core import _pairs as pairs
 from gdpo_core.collapse import explain_and_collapse
 
 VALUES = st.sampled_from([0.0, -0.0, 1.0, 0.1, 0.2, 0.30000000000000004, 3.0, -2.5, 100.0, float("nan")])
@@ -37,9 +37,9 @@ def groups_of_few(draw):
 @given(groups_of_few())
 def test_few_responses_are_told_apart_as_many_are(drawn):
     index, rollouts, *arguments = drawn
-    few = pairs.told_apart(list(pairs.blocks(index, rollouts)), *arguments, 1e-9)
-    with patch.object(pairs, "_FEW", -1), patch.object(pairs, "_told_apart_of_few", None):
-        many = pairs.told_apart(list(pairs.blocks(index, rollouts)), *arguments, 1e-9)
+    few = pairs.distinguish(list(pairs.blocks(index, rollouts)), *arguments, 1e-9)
+    with patch.object(pairs, "_FEW", -1), patch.object(pairs, "_distinguish_few", None):
+        many = pairs.distinguish(list(pairs.blocks(index, rollouts)), *arguments, 1e-9)
     for name in ("vectors", "pairs", "dead"):
         assert torch.equal(getattr(few, name), getattr(many, name)), name
         assert getattr(few, name).dtype == getattr(many, name).dtype, name

@@ -1,0 +1,37 @@
+"""The one error class that bad input raises."""
+
+from numbers import Integral
+from typing import TypeGuard
+
+
+class InputError(ValueError):
+    """Input that cannot be used: the text names the argument or file, what was expected and what came."""
+
+
+InputError.__module__ = "gdpo_core"  # where callers find it, and what a traceback shows
+
+
+def expect(condition: bool, name: str, expected: str, got: object) -> None:
+    """Raise InputError when `condition` is false.
+
+    >>> expect(False, "weights", "3 numbers, one per reward", "2")
+    Traceback (most recent call last):
+    gdpo_core.InputError: weights: expected 3 numbers, one per reward, got 2
+    """
+    if not condition:
+        raise InputError(f"{name}: expected {expected}, got {got}")
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """Whether a value is an integer of Python or of numpy, which behaves the same; True and False are none."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def expect_index(value: object, count: int, name: str, things: str) -> None:
+    """Raise InputError unless `value` is an index of `count` things; negative ones count from the end.
+
+    >>> expect_index(3, 3, "primary", "rewards")
+    Traceback (most recent call last):
+    gdpo_core.InputError: primary: expected an index of 3 rewards, got 3
+    """
+    expect(is_whole(value) and -count <= value < count, name, f"an index of {count} {things}", repr(value))

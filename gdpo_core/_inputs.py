@@ -1,0 +1,126 @@
+"""What callers hand in, as tensors, checked here once: the formulas need no checks."""
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gdpo_core._errors import InputError, expect
+from gdpo_core._types import ArrayLike, Groups
+
+# Squares of larger or smaller numbers leave the range of the dtype; float32 then computes in float64.
+RANGE = {torch.float32: (1e-10, 1e10), torch.float64: (1e-100, 1e100)}
+
+
+def numbers(values: ArrayLike, name: str) -> Tensor:
+    """A dense tensor of floats; tensors and arrays of floats keep their dtype, all else becomes float64.
+
+    >>> numbers([True, False], "rewards")
+    tensor([1., 0.], dtype=torch.float64)
+    """
+    t = _tensor(values, name, "numbers in a regular array")
+    return t.detach() if t.is_floating_point() else t.to(torch.float64)
+
+
+def _tensor(values: Any, name: str, expected: str) -> Tensor:
+    """A dense tensor of real numbers that may share the memory of a tensor, but of nothing else."""
+    expect(not isinstance(values, np.ma.MaskedArray), name, expected, "a masked array; NaN marks what is missing")
+    if not isinstance(values, Tensor):
+        try:
+            values = torch.from_numpy(np.array(values))
+        except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+            raise InputError(f"{name}: expected {expected}, got {_culprit(values, error)}") from None
+    dense = values.layout == torch.strided and not values.is_complex()
+    expect(dense, name, expected, f"{values.layout} of {values.dtype}")
+    return values
+
+
+def _culprit(values: Any, error: Exception) -> str:
+    """The first of nested values that is no number, or else what torch or numpy said."""
+    nested, kind = [values], type(values).__name__
+    while nested:
+        value = nested.pop()
+        if isinstance(value, list | tuple):
+            nested += reversed(value)
+        elif value is not values and not isinstance(value, int | float):
+            return f"{kind} with {type(value).__name__} {value!r}"
+    return f"{kind}: {error}"
+
+
+def rewards_and_weights(
+    rewards: ArrayLike, weights: ArrayLike | None, grouped: bool
+) -> tuple[Tensor, Tensor, torch.dtype, bool]:
+    """Rewards and weights in the dtype to compute in, the dtype of the result, and whether any reward is missing."""
+    r = numbers(rewards, "rewards")
+    shape = tuple(r.shape)
+    if grouped:
+        expect(r.ndim == 2, "rewards", "shape (responses, rewards) with groups", f"shape {shape}")
+    else:
+        wanted = "shape (prompts, rollouts, rewards) or (rollouts, rewards)"
+        expect(r.ndim in (2, 3), "rewards", wanted, f"shape {shape}")
+    expect(r.numel() > 0, "rewards", "at least one response and one reward", f"shape {shape}")
+
+    given = r.dtype
+    r = r if given in RANGE else r.float()
+    w = torch.ones(shape[-1], dtype=torch.float64) if weights is None else numbers(weights, "weights").double()
+    expect(tuple(w.shape) == shape[-1:], "weights", f"{shape[-1]} numbers, one per reward", f"shape {tuple(w.shape)}")
+    expect(bool(w.isfinite().all()), "weights", "finite numbers", w.tolist())
+
+    low, high = map(Tensor.item, r.aminmax())
+    missing = math.isnan(low)
+    largest = r.abs().nan_to_num(posinf=torch.inf).amax().item() if missing else max(-low, high)
+    expect(largest < float("inf"), "rewards", "finite numbers or NaN for missing", "an infinite value")
+    r = r.to(width([largest, largest * w.abs().amax().item()], r.dtype, "rewards"))
+    return r, w.to(r), given, missing
+
+
+def width(sizes: list[float], dtype: torch.dtype, name: str) -> torch.dtype:
+    """The dtype to compute in: float64 where numbers of these sizes leave the range of the given one."""
+    sizes = [size for size in sizes if size]
+    for wide in (dtype, torch.float64):
+        low, high = RANGE[wide]
+        if not sizes or (low <= min(sizes) and max(sizes) <= high):
+            return wide
+    got = max(sizes, key=lambda size: abs(math.log(size)) if size < math.inf else size)
+    raise InputError(f"{name}: expected numbers from {low:g} to {high:g} in size, also weighted, got {got:g}")
+
+
+def token_counts(lengths: ArrayLike, shape: tuple[int, ...]) -> Tensor:
+    """Tokens per response, whole numbers from 1, as float64."""
+    t = numbers(lengths, "lengths").double()
+    expect(tuple(t.shape) == shape, "lengths", f"one per response, shape {shape}", f"shape {tuple(t.shape)}")
+    bad = t[~((t >= 1) & (t <= 2**53) & (t == t.round()))]
+    expect(not len(bad), "lengths", "positive whole token counts", bad[:1].tolist())
+    return t
+
+
+def group_numbers(groups: Groups, responses: int, device: torch.device | str) -> tuple[Tensor, tuple]:
+    """(responses,) the group numbers from 0, and the ids they stand for: sorted if an array, else as they appear.
+
+    >>> group_numbers(["b", "a", "b"], 3, "cpu")
+    (tensor([0, 1, 0]), ('b', 'a'))
+    """
+    expected = "ids such as strings or integers"
+    if not isinstance(groups, Tensor | np.ndarray):
+        try:
+            groups = list(groups)
+        except TypeError:
+            raise InputError(f"groups: expected one id per response, got {type(groups).__name__}") from None
+    shape = (len(groups),) if isinstance(groups, list) else tuple(groups.shape)
+    expect(shape == (responses,), "groups", f"{responses} ids, one per response", f"shape {shape}")
+    if isinstance(groups, Tensor) or (isinstance(groups, np.ndarray) and groups.dtype.kind in "iubfc"):
+        t = _tensor(groups, "groups", expected)
+        expect(not bool(t.isnan().any()), "groups", expected, "NaN")
+        sorted_ids, index = t.unique(return_inverse=True)
+        return index.to(device), tuple(sorted_ids.tolist())
+    number: dict = {}
+    try:
+        ids = [g.item() if isinstance(g, Tensor | np.generic) else g for g in groups]
+        known = all(g == g for g in ids)
+        index = torch.tensor([number.setdefault(g, len(number)) for g in ids], device=device)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"groups: expected {expected}, got {error}") from None
+    expect(known, "groups", expected, "NaN")
+    return index, tuple(number)

@@ -1,0 +1,283 @@
+"""Pairs of responses of one group: which are distinct, tied, in order or inverted; counted without listing them."""
+
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+# Up to so many responses, plain Python is done before as many calls of torch have begun.
+_FEW = 64
+
+
+@dataclass(frozen=True)
+class Block:
+    """Groups of similar size side by side, each padded to the longest."""
+
+    groups: Tensor  # (groups,) their numbers
+    rollouts: int
+    rows: Tensor | None  # (groups, rollouts) number of each response, −1 where a group is shorter; None: in order
+
+    def members(self) -> list[list[int]]:
+        """The numbers of each group's responses."""
+        if self.rows is None:
+            return [list(range(n * self.rollouts, (n + 1) * self.rollouts)) for n in range(self.groups.shape[0])]
+        return [[i for i in row if i >= 0] for row in self.rows.tolist()]
+
+    def take(self, x: Tensor, fill: float) -> Tensor:
+        """(…, responses) as (…, groups, rollouts)."""
+        if self.rows is None:
+            return x.reshape(*x.shape[:-1], len(self.groups), self.rollouts)
+        return x[..., self.rows.clamp(min=0)].masked_fill(self.rows < 0, fill)
+
+    def put(self, x: Tensor, into: Tensor) -> None:
+        """(groups, rollouts) back among all (responses,)."""
+        if self.rows is None:
+            into.copy_(x.flatten())
+        else:
+            into[self.rows[self.rows >= 0]] = x[self.rows >= 0]
+
+
+def blocks(index: Tensor, rollouts: int | None = None) -> Iterator[Block]:
+    """The groups as blocks; index: (responses,) the number of each one's group; rollouts: per group, if in order.
+
+    A block holds the groups of more than n and at most 2 n responses, so that no short group is padded to a long one.
+    """
+    if rollouts is not None:
+        yield Block(torch.arange(len(index) // rollouts, device=index.device), rollouts, None)
+        return
+    order, sizes = index.argsort(stable=True), index.bincount()
+    start = sizes.cumsum(0) - sizes
+    doublings = torch.frexp((sizes - 1).double()).exponent  # ⌈log2⌉ of the sizes, exactly
+    for doubling in doublings[sizes > 0].unique():
+        groups = (doublings == doubling).nonzero().flatten()
+        longest = int(sizes[groups].max())
+        column = torch.arange(longest, device=index.device)
+        rows = order[(start[groups, None] + column).clamp(max=len(order) - 1)]
+        yield Block(groups, longest, rows.masked_fill(column >= sizes[groups, None], -1))
+
+
+def ranks(x: Tensor, same: Tensor | float = 0.0) -> Tensor:
+    """The rank of each value among the distinct values of its group, 0 the lowest; −1 where x is NaN.
+
+    x: (groups, rollouts). Neighbours in size that are at most `same` apart are one value.
+
+    >>> ranks(torch.tensor([[0.5, 2.0, 0.5, torch.nan]])).tolist()
+    [[0, 1, 0, -1]]
+    """
+    value, order = x.sort(-1)
+    number = torch.zeros_like(order)
+    torch.cumsum(value.diff(dim=-1) > same, -1, out=number[:, 1:])
+    return torch.empty_like(order).scatter_(-1, order, number.masked_fill_(value.isnan(), -1))
+
+
+def vector_ranks(rewards: Tensor, kept: Tensor) -> Tensor:
+    """The rank of each reward vector among the distinct ones of its group, −1 where not kept; missing equals missing.
+
+    rewards: (rewards, groups, rollouts), kept: (groups, rollouts).
+    """
+    first, *rest = rewards.nan_to_num(nan=torch.inf).masked_fill_(~kept, torch.nan)
+    number = ranks(first)
+    for reward in rest:
+        both = (number * reward.shape[-1] + ranks(reward)).double()
+        number = ranks(both.masked_fill_(~kept, torch.nan))
+    return number
+
+
+def equal_pairs(rank: Tensor) -> Tensor:
+    """(groups,) the number of pairs of equal rank; rank: (groups, rollouts), −1 is left out."""
+    groups, rollouts = rank.shape
+    size = rank.new_zeros(groups, rollouts + 1)  # the first counts what is left out
+    size.scatter_add_(1, rank + 1, torch.ones_like(rank))
+    size = size[:, 1:]
+    return (size * (size - 1)).sum(1) // 2
+
+
+@dataclass(frozen=True)
+class Distinctions:
+    """How many reward vectors and advantages of each group are distinct, and which are tied."""
+
+    vectors: Tensor  # (groups,) distinct reward vectors
+    pairs: Tensor  # (groups,) pairs whose vectors differ
+    dead: Tensor  # (rewards, groups) whether all values that are there are equal
+    levels: dict[str, Tensor]  # by method, (groups,) distinct advantages
+    tied: dict[str, Tensor]  # by method, (groups,) pairs whose vectors differ and that have one advantage
+    level: dict[str, Tensor]  # by method, (responses,) number of the advantage in its group, 0 = lowest; −1 = left out
+
+
+def distinguish(
+    parts: list[Block], rewards: Tensor, kept: Tensor, advantages: Mapping[str, Tensor], same: float
+) -> Distinctions:
+    """Distinct vectors and advantages, and their ties, group by group.
+
+    rewards: (rewards, responses); kept: (responses,) which ones to look at; advantages: by method, (responses,), NaN is
+    left out of its levels. Advantages no further apart than `same`, relative to the largest of the group, are one.
+    """
+    doubles = all(a.dtype == torch.float64 for a in advantages.values())  # Python's numbers, to the last bit
+    if kept.shape[0] <= _FEW and doubles and kept.device.type == "cpu":
+        return _distinguish_few(parts, rewards, kept, advantages, same)
+    groups = sum(len(part.groups) for part in parts)
+    counts = kept.new_zeros((2 + 2 * len(advantages), groups), dtype=torch.int64)
+    dead = kept.new_zeros((len(rewards), groups))
+    level = {method: torch.empty_like(a, dtype=torch.int64) for method, a in advantages.items()}
+    for part in parts:
+        present, r = part.take(kept, False), part.take(rewards, torch.nan)
+        vector = vector_ranks(r, present)
+        same_vector, size = equal_pairs(vector), present.sum(1)
+        rows = [vector.amax(1) + 1, size * (size - 1) // 2 - same_vector]
+        for method, a in advantages.items():
+            x = part.take(a, torch.nan).masked_fill(~present, torch.nan)
+            largest = x.abs().nan_to_num_(nan=0.0).amax(1, keepdim=True)
+            rank = ranks(x, same * largest)
+            part.put(rank, level[method])
+            # One vector always has one advantage.
+            rows += [rank.amax(1) + 1, (equal_pairs(rank) - same_vector).clamp(min=0)]
+        counts[:, part.groups] = torch.stack(rows)
+        r = r.masked_fill(~present, torch.nan)
+        low, high = r.nan_to_num(nan=torch.inf).amin(-1), r.nan_to_num_(nan=-torch.inf).amax(-1)
+        dead[:, part.groups] = low >= high
+    levels, tied = counts[2::2], counts[3::2]
+    return Distinctions(
+        vectors=counts[0],
+        pairs=counts[1],
+        dead=dead,
+        levels=dict(zip(level, levels, strict=True)),
+        tied=dict(zip(level, tied, strict=True)),
+        level=level,
+    )
+
+
+def _distinguish_few(
+    parts: list[Block], rewards: Tensor, kept: Tensor, advantages: Mapping[str, Tensor], same: float
+) -> Distinctions:
+    """The same, response by response."""
+    groups = sum(part.groups.shape[0] for part in parts)
+    vectors, pairs = [0] * groups, [0] * groups
+    values = {method: a.tolist() for method, a in advantages.items()}
+    present, columns = kept.tolist(), rewards.tolist()
+    level = {method: [-1] * len(present) for method in values}
+    levels, tied = ({method: [0] * groups for method in values} for _ in range(2))
+    dead = [[False] * groups for _ in columns]
+    for part in parts:
+        for group, row in zip(part.groups.tolist(), part.members(), strict=True):
+            members = [i for i in row if present[i]]
+            r = [[column[i] for i in members] for column in columns]
+            given = [[x for x in column if x == x] for column in r]
+            for reward, column in enumerate(given):
+                dead[reward][group] = not column or min(column) == max(column)
+            # Missing equals missing.
+            sizes = Counter(zip(*([x if x == x else None for x in column] for column in r), strict=True)).values()
+            same_vector = sum(size * (size - 1) // 2 for size in sizes)
+            vectors[group] = len(sizes)
+            pairs[group] = len(members) * (len(members) - 1) // 2 - same_vector
+            for method, a in values.items():
+                rank = _ranks_of_few({i: a[i] for i in members if a[i] == a[i]}, same)
+                for i, number in rank.items():
+                    level[method][i] = number
+                sizes = Counter(rank.values()).values()
+                levels[method][group] = len(sizes)
+                tied[method][group] = max(0, sum(size * (size - 1) // 2 for size in sizes) - same_vector)
+    counts = torch.tensor([vectors, pairs, *levels.values(), *tied.values()])
+    return Distinctions(
+        vectors=counts[0],
+        pairs=counts[1],
+        dead=torch.tensor(dead),
+        levels=dict(zip(values, counts[2 : 2 + len(values)], strict=True)),
+        tied=dict(zip(values, counts[2 + len(values) :], strict=True)),
+        level={method: torch.tensor(numbers) for method, numbers in level.items()},
+    )
+
+
+def _ranks_of_few(x: dict[int, float], same: float) -> dict[int, int]:
+    """The rank of each value among the distinct ones, 0 the lowest; neighbours up to `same` of the largest are one."""
+    if not x:
+        return {}
+    near = same * min(max(map(abs, x.values())), sys.float_info.max)
+    order = sorted(x, key=x.__getitem__)
+    rank, number = {order[0]: 0}, 0
+    for lower, higher in pairwise(order):
+        number += x[higher] - x[lower] > near
+        rank[higher] = number
+    return rank
+
+
+def inversions(x: Tensor) -> Tensor:
+    """(groups,) how many pairs i < j have x_i > x_j; x: (groups, rollouts) whole numbers.
+
+    Counted while sorting by merging: of two sorted halves, the left ones move back by one for each smaller right one.
+
+    >>> inversions(torch.tensor([[0, 1, 2], [2, 1, 1]])).tolist()
+    [0, 2]
+    """
+    groups, rollouts = x.shape
+    half, inverted = 1, x.new_zeros(groups)
+    longest = 1 << (rollouts - 1).bit_length()
+    x = torch.nn.functional.pad(x, (0, longest - rollouts), value=int(x.max()) if x.numel() else 0)
+    while half < longest:
+        x, order = x.view(groups, -1, 2 * half).sort(dim=-1, stable=True)
+        place = torch.arange(2 * half, device=x.device) * (order < half)
+        inverted += place.sum((1, 2)) - longest // (2 * half) * (half * (half - 1) // 2)
+        half *= 2
+    return inverted
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """The pairs in a group with different primary reward, and what the methods do with them; each (groups,)."""
+
+    pairs: Tensor
+    inverted: dict[str, Tensor]  # by method: the lower one gets more
+    tied: dict[str, Tensor]  # by method: both get the same
+
+
+def count_orders(parts: list[Block], primary: Tensor, level: Mapping[str, Tensor]) -> Ordered:
+    """Whether the advantages follow the primary reward, group by group.
+
+    primary: (responses,), NaN is left out; level: by method, (responses,), −1 is left out.
+    """
+    pairs = torch.zeros(sum(len(part.groups) for part in parts), dtype=torch.int64, device=primary.device)
+    inverted, tied = ({method: torch.zeros_like(pairs) for method in level} for _ in range(2))
+    for part in parts:
+        reward = ranks(part.take(primary, torch.nan))
+        pairs[part.groups] = _apart(reward.clamp(max=0), reward)
+        for method, levels in level.items():
+            x = part.take(levels, -1).masked_fill(reward < 0, -1)
+            tied[method][part.groups] = _apart(x, reward)
+            inverted[method][part.groups] = _swapped(reward, x)
+    return Ordered(pairs, inverted, tied)
+
+
+def count_ties(parts: list[Block], rewards: Tensor, kept: Tensor, level: Tensor) -> tuple[int, int]:
+    """The pairs in a group whose reward vectors differ, and how many of them have one level.
+
+    rewards: (rewards, responses); kept: (responses,) which ones to look at; level: (responses,).
+    """
+    pairs = tied = 0
+    for part in parts:
+        present = part.take(kept, False)
+        vector, size = vector_ranks(part.take(rewards, torch.nan), present), present.sum(1)
+        rank = part.take(level, -1).masked_fill(~present, -1)
+        pairs += int((size * (size - 1) // 2 - equal_pairs(vector)).sum())
+        tied += int((equal_pairs(rank) - equal_pairs(_joined(rank, vector))).sum())
+    return pairs, tied
+
+
+def _joined(first: Tensor, second: Tensor) -> Tensor:
+    """A rank by the first, then by the second; −1 where either is."""
+    both = (first * (first.shape[1] + 1) + second).double()
+    return ranks(both.masked_fill_((first < 0) | (second < 0), torch.nan))
+
+
+def _apart(rank: Tensor, reward: Tensor) -> Tensor:
+    """(groups,) the number of pairs of equal rank and different reward."""
+    return equal_pairs(rank) - equal_pairs(_joined(rank, reward))
+
+
+def _swapped(reward: Tensor, rank: Tensor) -> Tensor:
+    """(groups,) the number of pairs in which the lower reward has the higher rank; −1 is left out."""
+    more = reward.shape[1] + 1
+    both = (reward * more + rank).masked_fill_((reward < 0) | (rank < 0), more**2 - 1)  # last, and after no other
+    return inversions(both.sort(-1).values % more)
