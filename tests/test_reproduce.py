@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdpo_core import CONVENTIONS, InputError
-from gdpo_core.advantages import LOGGED_METHODS
-from gdpo_core.batch import read
+from gdpo_core._groups import read
+from gdpo_core.advantages import LOGGED_METHODS, method_for
 from gdpo_core.logs import read_run
-from gdpo_core.runs.recipe import TOLERANCE, Recipe, compare, hidden_inputs, prepared, read_log, same_direction
+from gdpo_core.runs.recipe import TOLERANCE, Recipe, compare, hidden_inputs, read_log, same_direction
 from gdpo_core.runs.solve import simplest, solve
 
 GOLDENS = Path(__file__).parent / "goldens"
@@ -51,8 +51,8 @@ def made(r, method, weights=WEIGHTS, convention="trl", batches=6, lengths=None):
         lengths=lengths,
         convention=CONVENTIONS[convention],
     )
-    formula, batch = prepared(method, batch)
-    return batch.learnt(formula.advantages(batch)).double().numpy()
+    formula, batch = method_for(method, batch)
+    return batch.zero_unrewarded(formula.advantages(batch)).double().numpy()
 
 
 def table(r, advantages, batches=6, lengths=None):

@@ -8,11 +8,10 @@ import polars as pl
 import torch
 from torch import Tensor
 
-from gdpo_core.advantages import LOGGED_METHODS, METHODS, Method, Steps, method_for
-from gdpo_core.batch import Batch, read, whole
+from gdpo_core._errors import expect
+from gdpo_core._groups import GRAIN, Batch, read
+from gdpo_core.advantages import Steps, method_for
 from gdpo_core.conventions import CONVENTIONS, Convention
-from gdpo_core.errors import expect
-from gdpo_core.round_off import GRAIN
 from gdpo_core.rules import ROUNDED, normalised_in_float32
 
 # How far a logged advantage may be from the recipe's, in addition to the framework's float32 round-off.
@@ -118,16 +117,10 @@ def starts_of(number: np.ndarray) -> np.ndarray:
     return np.concatenate([[0], np.flatnonzero(number[1:] != number[:-1]) + 1])
 
 
-def prepared(method: str, batch: Batch) -> tuple[Method, Batch]:
-    """The method of that name, and the batch in the form that it takes."""
-    # SEAM: becomes advantages.method_for once that knows grpo_batch_std.
-    return method_for(method, batch) if method in METHODS else (LOGGED_METHODS[method], batch)
-
-
 def with_weights(batch: Batch, weights: Sequence[float] | Tensor) -> Batch:
     """The same batch with other weights, one per reward, without reading it again."""
     w = torch.as_tensor(weights, dtype=batch.rewards.dtype)
-    return replace(batch, weights=w.view_as(batch.weights), weight=w.abs().sum().item())
+    return replace(batch, weights=w.view_as(batch.weights))
 
 
 @dataclass(frozen=True)
@@ -146,9 +139,9 @@ def compare(log: Log, recipe: Recipe) -> Comparison:
 
 def compare_with(log: Log, method: str, batch: Batch) -> Comparison:
     """The same for a method and a batch that holds the log's rewards, the convention and the weights."""
-    formula, batch = prepared(method, batch)
+    formula, batch = method_for(method, batch)
     steps = formula(batch)
-    computed = batch.learnt(steps.advantages).flatten()
+    computed = batch.zero_unrewarded(steps.advantages).flatten()
     error = (log.advantages - computed).abs().nan_to_num_(nan=torch.inf, posinf=torch.inf)
     allowed = TOLERANCE + float32_error(method, batch, steps).nan_to_num().flatten()
     return Comparison(computed, error.masked_fill_(log.advantages.isnan(), torch.nan), allowed.expand(len(error)))
@@ -205,12 +198,12 @@ def float32_error(method: str, batch: Batch, steps: Steps) -> Tensor:
             std = group.lowest(std.masked_fill(std == 0, 1))
         error = normalised_in_float32(error, std, c.group_eps if in_z else c.sum_eps, group.count)
     error = (batch.weights.abs() * error).sum(0) if in_z else error
-    error = group.spread(error) + torch.zeros_like(steps.advantages)
-    if steps.whole is None:
+    error = group.broadcast(error) + torch.zeros_like(steps.advantages)
+    if steps.batch is None:
         return error
-    over = batch.group if in_z and c.last_step == "group" else batch.batches or whole(error)
-    count = over.spread(over.total(torch.ones_like(error)))
+    over = batch.group if in_z and c.last_step == "group" else batch.all_responses
+    count = over.broadcast(over.total(torch.ones_like(error)))
     if in_z:  # the round-off of one group moves the mean and the std of its whole batch
-        typical = (over.spread(over.total(error.square())) / count).sqrt()
+        typical = (over.broadcast(over.total(error.square())) / count).sqrt()
         error = error + typical * (1 + steps.advantages.abs().nan_to_num())
-    return normalised_in_float32(error, over.spread(steps.whole.std), c.batch_eps if in_z else c.sum_eps, count)
+    return normalised_in_float32(error, over.broadcast(steps.batch.std), c.batch_eps if in_z else c.sum_eps, count)

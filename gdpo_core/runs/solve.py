@@ -8,9 +8,9 @@ import polars as pl
 import torch
 from torch import Tensor
 
-from gdpo_core.batch import Batch
+from gdpo_core._errors import expect
+from gdpo_core._groups import Batch
 from gdpo_core.conventions import CONVENTIONS, Convention
-from gdpo_core.errors import expect
 from gdpo_core.runs.recipe import Log, Recipe, compare_with, holds_lengths, read_log, with_weights
 from gdpo_core.runs.weights import (
     Solution,

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gdpo_core.advantages import LOGGED_METHODS
-from gdpo_core.batch import Batch
+from gdpo_core._groups import Batch
+from gdpo_core.advantages import method_for
 from gdpo_core.conventions import Convention
-from gdpo_core.runs.recipe import Log, float32_error, prepared, with_weights
+from gdpo_core.runs.recipe import Log, float32_error, with_weights
 
 # Relative round-off of logged advantages; the bound of `float32_error` is about 4 times as large.
 FLOAT32 = 2e-7
@@ -59,12 +59,12 @@ def terms_of(log: Log, batch: Batch, method: str) -> Terms:
     """The terms, computed by the method itself: z under GDPO, else what each reward alone gives without std."""
     count, groups = len(batch.rewards), log.group_of_response
     if method == "gdpo":
-        formula, batch = prepared(method, batch)
+        formula, batch = method_for(method, batch)
         steps = formula.in_groups(batch)
         x, nothing = steps.group.value, steps.sums.isnan()
         round_off = float32_error(method, batch, steps)
     else:
-        formula = LOGGED_METHODS["grpo_no_std"]
+        formula, batch = method_for("grpo_no_std", batch)
         x = torch.stack([formula(with_weights(batch, one)).advantages for one in torch.eye(count)])
         nothing = x.isnan().any(0)
         size = x.nan_to_num().square().flatten(1).mean(1).sqrt()
@@ -241,9 +241,9 @@ def scale_of(solution: Solution, terms: Terms, batch: Batch, method: str) -> tup
     trust = torch.where(solution.batches[terms.batch] & (along > 0), 1 / (1 + round_off), 0)
     if method == "grpo_no_std":
         return _median(square / along, trust * square), _UNDIVIDED
-    formula, batch = prepared(method, with_weights(batch, direction))
+    formula, batch = method_for(method, with_weights(batch, direction))
     steps = formula(batch)
-    over = steps.group if method == "grpo" or steps.whole is None else steps.whole
+    over = steps.group if method == "grpo" or steps.batch is None else steps.batch
     std = over.std.flatten()
     trust = torch.where(std > 0, trust / std.square(), 0).nan_to_num()
     left = _median(along / square - std, trust)  # eps / factor
