@@ -53,9 +53,9 @@ _COARSEST = 0.02
 _DENOMINATORS = (3, 6, 7, 9, 11, 12)
 # Nobody chooses one weight so much smaller than another.
 _FAR_APART = 1e-5
-# Nobody chooses weights so small that eps is more than a correction, the second part of the std; with such weights one
-# method can imitate another. Above the first part, which shows in the advantages, they have to be round numbers.
-_EPS_HARDLY, _EPS_AT_MOST, _SMALL = 0.01, 0.25, 0.01
+# Nobody chooses weights so small that eps is more than a correction: such a part of the std. With smaller weights one
+# method can imitate another.
+_EPS_AT_MOST = 0.25
 # A scale is implausible if all weights are below the first number, or none is below the second.
 _USUAL = (0.1, 10)
 # A log with more responses than this has more equations than weights.
@@ -170,8 +170,8 @@ def _attempt(
         if not _plausible(guess, unknown, terms, eps_of(batch.convention, method), equations):
             continue
         # In a single batch another method can make the advantages larger or smaller by any factor.
-        free = not scale_known or (guess.complexity >= FITTED and int(live.sum()) == 1)
-        recipe = Recipe(method, convention, guess.weights, tuple(unknown), free)
+        up_to_scale = not scale_known or (guess.complexity >= FITTED and int(live.sum()) == 1)
+        recipe = Recipe(method, convention, guess.weights, tuple(unknown), up_to_scale)
         share, error = _judge(log, with_weights(batch, guess.weights), method, live)
         attempts.append(Attempt(recipe, guess.complexity, share, error))
     return _best(attempts, 1.5)[0] if attempts else None
@@ -206,7 +206,7 @@ def _along_direction(
     """Weights to try where one direction fits, the rewards whose weight is unknown, and whether the scale is known."""
     scale, error = scale_of(solution, terms, batch, method)
     direction = solution.directions[:, 0]
-    unknown = sorted({*solution.open, *_undetermined(direction, solution)})
+    unknown = sorted({*solution.open_rewards, *_undetermined(direction, solution)})
     # The larger the weights, the less eps matters.
     scales = [1.0, *([] if scale is None else [scale]), 1000.0]
     windows: list[tuple[float, float | None]] = [(factor, None) for factor in scales]
@@ -255,7 +255,7 @@ def _simple_along(solution: Solution, scale: float, window: float | None, wanted
     window: the largest relative change of the scale; None where any multiple of it will do.
     """
     direction = solution.directions[:, 0]
-    settled = [k for k in range(len(direction)) if k not in solution.open]
+    settled = [k for k in range(len(direction)) if k not in solution.open_rewards]
     scales = [scale * largest for largest in _LARGEST]
     if window is not None and settled:
         surest = max(settled, key=lambda k: (direction * solution.size)[k].abs().item())
@@ -263,21 +263,21 @@ def _simple_along(solution: Solution, scale: float, window: float | None, wanted
         scales = [number / one for number in numbers_near(scale * one, window)]
     options = list[tuple[bool, int, float, Guess]]()
     for times in scales:
-        guess = _simple(solution.completed(times * direction, wanted), times * solution.error, solution.open)
+        guess = _simple(solution.completed(times * direction, wanted), times * solution.error, solution.open_rewards)
         if guess is not None:
             options.append((window is not None or times != scale, guess.complexity, abs(times - scale), guess))
     return min(options, key=lambda option: option[:3])[3] if options else None
 
 
-def _simple(weights: Tensor, error: Tensor, free: Sequence[int]) -> Guess | None:
+def _simple(weights: Tensor, error: Tensor, unknown: Sequence[int]) -> Guess | None:
     """The simplest weights within three standard errors; None where one of them is near no round number.
 
-    free: indices of the weights that the log leaves open, which stay as they are.
+    unknown: indices of the weights that the log leaves open, which stay about as they are.
     """
     numbers = list[float]()
     complexity = 1
     for k, (w, e) in enumerate(zip(rounded(weights), error.tolist(), strict=True)):
-        if k in free:
+        if k in unknown:
             numbers.append((simplest(w, 1e-6) or (w, 0))[0])
             continue
         number = (0.0, 0) if abs(w) <= 3 * e else simplest(w, min(_COARSEST, 3 * e / abs(w) + 1e-5))
@@ -316,9 +316,9 @@ def _by_complexity(size: float, tolerance: float) -> list[tuple[int, float, floa
     numbers = list[tuple[int, float, float]]()
     for digits in (1, 2, 3):
         unit = exponent - digits + 1
-        for whole in range(math.ceil(low / 10.0**unit - 1e-9), math.floor(high / 10.0**unit + 1e-9) + 1):
-            number = float(f"{whole}e{unit}")
-            if whole and low <= number <= high:
+        for multiple in range(math.ceil(low / 10.0**unit - 1e-9), math.floor(high / 10.0**unit + 1e-9) + 1):
+            number = float(f"{multiple}e{unit}")
+            if multiple and low <= number <= high:
                 numbers.append((0 if number == 1 else digits, abs(number - size), number))
     for below in _DENOMINATORS if size < 100 else ():
         for above in range(math.ceil(low * below), math.floor(high * below) + 1):
@@ -353,9 +353,7 @@ def _plausible(guess: Guess, unknown: Sequence[int], terms: Terms, eps: float, e
         return False
     if guess.complexity >= FITTED and equations <= 0:
         return False
-    if eps < _EPS_HARDLY * std:
-        return True
-    return eps < _EPS_AT_MOST * std and size >= _SMALL and guess.complexity <= 1 + 2 * len(w)
+    return eps < _EPS_AT_MOST * std
 
 
 def _rms(x: Tensor, terms: Terms) -> float:

@@ -98,7 +98,7 @@ class Solution:
         return self.directions.shape[1] == 1
 
     @property
-    def open(self) -> list[int]:
+    def open_rewards(self) -> list[int]:
         """Indices of the rewards whose weight can change without changing the advantages."""
         return [int(k) for k in (self.null_space.abs().sum(1) > 1e-6).nonzero().flatten()]
 
@@ -291,7 +291,7 @@ def weights_from_eps(solution: Solution, terms: Terms, eps: float, ddof: int) ->
         error = ((basis @ inverse) * basis).sum(1).clamp(min=0).mul(residual).sqrt()
         lost = (basis @ vector[:, ~known]).abs()
         error[(lost > 1e-6 * basis.abs().max()).any(1)] = torch.inf
-        error[solution.open] = torch.inf
+        error[solution.open_rewards] = torch.inf
     return basis @ y, error
 
 
