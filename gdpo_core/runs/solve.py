@@ -157,7 +157,6 @@ def _attempt(
     preferred = [Guess(w, 0) for w in dict.fromkeys([given or ones, ones])]
     guesses, unknown, scale_known = list[Guess](), list(range(count)) if count > 1 else [], False
     if solvable and solution.is_direction:
-        preferred = [guess for guess in preferred if solution.holds(guess.weights)]
         guesses, unknown, scale_known = _along_direction(solution, terms, batch, method, wanted)
     elif solvable:
         guesses, unknown, scale_known = _where_directions_are_open(solution, terms, batch, method, wanted)
@@ -174,15 +173,17 @@ def _attempt(
         recipe = Recipe(method, convention, guess.weights, tuple(unknown), up_to_scale)
         share, error = _judge(log, with_weights(batch, guess.weights), method, live)
         attempts.append(Attempt(recipe, guess.complexity, share, error))
+        if share == 1 and error <= _EXACT:
+            break
     return _best(attempts, 1.5)[0] if attempts else None
 
 
-def _best(attempts: list[Attempt], times: float) -> list[Attempt]:
-    """Those that reproduce about as many batches as the best, about as exactly; in the order given."""
+def _best(attempts: list[Attempt], slack: float) -> list[Attempt]:
+    """Those that reproduce about as many batches as the best, with at most `slack` times its error; in their order."""
     most = max(attempt.share for attempt in attempts)
     attempts = [attempt for attempt in attempts if attempt.share >= 0.98 * most]
     least = min(attempt.error for attempt in attempts)
-    return [attempt for attempt in attempts if attempt.error <= max(_EXACT, times * least)]
+    return [attempt for attempt in attempts if attempt.error <= max(_EXACT, slack * least)]
 
 
 def _judge(log: Log, batch: Batch, method: str, live: Tensor) -> tuple[float, float]:
@@ -357,6 +358,7 @@ def _plausible(guess: Guess, unknown: Sequence[int], terms: Terms, eps: float, e
 
 
 def _rms(x: Tensor, terms: Terms) -> float:
+    """The root mean square of (…, responses) over the responses that take part, added up over the other axes."""
     return x.square().sum().div(terms.part.sum()).sqrt().item()
 
 
@@ -399,4 +401,5 @@ def _scale_under(c: Convention, method: str, rollouts: int | None) -> float:
 
 
 def _complexity(weights: Sequence[float]) -> int:
+    """The sum of the complexities of the weights."""
     return sum((simplest(w, 1e-6) or (w, FITTED))[1] for w in weights)

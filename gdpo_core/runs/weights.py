@@ -6,7 +6,6 @@ Direction: Xw is parallel to a, so w minimises the part of Xw orthogonal to a: w
 Scale: c is the std of Xw plus eps, so what c exceeds the std of Xd by, for a direction d, is eps divided by the scale.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -28,8 +27,6 @@ _NOTHING = 1e-11
 _OPEN = 1e-5
 # The relative error of the scale where a method divides by nothing.
 _UNDIVIDED = 1e-5
-# Weights are near the ones found if no reward's part in the sum differs by more than this, relative to the largest.
-_NEAR = 0.05
 _BATCHES_TRIED = 32
 _ROUNDS = 200
 
@@ -101,13 +98,6 @@ class Solution:
     def open_rewards(self) -> list[int]:
         """Indices of the rewards whose weight can change without changing the advantages."""
         return [int(k) for k in (self.null_space.abs().sum(1) > 1e-6).nonzero().flatten()]
-
-    def holds(self, weights: Sequence[float]) -> bool:
-        """Whether weights are near the ones found. Where round-off may be large, others can reproduce the log too."""
-        w = torch.tensor(weights, dtype=torch.float64)
-        basis = torch.cat([self.null_space, self.directions / self.directions.norm(dim=0)], 1)
-        outside = (w - basis @ (basis.T @ w)) * self.size
-        return bool(outside.abs().max() <= _NEAR * (w * self.size).abs().max())
 
     def completed(self, weights: Tensor, wanted: Tensor) -> Tensor:
         """(rewards,) the weights with the part of the wanted ones that the log leaves open."""
