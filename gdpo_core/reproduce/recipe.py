@@ -1,6 +1,25 @@
 """Moved to gdpo_core.runs.recipe."""  # shim: the lead removes it
 
-from gdpo_core.advantages import method_for as prepared
-from gdpo_core.runs.recipe import Log, Recipe, holds_lengths, read_log, starts_of
+import torch
+from torch import Tensor
 
-__all__ = ["Log", "Recipe", "holds_lengths", "prepared", "read_log", "starts_of"]
+from gdpo_core.advantages import method_for as prepared
+from gdpo_core.runs.recipe import TOLERANCE, Log, Recipe, float32_error, holds_lengths, read_log, starts_of
+
+__all__ = [
+    "TOLERANCE",
+    "Log",
+    "Recipe",
+    "float32_error",
+    "holds_lengths",
+    "off_by",
+    "prepared",
+    "read_log",
+    "starts_of",
+]
+
+
+def off_by(logged: Tensor, computed: Tensor) -> Tensor:
+    """New code: recipe.compare_with(log, method, batch).error."""
+    error = (logged - computed.flatten()).abs()
+    return error.nan_to_num_(nan=torch.inf, posinf=torch.inf).masked_fill_(logged.isnan(), torch.nan)
