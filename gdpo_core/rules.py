@@ -1,12 +1,14 @@
 """One computation in formulas and words, the same for the terminal and the page."""
 
 import torch
+from torch import Tensor
 
 from gdpo_core.conventions import Convention
 from gdpo_core.explain import Explanation
 
 NAMES = {"grpo": "GRPO", "grpo_no_std": "GRPO without std", "gdpo": "GDPO"}
-_FLOAT32 = torch.finfo(torch.float32).eps / 2
+# A bound on the relative round-off of a product, a sum and a mean in float32.
+ROUNDED = 2 * torch.finfo(torch.float32).eps
 
 
 def formulas(method: str, c: Convention, rewards: int) -> tuple[str, ...]:
@@ -73,14 +75,30 @@ def float32_error(e: Explanation) -> float:
     >>> from gdpo_core import VERL, explain
     >>> constant = explain([[0.1], [0.1], [0.1]], "grpo", convention=VERL)
     >>> round(float32_error(constant), 4), constant.advantages.tolist()
-    (0.006, [0.0, 0.0, 0.0])
+    (0.0238, [0.0, 0.0, 0.0])
     """
     c = e.convention
     eps = c.group_eps if e.z is not None else c.sum_eps
     values = e.rewards if e.z is not None else e.weighted_sums
     if eps == 0 or c.leave_one_out or e.method == "grpo_no_std" or bool(((values * 1024) % 1 == 0).all()):
         return 0.0
-    return (e.group_means.abs() * _FLOAT32 / (e.group_stds + eps)).nan_to_num().max().item()
+    error = normalised_in_float32(
+        ROUNDED * e.group_means.abs(), e.group_stds, eps, values.shape[-2 if e.z is not None else -1]
+    )
+    return error.nan_to_num().max().item()
+
+
+def normalised_in_float32(error: Tensor, std: Tensor, eps: float, count: Tensor | int) -> Tensor:
+    """A bound on the error of (x − mean) / (std + eps) in float32, given the error of x − mean.
+
+    Normalised values of `count` responses stay below √count, and so does their error; it is 0 where nothing is divided.
+
+    >>> normalised_in_float32(torch.tensor([0.01, 1.0, 1.0]), torch.tensor([0.5, 1e-9, 0.0]), 0.0, 4)
+    tensor([0.0200, 2.0000, 0.0000])
+    """
+    divisor = std + eps
+    most = torch.as_tensor(count, dtype=error.dtype).sqrt()
+    return torch.minimum(error / divisor.masked_fill(divisor == 0, torch.inf), most)
 
 
 def only_eps_is_left(e: Explanation) -> bool:

@@ -10,12 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdpo_core import CONVENTIONS, InputError
-from gdpo_core.advantages import LOGGED_METHODS
-from gdpo_core.batch import read
+from gdpo_core._groups import read
+from gdpo_core.advantages import LOGGED_METHODS, method_for
 from gdpo_core.logs import read_run
-from gdpo_core.reproduce import TOLERANCE, Recipe, allowed, compare, errors, hidden_inputs, same_direction, solve
-from gdpo_core.reproduce.nice import simplest
-from gdpo_core.reproduce.recipe import prepared
+from gdpo_core.runs.recipe import TOLERANCE, Recipe, compare, hidden_inputs, read_log, same_direction
+from gdpo_core.runs.solve import simplest, solve
 
 GOLDENS = Path(__file__).parent / "goldens"
 FRAMEWORK = {"ms_swift": "ms_swift", "nemo_rl": "nemo_rl", "nemo_rl_loo": "nemo_rl", "verl": "verl", "paper": "generic"}
@@ -52,8 +51,8 @@ def made(r, method, weights=WEIGHTS, convention="trl", batches=6, lengths=None):
         lengths=lengths,
         convention=CONVENTIONS[convention],
     )
-    formula, batch = prepared(method, batch)
-    return batch.learnt(formula.advantages(batch)).double().numpy()
+    formula, batch = method_for(method, batch)
+    return batch.zero_unrewarded(formula.advantages(batch)).double().numpy()
 
 
 def table(r, advantages, batches=6, lengths=None):
@@ -73,9 +72,17 @@ def solved(r, advantages, framework="trl", weights=None, batches=6):
     return solve([table(r, advantages, batches)], names(r), framework, weights)
 
 
+def compared(log, rewards, recipe):
+    return compare(read_log(log, rewards), recipe)
+
+
+def directions(log, rewards, recipe):
+    return same_direction(read_log(log, rewards), compared(log, rewards, recipe))
+
+
 def reproduced(r, advantages, recipe, batches=6):
-    off, may = compare(table(r, advantages, batches), names(r), recipe)
-    return (off <= may).double().mean().item()
+    comparison = compared(table(r, advantages, batches), names(r), recipe)
+    return (comparison.error <= comparison.allowed).double().mean().item()
 
 
 # Logs of real trainers
@@ -89,8 +96,8 @@ def test_the_logs_of_trl_give_method_convention_and_weights(log, framework):
     recipe = solve(tables, run.rewards, framework)
     truth = tuple(np.load(GOLDENS / "logs" / "trl" / log / "capture.npz")["weights"].tolist())
     assert recipe == Recipe("grpo" if log.startswith("grpo") else "gdpo", "trl", truth, (), False)
-    assert max(errors(t, run.rewards, recipe).max().item() for t in tables) < 2e-6
-    assert all(same_direction(t, run.rewards, recipe).all() for t in tables)
+    assert max(compared(t, run.rewards, recipe).error.max().item() for t in tables) < 2e-6
+    assert all(directions(t, run.rewards, recipe).all() for t in tables)
     assert sum(hidden_inputs(t, run.rewards) for t in tables) == 0
 
 
@@ -140,10 +147,10 @@ def test_recorded_outputs_of_frameworks_are_reproduced(scenario, method, convent
     if recipe.up_to_scale:
         weights, w = weights / weights.max(), w / w.max()
     assert weights == pytest.approx(w, rel=1e-6)
-    off, may = compare(log, names(r), recipe)
+    comparison = compared(log, names(r), recipe)
     logged = ~torch.tensor(np.isnan(a))
-    assert bool((off <= may)[logged].all())
-    assert scenario.startswith("offset") or off[logged].max() < 2e-6
+    assert bool((comparison.error <= comparison.allowed)[logged].all())
+    assert scenario.startswith("offset") or comparison.error[logged].max() < 2e-6
 
 
 # Batches made here
@@ -178,7 +185,8 @@ def test_each_method_is_found_under_each_convention(method, convention, missing,
         assert recipe.method == method
         same = np.array(recipe.weights) / (np.abs(recipe.weights).max() if recipe.up_to_scale else 1)
         assert same == pytest.approx(np.array(weights) / (np.abs(weights).max() if recipe.up_to_scale else 1), rel=0.01)
-        assert bool((errors(log, names(r), recipe) <= allowed(log, names(r), recipe)).all())
+        comparison = compared(log, names(r), recipe)
+        assert bool((comparison.error <= comparison.allowed).all())
 
 
 def test_leave_one_out_grpo_is_recognised_by_the_weights_that_are_given():
@@ -212,7 +220,7 @@ def test_grpo_batch_std_divides_by_the_spread_of_the_sums_over_the_batch():
     for g, group in enumerate(s):
         a[g] = [(x - sum(group) / len(group)) / (std + 1e-4) for x in group]
     recipe = Recipe("grpo_batch_std", "trl", WEIGHTS, (), False)
-    assert errors(table(r, a, 1), names(r), recipe).max() < 1e-12
+    assert compared(table(r, a, 1), names(r), recipe).error.max() < 1e-12
     assert solved(r, a, batches=1) == recipe
 
 
@@ -234,8 +242,8 @@ def test_groups_of_different_sizes():
         log = full.with_columns(pl.Series("advantage", a))
         recipe = solve([log], names(r), "trl")
         assert recipe == Recipe(method, "trl", WEIGHTS, (), False)
-        assert errors(log, names(r), recipe).max() < 2e-6
-        assert len(same_direction(log, names(r), recipe)) == len(index)
+        assert compared(log, names(r), recipe).error.max() < 2e-6
+        assert len(directions(log, names(r), recipe)) == len(index)
 
 
 @pytest.mark.parametrize("method", LOGGED_METHODS)
@@ -313,10 +321,10 @@ def test_batches_that_an_evaluation_overwrote_keep_their_directions(method):
     recipe = solved(r, a, batches=12)
     assert recipe == Recipe(method, "trl", WEIGHTS, (), False)
     log = table(r, a, 12)
-    off, may = compare(log, names(r), recipe)
-    wrong = (off > may).view(-1, 8).any(1)
+    comparison = compared(log, names(r), recipe)
+    wrong = (comparison.error > comparison.allowed).view(-1, 8).any(1)
     assert set(np.flatnonzero(wrong)) <= set(range(0, 16, 4)) and wrong.sum() >= 3
-    assert same_direction(log, names(r), recipe).all()
+    assert directions(log, names(r), recipe).all()
 
 
 @pytest.mark.parametrize("method", LOGGED_METHODS)
@@ -328,8 +336,8 @@ def test_the_recipe_of_most_batches_is_found(method):
     a[:20] = made(r, method, (1, 0.5, 3), batches=12)[:20]
     recipe = solved(r, a, batches=12)
     assert recipe == Recipe(method, "trl", WEIGHTS, (), False)
-    directions = same_direction(table(r, a, 12), names(r), recipe)
-    assert directions[20:].all() and not directions[:20].all()
+    same = directions(table(r, a, 12), names(r), recipe)
+    assert same[20:].all() and not same[:20].all()
 
 
 @pytest.mark.parametrize("framework", ["trl", "ms_swift", "nemo_rl", "generic"])
@@ -353,8 +361,8 @@ def test_round_off_of_float32_is_no_difference():
     a = made(r, "grpo", (1,), batches=1)
     a[0] = 2e-4  # what TRL logs for a group of equal rewards of 0.1
     recipe = Recipe("grpo", "trl", (1.0,), (), False)
-    may = allowed(table(r, a, 1), names(r), recipe).view(4, 8)
-    assert (may[0] > 2e-4).all() and (may[1:] == TOLERANCE).all()
+    allowed = compared(table(r, a, 1), names(r), recipe).allowed.view(4, 8)
+    assert (allowed[0] > 2e-4).all() and (allowed[1:] == TOLERANCE).all()
     assert reproduced(r, a, recipe, 1) == 1
 
 
@@ -366,11 +374,11 @@ def test_errors_are_nan_where_nothing_is_logged_and_infinite_where_the_recipe_gi
     a = made(r, "grpo")
     a[0, 0] = np.nan
     log = table(r, a)
-    off = errors(log, names(r), Recipe("grpo", "trl", WEIGHTS, (), False))
-    assert off[0].isnan() and off[1:].max() < 2e-6
+    error = compared(log, names(r), Recipe("grpo", "trl", WEIGHTS, (), False)).error
+    assert error[0].isnan() and error[1:].max() < 2e-6
     r[1, 0, 0] = np.nan
-    off = errors(table(r, a), names(r), Recipe("grpo", "verl", WEIGHTS, (), False)).view(-1, 8)
-    assert off[1].isinf().all() and off[2:].isfinite().all()
+    error = compared(table(r, a), names(r), Recipe("grpo", "verl", WEIGHTS, (), False)).error.view(-1, 8)
+    assert error[1].isinf().all() and error[2:].isfinite().all()
 
 
 def test_hidden_inputs_counts_groups_in_which_equal_rewards_have_different_advantages():
@@ -402,11 +410,11 @@ def test_what_is_wrong_with_the_arguments_is_named():
     with pytest.raises(InputError, match=r"weights: expected 3 numbers, got \(1, 2\)"):
         solve([log], names(r), "trl", (1, 2))
     with pytest.raises(InputError, match="table: expected a column 'reward', got only batch, "):
-        errors(log, ["reward"], Recipe("grpo", "trl", (1.0,), (), False))
+        compared(log, ["reward"], Recipe("grpo", "trl", (1.0,), (), False))
 
 
 @given(st.integers(1, 999), st.integers(-4, 2), st.floats(-1, 1))
-def test_the_simplest_number_is_near_and_has_no_more_digits(whole, exponent, off):
+def test_the_simplest_number_is_near_and_has_no_more_digits(whole, exponent, error):
     x = whole * 10.0**exponent
-    number, odd = simplest(x * (1 + 1e-6 * off), 1e-5)
-    assert number == pytest.approx(x, rel=2e-5) and odd <= 3
+    number, complexity = simplest(x * (1 + 1e-6 * error), 1e-5)
+    assert number == pytest.approx(x, rel=2e-5) and complexity <= 3

@@ -1,183 +1,25 @@
-"""A recipe for advantages, and the advantages that it makes of a log."""
+"""Moved to gdpo_core.runs.recipe."""  # shim: the lead removes it
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-
-import numpy as np
-import polars as pl
 import torch
 from torch import Tensor
 
-from gdpo_core.advantages import LOGGED_METHODS, METHODS, Method, Steps, method_for
-from gdpo_core.batch import Batch, read, whole
-from gdpo_core.conventions import Convention
-from gdpo_core.errors import expect
-from gdpo_core.round_off import GRAIN
+from gdpo_core.advantages import method_for as prepared
+from gdpo_core.runs.recipe import TOLERANCE, Log, Recipe, float32_error, holds_lengths, read_log, starts_of
 
-# How far a logged advantage may be from the recipe's, in addition to the framework's float32 round-off.
-TOLERANCE = 2e-5
-# A bound on the relative round-off of a product, a sum and a mean in float32.
-ROUNDED = 4 * torch.finfo(torch.float32).eps / 2
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How advantages were made: the method, convention and weights that reproduce the logged ones, or most of them."""
-
-    method: str  # grpo, grpo_no_std, grpo_batch_std or gdpo
-    convention: str  # a key of CONVENTIONS
-    weights: tuple[float, ...]  # one per reward; 1 where the log cannot tell it
-    unknown: tuple[int, ...]  # rewards whose weight the log cannot tell: constant in every group, or a copy of another
-    up_to_scale: bool  # whether the log leaves a common factor of the weights open
-
-
-@dataclass(frozen=True)
-class Log:
-    """A table's columns as tensors for the methods; groups and batches are numbered from 0 as they appear."""
-
-    rewards: Tensor  # (prompts, rollouts, rewards), or (responses, rewards) where groups differ in size; NaN = missing
-    group: Tensor | None  # (responses,) the group of each response; None where all groups have one size
-    batch: Tensor  # (groups,) the batch of each group
-    lengths: Tensor | None  # (prompts, rollouts) or (responses,) tokens
-    advantages: Tensor  # (responses,) as logged; NaN = none
-
-    def read(self, convention: Convention, weights: Sequence[float] | None = None) -> Batch:
-        """The log as a `Batch` under a convention; weights: one per reward, 1 by default."""
-        lengths = self.lengths if convention.last_step == "tokens" else None
-        return read(
-            self.rewards,
-            weights=weights,
-            groups=self.group,
-            lengths=lengths,
-            batches=self.batch,
-            convention=convention,
-        )
-
-    @property
-    def group_of_response(self) -> Tensor:
-        """(responses,) the group of each response."""
-        if self.group is not None:
-            return self.group
-        prompts, rollouts = self.rewards.shape[:2]
-        return torch.arange(prompts).repeat_interleave(rollouts)
-
-    @property
-    def batch_of_response(self) -> Tensor:
-        """(responses,) the batch of each response."""
-        if self.group is not None:
-            return self.batch[self.group]
-        return self.batch.repeat_interleave(self.rewards.shape[1])
-
-    @property
-    def batches(self) -> int:
-        return int(self.batch[-1]) + 1
-
-
-def read_log(table: pl.DataFrame, rewards: Sequence[str]) -> Log:
-    """The table of a run as tensors. The rows of a group, and of a batch, have to follow one another."""
-    for name in ("batch", "group", *rewards):
-        expect(name in table.columns, "table", f"a column {name!r}", f"only {', '.join(table.columns)}")
-    expect(len(table) > 0 and len(rewards) > 0, "table", "at least one row and one reward", f"shape {table.shape}")
-    values = torch.empty(len(rewards), len(table), dtype=torch.float64)  # (rewards, responses)
-    for row, name in zip(values.numpy(), rewards, strict=True):
-        row[:] = table[name].to_numpy()
-    advantages = torch.full((len(table),), torch.nan, dtype=torch.float64)
-    if "advantage" in table.columns:
-        advantages = torch.from_numpy(table["advantage"].cast(pl.Float64).to_numpy().copy())
-    lengths = None
-    if holds_lengths(table, rewards) and not table["length"].null_count():
-        tokens = table["length"].to_numpy()
-        # Lengths that are no counts of tokens cannot be weights; such a log is read without them.
-        if bool(((tokens >= 1) & (tokens == np.floor(tokens)) & np.isfinite(tokens)).all()):
-            lengths = torch.from_numpy(tokens.copy())
-
-    first = torch.from_numpy(starts_of(table["group"].to_numpy()))  # (groups,) the first response of each
-    ids = table["batch"].to_numpy()[first.numpy()]
-    batch = torch.from_numpy(np.concatenate([[0], np.cumsum(ids[1:] != ids[:-1])]))
-    sizes = torch.diff(first, append=torch.tensor([len(table)]))
-    if bool((sizes == sizes[0]).all()):
-        shape = (len(first), int(sizes[0]))
-        lengths = None if lengths is None else lengths.view(shape)
-        return Log(values.view(-1, *shape).movedim(0, -1), None, batch, lengths, advantages)
-    group = torch.arange(len(first)).repeat_interleave(sizes)
-    return Log(values.T, group, batch, lengths, advantages)
-
-
-def holds_lengths(table: pl.DataFrame, rewards: Sequence[str]) -> bool:
-    """Whether the column `length` holds the tokens of each response: a reward can have that name too."""
-    return "length" in table.columns and "length" not in rewards
-
-
-def starts_of(number: np.ndarray) -> np.ndarray:
-    """Where each run of equal numbers starts.
-
-    >>> starts_of(np.array([4, 4, 7, 4])).tolist()
-    [0, 2, 3]
-    """
-    return np.concatenate([[0], np.flatnonzero(number[1:] != number[:-1]) + 1])
-
-
-def prepared(method: str, batch: Batch) -> tuple[Method, Batch]:
-    """The method of that name, and the batch in the form that it takes."""
-    return method_for(method, batch) if method in METHODS else (LOGGED_METHODS[method], batch)
-
-
-def with_weights(batch: Batch, weights: Sequence[float] | Tensor) -> Batch:
-    """The same batch with other weights, one per reward, without reading it again."""
-    w = torch.as_tensor(weights, dtype=batch.rewards.dtype)
-    return replace(batch, weights=w.view_as(batch.weights), weight=w.abs().sum().item())
-
-
-def differences(logged: Tensor, batch: Batch, method: str) -> tuple[Tensor, Tensor]:
-    """(responses,) the errors of the logged advantages against the method's, and the largest errors allowed.
-
-    An error is infinite where the method gives no number, NaN where nothing is logged.
-    """
-    formula, batch = prepared(method, batch)
-    steps = formula(batch)
-    allowed = TOLERANCE + float32_error(method, batch, steps).nan_to_num().flatten()
-    return off_by(logged, batch.learnt(steps.advantages)), allowed.expand(len(logged))
+__all__ = [
+    "TOLERANCE",
+    "Log",
+    "Recipe",
+    "float32_error",
+    "holds_lengths",
+    "off_by",
+    "prepared",
+    "read_log",
+    "starts_of",
+]
 
 
 def off_by(logged: Tensor, computed: Tensor) -> Tensor:
-    """(responses,) the distance; NaN where nothing is logged, infinite where either side is otherwise no number."""
+    """New code: recipe.compare_with(log, method, batch).error."""
     error = (logged - computed.flatten()).abs()
     return error.nan_to_num_(nan=torch.inf, posinf=torch.inf).masked_fill_(logged.isnan(), torch.nan)
-
-
-def float32_error(method: str, batch: Batch, steps: Steps) -> Tensor:
-    """A bound on the round-off of a framework that computes in float32; a small std enlarges it.
-
-    (…, prompts, rollouts) or (responses,), or a single 0. It is 0 where the values of a group add up exactly.
-    """
-    c, group, in_z = batch.convention, batch.group, steps.z is not None
-    terms = batch.rewards if in_z else batch.weights * batch.rewards
-    terms = terms.nan_to_num() if batch.missing else terms
-    rounded = (terms * GRAIN).frac_() != 0
-    if not rounded.any():
-        return terms.new_zeros(1)
-    error = ROUNDED * group.total(terms.abs()) / group.count * (group.total(rounded.to(terms)) > 0)
-    error = error if in_z else error.sum(0)
-    if method in ("grpo", "gdpo"):
-        std = steps.group.std
-        if c.leave_one_out:  # one std per response
-            std = group.lowest(std.masked_fill(std == 0, 1))
-        divisor = std + (c.group_eps if in_z else c.sum_eps)
-        # Normalised values of n responses stay below √n, so their round-off does too.
-        error = torch.minimum(error / divisor.masked_fill(divisor == 0, torch.inf), _root(group.count, error))
-    error = (batch.weights.abs() * error).sum(0) if in_z else error
-    error = group.spread(error) + torch.zeros_like(steps.advantages)
-    if steps.whole is None:
-        return error
-    over = batch.group if in_z and c.last_step == "group" else batch.batches or whole(error)
-    ones = torch.ones_like(error)
-    if in_z:  # the round-off of one group moves the mean and the std of its whole batch
-        typical = over.spread((over.total(error.square()) / over.total(ones)).sqrt())
-        error = error + typical * (1 + steps.advantages.abs().nan_to_num())
-    divisor = over.spread(steps.whole.std) + (c.batch_eps if in_z else c.sum_eps)
-    most = _root(over.spread(over.total(ones)), error)
-    return torch.minimum(error / divisor.masked_fill(divisor == 0, torch.inf), most)
-
-
-def _root(count: Tensor | int, like: Tensor) -> Tensor:
-    return torch.as_tensor(count, dtype=like.dtype).sqrt()

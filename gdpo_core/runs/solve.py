@@ -1,0 +1,405 @@
+"""Finds the recipe: solves each method and convention for its weights, and takes the one that computes the log best."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import polars as pl
+import torch
+from torch import Tensor
+
+from gdpo_core._errors import expect
+from gdpo_core._groups import Batch
+from gdpo_core.conventions import CONVENTIONS, Convention
+from gdpo_core.runs.recipe import Log, Recipe, compare_with, holds_lengths, read_log, with_weights
+from gdpo_core.runs.weights import (
+    Solution,
+    Terms,
+    eps_of,
+    scale_of,
+    separating,
+    solution_of,
+    terms_of,
+    weights_from_eps,
+)
+
+# SEAM: belongs into the record of each framework.
+# Conventions of each framework, the likeliest first. Of several that fit equally well, the first is taken.
+_LIKELY = {
+    "trl": ("trl", "axolotl_async", "nvlabs_trl", "axolotl_streaming"),
+    "ms_swift": ("ms_swift", "trl", "axolotl_async", "nvlabs_trl"),
+    "nemo_rl": ("nemo_rl_loo", "nemo_rl"),
+    "verl": ("verl",),
+    "generic": (
+        *("paper", "trl", "ms_swift", "verl", "nemo_rl", "nemo_rl_loo"),
+        *("axolotl_async", "axolotl_streaming", "nvlabs_trl"),
+    ),
+}
+_METHODS = ("grpo", "gdpo", "grpo_no_std", "grpo_batch_std")
+# A recipe has to reproduce this share of the batches with a signal; fitted weights, which may fit some batches by
+# chance, have to reproduce more.
+_FEWEST, _FEWEST_FITTED = 1 / 3, 1 / 2
+# A root mean square error that counts as exact.
+_EXACT = 2e-6
+# The largest standard error of a known weight, relative to it; of a weight of 0, relative to the largest weight; and of
+# a known scale.
+_KNOWN_WEIGHT, _KNOWN_ZERO, _KNOWN_SCALE = 5e-3, 1e-5, 0.05
+# The complexity of weights that are no round numbers.
+FITTED = 1000
+# Where the scale is open, the largest weight is one of these, of those that make the other weights simplest.
+_LARGEST = (1, *range(2, 13), 15, 20)
+# A weight is changed by no more than this part of it to make it a round number.
+_COARSEST = 0.02
+_DENOMINATORS = (3, 6, 7, 9, 11, 12)
+# Nobody chooses one weight so much smaller than another.
+_FAR_APART = 1e-5
+# Nobody chooses weights so small that eps is more than a correction: such a part of the std. With smaller weights one
+# method can imitate another.
+_EPS_AT_MOST = 0.25
+# A scale is implausible if all weights are below the first number, or none is below the second.
+_USUAL = (0.1, 10)
+# A log with more responses than this has more equations than weights.
+_MANY = 4096
+
+
+@dataclass(frozen=True)
+class Guess:
+    """Weights to try."""
+
+    weights: tuple[float, ...]
+    complexity: int  # 0 for the weights asked for and for ones, about one per digit for round numbers, else FITTED
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A recipe with weights for one method and convention, and how well it reproduces the log."""
+
+    recipe: Recipe
+    complexity: int
+    share: float  # of the batches with a signal, the share that it reproduces
+    error: float  # root mean square error in these batches
+
+
+def solve(
+    tables: Sequence[pl.DataFrame], rewards: Sequence[str], framework: str, weights: Sequence[float] | None = None
+) -> Recipe | None:
+    """The recipe that reproduces most of the logged advantages of these tables; None where none comes near.
+
+    weights: one per reward, tried first. Where the weights change during the run, those of most batches are returned.
+    """
+    expect(framework in _LIKELY, "framework", f"one of {', '.join(_LIKELY)}", repr(framework))
+    tables = [table for table in tables if "advantage" in table.columns]
+    if not tables:
+        return None
+    columns = ["batch", "group", *rewards, "advantage"]
+    columns += ["length"] if all(holds_lengths(table, rewards) for table in tables) else []
+    log = read_log(pl.concat([table.select(columns) for table in tables]), rewards)
+    given = None if weights is None else tuple(float(w) for w in weights)
+    expect(given is None or len(given) == len(rewards), "weights", f"{len(rewards)} numbers", repr(weights))
+
+    attempts: list[Attempt] = []
+    solved: dict[tuple[object, ...], tuple[Terms, Solution]] = {}
+    for method, convention, key in _candidates(log, framework):
+        if key not in solved:
+            terms = terms_of(log, log.read(CONVENTIONS[convention]), method)
+            solved[key] = terms, solution_of(terms, log.batches)
+        attempt = _attempt(log, method, convention, given, *solved[key])
+        if attempt is None or attempt.share < (_FEWEST_FITTED if attempt.complexity >= FITTED else _FEWEST):
+            continue
+        attempts.append(attempt)
+        if attempt.share == 1 and attempt.error <= _EXACT and attempt.complexity <= 2 * len(rewards):
+            attempts = [attempt]
+            break
+    if not attempts:
+        return None
+    best = min(_best(attempts, 2), key=lambda attempt: attempt.complexity).recipe
+    return replace(best, up_to_scale=best.up_to_scale or _has_rivals(log, best, framework, given))
+
+
+def _candidates(log: Log, framework: str) -> Iterator[tuple[str, str, tuple[object, ...]]]:
+    """Methods and conventions, the likeliest first, without those that compute the same on this log.
+
+    The third item is equal for candidates with the same direction of the weights, which is solved for once.
+    """
+    missing, count = log.rewards.isnan(), log.rewards.shape[-1]
+    any_missing, any_empty = bool(missing.any()), bool(missing.all(-1).any())
+    alone = log.rewards.shape[1] == 1 if log.group is None else bool((log.group.bincount() == 1).any())
+    known = set()
+    for name in _LIKELY[framework]:
+        c = CONVENTIONS[name]
+        # The parts of the convention that make a difference on such a log.
+        open_points = (any_missing and c.missing, any_empty and c.empty_counts, alone and c.group_of_one)
+        for method in _METHODS:
+            terms: tuple[object, ...] = (method == "grpo", *open_points, c.leave_one_out)
+            eps: object = None if method == "grpo_no_std" else c.sum_eps
+            if method == "gdpo":
+                if (c.one_reward_is_grpo and count == 1) or (c.last_step == "tokens" and log.lengths is None):
+                    continue
+                terms = (method, *terms, any_missing and c.missing_is_zero_in_gdpo, c.group_eps, c.last_step)
+                eps = (c.batch_eps, c.batch_eps_to)
+            if (method, terms, eps) not in known:
+                known.add((method, terms, eps))
+                yield method, name, terms
+
+
+def _attempt(
+    log: Log, method: str, convention: str, given: tuple[float, ...] | None, terms: Terms, solution: Solution
+) -> Attempt | None:
+    """The best weights for one method and convention; None if these cannot have made the log."""
+    batch, live = log.read(CONVENTIONS[convention]), terms.live_batches(log.batches)
+    # Leave-one-out divides each response of a group by another std, so that only weights at hand can be tried.
+    solvable = not (method == "grpo" and batch.convention.leave_one_out)
+    if not live.any() or (solvable and (solution.batches & live).sum() < _FEWEST * live.sum()):
+        return None
+    count = len(batch.rewards)
+    ones = (1.0,) * count
+    wanted = torch.tensor(given or ones, dtype=torch.float64)
+    preferred = [Guess(w, 0) for w in dict.fromkeys([given or ones, ones])]
+    guesses, unknown, scale_known = list[Guess](), list(range(count)) if count > 1 else [], False
+    if solvable and solution.is_direction:
+        guesses, unknown, scale_known = _along_direction(solution, terms, batch, method, wanted)
+    elif solvable:
+        guesses, unknown, scale_known = _where_directions_are_open(solution, terms, batch, method, wanted)
+
+    equations = _degrees_of_freedom(log, terms, solution)
+    if method == "grpo" and not solution.is_direction:  # the weights only explain signs
+        equations = torch.inf
+    attempts = []
+    for guess in (*preferred, *guesses):
+        if not _plausible(guess, unknown, terms, eps_of(batch.convention, method), equations):
+            continue
+        # In a single batch another method can make the advantages larger or smaller by any factor.
+        up_to_scale = not scale_known or (guess.complexity >= FITTED and int(live.sum()) == 1)
+        recipe = Recipe(method, convention, guess.weights, tuple(unknown), up_to_scale)
+        share, error = _judge(log, with_weights(batch, guess.weights), method, live)
+        attempts.append(Attempt(recipe, guess.complexity, share, error))
+        if share == 1 and error <= _EXACT:
+            break
+    return _best(attempts, 1.5)[0] if attempts else None
+
+
+def _best(attempts: list[Attempt], slack: float) -> list[Attempt]:
+    """Those that reproduce about as many batches as the best, with at most `slack` times its error; in their order."""
+    most = max(attempt.share for attempt in attempts)
+    attempts = [attempt for attempt in attempts if attempt.share >= 0.98 * most]
+    least = min(attempt.error for attempt in attempts)
+    return [attempt for attempt in attempts if attempt.error <= max(_EXACT, slack * least)]
+
+
+def _judge(log: Log, batch: Batch, method: str, live: Tensor) -> tuple[float, float]:
+    """The share of the live batches that are reproduced, and their root mean square error."""
+    comparison = compare_with(log, method, batch)
+    error, allowed, index = comparison.error, comparison.allowed, log.batch_of_response
+    wrong = torch.zeros(log.batches).index_add_(0, index, (error > allowed).float())
+    good = live & (wrong == 0)
+    if not good.any():
+        return 0.0, torch.inf
+    # Round-off is not taken off: where it may be as large as the advantages, every recipe reproduces them.
+    return (good.sum() / live.sum()).item(), error[good[index]].nan_to_num().square().mean().sqrt().item()
+
+
+# Which weights to try
+
+
+def _along_direction(
+    solution: Solution, terms: Terms, batch: Batch, method: str, wanted: Tensor
+) -> tuple[list[Guess], list[int], bool]:
+    """Weights to try where one direction fits, the rewards whose weight is unknown, and whether the scale is known."""
+    scale, error = scale_of(solution, terms, batch, method)
+    direction = solution.directions[:, 0]
+    unknown = sorted({*solution.open_rewards, *_undetermined(direction, solution)})
+    # The larger the weights, the less eps matters.
+    scales = [1.0, *([] if scale is None else [scale]), 1000.0]
+    windows: list[tuple[float, float | None]] = [(factor, None) for factor in scales]
+    if known := scale is not None and error <= _KNOWN_SCALE:
+        scales = [scale]
+        windows = [(scale, (3 * error + 1e-3) / by) for by in (1, 3, 10)]  # the simplest numbers are in the widest
+    simple = [_simple_along(solution, factor, window, wanted) for factor, window in windows]
+    guesses = [guess for guess in dict.fromkeys(simple) if guess is not None]
+    guesses += [Guess(rounded(solution.completed(factor * direction, wanted)), FITTED) for factor in scales]
+    return guesses, unknown, known
+
+
+def _where_directions_are_open(
+    solution: Solution, terms: Terms, batch: Batch, method: str, wanted: Tensor
+) -> tuple[list[Guess], list[int], bool]:
+    """The same where several directions fit, as in groups of two: there only what eps leaves can show the weights."""
+    apart, everything = separating(solution, terms, wanted), list(range(len(wanted)))
+    guesses = [Guess(rounded(weights), FITTED) for weights in (apart, 1000 * apart)]
+    c = batch.convention
+    # The sum is divided by its own std under these methods.
+    from_eps = weights_from_eps(solution, terms, eps_of(c, method), c.ddof) if method in ("grpo", "gdpo") else None
+    if from_eps is None:
+        return guesses, everything, False
+    weights, error = from_eps
+    unknown = _undetermined(weights, replace(solution, error=error))
+    fitted = Guess(rounded(solution.completed(weights, wanted)), FITTED)
+    if len(unknown) == len(wanted):
+        return [*guesses, fitted], unknown, False
+    simple = _simple(solution.completed(weights, wanted), error, unknown)
+    return [*([] if simple is None else [simple]), fitted, *guesses], unknown, True
+
+
+def _undetermined(weights: Tensor, solution: Solution) -> list[int]:
+    """Rewards whose weight the log leaves open: its standard error is too large, and it need not be 0 either."""
+    error, size = solution.error, solution.size
+    part = (weights * size).abs().max()
+    # A reward of very small size can be invisible at any weight; then a weight of 0 is not certain either.
+    zero = (error * size <= _KNOWN_ZERO * part) & (error <= _KNOWN_WEIGHT * weights.abs().max())
+    known = (error <= _KNOWN_WEIGHT * weights.abs()) | zero
+    return [int(k) for k in (~known | (size == 0)).nonzero().flatten()]
+
+
+def _simple_along(solution: Solution, scale: float, window: float | None, wanted: Tensor) -> Guess | None:
+    """The simplest weights near scale times the direction; None where no round numbers are.
+
+    window: the largest relative change of the scale; None where any multiple of it will do.
+    """
+    direction = solution.directions[:, 0]
+    settled = [k for k in range(len(direction)) if k not in solution.open_rewards]
+    scales = [scale * largest for largest in _LARGEST]
+    if window is not None and settled:
+        surest = max(settled, key=lambda k: (direction * solution.size)[k].abs().item())
+        one = direction[surest].item()
+        scales = [number / one for number in numbers_near(scale * one, window)]
+    options = list[tuple[bool, int, float, Guess]]()
+    for times in scales:
+        guess = _simple(solution.completed(times * direction, wanted), times * solution.error, solution.open_rewards)
+        if guess is not None:
+            options.append((window is not None or times != scale, guess.complexity, abs(times - scale), guess))
+    return min(options, key=lambda option: option[:3])[3] if options else None
+
+
+def _simple(weights: Tensor, error: Tensor, unknown: Sequence[int]) -> Guess | None:
+    """The simplest weights within three standard errors; None where one of them is near no round number.
+
+    unknown: indices of the weights that the log leaves open, which stay about as they are.
+    """
+    numbers = list[float]()
+    complexity = 1
+    for k, (w, e) in enumerate(zip(rounded(weights), error.tolist(), strict=True)):
+        if k in unknown:
+            numbers.append((simplest(w, 1e-6) or (w, 0))[0])
+            continue
+        number = (0.0, 0) if abs(w) <= 3 * e else simplest(w, min(_COARSEST, 3 * e / abs(w) + 1e-5))
+        if number is None:
+            return None
+        numbers.append(number[0])
+        complexity += number[1]
+    return Guess(tuple(numbers), complexity)
+
+
+def simplest(x: float, tolerance: float) -> tuple[float, int] | None:
+    """The simplest number within a relative tolerance of x, and its complexity: 0 for 1, else about its digits.
+
+    >>> simplest(0.2500001, 1e-5), simplest(0.333334, 1e-5), simplest(0.1234567, 1e-5)
+    ((0.25, 2), (0.3333333333333333, 2), None)
+    """
+    if x == 0:
+        return 0.0, 0
+    numbers = _by_complexity(abs(x), tolerance)
+    return (math.copysign(numbers[0][2], x), numbers[0][0]) if numbers else None
+
+
+def numbers_near(x: float, tolerance: float) -> list[float]:
+    """All numbers with few digits and simple fractions within a relative tolerance of x, simplest first.
+
+    >>> numbers_near(1.01, 0.05)[:3]
+    [1.0, 1.01, 1.02]
+    """
+    return list(dict.fromkeys(math.copysign(number, x) for _, _, number in _by_complexity(abs(x), tolerance)))
+
+
+def _by_complexity(size: float, tolerance: float) -> list[tuple[int, float, float]]:
+    """Round numbers within a relative tolerance of a positive one: complexity, distance and number, in this order."""
+    low, high = size * (1 - tolerance), size * (1 + tolerance)
+    exponent = math.floor(math.log10(size))
+    numbers = list[tuple[int, float, float]]()
+    for digits in (1, 2, 3):
+        unit = exponent - digits + 1
+        for multiple in range(math.ceil(low / 10.0**unit - 1e-9), math.floor(high / 10.0**unit + 1e-9) + 1):
+            number = float(f"{multiple}e{unit}")
+            if multiple and low <= number <= high:
+                numbers.append((0 if number == 1 else digits, abs(number - size), number))
+    for below in _DENOMINATORS if size < 100 else ():
+        for above in range(math.ceil(low * below), math.floor(high * below) + 1):
+            if above and math.gcd(above, below) == 1:
+                numbers.append((2 if below == 3 else 4, abs(above / below - size), above / below))
+    return sorted(numbers)
+
+
+def rounded(weights: Tensor) -> tuple[float, ...]:
+    """Weights with six digits, as many as a log can tell."""
+    nothing = 1e-9 * weights.abs().max().item()  # round-off of a sum that is 0
+    return tuple(0.0 if abs(w) <= nothing else float(f"{w:.6g}") for w in weights.tolist())
+
+
+# Which weights are plausible: chance, or another convention, can reproduce a log too
+
+
+def _plausible(guess: Guess, unknown: Sequence[int], terms: Terms, eps: float, equations: float) -> bool:
+    """Whether someone may have chosen these weights; those asked for, and ones, always.
+
+    unknown: indices of the weights that the log cannot tell. equations: see `_degrees_of_freedom`.
+    """
+    if guess.complexity == 0:
+        return True
+    w = torch.tensor(guess.weights, dtype=torch.float64)
+    size = w.abs().max().item()
+    std = _rms(w @ terms.x, terms)
+    known = [abs(x) for k, x in enumerate(guess.weights) if x and k not in unknown]
+    if known and min(known) < _FAR_APART * size:
+        return False
+    if std <= _FAR_APART * _rms(w[:, None] * terms.x, terms):  # the rewards cancel
+        return False
+    if guess.complexity >= FITTED and equations <= 0:
+        return False
+    return eps < _EPS_AT_MOST * std
+
+
+def _rms(x: Tensor, terms: Terms) -> float:
+    """The root mean square of (…, responses) over the responses that take part, added up over the other axes."""
+    return x.square().sum().div(terms.part.sum()).sqrt().item()
+
+
+def _degrees_of_freedom(log: Log, terms: Terms, solution: Solution) -> float:
+    """The number of independent equations in the log minus the number of unknowns; infinite for a large log."""
+    if terms.x.shape[1] > _MANY:
+        return torch.inf
+    part, group = terms.part > 0, log.group_of_response
+    draw = torch.rand(len(terms.x), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    mark = (terms.x.T @ draw * 1e6).round()[part]  # equal for equal terms
+    vectors = torch.unique(torch.stack([group[part].to(mark), mark], 1), dim=0)[:, 0].long().bincount()
+    live = torch.zeros(len(terms.batch), dtype=torch.bool)
+    live[terms.unit[(terms.x != 0).any(0)]] = True
+    return (vectors - 1).clamp(min=0).sum().item() - int(live.sum()) - (int((solution.size > 0).sum()) - 1)
+
+
+def _has_rivals(log: Log, recipe: Recipe, framework: str, given: tuple[float, ...] | None) -> bool:
+    """Whether another convention of the framework makes the same advantages from plausible weights of another scale."""
+    weights = [w for k, w in enumerate(recipe.weights) if w and k not in recipe.unknown]
+    if recipe.weights == given or all(w == 1 for w in weights):
+        return False
+    rollouts = None if log.group is not None else log.rewards.shape[1]
+    own, *others = (
+        _scale_under(CONVENTIONS[name], recipe.method, rollouts) for name in (recipe.convention, *_LIKELY[framework])
+    )
+    rivals = [[w * other / own for w in weights] for other in others if own and other and other != own]
+    most = _complexity(weights) + 1 + len(weights)
+    return any(
+        min(map(abs, rival)) < _USUAL[1] and max(map(abs, rival)) >= _USUAL[0] and _complexity(rival) <= most
+        for rival in rivals
+    )
+
+
+def _scale_under(c: Convention, method: str, rollouts: int | None) -> float:
+    """A number in proportion to the weights that a convention reads from the same log; 0 where it reads no scale."""
+    if method != "grpo_no_std":
+        return eps_of(c, method)
+    # The mean of the others is n / (n − 1) times as far away as that of the group.
+    return 1 - 1 / rollouts if c.leave_one_out and rollouts else 1.0
+
+
+def _complexity(weights: Sequence[float]) -> int:
+    """The sum of the complexities of the weights."""
+    return sum((simplest(w, 1e-6) or (w, FITTED))[1] for w in weights)

@@ -1,0 +1,299 @@
+"""What the logged advantages determine of the weights, for one method and convention.
+
+In every unit (a group or a batch) a method divides by one number, so the advantages are a = Xw / c, with the terms X
+that it adds up, the weights w and a number c > 0 that the log does not hold.
+Direction: Xw is parallel to a, so w minimises the part of Xw orthogonal to a: w' Σ X'(1 − aa'/a'a)X w.
+Scale: c is the std of Xw plus eps, so what c exceeds the std of Xd by, for a direction d, is eps divided by the scale.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from gdpo_core._groups import Batch
+from gdpo_core.advantages import method_for
+from gdpo_core.conventions import Convention
+from gdpo_core.runs.recipe import Log, float32_error, with_weights
+
+# Relative round-off of logged advantages; the bound of `float32_error` is about 4 times as large.
+FLOAT32 = 2e-7
+_BOUND = 4
+# The part of the variance of Xw orthogonal to a that counts as round-off of the log.
+_ORTHOGONAL = 1e-7
+# A combination of rewards with less than this part of their variance is round-off.
+_NOTHING = 1e-11
+# A combination of weights is open if its part in the equations is smaller than this, relative to the largest.
+_OPEN = 1e-5
+# The relative error of the scale where a method divides by nothing.
+_UNDIVIDED = 1e-5
+_BATCHES_TRIED = 32
+_ROUNDS = 200
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The terms of a method, and its units: the sets of responses whose sums are divided by one number."""
+
+    x: Tensor  # (rewards, responses); 0 where the response takes no part
+    a: Tensor  # (responses,) logged advantages, 0 where the response takes no part
+    part: Tensor  # (responses,) 1 where it does, else 0
+    round_off: Tensor  # (responses,) of x, relative to the round-off of 1
+    unit: Tensor  # (responses,) the unit of each response: a group or a batch
+    batch: Tensor  # (units,) the batch of each unit
+
+    def total(self, value: Tensor) -> Tensor:
+        """(…, responses) summed over each unit, (…, units)."""
+        return value.new_zeros(*value.shape[:-1], len(self.batch)).index_add_(-1, self.unit, value)
+
+    def live_batches(self, batches: int) -> Tensor:
+        """(batches,) whether some reward varies within a group of the batch, and advantages are logged there."""
+        varying = self.total((self.x != 0).any(0).double())
+        return varying.new_zeros(batches).index_add_(0, self.batch, varying) > 0
+
+
+def terms_of(log: Log, batch: Batch, method: str) -> Terms:
+    """The terms, computed by the method itself: z under GDPO, else what each reward alone gives without std."""
+    count, groups = len(batch.rewards), log.group_of_response
+    if method == "gdpo":
+        formula, batch = method_for(method, batch)
+        steps = formula.in_groups(batch)
+        x, nothing = steps.group.value, steps.sums.isnan()
+        round_off = float32_error(method, batch, steps)
+    else:
+        formula, batch = method_for("grpo_no_std", batch)
+        x = torch.stack([formula(with_weights(batch, one)).advantages for one in torch.eye(count)])
+        nothing = x.isnan().any(0)
+        size = x.nan_to_num().square().flatten(1).mean(1).sqrt()
+        alike = with_weights(batch, 1 / size.masked_fill(size == 0, torch.inf))
+        round_off = float32_error("grpo_no_std", alike, formula(alike))
+    x, nothing = x.nan_to_num().reshape(count, -1), nothing.flatten() | ~log.advantages.isfinite()
+    by_group = method == "grpo" or (method == "gdpo" and batch.convention.last_step == "group")
+    return Terms(
+        x=x.masked_fill(nothing, 0),
+        a=log.advantages.masked_fill(nothing, 0),
+        part=(~nothing).to(x),
+        round_off=round_off.flatten().nan_to_num().expand(len(groups)) / (_BOUND * FLOAT32),
+        unit=groups if by_group else log.batch_of_response,
+        batch=log.batch if by_group else torch.arange(log.batches),
+    )
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The weights that make the logged advantages, up to a factor for each unit: null_space · x + directions · y."""
+
+    null_space: Tensor  # (rewards, …) orthonormal, what can be added to the weights without changing the advantages
+    directions: Tensor  # (rewards, …) orthogonal to it; one whose largest number is 1, or orthonormal ones
+    batches: Tensor  # (batches,) whether the batch fits these weights
+    size: Tensor  # (rewards,) root mean square of each reward's terms; 0 for a reward that never varies
+    error: Tensor  # (rewards,) standard error of the direction; infinite where there is not exactly one
+
+    @property
+    def is_direction(self) -> bool:
+        """Whether the log leaves a single direction."""
+        return self.directions.shape[1] == 1
+
+    @property
+    def open_rewards(self) -> list[int]:
+        """Indices of the rewards whose weight can change without changing the advantages."""
+        return [int(k) for k in (self.null_space.abs().sum(1) > 1e-6).nonzero().flatten()]
+
+    def completed(self, weights: Tensor, wanted: Tensor) -> Tensor:
+        """(rewards,) the weights with the part of the wanted ones that the log leaves open."""
+        return weights + self.null_space @ (self.null_space.T @ wanted)
+
+
+def solution_of(terms: Terms, batches: int) -> Solution:
+    """The weights that most batches agree on; batches that do not fit them are left out."""
+    size = (terms.x.square().sum(1) / terms.part.sum().clamp(min=1)).sqrt()
+    varying = size > 0
+    constant = torch.eye(len(size), dtype=size.dtype)[:, ~varying]
+    unsolved = Solution(
+        constant, size.new_zeros(len(size), 0), torch.zeros(batches).bool(), size, torch.full_like(size, torch.inf)
+    )
+    if not varying.any():
+        return unsolved
+    moments = _moments(terms, terms.x[varying] / size[varying, None], batches)
+    live, fits = moments.variance > 0, _agreeing(moments)
+    moments = moments.summed(fits if fits.any() else live)
+
+    value, vector = torch.linalg.eigh(moments.every[0])
+    nothing = value <= _NOTHING * value.sum()
+    if nothing.all():  # groups of one, whose mean is all they have
+        return unsolved
+    unseen, visible = vector[:, nothing], vector[:, ~nothing]
+    value, vector = torch.linalg.eigh(visible.T @ moments.orthogonal[0] @ visible)
+    round_off = moments.round_off[0]
+    small = value <= max(10 * _NOTHING * moments.variance.item(), round_off.item(), value[0].item())
+    parallel, other = visible @ vector[:, small], visible @ vector[:, ~small]
+
+    def per_reward(columns: Tensor) -> Tensor:
+        """Columns for terms of size 1 as columns of weights."""
+        w = size.new_zeros(len(size), columns.shape[1])
+        w[varying] = columns / size[varying, None]
+        return w
+
+    null_space = torch.linalg.qr(torch.cat([constant, per_reward(unseen)], 1))[0]
+    directions = per_reward(parallel * torch.where(moments.along @ parallel < 0, -1.0, 1.0))
+    directions = directions - null_space @ (null_space.T @ directions)
+    if directions.shape[1] > 1:
+        return Solution(null_space, torch.linalg.qr(directions)[0], fits, size, unsolved.error)
+    # The residual per response, but at least the usual round-off; the bound allows _BOUND times that.
+    residual = (torch.maximum(value[0], round_off / _BOUND**2) / terms.part.sum()).sqrt()
+    error = per_reward((other.square() / value[~small]).sum(1).sqrt()[:, None] * residual)[:, 0]
+    largest = directions.abs().max()
+    return Solution(null_space, directions / largest, fits, size, error / largest)
+
+
+@dataclass(frozen=True)
+class _Moments:
+    """Sums of products of the terms, which are scaled to size 1 in each unit; the first axis numbers the batches."""
+
+    every: Tensor  # (batches, rewards, rewards) X'X
+    orthogonal: Tensor  # (batches, rewards, rewards) the same of the part of X orthogonal to a
+    along: Tensor  # (batches, rewards) X'a
+    round_off: Tensor  # (batches,) the orthogonal part that round-off can make with weights of size 1
+
+    @property
+    def variance(self) -> Tensor:
+        """(batches,) of all rewards together."""
+        return self.every.diagonal(dim1=1, dim2=2).sum(1)
+
+    def summed(self, batches: Tensor) -> "_Moments":
+        """The same of all the batches that are marked together."""
+        moments = (self.every, self.orthogonal, self.along, self.round_off)
+        return _Moments(*(moment[batches].sum(0, keepdim=True) for moment in moments))
+
+
+def _moments(terms: Terms, x: Tensor, batches: int) -> _Moments:
+    k, total = len(x), terms.total
+    size = total(x.square().sum(0)) / total(terms.part).clamp(min=1)
+    trust = terms.part / (size[terms.unit] + terms.round_off.square()).masked_fill(size[terms.unit] == 0, torch.inf)
+    weight = total(trust)
+    weight = weight.masked_fill(weight == 0, 1)
+    # A last step that subtracts a mean hides the mean of Xw.
+    x = (x - (total(x * trust) / weight)[:, terms.unit]) * trust.sqrt()
+    a = (terms.a - (total(terms.a * trust) / weight)[terms.unit]) * trust.sqrt()
+    every = total((x[:, None] * x[None]).view(k * k, -1)).T.view(-1, k, k)
+    along, square = total(x * a).T, total(a * a)  # (units, rewards), (units,)
+    square = square.masked_fill(square == 0, 1)
+    orthogonal = every - along[:, :, None] * along[:, None, :] / square[:, None, None]
+    round_off = total(trust * (_BOUND * FLOAT32 * terms.round_off).square())
+    sums = (every, orthogonal, along / square.sqrt()[:, None], round_off)
+    return _Moments(*(v.new_zeros(batches, *v.shape[1:]).index_add_(0, terms.batch, v) for v in sums))
+
+
+def _agreeing(moments: _Moments) -> Tensor:
+    """(batches,) the batches that fit one direction: of those tried, the one that most batches fit.
+
+    Tried are the best direction of all batches together, of single batches, and of a few together.
+    """
+    every, orthogonal = moments.every, moments.orthogonal
+    directions = []
+    for together in (1, 4, 16, len(every)):
+        number = torch.arange(len(every)) // together
+        count = int(number[-1]) + 1
+        sums = [m.new_zeros(count, *m.shape[1:]).index_add_(0, number, m) for m in (every, orthogonal)]
+        some = torch.linspace(0, count - 1, min(count, _BATCHES_TRIED)).round().long()
+        directions.append(_most_parallel(*(m[some] for m in sums)))
+    tried = torch.cat(directions[::-1])  # (directions, rewards)
+    signal = torch.einsum("di,bij,dj->db", tried, every, tried)
+    left = torch.einsum("di,bij,dj->db", tried, orthogonal, tried)
+    variance = moments.variance
+    fits = (left <= _ORTHOGONAL * signal + moments.round_off) & (signal > _NOTHING * variance) & (variance > 0)
+    return fits[fits.sum(1).argmax()]
+
+
+def _most_parallel(every: Tensor, orthogonal: Tensor) -> Tensor:
+    """(…, rewards) the direction with the smallest part orthogonal to a, among those in which the rewards vary."""
+    value, vector = torch.linalg.eigh(every)
+    root = value.clamp(min=0).rsqrt().masked_fill(value <= _NOTHING * value.sum(-1, keepdim=True), 0)
+    white = vector * root[..., None, :]
+    left = white.mT @ orthogonal @ white + torch.diag_embed((root == 0) * 2.0)
+    best = (white @ torch.linalg.eigh(left)[1][..., :1])[..., 0]
+    return best / best.square().sum(-1, keepdim=True).sqrt()
+
+
+def eps_of(c: Convention, method: str) -> float:
+    """What the convention adds to the std of the method's sums; 0 where that does not show the scale of the weights."""
+    if method == "gdpo":
+        return c.batch_eps if c.batch_eps_to == "std" else 0.0
+    return 0.0 if method == "grpo_no_std" else c.sum_eps
+
+
+def scale_of(solution: Solution, terms: Terms, batch: Batch, method: str) -> tuple[float | None, float]:
+    """The factor of the direction that gives the weights, and its relative error; None where the log shows none."""
+    direction, eps = solution.directions[:, 0], eps_of(batch.convention, method)
+    total, a = terms.total, terms.a
+    along, square = total(a * (direction @ terms.x)), total(a.square())
+    round_off = total(terms.round_off.square()) / total(terms.part).clamp(min=1)
+    trust = torch.where(solution.batches[terms.batch] & (along > 0), 1 / (1 + round_off), 0)
+    if method == "grpo_no_std":
+        return _median(square / along, trust * square), _UNDIVIDED
+    formula, batch = method_for(method, with_weights(batch, direction))
+    steps = formula(batch)
+    over = steps.group if method == "grpo" or steps.batch is None else steps.batch
+    std = over.std.flatten()
+    trust = torch.where(std > 0, trust / std.square(), 0).nan_to_num()
+    left = _median(along / square - std, trust)  # eps / factor
+    if eps == 0 or left is None or left <= 0:
+        return None, torch.inf
+    return eps / left, FLOAT32 / trust.sum().sqrt().item() / left
+
+
+def _median(values: Tensor, weights: Tensor) -> float | None:
+    """The weighted median, which a few batches of another scale hardly move; None without weights above 0."""
+    if not (weights > 0).any():
+        return None
+    values, order = values[weights > 0].sort()
+    share = weights[weights > 0][order].cumsum(0)
+    return values[torch.searchsorted(share, share[-1] / 2)].item()
+
+
+def weights_from_eps(solution: Solution, terms: Terms, eps: float, ddof: int) -> tuple[Tensor, Tensor] | None:
+    """The weights and their standard errors where several directions fit; None where nothing depends on eps.
+
+    An eps leaves α, the std of a unit's advantages, below 1. With a = Xw / (std + eps) follows one linear equation per
+    unit: (1 − α) Xw = eps · a.
+    """
+    total, a = terms.total, terms.a
+    square = total(a.square())
+    kept = solution.batches[terms.batch] & (square > 0)
+    if eps == 0 or not kept.any():
+        return None
+    short = 1 - (square / (total(terms.part) - ddof).clamp(min=1)).sqrt()
+    x = solution.directions.T @ total(terms.x * a)[:, kept] / square[kept]  # (directions, units)
+    unit_size = x.square().sum(0).sqrt()
+    unit_size = unit_size.masked_fill(unit_size == 0, torch.inf)
+    x = x / unit_size
+    rows, wanted = (short[kept] * x).T, eps / unit_size  # (units, directions), (units,)
+    column = rows.square().sum(0).sqrt()
+    column = column.masked_fill(column == 0, 1)
+    rows, basis = rows / column, solution.directions / column
+    value, vector = torch.linalg.eigh(rows.T @ rows)
+    known = value > _OPEN**2 * value.max()
+    inverse = (vector[:, known] / value[known]) @ vector[:, known].T
+    y = inverse @ (rows.T @ wanted)
+    error = torch.full_like(solution.error, torch.inf)
+    if (freedom := len(rows) - int(known.sum())) > 0:
+        residual = torch.maximum((rows @ y - wanted).square(), (FLOAT32 * (y / column @ x)).square()).sum() / freedom
+        error = ((basis @ inverse) * basis).sum(1).clamp(min=0).mul(residual).sqrt()
+        lost = (basis @ vector[:, ~known]).abs()
+        error[(lost > 1e-6 * basis.abs().max()).any(1)] = torch.inf
+        error[solution.open_rewards] = torch.inf
+    return basis @ y, error
+
+
+def separating(solution: Solution, terms: Terms, wanted: Tensor) -> Tensor:
+    """Weights near the wanted ones under which no unit's advantages point against the logged ones; as near as found."""
+    along = solution.directions.T @ terms.total(terms.x * terms.a)[:, solution.batches[terms.batch]]
+    size = along.square().sum(0).sqrt()
+    along = along[:, size > 0] / size[size > 0]
+    y = solution.directions.T @ wanted
+    for _ in range(_ROUNDS):
+        wrong = along[:, y @ along <= 1e-3 * y.square().sum().sqrt()]
+        if not wrong.numel():
+            break
+        y = y + y.square().sum().sqrt() * 0.1 * wrong.mean(1)
+    return solution.completed(solution.directions @ y, wanted)
