@@ -79,6 +79,7 @@ class Run:
     rewards: tuple[str, ...]
     group_size: int | None = None  # None: groups differ in size
     grouped_by: str = ""  # in words: "blocks of 8 rows", "the column uid"
+    grouped_by_column: bool = False  # else by blocks of rows
     total_only: bool = False  # the log holds one total per response, not the rewards it was made of
     has_advantage: bool
     has_length: bool
@@ -309,6 +310,7 @@ def _by_key(run: Run, rows: Rows, sizes: pl.DataFrame, group_size: int | None) -
         run,
         group_size=usual if sizes["rows"].n_unique() == 1 else None,
         grouped_by=f"{rows.keyed_by}",
+        grouped_by_column=True,
         issues=tuple(issues),
         _tables=partial(_tables, run, rows, _number_keys),
     )
