@@ -70,7 +70,7 @@ class Framework:
     # Its formulas.
     conventions: Mapping[str, Convention] = field(default_factory=dict)  # its own, by their keys in CONVENTIONS
     convention: str  # the key of the one that it has unless the log shows otherwise
-    tries: tuple[str, ...] = ()  # keys that its logs are compared with, the likeliest first; "*": all others
+    tries: tuple[str, ...] = ()  # keys to compare its logs with, the likeliest first; "*": all others; none: its own
 
     # Its log.
     read_as: str = ""  # the framework whose log its own looks like; "": a log of its own
@@ -181,7 +181,6 @@ _VERL = Framework(
     title="verl",
     conventions={"verl": VERL},
     convention="verl",
-    tries=("verl",),
     log_files=r"(^|/)\d+\.jsonl$",
     total_only_because="verl's v1 trainer dumps only the score; its legacy trainer also dumps every key that "
     "compute_score returns.",
@@ -417,6 +416,6 @@ def conventions_to_try(framework: str) -> tuple[str, ...]:
     ('nemo_rl_loo', 'nemo_rl')
     """
     expect(framework in READABLE, "framework", f"one of {', '.join(READABLE)}", repr(framework))
-    tries = FRAMEWORKS[framework].tries
+    tries = FRAMEWORKS[framework].tries or (FRAMEWORKS[framework].convention,)
     others = [key for key in CONVENTIONS if key not in tries]
     return tuple(key for one in tries for key in (others if one == "*" else [one]))
