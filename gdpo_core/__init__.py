@@ -2,7 +2,6 @@
 
 from gdpo_core._errors import InputError
 from gdpo_core.advantages import METHODS, advantages, condition, gdpo, grpo, grpo_no_std
-from gdpo_core.arms import mean_field_arms, train_arms
 from gdpo_core.audit import AuditReport, Finding, audit
 from gdpo_core.collapse import (
     BrokenTies,
@@ -13,7 +12,10 @@ from gdpo_core.collapse import (
     collapse,
     update_share,
 )
-from gdpo_core.conventions import (
+from gdpo_core.conventions import PAPER, Convention
+from gdpo_core.counting import count_distinct, count_groups, count_rounded, enumerate_groups, group_advantages
+from gdpo_core.explain import Explanation, explain
+from gdpo_core.frameworks import (
     AXOLOTL_ASYNC,
     AXOLOTL_STREAMING,
     CONVENTIONS,
@@ -21,16 +23,12 @@ from gdpo_core.conventions import (
     NEMO_RL,
     NEMO_RL_LOO,
     NVLABS_TRL,
-    PAPER,
     TRL,
     VERL,
-    Convention,
 )
-from gdpo_core.counting import count_distinct, count_groups, count_rounded, enumerate_groups, group_advantages
-from gdpo_core.explain import Explanation, explain
 from gdpo_core.logs import Run, read_run
-from gdpo_core.policy import TrainingRun, mean_field, train
 from gdpo_core.successors import SUCCESSORS
+from gdpo_core.training import TrainingRun, mean_field, mean_field_arms, train, train_arms
 
 __all__ = [
     "AXOLOTL_ASYNC",
