@@ -15,14 +15,13 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from gdpo_core import terminal
 from gdpo_core._parse import parse_weights
 from gdpo_core.audit import AuditReport, audit
 from gdpo_core.errors import InputError, expect
 from gdpo_core.findings import NAMES
 from gdpo_core.logs import read_run
 from gdpo_core.logs.files import TABLES, UNRELATED
-from gdpo_core.report import html
+from gdpo_core.report import document, terminal
 
 _PATIENCE = 1.0  # seconds after which progress is shown
 
@@ -80,7 +79,7 @@ def audit_command(
             _spare(targets, files, run.files)
             reports.append(audit(run, weights=given or None, primary=primary, asked=_method(asked), progress=count))
     if "html" in targets:
-        _write(targets["html"], html(reports), "html")
+        _write(targets["html"], document(reports), "html")
     if "json" in targets:
         _write(targets["json"], _json(reports), "json")
     if json_ == "-":

@@ -22,7 +22,7 @@ from gdpo_core.collapse import collapse
 from gdpo_core.conventions import CONVENTIONS, Convention
 from gdpo_core.errors import InputError, expect
 from gdpo_core.explain import Explanation, explain
-from gdpo_core.report.words import plain
+from gdpo_core.report.sentences import plain
 from gdpo_core.rules import NAMES, exceptions, float32_error, formulas, only_eps_is_left
 
 _WIDE = 240  # columns of a table in a file or a pipe

@@ -15,8 +15,9 @@ from pathlib import Path
 import audited
 import pytest
 
-from gdpo_core import audit_cli, cli, terminal
+from gdpo_core import audit_cli, cli
 from gdpo_core.findings import Finding
+from gdpo_core.report import terminal
 
 ROOT = Path(__file__).parent.parent
 TRL = str(ROOT / "data/samples/trl_gdpo")

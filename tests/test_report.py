@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gdpo_core import report as drawn
 from gdpo_core.errors import InputError
 from gdpo_core.findings import NAMES, Finding
-from gdpo_core.report import over_time, svg, words
+from gdpo_core.report import sentences, series, svg
 
 VOID = {"meta", "br", "path", "rect", "circle"}
 
@@ -51,7 +51,7 @@ class Page(HTMLParser):
 
 
 def test_it_is_a_whole_page_that_needs_nothing_else():
-    text = drawn.html([audited.report(), audited.report(path="runs/b", method=None)])
+    text = drawn.document([audited.report(), audited.report(path="runs/b", method=None)])
     page = Page(text)
     assert text.startswith("<!doctype html>")
     assert page.all("html") == [{"lang": "en"}] and len(page.all("title")) == len(page.all("h1")) == 1
@@ -67,7 +67,7 @@ def test_it_is_a_whole_page_that_needs_nothing_else():
 def test_the_fragment_is_what_the_page_holds_and_is_styled_by_its_class_alone():
     report = audited.report()
     fragment = drawn.body(report)
-    assert fragment in drawn.html(report) and drawn.CSS in drawn.html(report)
+    assert fragment in drawn.document(report) and drawn.CSS in drawn.document(report)
     assert Page(fragment).elements[0] == ("div", {"class": "audit"})
     assert not any("id" in attributes for _, attributes in Page(fragment).elements)  # several stand in one page
     rules = re.sub(r"/\*.*?\*/|@media[^{]*\{", "", drawn.CSS, flags=re.S)
@@ -105,11 +105,13 @@ def test_a_run_of_unknown_method_says_so():
 def test_without_the_runs_method_the_one_asked_for_is_shown():
     report = audited.report(method=None)
     report.run["asked"] = "gdpo"
-    assert words.looked_at(report)[0] == "gdpo" and "Under GDPO, which was asked for" in Page(drawn.body(report)).text
+    assert (
+        sentences.looked_at(report)[0] == "gdpo" and "Under GDPO, which was asked for" in Page(drawn.body(report)).text
+    )
 
 
 def test_the_batch_std_has_formulas_of_its_own():
-    lines = words.computed(audited.report(method="grpo_batch_std"))
+    lines = sentences.computed(audited.report(method="grpo_batch_std"))
     assert lines[1] == "A = (s − mean) / (std + 0.0001), mean in its group, std over all responses of the batch"
 
 
@@ -128,7 +130,7 @@ NASTY = '<script>alert("1")</script>&\x1b[2J\x00'
 def test_what_comes_from_a_log_is_escaped():
     finding = Finding(NASTY, "warning", NASTY, {NASTY: [NASTY, {NASTY: NASTY}]}, NASTY)
     report = audited.report((NASTY, "b", "naïve 🙂"), path=NASTY, findings=[finding])
-    text = drawn.html([report, report])
+    text = drawn.document([report, report])
     page = Page(text)
     assert not page.all("script") and "<script" not in text
     assert "\x1b" not in text and "\x00" not in text
@@ -144,24 +146,24 @@ def test_any_name_leaves_a_page_that_parses(name):
 
 
 def test_the_same_report_is_the_same_text():
-    assert drawn.html(audited.report()) == drawn.html(audited.report())
+    assert drawn.document(audited.report()) == drawn.document(audited.report())
 
 
 def test_a_long_run_of_many_rewards_stays_small():
-    text = drawn.html(audited.report([f"reward_function_{k}" for k in range(12)], steps=200))
+    text = drawn.document(audited.report([f"reward_function_{k}" for k in range(12)], steps=200))
     assert len(text.encode()) < 300_000
 
 
 def test_a_note_stands_before_all_else():
-    page = Page(drawn.html(audited.report(), "Made up, <b>no run</b>."))
+    page = Page(drawn.document(audited.report(), "Made up, <b>no run</b>."))
     assert "Made up, <b>no run</b>." in page.text
     assert page.text.index("Made up") < page.text.index("Audit of a run’s rewards")
-    assert "Made up" not in drawn.html(audited.report())
+    assert "Made up" not in drawn.document(audited.report())
 
 
 def test_nothing_to_report_on_is_an_error():
     with pytest.raises(InputError, match="reports: expected at least one, got none"):
-        drawn.html([])
+        drawn.document([])
 
 
 # --- charts ----------------------------------------------------------------------------------------------------------
@@ -231,7 +233,7 @@ def test_marks_stand_out_on_white_and_on_near_black(paper):
     ("ink", "soft", "paper"), [("#14201b", "#5b6b66", "#ffffff"), ("#e8edeb", "#a3b0ac", "#121615")]
 )
 def test_text_can_be_read_in_light_and_dark(ink, soft, paper):
-    page = drawn.html(audited.report())
+    page = drawn.document(audited.report())
     assert all(colour in page for colour in (ink, soft))
     assert contrast(ink, paper) >= 4.5 and contrast(soft, paper) >= 4.5
 
@@ -241,7 +243,7 @@ def test_text_can_be_read_in_light_and_dark(ink, soft, paper):
 
 def test_a_comparison_has_a_cell_a_run_in_every_row():
     reports = [audited.report(), audited.report(("x",), method=None), audited.report(method="grpo_batch_std")]
-    rows = words.compared(reports)
+    rows = sentences.compared(reports)
     assert {len(cells) for cells in rows.values()} == {3}
     assert rows["method"] == ["GDPO", "not known: no advantages are logged", NAMES["grpo_batch_std"]]
     assert rows["groups with ties, GDPO"] == ["23 %", "–", "23 %"]  # of one reward it says nothing
@@ -251,7 +253,7 @@ def test_a_comparison_has_a_cell_a_run_in_every_row():
 def test_weights_that_the_log_does_not_tell_are_no_numbers():
     report = audited.report()
     report.run["weights"]["format"] = None
-    said = words.did(report)
+    said = sentences.did(report)
     assert said["weights"] == "correctness 1, format not told by the log, length 0.3333"
     assert said["weights used here"].startswith("correctness 1, format 0.5")
 
@@ -259,26 +261,26 @@ def test_weights_that_the_log_does_not_tell_are_no_numbers():
 def test_what_is_not_reproduced_is_said_with_its_steps():
     report = audited.report()
     report.run.update(reproduced=False, max_error=0.27, steps_off=[3, 7])
-    assert words.did(report)["reproduced"] == "not all at steps 3, 7, off by up to 0.27"
+    assert sentences.did(report)["reproduced"] == "not all at steps 3, 7, off by up to 0.27"
 
 
 def test_advantages_that_every_method_makes_are_not_called_missing():
     report = audited.report(method=None)
-    assert words.did(report)["method"] == "not known: no advantages are logged"
+    assert sentences.did(report)["method"] == "not known: no advantages are logged"
     report.run["logged"] = 32
-    assert words.did(report)["method"] == "not known: every method gives 0 here"
-    assert words.did(report)["reproduced"] == "nothing to compare with: every method gives 0 here"
+    assert sentences.did(report)["method"] == "not known: every method gives 0 here"
+    assert sentences.did(report)["reproduced"] == "nothing to compare with: every method gives 0 here"
 
 
 @pytest.mark.parametrize(("method", "blind"), [("grpo", True), (None, True), ("gdpo", False)])
 def test_rows_of_an_evaluation_are_seen_by_a_step_over_the_batch_alone(method, blind):
-    said = " ".join(words.limits(audited.report(method=method)))
+    said = " ".join(sentences.limits(audited.report(method=method)))
     assert ("rows of an evaluation in a step’s file look like rows of the training" in said) is blind
 
 
 def test_quarters_are_means_of_both_ends():
     report = audited.report(steps=40)
-    first, last = over_time.quarters(over_time.means(report)["correctness"])
+    first, last = series.quarters(series.means(report)["correctness"])
     column = report.steps["mean:correctness"]
     assert first == pytest.approx(column[:10].mean()) and last == pytest.approx(column[-10:].mean())
     assert isinstance(column, pl.Series)

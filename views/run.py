@@ -310,7 +310,7 @@ def downloads(log: Log, found: Audit) -> list[tuple[str, str, Callable[[], bytes
     else:
         table = "Table (Parquet)", "responses.parquet", lambda: _parquet(log.run.table)
     return [
-        ("Report (HTML)", "audit.html", lambda: report.html(found.report, note).encode()),
+        ("Report (HTML)", "audit.html", lambda: report.document(found.report, note).encode()),
         ("Report (JSON)", "audit.json", as_json),
         table,
     ]

@@ -5,10 +5,12 @@ from typing import TypeGuard
 
 from gdpo_core import _html
 from gdpo_core._html import Html, fold, join, legend, tag
+from gdpo_core._words import number, percent
 from gdpo_core.audit import AuditReport
-from gdpo_core.report import over_time, svg
-from gdpo_core.report.over_time import Series
-from gdpo_core.report.words import NAMES, acting, comparable, held, looked_at, number, percent, weight_shares
+from gdpo_core.report import series as over_time
+from gdpo_core.report import svg
+from gdpo_core.report.sentences import NAMES, acting, comparable, held, looked_at, weight_shares
+from gdpo_core.report.series import Series
 
 COLOURS = 4  # of rewards; they repeat, with other dashes
 _ROWS = 40  # of a table behind a chart

@@ -1,56 +1,5 @@
-"""The columns of a report's table over time, by what they hold."""
+"""Old name of `series`."""
 
-from itertools import combinations
+from gdpo_core.report.series import correlations  # shim: the lead removes it
 
-import polars as pl
-
-from gdpo_core.audit import AuditReport
-
-Series = list[float | None]
-
-
-def steps(report: AuditReport) -> list[int]:
-    """The number of each row's step, the first one where a row holds several."""
-    return report.steps["step"].to_list()
-
-
-def means(report: AuditReport) -> dict[str, Series]:
-    """By reward, its mean at each step."""
-    return _by_reward(report, "mean")
-
-
-def dead(report: AuditReport) -> dict[str, Series]:
-    """By reward, the share of the groups in which it is constant, at each step."""
-    return _by_reward(report, "dead")
-
-
-def shares(report: AuditReport, method: str) -> dict[str, Series]:
-    """By reward, its part of the update under a method, at each step."""
-    return _by_reward(report, f"share:{method}")
-
-
-def correlations(report: AuditReport) -> dict[tuple[str, str], Series]:
-    """By pair of rewards, their correlation inside groups, at each step."""
-    pairs = combinations((reward["name"] for reward in report.rewards), 2)
-    return {(i, j): _column(report.steps, f"correlation:{i}:{j}") for i, j in pairs}
-
-
-def quarters(series: Series) -> tuple[float | None, float | None]:
-    """The mean of the first and of the last quarter of what is there; at least one step each.
-
-    >>> quarters([0.0, 1.0, None, 3.0, 4.0])
-    (0.0, 4.0)
-    """
-    there = [x for x in series if x is not None]
-    part = max(1, len(there) // 4)
-    if not there:
-        return None, None
-    return sum(there[:part]) / part, sum(there[-part:]) / part
-
-
-def _by_reward(report: AuditReport, what: str) -> dict[str, Series]:
-    return {reward["name"]: _column(report.steps, f"{what}:{reward['name']}") for reward in report.rewards}
-
-
-def _column(table: pl.DataFrame, name: str) -> Series:
-    return table[name].cast(pl.Float64).fill_nan(None).to_list()
+__all__ = ["correlations"]

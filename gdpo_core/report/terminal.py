@@ -10,8 +10,8 @@ from rich.text import Text
 
 from gdpo_core._words import count, number, percent
 from gdpo_core.audit import AuditReport, Finding
-from gdpo_core.report import over_time
-from gdpo_core.report.words import (
+from gdpo_core.report import series as over_time
+from gdpo_core.report.sentences import (
     DRIFT,
     METHODS,
     NAMES,

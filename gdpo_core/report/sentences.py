@@ -1,0 +1,293 @@
+"""The parts of a report beside its findings, in words: the same for the terminal and for HTML."""
+
+from collections.abc import Mapping, Sequence
+from math import isfinite
+
+from gdpo_core._words import MISSING, count, listing, number, percent
+from gdpo_core.audit import AuditReport
+from gdpo_core.conventions import CONVENTIONS
+from gdpo_core.findings import NAMES, SEVERITIES
+from gdpo_core.findings.outline import RunPart
+from gdpo_core.rules import exceptions, formulas
+
+FRAMEWORKS = {
+    "trl": "TRL or axolotl",
+    "verl": "verl",
+    "ms_swift": "ms-swift",
+    "nemo_rl": "NeMo-RL",
+    "generic": "a table of another kind",
+}
+_SHOWN = 12  # items of a list
+
+_WEIGHTS = {
+    "given": "as given",
+    "solved": "solved from the advantages",
+    "score": "from the logged score",
+    "config": "from args.json",
+    "assumed": "assumed",
+}
+
+
+def plain(text: object) -> str:
+    """Text of a log with control characters spelled out, as neither a terminal nor HTML takes them; lines stay lines.
+
+    >>> plain("naïve\\x1b[2J")
+    'naïve\\\\x1b[2J'
+    """
+    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in str(text))
+
+
+def value(x: object) -> str:
+    """A piece of evidence as short text.
+
+    >>> value([1, 0.333333]), value({"a": None}), value(True), value([])
+    ('1, 0.3333', 'a –', 'yes', 'none')
+    """
+    if isinstance(x, bool):
+        return "yes" if x else "no"
+    if x is None or isinstance(x, int | float):
+        return number(x)
+    if isinstance(x, Mapping):
+        return listing((f"{plain(key)} {value(inner)}" for key, inner in x.items()), link="", most=_SHOWN)
+    if isinstance(x, Sequence) and not isinstance(x, str):
+        return listing(map(value, x), link="", most=_SHOWN)
+    return plain(x)
+
+
+def label(key: str) -> str:
+    """The name of a piece of evidence as words.
+
+    >>> label("update_share")
+    'update share'
+    """
+    return plain(key).replace("_", " ")
+
+
+def source(report: AuditReport) -> dict[str, str]:
+    """Where the numbers come from."""
+    s = report.source
+    size = f" of {s['group_size']}" if s["group_size"] else ", of different sizes"
+    counts = count(s["files"], "file"), count(s["steps"], "step"), count(s["responses"], "response")
+    skipped = f", {count(s['skipped_lines'], 'broken line')} left out" if s["skipped_lines"] else ""
+    rows = {
+        "log": plain(s["path"]),
+        "written by": _writer(report),
+        "holds": f"{listing(counts, link='')}{skipped}",
+        "groups": f"{count(s['groups'])}{size}, told apart by {plain(s['grouped_by'])}",
+    }
+    return rows | ({"not read": value(s["left_out"])} if s["left_out"] else {})
+
+
+def _writer(report: AuditReport) -> str:
+    framework = report.source["framework"]
+    return FRAMEWORKS.get(framework, plain(framework))
+
+
+def did(report: AuditReport) -> dict[str, str]:
+    """What the run did with its rewards, as far as the log tells."""
+    run = report.run
+    rows = {"method": _method(report)}
+    if run["convention"]:
+        convention = CONVENTIONS[run["convention"]]
+        rows["convention"] = f"{convention.name} ({convention.source})"
+    if run["weights"]:
+        rows["weights"] = ", ".join(_weights(run))
+    rows["reproduced"] = _reproduced(report)
+    if run["weights"] is None or run["weights"] != run["weights_used"]:
+        used = ", ".join(f"{plain(name)} {number(w)}" for name, w in run["weights_used"].items())
+        rows["weights used here"] = f"{used} ({_WEIGHTS[run['weights_from']]})"
+    if run["asked"]:
+        rows["asked for"] = NAMES.get(run["asked"], plain(run["asked"]))
+    return rows
+
+
+def _weights(run: RunPart) -> list[str]:
+    """The weights that made the logged advantages, one text per reward."""
+    weights = (run["weights"] or {}).items()
+    texts = [f"{plain(name)} {'not told by the log' if w is None else number(w)}" for name, w in weights]
+    if texts and run["weights_up_to_scale"]:
+        texts[-1] += "; up to a common factor"
+    return texts
+
+
+def _method(report: AuditReport) -> str:
+    run = report.run
+    if run["method"]:
+        return NAMES[run["method"]]
+    if run["reproduced"] is None:
+        return f"not known: {_no_advantages(report)}"
+    return "none that is known here"
+
+
+def _no_advantages(report: AuditReport) -> str:
+    """Why no method can be compared with the log."""
+    return "every method gives 0 here" if report.run["logged"] else "no advantages are logged"
+
+
+def _reproduced(report: AuditReport) -> str:
+    run = report.run
+    if run["reproduced"] is None:
+        return f"nothing to compare with: {_no_advantages(report)}"
+    error = run["max_error"]
+    if run["reproduced"]:
+        return f"yes, every logged advantage; largest difference {number(error, digits=2)}"
+    at = f" at step{'s' * (len(run['steps_off']) > 1)} {value(run['steps_off'])}" if run["steps_off"] else ""
+    by = f", off by up to {number(error, digits=2)}" if error is not None and isfinite(error) else ""
+    return f"not all{at}{by}" if run["method"] else "no"
+
+
+def acting(report: AuditReport) -> str | None:
+    """The method that made the advantages, if the report compares it with others; else None."""
+    method = report.run["method"]
+    return method if method is not None and method in report.methods else None
+
+
+def looked_at(report: AuditReport) -> tuple[str | None, str]:
+    """The method whose update shares are shown, and why: the run's own, else the one asked for, else the first."""
+    if own := acting(report):
+        return own, "the run’s method"
+    asked = report.run["asked"]
+    if asked is not None and asked in report.methods:
+        return asked, "which was asked for; the log does not show the method"
+    return next(iter(report.methods), None), "taken, as the run’s method is not known"
+
+
+# Findings after which a column is not one reward, so that nothing that compares rewards or methods holds.
+_NOT_SINGLE = frozenset({"no-components", "reward-columns-merged"})
+
+
+def comparable(report: AuditReport) -> bool:
+    """Whether ties and shares of the update say something: not of one column, nor where one holds several rewards."""
+    return len(report.rewards) > 1 and not _NOT_SINGLE & {f.id for f in report.findings}
+
+
+def not_comparable(report: AuditReport) -> str:
+    """Why a report has no ties, no shares of the update and no comparison of methods."""
+    if any(f.id in _NOT_SINGLE for f in report.findings):
+        return (
+            "The log does not hold each reward in a column of its own, so ties, shares of the update and what another "
+            "method would have done cannot be told."
+        )
+    return "The log holds one reward: nothing can tie with it or take a share of the update from it."
+
+
+def held(report: AuditReport) -> list[tuple[str, bool, str]]:
+    """What a log should hold, whether this one does, and what can or cannot be told from it."""
+    ids = {f.id for f in report.findings}
+    every = {"steps-missing", "steps-repeated", "eval-overwrote"}
+    rows = [
+        ("Each reward in a column of its own", not _NOT_SINGLE & ids, "what each does, and what GDPO would do"),
+        (
+            "Advantages",
+            report.run["logged"] > 0
+            and report.run["reproduced"] is not None
+            and "advantages-not-reproduced" not in ids,
+            "which method ran, with which weights",
+        ),
+        ("Which responses belong together", "prompts-merged" not in ids, "what is compared with what"),
+        ("Every step, once, of training alone", not every & ids, "how it changed over the run"),
+        ("A value in every response", "missing-rewards" not in ids, "means over all of them"),
+    ]
+    return [(what, there, f"{'tells' if there else 'cannot tell'} {tells}") for what, there, tells in rows]
+
+
+def weight_shares(report: AuditReport) -> dict[str, float | None]:
+    """Each reward's share of the weights that the report was computed with; None where all weights are 0."""
+    used = report.run["weights_used"]
+    total = sum(map(abs, used.values()))
+    return {name: abs(w) / total if total else None for name, w in used.items()}
+
+
+def computed(report: AuditReport) -> tuple[str, ...]:
+    """The formulas of the run's own method, or of GDPO where it is not known."""
+    method, convention = report.run["method"] or "gdpo", CONVENTIONS[report.run["convention_used"]]
+    if method == "grpo_batch_std":
+        divisor = f"(std + {convention.sum_eps:g})" if convention.sum_eps else "std"
+        lines: tuple[str, ...] = (
+            "s = Σ w·r",
+            f"A = (s − mean) / {divisor}, mean in its group, std over all responses of the batch",
+        )
+    else:
+        lines = formulas(method, convention, len(report.rewards))
+    return (*lines, *exceptions(convention))
+
+
+def limits(report: AuditReport) -> tuple[str, ...]:
+    """What such a log cannot tell."""
+    sentences = [
+        "The share of the update is a reward's part of the variance of the advantages. Gradients also depend on the "
+        "probabilities of the tokens, on clipping, on a KL term and on how tokens are averaged; none of that is in "
+        "the log.",
+        "What other methods would have done is computed on the rewards of this run. A run trained with another method "
+        "would have produced other responses.",
+        "Whether a reward measures what it is meant to measure. The text of prompts and responses is not read.",
+    ]
+    if report.run["reproduced"] is None:
+        sentences.append(
+            f"Which method the run used: {_no_advantages(report)}, so there is nothing to tell methods apart by."
+        )
+    if report.source["framework"] == "trl" and report.run["method"] not in ("gdpo", "grpo_batch_std"):
+        sentences.append("Under GRPO the rows of an evaluation in a step’s file look like rows of the training.")
+    return tuple(sentences)
+
+
+# The meaning of the columns of each table.
+REWARDS = (
+    "Constant in groups: share of the groups that hold the reward in which every response has the same value of it."
+)
+SHARES = (
+    "Each reward’s part of the variance of the advantages under each method. Weight: its part of the sum of the "
+    "weights (under GDPO, shares follow the squares of the weights). Below 0: the update works against the reward."
+)
+METHODS = (
+    "Groups with ties: of the groups whose rewards differ, those in which different rewards get the same advantage. "
+    "Tied pairs: of the pairs of responses whose rewards differ, those with the same advantage. Levels: distinct "
+    "advantages in a group whose rewards differ. Silent groups: every advantage is 0. Inversions: of the pairs in a "
+    "group that differ in the reward that matters most, those in which the lower one gets more."
+)
+DRIFT = "Means over the steps of each quarter. Constant: share of the groups. Update: share of the update."
+
+
+def counted(report: AuditReport) -> str:
+    """How many findings there are of each severity.
+
+    >>> from types import SimpleNamespace as N
+    >>> counted(N(findings=[N(severity="error"), N(severity="info"), N(severity="info")]))
+    '1 error, 2 infos'
+    """
+    severities = [f.severity for f in report.findings]
+    counts = [count(severities.count(s), s) for s in SEVERITIES if s in severities]
+    return listing(counts, link="") if counts else "no findings"
+
+
+def compared(reports: Sequence[AuditReport]) -> dict[str, list[str]]:
+    """The rows of a table with one column per run."""
+    rows: dict[str, list[str]] = {}
+    rows["written by"] = [_writer(report) for report in reports]
+    rows["steps"] = [number(report.source["steps"]) for report in reports]
+    rows["responses"] = [number(report.source["responses"]) for report in reports]
+    rows["groups"] = [number(report.source["groups"]) for report in reports]
+    rows["responses per group"] = [number(report.source["group_size"]) for report in reports]
+    rows["method"] = [_method(report) for report in reports]
+    conventions = [report.run["convention"] for report in reports]
+    rows["convention"] = [CONVENTIONS[c].name if c else MISSING for c in conventions]
+    rows["weights"] = ["\n".join(_weights(report.run)) or MISSING for report in reports]
+    rows["reproduced"] = [_reproduced(report) for report in reports]
+    for key, title in (("groups_with_ties", "groups with ties"), ("silent_groups", "silent groups")):
+        for method in (m for m in NAMES if any(m in report.methods for report in reports)):
+            shares = [report.methods.get(method, {}).get(key) if comparable(report) else None for report in reports]
+            rows[f"{title}, {NAMES[method]}"] = [percent(share) for share in shares]
+    rows["constant in groups"] = [
+        "\n".join(f"{plain(r['name'])} {percent(r['dead_groups'])}" for r in report.rewards) for report in reports
+    ]
+    rows["share of the update"] = [_own_shares(report) for report in reports]
+    rows["findings"] = ["\n".join(dict.fromkeys(f.id for f in report.findings)) or "none" for report in reports]
+    return rows
+
+
+def _own_shares(report: AuditReport) -> str:
+    method, _ = looked_at(report)
+    if method is None or not comparable(report):
+        return MISSING
+    shares = [f"{plain(r['name'])} {percent(r['update_share'].get(method))}" for r in report.rewards]
+    return "\n".join(shares if acting(report) else [*shares, f"(if it was {NAMES[method]})"])
