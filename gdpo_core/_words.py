@@ -140,6 +140,18 @@ def clip(text: str, longest: int = 60) -> str:
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
+def printable(text: object) -> str:
+    """A text with control characters spelled out, as neither a terminal nor HTML takes them; lines stay lines.
+
+    >>> printable("naïve\\x1b[2J")
+    'naïve\\\\x1b[2J'
+    """
+    raw = str(text)
+    if raw.isprintable():  # the usual case, and the page says many things at every flip of a mark
+        return raw
+    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in raw)
+
+
 def _minus(text: str) -> str:
     """A real minus sign before the number; exponents stay as they are."""
     return f"−{text[1:]}" if text.startswith("-") else text

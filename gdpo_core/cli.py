@@ -15,14 +15,13 @@ from rich.table import Table
 from torch import Tensor
 
 from gdpo_core._parse import parse_number
-from gdpo_core._words import count, listing
+from gdpo_core._words import count, listing, printable
 from gdpo_core.advantages import METHODS
 from gdpo_core.audit_cli import audit_command
 from gdpo_core.collapse import collapse
 from gdpo_core.conventions import CONVENTIONS, Convention
 from gdpo_core.errors import InputError, expect
 from gdpo_core.explain import Explanation, explain
-from gdpo_core.report.sentences import plain
 from gdpo_core.rules import NAMES, exceptions, float32_error, formulas, only_eps_is_left
 
 _WIDE = 240  # columns of a table in a file or a pipe
@@ -96,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             code = app(arguments, prog_name="gdpo", standalone_mode=False)
     except (InputError, typer.TyperException) as error:
         text = error.format_message() if isinstance(error, typer.TyperException) else str(error)
-        print("gdpo:", plain(text).replace("\n", " "), file=sys.stderr)
+        print("gdpo:", printable(text).replace("\n", " "), file=sys.stderr)
         sys.exit(2)
     if not code:
         _print_out(held.getvalue())

@@ -90,7 +90,8 @@ def test_every_chart_is_named_and_has_a_table_behind_it(rewards):
 def test_the_numbers_are_those_of_the_audit():
     report = audited.report()
     text = Page(drawn.body(report)).text
-    for said in (report.verdict, "reward-dominates", "106\u00a0%", "−3\u00a0%", "0.3333", "1.2e-06", "1,280 responses"):
+    verdict = report.verdict.replace(" %", "\u00a0%")
+    for said in (verdict, "reward-dominates", "106\u00a0%", "−3\u00a0%", "0.3333", "1.2e-06", "1,280 responses"):
         assert said in text
     assert [f.severity for f in report.findings] == re.findall(r'class="card (\w+)"', drawn.body(report))
     assert "z = (r − mean) / (std + 0.0001), each reward in its group" in text
@@ -123,6 +124,13 @@ def test_one_step_has_nothing_over_time():
 
 def test_no_findings_is_said():
     assert "no findings" in Page(drawn.body(audited.report(findings=[]))).text
+
+
+def test_the_first_screen_says_the_finding_to_look_at_once():
+    report = audited.report()
+    front = Page(drawn.front(report)).text
+    assert "Look first" in report.verdict and "Look first" not in front
+    assert front.startswith("The logged advantages are GDPO. ") and front.count("Under GRPO, correctness makes") == 1
 
 
 NASTY = '<script>alert("1")</script>&\x1b[2J\x00'

@@ -9,7 +9,7 @@ from gdpo_core._words import number, percent
 from gdpo_core.audit import AuditReport
 from gdpo_core.report import series as over_time
 from gdpo_core.report import svg
-from gdpo_core.report.sentences import NAMES, acting, comparable, held, looked_at, weight_shares
+from gdpo_core.report.sentences import NAMES, acting, comparable, held, looked_at, shares_table, weight_shares
 from gdpo_core.report.series import Series, present
 
 _COLOURS = 4  # of rewards; they repeat, with other dashes
@@ -61,9 +61,7 @@ def _update_shares(report: AuditReport) -> list[Html]:
     lowest, highest = min(shares, default=0), max(shares, default=0)
     low, high = -1.0 if lowest < -0.5 else -0.5 if lowest < 0 else 0.0, 1.5 if highest > 1.005 else 1.0
     drawn = svg.grouped_bars(groups, f"Share of the update: {_description(groups)}.", low, high)
-    rows = [[group.title, percent(group.mark), *_words(group)] for group in groups]
-    numbers = table(["reward", "weight", *(NAMES[m] for m in report.methods)], rows)
-    return [_figure("Which reward makes the update", caption, drawn, numbers)]
+    return [_figure("Which reward makes the update", caption, drawn, table(*shares_table(report)))]
 
 
 def _told_apart(report: AuditReport) -> list[Html]:

@@ -6,13 +6,12 @@ from pathlib import Path
 
 from gdpo_core import _theme
 from gdpo_core._html import Html, fold, join, style, tag
-from gdpo_core._words import count, number, percent
+from gdpo_core._words import count
 from gdpo_core.audit import AuditReport, Finding
 from gdpo_core.errors import expect
 from gdpo_core.report.figures import figures, picture, table
 from gdpo_core.report.sentences import (
     METHODS,
-    NAMES,
     comparable,
     compared,
     computed,
@@ -20,15 +19,19 @@ from gdpo_core.report.sentences import (
     did,
     label,
     limits,
+    methods_table,
     not_comparable,
+    ran,
+    rewards_table,
+    shares_table,
     source,
     value,
-    weight_shares,
 )
 
 CSS = _theme.css(".audit") + (Path(__file__).parent / "report.css").read_text(encoding="utf-8")
 STYLE = style(CSS)
-SHAPES = {  # drawn, so that they look the same everywhere; 12 × 12
+_PAGE = _theme.css(":root") + (Path(__file__).parent / "document.css").read_text(encoding="utf-8")
+_SHAPES = {  # drawn, so that they look the same everywhere; 12 × 12
     "error": tag("path", d="M3.5,0H8.5L12,3.5V8.5L8.5,12H3.5L0,8.5V3.5Z"),
     "warning": tag("path", d="M6,.5L12,11.5H0Z"),
     "info": tag("circle", cx=6, cy=6, r=5, fill="none", stroke="currentcolor", stroke_width=2),
@@ -44,10 +47,9 @@ def body(report: AuditReport) -> Html:
 
 def front(report: AuditReport) -> Html:
     """What a reader sees first: the verdict, the findings, the first of them open, and the figure that explains it."""
-    ran, _, _ = report.verdict.partition(" Look first at ")
-    said = tag("p", ran, kind="verdict-line")
     cards = [_short(finding, n == 0) for n, finding in enumerate(report.findings)] or [tag("p", "Nothing to report.")]
-    left = tag("div", said, tag("h2", f"Findings: {counted(report)}"), *cards)
+    verdict = tag("p", ran(report), kind="verdict-line")
+    left = tag("div", verdict, tag("h2", f"Findings: {counted(report)}"), *cards)
     return tag("div", left, picture(report), kind="audit front")
 
 
@@ -68,7 +70,7 @@ def _framed(draw: Callable[[AuditReport], Html], report: AuditReport) -> Html:
 
 def _short(finding: Finding, opened: bool) -> Html:
     """A finding in one line, which opens to all of it; its lines of configuration are copied with a click."""
-    shape = tag("svg", SHAPES[finding.severity], viewBox="0 0 12 12", role="img", aria_label=f"{finding.severity}:")
+    shape = tag("svg", _SHAPES[finding.severity], viewBox="0 0 12 12", role="img", aria_label=f"{finding.severity}:")
     more = finding.message.removeprefix(finding.headline).strip()
     title = join(shape, tag("b", finding.headline), " ", tag("code", finding.id))
     parts = [tag("p", more) if more else "", copied(finding.fix) if finding.fix else "", _evidence(finding)]
@@ -87,7 +89,7 @@ def _findings(report: AuditReport) -> Html:
 
 
 def _card(finding: Finding) -> Html:
-    shape = tag("svg", SHAPES[finding.severity], viewBox="0 0 12 12", aria_hidden="true")
+    shape = tag("svg", _SHAPES[finding.severity], viewBox="0 0 12 12", aria_hidden="true")
     fix = tag("pre", tag("code", finding.fix), tabindex=0) if finding.fix else ""
     return tag(
         "section",
@@ -110,38 +112,18 @@ def _did(report: AuditReport) -> Html:
 
 def _facts(report: AuditReport) -> Html:
     rows = {**source(report), **did(report)}
-    return tag("dl", *(tag("div", tag("dt", name), tag("dd", said)) for name, said in rows.items()))
+    return tag("dl", *(tag("div", tag("dt", name), tag("dd", text)) for name, text in rows.items()))
 
 
 def _tables(report: AuditReport) -> Html:
-    asked, methods = weight_shares(report), list(report.methods) if comparable(report) else []
-    weight = ["weight"] if methods else []
-    rewards = table(
-        ["reward", "mean", "std", "missing", "constant in groups", *weight, *(f"update, {NAMES[m]}" for m in methods)],
-        [
-            [
-                r["name"],
-                number(r["mean"]),
-                number(r["std"]),
-                number(r["missing"]),
-                percent(r["dead_groups"]),
-                *(percent(asked[r["name"]]) for _ in weight),
-                *(percent(r["update_share"].get(m)) for m in methods),
-            ]
-            for r in report.rewards
-        ],
-        "rewards",
-    )
-    if not methods:
-        return join(tag("h3", "Rewards"), rewards, tag("p", not_comparable(report)))
-    columns = {"groups_with_ties": percent, "tied_pairs": percent, "levels": number, "silent_groups": percent}
-    columns["inversions"] = percent
-    heads = ["groups with ties", "tied pairs", "levels", "silent groups", "inversions"]
-    by_method = table(
-        ["method", *heads],
-        [[NAMES[m], *(say(found.get(key)) for key, say in columns.items())] for m, found in report.methods.items()],
-    )
-    return join(tag("h3", "Rewards"), rewards, tag("h3", "Methods on the rewards of this run"), by_method)
+    head, rows = rewards_table(report)
+    if not report.methods or not comparable(report):
+        return join(tag("h3", "Rewards"), table(head, rows, "rewards"), tag("p", not_comparable(report)))
+    (_, weight, *methods), shares = shares_table(report)
+    head = [*head, weight, *(f"update, {name}" for name in methods)]
+    rows = [[*row, *share] for row, (_, *share) in zip(rows, shares, strict=True)]
+    by_method = join(tag("h3", "Methods on the rewards of this run"), table(*methods_table(report)))
+    return join(tag("h3", "Rewards"), table(head, rows, "rewards"), by_method)
 
 
 def _computed(report: AuditReport) -> Html:
@@ -161,9 +143,6 @@ def _whose(report: AuditReport) -> str:
     if run["method"] and run["convention"]:
         return "The run’s advantages, as its framework computes them:"
     return "The log does not show which formulas the run used. For GDPO they are:"
-
-
-_PAGE = _theme.css(":root") + (Path(__file__).parent / "document.css").read_text(encoding="utf-8")
 
 
 def document(reports: AuditReport | Sequence[AuditReport], note: str = "") -> str:

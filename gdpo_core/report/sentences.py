@@ -1,40 +1,29 @@
-"""The parts of a report beside its findings, in words: the same for the terminal and for HTML."""
+"""The parts of a report beside its findings, in words: the same for the terminal and for HTML.
 
-from collections.abc import Mapping, Sequence
+Names and texts of a log stand as they are: the terminal and HTML make them harmless.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from math import isfinite
 
 from gdpo_core._words import MISSING, count, listing, number, percent
 from gdpo_core.audit import AuditReport
-from gdpo_core.conventions import CONVENTIONS
+from gdpo_core.conventions import Convention
 from gdpo_core.findings import NAMES, SEVERITIES
 from gdpo_core.findings.outline import RunPart
+from gdpo_core.frameworks import CONVENTIONS, FRAMEWORKS
 from gdpo_core.rules import exceptions, formulas
 
-FRAMEWORKS = {
-    "trl": "TRL or axolotl",
-    "verl": "verl",
-    "ms_swift": "ms-swift",
-    "nemo_rl": "NeMo-RL",
-    "generic": "a table of another kind",
-}
 _SHOWN = 12  # items of a list
 
-_WEIGHTS = {
+_WEIGHTS_FROM = {
     "given": "as given",
     "solved": "solved from the advantages",
     "score": "from the logged score",
     "config": "from args.json",
     "assumed": "assumed",
 }
-
-
-def plain(text: object) -> str:
-    """Text of a log with control characters spelled out, as neither a terminal nor HTML takes them; lines stay lines.
-
-    >>> plain("naïve\\x1b[2J")
-    'naïve\\\\x1b[2J'
-    """
-    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in str(text))
 
 
 def value(x: object) -> str:
@@ -48,10 +37,10 @@ def value(x: object) -> str:
     if x is None or isinstance(x, int | float):
         return number(x)
     if isinstance(x, Mapping):
-        return listing((f"{plain(key)} {value(inner)}" for key, inner in x.items()), link="", most=_SHOWN)
+        return listing((f"{key} {value(inner)}" for key, inner in x.items()), link="", most=_SHOWN)
     if isinstance(x, Sequence) and not isinstance(x, str):
         return listing(map(value, x), link="", most=_SHOWN)
-    return plain(x)
+    return str(x)
 
 
 def label(key: str) -> str:
@@ -60,7 +49,7 @@ def label(key: str) -> str:
     >>> label("update_share")
     'update share'
     """
-    return plain(key).replace("_", " ")
+    return key.replace("_", " ")
 
 
 def source(report: AuditReport) -> dict[str, str]:
@@ -70,17 +59,23 @@ def source(report: AuditReport) -> dict[str, str]:
     counts = count(s["files"], "file"), count(s["steps"], "step"), count(s["responses"], "response")
     skipped = f", {count(s['skipped_lines'], 'broken line')} left out" if s["skipped_lines"] else ""
     rows = {
-        "log": plain(s["path"]),
+        "log": s["path"],
         "written by": _writer(report),
         "holds": f"{listing(counts, link='')}{skipped}",
-        "groups": f"{count(s['groups'])}{size}, told apart by {plain(s['grouped_by'])}",
+        "groups": f"{count(s['groups'])}{size}, told apart by {s['grouped_by']}",
     }
     return rows | ({"not read": value(s["left_out"])} if s["left_out"] else {})
 
 
 def _writer(report: AuditReport) -> str:
-    framework = report.source["framework"]
-    return FRAMEWORKS.get(framework, plain(framework))
+    framework = FRAMEWORKS[report.source["framework"]]
+    return framework.log_title or framework.title
+
+
+def ran(report: AuditReport) -> str:
+    """The verdict without its last part, which names the finding to look at first."""
+    first = next((finding for finding in report.findings if finding.severity != "info"), None)
+    return report.verdict.removesuffix(f" Look first at {first.id}: {first.headline}") if first else report.verdict
 
 
 def did(report: AuditReport) -> dict[str, str]:
@@ -91,20 +86,20 @@ def did(report: AuditReport) -> dict[str, str]:
         convention = CONVENTIONS[run["convention"]]
         rows["convention"] = f"{convention.name} ({convention.source})"
     if run["weights"]:
-        rows["weights"] = ", ".join(_weights(run))
+        rows["weights"] = listing(_weights(run), link="")
     rows["reproduced"] = _reproduced(report)
     if run["weights"] is None or run["weights"] != run["weights_used"]:
-        used = ", ".join(f"{plain(name)} {number(w)}" for name, w in run["weights_used"].items())
-        rows["weights used here"] = f"{used} ({_WEIGHTS[run['weights_from']]})"
+        used = listing((f"{name} {number(w)}" for name, w in run["weights_used"].items()), link="")
+        rows["weights used here"] = f"{used} ({_WEIGHTS_FROM[run['weights_from']]})"
     if run["asked"]:
-        rows["asked for"] = NAMES.get(run["asked"], plain(run["asked"]))
+        rows["asked for"] = NAMES[run["asked"]]
     return rows
 
 
 def _weights(run: RunPart) -> list[str]:
     """The weights that made the logged advantages, one text per reward."""
     weights = (run["weights"] or {}).items()
-    texts = [f"{plain(name)} {'not told by the log' if w is None else number(w)}" for name, w in weights]
+    texts = [f"{name} {'not told by the log' if w is None else number(w)}" for name, w in weights]
     if texts and run["weights_up_to_scale"]:
         texts[-1] += "; up to a common factor"
     return texts
@@ -131,9 +126,12 @@ def _reproduced(report: AuditReport) -> str:
     error = run["max_error"]
     if run["reproduced"]:
         return f"yes, every logged advantage; largest difference {number(error, digits=2)}"
-    at = f" at step{'s' * (len(run['steps_off']) > 1)} {value(run['steps_off'])}" if run["steps_off"] else ""
+    if not run["method"]:
+        return "no"
+    steps = run["steps_off"]
+    where = f" at step{'s' if len(steps) > 1 else ''} {value(steps)}" if steps else ""
     by = f", off by up to {number(error, digits=2)}" if error is not None and isfinite(error) else ""
-    return f"not all{at}{by}" if run["method"] else "no"
+    return f"not all{where}{by}"
 
 
 def acting(report: AuditReport) -> str | None:
@@ -173,22 +171,20 @@ def not_comparable(report: AuditReport) -> str:
 
 def held(report: AuditReport) -> list[tuple[str, bool, str]]:
     """What a log should hold, whether this one does, and what can or cannot be told from it."""
-    ids = {f.id for f in report.findings}
-    every = {"steps-missing", "steps-repeated", "eval-overwrote"}
-    rows = [
-        ("Each reward in a column of its own", not _NOT_SINGLE & ids, "what each does, and what GDPO would do"),
-        (
-            "Advantages",
-            report.run["logged"] > 0
-            and report.run["reproduced"] is not None
-            and "advantages-not-reproduced" not in ids,
-            "which method ran, with which weights",
+    ids = {finding.id for finding in report.findings}
+    run = report.run
+    explained = run["logged"] > 0 and run["reproduced"] is not None and "advantages-not-reproduced" not in ids
+    rows = {
+        "Each reward in a column of its own": (not _NOT_SINGLE & ids, "what each does, and what GDPO would do"),
+        "Advantages": (explained, "which method ran, with which weights"),
+        "Which responses belong together": ("prompts-merged" not in ids, "what is compared with what"),
+        "Every step, once, of training alone": (
+            not {"steps-missing", "steps-repeated", "eval-overwrote"} & ids,
+            "how it changed over the run",
         ),
-        ("Which responses belong together", "prompts-merged" not in ids, "what is compared with what"),
-        ("Every step, once, of training alone", not every & ids, "how it changed over the run"),
-        ("A value in every response", "missing-rewards" not in ids, "means over all of them"),
-    ]
-    return [(what, there, f"{'tells' if there else 'cannot tell'} {tells}") for what, there, tells in rows]
+        "A value in every response": ("missing-rewards" not in ids, "means over all of them"),
+    }
+    return [(what, holds, f"{'tells' if holds else 'cannot tell'} {use}") for what, (holds, use) in rows.items()]
 
 
 def weight_shares(report: AuditReport) -> dict[str, float | None]:
@@ -201,15 +197,14 @@ def weight_shares(report: AuditReport) -> dict[str, float | None]:
 def computed(report: AuditReport) -> tuple[str, ...]:
     """The formulas of the run's own method, or of GDPO where it is not known."""
     method, convention = report.run["method"] or "gdpo", CONVENTIONS[report.run["convention_used"]]
-    if method == "grpo_batch_std":
-        divisor = f"(std + {convention.sum_eps:g})" if convention.sum_eps else "std"
-        lines: tuple[str, ...] = (
-            "s = Σ w·r",
-            f"A = (s − mean) / {divisor}, mean in its group, std over all responses of the batch",
-        )
-    else:
-        lines = formulas(method, convention, len(report.rewards))
-    return (*lines, *exceptions(convention))
+    return *_formulas(method, convention, len(report.rewards)), *exceptions(convention)
+
+
+def _formulas(method: str, convention: Convention, rewards: int) -> tuple[str, ...]:
+    if method != "grpo_batch_std":
+        return formulas(method, convention, rewards)
+    divisor = f"(std + {convention.sum_eps:g})" if convention.sum_eps else "std"
+    return "s = Σ w·r", f"A = (s − mean) / {divisor}, mean in its group, std over all responses of the batch"
 
 
 def limits(report: AuditReport) -> tuple[str, ...]:
@@ -231,7 +226,89 @@ def limits(report: AuditReport) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-# The meaning of the columns of each table.
+def counted(report: AuditReport) -> str:
+    """How many findings there are of each severity.
+
+    >>> from types import SimpleNamespace as N
+    >>> counted(N(findings=[N(severity="error"), N(severity="info"), N(severity="info")]))
+    '1 error, 2 infos'
+    """
+    severities = [f.severity for f in report.findings]
+    counts = [count(severities.count(s), s) for s in SEVERITIES if s in severities]
+    return listing(counts, link="") if counts else "no findings"
+
+
+# --- the tables: a head, and rows that begin with a name --------------------------------------------------------------
+
+Table = tuple[list[str], list[list[str]]]
+
+
+def rewards_table(report: AuditReport) -> Table:
+    """Each reward: its spread, and where it is missing or constant."""
+    rows = [
+        [r["name"], number(r["mean"]), number(r["std"]), number(r["missing"]), percent(r["dead_groups"])]
+        for r in report.rewards
+    ]
+    return ["reward", "mean", "std", "missing", "constant in groups"], rows
+
+
+def shares_table(report: AuditReport) -> Table:
+    """Each reward's share of the weights, and of the update under each method."""
+    weights, methods = weight_shares(report), list(report.methods)
+    rows = [
+        [r["name"], percent(weights[r["name"]]), *(percent(r["update_share"].get(m)) for m in methods)]
+        for r in report.rewards
+    ]
+    return ["reward", "weight", *(NAMES[m] for m in methods)], rows
+
+
+def methods_table(report: AuditReport) -> Table:
+    """What each method tells apart on the rewards of the run."""
+    formats = {"groups_with_ties": percent, "tied_pairs": percent, "levels": number}
+    formats |= {"silent_groups": percent, "inversions": percent}
+    rows = [
+        [NAMES[m], *(words(measures.get(key)) for key, words in formats.items())]
+        for m, measures in report.methods.items()
+    ]
+    return ["method", *map(label, formats)], rows
+
+
+def compared(reports: Sequence[AuditReport]) -> dict[str, list[str]]:
+    """The rows of a table with one column per run."""
+    rows: dict[str, Callable[[AuditReport], str]] = {
+        "written by": _writer,
+        "steps": lambda r: number(r.source["steps"]),
+        "responses": lambda r: number(r.source["responses"]),
+        "groups": lambda r: number(r.source["groups"]),
+        "responses per group": lambda r: number(r.source["group_size"]),
+        "method": _method,
+        "convention": lambda r: CONVENTIONS[r.run["convention"]].name if r.run["convention"] else MISSING,
+        "weights": lambda r: "\n".join(_weights(r.run)) or MISSING,
+        "reproduced": _reproduced,
+    }
+    for key, title in (("groups_with_ties", "groups with ties"), ("silent_groups", "silent groups")):
+        for method in NAMES:
+            if any(method in report.methods for report in reports):
+                rows[f"{title}, {NAMES[method]}"] = partial(_of_method, method=method, key=key)
+    rows["constant in groups"] = lambda r: "\n".join(f"{x['name']} {percent(x['dead_groups'])}" for x in r.rewards)
+    rows["share of the update"] = _own_shares
+    rows["findings"] = lambda r: "\n".join(dict.fromkeys(finding.id for finding in r.findings)) or "none"
+    return {title: [cell(report) for report in reports] for title, cell in rows.items()}
+
+
+def _of_method(report: AuditReport, method: str, key: str) -> str:
+    return percent(report.methods[method][key]) if comparable(report) and method in report.methods else MISSING
+
+
+def _own_shares(report: AuditReport) -> str:
+    method, _ = looked_at(report)
+    if method is None or not comparable(report):
+        return MISSING
+    shares = [f"{r['name']} {percent(r['update_share'].get(method))}" for r in report.rewards]
+    return "\n".join(shares if acting(report) else [*shares, f"(if it was {NAMES[method]})"])
+
+
+# What the columns of a table mean.
 REWARDS = (
     "Constant in groups: share of the groups that hold the reward in which every response has the same value of it."
 )
@@ -246,48 +323,3 @@ METHODS = (
     "group that differ in the reward that matters most, those in which the lower one gets more."
 )
 DRIFT = "Means over the steps of each quarter. Constant: share of the groups. Update: share of the update."
-
-
-def counted(report: AuditReport) -> str:
-    """How many findings there are of each severity.
-
-    >>> from types import SimpleNamespace as N
-    >>> counted(N(findings=[N(severity="error"), N(severity="info"), N(severity="info")]))
-    '1 error, 2 infos'
-    """
-    severities = [f.severity for f in report.findings]
-    counts = [count(severities.count(s), s) for s in SEVERITIES if s in severities]
-    return listing(counts, link="") if counts else "no findings"
-
-
-def compared(reports: Sequence[AuditReport]) -> dict[str, list[str]]:
-    """The rows of a table with one column per run."""
-    rows: dict[str, list[str]] = {}
-    rows["written by"] = [_writer(report) for report in reports]
-    rows["steps"] = [number(report.source["steps"]) for report in reports]
-    rows["responses"] = [number(report.source["responses"]) for report in reports]
-    rows["groups"] = [number(report.source["groups"]) for report in reports]
-    rows["responses per group"] = [number(report.source["group_size"]) for report in reports]
-    rows["method"] = [_method(report) for report in reports]
-    conventions = [report.run["convention"] for report in reports]
-    rows["convention"] = [CONVENTIONS[c].name if c else MISSING for c in conventions]
-    rows["weights"] = ["\n".join(_weights(report.run)) or MISSING for report in reports]
-    rows["reproduced"] = [_reproduced(report) for report in reports]
-    for key, title in (("groups_with_ties", "groups with ties"), ("silent_groups", "silent groups")):
-        for method in (m for m in NAMES if any(m in report.methods for report in reports)):
-            shares = [report.methods.get(method, {}).get(key) if comparable(report) else None for report in reports]
-            rows[f"{title}, {NAMES[method]}"] = [percent(share) for share in shares]
-    rows["constant in groups"] = [
-        "\n".join(f"{plain(r['name'])} {percent(r['dead_groups'])}" for r in report.rewards) for report in reports
-    ]
-    rows["share of the update"] = [_own_shares(report) for report in reports]
-    rows["findings"] = ["\n".join(dict.fromkeys(f.id for f in report.findings)) or "none" for report in reports]
-    return rows
-
-
-def _own_shares(report: AuditReport) -> str:
-    method, _ = looked_at(report)
-    if method is None or not comparable(report):
-        return MISSING
-    shares = [f"{plain(r['name'])} {percent(r['update_share'].get(method))}" for r in report.rewards]
-    return "\n".join(shares if acting(report) else [*shares, f"(if it was {NAMES[method]})"])

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gdpo_core._words import count, number, percent
+from gdpo_core._words import count, number, percent, printable
 from gdpo_core.audit import AuditReport, Finding
 from gdpo_core.report import series as over_time
 from gdpo_core.report.sentences import (
@@ -24,11 +24,12 @@ from gdpo_core.report.sentences import (
     did,
     label,
     looked_at,
+    methods_table,
     not_comparable,
-    plain,
+    rewards_table,
+    shares_table,
     source,
     value,
-    weight_shares,
 )
 
 _WIDE = 240  # characters per line in a file or a pipe, where nothing is cut to a screen
@@ -45,109 +46,86 @@ def show(reports: Sequence[AuditReport], file: TextIO) -> None:
         _side_by_side(console, reports)
     for report in reports:
         if len(reports) > 1:
-            path = plain(report.source["path"])
+            path = printable(report.source["path"])
             console.print(f"\n{path}\n{'─' * min(len(path), console.width)}", style="bold")
         _report(console, report)
 
 
 def _report(console: Console, report: AuditReport) -> None:
-    _paragraph(console, Text(plain(report.verdict), "bold"))
+    _paragraph(console, report.verdict, "bold")
     facts = Table.grid(padding=(0, 2, 0, 0))
     facts.add_column(style="dim", no_wrap=True)
     facts.add_column(overflow="fold")
-    for name, said in {**source(report), **did(report)}.items():
-        facts.add_row(name, said)
+    for name, text in {**source(report), **did(report)}.items():
+        facts.add_row(name, printable(text))
     console.print(facts)
     console.print(f"\nFindings: {counted(report)}", style="bold")
     for finding in report.findings:
         _finding(console, finding)
     console.print()
-    tables = {REWARDS: _rewards, SHARES: _shares, METHODS: _methods, DRIFT: _drift}
-    for meaning, made in tables.items():
-        if (table := made(report)) is not None:
-            console.print(table)
-            _paragraph(console, Text(meaning, "dim"))
-            console.print()
+    for table, meaning in _tables(report):
+        console.print(table)
+        _paragraph(console, meaning, "dim")
+        console.print()
     if not comparable(report):
-        _paragraph(console, Text(not_comparable(report), "dim"))
+        _paragraph(console, not_comparable(report), "dim")
 
 
 def _finding(console: Console, finding: Finding) -> None:
-    console.print(Text.assemble("\n", (finding.severity, _COLOURS[finding.severity]), f"  {plain(finding.id)}"))
-    _paragraph(console, Text(plain(finding.message)))
-    numbers = "; ".join(f"{label(key)} {value(x)}" for key, x in finding.evidence.items())
-    _paragraph(console, Text(numbers, "dim"))
+    console.print(Text.assemble("\n", (finding.severity, _COLOURS[finding.severity]), f"  {printable(finding.id)}"))
+    _paragraph(console, finding.message)
+    _paragraph(console, "; ".join(f"{label(key)} {value(x)}" for key, x in finding.evidence.items()), "dim")
     if finding.fix:
         console.print("what changes it:", style="dim")
         # Not wrapped, so that it can be copied.
-        console.print(Text(plain(finding.fix), "cyan"), soft_wrap=True)
+        console.print(Text(printable(finding.fix), "cyan"), soft_wrap=True)
 
 
-def _paragraph(console: Console, text: Text) -> None:
+def _paragraph(console: Console, words: str, style: str = "") -> None:
+    text = Text(printable(words), style)
     if console.is_terminal:
         console.print(text, width=min(console.width, _TEXT), overflow="fold")
     else:
         console.print(text, soft_wrap=True)  # one line per paragraph, for the next program in a pipe
 
 
-def _rewards(report: AuditReport) -> Table:
-    table = _table("Rewards", ["reward", "mean", "std", "missing", "constant in groups"])
-    for r in report.rewards:
-        table.add_row(
-            plain(r["name"]), number(r["mean"]), number(r["std"]), number(r["missing"]), percent(r["dead_groups"])
-        )
-    return table
+def _tables(report: AuditReport) -> list[tuple[Table, str]]:
+    """The tables that the report has numbers for, each with what its columns mean."""
+    tables = [(_table("Rewards", *rewards_table(report)), REWARDS)]
+    if comparable(report):
+        own = NAMES[method] if (method := acting(report)) else None
+        title = "Share of the update" + (f" (the run’s method: {own})" if own else "")
+        tables.append((_table(title, *shares_table(report), bold=own), SHARES))
+        tables.append((_table("Methods on the rewards of this run", *methods_table(report)), METHODS))
+    return [*tables, *((table, DRIFT) for table in _drift(report))]
 
 
-def _shares(report: AuditReport) -> Table | None:
-    if not comparable(report):
-        return None
-    own, asked = acting(report), weight_shares(report)
-    methods = list(report.methods)
-    title = "Share of the update" + (f" (the run’s method: {NAMES[own]})" if own else "")
-    table = _table(title, ["reward", "weight", *(NAMES[m] for m in methods)])
-    for r in report.rewards:
-        shares = [Text(percent(r["update_share"].get(m)), "bold" if m == own else "") for m in methods]
-        table.add_row(plain(r["name"]), percent(asked[r["name"]]), *shares)
-    return table
-
-
-def _methods(report: AuditReport) -> Table | None:
-    if not comparable(report):
-        return None
-    heads = ["method", "groups with ties", "tied pairs", "levels", "silent groups", "inversions"]
-    table = _table("Methods on the rewards of this run", heads)
-    for method, found in report.methods.items():
-        shares = [percent(found.get(key)) for key in ("groups_with_ties", "tied_pairs", "silent_groups", "inversions")]
-        table.add_row(NAMES[method], *shares[:2], number(found.get("levels")), *shares[2:])
-    return table
-
-
-def _drift(report: AuditReport) -> Table | None:
+def _drift(report: AuditReport) -> list[Table]:
     """Each reward in the first and in the last quarter of the steps."""
-    if len(report.steps) < 4:
-        return None
     method, _ = looked_at(report)
-    if method is None:
-        return None
-    update = [f"update, {NAMES[method]}"] if comparable(report) else []
-    table = _table("First → last quarter of the steps", ["reward", "mean", "constant", *update])
-    means, dead, shares = over_time.means(report), over_time.dead(report), over_time.shares(report, method)
-    for name in means:
-        cells = [_from_to(means[name], number), _from_to(dead[name], percent)]
-        table.add_row(plain(name), *cells, *(_from_to(shares[name], percent) for _ in update))
-    return table
+    if len(report.steps) < 4 or method is None:
+        return []
+    head = ["reward", "mean", "constant"]
+    columns = [_quarters(over_time.means(report), number), _quarters(over_time.dead(report), percent)]
+    if comparable(report):
+        head.append(f"update, {NAMES[method]}")
+        columns.append(_quarters(over_time.shares(report, method), percent))
+    names = [reward["name"] for reward in report.rewards]
+    return [_table("First → last quarter of the steps", head, list(zip(names, *columns, strict=True)))]
 
 
-def _from_to(series: over_time.Series, say: Callable[[float | None], str]) -> str:
-    first, last = over_time.quarters(series)
-    return f"{say(first)} → {say(last)}"
+def _quarters(series: dict[str, over_time.Series], words: Callable[[float | None], str]) -> list[str]:
+    return [" → ".join(map(words, over_time.quarters(values))) for values in series.values()]
 
 
-def _table(title: str, columns: Sequence[str]) -> Table:
+def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], bold: str | None = None) -> Table:
+    """A table whose first column names the rows; bold: the title of the column that stands out."""
     table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE, padding=(0, 1, 0, 0))
-    for k, name in enumerate(columns):
-        table.add_column(name, justify="right" if k else "left", overflow="fold")
+    for k, name in enumerate(head):
+        style = "bold" if name == bold else ""
+        table.add_column(name, justify="right" if k else "left", overflow="fold", style=style)
+    for row in rows:
+        table.add_row(*map(printable, row))
     return table
 
 
@@ -159,7 +137,8 @@ def _side_by_side(console: Console, reports: Sequence[AuditReport]) -> None:
         table = Table(box=SIMPLE, padding=(0, 2, 0, 0))
         table.add_column(count(len(reports), "run"), style="dim", max_width=_NAME if console.is_terminal else None)
         for report in some:
-            table.add_column(plain(report.source["path"]), overflow="fold", ratio=1 if console.is_terminal else None)
+            path = printable(report.source["path"])
+            table.add_column(path, overflow="fold", ratio=1 if console.is_terminal else None)
         for name, cells in compared(some).items():
-            table.add_row(name, *cells)
+            table.add_row(name, *map(printable, cells))
         console.print(table)
