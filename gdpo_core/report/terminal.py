@@ -1,15 +1,17 @@
-"""Audit reports as text and tables for a terminal."""
+"""Audit reports, and the numbers of one computation, as text and tables for a terminal."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TextIO
 
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+from torch import Tensor
 
-from gdpo_core._words import count, number, percent, printable
+from gdpo_core._words import count, listing, number, percent, printable, raw, raw_column
 from gdpo_core.audit import AuditReport, Finding
+from gdpo_core.explain import Explanation
 from gdpo_core.report import series as over_time
 from gdpo_core.report.sentences import (
     DRIFT,
@@ -31,6 +33,7 @@ from gdpo_core.report.sentences import (
     source,
     value,
 )
+from gdpo_core.rules import exceptions, float32_error, formulas, only_eps_is_left
 
 _WIDE = 240  # characters per line in a file or a pipe, where nothing is cut to a screen
 _TEXT = 100  # characters per line of a paragraph on a screen
@@ -40,8 +43,7 @@ _COLOURS = {"error": "bold red", "warning": "bold yellow", "info": "bold"}
 
 def show(reports: Sequence[AuditReport], file: TextIO) -> None:
     """Print the reports; several first side by side, then each with its findings."""
-    screen = file.isatty()
-    console = Console(file=file, width=None if screen else _WIDE, highlight=False, markup=False, emoji=False)
+    console = _console(file)
     if len(reports) > 1:
         _side_by_side(console, reports)
     for report in reports:
@@ -49,6 +51,11 @@ def show(reports: Sequence[AuditReport], file: TextIO) -> None:
             path = printable(report.source["path"])
             console.print(f"\n{path}\n{'─' * min(len(path), console.width)}", style="bold")
         _report(console, report)
+
+
+def _console(file: TextIO) -> Console:
+    width = None if file.isatty() else _WIDE
+    return Console(file=file, width=width, highlight=False, markup=False, emoji=False)
 
 
 def _report(console: Console, report: AuditReport) -> None:
@@ -142,3 +149,97 @@ def _side_by_side(console: Console, reports: Sequence[AuditReport]) -> None:
         for name, cells in compared(some).items():
             table.add_row(name, *map(printable, cells))
         console.print(table)
+
+
+# --- one computation -------------------------------------------------------------------------------------------------
+
+
+def show_explanation(e: Explanation, prompts: Sequence[int], ties: Sequence[Sequence[int]], file: TextIO) -> None:
+    """Print every number of a computation; prompts: of each response, ties: responses that share an advantage."""
+    console = _console(file)
+    _paragraph(console, f"{NAMES[e.method]}, convention {e.convention.name} ({e.convention.source})")
+    for k, formula in enumerate(formulas(e.method, e.convention, len(e.weights)), start=1):
+        _paragraph(console, f"  {k}. {formula}")
+    _paragraph(console, f"  w = {listing((raw(w, 6) for w in e.weights.tolist()), link='')}")
+    ids = list(dict.fromkeys(prompts))
+    for group, prompt in enumerate(ids):
+        rows = [i for i, of in enumerate(prompts) if of == prompt]
+        columns, feet = _steps(e, rows, group)
+        if len(ids) > 1:
+            console.print(f"\nprompt {prompt}")
+        for table in _steps_tables([str(i + 1) for i in rows], columns, feet, console.width):
+            console.print(table)
+    for line in _notes(e, ties):
+        _paragraph(console, line)
+
+
+def _notes(e: Explanation, ties: Sequence[Sequence[int]]) -> Iterator[str]:
+    """What stands below the tables: the last step, ties, and where the framework itself may return round-off."""
+    if isinstance(e.batch_mean, float) and isinstance(e.batch_std, float):
+        over = "tokens" if e.convention.last_step == "tokens" else "responses"
+        [mean], [std] = raw_column([e.batch_mean]), raw_column([e.batch_std])
+        yield f"over the {over} of the batch: mean s = {mean}, std s = {std}"
+    for tied in ties:
+        yield f"Responses {listing(i + 1 for i in tied)} differ in their rewards and have the same advantage."
+    name = e.convention.name
+    if (error := float32_error(e)) > 1e-3:
+        yield f"{name} computes in float32, where round-off may change z or A by about {number(error, digits=1)}."
+    if only_eps_is_left(e):
+        yield f"The normalised rewards cancel but for eps: {name} in float32 may return something else."
+    yield from (f"· {line}" for line in exceptions(e.convention))
+
+
+def _steps(e: Explanation, rows: Sequence[int], group: int) -> tuple[dict[str, list[str]], dict[str, str]]:
+    """The responses of one prompt, one column per step, and the mean and std that normalised a column."""
+    rewards = [f"r{k + 1}" for k in range(len(e.weights))]
+    columns = {name: [raw(x) for x in e.rewards[rows, k].tolist()] for k, name in enumerate(rewards)}
+    feet = {}
+    if e.lengths is not None:
+        columns["tokens"] = [raw(x) for x in e.lengths[rows].tolist()]
+    for k, name in enumerate(rewards if e.z is not None else ["s"]):
+        mean, std = (x[..., k] if e.z is not None else x for x in (e.group_means, e.group_stds))
+        if e.convention.leave_one_out:
+            columns[f"mean {name}"] = raw_column(mean[rows].tolist())
+            columns[f"std {name}"] = raw_column(std[rows].tolist())
+        else:
+            feet[name] = _foot(mean[group], std[group])
+    if e.z is not None:
+        columns |= {f"z{k + 1}": raw_column(e.z[rows, k].tolist()) for k in range(len(rewards))}
+    columns["s"] = raw_column(e.weighted_sums[rows].tolist())
+    if isinstance(e.batch_mean, Tensor) and isinstance(e.batch_std, Tensor):
+        feet["s"] = _foot(e.batch_mean[group], e.batch_std[group])
+    columns["A"] = raw_column(e.advantages[rows].tolist())
+    return columns, feet
+
+
+def _foot(mean: Tensor, std: Tensor) -> str:
+    return f"{raw(mean.item())}\n{raw(std.item(), 6)}"
+
+
+def _steps_tables(
+    rows: Sequence[str], columns: Mapping[str, list[str]], feet: Mapping[str, str], width: int
+) -> list[Table]:
+    """The columns as one table, or as several below each other if the terminal is too narrow."""
+    tables: list[list[tuple[str, str, Sequence[str]]]] = []
+    room = 0
+    for name, values in columns.items():
+        wide = max(map(len, [name, *values, *feet.get(name, "").split("\n")])) + 2
+        if not tables or room < wide:
+            foot = "mean\nstd" if feet.keys() & columns.keys() else ""
+            tables.append([("", foot, rows)])
+            room = width - max(map(len, [*rows, *foot.split("\n")])) - 2
+        tables[-1].append((name, feet.get(name, ""), values))
+        room -= wide
+    return [_steps_table(columns) for columns in tables]
+
+
+def _steps_table(columns: Sequence[tuple[str, str, Sequence[str]]]) -> Table:
+    """Columns of a header, a footer of one or two lines, and the cells."""
+    table = Table(
+        title_justify="left", show_footer=any(foot for _, foot, _ in columns[1:]), box=SIMPLE, padding=(0, 1, 0, 0)
+    )
+    for k, (name, foot, _) in enumerate(columns):
+        table.add_column(name, foot, justify="right" if k else "left", no_wrap=True)
+    for cells in zip(*(values for _, _, values in columns), strict=True):
+        table.add_row(*cells)
+    return table
