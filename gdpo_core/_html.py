@@ -26,21 +26,21 @@ def text(x: object) -> Html:
     """
     if isinstance(x, Html):
         return x
-    said = printable(x)
-    if said[:1] == "-" and said[1:2].isdigit():
-        said = f"−{said[1:]}"
-    if " %" in said:
-        said = re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", said)
-    return Html(escape(said, quote=False))
+    raw = printable(x)
+    if raw[:1] == "-" and raw[1:2].isdigit():
+        raw = f"−{raw[1:]}"
+    if " %" in raw:
+        raw = re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", raw)
+    return Html(escape(raw, quote=False))
 
 
-def prose(said: str) -> Html:
+def prose(sentence: str) -> Html:
     """A sentence: text, in which what stands between two `**` is bold.
 
     >>> prose("**4** of <5>")
     Markup('<b>4</b> of &lt;5&gt;')
     """
-    return Html(re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", str(text(said))))
+    return Html(re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", str(text(sentence))))
 
 
 def join(*parts: object) -> Html:

@@ -239,7 +239,7 @@ def _runs(paths: Sequence[str]) -> list[list[str]]:
     for path in paths:
         file = Path(path)
         # Each zip holds a whole run.
-        part = file.is_file() and file.suffix.lower() != ".zip"
+        part = os.path.isfile(path) and file.suffix.lower() != ".zip"
         run = runs.setdefault((file.resolve().parent, file.suffix) if part else _real(path), [])
         if _real(path) not in map(_real, run):
             run.append(path)

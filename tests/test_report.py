@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gdpo_core import report as drawn
 from gdpo_core.errors import InputError
 from gdpo_core.findings import NAMES, Finding
-from gdpo_core.report import sentences, series, svg
+from gdpo_core.report import over_time, sentences, svg
 
 VOID = {"meta", "br", "path", "rect", "circle"}
 
@@ -108,12 +108,13 @@ def test_without_the_runs_method_the_one_asked_for_is_shown():
     report = audited.report(method=None)
     report.run["asked"] = "gdpo"
     assert (
-        sentences.looked_at(report)[0] == "gdpo" and "Under GDPO, which was asked for" in Page(drawn.body(report)).text
+        sentences.shown_method(report)[0] == "gdpo"
+        and "Under GDPO, which was asked for" in Page(drawn.body(report)).text
     )
 
 
 def test_the_batch_std_has_formulas_of_its_own():
-    lines = sentences.computed(audited.report(method="grpo_batch_std"))
+    lines = sentences.formulas_used(audited.report(method="grpo_batch_std"))
     assert lines[1] == "A = (s − mean) / (std + 0.0001), mean in its group, std over all responses of the batch"
 
 
@@ -254,7 +255,7 @@ def test_text_can_be_read_in_light_and_dark(ink, soft, paper):
 
 def test_a_comparison_has_a_cell_a_run_in_every_row():
     reports = [audited.report(), audited.report(("x",), method=None), audited.report(method="grpo_batch_std")]
-    rows = sentences.compared(reports)
+    rows = sentences.comparison(reports)
     assert {len(cells) for cells in rows.values()} == {3}
     assert rows["method"] == ["GDPO", "not known: no advantages are logged", NAMES["grpo_batch_std"]]
     assert rows["groups with ties, GDPO"] == ["23 %", "–", "23 %"]  # of one reward it says nothing
@@ -264,7 +265,7 @@ def test_a_comparison_has_a_cell_a_run_in_every_row():
 def test_weights_that_the_log_does_not_tell_are_no_numbers():
     report = audited.report()
     report.run["weights"]["format"] = None
-    said = sentences.did(report)
+    said = sentences.run_facts(report)
     assert said["weights"] == "correctness 1, format not told by the log, length 0.3333"
     assert said["weights used here"].startswith("correctness 1, format 0.5")
 
@@ -272,15 +273,15 @@ def test_weights_that_the_log_does_not_tell_are_no_numbers():
 def test_what_is_not_reproduced_is_said_with_its_steps():
     report = audited.report()
     report.run.update(reproduced=False, max_error=0.27, steps_off=[3, 7])
-    assert sentences.did(report)["reproduced"] == "not all at steps 3, 7, off by up to 0.27"
+    assert sentences.run_facts(report)["reproduced"] == "not all at steps 3, 7, off by up to 0.27"
 
 
 def test_advantages_that_every_method_makes_are_not_called_missing():
     report = audited.report(method=None)
-    assert sentences.did(report)["method"] == "not known: no advantages are logged"
+    assert sentences.run_facts(report)["method"] == "not known: no advantages are logged"
     report.run["logged"] = 32
-    assert sentences.did(report)["method"] == "not known: every method gives 0 here"
-    assert sentences.did(report)["reproduced"] == "nothing to compare with: every method gives 0 here"
+    assert sentences.run_facts(report)["method"] == "not known: every method gives 0 here"
+    assert sentences.run_facts(report)["reproduced"] == "nothing to compare with: every method gives 0 here"
 
 
 @pytest.mark.parametrize(("method", "blind"), [("grpo", True), (None, True), ("gdpo", False)])
@@ -291,7 +292,7 @@ def test_rows_of_an_evaluation_are_seen_by_a_step_over_the_batch_alone(method, b
 
 def test_quarters_are_means_of_both_ends():
     report = audited.report(steps=40)
-    first, last = series.quarters(series.means(report)["correctness"])
+    first, last = over_time.quarters(over_time.means(report)["correctness"])
     column = report.steps["mean:correctness"]
     assert first == pytest.approx(column[:10].mean()) and last == pytest.approx(column[-10:].mean())
     assert isinstance(column, pl.Series)

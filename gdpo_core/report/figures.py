@@ -7,10 +7,10 @@ from gdpo_core import _html
 from gdpo_core._html import Html, fold, join, legend, tag
 from gdpo_core._words import number, percent
 from gdpo_core.audit import AuditReport
-from gdpo_core.report import series as over_time
-from gdpo_core.report import svg
-from gdpo_core.report.sentences import NAMES, acting, comparable, held, looked_at, shares_table, weight_shares
-from gdpo_core.report.series import Series, present
+from gdpo_core.findings import NAMES
+from gdpo_core.report import over_time, svg
+from gdpo_core.report.over_time import Series, present
+from gdpo_core.report.sentences import checklist, comparable, own_method, shares_table, shown_method, weight_shares
 
 _COLOURS = 4  # of rewards; they repeat, with other dashes
 _ROWS = 40  # of a table behind a chart
@@ -48,7 +48,7 @@ def _update_shares(report: AuditReport) -> list[Html]:
     """What each reward makes of the update under each method, beside its share of the weights."""
     if not report.methods or not comparable(report):
         return []
-    own, weights = acting(report), weight_shares(report)
+    own, weights = own_method(report), weight_shares(report)
     groups = [
         svg.Bars(r["name"], look(k), _bars_of_methods(report, r["update_share"]), weights[r["name"]])
         for k, r in enumerate(report.rewards)
@@ -57,11 +57,12 @@ def _update_shares(report: AuditReport) -> list[Html]:
     if any(share is not None for share in weights.values()):
         caption += " The upright line is its share of the weights; under GDPO shares go by the squares of the weights."
     caption += f" Bold is the run’s own method, {NAMES[own]}." if own else ""
-    shares = [bar.value for group in groups for bar in group.bars if bar.value is not None]
-    lowest, highest = min(shares, default=0), max(shares, default=0)
+    values = [bar.value for group in groups for bar in group.bars if bar.value is not None]
+    lowest, highest = min(values, default=0), max(values, default=0)
     low, high = -1.0 if lowest < -0.5 else -0.5 if lowest < 0 else 0.0, 1.5 if highest > 1.005 else 1.0
     drawn = svg.grouped_bars(groups, f"Share of the update: {_description(groups)}.", low, high)
-    return [_figure("Which reward makes the update", caption, drawn, table(*shares_table(report)))]
+    shares = shares_table(report)
+    return [_figure("Which reward makes the update", caption, drawn, table(shares.head, shares.rows))]
 
 
 def _told_apart(report: AuditReport) -> list[Html]:
@@ -102,7 +103,7 @@ def _constant(report: AuditReport) -> list[Html]:
 
 def _bars_of_methods(report: AuditReport, shares: Mapping[str, float | None]) -> list[svg.Bar]:
     """A bar per method; the run's own stands out."""
-    own = acting(report)
+    own = own_method(report)
     known = {m: None if share is None or isnan(share) else share for m, share in shares.items()}
     return [svg.Bar(NAMES[m], m, known.get(m), percent(known.get(m)), m == own) for m in report.methods]
 
@@ -143,7 +144,7 @@ def _over_time(report: AuditReport) -> list[Html]:
         return []
     constant = over_time.dead(report)
     drawn = [_of_rewards(report, "Groups in which a reward is constant", "There it does nothing.", constant)]
-    method, why = looked_at(report)
+    method, why = shown_method(report)
     if method and comparable(report):
         shares = over_time.shares(report, method)
         drawn.append(_of_rewards(report, "Shares of the update", f"Under {NAMES[method]}, {why}.", shares))
@@ -216,7 +217,7 @@ def _held(report: AuditReport) -> Html:
     """What a log should hold, and what this one does."""
     rows = [
         tag("li", svg.tick_or_cross(holds), tag("div", tag("b", what), tag("span", use)), kind="yes" if holds else "no")
-        for what, holds, use in held(report)
+        for what, holds, use in checklist(report)
     ]
     caption = tag("figcaption", tag("b", "What this log holds"), " ", "And what can be told from it.")
     return tag("figure", caption, tag("ul", *rows, kind="held"))

@@ -11,21 +11,20 @@ from gdpo_core.audit import AuditReport, Finding
 from gdpo_core.errors import expect
 from gdpo_core.report.figures import figures, picture, table
 from gdpo_core.report.sentences import (
-    METHODS,
     comparable,
-    compared,
-    computed,
-    counted,
-    did,
+    comparison,
+    formulas_used,
     label,
     limits,
     methods_table,
     not_comparable,
-    ran,
     rewards_table,
+    run_facts,
+    severity_counts,
     shares_table,
-    source,
+    source_facts,
     value,
+    verdict_on_run,
 )
 
 CSS = _theme.css(".audit") + (Path(__file__).parent / "report.css").read_text(encoding="utf-8")
@@ -48,8 +47,8 @@ def body(report: AuditReport) -> Html:
 def front(report: AuditReport) -> Html:
     """What a reader sees first: the verdict, the findings, the first of them open, and the figure that explains it."""
     cards = [_short(finding, n == 0) for n, finding in enumerate(report.findings)] or [tag("p", "Nothing to report.")]
-    verdict = tag("p", ran(report), kind="verdict-line")
-    left = tag("div", verdict, tag("h2", f"Findings: {counted(report)}"), *cards)
+    verdict = tag("p", verdict_on_run(report), kind="verdict-line")
+    left = tag("div", verdict, tag("h2", f"Findings: {severity_counts(report)}"), *cards)
     return tag("div", left, picture(report), kind="audit front")
 
 
@@ -85,7 +84,7 @@ def copied(lines: str) -> Html:
 
 def _findings(report: AuditReport) -> Html:
     cards = list(map(_card, report.findings)) or [tag("p", "Nothing to report.")]
-    return join(tag("h3", f"Findings: {counted(report)}"), *cards)
+    return join(tag("h3", f"Findings: {severity_counts(report)}"), *cards)
 
 
 def _card(finding: Finding) -> Html:
@@ -111,27 +110,29 @@ def _did(report: AuditReport) -> Html:
 
 
 def _facts(report: AuditReport) -> Html:
-    rows = {**source(report), **did(report)}
+    rows = {**source_facts(report), **run_facts(report)}
     return tag("dl", *(tag("div", tag("dt", name), tag("dd", text)) for name, text in rows.items()))
 
 
 def _tables(report: AuditReport) -> Html:
-    head, rows = rewards_table(report)
+    rewards = rewards_table(report)
+    heading = tag("h3", rewards.title)
     if not report.methods or not comparable(report):
-        return join(tag("h3", "Rewards"), table(head, rows, "rewards"), tag("p", not_comparable(report)))
-    (_, weight, *methods), shares = shares_table(report)
-    head = [*head, weight, *(f"update, {name}" for name in methods)]
-    rows = [[*row, *share] for row, (_, *share) in zip(rows, shares, strict=True)]
-    by_method = join(tag("h3", "Methods on the rewards of this run"), table(*methods_table(report)))
-    return join(tag("h3", "Rewards"), table(head, rows, "rewards"), by_method)
+        return join(heading, table(rewards.head, rewards.rows, "rewards"), tag("p", not_comparable(report)))
+    shares, methods = shares_table(report), methods_table(report)
+    _, weight, *names = shares.head
+    head = [*rewards.head, weight, *(f"update, {name}" for name in names)]
+    rows = [[*row, *cells] for row, (_, *cells) in zip(rewards.rows, shares.rows, strict=True)]
+    by_method = join(tag("h3", methods.title), table(methods.head, methods.rows))
+    return join(heading, table(head, rows, "rewards"), by_method)
 
 
 def _computed(report: AuditReport) -> Html:
-    meaning = METHODS if comparable(report) else not_comparable(report)
+    meaning = methods_table(report).meaning if comparable(report) else not_comparable(report)
     return join(
         tag("h3", "How it was computed"),
         tag("p", _whose(report)),
-        tag("ul", *(tag("li", line) for line in computed(report)), kind="formulas"),
+        tag("ul", *(tag("li", line) for line in formulas_used(report)), kind="formulas"),
         tag("p", f"{meaning} The threshold of each finding stands in its evidence."),
         tag("h3", "What this cannot tell"),
         tag("ul", *(tag("li", line) for line in limits(report))),
@@ -176,7 +177,7 @@ def _several(names: Sequence[str], reports: Sequence[AuditReport]) -> list[Html]
     """Runs side by side, and each below."""
     numbered = list(enumerate(zip(names, reports, strict=True), start=1))
     links = (tag("li", tag("a", name, href=f"#run-{i}")) for i, (name, _) in numbered)
-    rows = [[name, *cells] for name, cells in compared(reports).items()]
+    rows = [[name, *cells] for name, cells in comparison(reports).items()]
     side_by_side = table(["run", *(f"{i}. {name}" for i, (name, _) in numbered)], rows, "runs")
     parts = [tag("nav", tag("ol", *links), aria_label="Runs"), tag("div", side_by_side, kind="audit")]
     for i, (name, report) in numbered:

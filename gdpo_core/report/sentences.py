@@ -4,6 +4,7 @@ Names and texts of a log stand as they are: the terminal and HTML make them harm
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from math import isfinite
 
@@ -13,6 +14,8 @@ from gdpo_core.conventions import Convention
 from gdpo_core.findings import NAMES, SEVERITIES
 from gdpo_core.findings.outline import RunPart
 from gdpo_core.frameworks import CONVENTIONS, FRAMEWORKS
+from gdpo_core.report import over_time
+from gdpo_core.report.over_time import Series, quarters
 from gdpo_core.rules import exceptions, formulas
 
 _SHOWN = 12  # items of a list
@@ -52,7 +55,7 @@ def label(key: str) -> str:
     return key.replace("_", " ")
 
 
-def source(report: AuditReport) -> dict[str, str]:
+def source_facts(report: AuditReport) -> dict[str, str]:
     """Where the numbers come from."""
     s = report.source
     size = f" of {s['group_size']}" if s["group_size"] else ", of different sizes"
@@ -72,13 +75,13 @@ def _writer(report: AuditReport) -> str:
     return framework.log_title or framework.title
 
 
-def ran(report: AuditReport) -> str:
+def verdict_on_run(report: AuditReport) -> str:
     """The verdict without its last part, which names the finding to look at first."""
     first = next((finding for finding in report.findings if finding.severity != "info"), None)
     return report.verdict.removesuffix(f" Look first at {first.id}: {first.headline}") if first else report.verdict
 
 
-def did(report: AuditReport) -> dict[str, str]:
+def run_facts(report: AuditReport) -> dict[str, str]:
     """What the run did with its rewards, as far as the log tells."""
     run = report.run
     rows = {"method": _method(report)}
@@ -134,15 +137,15 @@ def _reproduced(report: AuditReport) -> str:
     return f"not all{where}{by}"
 
 
-def acting(report: AuditReport) -> str | None:
+def own_method(report: AuditReport) -> str | None:
     """The method that made the advantages, if the report compares it with others; else None."""
     method = report.run["method"]
     return method if method is not None and method in report.methods else None
 
 
-def looked_at(report: AuditReport) -> tuple[str | None, str]:
+def shown_method(report: AuditReport) -> tuple[str | None, str]:
     """The method whose update shares are shown, and why: the run's own, else the one asked for, else the first."""
-    if own := acting(report):
+    if own := own_method(report):
         return own, "the run’s method"
     asked = report.run["asked"]
     if asked is not None and asked in report.methods:
@@ -169,7 +172,7 @@ def not_comparable(report: AuditReport) -> str:
     return "The log holds one reward: nothing can tie with it or take a share of the update from it."
 
 
-def held(report: AuditReport) -> list[tuple[str, bool, str]]:
+def checklist(report: AuditReport) -> list[tuple[str, bool, str]]:
     """What a log should hold, whether this one does, and what can or cannot be told from it."""
     ids = {finding.id for finding in report.findings}
     run = report.run
@@ -194,7 +197,7 @@ def weight_shares(report: AuditReport) -> dict[str, float | None]:
     return {name: abs(w) / total if total else None for name, w in used.items()}
 
 
-def computed(report: AuditReport) -> tuple[str, ...]:
+def formulas_used(report: AuditReport) -> tuple[str, ...]:
     """The formulas of the run's own method, or of GDPO where it is not known."""
     method, convention = report.run["method"] or "gdpo", CONVENTIONS[report.run["convention_used"]]
     return *_formulas(method, convention, len(report.rewards)), *exceptions(convention)
@@ -221,16 +224,19 @@ def limits(report: AuditReport) -> tuple[str, ...]:
         sentences.append(
             f"Which method the run used: {_no_advantages(report)}, so there is nothing to tell methods apart by."
         )
-    if report.source["framework"] == "trl" and report.run["method"] not in ("gdpo", "grpo_batch_std"):
+    if FRAMEWORKS[report.source["framework"]].evaluation_overwrites and report.run["method"] not in (
+        "gdpo",
+        "grpo_batch_std",
+    ):
         sentences.append("Under GRPO the rows of an evaluation in a step’s file look like rows of the training.")
     return tuple(sentences)
 
 
-def counted(report: AuditReport) -> str:
+def severity_counts(report: AuditReport) -> str:
     """How many findings there are of each severity.
 
     >>> from types import SimpleNamespace as N
-    >>> counted(N(findings=[N(severity="error"), N(severity="info"), N(severity="info")]))
+    >>> severity_counts(N(findings=[N(severity="error"), N(severity="info"), N(severity="info")]))
     '1 error, 2 infos'
     """
     severities = [f.severity for f in report.findings]
@@ -238,9 +244,17 @@ def counted(report: AuditReport) -> str:
     return listing(counts, link="") if counts else "no findings"
 
 
-# --- the tables: a head, and rows that begin with a name --------------------------------------------------------------
+# --- tables, the first column of which names the rows ----------------------------------------------------------------
 
-Table = tuple[list[str], list[list[str]]]
+
+@dataclass(frozen=True)
+class Table:
+    """A table of numbers in words, and what its columns mean."""
+
+    title: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    meaning: str
 
 
 def rewards_table(report: AuditReport) -> Table:
@@ -249,17 +263,29 @@ def rewards_table(report: AuditReport) -> Table:
         [r["name"], number(r["mean"]), number(r["std"]), number(r["missing"]), percent(r["dead_groups"])]
         for r in report.rewards
     ]
-    return ["reward", "mean", "std", "missing", "constant in groups"], rows
+    return Table(
+        "Rewards",
+        ["reward", "mean", "std", "missing", "constant in groups"],
+        rows,
+        "Constant in groups: share of the groups that hold the reward in which every response has the same value of "
+        "it.",
+    )
 
 
 def shares_table(report: AuditReport) -> Table:
     """Each reward's share of the weights, and of the update under each method."""
-    weights, methods = weight_shares(report), list(report.methods)
+    own, weights, methods = own_method(report), weight_shares(report), list(report.methods)
     rows = [
         [r["name"], percent(weights[r["name"]]), *(percent(r["update_share"].get(m)) for m in methods)]
         for r in report.rewards
     ]
-    return ["reward", "weight", *(NAMES[m] for m in methods)], rows
+    return Table(
+        "Share of the update" + (f" (the run’s method: {NAMES[own]})" if own else ""),
+        ["reward", "weight", *(NAMES[m] for m in methods)],
+        rows,
+        "Each reward’s part of the variance of the advantages under each method. Weight: its part of the sum of the "
+        "weights (under GDPO, shares follow the squares of the weights). Below 0: the update works against the reward.",
+    )
 
 
 def methods_table(report: AuditReport) -> Table:
@@ -270,10 +296,40 @@ def methods_table(report: AuditReport) -> Table:
         [NAMES[m], *(words(measures.get(key)) for key, words in formats.items())]
         for m, measures in report.methods.items()
     ]
-    return ["method", *map(label, formats)], rows
+    return Table(
+        "Methods on the rewards of this run",
+        ["method", *map(label, formats)],
+        rows,
+        "Groups with ties: of the groups whose rewards differ, those in which different rewards get the same "
+        "advantage. Tied pairs: of the pairs of responses whose rewards differ, those with the same advantage. Levels: "
+        "distinct advantages in a group whose rewards differ. Silent groups: every advantage is 0. Inversions: of the "
+        "pairs in a group that differ in the reward that matters most, those in which the lower one gets more.",
+    )
 
 
-def compared(reports: Sequence[AuditReport]) -> dict[str, list[str]]:
+def drift_table(report: AuditReport) -> Table | None:
+    """Each reward in the first and in the last quarter of the steps; None for fewer than four steps."""
+    method, _ = shown_method(report)
+    if len(report.steps) < 4 or method is None:
+        return None
+    head = ["reward", "mean", "constant"]
+    columns = [_drift(over_time.means(report), number), _drift(over_time.dead(report), percent)]
+    if comparable(report):
+        head.append(f"update, {NAMES[method]}")
+        columns.append(_drift(over_time.shares(report, method), percent))
+    return Table(
+        "First → last quarter of the steps",
+        head,
+        list(zip((reward["name"] for reward in report.rewards), *columns, strict=True)),
+        "Means over the steps of each quarter. Constant: share of the groups. Update: share of the update.",
+    )
+
+
+def _drift(by_reward: Mapping[str, Series], words: Callable[[float | None], str]) -> list[str]:
+    return [" → ".join(map(words, quarters(values))) for values in by_reward.values()]
+
+
+def comparison(reports: Sequence[AuditReport]) -> dict[str, list[str]]:
     """The rows of a table with one column per run."""
     rows: dict[str, Callable[[AuditReport], str]] = {
         "written by": _writer,
@@ -301,25 +357,8 @@ def _of_method(report: AuditReport, method: str, key: str) -> str:
 
 
 def _own_shares(report: AuditReport) -> str:
-    method, _ = looked_at(report)
+    method, _ = shown_method(report)
     if method is None or not comparable(report):
         return MISSING
     shares = [f"{r['name']} {percent(r['update_share'].get(method))}" for r in report.rewards]
-    return "\n".join(shares if acting(report) else [*shares, f"(if it was {NAMES[method]})"])
-
-
-# What the columns of a table mean.
-REWARDS = (
-    "Constant in groups: share of the groups that hold the reward in which every response has the same value of it."
-)
-SHARES = (
-    "Each reward’s part of the variance of the advantages under each method. Weight: its part of the sum of the "
-    "weights (under GDPO, shares follow the squares of the weights). Below 0: the update works against the reward."
-)
-METHODS = (
-    "Groups with ties: of the groups whose rewards differ, those in which different rewards get the same advantage. "
-    "Tied pairs: of the pairs of responses whose rewards differ, those with the same advantage. Levels: distinct "
-    "advantages in a group whose rewards differ. Silent groups: every advantage is 0. Inversions: of the pairs in a "
-    "group that differ in the reward that matters most, those in which the lower one gets more."
-)
-DRIFT = "Means over the steps of each quarter. Constant: share of the groups. Update: share of the update."
+    return "\n".join(shares if own_method(report) else [*shares, f"(if it was {NAMES[method]})"])

@@ -70,7 +70,7 @@ def grouped_bars(groups: Sequence[Bars], description: str, low: float = 0.0, hig
         if low < 0:
             parts.append(tag("path", kind="zero", d=f"M{_n(x(0))},{_n(top)}V{_n(bottom)}"))
         if group.mark is not None:
-            parts.append(tag("path", kind="asked", d=f"M{_n(x(group.mark))},{_n(top - 2)}V{_n(bottom + 2)}"))
+            parts.append(tag("path", kind="weight", d=f"M{_n(x(group.mark))},{_n(top - 2)}V{_n(bottom + 2)}"))
         y = bottom + 6
     return _svg(parts, description, ceil(y))
 

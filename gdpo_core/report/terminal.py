@@ -1,6 +1,6 @@
 """Audit reports, and the numbers of one computation, as text and tables for a terminal."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TextIO
 
 from rich.box import SIMPLE
@@ -9,28 +9,24 @@ from rich.table import Table
 from rich.text import Text
 from torch import Tensor
 
-from gdpo_core._words import count, listing, number, percent, printable, raw, raw_column
+from gdpo_core._words import count, listing, number, printable, raw, raw_column
 from gdpo_core.audit import AuditReport, Finding
 from gdpo_core.explain import Explanation
-from gdpo_core.report import series as over_time
+from gdpo_core.findings import NAMES
+from gdpo_core.report import sentences
 from gdpo_core.report.sentences import (
-    DRIFT,
-    METHODS,
-    NAMES,
-    REWARDS,
-    SHARES,
-    acting,
     comparable,
-    compared,
-    counted,
-    did,
+    comparison,
+    drift_table,
     label,
-    looked_at,
     methods_table,
     not_comparable,
+    own_method,
     rewards_table,
+    run_facts,
+    severity_counts,
     shares_table,
-    source,
+    source_facts,
     value,
 )
 from gdpo_core.rules import exceptions, float32_error, formulas, only_eps_is_left
@@ -63,16 +59,17 @@ def _report(console: Console, report: AuditReport) -> None:
     facts = Table.grid(padding=(0, 2, 0, 0))
     facts.add_column(style="dim", no_wrap=True)
     facts.add_column(overflow="fold")
-    for name, text in {**source(report), **did(report)}.items():
+    for name, text in {**source_facts(report), **run_facts(report)}.items():
         facts.add_row(name, printable(text))
     console.print(facts)
-    console.print(f"\nFindings: {counted(report)}", style="bold")
+    console.print(f"\nFindings: {severity_counts(report)}", style="bold")
     for finding in report.findings:
         _finding(console, finding)
     console.print()
-    for table, meaning in _tables(report):
-        console.print(table)
-        _paragraph(console, meaning, "dim")
+    own = own_method(report)
+    for table in _tables(report):
+        console.print(_table(table, NAMES[own] if own else None))
+        _paragraph(console, table.meaning, "dim")
         console.print()
     if not comparable(report):
         _paragraph(console, not_comparable(report), "dim")
@@ -96,44 +93,22 @@ def _paragraph(console: Console, words: str, style: str = "") -> None:
         console.print(text, soft_wrap=True)  # one line per paragraph, for the next program in a pipe
 
 
-def _tables(report: AuditReport) -> list[tuple[Table, str]]:
-    """The tables that the report has numbers for, each with what its columns mean."""
-    tables = [(_table("Rewards", *rewards_table(report)), REWARDS)]
-    if comparable(report):
-        own = NAMES[method] if (method := acting(report)) else None
-        title = "Share of the update" + (f" (the run’s method: {own})" if own else "")
-        tables.append((_table(title, *shares_table(report), bold=own), SHARES))
-        tables.append((_table("Methods on the rewards of this run", *methods_table(report)), METHODS))
-    return [*tables, *((table, DRIFT) for table in _drift(report))]
+def _tables(report: AuditReport) -> list[sentences.Table]:
+    """The tables that the report has numbers for."""
+    of_methods = [shares_table(report), methods_table(report)] if comparable(report) else []
+    drift = drift_table(report)
+    return [rewards_table(report), *of_methods, *([drift] if drift else [])]
 
 
-def _drift(report: AuditReport) -> list[Table]:
-    """Each reward in the first and in the last quarter of the steps."""
-    method, _ = looked_at(report)
-    if len(report.steps) < 4 or method is None:
-        return []
-    head = ["reward", "mean", "constant"]
-    columns = [_quarters(over_time.means(report), number), _quarters(over_time.dead(report), percent)]
-    if comparable(report):
-        head.append(f"update, {NAMES[method]}")
-        columns.append(_quarters(over_time.shares(report, method), percent))
-    names = [reward["name"] for reward in report.rewards]
-    return [_table("First → last quarter of the steps", head, list(zip(names, *columns, strict=True)))]
-
-
-def _quarters(series: dict[str, over_time.Series], words: Callable[[float | None], str]) -> list[str]:
-    return [" → ".join(map(words, over_time.quarters(values))) for values in series.values()]
-
-
-def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], bold: str | None = None) -> Table:
-    """A table whose first column names the rows; bold: the title of the column that stands out."""
-    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE, padding=(0, 1, 0, 0))
-    for k, name in enumerate(head):
+def _table(table: sentences.Table, bold: str | None) -> Table:
+    """The table for a terminal; bold: the title of the column that stands out."""
+    drawn = Table(title=table.title, title_justify="left", title_style="bold", box=SIMPLE, padding=(0, 1, 0, 0))
+    for k, name in enumerate(table.head):
         style = "bold" if name == bold else ""
-        table.add_column(name, justify="right" if k else "left", overflow="fold", style=style)
-    for row in rows:
-        table.add_row(*map(printable, row))
-    return table
+        drawn.add_column(name, justify="right" if k else "left", overflow="fold", style=style)
+    for row in table.rows:
+        drawn.add_row(*map(printable, row))
+    return drawn
 
 
 def _side_by_side(console: Console, reports: Sequence[AuditReport]) -> None:
@@ -146,7 +121,7 @@ def _side_by_side(console: Console, reports: Sequence[AuditReport]) -> None:
         for report in some:
             path = printable(report.source["path"])
             table.add_column(path, overflow="fold", ratio=1 if console.is_terminal else None)
-        for name, cells in compared(some).items():
+        for name, cells in comparison(some).items():
             table.add_row(name, *map(printable, cells))
         console.print(table)
 
