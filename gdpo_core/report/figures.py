@@ -20,7 +20,7 @@ _MEANS = 8  # rewards with a chart of their own mean
 
 def figures(report: AuditReport) -> Html:
     """HTML of all figures that the report has numbers for."""
-    drawn = [*_update_shares(report), *_told_apart(report), *_means(report), *_over_time(report)]
+    drawn = [*_update_shares(report), *_distinctions(report), *_means(report), *_over_time(report)]
     return tag("div", *drawn, *_correlations(report), kind="figures-grid")
 
 
@@ -65,7 +65,7 @@ def _update_shares(report: AuditReport) -> list[Html]:
     return [_figure("Which reward makes the update", caption, drawn, table(shares.head, shares.rows))]
 
 
-def _told_apart(report: AuditReport) -> list[Html]:
+def _distinctions(report: AuditReport) -> list[Html]:
     """What each method can tell apart on the rewards of the run."""
     if not comparable(report):
         return []
@@ -235,10 +235,10 @@ _EXPLAINS: dict[str | None, Sequence[Callable[[AuditReport], list[Html]]]] = {
     "weight-zero": [_update_shares],
     "weights-not-as-given": [_update_shares],
     "method-not-as-asked": [_update_shares],
-    "ties-hide-signal": [_told_apart],
-    "silent-groups": [_told_apart],
-    "priority-inversion": [_told_apart],
-    "batch-step-amplifies": [_told_apart],
+    "ties-hide-signal": [_distinctions],
+    "silent-groups": [_distinctions],
+    "priority-inversion": [_distinctions],
+    "batch-step-amplifies": [_distinctions],
     "reward-dead": [_constant],
     "reward-fades": [_constant],
     "blind-zero-std-metric": [_constant],
