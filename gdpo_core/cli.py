@@ -26,9 +26,9 @@ from gdpo_core.errors import InputError, expect
 from gdpo_core.explain import Explanation, explain
 from gdpo_core.findings import NAMES
 from gdpo_core.frameworks import CONVENTIONS, readable_with_writers
-from gdpo_core.logs import read_run
-from gdpo_core.logs.files import TABLES, UNRELATED
 from gdpo_core.report import document, terminal
+from gdpo_core.runs.files import is_table
+from gdpo_core.runs.run import read_run
 
 _PATIENCE = 1.0  # seconds after which progress is shown
 
@@ -306,9 +306,12 @@ def _spare(targets: Mapping[str, Path], paths: Sequence[str], files: Sequence[st
         target = Path(_real(path))
         expect(str(target) not in log, option, "another file than the log", repr(str(path)))
         inside = any(target.is_relative_to(_real(path)) for path in paths if os.path.isdir(path))
-        name = target.name.lower()
-        table = name.endswith(TABLES) and not (".json" in name and UNRELATED.search(name))
-        expect(not (inside and table), option, "a file that is not taken for a part of the log", repr(str(path)))
+        expect(
+            not (inside and is_table(target.name)),
+            option,
+            "a file that is not taken for a part of the log",
+            repr(str(path)),
+        )
 
 
 def _json(reports: Sequence[AuditReport]) -> str:

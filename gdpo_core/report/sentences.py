@@ -10,13 +10,12 @@ from math import isfinite
 
 from gdpo_core._words import MISSING, count, listing, number, percent
 from gdpo_core.audit import AuditReport
-from gdpo_core.conventions import Convention
+from gdpo_core.conventions import exceptions, formulas
 from gdpo_core.findings import NAMES, SEVERITIES
 from gdpo_core.findings.outline import RunPart
 from gdpo_core.frameworks import CONVENTIONS, FRAMEWORKS
 from gdpo_core.report import over_time
 from gdpo_core.report.over_time import Series, quarters
-from gdpo_core.rules import exceptions, formulas
 
 _SHOWN = 12  # items of a list
 
@@ -200,14 +199,7 @@ def weight_shares(report: AuditReport) -> dict[str, float | None]:
 def formulas_used(report: AuditReport) -> tuple[str, ...]:
     """The formulas of the run's own method, or of GDPO where it is not known."""
     method, convention = report.run["method"] or "gdpo", CONVENTIONS[report.run["convention_used"]]
-    return *_formulas(method, convention, len(report.rewards)), *exceptions(convention)
-
-
-def _formulas(method: str, convention: Convention, rewards: int) -> tuple[str, ...]:
-    if method != "grpo_batch_std":
-        return formulas(method, convention, rewards)
-    divisor = f"(std + {convention.sum_eps:g})" if convention.sum_eps else "std"
-    return "s = Σ w·r", f"A = (s − mean) / {divisor}, mean in its group, std over all responses of the batch"
+    return *formulas(method, convention, len(report.rewards)), *exceptions(convention)
 
 
 def limits(report: AuditReport) -> tuple[str, ...]:

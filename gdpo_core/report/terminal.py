@@ -11,6 +11,7 @@ from torch import Tensor
 
 from gdpo_core._words import count, listing, number, printable, raw, raw_column
 from gdpo_core.audit import AuditReport, Finding
+from gdpo_core.conventions import exceptions, formulas
 from gdpo_core.explain import Explanation
 from gdpo_core.findings import NAMES
 from gdpo_core.report import sentences
@@ -29,7 +30,7 @@ from gdpo_core.report.sentences import (
     source_facts,
     value,
 )
-from gdpo_core.rules import exceptions, float32_error, formulas, only_eps_is_left
+from gdpo_core.rules import float32_error, only_eps_is_left
 
 _WIDE = 240  # characters per line in a file or a pipe, where nothing is cut to a screen
 _TEXT = 100  # characters per line of a paragraph on a screen
