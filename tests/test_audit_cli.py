@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from io import StringIO
 from pathlib import Path
@@ -408,7 +407,6 @@ def test_it_stops_quietly_when_told_to():
     )
     child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert child.stderr.readline() == "reading\n"
-    time.sleep(0.1)
     child.send_signal(signal.SIGINT)
     out, err = child.communicate(timeout=20)
     assert (child.returncode, out, err) == (130, "", "")
