@@ -11,6 +11,7 @@ from html import escape
 from markupsafe import Markup as Html
 
 from gdpo_core._theme import Look
+from gdpo_core._words import printable
 
 _EMPTY = frozenset({"br", "circle", "input", "line", "meta", "path", "rect"})  # elements without content
 
@@ -25,28 +26,21 @@ def text(x: object) -> Html:
     """
     if isinstance(x, Html):
         return x
-    said = _visible(x)
-    if said[:1] == "-" and said[1:2].isdigit():
-        said = f"−{said[1:]}"
-    if " %" in said:
-        said = re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", said)
-    return Html(escape(said, quote=False))
+    raw = printable(x)
+    if raw[:1] == "-" and raw[1:2].isdigit():
+        raw = f"−{raw[1:]}"
+    if " %" in raw:
+        raw = re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", raw)
+    return Html(escape(raw, quote=False))
 
 
-def _visible(x: object) -> str:
-    said = str(x)
-    if said.isprintable():  # the usual case, and the page says many things at every flip of a mark
-        return said
-    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in said)
-
-
-def prose(said: str) -> Html:
+def prose(sentence: str) -> Html:
     """A sentence: text, in which what stands between two `**` is bold.
 
     >>> prose("**4** of <5>")
     Markup('<b>4</b> of &lt;5&gt;')
     """
-    return Html(re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", str(text(said))))
+    return Html(re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", str(text(sentence))))
 
 
 def join(*parts: object) -> Html:
@@ -66,7 +60,7 @@ def tag(name: str, /, *content: object, kind: str = "", **attributes: object) ->
     """
     given = {"class": kind or None, **attributes}
     head = name + "".join(
-        f' {key.replace("_", "-")}="{escape(_visible(value))}"' for key, value in given.items() if value is not None
+        f' {key.replace("_", "-")}="{escape(printable(value))}"' for key, value in given.items() if value is not None
     )
     return Html(f"<{head}/>" if name in _EMPTY else f"<{head}>{join(*content)}</{name}>")
 

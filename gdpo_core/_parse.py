@@ -19,6 +19,17 @@ def parse_number(text: str) -> float | None:
     return float(text) if _NUMBER.fullmatch(text) else None
 
 
+def parse_count(text: str, argument: str) -> int:
+    """The whole number from 1 in a text; InputError names the argument.
+
+    >>> parse_count(" 8", "group-size")
+    8
+    """
+    fits = re.fullmatch(" *0*[1-9][0-9]{0,8} *", text)
+    expect(fits is not None, argument, "a whole number from 1", repr(text))
+    return int(text)
+
+
 def parse_weights(texts: Iterable[str], argument: str, form: str = "NAME=NUMBER") -> dict[str, float]:
     """The weights of rewards, by name, in texts of this form; InputError names the argument.
 

@@ -4,7 +4,7 @@ Plain text, with "−" before a negative number and "–" for a number that is m
 its unit on one line, is left to HTML.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import isfinite, log10
 from numbers import Integral
 
@@ -63,6 +63,25 @@ def decimal(x: float | None, places: int = 3) -> str:
     if float(text) == 0:
         return "0"
     return _minus(f"{x:.0f}" if x == int(x) else text)
+
+
+def raw(x: float, digits: int = 10) -> str:
+    """A number as programs read it: with a hyphen for a minus, and nan where it is missing.
+
+    >>> raw(-0.5), raw(1000002.0), raw(float("nan"))
+    ('-0.5', '1000002', 'nan')
+    """
+    return f"{x:.{digits}g}"
+
+
+def raw_column(values: Sequence[float]) -> list[str]:
+    """Numbers as programs read them: six decimals, or six digits where decimals would show too little.
+
+    >>> raw_column([0.70710678, -1e-16]), raw_column([2e-7])
+    (['0.707107', '0.000000'], ['2e-07'])
+    """
+    largest = max((abs(v) for v in values if isfinite(v)), default=0.0)
+    return [raw(v, 6) if 1e-12 < largest < 1e-3 else f"{round(v, 6) + 0.0:.6f}" for v in values]
 
 
 def signed(x: float | None, places: int = 2) -> str:
@@ -138,6 +157,18 @@ def clip(text: str, longest: int = 60) -> str:
     ('short', 'xxxx…')
     """
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def printable(text: object) -> str:
+    """A text with control characters spelled out, as neither a terminal nor HTML takes them; lines stay lines.
+
+    >>> printable("naïve\\x1b[2J")
+    'naïve\\\\x1b[2J'
+    """
+    raw = str(text)
+    if raw.isprintable():  # the usual case, and the page says many things at every flip of a mark
+        return raw
+    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in raw)
 
 
 def _minus(text: str) -> str:

@@ -1,33 +1,58 @@
-"""The command line: `gdpo explain` here, `gdpo audit` in a file of its own."""
+"""The command line: `gdpo explain` and `gdpo audit`."""
 
 import io
+import json
 import os
 import re
 import sys
-from collections.abc import Sequence
-from contextlib import redirect_stdout
-from typing import Annotated, TextIO
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Annotated
 
+import polars as pl
 import typer
-from rich.box import SIMPLE
 from rich.console import Console
-from rich.table import Table
-from torch import Tensor
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from gdpo_core._parse import parse_number
-from gdpo_core._words import count, listing
+from gdpo_core._parse import parse_count, parse_number, parse_weights
+from gdpo_core._words import count, listing, printable
 from gdpo_core.advantages import METHODS
-from gdpo_core.audit_cli import audit_command
+from gdpo_core.audit import AuditReport, audit
 from gdpo_core.collapse import collapse
-from gdpo_core.conventions import CONVENTIONS, Convention
 from gdpo_core.errors import InputError, expect
 from gdpo_core.explain import Explanation, explain
-from gdpo_core.report.words import plain
-from gdpo_core.rules import NAMES, exceptions, float32_error, formulas, only_eps_is_left
+from gdpo_core.findings import NAMES
+from gdpo_core.frameworks import CONVENTIONS, readable_with_writers
+from gdpo_core.report import document, terminal
+from gdpo_core.runs.files import is_table
+from gdpo_core.runs.run import read_run
 
-_WIDE = 240  # columns of a table in a file or a pipe
+_PATIENCE = 1.0  # seconds after which progress is shown
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; input or output that cannot be used is one line on stderr and exit 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal may not know √ or −
+    try:
+        expect(sys.stdout is not None, "standard output", "one that can be written", "none")
+        sys.exit(app(arguments, prog_name="gdpo", standalone_mode=False) or 0)
+    except typer.TyperException as error:
+        message = error.format_message()
+    except InputError as error:
+        message = str(error)
+    except OSError as error:  # of standard output; that of a file is an InputError by now
+        message = f"standard output: expected one that can be written, got {error.strerror}"
+        with suppress(OSError):
+            sys.stdout.close()  # or Python would try again at the end, and complain
+    print("gdpo:", printable(message).replace("\n", " "), file=sys.stderr)
+    sys.exit(2)
 
 
 @app.callback()
@@ -35,13 +60,21 @@ def gdpo() -> None:
     """What GRPO and GDPO make of several rewards."""
 
 
+def _key(name: str) -> str:
+    """A method or a convention in any spelling, as the code has it."""
+    return re.sub("[-. ]", "_", name.strip().lower())
+
+
+# --- gdpo explain ----------------------------------------------------------------------------------------------------
+
+
 @app.command("explain", context_settings={"ignore_unknown_options": True})
 def explain_command(
     responses: Annotated[
         list[str], typer.Argument(metavar="REWARDS...", help="one response each; / starts the next prompt")
     ],
-    method: Annotated[str, typer.Option(help="grpo, grpo_no_std or gdpo")] = "gdpo",
-    convention: Annotated[str, typer.Option(help=", ".join(CONVENTIONS))] = "paper",
+    method: Annotated[str, typer.Option(help=listing(METHODS, "or"))] = "gdpo",
+    convention: Annotated[str, typer.Option(help=listing(CONVENTIONS, link=""))] = "paper",
     weights: Annotated[str | None, typer.Option(help="one number per reward: 1,0.5,2")] = None,
     lengths: Annotated[str | None, typer.Option(help="tokens, one number per response: 12,40,7")] = None,
 ) -> None:
@@ -54,69 +87,17 @@ def explain_command(
     gdpo explain 01 00 / 11 00 --method grpo
     """
     rewards, prompts = _rewards(responses)
-    name = method.replace("-", "_").lower()
-    expect(name in METHODS, "method", f"one of {', '.join(METHODS)}", repr(name))
-    found = explain(
+    for name, value, known in (("method", method, METHODS), ("convention", convention, CONVENTIONS)):
+        expect(_key(value) in known, name, f"one of {', '.join(known)}", repr(value))
+    explanation = explain(
         rewards,
-        name,
+        _key(method),
         weights=None if weights is None else _counted(weights, "weights", len(rewards[0]), "reward"),
         lengths=None if lengths is None else _counted(lengths, "lengths", len(rewards), "response"),
         groups=prompts,
-        convention=_convention(convention),
+        convention=CONVENTIONS[_key(convention)],
     )
-    _print(found, prompts, _ties(found, prompts))
-
-
-app.command("audit")(audit_command)
-
-
-class _Held(io.StringIO):
-    """Keeps standard output until a command is done, so that a command that fails prints none of it."""
-
-    def __init__(self, stream: TextIO | None) -> None:
-        super().__init__()
-        self.stream = stream
-
-    @property
-    def encoding(self) -> str:  # type: ignore[override]  # the base class has a plain attribute
-        return "utf-8" if self.stream is None else self.stream.encoding
-
-    def isatty(self) -> bool:
-        return self.stream is not None and self.stream.isatty()
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; input that cannot be used is one line on stderr and exit 2."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal may not know √ or −
-    held = _Held(sys.stdout)
-    try:
-        with redirect_stdout(held):
-            code = app(arguments, prog_name="gdpo", standalone_mode=False)
-    except (InputError, typer.TyperException) as error:
-        text = error.format_message() if isinstance(error, typer.TyperException) else str(error)
-        print("gdpo:", plain(text).replace("\n", " "), file=sys.stderr)
-        sys.exit(2)
-    if not code:
-        _print_out(held.getvalue())
-    sys.exit(code or 0)
-
-
-def _print_out(text: str) -> None:
-    try:
-        if sys.stdout is None:
-            raise OSError(9, "it is closed")
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # Whoever reads has seen enough; at exit Python would flush again, and complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except OSError as error:
-        if sys.stdout is not None:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        print(f"gdpo: standard output: expected one that can be written, got {error.strerror}", file=sys.stderr)
-        sys.exit(2)
+    terminal.show_explanation(explanation, prompts, _ties(explanation, prompts), sys.stdout)
 
 
 def _rewards(responses: Sequence[str]) -> tuple[list[list[float]], list[int]]:
@@ -144,23 +125,16 @@ def _rewards(responses: Sequence[str]) -> tuple[list[list[float]], list[int]]:
 
 
 def _numbers(text: str, name: str) -> list[float]:
-    found = [number for number in map(parse_number, text.split(",")) if number is not None]
-    if len(found) <= text.count(","):
-        expected = "numbers with commas between them" + (", or 0s and 1s" if name.startswith("response") else "")
-        raise InputError(f"{name}: expected {expected}, got {text!r}")
-    return found
+    numbers = [parse_number(part) for part in text.split(",")]
+    expected = "numbers with commas between them" + (", or 0s and 1s" if name.startswith("response") else "")
+    expect(None not in numbers, name, expected, repr(text))
+    return [number for number in numbers if number is not None]
 
 
 def _counted(text: str, name: str, size: int, thing: str) -> list[float]:
     numbers = _numbers(text, name)
     expect(len(numbers) == size, name, f"{count(size, 'number')}, one per {thing}", f"{len(numbers)}, {text!r}")
     return numbers
-
-
-def _convention(name: str) -> Convention:
-    key = re.sub("[-. ]", "_", name.lower())
-    expect(key in CONVENTIONS, "convention", f"one of {', '.join(CONVENTIONS)}", repr(name))
-    return CONVENTIONS[key]
 
 
 def _ties(e: Explanation, prompts: Sequence[int]) -> list[list[int]]:
@@ -172,95 +146,182 @@ def _ties(e: Explanation, prompts: Sequence[int]) -> list[list[int]]:
     return [tied for tied in shared.values() if len({str(e.rewards[i].tolist()) for i in tied}) > 1]
 
 
-def _print(e: Explanation, prompts: Sequence[int], ties: Sequence[Sequence[int]]) -> None:
-    terminal = sys.stdout.isatty()
-    console = Console(width=None if terminal else _WIDE, highlight=False, markup=False, soft_wrap=not terminal)
-    console.print(f"{NAMES[e.method]}, convention {e.convention.name} ({e.convention.source})")
-    for number, formula in enumerate(formulas(e.method, e.convention, len(e.weights)), start=1):
-        console.print(f"  {number}. {formula}")
-    console.print(f"  w = {', '.join(f'{w:g}' for w in e.weights.tolist())}")
-    ids = list(dict.fromkeys(prompts))
-    for group, prompt in enumerate(ids):
-        rows = [i for i, number in enumerate(prompts) if number == prompt]
-        columns, feet = _columns(e, rows, group)
-        if len(ids) > 1:
-            console.print(f"\nprompt {prompt}")
-        for table in _tables([str(i + 1) for i in rows], columns, feet, console.width):
-            console.print(table)
-    if isinstance(e.batch_mean, float) and isinstance(e.batch_std, float):
-        over = "tokens" if e.convention.last_step == "tokens" else "responses"
-        [mean], [std] = _six([e.batch_mean]), _six([e.batch_std])
-        console.print(f"over the {over} of the batch: mean s = {mean}, std s = {std}")
-    for tie in ties:
-        tied = listing((i + 1 for i in tie), most=len(tie))
-        console.print(f"Responses {tied} differ in their rewards and have the same advantage.")
-    name = e.convention.name
-    if (error := float32_error(e)) > 1e-3:
-        console.print(f"{name} computes in float32, where round-off may change z or A by about {error:.1g}.")
-    if only_eps_is_left(e):
-        console.print(f"The normalised rewards cancel but for eps: {name} in float32 may return something else.")
-    for line in exceptions(e.convention):
-        console.print(f"· {line}")
+# --- gdpo audit ------------------------------------------------------------------------------------------------------
 
 
-def _columns(e: Explanation, rows: Sequence[int], group: int) -> tuple[dict[str, list[str]], dict[str, str]]:
-    """The responses of one prompt, one column per step, and the mean and std that normalised a column."""
-    rewards = [f"r{k + 1}" for k in range(len(e.weights))]
-    columns = {name: [f"{x:.10g}" for x in e.rewards[rows, k].tolist()] for k, name in enumerate(rewards)}
-    feet = {}
-    if e.lengths is not None:
-        columns["tokens"] = [f"{x:.10g}" for x in e.lengths[rows].tolist()]
-    for k, name in enumerate(rewards if e.z is not None else ["s"]):
-        mean, std = (x[..., k] if e.z is not None else x for x in (e.group_means, e.group_stds))
-        if e.convention.leave_one_out:
-            columns[f"mean {name}"], columns[f"std {name}"] = _six(mean[rows].tolist()), _six(std[rows].tolist())
-        else:
-            feet[name] = _foot(mean[group], std[group])
-    if e.z is not None:
-        columns |= {f"z{k + 1}": _six(e.z[rows, k].tolist()) for k in range(len(rewards))}
-    columns["s"] = _six(e.weighted_sums[rows].tolist())
-    if isinstance(e.batch_mean, Tensor) and isinstance(e.batch_std, Tensor):
-        feet["s"] = _foot(e.batch_mean[group], e.batch_std[group])
-    columns["A"] = _six(e.advantages[rows].tolist())
-    return columns, feet
+@app.command("audit")
+def audit_command(
+    paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="files, directories, globs or zips of runs")],
+    framework: Annotated[
+        str | None, typer.Option(help=f"{listing(readable_with_writers(), 'or')}; found by default")
+    ] = None,
+    group_size: Annotated[str | None, typer.Option(metavar="N", help="responses per prompt; found by default")] = None,
+    weight: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=W", help="a reward's weight; found by default, else 1")
+    ] = None,
+    primary: Annotated[str | None, typer.Option(metavar="NAME", help="the reward that matters most")] = None,
+    asked: Annotated[
+        str | None, typer.Option(metavar="METHOD", help=f"the method that was meant to run: {', '.join(NAMES)}")
+    ] = None,
+    reward: Annotated[list[str] | None, typer.Option(metavar="NAME", help="a column with a reward")] = None,
+    group: Annotated[str | None, typer.Option(metavar="NAME", help="the column that identifies the prompt")] = None,
+    advantage: Annotated[str | None, typer.Option(metavar="NAME", help="the column with advantages")] = None,
+    length: Annotated[str | None, typer.Option(metavar="NAME", help="the column with tokens per response")] = None,
+    step: Annotated[str | None, typer.Option(metavar="NAME", help="the column with the training step")] = None,
+    skip_bad_lines: Annotated[bool, typer.Option("--skip-bad-lines", help="leave out broken lines")] = False,
+    json_: Annotated[
+        Path | None,
+        typer.Option(
+            "--json",
+            metavar="FILE",
+            help="write JSON; - prints only that",
+            dir_okay=False,
+            writable=True,
+            allow_dash=True,
+        ),
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="write one HTML file with charts", dir_okay=False, writable=True)
+    ] = None,
+) -> None:
+    """Say what the log of a training run shows about its rewards.
 
+    A path is a run; several are compared. Files of one ending in one directory are one run, so that
+    completions/*.parquet means the same as completions.
 
-def _foot(mean: Tensor, std: Tensor) -> str:
-    return f"{mean.item():.10g}\n{std.item():.6g}"
-
-
-def _tables(rows: Sequence[str], columns: dict[str, list[str]], feet: dict[str, str], width: int) -> list[Table]:
-    """The columns as one table, or as several below each other if the terminal is too narrow."""
-    tables: list[list[tuple[str, str, Sequence[str]]]] = []
-    room = 0
-    for name, values in columns.items():
-        wide = max(map(len, [name, *values, *feet.get(name, "").split("\n")])) + 2
-        if not tables or room < wide:
-            foot = "mean\nstd" if feet.keys() & columns.keys() else ""
-            tables.append([("", foot, rows)])
-            room = width - max(map(len, [*rows, *foot.split("\n")])) - 2
-        tables[-1].append((name, feet.get(name, ""), values))
-        room -= wide
-    return [_table(columns) for columns in tables]
-
-
-def _table(columns: Sequence[tuple[str, str, Sequence[str]]]) -> Table:
-    """Columns of a header, a footer of one or two lines, and the cells."""
-    table = Table(
-        title_justify="left", show_footer=any(foot for _, foot, _ in columns[1:]), box=SIMPLE, padding=(0, 1, 0, 0)
-    )
-    for number, (name, foot, _) in enumerate(columns):
-        table.add_column(name, foot, justify="right" if number else "left", no_wrap=True)
-    for cells in zip(*(values for _, _, values in columns), strict=True):
-        table.add_row(*cells)
-    return table
-
-
-def _six(values: Sequence[float]) -> list[str]:
-    """Six decimals, or six digits where decimals would show too little; without a minus before zero.
-
-    >>> _six([-1e-16]), _six([0.70710678]), _six([2e-7])
-    (['0.000000'], ['0.707107'], ['2e-07'])
+    \b
+    gdpo audit outputs/completions --primary correctness --html audit.html
+    gdpo audit rewards.csv --reward correct --reward short --group prompt_id --weight short=0.5
     """
-    tiny = 1e-12 < max((abs(v) for v in values if v == v), default=0) < 1e-3
-    return [f"{v:.6g}" if tiny else f"{round(v, 6) + 0.0:.6f}" for v in values]
+    only_json = json_ == Path("-")
+    targets = _targets(html, None if only_json else json_)
+    read = partial(
+        read_run,
+        framework=framework,
+        group_size=None if group_size is None else parse_count(group_size, "group-size"),
+        rewards=reward or None,
+        group=group,
+        advantage=advantage,
+        length=length,
+        step=step,
+        skip_bad_lines=skip_bad_lines,
+    )
+    weights = parse_weights(weight or [], "weight") or None
+    judge = partial(audit, weights=weights, primary=primary, asked=None if asked is None else _key(asked))
+    runs, reports = _runs(paths), []
+    for number, files in enumerate(runs, start=1):
+        name = f"run {number} of {len(runs)}: " if len(runs) > 1 else ""
+        with _named(files, len(runs) > 1), _progress(name) as progress:
+            run = read(files if len(files) > 1 else files[0])
+            _spare(targets, files, run.files)
+            reports.append(judge(run, progress=progress))
+    texts = {"html": document, "json": _json}
+    for option, path in targets.items():
+        _write(path, texts[option](reports), option)
+    if only_json:
+        sys.stdout.write(_json(reports))
+        sys.stdout.flush()
+    else:
+        terminal.show(reports, sys.stdout)
+
+
+def _runs(paths: Sequence[str]) -> list[list[str]]:
+    """The paths of each run: files of one ending in one directory belong together, any other path is a run.
+
+    >>> import tempfile, pathlib
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     names = [f"{folder}/{name}" for name in ("1.parquet", "2.parquet", "a.csv")]
+    ...     for name in names: pathlib.Path(name).touch()
+    ...     [[pathlib.Path(path).name for path in run] for run in _runs([*names, "elsewhere"])]
+    [['1.parquet', '2.parquet'], ['a.csv'], ['elsewhere']]
+    """
+    runs: dict[object, list[str]] = {}
+    for path in paths:
+        file = Path(path)
+        # Each zip holds a whole run.
+        part = os.path.isfile(path) and file.suffix.lower() != ".zip"
+        run = runs.setdefault((file.resolve().parent, file.suffix) if part else _real(path), [])
+        if _real(path) not in map(_real, run):
+            run.append(path)
+    return list(runs.values())
+
+
+def _real(path: str | Path) -> str:
+    """One name per file or directory; realpath, because Path.resolve fails on a link to itself."""
+    return os.path.realpath(path)
+
+
+@contextmanager
+def _named(paths: Sequence[str], several: bool) -> Iterator[None]:
+    """Make errors name the run, those that the readers did not foresee included."""
+    try:
+        yield
+    except InputError as error:
+        # Numbers that a computation refuses come from the log.
+        if (several or str(error).startswith(("rewards:", "lengths:"))) and not str(error).startswith(paths[0]):
+            raise InputError(f"{paths[0]}: {error}") from None
+        raise
+    except (OSError, pl.exceptions.PolarsError, UnicodeError) as error:
+        first = str(error).strip().split("\n")[0]
+        raise InputError(f"{paths[0]}: expected the log of a run, got {type(error).__name__}: {first}") from None
+
+
+@contextmanager
+def _progress(name: str) -> Iterator[Callable[[int], None] | None]:
+    """Count responses on stderr, if that is a terminal and the run takes a while."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    columns = SpinnerColumn(), TextColumn("{task.description}{task.completed:,.0f} responses"), TimeElapsedColumn()
+    bar = Progress(*columns, console=console, transient=True)
+    task, started = bar.add_task(name, total=None), time.monotonic()
+
+    def count(responses: int) -> None:
+        bar.advance(task, responses)
+        if time.monotonic() - started > _PATIENCE:
+            bar.start()
+
+    try:
+        yield count
+    finally:
+        bar.stop()
+
+
+def _targets(html: Path | None, json_: Path | None) -> dict[str, Path]:
+    """The files to write, by their options."""
+    targets = {option: path for option, path in {"html": html, "json": json_}.items() if path is not None}
+    for option, path in targets.items():
+        expect(str(path) != "-", option, "the name of a file", "'-'")
+        expect(os.path.isdir(path.parent), option, "a file in a directory that exists", repr(str(path)))
+    different = len({_real(path) for path in targets.values()}) == len(targets)
+    expect(different, "json", "another file than for the other option", repr(str(json_)))
+    return targets
+
+
+def _spare(targets: Mapping[str, Path], paths: Sequence[str], files: Sequence[str]) -> None:
+    """Raise InputError if a file to write is a file of the log, or would be read as one the next time."""
+    log = {_real(name) for name in files}
+    for option, path in targets.items():
+        target = Path(_real(path))
+        expect(str(target) not in log, option, "another file than the log", repr(str(path)))
+        inside = any(target.is_relative_to(_real(path)) for path in paths if os.path.isdir(path))
+        expect(
+            not (inside and is_table(target.name)),
+            option,
+            "a file that is not taken for a part of the log",
+            repr(str(path)),
+        )
+
+
+def _json(reports: Sequence[AuditReport]) -> str:
+    parts = [report.to_dict() for report in reports]
+    return json.dumps(parts[0] if len(parts) == 1 else {"schema": 1, "runs": parts}, indent=2, allow_nan=False) + "\n"
+
+
+def _write(path: Path, text: str, option: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8", errors="replace")
+    except OSError as error:
+        got = f"{str(path)!r} ({error.strerror})"
+        raise InputError(f"{option}: expected a file that can be written, got {got}") from None

@@ -84,6 +84,11 @@ def formulas(method: str, convention: Convention, rewards: int) -> tuple[str, ..
     if method == "grpo_no_std":
         return "s = Σ w·r", f"A = s − mean{others}, in its group"
     eps = convention.sum_eps
+    if method == "grpo_batch_std":
+        return (
+            "s = Σ w·r",
+            f"A = (s − mean) / {_divisor(eps, '')}, mean in its group, std over all responses of the batch",
+        )
     return "s = Σ w·r", f"A = (s − mean{others}) / {_divisor(eps, others)}, in its group"
 
 

@@ -82,7 +82,8 @@ def report(rewards=("correctness", "format", "length"), steps=40, path="runs/a",
         },
         findings=tuple(found if findings is None else findings),
         steps=_steps(rewards, steps),
-        verdict=f"The logged advantages are {NAMES.get(method, 'unknown')}. Look first at reward-dominates.",
+        verdict=f"The logged advantages are {NAMES.get(method, 'unknown')}. Look first at {found[0].id}: "
+        f"{found[0].headline}",
     )
 
 

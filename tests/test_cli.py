@@ -8,6 +8,7 @@ import pytest
 
 import gdpo_core as gc
 from gdpo_core import cli
+from gdpo_core.report import terminal
 
 EXAMPLE = [[1, 1, 1], [1, 1, 0], [0, 1, 1], [1, 0, 1]]
 RESPONSES = ["111", "110", "011", "101"]
@@ -104,7 +105,7 @@ def test_a_terminal_that_knows_no_greek_is_no_fault():
 
 
 def test_numbers_are_whole_on_a_narrow_terminal(capsys, monkeypatch):
-    monkeypatch.setattr(cli, "_WIDE", 50)
+    monkeypatch.setattr(terminal, "_WIDE", 50)
     _, out, _ = run(capsys, *RESPONSES)
     assert max(map(len, (line for line in out.splitlines() if cells(line)))) <= 50
     assert set(re.findall(r"-?\d\.\d{6}", out)) >= set(six(gc.gdpo(EXAMPLE).tolist()))

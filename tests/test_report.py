@@ -3,6 +3,7 @@
 import math
 import re
 from html.parser import HTMLParser
+from itertools import pairwise
 
 import audited
 import polars as pl
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from gdpo_core import report as drawn
 from gdpo_core.errors import InputError
 from gdpo_core.findings import NAMES, Finding
-from gdpo_core.report import over_time, svg, words
+from gdpo_core.report import over_time, sentences, svg
 
 VOID = {"meta", "br", "path", "rect", "circle"}
 
@@ -51,7 +52,7 @@ class Page(HTMLParser):
 
 
 def test_it_is_a_whole_page_that_needs_nothing_else():
-    text = drawn.html([audited.report(), audited.report(path="runs/b", method=None)])
+    text = drawn.document([audited.report(), audited.report(path="runs/b", method=None)])
     page = Page(text)
     assert text.startswith("<!doctype html>")
     assert page.all("html") == [{"lang": "en"}] and len(page.all("title")) == len(page.all("h1")) == 1
@@ -67,7 +68,7 @@ def test_it_is_a_whole_page_that_needs_nothing_else():
 def test_the_fragment_is_what_the_page_holds_and_is_styled_by_its_class_alone():
     report = audited.report()
     fragment = drawn.body(report)
-    assert fragment in drawn.html(report) and drawn.CSS in drawn.html(report)
+    assert fragment in drawn.document(report) and drawn.CSS in drawn.document(report)
     assert Page(fragment).elements[0] == ("div", {"class": "audit"})
     assert not any("id" in attributes for _, attributes in Page(fragment).elements)  # several stand in one page
     rules = re.sub(r"/\*.*?\*/|@media[^{]*\{", "", drawn.CSS, flags=re.S)
@@ -89,7 +90,8 @@ def test_every_chart_is_named_and_has_a_table_behind_it(rewards):
 def test_the_numbers_are_those_of_the_audit():
     report = audited.report()
     text = Page(drawn.body(report)).text
-    for said in (report.verdict, "reward-dominates", "106\u00a0%", "−3\u00a0%", "0.3333", "1.2e-06", "1,280 responses"):
+    verdict = report.verdict.replace(" %", "\u00a0%")
+    for said in (verdict, "reward-dominates", "106\u00a0%", "−3\u00a0%", "0.3333", "1.2e-06", "1,280 responses"):
         assert said in text
     assert [f.severity for f in report.findings] == re.findall(r'class="card (\w+)"', drawn.body(report))
     assert "z = (r − mean) / (std + 0.0001), each reward in its group" in text
@@ -105,11 +107,14 @@ def test_a_run_of_unknown_method_says_so():
 def test_without_the_runs_method_the_one_asked_for_is_shown():
     report = audited.report(method=None)
     report.run["asked"] = "gdpo"
-    assert words.looked_at(report)[0] == "gdpo" and "Under GDPO, which was asked for" in Page(drawn.body(report)).text
+    assert (
+        sentences.shown_method(report)[0] == "gdpo"
+        and "Under GDPO, which was asked for" in Page(drawn.body(report)).text
+    )
 
 
 def test_the_batch_std_has_formulas_of_its_own():
-    lines = words.computed(audited.report(method="grpo_batch_std"))
+    lines = sentences.formulas_used(audited.report(method="grpo_batch_std"))
     assert lines[1] == "A = (s − mean) / (std + 0.0001), mean in its group, std over all responses of the batch"
 
 
@@ -122,13 +127,20 @@ def test_no_findings_is_said():
     assert "no findings" in Page(drawn.body(audited.report(findings=[]))).text
 
 
+def test_the_first_screen_says_the_finding_to_look_at_once():
+    report = audited.report()
+    front = Page(drawn.front(report)).text
+    assert "Look first" in report.verdict and "Look first" not in front
+    assert front.startswith("The logged advantages are GDPO. ") and front.count("Under GRPO, correctness makes") == 1
+
+
 NASTY = '<script>alert("1")</script>&\x1b[2J\x00'
 
 
 def test_what_comes_from_a_log_is_escaped():
     finding = Finding(NASTY, "warning", NASTY, {NASTY: [NASTY, {NASTY: NASTY}]}, NASTY)
     report = audited.report((NASTY, "b", "naïve 🙂"), path=NASTY, findings=[finding])
-    text = drawn.html([report, report])
+    text = drawn.document([report, report])
     page = Page(text)
     assert not page.all("script") and "<script" not in text
     assert "\x1b" not in text and "\x00" not in text
@@ -144,24 +156,24 @@ def test_any_name_leaves_a_page_that_parses(name):
 
 
 def test_the_same_report_is_the_same_text():
-    assert drawn.html(audited.report()) == drawn.html(audited.report())
+    assert drawn.document(audited.report()) == drawn.document(audited.report())
 
 
 def test_a_long_run_of_many_rewards_stays_small():
-    text = drawn.html(audited.report([f"reward_function_{k}" for k in range(12)], steps=200))
+    text = drawn.document(audited.report([f"reward_function_{k}" for k in range(12)], steps=200))
     assert len(text.encode()) < 300_000
 
 
 def test_a_note_stands_before_all_else():
-    page = Page(drawn.html(audited.report(), "Made up, <b>no run</b>."))
+    page = Page(drawn.document(audited.report(), "Made up, <b>no run</b>."))
     assert "Made up, <b>no run</b>." in page.text
     assert page.text.index("Made up") < page.text.index("Audit of a run’s rewards")
-    assert "Made up" not in drawn.html(audited.report())
+    assert "Made up" not in drawn.document(audited.report())
 
 
 def test_nothing_to_report_on_is_an_error():
     with pytest.raises(InputError, match="reports: expected at least one, got none"):
-        drawn.html([])
+        drawn.document([])
 
 
 # --- charts ----------------------------------------------------------------------------------------------------------
@@ -179,7 +191,7 @@ def test_a_bar_is_as_long_as_its_value():
 
 def test_a_line_breaks_where_values_are_missing_and_a_lone_value_is_a_point():
     line = svg.Line([0.0, 1.0, None, 0.5, math.nan, 0.2, 0.4], "r0", "")
-    text = svg.lines([line], range(1, 8), "said", 0.0, 1.0)
+    text = svg.lines([line], range(1, 8), "said", {0.0: "0", 1.0: "1"})
     path = re.search(r'class="r0 line" d="([^"]+)"', text)[1]
     assert path.count("M") == 2 and text.count("<circle") == 1
     (x0, y0), (x1, y1) = (tuple(map(float, p.split(","))) for p in re.split("[ML]", path)[1:3])
@@ -187,19 +199,21 @@ def test_a_line_breaks_where_values_are_missing_and_a_lone_value_is_a_point():
 
 
 def test_values_beyond_the_ends_stay_inside():
-    text = svg.lines([svg.Line([-9.0, 9.0], "r0", "")], [1, 2], "said", 0.0, 1.0)
+    text = svg.lines([svg.Line([-9.0, 9.0], "r0", "")], [1, 2], "said", {0.0: "0", 1.0: "1"})
     assert re.search(r'class="r0 line" d="M42,158L350,8"', text)
 
 
 @given(st.lists(st.floats(-1e6, 1e6) | st.floats(7, 7 + 1e-12), min_size=1, max_size=9))
 @example([200001.0, -400001.0])
-def test_an_axis_holds_its_values_and_has_a_tick_at_both_ends(values):
-    low, high = svg.ends(values)
-    ticks = svg.ticks(low, high)
-    room = 1e-6 * (high - low)
-    assert low < high and all(low - room <= v <= high + room for v in values)
-    assert 2 <= len(ticks) <= 6
-    assert ticks[0] == pytest.approx(low, rel=1e-6, abs=1e-9) and ticks[-1] == pytest.approx(high, rel=1e-6, abs=1e-9)
+@example([0.0, -5e-324])
+def test_an_axis_has_a_few_round_ticks_around_its_values(values):
+    ticks = svg.ticks(values)
+    room = 1e-6 * (ticks[-1] - ticks[0])
+    assert 2 <= len(ticks) <= 6 and ticks == sorted(set(ticks))
+    assert ticks[0] - room <= min(values) and max(values) <= ticks[-1] + room
+    gaps = [after - before for before, after in pairwise(ticks)]
+    assert gaps == pytest.approx([gaps[0]] * len(gaps), rel=1e-6)
+    assert float(f"{gaps[0]:.2g}") == pytest.approx(gaps[0], rel=1e-6)
 
 
 def test_sixteen_rewards_look_different():
@@ -231,7 +245,7 @@ def test_marks_stand_out_on_white_and_on_near_black(paper):
     ("ink", "soft", "paper"), [("#14201b", "#5b6b66", "#ffffff"), ("#e8edeb", "#a3b0ac", "#121615")]
 )
 def test_text_can_be_read_in_light_and_dark(ink, soft, paper):
-    page = drawn.html(audited.report())
+    page = drawn.document(audited.report())
     assert all(colour in page for colour in (ink, soft))
     assert contrast(ink, paper) >= 4.5 and contrast(soft, paper) >= 4.5
 
@@ -241,7 +255,7 @@ def test_text_can_be_read_in_light_and_dark(ink, soft, paper):
 
 def test_a_comparison_has_a_cell_a_run_in_every_row():
     reports = [audited.report(), audited.report(("x",), method=None), audited.report(method="grpo_batch_std")]
-    rows = words.compared(reports)
+    rows = sentences.comparison(reports)
     assert {len(cells) for cells in rows.values()} == {3}
     assert rows["method"] == ["GDPO", "not known: no advantages are logged", NAMES["grpo_batch_std"]]
     assert rows["groups with ties, GDPO"] == ["23 %", "–", "23 %"]  # of one reward it says nothing
@@ -251,7 +265,7 @@ def test_a_comparison_has_a_cell_a_run_in_every_row():
 def test_weights_that_the_log_does_not_tell_are_no_numbers():
     report = audited.report()
     report.run["weights"]["format"] = None
-    said = words.did(report)
+    said = sentences.run_facts(report)
     assert said["weights"] == "correctness 1, format not told by the log, length 0.3333"
     assert said["weights used here"].startswith("correctness 1, format 0.5")
 
@@ -259,20 +273,20 @@ def test_weights_that_the_log_does_not_tell_are_no_numbers():
 def test_what_is_not_reproduced_is_said_with_its_steps():
     report = audited.report()
     report.run.update(reproduced=False, max_error=0.27, steps_off=[3, 7])
-    assert words.did(report)["reproduced"] == "not all at steps 3, 7, off by up to 0.27"
+    assert sentences.run_facts(report)["reproduced"] == "not all at steps 3, 7, off by up to 0.27"
 
 
 def test_advantages_that_every_method_makes_are_not_called_missing():
     report = audited.report(method=None)
-    assert words.did(report)["method"] == "not known: no advantages are logged"
+    assert sentences.run_facts(report)["method"] == "not known: no advantages are logged"
     report.run["logged"] = 32
-    assert words.did(report)["method"] == "not known: every method gives 0 here"
-    assert words.did(report)["reproduced"] == "nothing to compare with: every method gives 0 here"
+    assert sentences.run_facts(report)["method"] == "not known: every method gives 0 here"
+    assert sentences.run_facts(report)["reproduced"] == "nothing to compare with: every method gives 0 here"
 
 
 @pytest.mark.parametrize(("method", "blind"), [("grpo", True), (None, True), ("gdpo", False)])
 def test_rows_of_an_evaluation_are_seen_by_a_step_over_the_batch_alone(method, blind):
-    said = " ".join(words.limits(audited.report(method=method)))
+    said = " ".join(sentences.limits(audited.report(method=method)))
     assert ("rows of an evaluation in a step’s file look like rows of the training" in said) is blind
 
 

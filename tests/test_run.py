@@ -218,7 +218,7 @@ def test_a_correction_by_hand_is_obeyed():
 
 @pytest.mark.parametrize("size", ["0", "-8", "2.5", "eight", "²"])
 def test_a_group_size_that_is_none_is_refused(size):
-    with pytest.raises(gc.InputError, match="responses a group: expected a whole number from 1"):
+    with pytest.raises(gc.InputError, match="responses per prompt: expected a whole number from 1"):
         run.reading(None, size, "", "")
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import marimo as mo
 
 from gdpo_core import frameworks, report
-from gdpo_core._parse import parse_weights
+from gdpo_core._parse import parse_count, parse_weights
 from gdpo_core._words import count
 from gdpo_core.audit import AuditReport, audit
 from gdpo_core.errors import InputError, expect
@@ -186,11 +186,9 @@ def reading(framework: str | None, group_size: str, rewards: str, group: str) ->
     >>> reading(None, "8", "correctness, style", "")
     Reading(framework=None, group_size=8, rewards=('correctness', 'style'), group=None)
     """
-    size = group_size.strip()
-    whole = size == "" or (size.isascii() and size.isdigit() and int(size[:9]) >= 1)
-    expect(whole, "responses a group", "a whole number from 1", repr(size))
+    size = parse_count(group_size, "responses per prompt") if group_size.strip() else None
     names = tuple(name.strip() for name in rewards.split(",") if name.strip())
-    return Reading(framework, int(size[:9]) if size else None, names or None, group.strip() or None)
+    return Reading(framework, size, names or None, group.strip() or None)
 
 
 def read(sample: Sample, uploads: Sequence, how: Reading) -> Log:
@@ -342,7 +340,7 @@ def downloads(log: Log, found: Audit) -> list[tuple[str, str, Callable[[], bytes
     else:
         table = "Table (Parquet)", "responses.parquet", lambda: _parquet(log.run.table)
     return [
-        ("Report (HTML)", "audit.html", lambda: report.html(found.report, note).encode()),
+        ("Report (HTML)", "audit.html", lambda: report.document(found.report, note).encode()),
         ("Report (JSON)", "audit.json", as_json),
         table,
     ]

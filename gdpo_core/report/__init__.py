@@ -1,6 +1,5 @@
-"""An audit as HTML: a fragment for any page, or a file of its own that opens offline."""
+"""An audit in words, as HTML and in a terminal."""
 
-from gdpo_core.report.document import html
-from gdpo_core.report.fragment import CSS, STYLE, behind, body, copied, front
+from gdpo_core.report.html import CSS, STYLE, behind, body, copied, document, front
 
-__all__ = ["CSS", "STYLE", "behind", "body", "copied", "front", "html"]
+__all__ = ["CSS", "STYLE", "behind", "body", "copied", "document", "front"]

@@ -1,36 +1,39 @@
 """The figures of a report: a chart, the sentence that says the same, and the numbers behind it as a table."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeGuard
+from math import isnan
 
 from gdpo_core import _html
 from gdpo_core._html import Html, fold, join, legend, tag
+from gdpo_core._words import number, percent
 from gdpo_core.audit import AuditReport
+from gdpo_core.findings import NAMES
 from gdpo_core.report import over_time, svg
-from gdpo_core.report.over_time import Series
-from gdpo_core.report.words import NAMES, acting, comparable, held, looked_at, number, percent, weight_shares
+from gdpo_core.report.over_time import Series, present
+from gdpo_core.report.sentences import checklist, comparable, own_method, shares_table, shown_method, weight_shares
 
-COLOURS = 4  # of rewards; they repeat, with other dashes
+_COLOURS = 4  # of rewards; they repeat, with other dashes
 _ROWS = 40  # of a table behind a chart
 _PAIRS = 6  # of rewards, those that go together or against each other most
-_TILES = 8  # rewards with a chart of their own mean
+_MEANS = 8  # rewards with a chart of their own mean
 
 
 def figures(report: AuditReport) -> Html:
     """HTML of all figures that the report has numbers for."""
-    return tag("div", *_shares(report), *_told_apart(report), *_over_time(report), kind="figures-grid")
+    drawn = [*_update_shares(report), *_distinctions(report), *_means(report), *_over_time(report)]
+    return tag("div", *drawn, *_correlations(report), kind="figures-grid")
 
 
 def picture(report: AuditReport) -> Html:
     """HTML of the one figure that explains the first finding, or what the run did where there is none."""
-    first = report.findings[0].id if report.findings else ""
-    drawn = [figure for draw in _EXPLAINS.get(first, (_shares,)) for figure in draw(report)]
-    return (drawn or _held(report))[0]
+    first = report.findings[0].id if report.findings else None
+    drawn = [figure for draw in _EXPLAINS.get(first, ()) for figure in draw(report)]
+    return drawn[0] if drawn else _held(report)
 
 
 def look(k: int) -> str:
     """The class of the k-th reward."""
-    return f"r{k % COLOURS}"
+    return f"r{k % _COLOURS}"
 
 
 def table(head: Sequence[object], rows: Sequence[Sequence[object]], kind: str = "", caption: str = "") -> Html:
@@ -38,183 +41,161 @@ def table(head: Sequence[object], rows: Sequence[Sequence[object]], kind: str = 
     return tag("div", _html.table(head, rows, kind, caption), kind="scroll", tabindex=0)
 
 
-def _shares(report: AuditReport) -> list[Html]:
-    own, methods, asked = acting(report), list(report.methods), weight_shares(report)
-    if not methods or not comparable(report):
+# --- bars ------------------------------------------------------------------------------------------------------------
+
+
+def _update_shares(report: AuditReport) -> list[Html]:
+    """What each reward makes of the update under each method, beside its share of the weights."""
+    if not report.methods or not comparable(report):
         return []
-    taken = {r["name"]: {m: r["update_share"].get(m) for m in methods} for r in report.rewards}
-    there = [x for share in taken.values() for x in share.values() if x is not None and _there(x)]
-    lowest, highest = min(there, default=0), max(there, default=0)
-    bars = [
-        svg.Bars(name, look(k), [_bar(m, share[m], own) for m in methods], asked[name])
-        for k, (name, share) in enumerate(taken.items())
+    own, weights = own_method(report), weight_shares(report)
+    groups = [
+        svg.Bars(r["name"], look(k), _bars_of_methods(report, r["update_share"]), weights[r["name"]])
+        for k, r in enumerate(report.rewards)
     ]
-    said = {name: [percent(share[m]) for m in methods] for name, share in taken.items()}
     caption = "Each reward’s share of the update: its part of the variance of the advantages."
-    if any(x is not None for x in asked.values()):
+    if any(share is not None for share in weights.values()):
         caption += " The upright line is its share of the weights; under GDPO shares go by the squares of the weights."
     caption += f" Bold is the run’s own method, {NAMES[own]}." if own else ""
+    values = [bar.value for group in groups for bar in group.bars if bar.value is not None]
+    lowest, highest = min(values, default=0), max(values, default=0)
     low, high = -1.0 if lowest < -0.5 else -0.5 if lowest < 0 else 0.0, 1.5 if highest > 1.005 else 1.0
-    drawn = svg.grouped_bars(bars, f"Share of the update: {_told(said, methods)}.", low, high)
-    rows = [[name, percent(asked[name]), *shares] for name, shares in said.items()]
-    behind = table(["reward", "weight", *(NAMES[m] for m in methods)], rows)
-    return [_figure("Which reward makes the update", caption, drawn, behind)]
+    drawn = svg.grouped_bars(groups, f"Share of the update: {_description(groups)}.", low, high)
+    shares = shares_table(report)
+    return [_figure("Which reward makes the update", caption, drawn, table(shares.head, shares.rows))]
 
 
-def _told_apart(report: AuditReport) -> list[Html]:
+def _distinctions(report: AuditReport) -> list[Html]:
+    """What each method can tell apart on the rewards of the run."""
     if not comparable(report):
         return []
-    own, methods = acting(report), list(report.methods)
-    kinds = {
+    titles = {
         "groups_with_ties": "Groups where different responses tie",
         "tied_pairs": "Pairs of different responses that tie",
         "silent_groups": "Groups without any advantage",
         "inversions": f"Pairs where less {report.run['primary']} gets more",
     }
-    found = {title: {m: report.methods[m].get(key) for m in methods} for key, title in kinds.items()}
-    found = {title: shares for title, shares in found.items() if any(map(_there, shares.values()))}
-    if not found:
+    groups = [
+        svg.Bars(title, None, _bars_of_methods(report, {m: shares.get(key) for m, shares in report.methods.items()}))
+        for key, title in titles.items()
+    ]
+    groups = [group for group in groups if any(bar.value is not None for bar in group.bars)]
+    if not groups:
         return []
-    bars = [svg.Bars(title, None, [_bar(m, x, own) for m, x in shares.items()]) for title, shares in found.items()]
-    said = {title: [percent(x) for x in shares.values()] for title, shares in found.items()}
     caption = "What each method tells apart on the rewards of this run. A tie: other rewards, same advantage."
-    behind = table(["share of", *(NAMES[m] for m in methods)], [[title, *shares] for title, shares in said.items()])
-    drawn = svg.grouped_bars(bars, f"{_told(said, methods)}.")
-    return [_figure("What each method can tell apart", caption, drawn, behind)]
-
-
-def _bar(method: str, share: float | None, own: str | None) -> svg.Bar:
-    return svg.Bar(NAMES[method], method, share if _there(share) else None, percent(share), method == own)
-
-
-def _told(shares: Mapping[str, Sequence[str]], methods: Sequence[str]) -> str:
-    """What the bars show, as a sentence."""
-    said = {name: zip(row, methods, strict=True) for name, row in shares.items()}
-    return "; ".join(f"{name} {', '.join(f'{x} ({NAMES[m]})' for x, m in pairs)}" for name, pairs in said.items())
-
-
-def _there(share: float | None) -> TypeGuard[float]:
-    return share is not None and share == share
-
-
-def _over_time(report: AuditReport) -> list[Html]:
-    steps = over_time.steps(report)
-    if len(steps) < 2:
-        return []
-    order = {reward["name"]: k for k, reward in enumerate(report.rewards)}
-    means, found = over_time.means(report), []
-    for name, series in list(means.items())[:_TILES]:
-        there = [x for x in series if x is not None]
-        drawn = svg.lines(
-            [svg.Line(series, look(order[name]), "")],
-            steps,
-            f"Mean of {name} over {len(steps)} steps: {_drift(series, number)}.",
-            *svg.ends(there),
-        )
-        said = f"From {_drift(series, number)}." if there else "Missing in every response."
-        found.append(_figure(f"Mean of {name}", said, drawn, _steps_table(steps, {name: series}, number)))
-    method, why = looked_at(report)
-    title, dead = "Groups in which a reward is constant", over_time.dead(report)
-    found.append(_of_rewards(title, "There it does nothing.", dead, order, steps))
-    if method and comparable(report):
-        shares = over_time.shares(report, method)
-        found.append(_of_rewards("Shares of the update", f"Under {NAMES[method]}, {why}.", shares, order, steps))
-    return found + _together(report)
-
-
-def _together(report: AuditReport) -> list[Html]:
-    """Which rewards go together, over time."""
-    steps, pairs = over_time.steps(report), over_time.correlations(report)
-    return [_of_pairs(pairs, steps)] if len(steps) > 1 and pairs else []
+    numbers = table(["share of", *(NAMES[m] for m in report.methods)], [[g.title, *_words(g)] for g in groups])
+    drawn = svg.grouped_bars(groups, f"{_description(groups)}.")
+    return [_figure("What each method can tell apart", caption, drawn, numbers)]
 
 
 def _constant(report: AuditReport) -> list[Html]:
-    bars = [
-        svg.Bars(r["name"], None, [svg.Bar("", look(k), r["dead_groups"], percent(r["dead_groups"]), True)])
-        for k, r in enumerate(report.rewards)
+    """How often each reward is constant, and so does nothing."""
+    shares = {r["name"]: r["dead_groups"] for r in report.rewards}
+    groups = [
+        svg.Bars(name, None, [svg.Bar("", look(k), share, percent(share), strong=True)])
+        for k, (name, share) in enumerate(shares.items())
     ]
-    said = "; ".join(f"{r['name']} {percent(r['dead_groups'])}" for r in report.rewards)
     caption = "Share of the groups in which every response has the same value of it. There it does nothing."
-    behind = table(["reward", "constant"], [[r["name"], percent(r["dead_groups"])] for r in report.rewards])
-    return [_figure("Groups in which a reward is constant", caption, svg.grouped_bars(bars, f"{said}."), behind)]
+    numbers = table(["reward", "constant"], [[group.title, *_words(group)] for group in groups])
+    drawn = svg.grouped_bars(groups, f"{_description(groups)}.")
+    return [_figure("Groups in which a reward is constant", caption, drawn, numbers)]
 
 
-def _held(report: AuditReport) -> list[Html]:
-    rows = [
-        tag(
-            "li", svg.yes() if there else svg.no(), tag("div", tag("b", what), tag("span", tells)), kind=f"held-{there}"
+def _bars_of_methods(report: AuditReport, shares: Mapping[str, float | None]) -> list[svg.Bar]:
+    """A bar per method; the run's own stands out."""
+    own = own_method(report)
+    known = {m: None if share is None or isnan(share) else share for m, share in shares.items()}
+    return [svg.Bar(NAMES[m], m, known.get(m), percent(known.get(m)), m == own) for m in report.methods]
+
+
+def _description(groups: Sequence[svg.Bars]) -> str:
+    """What bars show, in words."""
+    names = [[f"{bar.words} ({bar.name})" if bar.name else bar.words for bar in group.bars] for group in groups]
+    return "; ".join(f"{group.title} {', '.join(bars)}" for group, bars in zip(groups, names, strict=True))
+
+
+def _words(group: svg.Bars) -> list[str]:
+    return [bar.words for bar in group.bars]
+
+
+# --- lines over the steps --------------------------------------------------------------------------------------------
+
+
+def _means(report: AuditReport) -> list[Html]:
+    """How the mean of each reward went, one chart per reward."""
+    steps = over_time.steps(report)
+    if len(steps) < 2:
+        return []
+    drawn = []
+    for k, (name, series) in enumerate(list(over_time.means(report).items())[:_MEANS]):
+        drift, values = _drift(series, number), present(series)
+        ticks = {tick: number(tick, digits=6) for tick in svg.ticks(values)}
+        chart = svg.lines(
+            [svg.Line(series, look(k), "")], steps, f"Mean of {name} over {len(steps)} steps: {drift}.", ticks
         )
-        for what, there, tells in held(report)
-    ]
-    said = tag("figcaption", tag("b", "What this log holds"), " ", "And what can be told from it.")
-    return [tag("figure", said, tag("ul", *rows, kind="held"))]
+        caption = f"From {drift}." if values else "Missing in every response."
+        drawn.append(_figure(f"Mean of {name}", caption, chart, _steps_table(steps, {name: series}, number)))
+    return drawn
 
 
-# What explains a finding; of the others, which are about the log, what it holds.
-_EXPLAINS: dict[str, Sequence[Callable[[AuditReport], list[Html]]]] = {
-    **dict.fromkeys(("", "reward-dominates", "reward-noise", "weight-zero", "method-not-as-asked"), (_shares,)),
-    **dict.fromkeys(
-        ("ties-hide-signal", "silent-groups", "priority-inversion", "batch-step-amplifies"), (_told_apart,)
-    ),
-    **dict.fromkeys(("reward-dead", "reward-fades", "blind-zero-std-metric", "filter-drops-signal"), (_constant,)),
-    **dict.fromkeys(("conflict", "length-coupled"), (_together, _shares)),
-    **dict.fromkeys(
-        (
-            "advantages-not-reproduced",
-            "eval-overwrote",
-            "missing-rewards",
-            "no-components",
-            "not-in-score",
-            "prompts-merged",
-            "ragged-batches",
-            "reward-columns-merged",
-            "score-not-a-sum",
-            "steps-missing",
-            "steps-repeated",
-        ),
-        (_held,),
-    ),
-}
+def _over_time(report: AuditReport) -> list[Html]:
+    """Where rewards were constant, and which made the update, over time."""
+    if len(over_time.steps(report)) < 2:
+        return []
+    constant = over_time.dead(report)
+    drawn = [_of_rewards(report, "Groups in which a reward is constant", "There it does nothing.", constant)]
+    method, why = shown_method(report)
+    if method and comparable(report):
+        shares = over_time.shares(report, method)
+        drawn.append(_of_rewards(report, "Shares of the update", f"Under {NAMES[method]}, {why}.", shares))
+    return drawn
 
 
-def _of_rewards(
-    title: str, caption: str, series: Mapping[str, Series], order: Mapping[str, int], steps: Sequence[int]
+def _of_rewards(report: AuditReport, title: str, caption: str, series: Mapping[str, Series]) -> Html:
+    """A line per reward; shares."""
+    steps = over_time.steps(report)
+    looks = [(look(k), svg.dash(k)) for k in range(len(series))]
+    drifts = "; ".join(f"{name} {_drift(values, percent)}" for name, values in series.items())
+    lowest = min((x for values in series.values() for x in present(values)), default=0)
+    ticks = {tick: percent(tick) for tick in svg.ticks([-0.5 if lowest < -0.005 else 0.0, 1.0])}
+    drawn = _lines(series, looks, steps, f"{title} over {len(steps)} steps: {drifts}.", ticks)
+    return _figure(title, caption, drawn, _steps_table(steps, series, percent))
+
+
+def _correlations(report: AuditReport) -> list[Html]:
+    """Which rewards go together inside groups, over time."""
+    steps, pairs = over_time.steps(report), over_time.correlations(report)
+    if len(steps) < 2 or not pairs:
+        return []
+
+    def strength(pair: tuple[str, str]) -> float:
+        values = present(pairs[pair])
+        return abs(sum(values)) / len(values) if values else -1.0
+
+    strongest = sorted(pairs, key=strength, reverse=True)[:_PAIRS]
+    series = {f"{i} and {j}": pairs[i, j] for i, j in strongest}
+    looks = [(f"p{k // len(svg.DASHES)}", svg.DASHES[k % len(svg.DASHES)]) for k in range(len(series))]
+    drifts = "; ".join(f"{name} {_drift(values, number)}" for name, values in series.items())
+    ticks = {tick: number(tick) for tick in svg.ticks([-1.0, 1.0])}
+    description = f"Correlation of rewards inside groups over {len(steps)} steps: {drifts}."
+    caption = "Inside groups. Below 0, one reward is had at the cost of the other."
+    if len(pairs) > len(strongest):
+        caption += f" The {len(strongest)} strongest of {len(pairs)} pairs."
+    drawn = _lines(series, looks, steps, description, ticks)
+    return [_figure("Correlation between rewards", caption, drawn, _steps_table(steps, series, number))]
+
+
+def _lines(
+    series: Mapping[str, Series],
+    looks: Sequence[tuple[str, str]],
+    steps: Sequence[int],
+    description: str,
+    ticks: Mapping[float, str],
 ) -> Html:
-    told = "; ".join(f"{name} {_drift(values, percent)}" for name, values in series.items())
-    below = min((x for values in series.values() for x in values if x is not None), default=0)
-    drawn = svg.lines(
-        [svg.Line(values, look(order[name]), svg.dash(order[name])) for name, values in series.items()],
-        steps,
-        f"{title} over {len(steps)} steps: {told}.",
-        -0.5 if below < -0.005 else 0.0,
-        1.0,
-        share=True,
-    )
-    key = _key([(look(order[name]), svg.dash(order[name]), name) for name in series])
-    return _figure(title, caption, join(drawn, key), _steps_table(steps, series, percent))
-
-
-def _of_pairs(pairs: Mapping[tuple[str, str], Series], steps: Sequence[int]) -> Html:
-    def size(pair: tuple[str, str]) -> float:
-        there = [x for x in pairs[pair] if x is not None]
-        return abs(sum(there)) / len(there) if there else -1.0
-
-    shown = sorted(pairs, key=size, reverse=True)[:_PAIRS]
-    named = {f"{i} and {j}": pairs[i, j] for i, j in shown}
-    told = "; ".join(f"{name} {_drift(values, number)}" for name, values in named.items())
-    looks = [(f"p{k // len(svg.DASHES)}", svg.DASHES[k % len(svg.DASHES)]) for k in range(len(named))]
-    drawn = svg.lines(
-        [svg.Line(values, *how) for values, how in zip(named.values(), looks, strict=True)],
-        steps,
-        f"Correlation of rewards inside groups over {len(steps)} steps: {told}.",
-        -1.0,
-        1.0,
-    )
-    key = _key([(*how, name) for how, name in zip(looks, named, strict=True)])
-    said = "Inside groups. Below 0, one reward is had at the cost of the other."
-    if len(pairs) > len(shown):
-        said += f" The {len(shown)} strongest of {len(pairs)} pairs."
-    return _figure("Correlation between rewards", said, join(drawn, key), _steps_table(steps, named, number))
+    """A line per series with its look and its dashes, and a legend."""
+    named = list(zip(series, looks, strict=True))
+    drawn = svg.lines([svg.Line(series[name], *how) for name, how in named], steps, description, ticks)
+    return join(drawn, legend((svg.sample(*how), name) for name, how in named))
 
 
 def _drift(series: Series, words: Callable[[float | None], str]) -> str:
@@ -229,12 +210,39 @@ def _steps_table(steps: Sequence[int], series: Mapping[str, Series], words: Call
     return table(["step", *series], rows, caption="" if every == 1 else f"{len(rows)} of {len(steps)} steps")
 
 
-def _key(entries: Sequence[tuple[str, str, str]]) -> Html:
-    """The look, the dashes and the name of each line."""
-    drawn = ((svg.sample(kind, dashes), name) for kind, dashes, name in entries)
-    return legend(drawn)
+# --- what a log holds ------------------------------------------------------------------------------------------------
 
 
-def _figure(title: str, caption: str, drawn: Html, behind: Html) -> Html:
-    said = tag("figcaption", tag("b", title), " ", caption)
-    return tag("figure", said, drawn, fold("Numbers", behind))
+def _held(report: AuditReport) -> Html:
+    """What a log should hold, and what this one does."""
+    rows = [
+        tag("li", svg.tick_or_cross(holds), tag("div", tag("b", what), tag("span", use)), kind="yes" if holds else "no")
+        for what, holds, use in checklist(report)
+    ]
+    caption = tag("figcaption", tag("b", "What this log holds"), " ", "And what can be told from it.")
+    return tag("figure", caption, tag("ul", *rows, kind="held"))
+
+
+def _figure(title: str, caption: str, drawn: Html, numbers: Html) -> Html:
+    return tag("figure", tag("figcaption", tag("b", title), " ", caption), drawn, fold("Numbers", numbers))
+
+
+# The figures that explain a finding, the first that can be drawn; what the log holds explains all others.
+_EXPLAINS: dict[str | None, Sequence[Callable[[AuditReport], list[Html]]]] = {
+    None: [_update_shares],  # no finding
+    "reward-dominates": [_update_shares],
+    "reward-noise": [_update_shares],
+    "weight-zero": [_update_shares],
+    "weights-not-as-given": [_update_shares],
+    "method-not-as-asked": [_update_shares],
+    "ties-hide-signal": [_distinctions],
+    "silent-groups": [_distinctions],
+    "priority-inversion": [_distinctions],
+    "batch-step-amplifies": [_distinctions],
+    "reward-dead": [_constant],
+    "reward-fades": [_constant],
+    "blind-zero-std-metric": [_constant],
+    "filter-drops-signal": [_constant],
+    "conflict": [_correlations, _update_shares],
+    "length-coupled": [_correlations, _update_shares],
+}

@@ -1,4 +1,4 @@
-"""The columns of a report's table over time, by what they hold."""
+"""A run over time: one series of numbers per reward or pair of rewards, a number per row of the report's steps."""
 
 from itertools import combinations
 
@@ -36,16 +36,25 @@ def correlations(report: AuditReport) -> dict[tuple[str, str], Series]:
 
 
 def quarters(series: Series) -> tuple[float | None, float | None]:
-    """The mean of the first and of the last quarter of what is there; at least one step each.
+    """The mean of the first and of the last quarter of its numbers; at least one number each.
 
     >>> quarters([0.0, 1.0, None, 3.0, 4.0])
     (0.0, 4.0)
     """
-    there = [x for x in series if x is not None]
-    part = max(1, len(there) // 4)
-    if not there:
+    values = present(series)
+    part = max(1, len(values) // 4)
+    if not values:
         return None, None
-    return sum(there[:part]) / part, sum(there[-part:]) / part
+    return sum(values[:part]) / part, sum(values[-part:]) / part
+
+
+def present(series: Series) -> list[float]:
+    """The numbers of a series, without the steps that have none.
+
+    >>> present([0.0, None, 2.0])
+    [0.0, 2.0]
+    """
+    return [x for x in series if x is not None]
 
 
 def _by_reward(report: AuditReport, what: str) -> dict[str, Series]:

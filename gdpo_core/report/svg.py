@@ -1,15 +1,17 @@
 """Charts as inline SVG: bars in groups, and lines over steps. Their colours are those of the classes in the CSS."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, isfinite, log10
 
 from gdpo_core._html import Html, tag
-from gdpo_core._words import clip, count, number, percent
+from gdpo_core._words import clip, count
 
-WIDTH = 360  # units; a chart is drawn at about one pixel a unit, so that its text keeps its size on a phone
+WIDTH = 360  # units; a chart is drawn at about one pixel per unit, so that its text keeps its size on a phone
 DASHES = ("", "7 4", "2 3", "9 3 2 3")  # the first of each colour; later ones shift, so that pairs stay distinct
-_LEFT, _RIGHT, _TOP, _HEIGHT = 42, 10, 8, 150
+_LEFT, _RIGHT, _TOP, _BOTTOM = 42.0, WIDTH - 10.0, 8.0, 158.0  # where lines are drawn
+_HEAD, _ROW, _WORDS = 24, 16, 52  # heights of a title and of a bar; width of the values in words
+_EPS = 1e-9  # a round number is met in spite of round-off
 
 
 @dataclass(frozen=True)
@@ -51,151 +53,117 @@ def dash(k: int) -> str:
     return DASHES[(k + k // len(DASHES)) % len(DASHES)]
 
 
-def grouped_bars(groups: Sequence[Bars], said: str, low: float = 0.0, high: float = 1.0) -> Html:
+def grouped_bars(groups: Sequence[Bars], description: str, low: float = 0.0, high: float = 1.0) -> Html:
     """Horizontal bars from zero between fixed ends, the values in words on the right."""
     longest = max((len(bar.name) for group in groups for bar in group.bars), default=0)
-    left, right, row, head = min(12 + 6.4 * longest, 170), 52, 16, 24
-    inner = WIDTH - left - right
-    y = 2.0
+    left, right = min(12 + 6.4 * longest, 170), WIDTH - _WORDS
+    x = _scale((low, high), (left, right))
     parts: list[Html] = []
-
-    def x(v: float) -> float:
-        return left + inner * (min(max(v, low), high) - low) / (high - low)
-
+    y = 2.0
     for group in groups:
         if group.look:
             parts.append(tag("circle", kind=f"{group.look} mark", cx=5, cy=_n(y + 10), r=5))
         parts.append(_text(14 if group.look else 0, y + 14, _cut(group.title, 50), kind="head"))
-        top = y = y + head
-        for bar in group.bars:
-            middle, kind = y + row / 2, "strong" if bar.strong else ""
-            parts.append(_text(left - 6, middle + 4, _cut(bar.name, 25), "end", kind))
-            parts.append(tag("path", kind="track", d=f"M{_n(x(low))},{_n(middle)}H{_n(x(high))}"))
-            if bar.value:
-                start, end = sorted((x(0), x(bar.value)))
-                size = {"width": _n(max(end - start, 1)), "height": row - 6}
-                parts.append(tag("rect", kind=f"{bar.look} mark", x=_n(start), y=_n(y + 3), **size))
-            parts.append(_text(WIDTH, middle + 4, bar.words, "end", kind))
-            y += row
+        top, bottom = y + _HEAD, y + _HEAD + _ROW * len(group.bars)
+        for k, bar in enumerate(group.bars):
+            parts += _bar(bar, x, (left, right), top + _ROW * k)
         if low < 0:
-            parts.append(tag("path", kind="zero", d=f"M{_n(x(0))},{_n(top)}V{_n(y)}"))
+            parts.append(tag("path", kind="zero", d=f"M{_n(x(0))},{_n(top)}V{_n(bottom)}"))
         if group.mark is not None:
-            parts.append(tag("path", kind="asked", d=f"M{_n(x(group.mark))},{_n(top - 2)}V{_n(y + 2)}"))
-        y += 6
-    return _svg(parts, said, ceil(y))
+            parts.append(tag("path", kind="weight", d=f"M{_n(x(group.mark))},{_n(top - 2)}V{_n(bottom + 2)}"))
+        y = bottom + 6
+    return _svg(parts, description, ceil(y))
 
 
-def lines(
-    series: Sequence[Line], steps: Sequence[int], said: str, low: float, high: float, share: bool = False
-) -> Html:
-    """Lines over steps between fixed ends."""
+def lines(series: Sequence[Line], steps: Sequence[int], description: str, ticks: Mapping[float, str]) -> Html:
+    """Lines over steps between the first and the last tick; ticks: their labels, by value."""
     first, last = min(steps), max(steps)
-    width = WIDTH - _LEFT - _RIGHT
-
-    def x(step: float) -> float:
-        return _LEFT + (width * (step - first) / (last - first) if last > first else width / 2)
-
-    def y(v: float) -> float:
-        return _TOP + _HEIGHT * (1 - (min(max(v, low), high) - low) / (high - low))
-
+    x, y = _scale((first, last), (_LEFT, _RIGHT)), _scale((min(ticks), max(ticks)), (_BOTTOM, _TOP))
     parts: list[Html] = []
-    for tick in ticks(low, high):
-        label = percent(tick) if share else number(tick, 6)
-        kind = "zero" if tick == 0 else "grid"
-        parts.append(tag("path", kind=kind, d=f"M{_LEFT},{_n(y(tick))}H{WIDTH - _RIGHT}"))
+    for tick, label in ticks.items():
+        parts.append(tag("path", kind="grid" if tick else "zero", d=f"M{_n(_LEFT)},{_n(y(tick))}H{_n(_RIGHT)}"))
         parts.append(_text(_LEFT - 6, y(tick) + 4, label, "end"))
-    bottom = _TOP + _HEIGHT
     for step, anchor in {first: "start", last: "end"}.items():
-        parts.append(_text(x(step), bottom + 18, count(step), anchor if last > first else "middle"))
-    parts.append(_text(_LEFT + width / 2, bottom + 18, "step", "middle"))
+        parts.append(_text(x(step), _BOTTOM + 18, count(step), anchor if last > first else "middle"))
+    parts.append(_text((_LEFT + _RIGHT) / 2, _BOTTOM + 18, "step", "middle"))
+    xs = [x(step) for step in steps]
     for line in series:
-        parts += _drawn(line, [x(step) for step in steps], y)
-    return _svg(parts, said, bottom + 24)
+        parts += _line(line, xs, y)
+    return _svg(parts, description, _BOTTOM + 24)
 
 
-def _drawn(line: Line, xs: Sequence[float], y: Callable[[float], float]) -> list[Html]:
-    """One path, broken where values are missing; a value alone is a point."""
-    runs: list[list[str]] = [[]]
-    for at, v in zip(xs, line.values, strict=True):
-        if v is None or not isfinite(v):
-            runs.append([])
-        else:
-            runs[-1].append(f"{_n(at)},{_n(y(v))}")
-    points = [run[0].split(",") for run in runs if len(run) == 1]
-    path = "".join(f"M{run[0]}L{' '.join(run[1:])}" for run in runs if len(run) > 1)
-    drawn = [tag("path", kind=f"{line.look} line", d=path, stroke_dasharray=line.dash or None)] if path else []
-    return drawn + [tag("circle", kind=f"{line.look} mark", cx=cx, cy=cy, r=2.5) for cx, cy in points]
+def ticks(values: Sequence[float]) -> list[float]:
+    """Two to six round numbers, the first below all values and the last above; 0 to 1 for values between these.
+
+    >>> ticks([0.2, 0.3]), ticks([-3.2, 10.0]), ticks([7.0])
+    ([0.0, 0.25, 0.5, 0.75, 1.0], [-5.0, 0.0, 5.0, 10.0], [6.0, 6.5, 7.0, 7.5, 8.0])
+    """
+    low, high = min(values, default=0.0), max(values, default=0.0)
+    if low >= 0 and high <= 1:
+        low, high = 0.0, 1.0
+    if high - low <= max(1e-5 * max(-low, high), 1e-300):  # labels have six digits
+        low, high = low - (abs(low) / 10 or 1), high + (abs(high) / 10 or 1)
+    power = 10.0 ** floor(log10((high - low) / 4))
+    step = next(s * power for s in (1, 2, 2.5, 5, 10) if (high - low) / (s * power) <= 4)
+    whole = range(floor(low / step + _EPS), ceil(high / step - _EPS) + 1)
+    return [float(f"{k * step:.12g}") for k in whole]
 
 
 def sample(look: str, dashes: str) -> Html:
     """A piece of a line, for a legend."""
-    drawn = tag("path", kind=f"{look} line", d="M0,4H28", stroke_dasharray=dashes or None)
-    return tag("svg", drawn, viewBox="0 0 28 8", aria_hidden="true")
+    path = tag("path", kind=f"{look} line", d="M0,4H28", stroke_dasharray=dashes or None)
+    return tag("svg", path, viewBox="0 0 28 8", aria_hidden="true")
 
 
-def yes() -> Html:
-    """A tick, for what is there."""
-    drawn = tag("path", kind="line", d="M2,7L6,11L12,3")
-    return tag("svg", drawn, viewBox="0 0 14 14", role="img", aria_label="yes:")
+def tick_or_cross(yes: bool) -> Html:
+    """A tick for yes, a cross for no."""
+    path = tag("path", kind="line", d="M2,7L6,11L12,3" if yes else "M3,3L11,11M11,3L3,11")
+    return tag("svg", path, viewBox="0 0 14 14", role="img", aria_label="yes:" if yes else "no:")
 
 
-def no() -> Html:
-    """A cross, for what is not there."""
-    drawn = tag("path", kind="line", d="M3,3L11,11M11,3L3,11")
-    return tag("svg", drawn, viewBox="0 0 14 14", role="img", aria_label="no:")
+def _bar(bar: Bar, x: Callable[[float], float], ends: tuple[float, float], top: float) -> list[Html]:
+    """A bar on its track, with its name on the left and its value in words on the right."""
+    (left, right), middle, kind = ends, top + _ROW / 2, "strong" if bar.strong else ""
+    parts = [
+        _text(left - 6, middle + 4, _cut(bar.name, 25), "end", kind),
+        tag("path", kind="track", d=f"M{_n(left)},{_n(middle)}H{_n(right)}"),
+    ]
+    if bar.value:
+        start, end = sorted((x(0), x(bar.value)))
+        size = {"width": _n(max(end - start, 1)), "height": _ROW - 6}
+        parts.append(tag("rect", kind=f"{bar.look} mark", x=_n(start), y=_n(top + 3), **size))
+    return [*parts, _text(WIDTH, middle + 4, bar.words, "end", kind)]
 
 
-def ticks(low: float, high: float) -> list[float]:
-    """Up to five round numbers between two.
-
-    >>> ticks(0, 1), ticks(-1, 1), ticks(0.2, 0.8)
-    ([0.0, 0.25, 0.5, 0.75, 1.0], [-1.0, -0.5, 0.0, 0.5, 1.0], [0.2, 0.4, 0.6, 0.8])
-    """
-    step = _round_step(low, high)
-    # 200 fits into −500 to 250, but has no tick at either end; 250 has.
-    fits = [s for s in (step, _round_step(0, 4.001 * step)) if _divides(s, low) and _divides(s, high)]
-    step = fits[0] if fits else step
-    return [round(k * step, 12) + 0.0 for k in range(ceil(low / step - 1e-9), floor(high / step + 1e-9) + 1)]
-
-
-def _divides(step: float, x: float) -> bool:
-    return abs(x / step - round(x / step)) < 1e-9
+def _line(line: Line, xs: Sequence[float], y: Callable[[float], float]) -> list[Html]:
+    """One path, broken where values are missing; a value alone is a point."""
+    runs: list[list[str]] = [[]]
+    for x, value in zip(xs, line.values, strict=True):
+        if value is None or not isfinite(value):
+            runs.append([])
+        else:
+            runs[-1].append(f"{_n(x)},{_n(y(value))}")
+    points = [run[0].split(",") for run in runs if len(run) == 1]
+    path = "".join(f"M{run[0]}L{' '.join(run[1:])}" for run in runs if len(run) > 1)
+    parts = [tag("path", kind=f"{line.look} line", d=path, stroke_dasharray=line.dash or None)] if path else []
+    return parts + [tag("circle", kind=f"{line.look} mark", cx=cx, cy=cy, r=2.5) for cx, cy in points]
 
 
-def ends(values: Sequence[float]) -> tuple[float, float]:
-    """Where an axis starts and ends: 0 to 1 for what lies between, else round numbers around the values.
-
-    >>> ends([0.2, 0.3]), ends([-3.2, 10.0]), ends([7.0]), ends([2.7, 4.7])
-    ((0.0, 1.0), (-5.0, 10.0), (6.0, 8.0), (2.0, 5.0))
-    """
-    low, high = min(values, default=0.0), max(values, default=1.0)
-    if low >= 0 and high <= 1:
-        return 0.0, 1.0
-    if high - low <= 1e-5 * max(-low, high):  # ticks have six digits
-        low, high = low - (abs(low) / 10 or 1), high + (abs(high) / 10 or 1)
-    step = _round_step(low, high)
-    while True:
-        first, last = floor(low / step + 1e-9) * step, ceil(high / step - 1e-9) * step
-        wider = _round_step(first, last)  # a tick at either end
-        if wider <= step:
-            return first, last
-        step = wider
+def _scale(values: tuple[float, float], places: tuple[float, float]) -> Callable[[float], float]:
+    """From a value to its place; a value beyond an end stays at the end."""
+    (low, high), (start, end) = values, places
+    if low == high:
+        return lambda v: (start + end) / 2
+    return lambda v: start + (end - start) * (min(max(v, low), high) - low) / (high - low)
 
 
-def _round_step(low: float, high: float) -> float:
-    """1, 2, 2.5 or 5 times a power of ten, so that at most four fit in between."""
-    size = 10.0 ** floor(log10((high - low) / 4))
-    return next(s * size for s in (1, 2, 2.5, 5, 10) if (high - low) / (s * size) <= 4)
-
-
-def _svg(parts: Sequence[Html], said: str, height: float) -> Html:
-    name = said.replace("\n", " ")
+def _svg(parts: Sequence[Html], description: str, height: float) -> Html:
+    name = description.replace("\n", " ")
     return tag("svg", *parts, role="img", aria_label=name, viewBox=f"0 0 {WIDTH} {_n(height)}")
 
 
 def _text(x: float, y: float, words: str, anchor: str = "start", kind: str = "") -> Html:
-    where = anchor if anchor != "start" else None
-    return tag("text", words, kind=kind, x=_n(x), y=_n(y), text_anchor=where)
+    return tag("text", words, kind=kind, x=_n(x), y=_n(y), text_anchor=anchor if anchor != "start" else None)
 
 
 def _cut(name: str, longest: int) -> str:

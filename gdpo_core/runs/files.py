@@ -151,7 +151,7 @@ def choose(names: Sequence[str], where: str) -> list[str]:
             home = re.sub(r"(^|/)completions$", "", name.rpartition("/")[0])
             logs.setdefault((home, title), []).append(name)
     if not logs:
-        for name in filter(_is_table, visible):
+        for name in filter(is_table, visible):
             logs.setdefault((name.rpartition("/")[0], f"*{os.path.splitext(name)[1].lower()}"), []).append(name)
     expect(bool(logs), where, f"a log: files that end in {', '.join(TABLES)}", _listing(visible))
     depth = min(_depth(folder) for folder, _ in logs)
@@ -164,7 +164,7 @@ def choose(names: Sequence[str], where: str) -> list[str]:
     return files
 
 
-def _is_table(name: str) -> bool:
+def is_table(name: str) -> bool:
     """Whether a file with this name may be a log."""
     base = name.rpartition("/")[2].lower()
     suffix = os.path.splitext(base)[1]
@@ -266,7 +266,7 @@ def _uploaded(files: Mapping) -> LogFiles:
     log = _inside(loads, first if len(files) == 1 else f"{first} and {len(files) - 1} more")
     read = {file.name for file in log.files}
     for name in files:  # a directory may hold other files too, but who hands over a file wants it read
-        expect(name in read or not _is_table(name), name, f"a file of the same log as {log.files[0].name}", "another")
+        expect(name in read or not is_table(name), name, f"a file of the same log as {log.files[0].name}", "another")
     return log
 
 

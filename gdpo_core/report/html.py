@@ -1,33 +1,36 @@
-"""A report as a piece of HTML: verdict, findings, what the run did, figures, tables, how it was computed."""
+"""Reports as HTML: a fragment for any page, or one file that needs nothing else, neither script nor network."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
 from gdpo_core import _theme
 from gdpo_core._html import Html, fold, join, style, tag
+from gdpo_core._words import count
 from gdpo_core.audit import AuditReport, Finding
+from gdpo_core.errors import expect
 from gdpo_core.report.figures import figures, picture, table
-from gdpo_core.report.words import (
-    METHODS,
-    NAMES,
+from gdpo_core.report.sentences import (
     comparable,
-    computed,
-    counted,
-    did,
+    comparison,
+    formulas_used,
     label,
     limits,
+    methods_table,
     not_comparable,
-    number,
-    percent,
-    source,
+    rewards_table,
+    run_facts,
+    severity_counts,
+    shares_table,
+    source_facts,
     value,
-    weight_shares,
+    verdict_on_run,
 )
 
 CSS = _theme.css(".audit") + (Path(__file__).parent / "report.css").read_text(encoding="utf-8")
 STYLE = style(CSS)
-SHAPES = {  # drawn, so that they look the same everywhere; 12 × 12
+_PAGE = _theme.css(":root") + (Path(__file__).parent / "document.css").read_text(encoding="utf-8")
+_SHAPES = {  # drawn, so that they look the same everywhere; 12 × 12
     "error": tag("path", d="M3.5,0H8.5L12,3.5V8.5L8.5,12H3.5L0,8.5V3.5Z"),
     "warning": tag("path", d="M6,.5L12,11.5H0Z"),
     "info": tag("circle", cx=6, cy=6, r=5, fill="none", stroke="currentcolor", stroke_width=2),
@@ -43,10 +46,9 @@ def body(report: AuditReport) -> Html:
 
 def front(report: AuditReport) -> Html:
     """What a reader sees first: the verdict, the findings, the first of them open, and the figure that explains it."""
-    ran, _, _ = report.verdict.partition(" Look first at ")
-    said = tag("p", ran, kind="verdict-line")
     cards = [_short(finding, n == 0) for n, finding in enumerate(report.findings)] or [tag("p", "Nothing to report.")]
-    left = tag("div", said, tag("h2", f"Findings: {counted(report)}"), *cards)
+    verdict = tag("p", verdict_on_run(report), kind="verdict-line")
+    left = tag("div", verdict, tag("h2", f"Findings: {severity_counts(report)}"), *cards)
     return tag("div", left, picture(report), kind="audit front")
 
 
@@ -67,7 +69,7 @@ def _framed(draw: Callable[[AuditReport], Html], report: AuditReport) -> Html:
 
 def _short(finding: Finding, opened: bool) -> Html:
     """A finding in one line, which opens to all of it; its lines of configuration are copied with a click."""
-    shape = tag("svg", SHAPES[finding.severity], viewBox="0 0 12 12", role="img", aria_label=f"{finding.severity}:")
+    shape = tag("svg", _SHAPES[finding.severity], viewBox="0 0 12 12", role="img", aria_label=f"{finding.severity}:")
     more = finding.message.removeprefix(finding.headline).strip()
     title = join(shape, tag("b", finding.headline), " ", tag("code", finding.id))
     parts = [tag("p", more) if more else "", copied(finding.fix) if finding.fix else "", _evidence(finding)]
@@ -82,11 +84,11 @@ def copied(lines: str) -> Html:
 
 def _findings(report: AuditReport) -> Html:
     cards = list(map(_card, report.findings)) or [tag("p", "Nothing to report.")]
-    return join(tag("h3", f"Findings: {counted(report)}"), *cards)
+    return join(tag("h3", f"Findings: {severity_counts(report)}"), *cards)
 
 
 def _card(finding: Finding) -> Html:
-    shape = tag("svg", SHAPES[finding.severity], viewBox="0 0 12 12", aria_hidden="true")
+    shape = tag("svg", _SHAPES[finding.severity], viewBox="0 0 12 12", aria_hidden="true")
     fix = tag("pre", tag("code", finding.fix), tabindex=0) if finding.fix else ""
     return tag(
         "section",
@@ -108,47 +110,29 @@ def _did(report: AuditReport) -> Html:
 
 
 def _facts(report: AuditReport) -> Html:
-    rows = {**source(report), **did(report)}
-    return tag("dl", *(tag("div", tag("dt", name), tag("dd", said)) for name, said in rows.items()))
+    rows = {**source_facts(report), **run_facts(report)}
+    return tag("dl", *(tag("div", tag("dt", name), tag("dd", text)) for name, text in rows.items()))
 
 
 def _tables(report: AuditReport) -> Html:
-    asked, methods = weight_shares(report), list(report.methods) if comparable(report) else []
-    weight = ["weight"] if methods else []
-    rewards = table(
-        ["reward", "mean", "std", "missing", "constant in groups", *weight, *(f"update, {NAMES[m]}" for m in methods)],
-        [
-            [
-                r["name"],
-                number(r["mean"]),
-                number(r["std"]),
-                number(r["missing"]),
-                percent(r["dead_groups"]),
-                *(percent(asked[r["name"]]) for _ in weight),
-                *(percent(r["update_share"].get(m)) for m in methods),
-            ]
-            for r in report.rewards
-        ],
-        "rewards",
-    )
-    if not methods:
-        return join(tag("h3", "Rewards"), rewards, tag("p", not_comparable(report)))
-    columns = {"groups_with_ties": percent, "tied_pairs": percent, "levels": number, "silent_groups": percent}
-    columns["inversions"] = percent
-    heads = ["groups with ties", "tied pairs", "levels", "silent groups", "inversions"]
-    by_method = table(
-        ["method", *heads],
-        [[NAMES[m], *(say(found.get(key)) for key, say in columns.items())] for m, found in report.methods.items()],
-    )
-    return join(tag("h3", "Rewards"), rewards, tag("h3", "Methods on the rewards of this run"), by_method)
+    rewards = rewards_table(report)
+    heading = tag("h3", rewards.title)
+    if not report.methods or not comparable(report):
+        return join(heading, table(rewards.head, rewards.rows, "rewards"), tag("p", not_comparable(report)))
+    shares, methods = shares_table(report), methods_table(report)
+    _, weight, *names = shares.head
+    head = [*rewards.head, weight, *(f"update, {name}" for name in names)]
+    rows = [[*row, *cells] for row, (_, *cells) in zip(rewards.rows, shares.rows, strict=True)]
+    by_method = join(tag("h3", methods.title), table(methods.head, methods.rows))
+    return join(heading, table(head, rows, "rewards"), by_method)
 
 
 def _computed(report: AuditReport) -> Html:
-    meaning = METHODS if comparable(report) else not_comparable(report)
+    meaning = methods_table(report).meaning if comparable(report) else not_comparable(report)
     return join(
         tag("h3", "How it was computed"),
         tag("p", _whose(report)),
-        tag("ul", *(tag("li", line) for line in computed(report)), kind="formulas"),
+        tag("ul", *(tag("li", line) for line in formulas_used(report)), kind="formulas"),
         tag("p", f"{meaning} The threshold of each finding stands in its evidence."),
         tag("h3", "What this cannot tell"),
         tag("ul", *(tag("li", line) for line in limits(report))),
@@ -160,3 +144,42 @@ def _whose(report: AuditReport) -> str:
     if run["method"] and run["convention"]:
         return "The run’s advantages, as its framework computes them:"
     return "The log does not show which formulas the run used. For GDPO they are:"
+
+
+def document(reports: AuditReport | Sequence[AuditReport], note: str = "") -> str:
+    """A complete HTML document of one report, or of several: then side by side first, and each below.
+
+    note: text about the log that stands first, such as where it comes from. Raises InputError where there is none.
+    """
+    reports = [reports] if isinstance(reports, AuditReport) else list(reports)
+    expect(len(reports) > 0, "reports", "at least one", "none")
+    names = [report.source["path"] for report in reports]
+    if len(reports) == 1:
+        title = f"Audit of {names[0]}"
+        parts = [tag("h1", "Audit of a run’s rewards"), tag("h2", names[0]), body(reports[0])]
+    else:
+        title = f"Audit of {count(len(reports), 'run')}"
+        parts = [tag("h1", title), *_several(names, reports)]
+    if note:
+        parts.insert(0, tag("p", note))
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("title", title),
+        style(f"\n{_PAGE}{CSS}"),
+    )
+    page = tag("html", head, Html("\n"), tag("body", tag("main", *parts)), lang="en")
+    return str(join(Html("<!doctype html>\n"), page, Html("\n")))
+
+
+def _several(names: Sequence[str], reports: Sequence[AuditReport]) -> list[Html]:
+    """Runs side by side, and each below."""
+    numbered = list(enumerate(zip(names, reports, strict=True), start=1))
+    links = (tag("li", tag("a", name, href=f"#run-{i}")) for i, (name, _) in numbered)
+    rows = [[name, *cells] for name, cells in comparison(reports).items()]
+    side_by_side = table(["run", *(f"{i}. {name}" for i, (name, _) in numbered)], rows, "runs")
+    parts = [tag("nav", tag("ol", *links), aria_label="Runs"), tag("div", side_by_side, kind="audit")]
+    for i, (name, report) in numbered:
+        parts += [tag("h2", f"{i}. {name}", id=f"run-{i}"), body(report)]
+    return parts

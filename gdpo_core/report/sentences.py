@@ -1,0 +1,356 @@
+"""The parts of a report beside its findings, in words: the same for the terminal and for HTML.
+
+Names and texts of a log stand as they are: the terminal and HTML make them harmless.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import isfinite
+
+from gdpo_core._words import MISSING, count, listing, number, percent
+from gdpo_core.audit import AuditReport
+from gdpo_core.conventions import exceptions, formulas
+from gdpo_core.findings import NAMES, SEVERITIES
+from gdpo_core.findings.outline import RunPart
+from gdpo_core.frameworks import CONVENTIONS, FRAMEWORKS
+from gdpo_core.report import over_time
+from gdpo_core.report.over_time import Series, quarters
+
+_SHOWN = 12  # items of a list
+
+_WEIGHTS_FROM = {
+    "given": "as given",
+    "solved": "solved from the advantages",
+    "score": "from the logged score",
+    "config": "from args.json",
+    "assumed": "assumed",
+}
+
+
+def value(x: object) -> str:
+    """A piece of evidence as short text.
+
+    >>> value([1, 0.333333]), value({"a": None}), value(True), value([])
+    ('1, 0.3333', 'a –', 'yes', 'none')
+    """
+    if isinstance(x, bool):
+        return "yes" if x else "no"
+    if x is None or isinstance(x, int | float):
+        return number(x)
+    if isinstance(x, Mapping):
+        return listing((f"{key} {value(inner)}" for key, inner in x.items()), link="", most=_SHOWN)
+    if isinstance(x, Sequence) and not isinstance(x, str):
+        return listing(map(value, x), link="", most=_SHOWN)
+    return str(x)
+
+
+def label(key: str) -> str:
+    """The name of a piece of evidence as words.
+
+    >>> label("update_share")
+    'update share'
+    """
+    return key.replace("_", " ")
+
+
+def source_facts(report: AuditReport) -> dict[str, str]:
+    """Where the numbers come from."""
+    s = report.source
+    size = f" of {s['group_size']}" if s["group_size"] else ", of different sizes"
+    counts = count(s["files"], "file"), count(s["steps"], "step"), count(s["responses"], "response")
+    skipped = f", {count(s['skipped_lines'], 'broken line')} left out" if s["skipped_lines"] else ""
+    rows = {
+        "log": s["path"],
+        "written by": _writer(report),
+        "holds": f"{listing(counts, link='')}{skipped}",
+        "groups": f"{count(s['groups'])}{size}, told apart by {s['grouped_by']}",
+    }
+    return rows | ({"not read": value(s["left_out"])} if s["left_out"] else {})
+
+
+def _writer(report: AuditReport) -> str:
+    framework = FRAMEWORKS[report.source["framework"]]
+    return framework.log_title or framework.title
+
+
+def verdict_on_run(report: AuditReport) -> str:
+    """The verdict without its last part, which names the finding to look at first."""
+    first = next((finding for finding in report.findings if finding.severity != "info"), None)
+    return report.verdict.removesuffix(f" Look first at {first.id}: {first.headline}") if first else report.verdict
+
+
+def run_facts(report: AuditReport) -> dict[str, str]:
+    """What the run did with its rewards, as far as the log tells."""
+    run = report.run
+    rows = {"method": _method(report)}
+    if run["convention"]:
+        convention = CONVENTIONS[run["convention"]]
+        rows["convention"] = f"{convention.name} ({convention.source})"
+    if run["weights"]:
+        rows["weights"] = listing(_weights(run), link="")
+    rows["reproduced"] = _reproduced(report)
+    if run["weights"] is None or run["weights"] != run["weights_used"]:
+        used = listing((f"{name} {number(w)}" for name, w in run["weights_used"].items()), link="")
+        rows["weights used here"] = f"{used} ({_WEIGHTS_FROM[run['weights_from']]})"
+    if run["asked"]:
+        rows["asked for"] = NAMES[run["asked"]]
+    return rows
+
+
+def _weights(run: RunPart) -> list[str]:
+    """The weights that made the logged advantages, one text per reward."""
+    weights = (run["weights"] or {}).items()
+    texts = [f"{name} {'not told by the log' if w is None else number(w)}" for name, w in weights]
+    if texts and run["weights_up_to_scale"]:
+        texts[-1] += "; up to a common factor"
+    return texts
+
+
+def _method(report: AuditReport) -> str:
+    run = report.run
+    if run["method"]:
+        return NAMES[run["method"]]
+    if run["reproduced"] is None:
+        return f"not known: {_no_advantages(report)}"
+    return "none that is known here"
+
+
+def _no_advantages(report: AuditReport) -> str:
+    """Why no method can be compared with the log."""
+    return "every method gives 0 here" if report.run["logged"] else "no advantages are logged"
+
+
+def _reproduced(report: AuditReport) -> str:
+    run = report.run
+    if run["reproduced"] is None:
+        return f"nothing to compare with: {_no_advantages(report)}"
+    error = run["max_error"]
+    if run["reproduced"]:
+        return f"yes, every logged advantage; largest difference {number(error, digits=2)}"
+    if not run["method"]:
+        return "no"
+    steps = run["steps_off"]
+    where = f" at step{'s' if len(steps) > 1 else ''} {value(steps)}" if steps else ""
+    by = f", off by up to {number(error, digits=2)}" if error is not None and isfinite(error) else ""
+    return f"not all{where}{by}"
+
+
+def own_method(report: AuditReport) -> str | None:
+    """The method that made the advantages, if the report compares it with others; else None."""
+    method = report.run["method"]
+    return method if method is not None and method in report.methods else None
+
+
+def shown_method(report: AuditReport) -> tuple[str | None, str]:
+    """The method whose update shares are shown, and why: the run's own, else the one asked for, else the first."""
+    if own := own_method(report):
+        return own, "the run’s method"
+    asked = report.run["asked"]
+    if asked is not None and asked in report.methods:
+        return asked, "which was asked for; the log does not show the method"
+    return next(iter(report.methods), None), "taken, as the run’s method is not known"
+
+
+# Findings after which a column is not one reward, so that nothing that compares rewards or methods holds.
+_NOT_SINGLE = frozenset({"no-components", "reward-columns-merged"})
+
+
+def comparable(report: AuditReport) -> bool:
+    """Whether ties and shares of the update say something: not of one column, nor where one holds several rewards."""
+    return len(report.rewards) > 1 and not _NOT_SINGLE & {f.id for f in report.findings}
+
+
+def not_comparable(report: AuditReport) -> str:
+    """Why a report has no ties, no shares of the update and no comparison of methods."""
+    if any(f.id in _NOT_SINGLE for f in report.findings):
+        return (
+            "The log does not hold each reward in a column of its own, so ties, shares of the update and what another "
+            "method would have done cannot be told."
+        )
+    return "The log holds one reward: nothing can tie with it or take a share of the update from it."
+
+
+def checklist(report: AuditReport) -> list[tuple[str, bool, str]]:
+    """What a log should hold, whether this one does, and what can or cannot be told from it."""
+    ids = {finding.id for finding in report.findings}
+    run = report.run
+    explained = run["logged"] > 0 and run["reproduced"] is not None and "advantages-not-reproduced" not in ids
+    rows = {
+        "Each reward in a column of its own": (not _NOT_SINGLE & ids, "what each does, and what GDPO would do"),
+        "Advantages": (explained, "which method ran, with which weights"),
+        "Which responses belong together": ("prompts-merged" not in ids, "what is compared with what"),
+        "Every step, once, of training alone": (
+            not {"steps-missing", "steps-repeated", "eval-overwrote"} & ids,
+            "how it changed over the run",
+        ),
+        "A value in every response": ("missing-rewards" not in ids, "means over all of them"),
+    }
+    return [(what, holds, f"{'tells' if holds else 'cannot tell'} {use}") for what, (holds, use) in rows.items()]
+
+
+def weight_shares(report: AuditReport) -> dict[str, float | None]:
+    """Each reward's share of the weights that the report was computed with; None where all weights are 0."""
+    used = report.run["weights_used"]
+    total = sum(map(abs, used.values()))
+    return {name: abs(w) / total if total else None for name, w in used.items()}
+
+
+def formulas_used(report: AuditReport) -> tuple[str, ...]:
+    """The formulas of the run's own method, or of GDPO where it is not known."""
+    method, convention = report.run["method"] or "gdpo", CONVENTIONS[report.run["convention_used"]]
+    return *formulas(method, convention, len(report.rewards)), *exceptions(convention)
+
+
+def limits(report: AuditReport) -> tuple[str, ...]:
+    """What such a log cannot tell."""
+    sentences = [
+        "The share of the update is a reward's part of the variance of the advantages. Gradients also depend on the "
+        "probabilities of the tokens, on clipping, on a KL term and on how tokens are averaged; none of that is in "
+        "the log.",
+        "What other methods would have done is computed on the rewards of this run. A run trained with another method "
+        "would have produced other responses.",
+        "Whether a reward measures what it is meant to measure. The text of prompts and responses is not read.",
+    ]
+    if report.run["reproduced"] is None:
+        sentences.append(
+            f"Which method the run used: {_no_advantages(report)}, so there is nothing to tell methods apart by."
+        )
+    if FRAMEWORKS[report.source["framework"]].evaluation_overwrites and report.run["method"] not in (
+        "gdpo",
+        "grpo_batch_std",
+    ):
+        sentences.append("Under GRPO the rows of an evaluation in a step’s file look like rows of the training.")
+    return tuple(sentences)
+
+
+def severity_counts(report: AuditReport) -> str:
+    """How many findings there are of each severity.
+
+    >>> from types import SimpleNamespace as N
+    >>> severity_counts(N(findings=[N(severity="error"), N(severity="info"), N(severity="info")]))
+    '1 error, 2 infos'
+    """
+    severities = [f.severity for f in report.findings]
+    counts = [count(severities.count(s), s) for s in SEVERITIES if s in severities]
+    return listing(counts, link="") if counts else "no findings"
+
+
+# --- tables, the first column of which names the rows ----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of numbers in words, and what its columns mean."""
+
+    title: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    meaning: str
+
+
+def rewards_table(report: AuditReport) -> Table:
+    """Each reward: its spread, and where it is missing or constant."""
+    rows = [
+        [r["name"], number(r["mean"]), number(r["std"]), number(r["missing"]), percent(r["dead_groups"])]
+        for r in report.rewards
+    ]
+    return Table(
+        "Rewards",
+        ["reward", "mean", "std", "missing", "constant in groups"],
+        rows,
+        "Constant in groups: share of the groups that hold the reward in which every response has the same value of "
+        "it.",
+    )
+
+
+def shares_table(report: AuditReport) -> Table:
+    """Each reward's share of the weights, and of the update under each method."""
+    own, weights, methods = own_method(report), weight_shares(report), list(report.methods)
+    rows = [
+        [r["name"], percent(weights[r["name"]]), *(percent(r["update_share"].get(m)) for m in methods)]
+        for r in report.rewards
+    ]
+    return Table(
+        "Share of the update" + (f" (the run’s method: {NAMES[own]})" if own else ""),
+        ["reward", "weight", *(NAMES[m] for m in methods)],
+        rows,
+        "Each reward’s part of the variance of the advantages under each method. Weight: its part of the sum of the "
+        "weights (under GDPO, shares follow the squares of the weights). Below 0: the update works against the reward.",
+    )
+
+
+def methods_table(report: AuditReport) -> Table:
+    """What each method tells apart on the rewards of the run."""
+    formats = {"groups_with_ties": percent, "tied_pairs": percent, "levels": number}
+    formats |= {"silent_groups": percent, "inversions": percent}
+    rows = [
+        [NAMES[m], *(words(measures.get(key)) for key, words in formats.items())]
+        for m, measures in report.methods.items()
+    ]
+    return Table(
+        "Methods on the rewards of this run",
+        ["method", *map(label, formats)],
+        rows,
+        "Groups with ties: of the groups whose rewards differ, those in which different rewards get the same "
+        "advantage. Tied pairs: of the pairs of responses whose rewards differ, those with the same advantage. Levels: "
+        "distinct advantages in a group whose rewards differ. Silent groups: every advantage is 0. Inversions: of the "
+        "pairs in a group that differ in the reward that matters most, those in which the lower one gets more.",
+    )
+
+
+def drift_table(report: AuditReport) -> Table | None:
+    """Each reward in the first and in the last quarter of the steps; None for fewer than four steps."""
+    method, _ = shown_method(report)
+    if len(report.steps) < 4 or method is None:
+        return None
+    head = ["reward", "mean", "constant"]
+    columns = [_drift(over_time.means(report), number), _drift(over_time.dead(report), percent)]
+    if comparable(report):
+        head.append(f"update, {NAMES[method]}")
+        columns.append(_drift(over_time.shares(report, method), percent))
+    return Table(
+        "First → last quarter of the steps",
+        head,
+        list(zip((reward["name"] for reward in report.rewards), *columns, strict=True)),
+        "Means over the steps of each quarter. Constant: share of the groups. Update: share of the update.",
+    )
+
+
+def _drift(by_reward: Mapping[str, Series], words: Callable[[float | None], str]) -> list[str]:
+    return [" → ".join(map(words, quarters(values))) for values in by_reward.values()]
+
+
+def comparison(reports: Sequence[AuditReport]) -> dict[str, list[str]]:
+    """The rows of a table with one column per run."""
+    rows: dict[str, Callable[[AuditReport], str]] = {
+        "written by": _writer,
+        "steps": lambda r: number(r.source["steps"]),
+        "responses": lambda r: number(r.source["responses"]),
+        "groups": lambda r: number(r.source["groups"]),
+        "responses per group": lambda r: number(r.source["group_size"]),
+        "method": _method,
+        "convention": lambda r: CONVENTIONS[r.run["convention"]].name if r.run["convention"] else MISSING,
+        "weights": lambda r: "\n".join(_weights(r.run)) or MISSING,
+        "reproduced": _reproduced,
+    }
+    for key, title in (("groups_with_ties", "groups with ties"), ("silent_groups", "silent groups")):
+        for method in NAMES:
+            if any(method in report.methods for report in reports):
+                rows[f"{title}, {NAMES[method]}"] = partial(_of_method, method=method, key=key)
+    rows["constant in groups"] = lambda r: "\n".join(f"{x['name']} {percent(x['dead_groups'])}" for x in r.rewards)
+    rows["share of the update"] = _own_shares
+    rows["findings"] = lambda r: "\n".join(dict.fromkeys(finding.id for finding in r.findings)) or "none"
+    return {title: [cell(report) for report in reports] for title, cell in rows.items()}
+
+
+def _of_method(report: AuditReport, method: str, key: str) -> str:
+    return percent(report.methods[method][key]) if comparable(report) and method in report.methods else MISSING
+
+
+def _own_shares(report: AuditReport) -> str:
+    method, _ = shown_method(report)
+    if method is None or not comparable(report):
+        return MISSING
+    shares = [f"{r['name']} {percent(r['update_share'].get(method))}" for r in report.rewards]
+    return "\n".join(shares if own_method(report) else [*shares, f"(if it was {NAMES[method]})"])
