@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from gdpo_core._errors import expect
-from gdpo_core._groups import GRAIN, Batch, read
+from gdpo_core._groups import Batch, read
+from gdpo_core._statistics import GRAIN
 from gdpo_core.advantages import Steps, method_for
 from gdpo_core.conventions import CONVENTIONS, Convention
 from gdpo_core.rules import ROUNDED, normalised_in_float32
