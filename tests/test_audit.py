@@ -15,9 +15,9 @@ from helpers import nearly
 from polars.testing import assert_frame_equal
 
 import gdpo_core as gc
-from gdpo_core.audit import audit
-from gdpo_core.findings import thresholds as t
 from gdpo_core.logs import Run, Trap, read_run
+from gdpo_core.runs import thresholds as t
+from gdpo_core.runs.audit import audit
 
 PROMPTS, ROLLOUTS, STEPS = 8, 8, 4
 NAMES = ("correct", "format", "brief")
@@ -234,7 +234,7 @@ def test_a_weight_that_the_log_cannot_tell_is_null():
 
 
 def test_a_weight_that_only_a_later_part_of_the_run_tells_is_found(monkeypatch):
-    monkeypatch.setattr(sys.modules["gdpo_core.audit"], "_SAMPLE", 2 * PROMPTS * ROLLOUTS)
+    monkeypatch.setattr(sys.modules["gdpo_core.runs.audit"], "_SAMPLE", 2 * PROMPTS * ROLLOUTS)
     rewards = varied(steps=8)
     rewards[:4, ..., 1] = 1.0  # constant in all that the sample from the start holds
     report = audit(made_run(rewards, "gdpo", weights=[1, 0.5, 2]))

@@ -7,9 +7,8 @@ from test_audit import found, ids, made_run, one, silenced, varied
 
 import gdpo_core as gc
 from gdpo_core._words import percent
-from gdpo_core.audit import audit
-from gdpo_core.findings import ALL
-from gdpo_core.findings import thresholds as t
+from gdpo_core.runs import thresholds as t
+from gdpo_core.runs.audit import ALL, audit
 
 
 def coin(shape, p=0.5, seed=1):

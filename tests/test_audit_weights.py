@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gdpo_core as gc
-from gdpo_core.audit import audit
 from gdpo_core.logs import read_run
 from gdpo_core.logs.score import weights_of
+from gdpo_core.runs.audit import audit
 
 NAMES = ("accuracy", "format", "length_penalty")
 BY_NAME = dict(zip(NAMES, WEIGHTS, strict=True))

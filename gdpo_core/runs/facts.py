@@ -8,12 +8,15 @@ import polars as pl
 
 from gdpo_core import rules
 from gdpo_core._words import listing
-from gdpo_core.findings.thresholds import CHANCE
 from gdpo_core.logs import Run
 from gdpo_core.reproduce import Recipe
-from gdpo_core.summary import Plan, Summary, totals
+from gdpo_core.runs.sums import Plan, Summary, totals
+from gdpo_core.runs.thresholds import CHANCE
 
 NAMES = rules.NAMES | {"grpo_batch_std": "GRPO with the batch's std"}
+
+
+SEVERITIES = ("error", "warning", "info")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""A run's log: read, solved, summed, judged."""
