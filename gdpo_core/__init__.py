@@ -5,7 +5,11 @@ from gdpo_core.arms import mean_field_arms, train_arms
 from gdpo_core.audit import AuditReport, Finding, audit
 from gdpo_core.break_even import break_even_weight, break_even_weights
 from gdpo_core.collapse import BrokenTies, Collapse, broken_ties, collapse, update_share
-from gdpo_core.conventions import (
+from gdpo_core.conventions import PAPER, Convention
+from gdpo_core.counting import count_distinct, count_groups, count_rounded, enumerate_groups, group_advantages
+from gdpo_core.errors import InputError
+from gdpo_core.explain import Explanation, explain
+from gdpo_core.frameworks import (
     AXOLOTL_ASYNC,
     AXOLOTL_STREAMING,
     CONVENTIONS,
@@ -13,14 +17,9 @@ from gdpo_core.conventions import (
     NEMO_RL,
     NEMO_RL_LOO,
     NVLABS_TRL,
-    PAPER,
     TRL,
     VERL,
-    Convention,
 )
-from gdpo_core.counting import count_distinct, count_groups, count_rounded, enumerate_groups, group_advantages
-from gdpo_core.errors import InputError
-from gdpo_core.explain import Explanation, explain
 from gdpo_core.logs import Run, read_run
 from gdpo_core.policy import TrainingRun, mean_field, train
 from gdpo_core.successors import SUCCESSORS

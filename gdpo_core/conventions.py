@@ -1,7 +1,7 @@
-"""What each implementation does differently, as data that the methods read."""
+"""What an implementation may do differently from the paper's formulas, as data that the methods read."""
 
 from dataclasses import dataclass
-from typing import Literal, get_args, get_type_hints
+from typing import TYPE_CHECKING, Literal, get_args, get_type_hints
 
 from gdpo_core.errors import expect
 
@@ -10,8 +10,8 @@ from gdpo_core.errors import expect
 class Convention:
     """How one implementation fills in what the formulas leave open.
 
-    >>> TRL.group_eps, VERL.last_step
-    (0.0001, 'tokens')
+    >>> PAPER.ddof, PAPER.group_eps, PAPER.last_step
+    (1, 0.0, 'responses')
     """
 
     name: str
@@ -51,89 +51,32 @@ class Convention:
     def sum_eps(self) -> float:
         """What GRPO adds to the standard deviation of a group's sums.
 
-        >>> MS_SWIFT.sum_eps, MS_SWIFT.group_eps
-        (0.0001, 1e-08)
+        >>> Convention(name="ms-swift", source="4.6.0", group_eps=1e-8, grpo_eps=1e-4).sum_eps
+        0.0001
         """
         return self.group_eps if self.grpo_eps is None else self.grpo_eps
 
 
 PAPER = Convention(name="paper", source="arXiv 2601.05242, equations 1 to 7")
 
-TRL = Convention(
-    name="TRL", source="TRL 1.16, GRPOTrainer; axolotl's synchronous trainer", group_eps=1e-4, batch_eps=1e-4
-)
 
-NVLABS_TRL = Convention(
-    name="NVlabs TRL fork",
-    source="NVlabs/GDPO, January 2026, the authors' fork of TRL 0.18",
-    group_eps=1e-4,
-    batch_eps=1e-4,
-    missing_is_zero_in_gdpo=True,
-    empty_counts=True,
-    one_reward_is_grpo=True,
-)
+if TYPE_CHECKING:
+    from gdpo_core.frameworks import (  # noqa: F401  # shim: the lead removes it
+        AXOLOTL_ASYNC,
+        AXOLOTL_STREAMING,
+        CONVENTIONS,
+        MS_SWIFT,
+        NEMO_RL,
+        NEMO_RL_LOO,
+        NVLABS_TRL,
+        TRL,
+        VERL,
+    )
 
-VERL = Convention(
-    name="verl",
-    source="verl 0.9.1, compute_gdpo_outcome_advantage and masked_whiten",
-    group_eps=1e-6,
-    batch_eps=1e-8,
-    batch_eps_to="variance",
-    last_step="tokens",
-    missing="propagates",
-    group_of_one="raw",
-)
 
-MS_SWIFT = Convention(
-    name="ms-swift",
-    source="ms-swift 4.6.0",
-    group_eps=1e-8,
-    grpo_eps=1e-4,
-    batch_eps=1e-8,
-    empty_counts=True,
-)
+def __getattr__(name: str) -> object:  # shim: the lead removes it
+    from gdpo_core import frameworks
 
-NEMO_RL = Convention(
-    name="NeMo-RL",
-    source="NeMo-RL, August 2026, use_leave_one_out_baseline false",
-    group_eps=1e-6,
-    missing="propagates",
-)
-
-NEMO_RL_LOO = Convention(
-    name="NeMo-RL, leave-one-out",
-    source="NeMo-RL, August 2026, its default",
-    group_eps=1e-6,
-    missing="propagates",
-    leave_one_out=True,
-)
-
-AXOLOTL_ASYNC = Convention(
-    name="axolotl, asynchronous",
-    source="axolotl 0.19.0, asynchronous GRPO trainer",
-    group_eps=1e-4,
-    batch_eps=1e-4,
-    empty_counts=True,
-)
-
-AXOLOTL_STREAMING = Convention(
-    name="axolotl, async streaming",
-    source="axolotl 0.19.0, asynchronous GRPO trainer that scores group by group",
-    group_eps=1e-4,
-    batch_eps=1e-4,
-    last_step="group",
-    empty_counts=True,
-    group_of_one="nan",
-)
-
-CONVENTIONS = {
-    "paper": PAPER,
-    "trl": TRL,
-    "nvlabs_trl": NVLABS_TRL,
-    "verl": VERL,
-    "ms_swift": MS_SWIFT,
-    "nemo_rl": NEMO_RL,
-    "nemo_rl_loo": NEMO_RL_LOO,
-    "axolotl_async": AXOLOTL_ASYNC,
-    "axolotl_streaming": AXOLOTL_STREAMING,
-}
+    if name.isupper() and hasattr(frameworks, name):
+        return getattr(frameworks, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,422 @@
+"""What is known about each training framework: one record, which everything else asks.
+
+Options as of TRL 1.16, verl 0.9.1, ms-swift 4.6, axolotl 0.19 and NeMo-RL of August 2026.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gdpo_core.conventions import PAPER, Convention
+from gdpo_core.errors import InputError, expect
+
+_FUNCTION_WITH_GATE = """\
+# reward_funcs: in place of $reward; $says
+def ${reward}_gated(completions, **kwargs):
+    given = dict(completions=completions, **kwargs)
+    pairs = zip($reward(**given), $on(**given))
+    return [r if g is not None and g >= $threshold else $otherwise for r, g in pairs]"""
+
+_FUNCTION_WITH_NAME = """\
+# a def has a name of its own; TRL names a functools.partial after the function inside
+def second_reward(**kwargs):
+    return original(**kwargs)"""
+
+_OWN_TABLE = """\
+# one row per response, where your own code knows the rewards
+table = polars.DataFrame({
+    "step": steps, "group": prompt_numbers,
+    $value_columns,
+})
+table.write_parquet("rewards.parquet")"""
+
+_AUDIT_SHOWS = "The report has to begin with “The logged advantages are GDPO as {} computes it”, with your weights."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lines:
+    """Lines of configuration, in which `settings` fills in $weights, $rewards and other values; None: no such line.
+
+    with_size: what $with_size stands for in `switch_to_gdpo`, where the group size is known.
+    set_grpo_weights: where the weights of the other methods are set elsewhere than GDPO's.
+    gate_to: `gate`, where the value that takes the reward's place is not 0.
+    """
+
+    switch_to_gdpo: str
+    with_size: str = ""
+    set_weights: str
+    set_grpo_weights: str | None = None
+    set_group_size: str | None = None
+    log_every_step: str | None = None  # None: the framework always does
+    log_rewards: str = _OWN_TABLE
+    keep_groups: str | None = None  # turns off the filter for groups whose summed reward is constant
+    own_name: str | None = None  # gives a second reward function its own column in the log
+    no_evaluation: str | None = None  # keeps evaluations out of the log
+    gate: str
+    gate_to: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Framework:
+    """One training framework: its formulas, its log, its configuration, and what its users should know.
+
+    >>> FRAMEWORKS["verl"].title, FRAMEWORKS["verl"].convention
+    ('verl', 'verl')
+    """
+
+    id: str  # also the name of the module that reads its log
+    title: str
+    aliases: tuple[str, ...] = ()  # other names that `framework=` takes
+
+    # Its formulas.
+    conventions: Mapping[str, Convention] = field(default_factory=dict)  # its own, by their keys in CONVENTIONS
+    convention: str  # the key of the one that it has unless the log shows otherwise
+    tries: tuple[str, ...] = ()  # keys that its logs are compared with, the likeliest first; "*": all others
+
+    # Its log.
+    read_as: str = ""  # the framework whose log its own looks like; "": a log of its own
+    log_title: str = ""  # of a log in that form, where several write it; "": the title
+    log_format: str = "jsonl"  # or parquet
+    log_files: str = ""  # a pattern of their names
+    total_only_because: str = ""  # why a log holds totals alone, and what to do
+    steps_twice_because: str = "files of two runs were put together"
+
+    # Facts that the findings rest on.
+    logs_last_batch: bool = False  # of logging_steps; the batches between are dropped
+    logs_batch_again: bool = False  # with num_iterations above 1, or several optimiser steps per generation batch
+    column_per_function: bool = False  # named after the function, so that two of one name become one column
+    evaluation_overwrites: bool = False  # an evaluation writes into the file of its step
+    grpo_reads_score_alone: bool = False  # the total that the reward function returns beside the rewards
+    zero_std_metric: str | None = None  # its share of groups whose summed reward is constant
+    zero_std_over_batch: Mapping[str, str] = field(default_factory=dict)  # method: the setting that makes it per batch
+    filters_gdpo: bool = True  # its filter for groups with a constant sum can meet GDPO
+    filter_option: str | None = None  # which turns that filter on
+    not_gdpo_because: Mapping[str | None, str] = field(default_factory=dict)  # by the method that ran; None: any
+
+    # Its configuration.
+    lines: Lines
+
+    # Where and how to use it.
+    version: str  # that has GDPO
+    log_place: str
+    proof: str  # how to make sure that GDPO ran
+    notes: tuple[str, ...] = ()
+
+    @property
+    def counts_tokens(self) -> bool:
+        """Whether its GDPO averages over tokens in the last step, so that it needs their number."""
+        return CONVENTIONS[self.convention].last_step == "tokens"
+
+
+TRL = Convention(
+    name="TRL", source="TRL 1.16, GRPOTrainer; axolotl's synchronous trainer", group_eps=1e-4, batch_eps=1e-4
+)
+
+NVLABS_TRL = Convention(
+    name="NVlabs TRL fork",
+    source="NVlabs/GDPO, January 2026, the authors' fork of TRL 0.18",
+    group_eps=1e-4,
+    batch_eps=1e-4,
+    missing_is_zero_in_gdpo=True,
+    empty_counts=True,
+    one_reward_is_grpo=True,
+)
+
+_TRL = Framework(
+    id="trl",
+    title="TRL",
+    conventions={"trl": TRL, "nvlabs_trl": NVLABS_TRL},
+    convention="trl",
+    tries=("trl", "axolotl_async", "nvlabs_trl", "axolotl_streaming"),
+    log_title="TRL or axolotl",
+    log_format="parquet",
+    log_files=r"(^|/)completions/[^/]+\.parquet$|(^|/)completions_\d+\.parquet$",
+    logs_last_batch=True,
+    logs_batch_again=True,
+    column_per_function=True,
+    evaluation_overwrites=True,
+    zero_std_metric="frac_reward_zero_std",
+    zero_std_over_batch={"gdpo": "normalize_then_sum", "grpo_batch_std": 'scale_rewards="batch"'},
+    not_gdpo_because={
+        None: "TRL needs multi_objective_aggregation; scale_rewards alone never makes GDPO. axolotl with "
+        "context_parallel_size > 1 keeps running GRPO."
+    },
+    lines=Lines(
+        switch_to_gdpo='GRPOConfig(multi_objective_aggregation="normalize_then_sum", '
+        "reward_weights=$weights$with_size)\n# axolotl: rl: gdpo, trl.reward_weights: $weights",
+        with_size=", num_generations=$size",
+        set_weights="GRPOConfig(reward_weights=$weights)\n# axolotl: trl.reward_weights: $weights",
+        set_group_size="GRPOConfig(num_generations=$size)",
+        log_every_step="GRPOConfig(log_completions=True, logging_steps=1)",
+        log_rewards="GRPOConfig(log_completions=True, logging_steps=1)  # one function in reward_funcs for each reward",
+        own_name=_FUNCTION_WITH_NAME,
+        no_evaluation='GRPOConfig(eval_strategy="no")',
+        gate=_FUNCTION_WITH_GATE,
+    ),
+    version="0.27 or later, the log from 0.28",
+    log_place="OUTPUT_DIR/completions",
+    proof=_AUDIT_SHOWS.format("TRL"),
+    notes=(
+        "Its metric frac_reward_zero_std does not show a reward die: under this setting it looks at the whole batch.",
+        "apply_gdpo=True, which many texts name, exists only in the authors' fork of TRL 0.18.",
+    ),
+)
+
+
+VERL = Convention(
+    name="verl",
+    source="verl 0.9.1, compute_gdpo_outcome_advantage and masked_whiten",
+    group_eps=1e-6,
+    batch_eps=1e-8,
+    batch_eps_to="variance",
+    last_step="tokens",
+    missing="propagates",
+    group_of_one="raw",
+)
+
+# The plus adds keys that verl's yaml does not have.
+_VERL_WEIGHTS = "+algorithm.gdpo_reward_keys='$json_rewards' +algorithm.gdpo_reward_weights='$json_weights'"
+
+_VERL = Framework(
+    id="verl",
+    title="verl",
+    conventions={"verl": VERL},
+    convention="verl",
+    tries=("verl",),
+    log_files=r"(^|/)\d+\.jsonl$",
+    total_only_because="verl's v1 trainer dumps only the score; its legacy trainer also dumps every key that "
+    "compute_score returns.",
+    grpo_reads_score_alone=True,
+    # It filters in its v1 trainer alone and has GDPO in the legacy one alone.
+    filters_gdpo=False,
+    lines=Lines(
+        switch_to_gdpo="# the v1 trainer of verl 0.9 raises KeyError with gdpo; compute_score has to return the keys "
+        "beside score\nalgorithm.adv_estimator=gdpo trainer.use_v1=False reward.reward_manager.name=gdpo \\\n"
+        f"  {_VERL_WEIGHTS}$with_size",
+        with_size=" actor_rollout_ref.rollout.n=$size",
+        set_weights=_VERL_WEIGHTS,
+        set_grpo_weights='# compute_score: GRPO sees the score alone\nreturn {"score": $weighted_sum, $items}',
+        set_group_size="actor_rollout_ref.rollout.n=$size",
+        log_rewards="trainer.use_v1=False trainer.rollout_data_dir=rollouts\n"
+        '# compute_score: each key becomes a column of the dump\nreturn {"score": $sum, $items}',
+        gate="# compute_score, before it returns: $says\n$reward = $reward if $on >= $threshold else $otherwise",
+    ),
+    version="0.9, legacy trainer",
+    log_place="rollouts",
+    proof="The dump holds no advantages, so the audit shows shares and ties, not the method. Look for "
+    "adv_estimator=gdpo in the configuration that verl prints when it starts; without the reward keys 0.9.1 stops with "
+    "an error.",
+    notes=(
+        "Its default trainer, v1, raises KeyError with gdpo; hence use_v1=False.",
+        "Its last step counts tokens, so long responses count for more, and a group without any signal can get "
+        "advantages.",
+    ),
+)
+
+
+MS_SWIFT = Convention(
+    name="ms-swift",
+    source="ms-swift 4.6.0",
+    group_eps=1e-8,
+    grpo_eps=1e-4,
+    batch_eps=1e-8,
+    empty_counts=True,
+)
+
+_MS_SWIFT = Framework(
+    id="ms_swift",
+    title="ms-swift",
+    aliases=("swift",),
+    conventions={"ms_swift": MS_SWIFT},
+    convention="ms_swift",
+    tries=("ms_swift", "trl", "axolotl_async", "nvlabs_trl"),
+    log_files=r"(^|/)completions\.jsonl$",
+    steps_twice_because="mostly a resumed run, or two runs that wrote to one place. ms-swift also appends a line for "
+    "an evaluation",
+    logs_last_batch=True,
+    logs_batch_again=True,
+    column_per_function=True,
+    zero_std_metric="frac_reward_zero_std",
+    filter_option="--dynamic_sample",
+    not_gdpo_because={
+        "grpo_no_std": "ms-swift centres the sum without dividing it under advantage_estimator reinforce_plus_plus, "
+        "and in its multi-turn path with split trajectories."
+    },
+    lines=Lines(
+        switch_to_gdpo="--scale_rewards gdpo --reward_weights $spaced_weights$with_size",
+        with_size=" --num_generations $size",
+        set_weights="--reward_weights $spaced_weights",
+        set_group_size="--num_generations $size",
+        log_every_step="--log_completions true --logging_steps 1",
+        log_rewards="--log_completions true --logging_steps 1 --reward_funcs $spaced_rewards",
+        keep_groups="--dynamic_sample false",
+        own_name="# in the reward plugin: the log has the name of the class\n"
+        'class SecondReward(Original):\n    pass\norms["second_reward"] = SecondReward',
+        no_evaluation="--eval_strategy no",
+        gate="# in the reward plugin, lists with one value per completion: $says\n"
+        "$reward = [r if g is not None and g >= $threshold else $otherwise for r, g in zip($reward, $on)]",
+    ),
+    version="4.0 or later",
+    log_place="OUTPUT_DIR/completions.jsonl",
+    proof=_AUDIT_SHOWS.format("ms-swift"),
+    notes=("With multi-turn runs split into several trajectories it silently uses the centred sum, not GDPO.",),
+)
+
+
+NEMO_RL = Convention(
+    name="NeMo-RL",
+    source="NeMo-RL, August 2026, use_leave_one_out_baseline false",
+    group_eps=1e-6,
+    missing="propagates",
+)
+
+NEMO_RL_LOO = Convention(
+    name="NeMo-RL, leave-one-out",
+    source="NeMo-RL, August 2026, its default",
+    group_eps=1e-6,
+    missing="propagates",
+    leave_one_out=True,
+)
+
+_NEMO_ORDER = "# reward_weights in the alphabetical order of the rewards: $sorted_rewards"
+
+_NEMO_RL = Framework(
+    id="nemo_rl",
+    title="NeMo-RL",
+    aliases=("nemo",),
+    conventions={"nemo_rl": NEMO_RL, "nemo_rl_loo": NEMO_RL_LOO},
+    convention="nemo_rl",
+    tries=("nemo_rl_loo", "nemo_rl"),
+    log_files=r"(^|/)train_data_step\d+\.jsonl$",
+    total_only_because="NeMo-RL logs only the total: write the rewards down where your environment computes them.",
+    filter_option="grpo.use_dynamic_sampling",
+    lines=Lines(
+        switch_to_gdpo=f"# leave-one-out is on by default; off, the formula is the paper's\n{_NEMO_ORDER}\n"
+        "grpo:$with_size\n  adv_estimator: {name: gdpo, normalize_rewards: true, use_leave_one_out_baseline: false, "
+        "reward_weights: $sorted_weights}",
+        with_size="\n  num_generations_per_prompt: $size",
+        set_weights=f"{_NEMO_ORDER}\ngrpo: {{adv_estimator: {{reward_weights: $sorted_weights}}}}",
+        set_grpo_weights="# the environment adds the rewards up: GRPO sees their total alone\ntotal = $weighted_sum",
+        set_group_size="grpo: {num_generations_per_prompt: $size}",
+        keep_groups="grpo: {use_dynamic_sampling: false}",
+        gate="# in the environment, before it returns the rewards: $says\n"
+        "$reward = $reward if $on >= $threshold else $otherwise",
+    ),
+    version="main of August 2026",
+    log_place="rewards.parquet",
+    proof="Its own dump holds a total alone, from which nothing can be told; write the rewards yourself as above.",
+    notes=(
+        "Leave-one-out, its default, compares each response with the others alone. These lines switch it off, as its "
+        "guide to GDPO does.",
+        "It needs at least two rewards, and their weights in alphabetical order.",
+    ),
+)
+
+
+AXOLOTL_ASYNC = Convention(
+    name="axolotl, asynchronous",
+    source="axolotl 0.19.0, asynchronous GRPO trainer",
+    group_eps=1e-4,
+    batch_eps=1e-4,
+    empty_counts=True,
+)
+
+AXOLOTL_STREAMING = Convention(
+    name="axolotl, async streaming",
+    source="axolotl 0.19.0, asynchronous GRPO trainer that scores group by group",
+    group_eps=1e-4,
+    batch_eps=1e-4,
+    last_step="group",
+    empty_counts=True,
+    group_of_one="nan",
+)
+
+_AXOLOTL = Framework(
+    id="axolotl",
+    title="axolotl",
+    conventions={"axolotl_async": AXOLOTL_ASYNC, "axolotl_streaming": AXOLOTL_STREAMING},
+    convention="trl",
+    read_as="trl",
+    lines=Lines(
+        switch_to_gdpo="rl: gdpo\ntrl: {${with_size}reward_weights: $weights, log_completions: true}",
+        with_size="num_generations: $size, ",
+        set_weights="trl: {reward_weights: $weights}",
+        set_group_size="trl: {num_generations: $size}",
+        log_every_step="logging_steps: 1\ntrl: {log_completions: true}",
+        log_rewards="logging_steps: 1\ntrl: {log_completions: true}\n# trl.reward_funcs: one function for each reward",
+        own_name=_FUNCTION_WITH_NAME,
+        no_evaluation="eval_strategy: 'no'",
+        gate=_FUNCTION_WITH_GATE,
+    ),
+    version="0.19 or later",
+    log_place="OUTPUT_DIR/completions",
+    proof=_AUDIT_SHOWS.format("TRL"),
+    notes=(
+        "With context_parallel_size above 1 it silently runs something else than GDPO.",
+        "Its asynchronous streaming trainer takes the last step group by group, which is another method.",
+    ),
+)
+
+
+_GENERIC = Framework(
+    id="generic",
+    title="your own code",
+    convention="paper",
+    tries=("paper", "trl", "ms_swift", "verl", "nemo_rl", "nemo_rl_loo", "axolotl_async", "axolotl_streaming", "*"),
+    log_title="a table of another kind",
+    total_only_because="The run has to log each reward in a column of its own.",
+    steps_twice_because="several runs in one table, or a resumed one",
+    lines=Lines(
+        switch_to_gdpo="gdpo_core.gdpo(rewards, weights=$weights)  # rewards: $names",
+        set_weights="gdpo_core.gdpo(rewards, weights=$weights)  # $names",
+        set_grpo_weights="gdpo_core.grpo(rewards, weights=$weights)  # $names",
+        gate="rewards = gdpo_core.condition(rewards, reward=$reward_number, on=$on_number, threshold=$threshold)  "
+        "# $says",
+        gate_to="# $says\nrewards[..., $reward_number] = torch.where(rewards[..., $on_number] >= $threshold, "
+        "rewards[..., $reward_number], $otherwise)",
+    ),
+    version="gdpo_core",
+    log_place="rewards.parquet",
+    proof="The report shows shares and ties; with a column “advantage” in the table also the method.",
+    notes=(
+        "SkyRL, OpenRLHF, slime, miles, tunix, prime-rl, ROLL, EasyR1, AReaL and unsloth had no GDPO in August 2026.",
+    ),
+)
+
+
+FRAMEWORKS: Mapping[str, Framework] = {f.id: f for f in (_TRL, _VERL, _MS_SWIFT, _NEMO_RL, _AXOLOTL, _GENERIC)}
+CONVENTIONS: Mapping[str, Convention] = {
+    "paper": PAPER,
+    **{key: convention for f in FRAMEWORKS.values() for key, convention in f.conventions.items()},
+}
+READABLE = tuple(f.id for f in FRAMEWORKS.values() if not f.read_as)  # a log in their form has a reader
+
+
+def framework_named(name: object) -> str:
+    """The framework whose reader a log needs that was written by the framework of this name, in any spelling.
+
+    >>> framework_named("MS-Swift"), framework_named("axolotl")
+    ('ms_swift', 'trl')
+    """
+    key = name.strip().lower().replace("-", "_").replace(" ", "_") if isinstance(name, str) else ""
+    for framework in FRAMEWORKS.values():
+        if key in (framework.id, *framework.aliases):
+            return framework.read_as or framework.id
+    raise InputError(f"framework: expected one of {', '.join(readable_with_writers())}, got {name!r}")
+
+
+def readable_with_writers() -> list[str]:
+    """The frameworks that can be read, each with the others that write the same: "trl (axolotl)"."""
+    others = {key: [f.id for f in FRAMEWORKS.values() if f.read_as == key] for key in READABLE}
+    return [f"{key} ({', '.join(same)})" if same else key for key, same in others.items()]
+
+
+def conventions_to_try(framework: str) -> tuple[str, ...]:
+    """The keys of the conventions that may have made the log of a framework, the likeliest first.
+
+    >>> conventions_to_try("nemo_rl")
+    ('nemo_rl_loo', 'nemo_rl')
+    """
+    expect(framework in READABLE, "framework", f"one of {', '.join(READABLE)}", repr(framework))
+    tries = FRAMEWORKS[framework].tries
+    others = [key for key in CONVENTIONS if key not in tries]
+    return tuple(key for one in tries for key in (others if one == "*" else [one]))
