@@ -679,7 +679,8 @@ def test_two_reward_functions_of_one_name():
 
 def test_prompts_that_became_one_group():
     evidence = {"step": 2, "steps": 1, "groups": 2, "group_size": 8, "rows": 16, "looked_at_groups": 32}
-    run = made_run(varied(), grouped_by="the column input", traps=(Trap("prompts-merged", evidence),))
+    traps = (Trap("prompts-merged", evidence),)
+    run = made_run(varied(), grouped_by="the column input", grouped_by_column=True, traps=traps)
     finding = one(audit(run), "prompts-merged")
     assert finding.severity == "warning" and finding.evidence == evidence
     assert "told apart by the column input, and 2 groups in 1 step" in finding.message

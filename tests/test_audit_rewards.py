@@ -8,7 +8,7 @@ from test_audit import found, ids, made_run, one, silenced, varied
 import gdpo_core as gc
 from gdpo_core._words import percent
 from gdpo_core.runs import thresholds as t
-from gdpo_core.runs.audit import ALL, audit
+from gdpo_core.runs.audit import FINDINGS, audit
 
 
 def coin(shape, p=0.5, seed=1):
@@ -221,7 +221,7 @@ def test_what_does_not_fade():
 
 
 def test_a_conflict_is_said_before_what_it_causes():
-    names = [look.__name__ for look in ALL]
+    names = [look.__name__ for look in FINDINGS]
     first = names.index("conflict")
     assert all(first < names.index(name) for name in ("reward_dominates", "ties_hide_signal", "silent_groups"))
     correct = coin(SHAPE)

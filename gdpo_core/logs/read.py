@@ -76,6 +76,7 @@ def read_run(
         rewards=draft.rewards,
         group_size=size,
         grouped_by=grouped_by,
+        grouped_by_column=bool(draft.keyed),
         total_only=draft.total_only,
         has_advantage=draft.has_advantage,
         has_length=draft.has_length,

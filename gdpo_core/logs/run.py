@@ -37,6 +37,7 @@ class Run:
     rewards: tuple[str, ...]
     group_size: int | None  # None: groups differ in size
     grouped_by: str  # in words: "blocks of 8 rows", "the column uid"
+    grouped_by_column: bool = False  # else by blocks of rows
     total_only: bool  # the log holds one total per response, not the rewards it was made of
     has_advantage: bool
     has_length: bool

@@ -2,21 +2,21 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import nan, sqrt
-
-import polars as pl
 
 from gdpo_core import rules
 from gdpo_core._words import listing
+from gdpo_core.collapse import Order
+from gdpo_core.frameworks import FRAMEWORKS, Framework
 from gdpo_core.logs import Run
 from gdpo_core.reproduce import Recipe
-from gdpo_core.runs.sums import Plan, Summary, totals
-from gdpo_core.runs.thresholds import CHANCE
+from gdpo_core.runs.sums import Array, MethodSums, Plan, Sums, total
+from gdpo_core.runs.thresholds import CHANCE, MERGED
 
 NAMES = rules.NAMES | {"grpo_batch_std": "GRPO with the batch's std"}
-
-
 SEVERITIES = ("error", "warning", "info")
+LISTED = 100  # steps in a report or in the evidence of a finding
 
 
 @dataclass(frozen=True)
@@ -41,16 +41,26 @@ class Facts:
 
     run: Run
     plan: Plan
-    totals: Mapping[str, float]  # see `sums`; named as the columns of a summary
-    batches: pl.DataFrame  # one row per batch
-    repeated: pl.DataFrame  # batches that repeat the rows of the batch before them; not in `batches`
-    overwritten: pl.DataFrame  # batches that an evaluation wrote; not in `batches` either
+    batches: Sums[Array]
+    repeated: Sums[Array]  # batches that repeat the rows of the batch before them; not in `batches`
+    overwritten: Sums[Array]  # batches that an evaluation wrote; not in `batches` either
     steps: Sequence[int]  # the numbers of the steps that the log holds, ascending
     given: Mapping[str, float]  # weights that the caller named, by reward
-    asked: str | None  # the method that the caller, or a configuration beside the log, asks for
+    intended_method: str | None  # that the caller, or a configuration beside the log, asks for
+    recipe_of_the_rest: Recipe | None  # reproduces all batches of `batches` that `recipe` does not
+
+    @cached_property
+    def totals(self) -> Sums[float]:
+        """The sums over `batches`."""
+        return total(self.batches)
+
+    @property
+    def framework(self) -> Framework:
+        return FRAMEWORKS[self.run.framework]
 
     @property
     def recipe(self) -> Recipe | None:
+        """How the logged advantages were made; None where the log does not show it."""
         return self.plan.recipe
 
     @property
@@ -60,14 +70,20 @@ class Facts:
     @property
     def methods(self) -> list[str]:
         """The methods that were computed on this log."""
-        return [m for m in NAMES if f"{m}_silent_groups" in self.totals]
+        return [m for m in NAMES if m in self.totals.methods]
 
     @property
     def acting(self) -> str:
-        """The method that made the advantages; if the log does not show it, the one asked for, else GRPO."""
+        """The method that made the advantages; if the log does not show it, the intended one, else GRPO."""
         if self.recipe is not None:
             return self.recipe.method
-        return self.asked if self.asked is not None and self.asked in self.methods else "grpo"
+        intended = self.intended_method
+        return intended if intended is not None and intended in self.methods else "grpo"
+
+    @property
+    def of_acting(self) -> MethodSums[float]:
+        """The sums of the acting method."""
+        return self.totals.methods[self.acting]
 
     @property
     def is_gdpo(self) -> bool:
@@ -79,88 +95,121 @@ class Facts:
         name = f"Under {NAMES[self.acting]}"
         if self.recipe is not None:
             return name
-        why = "which was asked for" if self.asked == self.acting else "taken as the default"
+        why = "which was asked for" if self.intended_method == self.acting else "taken as the default"
         return f"{name} ({why}: the log does not show the method)"
 
     @property
     def reproduced(self) -> bool | None:
         """Whether every logged advantage is reproduced; None where none is logged, or every method reproduces them."""
-        if not self.totals["logged"] or (self.recipe is None and self.all_silent):
+        logged = self.totals.logged
+        if not logged.count or (self.recipe is None and self.all_silent):
             return None
-        return self.recipe is not None and self.totals["rows_off"] == 0 and not len(self.overwritten)
+        return bool(self.recipe is not None and logged.wrong == 0 and not len(self.overwritten.batch))
+
+    @property
+    def all_zero(self) -> bool:
+        """Whether advantages are logged and all of them are 0."""
+        return bool(self.totals.logged.zeros == self.totals.logged.count > 0)
 
     @property
     def all_silent(self) -> bool:
         """Whether every logged advantage is 0, and every method makes them 0."""
-        silent = all(self.totals[f"{m}_silent_groups"] == self.totals["groups"] for m in self.methods)
-        return silent and self.totals["logged_zero"] == self.totals["logged"] > 0
+        return self.all_zero and all(self.silent(m) == 1 for m in self.methods)
 
-    def part(self, what: str, of: str) -> float:
-        """One sum divided by another; NaN where the other is 0."""
-        return self.totals[what] / self.totals[of] if self.totals[of] else nan
+    @property
+    def lacks_a_reward(self) -> bool:
+        """Whether a reward that made the advantages is missing, in a log with one column per reward function."""
+        if self.reproduced is not False or not self.framework.column_per_function or self.run.total_only:
+            return False
+        # A missing column is missing in every batch.
+        if self.recipe is not None and 2 * (self.batches.logged.wrong == 0).sum() > len(self.batches.batch):
+            return False
+        groups = self.totals.logged.wrong_groups or self.totals.mixed_groups
+        return bool(self.totals.logged.hidden_groups > MERGED * groups)
+
+    # --- one reward; k is its index ---
 
     def dead(self, k: int) -> float:
         """The share, of the groups that hold the reward, in which it is constant; 1 where no group holds it."""
-        held = self.totals[f"there_groups_{k}"]
-        return (self.totals[f"dead_groups_{k}"] - (self.totals["groups"] - held)) / held if held else 1.0
+        holding = self.totals.rewards.holding_groups[k]
+        missing = self.totals.groups - holding
+        return ratio(self.totals.rewards.dead_groups[k] - missing, holding) if holding else 1.0
 
-    def idle(self, k: int) -> float:
+    def dead_or_missing(self, k: int) -> float:
         """The share of all groups in which the reward is constant or missing, so that it does nothing."""
-        return self.part(f"dead_groups_{k}", "groups")
+        return ratio(self.totals.rewards.dead_groups[k], self.totals.groups)
 
-    def held(self, k: int) -> float:
+    def coverage(self, k: int) -> float:
         """The share of all groups that hold the reward."""
-        return self.part(f"there_groups_{k}", "groups")
+        return ratio(self.totals.rewards.holding_groups[k], self.totals.groups)
 
     def faint(self, k: int) -> float:
-        """The share, of the groups in which the reward differs, in which it is nearly constant; see `FAINT`."""
-        differs = self.totals["groups"] - self.totals[f"dead_groups_{k}"]
-        return self.totals[f"faint_groups_{k}"] / differs if differs else 0.0
+        """The share, of the groups in which the reward differs, in which it is nearly constant; see `sums.FAINT`."""
+        differs = self.totals.groups - self.totals.rewards.dead_groups[k]
+        return ratio(self.totals.rewards.faint_groups[k], differs) if differs else 0.0
+
+    def mean(self, k: int) -> float:
+        return ratio(self.totals.rewards.total[k], self.totals.rewards.present[k])
+
+    def highest(self, k: int) -> float:
+        return float(self.totals.rewards.high[k])
 
     def worst(self, k: int) -> float:
         """What a closed gate puts in place of the reward: 0, or the worst value of a reward that can be a penalty."""
-        # A weight below 0 makes the highest value the worst; of a reward that is missing everywhere there is none.
+        # A weight below 0 makes the highest value the worst.
         if self.plan.weights[k] >= 0:
-            return min(self.totals.get(f"low_{k}", 0.0), 0.0)
-        return max(self.totals.get(f"high_{k}", 0.0), 0.0)
-
-    def shares(self, method: str) -> list[float]:
-        """Each reward's part of the variance of a method's advantages. They sum to 1; NaN if all advantages are 0."""
-        parts = [self.totals[f"{method}_part_{k}"] for k in range(len(self.rewards))]
-        return [part / sum(parts) for part in parts] if sum(parts) else [nan] * len(parts)
+            return min(float(self.totals.rewards.low[k]), 0.0)
+        return max(self.highest(k), 0.0)
 
     def correlation(self, i: int, j: int) -> float:
         """The correlation of two rewards inside groups; NaN where one of them is constant in every group."""
-        i, j = sorted((i, j))
-        size = sqrt(self.totals[f"cross_squares_{i}_{j}"] * self.totals[f"cross_squares_{j}_{i}"])
-        return self.totals[f"cross_{i}_{j}"] / size if size else nan
+        sums = self.totals.rewards
+        return ratio(sums.products[i, j], sqrt(sums.squared[i, j] * sums.squared[j, i]))
 
     def by_chance(self, *rewards: int) -> float:
         """The correlation inside groups that independent rewards may show by chance."""
-        return CHANCE / sqrt(max(min(self.totals[f"spread_count_{k}"] for k in rewards), 1))
+        return CHANCE / sqrt(max(min(self.totals.rewards.degrees[list(rewards)]), 1))
+
+    # --- one method ---
+
+    def shares(self, method: str) -> list[float]:
+        """Each reward's part of the variance of a method's advantages. They sum to 1; NaN if all advantages are 0."""
+        parts = self.totals.methods[method].update.tolist()
+        return [ratio(part, sum(parts)) for part in parts]
+
+    def silent(self, method: str) -> float:
+        """The share of the groups in which every advantage is 0."""
+        return ratio(self.totals.methods[method].silent_groups, self.totals.groups)
 
     def ties(self, method: str) -> float:
         """The share, of the groups whose rewards differ, in which different rewards get the same advantage."""
-        return self.part(f"{method}_tie_groups", f"{method}_mixed_groups")
+        sums = self.totals.methods[method]
+        return ratio(sums.tie_groups, sums.mixed_groups)
+
+    def tied_pairs(self, method: str) -> float:
+        """The share, of the pairs in a group whose rewards differ, that gets the same advantage."""
+        sums = self.totals.methods[method]
+        return ratio(sums.tied_pairs, sums.different_pairs)
+
+    def order(self, method: str) -> Order:
+        """The pairs with different primary reward by the order of their advantages."""
+        sums = self.totals.methods[method]
+        pairs, tied, wrong = int(sums.primary_pairs), int(sums.tied_primary), int(sums.inverted)
+        return Order(pairs - tied - wrong, tied, wrong)
 
     def inversions(self, method: str) -> float:
         """The share, of the pairs with different primary reward, in which the worse response gets more."""
-        return self.part(f"{method}_inverted", f"{method}_primary_pairs") if self.plan.primary is not None else nan
+        return ratio(self.order(method).wrong, self.order(method).pairs)
 
 
-def sums(summary: Summary) -> dict[str, float]:
-    """The totals of a summary, without those of nothing: the lowest value of a reward that is missing everywhere."""
-    return {name: total for name, total in totals(summary).items() if total is not None}
+def ratio(part: float, whole: float) -> float:
+    """One sum divided by another; NaN where the other is 0."""
+    return float(part / whole) if whole else nan
 
 
-def real(value: object) -> float:
-    """A number as an aggregate of polars returns it; NaN for null, which is the aggregate of nothing."""
-    return value if isinstance(value, int | float) else nan
-
-
-def off_by_a_factor(batches: pl.DataFrame) -> float:
+def scaled_share(batches: Sums[Array]) -> float:
     """Of the groups that are not reproduced, the share whose advantages are a positive multiple of the recipe's."""
-    return real(batches["groups_off_same_direction"].sum()) / max(real(batches["groups_off"].sum()), 1)
+    return float(batches.logged.scaled_groups.sum() / max(batches.logged.wrong_groups.sum(), 1))
 
 
 def some(items: Iterable[object]) -> str:

@@ -1,14 +1,14 @@
-"""The findings about what a method makes of the groups: ties, zero advantages, amplification, inverted priorities."""
+"""The findings about a method: ties, zero advantages, inverted priorities, amplification, what metrics miss."""
 
 from collections.abc import Iterator
 from math import isnan
 
-import polars as pl
+import numpy as np
 
 from gdpo_core import settings
 from gdpo_core._words import count, decimal, percent
 from gdpo_core.conventions import CONVENTIONS
-from gdpo_core.runs.facts import NAMES, Facts, Finding, real, some
+from gdpo_core.runs.facts import NAMES, Facts, Finding, ratio, some
 from gdpo_core.runs.thresholds import (
     AMPLIFIES_INFO,
     AMPLIFIES_WARNING,
@@ -25,8 +25,7 @@ from gdpo_core.runs.thresholds import (
 
 def ties_hide_signal(f: Facts) -> Iterator[Finding]:
     """Different rewards get the same advantage."""
-    ties, with_gdpo = f.ties(f.acting), f.ties("gdpo")
-    pairs = f.part(f"{f.acting}_tied_pairs", f"{f.acting}_different_pairs")
+    ties, with_gdpo, pairs = f.ties(f.acting), f.ties("gdpo"), f.tied_pairs(f.acting)
     if not ties >= TIES:
         return
     evidence: dict[str, object] = {
@@ -34,7 +33,7 @@ def ties_hide_signal(f: Facts) -> Iterator[Finding]:
         "groups_with_ties": ties,
         "tied_pairs": pairs,
         "groups_with_ties_gdpo": with_gdpo,
-        "mixed_groups": int(f.totals[f"{f.acting}_mixed_groups"]),
+        "mixed_groups": int(f.of_acting.mixed_groups),
         "threshold": TIES,
         "threshold_warning_pairs": TIED_PAIRS,
     }
@@ -42,47 +41,55 @@ def ties_hide_signal(f: Facts) -> Iterator[Finding]:
         f"{f.under}, {percent(ties)} of the groups whose rewards differ hold responses with different rewards and the "
         f"same advantage ({percent(pairs)} of the pairs that differ): the update cannot tell them apart."
     ]
-    worse = False
-    if f.plan.primary is not None and f.totals["primary_pairs"]:
-        compared = dict.fromkeys([f.acting, "gdpo"])
-        evidence |= {f"{kind}_{m}": n for m in compared for kind, n in order(f, m).items()}
-        first, *rest = (f"{NAMES[m]} {ordered(f, m)}" for m in compared)
-        of = f"Of the {count(f.totals['primary_pairs'], 'pair')} that differ in {f.rewards[f.plan.primary]},"
+    if f.plan.primary is not None and f.totals.primary_pairs:
+        methods = dict.fromkeys([f.acting, "gdpo"])
+        for m in methods:
+            order = f.order(m)
+            evidence |= {f"right_{m}": order.right, f"inverted_{m}": order.wrong, f"tied_primary_pairs_{m}": order.tied}
+        first, *rest = (f"{NAMES[m]} {_order_in_words(f, m)}" for m in methods)
+        of = f"Of the {count(f.totals.primary_pairs, 'pair')} that differ in {f.rewards[f.plan.primary]},"
         message.append("; ".join([f"{of} {first}", *rest]) + ".")
-        worse = not f.is_gdpo and f.inversions("gdpo") > f.inversions(f.acting)
     fix = None
-    if not f.is_gdpo and with_gdpo < ties:
-        message.append(f"GDPO would leave ties in {percent(with_gdpo)} of these groups.")
-        if worse:
-            message.append(
-                "That tells more responses apart, but not what comes first: a larger weight or a gate does that."
-            )
-        else:
-            fix = settings.switch_to_gdpo(f.run.framework, f.rewards, f.plan.weights)
-    else:
+    if f.is_gdpo or not with_gdpo < ties:
         message.append("Unequal weights, or a reward with finer values, would tell more of them apart.")
+    elif f.inversions("gdpo") > f.inversions(f.acting):  # NaN without a primary reward
+        message.append(
+            f"GDPO would leave ties in {percent(with_gdpo)} of these groups. That tells more responses apart, but not "
+            "what comes first: a larger weight or a gate does that."
+        )
+    else:
+        message.append(f"GDPO would leave ties in {percent(with_gdpo)} of these groups.")
+        fix = settings.switch_to_gdpo(f.run.framework, f.rewards, f.plan.weights)
     yield Finding("ties-hide-signal", "warning" if pairs >= TIED_PAIRS else "info", " ".join(message), evidence, fix)
+
+
+def _order_in_words(f: Facts, method: str) -> str:
+    order = f.order(method)
+    has = (
+        f"has {count(order.right)} the right way round, {count(order.wrong)} the wrong way and {count(order.tied)} tied"
+    )
+    lost = f.totals.primary_pairs - order.pairs
+    return f"{has} ({count(lost)} are lost to missing rewards)" if lost else has
 
 
 def silent_groups(f: Facts) -> Iterator[Finding]:
     """Groups whose advantages are all 0."""
-    shares = {m: f.part(f"{m}_silent_groups", "groups") for m in f.methods}
-    silent = shares[f.acting]
+    silent, with_gdpo = f.silent(f.acting), f.silent("gdpo")
     if not silent >= SILENT_INFO:
         return
     # A group whose rewards are all constant is silent. In every other silent group the rewards differ.
-    alike = f.totals["groups"] - f.totals["mixed_groups"]
-    cancelled = max(1 - alike / f.totals[f"{f.acting}_silent_groups"], 0.0)
+    alike = f.totals.groups - f.totals.mixed_groups
+    cancelled = max(1 - ratio(alike, f.of_acting.silent_groups), 0.0)
     message = [
         f"{f.under}, {percent(silent)} of the groups are silent: every response there has advantage 0 and adds nothing "
         "to the policy gradient."
     ]
-    if not f.is_gdpo and shares["gdpo"] < silent:
-        message.append(f"Under GDPO it would be {percent(shares['gdpo'])}.")
+    if not f.is_gdpo and with_gdpo < silent:
+        message.append(f"Under GDPO it would be {percent(with_gdpo)}.")
     if cancelled:
-        them = "all" if cancelled == 1 else percent(cancelled)
+        part = "all" if cancelled == 1 else percent(cancelled)
         nothing = "" if all(f.plan.weights) else ", or the rewards that differ have weight 0"
-        message.append(f"In {them} of them the rewards differ and cancel in the sum{nothing}.")
+        message.append(f"In {part} of them the rewards differ and cancel in the sum{nothing}.")
     fix = None
     if cancelled <= 0.5:
         others = "The other prompts" if cancelled else "Such prompts"
@@ -98,111 +105,13 @@ def silent_groups(f: Facts) -> Iterator[Finding]:
         {
             "method": f.acting,
             "silent_groups": silent,
-            **{f"silent_groups_{m}": share for m, share in shares.items()},
+            **{f"silent_groups_{m}": f.silent(m) for m in f.methods},
             "rewards_differ_in": cancelled,
-            "groups": int(f.totals["groups"]),
+            "groups": int(f.totals.groups),
             "threshold_info": SILENT_INFO,
             "threshold_warning": SILENT_WARNING,
         },
         fix,
-    )
-
-
-def batch_step_amplifies(f: Facts) -> Iterator[Finding]:
-    """A std over the whole batch scales up the groups that differ, because silent groups lower it."""
-    by_batch_std = f.acting == "grpo_batch_std"
-    if CONVENTIONS[f.plan.convention].last_step == "group" and not by_batch_std:
-        return
-    # Without silent groups, and where each group is divided by its own std, advantages have mean square 1.
-    size = pl.col("grpo_batch_std_squares" if by_batch_std else "responses")
-    live = f.batches.filter(pl.col("live_responses") > 0)
-    live = live.select("step", factor=(size / pl.col("live_responses")).sqrt())
-    factor = real(live["factor"].mean())
-    if not factor >= AMPLIFIES_INFO:  # NaN where no group differs
-        return
-    largest = live.row(live["factor"].arg_max(), named=True)
-    share = f.part("live_responses", "responses")
-    most = f" (up to {decimal(largest['factor'], 2)}, at step {largest['step']})" if len(live) > 1 else ""
-    if by_batch_std:
-        does = "Dividing by the batch's std multiplies"
-        against = "dividing each group by its own"
-    else:
-        does = f"GDPO's batch step {'multiplies' if f.is_gdpo else 'would multiply'}"
-        against = "a batch in which all groups differ"
-    yield Finding(
-        "batch-step-amplifies",
-        "warning" if (f.is_gdpo or by_batch_std) and factor >= AMPLIFIES_WARNING else "info",
-        f"{does} the advantages by {decimal(factor, 2)} on average{most}, compared with {against}. Only "
-        f"{percent(share)} of the responses are in groups that differ, and the std runs over all responses. Adam "
-        "removes a constant factor; what acts is how the factor changes from batch to batch, and its size against a "
-        "KL term. Watch how the share of silent groups changes.",
-        {
-            "method": f.acting if by_batch_std else "gdpo",
-            "factor": factor,
-            "largest_factor": largest["factor"],
-            "largest_at_step": largest["step"],
-            "live_responses": share,
-            "threshold_info": AMPLIFIES_INFO,
-            "threshold_warning": AMPLIFIES_WARNING,
-        },
-        None,
-    )
-
-
-def blind_zero_std_metric(f: Facts) -> Iterator[Finding]:
-    """The trainer's metric does not show groups in which a reward is constant."""
-    dead = {name: f.dead(k) for k, name in enumerate(f.rewards)}
-    sees = f.part("zero_sum_std_groups", "groups")
-    most = max(dead, key=lambda name: dead[name])
-    if f.run.framework not in ("trl", "ms_swift") or len(dead) < 2:
-        return
-    over_batch = {"gdpo": "normalize_then_sum", "grpo_batch_std": 'scale_rewards="batch"'}
-    blind = f.run.framework == "trl" and f.recipe is not None and f.acting in over_batch
-    if dead[most] - (0 if blind else sees) < BLIND:
-        return
-    zero = "every advantage is 0" if f.is_gdpo else "all responses have the same sum"
-    why = (
-        f"Under {over_batch[f.acting]} it looks at the std of the whole batch: per batch it is 1 only if {zero}, else 0"
-        if blind
-        else f"It looks at the summed reward, which is constant in {percent(sees)}"
-    )
-    yield Finding(
-        "blind-zero-std-metric",
-        "info",
-        f"{'TRL' if f.run.framework == 'trl' else 'ms-swift'}'s frac_reward_zero_std does not show that {most} is "
-        f"constant in {percent(dead[most])} of the groups. {why}. Log the share of constant groups of each reward "
-        "yourself to see a reward die.",
-        {
-            "reward": most,
-            "dead_groups": dead[most],
-            "groups_with_constant_sum": sees,
-            "threshold": BLIND,
-        },
-        None,
-    )
-
-
-def filter_drops_signal(f: Facts) -> Iterator[Finding]:
-    """A filter on the summed reward would drop groups that GDPO can use."""
-    share = f.part("filtered_groups", "groups")
-    # verl filters in its v1 trainer alone and has GDPO in the legacy one alone: they cannot meet.
-    if not share > FILTERED or f.run.framework == "verl":
-        return
-    option = {"ms_swift": "--dynamic_sample", "nemo_rl": "grpo.use_dynamic_sampling"}.get(f.run.framework)
-    filters = (
-        f"A filter on the std of the summed reward ({option})"
-        if option
-        else "A filter on the std of the summed reward, as other frameworks' dynamic sampling has it,"
-    )
-    uses = "GDPO uses" if f.is_gdpo else "GDPO would use (under GRPO they are silent)"
-    yield Finding(
-        "filter-drops-signal",
-        "warning" if f.is_gdpo and option else "info",
-        f"{filters} would drop {count(f.totals['filtered_groups'], 'group')} ({percent(share)}) that {uses}: their "
-        "rewards differ and cancel in the sum. With GDPO leave the filter off, or drop only groups in which "
-        "every reward is constant.",
-        {"groups": int(f.totals["filtered_groups"]), "share": share, "threshold": FILTERED},
-        settings.keep_groups(f.run.framework) if f.is_gdpo else None,
     )
 
 
@@ -211,13 +120,12 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
     inverted = f.inversions(f.acting)
     if f.plan.primary is None or len(f.rewards) < 2 or not inverted >= INVERTED_INFO:
         return
-    primary = f.rewards[f.plan.primary]
-    by_method = {m: f.inversions(m) for m in f.methods if not isnan(f.inversions(m))}
-    tied = {m: f.part(f"{m}_tied_primary", f"{m}_primary_pairs") for m in by_method}
-    right = {m: 1 - by_method[m] - tied[m] for m in by_method}
+    primary, other = f.rewards[f.plan.primary], _strongest_opponent(f, f.plan.primary)
+    orders = {m: f.order(m) for m in f.methods if f.order(m).pairs}
+    tied = {m: order.tied / order.pairs for m, order in orders.items()}
+    right = {m: order.right / order.pairs for m, order in orders.items()}
     best = max(right, key=lambda m: right[m])
-    compared = some(f"{NAMES[m]} {percent(share)} and {percent(tied[m])}" for m, share in by_method.items())
-    other = _strongest_opponent(f, f.plan.primary)
+    compared = some(f"{NAMES[m]} {percent(f.inversions(m))} and {percent(tied[m])}" for m in orders)
     most = (
         f"{NAMES[best]} has the most pairs the right way round, {percent(right[best])}, but"
         if right[best] > right[f.acting]
@@ -234,9 +142,9 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
             "primary": primary,
             "method": f.acting,
             "inversions": inverted,
-            **{f"inversions_{m}": share for m, share in by_method.items()},
+            **{f"inversions_{m}": f.inversions(m) for m in orders},
             **{f"tied_{m}": share for m, share in tied.items()},
-            "pairs": int(f.totals[f"{f.acting}_primary_pairs"]),
+            "pairs": orders[f.acting].pairs,
             "threshold_info": INVERTED_INFO,
             "threshold_warning": INVERTED_WARNING,
         },
@@ -245,26 +153,10 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
             f.rewards,
             f.rewards[other],
             primary,
-            real(f.batches[f"high_{f.plan.primary}"].max()),
+            f.highest(f.plan.primary),
             otherwise=f.worst(other),
         ),
     )
-
-
-def order(f: Facts, method: str) -> dict[str, int]:
-    """How many pairs with different primary reward a method puts the right way round, the wrong way, and ties."""
-    pairs, inverted, tied = (
-        int(f.totals[f"{method}_{what}"]) for what in ("primary_pairs", "inverted", "tied_primary")
-    )
-    return {"right": pairs - inverted - tied, "inverted": inverted, "tied_primary_pairs": tied}
-
-
-def ordered(f: Facts, method: str) -> str:
-    """`order` in words."""
-    right, inverted, tied = order(f, method).values()
-    has = f"has {count(right)} the right way round, {count(inverted)} the wrong way and {count(tied)} tied"
-    lost = int(f.totals["primary_pairs"] - f.totals[f"{method}_primary_pairs"])
-    return f"{has} ({count(lost)} are lost to missing rewards)" if lost else has
 
 
 def _strongest_opponent(f: Facts, primary: int) -> int:
@@ -276,3 +168,100 @@ def _strongest_opponent(f: Facts, primary: int) -> int:
     if against:
         return min(against, key=lambda k: pulls[k])
     return max(others, key=lambda k: -1.0 if isnan(shares[k]) else shares[k])
+
+
+def batch_step_amplifies(f: Facts) -> Iterator[Finding]:
+    """A std over the whole batch scales up the groups that differ, because silent groups lower it."""
+    by_batch_std = f.acting == "grpo_batch_std"
+    if CONVENTIONS[f.plan.convention].last_step == "group" and not by_batch_std:
+        return
+    live = f.batches.live_responses > 0
+    if not live.any():
+        return
+    # Without silent groups, and where each group is divided by its own std, advantages have mean square 1.
+    squares = f.batches.methods[f.acting].squares if by_batch_std else f.batches.responses
+    factors = np.sqrt(squares[live] / f.batches.live_responses[live])
+    factor, largest = float(factors.mean()), float(factors.max())
+    largest_at = int(f.batches.step[live][factors.argmax()])
+    if factor < AMPLIFIES_INFO:
+        return
+    share = ratio(f.totals.live_responses, f.totals.responses)
+    most = f" (up to {decimal(largest, 2)}, at step {largest_at})" if len(factors) > 1 else ""
+    if by_batch_std:
+        does = "Dividing by the batch's std multiplies"
+        against = "dividing each group by its own"
+    else:
+        does = f"GDPO's batch step {'multiplies' if f.is_gdpo else 'would multiply'}"
+        against = "a batch in which all groups differ"
+    yield Finding(
+        "batch-step-amplifies",
+        "warning" if (f.is_gdpo or by_batch_std) and factor >= AMPLIFIES_WARNING else "info",
+        f"{does} the advantages by {decimal(factor, 2)} on average{most}, compared with {against}. Only "
+        f"{percent(share)} of the responses are in groups that differ, and the std runs over all responses. Adam "
+        "removes a constant factor; what acts is how the factor changes from batch to batch, and its size against a "
+        "KL term. Watch how the share of silent groups changes.",
+        {
+            "method": f.acting if by_batch_std else "gdpo",
+            "factor": factor,
+            "largest_factor": largest,
+            "largest_at_step": largest_at,
+            "live_responses": share,
+            "threshold_info": AMPLIFIES_INFO,
+            "threshold_warning": AMPLIFIES_WARNING,
+        },
+        None,
+    )
+
+
+def blind_zero_std_metric(f: Facts) -> Iterator[Finding]:
+    """The trainer's metric does not show groups in which a reward is constant."""
+    if f.framework.zero_std_metric is None or len(f.rewards) < 2:
+        return
+    most = max(range(len(f.rewards)), key=f.dead)
+    sees = ratio(f.totals.constant_sums, f.totals.groups)
+    over_batch = f.framework.zero_std_over_batch.get(f.acting) if f.recipe is not None else None
+    if f.dead(most) - (0 if over_batch else sees) < BLIND:
+        return
+    zero = "every advantage is 0" if f.is_gdpo else "all responses have the same sum"
+    why = (
+        f"Under {over_batch} it looks at the std of the whole batch: per batch it is 1 only if {zero}, else 0"
+        if over_batch
+        else f"It looks at the summed reward, which is constant in {percent(sees)}"
+    )
+    yield Finding(
+        "blind-zero-std-metric",
+        "info",
+        f"{f.framework.title}'s {f.framework.zero_std_metric} does not show that {f.rewards[most]} is constant in "
+        f"{percent(f.dead(most))} of the groups. {why}. Log the share of constant groups of each reward yourself to "
+        "see a reward die.",
+        {
+            "reward": f.rewards[most],
+            "dead_groups": f.dead(most),
+            "groups_with_constant_sum": sees,
+            "threshold": BLIND,
+        },
+        None,
+    )
+
+
+def filter_drops_signal(f: Facts) -> Iterator[Finding]:
+    """A filter on the summed reward would drop groups that GDPO can use."""
+    share = ratio(f.totals.filtered_groups, f.totals.groups)
+    if not share > FILTERED or not f.framework.filters_gdpo:
+        return
+    option = f.framework.filter_option
+    filters = (
+        f"A filter on the std of the summed reward ({option})"
+        if option
+        else "A filter on the std of the summed reward, as other frameworks' dynamic sampling has it,"
+    )
+    uses = "GDPO uses" if f.is_gdpo else "GDPO would use (under GRPO they are silent)"
+    yield Finding(
+        "filter-drops-signal",
+        "warning" if f.is_gdpo and option else "info",
+        f"{filters} would drop {count(f.totals.filtered_groups, 'group')} ({percent(share)}) that {uses}: their "
+        "rewards differ and cancel in the sum. With GDPO leave the filter off, or drop only groups in which "
+        "every reward is constant.",
+        {"groups": int(f.totals.filtered_groups), "share": share, "threshold": FILTERED},
+        settings.keep_groups(f.run.framework) if f.is_gdpo else None,
+    )
