@@ -19,7 +19,8 @@ from gdpo_core.advantages import LOGGED_METHODS
 from gdpo_core.batch import read
 from gdpo_core.pairs import blocks, inversions
 from gdpo_core.reproduce.recipe import Recipe
-from gdpo_core.runs.sums import Plan, binned, merge, summarise, take, total
+from gdpo_core.runs.summarise import summarise
+from gdpo_core.runs.sums import Plan, binned, merge, take, total
 
 conventions = st.sampled_from(sorted(gc.CONVENTIONS))
 EXTREMES = ("low", "high", "max_error")
@@ -441,7 +442,7 @@ def test_a_fingerprint_tells_the_same_rows_in_the_same_order():
 def test_many_batches_are_cut_where_they_end(monkeypatch):
     table, plan = random_table(11, batches=9, ragged=True), plan_for(3, primary=0)
     whole = summarise(table, plan).batches
-    monkeypatch.setattr("gdpo_core.runs.sums._AT_ONCE", 50)
+    monkeypatch.setattr("gdpo_core.runs.summarise._AT_ONCE", 50)
     check_same(summarise(table, plan).batches, whole)
 
 

@@ -18,7 +18,8 @@ from gdpo_core.reproduce.recipe import Recipe
 from gdpo_core.runs import findings_log, findings_methods, findings_rewards
 from gdpo_core.runs.audit_report import AuditReport, report_of
 from gdpo_core.runs.facts import NAMES, SEVERITIES, Facts, Finding, scaled_share
-from gdpo_core.runs.sums import Array, Plan, Summary, Sums, merge, summarise, take
+from gdpo_core.runs.summarise import summarise
+from gdpo_core.runs.sums import Array, Plan, Summary, Sums, merge, take
 from gdpo_core.runs.thresholds import SCALE_ONLY
 
 # Responses from which method and weights are solved, and those of batches that they do not explain; all responses then

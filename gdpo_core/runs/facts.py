@@ -144,7 +144,7 @@ class Facts:
         return ratio(self.totals.rewards.holding_groups[k], self.totals.groups)
 
     def faint(self, k: int) -> float:
-        """The share, of the groups in which the reward differs, in which it is nearly constant; see `sums.FAINT`."""
+        """The share, of the groups in which the reward differs, in which it is nearly constant."""
         differs = self.totals.groups - self.totals.rewards.dead_groups[k]
         return ratio(self.totals.rewards.faint_groups[k], differs) if differs else 0.0
 

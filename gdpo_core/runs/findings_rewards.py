@@ -7,7 +7,6 @@ from math import isfinite, sqrt
 
 from gdpo_core import settings
 from gdpo_core._words import count, number, percent, signed
-from gdpo_core.runs import sums
 from gdpo_core.runs.facts import NAMES, Facts, Finding, ratio, some
 from gdpo_core.runs.sums import take
 from gdpo_core.runs.thresholds import (
@@ -24,6 +23,7 @@ from gdpo_core.runs.thresholds import (
     FADES_GROUPS,
     FADES_SHARE,
     FAINT,
+    FAINT_STD,
     LENGTH,
 )
 
@@ -125,7 +125,7 @@ def reward_noise(f: Facts) -> Iterator[Finding]:
         yield Finding(
             "reward-noise",
             "warning" if f.is_gdpo else "info",
-            f"{name} is nearly constant (std at most {percent(sums.FAINT)} of its largest absolute value) in "
+            f"{name} is nearly constant (std at most {percent(FAINT_STD)} of its largest absolute value) in "
             f"{percent(faint)} of the groups in which it differs at all. GDPO {does} these differences by their own "
             f"std: its part of the update {then} {percent(gdpo[k])} (under GRPO: {percent(grpo[k])}). If such small "
             "differences mean nothing, round the reward so that they vanish, or lower its weight.",
@@ -135,7 +135,7 @@ def reward_noise(f: Facts) -> Iterator[Finding]:
                 "update_share_gdpo": gdpo[k],
                 "update_share_grpo": grpo[k],
                 "threshold": FAINT,
-                "threshold_std": sums.FAINT,
+                "threshold_std": FAINT_STD,
                 "threshold_times_grpo": AMPLIFIED,
                 "threshold_update_share": AMPLIFIED_SHARE,
             },

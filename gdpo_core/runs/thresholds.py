@@ -1,14 +1,12 @@
 """The thresholds of the findings, each with its reason. A finding's evidence repeats the thresholds that it used."""
 
-"""The thresholds of the findings, each with its reason. A finding's evidence repeats the thresholds that it used."""
-
 DOMINATES = 0.6  # share of the update: more than all other rewards together, with room for noise
-DOMINATES_WEIGHT = (
-    0.5  # share of the weights: with more than all others together it is meant to make most of the update
-)
+DOMINATES_WEIGHT = 0.5  # share of the weights: with more than all others together it is meant to make most of it
 DOMINATES_BY = 2.0  # times its share of the weights, or the others at most their share over this: less may be meant
 DOMINATES_HELPED = 0.1  # by which GDPO lowers the share: less is no reason to change the method
 DEAD = 0.95  # share of the groups: a reward that differs in one of twenty still teaches something, a rarer one hardly
+FAINT_STD = 1e-2  # std in a group, beside the largest absolute value there: what differs by less is nearly constant
+FEW_VALUES = 0.25  # share of a group at its lowest or highest value: more mean few values, such as 5 or 5.01, not noise
 FAINT = 0.5  # share of the groups in which a reward differs: most of what it says is noise
 FADES_DEAD = 0.25  # by which the share of constant groups rises from the first to the last quarter: less is drift
 FADES_SHARE = 0.25  # times the update share of the first quarter: three quarters of what it did are gone
