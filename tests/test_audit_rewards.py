@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from test_audit import found, ids, made_run, one, silenced, varied
+from test_audit import ids, made_run, one, silenced, varied, with_id
 
 import gdpo_core as gc
 from gdpo_core._words import percent
@@ -227,7 +227,7 @@ def test_a_conflict_is_said_before_what_it_causes():
     correct = coin(SHAPE)
     report = audit(two(correct, np.where(coin(SHAPE, 0.9, 9) == 1, 1 - correct, correct)))
     assert report.verdict.split("Look first at ")[1].startswith("conflict:")
-    assert found(report, "silent-groups")
+    assert with_id(report, "silent-groups")
 
 
 @pytest.mark.parametrize(

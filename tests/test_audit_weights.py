@@ -100,12 +100,12 @@ def test_weights_come_back_from_a_score_in_float32(weights, constant, seed):
     x[:, ::2] = draw.integers(0, 3, x[:, ::2].shape)
     score = (x @ weights + constant).astype(np.float32)
     table = pl.DataFrame(dict(zip(names, x.T, strict=True)) | {"score": score})
-    found = weights_of(table, names)
+    solved = weights_of(table, names)
     if not any(weights):
-        assert found is None
+        assert solved is None
         return
-    assert found.exact and list(found.weights) == names
-    assert list(found.weights.values()) == pytest.approx(weights, rel=1e-4, abs=0)
+    assert solved.exact and list(solved.weights) == names
+    assert list(solved.weights.values()) == pytest.approx(weights, rel=1e-4, abs=0)
 
 
 def test_where_two_rewards_say_the_same_the_score_tells_no_weights_and_a_constant_one_has_none():
@@ -130,9 +130,9 @@ def test_ms_swifts_args_settle_the_scale_that_the_log_cannot_tell(tmp_path):
     write_ms_swift(tmp_path, args=True)
     run = read_run(tmp_path)
     assert (run.weights, run.weights_by) == (BY_NAME, "config")
-    told = audit(run).run
-    assert told["weights"] == told["weights_used"] == BY_NAME
-    assert told["weights_from"] == "solved" and told["weights_up_to_scale"] and told["reproduced"]
+    solved = audit(run).run
+    assert solved["weights"] == solved["weights_used"] == BY_NAME
+    assert solved["weights_from"] == "solved" and solved["weights_up_to_scale"] and solved["reproduced"]
 
 
 def test_args_that_the_log_refutes_are_not_followed(tmp_path):
