@@ -28,9 +28,9 @@ class Plan:
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """The methods to compute: the three of this library, and the one that made the log if it is a fourth."""
-        named = ("grpo", "grpo_no_std", "gdpo")
-        return named if self.recipe is None or self.recipe.method in named else (*named, self.recipe.method)
+        """The methods to compute: the three that every report compares, and the one that made the log."""
+        made_the_log = [] if self.recipe is None else [self.recipe.method]
+        return tuple(dict.fromkeys(["grpo", "grpo_no_std", "gdpo", *made_the_log]))
 
 
 @dataclass(frozen=True)
