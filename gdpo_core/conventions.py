@@ -1,4 +1,4 @@
-"""What an implementation may do differently from the paper's formulas, as data that the methods read."""
+"""What an implementation may do differently from the paper: as data that the methods read, and in words."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args, get_type_hints
@@ -58,6 +58,66 @@ class Convention:
 
 
 PAPER = Convention(name="paper", source="arXiv 2601.05242, equations 1 to 7")
+
+
+def formulas(method: str, convention: Convention, rewards: int) -> tuple[str, ...]:
+    """The steps of the method under a convention, in order, one formula per step.
+
+    >>> print(*formulas("gdpo", PAPER, rewards=3), sep="\\n")
+    z = (r − mean) / std, each reward in its group
+    s = Σ w·z
+    A = (s − mean) / std, over all responses of the batch
+    """
+    others = " of the other rollouts" if convention.leave_one_out else ""
+    if method == "gdpo" and not (convention.one_reward_is_grpo and rewards == 1):
+        over = {"responses": "all responses of the batch", "tokens": "all tokens of the batch", "group": "each group"}
+        divisor = (
+            f"√(variance + {convention.batch_eps:g})"
+            if convention.batch_eps_to == "variance"
+            else _divisor(convention.batch_eps, "")
+        )
+        return (
+            f"z = (r − mean{others}) / {_divisor(convention.group_eps, others)}, each reward in its group",
+            "s = Σ w·z",
+            f"A = (s − mean) / {divisor}, over {over[convention.last_step]}",
+        )
+    if method == "grpo_no_std":
+        return "s = Σ w·r", f"A = s − mean{others}, in its group"
+    eps = convention.sum_eps
+    return "s = Σ w·r", f"A = (s − mean{others}) / {_divisor(eps, others)}, in its group"
+
+
+def _divisor(eps: float, others: str) -> str:
+    return f"(std{others} + {eps:g})" if eps else f"std{others}"
+
+
+def exceptions(convention: Convention) -> tuple[str, ...]:
+    """What the convention does in the cases that the formulas leave open, one sentence per case.
+
+    >>> print(*exceptions(PAPER)[1:], sep="\\n")
+    A response without any reward is left out and gets 0.
+    A group of one gets 0.
+    """
+    missing = {
+        "skipped": "A missing reward is skipped: statistics and sums run over what is there.",
+        "propagates": "A missing reward makes its whole group NaN, under GDPO the whole batch.",
+    }[convention.missing]
+    if convention.missing_is_zero_in_gdpo:
+        missing = "GDPO of several rewards takes a missing one as 0; GRPO skips it."
+    empty = "A response without any reward " + (
+        "counts with sum 0." if convention.empty_counts else "is left out and gets 0."
+    )
+    alone = {
+        "zero": "A group of one gets 0.",
+        "raw": "A group of one keeps its raw reward: its mean counts as 0 and its std as 1.",
+        "nan": "GDPO gives a group of one NaN.",
+    }[convention.group_of_one]
+    sentences = [missing, *([empty] if convention.missing == "skipped" else []), alone]
+    if convention.leave_one_out:
+        sentences.append("Where the other rollouts agree, so that their std is 0, nothing is divided.")
+    if convention.one_reward_is_grpo:
+        sentences.append("GDPO of a single reward is GRPO, without the last step.")
+    return tuple(sentences)
 
 
 if TYPE_CHECKING:

@@ -2,67 +2,12 @@
 
 import torch
 
-from gdpo_core.conventions import Convention
+from gdpo_core.conventions import exceptions as exceptions  # shim: the lead removes it
+from gdpo_core.conventions import formulas as formulas  # shim: the lead removes it
 from gdpo_core.explain import Explanation
 
 NAMES = {"grpo": "GRPO", "grpo_no_std": "GRPO without std", "gdpo": "GDPO"}
 _FLOAT32 = torch.finfo(torch.float32).eps / 2
-
-
-def formulas(method: str, c: Convention, rewards: int) -> tuple[str, ...]:
-    """The steps of the method under a convention, in order, one formula per step.
-
-    >>> from gdpo_core import TRL
-    >>> print(*formulas("gdpo", TRL, rewards=3), sep="\\n")
-    z = (r − mean) / (std + 0.0001), each reward in its group
-    s = Σ w·z
-    A = (s − mean) / (std + 0.0001), over all responses of the batch
-    """
-    others = " of the other rollouts" if c.leave_one_out else ""
-    if method == "gdpo" and not (c.one_reward_is_grpo and rewards == 1):
-        over = {"responses": "all responses of the batch", "tokens": "all tokens of the batch", "group": "each group"}
-        divisor = f"√(variance + {c.batch_eps:g})" if c.batch_eps_to == "variance" else _divisor(c.batch_eps, "")
-        return (
-            f"z = (r − mean{others}) / {_divisor(c.group_eps, others)}, each reward in its group",
-            "s = Σ w·z",
-            f"A = (s − mean) / {divisor}, over {over[c.last_step]}",
-        )
-    if method == "grpo_no_std":
-        return "s = Σ w·r", f"A = s − mean{others}, in its group"
-    eps = c.sum_eps
-    return "s = Σ w·r", f"A = (s − mean{others}) / {_divisor(eps, others)}, in its group"
-
-
-def _divisor(eps: float, others: str) -> str:
-    return f"(std{others} + {eps:g})" if eps else f"std{others}"
-
-
-def exceptions(c: Convention) -> tuple[str, ...]:
-    """What the convention does in the cases that the formulas leave open, one sentence per case.
-
-    >>> from gdpo_core import AXOLOTL_STREAMING
-    >>> print(*exceptions(AXOLOTL_STREAMING)[1:], sep="\\n")
-    A response without any reward counts with sum 0.
-    GDPO gives a group of one NaN.
-    """
-    missing = {
-        "skipped": "A missing reward is skipped: statistics and sums run over what is there.",
-        "propagates": "A missing reward makes its whole group NaN, under GDPO the whole batch.",
-    }[c.missing]
-    if c.missing_is_zero_in_gdpo:
-        missing = "GDPO of several rewards takes a missing one as 0; GRPO skips it."
-    empty = "A response without any reward " + ("counts with sum 0." if c.empty_counts else "is left out and gets 0.")
-    alone = {
-        "zero": "A group of one gets 0.",
-        "raw": "A group of one keeps its raw reward: its mean counts as 0 and its std as 1.",
-        "nan": "GDPO gives a group of one NaN.",
-    }[c.group_of_one]
-    found = [missing, *([empty] if c.missing == "skipped" else []), alone]
-    if c.leave_one_out:
-        found.append("Where the other rollouts agree, so that their std is 0, nothing is divided.")
-    if c.one_reward_is_grpo:
-        found.append("GDPO of a single reward is GRPO, without the last step.")
-    return tuple(found)
 
 
 def float32_error(e: Explanation) -> float:

@@ -88,6 +88,8 @@ def made_run(rewards, method=None, *, weights=None, steps=None, names=None, leng
         "has_advantage": advantage is not None,
         "has_length": lengths is not None,
     }
+    if "traps" in about:  # shim: the lead removes it
+        about["issues"] = about.pop("traps")
     return Run(**given | about, _tables=lambda: iter([table]))
 
 

@@ -27,17 +27,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gdpo_core as gc
-from gdpo_core.logs import Run, read_run, zips
-from gdpo_core.logs.flat import batches
-from gdpo_core.logs.groups import infer
+from gdpo_core.runs import files as log_files
+from gdpo_core.runs.columns import batches
+from gdpo_core.runs.run import Run, infer, read_run
 
 GOLDENS = Path(__file__).parent / "goldens" / "logs"
 TRL_LOGS = sorted(path.name for path in (GOLDENS / "trl").iterdir())
 NAMES = ("accuracy", "format", "length_penalty")
 
 
-def traps(run: Run) -> dict:
-    return {trap.id: trap.evidence for trap in run.traps}
+def issues(run: Run) -> dict:
+    return {issue.id: issue.evidence for issue in run.issues}
 
 
 def drawn(steps) -> tuple[np.ndarray, np.ndarray]:
@@ -82,7 +82,7 @@ def test_a_trl_log_holds_what_the_trainer_held(name):
         assert rows["group"].rle().struct.field("len").to_list() == [8] * (len(rows) // 8)
     expected = {"edge_logging2": [2, 4], "edge_conv": [1, 2], "edge_dupnames": [1, 2], "edge_dupprompts": [1, 2, 3]}
     assert run.table["step"].unique(maintain_order=True).to_list() == expected.get(name, [1, 2, 3, 4])
-    assert ("prompts-merged" in traps(run)) == (name == "edge_dupprompts")
+    assert ("prompts-merged" in issues(run)) == (name == "edge_dupprompts")
     schema = run.table.schema
     assert [schema[c] for c in ("step", "group", run.rewards[0], "advantage")] == [
         pl.Int64,
@@ -93,7 +93,7 @@ def test_a_trl_log_holds_what_the_trainer_held(name):
 
 
 def test_prompts_that_repeat_in_a_batch_are_named_with_the_groups_they_would_merge():
-    evidence = traps(read_run(GOLDENS / "trl" / "edge_dupprompts"))["prompts-merged"]
+    evidence = issues(read_run(GOLDENS / "trl" / "edge_dupprompts"))["prompts-merged"]
     assert evidence["groups"] == 4 and evidence["prompts"] == 2 and evidence["looked_at_groups"] == 12
     assert evidence["step"] in (1, 2, 3) and 0 < len(evidence["excerpt"]) <= 60
 
@@ -108,7 +108,7 @@ def test_verls_legacy_dump_has_the_keys_that_the_reward_function_returned():
 def test_verls_v1_dump_says_that_it_has_no_components():
     run = read_run(GOLDENS / "verl_v1")
     assert (run.framework, run.rewards, run.total_only, run.group_size) == ("verl", ("score",), True, 2)
-    assert traps(run)["no-components"] == {"framework": "verl", "has": ["score"], "trainer": "v1"}
+    assert issues(run)["no-components"] == {"framework": "verl", "has": ["score"], "trainer": "v1"}
     assert run.table["group"].to_list() == [0, 0]  # 5f3a_0_0 and 5f3a_1_0
 
 
@@ -131,7 +131,7 @@ def test_trl_round_trip(tmp_path, method, options):
     steps = write_trl(tmp_path, method=method, **options)
     run = read_run(tmp_path)
     assert_read(run, steps)
-    assert run.framework == "trl" and not run.traps
+    assert run.framework == "trl" and not run.issues
 
 
 @pytest.mark.parametrize("gen_step", [False, True])
@@ -192,7 +192,7 @@ def test_nemo_rl_round_trip(tmp_path, content, as_lists):
     assert run.table["step"].to_list() == [step.number for step in steps for _ in range(16)]
     assert run.table["group"].to_list() == [i // 4 for i in range(64)]
     assert run.table["length"].to_list() == [3 + i % 5 for i in range(16)] * 4
-    assert traps(run)["no-components"] == {"framework": "nemo_rl", "has": ["rewards"]}
+    assert issues(run)["no-components"] == {"framework": "nemo_rl", "has": ["rewards"]}
 
 
 def test_nemo_rl_groups_by_prompt_also_where_all_begin_with_one_system_message(tmp_path):
@@ -234,7 +234,7 @@ def test_a_prompt_that_stands_in_two_groups_of_verl_is_reported(tmp_path):
         row["input"] = row["input"].replace("question 5", "question 4")
     write_lines(tmp_path / "2.jsonl", rows)
     run = read_run(tmp_path)
-    evidence = traps(run)["prompts-merged"]
+    evidence = issues(run)["prompts-merged"]
     assert (evidence["step"], evidence["groups"], evidence["rows"], evidence["group_size"]) == (2, 1, 16, 8)
     assert run.group_size is None and len(run.table) == 6 * 8 * len(steps)
 
@@ -242,7 +242,7 @@ def test_a_prompt_that_stands_in_two_groups_of_verl_is_reported(tmp_path):
 def test_a_group_size_is_checked_where_a_column_tells_the_groups(tmp_path):
     write_verl(tmp_path, groups=3, group_size=6)
     assert read_run(tmp_path, group_size=6).group_size == 6
-    merged = traps(read_run(tmp_path, group_size=3))["prompts-merged"]  # says that each prompt stands in two groups
+    merged = issues(read_run(tmp_path, group_size=3))["prompts-merged"]  # says that each prompt stands in two groups
     assert (merged["group_size"], merged["rows"], merged["groups"]) == (3, 6, 12)
     with pytest.raises(
         gc.InputError, match=r"1\.jsonl: expected groups of 4 rows by the column input, got 6 in step 1"
@@ -255,7 +255,7 @@ def test_rewards_of_verl_can_be_named(tmp_path):
     run = read_run(tmp_path, rewards=["format", "accuracy"])
     assert run.rewards == ("format", "accuracy") and not run.total_only
     only = read_run(tmp_path, rewards="score")
-    assert only.total_only and traps(only)["no-components"] == {"framework": "verl", "has": ["score"]}
+    assert only.total_only and issues(only)["no-components"] == {"framework": "verl", "has": ["score"]}
 
 
 def test_verl_v1_groups_by_its_uid(tmp_path):
@@ -269,7 +269,7 @@ def test_groups_of_verl_that_lost_rows_are_reported(tmp_path):
     path = tmp_path / "2.jsonl"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:21]))
     run = read_run(tmp_path)
-    evidence = traps(run)["ragged-batches"]
+    evidence = issues(run)["ragged-batches"]
     cut = run.table.group_by("group").len().filter(pl.col("len") != 8)
     assert run.group_size is None and evidence["groups"] == len(cut) > 0
     assert (evidence["group_size"], evidence["batches"], evidence["of"], evidence["step"]) == (8, 1, 3, 2)
@@ -430,7 +430,7 @@ def test_a_damaged_batch_does_not_hide_the_size(tmp_path):
     write_trl(tmp_path, steps=12, drop_rows={3: 4, 7: 1})
     run = read_run(tmp_path)
     assert run.grouped_by == "blocks of 8 rows" and run.group_size is None
-    assert traps(run)["ragged-batches"] == {"group_size": 8, "batches": 2, "of": 12, "step": 3, "rows": 28}
+    assert issues(run)["ragged-batches"] == {"group_size": 8, "batches": 2, "of": 12, "step": 3, "rows": 28}
     sizes = run.table.group_by("group").len(name="rows").group_by("rows").len().rows()
     assert dict(sizes) == {8: 46, 4: 1, 7: 1}
 
@@ -446,7 +446,7 @@ def test_without_a_hint_the_size_is_asked_for(tmp_path):
 def test_rows_that_every_batch_lost_at_its_end_do_not_hide_the_size(tmp_path):
     write_trl(tmp_path, drop_rows=dict.fromkeys(range(1, 5), 2))
     run = read_run(tmp_path)
-    assert run.grouped_by == "blocks of 8 rows" and list(traps(run)) == ["ragged-batches"]
+    assert run.grouped_by == "blocks of 8 rows" and list(issues(run)) == ["ragged-batches"]
 
 
 def test_a_log_without_prompts_is_grouped_by_its_advantages(tmp_path):
@@ -481,8 +481,7 @@ def test_an_evaluation_with_smaller_groups_in_some_files_leaves_the_groups(tmp_p
 
 
 def test_tables_split_no_batch_and_number_batches_and_groups_once(tmp_path, monkeypatch):
-    monkeypatch.setattr("gdpo_core.logs.parquet.ROWS", 50)
-    monkeypatch.setattr("gdpo_core.logs.flat.ROWS", 50)
+    monkeypatch.setattr("gdpo_core.runs.tables.ROWS", 50)
     for one_file in (False, True):
         steps = write_trl(tmp_path / str(one_file), steps=9, one_file=one_file)
         run = read_run(tmp_path / str(one_file))
@@ -499,7 +498,7 @@ def test_batches_are_whole_however_the_rows_arrive(sizes, chunk, rows):
     steps = [i for i, n in enumerate(sizes) for _ in range(n)]
     frame = pl.DataFrame({"step": steps, "row": range(len(steps))})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gdpo_core.logs.flat.ROWS", rows)
+        patch.setattr("gdpo_core.runs.tables.ROWS", rows)
         parts = list(batches((frame[i : i + chunk] for i in range(0, len(frame), chunk)), ["step"]))
     together = pl.concat(parts)
     assert together["row"].to_list() == list(range(len(steps))) and together["batch"].to_list() == steps
@@ -862,10 +861,10 @@ def test_an_encrypted_member_is_refused():
 
 
 def test_bytes_are_counted_as_they_unpack_since_headers_lie(monkeypatch):
-    monkeypatch.setattr(zips, "FREE", 1000)
+    monkeypatch.setattr(log_files, "FREE", 1000)
     member = lines(*[LINE | {"output": str(i)} for i in range(2000)])
     content = bytearray(zip_of({"7.jsonl": member}))
-    monkeypatch.setattr(zips, "MAX_RATIO", 3)
+    monkeypatch.setattr(log_files, "MAX_RATIO", 3)
     directory = content.find(b"PK\x01\x02")
     for at in (22, directory + 24):
         content[at : at + 4] = (10).to_bytes(4, "little")
@@ -875,10 +874,10 @@ def test_bytes_are_counted_as_they_unpack_since_headers_lie(monkeypatch):
 
 def test_too_many_files_and_too_many_bytes_in_a_zip(monkeypatch):
     content = zip_of({f"{i}.jsonl": lines(LINE) for i in range(5)})
-    monkeypatch.setattr(zips, "MAX_FILES", 4)
+    monkeypatch.setattr(log_files, "MAX_FILES", 4)
     with pytest.raises(gc.InputError, match=r"up\.zip: expected a zip of at most 4 files, got 5"):
         read_run({"up.zip": content})
-    monkeypatch.setattr(zips, "MAX_FILES", 5)
-    monkeypatch.setattr(zips, "MAX_BYTES", 100)
+    monkeypatch.setattr(log_files, "MAX_FILES", 5)
+    monkeypatch.setattr(log_files, "MAX_BYTES", 100)
     with pytest.raises(gc.InputError, match=r"up\.zip: expected at most 100 bytes unpacked"):
         read_run({"up.zip": content})

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gdpo_core as gc
-from gdpo_core.logs import read_run
+from gdpo_core.runs.run import read_run
 
 NAMES = ("accuracy", "format", "length_penalty")
 
@@ -350,8 +350,7 @@ def test_infinite_rewards_and_advantages_are_refused_by_row(name, value):
 
 
 def test_rows_are_counted_in_their_file_where_it_is_read_in_parts(tmp_path, monkeypatch):
-    monkeypatch.setattr("gdpo_core.logs.parquet.ROWS", 10)
-    monkeypatch.setattr("gdpo_core.logs.flat.ROWS", 10)
+    monkeypatch.setattr("gdpo_core.runs.tables.ROWS", 10)
     table(40, fmt=lambda i: i % 2).write_parquet(tmp_path / "a.parquet")
     table(40, fmt=lambda i: float("inf") if i == 26 else 0.5).write_parquet(tmp_path / "b.parquet")
     with pytest.raises(gc.InputError, match=r"b\.parquet, row 27: expected finite"):

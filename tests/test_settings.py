@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import importlib
 import json
 import shlex
 
@@ -10,6 +11,7 @@ import torch
 
 import gdpo_core as gc
 from gdpo_core import settings
+from gdpo_core.frameworks import CONVENTIONS, FRAMEWORKS, READABLE, conventions_to_try, framework_named
 
 REWARDS, WEIGHTS = ["correct", "format", "brief"], [1.0, 0.5, 2.0]
 
@@ -192,3 +194,40 @@ def test_the_generic_gate_is_the_librarys():
 def test_bad_input_names_the_argument(call, text):
     with pytest.raises(gc.InputError, match=text):
         call()
+
+
+# --- the records -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS.values(), ids=FRAMEWORKS)
+def test_a_record_names_conventions_that_are_there(framework):
+    assert framework.convention in CONVENTIONS
+    assert framework.conventions.items() <= CONVENTIONS.items()
+    if framework.id in READABLE:
+        tried = conventions_to_try(framework.id)
+        assert framework.convention in tried and {*tried} <= {*CONVENTIONS}
+        assert len(tried) == len({*tried})
+
+
+def test_each_convention_stands_in_one_record_and_a_table_of_no_framework_is_tried_with_all():
+    keys = [key for framework in FRAMEWORKS.values() for key in framework.conventions]
+    assert sorted(["paper", *keys]) == sorted(CONVENTIONS)
+    assert sorted(conventions_to_try("generic")) == sorted(CONVENTIONS)
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS.values(), ids=FRAMEWORKS)
+def test_a_framework_is_read_by_one_reader_under_each_of_its_names(framework):
+    reader = importlib.import_module(f"gdpo_core.runs.{framework.read_as or framework.id}")
+    assert callable(reader.read) and callable(reader.matches)
+    for name in (framework.id, framework.title, framework.id.upper(), *framework.aliases):
+        if name != "your own code":
+            assert framework_named(name) == (framework.read_as or framework.id)
+
+
+def test_a_framework_that_is_none_is_refused_with_the_ones_there_are():
+    with pytest.raises(
+        gc.InputError, match=r"^framework: expected one of trl \(axolotl\), .*, generic, got 'openrlhf'$"
+    ):
+        framework_named("openrlhf")
+    with pytest.raises(gc.InputError, match=r"framework: expected one of trl, verl, .*got 'axolotl'"):
+        conventions_to_try("axolotl")

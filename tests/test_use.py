@@ -46,9 +46,9 @@ def effects(session, **options):
 # --- the lines -------------------------------------------------------------------------------------------------------
 
 
-def test_every_framework_of_the_settings_can_be_chosen():
-    assert set(use.FRAMEWORKS) == set(settings.FRAMEWORKS)
-    assert all(f.convention in gc.CONVENTIONS for f in use.FRAMEWORKS.values())
+def test_every_framework_can_be_chosen(session):
+    options = use.choices(session).elements["framework"].options
+    assert set(options.values()) == set(use.FRAMEWORKS)
 
 
 @pytest.mark.parametrize("framework", use.FRAMEWORKS)

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
+from gdpo_core.frameworks import READABLE
+
 VERSION = "1"
 CHAPTERS = {"lab": "Lab", "train": "Train", "evidence": "Evidence", "run": "Your run", "use": "Use it"}
 LONGEST = 600  # characters of one value; a link that holds more was not made here
@@ -126,7 +128,7 @@ CONTROLS = {
         word("evidence-prompt"),
         word("run-sample"),
         word("run-primary"),
-        choice("run-framework", ("", "trl", "verl", "ms_swift", "nemo_rl", "generic")),
+        choice("run-framework", ("", *READABLE)),
         *(Control(f"run-{key}", "", str) for key in ("group_size", "rewards", "group", "weights")),
         word("use-framework"),
         word("use-gate"),

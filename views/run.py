@@ -8,7 +8,7 @@ from pathlib import Path
 
 import marimo as mo
 
-from gdpo_core import report
+from gdpo_core import frameworks, report
 from gdpo_core._parse import parse_weights
 from gdpo_core._words import count
 from gdpo_core.audit import AuditReport, audit
@@ -25,13 +25,8 @@ UPLOAD = f"Drop the files of your run here, or a zip of their directory ({LARGES
 NO_PRIMARY = "none"  # in a link
 LARGEST_CSV = 100_000  # responses; a larger table is handed out as Parquet
 DATA = Path(__file__).resolve().parent.parent / "data"
-FRAMEWORKS = {
-    "found out from the files": None,
-    "TRL or axolotl": "trl",
-    "verl": "verl",
-    "ms-swift": "ms_swift",
-    "NeMo-RL": "nemo_rl",
-    "any other table": "generic",
+FRAMEWORKS = {"found out from the files": None} | {
+    f.log_title or f.title: f.id for f in frameworks.FRAMEWORKS.values() if f.id in frameworks.READABLE
 }
 
 _logs, _audits = Once(maxsize=8), Once(maxsize=16)  # of the samples alone: what a reader uploads is not kept

@@ -11,6 +11,7 @@ import gdpo_core as gc
 from gdpo_core import report, rules, settings
 from gdpo_core._words import decimal, listing, number, percent, power_of_ten
 from gdpo_core.bfcl import REWARDS
+from gdpo_core.frameworks import FRAMEWORKS, Framework
 from views.html import Html, fold, framed, prose, show, tag
 from views.lab import State, methods
 from views.link import Session
@@ -18,101 +19,6 @@ from views.link import Session
 DATA = Path(__file__).resolve().parent.parent / "data"
 NO_GATE = "none"
 TINY = 1e-4  # by which one of four answers differs, to show what an eps does to a small difference
-
-
-@dataclass(frozen=True)
-class Framework:
-    """A training program: how it computes GDPO, what its user should know, and whether its log shows what ran."""
-
-    key: str  # of settings.FRAMEWORKS
-    title: str
-    version: str
-    convention: str  # a key of CONVENTIONS, as the lines set it
-    dump: str  # where the log lies
-    ran: str  # how to make sure that it was GDPO
-    watch: tuple[str, ...]
-
-
-_BY_AUDIT = "The report has to begin with “The logged advantages are GDPO as {} computes it”, with your weights."
-FRAMEWORKS = {
-    f.key: f
-    for f in (
-        Framework(
-            "trl",
-            "TRL",
-            "0.27 or later, the log from 0.28",
-            "trl",
-            "OUTPUT_DIR/completions",
-            _BY_AUDIT.format("TRL"),
-            (
-                "Its metric frac_reward_zero_std does not show a reward die: under this setting it looks at the whole "
-                "batch.",
-                "apply_gdpo=True, which many texts name, exists only in the authors' fork of TRL 0.18.",
-            ),
-        ),
-        Framework(
-            "verl",
-            "verl",
-            "0.9, legacy trainer",
-            "verl",
-            "rollouts",
-            "The dump holds no advantages, so the audit shows shares and ties, not the method. Look for "
-            "adv_estimator=gdpo in the configuration that verl prints when it starts; without the reward keys 0.9.1 "
-            "stops with an error.",
-            (
-                "Its default trainer, v1, raises KeyError with gdpo; hence use_v1=False.",
-                "Its last step counts tokens, so long responses count for more, and a group without any signal can get "
-                "advantages.",
-            ),
-        ),
-        Framework(
-            "ms_swift",
-            "ms-swift",
-            "4.0 or later",
-            "ms_swift",
-            "OUTPUT_DIR/completions.jsonl",
-            _BY_AUDIT.format("ms-swift"),
-            ("With multi-turn runs split into several trajectories it silently uses the centred sum, not GDPO.",),
-        ),
-        Framework(
-            "nemo_rl",
-            "NeMo-RL",
-            "main of August 2026",
-            "nemo_rl",
-            "rewards.parquet",
-            "Its own dump holds a total alone, from which nothing can be told; write the rewards yourself as above.",
-            (
-                "Leave-one-out, its default, compares each response with the others alone. These lines switch it off, "
-                "as its guide to GDPO does.",
-                "It needs at least two rewards, and their weights in alphabetical order.",
-            ),
-        ),
-        Framework(
-            "axolotl",
-            "axolotl",
-            "0.19 or later",
-            "trl",
-            "OUTPUT_DIR/completions",
-            _BY_AUDIT.format("TRL"),
-            (
-                "With context_parallel_size above 1 it silently runs something else than GDPO.",
-                "Its asynchronous streaming trainer takes the last step group by group, which is another method.",
-            ),
-        ),
-        Framework(
-            "generic",
-            "your own code",
-            "gdpo_core",
-            "paper",
-            "rewards.parquet",
-            "The report shows shares and ties; with a column “advantage” in the table also the method.",
-            (
-                "SkyRL, OpenRLHF, slime, miles, tunix, prime-rl, ROLL, EasyR1, AReaL and unsloth had no GDPO in August "
-                "2026.",
-            ),
-        ),
-    )
-}
 
 
 # --- what the reader chooses -----------------------------------------------------------------------------------------
@@ -133,7 +39,7 @@ def choices(session: Session) -> mo.ui.dictionary:
     from views.should import SOURCES
 
     options = {
-        "framework": ("Trainer", {f.title: f.key for f in FRAMEWORKS.values()}),
+        "framework": ("Trainer", {f.title: f.id for f in FRAMEWORKS.values()}),
         "gate": ("Gate", {title: key for key, title in gates().items()}),
         "source": ("Judge by", {title: key for key, title in SOURCES.items()}),
     }
@@ -227,14 +133,14 @@ def configuration(chosen: dict[str, str], session: Session) -> mo.Html:
         tag(
             "section",
             tag("h2", f"GDPO in {framework.title} ", tag("small", framework.version)),
-            report.copied(lines(framework.key, lab.state, gate)),
+            report.copied(lines(framework.id, lab.state, gate)),
             *(tag("p", prose(said)) for said in _about(lab, gate)),
             tag("h3", "Write a log that can be audited"),
-            report.copied(log_lines(framework.key)),
+            report.copied(log_lines(framework.id)),
             tag("h3", "Make sure that it ran"),
-            report.copied(f"gdpo audit {framework.dump}"),
-            tag("p", framework.ran),
-            tag("h3", f"What {framework.title} does differently" if framework.key != "generic" else "What to know"),
+            report.copied(f"gdpo audit {framework.log_place}"),
+            tag("p", framework.proof),
+            tag("h3", f"What {framework.title} does differently" if framework.id != "generic" else "What to know"),
             _points(differs(framework, gate, lab)),
             fold("Its last step, missing rewards, a group of one", _points(left_open(framework))),
             fold("Or keep GRPO and divide the scales out by weights", *_instead(framework, lab)),
@@ -273,7 +179,7 @@ def _about(lab: Lab, gate: str) -> list[str]:
 def differs(framework: Framework, gate: str, lab: Lab) -> list[str]:
     """What the trainer does with what the formulas leave open, measured on the Lab's answers."""
     c = gc.CONVENTIONS[framework.convention]
-    found = list(framework.watch)
+    found = list(framework.notes)
     if c.group_eps:
         here, formula = decimal(_tiny(c), 2), decimal(_tiny(gc.PAPER), 2)
         as_said = "as by the formula" if here == formula else f"not {formula} as by the formula"
@@ -308,7 +214,7 @@ def _instead(framework: Framework, lab: Lab) -> list[Html]:
     said = (
         "With these weights GRPO has GDPO's order in the Lab's group. They fit this group alone; GDPO fits each anew."
     )
-    return [tag("p", said), report.copied(_own(settings.set_weights(framework.key, REWARDS, weights, "grpo")))]
+    return [tag("p", said), report.copied(_own(settings.set_weights(framework.id, REWARDS, weights, "grpo")))]
 
 
 def program(framework: Framework, gate: str, lab: Lab) -> str:

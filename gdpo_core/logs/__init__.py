@@ -1,6 +1,4 @@
-"""Readers of training logs: one per framework, all with the same table as result."""
+"""shim: the lead removes it."""
 
-from gdpo_core.logs.read import read_run
-from gdpo_core.logs.run import Run, Trap
-
-__all__ = ["Run", "Trap", "read_run"]
+from gdpo_core.runs.run import LogIssue as Trap  # noqa: F401  # shim: the lead removes it
+from gdpo_core.runs.run import Run, read_run  # noqa: F401  # shim: the lead removes it

@@ -1,0 +1,301 @@
+"""Which columns of a log hold what, and its rows with these columns under one name each, in whole batches."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import polars as pl
+
+from gdpo_core._words import listing
+from gdpo_core.errors import InputError, expect
+from gdpo_core.runs import tables
+from gdpo_core.runs.files import LogFile
+from gdpo_core.runs.tables import BadLines, Schema, is_number_type
+
+KEPT = 2_000_000  # rows that are kept in memory at most
+SAMPLE = 100  # rows that decide whether a text column holds numbers
+INNER = ("_file", "_row", "_event", "_key", "_path")  # columns that readers add to a log's own
+TAKEN = ("batch", "step", "group", "advantage")  # columns of every table, so that no reward can have these names
+# Usual names of the texts beside rewards.
+TEXTS = {
+    *("prompt", "prompts", "completion", "completions", "response", "responses", "output", "outputs"),
+    *("input", "inputs", "question", "questions", "query", "problem", "text", "texts", "message", "messages"),
+    *("content", "answer", "answers", "target", "label", "labels", "ground_truth", "gts", "gold", "solution"),
+    *("reference", "expected", "generation", "reasoning", "extracted_answer", "predicted", "prediction"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What the caller of `read_run` named: columns, the group size, and whether to leave out broken lines."""
+
+    rewards: tuple[str, ...] | None = None
+    group: str | None = None
+    advantage: str | None = None
+    length: str | None = None
+    step: str | None = None
+    group_size: int | None = None
+    bad_lines: BadLines = field(default_factory=BadLines)
+
+    @property
+    def names(self) -> list[str]:
+        """The columns named."""
+        return [name for name in (*(self.rewards or ()), self.group, self.advantage, self.length, self.step) if name]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """Which column of a log holds what."""
+
+    rewards: tuple[str, ...]
+    step: str | None = None
+    advantage: str | None = None
+    length: str | None = None
+    key: str | None = None  # identifies the groups of a batch
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The columns that must hold numbers."""
+        return tuple(dict.fromkeys(name for name in (*self.rewards, self.advantage, self.length) if name))
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The columns that may hold text: the step and the key."""
+        return tuple(name for name in (self.step, self.key) if name and name not in self.numbers)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for name in (self.step, *self.numbers, self.key) if name))
+
+
+# --- choosing columns ------------------------------------------------------------------------------------------------
+
+
+def reward_names(rewards: Sequence[str] | str | None) -> tuple[str, ...] | None:
+    """The reward columns that the caller named."""
+    if rewards is None:
+        return None
+    rewards = (rewards,) if isinstance(rewards, str) else tuple(rewards)
+    fits = len(rewards) > 0 and all(isinstance(name, str) for name in rewards)
+    expect(fits, "rewards", "names of columns", repr(rewards))
+    expect(len(set(rewards)) == len(rewards), "rewards", "each column once", repr(rewards))
+    return rewards
+
+
+def expect_columns(names: Iterable[str], columns: Sequence[str], where: str) -> None:
+    """Raise InputError for the first of these names that is no column."""
+    for name in names:
+        if name not in columns:
+            raise InputError(f"{where}: expected a column {name!r}, got {_listing(columns)}")
+
+
+def checked(columns: Columns, logged: Iterable[str], where: str) -> Columns:
+    """The columns, checked: at least one reward, and no reserved name. A column that is a reward is no `length` too."""
+    expect(len(columns.rewards) > 0, where, "at least one column of numbers that is a reward", _listing(logged))
+    # polars takes * and ^…$ for patterns.
+    reserved = [n for n in columns.names if n in (*INNER, "*") or (n.startswith("^") and n.endswith("$"))]
+    reserved += [""] * ("" in columns.rewards)
+    if reserved:
+        raise InputError(
+            f"{where}: expected columns of other names, or rewards to be named, got one called {reserved[0]!r}"
+        )
+    taken = [name for name in columns.rewards if name in TAKEN]
+    expect(not taken, where, f"reward columns not named {', '.join(TAKEN)}", f"{taken[0] if taken else ''!r}")
+    no_length = "length" in columns.rewards or columns.length in columns.rewards
+    return replace(columns, length=None) if no_length else columns
+
+
+def union_schema(schemas: Sequence[Schema]) -> dict[str, pl.DataType]:
+    """The columns of several files; a column that holds numbers in one file counts as a number column."""
+    union: dict[str, pl.DataType] = {}
+    for schema in schemas:
+        for name, kind in schema.items():
+            before = union.get(name, pl.Null())
+            if before == pl.Null or (is_number_type(kind) and not is_number_type(before)):
+                union[name] = kind
+    return union
+
+
+def left_out(schema: Mapping[str, pl.DataType], used: Iterable[str]) -> tuple[str, ...]:
+    """The columns that are neither used nor texts that logs usually hold.
+
+    >>> left_out({"acc": pl.Float64(), "prompt": pl.String(), "grade": pl.String()}, ["acc"])
+    ('grade',)
+    """
+    used = set(used)
+    return tuple(
+        name
+        for name, kind in schema.items()
+        if name not in used and (name.lower() not in TEXTS or is_number_type(kind))
+    )
+
+
+def refuse_numeric_texts(
+    files: Sequence[LogFile], schemas: Sequence[Schema], used: Iterable[str], bad_lines: BadLines
+) -> None:
+    """Raise InputError if an unused column holds numbers written as text, which may be a reward.
+
+    Columns named like prompts, answers or ids may hold such texts.
+    """
+    examined = {*used}
+    for file, schema in zip(files, schemas, strict=True):
+        names = [
+            name
+            for name, kind in schema.items()
+            if kind == pl.String and name not in examined and name.lower() not in TEXTS and name[-2:].lower() != "id"
+        ]
+        examined |= {*names}
+        for name, values in tables.first_values(file, names, SAMPLE, bad_lines).items() if names else ():
+            texts = [value for value in values if isinstance(value, str) and value.strip()]
+            if texts and all(map(_is_numeric, texts)):
+                raise InputError(
+                    f"{file.name}, column {name!r}: expected numbers, got text {texts[0][:60]!r}; "
+                    "write it as numbers, or name the rewards"
+                )
+
+
+def _is_numeric(text: str) -> bool:
+    text = text.strip().lower().removesuffix("%").replace(",", "")
+    try:
+        float(text)
+    except ValueError:
+        return text in ("true", "false")
+    return True
+
+
+def _listing(columns: Iterable[str]) -> str:
+    names = list(columns)
+    return listing(names, link="", most=30) if names else "no columns"
+
+
+# --- rows ------------------------------------------------------------------------------------------------------------
+
+
+def normalised(frame: pl.DataFrame, columns: Columns, files: Sequence[LogFile]) -> pl.DataFrame:
+    """Turn raw columns and `_file` into `_file`, step, `_key`, the rewards, advantage and length.
+
+    Raises InputError that names the file, the column and the first value that does not fit.
+    """
+    for name in columns.numbers:
+        _expect_numbers(frame, name, files)
+    chosen = [pl.col(name) for name in ("_file", "_event") if name in frame.columns]
+    chosen.append(_steps(frame, columns.step, files).alias("step"))
+    chosen += [_float(frame, name).alias(name) for name in columns.rewards]
+    if columns.advantage:
+        chosen.append(_float(frame, columns.advantage).alias("advantage"))
+    if columns.length:
+        chosen.append(_float(frame, columns.length).fill_nan(None).cast(pl.Int64, strict=False).alias("length"))
+    if columns.key:
+        chosen.append(_key(frame, columns.key, files).alias("_key"))
+    rows = frame.select(chosen)
+    for name, column in [*zip(columns.rewards, columns.rewards, strict=True), ("advantage", columns.advantage)]:
+        if column and (row := _first(rows[name].is_infinite())) is not None:
+            where = f"{_at(frame, row, files)}, step {rows['step'][row]}" if columns.step else _at(frame, row, files)
+            raise InputError(
+                f"{where}: expected finite numbers in {column!r}, or NaN for missing, got {rows[name][row]}"
+            )
+    return rows
+
+
+def _first(flags: pl.Series) -> int | None:
+    """The number of the first row that is true, from 0."""
+    return flags.arg_max() if flags.any() else None
+
+
+def _at(frame: pl.DataFrame, row: int, files: Sequence[LogFile]) -> str:
+    """The file and the row number in it, from 1; a frame may begin in the middle of its file."""
+    file = frame["_file"][row]
+    if "_event" in frame.columns:
+        return f"{files[file].name}, log event {frame['_event'][row]}" if frame["_event"][row] else files[file].name
+    before = frame["_row"][0] if "_row" in frame.columns else 0
+    return f"{files[file].name}, row {row - (_first(frame['_file'] == file) or 0) + before + 1}"
+
+
+def _expect_numbers(frame: pl.DataFrame, name: str, files: Sequence[LogFile]) -> None:
+    kind = frame.schema.get(name, pl.Null())
+    if is_number_type(kind) or kind == pl.Null:
+        return
+    wrong = frame[name].is_not_null()
+    if kind == pl.String:
+        wrong &= frame[name].cast(pl.Float64, strict=False).is_null()
+    row = _first(wrong if wrong.any() else frame[name].is_not_null())
+    if row is None:
+        return
+    value = str(frame[name].slice(row, 1).to_list()[0])[:60]
+    raise InputError(f"{_at(frame, row, files)}: expected a number in {name!r}, got {value!r} ({kind})")
+
+
+def _float(frame: pl.DataFrame, name: str) -> pl.Expr:
+    if name not in frame.columns:
+        return pl.lit(float("nan"))
+    return pl.col(name).cast(pl.Float64).fill_null(float("nan"))
+
+
+def _steps(frame: pl.DataFrame, name: str | None, files: Sequence[LogFile]) -> pl.Expr:
+    if name is None:
+        return pl.col("_file") + 1
+    steps = frame[name]
+    wanted = f"whole numbers in the column of steps, {name!r}"
+    fits = is_number_type(steps.dtype) or steps.dtype in (pl.String, pl.Categorical, pl.Enum, pl.Null)
+    expect(fits, files[frame["_file"][0]].name if len(frame) else "", wanted, f"{steps.dtype}")
+    numbers = (steps if is_number_type(steps.dtype) else steps.cast(pl.String)).cast(pl.Float64, strict=False)
+    whole = numbers.cast(pl.Int64, strict=False)
+    if (row := _first(whole.is_null() | (whole != numbers))) is not None:
+        raise InputError(f"{_at(frame, row, files)}: expected {wanted}, got {steps[row]!r}")
+    return pl.lit(whole)
+
+
+def _key(frame: pl.DataFrame, name: str, files: Sequence[LogFile]) -> pl.Expr:
+    missing = frame[name].is_null() if name in frame.columns else pl.repeat(True, len(frame), eager=True)
+    if (row := _first(missing)) is not None:
+        wanted = f"a value in every row of {name!r}, which tells groups apart"
+        raise InputError(f"{_at(frame, row, files)}: expected {wanted}, got a missing one")
+    kind = frame.schema.get(name, pl.Null())
+    return (pl.col(name) if kind.is_nested() else pl.col(name).cast(pl.String)).hash()
+
+
+def batches(frames: Iterable[pl.DataFrame], by: Sequence[str]) -> Iterator[pl.DataFrame]:
+    """The rows in frames of about ROWS that split no batch; `batch` counts up where a column of `by` changes."""
+    number = 0
+    waiting: list[pl.DataFrame] = []
+    for frame in frames:
+        if not len(frame):
+            continue
+        waiting.append(frame)
+        if sum(map(len, waiting)) < tables.ROWS:
+            continue
+        rows = pl.concat(waiting)
+        numbers = rows.select(_changes(by)).to_series()
+        end = numbers.search_sorted(numbers[-1])  # the last batch may go on
+        if end:
+            yield rows.head(end).with_columns((numbers.head(end) + number).alias("batch"))
+            number += numbers[-1]
+        waiting = [rows.slice(end)]
+    if waiting:
+        rows = pl.concat(waiting)
+        yield rows.with_columns((_changes(by) + number).alias("batch"))
+
+
+def _changes(by: Sequence[str]) -> pl.Expr:
+    """The number of rows so far at which one of the columns changed."""
+    changed = pl.any_horizontal(pl.col(name) != pl.col(name).shift(1) for name in by)
+    return changed.fill_null(False).cast(pl.Int64).cum_sum()
+
+
+def cached(rows: Callable[[], Iterator[pl.DataFrame]]) -> Callable[[], Iterator[pl.DataFrame]]:
+    """The same frames, kept in memory by the first pass unless they are large: text is slow to parse."""
+    kept: list[pl.DataFrame] | None = None
+
+    def frames() -> Iterator[pl.DataFrame]:
+        nonlocal kept
+        if kept is not None:
+            yield from kept
+            return
+        passed: list[pl.DataFrame] = []
+        count = 0
+        for frame in rows():
+            count += len(frame)
+            passed = [*passed, frame] if count <= KEPT else []
+            yield frame
+        kept = passed if count <= KEPT else None
+
+    return frames

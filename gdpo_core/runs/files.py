@@ -1,0 +1,336 @@
+"""The files of a log: from a path, a directory, a glob, a zip, several of these, or bytes in memory."""
+
+import glob
+import io
+import os
+import re
+import stat
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO, TypeAlias
+
+from gdpo_core._words import count, listing
+from gdpo_core.errors import InputError, expect
+from gdpo_core.frameworks import FRAMEWORKS
+
+Source: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Mapping[str, bytes]
+
+DEPTH = 4  # levels of folders that are searched below the one given
+TABLES = (".parquet", ".csv", ".tsv", ".jsonl", ".ndjson", ".json")
+# Names of configurations, metrics and reports, which often lie beside logs.
+UNRELATED = re.compile(
+    r"(audit|report|config|args|state|tokenizer|vocab|map|index|metrics|logging|results|processor|metadata)\b.*$"
+)
+# The first bytes of compressed files, which polars would unpack without a limit.
+_PACKED = {b"\x1f\x8b": "a gzip", b"(\xb5/\xfd": "zstd", b"x\x01": "zlib", b"x\x9c": "zlib", b"x\xda": "zlib"}
+_FORMATS = {"csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "ndjson": "jsonl", "json": "json", "parquet": "parquet"}
+
+_ZIP = b"PK\x03\x04"
+MAX_FILES = 20_000  # in a zip, which anyone can upload
+MAX_BYTES = 1 << 30  # unpacked, of the whole zip
+MAX_RATIO = 200  # of unpacked to packed bytes; rewards as text reach about 20
+FREE = 1 << 20  # bytes of a member up to which the ratio does not count
+_CHUNK = 1 << 20
+_BAD_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError)
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """One file of a log: its name in messages, and either its path or a function that returns its bytes."""
+
+    name: str
+    path: Path | None = None
+    load: Callable[[], bytes] | None = None
+
+    def content(self) -> bytes:
+        """All its bytes."""
+        with self._open() as file:
+            return file.read()
+
+    def lines(self) -> Iterator[bytes]:
+        """Its lines, one after the other."""
+        with self._open() as file:
+            yield from file
+
+    def start(self, size: int) -> bytes:
+        """Its first bytes."""
+        with self._open() as file:
+            return file.read(size)
+
+    @contextmanager
+    def _open(self) -> Iterator[BinaryIO]:
+        if self.load is not None:
+            yield io.BytesIO(self.load())
+            return
+        assert self.path is not None, "a file has a path or a function that returns its bytes"
+        try:
+            with self.path.open("rb") as file:
+                yield file
+        except OSError as error:
+            raise InputError(f"{self.name}: expected a file that can be read, got {error.strerror}") from None
+
+
+@dataclass(frozen=True)
+class LogFiles:
+    """The files of a log in reading order, a name for all of them, and the args.json near them, if any."""
+
+    files: tuple[LogFile, ...]
+    name: str
+    args: LogFile | None
+
+
+def find_files(path: object) -> LogFiles:
+    """The files of a log at `path`: a path, a glob, a sequence of them, or a mapping of names to bytes.
+
+    Raises InputError if there is no log, or if several logs lie side by side.
+    """
+    if isinstance(path, Mapping):
+        return _uploaded(path)
+    if isinstance(path, str | os.PathLike):
+        return _at(os.fspath(path))
+    if not isinstance(path, Sequence) or not all(isinstance(p, str | os.PathLike) for p in path):
+        raise InputError(f"path: expected a path, several paths, or names with bytes, got {type(path).__name__}")
+    expect(len(path) > 0, "path", "at least one file", "none")
+    parts = [_at(os.fspath(p)) for p in path]
+    # One entry per file, whatever the spelling of its path.
+    files = {str(f.path.resolve()) if f.path else f.name: f for part in reversed(parts) for f in part.files}
+    name = parts[0].name if len(parts) == 1 else f"{parts[0].name} and {len(parts) - 1} more"
+    args = next((part.args for part in parts if part.args), None)
+    return LogFiles(tuple(sorted(files.values(), key=lambda file: natural(file.name))), name, args)
+
+
+def format_of(file: LogFile) -> str:
+    """parquet, csv, tsv, jsonl or json, from a file's first bytes and its ending; InputError for any other format.
+
+    >>> format_of(LogFile("log.txt", load=lambda: b'{"a": 1}'))
+    'jsonl'
+    """
+    start = file.start(4096)
+    expect(len(start) > 0, file.name, "a log", "an empty file")
+    packed = next((name for magic, name in _PACKED.items() if start.startswith(magic)), None)
+    expect(packed is None, file.name, "a log", f"{packed}; unpack it")
+    by_ending = _FORMATS.get(file.name.rpartition(".")[2].lower())
+    if start.startswith(b"PAR1"):
+        return "parquet"
+    if by_ending:
+        return by_ending
+    first = start.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+    if first in (b"{", b"["):
+        return "jsonl" if first == b"{" else "json"
+    raise InputError(f"{file.name}: expected a file that ends in {', '.join(_FORMATS)}, got one that does not")
+
+
+def natural(name: str) -> list[tuple[int, int, str]]:
+    """A sort key that orders the numbers in names by size.
+
+    >>> sorted(["10.jsonl", "9.jsonl", "b/1.jsonl"], key=natural)
+    ['9.jsonl', '10.jsonl', 'b/1.jsonl']
+    """
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", name) if part]
+
+
+# --- which files of a directory are the log --------------------------------------------------------------------------
+
+
+def choose(names: Sequence[str], where: str) -> list[str]:
+    """The files of a directory that make up one log, in their order.
+
+    >>> choose(["run/completions.jsonl", "run/args.json", "run/logging.jsonl"], "run")
+    ['run/completions.jsonl']
+    """
+    visible = [name for name in sorted(names, key=natural) if not re.search(r"(^|/)(\.|__MACOSX)", name)]
+    logs: dict[tuple[str, str], list[str]] = {}  # by folder and what they look like
+    for name in visible:
+        title = next((f.title for f in FRAMEWORKS.values() if f.log_files and re.search(f.log_files, name)), None)
+        if title:
+            home = re.sub(r"(^|/)completions$", "", name.rpartition("/")[0])
+            logs.setdefault((home, title), []).append(name)
+    if not logs:
+        for name in filter(_is_table, visible):
+            logs.setdefault((name.rpartition("/")[0], f"*{os.path.splitext(name)[1].lower()}"), []).append(name)
+    expect(bool(logs), where, f"a log: files that end in {', '.join(TABLES)}", _listing(visible))
+    depth = min(_depth(folder) for folder, _ in logs)
+    nearest = {key: files for key, files in logs.items() if _depth(key[0]) == depth}
+    if len(nearest) > 1:
+        listed = [f"{kind} in {folder or where} ({files[0]})" for (folder, kind), files in sorted(nearest.items())]
+        which = "; ".join(listed[:4]) + ("; …" if len(listed) > 4 else "")
+        raise InputError(f"{where}: expected the log of one run, got several, name one of them: {which}")
+    [files] = nearest.values()
+    return files
+
+
+def _is_table(name: str) -> bool:
+    """Whether a file with this name may be a log."""
+    base = name.rpartition("/")[2].lower()
+    suffix = os.path.splitext(base)[1]
+    return suffix in TABLES and not (suffix.startswith(".json") and bool(UNRELATED.search(base)))
+
+
+def _depth(folder: str) -> int:
+    return folder.count("/") + bool(folder)
+
+
+def _listing(names: Sequence[str]) -> str:
+    return listing(sorted(names), most=5) if names else "no files"
+
+
+# --- on disk ---------------------------------------------------------------------------------------------------------
+
+
+def _at(path: str) -> LogFiles:
+    """The log at a path or a glob."""
+    expect(path != "" and "\0" not in path, "path", "the name of a file or directory", repr(path))
+    here = Path(path).expanduser()
+    try:
+        if here.is_dir():
+            return _directory(here)
+        if here.is_file():
+            return _file(here)
+        matches = sorted(glob.glob(str(here), recursive=True), key=natural) if glob.has_magic(path) else []
+    except OSError as error:
+        raise InputError(f"{path}: expected a file or directory that can be read, got {error.strerror}") from None
+    expect(bool(matches), path, "a file or directory", "nothing of that name")
+    if len(matches) == 1:
+        return _at(matches[0])
+    files = [Path(match) for match in matches if Path(match).is_file()]
+    expect(bool(files), path, "one directory, or files", f"directories: {_listing(matches)}")
+    return LogFiles(tuple(map(_on_disk, files)), _spelt(path), _args_near(files[0].parent))
+
+
+def _directory(folder: Path) -> LogFiles:
+    names: list[str] = []
+    errors: list[OSError] = []
+    for where, folders, files in os.walk(folder, onerror=errors.append):
+        below = Path(where).relative_to(folder)
+        folders[:] = [f for f in folders if not f.startswith(".")] if len(below.parts) < DEPTH else []
+        # Opening a pipe would wait for ever.
+        names += [(below / file).as_posix() for file in files if (Path(where) / file).is_file()]
+    if errors and not names:
+        got = f"{_spelt(errors[0].filename)!r} ({errors[0].strerror})"
+        raise InputError(f"{_spelt(folder)}: expected a directory that can be read, got {got}")
+    chosen = choose(names, _spelt(folder))
+    return LogFiles(
+        tuple(_on_disk(folder / name) for name in chosen), _spelt(folder), _args_near((folder / chosen[0]).parent)
+    )
+
+
+def _file(path: Path) -> LogFiles:
+    file, name = _on_disk(path), _spelt(path)
+    if path.suffix.lower() == ".zip" or file.start(4) == _ZIP:
+        return _inside({f"{name}:{member}": load for member, load in _members(name, path).items()}, name)
+    return LogFiles((file,), name, _args_near(path.absolute().parent))
+
+
+def _on_disk(path: Path) -> LogFile:
+    """The file at a path; without the path where that is not UTF-8, which polars cannot open."""
+    name = _spelt(path)
+    return LogFile(name, path) if name == str(path) else LogFile(name, load=path.read_bytes)
+
+
+def _spelt(path: Path | str) -> str:
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def _args_near(folder: Path) -> LogFile | None:
+    """The configuration of the run, in the folder of its log or the one above."""
+    for near in (folder, *folder.absolute().parents[:1]):
+        if (near / "args.json").is_file():
+            return _on_disk(near / "args.json")
+    return None
+
+
+# --- in memory -------------------------------------------------------------------------------------------------------
+
+
+def _uploaded(files: Mapping) -> LogFiles:
+    """The log among files and zips that were handed over by name."""
+    expect(len(files) > 0, "path", "at least one file", "none")
+    loads: dict[str, Callable[[], bytes]] = {}
+    for name, content in files.items():
+        fits = isinstance(name, str) and isinstance(content, bytes | bytearray | memoryview)
+        expect(fits, "path", "names with bytes", f"{type(name).__name__} with {type(content).__name__}")
+        content = bytes(content)
+        if name.lower().endswith(".zip"):
+            loads |= {f"{name}:{member}": load for member, load in _members(name, content).items()}
+        else:
+            loads[name] = partial(bytes, content)
+    if loads.keys() == files.keys() and len(loads) == 1:
+        [(name, load)] = loads.items()
+        return LogFiles((LogFile(name, load=load),), name, None)
+    first = next(iter(files))
+    log = _inside(loads, first if len(files) == 1 else f"{first} and {len(files) - 1} more")
+    read = {file.name for file in log.files}
+    for name in files:  # a directory may hold other files too, but who hands over a file wants it read
+        expect(name in read or not _is_table(name), name, f"a file of the same log as {log.files[0].name}", "another")
+    return log
+
+
+def _inside(loads: Mapping[str, Callable[[], bytes]], where: str) -> LogFiles:
+    """The log among files in memory, whose names are archive:folder/file."""
+    inner = {name.rpartition(":")[2]: name for name in loads}
+    chosen = [inner[name] for name in choose(list(inner), where)]
+    args = next((name for key, name in inner.items() if key.rpartition("/")[2] == "args.json"), None)
+    files = tuple(LogFile(name, load=loads[name]) for name in chosen)
+    return LogFiles(files, where, None if args is None else LogFile(args, load=loads[args]))
+
+
+# --- zips ------------------------------------------------------------------------------------------------------------
+
+
+def _members(name: str, source: Path | bytes) -> dict[str, Callable[[], bytes]]:
+    """For each name inside a zip a function that reads this file. InputError for anything that is no zip of a log."""
+    try:
+        archive = zipfile.ZipFile(io.BytesIO(source) if isinstance(source, bytes) else source)
+        infos = [info for info in archive.infolist() if not info.is_dir()]
+    except IndexError:  # asked whether '' is a directory
+        raise InputError(f"{name}: expected files with names, got one without") from None
+    except _BAD_ZIP as error:
+        raise InputError(f"{name}: expected a zip, got one that cannot be read: {_one_line(error)}") from None
+    expect(len(infos) > 0, name, "a zip with files in it", "an empty one")
+    expect(len(infos) <= MAX_FILES, name, f"a zip of at most {count(MAX_FILES, 'file')}", count(len(infos)))
+    for info in infos:
+        _check_member(name, info)
+    total = sum(info.file_size for info in infos)
+    expect(total <= MAX_BYTES, name, f"at most {count(MAX_BYTES, 'byte')} unpacked", count(total))
+    repeated = len(infos) - len({info.filename for info in infos})
+    expect(repeated == 0, name, "a zip in which every name occurs once", f"{repeated} repeated")
+    # Opened once: each opening parses the list of all names again.
+    return {info.filename: partial(_unpack, name, archive, info) for info in infos}
+
+
+def _check_member(name: str, info: zipfile.ZipInfo) -> None:
+    where, path = f"{name}: {info.filename!r}", PurePosixPath(info.filename.replace("\\", "/"))
+    outside = not path.parts or path.is_absolute() or ".." in path.parts or ":" in path.parts[0]
+    outside = outside or "\0" in info.orig_filename
+    expect(not outside, where, "a name inside the zip's own folder", "one that leads elsewhere")
+    expect(not stat.S_ISLNK(info.external_attr >> 16), where, "a file", "a symbolic link")
+    expect(not info.flag_bits & 0x1, where, "a file that is not encrypted", "an encrypted one")
+    expect(path.suffix.lower() != ".zip", where, "a file of a log", "a zip inside the zip")
+    bomb = info.file_size > max(FREE, MAX_RATIO * info.compress_size)
+    expect(not bomb, where, f"at most {MAX_RATIO} times its packed size", f"{count(info.file_size, 'byte')} unpacked")
+
+
+def _unpack(name: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    """The bytes of one member, counted while they are read: the sizes in a zip's headers may be false."""
+    where = f"{name}: {member.filename!r}"
+    limit = min(MAX_BYTES, max(FREE, MAX_RATIO * member.compress_size))
+    content = bytearray()
+    try:
+        with archive.open(member) as file:
+            while part := file.read(_CHUNK):
+                content += part
+                expect(len(content) <= limit, where, f"at most {count(limit, 'byte')} unpacked", "more")
+    except InputError:
+        raise
+    except _BAD_ZIP as error:
+        raise InputError(f"{where}: expected a file that can be unpacked, got {_one_line(error)}") from None
+    return bytes(content)
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,171 @@
+"""Reads logs of no known framework: Parquet, CSV, TSV, JSON lines or JSON, with named columns or usual names."""
+
+from collections.abc import Collection, Iterator, Sequence
+
+import polars as pl
+
+from gdpo_core.errors import InputError, expect
+from gdpo_core.runs import tables
+from gdpo_core.runs.columns import (
+    Columns,
+    Options,
+    batches,
+    cached,
+    checked,
+    expect_columns,
+    left_out,
+    normalised,
+    refuse_numeric_texts,
+    union_schema,
+)
+from gdpo_core.runs.files import LogFile, LogFiles, format_of
+from gdpo_core.runs.run import Rows, Run, run_of
+from gdpo_core.runs.tables import Schema, is_number_type, parquet_frames, read_file
+
+STEPS = ("step", "global_step", "gen_step", "training_step", "iteration", "iter")
+ADVANTAGES = ("advantage", "advantages", "adv")
+GROUPS = (
+    *("group", "group_id", "uid", "prompt_id", "group_index", "prompt_idx", "prompt_index"),
+    *("prompt", "input", "question"),
+)
+LENGTHS = (
+    *("length", "completion_length", "response_length", "num_tokens", "tokens"),
+    *("completion_tokens", "response_tokens"),
+)
+# Numbers that are logged beside rewards.
+NOT_REWARDS = {
+    *("epoch", "index", "idx", "id", "row", "seed", "rank", "timestamp", "time", "sample_id", "request_id", "rollout"),
+    *("rollout_id", "completion_id", "response_id", "sample", "batch", "unnamed: 0", "", "task_id", "worker"),
+    *("answer", "target", "label", "labels", "ground_truth", "gts", "gold", "solution", "reference", "expected"),
+}
+KNOWN = {*STEPS, *GROUPS, *NOT_REWARDS}
+WHOLE = 0.8  # files are separate runs if this share of the groups that they have in common has the usual size
+
+
+def matches(columns: Collection[str]) -> bool:
+    """Every table is a log of this kind where no framework knows its columns."""
+    return True
+
+
+def read(log: LogFiles, options: Options) -> Run:
+    """A log of any form: rewards are the columns named, else every number column not known to hold something else."""
+    files = log.files
+    kind = _one_format(files)
+    schemas = [tables.schema(file, options.bad_lines) for file in files]
+    schema = union_schema(schemas)
+    no_rows = kind in ("csv", "tsv") and all(one == pl.Null for one in schema.values())
+    expect(not no_rows, files[0].name, "at least one response", "0 rows")
+    columns = _columns(files[0], schema, options)
+    _expect_in_every_file(columns, files, schemas)
+    known = KNOWN if options.rewards is None else {*schema} - {*ADVANTAGES, *LENGTHS}
+    used = [*columns.names, *(name for name in schema if name.lower() in known or name in known)]
+    refuse_numeric_texts(files, schemas, used, options.bad_lines)
+
+    def frames(wanted: Columns) -> Iterator[pl.DataFrame]:
+        raw = parquet_frames(files, schemas, wanted.names) if kind == "parquet" else _texts(files, wanted, options)
+        return (normalised(frame, wanted, files) for frame in raw)
+
+    # Only Parquet can read the steps alone; text is parsed whole in any case, so its numbers are kept.
+    ordered = columns.step is None or (
+        kind == "parquet" and _is_ordered(frames(Columns(rewards=(), step=columns.step)))
+    )
+
+    def rows(wanted: Columns) -> Iterator[pl.DataFrame]:
+        by = ["step"] if columns.step else ["_file"]
+        return batches(frames(wanted) if ordered else _in_order(frames(wanted), files), by)
+
+    all_rows = cached(lambda: rows(columns))
+    return run_of(
+        log,
+        "generic",
+        Rows(
+            columns=columns,
+            read=rows if kind == "parquet" else lambda _: all_rows(),
+            keyed_by=columns.key and f"the column {columns.key}",
+        ),
+        left_out=left_out(schema, columns.names),
+    )
+
+
+def _one_format(files: Sequence[LogFile]) -> str:
+    first, *rest = files
+    kind = format_of(first)
+    for file in rest:
+        other = format_of(file)
+        expect(other == kind, file.name, f"{kind}, as {first.name}", other)
+    return kind
+
+
+def _columns(file: LogFile, schema: Schema, options: Options) -> Columns:
+    """Which column holds what: the ones named, else those with usual names."""
+    expect_columns(options.names, list(schema), file.name)
+    by_lower = {name.lower(): name for name in reversed(list(schema))}
+    numeric = [name for name, kind in schema.items() if is_number_type(kind)]
+
+    def usual(names: tuple[str, ...], among: Collection[str]) -> str | None:
+        named = (by_lower[name] for name in names if name in by_lower)
+        return next((name for name in named if name in among and name not in (options.rewards or ())), None)
+
+    step = options.step or usual(STEPS, numeric) or usual(STEPS, schema)
+    advantage = options.advantage or usual(ADVANTAGES, numeric)
+    length = options.length or usual(LENGTHS, numeric)
+    key = options.group or (None if options.group_size else usual(GROUPS, schema))
+    known = KNOWN | {*ADVANTAGES, *LENGTHS}
+    rewards = options.rewards or tuple(
+        name
+        for name in numeric
+        if name.lower() not in known and name not in (step, advantage, length, key) and not name.startswith("__")
+    )
+    columns = Columns(rewards=rewards, step=step, advantage=advantage, length=length, key=key)
+    return checked(columns, schema, file.name)
+
+
+def _expect_in_every_file(columns: Columns, files: Sequence[LogFile], schemas: Sequence[Schema]) -> None:
+    for file, schema in zip(files, schemas, strict=True):
+        missing = [name for name in columns.names if name not in schema]
+        if missing:
+            other = next(f.name for f, names in zip(files, schemas, strict=True) if missing[0] in names)
+            raise InputError(f"{file.name}: expected the columns of {other}, got none named {', '.join(missing)!r}")
+
+
+def _texts(files: Sequence[LogFile], columns: Columns, options: Options) -> Iterator[pl.DataFrame]:
+    """The columns of each file of text, and its number."""
+    for number, file in enumerate(files):
+        frame = read_file(file, columns.numbers, columns.texts, options.bad_lines)
+        yield frame.with_columns(pl.lit(number, pl.Int64).alias("_file"))
+
+
+def _is_ordered(frames: Iterator[pl.DataFrame]) -> bool:
+    """Whether steps never decrease, and each stands in one file."""
+    last = last_file = None
+    for frame in frames:
+        for (file,), rows in frame.group_by("_file", maintain_order=True):
+            steps = rows["step"]
+            falls = last is not None and (steps[0] < last or (steps[0] == last and file != last_file))
+            if falls or not steps.is_sorted():
+                return False
+            last, last_file = steps[-1], file
+    return True
+
+
+def _in_order(frames: Iterator[pl.DataFrame], files: Sequence[LogFile]) -> Iterator[pl.DataFrame]:
+    """All rows in the order of their steps."""
+    rows = pl.concat(frames)
+    if "_key" in rows.columns and len(files) > 1:
+        _expect_one_run(rows, files)
+    rows = rows if rows["step"].is_sorted() else rows.sort("step", maintain_order=True)
+    return (rows.slice(i, tables.ROWS) for i in range(0, len(rows), tables.ROWS))
+
+
+def _expect_one_run(rows: pl.DataFrame, files: Sequence[LogFile]) -> None:
+    """Raise InputError if the files look like separate runs: each has the same steps and groups, complete."""
+    groups = rows.group_by("_file", "step", "_key", maintain_order=True).agg(pl.len().alias("rows"))
+    shared = groups.filter(pl.len().over("step", "_key") > 1)
+    usual = min(shared["rows"].mode(), default=0)
+    if usual > 1 and shared["rows"].to_list().count(usual) / len(shared) >= WHOLE:
+        again = shared.filter(pl.struct("step", "_key") == shared.select(pl.struct("step", "_key")).to_series()[0])
+        a, b = (files[i].name for i in again["_file"][:2])
+        raise InputError(
+            f"{b}: expected the log of one run, got step {shared['step'][0]} with the same groups of {usual} rows "
+            f"as in {a}: give one run's files, or join files that hold parts of one group"
+        )

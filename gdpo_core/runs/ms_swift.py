@@ -1,0 +1,164 @@
+"""Reads ms-swift's completions.jsonl: one JSON object per log event, with lists as columns."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
+
+import polars as pl
+
+from gdpo_core.errors import InputError, expect
+from gdpo_core.runs.columns import TEXTS, Columns, Options, batches, cached, checked, expect_columns, normalised
+from gdpo_core.runs.files import LogFile, LogFiles
+from gdpo_core.runs.run import LogIssue, Rows, Run, run_of
+from gdpo_core.runs.tables import as_float, as_text, first_objects, is_number, objects
+
+# Lists of numbers that are logged beside the rewards.
+NOT_REWARDS = {"step", "gen_step", "prompt", "completion", "solution"}
+NOT_REWARDS |= {"advantages", "advantage", "entropy", "num_turns"}
+METHODS = {"gdpo": "gdpo", "group": "grpo", "none": "grpo_no_std", "batch": "grpo_batch_std"}
+SAMPLE = 10_000  # rows whose prompts are examined
+
+
+def matches(columns: Mapping[str, object]) -> bool:
+    """Whether this is a log event. Lists as prompts do not tell: a chat is a list of messages.
+
+    The reader refuses a step that is no list.
+    """
+    listed = isinstance(columns.get("step"), list) or isinstance(columns.get("advantages"), list)
+    return {"prompt", "completion"} <= columns.keys() and ("gen_step" in columns or ("step" in columns and listed))
+
+
+def read(log: LogFiles, options: Options) -> Run:
+    """The rewards of an ms-swift log: every list of numbers that is not known to hold something else."""
+    first = log.files[0]
+    items = first_objects(first, options.bad_lines)
+    expect(bool(items), first.name, "at least one log event", "0 rows")
+    filled = any(value != [] for item in items for value in item.values())
+    expect(filled, first.name, "at least one response", f"lists that are empty in {len(items)} log events")
+    logged = list(dict.fromkeys(key for item in items for key in item))
+    columns, numbers = _columns(first, items, logged, options)
+    total_only = columns.rewards == ("reward",) and not isinstance(items[0]["reward"], list)
+    settings = _settings(log.args)
+    weights = None if total_only else _weights(settings, numbers, columns.rewards)
+    rows = cached(lambda: _rows(log, columns, options))
+    return run_of(
+        log,
+        "ms_swift",
+        Rows(
+            columns=columns,
+            read=lambda _: rows(),
+            keyed_by=options.group and f"the column {options.group}",
+            prompts=lambda: _prompts(_events(log, columns, options), f"{columns.step}") if "prompt" in logged else None,
+            group_size=_positive(settings.get("num_generations")),
+        ),
+        total_only=total_only,
+        issues=(LogIssue("no-components", {"framework": "ms_swift", "has": ["reward"]}),) if total_only else (),
+        left_out=tuple(name for name in logged if name not in {*columns.names, *NOT_REWARDS, *TEXTS}),
+        asked=METHODS.get(str(settings.get("scale_rewards"))),
+        weights=weights,
+        weights_by="config" if weights else None,
+    )
+
+
+def _columns(file: LogFile, items: list[dict], logged: Sequence[str], options: Options) -> tuple[Columns, list[str]]:
+    """Which column holds what, and all columns that may be rewards."""
+    step = options.step or next((name for name in ("step", "gen_step") if name in logged), None)
+    if step is None or not {"prompt", "completion"} <= set(logged):
+        wanted = "ms-swift's columns step or gen_step, prompt, completion"
+        raise InputError(f"{file.name}: expected {wanted}, got {', '.join(logged)}")
+    expect_columns(options.names, logged, file.name)
+    others = {*NOT_REWARDS, step, options.advantage, options.length, options.group}
+    numbers = [name for name in logged if name not in others and _holds_numbers(items, name)]
+    columns = Columns(
+        rewards=options.rewards or tuple(numbers),
+        step=step,
+        advantage=options.advantage or next((name for name in ("advantages", "advantage") if name in logged), None),
+        length=options.length,
+        key=options.group,
+    )
+    return checked(columns, logged, file.name), numbers
+
+
+def _holds_numbers(items: list[dict], name: str) -> bool:
+    values = [value for item in items if name in item for value in _as_lists(item)[name] if value is not None]
+    return 2 * sum(map(is_number, values)) > len(values)
+
+
+def _as_lists(item: dict) -> dict[str, list]:
+    """An event's columns as lists; a trainer on Ray writes one response per line, without lists."""
+    return {name: value if isinstance(value, list) and name != "messages" else [value] for name, value in item.items()}
+
+
+def _rows(log: LogFiles, columns: Columns, options: Options) -> Iterator[pl.DataFrame]:
+    frames = (normalised(frame, columns, log.files) for frame in _events(log, columns, options))
+    return batches(frames, ["_file", "_event", "step"])
+
+
+def _events(log: LogFiles, columns: Columns, options: Options) -> Iterator[pl.DataFrame]:
+    """The responses of each line, with the number of its file and of its log event."""
+    for number, file in enumerate(log.files):
+        event = 0
+        for line, item in objects(file, options.bad_lines):
+            event += isinstance(item.get(f"{columns.step}"), list)
+            frame = _frame(_as_lists(item), columns, f"{file.name}, line {line}")
+            yield frame.with_columns(pl.lit(number, pl.Int64).alias("_file"), pl.lit(event, pl.Int64).alias("_event"))
+
+
+def _frame(lists: dict[str, list], columns: Columns, where: str) -> pl.DataFrame:
+    expect_columns(columns.names, list(lists), where)
+    texts = [*columns.texts, *(["prompt"] if "prompt" in lists else [])]
+    sizes = {name: len(lists[name]) for name in (*columns.names, *texts)}
+    same = len(set(sizes.values())) == 1
+    expect(same, where, "lists of one length", ", ".join(f"{n} in {name!r}" for name, n in sizes.items()))
+    for name in columns.numbers:
+        odd = next((v for v in lists[name] if v is not None and not is_number(v)), None)
+        expect(odd is None, where, f"numbers in {name!r}", f"{str(odd)[:60]!r}")
+    floats = {name: [as_float(value, name, where) for value in lists[name]] for name in columns.numbers}
+    data = floats | {name: [as_text(value) for value in lists[name]] for name in texts}
+    return pl.DataFrame(data, schema=dict.fromkeys(floats, pl.Float64) | dict.fromkeys(texts, pl.String))
+
+
+def _prompts(events: Iterator[pl.DataFrame], step: str) -> pl.DataFrame:
+    """batch, step, `_key` and `text` of the first prompts, which show where a group ends."""
+    frames, rows = [], 0
+    for event in events:
+        prompt = pl.col("prompt") if "prompt" in event.columns else pl.lit("")
+        number = pl.col(step).cast(pl.Int64, strict=False).alias("step")
+        text = prompt.str.slice(0, 60).alias("text")
+        frames.append(event.select("_file", "_event", number, prompt.hash().alias("_key"), text))
+        rows += len(event)
+        if rows >= SAMPLE:
+            break
+    return pl.concat(frames).with_columns(pl.struct("_file", "_event", "step").rle_id().cast(pl.Int64).alias("batch"))
+
+
+# --- the configuration of the run ------------------------------------------------------------------------------------
+
+
+def _settings(file: LogFile | None) -> dict:
+    """The configuration in args.json; empty if that cannot be read."""
+    try:
+        settings = json.loads(file.content()) if file else {}
+    except (ValueError, InputError):
+        return {}
+    return settings if isinstance(settings, dict) else {}
+
+
+def _weights(settings: dict, logged: Sequence[str], rewards: Sequence[str]) -> dict[str, float] | None:
+    """The configured weights: one per reward function, in the order of the logged columns.
+
+    >>> _weights({"reward_weights": [1, 0.5]}, ["MathAccuracy", "Format"], ["Format"])
+    {'Format': 0.5}
+    """
+    if "reward_weights" not in settings:
+        return None
+    weights = [1] * len(logged) if settings["reward_weights"] is None else settings["reward_weights"]
+    fits = isinstance(weights, list) and len(weights) == len(logged) and set(rewards) <= set(logged)
+    if not fits or not all(is_number(w) and isfinite(as_float(w, "reward_weights", "args.json") or 0) for w in weights):
+        return None
+    by_name = dict(zip(logged, weights, strict=True))
+    return {name: float(by_name[name]) for name in rewards}
+
+
+def _positive(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None

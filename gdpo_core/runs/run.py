@@ -1,0 +1,457 @@
+"""`read_run`: the log of a run in the same form for every framework, and its groups."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial, reduce
+from importlib import import_module
+from math import gcd
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from gdpo_core.errors import InputError, expect, is_whole
+from gdpo_core.frameworks import FRAMEWORKS, READABLE, framework_named
+from gdpo_core.runs import tables
+from gdpo_core.runs.columns import Columns, Options, reward_names
+from gdpo_core.runs.files import LogFile, LogFiles, Source, find_files, format_of
+from gdpo_core.runs.tables import BadLines
+
+BATCHES = 200  # whose advantages are examined
+USUAL = 0.6  # share of batches that a size must divide: an evaluation may have written the others
+CHANCE = 0.01  # a smaller size must be less likely than this to fit by chance
+DRAWS = 400  # shuffles that estimate this probability
+MANY = 0.5  # share of groups of an unusual size; where it is larger, groups have not lost rows but differ in size
+_BLOCKS = 64  # shuffled at most
+
+
+@dataclass(frozen=True)
+class LogIssue:
+    """A property of the files that may mislead a reader: the id of the finding that reports it, and its evidence."""
+
+    id: str
+    evidence: Mapping[str, object]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """The rows of a log, whose groups are still to be found.
+
+    read: yields these columns of the log in frames of whole batches, anew at each call: `_file`, batch and step
+        (Int64), one column per reward (Float64, NaN = missing), `advantage` (Float64) and `length` (Int64) if the
+        columns name them, and `_key` (UInt64) if a column identifies the groups of a batch.
+    prompts: returns batch, step, `_key` and `text` of the prompts of some first rows, if the log has prompts and they
+        do not identify the groups.
+    """
+
+    columns: Columns
+    read: Callable[[Columns], Iterator[pl.DataFrame]]
+    keyed_by: str | None = None  # in words, what identifies a group; None: groups are blocks of rows
+    equal_groups: bool = False  # a keyed group smaller than the others has lost rows
+    prompts: Callable[[], pl.DataFrame | None] = lambda: None
+    group_size: int | None = None  # from a configuration file beside the log
+
+
+def _no_tables() -> Iterator[pl.DataFrame]:
+    raise AssertionError("a run has tables once its groups are known")
+
+
+def _no_other_size(size: int) -> "Run":
+    raise InputError(f"size: expected a run whose groups are blocks of rows, got {size} for another")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A run's log: facts about it, and its responses as tables that are read on demand.
+
+    Every table has the columns batch, step and group (Int64), one Float64 column per reward (NaN = missing), and
+    `advantage` (Float64) and `length` (Int64, tokens) if the log holds them. A batch is the responses of one training
+    step, over which GDPO's last step runs. A table holds whole batches, and the rows of a batch and of a group stand
+    together. The numbers of batches and of groups are unique over the run.
+    """
+
+    path: str  # as the caller gave it
+    framework: str  # the id of a framework
+    files: tuple[str, ...]  # their names, in reading order
+    rewards: tuple[str, ...]
+    group_size: int | None = None  # None: groups differ in size
+    grouped_by: str = ""  # in words: "blocks of 8 rows", "the column uid"
+    grouped_by_column: bool = False  # else by blocks of rows
+    total_only: bool = False  # the log holds one total per response, not the rewards it was made of
+    has_advantage: bool
+    has_length: bool
+    issues: tuple[LogIssue, ...] = ()  # found by the reader
+    skipped_lines: int = 0
+    left_out: tuple[str, ...] = ()  # columns that are neither used nor texts that such logs are known to hold
+    asked: str | None = None  # the method that a configuration file beside the log asks for
+    weights: Mapping[str, float] | None = None  # per reward, if the log or a configuration file beside it holds them
+    weights_by: str | None = None  # their origin: score (a logged total is the weighted sum) or config
+    other_sizes: tuple[int, ...] = ()  # group sizes that the prompts and advantages fit as well
+    _rows: Rows | None = field(default=None, repr=False)
+    _regrouped: Callable[[int], "Run"] = field(default=_no_other_size, repr=False)
+    _tables: Callable[[], Iterator[pl.DataFrame]] = field(default=_no_tables, repr=False)
+
+    def tables(self) -> Iterator[pl.DataFrame]:
+        """The responses, some ten thousand to a few hundred thousand at a time; each call reads the files anew."""
+        return self._tables()
+
+    def regrouped(self, size: int) -> "Run":
+        """The same log in groups of another size."""
+        return self._regrouped(size)
+
+    @property
+    def traps(self) -> tuple[LogIssue, ...]:  # shim: the lead removes it
+        return self.issues
+
+    @cached_property
+    def table(self) -> pl.DataFrame:
+        """All responses: step, group, the rewards, advantage if logged, length if known."""
+        return pl.concat(list(self.tables())).drop("batch")
+
+
+def run_of(files: LogFiles, framework: str, rows: Rows, **facts: Any) -> Run:
+    """A run whose groups are still to be found, from its rows and other facts that its reader knows."""
+    return Run(
+        path=files.name,
+        framework=framework,
+        files=tuple(file.name for file in files.files),
+        rewards=rows.columns.rewards,
+        has_advantage=rows.columns.advantage is not None,
+        has_length=rows.columns.length is not None,
+        _rows=rows,
+        **facts,
+    )
+
+
+def read_run(
+    path: Source,
+    framework: str | None = None,
+    group_size: int | None = None,
+    rewards: Sequence[str] | str | None = None,
+    group: str | None = None,
+    *,
+    advantage: str | None = None,
+    length: str | None = None,
+    step: str | None = None,
+    skip_bad_lines: bool = False,
+) -> Run:
+    """The log of a run, as a training framework wrote it.
+
+    path: a file, directory, glob or zip, several of them, or {name: bytes}.
+    framework: trl (axolotl writes the same), verl, ms_swift, nemo_rl or generic; inferred from the content by default.
+    group_size: responses per group, if groups are blocks of rows; inferred from advantages and prompts by default.
+    rewards, group, advantage, length, step: names of columns.
+    skip_bad_lines: leave out and count broken lines of JSON.
+    Raises InputError, naming the file, and the column and row or line, if the log cannot be read.
+    """
+    files = find_files(path)
+    for name, value in {"group": group, "advantage": advantage, "length": length, "step": step}.items():
+        expect(value is None or (isinstance(value, str) and value != ""), name, "the name of a column", repr(value))
+    fits = group_size is None or (is_whole(group_size) and group_size > 0)
+    expect(fits, "group_size", "a positive whole number", repr(group_size))
+    options = Options(
+        rewards=reward_names(rewards),
+        group=group,
+        advantage=advantage,
+        length=length,
+        step=step,
+        group_size=None if group_size is None else int(group_size),
+        bad_lines=BadLines(bool(skip_bad_lines)),
+    )
+    known = None if framework is None else framework_named(framework)
+    with _one_error(files.name):
+        run = _reader(known or detect(files, options)).read(files, options)
+        run = _with_groups(run, options)
+    next(run.tables())  # a fault in the first rows is reported now
+    return run
+
+
+def detect(files: LogFiles, options: Options) -> str:
+    """The framework whose columns the files have, whatever their names; "generic" if that is none of the known ones.
+
+    Raises InputError if different frameworks wrote the files.
+    """
+    first, *rest = files.files
+    framework, kind = _framework_of(first, options), format_of(first)
+    for file in rest:
+        same = kind == "parquet" == format_of(file)  # the reader compares the columns of all files
+        other = framework if same else _framework_of(file, options)
+        if other != framework or format_of(file) != kind:
+            raise InputError(
+                f"{files.name}: expected the log of one run, got {framework} in {first.name} "
+                f"and {other} in {file.name}; name one of them"
+            )
+    return framework
+
+
+def _framework_of(file: LogFile, options: Options) -> str:
+    kind, columns = format_of(file), None
+    if kind == "parquet":
+        columns = tables.parquet_schema(file)
+    elif kind == "jsonl":
+        columns = next(iter(tables.first_objects(file, options.bad_lines, 1)), None)
+    for key in READABLE:
+        if columns and FRAMEWORKS[key].log_format == kind and _reader(key).matches(columns):
+            return key
+    return "generic"
+
+
+def _reader(framework: str) -> ModuleType:
+    return import_module(f"gdpo_core.runs.{framework}")
+
+
+@contextmanager
+def _one_error(where: str) -> Iterator[None]:
+    """Turn an error of polars that no check foresaw into an InputError."""
+    try:
+        yield
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        why = " ".join(str(error).split())[:200]
+        raise InputError(f"{where}: expected a log that can be read as a table, got {why}") from None
+
+
+# --- which rows are a group ------------------------------------------------------------------------------------------
+
+
+def _with_groups(run: Run, options: Options) -> Run:
+    """The run with its groups: those that a column identifies, or blocks of the size given, configured or inferred."""
+    rows = run._rows
+    assert rows is not None, "readers return rows"
+    sizes, advantages = _batches(run, rows)
+    run = replace(run, skipped_lines=options.bad_lines.count)
+    if rows.keyed_by:
+        return _by_key(run, rows, sizes, options.group_size)
+    prompts = rows.prompts()
+
+    def regrouped(size: int) -> Run:
+        ragged = sizes.filter(pl.col("rows") % size != 0)
+        _expect_none(ragged, run, f"rows that groups of {size} divide")
+        return _in_blocks(run, rows, size, sizes, prompts)
+
+    if options.group_size:
+        return regrouped(options.group_size)
+    size = rows.group_size
+    others: tuple[int, ...] = ()
+    if size is None or (sizes["rows"] % size != 0).any():
+        inferred = infer(sizes["rows"].to_list(), advantages, _prompt_ids(prompts))
+        if inferred is None:
+            raise InputError(
+                f"{run.path}: expected groups that can be told from prompts or advantages, got none; "
+                f"give group_size, the responses per prompt, or the group column (rewards: {', '.join(run.rewards)})"
+            )
+        size, others = inferred.size, inferred.others
+    return replace(_in_blocks(run, rows, size, sizes, prompts), other_sizes=others, _regrouped=regrouped)
+
+
+def _batches(run: Run, rows: Rows) -> tuple[pl.DataFrame, list[np.ndarray]]:
+    """Rows, step and file of each batch, or of each group that a column identifies; advantages of the first batches.
+
+    One pass over the log, without rewards and lengths where that is faster.
+    """
+    by = ["batch", "_key"] if rows.keyed_by else ["batch"]
+    sizes: list[pl.DataFrame] = []
+    advantages: list[np.ndarray] = []
+    for table in rows.read(replace(rows.columns, rewards=(), length=None)):
+        counts = table.group_by(by, maintain_order=True).agg(
+            pl.len().alias("rows"), pl.col("step").first(), pl.col("_file").first()
+        )
+        sizes.append(counts)
+        if run.has_advantage and not rows.keyed_by and len(advantages) < BATCHES:
+            advantages += np.split(table["advantage"].to_numpy(), counts["rows"].cum_sum().to_numpy()[:-1])
+    expect(bool(sizes), run.path, "at least one response", "0 rows")
+    return pl.concat(sizes), advantages[:BATCHES]
+
+
+def _expect_none(ragged: pl.DataFrame, run: Run, wanted: str) -> None:
+    if len(ragged):
+        file, rows, step = run.files[ragged["_file"][0]], ragged["rows"][0], ragged["step"][0]
+        raise InputError(f"{file}: expected {wanted}, got {rows} in step {step}")
+
+
+def _in_blocks(run: Run, rows: Rows, size: int, sizes: pl.DataFrame, prompts: pl.DataFrame | None) -> Run:
+    """The run in groups of `size` rows from the start of each batch."""
+    ragged = sizes.filter(pl.col("rows") % size != 0)
+    issues = list(run.issues)
+    if len(ragged):
+        evidence = {"group_size": size, "batches": len(ragged), "of": len(sizes)}
+        issues.append(LogIssue("ragged-batches", evidence | {"step": ragged["step"][0], "rows": ragged["rows"][0]}))
+    merged = None if prompts is None else _merged_prompts(prompts, size)
+    if merged:
+        issues.append(LogIssue("prompts-merged", merged))
+    return replace(
+        run,
+        group_size=None if len(ragged) else size,
+        grouped_by=f"blocks of {size} rows",
+        issues=tuple(issues),
+        _tables=partial(_tables, run, rows, partial(_number_blocks, size)),
+    )
+
+
+def _by_key(run: Run, rows: Rows, sizes: pl.DataFrame, group_size: int | None) -> Run:
+    """The run in the groups that a column identifies."""
+    usual = group_size or min(sizes["rows"].mode())
+    cut = sizes.filter(pl.col("rows") % usual != 0)
+    if group_size:
+        _expect_none(cut, run, f"groups of {usual} rows by {rows.keyed_by}")
+    issues = list(run.issues)
+    merged = sizes.filter((pl.col("rows") > usual) & (pl.col("rows") % usual == 0)) if usual > 1 else sizes.head(0)
+    if len(merged):
+        evidence = {"step": merged["step"][0], "steps": merged["step"].n_unique(), "groups": len(merged)}
+        evidence |= {"group_size": usual, "rows": merged["rows"][0], "looked_at_groups": len(sizes)}
+        issues.append(LogIssue("prompts-merged", evidence))
+    if rows.equal_groups and 0 < len(cut) < MANY * len(sizes):
+        evidence = {"group_size": usual, "batches": cut["batch"].n_unique(), "of": sizes["batch"].n_unique()}
+        evidence |= {"step": cut["step"][0], "rows": cut["rows"][0], "groups": len(cut)}
+        issues.append(LogIssue("ragged-batches", evidence))
+    return replace(
+        run,
+        group_size=usual if sizes["rows"].n_unique() == 1 else None,
+        grouped_by=f"{rows.keyed_by}",
+        grouped_by_column=True,
+        issues=tuple(issues),
+        _tables=partial(_tables, run, rows, _number_keys),
+    )
+
+
+def _tables(run: Run, rows: Rows, number: Callable[[pl.DataFrame], pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """Tables with the columns in order; InputError if there is no row, or no value of any reward."""
+    columns = ["batch", "step", "group", *run.rewards]
+    columns += ["advantage"] * run.has_advantage + ["length"] * run.has_length
+    first, responses, values = 0, 0, 0
+    frames = rows.read(rows.columns)
+    while True:
+        with _one_error(run.path):
+            table = next(frames, None)
+            if table is None:
+                break
+            table = number(table).with_columns(pl.col("group") + first)
+        first = table["group"][-1] + 1
+        responses += len(table)
+        values += sum(int(table[name].is_not_nan().sum()) for name in run.rewards) if values == 0 else 0
+        yield table.select(columns)
+    expect(responses > 0, run.path, "at least one response", "0 rows")
+    expect(values > 0, run.path, f"a value in {', '.join(run.rewards)}", "every one missing")
+
+
+def _number_blocks(size: int, table: pl.DataFrame) -> pl.DataFrame:
+    """Add `group`: blocks of `size` rows from the start of each batch, of which the last may be shorter."""
+    block = pl.int_range(pl.len()).over("batch") // size
+    return table.with_columns(pl.struct("batch", block).rle_id().cast(pl.Int64).alias("group"))
+
+
+def _number_keys(table: pl.DataFrame) -> pl.DataFrame:
+    """Add `group`: the rows of a batch that share `_key`, moved together, in the order of their first rows."""
+    table = table.with_row_index("group").with_columns(pl.col("group").first().over("batch", "_key"))
+    return table.sort("group", maintain_order=True).with_columns(pl.col("group").rle_id().cast(pl.Int64))
+
+
+# --- the size of a group ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Size:
+    """A group size and the evidence for it: advantages or prompts."""
+
+    size: int
+    told_by: str
+    others: tuple[int, ...] = field(default=(), repr=False)  # smaller sizes that fit too, perhaps by chance
+
+
+def infer(sizes: Sequence[int], advantages: Sequence[np.ndarray], prompts: Sequence[np.ndarray]) -> Size | None:
+    """The group size of a log whose groups are blocks of one size; None if nothing shows it.
+
+    sizes: the rows of each batch. advantages: as logged, of the first batches; they sum to 0 in every group.
+    prompts: the prompt id of each row, of the first batches; it changes only where a group ends.
+
+    >>> infer([8] * 4, [np.array([3.0, -1.0, -2.0, 0.0, 7.0, -5.0, -2.0, 0.0])] * 4, [])
+    Size(size=4, told_by='advantages')
+    >>> infer([6], [], [np.array([7, 7, 7, 4, 4, 4])])
+    Size(size=3, told_by='prompts')
+    """
+    rows = Counter(sizes).most_common(1)[0][0]
+    largest = _from_prompts([ids for ids in prompts if len(ids) == rows] or prompts)
+    live = [a for a in advantages if np.abs(a).max(initial=0) > 0 and np.isfinite(a).all() and _sums_to_zero(a, len(a))]
+    fits = [g for g in divisors(largest or rows) if live and _fits(g, live)]
+    for size in fits:
+        if largest is None and size == rows:
+            return None  # advantages centred over the whole batch sum to 0 as well
+        if all(_chance(size, other, live) < CHANCE for other in fits if other > size and other % size == 0):
+            evidence = "advantages" if size != largest else "prompts"
+            return Size(size, evidence, tuple(g for g in fits if g < size))
+        if largest is None:
+            return None
+    return None if largest is None else Size(largest, "prompts", tuple(g for g in fits if g < largest))
+
+
+def divisors(n: int) -> list[int]:
+    return [g for g in range(2, n + 1) if n % g == 0]
+
+
+def _from_prompts(prompts: Sequence[np.ndarray]) -> int | None:
+    """The largest size that divides every stretch of equal prompts in most batches; None if that is 1."""
+    batches: Counter[int] = Counter()  # by the largest size that divides their stretches
+    for ids in prompts:
+        ends = np.flatnonzero(ids[1:] != ids[:-1]) + 1
+        lengths = np.diff(np.concatenate([[0], ends, [len(ids)]])).tolist()
+        whole = reduce(gcd, lengths[:-1], 0)
+        cut = len(set(lengths[:-1])) == 1 and len(lengths) > 2 and lengths[-1] < whole
+        batches[whole if cut else gcd(whole, lengths[-1])] += 1
+    sizes = {size for length in batches for size in divisors(length)}
+    usual = [g for g in sizes if sum(n for length, n in batches.items() if length % g == 0) >= USUAL * batches.total()]
+    return max(usual, default=None)
+
+
+def _prompt_ids(prompts: pl.DataFrame | None) -> list[np.ndarray]:
+    """The prompts of each batch, without the last one, which the sample may have cut off."""
+    if prompts is None or not len(prompts):
+        return []
+    parts = [part["_key"].to_numpy() for part in prompts.partition_by("batch", maintain_order=True)]
+    return parts[:-1] if len(parts) > 1 else parts
+
+
+def _sums_to_zero(values: np.ndarray, size: int) -> bool:
+    """Whether every block of `size` sums to 0, up to the round-off of float32."""
+    blocks = values.reshape(-1, size)
+    return bool((np.abs(blocks.sum(1)) <= 1e-5 * np.abs(blocks).sum(1) + 1e-6 * np.abs(values).max()).all())
+
+
+def _fits(size: int, live: Sequence[np.ndarray]) -> bool:
+    """Whether blocks of this size sum to 0 in nearly all batches that the size divides."""
+    whole = [a for a in live if len(a) % size == 0]
+    return bool(whole) and sum(_sums_to_zero(a, size) for a in whole) >= 0.9 * len(whole)
+
+
+def _chance(size: int, larger: int, live: Sequence[np.ndarray]) -> float:
+    """How likely blocks of `size` sum to 0 by chance, if groups are the `larger` blocks with rows in random order."""
+    blocks = [block for a in live if len(a) % larger == 0 for block in a.reshape(-1, larger) if np.abs(block).max() > 0]
+    draw, log = np.random.default_rng(0), 0.0
+    for block in blocks[:_BLOCKS]:
+        shuffled = draw.permuted(np.tile(block, (DRAWS, 1)), axis=1).reshape(DRAWS, -1, size)
+        close = np.abs(shuffled.sum(2)) <= 1e-5 * np.abs(shuffled).sum(2) + 1e-6 * np.abs(block).max()
+        log += np.log(max(close.all(1).mean(), 0.5 / DRAWS))
+        if log < np.log(CHANCE):
+            break
+    return float(np.exp(log))
+
+
+def _merged_prompts(prompts: pl.DataFrame, size: int) -> dict[str, object] | None:
+    """Evidence that groups of one batch share a prompt, from a sample of the prompts; None if none do.
+
+    prompts: batch, step, `_key` and `text` of rows in blocks of `size`.
+    """
+    block = pl.int_range(pl.len()).over("batch") // size
+    groups = prompts.with_columns(block.alias("block")).unique(["batch", "block"], keep="first", maintain_order=True)
+    shared = groups.filter(pl.len().over("batch", "_key") > 1)
+    if not len(shared):
+        return None
+    return {
+        "step": shared["step"][0],
+        "steps": shared["step"].n_unique(),
+        "groups": len(shared),
+        "prompts": len(shared.unique(["batch", "_key"])),
+        "looked_at_groups": len(groups),
+        "excerpt": shared["text"][0],
+    }

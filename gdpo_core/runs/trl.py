@@ -1,0 +1,119 @@
+"""Reads TRL's completions, one Parquet file per logged step; axolotl's synchronous trainer writes the same."""
+
+from collections.abc import Collection, Iterator, Sequence
+from functools import partial
+
+import polars as pl
+
+from gdpo_core.errors import InputError, expect
+from gdpo_core.runs.columns import (
+    Columns,
+    Options,
+    batches,
+    checked,
+    expect_columns,
+    left_out,
+    normalised,
+    refuse_numeric_texts,
+    union_schema,
+)
+from gdpo_core.runs.files import LogFile, LogFiles
+from gdpo_core.runs.run import Rows, Run, run_of
+from gdpo_core.runs.tables import Schema, is_number_type, parquet_frames, parquet_schema
+
+SAMPLE = 10_000  # rows whose prompts are examined
+# Numbers that are logged beside the rewards.
+NOT_REWARDS = {"step", "advantage", "advantages", "epoch", "global_step", "index", "idx", "id", "seed"}
+LENGTHS = ("completion_length", "response_length", "num_tokens", "length", "tokens")
+
+
+def matches(columns: Collection[str]) -> bool:
+    """Whether these are the columns of TRL's completions."""
+    return "step" in columns and ("completion" in columns or {"prompt", "advantage"} <= set(columns))
+
+
+def read(log: LogFiles, options: Options) -> Run:
+    """The rewards of a TRL log: every number column but the step, the advantage and others known to hold no reward."""
+    files = log.files
+    schemas = [parquet_schema(file) for file in files]
+    schema = union_schema(schemas)
+    columns = _columns(files[0], {name: schema[name] for name in schemas[0]}, options)
+    _expect_same_columns(files, schemas, columns, options)
+    if options.rewards is None:
+        used = [*columns.names, *(name for name in schema if name.lower() in NOT_REWARDS)]
+        refuse_numeric_texts(files, schemas, used, options.bad_lines)
+
+    def rows(columns: Columns) -> Iterator[pl.DataFrame]:
+        frames = (normalised(frame, columns, files) for frame in parquet_frames(files, schemas, columns.names))
+        return batches(frames, ["_file", "step"])
+
+    return run_of(
+        log,
+        "trl",
+        Rows(
+            columns=columns,
+            read=rows,
+            keyed_by=options.group and f"the column {options.group}",
+            prompts=partial(_prompts, files, schemas, columns) if "prompt" in schemas[0] else lambda: None,
+        ),
+        left_out=left_out(schema, columns.names),
+    )
+
+
+def _columns(file: LogFile, schema: Schema, options: Options) -> Columns:
+    """Which column of the first file holds what."""
+    step = options.step or "step"
+    expect_columns([name for name in options.names if name != options.step], list(schema), file.name)
+    fits = step in schema and bool({"advantage", "completion", "prompt"} & set(schema))
+    expect(fits, file.name, f"TRL's columns {step}, prompt, completion, rewards, advantage", ", ".join(schema))
+    length = options.length or next((name for name in LENGTHS if name in schema and schema[name].is_integer()), None)
+    advantage = options.advantage or ("advantage" if "advantage" in schema else None)
+    others = (length, step, advantage, options.group)
+    rewards = [name for name, kind in schema.items() if _may_be_reward(name, kind) and name not in others]
+    columns = Columns(
+        rewards=options.rewards or tuple(rewards), step=step, advantage=advantage, length=length, key=options.group
+    )
+    return checked(columns, schema, file.name)
+
+
+def _may_be_reward(name: str, kind: pl.DataType) -> bool:
+    return is_number_type(kind) and name.lower() not in NOT_REWARDS and not name.startswith("__")
+
+
+def _expect_same_columns(
+    files: Sequence[LogFile], schemas: Sequence[Schema], columns: Columns, options: Options
+) -> None:
+    """Raise InputError unless every file has the columns of the first, and no other one that could be a reward."""
+    for file, schema in zip(files[1:], schemas[1:], strict=True):
+        missing = [name for name in columns.names if name not in schema]
+        new = [n for n, kind in schema.items() if n not in schemas[0] and _may_be_reward(n, kind)]
+        new = [] if options.rewards else [name for name in new if name.lower() not in LENGTHS]
+        if missing or new:
+            which = [f"{', '.join(missing)} only in {files[0].name}"] * bool(missing)
+            which += [f"{', '.join(new)} only in {file.name}"] * bool(new)
+            raise InputError(f"{file.name}: expected the columns of {files[0].name}, got others: {'; '.join(which)}")
+
+
+def _prompts(files: Sequence[LogFile], schemas: Sequence[Schema], columns: Columns) -> pl.DataFrame:
+    """batch, step, `_key` and `text` of the first prompts, which show where a group ends."""
+    frames = [
+        frame.select(
+            "_file",
+            pl.col(f"{columns.step}").cast(pl.Int64).alias("step"),
+            (pl.col("prompt").hash() if "prompt" in frame.columns else pl.lit(0, pl.UInt64)).alias("_key"),
+            _text(frame).str.slice(0, 60).alias("text"),
+        )
+        for frame in parquet_frames(files, schemas, [f"{columns.step}", "prompt"], head=SAMPLE)
+    ]
+    return pl.concat(frames).with_columns(pl.struct("_file", "step").rle_id().cast(pl.Int64).alias("batch"))
+
+
+def _text(frame: pl.DataFrame) -> pl.Expr:
+    """Each prompt; of a chat its last message, or else its JSON."""
+    kind = frame.schema.get("prompt", pl.Null())
+    if kind == pl.String:
+        return pl.col("prompt")
+    message = kind.inner if isinstance(kind, pl.List) else None
+    if isinstance(message, pl.Struct) and message.to_schema().get("content", pl.Null()) == pl.String:
+        return pl.col("prompt").list.last().struct.field("content")
+    return pl.struct("prompt").struct.json_encode() if "prompt" in frame.columns else pl.lit("")

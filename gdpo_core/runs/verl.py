@@ -1,0 +1,225 @@
+"""Reads verl's rollout dumps, `{step}.jsonl` with one JSON line per response, of the legacy trainer and of v1."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+
+from gdpo_core.errors import InputError, expect
+from gdpo_core.runs.columns import TEXTS, Columns, Options, batches, cached, checked, expect_columns, normalised
+from gdpo_core.runs.files import LogFiles
+from gdpo_core.runs.run import LogIssue, Rows, Run, run_of
+from gdpo_core.runs.tables import first_objects, number_columns, read_json_lines
+
+EXPECTED = ("input", "output", "score")
+# Columns of a dump that the reward function did not return.
+NOT_REWARDS = {"input", "output", "gts", "score", "step", "request_id", "uid", "index", "num_turns", "__num_turns__"}
+LINES = 10  # per file, from which columns are inferred; more in the first file
+FILES, SAMPLE = 16, 20_000  # files spread over the run, and their rows, from which the score's weights are solved
+OVERLONG = "overlong_reward"
+
+
+def matches(columns: Collection[str]) -> bool:
+    """Whether these are the keys of a line of a rollout dump."""
+    return set(EXPECTED) <= set(columns)
+
+
+def read(log: LogFiles, options: Options) -> Run:
+    """The rewards of a verl dump: every number that the reward function returned, else the score alone."""
+    first = log.files[0]
+    items = first_objects(first, options.bad_lines)
+    expect(bool(items), first.name, "at least one response", "0 rows")
+    logged = list(dict.fromkeys(key for item in items for key in item))
+    expect(matches(logged), first.name, f"verl's columns {', '.join(EXPECTED)}", ", ".join(logged))
+    expect_columns(options.names, logged, first.name)
+    columns = checked(_columns(log, items, logged, options), logged, first.name)
+    total_only = columns.rewards == ("score",)
+    weights, issues = None, []
+    if total_only:
+        v1 = {"trainer": "v1"} if columns.key == "uid" else {}
+        issues.append(LogIssue("no-components", {"framework": "verl", "has": ["score"], **v1}))
+    elif "score" not in columns.rewards and "score" in number_columns(items):
+        weights, issues = _weights(log, columns.rewards, items, options)
+        columns, weights, beside = _without_weight_zero(columns, weights, options)
+        if beside:
+            issues.append(LogIssue("not-in-score", {"columns": beside, "rewards": list(columns.rewards)}))
+    rows = cached(lambda: _rows(log, columns, options))
+    return run_of(
+        log,
+        "verl",
+        Rows(
+            columns=columns,
+            read=lambda _: rows(),
+            keyed_by=f"the column {columns.key}" + ", without its last two parts" * (columns.key == "uid"),
+            equal_groups=True,
+        ),
+        total_only=total_only,
+        issues=tuple(issues),
+        left_out=tuple(name for name in logged if name not in {*columns.names, *NOT_REWARDS, *TEXTS}),
+        weights=weights,
+        weights_by="score" if weights else None,
+    )
+
+
+def _columns(log: LogFiles, items: list[dict], logged: Sequence[str], options: Options) -> Columns:
+    """Which column holds what."""
+    others = {*NOT_REWARDS, options.advantage, options.length, options.group, options.step}
+    components = () if options.rewards else [name for name in _numbers(log, items, options) if name not in others]
+    if OVERLONG in components:  # beside it verl logs a flag: whether the penalty is below 0
+        components = [name for name in components if name != "overlong"]
+    return Columns(
+        rewards=options.rewards or tuple(components) or ("score",),
+        step=options.step or ("step" if "step" in logged else None),
+        advantage=options.advantage,
+        length=options.length,
+        key=options.group or ("uid" if "uid" in logged else "input"),
+    )
+
+
+def _numbers(log: LogFiles, items: list[dict], options: Options) -> list[str]:
+    """The keys that hold numbers in any file; in others a key may hold null or text, while a task has no responses.
+
+    Raises InputError if the first file lacks one.
+    """
+    first, logged = log.files[0], {key for item in items for key in item}
+    numbers = dict.fromkeys(number_columns(items))
+    for file in log.files[1:]:
+        more = number_columns(first_objects(file, options.bad_lines, LINES))
+        more = [name for name in more if name not in NOT_REWARDS]
+        new = [name for name in more if name not in logged]
+        if new:
+            raise InputError(
+                f"{file.name}: expected the columns of {first.name}, got others: {', '.join(new)} only in {file.name}; "
+                "name the rewards"
+            )
+        numbers |= dict.fromkeys(more)
+    return list(numbers)
+
+
+def _rows(log: LogFiles, columns: Columns, options: Options) -> Iterator[pl.DataFrame]:
+    def frames() -> Iterator[pl.DataFrame]:
+        # The step is a number here, so that a value of another kind names its line.
+        numbers = [*columns.numbers, *([columns.step] if columns.step else [])]
+        for number, file in enumerate(log.files):
+            frame = read_json_lines(file, numbers, [f"{columns.key}"], options.bad_lines)
+            empty = [name for name in columns.rewards if number and len(frame) and not frame[name].count()]
+            if empty:
+                logged = dict.fromkeys(key for item in first_objects(file, options.bad_lines) for key in item)
+                missing = next((name for name in empty if name not in logged), None)
+                got = f"none named {missing!r}: {', '.join(logged)}"
+                expect(missing is None, file.name, f"the columns of {log.files[0].name}", got)
+            if columns.key == "uid":
+                # uid is prompt_rollout_output
+                frame = frame.with_columns(pl.col("uid").cast(pl.String).str.replace("(_[^_]*){1,2}$", ""))
+            yield normalised(frame.with_columns(pl.lit(number, pl.Int64).alias("_file")), columns, log.files)
+
+    return batches(frames(), ["_file", "step"])
+
+
+# --- the score, which verl's GRPO sees -------------------------------------------------------------------------------
+
+_ROUND_OFF = 1e-6  # relative, of a total that was added up and logged in float32
+_RANK = 1e-9
+_DIGITS = (1, 2, 3, 4, 5, 6, 8)
+
+
+@dataclass(frozen=True)
+class Score:
+    """How a score comes from rewards: score = Σ weight · reward + a constant."""
+
+    exact: bool
+    weights: Mapping[str, float] | None  # per reward that varies; None: not exact, or other weights fit too
+    error: float  # the largest difference
+
+
+def _weights(
+    log: LogFiles, rewards: Sequence[str], items: list[dict], options: Options
+) -> tuple[dict[str, float] | None, list[LogIssue]]:
+    """The weights with which the rewards add up to the score; an issue if they do not."""
+    samples, rows = [], 0
+    for file in log.files[:: -(-len(log.files) // FILES)]:
+        samples.append(read_json_lines(file, ["score", *rewards], [], options.bad_lines))
+        rows += len(samples[-1])
+        if rows >= SAMPLE:
+            break
+    flags = [name for name in rewards if all(isinstance(item.get(name), bool | None) for item in items)]
+    score = weights_of(pl.concat(samples), rewards, flags)
+    if score is not None and not score.exact:
+        evidence = {"columns": list(rewards), "error": score.error, "responses": rows}
+        return None, [LogIssue("score-not-a-sum", evidence)]
+    if score is None or score.weights is None:
+        return None, []
+    weights = dict(score.weights)
+    # A score that compute_score returns in a dict is logged before the penalty for length is added to it.
+    return (weights | {OVERLONG: 1.0} if weights.get(OVERLONG) == 0 else weights), []
+
+
+def _without_weight_zero(
+    columns: Columns, weights: dict[str, float] | None, options: Options
+) -> tuple[Columns, dict[str, float] | None, list[str]]:
+    """The columns and weights of the rewards that the score counts, and the columns beside them."""
+    beside = [name for name, w in (weights or {}).items() if not w and not options.rewards]
+    if not weights or not beside or len(beside) == len(columns.rewards):
+        return columns, weights, []
+    kept = tuple(name for name in columns.rewards if name not in beside)
+    return replace(columns, rewards=kept), {n: w for n, w in weights.items() if n not in beside}, beside
+
+
+def weights_of(table: pl.DataFrame, rewards: Collection[str], flags: Collection[str] = ()) -> Score | None:
+    """The weights with which the rewards make the column `score`; None if too few rows hold them all, or none varies.
+
+    flags: rewards of true and false; one that the other rewards determine gets weight 0.
+
+    >>> table = pl.DataFrame({"score": [1.5, 0.0, 1.0, 0.5], "right": [1, 0, 1, 0], "format": [1, 0, 0, 1]})
+    >>> weights_of(table, ["right", "format"]).weights
+    {'right': 1.0, 'format': 0.5}
+    """
+    columns = table.select(pl.col("score", *rewards).cast(pl.Float64))
+    columns = columns.filter(pl.all_horizontal(pl.all().is_finite()))
+    score = columns["score"].to_numpy()
+    order = sorted(rewards, key=lambda name: name in flags)
+    values = {name: columns[name].to_numpy() for name in order}
+    values = {name: x for name, x in values.items() if len(x) and np.ptp(x) > 0}
+    if len(score) < len(values) + 2 or not values or np.ptp(score) == 0:
+        return None
+    independent, dependent = _independent(values)
+    x = np.stack([values[name] for name in independent], 1)  # (responses, rewards)
+    mean, std = x.mean(0), x.std(0)
+    w = np.linalg.lstsq((x - mean) / std, score - score.mean(), rcond=None)[0] / std
+    error = _error(x, score, w)
+    allowed = _ROUND_OFF * max(np.abs(score).max(), np.abs(x * w).max())
+    if error > allowed:
+        return Score(False, None, error)
+    if any(name not in flags for name in dependent):
+        return Score(True, None, error)
+    w[np.abs(w) * np.ptp(x, 0) <= allowed] = 0
+    rounded = ([float(f"{one:.{digits}g}") for one in w] for digits in _DIGITS)
+    w = next((r for r in rounded if _error(x, score, np.array(r)) <= allowed), w.tolist())
+    by_name = dict(zip(independent, w, strict=True)) | dict.fromkeys(dependent, 0.0)
+    return Score(True, {name: by_name[name] for name in rewards if name in by_name}, error)
+
+
+def _independent(values: Mapping[str, np.ndarray]) -> tuple[list[str], list[str]]:
+    """The columns that are linearly independent of earlier ones and a constant, and the others."""
+    independent: list[str] = []
+    dependent: list[str] = []
+    basis: list[np.ndarray] = []
+    for name, x in values.items():
+        rest = x - x.mean()
+        size = np.linalg.norm(rest)
+        for _ in range(2):  # once leaves round-off
+            for direction in basis:
+                rest = rest - (direction @ rest) * direction
+        length = np.linalg.norm(rest)
+        if length <= _RANK * size:
+            dependent.append(name)
+        else:
+            independent.append(name)
+            basis.append(rest / length)
+    return independent, dependent
+
+
+def _error(x: np.ndarray, score: np.ndarray, w: np.ndarray) -> float:
+    """Half the range of the differences: the constant is free."""
+    return float(np.ptp(score - x @ w) / 2)
