@@ -15,9 +15,9 @@ from helpers import nearly
 from polars.testing import assert_frame_equal
 
 import gdpo_core as gc
-from gdpo_core.logs import Run, Trap, read_run
 from gdpo_core.runs import thresholds as t
 from gdpo_core.runs.audit import audit, findings
+from gdpo_core.runs.run import LogIssue, Run, read_run
 
 PROMPTS, ROLLOUTS, STEPS = 8, 8, 4
 NAMES = ("correct", "format", "brief")
@@ -88,8 +88,6 @@ def made_run(rewards, method=None, *, weights=None, steps=None, names=None, leng
         "has_advantage": advantage is not None,
         "has_length": lengths is not None,
     }
-    if "traps" in about:  # shim: the lead removes it
-        about["issues"] = about.pop("traps")
     return Run(**given | about, _tables=lambda: iter([table]))
 
 
@@ -707,8 +705,8 @@ def test_two_reward_functions_of_one_name():
 
 def test_prompts_that_became_one_group():
     evidence = {"step": 2, "steps": 1, "groups": 2, "group_size": 8, "rows": 16, "looked_at_groups": 32}
-    traps = (Trap("prompts-merged", evidence),)
-    run = made_run(varied(), grouped_by="the column input", grouped_by_column=True, traps=traps)
+    issues = (LogIssue("prompts-merged", evidence),)
+    run = made_run(varied(), grouped_by="the column input", grouped_by_column=True, issues=issues)
     finding = one(audit(run), "prompts-merged")
     assert finding.severity == "warning" and finding.evidence == evidence
     assert "told apart by the column input, and 2 groups in 1 step" in finding.message
@@ -717,13 +715,13 @@ def test_prompts_that_became_one_group():
 
 def test_prompts_that_repeat_beside_blocks_do_no_harm():
     evidence = {"step": 2, "steps": 1, "groups": 2, "prompts": 1, "looked_at_groups": 32, "excerpt": "2 + 2"}
-    finding = one(audit(made_run(varied(), traps=(Trap("prompts-merged", evidence),))), "prompts-merged")
+    finding = one(audit(made_run(varied(), issues=(LogIssue("prompts-merged", evidence),))), "prompts-merged")
     assert finding.severity == "info" and "blocks of 8 rows" in finding.message
 
 
 def test_batches_that_the_group_size_does_not_divide():
     evidence = {"group_size": 8, "batches": 1, "of": 4, "step": 3, "rows": 63}
-    finding = one(audit(made_run(varied(), traps=(Trap("ragged-batches", evidence),))), "ragged-batches")
+    finding = one(audit(made_run(varied(), issues=(LogIssue("ragged-batches", evidence),))), "ragged-batches")
     assert "In 1 of 4 batches" in finding.message and "step 3: 63 rows" in finding.message
 
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gdpo_core as gc
-from gdpo_core.logs import read_run
-from gdpo_core.logs.score import weights_of
 from gdpo_core.runs.audit import audit
+from gdpo_core.runs.run import read_run
+from gdpo_core.runs.verl import weights_of
 
 NAMES = ("accuracy", "format", "length_penalty")
 BY_NAME = dict(zip(NAMES, WEIGHTS, strict=True))
@@ -36,7 +36,7 @@ def findings(report, which):
 def test_verls_score_tells_the_weights_and_with_them_the_shares_of_the_update(tmp_path):
     steps = write_verl(tmp_path)
     run = read_run(tmp_path)
-    assert (run.weights, run.weights_by, run.traps) == (BY_NAME, "score", ())
+    assert (run.weights, run.weights_by, run.issues) == (BY_NAME, "score", ())
     report = audit(run)
     assert report.run["weights_used"] == BY_NAME and report.run["weights_from"] == "score"
     r = np.concatenate([step.rewards for step in steps])  # (prompts, rollouts, rewards)

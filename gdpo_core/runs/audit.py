@@ -13,11 +13,11 @@ from gdpo_core import reproduce
 from gdpo_core._types import ArrayLike
 from gdpo_core.errors import InputError, expect
 from gdpo_core.frameworks import FRAMEWORKS
-from gdpo_core.logs.run import Run
 from gdpo_core.reproduce.recipe import Recipe
 from gdpo_core.runs import findings_log, findings_methods, findings_rewards
 from gdpo_core.runs.audit_report import AuditReport, report_of
 from gdpo_core.runs.facts import NAMES, SEVERITIES, Facts, Finding, scaled_share
+from gdpo_core.runs.run import Run
 from gdpo_core.runs.summarise import summarise
 from gdpo_core.runs.sums import Array, Plan, Summary, Sums, merge, take
 from gdpo_core.runs.thresholds import SCALE_ONLY

@@ -14,9 +14,9 @@ from gdpo_core.runs.thresholds import EVERY_NTH, MERGED, SCALE_ONLY
 
 
 class Evidence(TypedDict, total=False):
-    """What the readers of logs note about a trap; each kind of trap has some of these."""
+    """What the reader of a log notes about an issue; each kind of issue has some of these."""
 
-    batches: int  # that the trap is in
+    batches: int  # that have the issue
     of: int  # batches in all
     groups: int
     group_size: int
@@ -28,9 +28,9 @@ class Evidence(TypedDict, total=False):
     error: float
 
 
-def _traps(f: Facts, which: str) -> Iterator[Evidence]:
-    """What the reader noted about traps of one kind."""
-    return (cast(Evidence, dict(trap.evidence)) for trap in f.run.traps if trap.id == which)
+def _issues(f: Facts, which: str) -> Iterator[Evidence]:
+    """What the reader noted about the issues of one kind."""
+    return (cast(Evidence, dict(issue.evidence)) for issue in f.run.issues if issue.id == which)
 
 
 # --- steps ------------------------------------------------------------------------------------------------------------
@@ -103,7 +103,7 @@ def steps_twice(f: Facts) -> Iterator[Finding]:
 
 def prompts_merged(f: Facts) -> Iterator[Finding]:
     """Prompts that occur more than once in a batch."""
-    for evidence in _traps(f, "prompts-merged"):
+    for evidence in _issues(f, "prompts-merged"):
         where = f"{count(evidence['groups'], 'group')} in {count(evidence['steps'], 'step')}"
         if f.run.grouped_by_column:
             severity = "warning"
@@ -125,7 +125,7 @@ def prompts_merged(f: Facts) -> Iterator[Finding]:
 
 def ragged_batches(f: Facts) -> Iterator[Finding]:
     """Batches that the group size does not divide."""
-    for evidence in _traps(f, "ragged-batches"):
+    for evidence in _issues(f, "ragged-batches"):
         batches = f"In {count(evidence['batches'])} of {count(evidence['of'], 'batch', 'batches')}"
         size, step, rows = evidence["group_size"], evidence["step"], count(evidence["rows"], "row")
         if f.run.grouped_by_column:
@@ -174,7 +174,7 @@ def missing_rewards(f: Facts) -> Iterator[Finding]:
 
 def score_not_a_sum(f: Facts) -> Iterator[Finding]:
     """verl's score, which its GRPO normalises, is no weighted sum of the rewards logged beside it."""
-    for evidence in _traps(f, "score-not-a-sum"):
+    for evidence in _issues(f, "score-not-a-sum"):
         yield Finding(
             "score-not-a-sum",
             "info",
@@ -188,7 +188,7 @@ def score_not_a_sum(f: Facts) -> Iterator[Finding]:
 
 def not_in_score(f: Facts) -> Iterator[Finding]:
     """Columns that verl's score leaves out, and that are taken for no rewards."""
-    for evidence in _traps(f, "not-in-score"):
+    for evidence in _issues(f, "not-in-score"):
         columns = evidence["columns"]
         yield Finding(
             "not-in-score",
@@ -205,7 +205,7 @@ def no_components(f: Facts) -> Iterator[Finding]:
     """The log holds only the total of the rewards."""
     if not f.run.total_only:
         return
-    evidence = next(_traps(f, "no-components"), Evidence())
+    evidence = next(_issues(f, "no-components"), Evidence())
     why = f.framework.total_only_because or f"{f.framework.title} has to log each reward in a column of its own."
     yield Finding(
         "no-components",
