@@ -7,7 +7,7 @@ from typing import TypedDict, cast
 
 from gdpo_core import settings
 from gdpo_core._words import count, number
-from gdpo_core.conventions import CONVENTIONS
+from gdpo_core.frameworks import CONVENTIONS
 from gdpo_core.runs.facts import LISTED, NAMES, Facts, Finding, at_steps, scaled_share, some
 from gdpo_core.runs.sums import take
 from gdpo_core.runs.thresholds import EVERY_NTH, MERGED, SCALE_ONLY

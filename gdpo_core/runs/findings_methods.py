@@ -7,7 +7,7 @@ import numpy as np
 
 from gdpo_core import settings
 from gdpo_core._words import count, decimal, percent
-from gdpo_core.conventions import CONVENTIONS
+from gdpo_core.frameworks import CONVENTIONS
 from gdpo_core.runs.facts import NAMES, Facts, Finding, ratio, some
 from gdpo_core.runs.thresholds import (
     AMPLIFIES_INFO,

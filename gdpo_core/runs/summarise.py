@@ -12,8 +12,8 @@ from torch import Tensor
 
 from gdpo_core.batch import Batch, whole
 from gdpo_core.collapse import SAME, update_parts
-from gdpo_core.conventions import CONVENTIONS, VERL
 from gdpo_core.errors import expect, expect_index
+from gdpo_core.frameworks import CONVENTIONS, VERL
 from gdpo_core.normalise import normalise
 from gdpo_core.pairs import Ordered, Told, blocks, ordered, told_apart
 from gdpo_core.reproduce import hidden_inputs
