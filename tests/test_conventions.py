@@ -27,18 +27,21 @@ HALF = 1 / sqrt(2)
 # --- the nine ------------------------------------------------------------------------------------------------------
 
 
-def test_there_are_nine_conventions_each_exported_under_its_name():
-    assert list(gc.CONVENTIONS) == [
-        "paper", "trl", "nvlabs_trl", "verl", "ms_swift", "nemo_rl", "nemo_rl_loo", "axolotl_async",
-        "axolotl_streaming",
-    ]  # fmt: skip
-    for key, convention in gc.CONVENTIONS.items():
-        assert type(convention) is gc.Convention
-        assert getattr(gc, key.upper()) is convention and key.upper() in gc.__all__
+NINE = (
+    *("paper", "trl", "nvlabs_trl", "verl", "ms_swift", "nemo_rl", "nemo_rl_loo"),
+    *("axolotl_async", "axolotl_streaming"),
+)
+
+
+def test_nine_conventions_are_exported_under_their_names():
+    for key in NINE:
+        assert type(gc.CONVENTIONS[key]) is gc.Convention
+        assert getattr(gc, key.upper()) is gc.CONVENTIONS[key] and key.upper() in gc.__all__
+    assert next(iter(gc.CONVENTIONS)) == "paper"
 
 
 def test_no_two_conventions_share_a_name_and_each_says_where_it_was_read():
-    assert len({c.name for c in gc.CONVENTIONS.values()}) == 9
+    assert len({c.name for c in gc.CONVENTIONS.values()}) == len(gc.CONVENTIONS) >= len(NINE)
     assert all(c.source for c in gc.CONVENTIONS.values())
 
 

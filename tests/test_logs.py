@@ -406,7 +406,7 @@ def test_the_size_is_found_for_any_size_and_however_prompts_repeat(size, groups,
 def test_advantages_alone_tell_the_size(size, groups, seed):
     steps = make_steps(12, groups, size, seed=seed, rewards=(LENGTH, ACCURACY), weights=None)
     found = infer([size * groups] * 12, [step.advantages.ravel() for step in steps], [])
-    assert found is not None and (found.size, found.told_by) == (size, "advantages")
+    assert found is not None and (found.size, found.shown_by) == (size, "advantages")
 
 
 def test_prompts_tell_the_size_where_every_advantage_is_zero():

@@ -356,7 +356,7 @@ class Size:
     """A group size and the evidence for it: advantages or prompts."""
 
     size: int
-    told_by: str
+    shown_by: str
     others: tuple[int, ...] = field(default=(), repr=False)  # smaller sizes that fit too, perhaps by chance
 
 
@@ -367,9 +367,9 @@ def infer(sizes: Sequence[int], advantages: Sequence[np.ndarray], prompts: Seque
     prompts: the prompt id of each row, of the first batches; it changes only where a group ends.
 
     >>> infer([8] * 4, [np.array([3.0, -1.0, -2.0, 0.0, 7.0, -5.0, -2.0, 0.0])] * 4, [])
-    Size(size=4, told_by='advantages')
+    Size(size=4, shown_by='advantages')
     >>> infer([6], [], [np.array([7, 7, 7, 4, 4, 4])])
-    Size(size=3, told_by='prompts')
+    Size(size=3, shown_by='prompts')
     """
     rows = Counter(sizes).most_common(1)[0][0]
     largest = _from_prompts([ids for ids in prompts if len(ids) == rows] or prompts)

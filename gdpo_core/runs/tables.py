@@ -183,13 +183,14 @@ def _unreadable_parquet(files: Sequence[LogFile], error: BaseException) -> Input
 
 def _csv_schema(file: LogFile, kind: str) -> Schema:
     """The type of each column: Boolean if its first values are True and False, Float64 if most of them are numbers."""
-    rows = _csv_values(file, kind, pl.len()).item()
-    first = _csv_values(file, kind, pl.all().drop_nulls().head(HEAD).implode())
-    return {name: _type_of(first[name].explode()) if rows else pl.Null() for name in first.columns}
+    lists = _csv_values(file, kind, pl.all().drop_nulls().head(HEAD).implode())
+    first = {name: lists[name].explode().drop_nulls() for name in lists.columns}
+    if not any(map(len, first.values())) and not _csv_values(file, kind, pl.len()).item():
+        return dict.fromkeys(first, pl.Null())
+    return {name: _type_of(texts) for name, texts in first.items()}
 
 
 def _type_of(texts: pl.Series) -> pl.DataType:
-    texts = texts.drop_nulls()
     if len(texts) and texts.str.to_lowercase().is_in(["true", "false"]).all():
         return pl.Boolean()
     return pl.Float64() if 2 * texts.cast(pl.Float64, strict=False).count() > len(texts) else pl.String()
@@ -283,8 +284,9 @@ def _record_sizes(file: LogFile, kind: str, columns: int) -> np.ndarray:
     sizes, line = [], 1
     try:
         for line, record in _records(file, kind):
-            fits = len(record) in (0, columns)
-            expect(fits, f"{file.name}, line {line}", f"{columns} values, one per column", f"{len(record)}")
+            if len(record) not in (0, columns):
+                wanted = f"{columns} values, one per column"
+                raise InputError(f"{file.name}, line {line}: expected {wanted}, got {len(record)}")
             sizes.append(len(record))
             line += 1
     except csv.Error as error:
@@ -328,7 +330,7 @@ def objects(file: LogFile, bad_lines: BadLines) -> Iterator[tuple[int, dict]]:
         line = line.removeprefix(_BOM) if number == 1 else line
         if not line.strip():
             continue
-        item, got = None, repr(clip(line.decode("utf-8", "replace").strip()))
+        item, got = None, ""
         try:
             item = json.loads(line.decode("utf-8"))
         except UnicodeDecodeError:
@@ -339,6 +341,7 @@ def objects(file: LogFile, bad_lines: BadLines) -> Iterator[tuple[int, dict]]:
             yield number, item
             continue
         bad += 1
+        got = got or repr(clip(line.decode("utf-8", "replace").strip()))
         expect(bad_lines.skip, f"{file.name}, line {number}", "a JSON object", got)
     bad_lines.by_file[file.name] = bad
 
@@ -382,6 +385,12 @@ def read_json_lines(file: LogFile, numbers: Sequence[str], texts: Sequence[str],
 
     Raises InputError that names the line and the column where a value of `numbers` is not a number.
     """
+    kinds = dict.fromkeys(numbers, pl.Float64) | dict.fromkeys(texts, pl.String)
+    if not bad_lines.skip and kinds:
+        try:
+            return pl.scan_ndjson(file.content(), schema=kinds).collect()
+        except _BROKEN:  # booleans, which count as numbers, do not fit
+            pass
     scanned = None if bad_lines.skip else _scan_json_lines(file)
     if scanned is not None:
         scan, known = scanned
@@ -393,11 +402,12 @@ def read_json_lines(file: LogFile, numbers: Sequence[str], texts: Sequence[str],
                 pass
     rows: dict[str, list] = {name: [] for name in (*numbers, *texts)}
     for line, item in objects(file, bad_lines):
+        where = f"{file.name}, line {line}"
         for name in numbers:
-            rows[name].append(as_float(item.get(name), name, f"{file.name}, line {line}"))
+            rows[name].append(as_float(item.get(name), name, where))
         for name in texts:
             rows[name].append(as_text(item.get(name)))
-    return pl.DataFrame(rows, schema=dict.fromkeys(numbers, pl.Float64) | dict.fromkeys(texts, pl.String))
+    return pl.DataFrame(rows, schema=kinds)
 
 
 def _scan_json_lines(file: LogFile) -> tuple[pl.LazyFrame, Schema] | None:
@@ -462,7 +472,8 @@ def _lists(file: LogFile, content: object) -> dict[str, list]:
         raise InputError(f"{file.name}: expected {wanted}, got {type(content).__name__}")
     expect(len(content) > 0, file.name, "at least one response", "0 rows")
     for number, item in enumerate(content, start=1):
-        expect(isinstance(item, dict), f"{file.name}, item {number}", "an object", type(item).__name__)
+        if not isinstance(item, dict):
+            raise InputError(f"{file.name}, item {number}: expected an object, got {type(item).__name__}")
     keys = dict.fromkeys(key for item in content for key in item)
     return {name: [item.get(name) for item in content] for name in keys}
 
