@@ -15,9 +15,9 @@ from helpers import nearly
 from polars.testing import assert_frame_equal
 
 import gdpo_core as gc
-from gdpo_core.audit import audit
-from gdpo_core.findings import thresholds as t
-from gdpo_core.logs import Run, Trap, read_run
+from gdpo_core.runs import thresholds as t
+from gdpo_core.runs.audit import audit, findings
+from gdpo_core.runs.run import LogIssue, Run, read_run
 
 PROMPTS, ROLLOUTS, STEPS = 8, 8, 4
 NAMES = ("correct", "format", "brief")
@@ -88,17 +88,15 @@ def made_run(rewards, method=None, *, weights=None, steps=None, names=None, leng
         "has_advantage": advantage is not None,
         "has_length": lengths is not None,
     }
-    if "traps" in about:  # shim: the lead removes it
-        about["issues"] = about.pop("traps")
     return Run(**given | about, _tables=lambda: iter([table]))
 
 
-def found(report, which):
+def with_id(report, which):
     return [finding for finding in report.findings if finding.id == which]
 
 
 def one(report, which):
-    (finding,) = found(report, which)
+    (finding,) = with_id(report, which)
     return finding
 
 
@@ -150,10 +148,10 @@ def test_on_one_batch_the_report_says_what_collapse_says(method):
     rewards, weights = binary(steps=1), [1.0, 0.5, 2.0]
     report = audit(made_run(rewards, "gdpo", weights=weights), primary="correct")
     c = gc.collapse(rewards[0], method, weights=weights, convention=gc.TRL)
-    said = report.methods[method]
+    figures = report.methods[method]
     for name in ("groups_with_ties", "tied_pairs", "levels", "silent_groups"):
-        assert said[name] == pytest.approx(getattr(c, name), abs=1e-12), name
-    assert said["inversions"] == pytest.approx(c.inversions(0), abs=1e-12)
+        assert figures[name] == pytest.approx(getattr(c, name), abs=1e-12), name
+    assert figures["inversions"] == pytest.approx(c.inversions(0), abs=1e-12)
     shares = [reward["update_share"][method] for reward in report.rewards]
     assert shares == pytest.approx(c.update_share, abs=1e-9)
 
@@ -204,6 +202,15 @@ def test_the_steps_show_drift():
     assert steps["correlation:correct:format"][3] is None
 
 
+def test_a_long_run_is_shown_in_few_rows_with_the_means_of_what_they_hold():
+    rewards = varied(1, steps=250, prompts=2, rollouts=4)
+    steps = audit(made_run(rewards, "gdpo")).steps
+    assert len(steps) == 200 and steps["step"][0] == 1 and steps["step_last"][-1] == 250
+    assert steps["responses"].sum() == rewards.size and set(steps["responses"]) == {8, 16}
+    for first, last, mean in steps.select("step", "step_last", "mean:correct").rows():
+        assert mean == pytest.approx(rewards[first - 1 : last].mean())
+
+
 def test_progress_is_told_each_table():
     done = []
     run = made_run(varied(), "gdpo")
@@ -236,7 +243,7 @@ def test_a_weight_that_the_log_cannot_tell_is_null():
 
 
 def test_a_weight_that_only_a_later_part_of_the_run_tells_is_found(monkeypatch):
-    monkeypatch.setattr(sys.modules["gdpo_core.audit"], "_SAMPLE", 2 * PROMPTS * ROLLOUTS)
+    monkeypatch.setattr(sys.modules["gdpo_core.runs.audit"], "_SAMPLE", 2 * PROMPTS * ROLLOUTS)
     rewards = varied(steps=8)
     rewards[:4, ..., 1] = 1.0  # constant in all that the sample from the start holds
     report = audit(made_run(rewards, "gdpo", weights=[1, 0.5, 2]))
@@ -271,6 +278,23 @@ def test_rewards_that_are_all_missing_are_refused():
         audit(made_run(np.full((1, 2, 4, 3), np.nan)))
 
 
+def test_findings_read_facts_alone(monkeypatch):
+    """None opens the log again: what takes that, the audit computes before."""
+
+    def refuse():
+        raise AssertionError("a finding read the log")
+
+    def findings_of_a_closed_log(facts):
+        return findings(dataclasses.replace(facts, run=dataclasses.replace(facts.run, _tables=refuse)))
+
+    monkeypatch.setattr(sys.modules["gdpo_core.runs.audit"], "findings", findings_of_a_closed_log)
+    rewards, advantage = mixed_with_an_evaluation()
+    assert "eval-overwrote" in ids(audit(made_run(rewards, advantage=advantage)))
+    advantage[2] = advantages(rewards, "grpo_no_std", [1, 0.5, 2])[2]
+    other = one(audit(made_run(rewards, advantage=advantage)), "advantages-not-reproduced")
+    assert other.evidence["method_there"] == "grpo_no_std"
+
+
 # --- findings about rewards -------------------------------------------------------------------------------------------
 
 
@@ -302,8 +326,8 @@ def test_without_advantages_the_sentence_says_that_the_method_is_assumed():
     rewards = varied()
     rewards[..., 2] *= 10
     assert "the log does not show the method" in one(audit(made_run(rewards)), "reward-dominates").message
-    asked = one(audit(made_run(rewards), asked="grpo_no_std"), "reward-dominates")
-    assert asked.message.startswith("Under GRPO without std (which was asked for: the log does not show the method)")
+    intended = one(audit(made_run(rewards), asked="grpo_no_std"), "reward-dominates")
+    assert intended.message.startswith("Under GRPO without std (which was asked for: the log does not show the method)")
 
 
 def test_a_reward_that_hardly_ever_differs_is_dead():
@@ -401,13 +425,13 @@ def test_a_column_that_is_not_among_the_rewards_has_weight_0():
 
 def by_primary(primary, advantage):
     """Pairs of a group with different primary reward: right way round, wrong way, tied; (prompts, rollouts) each."""
-    found = [0, 0, 0]
+    pairs = [0, 0, 0]
     for r, a in zip(primary, advantage, strict=True):
         for i in range(len(r)):
             for j in range(len(r)):
                 if r[i] > r[j]:
-                    found[0 if a[i] > a[j] else 1 if a[i] < a[j] else 2] += 1
-    return found
+                    pairs[0 if a[i] > a[j] else 1 if a[i] < a[j] else 2] += 1
+    return pairs
 
 
 def test_ties_are_counted_with_what_gdpo_would_make_of_them():
@@ -418,8 +442,8 @@ def test_ties_are_counted_with_what_gdpo_would_make_of_them():
     for method in ("grpo", "gdpo"):
         made = gc.advantages(torch.tensor(rewards[0]), method, convention=gc.TRL).numpy().round(9)
         right, inverted, tied = by_primary(rewards[0, ..., 0], made)
-        said = [finding.evidence[f"{kind}_{method}"] for kind in ("right", "inverted", "tied_primary_pairs")]
-        assert said == [right, inverted, tied]
+        counted = [finding.evidence[f"{kind}_{method}"] for kind in ("right", "inverted", "tied_primary_pairs")]
+        assert counted == [right, inverted, tied]
         assert f"has {right} the right way round, {inverted} the wrong way and {tied} tied" in finding.message
     assert (finding.fix is None) is (finding.evidence["inverted_gdpo"] > finding.evidence["inverted_grpo"])
     assert "normalize_then_sum" in one(audit(made_run(rewards, "grpo")), "ties-hide-signal").fix
@@ -472,7 +496,7 @@ def test_rewards_that_cancel_everywhere_are_no_error():
 @pytest.mark.parametrize(("share", "severity"), [(0.05, None), (0.15, "info"), (0.3, "warning")])
 def test_silent_groups(share, severity):
     report = audit(made_run(silenced(varied(prompts=20), share), "grpo"))
-    assert [f.severity for f in found(report, "silent-groups")] == ([severity] if severity else [])
+    assert [f.severity for f in with_id(report, "silent-groups")] == ([severity] if severity else [])
     if severity:
         finding = one(report, "silent-groups")
         assert finding.evidence["silent_groups"] == pytest.approx(share)
@@ -486,7 +510,7 @@ def test_silent_groups(share, severity):
 )
 def test_the_batch_step_amplifies_what_is_left(share, method, severity):
     report = audit(made_run(silenced(varied(), share), method))
-    assert [f.severity for f in found(report, "batch-step-amplifies")] == ([severity] if severity else [])
+    assert [f.severity for f in with_id(report, "batch-step-amplifies")] == ([severity] if severity else [])
     if severity:
         assert one(report, "batch-step-amplifies").evidence["factor"] == pytest.approx((1 - share) ** -0.5)
 
@@ -681,7 +705,8 @@ def test_two_reward_functions_of_one_name():
 
 def test_prompts_that_became_one_group():
     evidence = {"step": 2, "steps": 1, "groups": 2, "group_size": 8, "rows": 16, "looked_at_groups": 32}
-    run = made_run(varied(), grouped_by="the column input", traps=(Trap("prompts-merged", evidence),))
+    issues = (LogIssue("prompts-merged", evidence),)
+    run = made_run(varied(), grouped_by="the column input", grouped_by_column=True, issues=issues)
     finding = one(audit(run), "prompts-merged")
     assert finding.severity == "warning" and finding.evidence == evidence
     assert "told apart by the column input, and 2 groups in 1 step" in finding.message
@@ -690,13 +715,13 @@ def test_prompts_that_became_one_group():
 
 def test_prompts_that_repeat_beside_blocks_do_no_harm():
     evidence = {"step": 2, "steps": 1, "groups": 2, "prompts": 1, "looked_at_groups": 32, "excerpt": "2 + 2"}
-    finding = one(audit(made_run(varied(), traps=(Trap("prompts-merged", evidence),))), "prompts-merged")
+    finding = one(audit(made_run(varied(), issues=(LogIssue("prompts-merged", evidence),))), "prompts-merged")
     assert finding.severity == "info" and "blocks of 8 rows" in finding.message
 
 
 def test_batches_that_the_group_size_does_not_divide():
     evidence = {"group_size": 8, "batches": 1, "of": 4, "step": 3, "rows": 63}
-    finding = one(audit(made_run(varied(), traps=(Trap("ragged-batches", evidence),))), "ragged-batches")
+    finding = one(audit(made_run(varied(), issues=(LogIssue("ragged-batches", evidence),))), "ragged-batches")
     assert "In 1 of 4 batches" in finding.message and "step 3: 63 rows" in finding.message
 
 
@@ -915,5 +940,16 @@ def test_what_is_no_run_is_refused():
 
 def test_merged_columns_name_what_was_not_read(tmp_path):
     fake_logs.write_trl(tmp_path)
-    found = {f.id: f for f in audit(read_run(tmp_path, rewards=["accuracy"])).findings}["reward-columns-merged"]
-    assert "not read: format and length_penalty." in found.message
+    finding = one(audit(read_run(tmp_path, rewards=["accuracy"])), "reward-columns-merged")
+    assert "not read: format and length_penalty." in finding.message
+
+
+def test_a_method_with_as_many_pairs_right_is_not_said_to_have_more():
+    run, _ = any_run(59)
+    finding = one(audit(run, primary=run.rewards[0]), "priority-inversion")
+    e = finding.evidence
+    right = {
+        m: round(e["pairs"] * (1 - e[f"inversions_{m}"] - e[f"tied_{m}"])) for m in ("grpo", "grpo_no_std", "gdpo")
+    }
+    assert set(right.values()) == {33} and e["pairs"] == 50  # 1 − 0.16 − 0.18 and 1 − 0.24 − 0.1 differ in the last bit
+    assert "No other method has more than these 66 % the right way round" in finding.message

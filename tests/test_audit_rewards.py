@@ -3,13 +3,12 @@
 import numpy as np
 import pytest
 import torch
-from test_audit import found, ids, made_run, one, silenced, varied
+from test_audit import ids, made_run, one, silenced, varied, with_id
 
 import gdpo_core as gc
 from gdpo_core._words import percent
-from gdpo_core.audit import audit
-from gdpo_core.findings import ALL
-from gdpo_core.findings import thresholds as t
+from gdpo_core.runs import thresholds as t
+from gdpo_core.runs.audit import FINDINGS, audit
 
 
 def coin(shape, p=0.5, seed=1):
@@ -222,13 +221,13 @@ def test_what_does_not_fade():
 
 
 def test_a_conflict_is_said_before_what_it_causes():
-    names = [look.__name__ for look in ALL]
+    names = [look.__name__ for look in FINDINGS]
     first = names.index("conflict")
     assert all(first < names.index(name) for name in ("reward_dominates", "ties_hide_signal", "silent_groups"))
     correct = coin(SHAPE)
     report = audit(two(correct, np.where(coin(SHAPE, 0.9, 9) == 1, 1 - correct, correct)))
     assert report.verdict.split("Look first at ")[1].startswith("conflict:")
-    assert found(report, "silent-groups")
+    assert with_id(report, "silent-groups")
 
 
 @pytest.mark.parametrize(

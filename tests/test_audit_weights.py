@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gdpo_core as gc
-from gdpo_core.audit import audit
-from gdpo_core.logs import read_run
-from gdpo_core.logs.score import weights_of
+from gdpo_core.runs.audit import audit
+from gdpo_core.runs.run import read_run
+from gdpo_core.runs.verl import weights_of
 
 NAMES = ("accuracy", "format", "length_penalty")
 BY_NAME = dict(zip(NAMES, WEIGHTS, strict=True))
@@ -36,7 +36,7 @@ def findings(report, which):
 def test_verls_score_tells_the_weights_and_with_them_the_shares_of_the_update(tmp_path):
     steps = write_verl(tmp_path)
     run = read_run(tmp_path)
-    assert (run.weights, run.weights_by, run.traps) == (BY_NAME, "score", ())
+    assert (run.weights, run.weights_by, run.issues) == (BY_NAME, "score", ())
     report = audit(run)
     assert report.run["weights_used"] == BY_NAME and report.run["weights_from"] == "score"
     r = np.concatenate([step.rewards for step in steps])  # (prompts, rollouts, rewards)
@@ -100,12 +100,12 @@ def test_weights_come_back_from_a_score_in_float32(weights, constant, seed):
     x[:, ::2] = draw.integers(0, 3, x[:, ::2].shape)
     score = (x @ weights + constant).astype(np.float32)
     table = pl.DataFrame(dict(zip(names, x.T, strict=True)) | {"score": score})
-    found = weights_of(table, names)
+    solved = weights_of(table, names)
     if not any(weights):
-        assert found is None
+        assert solved is None
         return
-    assert found.exact and list(found.weights) == names
-    assert list(found.weights.values()) == pytest.approx(weights, rel=1e-4, abs=0)
+    assert solved.exact and list(solved.weights) == names
+    assert list(solved.weights.values()) == pytest.approx(weights, rel=1e-4, abs=0)
 
 
 def test_where_two_rewards_say_the_same_the_score_tells_no_weights_and_a_constant_one_has_none():
@@ -130,9 +130,9 @@ def test_ms_swifts_args_settle_the_scale_that_the_log_cannot_tell(tmp_path):
     write_ms_swift(tmp_path, args=True)
     run = read_run(tmp_path)
     assert (run.weights, run.weights_by) == (BY_NAME, "config")
-    told = audit(run).run
-    assert told["weights"] == told["weights_used"] == BY_NAME
-    assert told["weights_from"] == "solved" and told["weights_up_to_scale"] and told["reproduced"]
+    solved = audit(run).run
+    assert solved["weights"] == solved["weights_used"] == BY_NAME
+    assert solved["weights_from"] == "solved" and solved["weights_up_to_scale"] and solved["reproduced"]
 
 
 def test_args_that_the_log_refutes_are_not_followed(tmp_path):

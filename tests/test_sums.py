@@ -1,9 +1,9 @@
 """The sums of a run, held to gc.collapse, gc.gdpo and numpy, batch by batch; in parts, in any order, in few rows."""
 
 import pickle
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from itertools import combinations
-from math import nan, sqrt
+from math import inf, nan, sqrt
 
 import naive
 import numpy as np
@@ -19,10 +19,11 @@ from gdpo_core.advantages import LOGGED_METHODS
 from gdpo_core.batch import read
 from gdpo_core.pairs import blocks, inversions
 from gdpo_core.reproduce.recipe import Recipe
-from gdpo_core.summary import Plan, binned, merge, summarise, totals
+from gdpo_core.runs.summarise import summarise
+from gdpo_core.runs.sums import Plan, binned, merge, take, total
 
 conventions = st.sampled_from(sorted(gc.CONVENTIONS))
-EXTREMES = ("step", "step_last", "smallest_group", "largest_group", "low_", "high_", "max_error")
+EXTREMES = ("low", "high", "max_error")
 
 
 def plan_for(rewards: int, weights=None, convention="paper", primary=None, recipe=None) -> Plan:
@@ -88,12 +89,31 @@ def near(expected, size=1e-12):
     return pytest.approx(expected, rel=size, abs=size, nan_ok=True)
 
 
-def check_same(found: dict, expected: dict, but=()):
+def arrays_of(sums, path=""):
+    """Every array of a record by its path: rewards.total, methods.grpo.update, …"""
+    if is_dataclass(sums):
+        sums = {f.name: getattr(sums, f.name) for f in fields(sums)}
+    if not isinstance(sums, dict):
+        return {path: np.atleast_1d(sums)}
+    return {k: v for name, part in sums.items() for k, v in arrays_of(part, f"{path}.{name}".strip(".")).items()}
+
+
+def check_same(sums, expected, but=()):
     """Counts and extremes exactly, sums to 1e-12."""
+    sums, expected = arrays_of(sums), arrays_of(expected)
+    assert sums.keys() == expected.keys() and "methods.gdpo.tied_pairs" in sums
     for name, value in expected.items():
         if name not in but:
-            exact = not isinstance(value, float) or name.startswith(EXTREMES)
-            assert found[name] == (value if exact else near(value, 1e-12)), name
+            exact = value.dtype.kind != "f" or name.endswith(EXTREMES)
+            assert np.array_equal(sums[name], value) if exact else sums[name] == near(value), name
+
+
+def summed(table, plan):
+    return total(summarise(table, plan).batches)
+
+
+def by_batch(sums):
+    return [take(sums, slice(i, i + 1)) for i in range(len(sums.batch))]
 
 
 # --- held to gc.collapse and gc.gdpo -------------------------------------------------------------------------------
@@ -103,69 +123,64 @@ def check_same(found: dict, expected: dict, but=()):
 def test_one_batch_is_what_collapse_finds(batch, convention):
     plan = plan_for(len(batch.rows[0]), in_float32(batch.weights), convention, primary=0)
     table = table_of((batch.rows, batch.ids))
-    t = totals(summarise(table, plan))
+    t = summed(table, plan)
     for m in naive.METHODS:
         c = collapsed(table, plan, m)
-        mixed = t[f"{m}_mixed_groups"]
-        assert (t["groups"], mixed, t[f"{m}_tied_pairs"]) == (c.groups, c.mixed_groups, c.tied_pair_count)
-        assert share(t[f"{m}_tie_groups"], mixed) == near(c.groups_with_ties)
-        assert share(t[f"{m}_tied_pairs"], t[f"{m}_different_pairs"]) == near(c.tied_pairs)
-        assert share(t[f"{m}_levels"], mixed) == near(c.levels)
-        assert share(t[f"{m}_vectors"], mixed) == near(c.vectors)
-        assert share(t[f"{m}_silent_groups"], t["groups"]) == near(c.silent_groups)
-        assert share(t[f"{m}_inverted"], t[f"{m}_primary_pairs"]) == near(c.inversions(0))
-        parts = [t[f"{m}_part_{k}"] for k in range(len(plan.rewards))]
-        if t[f"{m}_squares"]:
-            assert [share(part, sum(parts)) for part in parts] == near(list(c.update_share), 1e-9)
-        if mixed == t["mixed_groups"]:
-            dead = [share(t[f"dead_mixed_{k}"], mixed) for k in range(len(plan.rewards))]
-            assert dead == near(list(c.dead_rewards))
+        s = t.methods[m]
+        assert (t.groups, s.mixed_groups, s.tied_pairs) == (c.groups, c.mixed_groups, c.tied_pair_count)
+        assert share(s.tie_groups, s.mixed_groups) == near(c.groups_with_ties)
+        assert share(s.tied_pairs, s.different_pairs) == near(c.tied_pairs)
+        assert share(s.levels, s.mixed_groups) == near(c.levels)
+        assert share(s.silent_groups, t.groups) == near(c.silent_groups)
+        assert share(s.inverted, s.primary_pairs) == near(c.inversions(0))
+        if s.squares:
+            assert [share(part, sum(s.update)) for part in s.update] == near(list(c.update_share), 1e-9)
 
 
 @given(naive.batches(shuffled=False, missing=False))
 def test_the_pairs_that_differ_in_the_primary_reward_and_those_that_a_method_ties(batch):
     plan = plan_for(len(batch.rows[0]), in_float32(batch.weights), primary=len(batch.rows[0]) - 1)
     table = table_of((batch.rows, batch.ids))
-    t = totals(summarise(table, plan))
+    t = summed(table, plan)
     c = {m: collapsed(table, plan, m) for m in ("grpo", "gdpo")}
     pairs = [
         (naive.right_and_wrong(batch.rows, naive.Pair(i, j, True, True), plan.primary), i, j)
         for i, j in combinations(range(len(batch.rows)), 2)
         if batch.ids[i] == batch.ids[j]
     ]
-    assert t["primary_pairs"] == sum(ends is not None for ends, _, _ in pairs)
-    for m, found in c.items():
-        tied = sum(ends is not None and bool(found.level[i] == found.level[j]) for ends, i, j in pairs)
-        assert t[f"{m}_tied_primary"] == tied
+    assert t.primary_pairs == sum(ends is not None for ends, _, _ in pairs)
+    for m, collapse in c.items():
+        tied = sum(ends is not None and bool(collapse.level[i] == collapse.level[j]) for ends, i, j in pairs)
+        assert t.methods[m].tied_primary == tied
 
 
 @pytest.mark.parametrize("convention, ragged, missing", crossed(gc.CONVENTIONS, (False, True), (0.1, 0.0)))
 def test_each_batch_is_computed_on_its_own(convention, ragged, missing):
     table = random_table(1, batches=3, ragged=ragged, missing=missing)
     plan = plan_for(3, (1.0, 0.3, -2.0), convention, primary=1)
-    found = summarise(table, plan).batches
-    expected = [totals(summarise(part, plan)) for part in one_by_one(table)]
-    for row, alone in zip(found.iter_rows(named=True), expected, strict=True):
-        check_same(row, alone)
+    together = by_batch(summarise(table, plan).batches)
+    for batch, part in zip(together, one_by_one(table), strict=True):
+        check_same(batch, summarise(part, plan).batches)
 
 
 @pytest.mark.parametrize("ragged", (False, True))
 @pytest.mark.parametrize("method", ("grpo", "grpo_no_std", "gdpo"))
 def test_the_squares_are_those_of_the_advantages_of_each_batch(ragged, method):
     table, plan = random_table(2, ragged=ragged), plan_for(3, (1.0, 0.3, 2.0), "trl")
-    for part, row in zip(one_by_one(table), summarise(table, plan).batches.iter_rows(named=True), strict=True):
+    squares = summarise(table, plan).batches.methods[method].squares.tolist()
+    for part, expected in zip(one_by_one(table), squares, strict=True):
         a = gc.advantages(
             tensor(part, plan), method, weights=[1.0, 0.3, 2.0], groups=part["group"].to_list(), convention=gc.TRL
         )
-        assert row[f"{method}_squares"] == near(a.square().sum().item())
+        assert expected == near(a.square().sum().item())
 
 
 def test_a_batch_with_a_group_of_one_changes_nothing_for_the_others():
     rows = [[0.1, 0.7], [0.7, 0.1], [0.3, 0.3]]
     quiet, other = (rows * 2, [0, 0, 0, 1, 1, 1]), (rows, [0, 0, 1])
     plan = plan_for(2, convention="verl")
-    alone = summarise(table_of(quiet), plan).batches.row(0, named=True)
-    check_same(summarise(table_of(quiet, other), plan).batches.row(0, named=True), alone)
+    both = summarise(table_of(quiet, other), plan).batches
+    check_same(by_batch(both)[0], summarise(table_of(quiet), plan).batches)
 
 
 def test_the_scaling_by_the_std_of_the_batch_is_counted_when_it_made_the_log():
@@ -173,17 +188,18 @@ def test_the_scaling_by_the_std_of_the_batch_is_counted_when_it_made_the_log():
     recipe = Recipe("grpo_batch_std", "trl", (1.0, 1.0, 1.0), (), False)
     plan = plan_for(3, convention="trl", recipe=recipe)
     assert plan.methods == ("grpo", "grpo_no_std", "gdpo", "grpo_batch_std")
-    for part, row in zip(one_by_one(table), summarise(table, plan).batches.iter_rows(named=True), strict=True):
+    methods = summarise(table, plan).batches.methods
+    for part, squares in zip(one_by_one(table), methods["grpo_batch_std"].squares.tolist(), strict=True):
         batch = read(tensor(part, plan), groups=part["group"].to_list(), convention=gc.TRL)
         a = LOGGED_METHODS["grpo_batch_std"](batch).advantages
-        assert row["grpo_batch_std_squares"] == near(a.square().sum().item())
-        assert row["grpo_batch_std_tied_pairs"] == row["grpo_no_std_tied_pairs"]
+        assert squares == near(a.square().sum().item())
+    assert methods["grpo_batch_std"].tied_pairs.tolist() == methods["grpo_no_std"].tied_pairs.tolist()
 
 
 def test_float32_rewards_tie_in_spite_of_their_round_off():
     rewards = np.float32([[0.1, 0.7], [0.7, 0.1], [0.2, 0.6], [0.3, 0.9]]).tolist()  # totals .8 .8 .8 1.2
-    t = totals(summarise(table_of((rewards, [0] * 4)), plan_for(2)))
-    assert (t["grpo_levels"], t["vectors"], t["grpo_tied_pairs"]) == (2, 4, 3)
+    t = summed(table_of((rewards, [0] * 4)), plan_for(2))
+    assert (t.methods["grpo"].levels, t.different_pairs, t.methods["grpo"].tied_pairs) == (2, 6, 3)
 
 
 @given(st.integers(0, 70).flatmap(lambda n: st.lists(st.lists(st.integers(0, 9), min_size=n, max_size=n), min_size=1)))
@@ -194,9 +210,9 @@ def test_inversions_are_the_pairs_that_stand_the_wrong_way_round(groups):
 
 def test_a_long_group_does_not_pad_the_short_ones():
     index = torch.tensor([0] * 100 + [1, 2, 2, 3, 3, 3, 4])
-    found = list(blocks(index))
-    assert sorted(tuple(block.rows.shape) for block in found) == [(1, 2), (1, 3), (1, 100), (2, 1)]
-    assert sorted(i for block in found for i in block.rows.flatten().tolist() if i >= 0) == list(range(107))
+    padded = list(blocks(index))
+    assert sorted(tuple(block.rows.shape) for block in padded) == [(1, 2), (1, 3), (1, 100), (2, 1)]
+    assert sorted(i for block in padded for i in block.rows.flatten().tolist() if i >= 0) == list(range(107))
 
 
 # --- rewards and lengths, held to numpy ----------------------------------------------------------------------------
@@ -211,34 +227,34 @@ def centred(part, name):
 @pytest.mark.parametrize("ragged", (False, True))
 def test_the_sums_of_rewards_are_those_of_numpy(ragged):
     table, plan = random_table(4, ragged=ragged, missing=0.1), plan_for(3)
-    t = totals(summarise(table, plan))
+    t = summed(table, plan)
     for k, name in enumerate(plan.rewards):
         x = table[name].to_numpy()
         x = x[~np.isnan(x)]
-        assert (t[f"there_{k}"], t[f"low_{k}"], t[f"high_{k}"]) == (len(x), x.min(), x.max())
-        assert (t[f"total_{k}"], t[f"squares_{k}"]) == near((x.sum(), (x**2).sum()))
-        assert t[f"spread_{k}"] == near(np.nansum(centred(table, name) ** 2))
+        r = t.rewards
+        assert (r.present[k], r.low[k], r.high[k]) == (len(x), x.min(), x.max())
+        assert (r.total[k], r.squares[k]) == near((x.sum(), (x**2).sum()))
+        assert r.squared[k, k] == r.products[k, k] == near(np.nansum(centred(table, name) ** 2))
         sizes = table.group_by("group").agg(pl.col(name).fill_nan(None).count())[name]
-        assert t[f"spread_count_{k}"] == sum(max(n - 1, 0) for n in sizes)
+        assert r.degrees[k] == sum(max(n - 1, 0) for n in sizes)
     sizes = table.group_by("group").len()["len"]
-    assert (t["responses"], t["groups"]) == (len(table), len(sizes))
-    assert (t["smallest_group"], t["largest_group"]) == (sizes.min(), sizes.max())
+    assert (t.responses, t.groups) == (len(table), len(sizes))
 
 
 @pytest.mark.parametrize("missing", (0.0, 0.2))
 def test_the_correlation_inside_groups_is_that_of_numpy(missing):
     table, plan = random_table(5, missing=missing), plan_for(3)
-    t = totals(summarise(table, plan))
+    r = summed(table, plan).rewards
     for i, j in combinations(range(3), 2):
         x, y = centred(table, f"r{i}"), centred(table, f"r{j}")
         both = ~(np.isnan(x) | np.isnan(y))
-        size = sqrt(t[f"cross_squares_{i}_{j}"] * t[f"cross_squares_{j}_{i}"])
+        size = sqrt(r.squared[i, j] * r.squared[j, i])
         expected = (x[both] @ y[both]) / sqrt((x[both] @ x[both]) * (y[both] @ y[both]))
-        assert t[f"cross_{i}_{j}"] / size == near(expected)
+        assert r.products[i, j] / size == r.products[j, i] / size == near(expected)
         if not missing:
             assert expected == near(np.corrcoef(x, y)[0, 1])
             for k, other in ((i, j), (j, i)):  # the same squares, added up in two ways
-                assert t[f"spread_{k}"] == near(t[f"cross_squares_{k}_{other}"])
+                assert r.squared[k, k] == near(r.squared[k, other])
 
 
 def test_dead_faint_and_missing_rewards():
@@ -247,48 +263,44 @@ def test_dead_faint_and_missing_rewards():
         [[1, 5.0, nan], [1, 5.0, nan], [1, 5.0, nan]],
         [[0, 0.0, nan], [1, 9.0, nan], [1, nan, nan]],
     ]
-    t = totals(summarise(dense(groups), plan_for(3)))
-    assert [t[f"dead_groups_{k}"] for k in range(3)] == [1, 1, 3]
-    assert [t[f"there_groups_{k}"] for k in range(3)] == [3, 3, 0]
-    assert [t[f"dead_mixed_{k}"] for k in range(3)] == [0, 0, 2]
-    assert [t[f"faint_groups_{k}"] for k in range(3)] == [0, 1, 0]  # 5.00 to 5.02: a std of 0.01 beside 5
-    assert (t["there_2"], t["total_2"], t["low_2"], t["high_2"]) == (0, 0.0, None, None)
-    assert t["mixed_groups"] == 2 and t["vectors"] == 6 and t["different_pairs"] == 6
+    t = summed(dense(groups), plan_for(3))
+    r = t.rewards
+    assert r.dead_groups.tolist() == [1, 1, 3]
+    assert r.holding_groups.tolist() == [3, 3, 0]
+    assert r.faint_groups.tolist() == [0, 1, 0]  # 5.00 to 5.02: a std of 0.01 beside 5
+    assert (r.present[2], r.total[2], r.low[2], r.high[2]) == (0, 0.0, inf, -inf)
+    assert t.mixed_groups == 2 and t.different_pairs == 6
 
 
 def test_a_reward_with_few_values_is_not_faint_whatever_is_added_to_it():
     graded, noise = [100, 100.5, 101, 100, 101, 100.5, 100, 101], [5 + k / 1e4 for k in range(8)]
     rows = [[100 + k % 2, g, n, 5.0 if k else 5.001] for k, (g, n) in enumerate(zip(graded, noise, strict=True))]
     for ids in ([0] * 8, [0, 0, 0, 0, 1, 1, 1, 1]):
-        t = totals(summarise(table_of((rows, ids)), plan_for(4)))
-        assert [t[f"faint_groups_{k}"] for k in (0, 2, 3)] == [0, len(set(ids)), 0]
-    t = totals(summarise(table_of((rows, [0] * 8)), plan_for(4)))
-    assert t["faint_groups_1"] == 0
+        t = summed(table_of((rows, ids)), plan_for(4))
+        assert t.rewards.faint_groups[[0, 2, 3]].tolist() == [0, len(set(ids)), 0]
+    t = summed(table_of((rows, [0] * 8)), plan_for(4))
+    assert t.rewards.faint_groups[1] == 0
     ragged = table_of((rows, [0] * 5 + [1] * 3))
-    assert totals(summarise(ragged, plan_for(4)))["faint_groups_2"] == 2
+    assert summed(ragged, plan_for(4)).rewards.faint_groups[2] == 2
 
 
 def test_groups_that_a_filter_by_the_sum_drops_though_gdpo_could_use_them():
     cancelled = [[1, 0], [0, 1], [1, 0], [1, 0]]  # the sum is 1, and the z cancel as well
-    t = totals(summarise(dense([cancelled, [[1, 1]] * 4, [[1, 0], [0, 0], [1, 1], [0, 1]]]), plan_for(2)))
-    assert (t["zero_sum_std_groups"], t["live_groups"], t["filtered_groups"]) == (2, 1, 0)
+    t = summed(dense([cancelled, [[1, 1]] * 4, [[1, 0], [0, 0], [1, 1], [0, 1]]]), plan_for(2))
+    assert (t.constant_sums, t.live_responses, t.filtered_groups) == (2, 4, 0)
     three = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0]]  # the sum is 1, but the z of what fewer have is larger
-    t = totals(summarise(dense([three, [[1, 1, 1]] * 4]), plan_for(3)))
-    assert (t["zero_sum_std_groups"], t["live_groups"], t["live_responses"], t["filtered_groups"]) == (2, 1, 4, 1)
-    assert t["gdpo_squares"] == near(7.0)  # 8 responses, ddof 1: what the last step makes of the live ones
-    s = gc.explain(torch.tensor([three, [[1, 1, 1]] * 4]).double()).weighted_sums
-    assert t["gdpo_sum_squares"] == near(s.square().sum().item())
+    t = summed(dense([three, [[1, 1, 1]] * 4]), plan_for(3))
+    assert (t.constant_sums, t.live_responses, t.filtered_groups) == (2, 4, 1)
+    assert t.methods["gdpo"].squares == near(7.0)  # 8 responses, ddof 1: what the last step makes of the live ones
 
 
 @pytest.mark.parametrize("ragged", (False, True))
 def test_lengths_are_summed_and_put_beside_the_rewards(ragged):
     table, plan = random_table(6, ragged=ragged, lengths=True, missing=0.1), plan_for(3)
-    t = totals(summarise(table, plan))
-    x = table["length"].to_numpy()
-    off = centred(table, "length")
-    assert (t["length_there"], t["length_total"], t["length_squares"]) == (len(x), x.sum(), (x**2).sum())
-    assert t["length_spread"] == near(off @ off)
-    assert t["length_cross_0"] == near(np.nansum(off * centred(table, "r0")))
+    t = summed(table, plan)
+    distance = centred(table, "length")
+    assert t.lengths.squared == near(distance @ distance)
+    assert t.lengths.products[0] == near(np.nansum(distance * centred(table, "r0")))
 
 
 def test_verl_moves_silent_groups_by_the_lengths_of_the_others():
@@ -303,19 +315,20 @@ def test_verl_moves_silent_groups_by_the_lengths_of_the_others():
         for batch, length in zip(batches, lengths, strict=True)
     ]
     for convention in ("trl", "verl"):
-        rows = summarise(table, plan_for(2, convention=convention)).batches
-        assert rows["silent_verl"].to_list() == near(moved)
-        assert rows["silent_responses"].to_list() == [3, 3] and rows["live_groups"].to_list() == [1, 1]
-    assert rows["gdpo_silent_groups"].to_list() == [0, 0]  # under verl itself they are not
+        sums = summarise(table, plan_for(2, convention=convention)).batches
+        assert sums.lengths.silent_verl.tolist() == near(moved)
+        assert sums.lengths.silent_responses.tolist() == [3, 3] and sums.live_responses.tolist() == [3, 3]
+    assert sums.methods["gdpo"].silent_groups.tolist() == [0, 0]  # under verl itself they are not
 
 
 def test_without_all_lengths_of_a_batch_its_last_step_runs_over_responses():
     table, plan = random_table(7, lengths=True), plan_for(3, convention="verl")
-    whole, none = summarise(table, plan).batches, summarise(table.drop("length"), plan).batches
     holed = table.with_columns(pl.when(pl.int_range(pl.len()) > 0).then("length"))
-    found = summarise(holed, plan).batches["gdpo_part_0"].to_list()
-    assert found == near([none["gdpo_part_0"][0], *whole["gdpo_part_0"][1:]])
-    assert found[0] != near(whole["gdpo_part_0"][0], 1e-6)
+    whole, none, some = (
+        summarise(t, plan).batches.methods["gdpo"].update[0].tolist() for t in (table, table.drop("length"), holed)
+    )
+    assert some == near([none[0], *whole[1:]])
+    assert some[0] != near(whole[0], 1e-6)
 
 
 # --- logged advantages ---------------------------------------------------------------------------------------------
@@ -335,11 +348,9 @@ def logged_table(**options):
 @pytest.mark.parametrize("ragged", (False, True))
 def test_a_log_that_its_recipe_reproduces_is_not_off(ragged):
     table = logged_table(ragged=ragged)
-    t = totals(summarise(table, plan_for(3, RECIPE.weights, "trl", recipe=RECIPE)))
-    a = table["advantage"]
-    assert (t["logged"], t["logged_missing"], t["logged_zero"]) == (len(table), 0, (a == 0).sum())
-    assert (t["logged_total"], t["logged_squares"]) == near((a.sum(), (a**2).sum()))
-    assert (t["rows_off"], t["groups_off"], t["hidden_groups"]) == (0, 0, 0) and t["max_error"] < 2e-6
+    logged = summed(table, plan_for(3, RECIPE.weights, "trl", recipe=RECIPE)).logged
+    assert (logged.count, logged.zeros) == (len(table), (table["advantage"] == 0).sum())
+    assert (logged.wrong, logged.wrong_groups, logged.hidden_groups) == (0, 0, 0) and 0 < logged.max_error < 2e-6
 
 
 def test_advantages_that_are_off_are_counted_where_they_are():
@@ -352,25 +363,26 @@ def test_advantages_that_are_off_are_counted_where_they_are():
         .when(scaled).then(pl.col("advantage") * 1.5)
         .otherwise("advantage")
     )  # fmt: skip
-    rows = summarise(table, plan_for(3, RECIPE.weights, "trl", recipe=RECIPE)).batches
-    assert rows["logged_missing"].to_list() == [1, 0, 0, 0, 0]
-    assert rows["groups_off"].to_list() == [1, 1, 0, 0, 0]
-    assert rows["groups_off_same_direction"].to_list() == [0, 1, 0, 0, 0]
-    assert rows["rows_off"][0] == 1 and rows["rows_off"][2:].to_list() == [0, 0, 0]
-    assert rows["max_error"][0] == pytest.approx(0.5, abs=1e-5)
+    batches = summarise(table, plan_for(3, RECIPE.weights, "trl", recipe=RECIPE)).batches
+    logged = batches.logged
+    assert (batches.responses - logged.count).tolist() == [1, 0, 0, 0, 0]
+    assert logged.wrong_groups.tolist() == [1, 1, 0, 0, 0]
+    assert logged.scaled_groups.tolist() == [0, 1, 0, 0, 0]
+    assert logged.wrong[0] == 1 and logged.wrong[2:].tolist() == [0, 0, 0]
+    assert logged.max_error[0] == pytest.approx(0.5, abs=1e-5)
 
 
 def test_equal_rewards_with_different_advantages_are_hidden_groups():
     table = dense([[[1, 0], [1, 0], [0, 1]]], [[[1, 0], [0, 0], [0, 1]]], advantage=[1.0, -1.0, 0, 1, 0, -1])
     for recipe in (None, Recipe("grpo", "trl", (1.0, 1.0), (), False)):
-        rows = summarise(table, plan_for(2, convention="trl", recipe=recipe)).batches
-        assert rows["hidden_groups"].to_list() == [1, 0]
+        batches = summarise(table, plan_for(2, convention="trl", recipe=recipe)).batches
+        assert batches.logged.hidden_groups.tolist() == [1, 0]
 
 
 def test_without_advantages_nothing_is_logged_and_nothing_off():
-    t = totals(summarise(random_table(), plan_for(3, recipe=Recipe("grpo", "trl", (1.0,) * 3, (), False))))
-    assert {t[name] for name in ("logged", "logged_missing", "logged_zero", "rows_off", "groups_off")} == {0}
-    assert t["max_error"] is None
+    recipe = Recipe("grpo", "trl", (1.0,) * 3, (), False)
+    logged = summed(random_table(), plan_for(3, recipe=recipe)).logged
+    assert {logged.count, logged.zeros, logged.wrong, logged.wrong_groups} == {0} and logged.max_error == -inf
 
 
 # --- in parts, in any order, in few rows ---------------------------------------------------------------------------
@@ -384,34 +396,34 @@ def test_parts_merge_to_the_same_in_any_order(seed, order, cut, ragged):
     parts = [summarise(part, plan) for part in one_by_one(table)]
     shuffled = [parts[i] for i in order]
     for together in (merge(shuffled), merge([merge(shuffled[:cut]), merge(shuffled[cut:])])):
-        assert together.plan == plan and together.batches["batch"].to_list() == list(range(6))
-        for found, expected in zip(together.batches.rows(named=True), whole.batches.rows(named=True), strict=True):
-            check_same(found, expected)
-        check_same(totals(together), totals(whole))
+        assert together.plan == plan and together.batches.batch.tolist() == list(range(6))
+        check_same(together.batches, whole.batches)
+        check_same(total(together.batches), total(whole.batches))
 
 
 def test_parts_of_one_batch_add_up_but_for_what_the_last_step_makes():
     table, plan = random_table(9, batches=1, lengths=True), plan_for(3, primary=0)
-    whole = totals(summarise(table, plan))
     merged = merge([summarise(table.filter(pl.col("group") % 3 == i), plan) for i in range(3)])
-    assert len(merged.batches) == 1
-    last_step = ("gdpo_squares", "silent_verl", "fingerprint", *(f"gdpo_part_{k}" for k in range(3)))
-    check_same(totals(merged), whole, but=last_step)
+    assert len(merged.batches.batch) == 1
+    last_step = ("methods.gdpo.squares", "methods.gdpo.update", "lengths.silent_verl", "fingerprint")
+    check_same(merged.batches, summarise(table, plan).batches, but=last_step)
 
 
 def test_a_summary_survives_the_way_to_another_process():
     summary = summarise(random_table(), plan_for(3))
     back = pickle.loads(pickle.dumps(summary))
-    assert back.plan == summary.plan and back.batches.equals(summary.batches)
+    assert back.plan == summary.plan
+    for name, array in arrays_of(summary.batches).items():
+        assert np.array_equal(arrays_of(back.batches)[name], array)
 
 
 @pytest.mark.parametrize("at_most", (1, 3, 7, 20))
 def test_bins_hold_the_same_sums_in_the_order_of_steps(at_most):
-    summary = summarise(random_table(10, batches=17), plan_for(3))
-    few = binned(summary, at_most)
-    assert len(few.batches) == min(17, at_most)
-    assert few.batches["step"].is_sorted() and (few.batches["step_last"][:-1] < few.batches["step"][1:]).all()
-    check_same(totals(few), totals(summary))
+    batches = summarise(random_table(10, batches=17), plan_for(3)).batches
+    few = binned(batches, at_most)
+    assert len(few.batch) == min(17, at_most)
+    assert (few.step <= few.step_last).all() and (few.step_last[:-1] < few.step[1:]).all()
+    check_same(total(few), total(batches))
 
 
 def test_a_fingerprint_tells_the_same_rows_in_the_same_order():
@@ -420,19 +432,18 @@ def test_a_fingerprint_tells_the_same_rows_in_the_same_order():
     other = [*rows[:3], [0.0, 2.5]]
     ids = [0, 0, 1, 1]
     table = table_of(*((b, ids) for b in (rows, again, swapped, minus, other)))
-    mark = summarise(table, plan_for(2)).batches["fingerprint"].to_list()
+    mark = summarise(table, plan_for(2)).batches.fingerprint.tolist()
     assert mark[0] == mark[1] == mark[3] and len({mark[0], mark[2], mark[4]}) == 3
     advantage = table.with_columns(advantage=pl.Series([0.0] * 4 + [1.0] * 16))
-    mark = summarise(advantage, plan_for(2)).batches["fingerprint"].to_list()
+    mark = summarise(advantage, plan_for(2)).batches.fingerprint.tolist()
     assert mark[0] != mark[1]
 
 
 def test_many_batches_are_cut_where_they_end(monkeypatch):
     table, plan = random_table(11, batches=9, ragged=True), plan_for(3, primary=0)
     whole = summarise(table, plan).batches
-    monkeypatch.setattr("gdpo_core.summary.summary._AT_ONCE", 50)
-    for found, expected in zip(summarise(table, plan).batches.rows(named=True), whole.rows(named=True), strict=True):
-        check_same(found, expected)
+    monkeypatch.setattr("gdpo_core.runs.summarise._AT_ONCE", 50)
+    check_same(summarise(table, plan).batches, whole)
 
 
 # --- bad input -----------------------------------------------------------------------------------------------------
@@ -450,7 +461,7 @@ def test_many_batches_are_cut_where_they_end(monkeypatch):
         ("batch", lambda t, p: summarise(t.with_columns(batch=pl.col("group") % 2), p)),
         ("summaries", lambda t, p: merge([])),
         ("summaries", lambda t, p: merge([summarise(t, p), summarise(t, replace(p, primary=0))])),
-        ("at_most", lambda t, p: binned(summarise(t, p), 0)),
+        ("at_most", lambda t, p: binned(summarise(t, p).batches, 0)),
     ),
 )
 def test_what_cannot_be_used_is_named(argument, call):

@@ -1,0 +1,291 @@
+"""The audit of a run: its tables in, findings out. The only place that knows the order of the steps."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from math import isfinite
+from numbers import Real
+
+import numpy as np
+import polars as pl
+
+from gdpo_core import reproduce
+from gdpo_core._types import ArrayLike
+from gdpo_core.errors import InputError, expect
+from gdpo_core.frameworks import FRAMEWORKS
+from gdpo_core.reproduce.recipe import Recipe
+from gdpo_core.runs import findings_log, findings_methods, findings_rewards
+from gdpo_core.runs.audit_report import AuditReport, report_of
+from gdpo_core.runs.facts import NAMES, SEVERITIES, Facts, Finding, scaled_share
+from gdpo_core.runs.run import Run
+from gdpo_core.runs.summarise import summarise
+from gdpo_core.runs.sums import Array, Plan, Summary, Sums, merge, take
+from gdpo_core.runs.thresholds import SCALE_ONLY
+
+# Responses from which method and weights are solved, and those of batches that they do not explain; all responses then
+# check the result.
+_SAMPLE, _SAMPLE_OF_THE_REST = 50_000, 20_000
+
+# Small batches can be equal by chance. A batch counts as repeated if it holds at least so many pairs of responses that
+# differ, or if at least this share of the run's batches equals the batch before.
+_PAIRS, _SHARE = 24, 0.4
+
+# Within one severity, findings are shown in this order.
+FINDINGS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
+    findings_log.method_not_as_asked,
+    findings_log.missing_rewards,
+    findings_rewards.conflict,
+    findings_rewards.reward_dominates,
+    findings_rewards.reward_dead,
+    findings_rewards.reward_fades,
+    findings_rewards.reward_noise,
+    findings_methods.ties_hide_signal,
+    findings_methods.silent_groups,
+    findings_methods.priority_inversion,
+    findings_methods.blind_zero_std_metric,
+    findings_methods.filter_drops_signal,
+    findings_methods.batch_step_amplifies,
+    findings_rewards.length_coupled,
+    findings_log.steps_missing,
+    findings_log.batches_repeated,
+    findings_log.steps_twice,
+    findings_log.eval_overwrote,
+    findings_log.reward_columns_merged,
+    findings_log.prompts_merged,
+    findings_log.ragged_batches,
+    findings_log.score_not_a_sum,
+    findings_log.not_in_score,
+    findings_log.no_components,
+    findings_log.advantages_not_reproduced,
+    findings_log.weights_not_as_given,
+    findings_rewards.weight_zero,
+)
+
+
+def audit(
+    run: Run,
+    weights: Mapping[str, float] | ArrayLike | None = None,
+    primary: str | None = None,
+    *,
+    asked: str | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> AuditReport:
+    """What the log of a run shows about its rewards.
+
+    weights: {reward: weight}, or one number per reward. By default the weights that made the logged advantages, else
+    those in the log or in a configuration file beside it, else 1 each.
+    primary: the reward that matters most.
+    asked: the method that was meant to run: grpo, grpo_no_std, grpo_batch_std or gdpo.
+    progress: called after each table with its number of responses.
+    Raises InputError.
+    """
+    expect(isinstance(run, Run), "run", "what gdpo_core.read_run returns", type(run).__name__)
+    given = _given(weights, run.rewards)
+    expect(primary is None or primary in run.rewards, "primary", f"one of {', '.join(run.rewards)}", repr(primary))
+    intended = run.asked if asked is None else asked
+    expect(intended is None or intended in NAMES, "asked", f"one of {', '.join(NAMES)}", repr(intended))
+
+    tables = run.tables()
+    first = _first(tables)
+    sample = _sample(first) if run.has_advantage else []
+    recipe = _solved(run, sample, given, intended)
+    if recipe is None and (regrouped := _regrouped(run, given, intended)):
+        return audit(regrouped, given or None, primary, asked=intended, progress=progress)
+    summary = _summary(chain(first, tables), run, _plan(run, given, primary, recipe), progress)
+    if open_batches := _may_tell_more(summary, sample):
+        sample += _tables_of(run, open_batches)
+        better = _solved(run, sample, given, intended)
+        if better is not None and better != recipe:
+            summary = _summary(run.tables(), run, _plan(run, given, primary, better))
+    facts = _facts(run, summary, given, intended)
+    return report_of(facts, findings(facts))
+
+
+def findings(facts: Facts) -> tuple[Finding, ...]:
+    """All findings about a run: errors first, then warnings, then the rest."""
+    in_order = [finding for look in FINDINGS for finding in look(facts)]
+    return tuple(sorted(in_order, key=lambda finding: SEVERITIES.index(finding.severity)))
+
+
+# --- what made the advantages -----------------------------------------------------------------------------------------
+
+
+def _solved(run: Run, sample: list[pl.DataFrame], given: Mapping[str, float], intended: str | None) -> Recipe | None:
+    """The recipe of the sample's advantages; with the intended method, if several make the same ones."""
+    if not sample:
+        return None
+    known = {**(run.weights or {}), **given}
+    hint = [known.get(name, 1.0) for name in run.rewards] if known else None
+    recipe = reproduce.solve(sample, run.rewards, run.framework, hint)
+    if recipe is None or intended in (None, recipe.method):
+        return recipe
+    other = replace(recipe, method=intended)
+    try:
+        return other if _reproduces(other, sample, run.rewards) else recipe
+    except InputError:  # the method needs lengths that are not logged
+        return recipe
+
+
+def _reproduces(recipe: Recipe, tables: Iterable[pl.DataFrame], rewards: Sequence[str]) -> bool:
+    compared = (reproduce.compare(table, rewards, recipe) for table in tables)
+    return not any(bool((error > allowed).any()) for error, allowed in compared)
+
+
+def _regrouped(run: Run, given: Mapping[str, float], intended: str | None) -> Run | None:
+    """The run with another group size that fits its prompts, if the advantages can be reproduced with it."""
+    for size in run.other_sizes:
+        other = run.regrouped(size)
+        sample = _sample(_first(other.tables())) if other.has_advantage else []
+        if _solved(other, sample, given, intended) is not None:
+            return other
+    return None
+
+
+def _may_tell_more(summary: Summary, sample: list[pl.DataFrame]) -> list[int]:
+    """Batches, with about as many responses as a sample, that may show what the sample from the start did not.
+
+    A reward that is constant early in the run leaves its weight open; if all are, the method stays open too.
+    """
+    recipe, batches = summary.plan.recipe, summary.batches
+    if not sample or (recipe is not None and not recipe.unknown):
+        return []
+    logged = batches.logged
+    open_ones = logged.wrong > 0 if recipe is not None else logged.count > logged.zeros
+    seen = pl.concat([table["batch"].unique() for table in sample]).to_numpy()
+    rest = take(batches, open_ones & ~np.isin(batches.batch, seen))
+    every = max(1, -(-int(rest.responses.sum()) // _SAMPLE))
+    return rest.batch[::every].tolist()
+
+
+def _plan(run: Run, given: Mapping[str, float], primary: str | None, recipe: Recipe | None) -> Plan:
+    made = run.weights or {}
+    if recipe is not None:
+        made = dict(zip(run.rewards, recipe.weights, strict=True))
+    return Plan(
+        rewards=run.rewards,
+        weights=tuple(given.get(name, made.get(name, 1.0)) for name in run.rewards),
+        convention=FRAMEWORKS[run.framework].convention if recipe is None else recipe.convention,
+        primary=None if primary is None else run.rewards.index(primary),
+        recipe=recipe,
+    )
+
+
+# --- the facts --------------------------------------------------------------------------------------------------------
+
+
+def _summary(
+    tables: Iterable[pl.DataFrame], run: Run, plan: Plan, progress: Callable[[int], None] | None = None
+) -> Summary:
+    summaries = []
+    for table in tables:
+        summaries.append(summarise(table, plan))
+        if progress is not None:
+            progress(len(table))
+    expect(len(summaries) > 0, run.path, "at least one response", "none")
+    summary = merge(summaries)
+    present = summary.batches.rewards.present.sum()
+    expect(present > 0, run.path, f"numbers in {', '.join(run.rewards)}", "missing values only")
+    return summary
+
+
+def _facts(run: Run, summary: Summary, given: Mapping[str, float], intended: str | None) -> Facts:
+    """What the findings read: each batch once, and without those that an evaluation wrote."""
+    batches = summary.batches
+    again = _repeated(batches)
+    facts = Facts(
+        run=run,
+        plan=summary.plan,
+        batches=take(batches, ~again),
+        repeated=take(batches, again),
+        overwritten=take(batches, slice(0)),
+        steps=np.union1d(batches.step, batches.step_last).tolist(),
+        given=given,
+        intended_method=intended,
+        recipe_of_the_rest=None,
+    )
+    wrong = facts.batches.logged.wrong > 0
+    if _by_evaluations(facts):
+        return replace(facts, batches=take(facts.batches, ~wrong), overwritten=take(facts.batches, wrong))
+    return replace(facts, recipe_of_the_rest=_recipe_of_the_rest(facts))
+
+
+def _repeated(batches: Sums[Array]) -> Array:
+    """(batches,) whether a batch repeats the rows of the batch before it."""
+    differs = batches.different_pairs > 0  # batches in which nothing differs are equal without being repeated
+    same = np.append(False, batches.fingerprint[1:] == batches.fingerprint[:-1]) & differs
+    often = len(same) >= 4 and same.sum() >= _SHARE * max(differs.sum() - 1, 1)
+    return same if often else same & (batches.different_pairs >= _PAIRS)
+
+
+def _by_evaluations(f: Facts) -> bool:
+    """Whether evaluations wrote the batches that are not reproduced: they differ by a factor, all others are."""
+    if not f.framework.evaluation_overwrites or f.recipe is None or f.lacks_a_reward:
+        return False
+    if len(f.recipe.unknown) == len(f.rewards):  # guessed weights may be wrong by a factor themselves
+        return False
+    wrong, logged = f.batches.logged.wrong > 0, f.batches.logged.count > 0
+    return bool(wrong.any() and scaled_share(f.batches) >= SCALE_ONLY and (logged & ~wrong).any())
+
+
+def _recipe_of_the_rest(f: Facts) -> Recipe | None:
+    """One recipe that reproduces all batches that the run's recipe does not; None if there is none."""
+    bad = take(f.batches, f.batches.logged.wrong > 0)
+    if not len(bad.batch) or f.lacks_a_reward:
+        return None
+    few = take(bad, bad.responses.cumsum() - bad.responses < _SAMPLE_OF_THE_REST)
+    recipe = reproduce.solve(list(_tables_of(f.run, few.batch.tolist())), f.rewards, f.run.framework)
+    if recipe is None or not _reproduces(recipe, _tables_of(f.run, bad.batch.tolist()), f.rewards):
+        return None
+    return recipe
+
+
+# --- arguments and tables ---------------------------------------------------------------------------------------------
+
+
+def _given(weights: object, rewards: Sequence[str]) -> dict[str, float]:
+    """The weights that the caller gives, by reward."""
+    if weights is None:
+        return {}
+    if not isinstance(weights, Mapping):
+        values = weights.tolist() if hasattr(weights, "tolist") else weights
+        if not isinstance(values, Sequence) or isinstance(values, str):
+            raise InputError(f"weights: expected numbers, got {weights!r}")
+        expect(len(values) == len(rewards), "weights", f"{len(rewards)} numbers, one per reward", f"{len(values)}")
+        weights = dict(zip(rewards, values, strict=True))
+    for name, w in weights.items():
+        expect(name in rewards, "weights", f"names of rewards: {', '.join(rewards)}", repr(name))
+        number = isinstance(w, Real) and not isinstance(w, bool) and isfinite(w)
+        expect(number, f"weights, {name}", "a finite number", repr(w))
+    return {name: float(w) for name, w in weights.items()}
+
+
+def _first(tables: Iterator[pl.DataFrame]) -> list[pl.DataFrame]:
+    """As many tables from the start as the sample needs; the rest stays unread."""
+    first: list[pl.DataFrame] = []
+    responses = 0
+    for table in tables:
+        first.append(table)
+        responses += len(table)
+        if responses >= _SAMPLE:
+            break
+    return first
+
+
+def _sample(tables: Sequence[pl.DataFrame]) -> list[pl.DataFrame]:
+    """Whole batches from the start, with about _SAMPLE responses."""
+    sample: list[pl.DataFrame] = []
+    room = _SAMPLE
+    for table in tables:
+        ends = table["batch"].rle().struct.field("len").cum_sum()
+        fit = ends.filter(ends <= room)
+        if len(fit) or not sample:
+            sample.append(table.head(fit[-1] if len(fit) else ends[0]))
+        room -= len(table)
+        if room <= 0:
+            break
+    return sample
+
+
+def _tables_of(run: Run, batches: Sequence[int]) -> Iterator[pl.DataFrame]:
+    """The responses of these batches."""
+    return (part for table in run.tables() if len(part := table.filter(pl.col("batch").is_in(batches))))

@@ -1,0 +1,281 @@
+"""The report of an audit: the parts that are no findings, from the facts about a run."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from math import isfinite, nan, sqrt
+from typing import Any, TypedDict
+
+import numpy as np
+import polars as pl
+
+from gdpo_core._words import count, listing, number
+from gdpo_core.errors import InputError
+from gdpo_core.frameworks import CONVENTIONS
+from gdpo_core.runs.facts import LISTED, NAMES, Facts, Finding, ratio
+from gdpo_core.runs.sums import Array, Plan, Sums, binned
+from gdpo_core.runs.thresholds import FEW_GROUPS
+
+
+class SourcePart(TypedDict):
+    """What the log holds."""
+
+    path: str
+    framework: str
+    files: int
+    steps: int
+    responses: int
+    groups: int
+    group_size: int | None  # None: groups of different sizes
+    rewards: list[str]
+    grouped_by: str  # in words
+    skipped_lines: int
+    left_out: list[str]  # columns that were not read
+
+
+class RunPart(TypedDict):
+    """What made the logged advantages, and what the figures were computed with."""
+
+    method: str | None  # None: the log does not show it
+    convention: str | None
+    weights: dict[str, float | None] | None  # None for a weight: the log cannot tell it
+    weights_up_to_scale: bool | None
+    logged: int
+    reproduced: bool | None  # None: nothing to compare with
+    max_error: float | None
+    weights_used: dict[str, float]
+    weights_from: str  # given, solved, score, config or assumed
+    convention_used: str
+    asked: str | None
+    primary: str | None
+    steps_off: list[int]
+
+
+class RewardPart(TypedDict):
+    """One reward: its spread, where it is missing or constant, and its part of the update under each method."""
+
+    name: str
+    mean: float | None
+    std: float | None
+    missing: int  # responses
+    dead_groups: float
+    update_share: dict[str, float]
+
+
+@dataclass(frozen=True)
+class AuditReport:
+    """What happened in a run; `to_dict` gives all of it as plain values.
+
+    source: counts of the responses, groups and steps in the log.
+    run: how the run computed its advantages; `weights_used` are the weights behind `methods`.
+    rewards: `missing` counts responses; `dead_groups` is the share of groups in which the reward is constant, among the
+    groups that hold it, or 1 if none does.
+    methods: shares and means as in `collapse`, over the whole run, for every method on these rewards.
+    steps: one row per step.
+    """
+
+    source: SourcePart
+    run: RunPart
+    rewards: tuple[RewardPart, ...]
+    methods: Mapping[str, Mapping[str, float | None]]
+    findings: tuple[Finding, ...]
+    steps: pl.DataFrame
+    verdict: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain lists, numbers and text, ready for JSON; NaN and infinity become None."""
+        parts = {
+            "schema": 1,
+            "verdict": self.verdict,
+            "source": self.source,
+            "run": self.run,
+            "rewards": self.rewards,
+            "methods": self.methods,
+            "findings": [asdict(finding) for finding in self.findings],
+            "steps": self.steps.to_dicts(),
+        }
+        return {name: _plain(part) for name, part in parts.items()}
+
+
+def report_of(f: Facts, findings: Sequence[Finding]) -> AuditReport:
+    """The report of these facts and what was found in them."""
+    return AuditReport(
+        source=_source(f),
+        run=_run(f),
+        rewards=tuple(_reward(f, k) for k in range(len(f.rewards))),
+        methods={m: _method(f, m) for m in f.methods},
+        findings=tuple(findings),
+        steps=over_time(f.plan, f.batches),
+        verdict=_verdict(f, findings),
+    )
+
+
+def _source(f: Facts) -> SourcePart:
+    parts = f.batches, f.repeated, f.overwritten
+    return {
+        "path": f.run.path,
+        "framework": f.run.framework,
+        "files": len(f.run.files),
+        "steps": len(f.steps),
+        "responses": int(sum(batches.responses.sum() for batches in parts)),
+        "groups": int(sum(batches.groups.sum() for batches in parts)),
+        "group_size": f.run.group_size,
+        "rewards": list(f.run.rewards),
+        "grouped_by": f.run.grouped_by,
+        "skipped_lines": f.run.skipped_lines,
+        "left_out": list(f.run.left_out),
+    }
+
+
+def _run(f: Facts) -> RunPart:
+    recipe = f.recipe
+    parts = f.batches, f.overwritten
+    error = float(max(batches.logged.max_error.max(initial=-np.inf) for batches in parts))
+    steps_wrong = {step for batches in parts for step in batches.step[batches.logged.wrong > 0].tolist()}
+    weights: dict[str, float | None] | None = None
+    if recipe is not None:
+        weights = {
+            name: None if k in recipe.unknown else w
+            for k, (name, w) in enumerate(zip(f.rewards, recipe.weights, strict=True))
+        }
+    return {
+        "method": None if recipe is None else recipe.method,
+        "convention": None if recipe is None else recipe.convention,
+        "weights": weights,
+        "weights_up_to_scale": None if recipe is None else recipe.up_to_scale,
+        "logged": _logged(f),
+        "reproduced": f.reproduced,
+        "max_error": error if recipe is not None and error >= 0 else None,
+        "weights_used": dict(zip(f.rewards, f.plan.weights, strict=True)),
+        "weights_from": _origin_of_weights(f),
+        "convention_used": f.plan.convention,
+        "asked": f.intended_method,
+        "primary": None if f.plan.primary is None else f.rewards[f.plan.primary],
+        "steps_off": sorted(steps_wrong)[:LISTED],
+    }
+
+
+def _origin_of_weights(f: Facts) -> str:
+    if f.given:
+        return "given"
+    if f.recipe is not None and (len(f.recipe.unknown) < len(f.rewards) or not f.run.weights):
+        return "solved"
+    return f.run.weights_by if f.run.weights and f.run.weights_by else "assumed"
+
+
+def _reward(f: Facts, k: int) -> RewardPart:
+    sums = f.totals.rewards
+    present = int(sums.present[k])
+    variance = (sums.squares[k] - sums.total[k] ** 2 / present) / (present - 1) if present > 1 else None
+    return {
+        "name": f.rewards[k],
+        "mean": f.mean(k) if present else None,
+        "std": None if variance is None else sqrt(max(variance, 0.0)),
+        "missing": int(f.totals.responses) - present,
+        "dead_groups": f.dead(k),
+        "update_share": {m: f.shares(m)[k] for m in f.methods},
+    }
+
+
+def _method(f: Facts, m: str) -> dict[str, float]:
+    """Which of the rewards one method tells apart."""
+    return {
+        "groups_with_ties": f.ties(m),
+        "tied_pairs": f.tied_pairs(m),
+        "levels": ratio(f.totals.methods[m].levels, f.totals.methods[m].mixed_groups),
+        "silent_groups": f.silent(m),
+        "inversions": f.inversions(m),
+    }
+
+
+# --- over time --------------------------------------------------------------------------------------------------------
+
+
+def over_time(plan: Plan, batches: Sums[Array]) -> pl.DataFrame:
+    """The run in at most 200 rows: one row per step, or per few steps where there are more. The columns:
+
+    step, step_last, responses, groups. By reward: mean:reward, std:reward, missing:reward (responses), dead:reward (the
+    share, of the groups that hold the reward, in which it is constant). By method: share:method:reward (of the update),
+    silent:method (share of the groups). By pair in the order of the rewards: correlation:reward:reward (inside groups).
+    """
+    b = binned(batches)
+    sums, numbered = b.rewards, list(enumerate(plan.rewards))
+    columns = {"step": b.step, "step_last": b.step_last, "responses": b.responses, "groups": b.groups}
+    for k, name in numbered:
+        n, total = sums.present[k], sums.total[k]
+        variance = _ratio((sums.squares[k] - _ratio(total**2, n)).clip(0), n - 1)
+        missing_groups = b.groups - sums.holding_groups[k]
+        columns[f"mean:{name}"] = _ratio(total, n)
+        columns[f"std:{name}"] = np.sqrt(variance)
+        columns[f"missing:{name}"] = b.responses - n
+        columns[f"dead:{name}"] = _ratio(sums.dead_groups[k] - missing_groups, sums.holding_groups[k])
+    for m, method in b.methods.items():
+        shares = _ratio(method.update, method.update.sum(0))
+        columns |= {f"share:{m}:{name}": shares[k] for k, name in numbered}
+        columns[f"silent:{m}"] = _ratio(method.silent_groups, b.groups)
+    for (i, first), (j, second) in combinations(numbered, 2):
+        size = np.sqrt(sums.squared[i, j] * sums.squared[j, i])
+        columns[f"correlation:{first}:{second}"] = _ratio(sums.products[i, j], size)
+    return pl.DataFrame(columns).fill_nan(None)
+
+
+def _ratio(part: Array, whole: Array) -> Array:
+    """One divided by the other, NaN where the other is not above 0."""
+    return np.divide(part, whole, out=np.full(part.shape, nan), where=whole > 0)
+
+
+# --- the verdict ------------------------------------------------------------------------------------------------------
+
+
+def _verdict(f: Facts, findings: Sequence[Finding]) -> str:
+    """What ran, whether that is certain, and what to look at first."""
+    return f"{_what_ran(f)} {_what_first(f, findings)}"
+
+
+def _what_ran(f: Facts) -> str:
+    if f.recipe is None:
+        if f.all_silent and f.totals.mixed_groups:
+            return "Every logged advantage is 0, as under every method here: the rewards cancel in each group."
+        if f.all_zero:
+            return "Every logged advantage is 0, which does not show the method that ran."
+        if f.reproduced is False:
+            known = "total" if f.run.total_only else "rewards"
+            return f"The logged advantages are not what any known method makes of the logged {known}."
+        return "The log holds no advantages, so it does not show which method ran."
+    made = f"{NAMES[f.recipe.method]} as {CONVENTIONS[f.recipe.convention].name} computes it"
+    pairs = zip(f.rewards, f.recipe.weights, strict=True)
+    weights = [f"{name} {number(w)}" for k, (name, w) in enumerate(pairs) if k not in f.recipe.unknown]
+    if weights and len(f.rewards) > 1:
+        made += f" with weights {listing(weights, link='')}"
+    if f.reproduced:
+        error = number(float(f.totals.logged.max_error), digits=1)
+        return f"The logged advantages are {made}: all {count(_logged(f))} are reproduced, to {error}."
+    wrong = f.totals.logged.wrong + f.overwritten.logged.wrong.sum()
+    return f"The logged advantages are {made}, but for {count(wrong)} of {count(_logged(f))}."
+
+
+def _what_first(f: Facts, findings: Sequence[Finding]) -> str:
+    for finding in findings:
+        if finding.severity != "info":
+            return f"Look first at {finding.id}: {finding.headline}"
+    groups, responses = f.totals.groups, f.totals.responses
+    size = f"{count(responses, 'response')} in {count(groups, 'group')}"
+    few = f"{size} are too few to judge; " if groups < FEW_GROUPS else ""
+    sentence = f"{few}{'no finding asks for a change' if findings else 'no finding'}."
+    return sentence[0].upper() + sentence[1:]
+
+
+def _logged(f: Facts) -> int:
+    return int(f.totals.logged.count + f.overwritten.logged.count.sum())
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    raise InputError(f"report: expected plain values, got {type(value).__name__}")

@@ -1,0 +1,230 @@
+"""What a finding reads: a run, the sums over its batches, and the recipe of the logged advantages."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import nan, sqrt
+
+from gdpo_core import rules
+from gdpo_core._words import listing
+from gdpo_core.collapse import Order
+from gdpo_core.frameworks import FRAMEWORKS, Framework
+from gdpo_core.reproduce import Recipe
+from gdpo_core.runs.run import Run
+from gdpo_core.runs.sums import Array, MethodSums, Plan, Sums, total
+from gdpo_core.runs.thresholds import CHANCE, MERGED
+
+NAMES = rules.NAMES | {"grpo_batch_std": "GRPO with the batch's std"}
+SEVERITIES = ("error", "warning", "info")
+LISTED = 100  # steps in a report or in the evidence of a finding
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that the owner of a run should know."""
+
+    id: str
+    severity: str  # info, warning or error
+    message: str  # what it is, what it means and what to do about it
+    evidence: Mapping[str, object]  # the numbers, and the thresholds they were held against
+    fix: str | None  # the line of configuration that changes it, for the framework of the run
+
+    @property
+    def headline(self) -> str:
+        """The first sentence of the message: the fact, without its meaning and what to do."""
+        return f"{self.message.split('. ')[0].removesuffix('.')}."
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A run as the findings read it. A batch that repeats the rows of the batch before it is counted once."""
+
+    run: Run
+    plan: Plan
+    batches: Sums[Array]
+    repeated: Sums[Array]  # batches that repeat the rows of the batch before them; not in `batches`
+    overwritten: Sums[Array]  # batches that an evaluation wrote; not in `batches` either
+    steps: Sequence[int]  # the numbers of the steps that the log holds, ascending
+    given: Mapping[str, float]  # weights that the caller named, by reward
+    intended_method: str | None  # that the caller, or a configuration beside the log, asks for
+    recipe_of_the_rest: Recipe | None  # reproduces all batches of `batches` that `recipe` does not
+
+    @cached_property
+    def totals(self) -> Sums[float]:
+        """The sums over `batches`."""
+        return total(self.batches)
+
+    @property
+    def framework(self) -> Framework:
+        return FRAMEWORKS[self.run.framework]
+
+    @property
+    def recipe(self) -> Recipe | None:
+        """How the logged advantages were made; None where the log does not show it."""
+        return self.plan.recipe
+
+    @property
+    def rewards(self) -> tuple[str, ...]:
+        return self.plan.rewards
+
+    @property
+    def methods(self) -> list[str]:
+        """The methods that were computed on this log."""
+        return [m for m in NAMES if m in self.totals.methods]
+
+    @property
+    def acting(self) -> str:
+        """The method that made the advantages; if the log does not show it, the intended one, else GRPO."""
+        if self.recipe is not None:
+            return self.recipe.method
+        intended = self.intended_method
+        return intended if intended is not None and intended in self.methods else "grpo"
+
+    @property
+    def of_acting(self) -> MethodSums[float]:
+        """The sums of the acting method."""
+        return self.totals.methods[self.acting]
+
+    @property
+    def is_gdpo(self) -> bool:
+        return self.acting == "gdpo"
+
+    @property
+    def under(self) -> str:
+        """The start of a sentence about the acting method."""
+        name = f"Under {NAMES[self.acting]}"
+        if self.recipe is not None:
+            return name
+        why = "which was asked for" if self.intended_method == self.acting else "taken as the default"
+        return f"{name} ({why}: the log does not show the method)"
+
+    @property
+    def reproduced(self) -> bool | None:
+        """Whether every logged advantage is reproduced; None where none is logged, or every method reproduces them."""
+        logged = self.totals.logged
+        if not logged.count or (self.recipe is None and self.all_silent):
+            return None
+        return bool(self.recipe is not None and logged.wrong == 0 and not len(self.overwritten.batch))
+
+    @property
+    def all_zero(self) -> bool:
+        """Whether advantages are logged and all of them are 0."""
+        return bool(self.totals.logged.zeros == self.totals.logged.count > 0)
+
+    @property
+    def all_silent(self) -> bool:
+        """Whether every logged advantage is 0, and every method makes them 0."""
+        return self.all_zero and all(self.silent(m) == 1 for m in self.methods)
+
+    @property
+    def lacks_a_reward(self) -> bool:
+        """Whether a reward that made the advantages is missing, in a log with one column per reward function."""
+        if self.reproduced is not False or not self.framework.column_per_function or self.run.total_only:
+            return False
+        # A missing column is missing in every batch.
+        if self.recipe is not None and 2 * (self.batches.logged.wrong == 0).sum() > len(self.batches.batch):
+            return False
+        groups = self.totals.logged.wrong_groups or self.totals.mixed_groups
+        return bool(self.totals.logged.hidden_groups > MERGED * groups)
+
+    # --- one reward; k is its index ---
+
+    def dead(self, k: int) -> float:
+        """The share, of the groups that hold the reward, in which it is constant; 1 where no group holds it."""
+        holding = self.totals.rewards.holding_groups[k]
+        missing = self.totals.groups - holding
+        return ratio(self.totals.rewards.dead_groups[k] - missing, holding) if holding else 1.0
+
+    def dead_or_missing(self, k: int) -> float:
+        """The share of all groups in which the reward is constant or missing, so that it does nothing."""
+        return ratio(self.totals.rewards.dead_groups[k], self.totals.groups)
+
+    def coverage(self, k: int) -> float:
+        """The share of all groups that hold the reward."""
+        return ratio(self.totals.rewards.holding_groups[k], self.totals.groups)
+
+    def faint(self, k: int) -> float:
+        """The share, of the groups in which the reward differs, in which it is nearly constant."""
+        differs = self.totals.groups - self.totals.rewards.dead_groups[k]
+        return ratio(self.totals.rewards.faint_groups[k], differs) if differs else 0.0
+
+    def mean(self, k: int) -> float:
+        return ratio(self.totals.rewards.total[k], self.totals.rewards.present[k])
+
+    def highest(self, k: int) -> float:
+        return float(self.totals.rewards.high[k])
+
+    def worst(self, k: int) -> float:
+        """What a closed gate puts in place of the reward: 0, or the worst value of a reward that can be a penalty."""
+        # A weight below 0 makes the highest value the worst.
+        if self.plan.weights[k] >= 0:
+            return min(float(self.totals.rewards.low[k]), 0.0)
+        return max(self.highest(k), 0.0)
+
+    def correlation(self, i: int, j: int) -> float:
+        """The correlation of two rewards inside groups; NaN where one of them is constant in every group."""
+        sums = self.totals.rewards
+        return ratio(sums.products[i, j], sqrt(sums.squared[i, j] * sums.squared[j, i]))
+
+    def by_chance(self, *rewards: int) -> float:
+        """The correlation inside groups that independent rewards may show by chance."""
+        return CHANCE / sqrt(max(min(self.totals.rewards.degrees[list(rewards)]), 1))
+
+    # --- one method ---
+
+    def shares(self, method: str) -> list[float]:
+        """Each reward's part of the variance of a method's advantages. They sum to 1; NaN if all advantages are 0."""
+        parts = self.totals.methods[method].update.tolist()
+        return [ratio(part, sum(parts)) for part in parts]
+
+    def silent(self, method: str) -> float:
+        """The share of the groups in which every advantage is 0."""
+        return ratio(self.totals.methods[method].silent_groups, self.totals.groups)
+
+    def ties(self, method: str) -> float:
+        """The share, of the groups whose rewards differ, in which different rewards get the same advantage."""
+        sums = self.totals.methods[method]
+        return ratio(sums.tie_groups, sums.mixed_groups)
+
+    def tied_pairs(self, method: str) -> float:
+        """The share, of the pairs in a group whose rewards differ, that gets the same advantage."""
+        sums = self.totals.methods[method]
+        return ratio(sums.tied_pairs, sums.different_pairs)
+
+    def order(self, method: str) -> Order:
+        """The pairs with different primary reward by the order of their advantages."""
+        sums = self.totals.methods[method]
+        pairs, tied, wrong = int(sums.primary_pairs), int(sums.tied_primary), int(sums.inverted)
+        return Order(pairs - tied - wrong, tied, wrong)
+
+    def inversions(self, method: str) -> float:
+        """The share, of the pairs with different primary reward, in which the worse response gets more."""
+        return ratio(self.order(method).wrong, self.order(method).pairs)
+
+
+def ratio(part: float, whole: float) -> float:
+    """One sum divided by another; NaN where the other is 0."""
+    return float(part / whole) if whole else nan
+
+
+def scaled_share(batches: Sums[Array]) -> float:
+    """Of the groups that are not reproduced, the share whose advantages are a positive multiple of the recipe's."""
+    return float(batches.logged.scaled_groups.sum() / max(batches.logged.wrong_groups.sum(), 1))
+
+
+def some(items: Iterable[object]) -> str:
+    """Items in a sentence, which names about eight and counts the rest.
+
+    >>> some([1, 2, 3]), some(range(20))
+    ('1, 2 and 3', '0, 1, 2, 3, 4, 5, 6, 7 and 12 more')
+    """
+    return listing(items, most=8)
+
+
+def at_steps(steps: Sequence[int]) -> str:
+    """The steps in a sentence.
+
+    >>> at_steps([3]), at_steps([3, 5])
+    ('step 3', 'steps 3 and 5')
+    """
+    return f"step{'s' * (len(steps) > 1)} {some(steps)}"

@@ -1,0 +1,406 @@
+"""The findings about the log: steps, prompts and rewards it lacks, and advantages that its recipe does not make."""
+
+from collections import Counter
+from collections.abc import Iterator
+from math import isclose
+from typing import TypedDict, cast
+
+from gdpo_core import settings
+from gdpo_core._words import count, number
+from gdpo_core.frameworks import CONVENTIONS
+from gdpo_core.runs.facts import LISTED, NAMES, Facts, Finding, at_steps, scaled_share, some
+from gdpo_core.runs.sums import take
+from gdpo_core.runs.thresholds import EVERY_NTH, MERGED, SCALE_ONLY
+
+
+class Evidence(TypedDict, total=False):
+    """What the reader of a log notes about an issue; each kind of issue has some of these."""
+
+    batches: int  # that have the issue
+    of: int  # batches in all
+    groups: int
+    group_size: int
+    rows: int
+    step: int
+    steps: int
+    columns: list[str]
+    rewards: list[str]
+    error: float
+
+
+def _issues(f: Facts, which: str) -> Iterator[Evidence]:
+    """What the reader noted about the issues of one kind."""
+    return (cast(Evidence, dict(issue.evidence)) for issue in f.run.issues if issue.id == which)
+
+
+# --- steps ------------------------------------------------------------------------------------------------------------
+
+
+def steps_missing(f: Facts) -> Iterator[Finding]:
+    """Steps that the log does not hold."""
+    gaps = Counter(b - a for a, b in zip(f.steps, f.steps[1:], strict=False))
+    if not gaps or set(gaps) == {1}:
+        return
+    usual, times = max(gaps.items(), key=lambda gap: gap[1])
+    first, last = f.steps[0], f.steps[-1]
+    after = [a for a, b in zip(f.steps, f.steps[1:], strict=False) if b - a > 1]
+    missing, fix = last - first + 1 - len(f.steps), None
+    evidence = {"missing": missing, "first_step": first, "last_step": last, "after_steps": after[:LISTED]}
+    if usual > 1 and (times >= EVERY_NTH * gaps.total() or first == usual):
+        begin = max(first - usual + 1, min(first, 1))
+        steps = last - begin + 1
+        of = f"{steps} steps up to step {last}" if begin <= 1 else f"{steps} steps from {begin} to {last}"
+        why = (
+            f": {f.framework.title} keeps the last generation batch until it logs, so logging_steps={usual} writes the "
+            f"last batch of each {usual} and drops the others"
+        )
+        because = why if f.framework.logs_last_batch else ""
+        message = f"The log holds only every {_nth(usual)} step, {len(f.steps)} of the {of}{because}."
+        evidence |= {"missing": steps - len(f.steps), "every": usual}
+        fix = settings.log_every_step(f.run.framework)
+    else:
+        message = (
+            f"{count(missing, 'step')} {_is(missing)} missing, after {at_steps(after)}: files were lost, or those "
+            "steps were logged elsewhere. This report does not cover them."
+        )
+    yield Finding("steps-missing", "warning", message, evidence, fix)
+
+
+def batches_repeated(f: Facts) -> Iterator[Finding]:
+    """Batches that the log holds more than once."""
+    steps = f.repeated.step.tolist()
+    if not steps:
+        return
+    why = " num_iterations above 1, or several optimiser steps for each generation batch, does that."
+    yield Finding(
+        "steps-repeated",
+        "info",
+        f"{count(len(steps), 'batch', 'batches')} ({at_steps(steps)}) {'repeat' if len(steps) > 1 else 'repeats'} the "
+        f"rows of the batch before.{why * f.framework.logs_batch_again} This report counts such rows once.",
+        {"repeated": len(steps), "steps": steps[:LISTED]},
+        None,
+    )
+
+
+def steps_twice(f: Facts) -> Iterator[Finding]:
+    """Step numbers that batches of different content have."""
+    of_one_step = f.batches.step == f.batches.step_last
+    steps = sorted(step for step, n in Counter(f.batches.step[of_one_step].tolist()).items() if n > 1)
+    if not steps:
+        return
+    yield Finding(
+        "steps-repeated",
+        "warning",
+        f"The log holds {at_steps(steps)} more than once, with different content: {f.framework.steps_twice_because}. "
+        "This report counts each as a batch of its own.",
+        {"twice": len(steps), "steps": steps[:LISTED]},
+        None,
+    )
+
+
+# --- groups and rewards -----------------------------------------------------------------------------------------------
+
+
+def prompts_merged(f: Facts) -> Iterator[Finding]:
+    """Prompts that occur more than once in a batch."""
+    for evidence in _issues(f, "prompts-merged"):
+        where = f"{count(evidence['groups'], 'group')} in {count(evidence['steps'], 'step')}"
+        if f.run.grouped_by_column:
+            severity = "warning"
+            message = (
+                f"Groups are told apart by {f.run.grouped_by}, and {where} hold several times as many responses as the "
+                f"others ({evidence['group_size']}): a prompt that occurred more than once in a batch became one "
+                "group. The figures of those groups are wrong. Log an id for each group, or name the column that "
+                "holds one."
+            )
+        else:
+            severity = "info"
+            message = (
+                f"Some prompts occur more than once in a batch ({where} share their prompt with another group), so the "
+                f"text of a prompt does not tell groups apart. This report reads {f.run.grouped_by}, as the trainer "
+                "does, and is not affected; a script that groups this log by prompt would merge them."
+            )
+        yield Finding("prompts-merged", severity, message, evidence, None)
+
+
+def ragged_batches(f: Facts) -> Iterator[Finding]:
+    """Batches that the group size does not divide."""
+    for evidence in _issues(f, "ragged-batches"):
+        batches = f"In {count(evidence['batches'])} of {count(evidence['of'], 'batch', 'batches')}"
+        size, step, rows = evidence["group_size"], evidence["step"], count(evidence["rows"], "row")
+        if f.run.grouped_by_column:
+            message = (
+                f"{batches}, {count(evidence['groups'], 'group')} do not hold the usual {size} responses (step {step}: "
+                f"one of {rows}): rows were lost. The figures take these groups as they are."
+            )
+        else:
+            message = (
+                f"{batches}, the number of rows is no multiple of the group size {size} (step {step}: {rows}), so the "
+                "last group there is cut: rows were lost, or the group size is another one. In that case give the "
+                "group size."
+            )
+        yield Finding("ragged-batches", "warning", message, evidence, None)
+
+
+def missing_rewards(f: Facts) -> Iterator[Finding]:
+    """Rewards are missing and the framework does not skip them."""
+    convention = CONVENTIONS[f.plan.convention]
+    missing = dict(zip(f.rewards, (f.totals.responses - f.totals.rewards.present).tolist(), strict=True))
+    missing = {name: n for name, n in missing.items() if n}
+    if not missing or convention.missing != "propagates":
+        return
+    lacking = some(f"{name} in {count(n)}" for name, n in missing.items())
+    if f.framework.grpo_reads_score_alone and not f.is_gdpo:
+        severity = "warning" if f.intended_method is None else "info"
+        spreads = (
+            "which harms GDPO alone: there one missing reward makes the advantages of the whole batch NaN, while "
+            f"{f.framework.title}'s GRPO reads only score"
+        )
+    else:
+        severity = "error"
+        spreads = (
+            f"and {convention.name} does not skip them: one missing reward makes the advantages of its whole group "
+            "NaN, under GDPO those of the whole batch"
+        )
+    yield Finding(
+        "missing-rewards",
+        severity,
+        f"Rewards are missing ({lacking} of {count(f.totals.responses, 'response')}), {spreads}. Return a number "
+        "for every response. Such groups and batches are left out of the figures here.",
+        {"missing": missing, "responses": int(f.totals.responses)},
+        None,
+    )
+
+
+def score_not_a_sum(f: Facts) -> Iterator[Finding]:
+    """verl's score, which its GRPO normalises, is no weighted sum of the rewards logged beside it."""
+    for evidence in _issues(f, "score-not-a-sum"):
+        yield Finding(
+            "score-not-a-sum",
+            "info",
+            f"The score is not a weighted sum of {some(evidence['columns'])} (the nearest one differs by up to "
+            f"{number(evidence['error'], 2)}). verl's GRPO normalises the score, so what this report says about GRPO "
+            "holds for the weighted sum of these columns and not for the score. GDPO takes the columns themselves.",
+            evidence,
+            None,
+        )
+
+
+def not_in_score(f: Facts) -> Iterator[Finding]:
+    """Columns that verl's score leaves out, and that are taken for no rewards."""
+    for evidence in _issues(f, "not-in-score"):
+        columns = evidence["columns"]
+        yield Finding(
+            "not-in-score",
+            "info",
+            f"The score is a weighted sum of {some(evidence['rewards'])} alone, so {some(columns)} "
+            f"{_is(len(columns))} not counted as {'a reward' if len(columns) == 1 else 'rewards'} here. If "
+            "gdpo_reward_keys names more, name all of them as rewards.",
+            evidence,
+            None,
+        )
+
+
+def no_components(f: Facts) -> Iterator[Finding]:
+    """The log holds only the total of the rewards."""
+    if not f.run.total_only:
+        return
+    evidence = next(_issues(f, "no-components"), Evidence())
+    why = f.framework.total_only_because or f"{f.framework.title} has to log each reward in a column of its own."
+    yield Finding(
+        "no-components",
+        "error",
+        "The log holds one total per response, not the rewards that the total was made of, so nothing can be said "
+        f"about them: neither what each one does, nor what GDPO would do. {why}",
+        {**evidence, "rewards": list(f.rewards)},
+        settings.log_rewards(f.run.framework),
+    )
+
+
+# --- the logged advantages against the recipe -------------------------------------------------------------------------
+
+
+def eval_overwrote(f: Facts) -> Iterator[Finding]:
+    """Steps whose file an evaluation wrote."""
+    if not len(f.overwritten.batch):
+        return
+    steps, error = f.overwritten.step.tolist(), float(f.overwritten.logged.max_error.max())
+    yield Finding(
+        "eval-overwrote",
+        "warning",
+        f"The logged advantages of {at_steps(steps)} are not reproduced, while those of the other steps are: they "
+        f"differ by up to {number(error, 2)}, in most groups only by a factor. That is what an evaluation leaves "
+        "behind: it overwrites the file of its step, with its own responses beside those of the training or in their "
+        "place. These steps are left out of the figures here. Without evaluations the log stays whole.",
+        {
+            "steps": steps[:LISTED],
+            "rows_off": int(f.overwritten.logged.wrong.sum()),
+            "max_error": error,
+            "groups_off_by_a_factor": scaled_share(f.overwritten),
+            "threshold": SCALE_ONLY,
+        },
+        f"{settings.no_evaluation(f.run.framework)}  # or leave {at_steps(steps)} out where you read the log",
+    )
+
+
+def reward_columns_merged(f: Facts) -> Iterator[Finding]:
+    """A reward that made the advantages is not in the log."""
+    if not f.lacks_a_reward:
+        return
+    hidden = int(f.totals.logged.hidden_groups)
+    unread = f" Columns of it that were not read: {some(f.run.left_out)}." if f.run.left_out else ""
+    yield Finding(
+        "reward-columns-merged",
+        "error",
+        f"In {count(hidden, 'group')}, responses with equal rewards have different logged advantages: something that "
+        f"is not among the rewards read from the log went into them.{unread} Usually two reward functions share a "
+        "name, and the log keeps one column for both (a penalty added to the reward looks the same). Give each "
+        "function a name of its own; until then no figure of this report covers what is missing.",
+        {"hidden_groups": hidden, "groups": int(f.totals.groups), "threshold": MERGED},
+        settings.own_name(f.run.framework),
+    )
+
+
+def advantages_not_reproduced(f: Facts) -> Iterator[Finding]:
+    """Logged advantages that no recipe reproduces, or none in every batch."""
+    if f.reproduced is not False:
+        return
+    if f.all_zero:
+        yield from _all_zero_though_rewards_differ(f)
+    # A missing reward makes the whole log impossible to reproduce; `reward_columns_merged` says so.
+    elif f.lacks_a_reward:
+        return
+    elif f.recipe is None:
+        yield _nothing_makes_them(f)
+    elif f.totals.logged.wrong:
+        yield _some_are_others(f)
+
+
+def _all_zero_though_rewards_differ(f: Facts) -> Iterator[Finding]:
+    logged, mixed = int(f.totals.logged.count), int(f.totals.mixed_groups)
+    if mixed:
+        yield Finding(
+            "advantages-not-reproduced",
+            "error",
+            f"The log says 0 for the advantage of every response ({count(logged)}), though the rewards differ in "
+            f"{count(mixed, 'group')}: either nothing was trained, or the advantages were not in place yet when they "
+            "were logged.",
+            {"logged": logged, "logged_zero": logged, "mixed_groups": mixed},
+            None,
+        )
+
+
+def _nothing_makes_them(f: Facts) -> Finding:
+    if f.run.total_only:
+        severity = "info"
+        message = f"The total alone does not make the logged advantages (groups: {f.run.grouped_by})."
+    else:
+        severity = "error"
+        evaluation = "evaluations wrote into the files of all steps, " * f.framework.evaluation_overwrites
+        message = (
+            "No method, convention and weights make the logged advantages from the logged rewards "
+            f"(groups: {f.run.grouped_by}). Usual reasons: the groups are different ones (another group size), "
+            f"another framework wrote the log (name it), {evaluation}rewards were clipped, shaped or carry a KL "
+            "penalty before they were normalised, or a reward is not logged."
+        )
+    evidence = {"logged": int(f.totals.logged.count), "grouped_by": f.run.grouped_by}
+    return Finding("advantages-not-reproduced", severity, message, evidence, None)
+
+
+def _some_are_others(f: Facts) -> Finding:
+    """Of a run whose recipe makes the others."""
+    bad = take(f.batches, f.batches.logged.wrong > 0)
+    ran, other = f.acting, f.recipe_of_the_rest
+    steps, wrong, logged = bad.step.tolist(), int(bad.logged.wrong.sum()), int(f.totals.logged.count)
+    scaled, error = scaled_share(bad), float(bad.logged.max_error.max())
+    if other is not None:
+        weights = some(f"{name} {number(w)}" for name, w in zip(f.rewards, other.weights, strict=True))
+        why = f"There they are {NAMES[other.method]} with weights {weights}: another run wrote them, or this one "
+        why += "was changed on the way"
+    elif scaled >= SCALE_ONLY:
+        why = "Most are a multiple of what they should be: the last step ran over another batch than the one in the "
+        why += "log, as when an evaluation wrote the file, or several batches went into one"
+    else:
+        why = "Usual reasons: an evaluation wrote the file, a group lost rows, rewards were clipped, shaped or carry a "
+        why += "KL penalty there, or two runs wrote to one place"
+    return Finding(
+        "advantages-not-reproduced",
+        "error",
+        f"{count(wrong)} of {count(logged)} logged advantages, at {at_steps(steps)}, are not what {NAMES[ran]} makes "
+        f"of the logged rewards, though it makes the others (they differ by up to {number(error, 2)}). {why}.",
+        {
+            "rows_off": wrong,
+            "logged": logged,
+            "steps": steps[:LISTED],
+            "max_error": error,
+            "groups_off_by_a_factor": scaled,
+            **({} if other is None else {"method_there": other.method}),
+        },
+        None,
+    )
+
+
+def method_not_as_asked(f: Facts) -> Iterator[Finding]:
+    """The method that ran is not the intended one."""
+    if f.intended_method is None or f.recipe is None or f.intended_method == f.recipe.method:
+        return
+    fix, why = None, ""
+    if f.intended_method == "gdpo":
+        reasons = f.framework.not_gdpo_because
+        why = " ".join(reasons[method] for method in (None, f.recipe.method) if method in reasons)
+        fix = settings.switch_to_gdpo(f.run.framework, f.rewards, f.recipe.weights, f.run.group_size)
+    yield Finding(
+        "method-not-as-asked",
+        "error",
+        f"{NAMES[f.intended_method]} was asked for, but the logged advantages are those of {NAMES[f.recipe.method]}. "
+        f"{why}".strip(),
+        {"asked": f.intended_method, "found": f.recipe.method},
+        fix,
+    )
+
+
+def weights_not_as_given(f: Facts) -> Iterator[Finding]:
+    """The weights that the caller gave are not those that made the logged advantages."""
+    if f.recipe is None:
+        return
+    known = [k for k, name in enumerate(f.rewards) if name in f.given and k not in f.recipe.unknown]
+    if not known:
+        return
+    names = [f.rewards[k] for k in known]
+    given, made = [f.given[name] for name in names], [f.recipe.weights[k] for k in known]
+    # A method that divides by a std removes a common factor of the weights, but for what its eps leaves of it.
+    up_to_scale = f.recipe.up_to_scale or f.recipe.method != "grpo_no_std"
+    if up_to_scale:
+        largest = max(range(len(known)), key=lambda i: abs(made[i]))
+        factor = given[largest] / made[largest] if made[largest] else 1.0
+        made = [factor * w for w in made]
+    if all(isclose(a, b, rel_tol=1e-3, abs_tol=1e-6) for a, b in zip(given, made, strict=True)):
+        return
+    of_caller, of_log = (some(f"{n} {number(w)}" for n, w in zip(names, ws, strict=True)) for ws in (given, made))
+    up_to = ", up to a common factor" if up_to_scale else ""
+    yield Finding(
+        "weights-not-as-given",
+        "warning",
+        f"The weights given ({of_caller}) are not those that made the logged advantages ({of_log}{up_to}). The figures "
+        "here follow the weights given.",
+        {"given": dict(zip(names, given, strict=True)), "logged": dict(zip(names, made, strict=True))},
+        settings.set_weights(f.run.framework, f.rewards, f.plan.weights, f.recipe.method),
+    )
+
+
+# --- words ------------------------------------------------------------------------------------------------------------
+
+
+def _is(n: int) -> str:
+    return "is" if n == 1 else "are"
+
+
+def _nth(n: int) -> str:
+    """An ordinal number.
+
+    >>> _nth(2), _nth(3), _nth(10), _nth(21)
+    ('second', 'third', '10th', '21st')
+    """
+    words = {2: "second", 3: "third"}
+    ending = "th" if n // 10 % 10 == 1 else {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")
+    return words.get(n, f"{n}{ending}")

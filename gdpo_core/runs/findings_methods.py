@@ -1,0 +1,267 @@
+"""The findings about a method: ties, zero advantages, inverted priorities, amplification, what metrics miss."""
+
+from collections.abc import Iterator
+from math import isnan
+
+import numpy as np
+
+from gdpo_core import settings
+from gdpo_core._words import count, decimal, percent
+from gdpo_core.frameworks import CONVENTIONS
+from gdpo_core.runs.facts import NAMES, Facts, Finding, ratio, some
+from gdpo_core.runs.thresholds import (
+    AMPLIFIES_INFO,
+    AMPLIFIES_WARNING,
+    BLIND,
+    FILTERED,
+    INVERTED_INFO,
+    INVERTED_WARNING,
+    SILENT_INFO,
+    SILENT_WARNING,
+    TIED_PAIRS,
+    TIES,
+)
+
+
+def ties_hide_signal(f: Facts) -> Iterator[Finding]:
+    """Different rewards get the same advantage."""
+    ties, with_gdpo, pairs = f.ties(f.acting), f.ties("gdpo"), f.tied_pairs(f.acting)
+    if not ties >= TIES:
+        return
+    evidence: dict[str, object] = {
+        "method": f.acting,
+        "groups_with_ties": ties,
+        "tied_pairs": pairs,
+        "groups_with_ties_gdpo": with_gdpo,
+        "mixed_groups": int(f.of_acting.mixed_groups),
+        "threshold": TIES,
+        "threshold_warning_pairs": TIED_PAIRS,
+    }
+    message = [
+        f"{f.under}, {percent(ties)} of the groups whose rewards differ hold responses with different rewards and the "
+        f"same advantage ({percent(pairs)} of the pairs that differ): the update cannot tell them apart."
+    ]
+    if f.plan.primary is not None and f.totals.primary_pairs:
+        methods = dict.fromkeys([f.acting, "gdpo"])
+        for m in methods:
+            order = f.order(m)
+            evidence |= {f"right_{m}": order.right, f"inverted_{m}": order.wrong, f"tied_primary_pairs_{m}": order.tied}
+        first, *rest = (f"{NAMES[m]} {_order_in_words(f, m)}" for m in methods)
+        of = f"Of the {count(f.totals.primary_pairs, 'pair')} that differ in {f.rewards[f.plan.primary]},"
+        message.append("; ".join([f"{of} {first}", *rest]) + ".")
+    fix = None
+    if f.is_gdpo or not with_gdpo < ties:
+        message.append("Unequal weights, or a reward with finer values, would tell more of them apart.")
+    elif f.inversions("gdpo") > f.inversions(f.acting):  # NaN without a primary reward
+        message.append(
+            f"GDPO would leave ties in {percent(with_gdpo)} of these groups. That tells more responses apart, but not "
+            "what comes first: a larger weight or a gate does that."
+        )
+    else:
+        message.append(f"GDPO would leave ties in {percent(with_gdpo)} of these groups.")
+        fix = settings.switch_to_gdpo(f.run.framework, f.rewards, f.plan.weights)
+    yield Finding("ties-hide-signal", "warning" if pairs >= TIED_PAIRS else "info", " ".join(message), evidence, fix)
+
+
+def _order_in_words(f: Facts, method: str) -> str:
+    order = f.order(method)
+    has = (
+        f"has {count(order.right)} the right way round, {count(order.wrong)} the wrong way and {count(order.tied)} tied"
+    )
+    lost = f.totals.primary_pairs - order.pairs
+    return f"{has} ({count(lost)} are lost to missing rewards)" if lost else has
+
+
+def silent_groups(f: Facts) -> Iterator[Finding]:
+    """Groups whose advantages are all 0."""
+    silent, with_gdpo = f.silent(f.acting), f.silent("gdpo")
+    if not silent >= SILENT_INFO:
+        return
+    # A group whose rewards are all constant is silent. In every other silent group the rewards differ.
+    alike = f.totals.groups - f.totals.mixed_groups
+    cancelled = max(1 - ratio(alike, f.of_acting.silent_groups), 0.0)
+    message = [
+        f"{f.under}, {percent(silent)} of the groups are silent: every response there has advantage 0 and adds nothing "
+        "to the policy gradient."
+    ]
+    if not f.is_gdpo and with_gdpo < silent:
+        message.append(f"Under GDPO it would be {percent(with_gdpo)}.")
+    if cancelled:
+        part = "all" if cancelled == 1 else percent(cancelled)
+        nothing = "" if all(f.plan.weights) else ", or the rewards that differ have weight 0"
+        message.append(f"In {part} of them the rewards differ and cancel in the sum{nothing}.")
+    fix = None
+    if cancelled <= 0.5:
+        others = "The other prompts" if cancelled else "Such prompts"
+        message.append(f"{others} are mostly too easy or too hard: larger groups or other prompts help.")
+        if f.run.group_size:
+            fix = settings.set_group_size(f.run.framework, 2 * f.run.group_size)
+    else:
+        message.append("Larger groups do not change that; unequal weights, which say what counts more, do.")
+    yield Finding(
+        "silent-groups",
+        "warning" if silent >= SILENT_WARNING else "info",
+        " ".join(message),
+        {
+            "method": f.acting,
+            "silent_groups": silent,
+            **{f"silent_groups_{m}": f.silent(m) for m in f.methods},
+            "rewards_differ_in": cancelled,
+            "groups": int(f.totals.groups),
+            "threshold_info": SILENT_INFO,
+            "threshold_warning": SILENT_WARNING,
+        },
+        fix,
+    )
+
+
+def priority_inversion(f: Facts) -> Iterator[Finding]:
+    """A response with less of the primary reward gets the larger advantage."""
+    inverted = f.inversions(f.acting)
+    if f.plan.primary is None or len(f.rewards) < 2 or not inverted >= INVERTED_INFO:
+        return
+    primary, other = f.rewards[f.plan.primary], _strongest_opponent(f, f.plan.primary)
+    orders = {m: f.order(m) for m in f.methods if f.order(m).pairs}
+    tied = {m: order.tied / order.pairs for m, order in orders.items()}
+    right = {m: order.right / order.pairs for m, order in orders.items()}
+    best = max(right, key=lambda m: right[m])
+    compared = some(f"{NAMES[m]} {percent(f.inversions(m))} and {percent(tied[m])}" for m in orders)
+    most = (
+        f"{NAMES[best]} has the most pairs the right way round, {percent(right[best])}, but"
+        if right[best] > right[f.acting]
+        else f"No other method has more than these {percent(right[f.acting])} the right way round:"
+    )
+    yield Finding(
+        "priority-inversion",
+        "warning" if inverted >= INVERTED_WARNING else "info",
+        f"{f.under}, in {percent(inverted)} of the pairs that differ in {primary} the response with less {primary} "
+        f"gets more, and {percent(tied[f.acting])} are tied. By method, inverted and tied: {compared}. {most} no "
+        f"normalisation puts {primary} first. A larger weight on it helps; so does letting the others, above all "
+        f"{f.rewards[other]}, count only where {primary} is reached.",
+        {
+            "primary": primary,
+            "method": f.acting,
+            "inversions": inverted,
+            **{f"inversions_{m}": f.inversions(m) for m in orders},
+            **{f"tied_{m}": share for m, share in tied.items()},
+            "pairs": orders[f.acting].pairs,
+            "threshold_info": INVERTED_INFO,
+            "threshold_warning": INVERTED_WARNING,
+        },
+        settings.gate(
+            f.run.framework,
+            f.rewards,
+            f.rewards[other],
+            primary,
+            f.highest(f.plan.primary),
+            otherwise=f.worst(other),
+        ),
+    )
+
+
+def _strongest_opponent(f: Facts, primary: int) -> int:
+    """The reward most opposed to the primary one; if none is opposed, the one with the largest update share."""
+    others = [k for k in range(len(f.rewards)) if k != primary]
+    pulls = {k: f.correlation(k, primary) for k in others}
+    against = [k for k in others if pulls[k] < 0]
+    shares = f.shares(f.acting)
+    if against:
+        return min(against, key=lambda k: pulls[k])
+    return max(others, key=lambda k: -1.0 if isnan(shares[k]) else shares[k])
+
+
+def batch_step_amplifies(f: Facts) -> Iterator[Finding]:
+    """A std over the whole batch scales up the groups that differ, because silent groups lower it."""
+    by_batch_std = f.acting == "grpo_batch_std"
+    if CONVENTIONS[f.plan.convention].last_step == "group" and not by_batch_std:
+        return
+    live = f.batches.live_responses > 0
+    if not live.any():
+        return
+    # Without silent groups, and where each group is divided by its own std, advantages have mean square 1.
+    squares = f.batches.methods[f.acting].squares if by_batch_std else f.batches.responses
+    factors = np.sqrt(squares[live] / f.batches.live_responses[live])
+    factor, largest = float(factors.mean()), float(factors.max())
+    largest_at = int(f.batches.step[live][factors.argmax()])
+    if factor < AMPLIFIES_INFO:
+        return
+    share = ratio(f.totals.live_responses, f.totals.responses)
+    most = f" (up to {decimal(largest, 2)}, at step {largest_at})" if len(factors) > 1 else ""
+    if by_batch_std:
+        does = "Dividing by the batch's std multiplies"
+        against = "dividing each group by its own"
+    else:
+        does = f"GDPO's batch step {'multiplies' if f.is_gdpo else 'would multiply'}"
+        against = "a batch in which all groups differ"
+    yield Finding(
+        "batch-step-amplifies",
+        "warning" if (f.is_gdpo or by_batch_std) and factor >= AMPLIFIES_WARNING else "info",
+        f"{does} the advantages by {decimal(factor, 2)} on average{most}, compared with {against}. Only "
+        f"{percent(share)} of the responses are in groups that differ, and the std runs over all responses. Adam "
+        "removes a constant factor; what acts is how the factor changes from batch to batch, and its size against a "
+        "KL term. Watch how the share of silent groups changes.",
+        {
+            "method": f.acting if by_batch_std else "gdpo",
+            "factor": factor,
+            "largest_factor": largest,
+            "largest_at_step": largest_at,
+            "live_responses": share,
+            "threshold_info": AMPLIFIES_INFO,
+            "threshold_warning": AMPLIFIES_WARNING,
+        },
+        None,
+    )
+
+
+def blind_zero_std_metric(f: Facts) -> Iterator[Finding]:
+    """The trainer's metric does not show groups in which a reward is constant."""
+    if f.framework.zero_std_metric is None or len(f.rewards) < 2:
+        return
+    most = max(range(len(f.rewards)), key=f.dead)
+    sees = ratio(f.totals.constant_sums, f.totals.groups)
+    over_batch = f.framework.zero_std_over_batch.get(f.acting) if f.recipe is not None else None
+    if f.dead(most) - (0 if over_batch else sees) < BLIND:
+        return
+    zero = "every advantage is 0" if f.is_gdpo else "all responses have the same sum"
+    why = (
+        f"Under {over_batch} it looks at the std of the whole batch: per batch it is 1 only if {zero}, else 0"
+        if over_batch
+        else f"It looks at the summed reward, which is constant in {percent(sees)}"
+    )
+    yield Finding(
+        "blind-zero-std-metric",
+        "info",
+        f"{f.framework.title}'s {f.framework.zero_std_metric} does not show that {f.rewards[most]} is constant in "
+        f"{percent(f.dead(most))} of the groups. {why}. Log the share of constant groups of each reward yourself to "
+        "see a reward die.",
+        {
+            "reward": f.rewards[most],
+            "dead_groups": f.dead(most),
+            "groups_with_constant_sum": sees,
+            "threshold": BLIND,
+        },
+        None,
+    )
+
+
+def filter_drops_signal(f: Facts) -> Iterator[Finding]:
+    """A filter on the summed reward would drop groups that GDPO can use."""
+    share = ratio(f.totals.filtered_groups, f.totals.groups)
+    if not share > FILTERED or not f.framework.filters_gdpo:
+        return
+    option = f.framework.filter_option
+    filters = (
+        f"A filter on the std of the summed reward ({option})"
+        if option
+        else "A filter on the std of the summed reward, as other frameworks' dynamic sampling has it,"
+    )
+    uses = "GDPO uses" if f.is_gdpo else "GDPO would use (under GRPO they are silent)"
+    yield Finding(
+        "filter-drops-signal",
+        "warning" if f.is_gdpo and option else "info",
+        f"{filters} would drop {count(f.totals.filtered_groups, 'group')} ({percent(share)}) that {uses}: their "
+        "rewards differ and cancel in the sum. With GDPO leave the filter off, or drop only groups in which "
+        "every reward is constant.",
+        {"groups": int(f.totals.filtered_groups), "share": share, "threshold": FILTERED},
+        settings.keep_groups(f.run.framework) if f.is_gdpo else None,
+    )

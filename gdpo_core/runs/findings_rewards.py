@@ -1,0 +1,327 @@
+"""The findings about single rewards: dead, fading, noise, dominant, opposed to another, coupled to the length."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import combinations
+from math import isfinite, sqrt
+
+from gdpo_core import settings
+from gdpo_core._words import count, number, percent, signed
+from gdpo_core.runs.facts import NAMES, Facts, Finding, ratio, some
+from gdpo_core.runs.sums import take
+from gdpo_core.runs.thresholds import (
+    AMPLIFIED,
+    AMPLIFIED_SHARE,
+    CONFLICT,
+    DEAD,
+    DOMINATES,
+    DOMINATES_BY,
+    DOMINATES_HELPED,
+    DOMINATES_WEIGHT,
+    FADES_BATCHES,
+    FADES_DEAD,
+    FADES_GROUPS,
+    FADES_SHARE,
+    FAINT,
+    FAINT_STD,
+    LENGTH,
+)
+
+
+def reward_dead(f: Facts) -> Iterator[Finding]:
+    """A reward is constant in nearly all groups."""
+    for k, name in enumerate(f.rewards):
+        dead = f.dead(k)
+        if dead < DEAD:
+            continue
+        everywhere, mean = f.coverage(k) == 1, number(f.mean(k), 3)
+        holding = "" if everywhere else f" that hold{'s' * (dead == 1)} it ({percent(f.coverage(k))} of all)"
+        if not f.totals.rewards.present[k]:
+            message = f"{name} is missing in every response: it does nothing."
+        elif dead == 1:
+            message = (
+                f"{name} is constant in {'every' if everywhere else 'each'} group{holding} (its mean is {mean}), so "
+                "it does nothing to the advantages, whatever its weight. If it is meant to teach something, it has to "
+                "differ between responses to one prompt: grade it in finer steps, or take it out."
+            )
+        else:
+            acts = f.totals.groups - f.totals.rewards.dead_groups[k]
+            message = (
+                f"{name} is constant in {percent(dead)} of the groups{holding} and acts in the other "
+                f"{count(acts, 'group')} alone (its mean is {mean})."
+            )
+        groups = int(f.totals.rewards.holding_groups[k])
+        evidence = {"reward": name, "dead_groups": dead, "groups": groups, "threshold": DEAD}
+        yield Finding("reward-dead", "warning", message, evidence, None)
+
+
+def reward_fades(f: Facts) -> Iterator[Finding]:
+    """A reward that differed inside groups at first no longer does."""
+    batches = len(f.batches.batch)
+    if batches < FADES_BATCHES:
+        return
+    quarter = batches // 4
+    first, last = (replace(f, batches=take(f.batches, part)) for part in (slice(quarter), slice(-quarter, None)))
+    for k, name in enumerate(f.rewards):
+        groups = int(min(part.totals.rewards.holding_groups[k] for part in (first, last)))
+        if groups < FADES_GROUPS or not f.plan.weights[k] or f.dead(k) >= DEAD:
+            continue
+        dead = first.dead(k), last.dead(k)
+        share = first.shares(f.acting)[k], last.shares(f.acting)[k]
+        mean = first.mean(k), last.mean(k)
+        weaker = share[0] >= AMPLIFIED_SHARE and share[1] <= FADES_SHARE * share[0]
+        if dead[1] - dead[0] < FADES_DEAD or not (dead[1] >= DEAD or weaker):
+            continue
+        better = (mean[1] - mean[0]) * f.plan.weights[k] > 0
+        message = (
+            f"{name} fades: it is constant in {percent(dead[0])} of the groups in the first quarter of the batches and "
+            f"in {percent(dead[1])} in the last, and its mean goes from {number(mean[0], 3)} to "
+            f"{number(mean[1], 3)}. "
+        )
+        if all(map(isfinite, share)):
+            message += f"Its part of the update goes from {percent(share[0])} to {percent(share[1])}. "
+        message += (
+            "If it is as good as it has to be, nothing is wrong: the other rewards go on teaching."
+            if better
+            else "Where all responses to a prompt get the same value, it teaches nothing: look at what the other "
+            "rewards pay for, and at whether the prompts became harder."
+        )
+        yield Finding(
+            "reward-fades",
+            "info" if better else "warning",
+            message,
+            {
+                "reward": name,
+                "dead_groups_first_quarter": dead[0],
+                "dead_groups_last_quarter": dead[1],
+                "mean_first_quarter": mean[0],
+                "mean_last_quarter": mean[1],
+                "update_share_first_quarter": share[0],
+                "update_share_last_quarter": share[1],
+                "groups_in_a_quarter": groups,
+                "threshold": DEAD,
+                "threshold_rise": FADES_DEAD,
+                "threshold_times_share": FADES_SHARE,
+            },
+            None,
+        )
+
+
+def reward_noise(f: Facts) -> Iterator[Finding]:
+    """A reward is nearly constant, and GDPO gives it a large part of the update."""
+    grpo, gdpo = f.shares("grpo"), f.shares("gdpo")
+    for k, name in enumerate(f.rewards):
+        faint = f.faint(k)
+        amplified = gdpo[k] >= AMPLIFIED_SHARE and gdpo[k] >= AMPLIFIED * abs(grpo[k])
+        if faint < FAINT or not amplified or len(f.rewards) < 2:
+            continue
+        fix = None
+        if f.is_gdpo and 0 < grpo[k] < gdpo[k] < 1:
+            # Update shares follow the squares of the weights: this factor brings the share to its value under GRPO.
+            factor = sqrt(grpo[k] / (1 - grpo[k]) * (1 - gdpo[k]) / gdpo[k])
+            lower = [w * factor if i == k else w for i, w in enumerate(f.plan.weights)]
+            fix = settings.set_weights(f.run.framework, f.rewards, [float(f"{w:.2g}") for w in lower])
+        does, then = ("divides", "is") if f.is_gdpo else ("would divide", "would be")
+        yield Finding(
+            "reward-noise",
+            "warning" if f.is_gdpo else "info",
+            f"{name} is nearly constant (std at most {percent(FAINT_STD)} of its largest absolute value) in "
+            f"{percent(faint)} of the groups in which it differs at all. GDPO {does} these differences by their own "
+            f"std: its part of the update {then} {percent(gdpo[k])} (under GRPO: {percent(grpo[k])}). If such small "
+            "differences mean nothing, round the reward so that they vanish, or lower its weight.",
+            {
+                "reward": name,
+                "faint_groups": faint,
+                "update_share_gdpo": gdpo[k],
+                "update_share_grpo": grpo[k],
+                "threshold": FAINT,
+                "threshold_std": FAINT_STD,
+                "threshold_times_grpo": AMPLIFIED,
+                "threshold_update_share": AMPLIFIED_SHARE,
+            },
+            fix,
+        )
+
+
+# --- one reward makes most of the update ------------------------------------------------------------------------------
+
+
+def reward_dominates(f: Facts) -> Iterator[Finding]:
+    """One reward makes most of the update, far more than its share of the weights."""
+    shares, weight_shares = f.shares(f.acting), _weight_shares(f)
+    for k in _acting_rewards(f):
+        # The only reward that is neither constant nor noise makes most of the update; other findings say that.
+        if all(f.dead(i) >= DEAD or f.faint(i) >= FAINT for i in _acting_rewards(f) if i != k):
+            continue
+        if not _far_above(shares[k], weight_shares[k]):
+            continue
+        why, fix = _why_under_gdpo(f, k) if f.is_gdpo else _why_under_grpo(f, k)
+        counted = ""
+        if any(f.coverage(i) < 1 for i in _acting_rewards(f)):
+            counted = ", counted in the groups that hold each reward"
+        yield Finding(
+            "reward-dominates",
+            "warning",
+            f"{f.under}, {f.rewards[k]} makes {percent(shares[k])} of the update with {percent(weight_shares[k])} of "
+            f"the weight{counted}. {why}".rstrip(),
+            {
+                "reward": f.rewards[k],
+                "method": f.acting,
+                "update_share": shares[k],
+                "weight_share": weight_shares[k],
+                "update_share_gdpo": f.shares("gdpo")[k],
+                "threshold": DOMINATES,
+                "threshold_weight_share": DOMINATES_WEIGHT,
+                "threshold_times_weight": DOMINATES_BY,
+            },
+            fix,
+        )
+
+
+def _acting_rewards(f: Facts) -> list[int]:
+    """The rewards that have a weight and differ in some group."""
+    return [k for k, weight in enumerate(f.plan.weights) if weight and f.dead(k) < 1]
+
+
+def _weight_shares(f: Facts) -> list[float]:
+    """Each reward's part of the weights. A weight acts only in the groups that hold its reward."""
+    weights = [abs(w) * f.coverage(k) for k, w in enumerate(f.plan.weights)]
+    return [ratio(w, sum(weights)) for w in weights]
+
+
+def _far_above(share: float, weight_share: float) -> bool:
+    """Whether a share of the update is large, beside the share of the weights too; false where it is NaN."""
+    # A reward with half of the weight cannot have twice its share, so what is left for the others counts too.
+    beside = share >= DOMINATES_BY * weight_share or DOMINATES_BY * (1 - share) <= 1 - weight_share
+    return share >= DOMINATES and beside and weight_share <= DOMINATES_WEIGHT
+
+
+def _why_under_gdpo(f: Facts, k: int) -> tuple[str, None]:
+    by_squares = f.plan.weights[k] ** 2 / sum(w**2 for w in f.plan.weights)
+    return (
+        "Under GDPO, shares follow the squares of the weights if all rewards differ equally often and are not "
+        f"correlated; that would give it {percent(by_squares)}. {_why_others_do_little(f, k)}"
+    ), None
+
+
+def _why_under_grpo(f: Facts, k: int) -> tuple[str, str | None]:
+    """The reason, and the lines that change it if GDPO would."""
+    spreads = some(
+        f"{f.rewards[i]} {number(abs(f.plan.weights[i]) * _std_in_groups(f, i), digits=3)}" for i in _acting_rewards(f)
+    )
+    why = (
+        f"{NAMES[f.acting]} adds raw rewards up, so the reward that differs most inside a group decides "
+        f"(weight times std there: {spreads})."
+    )
+    share, with_gdpo = f.shares(f.acting)[k], f.shares("gdpo")[k]
+    if share - with_gdpo >= DOMINATES_HELPED:
+        why += f" GDPO would give it {percent(with_gdpo)}. If it is not meant to decide, use GDPO or give it a smaller"
+        return f"{why} weight.", settings.switch_to_gdpo(f.run.framework, f.rewards, f.plan.weights)
+    if with_gdpo >= DOMINATES:
+        why += f" GDPO would give it {percent(with_gdpo)}, so scale is not the reason. {_why_others_do_little(f, k)}"
+    return why, None
+
+
+def _why_others_do_little(f: Facts, k: int) -> str:
+    """Why the other rewards make little of the update although all are normalised; empty without such a reason."""
+    acting, reasons = _acting_rewards(f), []
+    if rarer := [i for i in acting if f.dead_or_missing(i) > f.dead_or_missing(k)]:
+        constant = "constant" if all(f.coverage(i) == 1 for i in (k, *rarer)) else "constant or missing"
+        shares = some(f"{f.rewards[i]} in {percent(f.dead_or_missing(i))}" for i in (*rarer, k))
+        reasons.append(
+            f"It differs in more groups ({constant}: {shares} of the groups). A larger weight does nothing where a "
+            f"reward is {constant}."
+        )
+    undone = [(i, j) for i, j in combinations(acting, 2) if f.correlation(i, j) <= -f.by_chance(i, j)]
+    if undone:
+        pairs = some(f"{f.rewards[i]} and {f.rewards[j]} ({signed(f.correlation(i, j))})" for i, j in undone)
+        reasons.append(f"Rewards undo each other in part; correlation inside groups: {pairs}.")
+    return " ".join(reasons)
+
+
+def _std_in_groups(f: Facts, k: int) -> float:
+    """The pooled standard deviation of a reward inside its groups."""
+    return sqrt(f.totals.rewards.squared[k, k] / f.totals.rewards.degrees[k]) if f.totals.rewards.degrees[k] else 0.0
+
+
+# --- two rewards, a reward and the length, a weight of 0 --------------------------------------------------------------
+
+
+def conflict(f: Facts) -> Iterator[Finding]:
+    """Two rewards oppose each other inside groups."""
+    for i, j in sorted(combinations(range(len(f.rewards)), 2), key=lambda pair: pair[::-1]):
+        correlation = f.correlation(i, j)
+        if not correlation <= min(CONFLICT, -f.by_chance(i, j)):  # NaN where one is constant
+            continue
+        first, second = f.rewards[i], f.rewards[j]
+        fix = None
+        if f.plan.primary in (i, j):
+            primary, other = (i, j) if f.plan.primary == i else (j, i)
+            on = f.rewards[primary]
+            fix = settings.gate(
+                f.run.framework, f.rewards, f.rewards[other], on, f.highest(primary), otherwise=f.worst(other)
+            )
+        yield Finding(
+            "conflict",
+            "warning",
+            f"{first} and {second} work against each other: inside a group their correlation is "
+            f"{signed(correlation)}. Normalising does not settle that: with equal weights they cancel under GDPO "
+            "as far as they oppose each other, and under GRPO the one that varies more wins. Decide which one "
+            "counts: give it the larger weight, or let the other count only where it is reached.",
+            {"rewards": [first, second], "correlation": correlation, "threshold": CONFLICT},
+            fix,
+        )
+
+
+def length_coupled(f: Facts) -> Iterator[Finding]:
+    """A reward is correlated with the length of the response."""
+    if not f.run.has_length:
+        return
+    lengths = f.totals.lengths
+    silent = int(lengths.silent_responses)
+    pushed = float(lengths.silent_verl / silent) if silent else 0.0
+    by_tokens = f.framework.counts_tokens and f.is_gdpo and pushed > 0
+    for k, name in enumerate(f.rewards):
+        size = sqrt(lengths.squared * f.totals.rewards.squared[k, k])
+        correlation = float(lengths.products[k] / size) if size else 0.0
+        if abs(correlation) < max(LENGTH, f.by_chance(k)):
+            continue
+        more, which = ("more", "longer") if correlation > 0 else ("less", "shorter")
+        then = (
+            f"{f.framework.title} weighs GDPO's batch step by tokens, so its mean is not 0: responses in groups "
+            f"without any signal get an advantage of size {number(pushed, 2)} on average "
+            f"({count(silent, 'response')})."
+            if by_tokens
+            else f"Teaching {name} then also teaches {which} answers. If that is not meant, look for what in the "
+            "reward prefers them."
+        )
+        yield Finding(
+            "length-coupled",
+            "warning" if by_tokens else "info",
+            f"Longer responses to one prompt get {more} {name}: correlation {signed(correlation)} inside groups. "
+            f"{then}",
+            {
+                "reward": name,
+                "correlation": correlation,
+                "mean_size_of_advantage_without_signal": pushed,
+                "responses_without_signal": silent,
+                "threshold": LENGTH,
+            },
+            None,
+        )
+
+
+def weight_zero(f: Facts) -> Iterator[Finding]:
+    """A column among the rewards that the advantages do not depend on."""
+    if f.recipe is None or not f.reproduced:
+        return
+    for k, name in enumerate(f.rewards):
+        if f.recipe.weights[k] or k in f.recipe.unknown or f.dead(k) >= DEAD:
+            continue
+        yield Finding(
+            "weight-zero",
+            "info",
+            f"{name} has weight 0 in the logged advantages: it is logged beside the rewards, or switched off.",
+            {"reward": name, "weight": 0.0},
+            None,
+        )

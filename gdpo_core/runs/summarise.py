@@ -1,0 +1,353 @@
+"""The sums of one table of a run: what its batches, rewards, methods and logged advantages come to."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+import polars as pl
+import torch
+from torch import Tensor
+
+from gdpo_core.batch import Batch, whole
+from gdpo_core.collapse import SAME, update_parts
+from gdpo_core.errors import expect, expect_index
+from gdpo_core.frameworks import CONVENTIONS, VERL
+from gdpo_core.normalise import normalise
+from gdpo_core.pairs import Ordered, Told, blocks, ordered, told_apart
+from gdpo_core.reproduce import hidden_inputs
+from gdpo_core.reproduce.recipe import (
+    TOLERANCE,
+    Log,
+    Recipe,
+    float32_error,
+    holds_lengths,
+    off_by,
+    prepared,
+    read_log,
+    starts_of,
+)
+from gdpo_core.runs.sums import Array, LengthSums, LoggedSums, MethodSums, Plan, RewardSums, Summary, Sums, merge
+from gdpo_core.runs.thresholds import FAINT_STD, FEW_VALUES
+
+_AT_ONCE = 1 << 16  # responses per piece, so that a piece and what is computed from it fit into a processor's cache
+_MULTIPLE = 1e-4  # the part of its size by which an advantage may miss the multiple that its group is of the recipe's
+
+
+def summarise(table: pl.DataFrame, plan: Plan) -> Summary:
+    """The summary of one table of a run. It holds whole batches; the rows of a batch, and of a group, are consecutive.
+
+    The advantages are computed with the plan's weights and convention. Where a batch lacks the lengths that the
+    convention weights by, GDPO's last step runs over responses. Raises InputError.
+
+    >>> table = pl.DataFrame({"batch": 0, "step": 1, "group": 0, "a": [1.0, 0.0, 1.0], "b": [0.0, 1.0, 1.0]})
+    >>> from gdpo_core.runs.sums import total
+    >>> sums = total(summarise(table, Plan(("a", "b"), (1.0, 1.0), "trl", None, None)).batches)
+    >>> sums.methods["grpo"].tied_pairs, sums.different_pairs, round(float(sums.rewards.products[0, 1]), 6)
+    (1, 3, -0.333333)
+    """
+    needed = ("batch", "step", "group", *plan.rewards)
+    absent = [name for name in needed if name not in table.columns]
+    expect(not absent, "table", f"the columns {', '.join(needed)}", f"none named {', '.join(absent)}")
+    expect(len(table) > 0, "table", "at least one response", "none")
+    expect(plan.convention in CONVENTIONS, "convention", f"one of {', '.join(CONVENTIONS)}", repr(plan.convention))
+    if plan.primary is not None:
+        expect_index(plan.primary, len(plan.rewards), "primary", "rewards")
+    return merge([Summary(plan, _sums(part, plan)) for part in _parts(table, plan)])
+
+
+def _parts(table: pl.DataFrame, plan: Plan) -> Iterator[pl.DataFrame]:
+    """The table in pieces of whole batches of one kind, so that an unusual batch does not change how others compute.
+
+    The kind: whether lengths are known, whether all groups have one size, whether a group has a single response,
+    whether the rewards are float32 numbers.
+    """
+    batch, group = (table[name].to_numpy() for name in ("batch", "group"))
+    starts, first = starts_of(batch), starts_of(group)
+    for name, ids in (("batch", batch[starts]), ("group", group[first])):
+        expect(len(np.unique(ids)) == len(ids), name, "the rows of each one after the other", "some apart")
+    sizes, of_batch = np.diff(first, append=len(table)), np.searchsorted(first, starts)
+    smallest, largest = np.minimum.reduceat(sizes, of_batch), np.maximum.reduceat(sizes, of_batch)
+    kind = 4 * np.where(smallest == largest, largest, np.where(smallest > 1, 0, -1))
+    kind += 2 * np.logical_and.reduceat(_lengths(table, plan.rewards) >= 1, starts)
+    kind += np.logical_and.reduceat(_in_float32(table, plan.rewards), starts)
+    rows = np.diff(starts, append=len(table))
+    for alike in np.unique(kind):
+        chosen = kind == alike
+        part = table if chosen.all() else table.filter(pl.Series(chosen.repeat(rows)))
+        begin = rows[chosen].cumsum() - rows[chosen]
+        cuts = begin[starts_of(begin // _AT_ONCE)]
+        for low, high in zip(cuts, [*cuts[1:], len(part)], strict=True):
+            yield part[low:high]
+
+
+def _lengths(table: pl.DataFrame, rewards: Sequence[str]) -> Array:
+    """(responses,) tokens, NaN where unknown."""
+    if not holds_lengths(table, rewards):
+        return np.full(len(table), np.nan)
+    return table["length"].cast(pl.Float64).to_numpy()
+
+
+def _in_float32(table: pl.DataFrame, rewards: Sequence[str]) -> Array:
+    """(responses,) whether the rewards are float32 numbers, as a trainer that computes in float32 logs them."""
+    fits = np.full(len(table), True)
+    for name in rewards:
+        value = table[name].to_numpy()
+        with np.errstate(over="ignore"):  # a number too large for float32 is not a float32 number
+            fits &= (value == value.astype(np.float32)) | np.isnan(value)
+    return fits
+
+
+def _sums(part: pl.DataFrame, plan: Plan) -> Sums[Array]:
+    """The sums of each batch; part: one of `_parts`."""
+    log = read_log(part, plan.rewards)
+    lengths = torch.from_numpy(_lengths(part, plan.rewards).copy()).view(log.rewards.shape[:-1])
+    convention = CONVENTIONS[plan.convention]
+    if convention.last_step == "tokens" and not bool((lengths >= 1).all()):
+        convention = replace(convention, last_step="responses")
+    of = _Grouped(log.read(convention, plan.weights), starts_of(log.batch.numpy()))
+    std, distance = of.centred(of.batch.rewards)
+    outcomes = {method: _outcome(of, method) for method in plan.methods}
+    ties, order = _ties_and_order(of, outcomes, plan.primary, float32=bool(_in_float32(part, plan.rewards).all()))
+    sizes = of.per_group(torch.ones_like(of.batch.rewards[0])).long()
+    before = outcomes["gdpo"].before_batch_step
+    live = ~of.silent(before.nan_to_num())
+    constant = outcomes["grpo_no_std"].silent | (sizes == 1)
+    batch, step = part["batch"].to_numpy(), part["step"].to_numpy()
+    starts = starts_of(batch)
+    return Sums(
+        batch=batch[starts],
+        step=np.minimum.reduceat(step, starts),
+        step_last=np.maximum.reduceat(step, starts),
+        fingerprint=_fingerprints(part, plan.rewards, starts),
+        responses=of.per_batch(sizes),
+        groups=of.per_batch(torch.ones_like(sizes)),
+        mixed_groups=of.per_batch(ties.vectors > 1),
+        different_pairs=of.per_batch(ties.pairs),
+        primary_pairs=of.per_batch(order.pairs),
+        live_responses=of.per_batch(of.per_group((~before.isnan()).to(before)).long() * live),
+        constant_sums=of.per_batch(constant),
+        filtered_groups=of.per_batch(constant & live),
+        rewards=_reward_sums(of, distance, std),
+        methods={method: _method_sums(of, method, outcome, ties, order) for method, outcome in outcomes.items()},
+        lengths=_length_sums(of, distance, lengths),
+        logged=_logged_sums(of, log, part, plan),
+    )
+
+
+def _fingerprints(part: pl.DataFrame, rewards: Sequence[str], starts: Array) -> Array:
+    """(batches,) a hash of rewards and logged advantages in their order, equal for batches that hold the same rows."""
+    content = part.select("advantage", *rewards) if "advantage" in part.columns else part.select(rewards)
+    position = np.arange(len(part)) - starts.repeat(np.diff(starts, append=len(part)))
+    odd = (2 * position + 1).astype(np.uint64)  # so that no bit of a hash is lost
+    return np.bitwise_xor.reduceat(content.hash_rows().to_numpy() * odd, starts)
+
+
+@dataclass(frozen=True)
+class _Grouped:
+    """Several batches computed as one, with sums over groups and over batches."""
+
+    batch: Batch
+    starts: Array  # (batches,) the first group of each batch
+
+    @cached_property
+    def rewarded(self) -> Tensor:
+        """(prompts, rollouts) or (responses,) whether a response has any reward."""
+        return ~self.batch.rewards.isnan().all(0)
+
+    def per_group(self, x: Tensor) -> Tensor:
+        """(…, prompts, rollouts) or (…, responses) summed to (…, groups)."""
+        return self._flat(self.batch.group.total(x))
+
+    def lowest(self, x: Tensor) -> Tensor:
+        """(…, groups) the lowest value of each group."""
+        return self._flat(self.batch.group.lowest(x))
+
+    def silent(self, x: Tensor) -> Tensor:
+        """(groups,) whether every value of a group is 0; NaN is not 0."""
+        return self.lowest(-x.abs()) == 0
+
+    def per_response(self, x: Tensor) -> Tensor:
+        """(…, groups) repeated for each response of the group."""
+        return x[..., None] if self.batch.index is None else self.batch.group.spread(x)
+
+    def centred(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The std, (…, groups), and each value minus the mean of its group; 0 where x is NaN."""
+        centred = normalise(x, self.batch.group, eps=None, ddof=1, skip=bool(x.isnan().any()))
+        return self._flat(centred.std), centred.value.nan_to_num_(nan=0.0)
+
+    def per_batch(self, x: Tensor, merge: np.ufunc = np.add) -> Array:
+        """(…, groups) added up, or merged in another way, to (…, batches)."""
+        values = x if x.is_floating_point() else x.long()
+        return merge.reduceat(values.numpy(), self.starts, axis=-1)
+
+    def _flat(self, x: Tensor) -> Tensor:
+        return x.squeeze(-1) if self.batch.index is None else x
+
+
+# --- rewards ----------------------------------------------------------------------------------------------------------
+
+
+def _reward_sums(of: _Grouped, distance: Tensor, std: Tensor) -> RewardSums:
+    """distance, std: as `_Grouped.centred` gives them for the rewards."""
+    r, present = of.batch.rewards, ~of.batch.rewards.isnan()
+    values, squared = r.nan_to_num(nan=0.0), distance.square()
+    count = of.per_group(present.to(r))  # (rewards, groups)
+    largest = -of.lowest(-values.abs())
+    low, high = of.lowest(r.nan_to_num(nan=torch.inf)), -of.lowest((-r).nan_to_num(nan=torch.inf))
+    at_ends = of.per_group(((r == of.per_response(low)) | (r == of.per_response(high))).to(r))
+    fine = (count > 2) & (at_ends - 2 <= FEW_VALUES * (count - 2))
+
+    own = of.per_batch(of.per_group(squared))  # (rewards, batches)
+    products, beside = (np.zeros((len(r), *own.shape)) for _ in range(2))
+    diagonal = np.arange(len(r))
+    products[diagonal, diagonal] = beside[diagonal, diagonal] = own
+    for i, j in combinations(range(len(r)), 2):
+        products[i, j] = products[j, i] = of.per_batch(of.per_group(distance[i] * distance[j]))
+        beside[i, j] = of.per_batch(of.per_group(squared[i] * present[j]))
+        beside[j, i] = of.per_batch(of.per_group(squared[j] * present[i]))
+    return RewardSums(
+        present=of.per_batch(count.long()),
+        total=of.per_batch(of.per_group(values)),
+        squares=of.per_batch(of.per_group(values.square())),
+        low=of.per_batch(low, np.minimum),
+        high=of.per_batch(high, np.maximum),
+        degrees=of.per_batch((count - 1).clamp_(min=0).long()),
+        holding_groups=of.per_batch(count > 0),
+        dead_groups=of.per_batch(std == 0),
+        faint_groups=of.per_batch((std > 0) & (std <= FAINT_STD * largest) & fine),
+        products=products,
+        squared=beside,
+    )
+
+
+# --- methods ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What a method makes of some batches."""
+
+    advantages: Tensor  # (prompts, rollouts) or (responses,)
+    before_batch_step: Tensor  # the same before GDPO's step over the batch
+    silent: Tensor  # (groups,) whether every advantage is 0
+    counted: Tensor  # (groups,) whether no advantage is NaN
+    update: Array  # (rewards, batches) each reward's part
+
+
+def _outcome(of: _Grouped, method: str) -> _Outcome:
+    formula, batch = prepared(method, of.batch)
+    steps = formula(batch)
+    a = batch.learnt(steps.advantages)
+    return _Outcome(
+        advantages=a,
+        # Under some conventions GRPO makes the advantages of a single reward: it has no z.
+        before_batch_step=a if steps.z is None else steps.sums,
+        silent=of.silent(a),
+        # A missing reward that makes an advantage NaN does so in its whole group.
+        counted=of.per_group((a.isnan() & of.rewarded).to(a)) == 0,
+        update=update_parts(batch, steps.z, a, batch.batches or whole(a)).numpy(),
+    )
+
+
+def _ties_and_order(
+    of: _Grouped, outcomes: Mapping[str, _Outcome], primary: int | None, float32: bool
+) -> tuple[Told, Ordered]:
+    """What each method ties, and how it orders the pairs with different primary reward; without one there is none."""
+    rollouts = None if of.batch.index is not None else of.batch.rewards.shape[-1]
+    parts = list(blocks(of.batch.group_index(), rollouts))
+    # A response without any reward only counts for silent groups.
+    rewards, kept = of.batch.rewards.flatten(1), of.rewarded.flatten()
+    advantages = {method: outcome.advantages.flatten() for method, outcome in outcomes.items()}
+    ties = told_apart(parts, rewards, kept, advantages, SAME[torch.float32 if float32 else torch.float64])
+    if primary is None:
+        none = torch.zeros_like(ties.pairs)
+        return ties, Ordered(none, dict.fromkeys(outcomes, none), dict.fromkeys(outcomes, none))
+    return ties, ordered(parts, rewards[primary].masked_fill(~kept, torch.nan), ties.level)
+
+
+def _method_sums(of: _Grouped, method: str, outcome: _Outcome, ties: Told, order: Ordered) -> MethodSums[Array]:
+    counted, mixed = outcome.counted, (ties.vectors > 1) & outcome.counted
+    tied = ties.tied[method] * counted
+    return MethodSums(
+        silent_groups=of.per_batch(outcome.silent),
+        squares=of.per_batch(of.per_group(outcome.advantages.nan_to_num().square())),
+        update=outcome.update,
+        mixed_groups=of.per_batch(mixed),
+        different_pairs=of.per_batch(ties.pairs * counted),
+        tie_groups=of.per_batch(tied > 0),
+        tied_pairs=of.per_batch(tied),
+        levels=of.per_batch(ties.levels[method] * mixed),
+        primary_pairs=of.per_batch(order.pairs * counted),
+        inverted=of.per_batch(order.inverted[method] * counted),
+        tied_primary=of.per_batch(order.tied[method] * counted),
+    )
+
+
+# --- lengths and logged advantages ------------------------------------------------------------------------------------
+
+
+def _length_sums(of: _Grouped, distance: Tensor, lengths: Tensor) -> LengthSums[Array]:
+    """distance: the rewards minus the means of their groups; lengths: NaN where unknown."""
+    own = of.centred(lengths)[1]
+    moved, silent = torch.zeros_like(lengths), torch.zeros_like(lengths, dtype=torch.bool)
+    if bool((lengths >= 1).all()):
+        formula, batch = prepared("gdpo", replace(of.batch, convention=VERL, lengths=lengths))
+        steps = formula(batch)
+        silent = of.per_response(of.silent(steps.sums)) & steps.advantages.isfinite()
+        moved = steps.advantages.abs().masked_fill_(~silent, 0)
+    return LengthSums(
+        squared=of.per_batch(of.per_group(own.square())),
+        products=of.per_batch(of.per_group(own * distance)),
+        silent_responses=of.per_batch(of.per_group(silent.to(lengths)).long()),
+        silent_verl=of.per_batch(of.per_group(moved)),
+    )
+
+
+def _logged_sums(of: _Grouped, log: Log, table: pl.DataFrame, plan: Plan) -> LoggedSums[Array]:
+    """log and table hold the same responses."""
+    logged = log.advantages
+    present = ~logged.isnan()
+    error, wrong = torch.full_like(logged, -torch.inf), torch.zeros_like(present)
+    scaled = torch.zeros(len(log.batch), dtype=torch.bool)
+
+    def per_group(x: Tensor) -> Tensor:
+        """(responses,) summed to (groups,)."""
+        return of.per_group(x.to(logged).view(of.batch.rewards.shape[1:]))
+
+    if plan.recipe is not None and bool(present.any()):
+        computed, allowed = _computed(log, plan.recipe)
+        error = off_by(logged, computed).masked_fill(~present, -torch.inf)
+        wrong = (error > allowed) & present
+        if bool(wrong.any()):
+            # A group scaled together with other responses: an evaluation wrote into the same file.
+            size = per_group(computed.square())
+            factor = per_group(computed * logged) / size.masked_fill(size == 0, 1)
+            multiple = factor[log.group_of_response] * computed
+            near = (logged - multiple).abs() <= allowed + _MULTIPLE * logged.abs()
+            scaled = (per_group(~near) == 0) & ((factor > 0) | (size == 0))
+    wrong_in_group = per_group(wrong).long()
+    hidden = np.zeros(len(of.starts), dtype=np.int64)
+    # Costly, and of interest only where the rewards do not explain the advantages.
+    if bool(present.any()) and (plan.recipe is None or bool(wrong.any())) and hidden_inputs(table, plan.rewards):
+        parts = table.partition_by("batch", maintain_order=True)
+        hidden = np.array([hidden_inputs(part, plan.rewards) for part in parts])
+    highest = -of.lowest(-error.view(of.batch.rewards.shape[1:]))
+    return LoggedSums(
+        count=of.per_batch(per_group(present).long()),
+        zeros=of.per_batch(per_group(logged == 0).long()),
+        wrong=of.per_batch(wrong_in_group),
+        wrong_groups=of.per_batch(wrong_in_group > 0),
+        scaled_groups=of.per_batch(scaled & (wrong_in_group > 0)),
+        hidden_groups=hidden,
+        max_error=of.per_batch(highest, np.maximum),
+    )
+
+
+def _computed(log: Log, recipe: Recipe) -> tuple[Tensor, Tensor]:
+    """(responses,) the recipe's advantages, and how far a logged one may be from them."""
+    formula, batch = prepared(recipe.method, log.read(CONVENTIONS[recipe.convention], recipe.weights))
+    steps = formula(batch)
+    allowed = TOLERANCE + float32_error(recipe.method, batch, steps).nan_to_num().flatten()
+    return batch.learnt(steps.advantages).flatten(), allowed.expand(len(log.advantages))

@@ -1,0 +1,192 @@
+"""What is added up over a run, per batch, and how the sums of its parts merge: no log has to fit into memory."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from gdpo_core.errors import expect
+from gdpo_core.reproduce.recipe import Recipe, starts_of
+
+Array = np.ndarray
+Number = TypeVar("Number", Array, float)  # (batches,), or one number for all batches
+
+# How the values of two batches become one, where they are not added up.
+LOWEST, HIGHEST, XOR = ({"merge": ufunc} for ufunc in (np.minimum, np.maximum, np.bitwise_xor))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a summary is computed with: the same for all parts of a run."""
+
+    rewards: tuple[str, ...]
+    weights: tuple[float, ...]
+    convention: str  # a key of CONVENTIONS
+    primary: int | None
+    recipe: Recipe | None  # how the logged advantages were made
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The methods to compute: the three that every report compares, and the one that made the log."""
+        made_the_log = [] if self.recipe is None else [self.recipe.method]
+        return tuple(dict.fromkeys(["grpo", "grpo_no_std", "gdpo", *made_the_log]))
+
+
+@dataclass(frozen=True)
+class RewardSums:
+    """Sums over each reward, (rewards, batches), and over each pair of rewards, (rewards, rewards, batches)."""
+
+    present: Array  # responses that have the reward
+    total: Array  # of its values
+    squares: Array  # of its values
+    low: Array = field(metadata=LOWEST)  # infinite where no response has it
+    high: Array = field(metadata=HIGHEST)
+    degrees: Array  # of freedom of the std inside groups: responses that have it, minus one per group that holds it
+    holding_groups: Array  # groups in which a response has it
+    dead_groups: Array  # groups in which it is constant or missing
+    faint_groups: Array  # groups in which it is nearly constant, see FAINT_STD
+    # With d the distance from the mean of the group, over the responses that have both rewards of a pair i, j. The
+    # correlation inside groups is products[i, j] / √(squared[i, j] squared[j, i]).
+    products: Array  # Σ d_i d_j
+    squared: Array  # Σ d_i²
+
+
+@dataclass(frozen=True)
+class MethodSums(Generic[Number]):
+    """Sums over the advantages of one method.
+
+    All but `silent_groups`, `squares` and `update` leave out a group with a NaN advantage: a framework that does not
+    skip missing rewards makes such NaNs.
+    """
+
+    silent_groups: Number  # groups in which every advantage is 0
+    squares: Number  # Σ A²
+    update: Array  # (rewards, batches) each reward's part of the variance, as in `gdpo_core.update_share`, not scaled
+    mixed_groups: Number  # groups that hold two different reward vectors
+    different_pairs: Number  # pairs in a group whose reward vectors differ
+    tie_groups: Number  # groups in which such a pair has one advantage
+    tied_pairs: Number  # how many such pairs have one advantage
+    levels: Number  # distinct advantages, summed over the mixed groups
+    primary_pairs: Number  # pairs in a group with different primary reward
+    inverted: Number  # of these: the lower response gets more
+    tied_primary: Number  # of these: both get the same
+
+
+@dataclass(frozen=True)
+class LengthSums(Generic[Number]):
+    """Sums over the lengths in tokens; 0 where the log has none."""
+
+    squared: Number  # Σ d², with d the distance from the mean of the group
+    products: Array  # (rewards, batches) Σ d times the distance of the reward from its mean
+    silent_responses: Number  # responses in groups without a signal: 0 before the last step of verl's GDPO
+    silent_verl: Number  # Σ |A| that it gives them none the less, because it weights its last step by tokens
+
+
+@dataclass(frozen=True)
+class LoggedSums(Generic[Number]):
+    """Sums over the logged advantages; without a recipe nothing is compared."""
+
+    count: Number  # how many there are
+    zeros: Number  # how many are 0
+    wrong: Number  # how many the recipe does not reproduce
+    wrong_groups: Number  # groups that hold such an advantage
+    scaled_groups: Number  # of these: all advantages are the same positive multiple of the recipe's
+    hidden_groups: Number  # groups in which something that the log does not hold made a difference
+    max_error: Number = field(metadata=HIGHEST)  # −infinite where nothing is compared
+
+
+@dataclass(frozen=True)
+class Sums(Generic[Number]):
+    """Sums over responses and groups: `Sums[Array]` of each batch, on the last axis, `Sums[float]` of all batches."""
+
+    batch: Number = field(metadata=LOWEST)
+    step: Number = field(metadata=LOWEST)  # the first and the last of the batch
+    step_last: Number = field(metadata=HIGHEST)
+    fingerprint: Number = field(metadata=XOR)  # a hash of rewards and logged advantages in their order
+    responses: Number
+    groups: Number
+    mixed_groups: Number  # groups that hold two different reward vectors
+    different_pairs: Number  # pairs in a group whose reward vectors differ
+    primary_pairs: Number  # pairs in a group with different primary reward
+    live_responses: Number  # responses in groups with an advantage other than 0 before GDPO's step over the batch
+    constant_sums: Number  # groups in which the weighted sum of the rewards is constant
+    filtered_groups: Number  # of these: those with an advantage other than 0 before GDPO's step over the batch
+    rewards: RewardSums
+    methods: Mapping[str, MethodSums[Number]]
+    lengths: LengthSums[Number]
+    logged: LoggedSums[Number]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The sums of a run, or of a part of it, in the order of the steps."""
+
+    plan: Plan
+    batches: Sums[Array]
+
+
+# --- merging ----------------------------------------------------------------------------------------------------------
+
+
+def merge(summaries: Sequence[Summary]) -> Summary:
+    """The summary of all parts of a run together, in any order.
+
+    Parts of the same batch are added up. Sums over groups are then those of the whole batch. What comes from a step
+    over the batch is not, if the groups of a batch were in several parts: squares and update of GDPO and of GRPO with
+    the batch's std, silent_verl, a NaN that spreads over a batch, the comparison with the recipe, and the fingerprint.
+    Raises InputError.
+    """
+    expect(len(summaries) > 0, "summaries", "at least one", "none")
+    plan = summaries[0].plan
+    expect(all(s.plan == plan for s in summaries), "summaries", "parts made by one plan", "several plans")
+    batches = _combined([s.batches for s in summaries], lambda arrays, _: np.concatenate(arrays, axis=-1))
+    batches = take(batches, np.argsort(batches.batch, kind="stable"))
+    batches = _joined(batches, batches.batch)
+    return Summary(plan, take(batches, np.lexsort((batches.batch, batches.step))))
+
+
+def total(batches: Sums[Array]) -> Sums[float]:
+    """The sums over all batches: plain numbers, and arrays without their last axis."""
+
+    def over_all(arrays: list[Array], merged: np.ufunc) -> Any:
+        x = merged.reduce(arrays[0], axis=-1)
+        return x if x.ndim else x.item()
+
+    return _combined([batches], over_all)
+
+
+def take(batches: Sums[Array], which: Array | slice) -> Sums[Array]:
+    """Some of the batches; which: a mask, numbers or a slice."""
+    return _combined([batches], lambda arrays, _: arrays[0][..., which])
+
+
+def binned(batches: Sums[Array], at_most: int = 200) -> Sums[Array]:
+    """The same run in at most `at_most` rows: consecutive batches are put together under the number of the first."""
+    expect(type(at_most) is int and at_most > 0, "at_most", "a positive whole number", repr(at_most))
+    rows = len(batches.batch)
+    return batches if rows <= at_most else _joined(batches, np.arange(rows) * at_most // rows)
+
+
+def _joined(batches: Sums[Array], number: Array) -> Sums[Array]:
+    """Each run of batches of equal number merged into one."""
+    starts = starts_of(number)
+    return _combined([batches], lambda arrays, merged: merged.reduceat(arrays[0], starts, axis=-1))
+
+
+def _combined(records: Sequence[Any], make: Callable[[list[Array], np.ufunc], Any]) -> Any:
+    """A record of the same kind; `make` gets each array of all records, and how it merges."""
+
+    def part(values: list[Any], merged: np.ufunc) -> Any:
+        if isinstance(values[0], np.ndarray):
+            return make(values, merged)
+        if isinstance(values[0], Mapping):
+            return {name: _combined([value[name] for value in values], make) for name in values[0]}
+        return _combined(values, make)
+
+    return type(records[0])(
+        **{
+            f.name: part([getattr(record, f.name) for record in records], f.metadata.get("merge", np.add))
+            for f in fields(records[0])
+        }
+    )
