@@ -181,7 +181,7 @@ def _gd2po(batch: Batch, threshold: float = THRESHOLD) -> Steps:
 
 
 def _kept_shares(batch: Batch, steps: Steps, threshold: float) -> Tensor:
-    """What each rollout's sum is multiplied by: the share of its group that is kept, 0 for a rollout that is dropped."""
+    """What each sum is multiplied by: the kept share of its group, 0 for a rollout that is dropped."""
     s, group = steps.sums, batch.group
     dropped = _disagree(batch, steps.group.value, s, threshold)
     counted = (~s.isnan()).to(s) if batch.skips_missing else torch.ones_like(s)

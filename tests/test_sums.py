@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gdpo_core as gc
+from gdpo_core._groups import read
+from gdpo_core._pairs import blocks, inversions
 from gdpo_core.advantages import LOGGED_METHODS
-from gdpo_core.batch import read
-from gdpo_core.pairs import blocks, inversions
-from gdpo_core.reproduce.recipe import Recipe
+from gdpo_core.runs.recipe import Recipe
 from gdpo_core.runs.summarise import summarise
 from gdpo_core.runs.sums import Plan, binned, merge, take, total
 

@@ -9,15 +9,15 @@ from numbers import Real
 import numpy as np
 import polars as pl
 
-from gdpo_core import reproduce
+from gdpo_core._errors import InputError, expect
 from gdpo_core._types import ArrayLike
-from gdpo_core.errors import InputError, expect
 from gdpo_core.frameworks import FRAMEWORKS
-from gdpo_core.reproduce.recipe import Recipe
 from gdpo_core.runs import findings_log, findings_methods, findings_rewards
 from gdpo_core.runs.audit_report import AuditReport, report_of
 from gdpo_core.runs.facts import NAMES, SEVERITIES, Facts, Finding, scaled_share
+from gdpo_core.runs.recipe import Recipe, compare, read_log
 from gdpo_core.runs.run import Run
+from gdpo_core.runs.solve import solve
 from gdpo_core.runs.summarise import summarise
 from gdpo_core.runs.sums import Array, Plan, Summary, Sums, merge, take
 from gdpo_core.runs.thresholds import SCALE_ONLY
@@ -116,7 +116,7 @@ def _solved(run: Run, sample: list[pl.DataFrame], given: Mapping[str, float], in
         return None
     known = {**(run.weights or {}), **given}
     hint = [known.get(name, 1.0) for name in run.rewards] if known else None
-    recipe = reproduce.solve(sample, run.rewards, run.framework, hint)
+    recipe = solve(sample, run.rewards, run.framework, hint)
     if recipe is None or intended in (None, recipe.method):
         return recipe
     other = replace(recipe, method=intended)
@@ -127,8 +127,8 @@ def _solved(run: Run, sample: list[pl.DataFrame], given: Mapping[str, float], in
 
 
 def _reproduces(recipe: Recipe, tables: Iterable[pl.DataFrame], rewards: Sequence[str]) -> bool:
-    compared = (reproduce.compare(table, rewards, recipe) for table in tables)
-    return not any(bool((error > allowed).any()) for error, allowed in compared)
+    compared = (compare(read_log(table, rewards), recipe) for table in tables)
+    return not any(bool((c.error > c.allowed).any()) for c in compared)
 
 
 def _regrouped(run: Run, given: Mapping[str, float], intended: str | None) -> Run | None:
@@ -233,7 +233,7 @@ def _recipe_of_the_rest(f: Facts) -> Recipe | None:
     if not len(bad.batch) or f.lacks_a_reward:
         return None
     few = take(bad, bad.responses.cumsum() - bad.responses < _SAMPLE_OF_THE_REST)
-    recipe = reproduce.solve(list(_tables_of(f.run, few.batch.tolist())), f.rewards, f.run.framework)
+    recipe = solve(list(_tables_of(f.run, few.batch.tolist())), f.rewards, f.run.framework)
     if recipe is None or not _reproduces(recipe, _tables_of(f.run, bad.batch.tolist()), f.rewards):
         return None
     return recipe

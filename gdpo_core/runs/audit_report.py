@@ -9,8 +9,8 @@ from typing import Any, TypedDict
 import numpy as np
 import polars as pl
 
+from gdpo_core._errors import InputError
 from gdpo_core._words import count, listing, number
-from gdpo_core.errors import InputError
 from gdpo_core.frameworks import CONVENTIONS
 from gdpo_core.runs.facts import LISTED, NAMES, Facts, Finding, ratio
 from gdpo_core.runs.sums import Array, Plan, Sums, binned

@@ -9,7 +9,7 @@ from gdpo_core import rules
 from gdpo_core._words import listing
 from gdpo_core.collapse import Order
 from gdpo_core.frameworks import FRAMEWORKS, Framework
-from gdpo_core.reproduce import Recipe
+from gdpo_core.runs.recipe import Recipe
 from gdpo_core.runs.run import Run
 from gdpo_core.runs.sums import Array, MethodSums, Plan, Sums, total
 from gdpo_core.runs.thresholds import CHANCE, MERGED

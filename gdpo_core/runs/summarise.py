@@ -10,29 +10,18 @@ import polars as pl
 import torch
 from torch import Tensor
 
-from gdpo_core.batch import Batch, whole
+from gdpo_core._errors import expect, expect_index
+from gdpo_core._groups import Batch, skipping_missing
+from gdpo_core._pairs import Distinctions, Ordered, blocks, count_orders, distinguish
+from gdpo_core._statistics import centre, std_of
+from gdpo_core.advantages import method_for
 from gdpo_core.collapse import SAME, update_parts
-from gdpo_core.errors import expect, expect_index
 from gdpo_core.frameworks import CONVENTIONS, VERL
-from gdpo_core.normalise import normalise
-from gdpo_core.pairs import Ordered, Told, blocks, ordered, told_apart
-from gdpo_core.reproduce import hidden_inputs
-from gdpo_core.reproduce.recipe import (
-    TOLERANCE,
-    Log,
-    Recipe,
-    float32_error,
-    holds_lengths,
-    off_by,
-    prepared,
-    read_log,
-    starts_of,
-)
+from gdpo_core.runs.recipe import Log, compare, hidden_inputs, holds_lengths, read_log, same_direction, starts_of
 from gdpo_core.runs.sums import Array, LengthSums, LoggedSums, MethodSums, Plan, RewardSums, Summary, Sums, merge
 from gdpo_core.runs.thresholds import FAINT_STD, FEW_VALUES
 
 _AT_ONCE = 1 << 16  # responses per piece, so that a piece and what is computed from it fit into a processor's cache
-_MULTIPLE = 1e-4  # the part of its size by which an advantage may miss the multiple that its group is of the recipe's
 
 
 def summarise(table: pl.DataFrame, plan: Plan) -> Summary:
@@ -170,12 +159,14 @@ class _Grouped:
 
     def per_response(self, x: Tensor) -> Tensor:
         """(…, groups) repeated for each response of the group."""
-        return x[..., None] if self.batch.index is None else self.batch.group.spread(x)
+        return x[..., None] if self.batch.index is None else self.batch.group.broadcast(x)
 
     def centred(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """The std, (…, groups), and each value minus the mean of its group; 0 where x is NaN."""
-        centred = normalise(x, self.batch.group, eps=None, ddof=1, skip=bool(x.isnan().any()))
-        return self._flat(centred.std), centred.value.nan_to_num_(nan=0.0)
+        group = self.batch.group
+        over = skipping_missing(group) if bool(x.isnan().any()) else group
+        distance = centre(x, over)[1]
+        return self._flat(std_of(distance, over, ddof=1)), distance.nan_to_num_(nan=0.0)
 
     def per_batch(self, x: Tensor, merge: np.ufunc = np.add) -> Array:
         """(…, groups) added up, or merged in another way, to (…, batches)."""
@@ -237,9 +228,9 @@ class _Outcome:
 
 
 def _outcome(of: _Grouped, method: str) -> _Outcome:
-    formula, batch = prepared(method, of.batch)
+    formula, batch = method_for(method, of.batch)
     steps = formula(batch)
-    a = batch.learnt(steps.advantages)
+    a = batch.zero_unrewarded(steps.advantages)
     return _Outcome(
         advantages=a,
         # Under some conventions GRPO makes the advantages of a single reward: it has no z.
@@ -247,27 +238,27 @@ def _outcome(of: _Grouped, method: str) -> _Outcome:
         silent=of.silent(a),
         # A missing reward that makes an advantage NaN does so in its whole group.
         counted=of.per_group((a.isnan() & of.rewarded).to(a)) == 0,
-        update=update_parts(batch, steps.z, a, batch.batches or whole(a)).numpy(),
+        update=update_parts(batch, steps.z, a, batch.all_responses).numpy(),
     )
 
 
 def _ties_and_order(
     of: _Grouped, outcomes: Mapping[str, _Outcome], primary: int | None, float32: bool
-) -> tuple[Told, Ordered]:
+) -> tuple[Distinctions, Ordered]:
     """What each method ties, and how it orders the pairs with different primary reward; without one there is none."""
     rollouts = None if of.batch.index is not None else of.batch.rewards.shape[-1]
     parts = list(blocks(of.batch.group_index(), rollouts))
     # A response without any reward only counts for silent groups.
     rewards, kept = of.batch.rewards.flatten(1), of.rewarded.flatten()
     advantages = {method: outcome.advantages.flatten() for method, outcome in outcomes.items()}
-    ties = told_apart(parts, rewards, kept, advantages, SAME[torch.float32 if float32 else torch.float64])
+    ties = distinguish(parts, rewards, kept, advantages, SAME[torch.float32 if float32 else torch.float64])
     if primary is None:
         none = torch.zeros_like(ties.pairs)
         return ties, Ordered(none, dict.fromkeys(outcomes, none), dict.fromkeys(outcomes, none))
-    return ties, ordered(parts, rewards[primary].masked_fill(~kept, torch.nan), ties.level)
+    return ties, count_orders(parts, rewards[primary].masked_fill(~kept, torch.nan), ties.level)
 
 
-def _method_sums(of: _Grouped, method: str, outcome: _Outcome, ties: Told, order: Ordered) -> MethodSums[Array]:
+def _method_sums(of: _Grouped, method: str, outcome: _Outcome, ties: Distinctions, order: Ordered) -> MethodSums[Array]:
     counted, mixed = outcome.counted, (ties.vectors > 1) & outcome.counted
     tied = ties.tied[method] * counted
     return MethodSums(
@@ -293,7 +284,7 @@ def _length_sums(of: _Grouped, distance: Tensor, lengths: Tensor) -> LengthSums[
     own = of.centred(lengths)[1]
     moved, silent = torch.zeros_like(lengths), torch.zeros_like(lengths, dtype=torch.bool)
     if bool((lengths >= 1).all()):
-        formula, batch = prepared("gdpo", replace(of.batch, convention=VERL, lengths=lengths))
+        formula, batch = method_for("gdpo", replace(of.batch, convention=VERL, lengths=lengths))
         steps = formula(batch)
         silent = of.per_response(of.silent(steps.sums)) & steps.advantages.isfinite()
         moved = steps.advantages.abs().masked_fill_(~silent, 0)
@@ -307,47 +298,32 @@ def _length_sums(of: _Grouped, distance: Tensor, lengths: Tensor) -> LengthSums[
 
 def _logged_sums(of: _Grouped, log: Log, table: pl.DataFrame, plan: Plan) -> LoggedSums[Array]:
     """log and table hold the same responses."""
-    logged = log.advantages
-    present = ~logged.isnan()
-    error, wrong = torch.full_like(logged, -torch.inf), torch.zeros_like(present)
+    shape, present = of.batch.rewards.shape[1:], ~log.advantages.isnan()
+    error, wrong = torch.full_like(log.advantages, -torch.inf), torch.zeros_like(present)
     scaled = torch.zeros(len(log.batch), dtype=torch.bool)
-
-    def per_group(x: Tensor) -> Tensor:
-        """(responses,) summed to (groups,)."""
-        return of.per_group(x.to(logged).view(of.batch.rewards.shape[1:]))
-
     if plan.recipe is not None and bool(present.any()):
-        computed, allowed = _computed(log, plan.recipe)
-        error = off_by(logged, computed).masked_fill(~present, -torch.inf)
-        wrong = (error > allowed) & present
+        comparison = compare(log, plan.recipe)
+        error = comparison.error.masked_fill(~present, -torch.inf)
+        wrong = (error > comparison.allowed) & present
         if bool(wrong.any()):
-            # A group scaled together with other responses: an evaluation wrote into the same file.
-            size = per_group(computed.square())
-            factor = per_group(computed * logged) / size.masked_fill(size == 0, 1)
-            multiple = factor[log.group_of_response] * computed
-            near = (logged - multiple).abs() <= allowed + _MULTIPLE * logged.abs()
-            scaled = (per_group(~near) == 0) & ((factor > 0) | (size == 0))
-    wrong_in_group = per_group(wrong).long()
+            scaled = same_direction(log, comparison)
     hidden = np.zeros(len(of.starts), dtype=np.int64)
     # Costly, and of interest only where the rewards do not explain the advantages.
     if bool(present.any()) and (plan.recipe is None or bool(wrong.any())) and hidden_inputs(table, plan.rewards):
         parts = table.partition_by("batch", maintain_order=True)
         hidden = np.array([hidden_inputs(part, plan.rewards) for part in parts])
-    highest = -of.lowest(-error.view(of.batch.rewards.shape[1:]))
+
+    def per_group(x: Tensor) -> Tensor:
+        """(responses,) yes or no, counted in each group."""
+        return of.per_group(x.view(shape).to(of.batch.rewards)).long()
+
+    wrong_in_group = per_group(wrong)
     return LoggedSums(
-        count=of.per_batch(per_group(present).long()),
-        zeros=of.per_batch(per_group(logged == 0).long()),
+        count=of.per_batch(per_group(present)),
+        zeros=of.per_batch(per_group(log.advantages == 0)),
         wrong=of.per_batch(wrong_in_group),
         wrong_groups=of.per_batch(wrong_in_group > 0),
         scaled_groups=of.per_batch(scaled & (wrong_in_group > 0)),
         hidden_groups=hidden,
-        max_error=of.per_batch(highest, np.maximum),
+        max_error=of.per_batch(-of.lowest(-error.view(shape)), np.maximum),
     )
-
-
-def _computed(log: Log, recipe: Recipe) -> tuple[Tensor, Tensor]:
-    """(responses,) the recipe's advantages, and how far a logged one may be from them."""
-    formula, batch = prepared(recipe.method, log.read(CONVENTIONS[recipe.convention], recipe.weights))
-    steps = formula(batch)
-    allowed = TOLERANCE + float32_error(recipe.method, batch, steps).nan_to_num().flatten()
-    return batch.learnt(steps.advantages).flatten(), allowed.expand(len(log.advantages))

@@ -6,8 +6,8 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from gdpo_core.errors import expect
-from gdpo_core.reproduce.recipe import Recipe, starts_of
+from gdpo_core._errors import expect
+from gdpo_core.runs.recipe import Recipe, starts_of
 
 Array = np.ndarray
 Number = TypeVar("Number", Array, float)  # (batches,), or one number for all batches
