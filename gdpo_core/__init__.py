@@ -2,7 +2,6 @@
 
 from gdpo_core._errors import InputError
 from gdpo_core.advantages import METHODS, advantages, condition, gdpo, grpo, grpo_no_std
-from gdpo_core.audit import AuditReport, Finding, audit
 from gdpo_core.collapse import (
     BrokenTies,
     Collapse,
@@ -26,7 +25,10 @@ from gdpo_core.frameworks import (
     TRL,
     VERL,
 )
-from gdpo_core.logs import Run, read_run
+from gdpo_core.runs.audit import audit
+from gdpo_core.runs.audit_report import AuditReport
+from gdpo_core.runs.facts import Finding
+from gdpo_core.runs.run import Run, read_run
 from gdpo_core.successors import SUCCESSORS
 from gdpo_core.training import TrainingRun, mean_field, mean_field_arms, train, train_arms
 

@@ -41,10 +41,6 @@ class Reduction:
     member: Callable[[Tensor], Tensor]
     broadcast: Callable[[Tensor], Tensor]
 
-    @property
-    def spread(self) -> Callable[[Tensor], Tensor]:  # shim: the lead removes it
-        return self.broadcast
-
 
 def over_axes(shape: torch.Size, *axes: int) -> Reduction:
     """Over these axes, counted from the end, which stay as axes of length 1."""
@@ -153,7 +149,6 @@ class Batch:
     dtype: torch.dtype  # of what the caller gets back
     batches: Reduction | None = None  # over the responses of each batch, where this holds several
     exact: bool = False  # weighted sums of these rewards are known to be without round-off
-    weight: float = 0.0  # shim: unused, the lead removes it
 
     @property
     def skips_missing(self) -> bool:
@@ -214,16 +209,6 @@ class Batch:
     def to_caller(self, x: Tensor) -> Tensor:
         """A tensor (…, prompts, rollouts) in the caller's dtype, without the prompt axis where none was given."""
         return (x.squeeze(-2) if self.single else x).to(self.dtype)
-
-    @property
-    def skips(self) -> bool:  # shim: the lead removes it
-        return self.skips_missing
-
-    def learnt(self, a: Tensor) -> Tensor:  # shim: the lead removes it
-        return self.zero_unrewarded(a)
-
-    def returned(self, x: Tensor) -> Tensor:  # shim: the lead removes it
-        return self.to_caller(x)
 
 
 def read(

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from math import isfinite
 
-from gdpo_core.errors import InputError, expect
+from gdpo_core._errors import InputError, expect
 
 _NUMBER = re.compile(r" *[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf) *", re.ASCII | re.IGNORECASE)
 _LARGEST = 1e30  # of a weight: its square times that of a reward stays finite

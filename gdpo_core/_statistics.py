@@ -17,6 +17,8 @@ _CANCELLED_UNITS = 8
 _LARGEST = 0.02
 # Numbers that are multiples of 1 / GRAIN below GRAINY, or whole ones below 2^24, float32 adds up exactly.
 GRAIN, GRAINY = 1024, 2.0**14
+# A bound on the relative round-off of a product, a sum and a mean in float32.
+ROUNDED = 2 * torch.finfo(torch.float32).eps
 
 
 @dataclass(frozen=True)
@@ -260,3 +262,16 @@ def _centre_zero_sums(batch: Batch, s: Tensor, over: Reduction) -> tuple[Tensor,
         return mean, s - over.broadcast(mean)
     count, mean = over.counted(s), torch.zeros_like(over.member(s))
     return mean if isinstance(count, int) else mean.masked_fill(count == 0, torch.nan), s  # NaN: of nothing
+
+
+def normalised_in_float32(error: Tensor, std: Tensor, eps: float, count: Tensor | int) -> Tensor:
+    """A bound on the error of (x − mean) / (std + eps) in float32, given the error of x − mean.
+
+    Normalised values of `count` responses stay below √count, and so does their error; it is 0 where nothing is divided.
+
+    >>> normalised_in_float32(torch.tensor([0.01, 1.0, 1.0]), torch.tensor([0.5, 1e-9, 0.0]), 0.0, 4)
+    tensor([0.0200, 2.0000, 0.0000])
+    """
+    divisor = std + eps
+    most = torch.as_tensor(count, dtype=error.dtype).sqrt()
+    return torch.minimum(error / divisor.masked_fill(divisor == 0, torch.inf), most)

@@ -37,10 +37,6 @@ class Steps:
     batch: Normalised | None = None
     advantages: Tensor
 
-    @property
-    def whole(self) -> Normalised | None:  # shim: the lead removes it
-        return self.batch
-
 
 def _grpo(batch: Batch) -> Steps:
     s = weighted_sum(batch, batch.rewards)  # s_j = Σ_k w_k r_jk
@@ -102,7 +98,13 @@ METHODS = {
     "gdpo": Method(_gdpo, over_batch, decoupled=True),
 }
 LOGGED_METHODS = METHODS | {"grpo_batch_std": Method(_grpo_no_std, _over_batch_std)}
-NAMED = dict(LOGGED_METHODS)
+ALL_METHODS = dict(LOGGED_METHODS)
+NAMES = {
+    "grpo": "GRPO",
+    "grpo_no_std": "GRPO without std",
+    "gdpo": "GDPO",
+    "grpo_batch_std": "GRPO with the batch's std",
+}
 
 
 def grpo(
@@ -216,9 +218,9 @@ def method_named(method: str) -> Method:
     Traceback (most recent call last):
     gdpo_core.InputError: method: expected one of grpo, grpo_no_std, gdpo, grpo_batch_std, ..., got 'ppo'
     """
-    if not isinstance(method, str) or method not in NAMED:
-        raise InputError(f"method: expected one of {', '.join(NAMED)}, got {method!r}")
-    return NAMED[method]
+    if not isinstance(method, str) or method not in ALL_METHODS:
+        raise InputError(f"method: expected one of {', '.join(ALL_METHODS)}, got {method!r}")
+    return ALL_METHODS[method]
 
 
 def method_for(method: str, batch: Batch) -> tuple[Method, Batch]:

@@ -17,16 +17,16 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from gdpo_core._errors import InputError, expect
 from gdpo_core._parse import parse_count, parse_number, parse_weights
 from gdpo_core._words import count, listing, printable
-from gdpo_core.advantages import METHODS
-from gdpo_core.audit import AuditReport, audit
+from gdpo_core.advantages import METHODS, NAMES
 from gdpo_core.collapse import collapse
-from gdpo_core.errors import InputError, expect
 from gdpo_core.explain import Explanation, explain
-from gdpo_core.findings import NAMES
 from gdpo_core.frameworks import CONVENTIONS, readable_with_writers
 from gdpo_core.report import document, terminal
+from gdpo_core.runs.audit import audit
+from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.files import is_table
 from gdpo_core.runs.run import read_run
 

@@ -1,9 +1,9 @@
 """What an implementation may do differently from the paper: as data that the methods read, and in words."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args, get_type_hints
+from typing import Literal, get_args, get_type_hints
 
-from gdpo_core.errors import expect
+from gdpo_core._errors import expect
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,25 +123,3 @@ def exceptions(convention: Convention) -> tuple[str, ...]:
     if convention.one_reward_is_grpo:
         sentences.append("GDPO of a single reward is GRPO, without the last step.")
     return tuple(sentences)
-
-
-if TYPE_CHECKING:
-    from gdpo_core.frameworks import (  # noqa: F401  # shim: the lead removes it
-        AXOLOTL_ASYNC,
-        AXOLOTL_STREAMING,
-        CONVENTIONS,
-        MS_SWIFT,
-        NEMO_RL,
-        NEMO_RL_LOO,
-        NVLABS_TRL,
-        TRL,
-        VERL,
-    )
-
-
-def __getattr__(name: str) -> object:  # shim: the lead removes it
-    from gdpo_core import frameworks
-
-    if name.isupper() and hasattr(frameworks, name):
-        return getattr(frameworks, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,8 +6,8 @@ Options as of TRL 1.16, verl 0.9.1, ms-swift 4.6, axolotl 0.19 and NeMo-RL of Au
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from gdpo_core._errors import InputError, expect
 from gdpo_core.conventions import PAPER, Convention
-from gdpo_core.errors import InputError, expect
 
 _FUNCTION_WITH_GATE = """\
 # reward_funcs: in place of $reward; $says
@@ -34,7 +34,7 @@ _AUDIT_SHOWS = "The report has to begin with “The logged advantages are GDPO a
 
 @dataclass(frozen=True, kw_only=True)
 class Lines:
-    """Lines of configuration, in which `settings` fills in $weights, $rewards and other values; None: no such line.
+    """Lines of configuration, in which `config_lines` fills in $weights, $rewards and other values; None: no such line.
 
     with_size: what $with_size stands for in `switch_to_gdpo`, where the group size is known.
     set_grpo_weights: where the weights of the other methods are set elsewhere than GDPO's.

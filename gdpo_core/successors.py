@@ -25,7 +25,7 @@ from gdpo_core._statistics import (
     zero_cancelled,
 )
 from gdpo_core._types import ArrayLike, Groups
-from gdpo_core.advantages import NAMED, Method, Steps, _gdpo, applied, over_batch
+from gdpo_core.advantages import ALL_METHODS, Method, Steps, _gdpo, applied, over_batch
 from gdpo_core.conventions import PAPER, Convention
 
 GAMMA = 0.5  # of SA-MRPO: the best of the paper's ablation
@@ -238,7 +238,7 @@ def _gd2po_with(threshold: float) -> Method:
     return Method(partial(_gd2po, threshold=threshold), partial(_over_kept, threshold=threshold), decoupled=True)
 
 
-NAMED.update(
+ALL_METHODS.update(
     mo_grpo=Method(_mo_grpo, decoupled=True),
     dvao=Method(_dvao),
     gd2po=_gd2po_with(THRESHOLD),

@@ -4,8 +4,9 @@ import math
 
 import polars as pl
 
-from gdpo_core.audit import AuditReport
-from gdpo_core.findings import NAMES, Finding
+from gdpo_core.advantages import NAMES
+from gdpo_core.runs.audit_report import AuditReport
+from gdpo_core.runs.facts import Finding
 
 METHODS = ("grpo", "grpo_no_std", "gdpo")
 

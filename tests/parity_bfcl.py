@@ -13,7 +13,7 @@ import pytest
 
 from gdpo_core import bfcl
 from gdpo_core.bfcl.calls import read
-from gdpo_core.bfcl.values import mistyped
+from gdpo_core.bfcl.task import mistyped
 
 TASKS = bfcl.load_tasks(Path(__file__).parent.parent / "data" / "tasks")
 

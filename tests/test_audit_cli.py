@@ -15,8 +15,8 @@ import audited
 import pytest
 
 from gdpo_core import cli
-from gdpo_core.findings import Finding
 from gdpo_core.report import terminal
+from gdpo_core.runs.facts import Finding
 
 ROOT = Path(__file__).parent.parent
 TRL = str(ROOT / "data/samples/trl_gdpo")

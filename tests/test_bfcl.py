@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gdpo_core import bfcl
-from gdpo_core.errors import InputError
+from gdpo_core._errors import InputError
 
 TASKS = Path(__file__).parent.parent / "data" / "tasks"
 INTEREST, HOTEL, WEATHER = bfcl.load_tasks(TASKS)

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 import gdpo_core as gc
 from gdpo_core import bfcl
 from gdpo_core._words import percent, signed
-from gdpo_core.break_even import most_needed
+from gdpo_core.collapse import most_needed
 from views import about, charts, evidence, opened, prompts, results, sizes
 from views.evidence import Evidence, State
 from views.link import Session, parse
@@ -471,5 +471,8 @@ def test_the_program_prints_the_numbers_on_the_screen(choice):
 
 def test_a_file_that_cannot_be_used_is_one_sentence(tmp_path):
     shown = evidence.chapter(tmp_path / "bfcl_rewards.parquet", Session())
-    assert "cannot be shown" in shown.text and "expected a readable Parquet file" in shown.text
+    assert (
+        "cannot be shown" in shown.text
+        and "expected a Parquet file of published verdicts, got: no such file" in shown.text
+    )
     assert "Traceback" not in shown.text

@@ -12,9 +12,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gdpo_core import report as drawn
-from gdpo_core.errors import InputError
-from gdpo_core.findings import NAMES, Finding
+from gdpo_core._errors import InputError
+from gdpo_core.advantages import NAMES
 from gdpo_core.report import over_time, sentences, svg
+from gdpo_core.runs.facts import Finding
 
 VOID = {"meta", "br", "path", "rect", "circle"}
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from gdpo_core import CONVENTIONS, InputError
 from gdpo_core._groups import read
 from gdpo_core.advantages import LOGGED_METHODS, method_for
-from gdpo_core.logs import read_run
 from gdpo_core.runs.recipe import TOLERANCE, Recipe, compare, hidden_inputs, read_log, same_direction
+from gdpo_core.runs.run import read_run
 from gdpo_core.runs.solve import simplest, solve
 
 GOLDENS = Path(__file__).parent / "goldens"
@@ -404,7 +404,7 @@ def test_what_is_wrong_with_the_arguments_is_named():
     r = draw()
     log = table(r, made(r, "grpo"))
     with pytest.raises(
-        InputError, match="framework: expected one of trl, ms_swift, nemo_rl, verl, generic, got 'slime'"
+        InputError, match="framework: expected one of trl, verl, ms_swift, nemo_rl, generic, got 'slime'"
     ):
         solve([log], names(r), "slime")
     with pytest.raises(InputError, match=r"weights: expected 3 numbers, got \(1, 2\)"):

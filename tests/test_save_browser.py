@@ -10,7 +10,7 @@ import pytest
 
 import gdpo_core as gc
 from gdpo_core import bfcl
-from gdpo_core.logs import read_run
+from gdpo_core.runs.run import read_run
 from views.lab import sheet
 
 pytestmark = pytest.mark.slow

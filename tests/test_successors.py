@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import gdpo_core as gc
-from gdpo_core import _groups, cli, learning, successors
+from gdpo_core import _groups, cli, successors, training
 from gdpo_core.advantages import LOGGED_METHODS
 
 NAMES = ("mo_grpo", "dvao", "gd2po", "sa_mrpo", "corr_grpo")
@@ -620,7 +620,7 @@ def test_each_seed_is_a_batch_of_its_own(method):
     weights = torch.ones(3, 1, 1, 1, dtype=torch.float64)
 
     def computed(part, match_scale):
-        return learning.advantages(method, _groups.batch_of(part, weights), match_scale)
+        return training.step_advantages(method, _groups.batch_of(part, weights), match_scale)
 
     for match_scale in (True, False):
         together = computed(r, match_scale)

@@ -11,7 +11,7 @@ import pytest
 from helpers import text_of
 
 import gdpo_core as gc
-from gdpo_core import bfcl, settings
+from gdpo_core import bfcl, config_lines
 from gdpo_core.bfcl import REWARDS
 from gdpo_core.successors import SUCCESSORS
 from views import claims, should, use
@@ -57,7 +57,7 @@ def test_the_lines_follow_the_labs_pays_weights_and_gate(session, framework):
     text = text_of(use.configuration(chosen(framework, "conciseness"), session).text)
     assert "correctness 0 or 1, style 0 or 1, conciseness 0 or 10" in text
     assert "conciseness counts only where correctness reaches 1" in text
-    switch = settings.switch_to_gdpo(framework, REWARDS, (2.0, 1.0, 0.5), 12)
+    switch = config_lines.switch_to_gdpo(framework, REWARDS, (2.0, 1.0, 0.5), 12)
     assert all(line in text for line in map(text_of, switch.splitlines()) if not line.startswith("# axolotl"))
     assert "What a pass pays drops out under GDPO" in text
     set_lab(session, weights=(1.0, 1.0, 1.0), pays=(1.0, 1.0, 1.0))

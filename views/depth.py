@@ -8,8 +8,8 @@ from gdpo_core._html import Html, join, prose, table, tag
 from gdpo_core._words import decimal, listing
 from gdpo_core.bfcl import Task, grade
 from gdpo_core.bfcl.calls import read
-from gdpo_core.bfcl.values import mistyped
-from gdpo_core.rules import exceptions, formulas
+from gdpo_core.bfcl.task import mistyped
+from gdpo_core.conventions import exceptions, formulas
 from views.lab import BASE, State, methods
 
 

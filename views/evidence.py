@@ -11,11 +11,11 @@ import marimo as mo
 import traitlets
 
 from gdpo_core import _theme
+from gdpo_core._errors import InputError
 from gdpo_core._html import Html, prose, tag
 from gdpo_core._words import count, listing, percent
 from gdpo_core.bfcl import REWARDS, Published
-from gdpo_core.break_even import most_needed
-from gdpo_core.errors import InputError
+from gdpo_core.collapse import most_needed
 from views import opened, save
 from views.html import show
 from views.link import Session

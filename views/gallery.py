@@ -7,9 +7,8 @@ from math import inf
 from pathlib import Path
 from typing import Any, TypedDict
 
+from gdpo_core._errors import expect
 from gdpo_core._json import read_json
-from gdpo_core.errors import expect
-from gdpo_core.rules import NAMES
 from gdpo_core.scenarios import (
     COMPARISONS,
     ENDS,
@@ -20,6 +19,7 @@ from gdpo_core.scenarios import (
     verdict_on_arms,
     verdict_on_coins,
 )
+from views.text import NAMES
 from views.trained import COMPARED, rounded, runs
 
 POINTS = 32  # of a small curve

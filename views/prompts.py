@@ -10,8 +10,7 @@ from torch import Tensor
 
 import gdpo_core as gc
 from gdpo_core.bfcl import REWARDS, Published, draw, load_published
-from gdpo_core.break_even import most_needed
-from gdpo_core.collapse import Order
+from gdpo_core.collapse import Order, most_needed
 
 GROUP_SIZE = 12  # as in the Lab
 METHODS = ("grpo", "gdpo")

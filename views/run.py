@@ -10,11 +10,12 @@ from pathlib import Path
 import marimo as mo
 
 from gdpo_core import frameworks, report
+from gdpo_core._errors import InputError, expect
 from gdpo_core._parse import parse_count, parse_weights
 from gdpo_core._words import count
-from gdpo_core.audit import AuditReport, audit
-from gdpo_core.errors import InputError, expect
-from gdpo_core.logs import Run, read_run
+from gdpo_core.runs.audit import audit
+from gdpo_core.runs.audit_report import AuditReport
+from gdpo_core.runs.run import Run, read_run
 from views import prompts, save
 from views.html import Html, controls, fold, framed, join, lazily, paragraphs, prose, show, tag
 from views.link import Session

@@ -10,8 +10,8 @@ import marimo as mo
 import gdpo_core as gc
 from gdpo_core._words import listing, percent, signed
 from gdpo_core.bfcl import REWARDS
-from gdpo_core.findings.thresholds import CONFLICT, DOMINATES_HELPED
-from gdpo_core.report import over_time, words
+from gdpo_core.report import over_time, sentences
+from gdpo_core.runs.thresholds import CONFLICT, DOMINATES_HELPED
 from views.html import Html, prose, show, tag
 from views.link import Session
 
@@ -53,8 +53,8 @@ def of_lab(rewards: tuple[tuple[float, ...], ...], weights: tuple[float, ...]) -
 
 def answers(report: gc.AuditReport) -> list[Answer]:
     """All answers about the rewards of a report."""
-    if not words.comparable(report):
-        return [Answer("unknown", "Rewards apart", words.not_comparable(report), "run")]
+    if not sentences.comparable(report):
+        return [Answer("unknown", "Rewards apart", sentences.not_comparable(report), "run")]
     return [_scales(report), _ties(report), _constant(report), _conflict(report), _noise(report)]
 
 

@@ -3,7 +3,10 @@
 from collections.abc import Callable
 
 from gdpo_core._words import listing
-from gdpo_core.rules import NAMES as NAMES
+from gdpo_core.advantages import METHODS
+from gdpo_core.advantages import NAMES as ALL_NAMES
+
+NAMES = {method: ALL_NAMES[method] for method in METHODS}
 
 BAND = (0.05, 0.95)  # quantiles over seeds between which a band is drawn
 

@@ -11,9 +11,8 @@ import marimo as mo
 import traitlets
 
 from gdpo_core import _theme
+from gdpo_core._errors import InputError
 from gdpo_core._words import percent
-from gdpo_core.errors import InputError
-from gdpo_core.rules import NAMES
 from gdpo_core.scenarios import (
     ALIKE_EPOCHS,
     ALIKE_SHARE,
@@ -43,6 +42,7 @@ from views.controls import (
 from views.html import says, show
 from views.large import draw, weighed
 from views.link import Session
+from views.text import NAMES
 from views.trained import TITLES, Stopped
 
 HERE = Path(__file__).parent

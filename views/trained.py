@@ -9,7 +9,6 @@ from torch import Tensor
 import gdpo_core as gc
 from gdpo_core._html import Html, Row, join, prose, table, tag, text
 from gdpo_core._words import listing, percent
-from gdpo_core.rules import NAMES
 from gdpo_core.scenarios import (
     ALIKE_EPOCHS,
     ALIKE_SHARE,
@@ -23,6 +22,7 @@ from gdpo_core.scenarios import (
     verdict,
 )
 from views.once import Once
+from views.text import NAMES
 
 BAND = (0.05, 0.95)  # quantiles over seeds between which a band is drawn
 UNMOVED = 0.001  # of a probability, from where it started

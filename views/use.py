@@ -8,9 +8,10 @@ from typing import Any
 import marimo as mo
 
 import gdpo_core as gc
-from gdpo_core import report, rules, settings
+from gdpo_core import config_lines, report
 from gdpo_core._words import decimal, listing, number, percent, power_of_ten
 from gdpo_core.bfcl import REWARDS
+from gdpo_core.conventions import exceptions, formulas
 from gdpo_core.frameworks import FRAMEWORKS, Framework
 from views.html import Html, fold, framed, prose, show, tag
 from views.lab import State, methods
@@ -109,14 +110,14 @@ def lines(framework: str, state: State, gate: str) -> str:
     """All lines of configuration for a state of the Lab."""
     pays = ", ".join(f"{name} 0 or {pay:g}" for name, pay in zip(REWARDS, state.pays, strict=True))
     parts = [f"# what the rewards pay: {pays}"]
-    parts += [settings.gate(framework, REWARDS, name, REWARDS[0], state.pays[0]) for name in gated(gate)]
-    parts.append(settings.switch_to_gdpo(framework, REWARDS, state.weights, len(state.marks)))
+    parts += [config_lines.gate(framework, REWARDS, name, REWARDS[0], state.pays[0]) for name in gated(gate)]
+    parts.append(config_lines.switch_to_gdpo(framework, REWARDS, state.weights, len(state.marks)))
     return _own("\n".join(parts))
 
 
 def log_lines(framework: str) -> str:
     """The lines that make the log hold what the audit needs."""
-    return _own(settings.log_rewards(framework, REWARDS))
+    return _own(config_lines.log_rewards(framework, REWARDS))
 
 
 def _own(text: str) -> str:
@@ -196,7 +197,7 @@ def differs(framework: Framework, gate: str, lab: Lab) -> list[str]:
 def left_open(framework: Framework) -> tuple[str, ...]:
     """The trainer's last step, and what it does in the cases that the formulas leave open."""
     c = gc.CONVENTIONS[framework.convention]
-    return rules.formulas("gdpo", c, len(REWARDS))[-1], *rules.exceptions(c)
+    return formulas("gdpo", c, len(REWARDS))[-1], *exceptions(c)
 
 
 def _tiny(c: gc.Convention) -> float:
@@ -214,7 +215,7 @@ def _instead(framework: Framework, lab: Lab) -> list[Html]:
     said = (
         "With these weights GRPO has GDPO's order in the Lab's group. They fit this group alone; GDPO fits each anew."
     )
-    return [tag("p", said), report.copied(_own(settings.set_weights(framework.id, REWARDS, weights, "grpo")))]
+    return [tag("p", said), report.copied(_own(config_lines.set_weights(framework.id, REWARDS, weights, "grpo")))]
 
 
 def program(framework: Framework, gate: str, lab: Lab) -> str:

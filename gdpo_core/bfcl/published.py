@@ -63,7 +63,7 @@ def load_published(path: str | Path) -> Published:
         answers = frame.select(GRADERS).to_torch()  # (answers, graders)
         categories = frame.unique("task_id", keep="first", maintain_order=True)["category"].cast(pl.String)
     except (OSError, pl.exceptions.PolarsError) as error:
-        why = str(error).splitlines()[0] if str(error) else type(error).__name__
+        why = "no such file" if isinstance(error, FileNotFoundError) else str(error).partition("\n")[0]
         raise InputError(f"{path}: expected a Parquet file of published verdicts, got: {why}") from error
     verdicts = torch.full((len(tasks), len(models), len(GRADERS)), -1, dtype=torch.int8)
     verdicts[prompt, model] = answers

@@ -6,11 +6,11 @@ from math import isnan
 from gdpo_core import _html
 from gdpo_core._html import Html, fold, join, legend, tag
 from gdpo_core._words import number, percent
-from gdpo_core.audit import AuditReport
-from gdpo_core.findings import NAMES
+from gdpo_core.advantages import NAMES
 from gdpo_core.report import over_time, svg
 from gdpo_core.report.over_time import Series, present
 from gdpo_core.report.sentences import checklist, comparable, own_method, shares_table, shown_method, weight_shares
+from gdpo_core.runs.audit_report import AuditReport
 
 _COLOURS = 4  # of rewards; they repeat, with other dashes
 _ROWS = 40  # of a table behind a chart

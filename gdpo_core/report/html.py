@@ -5,10 +5,9 @@ from functools import partial
 from pathlib import Path
 
 from gdpo_core import _theme
+from gdpo_core._errors import expect
 from gdpo_core._html import Html, fold, join, style, tag
 from gdpo_core._words import count
-from gdpo_core.audit import AuditReport, Finding
-from gdpo_core.errors import expect
 from gdpo_core.report.figures import figures, picture, table
 from gdpo_core.report.sentences import (
     comparable,
@@ -26,6 +25,8 @@ from gdpo_core.report.sentences import (
     value,
     verdict_on_run,
 )
+from gdpo_core.runs.audit_report import AuditReport
+from gdpo_core.runs.facts import Finding
 
 CSS = _theme.css(".audit") + (Path(__file__).parent / "report.css").read_text(encoding="utf-8")
 STYLE = style(CSS)

@@ -4,7 +4,7 @@ from itertools import combinations
 
 import polars as pl
 
-from gdpo_core.audit import AuditReport
+from gdpo_core.runs.audit_report import AuditReport
 
 Series = list[float | None]
 

@@ -9,13 +9,13 @@ from functools import partial
 from math import isfinite
 
 from gdpo_core._words import MISSING, count, listing, number, percent
-from gdpo_core.audit import AuditReport
+from gdpo_core.advantages import NAMES
 from gdpo_core.conventions import exceptions, formulas
-from gdpo_core.findings import NAMES, SEVERITIES
-from gdpo_core.findings.outline import RunPart
 from gdpo_core.frameworks import CONVENTIONS, FRAMEWORKS
 from gdpo_core.report import over_time
 from gdpo_core.report.over_time import Series, quarters
+from gdpo_core.runs.audit_report import AuditReport, RunPart
+from gdpo_core.runs.facts import SEVERITIES
 
 _SHOWN = 12  # items of a list
 

@@ -10,10 +10,9 @@ from rich.text import Text
 from torch import Tensor
 
 from gdpo_core._words import count, listing, number, printable, raw, raw_column
-from gdpo_core.audit import AuditReport, Finding
+from gdpo_core.advantages import NAMES
 from gdpo_core.conventions import exceptions, formulas
-from gdpo_core.explain import Explanation
-from gdpo_core.findings import NAMES
+from gdpo_core.explain import Explanation, float32_error, only_eps_is_left
 from gdpo_core.report import sentences
 from gdpo_core.report.sentences import (
     comparable,
@@ -30,7 +29,8 @@ from gdpo_core.report.sentences import (
     source_facts,
     value,
 )
-from gdpo_core.rules import float32_error, only_eps_is_left
+from gdpo_core.runs.audit_report import AuditReport
+from gdpo_core.runs.facts import Finding
 
 _WIDE = 240  # characters per line in a file or a pipe, where nothing is cut to a screen
 _TEXT = 100  # characters per line of a paragraph on a screen

@@ -11,10 +11,11 @@ import polars as pl
 
 from gdpo_core._errors import InputError, expect
 from gdpo_core._types import ArrayLike
+from gdpo_core.advantages import NAMES
 from gdpo_core.frameworks import FRAMEWORKS
 from gdpo_core.runs import findings_log, findings_methods, findings_rewards
 from gdpo_core.runs.audit_report import AuditReport, report_of
-from gdpo_core.runs.facts import NAMES, SEVERITIES, Facts, Finding, scaled_share
+from gdpo_core.runs.facts import SEVERITIES, Facts, Finding, scaled_share
 from gdpo_core.runs.recipe import Recipe, compare, read_log
 from gdpo_core.runs.run import Run
 from gdpo_core.runs.solve import solve

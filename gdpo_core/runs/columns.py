@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 
 import polars as pl
 
+from gdpo_core._errors import InputError, expect
 from gdpo_core._words import listing
-from gdpo_core.errors import InputError, expect
 from gdpo_core.runs import tables
 from gdpo_core.runs.files import LogFile
 from gdpo_core.runs.tables import BadLines, Schema, is_number_type

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import nan, sqrt
 
-from gdpo_core import rules
 from gdpo_core._words import listing
+from gdpo_core.advantages import NAMES
 from gdpo_core.collapse import Order
 from gdpo_core.frameworks import FRAMEWORKS, Framework
 from gdpo_core.runs.recipe import Recipe
@@ -14,7 +14,6 @@ from gdpo_core.runs.run import Run
 from gdpo_core.runs.sums import Array, MethodSums, Plan, Sums, total
 from gdpo_core.runs.thresholds import CHANCE, MERGED
 
-NAMES = rules.NAMES | {"grpo_batch_std": "GRPO with the batch's std"}
 SEVERITIES = ("error", "warning", "info")
 LISTED = 100  # steps in a report or in the evidence of a finding
 

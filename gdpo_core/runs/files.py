@@ -14,8 +14,8 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, TypeAlias
 
+from gdpo_core._errors import InputError, expect
 from gdpo_core._words import count, listing
-from gdpo_core.errors import InputError, expect
 from gdpo_core.frameworks import FRAMEWORKS
 
 Source: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Mapping[str, bytes]

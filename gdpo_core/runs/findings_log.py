@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from math import isclose
 from typing import TypedDict, cast
 
-from gdpo_core import settings
+from gdpo_core import config_lines
 from gdpo_core._words import count, number
+from gdpo_core.advantages import NAMES
 from gdpo_core.frameworks import CONVENTIONS
-from gdpo_core.runs.facts import LISTED, NAMES, Facts, Finding, at_steps, scaled_share, some
+from gdpo_core.runs.facts import LISTED, Facts, Finding, at_steps, scaled_share, some
 from gdpo_core.runs.sums import take
 from gdpo_core.runs.thresholds import EVERY_NTH, MERGED, SCALE_ONLY
 
@@ -57,7 +58,7 @@ def steps_missing(f: Facts) -> Iterator[Finding]:
         because = why if f.framework.logs_last_batch else ""
         message = f"The log holds only every {_nth(usual)} step, {len(f.steps)} of the {of}{because}."
         evidence |= {"missing": steps - len(f.steps), "every": usual}
-        fix = settings.log_every_step(f.run.framework)
+        fix = config_lines.log_every_step(f.run.framework)
     else:
         message = (
             f"{count(missing, 'step')} {_is(missing)} missing, after {at_steps(after)}: files were lost, or those "
@@ -213,7 +214,7 @@ def no_components(f: Facts) -> Iterator[Finding]:
         "The log holds one total per response, not the rewards that the total was made of, so nothing can be said "
         f"about them: neither what each one does, nor what GDPO would do. {why}",
         {**evidence, "rewards": list(f.rewards)},
-        settings.log_rewards(f.run.framework),
+        config_lines.log_rewards(f.run.framework),
     )
 
 
@@ -239,7 +240,7 @@ def eval_overwrote(f: Facts) -> Iterator[Finding]:
             "groups_off_by_a_factor": scaled_share(f.overwritten),
             "threshold": SCALE_ONLY,
         },
-        f"{settings.no_evaluation(f.run.framework)}  # or leave {at_steps(steps)} out where you read the log",
+        f"{config_lines.no_evaluation(f.run.framework)}  # or leave {at_steps(steps)} out where you read the log",
     )
 
 
@@ -257,7 +258,7 @@ def reward_columns_merged(f: Facts) -> Iterator[Finding]:
         "name, and the log keeps one column for both (a penalty added to the reward looks the same). Give each "
         "function a name of its own; until then no figure of this report covers what is missing.",
         {"hidden_groups": hidden, "groups": int(f.totals.groups), "threshold": MERGED},
-        settings.own_name(f.run.framework),
+        config_lines.own_name(f.run.framework),
     )
 
 
@@ -348,7 +349,7 @@ def method_not_as_asked(f: Facts) -> Iterator[Finding]:
     if f.intended_method == "gdpo":
         reasons = f.framework.not_gdpo_because
         why = " ".join(reasons[method] for method in (None, f.recipe.method) if method in reasons)
-        fix = settings.switch_to_gdpo(f.run.framework, f.rewards, f.recipe.weights, f.run.group_size)
+        fix = config_lines.switch_to_gdpo(f.run.framework, f.rewards, f.recipe.weights, f.run.group_size)
     yield Finding(
         "method-not-as-asked",
         "error",
@@ -384,7 +385,7 @@ def weights_not_as_given(f: Facts) -> Iterator[Finding]:
         f"The weights given ({of_caller}) are not those that made the logged advantages ({of_log}{up_to}). The figures "
         "here follow the weights given.",
         {"given": dict(zip(names, given, strict=True)), "logged": dict(zip(names, made, strict=True))},
-        settings.set_weights(f.run.framework, f.rewards, f.plan.weights, f.recipe.method),
+        config_lines.set_weights(f.run.framework, f.rewards, f.plan.weights, f.recipe.method),
     )
 
 

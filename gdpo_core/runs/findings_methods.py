@@ -5,10 +5,11 @@ from math import isnan
 
 import numpy as np
 
-from gdpo_core import settings
+from gdpo_core import config_lines
 from gdpo_core._words import count, decimal, percent
+from gdpo_core.advantages import NAMES
 from gdpo_core.frameworks import CONVENTIONS
-from gdpo_core.runs.facts import NAMES, Facts, Finding, ratio, some
+from gdpo_core.runs.facts import Facts, Finding, ratio, some
 from gdpo_core.runs.thresholds import (
     AMPLIFIES_INFO,
     AMPLIFIES_WARNING,
@@ -59,7 +60,7 @@ def ties_hide_signal(f: Facts) -> Iterator[Finding]:
         )
     else:
         message.append(f"GDPO would leave ties in {percent(with_gdpo)} of these groups.")
-        fix = settings.switch_to_gdpo(f.run.framework, f.rewards, f.plan.weights)
+        fix = config_lines.switch_to_gdpo(f.run.framework, f.rewards, f.plan.weights)
     yield Finding("ties-hide-signal", "warning" if pairs >= TIED_PAIRS else "info", " ".join(message), evidence, fix)
 
 
@@ -95,7 +96,7 @@ def silent_groups(f: Facts) -> Iterator[Finding]:
         others = "The other prompts" if cancelled else "Such prompts"
         message.append(f"{others} are mostly too easy or too hard: larger groups or other prompts help.")
         if f.run.group_size:
-            fix = settings.set_group_size(f.run.framework, 2 * f.run.group_size)
+            fix = config_lines.set_group_size(f.run.framework, 2 * f.run.group_size)
     else:
         message.append("Larger groups do not change that; unequal weights, which say what counts more, do.")
     yield Finding(
@@ -148,7 +149,7 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
             "threshold_info": INVERTED_INFO,
             "threshold_warning": INVERTED_WARNING,
         },
-        settings.gate(
+        config_lines.gate(
             f.run.framework,
             f.rewards,
             f.rewards[other],
@@ -263,5 +264,5 @@ def filter_drops_signal(f: Facts) -> Iterator[Finding]:
         "rewards differ and cancel in the sum. With GDPO leave the filter off, or drop only groups in which "
         "every reward is constant.",
         {"groups": int(f.totals.filtered_groups), "share": share, "threshold": FILTERED},
-        settings.keep_groups(f.run.framework) if f.is_gdpo else None,
+        config_lines.keep_groups(f.run.framework) if f.is_gdpo else None,
     )

@@ -5,9 +5,10 @@ from dataclasses import replace
 from itertools import combinations
 from math import isfinite, sqrt
 
-from gdpo_core import settings
+from gdpo_core import config_lines
 from gdpo_core._words import count, number, percent, signed
-from gdpo_core.runs.facts import NAMES, Facts, Finding, ratio, some
+from gdpo_core.advantages import NAMES
+from gdpo_core.runs.facts import Facts, Finding, ratio, some
 from gdpo_core.runs.sums import take
 from gdpo_core.runs.thresholds import (
     AMPLIFIED,
@@ -120,7 +121,7 @@ def reward_noise(f: Facts) -> Iterator[Finding]:
             # Update shares follow the squares of the weights: this factor brings the share to its value under GRPO.
             factor = sqrt(grpo[k] / (1 - grpo[k]) * (1 - gdpo[k]) / gdpo[k])
             lower = [w * factor if i == k else w for i, w in enumerate(f.plan.weights)]
-            fix = settings.set_weights(f.run.framework, f.rewards, [float(f"{w:.2g}") for w in lower])
+            fix = config_lines.set_weights(f.run.framework, f.rewards, [float(f"{w:.2g}") for w in lower])
         does, then = ("divides", "is") if f.is_gdpo else ("would divide", "would be")
         yield Finding(
             "reward-noise",
@@ -216,7 +217,7 @@ def _why_under_grpo(f: Facts, k: int) -> tuple[str, str | None]:
     share, with_gdpo = f.shares(f.acting)[k], f.shares("gdpo")[k]
     if share - with_gdpo >= DOMINATES_HELPED:
         why += f" GDPO would give it {percent(with_gdpo)}. If it is not meant to decide, use GDPO or give it a smaller"
-        return f"{why} weight.", settings.switch_to_gdpo(f.run.framework, f.rewards, f.plan.weights)
+        return f"{why} weight.", config_lines.switch_to_gdpo(f.run.framework, f.rewards, f.plan.weights)
     if with_gdpo >= DOMINATES:
         why += f" GDPO would give it {percent(with_gdpo)}, so scale is not the reason. {_why_others_do_little(f, k)}"
     return why, None
@@ -258,7 +259,7 @@ def conflict(f: Facts) -> Iterator[Finding]:
         if f.plan.primary in (i, j):
             primary, other = (i, j) if f.plan.primary == i else (j, i)
             on = f.rewards[primary]
-            fix = settings.gate(
+            fix = config_lines.gate(
                 f.run.framework, f.rewards, f.rewards[other], on, f.highest(primary), otherwise=f.worst(other)
             )
         yield Finding(

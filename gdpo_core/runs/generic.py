@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 import polars as pl
 
-from gdpo_core.errors import InputError, expect
+from gdpo_core._errors import InputError, expect
 from gdpo_core.runs import tables
 from gdpo_core.runs.columns import (
     Columns,

@@ -6,7 +6,7 @@ from math import isfinite
 
 import polars as pl
 
-from gdpo_core.errors import InputError, expect
+from gdpo_core._errors import InputError, expect
 from gdpo_core.runs.columns import TEXTS, Columns, Options, batches, cached, checked, expect_columns, normalised
 from gdpo_core.runs.files import LogFile, LogFiles
 from gdpo_core.runs.run import LogIssue, Rows, Run, run_of

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import polars as pl
 
-from gdpo_core.errors import InputError, expect
+from gdpo_core._errors import InputError, expect
 from gdpo_core.runs.columns import Columns, Options, batches, cached, checked, expect_columns, normalised
 from gdpo_core.runs.files import LogFile, LogFiles
 from gdpo_core.runs.run import LogIssue, Rows, Run, divisors, run_of

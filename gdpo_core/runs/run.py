@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from gdpo_core.errors import InputError, expect, is_whole
+from gdpo_core._errors import InputError, expect, is_whole
 from gdpo_core.frameworks import FRAMEWORKS, READABLE, framework_named
 from gdpo_core.runs import tables
 from gdpo_core.runs.columns import Columns, Options, reward_names
@@ -101,10 +101,6 @@ class Run:
     def regrouped(self, size: int) -> "Run":
         """The same log in groups of another size."""
         return self._regrouped(size)
-
-    @property
-    def traps(self) -> tuple[LogIssue, ...]:  # shim: the lead removes it
-        return self.issues
 
     @cached_property
     def table(self) -> pl.DataFrame:

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from gdpo_core._errors import expect
 from gdpo_core._groups import Batch
-from gdpo_core.conventions import CONVENTIONS, Convention
+from gdpo_core.conventions import Convention
+from gdpo_core.frameworks import CONVENTIONS, conventions_to_try
 from gdpo_core.runs.recipe import Log, Recipe, compare_with, holds_lengths, read_log, with_weights
 from gdpo_core.runs.weights import (
     Solution,
@@ -23,18 +24,6 @@ from gdpo_core.runs.weights import (
     weights_from_eps,
 )
 
-# SEAM: belongs into the record of each framework.
-# Conventions of each framework, the likeliest first. Of several that fit equally well, the first is taken.
-_LIKELY = {
-    "trl": ("trl", "axolotl_async", "nvlabs_trl", "axolotl_streaming"),
-    "ms_swift": ("ms_swift", "trl", "axolotl_async", "nvlabs_trl"),
-    "nemo_rl": ("nemo_rl_loo", "nemo_rl"),
-    "verl": ("verl",),
-    "generic": (
-        *("paper", "trl", "ms_swift", "verl", "nemo_rl", "nemo_rl_loo"),
-        *("axolotl_async", "axolotl_streaming", "nvlabs_trl"),
-    ),
-}
 _METHODS = ("grpo", "gdpo", "grpo_no_std", "grpo_batch_std")
 # A recipe has to reproduce this share of the batches with a signal; fitted weights, which may fit some batches by
 # chance, have to reproduce more.
@@ -87,7 +76,6 @@ def solve(
 
     weights: one per reward, tried first. Where the weights change during the run, those of most batches are returned.
     """
-    expect(framework in _LIKELY, "framework", f"one of {', '.join(_LIKELY)}", repr(framework))
     tables = [table for table in tables if "advantage" in table.columns]
     if not tables:
         return None
@@ -125,7 +113,7 @@ def _candidates(log: Log, framework: str) -> Iterator[tuple[str, str, tuple[obje
     any_missing, any_empty = bool(missing.any()), bool(missing.all(-1).any())
     alone = log.rewards.shape[1] == 1 if log.group is None else bool((log.group.bincount() == 1).any())
     known = set()
-    for name in _LIKELY[framework]:
+    for name in conventions_to_try(framework):
         c = CONVENTIONS[name]
         # The parts of the convention that make a difference on such a log.
         open_points = (any_missing and c.missing, any_empty and c.empty_counts, alone and c.group_of_one)
@@ -382,7 +370,8 @@ def _has_rivals(log: Log, recipe: Recipe, framework: str, given: tuple[float, ..
         return False
     rollouts = None if log.group is not None else log.rewards.shape[1]
     own, *others = (
-        _scale_under(CONVENTIONS[name], recipe.method, rollouts) for name in (recipe.convention, *_LIKELY[framework])
+        _scale_under(CONVENTIONS[name], recipe.method, rollouts)
+        for name in (recipe.convention, *conventions_to_try(framework))
     )
     rivals = [[w * other / own for w in weights] for other in others if own and other and other != own]
     most = _complexity(weights) + 1 + len(weights)

@@ -13,8 +13,8 @@ from typing import TypeAlias
 import numpy as np
 import polars as pl
 
+from gdpo_core._errors import InputError, expect
 from gdpo_core._words import clip
-from gdpo_core.errors import InputError, expect
 from gdpo_core.runs.files import LogFile, format_of
 
 ROWS = 250_000  # per frame, about

@@ -5,7 +5,7 @@ from functools import partial
 
 import polars as pl
 
-from gdpo_core.errors import InputError, expect
+from gdpo_core._errors import InputError, expect
 from gdpo_core.runs.columns import (
     Columns,
     Options,

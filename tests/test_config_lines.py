@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import gdpo_core as gc
-from gdpo_core import settings
+from gdpo_core import config_lines
 from gdpo_core.frameworks import CONVENTIONS, FRAMEWORKS, READABLE, conventions_to_try, framework_named
 
 REWARDS, WEIGHTS = ["correct", "format", "brief"], [1.0, 0.5, 2.0]
@@ -31,7 +31,7 @@ def yaml(text):
 
 
 def test_trl_is_switched_by_its_own_arguments():
-    name, given = keywords(code(settings.switch_to_gdpo("trl", REWARDS, WEIGHTS, 8)))
+    name, given = keywords(code(config_lines.switch_to_gdpo("trl", REWARDS, WEIGHTS, 8)))
     assert name == "GRPOConfig"
     assert given == {
         "multi_objective_aggregation": "normalize_then_sum",
@@ -41,10 +41,13 @@ def test_trl_is_switched_by_its_own_arguments():
 
 
 def test_trls_lines_say_the_same_for_axolotl():
-    for text in (settings.switch_to_gdpo("trl", REWARDS, WEIGHTS), settings.set_weights("trl", REWARDS, WEIGHTS)):
+    for text in (
+        config_lines.switch_to_gdpo("trl", REWARDS, WEIGHTS),
+        config_lines.set_weights("trl", REWARDS, WEIGHTS),
+    ):
         comment = text.splitlines()[-1]
         assert comment.startswith("# axolotl: ") and comment.endswith(f"trl.reward_weights: {WEIGHTS}")
-    assert "rl: gdpo" in settings.switch_to_gdpo("trl", REWARDS)
+    assert "rl: gdpo" in config_lines.switch_to_gdpo("trl", REWARDS)
 
 
 def test_a_second_reward_function_gets_a_name_that_trl_sees():
@@ -52,7 +55,7 @@ def test_a_second_reward_function_gets_a_name_that_trl_sees():
         return [float(len(text)) for text in completions]
 
     scope = {"original": functools.partial(original, prompts=[])}
-    exec(settings.own_name("trl"), scope)
+    exec(config_lines.own_name("trl"), scope)
     assert scope["second_reward"].__name__ == "second_reward"
     assert scope["second_reward"](completions=["a", "bc"]) == [1.0, 2.0]
 
@@ -61,14 +64,14 @@ def test_a_second_reward_function_gets_a_name_that_trl_sees():
 def test_the_lines_for_a_table_of_ones_own_are_python(framework):
     names = {
         node.id
-        for node in ast.walk(ast.parse(settings.log_rewards(framework, ["accuracy", "my-format"])))
+        for node in ast.walk(ast.parse(config_lines.log_rewards(framework, ["accuracy", "my-format"])))
         if isinstance(node, ast.Name)
     }
     assert {"accuracy_values", "my_format_values"} <= names
 
 
 def test_verl_is_switched_by_overrides_whose_lists_are_json():
-    words = shlex.split(code(settings.switch_to_gdpo("verl", REWARDS, WEIGHTS, 8)).replace("\\\n", ""))
+    words = shlex.split(code(config_lines.switch_to_gdpo("verl", REWARDS, WEIGHTS, 8)).replace("\\\n", ""))
     given = dict(word.split("=", 1) for word in words)
     assert given["algorithm.adv_estimator"] == "gdpo"
     assert given["trainer.use_v1"] == "False"
@@ -79,55 +82,55 @@ def test_verl_is_switched_by_overrides_whose_lists_are_json():
 
 
 def test_ms_swift_is_switched_by_flags():
-    words = shlex.split(code(settings.switch_to_gdpo("ms_swift", REWARDS, WEIGHTS, 8)))
+    words = shlex.split(code(config_lines.switch_to_gdpo("ms_swift", REWARDS, WEIGHTS, 8)))
     assert words == ["--scale_rewards", "gdpo", "--reward_weights", "1", "0.5", "2", "--num_generations", "8"]
 
 
 def test_nemo_rl_takes_the_weights_in_alphabetical_order():
-    given = yaml(settings.switch_to_gdpo("nemo_rl", REWARDS, WEIGHTS, 8))["grpo"]
+    given = yaml(config_lines.switch_to_gdpo("nemo_rl", REWARDS, WEIGHTS, 8))["grpo"]
     assert given["num_generations_per_prompt"] == 8
     estimator = given["adv_estimator"]
     assert estimator["name"] == "gdpo" and estimator["use_leave_one_out_baseline"] is False
     assert dict(zip(sorted(REWARDS), estimator["reward_weights"], strict=True)) == dict(
         zip(REWARDS, WEIGHTS, strict=True)
     )
-    weights = yaml(settings.set_weights("nemo_rl", REWARDS, WEIGHTS))["grpo"]["adv_estimator"]["reward_weights"]
+    weights = yaml(config_lines.set_weights("nemo_rl", REWARDS, WEIGHTS))["grpo"]["adv_estimator"]["reward_weights"]
     assert weights == estimator["reward_weights"]
 
 
 def test_axolotl_is_switched_by_rl():
-    given = yaml(settings.switch_to_gdpo("axolotl", REWARDS, WEIGHTS, 8))
+    given = yaml(config_lines.switch_to_gdpo("axolotl", REWARDS, WEIGHTS, 8))
     assert given["rl"] == "gdpo"
     assert given["trl"] == {"num_generations": 8, "reward_weights": WEIGHTS, "log_completions": True}
 
 
 def test_the_generic_line_runs():
-    line = settings.switch_to_gdpo("generic", REWARDS[:2], [1, 0.5])
+    line = config_lines.switch_to_gdpo("generic", REWARDS[:2], [1, 0.5])
     rewards = [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
     assert eval(code(line), {"gdpo_core": gc, "rewards": rewards}).equal(gc.gdpo(rewards, weights=[1, 0.5]))
 
 
-@pytest.mark.parametrize("framework", settings.FRAMEWORKS)
+@pytest.mark.parametrize("framework", config_lines.FRAMEWORKS)
 def test_a_change_of_what_weights_mean_is_said_where_they_differ(framework):
     meaning = "GDPO's weights multiply normalised rewards"
-    assert meaning in settings.switch_to_gdpo(framework, REWARDS, WEIGHTS)
-    assert meaning not in settings.switch_to_gdpo(framework, REWARDS)
+    assert meaning in config_lines.switch_to_gdpo(framework, REWARDS, WEIGHTS)
+    assert meaning not in config_lines.switch_to_gdpo(framework, REWARDS)
 
 
-@pytest.mark.parametrize("framework", settings.FRAMEWORKS)
+@pytest.mark.parametrize("framework", config_lines.FRAMEWORKS)
 def test_no_option_is_left_half_written(framework):
     texts = [
-        settings.switch_to_gdpo(framework, REWARDS),
-        settings.set_weights(framework, REWARDS, WEIGHTS),
-        settings.set_weights(framework, REWARDS, WEIGHTS, "grpo"),
-        settings.set_group_size(framework, 16),
-        settings.log_every_step(framework),
-        settings.log_rewards(framework, REWARDS),
-        settings.keep_groups(framework),
-        settings.no_evaluation(framework),
-        settings.own_name(framework),
-        settings.gate(framework, REWARDS, "brief", "correct"),
-        settings.gate(framework, REWARDS, "brief", "correct", otherwise=-3.2),
+        config_lines.switch_to_gdpo(framework, REWARDS),
+        config_lines.set_weights(framework, REWARDS, WEIGHTS),
+        config_lines.set_weights(framework, REWARDS, WEIGHTS, "grpo"),
+        config_lines.set_group_size(framework, 16),
+        config_lines.log_every_step(framework),
+        config_lines.log_rewards(framework, REWARDS),
+        config_lines.keep_groups(framework),
+        config_lines.no_evaluation(framework),
+        config_lines.own_name(framework),
+        config_lines.gate(framework, REWARDS, "brief", "correct"),
+        config_lines.gate(framework, REWARDS, "brief", "correct", otherwise=-3.2),
     ]
     for text in filter(None, texts):
         text = text.replace("g is not None", "")  # a reward function of TRL may give None
@@ -137,7 +140,7 @@ def test_no_option_is_left_half_written(framework):
 
 
 def test_verl_under_grpo_weighs_inside_its_score():
-    lines = settings.set_weights("verl", ["my-reward", "format"], [1, 0.5], method="grpo").splitlines()
+    lines = config_lines.set_weights("verl", ["my-reward", "format"], [1, 0.5], method="grpo").splitlines()
     score = ast.parse(lines[-1].removeprefix("return ")).body[0].value
     assert [key.value for key in score.keys] == ["score", "my-reward", "format"]
     assert ast.unparse(score.values[0]) == "1 * my_reward + 0.5 * format"
@@ -146,15 +149,15 @@ def test_verl_under_grpo_weighs_inside_its_score():
 @pytest.mark.parametrize("framework", ["trl", "axolotl"])
 def test_a_gated_reward_function_gates(framework):
     scope = {"brief": lambda completions, **_: [0.5, 0.7, 0.9, 1], "correct": lambda completions, **_: [1, 0, 1, None]}
-    exec(settings.gate(framework, REWARDS, "brief", "correct"), scope)
+    exec(config_lines.gate(framework, REWARDS, "brief", "correct"), scope)
     assert scope["brief_gated"](["a", "b", "c", "d"], prompts=[]) == [0.5, 0.0, 0.9, 0.0]
 
 
-@pytest.mark.parametrize("framework", settings.FRAMEWORKS)
+@pytest.mark.parametrize("framework", config_lines.FRAMEWORKS)
 def test_a_gate_leaves_no_more_than_the_worst_penalty(framework):
     """0 would be the best value of a penalty, and the wrong answers would have it."""
     penalty, correct = [-0.5, -3.204, -0.1], [1.0, 1.0, 0.0]
-    line = settings.gate(framework, ["correct", "brief"], "brief", "correct", otherwise=-3.204)
+    line = config_lines.gate(framework, ["correct", "brief"], "brief", "correct", otherwise=-3.204)
     assert "no better than its worst penalty" in line
     if framework in ("trl", "axolotl"):
         scope = {"brief": lambda completions, **_: penalty, "correct": lambda completions, **_: correct}
@@ -176,19 +179,22 @@ def test_a_gate_leaves_no_more_than_the_worst_penalty(framework):
 
 def test_the_generic_gate_is_the_librarys():
     scope = {"gdpo_core": gc, "rewards": [[1.0, 0.0, 0.5], [0.0, 0.0, 0.7]]}
-    exec(settings.gate("generic", REWARDS, "brief", "correct"), scope)
+    exec(config_lines.gate("generic", REWARDS, "brief", "correct"), scope)
     assert scope["rewards"].tolist() == [[1.0, 0.0, 0.5], [0.0, 0.0, 0.0]]
 
 
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda: settings.switch_to_gdpo("ppo", REWARDS), "framework: expected one of trl"),
-        (lambda: settings.switch_to_gdpo("trl", []), "rewards: expected at least one name, got none"),
-        (lambda: settings.set_weights("trl", REWARDS, [1, 2]), "weights: expected 3 numbers, one per reward, got 2"),
-        (lambda: settings.set_group_size("trl", 0), "rollouts: expected a whole number from 1, got 0"),
-        (lambda: settings.gate("trl", REWARDS, "brief", "right"), "on: expected one of correct, format, brief"),
-        (lambda: settings.keep_groups("rllib"), "framework: expected one of trl"),
+        (lambda: config_lines.switch_to_gdpo("ppo", REWARDS), "framework: expected one of trl"),
+        (lambda: config_lines.switch_to_gdpo("trl", []), "rewards: expected at least one name, got none"),
+        (
+            lambda: config_lines.set_weights("trl", REWARDS, [1, 2]),
+            "weights: expected 3 numbers, one per reward, got 2",
+        ),
+        (lambda: config_lines.set_group_size("trl", 0), "rollouts: expected a whole number from 1, got 0"),
+        (lambda: config_lines.gate("trl", REWARDS, "brief", "right"), "on: expected one of correct, format, brief"),
+        (lambda: config_lines.keep_groups("rllib"), "framework: expected one of trl"),
     ],
 )
 def test_bad_input_names_the_argument(call, text):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from decimal import ROUND_UP, Context
 from string import Template
 
-from gdpo_core.errors import expect
+from gdpo_core._errors import expect
 from gdpo_core.frameworks import FRAMEWORKS, Lines
 
 

@@ -1,2 +1,0 @@
-# shim: the lead removes it
-from gdpo_core._statistics import GRAIN, adds_exactly  # noqa: F401
