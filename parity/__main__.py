@@ -7,10 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from rich.console import Console
+from rich.table import Table
 from torch import Tensor
 
 import gdpo_core
-from benchmarks.table import show
 from parity.batches import Batch, batches
 from parity.frameworks import SOURCES, Framework, Method, load
 
@@ -31,7 +32,10 @@ def main(arguments: list[str]) -> None:
     rows = [row for name in SOURCES for row in compared(name, range(options.seed, options.seed + SEEDS))]
     limits = [f"{str(dtype).removeprefix('torch.')} ≤ {limit:g}" for dtype, limit in TOLERANCE.items()]
     head = ["framework", "method", "batches", *limits, "float32 round-off", "verdict"]
-    show("Largest difference between gdpo_core and the framework, relative to max(1, |A|)", head, rows)
+    table = Table(*head, title="Largest difference between gdpo_core and the framework, relative to max(1, |A|)")
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)
     verdicts = [row[-1] for row in rows]
     print(f"\n{verdicts.count('ok')} ok, {verdicts.count('DIFFERS')} differ")
     if not any(map(load, SOURCES)):

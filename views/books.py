@@ -1,21 +1,40 @@
 """The same in plain words: books rated on unequal scales, which GRPO and GDPO put in order."""
 
-import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import gdpo_core as gc
 from gdpo_core._html import Html, join, prose, table, tag
+from gdpo_core._json import read_json
 from gdpo_core._words import listing, percent, signed
 
 FILE = Path(__file__).parent.parent / "data" / "books.json"
+
+
+@dataclass(frozen=True)
+class Book:
+    """A book and its ratings, one per scale."""
+
+    title: str
+    ratings: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Books:
+    """The shipped books; scales: the lowest and highest rating, by what is rated."""
+
+    scales: dict[str, tuple[int, int]]
+    books: tuple[Book, ...]
+
+
 try:
-    _DATA = json.loads(FILE.read_text(encoding="utf-8"))
-    SCALES: dict[str, list[int]] = _DATA["scales"]
-    TITLES: list[str] = [book["title"] for book in _DATA["books"]]
-    RATINGS: tuple[float, ...] = tuple(float(x) for book in _DATA["books"] for x in book["ratings"])
-except (OSError, ValueError, KeyError, TypeError):  # a fold less, and the page works
-    SCALES, TITLES, RATINGS = {}, [], ()
+    _DATA = read_json(FILE, Books)
+except gc.InputError:  # a fold less, and the page works
+    _DATA = Books({}, ())
+SCALES = _DATA.scales
+TITLES = [book.title for book in _DATA.books]
+RATINGS = tuple(rating for book in _DATA.books for rating in book.ratings)
 METHODS = {"grpo": "GRPO: add the ratings", "gdpo": "GDPO: normalise, then add"}
 
 

@@ -1,6 +1,7 @@
 """How many advantage vectors are left of all groups that can occur, listed once and then counted."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from string import ascii_uppercase
 
@@ -107,7 +108,7 @@ def trap() -> Html:
     same = "exactly what GRPO without std has" if all(hidden) else f"what GRPO without std has in {sum(hidden)} sizes"
     pairs = [[[0, 0], [0, 1]], [[0, 0], [1, 1]]]  # two answers, one mark and two marks apart
     plain = gc.explain(pairs, "grpo")
-    blurred = gc.group_advantages(pairs, "grpo", convention=gc.Convention(name="eps", source="", group_eps=EPS))
+    blurred = gc.group_advantages(pairs, "grpo", convention=replace(gc.PAPER, group_eps=EPS))
     stds = " and ".join(f"{std:.2f}" for std in plain.group_stds.flatten().tolist())
     real = sorted({f"{a:.6f}" for a in plain.advantages[:, 1].tolist()})
     two = " and ".join(f"{a:.{DIGITS}f}" for a in blurred[:, 1].tolist())

@@ -1,6 +1,5 @@
 """Should I? What GDPO would change on some rewards, in five short answers: those of the Lab, or of an audited run."""
 
-import json
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -12,6 +11,7 @@ from gdpo_core._words import listing, percent, signed
 from gdpo_core.bfcl import REWARDS
 from gdpo_core.report import over_time, sentences
 from gdpo_core.runs.thresholds import CONFLICT, DOMINATES_HELPED
+from gdpo_core.scenarios import load_scenarios
 from views.html import Html, prose, show, tag
 from views.link import Session
 
@@ -232,8 +232,8 @@ def _row(answer: Answer) -> Html:
 def titles() -> dict[str, str]:
     """The scenarios' titles by id; none where their file cannot be read, which Train then says."""
     try:
-        return {s["id"]: s["title"] for s in json.loads((DATA / "scenarios.json").read_text(encoding="utf-8"))}
-    except (OSError, ValueError, KeyError, TypeError):
+        return {scenario.id: scenario.title for scenario in load_scenarios(DATA / "scenarios.json")}
+    except gc.InputError:
         return {}
 
 
