@@ -236,7 +236,7 @@ class Lab(anywidget.AnyWidget):
         return str(pages[name]())
 
 
-CHARTS = {"lab-advantages": "Advantages of the answers", "lab-shares": "Share of the update"}
+CHARTS = {"lab-advantages": "Advantages of the answers", "lab-shares": "What each reward adds to the update"}
 FOLD_TITLES = {
     "marking": "How the answers are marked",
     "conventions": "All conventions: one answer, every training program",
