@@ -31,8 +31,9 @@ def marking(task: Task, answers: Sequence[str]) -> Html:
         ),
         tag(
             "p",
-            "A mark is what the paper calls a reward; there it can be any number. Ties as above need marks of 1 and 0 "
-            "whose pay and weights are equal: any three of which none is the sum of the others break GRPO's.",
+            "A mark is what the paper calls a reward; there it can be any number. With positive weights GRPO ties "
+            "different marks of 1 and 0 only where pay times weight is the same for two of them, or for one as much as "
+            "for the other two together.",
         ),
     )
 
@@ -45,6 +46,7 @@ def _right_but_mistyped(task: Task, answer: str) -> bool:
     return any(mistyped(value, schemas[c.function][name]) for c in calls for name, value in c.args.items())
 
 
+NO_EPS = "In the paper GDPO's last step adds an ε of no stated size to its divisor; here that ε is 0."
 ONE_MARK, BOTH_MARKS = ((0, 0), (1, 0)), ((0, 0), (1, 1))  # the paper's Fig. 2: (0, 1) and (0, 2) marks in all
 
 
@@ -70,6 +72,7 @@ def conventions(state: State, lengths: tuple[int, ...], answer: int) -> Html:
         ),
         tag("p", f"Where the formulas leave something open, {_here(chosen)}:"),
         tag("ul", *(tag("li", line) for line in exceptions(chosen))),
+        tag("p", NO_EPS) if chosen == gc.PAPER else "",
     )
 
 
@@ -117,8 +120,7 @@ def figure_two(convention: str) -> Html:
         tag(
             "p",
             "Std divides by n − 1 here and in every framework; the paper does not say so, but the ±0.7071 of its "
-            "figure needs it. Its last step adds an ε of no stated size to the divisor; it is 0 in our reading of the "
-            "paper.",
+            f"figure needs it. {NO_EPS}",
         ),
     )
 

@@ -71,9 +71,10 @@ def opening() -> str:
     return f"""
 # Different answers, the same advantage
 
-Twelve answers to one request, each marked for three things. GRPO adds an answer's marks and then
-{terms.term("normalise", "normalises")}, so a wrong call in good style and a right one in bad style get one
-{terms.term("advantage")}. GDPO normalises each mark first. **Flip a mark.**
+GRPO and GDPO turn an answer's marks into its {terms.term("advantage")}: how hard training pushes towards it, or away.
+Here are twelve answers to one request. GRPO adds the three marks, then {terms.term("normalise", "normalises")}: a wrong
+answer in good style and a right one in bad style can {terms.term("tie")}. GDPO normalises each mark first, then adds.
+**Flip a mark.**
 """
 
 

@@ -78,7 +78,7 @@ def weighed(found: Mapping[str, list]) -> dict:
         else "Behind this gate it does not win: brevity is a penalty here, and the gate spares wrong answers from it."
     )
     said = (
-        f"Largest weight of brevity with which the right answer wins: **{each}**. {gate}",
+        f"Of these weights of brevity, the largest with which the right answer wins: **{each}**. {gate}",
         "Normalising does not know which reward matters more. It moves the weight from which on the right answer wins; "
         "it does not choose it. The gate needs no number, if the gated reward is never below 0; else gate it to its "
         "worst value.",

@@ -121,10 +121,10 @@ FRAMEWORKS = {
 def opening() -> str:
     """Markdown: the claim and what the chapter holds."""
     return (
-        "# One setting switches it on. Your rewards say whether to\n\n"
+        "# A few lines switch it on. Your rewards say whether to\n\n"
         "The lines for your trainer, **for the pays and weights that the Lab shows now**, what this trainer does "
-        "differently, and how to make sure that it ran. Beside them, what GDPO would change on these rewards, or on "
-        "those of the run you audited: where it helps, changes nothing, or hurts."
+        "differently, and how to make sure that it ran. And what GDPO would change on these rewards, or on those of "
+        "the run you audited: where it helps, changes nothing, or hurts."
     )
 
 
