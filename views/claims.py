@@ -82,7 +82,7 @@ def claims() -> Iterator[tuple[str, str, str, Html]]:
         "“One line: apply_gdpo: True.”",
         FALSE,
         "Only in the authors' fork of TRL 0.18. Released TRL calls it "
-        "multi_objective_aggregation=\"normalize_then_sum\".",
+        'multi_objective_aggregation="normalize_then_sum".',
         Html(""),
     )
     yield (

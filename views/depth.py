@@ -46,7 +46,9 @@ def _right_but_mistyped(task: Task, answer: str) -> bool:
     return any(mistyped(value, schemas[c.function][name]) for c in calls for name, value in c.args.items())
 
 
-NO_EPS = "In the paper GDPO's last step adds an ε of no stated size to its divisor; here that ε is 0."
+NO_EPS = (
+    "In the paper GDPO's last step adds an ε of no stated size to its divisor. Computed as in the paper, it is 0 here."
+)
 ONE_MARK, BOTH_MARKS = ((0, 0), (1, 0)), ((0, 0), (1, 1))  # the paper's Fig. 2: (0, 1) and (0, 2) marks in all
 
 
@@ -63,7 +65,8 @@ def conventions(state: State, lengths: tuple[int, ...], answer: int) -> Html:
         tag(
             "p",
             f"Training programs differ in small things: what guards a division, what the last step averages over, whom "
-            f"an answer is compared with. Answer {answer + 1} under each of them:",
+            f"an answer is compared with. Where tokens count, a character stands for one. Answer {answer + 1} under each "
+            "of them:",
         ),
         table(
             ["", titles[BASE], titles[state.method], "GDPO's last step", "source"],

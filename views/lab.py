@@ -460,7 +460,8 @@ def _worth(state: State, left: Seen, right: Seen, b: str) -> Html:
     split = _split(state.marks, left.levels, right.levels)
     if split:
         right_first = f"{b} splits {count(split, 'such pair')} and puts **the right one first** in all."
-        return prose(f"GRPO ties wrong answers with right ones; {right_first}{still}")
+        worse = f" GRPO puts a wrong answer above a right one in {count(len(before), 'pair')}." if before else ""
+        return prose(f"GRPO ties wrong answers with right ones; {right_first}{worse}{still}")
     if before:
         return prose(f"GRPO puts a wrong answer above a right one in {count(len(before), 'pair')}, {b} in none.{still}")
     return prose(f"No wrong answer stands above a right one under {b}.{still}")
@@ -479,7 +480,7 @@ def _priority(wrong: list[tuple[int, int]], of: int, before: list, right: Seen, 
     more = f", {len(before)} under GRPO" if before else ""
     return (
         f"But {b} puts answer **{low + 1}**, wrong, above answer **{high + 1}**, right: {len(wrong)} of "
-        f"{count(of, 'such pair')}{more}."
+        f"{count(of, 'pair')} of wrong and right{more}."
     )
 
 

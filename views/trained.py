@@ -301,7 +301,9 @@ def _moves(setting: Setting) -> str:
         else "b is 1 or 0, as the coin fell, and p its probability of a 1"
     )
     gradient = "the mean of A (b − p), the score-function gradient"
-    moved = "Adam moves each logit along" if setting.optimizer == "adam" else "each logit moves by the learning rate times"
+    moved = (
+        "Adam moves each logit along" if setting.optimizer == "adam" else "each logit moves by the learning rate times"
+    )
     return f"{moved} {gradient}; {outcome}."
 
 

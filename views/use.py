@@ -80,7 +80,7 @@ FRAMEWORKS = {
             "main of August 2026",
             "nemo_rl",
             "rewards.parquet",
-            "Its own dump holds a total alone, from which nothing can be told; write the rewards yourself as above.",
+            "Its own dump holds a total alone, from which next to nothing can be told; write the rewards yourself as above.",
             (
                 "Leave-one-out, its default, compares each response with the others alone. These lines switch it off, "
                 "as its guide to GDPO does.",
@@ -283,7 +283,10 @@ def differs(framework: Framework, gate: str, lab: Lab) -> list[str]:
         )
     off = (lab.explained(c, gate).advantages - lab.explained(gc.PAPER, gate).advantages).abs().max().item()
     if c != gc.PAPER:
-        found.append(f"On the Lab's answers its advantages are off the paper's formula by at most {number(off, 2)}.")
+        tokens = ", with a token per character," if c.last_step == "tokens" else ""
+        found.append(
+            f"On the Lab's answers{tokens} its advantages are off the paper's formula by at most {number(off, 2)}."
+        )
     return found or ["Nothing: this library computes the paper's formula."]
 
 
