@@ -81,8 +81,7 @@ def claims() -> Iterator[tuple[str, str, str, Html]]:
     yield (
         "“One line: apply_gdpo: True.”",
         FALSE,
-        "Only in the authors' fork of TRL 0.18. Released TRL calls it "
-        'multi_objective_aggregation="normalize_then_sum".',
+        "Only in the authors' fork of TRL 0.18. Released TRL has another name for it: choose TRL as the trainer.",
         Html(""),
     )
     yield (
@@ -143,7 +142,7 @@ LIMITS = (
     "its reward, GDPO trains without one, and only GDPO has the last step.",
     "In Train's conflict at equal pay any weight below 1 on brevity lets the right answer win. The paper found lower "
     "weights unreliable on models, a gate not.",
-    "Frameworks were read and run as of August 2026; the versions stand beside each convention.",
+    "Frameworks were read and run as of August 2026; the versions stand with each convention.",
 )
 PAPER_LEFT_OPEN = "the ε of its last step is 0, and std divides by n − 1"  # it gives neither
 REFERENCES = {

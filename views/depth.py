@@ -65,8 +65,8 @@ def conventions(state: State, lengths: tuple[int, ...], answer: int) -> Html:
         tag(
             "p",
             f"Training programs differ in small things: what guards a division, what the last step averages over, whom "
-            f"an answer is compared with. Where tokens count, a character stands for one. Answer {answer + 1} under each "
-            "of them:",
+            f"an answer is compared with. Where tokens count, a character stands for one. Answer {answer + 1} under "
+            "each of them:",
         ),
         table(
             ["", titles[BASE], titles[state.method], "GDPO's last step", "source"],

@@ -79,9 +79,9 @@ def weighed(found: Mapping[str, list]) -> dict:
     )
     said = (
         f"Of these weights of brevity, the largest with which the right answer wins: **{each}**. {gate}",
-        "Normalising does not know which reward matters more. It moves the weight from which on the right answer wins; "
-        "it does not choose it. The gate needs no number, if the gated reward is never below 0; else gate it to its "
-        "worst value.",
+        "Normalising does not know which reward matters more. It moves the weight of brevity up to which the right "
+        "answer wins; it does not choose it. The gate needs no number, if the gated reward is never below 0; else gate "
+        "it to its worst value.",
     )
     return {
         "rows": [

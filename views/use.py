@@ -80,7 +80,8 @@ FRAMEWORKS = {
             "main of August 2026",
             "nemo_rl",
             "rewards.parquet",
-            "Its own dump holds a total alone, from which next to nothing can be told; write the rewards yourself as above.",
+            "Its own dump holds a total alone, from which next to nothing can be told; write the rewards yourself, as "
+            "the lines for the log do.",
             (
                 "Leave-one-out, its default, compares each response with the others alone. These lines switch it off, "
                 "as its guide to GDPO does.",
