@@ -119,6 +119,7 @@ class Lab(anywidget.AnyWidget):
                 "methods": [[key, title] for key, title in methods().items() if key != BASE],
                 "base": methods()[BASE],
                 "folds": FOLD_TITLES,
+                "share": terms.glossary().get("update share", ""),
                 "save": [str(save.links(chart, title)) for chart, title in CHARTS.items()],
             },
             drawing=self._drawn(0),

@@ -28,7 +28,8 @@ def draw(state: State, scenario: Scenario, file: Mapping[str, Any]) -> dict:
         "state": asdict(state),
         "title": scenario.title,
         "given": given,
-        "sub": f"{setting.epochs} epochs · median and {band} band of {count(setting.seeds, 'seed')}",
+        "sub": f"probability of {'each answer' if setting.arms else 'a 1'} over {setting.epochs} epochs · median and "
+        f"{band} band of {count(setting.seeds, 'seed')}",
         "kind": kind,
         "verdict": str(join(sentence, trained.beside(setting, extra), _at_equal(state, scenario, given, file))),
         "why": str(
