@@ -302,7 +302,8 @@ _NEMO_RL = Framework(
     ),
     version="main of August 2026",
     log_place="rewards.parquet",
-    proof="Its own dump holds a total alone, from which nothing can be told; write the rewards yourself as above.",
+    proof="Its own dump holds a total alone, from which next to nothing can be told; write the rewards yourself, as "
+    "the lines for the log do.",
     notes=(
         "Leave-one-out, its default, compares each response with the others alone. These lines switch it off, as its "
         "guide to GDPO does.",

@@ -140,7 +140,7 @@ def test_what_the_verdict_counts_is_so(state):
     wrong = [(i, j) for i, u in enumerate(state.marks) for j, v in enumerate(state.marks) if not u[0] and v[0]]
     above = [sum(a[i] > a[j] + 1.5e-9 * max(1e-9, *map(abs, a)) for i, j in wrong) for a in (one, two)]
     if found := re.search(
-        r"wrong, above answer (\d+), right: (\d+) of ([\d,]+) such pairs?(?:, (\d+) under GRPO)?\.", told
+        r"wrong, above answer (\d+), right: (\d+) of ([\d,]+) pairs? of wrong and right(?:, (\d+) under GRPO)?\.", told
     ):
         assert [int(found[2]), int(found[4] or 0)] == above[::-1] and int(found[3]) == len(wrong)
     if "the right one first in all" in told or "No wrong answer stands above" in told:

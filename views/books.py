@@ -104,7 +104,8 @@ def _said(found: dict[str, gc.Collapse]) -> str:
         first = f"Both put {best} first."
     else:
         first = f"GRPO puts {best} first, GDPO {' and '.join(f'**{title}**' for title in firsts['gdpo'])}."
-    return f"{first} {_sentence(listing(largest))}" if largest else first
+    against = " More than 100 %: the other ratings pull against it." if any(max(s) > 1 for s in shares.values()) else ""
+    return f"{first} {_sentence(listing(largest))}{against}" if largest else first
 
 
 def _sentence(text: str) -> str:

@@ -81,7 +81,7 @@ def claims() -> Iterator[tuple[str, str, str, Html]]:
     yield (
         "“One line: apply_gdpo: True.”",
         FALSE,
-        "Only in the authors' fork of TRL 0.18. Released TRL has another name for it; see above.",
+        "Only in the authors' fork of TRL 0.18. Released TRL has another name for it: choose TRL as the trainer.",
         Html(""),
     )
     yield (
@@ -122,7 +122,8 @@ def after(lab: Lab) -> Html:
             "p",
             prose(
                 "All are methods of gdpo_core.advantages, and of the **Lab** and of **Train**. Inside a group DVAO and "
-                "CorrGRPO keep GRPO's order and change the length of the step; the others have an order of their own."
+                "CorrGRPO keep GRPO's order and change the length of the step; MO-GRPO keeps GDPO's order; GD²PO and "
+                "SA-MRPO each have their own."
             ),
         ),
         table(["method", "paper", "what it computes", *here], rows, "successors"),
@@ -130,18 +131,20 @@ def after(lab: Lab) -> Html:
 
 
 LIMITS = (
-    "No language model is trained here. Coins and three arms show what normalising does to a gradient, not what a "
-    "model makes of it.",
-    "A mark, 1 or 0, is what the paper calls a reward; there it can be any number. Ties need equal weights and marks "
-    "that are 0 or 1: with weights of which no two are equal and none is the sum of others no tie is left.",
+    "No language model is trained here. Coins, and a choice of three answers, show what normalising does to a "
+    "gradient, not what a model makes of it.",
+    "A mark, 1 or 0, is what the paper calls a reward; there it can be any number. Of three marks with "
+    "positive weights, GRPO ties different ones only where pay times weight is the same for two, or for one as much as "
+    "for the other two together. Under GDPO the same holds of weight divided by spread.",
     "Shares of the update are shares of variance, not of gradients: those depend on token probabilities, clipping, a "
     "KL term and how tokens are averaged too.",
     "The released scripts of the paper differ in more than the order of normalising: GRPO carries a KL penalty inside "
     "its reward, GDPO trains without one, and only GDPO has the last step.",
-    "Here any weight below 1 on brevity lets the right answer win in a conflict. The paper found lower weights "
-    "unreliable on models, a gate not.",
-    "Frameworks were read and run as of August 2026; the versions stand beside each convention.",
+    "In Train's conflict at equal pay any weight below 1 on brevity lets the right answer win. The paper found lower "
+    "weights unreliable on models, a gate not.",
+    "Frameworks were read and run as of August 2026; the versions stand with each convention.",
 )
+PAPER_LEFT_OPEN = "the ε of its last step is 0, and std divides by n − 1"  # it gives neither
 REFERENCES = {
     "GDPO": ("2601.05242", "the paper, with its conditioned rewards (eq. 8) and experiments"),
     "GRPO": ("2402.03300", "DeepSeekMath"),
@@ -159,7 +162,10 @@ def more(session: Session) -> mo.Html:
         )
         for name, (number, what) in REFERENCES.items()
     ]
-    conventions = [tag("li", f"{c.name}: {c.source}") for c in gc.CONVENTIONS.values()]
+    conventions = [
+        tag("li", f"{c.name}: {c.source}{'; ' + PAPER_LEFT_OPEN if c == gc.PAPER else ''}")
+        for c in gc.CONVENTIONS.values()
+    ]
     return show(
         tag("h2", "What is said about GDPO, and what we found"),
         checked(),

@@ -155,7 +155,8 @@ def _ends() -> list[str]:
     return [
         "A list holds the advantages that one group gets; a method with few lists throws information away: many groups "
         f"look the same to it. {' '.join(map(_at, (BY_REWARDS[-1], BY_ROLLOUTS[-1])))} More lists are more resolution. "
-        "They do not put the right answer first."
+        "They do not put the right answer first. Counted exactly, without eps, in any order of the answers, and for "
+        "GDPO before its last step."
     ]
 
 

@@ -31,8 +31,9 @@ def marking(task: Task, answers: Sequence[str]) -> Html:
         ),
         tag(
             "p",
-            "A mark is what the paper calls a reward; there it can be any number. Ties as above need marks of 1 and 0 "
-            "whose pay and weights are equal: any three of which none is the sum of the others break GRPO's.",
+            "A mark is what the paper calls a reward; there it can be any number. With positive weights GRPO ties "
+            "different marks of 1 and 0 only where pay times weight is the same for two of them, or for one as much as "
+            "for the other two together.",
         ),
     )
 
@@ -45,6 +46,9 @@ def _right_but_mistyped(task: Task, answer: str) -> bool:
     return any(mistyped(value, schemas[c.function][name]) for c in calls for name, value in c.args.items())
 
 
+NO_EPS = (
+    "In the paper GDPO's last step adds an ε of no stated size to its divisor. Computed as in the paper, it is 0 here."
+)
 ONE_MARK, BOTH_MARKS = ((0, 0), (1, 0)), ((0, 0), (1, 1))  # the paper's Fig. 2: (0, 1) and (0, 2) marks in all
 
 
@@ -61,7 +65,8 @@ def conventions(state: State, lengths: tuple[int, ...], answer: int) -> Html:
         tag(
             "p",
             f"Training programs differ in small things: what guards a division, what the last step averages over, whom "
-            f"an answer is compared with. Answer {answer + 1} under each of them:",
+            f"an answer is compared with. Where tokens count, a character stands for one. Answer {answer + 1} under "
+            "each of them:",
         ),
         table(
             ["", titles[BASE], titles[state.method], "GDPO's last step", "source"],
@@ -70,6 +75,7 @@ def conventions(state: State, lengths: tuple[int, ...], answer: int) -> Html:
         ),
         tag("p", f"Where the formulas leave something open, {_here(chosen)}:"),
         tag("ul", *(tag("li", line) for line in exceptions(chosen))),
+        tag("p", NO_EPS) if chosen == gc.PAPER else "",
     )
 
 
@@ -117,8 +123,7 @@ def figure_two(convention: str) -> Html:
         tag(
             "p",
             "Std divides by n − 1 here and in every framework; the paper does not say so, but the ±0.7071 of its "
-            "figure needs it. Its last step adds an ε of no stated size to the divisor; it is 0 in our reading of the "
-            "paper.",
+            f"figure needs it. {NO_EPS}",
         ),
     )
 

@@ -12,11 +12,11 @@ import traitlets
 
 from gdpo_core import _theme
 from gdpo_core._errors import InputError
-from gdpo_core._html import Html, prose, tag
+from gdpo_core._html import Html, join, prose, tag
 from gdpo_core._words import count, listing, percent
 from gdpo_core.bfcl import REWARDS, Published
 from gdpo_core.collapse import most_needed
-from views import opened, save
+from views import opened, save, terms
 from views.html import show
 from views.link import Session
 from views.prompts import (
@@ -67,7 +67,7 @@ class Evidence(anywidget.AnyWidget):
     """
 
     _esm = HERE / "evidence.js"
-    _css = _theme.css(".evidence") + (HERE / "evidence.css").read_text(encoding="utf-8")
+    _css = _theme.css(".evidence") + terms.CSS + (HERE / "evidence.css").read_text(encoding="utf-8")
     fixed = traitlets.Dict().tag(sync=True)
     drawing = traitlets.Dict().tag(sync=True)
     parts = traitlets.Dict().tag(sync=True)
@@ -262,7 +262,13 @@ def lead(data: Published, choice: Choice) -> Html:
         else "neither method ties different answers"
     )
     unlike = f"With weights {listing(f'{w:g}' for w in UNLIKE)} {rarely}."
-    return prose(f"A square is a prompt with {drawn}, which are no samples of one policy. {now} {unlike}")
+    return join(
+        f"A square is a prompt with {drawn}, which are no samples of one ",
+        terms.term("policy"),
+        ". A ",
+        terms.term("tie"),
+        prose(f" is one advantage for different marks. {now} {unlike}"),
+    )
 
 
 def title(first: Priorities) -> str:

@@ -385,7 +385,7 @@ function render({ model, el }) {
           return piece;
         })),
       );
-    shares.replaceChildren(make("span", { class: "caption" }, "Share of the update"), one(parts[0], percents[0], choices.base, "base"), one(parts[1], percents[1], title(method), "other"));
+    shares.replaceChildren(make("span", { class: "caption" }, make("dfn", { class: "term", tabindex: "0", "data-tip": choices.share }, "Share of the update")), one(parts[0], percents[0], choices.base, "base"), one(parts[1], percents[1], title(method), "other"));
     const against = parts.flatMap((part, side) => (part ?? []).flatMap((x, k) => (x < -0.005 ? [`${rewards[k]} ${percents[side][k]} under ${side ? title(method) : choices.base}`] : [])));
     const notes = [...(against.length ? [`overruled: ${against.join(", ")}`] : []), ...(squared ? [squared] : [])];
     if (notes.length) shares.append(make("small", {}, notes.join("; ")));

@@ -71,9 +71,10 @@ def opening() -> str:
     return f"""
 # Different answers, the same advantage
 
-Twelve answers to one request, each marked for three things. GRPO adds an answer's marks and then
-{terms.term("normalise", "normalises")}, so a wrong call in good style and a right one in bad style get one
-{terms.term("advantage")}. GDPO normalises each mark first. **Flip a mark.**
+GRPO and GDPO turn an answer's marks into its {terms.term("advantage")}: how hard training pushes towards it, or away.
+Here are twelve answers to one request. GRPO adds the three marks, then {terms.term("normalise", "normalises")}: a wrong
+answer in good style and a right one in bad style can {terms.term("tie")}. GDPO normalises each mark first, then adds.
+**Flip a mark.**
 """
 
 
@@ -118,6 +119,7 @@ class Lab(anywidget.AnyWidget):
                 "methods": [[key, title] for key, title in methods().items() if key != BASE],
                 "base": methods()[BASE],
                 "folds": FOLD_TITLES,
+                "share": terms.glossary().get("update share", ""),
                 "save": [str(save.links(chart, title)) for chart, title in CHARTS.items()],
             },
             drawing=self._drawn(0),
@@ -459,7 +461,8 @@ def _worth(state: State, left: Seen, right: Seen, b: str) -> Html:
     split = _split(state.marks, left.levels, right.levels)
     if split:
         right_first = f"{b} splits {count(split, 'such pair')} and puts **the right one first** in all."
-        return prose(f"GRPO ties wrong answers with right ones; {right_first}{still}")
+        worse = f" GRPO puts a wrong answer above a right one in {count(len(before), 'pair')}." if before else ""
+        return prose(f"GRPO ties wrong answers with right ones; {right_first}{worse}{still}")
     if before:
         return prose(f"GRPO puts a wrong answer above a right one in {count(len(before), 'pair')}, {b} in none.{still}")
     return prose(f"No wrong answer stands above a right one under {b}.{still}")
@@ -478,7 +481,7 @@ def _priority(wrong: list[tuple[int, int]], of: int, before: list, right: Seen, 
     more = f", {len(before)} under GRPO" if before else ""
     return (
         f"But {b} puts answer **{low + 1}**, wrong, above answer **{high + 1}**, right: {len(wrong)} of "
-        f"{count(of, 'such pair')}{more}."
+        f"{count(of, 'pair')} of wrong and right{more}."
     )
 
 

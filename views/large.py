@@ -28,7 +28,8 @@ def draw(state: State, scenario: Scenario, file: Mapping[str, Any]) -> dict:
         "state": asdict(state),
         "title": scenario.title,
         "given": given,
-        "sub": f"{setting.epochs} epochs · median and {band} band of {count(setting.seeds, 'seed')}",
+        "sub": f"probability of {'each answer' if setting.arms else 'a 1'} over {setting.epochs} epochs · median and "
+        f"{band} band of {count(setting.seeds, 'seed')}",
         "kind": kind,
         "verdict": str(join(sentence, trained.beside(setting, extra), _at_equal(state, scenario, given, file))),
         "why": str(
@@ -78,10 +79,10 @@ def weighed(found: Mapping[str, list]) -> dict:
         else "Behind this gate it does not win: brevity is a penalty here, and the gate spares wrong answers from it."
     )
     said = (
-        f"Largest weight of brevity with which the right answer wins: **{each}**. {gate}",
-        "Normalising does not know which reward matters more. It moves the weight from which on the right answer wins; "
-        "it does not choose it. The gate needs no number, if the gated reward is never below 0; else gate it to its "
-        "worst value.",
+        f"Of these weights of brevity, the largest with which the right answer wins: **{each}**. {gate}",
+        "Normalising does not know which reward matters more. It moves the weight of brevity up to which the right "
+        "answer wins; it does not choose it. The gate needs no number, if the gated reward is never below 0; else gate "
+        "it to its worst value.",
     )
     return {
         "rows": [

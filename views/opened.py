@@ -92,16 +92,12 @@ def _advantage(a: float, letter: str | None, method: str) -> Cell:
 def _says(choice: Choice, marks: Tensor, mixes: Sequence[Vector], level: dict[str, list[int]]) -> str:
     if len(mixes) == 1:
         return f"All {len(marks)} answers have the same marks, so every advantage is 0."
-    kept = {m: len(set(level[m])) for m in METHODS}
-    text = f"{len(marks)} answers, **{len(mixes)} mixes** of marks: GRPO keeps {_kept(kept['grpo'], len(mixes))}, GDPO "
-    text += f"{_kept(kept['gdpo'], len(mixes))}."
+    grpo, gdpo = (len(set(level[m])) for m in METHODS)
+    text = f"{len(marks)} answers, **{len(mixes)} mixes** of marks: GRPO has {count(grpo, 'advantage')} for them, "
+    text += f"GDPO {count(gdpo)}."
     pairs = gc.broken_ties(*(gc.collapse(marks, m, weights=choice.weights) for m in METHODS))
     if not len(pairs.lower):
         return f"{text} GDPO breaks no tie of a right and a wrong answer."
     wrong = int(pairs.inverted.sum())
     ties = count(len(pairs.lower), "tie")
-    return f"{text} Of {ties} of a right and a wrong answer that GDPO breaks, **{wrong or 'none'} the wrong way**."
-
-
-def _kept(kept: int, of: int) -> str:
-    return "all apart" if kept == of else f"{kept} apart"
+    return f"{text} GDPO breaks {ties} of a right and a wrong answer, **{wrong or 'none'} the wrong way**."

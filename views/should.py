@@ -20,6 +20,7 @@ SOURCES = {"lab": "the Lab's answers", "run": "the run of chapter 4"}
 EFFECTS = {
     "helps": "helps",
     "mixed": "cuts both ways",
+    "steps": "longer steps",
     "nothing": "changes nothing",
     "hurts": "hurts",
     "unknown": "not known",
@@ -104,7 +105,10 @@ def _ties(report: gc.AuditReport) -> Answer:
     if first is None:
         return Answer("mixed", title, f"{said} Whether the better one then comes first, is open.", "evidence")
     before, after = (report.methods[m]["inversions"] or 0.0 for m in ("grpo", "gdpo"))
-    wrong = f"With less {first} first: {percent(before)} and {percent(after)} of the pairs that differ in it."
+    wrong = (
+        f"Of the pairs that differ in {first}, the answer with less of it comes first in {percent(before)} under GRPO "
+        f"and in {percent(after)} under GDPO."
+    )
     return Answer("helps" if after <= before else "mixed", title, f"{said} {wrong}", "evidence")
 
 
@@ -120,7 +124,7 @@ def _constant(report: gc.AuditReport) -> Answer:
             f"**{percent(silent)}** of the groups teach nothing; GDPO's last step makes the others about {longer:.1f} "
             "times as long. That is a larger learning rate, no better aim."
         )
-        return Answer("nothing", title, said, "train", "live")
+        return Answer("steps", title, said, "train", "live")
     if dead[rare] >= OFTEN:
         said = (
             f"{rare} is constant in **{percent(dead[rare])}** of the groups and teaches nothing there, by any method."
@@ -168,7 +172,8 @@ def verdict(found: list[Answer]) -> str:
         return "**It cannot be told** from such a log."
     good, both, bad = (listing(effects[effect]) if effects[effect] else "" for effect in ("helps", "mixed", "hurts"))
     if bad and (good or both):
-        return f"**Not yet:** mend the {bad} first, where it hurts. Then {good or both} would gain."
+        then = f"it would help with the {good}" if good else f"{both}: both ways"
+        return f"**Not yet:** mend the {bad} first, where it hurts. Then {then}."
     if bad:
         return f"**Not as it stands:** it hurts by {bad} and helps nowhere."
     if good:
@@ -176,6 +181,8 @@ def verdict(found: list[Answer]) -> str:
         return f"**Yes, for the {good}.**{also} Nothing here speaks against it."
     if both:
         return f"**It changes one thing, {both}, and that cuts both ways.** The rest stays as it is."
+    if effects["steps"]:
+        return "**It would take longer steps** and aim no better."
     return "**It would change next to nothing** on these rewards."
 
 
@@ -206,12 +213,16 @@ def should(chosen: dict[str, str], session: Session) -> mo.Html:
 
 def _priority(report: gc.AuditReport) -> str:
     first = report.run["primary"] or "the reward that matters most"
-    return f"No way of normalising puts **{first}** first. A larger weight does in part, a gate altogether."
+    return (
+        f"No way of normalising puts **{first}** first. A larger weight helps. A gate does it, if "
+        "what stands behind it falls to its worst value."
+    )
 
 
 _MARKS = {  # 14 × 14, told apart by shape
     "helps": tag("path", d="M7,1L13,12H1Z"),
     "mixed": tag("path", d="M7,0L12,6H2ZM7,14L12,8H2Z"),
+    "steps": tag("path", d="M1,5H7V1L13,7L7,13V9H1Z"),
     "nothing": tag("rect", x=1, y=5, width=12, height=4),
     "hurts": tag("path", d="M7,13L13,2H1Z"),
     "unknown": tag("circle", cx=7, cy=7, r=5, fill="none", stroke="currentcolor", stroke_width=2),

@@ -70,7 +70,8 @@ def _says(data: Published, choice: Choice, found: dict) -> list[str]:
     rises = first < top < last
     rest = f"rises from {start} to {most} at {top} and falls to {end}" if rises else f"goes from {start} to {end}"
     without_std = (
-        "GRPO without std ties exactly what GRPO ties: dividing a group by one number moves no answer past another."
+        "GRPO without std (Dr. GRPO) leaves out the division. It ties exactly what GRPO ties: dividing a group by one "
+        "number moves no answer past another."
     )
     broken = {n: x for n, x in found["broken ties, wrong answer first"]["gdpo"].items() if x is not None}
     if not broken:

@@ -455,7 +455,7 @@ function render({ model, el }) {
       "div",
       { class: "train" },
       claim,
-      make("p", { class: "lead" }, "Coins that earn a reward when they fall on 1 are the smallest policy with several rewards. Each picture follows the slowest coin under ", make("b", { class: "grpo" }, "GRPO"), " and ", make("b", { class: "gdpo" }, "GDPO"), " (dashed): where GDPO helps, where it changes nothing, where it hurts. ", make("b", {}, "Choose one."), make("small", {}, ` ${choices.same}`)),
+      make("p", { class: "lead" }, "A few coins are trained, each paid when it falls on 1: the smallest ", make("dfn", { class: "term", tabindex: "0", "data-tip": choices.policy }, "policy"), " with several rewards. Each picture follows the slowest coin (in a conflict the right answer) under ", make("b", { class: "grpo" }, "GRPO"), " and ", make("b", { class: "gdpo" }, "GDPO"), " (dashed): where GDPO helps, changes nothing, hurts. ", make("b", {}, "Choose one."), make("small", {}, ` ${choices.same}`)),
       make("div", { class: "top" }, compare, make("div", { class: "tools" }, score, predict, lab)),
       make("div", { class: "stage" }, make("section", { class: "gallery", "aria-label": "Set-ups", "data-picture": "train-cards" }, hidden, make("div", { class: "columns" }, ...columns.map(({ node }) => node)), make("h2", {}, "Rewards in conflict: right but long, or wrong but short"), arms, taken("train-cards")), large),
       ...folds.map(({ node }) => node),

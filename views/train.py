@@ -24,7 +24,7 @@ from gdpo_core.scenarios import (
     Setting,
     load_scenarios,
 )
-from views import controls, gallery, save, trained
+from views import controls, gallery, save, terms, trained
 from views.controls import (
     OPTIMIZERS,
     PAYS,
@@ -67,7 +67,7 @@ class Train(anywidget.AnyWidget):
     """Small pictures from a file; the large one is trained in a thread that a change of a control stops."""
 
     _esm = HERE / "train.js"
-    _css = _theme.css(".train") + (HERE / "train.css").read_text(encoding="utf-8")
+    _css = _theme.css(".train") + terms.CSS + (HERE / "train.css").read_text(encoding="utf-8")
     choices = traitlets.Dict().tag(sync=True)
     cards = traitlets.Dict().tag(sync=True)  # per comparison and scenario
     drawing = traitlets.Dict().tag(sync=True)
@@ -96,6 +96,7 @@ class Train(anywidget.AnyWidget):
                 "same": f"“No difference”: medians within {ALIKE_EPOCHS} epochs or {percent(ALIKE_SHARE)}.",
                 "sum": list(gallery.WEIGHTS),
                 "save": {chart: str(save.links(chart, title)) for chart, title in CHARTS.items()},
+                "policy": terms.glossary().get("policy", ""),
             },
             cards={c: self._cards(c) for c in COMPARISONS},
         )

@@ -293,6 +293,20 @@ def curves_table(setting: Setting, coins: Sequence[str], methods: Sequence[str])
     )
 
 
+def _moves(setting: Setting) -> str:
+    """How the logits move."""
+    outcome = (
+        "b is 1 for the answer that was drawn and 0 for the others, p their probabilities"
+        if setting.arms
+        else "b is 1 or 0, as the coin fell, and p its probability of a 1"
+    )
+    gradient = "the mean of A (b − p), the score-function gradient"
+    moved = (
+        "Adam moves each logit along" if setting.optimizer == "adam" else "each logit moves by the learning rate times"
+    )
+    return f"{moved} {gradient}; {outcome}."
+
+
 def how_it_learns(setting: Setting) -> Html:
     """What is trained and how, in plain words."""
     drawn = (
@@ -304,7 +318,7 @@ def how_it_learns(setting: Setting) -> Html:
         ""
         if setting.arms
         else " With p, v = p (1 − p), pay c and weight w a logit then moves by w c v / √(Σ w² c² v) under GRPO and by "
-        "w √v / √(Σ w²) under GDPO, at steps of equal size."
+        "w √v / √(Σ w²) under GDPO, times the learning rate, without noise and at steps of equal size."
     )
     return join(
         *(
@@ -312,8 +326,7 @@ def how_it_learns(setting: Setting) -> Html:
             for one in (
                 f"**The policy.** {drawn} An epoch draws {setting.prompts} groups of {setting.rollouts} answers, "
                 "computes their advantages, and makes what got a positive one likelier, what got a negative one less "
-                "likely: each logit moves by the learning rate times the mean of A (b − p), the score-function "
-                "gradient.",
+                f"likely: {_moves(setting)}",
                 "**The last step.** GDPO divides all advantages of a batch by their standard deviation, GRPO does not. "
                 "Longer steps would win without being better, so by default every method gets GDPO's last step: steps "
                 "of equal size. **Each as published** gives it to GDPO alone. **Neither** takes it from GDPO too, as "

@@ -28,10 +28,10 @@ TINY = 1e-4  # by which one of four answers differs, to show what an eps does to
 def opening() -> str:
     """Markdown: the claim and what the chapter holds."""
     return (
-        "# One setting switches it on. Your rewards say whether to\n\n"
+        "# A few lines switch it on. Your rewards say whether to\n\n"
         "The lines for your trainer, **for the pays and weights that the Lab shows now**, what this trainer does "
-        "differently, and how to make sure that it ran. Beside them, what GDPO would change on these rewards, or on "
-        "those of the run you audited: where it helps, changes nothing, or hurts."
+        "differently, and how to make sure that it ran. And what GDPO would change on these rewards, or on those of "
+        "the run you audited: where it helps, changes nothing, or hurts."
     )
 
 
@@ -190,7 +190,10 @@ def differs(framework: Framework, gate: str, lab: Lab) -> list[str]:
         )
     off = (lab.explained(c, gate).advantages - lab.explained(gc.PAPER, gate).advantages).abs().max().item()
     if c != gc.PAPER:
-        found.append(f"On the Lab's answers its advantages are off the paper's formula by at most {number(off, 2)}.")
+        tokens = ", with a token per character," if c.last_step == "tokens" else ""
+        found.append(
+            f"On the Lab's answers{tokens} its advantages are off the paper's formula by at most {number(off, 2)}."
+        )
     return found or ["Nothing: this library computes the paper's formula."]
 
 
