@@ -83,15 +83,38 @@ def made(scenarios: Sequence[Scenario], rates: Sequence[float]) -> dict:
 
 
 @lru_cache(maxsize=2)
-def load(path: Path, ids: tuple[str, ...]) -> Mapping[str, Any]:
-    """The file; InputError where it can't be read, or lacks a scenario."""
+def load(path: Path, arms: tuple[tuple[str, bool], ...]) -> Mapping[str, Any]:
+    """The file; arms: for the id of each scenario, whether it has arms. InputError where it can't be read or drawn."""
     try:
         file = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise InputError(f"{path.name}: expected a readable file with JSON in UTF-8, got: {error}") from error
-    there = file.get("sketches", {}) if isinstance(file, dict) else {}
-    expect(set(there) == set(ids), path.name, "the pictures of all scenarios", ", ".join(there) or "none")
+        why = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"{path.name}: expected a readable file with JSON in UTF-8, got: {why}") from error
+    sketches = file.get("sketches") if isinstance(file, dict) else None
+    names = list(sketches) if isinstance(sketches, dict) else []
+    wanted = {name for name, _ in arms}
+    expect(set(names) == wanted, path.name, "the pictures of all scenarios", ", ".join(names) or "none")
+    for name, has_arms in arms:
+        try:
+            _check(file, name, has_arms)
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            numbers = "the numbers that scripts/make_gallery.py writes"
+            raise InputError(f"{path.name}: {name}: expected {numbers}, got something else") from error
     return file
+
+
+def _check(file: Mapping[str, Any], name: str, arms: bool) -> None:
+    """Raises one of several errors where a scenario's pictures can't be drawn under every comparison."""
+    for comparison in COMPARISONS:
+        drawn = card(file["sketches"][name][comparison], arms)
+        for curve in drawn["curves"].values():
+            sum(curve)
+            if len(curve) != len(drawn["epochs"]):
+                raise ValueError("a curve of another length")
+        if arms:
+            for method in NAMES:
+                for p, _ in zip(file["weights"][name][comparison][method], (*WEIGHTS, "gate"), strict=True):
+                    float(p[0]), p[1]
 
 
 def never(steps: Sequence[int | None]) -> list[float]:
