@@ -187,7 +187,7 @@ def test_a_shared_link_restores_state_and_numbers(visit, state_seed):
     page = visit(f"?at={chapter}&{given}")
     drawn(page, bars)
     first = seen(page, chapter)
-    page.get_by_role("button", name="Share").click()
+    page.get_by_role("button", name="Share", exact=True).click()
     page.wait_for_function("location.search.includes('v=')")
     link = page.evaluate("location.search.slice(1)")
     assert parse_qs(link) == parse_qs(session.query(chapter)), "what is shared is what the link said"
