@@ -25,8 +25,8 @@ import gdpo_core as gc
 from gdpo_core import bfcl
 from gdpo_core._words import percent, signed
 from gdpo_core.collapse import most_needed
-from views import about, charts, evidence, opened, prompts, results, sizes
-from views.evidence import Evidence, State
+from views import about, charts, claims, evidence, opened, prompts, results, sizes
+from views.evidence import Evidence, State, part
 from views.link import Session, parse
 from views.prompts import OUTCOMES, WEIGHTS, Choice
 
@@ -373,6 +373,30 @@ def test_the_papers_cells_are_counted_on_both_sides():
         drawn = next(pl.read_csv(csv.encode()) for csv in spec["datasets"].values() if "leader" in csv)
         assert sorted(drawn["ahead"].to_list()) == sorted(c.ahead for c in some)
     assert str(results.tabled()).count('class="ahead"') == 8
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (None, "as CSV, got none"),
+        (lambda text: text[: len(text) // 2], "all 68 cells of the paper's tables, got 3"),
+        (lambda text: "a,b\n1,2\n", "columns experiment, model,"),
+        (lambda text: text.replace("50.63", "many"), "as CSV, got could not parse"),
+        (lambda text: text.replace("higher", "bigger", 1), "got 67"),
+        (lambda text: "", "as CSV, got empty CSV"),
+    ],
+)
+def test_without_the_papers_tables_what_needs_them_says_so(tmp_path, monkeypatch, change, said):
+    path = tmp_path / "paper_results.csv"
+    if change:
+        path.write_text(change(results.FILE.read_text(encoding="utf-8")), encoding="utf-8")
+    monkeypatch.setattr(results, "FILE", path)
+    for kept in (results.results, claims.checked):
+        kept.cache_clear()
+    for html in (part(DATA, "paper", Choice()), part(DATA, "paper-table", Choice()), claims.checked()):
+        assert "can't be shown. data/paper_results.csv: expected" in text_of(html) and said in text_of(html)
+    for kept in (results.results, claims.checked):
+        kept.cache_clear()
 
 
 @pytest.mark.parametrize("choice", [Choice(), Choice(5, 3, weight=1.5), Choice(ALL, 0, OTHER)], ids=str)

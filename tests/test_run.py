@@ -7,6 +7,7 @@ import io
 import json
 import math
 import re
+import shutil
 import sys
 import zipfile
 from collections import Counter
@@ -138,6 +139,15 @@ def test_several_files_and_a_zip_of_them_read_as_one_log():
     assert "Your files: completions_00001.parquet and 3 more" in several.told
     assert "Your file: run.zip" in one.told
     assert several.primary is None
+
+
+def test_a_sample_that_is_missing_is_a_sentence_and_the_others_are_read(tmp_path, monkeypatch):
+    real = run.SAMPLES[1]
+    shutil.copytree(run.DATA / "samples" / real.path, tmp_path / "samples" / real.path)
+    monkeypatch.setattr(run, "DATA", tmp_path)  # without the published answers
+    assert run._of_sample(real, run.Reading()).run.rewards
+    with pytest.raises(gc.InputError, match="samples/verl_v1: expected the files of a log, got none"):
+        run._of_sample(run.SAMPLES[-1], run.Reading())
 
 
 def test_an_upload_is_kept_nowhere_but_a_sample_is_read_once():

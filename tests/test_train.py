@@ -33,7 +33,7 @@ ARMS = {name: one for name, one in ALL.items() if one.setting.arms}
 KINDS = ("scales", "equal", "noise", "pays")  # one of each; the others are slow
 EVERY = [pytest.param(s, id=s.id, marks=() if s.id in KINDS else pytest.mark.slow) for s in ALL.values()]
 RATES = pass_rates(sheet(bfcl.load_tasks(DATA / "tasks")[0])["graded"])
-FILE = gallery.load(DATA / "gallery.json", tuple(ALL))
+FILE = gallery.load(DATA / "gallery.json", tuple((s.id, bool(s.setting.arms)) for s in ALL.values()))
 CLOSE = 3  # epochs: the processor rounds, a draw falls otherwise, and a median moves by an epoch or two
 
 
@@ -240,6 +240,25 @@ def test_a_missing_picture_file_is_named(tmp_path):
     assert "This chapter can't be shown." in unescape(told) and "gallery.json: expected a readable file" in told
     (tmp_path / "gallery.json").write_text('{"sketches": {"scales": {}}, "weights": {}}')
     assert "expected the pictures of all scenarios, got scales" in chapter(tmp_path, Session()).text
+
+
+def test_pictures_with_other_numbers_close_the_chapter_with_a_sentence(tmp_path):
+    (tmp_path / "scenarios.json").write_text(PATH.read_text(encoding="utf-8"), encoding="utf-8")
+    kept = json.loads((DATA / "gallery.json").read_text(encoding="utf-8"))
+    text = json.loads((DATA / "gallery.json").read_text(encoding="utf-8"))
+    text["sketches"]["rare"]["equal"]["gdpo"]["curve"][3] = "seven"
+    short = json.loads((DATA / "gallery.json").read_text(encoding="utf-8"))
+    del short["weights"]["gated"]["equal"]["gdpo"][0]
+    cases = (
+        ("rare: expected the numbers", text),
+        ("gated: expected the numbers", short),
+        ("object missing required field `weights`", {"sketches": kept["sketches"]}),
+    )
+    for fault, file in cases:
+        (tmp_path / "gallery.json").write_text(json.dumps(file), encoding="utf-8")
+        gallery.load.cache_clear()
+        told = unescape(chapter(tmp_path, Session()).text)
+        assert "This chapter can't be shown. " in told and f"gallery.json: {fault}" in told
 
 
 # --- the sentences ---------------------------------------------------------------------------------------------------

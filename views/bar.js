@@ -83,9 +83,9 @@ function render({ model, el }) {
     const target = event.composedPath().find((node) => node.dataset?.copy !== undefined);
     if (!target) return;
     tell((await copy(target.dataset.copy)) ? "Copied." : "The browser refused to copy.");
-    const said = target.textContent;
+    const label = (target.dataset.label ??= target.textContent); // a second click finds "Copied" there
     target.textContent = "Copied";
-    setTimeout(() => (target.textContent = said), 1500);
+    setTimeout(() => (target.textContent = label), 1500);
   };
   document.addEventListener("click", copyOne);
 

@@ -6,34 +6,16 @@ from dataclasses import dataclass
 import altair as alt
 import polars as pl
 
-from gdpo_core._theme import GRID, METHODS, VALUES
+from gdpo_core._theme import METHODS, VALUES
 from gdpo_core._words import decimal, percent, signed
 from views.text import NAMES
 
 LOOKS = {NAMES[method]: look for method, look in METHODS.items()}
-GRID_LINES = {"gridColor": GRID, "gridOpacity": 0.3}  # faint on white and on near-black
-
-
-def _of_method(names: Sequence[str]) -> tuple[alt.Color, alt.StrokeDash]:
-    """A method's colour and its dash."""
-    color = alt.Scale(domain=names, range=[LOOKS[n].colour for n in names])
-    dash = alt.Scale(domain=names, range=[list(LOOKS[n].dash) for n in names])
-    return alt.Color("method:N", scale=color, legend=None), alt.StrokeDash("method:N", scale=dash, legend=None)
 
 
 def _inline(rows: Sequence[Mapping]) -> alt.InlineData:
     csv = pl.DataFrame(rows).write_csv(float_precision=4)
     return alt.InlineData(values=csv, format=alt.CsvDataFormat(type="csv"))
-
-
-def _lone(chart: alt.Chart, title: str, description: str) -> alt.Chart:
-    return (
-        chart.properties(width="container", height=200, title=title, description=description)
-        .properties(usermeta={"embedOptions": {"actions": False, "renderer": "svg"}})
-        .configure(background="transparent")
-        .configure_axis(**GRID_LINES)
-        .configure_view(strokeOpacity=0)
-    )
 
 
 # --- the Evidence -------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from gdpo_core._words import count, listing, percent
 from gdpo_core.bfcl import REWARDS, Published
 from gdpo_core.collapse import most_needed
 from views import opened, save, terms
-from views.html import show
+from views.html import reason, show
 from views.link import Session
 from views.prompts import (
     CATEGORIES,
@@ -138,7 +138,7 @@ def chapter(path: Path, session: Session) -> Any:
     try:
         data = published(path)
     except InputError as error:
-        return show(tag("p", f"The answers to real prompts cannot be shown. {error}"))
+        return show(tag("p", f"The answers to real prompts cannot be shown. {reason(error)}"))
     return mo.ui.anywidget(Evidence(data, session))
 
 
@@ -460,7 +460,7 @@ FOLLOW = ("sizes", "sizes-table", "gate")  # the controls
 
 
 def part(data: Published, name: str, choice: Choice) -> Html:
-    """HTML of a part of the chapter."""
+    """HTML of a part of the chapter; one sentence where its data cannot be used."""
     from views import about, counts, results, sizes  # here: Altair takes longer than all that is drawn at first
 
     makers: dict[str, Callable[[], Html]] = {
@@ -476,7 +476,10 @@ def part(data: Published, name: str, choice: Choice) -> Html:
         "gate": lambda: about.gate(data, choice),
         "whose": lambda: about.whose(data),
     }
-    return makers[name]()
+    try:
+        return makers[name]()
+    except InputError as error:
+        return tag("p", f"This part can't be shown. {error}")
 
 
 # --- the same numbers from a program ----------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from math import inf
 from pathlib import Path
 from typing import Any, TypedDict
 
-from gdpo_core._errors import expect
+from gdpo_core._errors import InputError, expect
 from gdpo_core._json import read_json
 from gdpo_core.scenarios import (
     COMPARISONS,
@@ -90,12 +90,34 @@ class File(TypedDict):
 
 
 @lru_cache(maxsize=2)
-def load(path: Path, ids: tuple[str, ...]) -> File:
-    """The file; InputError where it can't be read, or lacks a scenario."""
+def load(path: Path, arms: tuple[tuple[str, bool], ...]) -> File:
+    """The file; arms: for the id of each scenario, whether it has arms. InputError where it can't be read or drawn."""
     file = read_json(path, File)
     names = list(file["sketches"])
-    expect(set(names) == set(ids), path.name, "the pictures of all scenarios", ", ".join(names) or "none")
+    expect(
+        set(names) == {name for name, _ in arms}, path.name, "the pictures of all scenarios", ", ".join(names) or "none"
+    )
+    for name, has_arms in arms:
+        try:
+            _check(file, name, has_arms)
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            numbers = "the numbers that scripts/make_gallery.py writes"
+            raise InputError(f"{path.name}: {name}: expected {numbers}, got something else") from error
     return file
+
+
+def _check(file: Mapping[str, Any], name: str, arms: bool) -> None:
+    """Raises one of several errors where a scenario's pictures can't be drawn under every comparison."""
+    for comparison in COMPARISONS:
+        drawn = card(file["sketches"][name][comparison], arms)
+        for curve in drawn["curves"].values():
+            sum(curve)
+            if len(curve) != len(drawn["epochs"]):
+                raise ValueError("a curve of another length")
+        if arms:
+            for method in NAMES:
+                for p, _ in zip(file["weights"][name][comparison][method], (*WEIGHTS, "gate"), strict=True):
+                    float(p[0]), p[1]
 
 
 def never(steps: Sequence[int | None]) -> list[float]:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import unescape
+from pathlib import Path
 
 import marimo as mo
 
@@ -10,6 +11,7 @@ from gdpo_core import _html
 from gdpo_core._html import Cell, Html, Row, join, line, prose, table, tag, text
 from gdpo_core._theme import METHODS, Look
 
+ROOT = Path(__file__).resolve().parent.parent
 __all__ = [
     "Cell",
     "Html",
@@ -28,6 +30,7 @@ __all__ = [
     "methods",
     "paragraphs",
     "prose",
+    "reason",
     "says",
     "show",
     "sliders",
@@ -56,6 +59,15 @@ def show(*parts: object) -> mo.Html:
     '<b>a</b>&lt;'
     """
     return mo.Html(str(join(*map(element, parts))))
+
+
+def reason(error: Exception) -> str:
+    """What an error says, with our files named from the project's folder on: where that lies is the server's matter.
+
+    >>> reason(ValueError(f"{ROOT}/data/tasks: expected a task"))
+    'data/tasks: expected a task'
+    """
+    return str(error).replace(f"{ROOT}/", "")
 
 
 def bold(x: object) -> Html:

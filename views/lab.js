@@ -5,7 +5,7 @@ const SHORT = ["correct", "style", "concise"]; // over the columns; the full nam
 const GLYPHS = ["◆", "▲", "■", "★", "✚", "⬟"];
 const RESTED = 900; // ms without a change, after which rows take their place
 const GLIDE = 320; // ms
-const LANE = 164; // px between the panels
+const LANE = 164; // between the panels, in px where there is room
 const WORDS = 47; // px from the middle of the lane to where its lines end, so that they leave its words room
 const APART = 56; // px from one tie's words to the next
 const LABEL = 50; // px that a value takes beside its bar
@@ -101,7 +101,7 @@ function render({ model, el }) {
 
   // --- the parts that stay ---------------------------------------------------------------------------------------
   const list = make("ol", { class: "rows" });
-  const lane = make("svg", { class: "lane", "aria-hidden": "true" });
+  const lane = make("svg", { class: "lane", "aria-hidden": "true", preserveAspectRatio: "none" });
   const words = make("div", { class: "words", "aria-hidden": "true" });
   const heading = make("h2", {});
   const reset = make("button", { type: "button", class: "reset" }, "Reset");
@@ -366,8 +366,6 @@ function render({ model, el }) {
       text.style.top = `${at}px`;
       texts.push(text);
     }
-    const bar = rows[0]?.bars[1].node;
-    list.parentNode.style.setProperty("--left", `${bar ? bar.offsetLeft - LANE : 0}px`);
     lane.setAttribute("viewBox", `0 0 ${LANE} ${bottom}`);
     lane.replaceChildren(...paths);
     words.replaceChildren(...texts);

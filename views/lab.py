@@ -24,7 +24,7 @@ from gdpo_core.collapse import explain_and_collapse
 from gdpo_core.explain import Explanation
 from gdpo_core.successors import kept_shares
 from views import books, save, terms
-from views.html import show
+from views.html import reason, show
 from views.link import CONTROLS, Session
 
 HERE = Path(__file__).parent
@@ -85,7 +85,7 @@ def chapter(tasks: Path, session: Session) -> mo.Html:
     except gc.InputError as error:
         every = tuple(product((0, 1), repeat=len(REWARDS)))  # mix of marks, for the chapters that ask the Lab
         session.lab = SimpleNamespace(state=State(0, every), sheets=[{"answers": ["answer"] * len(every)}])
-        return show(tag("p", f"The Lab is closed: {error}"))
+        return show(tag("p", f"The Lab is closed: {reason(error)}"))
     return mo.vstack([mo.md(opening()), mo.ui.anywidget(Lab(loaded, session))])
 
 

@@ -1,11 +1,12 @@
 """The result tables of the paper, every cell of them: where GDPO is ahead, and where GRPO is."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from pathlib import Path
 
 import polars as pl
 
+from gdpo_core._errors import InputError, expect
 from gdpo_core._words import count, decimal, listing, signed
 from views import save
 from views.html import Cell, Html, charts, element, join, says, table, tag
@@ -13,6 +14,8 @@ from views.html import Cell, Html, charts, element, join, says, table, tag
 FILE = Path(__file__).parent.parent / "data" / "paper_results.csv"
 CHARTS = ("evidence-right", "evidence-rest")
 GOOD = ("higher", "lower")
+NUMBERS = ("base", "grpo", "gdpo")
+CELLS = 68  # of the paper's tables
 
 
 @dataclass(frozen=True)
@@ -49,8 +52,18 @@ class Result:
 
 @lru_cache(maxsize=1)
 def results() -> tuple[Result, ...]:
-    """All cells, in the order of the file."""
-    return tuple(Result(**row) for row in pl.read_csv(FILE).with_columns(pl.col("setting").fill_null("")).to_dicts())
+    """All cells, in the order of the file; InputError where it is missing or has changed."""
+    place = f"data/{FILE.name}"
+    try:
+        read = pl.read_csv(FILE, schema_overrides=dict.fromkeys(NUMBERS, pl.Float64))
+    except (OSError, pl.exceptions.PolarsError) as error:
+        why = "none" if isinstance(error, FileNotFoundError) else str(error).splitlines()[0]
+        raise InputError(f"{place}: expected the paper's tables as CSV, got {why}") from error
+    names = [field.name for field in fields(Result)]
+    expect(read.columns == names, place, f"columns {listing(names)}", listing(read.columns))
+    cells = read.with_columns(pl.col("setting").fill_null("")).drop_nulls().filter(pl.col("better").is_in(GOOD))
+    expect(len(cells) == CELLS, place, f"all {CELLS} cells of the paper's tables", len(cells))
+    return tuple(Result(**row) for row in cells.to_dicts())
 
 
 def ahead(cells: tuple[Result, ...]) -> dict[str, list[Result]]:

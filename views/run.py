@@ -17,7 +17,7 @@ from gdpo_core.runs.audit import audit
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.run import Run, read_run
 from views import prompts, save
-from views.html import Html, controls, fold, framed, join, lazily, paragraphs, prose, show, tag
+from views.html import Html, controls, fold, framed, join, lazily, paragraphs, prose, reason, show, tag
 from views.link import Session
 from views.once import Once
 
@@ -213,9 +213,14 @@ def read(sample: Sample, uploads: Sequence, how: Reading) -> Log:
 
 def _of_sample(sample: Sample, how: Reading) -> Log:
     path = DATA / "samples" / sample.path
-    files = {file.name: file.read_bytes() for file in (sorted(path.iterdir()) if path.is_dir() else [path])}
-    published = prompts.published(DATA / "bfcl_rewards.parquet")
-    told = sample.told.format(configurations=len(published.models), models=prompts.models(published))
+    try:
+        files = {file.name: file.read_bytes() for file in (sorted(path.iterdir()) if path.is_dir() else [path])}
+    except OSError as error:
+        raise InputError(f"{path}: expected the files of a log, got none") from error
+    told = sample.told
+    if "{models}" in told:
+        published = prompts.published(DATA / "bfcl_rewards.parquet")
+        told = told.format(configurations=len(published.models), models=prompts.models(published))
     run = _run(files, how)
     return Log(run, told, sample.primary if sample.primary in run.rewards else None, (sample, how), how)
 
@@ -398,7 +403,7 @@ def audited_or_why(given: Read, primary: str | None, session: Session) -> mo.Htm
 
 def refused(error: InputError) -> mo.Html:
     """One sentence in place of what could not be done."""
-    return show(framed("unread", mo.callout(str(error), kind="danger")))
+    return show(framed("unread", mo.callout(reason(error), kind="danger")))
 
 
 def waiting(doing: str) -> Html:

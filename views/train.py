@@ -39,7 +39,7 @@ from views.controls import (
     setting_of,
     state_of,
 )
-from views.html import says, show
+from views.html import reason, says, show
 from views.large import draw, weighed
 from views.link import Session
 from views.text import NAMES
@@ -77,7 +77,9 @@ class Train(anywidget.AnyWidget):
 
     def __init__(self, data: Path, session: Session) -> None:
         self._scenarios = {s.id: s for s in load_scenarios(data / "scenarios.json")}
-        self._file = gallery.load(data / "gallery.json", tuple(self._scenarios))
+        self._file = gallery.load(
+            data / "gallery.json", tuple((s.id, bool(s.setting.arms)) for s in self._scenarios.values())
+        )
         self._session = session
         self._state = self._brought()
         self._wanted = 0
@@ -302,7 +304,7 @@ def chapter(data: Path, session: Session) -> mo.Html:
     try:
         return mo.ui.anywidget(Train(data, session))
     except InputError as error:
-        return show(says(f"This chapter can't be shown. {error}"))
+        return show(says(f"This chapter can't be shown. {reason(error)}"))
 
 
 def claim(compare: str, columns: Sequence[int]) -> str:
