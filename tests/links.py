@@ -9,10 +9,10 @@ from gdpo_core import bfcl
 from gdpo_core.scenarios import load_scenarios
 from views import books, controls, run, use
 from views.evidence import Evidence
-from views.lab import HEAVIEST, PAYS, UNDEFINED, Lab, methods
+from views.lab import Lab
 from views.link import Session
 from views.prompts import GRADERS, OUTCOMES, WEIGHTS, published
-from views.should import SOURCES
+from views.state import HEAVIEST, PAYS, UNDEFINED, methods
 from views.train import Train
 
 DATA = Path(__file__).resolve().parent.parent / "data"
@@ -89,7 +89,7 @@ def _use(r: random.Random) -> dict[str, str]:
     return {
         "use-framework": r.choice(list(use.FRAMEWORKS)),
         "use-gate": r.choice(list(use.gates())),
-        "use-source": r.choice(list(SOURCES)),
+        "use-source": r.choice(list(use.SOURCES)),
     }
 
 

@@ -17,8 +17,9 @@ from app import app
 from gdpo_core import bfcl
 from gdpo_core._words import signed
 from views import books, depth, lab, terms
-from views.lab import PAYS, UNDEFINED, Lab, State, draw, frozen, methods, program, seen, sheet
+from views.lab import Lab, draw, program, seen, sheet
 from views.link import Session
+from views.state import PAYS, UNDEFINED, State, frozen, methods
 
 TASKS = bfcl.load_tasks("data/tasks")
 SHEETS = [sheet(task) for task in TASKS]

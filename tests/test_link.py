@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from links import HOSTILE, TASKS, opened, random_link
 
-from views.lab import Lab, State, checked, frozen
+from views.lab import Lab
 from views.link import CHAPTERS, CONTROLS, VERSION, Session, parse
+from views.state import State, checked, frozen
 
 
 def lab(query: str = "") -> tuple[Lab, Session]:

@@ -15,9 +15,10 @@ from gdpo_core import bfcl, config_lines
 from gdpo_core.bfcl import REWARDS
 from gdpo_core.successors import SUCCESSORS
 from views import claims, should, use
-from views.lab import Lab, methods
+from views.lab import Lab
 from views.link import Session
 from views.run import SAMPLES, Reading, audited, read
+from views.state import methods
 
 ROOT = Path(__file__).parent.parent
 

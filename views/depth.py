@@ -10,7 +10,7 @@ from gdpo_core.bfcl import Task, grade
 from gdpo_core.bfcl.calls import read
 from gdpo_core.bfcl.task import mistyped
 from gdpo_core.conventions import exceptions, formulas
-from views.lab import BASE, State, methods
+from views.state import BASE, State, methods
 
 
 def marking(task: Task, answers: Sequence[str]) -> Html:

@@ -14,9 +14,9 @@ from gdpo_core.runs.thresholds import CONFLICT, DOMINATES_HELPED
 from gdpo_core.scenarios import load_scenarios
 from views.html import Html, prose, show, tag
 from views.link import Session
+from views.use import Lab
 
 DATA = Path(__file__).resolve().parent.parent / "data"
-SOURCES = {"lab": "the Lab's answers", "run": "the run of chapter 4"}
 EFFECTS = {
     "helps": "helps",
     "mixed": "cuts both ways",
@@ -188,8 +188,6 @@ def verdict(found: list[Answer]) -> str:
 
 def should(chosen: dict[str, str], session: Session) -> mo.Html:
     """The list for the chosen rewards."""
-    from views.use import Lab  # here, because the two ask each other
-
     report = session.audited
     if chosen["source"] == "run" and report is None:
         link = tag("a", "Your run", href="?at=run", data_go="run")

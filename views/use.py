@@ -14,10 +14,11 @@ from gdpo_core.bfcl import REWARDS
 from gdpo_core.conventions import exceptions, formulas
 from gdpo_core.frameworks import FRAMEWORKS, Framework
 from views.html import Html, fold, framed, prose, show, tag
-from views.lab import State, methods
 from views.link import Session
+from views.state import State, methods
 
 DATA = Path(__file__).resolve().parent.parent / "data"
+SOURCES = {"lab": "the Lab's answers", "run": "the run of chapter 4"}
 NO_GATE = "none"
 TINY = 1e-4  # by which one of four answers differs, to show what an eps does to a small difference
 
@@ -37,8 +38,6 @@ def opening() -> str:
 
 def choices(session: Session) -> mo.ui.dictionary:
     """The trainer, the gate, and whose rewards to judge by."""
-    from views.should import SOURCES
-
     options = {
         "framework": ("Trainer", {f.title: f.id for f in FRAMEWORKS.values()}),
         "gate": ("Gate", {title: key for key, title in gates().items()}),
