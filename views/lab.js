@@ -362,7 +362,7 @@ function render({ model, el }) {
       const glyph = GLYPHS[sets[side].get(answers[0]) % GLYPHS.length];
       const who = side ? "other" : "base";
       const text = make("p", {}, make("b", { class: who }, `${glyph} ${mixes} mixes,`), make("b", { class: who }, "1 advantage"));
-      if (!side) text.append(make("b", { class: "other" }, apart > 1 ? `${apart} again` : "still 1"));
+      if (!side) text.append(make("b", { class: "other" }, apart > 1 ? `${title(method)}: ${apart}` : `${title(method)}: still 1`));
       text.style.top = `${at}px`;
       texts.push(text);
     }
