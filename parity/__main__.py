@@ -35,7 +35,7 @@ def main(arguments: list[str]) -> None:
     table = Table(*head, title="Largest difference between gdpo_core and the framework, relative to max(1, |A|)")
     for row in rows:
         table.add_row(*row)
-    Console().print(table)
+    Console(width=None if sys.stdout.isatty() else 140).print(table)
     verdicts = [row[-1] for row in rows]
     print(f"\n{verdicts.count('ok')} ok, {verdicts.count('DIFFERS')} differ")
     if not any(map(load, SOURCES)):
