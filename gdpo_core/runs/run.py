@@ -19,6 +19,7 @@ from gdpo_core.runs import tables
 from gdpo_core.runs.columns import Columns, Options, reward_names
 from gdpo_core.runs.files import LogFile, LogFiles, Source, find_files, format_of
 from gdpo_core.runs.tables import BadLines
+from gdpo_core.runs.trackers import as_tables
 
 BATCHES = 200  # whose advantages are examined
 USUAL = 0.6  # share of batches that a size must divide: an evaluation may have written the others
@@ -143,7 +144,7 @@ def read_run(
     skip_bad_lines: leave out and count broken lines of JSON.
     Raises InputError, naming the file, and the column and row or line, if the log cannot be read.
     """
-    files = find_files(path)
+    files = as_tables(find_files(path))
     for name, value in {"group": group, "advantage": advantage, "length": length, "step": step}.items():
         expect(value is None or (isinstance(value, str) and value != ""), name, "the name of a column", repr(value))
     fits = group_size is None or (is_whole(group_size) and group_size > 0)

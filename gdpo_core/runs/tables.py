@@ -63,7 +63,7 @@ def first_values(file: LogFile, columns: Sequence[str], rows: int, bad_lines: Ba
         table = _json_table(file, columns).head(rows)
     elif kind == "parquet":
         try:
-            table = pl.scan_parquet(_source(file), glob=False).select(columns).head(rows).collect()
+            table = _scan(file).select(columns).head(rows).collect()
         except _BROKEN as error:
             raise _unreadable_parquet([file], error) from None
     else:
@@ -87,7 +87,7 @@ def read_file(file: LogFile, numbers: Sequence[str], texts: Sequence[str], bad_l
 def parquet_schema(file: LogFile) -> Schema:
     """The columns of a Parquet file and their types."""
     try:
-        return pl.scan_parquet(_source(file), glob=False).collect_schema()
+        return _scan(file).collect_schema()
     except _BROKEN as error:
         raise _unreadable_parquet([file], error) from None
 
@@ -135,14 +135,17 @@ def _scan_parquet(
 ) -> pl.DataFrame:
     paths = [file.path for file in files if file.path is not None]  # several files are all on disk
     try:
-        # polars reads no rows with an empty schema; without one it counts them.
-        scan = pl.scan_parquet(
-            paths or _source(files[0]),
-            schema=dict(wanted) or None,
-            extra_columns="ignore",
-            glob=False,
-            include_file_paths="_path",
-        ).select(*wanted, "_path")
+        if files[0].frame is not None:
+            scan = files[0].frame.with_columns(pl.lit("").alias("_path")).select(*wanted, "_path")
+        else:
+            # polars reads no rows with an empty schema; without one it counts them.
+            scan = pl.scan_parquet(
+                paths or _source(files[0]),
+                schema=dict(wanted) or None,
+                extra_columns="ignore",
+                glob=False,
+                include_file_paths="_path",
+            ).select(*wanted, "_path")
         frame = scan.slice(start, rows).collect()
     except _BROKEN as error:
         if len(files) == 1:
@@ -158,9 +161,13 @@ def _scan_parquet(
 
 def _height(file: LogFile) -> int:
     try:
-        return pl.scan_parquet(_source(file), glob=False).select(pl.len()).collect().item()
+        return _scan(file).select(pl.len()).collect().item()
     except _BROKEN as error:
         raise _unreadable_parquet([file], error) from None
+
+
+def _scan(file: LogFile) -> pl.LazyFrame:
+    return file.frame if file.frame is not None else pl.scan_parquet(_source(file), glob=False)
 
 
 def _source(file: LogFile) -> Path | io.BytesIO:
@@ -168,6 +175,10 @@ def _source(file: LogFile) -> Path | io.BytesIO:
 
 
 def _unreadable_parquet(files: Sequence[LogFile], error: BaseException) -> InputError:
+    if files[0].frame is not None:
+        return InputError(
+            f"{files[0].name}: expected a table that can be read, got {' '.join(str(error).split())[:200]}"
+        )
     start = files[0].start(4)
     if start != b"PAR1":
         got = "a file that does not begin as one" if start else "an empty file"
