@@ -121,6 +121,36 @@ def test_the_oldest_tables_hold_the_total_alone(tmp_path):
     assert [finding.id for finding in report.findings if finding.severity == "error"] == ["no-components"]
 
 
+# --- tables that hold a sample ---------------------------------------------------------------------------------------
+
+
+def test_a_table_of_unique_prompts_shows_no_groups(tmp_path):
+    frames = [frame.unique("prompt", keep="first", maintain_order=True) for frame in frames_of(LOGS / "trl/gdpo")]
+    write_wandb(tmp_path, frames)
+    setting = r"GRPOConfig\(log_unique_prompts=False, num_completions_to_print=None\)"
+    with pytest.raises(gc.InputError, match=rf"got one response per prompt in step 1: .* log all rows with {setting}"):
+        gc.read_run(tmp_path)
+    for options in ({"group_size": 4}, {"group": "prompt"}):
+        first = gc.audit(gc.read_run(tmp_path, **options)).findings[0]
+        assert (first.id, first.severity) == ("groups-sampled", "error")
+        assert "wandb_log_unique_prompts=True" in first.message
+        assert first.fix.startswith("GRPOConfig(log_unique_prompts=False")
+
+
+def test_a_table_of_some_rows_of_each_group_shows_no_groups(tmp_path):
+    write_wandb(tmp_path, [frame.sample(7, seed=3) for frame in frames_of(LOGS / "trl/gdpo")])
+    with pytest.raises(
+        gc.InputError, match=r"got prompts with different numbers of rows: a log that holds a sample .*log_unique"
+    ):
+        gc.read_run(tmp_path)
+
+
+def test_whole_groups_are_no_sample():
+    for run in ("gdpo", "edge_dupprompts", "edge_logging2", "grpo_none"):
+        report = gc.audit(gc.read_run(LOGS / "trl" / run))
+        assert "groups-sampled" not in [finding.id for finding in report.findings]
+
+
 # --- several runs in a database --------------------------------------------------------------------------------------
 
 

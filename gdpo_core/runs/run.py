@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from gdpo_core import config_lines
 from gdpo_core._errors import InputError, expect, is_whole
 from gdpo_core.frameworks import FRAMEWORKS, READABLE, framework_named
 from gdpo_core.runs import tables
@@ -222,6 +223,9 @@ def _with_groups(run: Run, options: Options) -> Run:
     if rows.keyed_by:
         return _by_key(run, rows, sizes, options.group_size)
     prompts = rows.prompts()
+    sampled = None if prompts is None else _one_per_prompt(prompts)
+    if sampled:
+        run = replace(run, issues=(*run.issues, LogIssue("groups-sampled", sampled)))
 
     def regrouped(size: int) -> Run:
         ragged = sizes.filter(pl.col("rows") % size != 0)
@@ -234,6 +238,17 @@ def _with_groups(run: Run, options: Options) -> Run:
     others: tuple[int, ...] = ()
     if size is None or (sizes["rows"] % size != 0).any():
         inferred = infer(sizes["rows"].to_list(), advantages, _prompt_ids(prompts))
+        whole = config_lines.log_whole_groups(run.framework)
+        if inferred is None and whole and prompts is not None and len(prompts) > 1:
+            got = (
+                f"one response per prompt in step {sampled['step']}"
+                if sampled
+                else "prompts with different numbers of rows"
+            )
+            raise InputError(
+                f"{run.path}: expected the rows of whole groups, which prompts or advantages show, got {got}: a log "
+                f"that holds a sample shows no groups; log all rows with {whole.splitlines()[0]}, or give group_size or the group column"
+            )
         if inferred is None:
             raise InputError(
                 f"{run.path}: expected groups that can be told from prompts or advantages, got none; "
@@ -294,6 +309,9 @@ def _by_key(run: Run, rows: Rows, sizes: pl.DataFrame, group_size: int | None) -
     if group_size:
         _expect_none(cut, run, f"groups of {usual} rows by {rows.keyed_by}")
     issues = list(run.issues)
+    if (sizes["rows"] == 1).all() and len(sizes) > sizes["batch"].n_unique():
+        evidence = {"step": sizes["step"][0], "steps": sizes["step"].n_unique(), "rows": len(sizes)}
+        issues.append(LogIssue("groups-sampled", evidence))
     merged = sizes.filter((pl.col("rows") > usual) & (pl.col("rows") % usual == 0)) if usual > 1 else sizes.head(0)
     if len(merged):
         evidence = {"step": merged["step"][0], "steps": merged["step"].n_unique(), "groups": len(merged)}
@@ -432,6 +450,14 @@ def _chance(size: int, larger: int, live: Sequence[np.ndarray]) -> float:
         if log < np.log(CHANCE):
             break
     return float(np.exp(log))
+
+
+def _one_per_prompt(prompts: pl.DataFrame) -> dict[str, object] | None:
+    """Evidence that no two rows of a batch share their prompt, from a sample of the prompts; None if some do."""
+    whole = prompts.filter(pl.len().over("batch") > 1)
+    if not len(whole) or whole.select(pl.struct("batch", "_key").is_duplicated().any()).item():
+        return None
+    return {"step": whole["step"][0], "steps": whole["step"].n_unique(), "rows": len(whole)}
 
 
 def _merged_prompts(prompts: pl.DataFrame, size: int) -> dict[str, object] | None:
