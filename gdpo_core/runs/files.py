@@ -104,7 +104,8 @@ def find_files(path: object) -> LogFiles:
     if isinstance(path, str | os.PathLike):
         return _at(os.fspath(path))
     if not isinstance(path, Sequence) or not all(isinstance(p, str | os.PathLike) for p in path):
-        raise InputError(f"path: expected a path, several paths, or names with bytes, got {type(path).__name__}")
+        wanted = "a path, several paths, names with bytes, or a table (polars, pandas, Arrow or a list of dicts)"
+        raise InputError(f"path: expected {wanted}, got {type(path).__name__}")
     expect(len(path) > 0, "path", "at least one file", "none")
     parts = [_at(os.fspath(p)) for p in path]
     # One entry per file, whatever the spelling of its path.

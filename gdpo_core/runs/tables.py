@@ -21,6 +21,8 @@ ROWS = 250_000  # per frame, about
 FILES = 400  # per scan; more would have many files open at once
 HEAD = 100  # lines of text from which the types of columns are inferred
 MISSING = ["", "NA", "N/A", "null", "None", "none", "NaN", "nan", "NAN", "<NA>"]  # in CSV
+_UNREAD = ("completion", "completions")  # long texts, of which no reader needs more than that there are some
+_NOT_FINITE = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}  # as trackers spell them
 Schema: TypeAlias = Mapping[str, pl.DataType]
 _BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError)
 _BOM = b"\xef\xbb\xbf"
@@ -494,5 +496,24 @@ def _json_series(file: LogFile, name: str, values: list) -> pl.Series:
     other = [value for value in filled if not is_number(value)]
     if 2 * len(other) < len(filled):  # mostly numbers
         floats = [as_float(v, name, f"{file.name}, item {i}") for i, v in enumerate(values, start=1)]
+        return pl.Series(name, floats, pl.Float64)
+    return pl.Series(name, [as_text(value) for value in values], pl.String)
+
+
+def json_column(name: str, values: Sequence[object], where: str) -> pl.Series:
+    """A column of JSON values: numbers as numbers, the names of NaN and infinity among them too; else text."""
+    if name.lower() in _UNREAD:
+        return pl.repeat("", len(values), eager=True).alias(name)
+    kinds = {type(value) for value in values} - {type(None)}
+    if str in kinds and kinds <= {str, int, float} and kinds != {str}:
+        values = [_NOT_FINITE.get(value, value) if isinstance(value, str) else value for value in values]
+        kinds = {type(value) for value in values} - {type(None)}
+    if kinds == {bool}:
+        return pl.Series(name, values, pl.Boolean)
+    if kinds == {int} and all(value is None or abs(value) < 2**63 for value in values):  # type: ignore[arg-type]
+        return pl.Series(name, values, pl.Int64)
+    numbers = sum(isinstance(value, int | float) for value in values)
+    if 2 * numbers > len(values) - values.count(None):  # an odd value among them is an error
+        floats = [as_float(value, name, f"{where}, row {row}") for row, value in enumerate(values, start=1)]
         return pl.Series(name, floats, pl.Float64)
     return pl.Series(name, [as_text(value) for value in values], pl.String)

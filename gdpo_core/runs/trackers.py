@@ -4,7 +4,7 @@ import json
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
@@ -14,12 +14,10 @@ import polars as pl
 from gdpo_core._errors import InputError, expect
 from gdpo_core._words import clip, count, listing
 from gdpo_core.runs.files import LogFile, LogFiles, format_of
-from gdpo_core.runs.tables import as_float, as_text
+from gdpo_core.runs.tables import json_column
 
 PATIENCE = 2.0  # seconds that a database may stay locked
 KEY = "completions"  # what TRL logs its table as
-UNREAD = ("completion", "completions")  # long texts, of which no reader needs more than that there are some
-_NAMES = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}  # as trackio writes them
 
 
 def as_tables(log: LogFiles) -> LogFiles:
@@ -40,25 +38,6 @@ def as_tables(log: LogFiles) -> LogFiles:
         else:
             files += _trackio(file) if kind == "trackio" else [file]
     return LogFiles(tuple(files), log.name, log.args)
-
-
-def _series(name: str, values: Sequence[object], where: str) -> pl.Series:
-    """A column of JSON values: numbers as numbers, the names of NaN and infinity among them too; else text."""
-    if name in UNREAD:
-        return pl.repeat("", len(values), eager=True).alias(name)
-    kinds = {type(value) for value in values} - {type(None)}
-    if str in kinds and kinds <= {str, int, float} and kinds != {str}:
-        values = [_NAMES.get(value, value) if isinstance(value, str) else value for value in values]
-        kinds = {type(value) for value in values} - {type(None)}
-    if kinds == {bool}:
-        return pl.Series(name, values, pl.Boolean)
-    if kinds == {int} and all(value is None or abs(value) < 2**63 for value in values):  # type: ignore[arg-type]
-        return pl.Series(name, values, pl.Int64)
-    numbers = sum(isinstance(value, int | float) for value in values)
-    if 2 * numbers > len(values) - values.count(None):  # an odd value among them is an error
-        floats = [as_float(value, name, f"{where}, row {row}") for row, value in enumerate(values, start=1)]
-        return pl.Series(name, floats, pl.Float64)
-    return pl.Series(name, [as_text(value) for value in values], pl.String)
 
 
 # --- W&B -------------------------------------------------------------------------------------------------------------
@@ -82,7 +61,7 @@ def _wandb(file: LogFile) -> pl.LazyFrame:
             got = f"{len(row)}" if isinstance(row, list) else type(row).__name__
             raise InputError(f"{file.name}, row {number}: expected {count(len(names), 'value')}, got {got}")
     values = list(zip(*rows, strict=True)) if rows else [()] * len(names)
-    return pl.DataFrame([_series(name, list(v), file.name) for name, v in zip(names, values, strict=True)]).lazy()
+    return pl.DataFrame([json_column(name, list(v), file.name) for name, v in zip(names, values, strict=True)]).lazy()
 
 
 # --- trackio ---------------------------------------------------------------------------------------------------------
@@ -169,7 +148,7 @@ def _records(table: dict, where: str) -> pl.LazyFrame:
     for number, row in enumerate(rows, start=1):
         if row.keys() != rows[0].keys():
             raise InputError(f"{where}, row {number}: expected {', '.join(names)}, got {', '.join(row)}")
-    return pl.DataFrame([_series(name, [row[name] for row in rows], where) for name in names]).lazy()
+    return pl.DataFrame([json_column(name, [row[name] for row in rows], where) for name in names]).lazy()
 
 
 def _unreadable(file: LogFile, error: sqlite3.Error) -> InputError:
