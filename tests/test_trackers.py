@@ -12,6 +12,7 @@ import pytest
 from fake_logs import write_trl
 
 import gdpo_core as gc
+from gdpo_core import cli
 from gdpo_core.runs import trackers
 
 LOGS = Path(__file__).parent / "goldens" / "logs"
@@ -179,6 +180,17 @@ def test_runs_of_one_name_are_told_apart_by_their_ids(tmp_path):
     assert figures(f"{path}::id1") == figures(LOGS / "trl/gdpo")
 
 
+@pytest.mark.parametrize("name", ["p.db", "p.db::run", ""])
+def test_a_report_is_not_written_over_the_database_that_it_is_of(tmp_path, capsys, name):
+    write_trackio(tmp_path / "p.db", {"run": frames_of(LOGS / "trl/gdpo")})
+    before = (tmp_path / "p.db").read_bytes()
+    with pytest.raises(SystemExit) as end:
+        cli.main(["audit", str(tmp_path / name), "--json", str(tmp_path / "p.db")])
+    assert end.value.code == 2
+    assert "expected another file than the log" in capsys.readouterr().err
+    assert (tmp_path / "p.db").read_bytes() == before
+
+
 # --- bad input -------------------------------------------------------------------------------------------------------
 
 BAD_TABLES = {
@@ -262,16 +274,16 @@ def test_a_database_that_is_no_log_is_refused_in_one_line(tmp_path, monkeypatch)
         refused(r"p\.db: expected a run that logged completions \(log_completions=True\), got one without such a table")
         database.execute("UPDATE metrics SET metrics = '{\"completions\": 1'")
         database.commit()
-        refused(r"p\.db: expected metrics in JSON, got")
+        refused(r"p\.db::a: expected metrics in JSON, got")
         database.execute("""UPDATE metrics SET metrics = '{"completions": {"_type": "trackio.table", "_size": 9}}'""")
         database.commit()
-        refused(r"p\.db, table 1: expected a table of trackio, .* got an object with _type and _size")
+        refused(r"p\.db::a, table 1: expected a table of trackio, .* got an object with _type and _size")
         rows = '[{"step": 1, "a": 1}, {"step": 1}]'
         database.execute(
             f"""UPDATE metrics SET metrics = '{{"completions": {{"_type": "trackio.table", "_value": {rows}}}}}'"""
         )
         database.commit()
-        refused(r"p\.db, table 1, row 2: expected step, a, got step")
+        refused(r"p\.db::a, table 1, row 2: expected step, a, got step")
         monkeypatch.setattr(trackers, "PATIENCE", 0.01)
         database.execute("BEGIN EXCLUSIVE")
         refused(r"p\.db: expected a trackio database, got one that another program keeps locked")

@@ -71,9 +71,9 @@ def _trackio(file: LogFile) -> list[LogFile]:
     """The tables of completions of one run of a database, each as a file, in the order in which they were logged."""
     try:
         with closing(_opened(file)) as database:
-            column, run = _run(database, file)
+            column, run, name = _run(database, file)
             query = f"SELECT metrics FROM metrics WHERE {column} = ? ORDER BY step, id"
-            tables = list(_tables(file, (text for (text,) in database.execute(query, (run,)))))
+            tables = list(_tables(f"{file.name}::{name}", (text for (text,) in database.execute(query, (run,)))))
     except sqlite3.Error as error:
         raise _unreadable(file, error) from None
     expect(bool(tables), file.name, "a run that logged completions (log_completions=True)", "one without such a table")
@@ -97,8 +97,8 @@ def _in_memory(content: bytes) -> sqlite3.Connection:
     return database
 
 
-def _run(database: sqlite3.Connection, file: LogFile) -> tuple[str, str]:
-    """The column that identifies runs, and the value of the run that was asked for."""
+def _run(database: sqlite3.Connection, file: LogFile) -> tuple[str, str, str]:
+    """The column that identifies runs, its value for the run that was asked for, and the name of that run."""
     columns = [row[1] for row in database.execute("PRAGMA table_info(metrics)")]
     wanted = "a trackio database, with the columns run_name, step and metrics in the table metrics"
     tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
@@ -109,7 +109,7 @@ def _run(database: sqlite3.Connection, file: LogFile) -> tuple[str, str]:
     expect(bool(runs), file.name, "a run that logged completions", "a database without runs")
     chosen = runs if file.run is None else [(key, name) for key, name in runs if file.run in (key, name)]
     if len(chosen) == 1:
-        return by, chosen[0][0]
+        return by, *chosen[0]
     names = Counter(name for _, name in runs)
     known = [name if names[name] == 1 else key for key, name in runs]
     example = f"{file.name}::{known[0]}"
@@ -120,7 +120,7 @@ def _run(database: sqlite3.Connection, file: LogFile) -> tuple[str, str]:
     )
 
 
-def _tables(file: LogFile, texts: Iterator[object]) -> Iterator[LogFile]:
+def _tables(name: str, texts: Iterator[object]) -> Iterator[LogFile]:
     number = 0
     for text in texts:
         if not isinstance(text, str | bytes) or KEY not in (text if isinstance(text, str) else text.decode()):
@@ -130,12 +130,13 @@ def _tables(file: LogFile, texts: Iterator[object]) -> Iterator[LogFile]:
         except (ValueError, RecursionError):
             logged = None
         if not isinstance(logged, dict):
-            raise InputError(f"{file.name}: expected metrics in JSON, got {clip(str(text))!r}")
+            raise InputError(f"{name}: expected metrics in JSON, got {clip(str(text))!r}")
         table = logged.get(KEY)
         if not isinstance(table, dict):
             continue
         number += 1
-        yield LogFile(f"{file.name}, table {number}", frame=_records(table, f"{file.name}, table {number}"))
+        where = f"{name}, table {number}"
+        yield LogFile(where, frame=_records(table, where))
 
 
 def _records(table: dict, where: str) -> pl.LazyFrame:
