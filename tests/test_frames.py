@@ -3,6 +3,7 @@
 import runpy
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -90,6 +91,13 @@ def test_a_table_of_pandas_does_without_pyarrow(monkeypatch):
 
     monkeypatch.setattr(pl, "from_pandas", refuse)
     assert figures(table) == expected
+
+
+def test_dicts_may_hold_values_of_any_kind_beside_rewards():
+    rows = [
+        {"group": i // 4, "a": i % 3, "when": datetime(2026, 1, 1), "what": object(), "ids": [1, 2]} for i in range(8)
+    ]
+    assert gc.read_run(rows).rewards == ("a",)
 
 
 # --- bad input -------------------------------------------------------------------------------------------------------

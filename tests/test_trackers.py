@@ -69,12 +69,46 @@ def test_a_recorded_table_has_the_report_of_the_parquet_files_of_the_same_run(so
     assert figures(source) == figures(LOGS / "trl/gdpo")
 
 
-@pytest.mark.parametrize("run", ["gdpo_none", "grpo", "grpo_none", "edge_dupprompts", "edge_logging2"])
+@pytest.mark.parametrize(
+    "run", ["gdpo_none", "grpo", "grpo_none", "edge_conv", "edge_dupprompts", "edge_dupnames", "edge_logging2"]
+)
 def test_a_table_has_the_report_of_the_parquet_files_whatever_the_run_is_like(tmp_path, run):
     frames = frames_of(LOGS / "trl" / run)
     expected = figures(LOGS / "trl" / run)
     assert figures(write_wandb(tmp_path / "run-1/files/media/table", frames)) == expected
     assert figures(write_trackio(tmp_path / "a.db", {run: frames})) == expected
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        {"chat": True, "same_prompts": "pairs"},
+        {"missing": 0.3, "steps": 12},
+        {"method": "grpo", "evaluated": (2,), "steps": 8},
+        {"iterations": 2},
+        {"group_size": 4, "drop_rows": {3: 2}, "steps": 9},
+        {"drop": ("advantage",)},
+    ],
+    ids=str,
+)
+def test_a_made_run_has_the_report_of_its_parquet_files(tmp_path, made):
+    write_trl(tmp_path / "out", **made)
+    frames, expected = frames_of(tmp_path / "out"), figures(tmp_path / "out")
+    assert figures(write_wandb(tmp_path / "w", frames)) == expected
+    assert figures(write_trackio(tmp_path / "a.db", {"a": frames})) == expected
+
+
+def test_a_reward_may_be_missing_in_a_whole_step(tmp_path):
+    frames = frames_of(LOGS / "trl/grpo_none")
+    frames[0] = frames[0].with_columns(format_reward=pl.lit(None, pl.Float64))
+    (tmp_path / "out").mkdir()
+    for n, frame in enumerate(frames):
+        frame.write_parquet(tmp_path / f"out/completions_{n:05}.parquet")
+    expected = figures(tmp_path / "out")
+    assert figures(write_wandb(tmp_path / "w", frames)) == expected
+    assert figures(write_trackio(tmp_path / "a.db", {"a": frames})) == expected
+    nulls = [frame.with_columns(pl.selectors.float().fill_nan(None)) for frame in frames]
+    assert figures(write_trackio(tmp_path / "b.db", {"a": nulls})) == expected
 
 
 def test_files_come_in_the_order_of_the_numbers_in_their_names(tmp_path):

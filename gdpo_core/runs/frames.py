@@ -63,28 +63,19 @@ def _in_polars(table: Any) -> pl.DataFrame:
     try:
         return table.to_polars()
     except (ImportError, TypeError, ValueError):
-        return pl.DataFrame([_column(name, table[name].to_list()) for name in table.columns])
+        return pl.DataFrame([json_column(name, table[name].to_list(), NAME) for name in table.columns])
 
 
 def _of_records(rows: Sequence[Mapping]) -> pl.DataFrame:
     odd = next((name for row in rows for name in row if not isinstance(name, str)), None)
     expect(odd is None, NAME, "texts as names of columns", repr(odd))
     names = dict.fromkeys(name for row in rows for name in row)
-    return pl.DataFrame([_column(name, [_plain(row.get(name)) for row in rows]) for name in names])
+    return pl.DataFrame([json_column(name, [_plain(row.get(name)) for row in rows], NAME) for name in names])
 
 
 def _plain(value: Any) -> object:
     """A scalar of numpy or torch as Python's own."""
     return value.item() if hasattr(value, "item") and getattr(value, "shape", None) == () else value
-
-
-def _column(name: str, values: list) -> pl.Series:
-    if not any(isinstance(value, list | tuple | dict) for value in values):
-        return json_column(name, values, NAME)
-    try:
-        return pl.Series(name, values, strict=False)
-    except (TypeError, ValueError, pl.exceptions.PolarsError):
-        return json_column(name, [None if value is None else str(value) for value in values], NAME)
 
 
 def refuse_nested_rewards(schema: Mapping[str, pl.DataType]) -> None:

@@ -502,14 +502,16 @@ def _json_series(file: LogFile, name: str, values: list) -> pl.Series:
 
 def json_column(name: str, values: Sequence[object], where: str) -> pl.Series:
     """A column of JSON values: numbers as numbers, the names of NaN and infinity among them too; else text."""
-    if name.lower() in _UNREAD:
+    if name.lower() in _UNREAD and all(value is None or isinstance(value, str) for value in values):
         return pl.repeat("", len(values), eager=True).alias(name)
     kinds = {type(value) for value in values} - {type(None)}
-    if str in kinds and kinds <= {str, int, float} and kinds != {str}:
-        values = [_NOT_FINITE.get(value, value) if isinstance(value, str) else value for value in values]
-        kinds = {type(value) for value in values} - {type(None)}
-    if kinds == {bool}:
-        return pl.Series(name, values, pl.Boolean)
+    if str in kinds and {value for value in values if isinstance(value, str)} <= _NOT_FINITE.keys():
+        values = [_NOT_FINITE[value] if isinstance(value, str) else value for value in values]
+        kinds = kinds - {str} | {float}
+    if kinds - {str, int, float, bool}:
+        return _nested(name, values)
+    if not kinds or kinds == {bool}:
+        return pl.Series(name, values, pl.Boolean if kinds else pl.Null)
     if kinds == {int} and all(value is None or abs(value) < 2**63 for value in values):  # type: ignore[arg-type]
         return pl.Series(name, values, pl.Int64)
     numbers = sum(isinstance(value, int | float) for value in values)
@@ -517,3 +519,12 @@ def json_column(name: str, values: Sequence[object], where: str) -> pl.Series:
         floats = [as_float(value, name, f"{where}, row {row}") for row, value in enumerate(values, start=1)]
         return pl.Series(name, floats, pl.Float64)
     return pl.Series(name, [as_text(value) for value in values], pl.String)
+
+
+def _nested(name: str, values: Sequence[object]) -> pl.Series:
+    """A column of lists, objects or values of other kinds; as text where polars knows no type for all of them."""
+    try:
+        column = pl.Series(name, values, strict=False)
+    except (*_BROKEN, TypeError, OverflowError):
+        column = pl.Series(name, dtype=pl.Object)
+    return column if column.dtype != pl.Object else pl.Series(name, [None if v is None else str(v) for v in values])
