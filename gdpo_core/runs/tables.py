@@ -119,10 +119,13 @@ def parquet_frames(
 
 
 def _files_of_a_frame(files: Sequence[LogFile], numbers: Sequence[int]) -> Sequence[int]:
-    """The files of the next frame, if all are as long as the first; a file in memory stands alone."""
-    count = max(1, min(FILES, ROWS // max(_height(files[numbers[0]]), 1)))
-    in_memory = next((k for k, i in enumerate(numbers[:count]) if files[i].path is None), count)
-    return numbers[: max(1, in_memory)]
+    """The files of the next frame, if all are as long as the first; the bytes of a file in memory stand alone."""
+    first = files[numbers[0]]
+    count = max(1, min(FILES, ROWS // max(_height(first), 1)))
+    same = [
+        files[i].frame is not None if first.frame is not None else files[i].path is not None for i in numbers[:count]
+    ]
+    return numbers[: max(1, [*same, False].index(False))]
 
 
 def _parts(first: LogFile, files: int) -> Iterator[tuple[int, int | None]]:
@@ -135,10 +138,12 @@ def _parts(first: LogFile, files: int) -> Iterator[tuple[int, int | None]]:
 def _scan_parquet(
     files: Sequence[LogFile], numbers: Sequence[int], wanted: Schema, start: int, rows: int | None
 ) -> pl.DataFrame:
-    paths = [file.path for file in files if file.path is not None]  # several files are all on disk
+    paths = [file.path for file in files if file.path is not None]  # several files are all on disk, or all frames
+    tables = [file.frame for file in files if file.frame is not None]
     try:
-        if files[0].frame is not None:
-            scan = files[0].frame.with_columns(pl.lit("").alias("_path")).select(*wanted, "_path")
+        if tables:
+            with_path = (table.with_columns(pl.lit(f"{k}").alias("_path")) for k, table in enumerate(tables))
+            scan = pl.concat(table.select(*wanted, "_path") for table in with_path)
         else:
             # polars reads no rows with an empty schema; without one it counts them.
             scan = pl.scan_parquet(
@@ -157,7 +162,7 @@ def _scan_parquet(
     if len(files) == 1:
         number, first = pl.lit(numbers[0], pl.Int64).alias("_file"), pl.lit(start, pl.Int64).alias("_row")
         return frame.with_columns(number, first).drop("_path")
-    position = frame["_path"].cast(pl.Enum([str(path) for path in paths])).to_physical()
+    position = frame["_path"].cast(pl.Enum(list(map(str, paths or range(len(tables)))))).to_physical()
     return frame.select(pl.Series(numbers, dtype=pl.Int64).gather(position).alias("_file"), *wanted)
 
 
