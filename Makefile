@@ -46,7 +46,7 @@ static: .venv/.installed-dev
 	$(VENV_PYTHON) -m ruff check
 	$(VENV_PYTHON) -m ruff format --check
 	$(VENV_PYTHON) -m mypy
-	$(VENV_PYTHON) -m marimo check --strict app.py
+	$(VENV_PYTHON) -m marimo check --strict app.py examples/audit.py
 
 bench: .venv/.installed-bench
 	$(VENV_PYTHON) -m benchmarks

@@ -151,7 +151,10 @@ def _ties(e: Explanation, prompts: Sequence[int]) -> list[list[int]]:
 
 @app.command("audit")
 def audit_command(
-    paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="files, directories, globs or zips of runs")],
+    paths: Annotated[
+        list[str],
+        typer.Argument(metavar="PATH...", help="files, directories, globs, zips or URLs of runs; DATABASE::RUN"),
+    ],
     framework: Annotated[
         str | None, typer.Option(help=f"{listing(readable_with_writers(), 'or')}; found by default")
     ] = None,
@@ -301,7 +304,7 @@ def _targets(html: Path | None, json_: Path | None) -> dict[str, Path]:
 
 def _spare(targets: Mapping[str, Path], paths: Sequence[str], files: Sequence[str]) -> None:
     """Raise InputError if a file to write is a file of the log, or would be read as one the next time."""
-    log = {_real(name) for name in files}
+    log = {_real(name.partition("::")[0]) for name in files}  # DATABASE::RUN
     for option, path in targets.items():
         target = Path(_real(path))
         expect(str(target) not in log, option, "another file than the log", repr(str(path)))

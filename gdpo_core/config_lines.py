@@ -105,6 +105,16 @@ def no_evaluation(framework: str) -> str | None:
     return _lines(framework).no_evaluation
 
 
+def log_whole_groups(framework: str) -> str | None:
+    """The lines that make the log hold every response of a group; None if it always does. Raises InputError.
+
+    >>> print(log_whole_groups("trl"))
+    GRPOConfig(log_unique_prompts=False, num_completions_to_print=None)
+    # older versions: wandb_log_unique_prompts=False
+    """
+    return _lines(framework).log_whole_groups
+
+
 def gate(
     framework: str, rewards: Sequence[str], reward: str, on: str, threshold: float = 1.0, otherwise: float = 0.0
 ) -> str:

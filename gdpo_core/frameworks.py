@@ -51,6 +51,7 @@ class Lines:
     keep_groups: str | None = None  # turns off the filter for groups whose summed reward is constant
     own_name: str | None = None  # gives a second reward function its own column in the log
     no_evaluation: str | None = None  # keeps evaluations out of the log
+    log_whole_groups: str | None = None  # where a setting can make the log a sample of its groups
     gate: str
     gate_to: str | None = None
 
@@ -150,6 +151,8 @@ _TRL = Framework(
         log_rewards="GRPOConfig(log_completions=True, logging_steps=1)  # one function in reward_funcs for each reward",
         own_name=_FUNCTION_WITH_NAME,
         no_evaluation='GRPOConfig(eval_strategy="no")',
+        log_whole_groups="GRPOConfig(log_unique_prompts=False, num_completions_to_print=None)\n"
+        "# older versions: wandb_log_unique_prompts=False",
         gate=_FUNCTION_WITH_GATE,
     ),
     version="0.27 or later, the log from 0.28",

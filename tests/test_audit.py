@@ -35,6 +35,7 @@ IDS = {
     *("steps-missing", "steps-repeated", "eval-overwrote", "reward-columns-merged", "prompts-merged"),
     *(
         "ragged-batches",
+        "groups-sampled",
         "no-components",
         "advantages-not-reproduced",
         "method-not-as-asked",

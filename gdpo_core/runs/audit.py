@@ -33,6 +33,7 @@ _PAIRS, _SHARE = 24, 0.4
 
 # Within one severity, findings are shown in this order.
 FINDINGS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
+    findings_log.groups_sampled,
     findings_log.method_not_as_asked,
     findings_log.missing_rewards,
     findings_rewards.conflict,

@@ -97,6 +97,22 @@ class AuditReport:
         }
         return {name: _plain(part) for name, part in parts.items()}
 
+    def findings_table(self) -> pl.DataFrame:
+        """The findings, one per row: id, severity, message and fix."""
+        columns = ("id", "severity", "message", "fix")
+        rows = [[getattr(finding, name) for name in columns] for finding in self.findings]
+        return pl.DataFrame(rows, schema=dict.fromkeys(columns, pl.String), orient="row")
+
+    def _repr_html_(self) -> str:
+        """The report as a notebook shows it."""
+        from gdpo_core.report import STYLE, body  # which import this module
+
+        return f"{STYLE}{body(self)}"
+
+    def _mime_(self) -> tuple[str, str]:
+        """The report as marimo shows it."""
+        return "text/html", self._repr_html_()
+
 
 def report_of(f: Facts, findings: Sequence[Finding]) -> AuditReport:
     """The report of these facts and what was found in them."""

@@ -9,10 +9,12 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, TypeAlias
+
+import polars as pl
 
 from gdpo_core._errors import InputError, expect
 from gdpo_core._words import count, listing
@@ -28,6 +30,9 @@ UNRELATED = re.compile(
 )
 # The first bytes of compressed files, which polars would unpack without a limit.
 _PACKED = {b"\x1f\x8b": "a gzip", b"(\xb5/\xfd": "zstd", b"x\x01": "zlib", b"x\x9c": "zlib", b"x\xda": "zlib"}
+_WANDB = re.compile(r"(^|/)completions[^/]*\.table\.json$")
+# The folders around a log that belong to the same run as those beside them.
+_INSIDE_A_RUN = re.compile(r"(^|/)(completions|media/table(/.*)?|[^/]*completions[-:_]v\d+)$")
 _FORMATS = {"csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "ndjson": "jsonl", "json": "json", "parquet": "parquet"}
 
 _ZIP = b"PK\x03\x04"
@@ -41,11 +46,16 @@ _BAD_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, Val
 
 @dataclass(frozen=True)
 class LogFile:
-    """One file of a log: its name in messages, and either its path or a function that returns its bytes."""
+    """One file of a log: its name in messages, and its path, a function that returns its bytes, or its rows.
+
+    run: the run that was named, where the file can hold several.
+    """
 
     name: str
     path: Path | None = None
     load: Callable[[], bytes] | None = None
+    frame: pl.LazyFrame | None = None
+    run: str | None = None
 
     def content(self) -> bytes:
         """All its bytes."""
@@ -94,7 +104,8 @@ def find_files(path: object) -> LogFiles:
     if isinstance(path, str | os.PathLike):
         return _at(os.fspath(path))
     if not isinstance(path, Sequence) or not all(isinstance(p, str | os.PathLike) for p in path):
-        raise InputError(f"path: expected a path, several paths, or names with bytes, got {type(path).__name__}")
+        wanted = "a path, several paths, names with bytes, or a table (polars, pandas, Arrow or a list of dicts)"
+        raise InputError(f"path: expected {wanted}, got {type(path).__name__}")
     expect(len(path) > 0, "path", "at least one file", "none")
     parts = [_at(os.fspath(p)) for p in path]
     # One entry per file, whatever the spelling of its path.
@@ -105,11 +116,15 @@ def find_files(path: object) -> LogFiles:
 
 
 def format_of(file: LogFile) -> str:
-    """parquet, csv, tsv, jsonl or json, from a file's first bytes and its ending; InputError for any other format.
+    """parquet, csv, tsv, jsonl, json, wandb or trackio, from a file's first bytes and its ending.
+
+    Rows that need no parsing count as parquet: both have columns with types. InputError for any other format.
 
     >>> format_of(LogFile("log.txt", load=lambda: b'{"a": 1}'))
     'jsonl'
     """
+    if file.frame is not None:
+        return "parquet"
     start = file.start(4096)
     expect(len(start) > 0, file.name, "a log", "an empty file")
     packed = next((name for magic, name in _PACKED.items() if start.startswith(magic)), None)
@@ -117,6 +132,10 @@ def format_of(file: LogFile) -> str:
     by_ending = _FORMATS.get(file.name.rpartition(".")[2].lower())
     if start.startswith(b"PAR1"):
         return "parquet"
+    if start.startswith(b"SQLite format 3\0") or file.name.lower().endswith(".db"):
+        return "trackio"
+    if file.name.lower().endswith(".table.json") or re.match(rb'(\xef\xbb\xbf)?\s*\{\s*"columns"\s*:\s*\["', start):
+        return "wandb"
     if by_ending:
         return by_ending
     first = start.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
@@ -144,15 +163,11 @@ def choose(names: Sequence[str], where: str) -> list[str]:
     ['run/completions.jsonl']
     """
     visible = [name for name in sorted(names, key=natural) if not re.search(r"(^|/)(\.|__MACOSX)", name)]
-    logs: dict[tuple[str, str], list[str]] = {}  # by folder and what they look like
-    for name in visible:
-        title = next((f.title for f in FRAMEWORKS.values() if f.log_files and re.search(f.log_files, name)), None)
-        if title:
-            home = re.sub(r"(^|/)completions$", "", name.rpartition("/")[0])
-            logs.setdefault((home, title), []).append(name)
-    if not logs:
-        for name in filter(is_table, visible):
-            logs.setdefault((name.rpartition("/")[0], f"*{os.path.splitext(name)[1].lower()}"), []).append(name)
+    logs = _by_folder(visible, _framework)
+    logs = logs or _by_folder(visible, lambda name: "tables of W&B" if _WANDB.search(name) else None)
+    logs = logs or _by_folder(visible, lambda name: f"*{os.path.splitext(name)[1].lower()}" if is_table(name) else None)
+    # Last, as other programs write databases too.
+    logs = logs or _by_folder(visible, lambda name: "*.db" if name.endswith(".db") else None)
     expect(bool(logs), where, f"a log: files that end in {', '.join(TABLES)}", _listing(visible))
     depth = min(_depth(folder) for folder, _ in logs)
     nearest = {key: files for key, files in logs.items() if _depth(key[0]) == depth}
@@ -162,6 +177,23 @@ def choose(names: Sequence[str], where: str) -> list[str]:
         raise InputError(f"{where}: expected the log of one run, got several, name one of them: {which}")
     [files] = nearest.values()
     return files
+
+
+def _by_folder(names: Sequence[str], kind_of: Callable[[str], str | None]) -> dict[tuple[str, str], list[str]]:
+    """The names that are of some kind, by the folder of their run and their kind."""
+    logs: dict[tuple[str, str], list[str]] = {}
+    for name in names:
+        kind = kind_of(name)
+        if kind is not None:
+            folder = name.rpartition("/")[0]
+            home = folder if kind.startswith("*") else _INSIDE_A_RUN.sub("", folder)
+            logs.setdefault((home, kind), []).append(name)
+    return logs
+
+
+def _framework(name: str) -> str | None:
+    """The framework that gives its logs such names."""
+    return next((f.title for f in FRAMEWORKS.values() if f.log_files and re.search(f.log_files, name)), None)
 
 
 def is_table(name: str) -> bool:
@@ -186,7 +218,11 @@ def _at(path: str) -> LogFiles:
     """The log at a path or a glob."""
     expect(path != "" and "\0" not in path, "path", "the name of a file or directory", repr(path))
     here = Path(path).expanduser()
+    database, _, run = path.partition("::")
     try:
+        if run and not here.exists() and Path(database).expanduser().is_file():
+            [file] = (log := _file(Path(database).expanduser())).files
+            return LogFiles((replace(file, run=run),), path, log.args)
         if here.is_dir():
             return _directory(here)
         if here.is_file():
@@ -261,7 +297,8 @@ def _uploaded(files: Mapping) -> LogFiles:
             loads[name] = partial(bytes, content)
     if loads.keys() == files.keys() and len(loads) == 1:
         [(name, load)] = loads.items()
-        return LogFiles((LogFile(name, load=load),), name, None)
+        database, _, run = name.partition("::")
+        return LogFiles((LogFile(database, load=load, run=run or None),), name, None)
     first = next(iter(files))
     log = _inside(loads, first if len(files) == 1 else f"{first} and {len(files) - 1} more")
     read = {file.name for file in log.files}

@@ -143,6 +143,22 @@ def ragged_batches(f: Facts) -> Iterator[Finding]:
         yield Finding("ragged-batches", "warning", message, evidence, None)
 
 
+def groups_sampled(f: Facts) -> Iterator[Finding]:
+    """Every group has one response, because the log keeps a sample."""
+    for evidence in _issues(f, "groups-sampled"):
+        fix = config_lines.log_whole_groups(f.run.framework)
+        why = "log_unique_prompts=True, in older versions wandb_log_unique_prompts=True, does that to the table. "
+        yield Finding(
+            "groups-sampled",
+            "error",
+            f"No two responses of a step share their prompt (looked at {count(evidence['rows'], 'row')} of "
+            f"{count(evidence['steps'], 'step')}), so the log holds one response of each group and not the others. "
+            f"{why if fix else ''}What this report says about groups does not hold; log every response.",
+            evidence,
+            fix,
+        )
+
+
 def missing_rewards(f: Facts) -> Iterator[Finding]:
     """Rewards are missing and the framework does not skip them."""
     convention = CONVENTIONS[f.plan.convention]

@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from gdpo_core import config_lines
 from gdpo_core._errors import InputError, expect, is_whole
 from gdpo_core.frameworks import FRAMEWORKS, READABLE, framework_named
-from gdpo_core.runs import tables
+from gdpo_core.runs import frames, tables
 from gdpo_core.runs.columns import Columns, Options, reward_names
 from gdpo_core.runs.files import LogFile, LogFiles, Source, find_files, format_of
 from gdpo_core.runs.tables import BadLines
+from gdpo_core.runs.trackers import as_tables
 
 BATCHES = 200  # whose advantages are examined
 USUAL = 0.6  # share of batches that a size must divide: an evaluation may have written the others
@@ -123,7 +125,7 @@ def run_of(files: LogFiles, framework: str, rows: Rows, **facts: Any) -> Run:
 
 
 def read_run(
-    path: Source,
+    path: Source | Any,
     framework: str | None = None,
     group_size: int | None = None,
     rewards: Sequence[str] | str | None = None,
@@ -136,14 +138,15 @@ def read_run(
 ) -> Run:
     """The log of a run, as a training framework wrote it.
 
-    path: a file, directory, glob or zip, several of them, or {name: bytes}.
+    path: a file, directory, glob or zip, several of them, or {name: bytes}; DATABASE::RUN for a run in a database of
+        trackio; a URL, hf://, s3:// or gs://; or a table: a DataFrame of polars, pandas or Arrow, or a list of dicts.
     framework: trl (axolotl writes the same), verl, ms_swift, nemo_rl or generic; inferred from the content by default.
     group_size: responses per group, if groups are blocks of rows; inferred from advantages and prompts by default.
     rewards, group, advantage, length, step: names of columns.
     skip_bad_lines: leave out and count broken lines of JSON.
     Raises InputError, naming the file, and the column and row or line, if the log cannot be read.
     """
-    files = find_files(path)
+    files = frames.log_of(path) or as_tables(find_files(path))
     for name, value in {"group": group, "advantage": advantage, "length": length, "step": step}.items():
         expect(value is None or (isinstance(value, str) and value != ""), name, "the name of a column", repr(value))
     fits = group_size is None or (is_whole(group_size) and group_size > 0)
@@ -159,6 +162,7 @@ def read_run(
     )
     known = None if framework is None else framework_named(framework)
     with _one_error(files.name):
+        files = _as_its_framework_writes(files, known)
         run = _reader(known or detect(files, options)).read(files, options)
         run = _with_groups(run, options)
     next(run.tables())  # a fault in the first rows is reported now
@@ -195,6 +199,21 @@ def _framework_of(file: LogFile, options: Options) -> str:
     return "generic"
 
 
+def _as_its_framework_writes(files: LogFiles, known: str | None) -> LogFiles:
+    """The log, with a table that is no file as the lines of JSON that its framework would have written."""
+    file = files.files[0]
+    if file.frame is None or len(files.files) > 1:
+        return files
+    first = next(iter(file.frame.head(1).collect().to_dicts()), {})
+    for key in READABLE:
+        fits = known == key if known else bool(first) and _reader(key).matches(first)
+        if fits and key != "generic" and FRAMEWORKS[key].log_format == "jsonl":
+            lines = file.frame.collect().write_ndjson().encode()
+            return replace(files, files=(LogFile(file.name, load=partial(bytes, lines)),))
+    frames.refuse_nested_rewards(file.frame.collect_schema())
+    return files
+
+
 def _reader(framework: str) -> ModuleType:
     return import_module(f"gdpo_core.runs.{framework}")
 
@@ -221,6 +240,9 @@ def _with_groups(run: Run, options: Options) -> Run:
     if rows.keyed_by:
         return _by_key(run, rows, sizes, options.group_size)
     prompts = rows.prompts()
+    sampled = None if prompts is None else _one_per_prompt(prompts)
+    if sampled:
+        run = replace(run, issues=(*run.issues, LogIssue("groups-sampled", sampled)))
 
     def regrouped(size: int) -> Run:
         ragged = sizes.filter(pl.col("rows") % size != 0)
@@ -233,6 +255,14 @@ def _with_groups(run: Run, options: Options) -> Run:
     others: tuple[int, ...] = ()
     if size is None or (sizes["rows"] % size != 0).any():
         inferred = infer(sizes["rows"].to_list(), advantages, _prompt_ids(prompts))
+        whole = config_lines.log_whole_groups(run.framework)
+        if inferred is None and whole and prompts is not None and len(prompts) > 1:
+            got = f"one response per prompt in step {sampled['step']}" if sampled else "different numbers of rows"
+            raise InputError(
+                f"{run.path}: expected the rows of whole groups, as many per prompt, got {got}: a log that holds a "
+                f"sample shows no groups; log all rows with {whole.splitlines()[0]}, or give group_size or the column "
+                "group"
+            )
         if inferred is None:
             raise InputError(
                 f"{run.path}: expected groups that can be told from prompts or advantages, got none; "
@@ -293,6 +323,9 @@ def _by_key(run: Run, rows: Rows, sizes: pl.DataFrame, group_size: int | None) -
     if group_size:
         _expect_none(cut, run, f"groups of {usual} rows by {rows.keyed_by}")
     issues = list(run.issues)
+    if (sizes["rows"] == 1).all() and len(sizes) > sizes["batch"].n_unique():
+        evidence = {"step": sizes["step"][0], "steps": sizes["step"].n_unique(), "rows": len(sizes)}
+        issues.append(LogIssue("groups-sampled", evidence))
     merged = sizes.filter((pl.col("rows") > usual) & (pl.col("rows") % usual == 0)) if usual > 1 else sizes.head(0)
     if len(merged):
         evidence = {"step": merged["step"][0], "steps": merged["step"].n_unique(), "groups": len(merged)}
@@ -431,6 +464,14 @@ def _chance(size: int, larger: int, live: Sequence[np.ndarray]) -> float:
         if log < np.log(CHANCE):
             break
     return float(np.exp(log))
+
+
+def _one_per_prompt(prompts: pl.DataFrame) -> dict[str, object] | None:
+    """Evidence that no two rows of a batch share their prompt, from a sample of the prompts; None if some do."""
+    whole = prompts.filter(pl.len().over("batch") > 1)
+    if not len(whole) or whole.select(pl.struct("batch", "_key").is_duplicated().any()).item():
+        return None
+    return {"step": whole["step"][0], "steps": whole["step"].n_unique(), "rows": len(whole)}
 
 
 def _merged_prompts(prompts: pl.DataFrame, size: int) -> dict[str, object] | None:

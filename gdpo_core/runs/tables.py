@@ -21,6 +21,8 @@ ROWS = 250_000  # per frame, about
 FILES = 400  # per scan; more would have many files open at once
 HEAD = 100  # lines of text from which the types of columns are inferred
 MISSING = ["", "NA", "N/A", "null", "None", "none", "NaN", "nan", "NAN", "<NA>"]  # in CSV
+_UNREAD = ("completion", "completions")  # long texts, of which no reader needs more than that there are some
+_NOT_FINITE = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}  # as trackers spell them
 Schema: TypeAlias = Mapping[str, pl.DataType]
 _BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError)
 _BOM = b"\xef\xbb\xbf"
@@ -63,7 +65,7 @@ def first_values(file: LogFile, columns: Sequence[str], rows: int, bad_lines: Ba
         table = _json_table(file, columns).head(rows)
     elif kind == "parquet":
         try:
-            table = pl.scan_parquet(_source(file), glob=False).select(columns).head(rows).collect()
+            table = _scan(file).select(columns).head(rows).collect()
         except _BROKEN as error:
             raise _unreadable_parquet([file], error) from None
     else:
@@ -87,7 +89,7 @@ def read_file(file: LogFile, numbers: Sequence[str], texts: Sequence[str], bad_l
 def parquet_schema(file: LogFile) -> Schema:
     """The columns of a Parquet file and their types."""
     try:
-        return pl.scan_parquet(_source(file), glob=False).collect_schema()
+        return _scan(file).collect_schema()
     except _BROKEN as error:
         raise _unreadable_parquet([file], error) from None
 
@@ -117,10 +119,13 @@ def parquet_frames(
 
 
 def _files_of_a_frame(files: Sequence[LogFile], numbers: Sequence[int]) -> Sequence[int]:
-    """The files of the next frame, if all are as long as the first; a file in memory stands alone."""
-    count = max(1, min(FILES, ROWS // max(_height(files[numbers[0]]), 1)))
-    in_memory = next((k for k, i in enumerate(numbers[:count]) if files[i].path is None), count)
-    return numbers[: max(1, in_memory)]
+    """The files of the next frame, if all are as long as the first; the bytes of a file in memory stand alone."""
+    first = files[numbers[0]]
+    count = max(1, min(FILES, ROWS // max(_height(first), 1)))
+    same = [
+        files[i].frame is not None if first.frame is not None else files[i].path is not None for i in numbers[:count]
+    ]
+    return numbers[: max(1, [*same, False].index(False))]
 
 
 def _parts(first: LogFile, files: int) -> Iterator[tuple[int, int | None]]:
@@ -133,16 +138,21 @@ def _parts(first: LogFile, files: int) -> Iterator[tuple[int, int | None]]:
 def _scan_parquet(
     files: Sequence[LogFile], numbers: Sequence[int], wanted: Schema, start: int, rows: int | None
 ) -> pl.DataFrame:
-    paths = [file.path for file in files if file.path is not None]  # several files are all on disk
+    paths = [file.path for file in files if file.path is not None]  # several files are all on disk, or all frames
+    tables = [file.frame for file in files if file.frame is not None]
     try:
-        # polars reads no rows with an empty schema; without one it counts them.
-        scan = pl.scan_parquet(
-            paths or _source(files[0]),
-            schema=dict(wanted) or None,
-            extra_columns="ignore",
-            glob=False,
-            include_file_paths="_path",
-        ).select(*wanted, "_path")
+        if tables:
+            with_path = (table.with_columns(pl.lit(f"{k}").alias("_path")) for k, table in enumerate(tables))
+            scan = pl.concat(table.select(*wanted, "_path") for table in with_path)
+        else:
+            # polars reads no rows with an empty schema; without one it counts them.
+            scan = pl.scan_parquet(
+                paths or _source(files[0]),
+                schema=dict(wanted) or None,
+                extra_columns="ignore",
+                glob=False,
+                include_file_paths="_path",
+            ).select(*wanted, "_path")
         frame = scan.slice(start, rows).collect()
     except _BROKEN as error:
         if len(files) == 1:
@@ -152,15 +162,19 @@ def _scan_parquet(
     if len(files) == 1:
         number, first = pl.lit(numbers[0], pl.Int64).alias("_file"), pl.lit(start, pl.Int64).alias("_row")
         return frame.with_columns(number, first).drop("_path")
-    position = frame["_path"].cast(pl.Enum([str(path) for path in paths])).to_physical()
+    position = frame["_path"].cast(pl.Enum(list(map(str, paths or range(len(tables)))))).to_physical()
     return frame.select(pl.Series(numbers, dtype=pl.Int64).gather(position).alias("_file"), *wanted)
 
 
 def _height(file: LogFile) -> int:
     try:
-        return pl.scan_parquet(_source(file), glob=False).select(pl.len()).collect().item()
+        return _scan(file).select(pl.len()).collect().item()
     except _BROKEN as error:
         raise _unreadable_parquet([file], error) from None
+
+
+def _scan(file: LogFile) -> pl.LazyFrame:
+    return file.frame if file.frame is not None else pl.scan_parquet(_source(file), glob=False)
 
 
 def _source(file: LogFile) -> Path | io.BytesIO:
@@ -168,6 +182,10 @@ def _source(file: LogFile) -> Path | io.BytesIO:
 
 
 def _unreadable_parquet(files: Sequence[LogFile], error: BaseException) -> InputError:
+    if files[0].frame is not None:
+        return InputError(
+            f"{files[0].name}: expected a table that can be read, got {' '.join(str(error).split())[:200]}"
+        )
     start = files[0].start(4)
     if start != b"PAR1":
         got = "a file that does not begin as one" if start else "an empty file"
@@ -485,3 +503,33 @@ def _json_series(file: LogFile, name: str, values: list) -> pl.Series:
         floats = [as_float(v, name, f"{file.name}, item {i}") for i, v in enumerate(values, start=1)]
         return pl.Series(name, floats, pl.Float64)
     return pl.Series(name, [as_text(value) for value in values], pl.String)
+
+
+def json_column(name: str, values: Sequence[object], where: str) -> pl.Series:
+    """A column of JSON values: numbers as numbers, the names of NaN and infinity among them too; else text."""
+    if name.lower() in _UNREAD and all(value is None or isinstance(value, str) for value in values):
+        return pl.repeat("", len(values), eager=True).alias(name)
+    kinds = {type(value) for value in values} - {type(None)}
+    if str in kinds and {value for value in values if isinstance(value, str)} <= _NOT_FINITE.keys():
+        values = [_NOT_FINITE[value] if isinstance(value, str) else value for value in values]
+        kinds = kinds - {str} | {float}
+    if kinds - {str, int, float, bool}:
+        return _nested(name, values)
+    if not kinds or kinds == {bool}:
+        return pl.Series(name, values, pl.Boolean if kinds else pl.Null)
+    if kinds == {int} and all(value is None or abs(value) < 2**63 for value in values):  # type: ignore[arg-type]
+        return pl.Series(name, values, pl.Int64)
+    numbers = sum(isinstance(value, int | float) for value in values)
+    if 2 * numbers > len(values) - values.count(None):  # an odd value among them is an error
+        floats = [as_float(value, name, f"{where}, row {row}") for row, value in enumerate(values, start=1)]
+        return pl.Series(name, floats, pl.Float64)
+    return pl.Series(name, [as_text(value) for value in values], pl.String)
+
+
+def _nested(name: str, values: Sequence[object]) -> pl.Series:
+    """A column of lists, objects or values of other kinds; as text where polars knows no type for all of them."""
+    try:
+        column = pl.Series(name, values, strict=False)
+    except (*_BROKEN, TypeError, OverflowError):
+        column = pl.Series(name, dtype=pl.Object)
+    return column if column.dtype != pl.Object else pl.Series(name, [None if v is None else str(v) for v in values])

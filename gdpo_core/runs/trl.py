@@ -56,6 +56,7 @@ def read(log: LogFiles, options: Options) -> Run:
             keyed_by=options.group and f"the column {options.group}",
             prompts=partial(_prompts, files, schemas, columns) if "prompt" in schemas[0] else lambda: None,
         ),
+        total_only=columns.rewards == ("reward",) and columns.advantage is None,  # as the first versions logged to W&B
         left_out=left_out(schema, columns.names),
     )
 

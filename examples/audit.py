@@ -1,0 +1,26 @@
+import marimo
+
+__generated_with = "0.25.2"
+app = marimo.App()
+
+
+@app.cell
+def _():
+    import polars as pl
+
+    import gdpo_core as gc
+
+    table = pl.read_parquet("data/samples/trl_gdpo/*.parquet")  # or pandas, Arrow, a list of dicts
+    report = gc.audit(gc.read_run(table))
+    report
+    return (report,)
+
+
+@app.cell
+def _(report):
+    report.findings_table()
+    return
+
+
+if __name__ == "__main__":
+    app.run()

@@ -1,0 +1,108 @@
+"""Tables that need no file: a DataFrame of polars, pandas or Arrow, a list of dicts, or a URL that polars reads."""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from gdpo_core._errors import InputError, expect
+from gdpo_core._words import clip, listing
+from gdpo_core.runs.files import LogFile, LogFiles
+from gdpo_core.runs.tables import MISSING, json_column
+
+NAME = "table"  # in messages
+REMOTE = re.compile(r"(hf|s3|gs)://", re.IGNORECASE)
+_HUB_DATASET = re.compile(r"hf://datasets/[^/]+/[^/]+/?", re.IGNORECASE)
+_NO_TABLE = "a table whose columns polars can take"
+
+
+def log_of(source: object) -> LogFiles | None:
+    """The log in a table or behind URLs; None for a source of another kind. Raises InputError."""
+    urls = [source] if isinstance(source, str) else source
+    if isinstance(urls, list | tuple) and urls and all(isinstance(u, str) and REMOTE.match(u) for u in urls):
+        name = urls[0] if len(urls) == 1 else f"{urls[0]} and {len(urls) - 1} more"
+        return LogFiles(tuple(LogFile(url, frame=_scan(url)) for url in urls), name, None)
+    paths = isinstance(source, Sequence) and all(isinstance(part, str | os.PathLike) for part in source)
+    if paths or isinstance(source, str | os.PathLike | Mapping):
+        return None
+    table = _frame_of(source)
+    return None if table is None else LogFiles((LogFile(NAME, frame=table.lazy()),), NAME, None)
+
+
+def _frame_of(data: Any) -> pl.DataFrame | None:
+    """A DataFrame of any library that narwhals knows, or rows as dicts, in polars; None if it is neither.
+
+    Raises InputError if polars cannot take it, or if two columns have one name.
+    """
+    if isinstance(data, Sequence) and all(isinstance(row, Mapping) for row in data):
+        return _of_records(data)
+    import narwhals as nw  # slow, and most runs are read from files
+    from narwhals.exceptions import DuplicateError
+
+    try:
+        native: Any = nw.from_native(data)
+        table = native.collect(backend="polars") if isinstance(native, nw.LazyFrame) else native
+        return _in_polars(table)
+    except DuplicateError as error:
+        names = re.findall(r"- ('.*?') \d+ times", str(error))
+        raise InputError(
+            f"{NAME}: expected columns of different names, got {', '.join(names)} more than once"
+        ) from None
+    except InputError:
+        raise
+    except Exception as error:  # whatever the library of the table raises
+        if isinstance(error, TypeError) and not hasattr(data, "columns"):
+            return None
+        raise InputError(f"{NAME}: expected {_NO_TABLE}, got {_one_line(error)}") from None
+
+
+def _in_polars(table: Any) -> pl.DataFrame:
+    """A table of narwhals in polars; where pyarrow is missing, or refuses a column of pandas, value by value."""
+    try:
+        return table.to_polars()
+    except (ImportError, TypeError, ValueError):
+        return pl.DataFrame([json_column(name, table[name].to_list(), NAME) for name in table.columns])
+
+
+def _of_records(rows: Sequence[Mapping]) -> pl.DataFrame:
+    odd = next((name for row in rows for name in row if not isinstance(name, str)), None)
+    expect(odd is None, NAME, "texts as names of columns", repr(odd))
+    names = dict.fromkeys(name for row in rows for name in row)
+    return pl.DataFrame([json_column(name, [_plain(row.get(name)) for row in rows], NAME) for name in names])
+
+
+def _plain(value: Any) -> object:
+    """A scalar of numpy or torch as Python's own."""
+    return value.item() if hasattr(value, "item") and getattr(value, "shape", None) == () else value
+
+
+def refuse_nested_rewards(schema: Mapping[str, pl.DataType]) -> None:
+    """Raise InputError for a column of rewards that holds several of them in one value."""
+    for name, kind in schema.items():
+        if re.search("reward|score", name, re.IGNORECASE) and kind.is_nested():
+            fields = (
+                f" of {listing([field.name for field in kind.fields], most=5)}" if isinstance(kind, pl.Struct) else ""
+            )
+            raise InputError(
+                f"{NAME}, column {name!r}: expected one column of numbers per reward, got nested values{fields}; "
+                "unnest it, or name the rewards"
+            )
+
+
+def _scan(url: str) -> pl.LazyFrame:
+    """A table on the Hugging Face Hub, in S3 or in Google Cloud; of a dataset or a folder all its Parquet files."""
+    try:
+        if re.search(r"\.(jsonl|ndjson)$", url, re.IGNORECASE):
+            return pl.scan_ndjson(url, infer_schema_length=None)
+        if re.search(r"\.[ct]sv$", url, re.IGNORECASE):
+            return pl.scan_csv(url, separator="\t" if url.lower().endswith(".tsv") else ",", null_values=MISSING)
+        whole = _HUB_DATASET.fullmatch(url) or not re.search(r"[*?\[]|\.\w+$", url.rpartition("/")[2])
+        return pl.scan_parquet(f"{url.rstrip('/')}/**/*.parquet" if whole else url)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, ImportError) as error:
+        raise InputError(f"{url}: expected a table that polars can read, got {_one_line(error)}") from None
+
+
+def _one_line(error: BaseException) -> str:
+    return clip(" ".join(str(error).split()) or type(error).__name__, 200)

@@ -1,0 +1,161 @@
+"""Tables that experiment trackers keep of TRL's completions: W&B's `*.table.json` and trackio's SQLite databases."""
+
+import json
+import re
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import quote
+
+import polars as pl
+
+from gdpo_core._errors import InputError, expect
+from gdpo_core._words import clip, count, listing
+from gdpo_core.runs.files import LogFile, LogFiles, format_of
+from gdpo_core.runs.tables import json_column
+
+PATIENCE = 2.0  # seconds that a database may stay locked
+KEY = "completions"  # what TRL logs its table as
+
+
+def as_tables(log: LogFiles) -> LogFiles:
+    """The log with each table of a tracker as a file of its own, parsed; other files as they are.
+
+    Raises InputError, naming the file, and the row where there is one.
+    """
+    kinds = [format_of(file) for file in log.files]
+    databases = [file.name for file, kind in zip(log.files, kinds, strict=True) if kind == "trackio"]
+    if len(databases) > 1:
+        raise InputError(f"{log.name}: expected the database of one project, got {listing(databases, most=5)}")
+    files: list[LogFile] = []
+    for file, kind in zip(log.files, kinds, strict=True):
+        if file.run is not None:
+            expect(kind == "trackio", f"{file.name}::{file.run}", "a trackio database before ::", "another file")
+        if kind == "wandb":
+            files.append(LogFile(file.name, frame=_wandb(file)))
+        else:
+            files += _trackio(file) if kind == "trackio" else [file]
+    return LogFiles(tuple(files), log.name, log.args)
+
+
+# --- W&B -------------------------------------------------------------------------------------------------------------
+
+
+def _wandb(file: LogFile) -> pl.LazyFrame:
+    """The table of a `*.table.json`: names in `columns`, rows in `data`."""
+    wanted = 'a table of W&B, {"columns": [names], "data": [rows]}'
+    try:
+        content = json.loads(file.content().decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{file.name}: expected {wanted}, got broken JSON: {clip(str(error), 100)}") from None
+    expect(isinstance(content, dict), file.name, wanted, f"JSON of another form ({type(content).__name__})")
+    names, rows = content.get("columns"), content.get("data")
+    fits = isinstance(names, list) and all(isinstance(name, str) for name in names) and isinstance(rows, list)
+    expect(fits, file.name, wanted, f"an object with {listing(map(str, content), most=5) or 'nothing in it'}")
+    repeated = [name for name, times in Counter(names).items() if times > 1]
+    expect(not repeated, file.name, "columns of different names", f"{', '.join(map(repr, repeated))} more than once")
+    for number, row in enumerate(rows, start=1):
+        if not isinstance(row, list) or len(row) != len(names):
+            got = f"{len(row)}" if isinstance(row, list) else type(row).__name__
+            raise InputError(f"{file.name}, row {number}: expected {count(len(names), 'value')}, got {got}")
+    values = list(zip(*rows, strict=True)) if rows else [()] * len(names)
+    return pl.DataFrame([json_column(name, list(v), file.name) for name, v in zip(names, values, strict=True)]).lazy()
+
+
+# --- trackio ---------------------------------------------------------------------------------------------------------
+
+
+def _trackio(file: LogFile) -> list[LogFile]:
+    """The tables of completions of one run of a database, each as a file, in the order in which they were logged."""
+    try:
+        with closing(_opened(file)) as database:
+            column, run, name = _run(database, file)
+            query = f"SELECT metrics FROM metrics WHERE {column} = ? ORDER BY step, id"
+            tables = list(_tables(f"{file.name}::{name}", (text for (text,) in database.execute(query, (run,)))))
+    except sqlite3.Error as error:
+        raise _unreadable(file, error) from None
+    expect(bool(tables), file.name, "a run that logged completions (log_completions=True)", "one without such a table")
+    return tables
+
+
+def _opened(file: LogFile) -> sqlite3.Connection:
+    """A connection that only reads."""
+    if file.path is None:
+        return _in_memory(file.content())
+    uri = f"file:{quote(str(file.path.absolute()))}"
+    # A database that had a write-ahead log and has none now is at rest; opened as one in use, it would get a new log.
+    at_rest = file.start(20)[18:19] == b"\2" and not Path(f"{file.path}-wal").exists()
+    return sqlite3.connect(f"{uri}?{'immutable=1' if at_rest else 'mode=ro'}", uri=True, timeout=PATIENCE)
+
+
+def _in_memory(content: bytes) -> sqlite3.Connection:
+    database = sqlite3.connect(":memory:")
+    # Bytes 18 and 19 say 2 where the file had a write-ahead log, which memory has not.
+    database.deserialize(content[:18] + b"\1\1" + content[20:])
+    return database
+
+
+def _run(database: sqlite3.Connection, file: LogFile) -> tuple[str, str, str]:
+    """The column that identifies runs, its value for the run that was asked for, and the name of that run."""
+    columns = [row[1] for row in database.execute("PRAGMA table_info(metrics)")]
+    wanted = "a trackio database, with the columns run_name, step and metrics in the table metrics"
+    tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    got = f"the columns {', '.join(columns)}" if columns else f"the tables {', '.join(tables) or 'none'}"
+    expect({"id", "run_name", "step", "metrics"} <= {*columns}, file.name, wanted, got)
+    by = "run_id" if "run_id" in columns else "run_name"
+    runs = database.execute(f"SELECT DISTINCT {by}, run_name FROM metrics ORDER BY run_name, {by}").fetchall()
+    expect(bool(runs), file.name, "a run that logged completions", "a database without runs")
+    chosen = runs if file.run is None else [(key, name) for key, name in runs if file.run in (key, name)]
+    if len(chosen) == 1:
+        return by, *chosen[0]
+    names = Counter(name for _, name in runs)
+    known = [name if names[name] == 1 else key for key, name in runs]
+    example = f"{file.name}::{known[0]}"
+    if not chosen:
+        raise InputError(f"{file.name}: expected one of the runs {listing(known, most=8)}, got {file.run!r}")
+    raise InputError(
+        f"{file.name}: expected one run, got {len(chosen)}, name one, as {example}: {listing(known, most=8)}"
+    )
+
+
+def _tables(name: str, texts: Iterator[object]) -> Iterator[LogFile]:
+    number = 0
+    for text in texts:
+        if not isinstance(text, str | bytes) or KEY not in (text if isinstance(text, str) else text.decode()):
+            continue
+        try:
+            logged = json.loads(text)
+        except (ValueError, RecursionError):
+            logged = None
+        if not isinstance(logged, dict):
+            raise InputError(f"{name}: expected metrics in JSON, got {clip(str(text))!r}")
+        table = logged.get(KEY)
+        if not isinstance(table, dict):
+            continue
+        number += 1
+        where = f"{name}, table {number}"
+        yield LogFile(where, frame=_records(table, where))
+
+
+def _records(table: dict, where: str) -> pl.LazyFrame:
+    rows = table.get("_value")
+    wanted = 'a table of trackio, {"_type": "trackio.table", "_value": [rows]}'
+    fits = isinstance(rows, list) and all(isinstance(row, dict) for row in rows)
+    expect(fits, where, wanted, f"an object with {listing(map(str, table), most=5) or 'nothing in it'}")
+    assert rows is not None
+    names = list(rows[0]) if rows else []
+    for number, row in enumerate(rows, start=1):
+        if row.keys() != rows[0].keys():
+            raise InputError(f"{where}, row {number}: expected {', '.join(names)}, got {', '.join(row)}")
+    return pl.DataFrame([json_column(name, [row[name] for row in rows], where) for name in names]).lazy()
+
+
+def _unreadable(file: LogFile, error: sqlite3.Error) -> InputError:
+    why = " ".join(str(error).split())
+    if re.search("locked|busy", why):
+        why = "one that another program keeps locked: wait until it has written, or audit a copy"
+    else:
+        why = f"one that cannot be read: {why}"
+    return InputError(f"{file.name}: expected a trackio database, got {why}")
