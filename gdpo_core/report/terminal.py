@@ -10,8 +10,7 @@ from rich.text import Text
 from torch import Tensor
 
 from gdpo_core._words import count, listing, number, printable, raw, raw_column
-from gdpo_core.advantages import NAMES
-from gdpo_core.conventions import exceptions, formulas
+from gdpo_core.conventions import NAMES, exceptions, formulas
 from gdpo_core.explain import Explanation, float32_error, only_eps_is_left
 from gdpo_core.report import sentences
 from gdpo_core.report.sentences import (

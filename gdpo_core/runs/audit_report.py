@@ -11,7 +11,7 @@ import polars as pl
 
 from gdpo_core._errors import InputError
 from gdpo_core._words import count, listing, number
-from gdpo_core.advantages import NAMES
+from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import CONVENTIONS
 from gdpo_core.runs.facts import LISTED, Facts, Finding, ratio
 from gdpo_core.runs.sums import Array, Plan, Sums, binned
