@@ -1,4 +1,4 @@
-"""The command line: `gdpo explain` and `gdpo audit`.
+"""The command line: `gdpo explain`, `gdpo audit` and `gdpo compare`.
 
 It ends with 0; with 1 where a finding of `--fail-on` is there, and for nothing else; with 2 and one line on stderr
 where it cannot do what was asked; with 130 when it is interrupted. A reader who leaves early changes nothing.
@@ -188,37 +188,44 @@ def _ties(e: "Explanation", prompts: Sequence[int]) -> list[list[int]]:
 # --- gdpo audit ------------------------------------------------------------------------------------------------------
 
 
+# How to read a log.
+_Framework = Annotated[str | None, typer.Option(help=f"{listing(readable_with_writers(), 'or')}; found by default")]
+_GroupSize = Annotated[str | None, typer.Option(metavar="N", help="responses per prompt; found by default")]
+_Weight = Annotated[
+    list[str] | None, typer.Option(metavar="NAME=W", help="a reward's weight; found by default, else 1")
+]
+_Reward = Annotated[list[str] | None, typer.Option(metavar="NAME", help="a column with a reward")]
+_Group = Annotated[str | None, typer.Option(metavar="NAME", help="the column that identifies the prompt")]
+_Advantage = Annotated[str | None, typer.Option(metavar="NAME", help="the column with advantages")]
+_Length = Annotated[str | None, typer.Option(metavar="NAME", help="the column with tokens per response")]
+_Step = Annotated[str | None, typer.Option(metavar="NAME", help="the column with the training step")]
+_SkipBadLines = Annotated[bool, typer.Option("--skip-bad-lines", help="leave out broken lines")]
+# Where to write JSON.
+_Json = Annotated[
+    Path | None,
+    typer.Option(
+        "--json", metavar="FILE", help="write JSON; - prints only that", dir_okay=False, writable=True, allow_dash=True
+    ),
+]
+
+
 @app.command("audit")
 def audit_command(
     paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="files, directories, globs or zips of runs")],
-    framework: Annotated[
-        str | None, typer.Option(help=f"{listing(readable_with_writers(), 'or')}; found by default")
-    ] = None,
-    group_size: Annotated[str | None, typer.Option(metavar="N", help="responses per prompt; found by default")] = None,
-    weight: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=W", help="a reward's weight; found by default, else 1")
-    ] = None,
+    framework: _Framework = None,
+    group_size: _GroupSize = None,
+    weight: _Weight = None,
     primary: Annotated[str | None, typer.Option(metavar="NAME", help="the reward that matters most")] = None,
     asked: Annotated[
         str | None, typer.Option(metavar="METHOD", help=f"the method that was meant to run: {', '.join(NAMES)}")
     ] = None,
-    reward: Annotated[list[str] | None, typer.Option(metavar="NAME", help="a column with a reward")] = None,
-    group: Annotated[str | None, typer.Option(metavar="NAME", help="the column that identifies the prompt")] = None,
-    advantage: Annotated[str | None, typer.Option(metavar="NAME", help="the column with advantages")] = None,
-    length: Annotated[str | None, typer.Option(metavar="NAME", help="the column with tokens per response")] = None,
-    step: Annotated[str | None, typer.Option(metavar="NAME", help="the column with the training step")] = None,
-    skip_bad_lines: Annotated[bool, typer.Option("--skip-bad-lines", help="leave out broken lines")] = False,
-    json_: Annotated[
-        Path | None,
-        typer.Option(
-            "--json",
-            metavar="FILE",
-            help="write JSON; - prints only that",
-            dir_okay=False,
-            writable=True,
-            allow_dash=True,
-        ),
-    ] = None,
+    reward: _Reward = None,
+    group: _Group = None,
+    advantage: _Advantage = None,
+    length: _Length = None,
+    step: _Step = None,
+    skip_bad_lines: _SkipBadLines = False,
+    json_: _Json = None,
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="write one HTML file with charts", dir_okay=False, writable=True)
     ] = None,
@@ -419,3 +426,62 @@ def _write(path: Path, text: str, option: str) -> None:
     except OSError as error:
         got = f"{str(path)!r} ({error.strerror})"
         raise InputError(f"{option}: expected a file that can be written, got {got}") from None
+
+
+# --- gdpo compare ----------------------------------------------------------------------------------------------------
+
+
+@app.command("compare")
+def compare_command(
+    a: Annotated[str, typer.Argument(metavar="A", help="a run, as for audit")],
+    b: Annotated[str, typer.Argument(metavar="B", help="another run")],
+    framework: _Framework = None,
+    group_size: _GroupSize = None,
+    weight: _Weight = None,
+    reward: _Reward = None,
+    group: _Group = None,
+    advantage: _Advantage = None,
+    length: _Length = None,
+    step: _Step = None,
+    skip_bad_lines: _SkipBadLines = False,
+    json_: _Json = None,
+) -> None:
+    """Say what changed from one run to another, and what may be the scatter of their steps.
+
+    \b
+    gdpo compare runs/grpo/completions runs/gdpo/completions
+    """
+    from gdpo_core.report import terminal
+    from gdpo_core.report.changes import changes
+    from gdpo_core.runs.audit import audit
+    from gdpo_core.runs.run import read_run
+
+    only_json = json_ == Path("-")
+    targets = _targets(None, None if only_json else json_)
+    read = partial(
+        read_run,
+        framework=framework,
+        group_size=None if group_size is None else parse_count(group_size, "group-size"),
+        rewards=reward or None,
+        group=group,
+        advantage=advantage,
+        length=length,
+        step=step,
+        skip_bad_lines=skip_bad_lines,
+    )
+    weights = parse_weights(weight or [], "weight") or None
+    reports = []
+    for number, path in enumerate((a, b), start=1):
+        with _named([path], True), _progress(f"run {number} of 2: ") as progress:
+            run = read(path)
+            _spare(targets, [path], run.files)
+            reports.append(audit(run, weights, progress=progress))
+    difference = changes(*reports)
+    text = json.dumps(difference.to_dict(), indent=2, allow_nan=False) + "\n"
+    for option, file in targets.items():
+        _write(file, text, option)
+    with _reader_may_leave():
+        if only_json:
+            sys.stdout.write(text)
+        else:
+            terminal.show_changes(difference, sys.stdout)
