@@ -7,7 +7,7 @@ WORKDIR /app
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 COPY pyproject.toml constraints.txt ./
 COPY scripts/install.py scripts/
-RUN python scripts/install.py
+RUN python scripts/install.py page
 
 # The file system may be read-only (then mount a tmpfs on /tmp), so byte code is made here and home is /tmp.
 COPY . .

@@ -72,13 +72,13 @@ image:
 clean:
 	rm -rf .venv .parity *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 
-# One stamp for the run-time dependencies and one for each extra; pip does nothing for what is there already.
-$(addprefix .venv/.installed-,run dev bench parity): .venv/.installed-%: pyproject.toml constraints.txt scripts/install.py
+# One stamp for the page and one for each further extra; pip does nothing for what is there already.
+$(addprefix .venv/.installed-,run dev bench parity): .venv/.installed-%: pyproject.toml setup.py constraints.txt scripts/install.py
 	@'$(PYTHON)' -c '$(NEW_ENOUGH)' 2>/dev/null || \
 		{ echo "Python 3.11 or newer is needed; name it with PYTHON=/path/to/python3" >&2; exit 1; }
 	@$(VENV_PYTHON) -m pip --version >/dev/null 2>&1 || '$(PYTHON)' -m venv --clear .venv
 	@echo "Installing into .venv; the first time, this takes a minute or two"
-	@TORCH_INDEX='$(TORCH_INDEX)' $(VENV_PYTHON) scripts/install.py $(filter-out run,$*)
+	@TORCH_INDEX='$(TORCH_INDEX)' $(VENV_PYTHON) scripts/install.py page $(filter-out run,$*)
 	@$(VENV_PYTHON) -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 

@@ -1,36 +1,15 @@
-"""GRPO and GDPO as the training frameworks compute them, what they tell apart, and what they did in a run."""
+"""GRPO and GDPO as the training frameworks compute them, what they tell apart, and what they did in a run.
 
-from gdpo_core._errors import InputError
-from gdpo_core.advantages import METHODS, advantages, condition, gdpo, grpo, grpo_no_std
-from gdpo_core.collapse import (
-    BrokenTies,
-    Collapse,
-    break_even_weight,
-    break_even_weights,
-    broken_ties,
-    collapse,
-    update_share,
-)
-from gdpo_core.conventions import PAPER, Convention
-from gdpo_core.counting import count_distinct, count_groups, count_rounded, enumerate_groups, group_advantages
-from gdpo_core.explain import Explanation, explain
-from gdpo_core.frameworks import (
-    AXOLOTL_ASYNC,
-    AXOLOTL_STREAMING,
-    CONVENTIONS,
-    MS_SWIFT,
-    NEMO_RL,
-    NEMO_RL_LOO,
-    NVLABS_TRL,
-    TRL,
-    VERL,
-)
-from gdpo_core.runs.audit import audit
-from gdpo_core.runs.audit_report import AuditReport
-from gdpo_core.runs.facts import Finding
-from gdpo_core.runs.run import Run, read_run
-from gdpo_core.successors import SUCCESSORS
-from gdpo_core.training import TrainingRun, mean_field, mean_field_arms, train, train_arms
+A name is imported when it is first used, so that `gdpo --help` need not wait for torch.
+"""
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gdpo_core._public import *
 
 __all__ = [
     "AXOLOTL_ASYNC",
@@ -77,3 +56,26 @@ __all__ = [
     "train_arms",
     "update_share",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module("gdpo_core._public"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+class _Package(ModuleType):
+    """A package whose functions keep their names when the modules of these names are imported."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (isinstance(value, ModuleType) and name in __all__):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -171,6 +171,15 @@ def printable(text: object) -> str:
     return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in raw)
 
 
+def one_line(text: object) -> str:
+    """A text on one line, control characters spelled out, for a line of a log that other programs read.
+
+    >>> one_line("two\\nlines")
+    'two lines'
+    """
+    return " ".join(printable(text).splitlines())
+
+
 def _minus(text: str) -> str:
     """A real minus sign before the number; exponents stay as they are."""
     return f"−{text[1:]}" if text.startswith("-") else text

@@ -24,6 +24,7 @@ from gdpo_core._statistics import (
     zero_cancelled,
 )
 from gdpo_core._types import ArrayLike, Groups
+from gdpo_core.conventions import NAMES as NAMES
 from gdpo_core.conventions import PAPER, Convention
 
 
@@ -99,12 +100,6 @@ METHODS = {
 }
 LOGGED_METHODS = METHODS | {"grpo_batch_std": Method(_grpo_no_std, _over_batch_std)}
 ALL_METHODS = dict(LOGGED_METHODS)
-NAMES = {
-    "grpo": "GRPO",
-    "grpo_no_std": "GRPO without std",
-    "gdpo": "GDPO",
-    "grpo_batch_std": "GRPO with the batch's std",
-}
 
 
 def grpo(
@@ -218,6 +213,8 @@ def method_named(method: str) -> Method:
     Traceback (most recent call last):
     gdpo_core.InputError: method: expected one of grpo, grpo_no_std, gdpo, grpo_batch_std, ..., got 'ppo'
     """
+    import gdpo_core.successors  # noqa: F401 (adds its methods; here, because it builds on this module)
+
     if not isinstance(method, str) or method not in ALL_METHODS:
         raise InputError(f"method: expected one of {', '.join(ALL_METHODS)}, got {method!r}")
     return ALL_METHODS[method]

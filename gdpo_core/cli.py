@@ -1,4 +1,8 @@
-"""The command line: `gdpo explain` and `gdpo audit`."""
+"""The command line: `gdpo explain`, `gdpo audit` and `gdpo compare`.
+
+It ends with 0; with 1 where a finding of `--fail-on` is there, and for nothing else; with 2 and one line on stderr
+where it cannot do what was asked; with 130 when it is interrupted. A reader who leaves early changes nothing.
+"""
 
 import io
 import json
@@ -10,29 +14,26 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import polars as pl
 import typer
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from gdpo_core._errors import InputError, expect
 from gdpo_core._parse import parse_count, parse_number, parse_weights
-from gdpo_core._words import count, listing, printable
-from gdpo_core.advantages import METHODS, NAMES
-from gdpo_core.collapse import collapse
-from gdpo_core.explain import Explanation, explain
+from gdpo_core._words import count, listing, one_line
+from gdpo_core.conventions import COMPARED, NAMES
 from gdpo_core.frameworks import CONVENTIONS, readable_with_writers
-from gdpo_core.report import document, terminal
-from gdpo_core.runs.audit import audit
-from gdpo_core.runs.audit_report import AuditReport
-from gdpo_core.runs.files import is_table
-from gdpo_core.runs.run import read_run
+
+# What needs torch or polars is imported where it is used: neither help nor shell completion has to wait a second.
+if TYPE_CHECKING:
+    from gdpo_core.explain import Explanation
+    from gdpo_core.runs.audit_report import AuditReport
 
 _PATIENCE = 1.0  # seconds after which progress is shown
+_FORMATS = ("text", "github")
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -42,7 +43,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             stream.reconfigure(errors="replace")  # a terminal may not know √ or −
     try:
         expect(sys.stdout is not None, "standard output", "one that can be written", "none")
-        sys.exit(app(arguments, prog_name="gdpo", standalone_mode=False) or 0)
+        status = 0
+        with _reader_may_leave():
+            status = app(arguments, prog_name="gdpo", standalone_mode=False) or 0
+        sys.exit(status)
     except typer.TyperException as error:
         message = error.format_message()
     except InputError as error:
@@ -51,12 +55,42 @@ def main(arguments: Sequence[str] | None = None) -> None:
         message = f"standard output: expected one that can be written, got {error.strerror}"
         with suppress(OSError):
             sys.stdout.close()  # or Python would try again at the end, and complain
-    print("gdpo:", printable(message).replace("\n", " "), file=sys.stderr)
+    print("gdpo:", one_line(message), file=sys.stderr)
     sys.exit(2)
 
 
+@contextmanager
+def _reader_may_leave() -> Iterator[None]:
+    """Go on quietly where the reader of standard output has left, as `head` does."""
+    try:
+        yield
+        sys.stdout.flush()
+    except (BrokenPipeError, SystemExit) as error:
+        # Click and rich turn the error into an exit with 1, which would look like a finding.
+        if not any(isinstance(e, BrokenPipeError) for e in (error, error.__context__)):
+            raise
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())  # what is still to be written, by Python at its end too
+        os.close(nowhere)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            print("gdpo", version("reward-policy-intuition"))
+        except PackageNotFoundError:
+            raise InputError("version: expected an installed package, got a bare folder") from None
+        raise typer.Exit
+
+
 @app.callback()
-def gdpo() -> None:
+def gdpo(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="print the version and stop")
+    ] = False,
+) -> None:
     """What GRPO and GDPO make of several rewards."""
 
 
@@ -73,7 +107,7 @@ def explain_command(
     responses: Annotated[
         list[str], typer.Argument(metavar="REWARDS...", help="one response each; / starts the next prompt")
     ],
-    method: Annotated[str, typer.Option(help=listing(METHODS, "or"))] = "gdpo",
+    method: Annotated[str, typer.Option(help=listing(COMPARED, "or"))] = "gdpo",
     convention: Annotated[str, typer.Option(help=listing(CONVENTIONS, link=""))] = "paper",
     weights: Annotated[str | None, typer.Option(help="one number per reward: 1,0.5,2")] = None,
     lengths: Annotated[str | None, typer.Option(help="tokens, one number per response: 12,40,7")] = None,
@@ -86,8 +120,11 @@ def explain_command(
     gdpo explain 111 110 011 101 --convention trl --weights 1,0.5,2
     gdpo explain 01 00 / 11 00 --method grpo
     """
+    from gdpo_core.explain import explain
+    from gdpo_core.report import terminal
+
     rewards, prompts = _rewards(responses)
-    for name, value, known in (("method", method, METHODS), ("convention", convention, CONVENTIONS)):
+    for name, value, known in (("method", method, COMPARED), ("convention", convention, CONVENTIONS)):
         expect(_key(value) in known, name, f"one of {', '.join(known)}", repr(value))
     explanation = explain(
         rewards,
@@ -137,8 +174,10 @@ def _counted(text: str, name: str, size: int, thing: str) -> list[float]:
     return numbers
 
 
-def _ties(e: Explanation, prompts: Sequence[int]) -> list[list[int]]:
+def _ties(e: "Explanation", prompts: Sequence[int]) -> list[list[int]]:
     """The responses of a prompt that share an advantage though their rewards differ; NaN advantages do not count."""
+    from gdpo_core.collapse import collapse
+
     c = collapse(e.rewards, e.method, weights=e.weights, groups=prompts, lengths=e.lengths, convention=e.convention)
     shared: dict[tuple[int, int], list[int]] = {}
     for response, level in zip(c.response.tolist(), c.level.tolist(), strict=True):
@@ -149,44 +188,56 @@ def _ties(e: Explanation, prompts: Sequence[int]) -> list[list[int]]:
 # --- gdpo audit ------------------------------------------------------------------------------------------------------
 
 
+# How to read a log.
+_PATHS = "files, directories, globs, zips or URLs of runs; DATABASE::RUN"
+_Framework = Annotated[str | None, typer.Option(help=f"{listing(readable_with_writers(), 'or')}; found by default")]
+_GroupSize = Annotated[str | None, typer.Option(metavar="N", help="responses per prompt; found by default")]
+_Weight = Annotated[
+    list[str] | None, typer.Option(metavar="NAME=W", help="a reward's weight; found by default, else 1")
+]
+_Reward = Annotated[list[str] | None, typer.Option(metavar="NAME", help="a column with a reward")]
+_Group = Annotated[str | None, typer.Option(metavar="NAME", help="the column that identifies the prompt")]
+_Advantage = Annotated[str | None, typer.Option(metavar="NAME", help="the column with advantages")]
+_Length = Annotated[str | None, typer.Option(metavar="NAME", help="the column with tokens per response")]
+_Step = Annotated[str | None, typer.Option(metavar="NAME", help="the column with the training step")]
+_SkipBadLines = Annotated[bool, typer.Option("--skip-bad-lines", help="leave out broken lines")]
+# Where to write JSON.
+_Json = Annotated[
+    Path | None,
+    typer.Option(
+        "--json", metavar="FILE", help="write JSON; - prints only that", dir_okay=False, writable=True, allow_dash=True
+    ),
+]
+
+
 @app.command("audit")
 def audit_command(
-    paths: Annotated[
-        list[str],
-        typer.Argument(metavar="PATH...", help="files, directories, globs, zips or URLs of runs; DATABASE::RUN"),
-    ],
-    framework: Annotated[
-        str | None, typer.Option(help=f"{listing(readable_with_writers(), 'or')}; found by default")
-    ] = None,
-    group_size: Annotated[str | None, typer.Option(metavar="N", help="responses per prompt; found by default")] = None,
-    weight: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=W", help="a reward's weight; found by default, else 1")
-    ] = None,
+    paths: Annotated[list[str], typer.Argument(metavar="PATH...", help=_PATHS)],
+    framework: _Framework = None,
+    group_size: _GroupSize = None,
+    weight: _Weight = None,
     primary: Annotated[str | None, typer.Option(metavar="NAME", help="the reward that matters most")] = None,
     asked: Annotated[
         str | None, typer.Option(metavar="METHOD", help=f"the method that was meant to run: {', '.join(NAMES)}")
     ] = None,
-    reward: Annotated[list[str] | None, typer.Option(metavar="NAME", help="a column with a reward")] = None,
-    group: Annotated[str | None, typer.Option(metavar="NAME", help="the column that identifies the prompt")] = None,
-    advantage: Annotated[str | None, typer.Option(metavar="NAME", help="the column with advantages")] = None,
-    length: Annotated[str | None, typer.Option(metavar="NAME", help="the column with tokens per response")] = None,
-    step: Annotated[str | None, typer.Option(metavar="NAME", help="the column with the training step")] = None,
-    skip_bad_lines: Annotated[bool, typer.Option("--skip-bad-lines", help="leave out broken lines")] = False,
-    json_: Annotated[
-        Path | None,
-        typer.Option(
-            "--json",
-            metavar="FILE",
-            help="write JSON; - prints only that",
-            dir_okay=False,
-            writable=True,
-            allow_dash=True,
-        ),
-    ] = None,
+    reward: _Reward = None,
+    group: _Group = None,
+    advantage: _Advantage = None,
+    length: _Length = None,
+    step: _Step = None,
+    skip_bad_lines: _SkipBadLines = False,
+    json_: _Json = None,
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="write one HTML file with charts", dir_okay=False, writable=True)
     ] = None,
-) -> None:
+    format_: Annotated[
+        str, typer.Option("--format", metavar="FORMAT", help=f"what to print: {listing(_FORMATS, 'or')}")
+    ] = "text",
+    fail_on: Annotated[
+        str | None,
+        typer.Option(metavar="LEVEL|ID,…", help="exit with 1 at such a finding: error, warning, info or an id"),
+    ] = None,
+) -> int:
     """Say what the log of a training run shows about its rewards.
 
     A path is a run; several are compared. Files of one ending in one directory are one run, so that
@@ -195,8 +246,19 @@ def audit_command(
     \b
     gdpo audit outputs/completions --primary correctness --html audit.html
     gdpo audit rewards.csv --reward correct --reward short --group prompt_id --weight short=0.5
+    gdpo audit outputs/completions --fail-on error,reward-dead --format github
+
+    Exit status: 0 with a report, 1 where --fail-on finds something, 2 where a log cannot be read.
     """
+    from gdpo_core.report import document, terminal
+    from gdpo_core.report.github import annotations
+    from gdpo_core.runs.audit import audit
+    from gdpo_core.runs.run import read_run
+
+    expect(format_ in _FORMATS, "format", listing(_FORMATS, "or"), repr(format_))
+    failing = _failing(fail_on)
     only_json = json_ == Path("-")
+    expect(not only_json or format_ == "text", "format", "none beside --json -, which prints only JSON", repr(format_))
     targets = _targets(html, None if only_json else json_)
     read = partial(
         read_run,
@@ -221,11 +283,42 @@ def audit_command(
     texts = {"html": document, "json": _json}
     for option, path in targets.items():
         _write(path, texts[option](reports), option)
-    if only_json:
-        sys.stdout.write(_json(reports))
-        sys.stdout.flush()
-    else:
-        terminal.show(reports, sys.stdout)
+    with _reader_may_leave():
+        if only_json:
+            sys.stdout.write(_json(reports))
+        elif format_ == "github":
+            sys.stdout.write(annotations(reports))
+        else:
+            terminal.show(reports, sys.stdout)
+    return _status(reports, failing)
+
+
+def _failing(text: str | None) -> frozenset[str]:
+    """The severities and ids in a text such as "warning,reward-dead"; a severity holds those above it.
+
+    >>> sorted(_failing("warning,reward-dead")), _failing(None)
+    (['error', 'reward-dead', 'warning'], frozenset())
+    """
+    from gdpo_core.runs.facts import IDS, SEVERITIES
+
+    failing: set[str] = set()
+    for part in [] if text is None else text.split(","):
+        name = part.strip().lower()
+        known = f"{', '.join(SEVERITIES)} or the id of a finding: {', '.join(IDS)}"
+        expect(name in (*SEVERITIES, *IDS), "fail-on", known, repr(part))
+        failing.update(SEVERITIES[: SEVERITIES.index(name) + 1] if name in SEVERITIES else [name])
+    return frozenset(failing)
+
+
+def _status(reports: Sequence["AuditReport"], failing: frozenset[str]) -> int:
+    """1 if a report holds a finding of these severities or ids, which are named on stderr; else 0."""
+    status = 0
+    for report in reports:
+        ids = dict.fromkeys(f.id for f in report.findings if not failing.isdisjoint((f.id, f.severity)))
+        if ids:
+            status = 1
+            print(f"gdpo: fail-on: {one_line(report.source['path'])}: {listing(ids)}", file=sys.stderr)
+    return status
 
 
 def _runs(paths: Sequence[str]) -> list[list[str]]:
@@ -257,6 +350,8 @@ def _real(path: str | Path) -> str:
 @contextmanager
 def _named(paths: Sequence[str], several: bool) -> Iterator[None]:
     """Make errors name the run, those that the readers did not foresee included."""
+    from polars.exceptions import PolarsError
+
     try:
         yield
     except InputError as error:
@@ -264,7 +359,7 @@ def _named(paths: Sequence[str], several: bool) -> Iterator[None]:
         if (several or str(error).startswith(("rewards:", "lengths:"))) and not str(error).startswith(paths[0]):
             raise InputError(f"{paths[0]}: {error}") from None
         raise
-    except (OSError, pl.exceptions.PolarsError, UnicodeError) as error:
+    except (OSError, PolarsError, UnicodeError) as error:
         first = str(error).strip().split("\n")[0]
         raise InputError(f"{paths[0]}: expected the log of a run, got {type(error).__name__}: {first}") from None
 
@@ -272,6 +367,8 @@ def _named(paths: Sequence[str], several: bool) -> Iterator[None]:
 @contextmanager
 def _progress(name: str) -> Iterator[Callable[[int], None] | None]:
     """Count responses on stderr, if that is a terminal and the run takes a while."""
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
     console = Console(stderr=True)
     if not console.is_terminal:
         yield None
@@ -304,6 +401,8 @@ def _targets(html: Path | None, json_: Path | None) -> dict[str, Path]:
 
 def _spare(targets: Mapping[str, Path], paths: Sequence[str], files: Sequence[str]) -> None:
     """Raise InputError if a file to write is a file of the log, or would be read as one the next time."""
+    from gdpo_core.runs.files import is_table
+
     log = {_real(name.partition("::")[0]) for name in files}  # DATABASE::RUN
     for option, path in targets.items():
         target = Path(_real(path))
@@ -317,7 +416,7 @@ def _spare(targets: Mapping[str, Path], paths: Sequence[str], files: Sequence[st
         )
 
 
-def _json(reports: Sequence[AuditReport]) -> str:
+def _json(reports: Sequence["AuditReport"]) -> str:
     parts = [report.to_dict() for report in reports]
     return json.dumps(parts[0] if len(parts) == 1 else {"schema": 1, "runs": parts}, indent=2, allow_nan=False) + "\n"
 
@@ -328,3 +427,62 @@ def _write(path: Path, text: str, option: str) -> None:
     except OSError as error:
         got = f"{str(path)!r} ({error.strerror})"
         raise InputError(f"{option}: expected a file that can be written, got {got}") from None
+
+
+# --- gdpo compare ----------------------------------------------------------------------------------------------------
+
+
+@app.command("compare")
+def compare_command(
+    a: Annotated[str, typer.Argument(metavar="A", help="a run, as for audit")],
+    b: Annotated[str, typer.Argument(metavar="B", help="another run")],
+    framework: _Framework = None,
+    group_size: _GroupSize = None,
+    weight: _Weight = None,
+    reward: _Reward = None,
+    group: _Group = None,
+    advantage: _Advantage = None,
+    length: _Length = None,
+    step: _Step = None,
+    skip_bad_lines: _SkipBadLines = False,
+    json_: _Json = None,
+) -> None:
+    """Say what changed from one run to another, and what may be the scatter of their steps.
+
+    \b
+    gdpo compare runs/grpo/completions runs/gdpo/completions
+    """
+    from gdpo_core.report import terminal
+    from gdpo_core.report.changes import changes
+    from gdpo_core.runs.audit import audit
+    from gdpo_core.runs.run import read_run
+
+    only_json = json_ == Path("-")
+    targets = _targets(None, None if only_json else json_)
+    read = partial(
+        read_run,
+        framework=framework,
+        group_size=None if group_size is None else parse_count(group_size, "group-size"),
+        rewards=reward or None,
+        group=group,
+        advantage=advantage,
+        length=length,
+        step=step,
+        skip_bad_lines=skip_bad_lines,
+    )
+    weights = parse_weights(weight or [], "weight") or None
+    reports = []
+    for number, path in enumerate((a, b), start=1):
+        with _named([path], True), _progress(f"run {number} of 2: ") as progress:
+            run = read(path)
+            _spare(targets, [path], run.files)
+            reports.append(audit(run, weights, progress=progress))
+    difference = changes(*reports)
+    text = json.dumps(difference.to_dict(), indent=2, allow_nan=False) + "\n"
+    for option, file in targets.items():
+        _write(file, text, option)
+    with _reader_may_leave():
+        if only_json:
+            sys.stdout.write(text)
+        else:
+            terminal.show_changes(difference, sys.stdout)

@@ -5,6 +5,15 @@ from typing import Literal, get_args, get_type_hints
 
 from gdpo_core._errors import expect
 
+# The methods by what they are called; the first three are compared in every report, the last one some frameworks offer.
+NAMES = {
+    "grpo": "GRPO",
+    "grpo_no_std": "GRPO without std",
+    "gdpo": "GDPO",
+    "grpo_batch_std": "GRPO with the batch's std",
+}
+COMPARED = ("grpo", "grpo_no_std", "gdpo")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Convention:

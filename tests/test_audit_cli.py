@@ -1,5 +1,6 @@
 """`gdpo audit`: what it prints and writes, which paths are a run, and one clear line where it can't."""
 
+import ast
 import json
 import os
 import re
@@ -16,7 +17,7 @@ import pytest
 
 from gdpo_core import cli
 from gdpo_core.report import terminal
-from gdpo_core.runs.facts import Finding
+from gdpo_core.runs.facts import IDS, Finding
 
 ROOT = Path(__file__).parent.parent
 TRL = str(ROOT / "data/samples/trl_gdpo")
@@ -296,6 +297,100 @@ def test_a_device_is_written_to_and_not_replaced(capsys):
     assert code == 0 and out and not Path(os.devnull).is_file()
 
 
+# --- in a pipeline ---------------------------------------------------------------------------------------------------
+
+
+def pipeline(capsys, monkeypatch, findings, *arguments) -> tuple[int, str, str]:
+    """What `gdpo audit` does with a report that holds these findings."""
+    monkeypatch.setattr("gdpo_core.runs.audit.audit", lambda *_, **__: audited.report(path=TRL, findings=findings))
+    return run(capsys, TRL, *arguments)
+
+
+CONFLICT = Finding("conflict", "warning", "50 % of it.", {}, None)
+
+
+@pytest.mark.parametrize(
+    ("fail_on", "findings", "status"),
+    [
+        ("error", [CONFLICT], 0),
+        ("warning", [CONFLICT], 1),
+        ("info", [CONFLICT], 1),
+        ("conflict", [CONFLICT], 1),
+        ("reward-dead", [CONFLICT], 0),
+        (" Reward-Dead , conflict", [CONFLICT], 1),
+        ("error,reward-dead", [Finding("reward-dead", "info", "It is.", {}, None)], 1),
+        ("warning", [Finding("reward-dead", "error", "It is.", {}, None)], 1),
+        ("warning", [Finding("reward-dead", "info", "It is.", {}, None)], 0),
+        ("info", [], 0),
+        (None, [CONFLICT], 0),
+    ],
+)
+def test_a_finding_that_was_asked_for_is_the_status(capsys, monkeypatch, fail_on, findings, status):
+    arguments = [] if fail_on is None else ["--fail-on", fail_on]
+    code, out, err = pipeline(capsys, monkeypatch, findings, *arguments)
+    assert code == status and out
+    assert err == (f"gdpo: fail-on: {TRL}: {findings[0].id}\n" if status else "")
+
+
+def test_the_report_is_whole_where_a_finding_fails_the_pipeline(capsys, tmp_path):
+    options = ["--fail-on", "blind-zero-std-metric", "--html", tmp_path / "a.html"]
+    code, out, err = run(capsys, TRL, SWIFT, *options, "--json", "-")
+    assert code == 1 and len(parsed(out)["runs"]) == 2 and (tmp_path / "a.html").exists()
+    assert err == "".join(f"gdpo: fail-on: {log}: blind-zero-std-metric\n" for log in (TRL, SWIFT))
+
+
+def test_the_status_stands_though_the_reader_has_left(monkeypatch):
+    read, write = os.pipe()
+    os.close(read)
+    with suppress(BrokenPipeError), open(write, "w") as pipe, pytest.raises(SystemExit) as stopped:
+        monkeypatch.setattr(sys, "stdout", pipe)
+        monkeypatch.setattr(sys, "stderr", StringIO())
+        cli.main(["audit", TRL, "--fail-on", "info"])
+    assert stopped.value.code == 1
+
+
+def test_the_ids_to_fail_on_are_those_of_the_findings():
+    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "gdpo_core/runs").glob("findings_*.py")]
+    made = [
+        call.args[0].value
+        for source in sources
+        for call in ast.walk(ast.parse(source))
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "Finding"
+    ]
+    assert set(made) == set(IDS) and list(IDS) == sorted(set(IDS))
+
+
+def unescaped(text):
+    for code, character in (("%3A", ":"), ("%2C", ","), ("%0D", "\r"), ("%0A", "\n"), ("%25", "%")):
+        text = text.replace(code, character)
+    return text
+
+
+def test_annotations_say_what_the_report_says(capsys, monkeypatch):
+    findings = audited.report().findings
+    code, out, err = pipeline(capsys, monkeypatch, findings, "--format", "github")
+    assert (code, err) == (0, "")
+    first, *rest = [
+        re.fullmatch("::(error|warning|notice) title=([^:,]*)::(.*)", line).groups() for line in out.split("\n")[:-1]
+    ]
+    assert first[0] == "notice" and unescaped(first[2]).startswith("The logged advantages are GDPO.")
+    assert [command for command, _, _ in rest] == ["error", "warning", "notice"]
+    for (_, title, text), finding in zip(rest, findings, strict=True):
+        assert unescaped(title) == f"{finding.id} ({TRL})"
+        assert unescaped(text) == finding.message + (f"\n{finding.fix}" if finding.fix else "")
+
+
+def test_a_log_cannot_give_commands_to_the_pipeline(capsys, monkeypatch):
+    nasty = "x\n::error::y\r::stop-commands::z,a:b%0A"
+    findings = [Finding("conflict", "info", nasty, {}, nasty)]
+    monkeypatch.setattr("gdpo_core.runs.audit.audit", lambda *_, **__: audited.report(path=nasty, findings=findings))
+    out = run(capsys, TRL, "--format", "github", "--fail-on", "info")[1:]
+    assert [len(re.findall("^.*::", text, re.M)) for text in out] == [2, 1]
+    assert all(
+        line.startswith(("::notice title=", "gdpo: fail-on: x ::error")) for text in out for line in text.splitlines()
+    )
+
+
 # --- bad input -------------------------------------------------------------------------------------------------------
 
 
@@ -328,6 +423,11 @@ def test_a_device_is_written_to_and_not_replaced(capsys):
         ([TRL, "--html", "-"], "html: expected the name of a file, got '-'"),
         ([TRL, "--html", "{tmp}/x", "--json", "{tmp}/x"], "json: expected another file than for the other option"),
         ([f"{TRL}/completions_00001.parquet", "--html", f"{TRL}/completions_00001.parquet"], "html: expected another"),
+        ([TRL, "--fail-on", "erorr"], "fail-on: expected error, warning, info or the id of a finding: advantages-not-"),
+        ([TRL, "--fail-on", "error,"], "fail-on: expected error, warning"),
+        ([TRL, "--fail-on", "", "--html", "{tmp}/x"], "fail-on: expected error, warning"),
+        ([TRL, "--format", "gitlab"], "format: expected text or github, got 'gitlab'"),
+        ([TRL, "--format", "github", "--json", "-"], "format: expected none beside --json -"),
         ([TRL, SWIFT, "--primary", "Format"], f"{TRL}: primary: expected one of correctness_reward"),
     ],
 )
@@ -368,7 +468,15 @@ def test_one_bad_run_of_several_leaves_no_part_of_a_verdict(capsys, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "command", [["explain", "10", "01"], ["audit", TRL], ["audit", TRL, "--json", "-"], ["--help"]]
+    "command",
+    [
+        ["explain", "10", "01"],
+        ["audit", TRL],
+        ["audit", TRL, "--json", "-"],
+        ["audit", TRL, "--format", "github"],
+        ["--help"],
+        ["--version"],
+    ],
 )
 def test_a_reader_who_leaves_ends_it_quietly(capsys, monkeypatch, command):
     read, write = os.pipe()
@@ -377,7 +485,7 @@ def test_a_reader_who_leaves_ends_it_quietly(capsys, monkeypatch, command):
         monkeypatch.setattr(sys, "stdout", pipe)
         monkeypatch.setattr(sys, "stderr", sys.stderr)  # Click puts another in its place
         cli.main(command)
-    assert stopped.value.code == 1 and capsys.readouterr().err == ""  # as Click has it
+    assert stopped.value.code == 0 and capsys.readouterr().err == ""  # 1 is for findings
 
 
 @pytest.mark.slow
@@ -387,7 +495,7 @@ def test_python_adds_nothing_at_the_end_of_a_process_whose_reader_has_left(comma
     os.close(read)
     ran = subprocess.run([GDPO, *command], stdout=write, stderr=subprocess.PIPE)
     os.close(write)
-    assert (ran.returncode, ran.stderr) == (1, b"")
+    assert (ran.returncode, ran.stderr) == (0, b"")
 
 
 @pytest.mark.slow
@@ -401,9 +509,9 @@ def test_a_terminal_that_knows_ascii_alone_is_no_fault(tmp_path):
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 def test_it_stops_quietly_when_told_to():
     script = (
-        "import sys, time\nfrom gdpo_core import cli\n"
+        "import sys, time\nfrom gdpo_core import cli\nfrom gdpo_core.runs import run\n"
         "def wait(*_, **__):\n    print('reading', file=sys.stderr, flush=True)\n    time.sleep(60)\n"
-        f"cli.read_run = wait\ncli.main(['audit', {TRL!r}])"
+        f"run.read_run = wait\ncli.main(['audit', {TRL!r}])"
     )
     child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert child.stderr.readline() == "reading\n"

@@ -146,6 +146,6 @@ def test_every_element_and_property_of_marimo_in_use_is_listed():
 
 def test_marimo_is_bounded_from_above():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    required = next(line for line in project["dependencies"] if line.startswith("marimo"))
+    required = next(line for line in project["optional-dependencies"]["page"] if line.startswith("marimo"))
     at_least, below = re.fullmatch(r"marimo>=0\.(\d+)\.\d+,<0\.(\d+)", required).groups()
     assert int(below) == int(at_least) + 1, required

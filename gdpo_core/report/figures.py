@@ -6,7 +6,7 @@ from math import isnan
 from gdpo_core import _html
 from gdpo_core._html import Html, fold, join, legend, tag
 from gdpo_core._words import number, percent
-from gdpo_core.advantages import NAMES
+from gdpo_core.conventions import NAMES
 from gdpo_core.report import over_time, svg
 from gdpo_core.report.over_time import Series, present
 from gdpo_core.report.sentences import checklist, comparable, own_method, shares_table, shown_method, weight_shares

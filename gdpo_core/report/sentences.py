@@ -9,8 +9,7 @@ from functools import partial
 from math import isfinite
 
 from gdpo_core._words import MISSING, count, listing, number, percent
-from gdpo_core.advantages import NAMES
-from gdpo_core.conventions import exceptions, formulas
+from gdpo_core.conventions import NAMES, exceptions, formulas
 from gdpo_core.frameworks import CONVENTIONS, FRAMEWORKS
 from gdpo_core.report import over_time
 from gdpo_core.report.over_time import Series, quarters

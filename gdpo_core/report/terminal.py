@@ -10,10 +10,10 @@ from rich.text import Text
 from torch import Tensor
 
 from gdpo_core._words import count, listing, number, printable, raw, raw_column
-from gdpo_core.advantages import NAMES
-from gdpo_core.conventions import exceptions, formulas
+from gdpo_core.conventions import NAMES, exceptions, formulas
 from gdpo_core.explain import Explanation, float32_error, only_eps_is_left
 from gdpo_core.report import sentences
+from gdpo_core.report.changes import Changes, figures_table, headline, settings_table
 from gdpo_core.report.sentences import (
     comparable,
     comparison,
@@ -48,6 +48,21 @@ def show(reports: Sequence[AuditReport], file: TextIO) -> None:
             path = printable(report.source["path"])
             console.print(f"\n{path}\n{'─' * min(len(path), console.width)}", style="bold")
         _report(console, report)
+
+
+def show_changes(c: Changes, file: TextIO) -> None:
+    """Print what changed between two runs."""
+    console = _console(file)
+    _paragraph(console, headline(c), "bold")
+    for name, path in (("A", c.a), ("B", c.b)):
+        _paragraph(console, f"{name}  {path}")
+    console.print()
+    if settings := settings_table(c):
+        console.print(_table(settings, None))
+        console.print()
+    figures = figures_table(c)
+    console.print(_table(figures, None))
+    _paragraph(console, figures.meaning, "dim")
 
 
 def _console(file: TextIO) -> Console:

@@ -11,7 +11,7 @@ import polars as pl
 
 from gdpo_core._errors import InputError, expect
 from gdpo_core._types import ArrayLike
-from gdpo_core.advantages import NAMES
+from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import FRAMEWORKS
 from gdpo_core.runs import findings_log, findings_methods, findings_rewards
 from gdpo_core.runs.audit_report import AuditReport, report_of

@@ -4,16 +4,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from math import isfinite, nan, sqrt
-from typing import Any, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
 import numpy as np
 import polars as pl
+from msgspec import Meta
 
 from gdpo_core._errors import InputError
 from gdpo_core._words import count, listing, number
-from gdpo_core.advantages import NAMES
+from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import CONVENTIONS
-from gdpo_core.runs.facts import LISTED, Facts, Finding, ratio
+from gdpo_core.runs.facts import IDS, LISTED, Facts, Finding, ratio
 from gdpo_core.runs.sums import Array, Plan, Sums, binned
 from gdpo_core.runs.thresholds import FEW_GROUPS
 
@@ -27,25 +28,25 @@ class SourcePart(TypedDict):
     steps: int
     responses: int
     groups: int
-    group_size: int | None  # None: groups of different sizes
+    group_size: Annotated[int | None, Meta(description="null: groups of different sizes.")]
     rewards: list[str]
-    grouped_by: str  # in words
+    grouped_by: Annotated[str, Meta(description="In words.")]
     skipped_lines: int
-    left_out: list[str]  # columns that were not read
+    left_out: Annotated[list[str], Meta(description="Columns that were not read.")]
 
 
 class RunPart(TypedDict):
     """What made the logged advantages, and what the figures were computed with."""
 
-    method: str | None  # None: the log does not show it
+    method: Annotated[str | None, Meta(description="null: the log does not show it.")]
     convention: str | None
-    weights: dict[str, float | None] | None  # None for a weight: the log cannot tell it
+    weights: Annotated[dict[str, float | None] | None, Meta(description="null for a weight: the log cannot tell it.")]
     weights_up_to_scale: bool | None
     logged: int
-    reproduced: bool | None  # None: nothing to compare with
+    reproduced: Annotated[bool | None, Meta(description="null: nothing to compare with.")]
     max_error: float | None
     weights_used: dict[str, float]
-    weights_from: str  # given, solved, score, config or assumed
+    weights_from: Annotated[str, Meta(description="given, solved, score, config or assumed.")]
     convention_used: str
     asked: str | None
     primary: str | None
@@ -58,9 +59,62 @@ class RewardPart(TypedDict):
     name: str
     mean: float | None
     std: float | None
-    missing: int  # responses
+    missing: Annotated[int, Meta(description="Responses.")]
     dead_groups: float
-    update_share: dict[str, float]
+    update_share: dict[str, float | None]
+
+
+class MethodPart(TypedDict):
+    """What one method tells apart on the rewards of the run: shares and means as in `gdpo_core.collapse`."""
+
+    groups_with_ties: float | None
+    tied_pairs: float | None
+    levels: float | None
+    silent_groups: float | None
+    inversions: Annotated[float | None, Meta(description="null without a primary reward.")]
+
+
+class FindingPart(TypedDict):
+    """One thing that the owner of a run should know."""
+
+    id: Annotated[str, Meta(examples=list(IDS))]
+    severity: Literal["error", "warning", "info"]
+    message: str
+    evidence: Annotated[dict[str, Any], Meta(description="The numbers, and the thresholds they were held against.")]
+    fix: Annotated[str | None, Meta(description="Lines of configuration that change it.")]
+
+
+class StepPart(TypedDict):
+    """One step, or a few where a run has more than 200.
+
+    Further members, numbers or null: by reward mean:NAME, std:NAME, missing:NAME, dead:NAME; by method ties:METHOD,
+    silent:METHOD; share:METHOD:NAME; correlation:NAME:NAME.
+    """
+
+    step: int
+    step_last: int
+    responses: int
+    groups: int
+
+
+class ReportPart(TypedDict):
+    """The audit of one run: what `gdpo audit --json` writes, and `AuditReport.to_dict()` gives."""
+
+    schema: Literal[1]
+    verdict: str
+    source: SourcePart
+    run: RunPart
+    rewards: list[RewardPart]
+    methods: Annotated[dict[str, MethodPart], Meta(description="By method: grpo, grpo_no_std, gdpo, grpo_batch_std.")]
+    findings: Annotated[list[FindingPart], Meta(description="Errors first, then warnings.")]
+    steps: list[StepPart]
+
+
+class ReportsPart(TypedDict):
+    """The audits of several runs."""
+
+    schema: Literal[1]
+    runs: list[ReportPart]
 
 
 @dataclass(frozen=True)
@@ -95,7 +149,7 @@ class AuditReport:
             "findings": [asdict(finding) for finding in self.findings],
             "steps": self.steps.to_dicts(),
         }
-        return {name: _plain(part) for name, part in parts.items()}
+        return {name: plain(part) for name, part in parts.items()}
 
     def findings_table(self) -> pl.DataFrame:
         """The findings, one per row: id, severity, message and fix."""
@@ -213,7 +267,8 @@ def over_time(plan: Plan, batches: Sums[Array]) -> pl.DataFrame:
 
     step, step_last, responses, groups. By reward: mean:reward, std:reward, missing:reward (responses), dead:reward (the
     share, of the groups that hold the reward, in which it is constant). By method: share:method:reward (of the update),
-    silent:method (share of the groups). By pair in the order of the rewards: correlation:reward:reward (inside groups).
+    ties:method (share of the groups whose rewards differ), silent:method (share of the groups). By pair in the order of
+    the rewards: correlation:reward:reward (inside groups).
     """
     b = binned(batches)
     sums, numbered = b.rewards, list(enumerate(plan.rewards))
@@ -229,6 +284,7 @@ def over_time(plan: Plan, batches: Sums[Array]) -> pl.DataFrame:
     for m, method in b.methods.items():
         shares = _ratio(method.update, method.update.sum(0))
         columns |= {f"share:{m}:{name}": shares[k] for k, name in numbered}
+        columns[f"ties:{m}"] = _ratio(method.tie_groups, method.mixed_groups)
         columns[f"silent:{m}"] = _ratio(method.silent_groups, b.groups)
     for (i, first), (j, second) in combinations(numbered, 2):
         size = np.sqrt(sums.squared[i, j] * sums.squared[j, i])
@@ -286,11 +342,12 @@ def _logged(f: Facts) -> int:
     return int(f.totals.logged.count + f.overwritten.logged.count.sum())
 
 
-def _plain(value: object) -> object:
+def plain(value: object) -> object:
+    """A value as JSON has it: NaN and infinity become None."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, float):
         return value if isfinite(value) else None
     if value is None or isinstance(value, str | bool | int):

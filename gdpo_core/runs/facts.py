@@ -6,8 +6,8 @@ from functools import cached_property
 from math import nan, sqrt
 
 from gdpo_core._words import listing
-from gdpo_core.advantages import NAMES
 from gdpo_core.collapse import Order
+from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import FRAMEWORKS, Framework
 from gdpo_core.runs.recipe import Recipe
 from gdpo_core.runs.run import Run
@@ -15,6 +15,34 @@ from gdpo_core.runs.sums import Array, MethodSums, Plan, Sums, total
 from gdpo_core.runs.thresholds import CHANCE, MERGED
 
 SEVERITIES = ("error", "warning", "info")
+IDS = (
+    "advantages-not-reproduced",
+    "batch-step-amplifies",
+    "blind-zero-std-metric",
+    "conflict",
+    "eval-overwrote",
+    "filter-drops-signal",
+    "length-coupled",
+    "method-not-as-asked",
+    "missing-rewards",
+    "no-components",
+    "not-in-score",
+    "priority-inversion",
+    "prompts-merged",
+    "ragged-batches",
+    "reward-columns-merged",
+    "reward-dead",
+    "reward-dominates",
+    "reward-fades",
+    "reward-noise",
+    "score-not-a-sum",
+    "silent-groups",
+    "steps-missing",
+    "steps-repeated",
+    "ties-hide-signal",
+    "weight-zero",
+    "weights-not-as-given",
+)
 LISTED = 100  # steps in a report or in the evidence of a finding
 
 

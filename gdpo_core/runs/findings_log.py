@@ -7,7 +7,7 @@ from typing import TypedDict, cast
 
 from gdpo_core import config_lines
 from gdpo_core._words import count, number
-from gdpo_core.advantages import NAMES
+from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import CONVENTIONS
 from gdpo_core.runs.facts import LISTED, Facts, Finding, at_steps, scaled_share, some
 from gdpo_core.runs.sums import take

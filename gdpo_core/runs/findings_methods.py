@@ -7,7 +7,7 @@ import numpy as np
 
 from gdpo_core import config_lines
 from gdpo_core._words import count, decimal, percent
-from gdpo_core.advantages import NAMES
+from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import CONVENTIONS
 from gdpo_core.runs.facts import Facts, Finding, ratio, some
 from gdpo_core.runs.thresholds import (

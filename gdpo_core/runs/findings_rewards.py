@@ -7,7 +7,7 @@ from math import isfinite, sqrt
 
 from gdpo_core import config_lines
 from gdpo_core._words import count, number, percent, signed
-from gdpo_core.advantages import NAMES
+from gdpo_core.conventions import NAMES
 from gdpo_core.runs.facts import Facts, Finding, ratio, some
 from gdpo_core.runs.sums import take
 from gdpo_core.runs.thresholds import (

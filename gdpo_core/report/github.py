@@ -1,0 +1,37 @@
+"""An audit as annotations of GitHub Actions, one line per finding."""
+
+from collections.abc import Sequence
+
+from gdpo_core._words import printable
+from gdpo_core.runs.audit_report import AuditReport
+
+_COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}
+
+
+def annotations(reports: Sequence[AuditReport]) -> str:
+    """Workflow commands for the findings of each report, its verdict first as a notice.
+
+    Source: GitHub's "Workflow commands for GitHub Actions"; escapes as in its toolkit, packages/core/src/command.ts.
+    """
+    lines = []
+    for report in reports:
+        path = report.source["path"]
+        lines.append(_command("notice", f"gdpo audit {path}", report.verdict))
+        for finding in report.findings:
+            text = f"{finding.message}\n{finding.fix}" if finding.fix else finding.message
+            lines.append(_command(_COMMANDS[finding.severity], f"{finding.id} ({path})", text))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _command(command: str, title: str, text: str) -> str:
+    """One workflow command; a log can end neither its line nor its title.
+
+    >>> _command("error", "conflict: a,b", "95 %\\nof all")
+    '::error title=conflict%3A a%2Cb::95 %25%0Aof all'
+    """
+    return f"::{command} title={_escaped(title).replace(':', '%3A').replace(',', '%2C')}::{_escaped(text)}"
+
+
+def _escaped(text: str) -> str:
+    # GitHub escapes \r too, which `printable` has spelled out.
+    return printable(text).replace("%", "%25").replace("\n", "%0A")

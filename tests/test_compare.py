@@ -1,0 +1,190 @@
+"""`gdpo compare`: what changed between two runs, what may be scatter, and one clear line where it can't."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import gdpo_core as gc
+from gdpo_core import cli
+from gdpo_core.report.changes import _half_width, changes, headline
+
+ROOT = Path(__file__).parent.parent
+TRL = ROOT / "data/samples/trl_gdpo"
+SWIFT = ROOT / "data/samples/ms_swift"
+
+
+def run(capsys, *arguments) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["compare", *map(str, arguments)])
+    printed = capsys.readouterr()
+    return stopped.value.code, printed.out, printed.err
+
+
+def rows(a: list[list[int]], b: list[list[int]], first=1) -> list[dict]:
+    """A log from the rewards of one group of responses per step."""
+    return [
+        {"step": first + t, "prompt": t, "a": float(x), "b": float(y)}
+        for t, group in enumerate(zip(a, b, strict=True))
+        for x, y in zip(*group, strict=True)
+    ]
+
+
+def log(path: Path, rewards: np.ndarray, first=1) -> Path:
+    """A log with rewards (steps, responses, 2), one prompt per step."""
+    lines = rows(rewards[..., 0].tolist(), rewards[..., 1].tolist(), first)
+    pl.DataFrame(lines).write_csv(path)
+    return path
+
+
+COLUMNS = ["--reward", "a", "--reward", "b", "--group", "prompt", "--step", "step"]
+
+
+def compared(a: Path, b: Path):
+    reports = [gc.audit(gc.read_run(path, rewards=["a", "b"], group="prompt", step="step")) for path in (a, b)]
+    return changes(*reports)
+
+
+def figure(c, name, reward=None):
+    (one,) = [x for x in c.figures if (x.figure, x.reward) == (name, reward)]
+    return one
+
+
+# --- the interval -----------------------------------------------------------------------------------------------------
+
+
+def test_the_interval_is_student_s_t_by_hand():
+    # std 1, 4 numbers that alternate: 3.182 · √(4/3) / √4, since its std over n − 1 is √(4/3)
+    assert _half_width([np.array([1.0, -1.0, 1.0, -1.0])]) == pytest.approx(3.182 * (4 / 3) ** 0.5 / 2, rel=1e-3)
+    # Welch: variances 4/3 and 16/3 over 4 each, degrees of freedom (5/3)² / ((1/3)² / 3 + (4/3)² / 3) = 4.41
+    half = _half_width([np.array([1.0, -1.0, 1.0, -1.0]), np.array([2.0, -2.0, 2.0, -2.0])])
+    assert half == pytest.approx((2.776 + 0.4118 * (2.571 - 2.776)) * (5 / 3) ** 0.5, rel=1e-3)
+
+
+def test_two_steps_are_too_few_and_no_scatter_is_no_width():
+    assert _half_width([np.array([1.0, 2.0])]) is None
+    assert _half_width([np.array([1.0, 1.0, 1.0])]) == 0.0
+
+
+@pytest.mark.parametrize(("steps", "memory"), [(6, 0.0), (40, 0.0), (40, 0.6), (120, 0.8)])
+def test_the_interval_holds_the_truth_about_as_often_as_it_says(steps, memory):
+    rng, held, draws = np.random.default_rng(1), 0, 500
+    for _ in range(draws):
+        x = np.zeros(steps + 50)
+        for t in range(1, len(x)):
+            x[t] = memory * x[t - 1] + rng.standard_normal()
+        half = _half_width([x[50:]])
+        held += half is not None and abs(x[50:].mean()) <= half
+    # Without the correction for neighbours, memory 0.8 would hold it about half of the time.
+    assert 0.88 <= held / draws <= 0.99
+
+
+# --- the figures ------------------------------------------------------------------------------------------------------
+
+
+def draw(rng, steps, p):
+    """(steps, 8 responses, 2 rewards) of 0 and 1."""
+    return (rng.random((steps, 8, 2)) < p).astype(int)
+
+
+def test_a_reward_that_rose_is_clear_and_one_that_did_not_is_not(tmp_path):
+    rng = np.random.default_rng(3)
+    a, b = draw(rng, 30, [0.3, 0.5]), draw(rng, 30, [0.7, 0.5])
+    c = compared(log(tmp_path / "a.csv", a), log(tmp_path / "b.csv", b))
+    rose = figure(c, "mean", "a")
+    assert c.paired and c.steps_a == c.steps_b == 30
+    assert (rose.a, rose.b) == (pytest.approx(a[..., 0].mean()), pytest.approx(b[..., 0].mean()))
+    assert rose.difference == pytest.approx(rose.b - rose.a) and rose.low < rose.difference < rose.high
+    assert rose.clear and not figure(c, "mean", "b").clear
+    assert "mean of a" in headline(c) and "mean of b" not in headline(c)
+
+
+def test_figures_are_means_of_what_each_step_does(tmp_path):
+    rng = np.random.default_rng(5)
+    paths = [log(tmp_path / f"{name}.csv", draw(rng, 6, p)) for name, p in (("a", 0.5), ("b", [0.2, 0.9]))]
+    c = compared(*paths)
+    for name, rewards in (("a", pl.read_csv(paths[0])), ("b", pl.read_csv(paths[1]))):
+        groups = [
+            group.select("a", "b").to_torch().double() for _, group in rewards.group_by("step", maintain_order=True)
+        ]
+        each = [gc.collapse(group, "grpo") for group in groups]
+        ties = [one.groups_with_ties for one in each if one.mixed_groups]
+        assert getattr(figure(c, "groups with ties"), name) == pytest.approx(np.mean(ties))
+        assert getattr(figure(c, "silent groups"), name) == pytest.approx(np.mean([one.silent_groups for one in each]))
+        for k, reward in enumerate("ab"):
+            constant = [float((group[:, k] == group[0, k]).all()) for group in groups]
+            assert getattr(figure(c, "constant in groups", reward), name) == pytest.approx(np.mean(constant))
+
+
+def test_a_run_does_not_differ_from_itself(tmp_path):
+    path = log(tmp_path / "a.csv", draw(np.random.default_rng(2), 12, 0.5))
+    c = compared(path, path)
+    assert c.settings == () and not any(x.clear for x in c.figures)
+    assert {x.difference for x in c.figures} == {x.low for x in c.figures} == {0.0}
+    assert headline(c) == (
+        "As far as the logs show, the runs were made the same way. No figure differs beyond the scatter of their steps."
+    )
+
+
+def test_a_course_that_both_runs_share_cancels_only_where_steps_pair(tmp_path):
+    rng, steps = np.random.default_rng(4), np.arange(40)
+    course = (steps // 5 % 2)[:, None, None] * 8  # up and down together
+    a, b = draw(rng, 40, 0.4) + course, draw(rng, 40, 0.8) + course
+    paired = compared(log(tmp_path / "a.csv", a), log(tmp_path / "b.csv", b))
+    apart = compared(log(tmp_path / "a.csv", a), log(tmp_path / "late.csv", b, first=101))
+    assert paired.paired and figure(paired, "mean", "a").clear
+    assert not apart.paired and not figure(apart, "mean", "a").clear
+    assert figure(paired, "mean", "a").difference == pytest.approx(figure(apart, "mean", "a").difference)
+
+
+def test_how_the_runs_were_made(capsys):
+    trl = ROOT / "tests/goldens/logs/trl"
+    code, out, err = run(capsys, trl / "grpo", trl / "gdpo")
+    assert (code, err) == (0, "") and out.startswith("As far as the logs show, the runs differ in method")
+    assert "under GRPO in A, GDPO in B" in out and "another seed" in out
+    made = json.loads(run(capsys, trl / "grpo", trl / "gdpo", "--json", "-")[1])
+    settings = {s["name"]: (s["a"], s["b"]) for s in made["settings"]}
+    assert settings["method"] == ("GRPO", "GDPO") and (made["method_a"], made["method_b"]) == ("grpo", "gdpo")
+
+
+def test_two_steps_are_no_reason_for_a_claim(tmp_path):
+    rewards = draw(np.random.default_rng(1), 2, 0.5)
+    c = compared(log(tmp_path / "a.csv", rewards), log(tmp_path / "b.csv", 1 - rewards))
+    assert not any(x.clear for x in c.figures)
+    assert headline(c).endswith("They have too few steps to tell differences from scatter.")
+
+
+def test_rewards_of_one_run_alone_are_named_and_not_compared(capsys):
+    made = json.loads(run(capsys, TRL, SWIFT, "--json", "-")[1])
+    assert made["rewards_of_a"] == ["correctness_reward", "format_reward", "length_reward"]
+    assert {x["reward"] for x in made["figures"]} == {None}
+
+
+def test_json_is_plain_and_is_written_beside_the_text(capsys, tmp_path):
+    a = log(tmp_path / "a.csv", draw(np.random.default_rng(1), 8, 0.5))
+    b = log(tmp_path / "b.csv", draw(np.random.default_rng(2), 8, 0.5))
+    code, out, err = run(capsys, a, b, *COLUMNS, "--json", tmp_path / "c.json")
+    written = json.loads((tmp_path / "c.json").read_text())
+    assert (code, err) == (0, "") and written["schema"] == 1 and written["level"] == 0.95
+    assert all(x["clear"] in (True, False) for x in written["figures"]) and "B − A" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ([TRL], "Missing argument 'B'"),
+        ([TRL, TRL, TRL], "Got unexpected extra argument"),
+        ([TRL, "nowhere"], "nowhere: expected a file or directory"),
+        (["nowhere", TRL, "--json", "{tmp}/c.json"], "nowhere: expected a file or directory"),
+        ([TRL, SWIFT, "--weight", "Format=1"], f"{TRL}: weights: expected names of rewards"),
+        ([TRL, TRL, "--group-size", "0"], "group-size: expected a whole number from 1"),
+        ([TRL, TRL, "--json", f"{TRL}/completions_00001.parquet"], "json: expected another file than the log"),
+        ([TRL, TRL, "--json", "{tmp}/no/c.json"], "json: expected a file in a directory that exists"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_2(capsys, tmp_path, arguments, named):
+    code, out, err = run(capsys, *(str(a).replace("{tmp}", str(tmp_path)) for a in arguments))
+    assert (code, out) == (2, "") and err.count("\n") == 1 and named in err
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,179 @@
+"""What the command line costs before it does anything: what it imports, and what its wheel needs and holds."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+import venv
+import zipfile
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+import gdpo_core as gc
+from gdpo_core import _public
+from gdpo_core.conventions import COMPARED, NAMES
+
+ROOT = Path(__file__).parent.parent
+
+
+def python(code: str, *arguments: str) -> str:
+    """What a new process prints."""
+    # typer takes the shell from the processes around it, unless it is told not to.
+    environment = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
+
+
+def output(*command: object, **environment: str) -> str:
+    """What a command prints that ends with 0."""
+    ran = subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+# --- names that are imported when they are used -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("module", ["advantages", "collapse", "explain"])
+def test_a_function_keeps_its_name_when_its_module_is_imported_first(module):
+    code = (
+        f"import sys, gdpo_core.{module}, gdpo_core as gc\n"
+        f"assert sys.modules['gdpo_core.{module}'] is not gc.{module} and callable(gc.{module})\n"
+        "from gdpo_core import *\n"
+        f"assert {module} is gc.{module} and set(gc.__all__) <= set(dir(gc)) & set(globals())"
+    )
+    python(code)
+
+
+def test_every_name_on_offer_is_there_and_none_is_forgotten():
+    offered = {name for name in vars(_public) if not name.startswith("__")}
+    assert offered == set(gc.__all__) and all(getattr(gc, name) is getattr(_public, name) for name in offered)
+    with pytest.raises(AttributeError, match="module 'gdpo_core' has no attribute 'nothing'"):
+        gc.nothing  # noqa: B018
+    with pytest.raises(ImportError, match="cannot import name 'nothing'"):
+        from gdpo_core import nothing  # noqa: F401
+
+
+def test_the_methods_that_help_names_are_those_that_compute():
+    assert tuple(gc.METHODS) == COMPARED and list(NAMES)[:3] == list(COMPARED)
+
+
+# --- the start of the command line ------------------------------------------------------------------------------------
+
+HEAVY = {"torch", "polars", "numpy", "marimo", "altair"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "printed"),
+    [
+        (["--help"], "Usage: gdpo"),
+        (["audit", "--help"], "Usage: gdpo audit"),
+        (["--version"], f"gdpo {metadata.version('reward-policy-intuition')}"),
+        (["--show-completion", "bash"], "_gdpo_completion"),
+    ],
+)
+def test_help_version_and_completion_wait_for_nothing_heavy(arguments, printed):
+    code = (
+        "import json, sys\nfrom gdpo_core.cli import main\n"
+        "try:\n    main(sys.argv[1:])\nexcept SystemExit as stopped:\n"
+        "    print('\\n' + json.dumps([stopped.code, sorted(sys.modules)]))"
+    )
+    *lines, last = python(code, *arguments).splitlines()
+    status, modules = json.loads(last)
+    assert status == 0 and printed in "\n".join(lines)
+    assert not HEAVY & {name.split(".")[0] for name in modules}
+
+
+# --- the wheel --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory):
+    """A copy of what is built, since building leaves files behind."""
+    folder = tmp_path_factory.mktemp("checkout")
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "serving.py", "marimo_private.py"):
+        shutil.copy(ROOT / name, folder)
+    for name in ("gdpo_core", "views"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    return folder
+
+
+def built(checkout: Path, kind: str) -> zipfile.ZipFile:
+    """The wheel as pip has it built: kind "wheel", or "editable" as `pip install -e .` does."""
+    code = f"from setuptools import build_meta; build_meta.build_{kind}('dist-{kind}')"
+    (checkout / f"dist-{kind}").mkdir(exist_ok=True)
+    subprocess.run([sys.executable, "-c", code], cwd=checkout, capture_output=True, check=True)
+    (wheel,) = (checkout / f"dist-{kind}").glob("*.whl")
+    return zipfile.ZipFile(wheel)
+
+
+def entry_points(wheel: zipfile.ZipFile) -> set[str]:
+    (name,) = (name for name in wheel.namelist() if name.endswith("/entry_points.txt"))
+    return {line.strip() for line in wheel.read(name).decode().splitlines() if "=" in line}
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_the_library_alone_and_a_checkout_serves_the_page(checkout):
+    wheel = built(checkout, "wheel")
+    here = {
+        path.relative_to(ROOT).as_posix() for path in (ROOT / "gdpo_core").rglob("*") if path.suffix in (".py", ".css")
+    }
+    assert {name for name in wheel.namelist() if ".dist-info/" not in name} == here
+    assert entry_points(wheel) == {"gdpo = gdpo_core.cli:main"}
+    editable = entry_points(built(checkout, "editable"))
+    assert editable == {"gdpo = gdpo_core.cli:main", "compress = serving:COMPRESS", "warm = serving:warm"}
+    (about,) = (wheel.read(name).decode() for name in wheel.namelist() if name.endswith("/METADATA"))
+    assert "\n\n\n# Reward Policy Intuition\n" in about and "sdk: docker" not in about
+
+
+def needed(name: str) -> set[str]:
+    """The distributions that a requirement needs, itself included, as they are installed here."""
+    found, rest = set(), [name]
+    while rest:
+        requirement = Requirement(rest.pop())
+        applies = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+        if applies and canonicalize_name(requirement.name) not in found:
+            found.add(canonicalize_name(requirement.name))
+            rest += metadata.requires(requirement.name) or []
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="links of POSIX")
+def test_the_command_works_from_its_wheel_with_what_it_says_it_needs_and_nothing_else(checkout, tmp_path):
+    wheel = built(checkout, "wheel").filename
+    venv.create(tmp_path / "venv", with_pip=False, symlinks=True)
+    python = tmp_path / "venv/bin/python"
+    install = ["install", "--quiet", "--no-deps", "--no-index", "--disable-pip-version-check", wheel]
+    output(sys.executable, "-m", "pip", "--python", python, *install, **os.environ)
+
+    # What the wheel requires, and no more, as links to what is installed here: no network, no copies.
+    dependencies = tmp_path / "dependencies"
+    dependencies.mkdir()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    names = set().union(*(needed(line) for line in project["dependencies"]))
+    assert {"torch", "typer"} <= names and not {"marimo", "altair", "anywidget", "starlette"} & names
+    for name in names:
+        for file in metadata.files(name) or []:
+            top = file.parts[0]
+            if top not in ("..", "__pycache__") and not (dependencies / top).exists():
+                (dependencies / top).symlink_to(metadata.distribution(name).locate_file(top))
+
+    environment = {"PYTHONPATH": str(dependencies), "PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    gdpo = tmp_path / "venv/bin/gdpo"
+    assert output(gdpo, "--version", **environment) == f"gdpo {project['version']}\n"
+    assert output(gdpo, "explain", "10", "01", **environment).startswith("GDPO, convention paper")
+    log = ROOT / "data/samples/trl_gdpo"
+    report = json.loads(output(gdpo, "audit", log, "--html", tmp_path / "a.html", "--json", "-", **environment))
+    assert report == json.loads(json.dumps(gc.audit(gc.read_run(log)).to_dict()))
+    assert (tmp_path / "a.html").stat().st_size > 10_000
+    words = {"COMP_WORDS": "gdpo au", "COMP_CWORD": "1", "_GDPO_COMPLETE": "complete_bash"}
+    assert output(gdpo, **environment, **words).split() == ["audit"]
+    code = "import gdpo_core; print(gdpo_core.__file__, gdpo_core.gdpo([[1, 0], [0, 1]]).tolist())"
+    assert output(python, "-P", "-c", code, **environment).startswith(str(tmp_path / "venv"))

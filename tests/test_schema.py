@@ -1,0 +1,85 @@
+"""docs/report.schema.json: up to date, and held against the reports of every sample and every recorded log."""
+
+import json
+import subprocess
+import sys
+from copy import deepcopy
+from pathlib import Path
+
+import audited
+import jsonschema
+import pytest
+
+import gdpo_core as gc
+from gdpo_core import cli
+
+ROOT = Path(__file__).parent.parent
+SCHEMA = json.loads((ROOT / "docs/report.schema.json").read_text(encoding="utf-8"))
+VALID = jsonschema.Draft202012Validator(SCHEMA)
+LOGS = [path for path in sorted((ROOT / "data/samples").iterdir()) if path.name != "published_answers.zip"]
+RECORDED = [path for path in sorted((ROOT / "tests/goldens/logs").glob("*")) if path.name != "trl"]
+RECORDED += sorted((ROOT / "tests/goldens/logs/trl").iterdir())
+
+
+def report(log) -> dict:
+    return gc.audit(gc.read_run(log)).to_dict()
+
+
+def test_the_schema_is_what_the_types_say():
+    code = "from scripts.make_schema import FILE, text; assert FILE.read_text(encoding='utf-8') == text()"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+
+@pytest.mark.parametrize("log", LOGS, ids=lambda path: path.name)
+def test_the_report_of_a_sample_fits(log):
+    VALID.validate(json.loads(json.dumps(report(log))))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("log", [*RECORDED, ROOT / "data/samples/published_answers.zip"], ids=lambda path: path.name)
+def test_the_report_of_a_recorded_log_fits(log):
+    VALID.validate(json.loads(json.dumps(report(log))))
+
+
+def test_what_the_command_prints_of_one_run_and_of_several_fits(capsys):
+    for logs in (LOGS[:1], LOGS[:2]):
+        with pytest.raises(SystemExit):
+            cli.main(["audit", *map(str, logs), "--json", "-"])
+        VALID.validate(json.loads(capsys.readouterr().out))
+
+
+def test_every_member_of_a_report_is_described():
+    whole = report(ROOT / "data/samples/trl_gdpo")
+    parts = {name: set(part["properties"]) for name, part in SCHEMA["$defs"].items()}
+    assert set(whole) == parts["ReportPart"] and set(whole["source"]) == parts["SourcePart"]
+    assert set(whole["run"]) == parts["RunPart"] and set(whole["rewards"][0]) == parts["RewardPart"]
+    assert set(whole["findings"][0]) == parts["FindingPart"] and set(whole["methods"]["gdpo"]) == parts["MethodPart"]
+    assert set(whole["steps"][0]) > parts["StepPart"]
+
+
+@pytest.mark.parametrize(
+    ("where", "wrong"),
+    [
+        (["schema"], 2),
+        (["source", "steps"], "4"),
+        (["run", "method"], 3),
+        (["rewards", 0, "name"], None),
+        (["methods", "gdpo", "levels"], "many"),
+        (["findings", 0, "severity"], "fatal"),
+        (["steps", 0, "mean:correctness"], "high"),
+    ],
+)
+def test_what_is_no_report_does_not_fit(where, wrong):
+    good = json.loads(json.dumps(report(ROOT / "data/samples/trl_gdpo")))
+    bad = deepcopy(good)
+    part = bad
+    for key in where[:-1]:
+        part = part[key]
+    part[where[-1]] = wrong
+    assert VALID.is_valid(good) and not VALID.is_valid(bad)
+
+
+def test_a_figure_that_is_no_number_is_null():
+    changed = audited.report(findings=[]).to_dict()["methods"]["grpo_no_std"]
+    assert changed["inversions"] is None
