@@ -8,9 +8,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TextIO
 
 import polars as pl
 import typer
@@ -183,6 +182,9 @@ def audit_command(
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="write one HTML file with charts", dir_okay=False, writable=True)
     ] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="follow a log that grows; Ctrl-C ends with the report")
+    ] = False,
 ) -> None:
     """Say what the log of a training run shows about its rewards.
 
@@ -195,8 +197,7 @@ def audit_command(
     """
     only_json = json_ == Path("-")
     targets = _targets(html, None if only_json else json_)
-    read = partial(
-        read_run,
+    named: dict[str, Any] = dict(
         framework=framework,
         group_size=None if group_size is None else parse_count(group_size, "group-size"),
         rewards=reward or None,
@@ -207,14 +208,20 @@ def audit_command(
         skip_bad_lines=skip_bad_lines,
     )
     weights = parse_weights(weight or [], "weight") or None
-    judge = partial(audit, weights=weights, primary=primary, asked=None if asked is None else _key(asked))
+    wishes: dict[str, Any] = dict(weights=weights, primary=primary, asked=None if asked is None else _key(asked))
     runs, reports = _runs(paths), []
+    if watch:
+        expect(len(paths) == 1, "--watch", "one directory or file", f"{len(paths)}")
+        _spare(targets, paths, paths)
+        with _named(paths, False):
+            reports.append(_watched(paths[0], wishes | named, sys.stderr if only_json else sys.stdout))
+        runs = []
     for number, files in enumerate(runs, start=1):
         name = f"run {number} of {len(runs)}: " if len(runs) > 1 else ""
         with _named(files, len(runs) > 1), _progress(name) as progress:
-            run = read(files if len(files) > 1 else files[0])
+            run = read_run(files if len(files) > 1 else files[0], **named)
             _spare(targets, files, run.files)
-            reports.append(judge(run, progress=progress))
+            reports.append(audit(run, progress=progress, **wishes))
     texts = {"html": document, "json": _json}
     for option, path in targets.items():
         _write(path, texts[option](reports), option)
@@ -223,6 +230,14 @@ def audit_command(
         sys.stdout.flush()
     else:
         terminal.show(reports, sys.stdout)
+
+
+def _watched(path: str, named: Mapping[str, Any], file: TextIO) -> AuditReport:
+    """The report of a log that was followed until Ctrl-C."""
+    from gdpo_core.report.live import follow  # what only --watch needs
+    from gdpo_core.runs.watch import Follower
+
+    return follow(Follower(path, **named), file)
 
 
 def _runs(paths: Sequence[str]) -> list[list[str]]:
