@@ -20,7 +20,7 @@ SERVE = app.py --host '$(HOST)' --port '$(PORT)' --no-sandbox $(HEADLESS)
 # Byte code is kept whatever the shell says: without it each worker compiles all tests anew.
 PYTEST = PYTHONDONTWRITEBYTECODE= $(VENV_PYTHON) -m pytest -n logical --maxprocesses 4 --dist worksteal
 
-.PHONY: run check test install edit bench parity image clean static check-cpu
+.PHONY: run check test install edit bench parity parity-trainer image clean static check-cpu
 
 run: .venv/.installed-run
 	@$(VENV_PYTHON) scripts/check_port.py '$(HOST)' '$(PORT)'
@@ -58,6 +58,15 @@ parity: .venv/.installed-parity .parity/.installed
 	$(VENV_PYTHON) -m pytest tests/parity_bfcl.py -s
 	$(VENV_PYTHON) -m parity
 
+# The callback inside TRL's own trainer, which needs transformers and more: an environment beside .venv, whose torch it
+# uses. Two minutes the first time.
+parity-trainer: .venv/.installed-parity
+	@test -x .parity-trainer/bin/python || '$(PYTHON)' -m venv .parity-trainer
+	@$(VENV_PYTHON) -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > \
+		"$$(.parity-trainer/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/venv.pth"
+	.parity-trainer/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt trl
+	.parity-trainer/bin/python -m pytest tests/parity_callback.py -s
+
 .parity/.installed: .venv/.installed-parity constraints.txt
 	@rm -rf .parity
 	$(VENV_PYTHON) -m pip install -qq --disable-pip-version-check --no-deps -c constraints.txt --target .parity \
@@ -70,7 +79,7 @@ image:
 		echo "make image needs a running docker or podman; neither answers here" >&2; exit 1
 
 clean:
-	rm -rf .venv .parity *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf .venv .parity .parity-trainer *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 
 # One stamp for the page and one for each further extra; pip does nothing for what is there already.
 $(addprefix .venv/.installed-,run dev bench parity): .venv/.installed-%: pyproject.toml setup.py constraints.txt scripts/install.py

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 from rich.console import Console
@@ -237,6 +237,9 @@ def audit_command(
         str | None,
         typer.Option(metavar="LEVEL|ID,…", help="exit with 1 at such a finding: error, warning, info or an id"),
     ] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="follow a log that grows; Ctrl-C ends with the report")
+    ] = False,
 ) -> int:
     """Say what the log of a training run shows about its rewards.
 
@@ -260,8 +263,7 @@ def audit_command(
     only_json = json_ == Path("-")
     expect(not only_json or format_ == "text", "format", "none beside --json -, which prints only JSON", repr(format_))
     targets = _targets(html, None if only_json else json_)
-    read = partial(
-        read_run,
+    named: dict[str, Any] = dict(
         framework=framework,
         group_size=None if group_size is None else parse_count(group_size, "group-size"),
         rewards=reward or None,
@@ -272,14 +274,20 @@ def audit_command(
         skip_bad_lines=skip_bad_lines,
     )
     weights = parse_weights(weight or [], "weight") or None
-    judge = partial(audit, weights=weights, primary=primary, asked=None if asked is None else _key(asked))
+    wishes: dict[str, Any] = dict(weights=weights, primary=primary, asked=None if asked is None else _key(asked))
     runs, reports = _runs(paths), []
+    if watch:
+        expect(len(paths) == 1, "--watch", "one directory or file", f"{len(paths)}")
+        _spare(targets, paths, paths)
+        with _named(paths, False):
+            reports.append(_watched(paths[0], wishes | named, sys.stderr if only_json else sys.stdout))
+        runs = []
     for number, files in enumerate(runs, start=1):
         name = f"run {number} of {len(runs)}: " if len(runs) > 1 else ""
         with _named(files, len(runs) > 1), _progress(name) as progress:
-            run = read(files if len(files) > 1 else files[0])
+            run = read_run(files if len(files) > 1 else files[0], **named)
             _spare(targets, files, run.files)
-            reports.append(judge(run, progress=progress))
+            reports.append(audit(run, progress=progress, **wishes))
     texts = {"html": document, "json": _json}
     for option, path in targets.items():
         _write(path, texts[option](reports), option)
@@ -319,6 +327,14 @@ def _status(reports: Sequence["AuditReport"], failing: frozenset[str]) -> int:
             status = 1
             print(f"gdpo: fail-on: {one_line(report.source['path'])}: {listing(ids)}", file=sys.stderr)
     return status
+
+
+def _watched(path: str, named: Mapping[str, Any], file: TextIO) -> AuditReport:
+    """The report of a log that was followed until Ctrl-C."""
+    from gdpo_core.report.live import follow  # what only --watch needs
+    from gdpo_core.runs.watch import Follower
+
+    return follow(Follower(path, **named), file)
 
 
 def _runs(paths: Sequence[str]) -> list[list[str]]:

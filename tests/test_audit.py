@@ -244,7 +244,7 @@ def test_a_weight_that_the_log_cannot_tell_is_null():
 
 
 def test_a_weight_that_only_a_later_part_of_the_run_tells_is_found(monkeypatch):
-    monkeypatch.setattr(sys.modules["gdpo_core.runs.audit"], "_SAMPLE", 2 * PROMPTS * ROLLOUTS)
+    monkeypatch.setattr(sys.modules["gdpo_core.runs.audit"], "SAMPLE", 2 * PROMPTS * ROLLOUTS)
     rewards = varied(steps=8)
     rewards[:4, ..., 1] = 1.0  # constant in all that the sample from the start holds
     report = audit(made_run(rewards, "gdpo", weights=[1, 0.5, 2]))

@@ -40,7 +40,7 @@ IMPORT_ALL_OF_THE_CORE = """
 import importlib, pkgutil, sys
 import gdpo_core
 for module in pkgutil.walk_packages(gdpo_core.__path__, "gdpo_core."):
-    if not module.name.endswith("__main__"):
+    if not module.name.endswith(("__main__", ".callbacks")):  # callbacks need transformers
         importlib.import_module(module.name)
 print(*sorted({name.split(".")[0] for name in sys.modules}))
 """

@@ -25,7 +25,7 @@ from gdpo_core.runs.thresholds import SCALE_ONLY
 
 # Responses from which method and weights are solved, and those of batches that they do not explain; all responses then
 # check the result.
-_SAMPLE, _SAMPLE_OF_THE_REST = 50_000, 20_000
+SAMPLE, _SAMPLE_OF_THE_REST = 50_000, 20_000
 
 # Small batches can be equal by chance. A batch counts as repeated if it holds at least so many pairs of responses that
 # differ, or if at least this share of the run's batches equals the batch before.
@@ -82,25 +82,32 @@ def audit(
     Raises InputError.
     """
     expect(isinstance(run, Run), "run", "what gdpo_core.read_run returns", type(run).__name__)
+    given, intended = wishes(run, weights, primary, asked)
+    tables = run.tables()
+    first = _first(tables)
+    sample = sample_of(first) if run.has_advantage else []
+    recipe = solved(run, sample, given, intended)
+    if recipe is None and (regrouped := _regrouped(run, given, intended)):
+        return audit(regrouped, given or None, primary, asked=intended, progress=progress)
+    summary = _summary(chain(first, tables), run, plan_of(run, given, primary, recipe), progress)
+    if open_batches := _may_tell_more(summary, sample):
+        sample += _tables_of(run, open_batches)
+        better = solved(run, sample, given, intended)
+        if better is not None and better != recipe:
+            summary = _summary(run.tables(), run, plan_of(run, given, primary, better))
+    facts = facts_of(run, summary, given, intended)
+    return report_of(facts, findings(facts))
+
+
+def wishes(
+    run: Run, weights: Mapping[str, float] | ArrayLike | None, primary: str | None, asked: str | None
+) -> tuple[dict[str, float], str | None]:
+    """The weights that the caller gives, and the method that was meant to run; the arguments are checked."""
     given = _given(weights, run.rewards)
     expect(primary is None or primary in run.rewards, "primary", f"one of {', '.join(run.rewards)}", repr(primary))
     intended = run.asked if asked is None else asked
     expect(intended is None or intended in NAMES, "asked", f"one of {', '.join(NAMES)}", repr(intended))
-
-    tables = run.tables()
-    first = _first(tables)
-    sample = _sample(first) if run.has_advantage else []
-    recipe = _solved(run, sample, given, intended)
-    if recipe is None and (regrouped := _regrouped(run, given, intended)):
-        return audit(regrouped, given or None, primary, asked=intended, progress=progress)
-    summary = _summary(chain(first, tables), run, _plan(run, given, primary, recipe), progress)
-    if open_batches := _may_tell_more(summary, sample):
-        sample += _tables_of(run, open_batches)
-        better = _solved(run, sample, given, intended)
-        if better is not None and better != recipe:
-            summary = _summary(run.tables(), run, _plan(run, given, primary, better))
-    facts = _facts(run, summary, given, intended)
-    return report_of(facts, findings(facts))
+    return given, intended
 
 
 def findings(facts: Facts) -> tuple[Finding, ...]:
@@ -112,7 +119,7 @@ def findings(facts: Facts) -> tuple[Finding, ...]:
 # --- what made the advantages -----------------------------------------------------------------------------------------
 
 
-def _solved(run: Run, sample: list[pl.DataFrame], given: Mapping[str, float], intended: str | None) -> Recipe | None:
+def solved(run: Run, sample: list[pl.DataFrame], given: Mapping[str, float], intended: str | None) -> Recipe | None:
     """The recipe of the sample's advantages; with the intended method, if several make the same ones."""
     if not sample:
         return None
@@ -137,8 +144,8 @@ def _regrouped(run: Run, given: Mapping[str, float], intended: str | None) -> Ru
     """The run with another group size that fits its prompts, if the advantages can be reproduced with it."""
     for size in run.other_sizes:
         other = run.regrouped(size)
-        sample = _sample(_first(other.tables())) if other.has_advantage else []
-        if _solved(other, sample, given, intended) is not None:
+        sample = sample_of(_first(other.tables())) if other.has_advantage else []
+        if solved(other, sample, given, intended) is not None:
             return other
     return None
 
@@ -155,11 +162,11 @@ def _may_tell_more(summary: Summary, sample: list[pl.DataFrame]) -> list[int]:
     open_ones = logged.wrong > 0 if recipe is not None else logged.count > logged.zeros
     seen = pl.concat([table["batch"].unique() for table in sample]).to_numpy()
     rest = take(batches, open_ones & ~np.isin(batches.batch, seen))
-    every = max(1, -(-int(rest.responses.sum()) // _SAMPLE))
+    every = max(1, -(-int(rest.responses.sum()) // SAMPLE))
     return rest.batch[::every].tolist()
 
 
-def _plan(run: Run, given: Mapping[str, float], primary: str | None, recipe: Recipe | None) -> Plan:
+def plan_of(run: Run, given: Mapping[str, float], primary: str | None, recipe: Recipe | None) -> Plan:
     made = run.weights or {}
     if recipe is not None:
         made = dict(zip(run.rewards, recipe.weights, strict=True))
@@ -190,8 +197,13 @@ def _summary(
     return summary
 
 
-def _facts(run: Run, summary: Summary, given: Mapping[str, float], intended: str | None) -> Facts:
-    """What the findings read: each batch once, and without those that an evaluation wrote."""
+def facts_of(
+    run: Run, summary: Summary, given: Mapping[str, float], intended: str | None, *, read_again: bool = True
+) -> Facts:
+    """What the findings read: each batch once, and without those that an evaluation wrote.
+
+    read_again: look in the log for a second recipe, of the batches that the first does not reproduce.
+    """
     batches = summary.batches
     again = _repeated(batches)
     facts = Facts(
@@ -208,7 +220,7 @@ def _facts(run: Run, summary: Summary, given: Mapping[str, float], intended: str
     wrong = facts.batches.logged.wrong > 0
     if _by_evaluations(facts):
         return replace(facts, batches=take(facts.batches, ~wrong), overwritten=take(facts.batches, wrong))
-    return replace(facts, recipe_of_the_rest=_recipe_of_the_rest(facts))
+    return facts if not read_again else replace(facts, recipe_of_the_rest=_recipe_of_the_rest(facts))
 
 
 def _repeated(batches: Sums[Array]) -> Array:
@@ -268,15 +280,15 @@ def _first(tables: Iterator[pl.DataFrame]) -> list[pl.DataFrame]:
     for table in tables:
         first.append(table)
         responses += len(table)
-        if responses >= _SAMPLE:
+        if responses >= SAMPLE:
             break
     return first
 
 
-def _sample(tables: Sequence[pl.DataFrame]) -> list[pl.DataFrame]:
-    """Whole batches from the start, with about _SAMPLE responses."""
+def sample_of(tables: Sequence[pl.DataFrame]) -> list[pl.DataFrame]:
+    """Whole batches from the start, with about SAMPLE responses."""
     sample: list[pl.DataFrame] = []
-    room = _SAMPLE
+    room = SAMPLE
     for table in tables:
         ends = table["batch"].rle().struct.field("len").cum_sum()
         fit = ends.filter(ends <= room)

@@ -147,11 +147,30 @@ def read_run(
     Raises InputError, naming the file, and the column and row or line, if the log cannot be read.
     """
     files = frames.log_of(path) or as_tables(find_files(path))
+    options = options_of(group_size, rewards, group, advantage, length, step, skip_bad_lines)
+    known = None if framework is None else framework_named(framework)
+    run, evidence = read_rows(files, known, options)
+    with one_error(files.name):
+        run = with_groups(run, evidence, options)
+    next(run.tables())  # a fault in the first rows is reported now
+    return run
+
+
+def options_of(
+    group_size: int | None = None,
+    rewards: Sequence[str] | str | None = None,
+    group: str | None = None,
+    advantage: str | None = None,
+    length: str | None = None,
+    step: str | None = None,
+    skip_bad_lines: bool = False,
+) -> Options:
+    """The arguments of `read_run`, checked."""
     for name, value in {"group": group, "advantage": advantage, "length": length, "step": step}.items():
         expect(value is None or (isinstance(value, str) and value != ""), name, "the name of a column", repr(value))
     fits = group_size is None or (is_whole(group_size) and group_size > 0)
     expect(fits, "group_size", "a positive whole number", repr(group_size))
-    options = Options(
+    return Options(
         rewards=reward_names(rewards),
         group=group,
         advantage=advantage,
@@ -160,13 +179,14 @@ def read_run(
         group_size=None if group_size is None else int(group_size),
         bad_lines=BadLines(bool(skip_bad_lines)),
     )
-    known = None if framework is None else framework_named(framework)
-    with _one_error(files.name):
-        files = _as_its_framework_writes(files, known)
-        run = _reader(known or detect(files, options)).read(files, options)
-        run = _with_groups(run, options)
-    next(run.tables())  # a fault in the first rows is reported now
-    return run
+
+
+def read_rows(files: LogFiles, framework: str | None, options: Options) -> tuple[Run, "Evidence"]:
+    """The run before its groups are known, and what shows them."""
+    with one_error(files.name):
+        files = _as_its_framework_writes(files, framework)
+        run = _reader(framework or detect(files, options)).read(files, options)
+        return run, _evidence(run)
 
 
 def detect(files: LogFiles, options: Options) -> str:
@@ -219,7 +239,7 @@ def _reader(framework: str) -> ModuleType:
 
 
 @contextmanager
-def _one_error(where: str) -> Iterator[None]:
+def one_error(where: str) -> Iterator[None]:
     """Turn an error of polars that no check foresaw into an InputError."""
     try:
         yield
@@ -231,15 +251,23 @@ def _one_error(where: str) -> Iterator[None]:
 # --- which rows are a group ------------------------------------------------------------------------------------------
 
 
-def _with_groups(run: Run, options: Options) -> Run:
+@dataclass(frozen=True)
+class Evidence:
+    """What shows which rows are a group, in a log or in a part of it."""
+
+    sizes: pl.DataFrame  # rows, step and file of each batch, or of each group that a column identifies
+    advantages: tuple[np.ndarray, ...]  # of the first batches
+    prompts: pl.DataFrame | None  # as `Rows.prompts` gives them
+
+
+def with_groups(run: Run, evidence: Evidence, options: Options) -> Run:
     """The run with its groups: those that a column identifies, or blocks of the size given, configured or inferred."""
     rows = run._rows
     assert rows is not None, "readers return rows"
-    sizes, advantages = _batches(run, rows)
+    sizes, prompts = evidence.sizes, evidence.prompts
     run = replace(run, skipped_lines=options.bad_lines.count)
     if rows.keyed_by:
         return _by_key(run, rows, sizes, options.group_size)
-    prompts = rows.prompts()
     sampled = None if prompts is None else _one_per_prompt(prompts)
     if sampled:
         run = replace(run, issues=(*run.issues, LogIssue("groups-sampled", sampled)))
@@ -254,7 +282,7 @@ def _with_groups(run: Run, options: Options) -> Run:
     size = rows.group_size
     others: tuple[int, ...] = ()
     if size is None or (sizes["rows"] % size != 0).any():
-        inferred = infer(sizes["rows"].to_list(), advantages, _prompt_ids(prompts))
+        inferred = infer(sizes["rows"].to_list(), evidence.advantages, _prompt_ids(prompts))
         whole = config_lines.log_whole_groups(run.framework)
         if inferred is None and whole and prompts is not None and len(prompts) > 1:
             got = f"one response per prompt in step {sampled['step']}" if sampled else "different numbers of rows"
@@ -272,11 +300,10 @@ def _with_groups(run: Run, options: Options) -> Run:
     return replace(_in_blocks(run, rows, size, sizes, prompts), other_sizes=others, _regrouped=regrouped)
 
 
-def _batches(run: Run, rows: Rows) -> tuple[pl.DataFrame, list[np.ndarray]]:
-    """Rows, step and file of each batch, or of each group that a column identifies; advantages of the first batches.
-
-    One pass over the log, without rewards and lengths where that is faster.
-    """
+def _evidence(run: Run) -> Evidence:
+    """One pass over the log, without rewards and lengths where that is faster."""
+    rows = run._rows
+    assert rows is not None, "readers return rows"
     by = ["batch", "_key"] if rows.keyed_by else ["batch"]
     sizes: list[pl.DataFrame] = []
     advantages: list[np.ndarray] = []
@@ -288,7 +315,8 @@ def _batches(run: Run, rows: Rows) -> tuple[pl.DataFrame, list[np.ndarray]]:
         if run.has_advantage and not rows.keyed_by and len(advantages) < BATCHES:
             advantages += np.split(table["advantage"].to_numpy(), counts["rows"].cum_sum().to_numpy()[:-1])
     expect(bool(sizes), run.path, "at least one response", "0 rows")
-    return pl.concat(sizes), advantages[:BATCHES]
+    prompts = None if rows.keyed_by else rows.prompts()
+    return Evidence(pl.concat(sizes), tuple(advantages[:BATCHES]), prompts)
 
 
 def _expect_none(ragged: pl.DataFrame, run: Run, wanted: str) -> None:
@@ -352,7 +380,7 @@ def _tables(run: Run, rows: Rows, number: Callable[[pl.DataFrame], pl.DataFrame]
     first, responses, values = 0, 0, 0
     frames = rows.read(rows.columns)
     while True:
-        with _one_error(run.path):
+        with one_error(run.path):
             table = next(frames, None)
             if table is None:
                 break

@@ -1,0 +1,140 @@
+"""The audit of a log that grows: its findings and last steps, redrawn in place, and what each step changed."""
+
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import TextIO
+
+import polars as pl
+from rich.box import SIMPLE
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from gdpo_core._errors import InputError
+from gdpo_core._words import count, listing, number, percent, printable
+from gdpo_core.advantages import NAMES
+from gdpo_core.report.sentences import severity_counts, shown_method
+from gdpo_core.runs.audit_report import AuditReport
+from gdpo_core.runs.watch import Follower
+
+_REWARDS = 4  # that have columns
+_EVERY, _PATIENCE = 1.0, 3.0  # seconds between looks, and until a log that cannot be read is an error
+_COLOURS = {"error": "bold red", "warning": "bold yellow", "info": "bold"}
+
+
+def changes(before: AuditReport | None, now: AuditReport) -> str:
+    """What the new rows changed, in one line.
+
+    The steps and the responses that were added, and the findings that came, went, or changed in severity.
+    """
+    old_steps, old_responses = (before.source["steps"], before.source["responses"]) if before else (0, 0)
+    added, responses = now.source["steps"] - old_steps, now.source["responses"] - old_responses
+    last = now.steps["step_last"][-1] if len(now.steps) else None
+    parts = [f"step {number(last)}: {count(added, 'new step')}, {count(responses, 'response')}"]
+    if before is not None and before.run["method"] != now.run["method"]:
+        method = now.run["method"]
+        parts.append(f"the method is {NAMES[method]}" if method else "the method is not clear any more")
+    was = {finding.id: finding.severity for finding in before.findings} if before else {}
+    is_ = {finding.id: finding.severity for finding in now.findings}
+    came = [f"{id_} ({severity})" for id_, severity in is_.items() if id_ not in was]
+    gone = [id_ for id_ in was if id_ not in is_]
+    moved = [f"{id_} (now {severity})" for id_, severity in is_.items() if was.get(id_, severity) != severity]
+    parts += [f"new: {listing(came)}"] * bool(came) + [f"gone: {listing(gone)}"] * bool(gone)
+    parts += [f"changed: {listing(moved)}"] * bool(moved)
+    return printable("; ".join(parts))
+
+
+def follow(follower: Follower, file: TextIO, every: float = _EVERY, patience: float = _PATIENCE) -> AuditReport:
+    """Show a growing log until Ctrl-C (or SIGTERM), and return the report of the whole log as it then is.
+
+    A terminal is redrawn in place; anything else gets one line per change. Raises InputError if the log is removed, if
+    what was read is changed, or if it cannot be read for `patience` seconds.
+    """
+    console = Console(file=file, highlight=False, markup=False, emoji=False)
+    report: AuditReport | None = None
+    live = Live(console=console, transient=True, auto_refresh=False) if console.is_terminal else None
+    unreadable_since: float | None = None
+    with _interrupts(), live or nullcontext():
+        try:
+            _draw(live, follower, None, "")
+            while True:
+                if (new := follower.look()) is not None:
+                    changed = changes(report, new)
+                    report = new
+                    _draw(live, follower, report, changed)
+                    if live is None:
+                        print(changed, file=file, flush=True)
+                now = time.monotonic()
+                unreadable_since = (unreadable_since or now) if follower.fault else None
+                if follower.fault and unreadable_since and now - unreadable_since > patience:
+                    raise follower.fault
+                time.sleep(every)
+        except KeyboardInterrupt:
+            pass
+    try:
+        return follower.whole()
+    except InputError:  # the last file is half written
+        if report is None:
+            raise
+        return report
+
+
+@contextmanager
+def _interrupts() -> Iterator[None]:
+    """SIGTERM, and a SIGINT that a shell told its background jobs to ignore, end the watch as Ctrl-C does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {one: signal.signal(one, signal.default_int_handler) for one in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+
+
+def _draw(live: Live | None, follower: Follower, report: AuditReport | None, changed: str) -> None:
+    if live is not None:
+        live.update(_screen(follower, report, changed), refresh=True)
+
+
+def _screen(follower: Follower, report: AuditReport | None, changed: str) -> RenderableType:
+    """The report in a few lines: what it stands on, its findings, its last steps, and what the last of them changed."""
+    path = printable(follower.path)
+    if report is None:
+        return Text(f"{path}: waiting for the first step. Ctrl-C ends.", "dim")
+    s = report.source
+    holds = f"{count(s['steps'], 'step')}, {count(s['responses'], 'response')}, {count(s['groups'], 'group')}"
+    lines: list[RenderableType] = [
+        Text(f"{path}: {holds}", "bold"),
+        Text(f"last change: {changed}", "dim"),
+        Text(f"\nFindings: {severity_counts(report)}", "bold"),
+    ]
+    for finding in report.findings:
+        head = (finding.severity, _COLOURS[finding.severity]), f"  {printable(finding.id)}  "
+        lines.append(Text.assemble(*head, (printable(finding.headline), "dim")))
+    lines.append(_steps(report, follower.recent))
+    lines.append(Text("Ctrl-C ends and prints the whole report.", "dim"))
+    return Group(*lines)
+
+
+def _steps(report: AuditReport, recent: pl.DataFrame) -> Table:
+    """The last steps: the mean of each reward and its share of the update, and the silent groups."""
+    method, _ = shown_method(report)
+    names: Sequence[str] = report.source["rewards"][:_REWARDS]
+    table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
+    table.add_column("step", justify="right")
+    for name in names:
+        table.add_column(f"mean {printable(name)}", justify="right", overflow="fold")
+        table.add_column("update", justify="right")
+    table.add_column("silent groups", justify="right")
+    for row in recent.iter_rows(named=True):
+        cells = [number(row["step_last"])]
+        for name in names:
+            cells += [number(row[f"mean:{name}"]), percent(row.get(f"share:{method}:{name}"))]
+        table.add_row(*cells, percent(row.get(f"silent:{method}")))
+    return table

@@ -1,0 +1,333 @@
+"""A log that still grows: each look reads what is new, and its sums are merged with those of what was read before."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from gdpo_core._errors import InputError, expect
+from gdpo_core._types import ArrayLike
+from gdpo_core.frameworks import framework_named
+from gdpo_core.runs.audit import SAMPLE, audit, facts_of, findings, plan_of, sample_of, solved, wishes
+from gdpo_core.runs.audit_report import AuditReport, over_time, report_of
+from gdpo_core.runs.columns import Options
+from gdpo_core.runs.files import LogFile, LogFiles, find_files, format_of
+from gdpo_core.runs.run import BATCHES, Evidence, Run, detect, options_of, read_rows, read_run, with_groups
+from gdpo_core.runs.summarise import summarise
+from gdpo_core.runs.sums import Plan, Summary, merge, take
+
+LINES = ("jsonl", "csv", "tsv")  # formats that grow by lines
+RECENT = 8  # steps that are shown one by one
+_PROMPTS = 10_000  # rows whose prompts are kept
+_CHECKED = 4096  # bytes before the place where reading goes on, which must stay as they were
+
+
+@dataclass(frozen=True)
+class _Mark:
+    """What shows that a file changed."""
+
+    size: int
+    changed: int  # in nanoseconds
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Some files, or some lines of one, as they were read; batches are numbered from 0."""
+
+    run: Run  # its groups are not known yet
+    evidence: Evidence
+    skipped: int  # broken lines
+
+    @property
+    def by_file(self) -> bool:
+        """Whether the number of a file stands in for the step."""
+        return self.run._rows is not None and self.run._rows.columns.step is None
+
+    @property
+    def batches(self) -> int:
+        return int(self.evidence.sizes["batch"][-1]) + 1
+
+
+class _Changed(Exception):
+    """What was settled does not hold any more: the log has to be read from its start."""
+
+
+class Follower:
+    """The audit of a log that grows.
+
+    What stands before the last file, or before the last step of a file of lines, is settled: it is read once, and a
+    change in it is an error. The last file or step may still change and is read again when it does. What is kept of
+    the settled part: its sums per batch, the rows of its batches, and the responses from which the recipe is solved.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        framework: str | None = None,
+        weights: Mapping[str, float] | ArrayLike | None = None,
+        primary: str | None = None,
+        asked: str | None = None,
+        **named: Any,
+    ) -> None:
+        """path: a directory or a file. named: further arguments of `read_run`."""
+        self.path, self.framework, self.named = path, framework, named
+        self.weights, self.primary, self.asked = weights, primary, asked
+        options_of(**named)  # bad arguments are refused now
+        self.known = None if framework is None else framework_named(framework)
+        self.marks: dict[str, _Mark] = {}
+        self.fault: InputError | None = None
+        self.recent = pl.DataFrame()  # the last steps, as in `AuditReport.steps`
+        self.responses_read = 0  # what is read again counts again
+        self._forget()
+
+    def _forget(self) -> None:
+        self.closed: dict[str, _Mark] = {}  # the settled files
+        self.place, self.before_place = 0, b""  # where the unsettled lines of a single file begin
+        self.evidence: Evidence | None = None
+        self.first: list[pl.DataFrame] = []  # tables from which the recipe is solved
+        self.of_first: tuple[Plan, int, Summary] | None = None  # the summary of so many of them
+        self.rest: Summary | None = None  # of the tables after them
+        self.batches = self.groups = self.files = self.skipped = 0
+        self.left_out: tuple[str, ...] = ()
+        self.last: tuple[LogFile, _Mark, _Part] | None = None  # the file that may still change
+        self.of_last: list[pl.DataFrame] = []  # its tables
+        self.rewards: tuple[str, ...] | None = None
+        self.grouped_by: str | None = None
+
+    def look(self) -> AuditReport | None:
+        """The report, if the log changed since the last look; None if not, or as long as a directory is empty.
+
+        Raises InputError if the log was removed, or what is settled was changed. A last file that is being written may
+        not be readable yet: then `fault` says why, until a look succeeds.
+        """
+        log = self._log()
+        if log is None:
+            return None
+        marks = {file.name: _mark(file) for file in log.files}
+        if marks == self.marks:
+            return None
+        self._expect_settled(marks)
+        single = len(log.files) == 1 and marks[log.files[0].name].size > 0 and format_of(log.files[0]) in LINES
+        lines = self._new_lines(log.files[0]) if single else None
+        self.marks, self.fault = marks, None
+        try:
+            return self._new_files(log) if lines is None else self._report(log, self._with_lines(log, *lines))
+        except (_Changed, InputError):
+            # The whole log says what is wrong with it, if anything is; else it has no form that grows by parts.
+            self._forget()
+        try:
+            report = self.whole()
+        except InputError as error:
+            self.fault = error
+            return None
+        self.recent = report.steps.tail(RECENT)
+        return report
+
+    def whole(self) -> AuditReport:
+        """The report of the log as it is now, read from its start."""
+        run = read_run(self.path, self.framework, **self.named)
+        return audit(run, self.weights, self.primary, asked=self.asked)
+
+    # --- what is new ---
+
+    def _log(self) -> LogFiles | None:
+        """The files of the log; None for a directory without files."""
+        folder = Path(self.path).expanduser()
+        try:
+            if not self.marks and folder.is_dir() and not any(path.is_file() for path in folder.rglob("*")):
+                return None
+            log = find_files(self.path)
+        except (InputError, OSError):
+            if not self.marks:
+                raise
+            raise InputError(f"{self.path}: expected a log that stays where it is, got none: it was removed") from None
+        for file in log.files:
+            expect(file.path is not None, file.name, "a directory or a file that grows", "a file inside an archive")
+        return log
+
+    def _expect_settled(self, marks: Mapping[str, _Mark]) -> None:
+        for name, mark in self.marks.items():
+            expect(name in marks, name, "a file that stays where it is", "none: it was removed")
+            if name.lower().endswith(LINES):
+                expect(marks[name].size >= mark.size, name, "a file that grows", "one that was truncated")
+            if name in self.closed and marks[name] != self.closed[name]:
+                got = "one that was truncated" if marks[name].size < mark.size else "one that was rewritten"
+                raise InputError(f"{name}: expected a file of an earlier step to stay as it was, got {got}")
+
+    def _options(self) -> Options:
+        return options_of(**self.named)
+
+    def _part(self, files: Sequence[LogFile], log: LogFiles) -> _Part:
+        """These files as a part of the log."""
+        options = self._options()
+        some = LogFiles(tuple(files), log.name, log.args)
+        self.known = self.known or detect(some, options)
+        run, evidence = read_rows(some, self.known, options)
+        if self.rewards not in (None, run.rewards):
+            raise _Changed
+        self.rewards = run.rewards
+        return _Part(run, evidence, options.bad_lines.count)
+
+    def _new_files(self, log: LogFiles) -> AuditReport:
+        """Settle all files but the last, and report on them together with that one."""
+        *done, last = log.files
+        names = [file.name for file in log.files]
+        if names[: len(self.closed)] != list(self.closed) or self.place:
+            raise _Changed  # batches would get other numbers
+        new = done[len(self.closed) :]
+        if new and self.last is not None and self.last[:2] == (new[0], self.marks[new[0].name]):
+            self._settle(self.last[2], new[:1], self.of_last)
+            new = new[1:]
+        if new:
+            self._settle(self._part(new, log), new)
+        if self.last is None or self.last[:2] != (last, self.marks[last.name]):
+            self.last = last, self.marks[last.name], self._part([last], log)
+        return self._report(log, self.last[2])
+
+    def _new_lines(self, file: LogFile) -> tuple[bytes, bytes]:
+        """The names of columns, if a line holds them, and the whole lines that are not settled."""
+        assert file.path is not None, "archives are refused"
+        with file.path.open("rb") as opened:
+            header = b"" if format_of(file) == "jsonl" else opened.readline()
+            start = max(self.place, len(header))
+            opened.seek(start - len(self.before_place))
+            same = opened.read(len(self.before_place)) == self.before_place
+            expect(same, file.name, "a file that grows", "one that was rewritten")
+            content = opened.read()
+        return header, content[: content.rfind(b"\n") + 1]
+
+    def _with_lines(self, log: LogFiles, header: bytes, content: bytes) -> _Part:
+        """Settle all steps of a file of lines but the last one; the part that holds this one."""
+        [file] = log.files
+
+        def part_of(lines: bytes) -> _Part:
+            return self._part([LogFile(file.name, load=partial(bytes, header + lines))], log)
+
+        part = part_of(content)
+        end = _last_step(content, part)
+        if not end:
+            return part
+        self._settle(part_of(content[:end]), [])
+        self.place = max(self.place, len(header)) + end
+        self.before_place = (self.before_place + content[:end])[-_CHECKED:]
+        return part_of(content[end:])
+
+    # --- sums ---
+
+    def _settle(self, part: _Part, files: Sequence[LogFile], read: Iterable[pl.DataFrame] = ()) -> None:
+        """Add the part to the sums; its numbers of batches go on from the last one. read: its tables, if known."""
+        evidence = self._with(part)
+        for table in read or self._tables(part, evidence):
+            if sum(map(len, self.first)) < SAMPLE:
+                self.first.append(table)
+                continue
+            if self.rest is None:
+                plan = self._plan(part.run, sample_of(self.first))
+                self.of_first = plan, len(self.first), merge([summarise(one, plan) for one in self.first])
+            assert self.of_first is not None, "the plan is set"
+            new = summarise(table, self.of_first[0])
+            self.rest = new if self.rest is None else merge([self.rest, new])
+        self.groups = int(table["group"][-1]) + 1
+        self.batches += part.batches
+        self.evidence = evidence
+        self.closed |= {file.name: self.marks[file.name] for file in files}
+        self.files += len(files)
+        self.skipped += part.skipped
+        self.left_out = tuple(dict.fromkeys((*self.left_out, *part.run.left_out)))
+
+    def _with(self, part: _Part) -> Evidence:
+        """The evidence so far and that of the next part."""
+        new, step = part.evidence, pl.col("step") + self.files * part.by_file
+        sizes = new.sizes.with_columns(pl.col("batch") + self.batches, pl.col("_file") + self.files, step)
+        prompts = None if new.prompts is None else new.prompts.with_columns(pl.col("batch") + self.batches)
+        old = self.evidence
+        if old is None:
+            return Evidence(sizes, new.advantages, prompts)
+        if old.prompts is not None and prompts is not None:
+            prompts = pl.concat([old.prompts.select(prompts.columns), prompts]).head(_PROMPTS)
+        return Evidence(pl.concat([old.sizes, sizes]), (*old.advantages, *new.advantages)[:BATCHES], prompts)
+
+    def _tables(self, part: _Part, evidence: Evidence) -> Iterator[pl.DataFrame]:
+        """The tables of a part; groups are told apart by the evidence of all parts."""
+        run = with_groups(replace(part.run, files=tuple(self.marks)), evidence, self._options())
+        if self.grouped_by not in (None, run.grouped_by):
+            raise _Changed
+        self.grouped_by = run.grouped_by
+        for table in run.tables():
+            self.responses_read += len(table)
+            step = pl.col("step") + self.files * part.by_file
+            table = table.with_columns(step, pl.col("batch") + self.batches, pl.col("group") + self.groups)
+            self._expect_later(run, table)
+            yield table
+
+    def _expect_later(self, run: Run, table: pl.DataFrame) -> None:
+        """A generic log is read in the order of its steps, so a part must not hold steps of those before."""
+        if run.framework != "generic" or self.evidence is None:
+            return
+        if table["step"][0] <= self.evidence.sizes["step"][-1]:
+            raise _Changed
+
+    def _plan(self, run: Run, sample: list[pl.DataFrame]) -> Plan:
+        given, intended = wishes(run, self.weights, self.primary, self.asked)
+        recipe = solved(run, sample if run.has_advantage else [], given, intended)
+        if recipe is None and run.other_sizes:
+            raise _Changed  # another group size may explain the advantages
+        return plan_of(run, given, self.primary, recipe)
+
+    def _report(self, log: LogFiles, part: _Part) -> AuditReport:
+        """The report of what is settled and of the part that is not."""
+        evidence = self._with(part)
+        self.of_last = tables = list(self._tables(part, evidence))
+        names = tuple(file.name for file in log.files)
+        run = with_groups(replace(part.run, files=names), evidence, self._options())
+        left_out = tuple(dict.fromkeys((*self.left_out, *part.run.left_out)))
+        run = replace(run, left_out=left_out, skipped_lines=self.skipped + part.skipped)
+        full = self.rest is not None
+        plan = self.of_first[0] if full and self.of_first else self._plan(run, sample_of([*self.first, *tables]))
+        summaries = [summarise(table, plan) for table in tables]
+        if self.first:
+            summaries.append(self._summary_of_first(plan))
+        if self.rest is not None:
+            summaries.append(self.rest)
+        given, intended = wishes(run, self.weights, self.primary, self.asked)
+        facts = facts_of(run, merge(summaries), given, intended, read_again=False)
+        self.recent = over_time(plan, take(facts.batches, slice(-RECENT, None)))
+        return report_of(facts, findings(facts))
+
+    def _summary_of_first(self, plan: Plan) -> Summary:
+        """The summary of the first tables, of which only those are computed that are new under this plan."""
+        done: Sequence[Summary] = ()
+        count = 0
+        if self.of_first is not None and self.of_first[0] == plan:
+            _, count, summary = self.of_first
+            done = (summary,)
+        if count < len(self.first) or not done:
+            summary = merge([*done, *(summarise(table, plan) for table in self.first[count:])])
+            self.of_first = plan, len(self.first), summary
+        return summary
+
+
+def _mark(file: LogFile) -> _Mark:
+    assert file.path is not None, "archives are refused"
+    try:
+        state = file.path.stat()
+    except OSError as error:
+        raise InputError(f"{file.name}: expected a file that can be read, got {error.strerror}") from None
+    return _Mark(state.st_size, state.st_mtime_ns)
+
+
+def _last_step(content: bytes, part: _Part) -> int:
+    """The byte at which the lines of the last batch begin; 0 where lines do not show that."""
+    sizes = part.evidence.sizes
+    rows, last = int(sizes["rows"].sum()), int(sizes.filter(pl.col("batch") == pl.col("batch").max())["rows"].sum())
+    lines = content.count(b"\n")
+    if part.batches < 2 or lines not in (rows, part.batches):
+        return 0
+    place = len(content)
+    for _ in range((last if lines == rows else 1) + 1):
+        place = content.rfind(b"\n", 0, place)
+    return place + 1

@@ -1,0 +1,280 @@
+"""`--watch`: every step is seen once, and each report equals that of a fresh audit of what is there."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from io import StringIO
+from pathlib import Path
+
+import fake_logs
+import polars as pl
+import pytest
+
+import gdpo_core as gc
+from gdpo_core import cli
+from gdpo_core.report import live
+from gdpo_core.runs import audit, watch
+from gdpo_core.runs.watch import Follower
+
+GDPO = re.sub("python[^/]*$", "gdpo", sys.executable)
+ROOT = Path(__file__).parent.parent
+
+
+def same(report, path, **named) -> bool:
+    fresh = gc.audit(gc.read_run(path, **named)).to_dict()
+    assert report.to_dict() == fresh
+    return True
+
+
+def copied(files, folder: Path, follower: Follower, path: Path) -> list[int]:
+    """The files copied one by one, with a look after each; the number of steps that each look showed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    steps = []
+    for file in files:
+        shutil.copy(file, folder)
+        report = follower.look()
+        assert follower.fault is None and same(report, str(path))
+        assert follower.look() is None  # nothing is new
+        steps.append(report.source["steps"])
+    return steps
+
+
+# --- what is read ----------------------------------------------------------------------------------------------------
+
+
+def test_every_file_of_trl_is_read_once(tmp_path):
+    fake_logs.write_trl(tmp_path / "made", steps=12, evaluated=(7,), drop_rows={9: 3}, same_prompts="pairs")
+    follower = Follower(str(tmp_path / "seen"))
+    (tmp_path / "seen").mkdir()
+    assert follower.look() is None  # the trainer has not written yet
+    files = sorted((tmp_path / "made/completions").iterdir())
+    assert copied(files, tmp_path / "seen/completions", follower, tmp_path / "seen") == list(range(1, 13))
+    assert follower.responses_read == 12 * 32 - 3
+
+
+def test_what_is_kept_does_not_grow_beyond_the_sample(tmp_path, monkeypatch):
+    for module in (audit, watch):
+        monkeypatch.setattr(module, "SAMPLE", 100)
+    fake_logs.write_trl(tmp_path / "made", steps=14)
+    follower = Follower(str(tmp_path / "seen"))
+    copied(
+        sorted((tmp_path / "made/completions").iterdir()), tmp_path / "seen/completions", follower, tmp_path / "seen"
+    )
+    assert sum(map(len, follower.first)) == 128 and len(follower.of_last) == 1
+    assert follower.responses_read == 14 * 32
+
+
+def test_files_that_were_there_before_are_read_too(tmp_path):
+    fake_logs.write_trl(tmp_path, steps=6)
+    last = tmp_path / "completions/completions_00006.parquet"
+    last.rename(tmp_path / "later")
+    follower = Follower(str(tmp_path))
+    assert follower.look().source["steps"] == 5
+    (tmp_path / "later").rename(last)
+    assert same(follower.look(), str(tmp_path))
+    assert follower.responses_read == 6 * 32
+
+
+@pytest.mark.parametrize("writer", [fake_logs.write_verl, fake_logs.write_nemo_rl])
+def test_directories_of_lines(tmp_path, writer):
+    writer(tmp_path / "made", steps=5)
+    files = sorted((path for path in (tmp_path / "made").rglob("*.jsonl")), key=lambda path: (len(path.name), path))
+    follower = Follower(str(tmp_path / "seen"))
+    assert copied(files, tmp_path / "seen", follower, tmp_path / "seen") == [1, 2, 3, 4, 5]
+
+
+def test_a_file_of_log_events_grows(tmp_path):
+    fake_logs.write_ms_swift(tmp_path, steps=8)
+    [path] = tmp_path.rglob("completions.jsonl")
+    content = path.read_bytes()
+    path.write_bytes(b"")
+    follower, seen = Follower(str(path)), []
+    ends = [i + 1 for i, byte in enumerate(content) if byte == 10]
+    for start, end in zip([0, *ends], ends, strict=False):
+        with path.open("ab") as file:
+            file.write(content[start : end - 20])
+        if (half := follower.look()) is not None:  # the line is not whole: nothing new
+            assert half.source["steps"] == len(seen)
+        with path.open("ab") as file:
+            file.write(content[end - 20 : end])
+        report = follower.look()
+        assert same(report, str(path))
+        seen.append(report.source["steps"])
+    assert seen == list(range(1, 9))
+
+
+def test_a_table_of_lines_grows_in_pieces_that_split_steps(tmp_path):
+    rows = [f"{i // 16},{i // 8},{i * i % 3},{i % 5 / 4}" for i in range(160)]
+    path = tmp_path / "run.csv"
+    path.write_text("step,prompt,right,short\n" + "\n".join(rows[:40]) + "\n")
+    follower = Follower(str(path))
+    assert same(follower.look(), str(path))
+    for start in range(40, 160, 24):
+        with path.open("a") as file:
+            file.write("\n".join(rows[start : start + 24]) + "\n")
+        assert same(follower.look(), str(path))
+    assert follower.place > path.stat().st_size * 0.8  # what is settled is not read again
+
+
+def test_steps_out_of_order_are_read_from_the_start(tmp_path):
+    rows = [f"{i // 16},{i // 8},{i * i % 3},{i % 5 / 4}" for i in range(96)]
+    path = tmp_path / "run.csv"
+    path.write_text("step,prompt,right,short\n" + "\n".join(rows[32:]) + "\n")
+    follower = Follower(str(path))
+    assert same(follower.look(), str(path))
+    with path.open("a") as file:
+        file.write("\n".join(rows[:32]) + "\n")
+    assert same(follower.look(), str(path))
+
+
+def test_the_last_file_may_be_half_written_or_written_again(tmp_path):
+    fake_logs.write_trl(tmp_path, steps=3)
+    last = tmp_path / "completions/completions_00003.parquet"
+    content = last.read_bytes()
+    last.write_bytes(content[:2000])
+    follower = Follower(str(tmp_path))
+    assert follower.look() is None and "cut or damaged" in str(follower.fault)
+    last.write_bytes(content)
+    assert same(follower.look(), str(tmp_path)) and follower.fault is None
+    pl.read_parquet(last).with_columns(pl.col("accuracy") * 0).write_parquet(last)  # as an evaluation does
+    assert same(follower.look(), str(tmp_path))
+
+
+# --- what is refused -------------------------------------------------------------------------------------------------
+
+
+def test_a_settled_file_that_changes_or_goes_is_an_error(tmp_path):
+    fake_logs.write_trl(tmp_path, steps=3)
+    follower = Follower(str(tmp_path))
+    follower.look()
+    first = tmp_path / "completions/completions_00001.parquet"
+    content = first.read_bytes()
+    first.write_bytes(content[:100])
+    with pytest.raises(gc.InputError, match=r"00001.parquet: expected a file .*, got one that was truncated"):
+        follower.look()
+    first.write_bytes(content + b"x")
+    with pytest.raises(gc.InputError, match=r"00001.parquet: expected a file .*, got one that was rewritten"):
+        follower.look()
+    first.unlink()
+    with pytest.raises(gc.InputError, match=r"00001.parquet: expected a file that stays .*removed"):
+        follower.look()
+    shutil.rmtree(tmp_path / "completions")
+    with pytest.raises(gc.InputError, match="expected a log that stays where it is, got none: it was removed"):
+        follower.look()
+
+
+@pytest.mark.parametrize("how", ["truncated", "rewritten"])
+def test_a_file_of_lines_that_is_changed_is_an_error(tmp_path, how):
+    fake_logs.write_ms_swift(tmp_path, steps=4)
+    [path] = tmp_path.rglob("completions.jsonl")
+    follower = Follower(str(path))
+    follower.look()
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2] if how == "truncated" else content.replace(b"step", b"stop") * 2)
+    with pytest.raises(gc.InputError, match=f"completions.jsonl: expected a file that grows, got one that was {how}"):
+        follower.look()
+
+
+def test_a_path_that_is_not_there_is_an_error_at_once(tmp_path):
+    with pytest.raises(gc.InputError, match="nothing of that name"):
+        Follower(str(tmp_path / "no")).look()
+    with pytest.raises(gc.InputError, match="group_size"):
+        Follower(str(tmp_path), group_size=0)
+
+
+def test_a_log_that_stays_unreadable_is_an_error(tmp_path):
+    (tmp_path / "run.csv").write_text("a,b\n1,2,3\n")
+    with pytest.raises(gc.InputError, match=r"run.csv, line 2: expected 2 values"):
+        live.follow(Follower(str(tmp_path)), StringIO(), every=0.01, patience=0.05)
+
+
+def test_one_run_is_watched(capsys, tmp_path):
+    for name in ("a", "b"):
+        fake_logs.write_trl(tmp_path / name, steps=1)
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["audit", str(tmp_path / "a"), str(tmp_path / "b"), "--watch"])
+    assert stopped.value.code == 2
+    assert capsys.readouterr().err == "gdpo: --watch: expected one directory or file, got 2\n"
+
+
+# --- what is shown ---------------------------------------------------------------------------------------------------
+
+
+def test_a_change_names_the_findings_that_came_and_went(tmp_path):
+    fake_logs.write_trl(tmp_path, steps=2)
+    before = gc.audit(gc.read_run(tmp_path))
+    dead = ("format", lambda draw, groups, size: draw.random((groups, size)) * 0)
+    fake_logs.write_trl(tmp_path / "dead", steps=5, rewards=(fake_logs.ACCURACY, dead, fake_logs.LENGTH))
+    now = gc.audit(gc.read_run(tmp_path / "dead"))
+    assert "reward-dead" in {f.id for f in now.findings} - {f.id for f in before.findings}
+    assert re.match(
+        r"step 5: 3 new steps, 96 responses; new: .*reward-dead \((warning|error)\)", live.changes(before, now)
+    )
+    assert re.search(r"gone: .*reward-dead", live.changes(now, before))
+
+
+def test_a_screen_holds_findings_and_the_last_steps(tmp_path):
+    fake_logs.write_trl(tmp_path, steps=11)
+    follower, out = Follower(str(tmp_path)), StringIO()
+    report = follower.look()
+    console = live.Console(file=out, width=140)
+    console.print(live._screen(follower, None, ""))
+    console.print(live._screen(follower, report, "step 11"))
+    text = out.getvalue()
+    assert "waiting for the first step" in text and "11 steps, 352 responses, 44 groups" in text
+    assert all(finding.id in text for finding in report.findings)
+    assert re.findall(r"^ +(\d+) .* %", text, re.M) == [str(step) for step in range(4, 12)]
+    means = pl.read_parquet(tmp_path / "completions/completions_00011.parquet")["accuracy"].mean()
+    assert f"{means:.4g}" in re.search(r"^ +11 .*", text, re.M)[0]
+
+
+def lines_of(process) -> list[str]:
+    return [line for line in process.stdout.read().splitlines() if line.startswith("step ")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ended_by", [signal.SIGINT, signal.SIGTERM])
+def test_beside_a_writer_every_step_is_seen_once(tmp_path, ended_by):
+    fake_logs.write_trl(tmp_path / "made", steps=6)
+    folder = tmp_path / "seen/completions"
+    folder.mkdir(parents=True)
+    started = subprocess.Popen(
+        [GDPO, "audit", tmp_path / "seen", "--watch", "--json", tmp_path / "report.json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    said = []
+    for file in sorted((tmp_path / "made/completions").iterdir()):
+        shutil.copy(file, folder / f".{file.name}")
+        (folder / f".{file.name}").rename(folder / file.name)
+        said.append(started.stdout.readline())
+    started.send_signal(ended_by)
+    out, err = started.communicate(timeout=60)
+    assert (started.returncode, err) == (0, "")
+    assert [re.match(r"step (\d+): 1 new step, 32 responses", line)[1] for line in said] == list("123456")
+    assert out.startswith("The logged advantages are GDPO") and "6 files, 6 steps, 192 responses" in out
+    assert json.loads((tmp_path / "report.json").read_text()) == gc.audit(gc.read_run(tmp_path / "seen")).to_dict()
+
+
+@pytest.mark.slow
+def test_a_log_that_vanishes_ends_the_watch_with_one_line(tmp_path):
+    fake_logs.write_trl(tmp_path / "run", steps=2)
+    started = subprocess.Popen(
+        [GDPO, "audit", tmp_path / "run", "--watch", "--html", tmp_path / "report.html"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    started.stdout.readline()
+    shutil.rmtree(tmp_path / "run")
+    out, err = started.communicate(timeout=60)
+    assert (started.returncode, out) == (2, "")
+    assert err.startswith("gdpo: ") and err.endswith("it was removed\n") and err.count("\n") == 1
+    assert not (tmp_path / "report.html").exists()
