@@ -137,7 +137,7 @@ def test_the_verdict_names_the_method_the_weights_and_what_to_look_at_first():
     report = audit(made_run(rewards, "grpo_no_std", weights=[1, 0.5, 0.25]))
     made = "GRPO without std as TRL computes it with weights correct 1, format 0.5, brief 0.25: all "
     assert report.verdict.startswith(f"The logged advantages are {made}")
-    assert "Look first at reward-dominates: Under GRPO without std, brief makes" in report.verdict
+    assert "Look first at reward-dominates: brief makes most of the update. " in report.verdict
 
 
 # --- the numbers ------------------------------------------------------------------------------------------------------
@@ -819,11 +819,14 @@ def check(report):
             value = d["methods"][method][kind]
             assert value is None or 0 <= value <= (1 if kind != "levels" else d["source"]["responses"])
     for finding in d["findings"]:
-        assert finding.keys() == {"id", "severity", "message", "evidence", "fix"}
+        assert finding.keys() == {"id", "title", "severity", "message", "evidence", "fix", "to_do", "read_more"}
         assert finding["id"] in IDS and finding["severity"] in ("info", "warning", "error")
         assert finding["evidence"] and (finding["fix"] is None or finding["fix"].strip())
         assert not any(word in finding["message"] for word in ("nan", "None", "inf ", "{", "}"))
         assert finding["message"].endswith(".")
+        assert finding["title"] and not finding["title"].endswith(".") and len(finding["title"]) < 100
+        assert finding["to_do"].endswith(".") if finding["severity"] != "info" else finding["to_do"][-1:] in ("", ".")
+        assert finding["read_more"]
     ranks = [("error", "warning", "info").index(finding["severity"]) for finding in d["findings"]]
     assert ranks == sorted(ranks)
     assert 0 < len(d["steps"]) <= 200

@@ -81,7 +81,9 @@ def test_the_fragment_is_what_the_page_holds_and_is_styled_by_its_class_alone():
 def test_every_chart_is_named_and_has_a_table_behind_it(rewards):
     page = Page(drawn.body(audited.report(rewards)))
     charts = [attributes for attributes in page.all("svg") if attributes.get("role") == "img"]
-    assert len(charts) == len(page.all("figure")) == (2 if len(rewards) == 1 else 5 + len(rewards))
+    small = page.all("figure").count({"class": "small"})  # of findings, whose numbers are their evidence
+    assert small == len(audited.report(rewards).findings) - 1 and len(charts) == len(page.all("figure"))
+    assert len(charts) - small == (2 if len(rewards) == 1 else 5 + len(rewards))
     assert all(len(chart["aria-label"]) > 20 for chart in charts)
     assert all(attributes.get("aria-hidden") == "true" for attributes in page.all("svg") if attributes not in charts)
     for figure in drawn.body(audited.report(rewards)).split("<figure>")[1:]:
@@ -91,8 +93,16 @@ def test_every_chart_is_named_and_has_a_table_behind_it(rewards):
 def test_the_numbers_are_those_of_the_audit():
     report = audited.report()
     text = Page(drawn.body(report)).text
-    verdict = report.verdict.replace(" %", "\u00a0%")
-    for said in (verdict, "reward-dominates", "106\u00a0%", "−3\u00a0%", "0.3333", "1.2e-06", "1,280 responses"):
+    for said in (
+        report.what_ran,
+        "Give correctness a smaller weight.",
+        "reward-dominates",
+        "106\u00a0%",
+        "−3\u00a0%",
+        "0.3333",
+        "1.2e-06",
+        "1,280 responses",
+    ):
         assert said in text
     assert [f.severity for f in report.findings] == re.findall(r'class="card (\w+)"', drawn.body(report))
     assert "z = (r − mean) / (std + 0.0001), each reward in its group" in text
@@ -121,25 +131,27 @@ def test_the_batch_std_has_formulas_of_its_own():
 
 def test_one_step_has_nothing_over_time():
     page = Page(drawn.body(audited.report(steps=1)))
-    assert len(page.all("figure")) == 2
+    assert page.all("figure").count({}) == 2
 
 
 def test_no_findings_is_said():
     assert "no findings" in Page(drawn.body(audited.report(findings=[]))).text
 
 
-def test_the_first_screen_says_the_finding_to_look_at_once():
+def test_the_first_line_is_what_to_do_and_the_second_what_ran():
     report = audited.report()
-    front = Page(drawn.front(report)).text
-    assert "Look first" in report.verdict and "Look first" not in front
-    assert front.startswith("The logged advantages are GDPO. ") and front.count("Under GRPO, correctness makes") == 1
+    for part in (drawn.front(report), drawn.body(report)):
+        text = Page(part).text
+        assert text.startswith("Give correctness a smaller weight. The logged advantages are GDPO. ")
+        assert "Look first" in report.verdict and "Look first" not in text
+        assert text.count("Under GRPO, correctness makes") == 1
 
 
 NASTY = '<script>alert("1")</script>&\x1b[2J\x00'
 
 
 def test_what_comes_from_a_log_is_escaped():
-    finding = Finding(NASTY, "warning", NASTY, {NASTY: [NASTY, {NASTY: NASTY}]}, NASTY)
+    finding = Finding(NASTY, "warning", NASTY, {NASTY: [NASTY, {NASTY: NASTY}]}, NASTY, title=NASTY, to_do=NASTY)
     report = audited.report((NASTY, "b", "naïve 🙂"), path=NASTY, findings=[finding])
     text = drawn.document([report, report])
     page = Page(text)
@@ -152,7 +164,7 @@ def test_what_comes_from_a_log_is_escaped():
 def test_any_name_leaves_a_page_that_parses(name):
     report = audited.report((name, f"{name}2"), steps=2, path=name)
     page = Page(drawn.body(report))
-    assert len(page.all("figure")) == 7
+    assert page.all("figure").count({}) == 7
     drawn.body(report).encode("utf-8")
 
 

@@ -74,10 +74,9 @@ def _writer(report: AuditReport) -> str:
     return framework.log_title or framework.title
 
 
-def verdict_on_run(report: AuditReport) -> str:
-    """The verdict without its last part, which names the finding to look at first."""
-    first = next((finding for finding in report.findings if finding.severity != "info"), None)
-    return report.verdict.removesuffix(f" Look first at {first.id}: {first.headline}") if first else report.verdict
+def to_do(report: AuditReport) -> str:
+    """The first line: what to do."""
+    return report.first.to_do if report.first else report.what_first
 
 
 def run_facts(report: AuditReport) -> dict[str, str]:
@@ -200,6 +199,20 @@ def formulas_used(report: AuditReport) -> tuple[str, ...]:
     """The formulas of the run's own method, or of GDPO where it is not known."""
     method, convention = report.run["method"] or "gdpo", CONVENTIONS[report.run["convention_used"]]
     return *formulas(method, convention, len(report.rewards)), *exceptions(convention)
+
+
+def ties(report: AuditReport) -> str:
+    """How much each method ties, in one sentence; empty where it says nothing."""
+    if not comparable(report):
+        return ""
+    if not any(of["tied_pairs"] for of in report.methods.values()):
+        return "No method ties responses whose rewards differ."
+    alike: dict[str, list[str]] = {}
+    for m, of in report.methods.items():
+        alike.setdefault(f"{percent(of['tied_pairs'])} in {percent(of['groups_with_ties'])}", []).append(NAMES[m])
+    tied = [f"{listing(names)} {'ties' if len(names) == 1 else 'tie'} {share}" for share, names in alike.items()]
+    first, *rest = (share + " of the groups" * (k == 0) for k, share in enumerate(tied))
+    return f"Of the pairs of responses whose rewards differ, {listing([first, *rest])}."
 
 
 def limits(report: AuditReport) -> tuple[str, ...]:

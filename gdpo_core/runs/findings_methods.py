@@ -51,6 +51,7 @@ def ties_hide_signal(f: Facts) -> Iterator[Finding]:
         of = f"Of the {count(f.totals.primary_pairs, 'pair')} that differ in {f.rewards[f.plan.primary]},"
         message.append("; ".join([f"{of} {first}", *rest]) + ".")
     fix = None
+    to_do = "Use unequal weights, or a reward with finer values."
     if f.is_gdpo or not with_gdpo < ties:
         message.append("Unequal weights, or a reward with finer values, would tell more of them apart.")
     elif f.inversions("gdpo") > f.inversions(f.acting):  # NaN without a primary reward
@@ -60,8 +61,16 @@ def ties_hide_signal(f: Facts) -> Iterator[Finding]:
         )
     else:
         message.append(f"GDPO would leave ties in {percent(with_gdpo)} of these groups.")
-        fix = config_lines.switch_to_gdpo(f.run.framework, f.rewards, f.plan.weights)
-    yield Finding("ties-hide-signal", "warning" if pairs >= TIED_PAIRS else "info", " ".join(message), evidence, fix)
+        to_do, fix = "Use GDPO.", config_lines.switch_to_gdpo(f.run.framework, f.rewards, f.plan.weights)
+    yield Finding(
+        "ties-hide-signal",
+        "warning" if pairs >= TIED_PAIRS else "info",
+        " ".join(message),
+        evidence,
+        fix,
+        title="Different responses get the same advantage",
+        to_do=to_do,
+    )
 
 
 def _order_in_words(f: Facts, method: str) -> str:
@@ -95,10 +104,12 @@ def silent_groups(f: Facts) -> Iterator[Finding]:
     if cancelled <= 0.5:
         others = "The other prompts" if cancelled else "Such prompts"
         message.append(f"{others} are mostly too easy or too hard: larger groups or other prompts help.")
+        to_do = "Use larger groups, or other prompts."
         if f.run.group_size:
             fix = config_lines.set_group_size(f.run.framework, 2 * f.run.group_size)
     else:
         message.append("Larger groups do not change that; unequal weights, which say what counts more, do.")
+        to_do = "Use unequal weights, which say what counts more."
     yield Finding(
         "silent-groups",
         "warning" if silent >= SILENT_WARNING else "info",
@@ -113,6 +124,8 @@ def silent_groups(f: Facts) -> Iterator[Finding]:
             "threshold_warning": SILENT_WARNING,
         },
         fix,
+        title=f"{percent(silent)} of the groups teach nothing",
+        to_do=to_do,
     )
 
 
@@ -157,6 +170,8 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
             f.highest(f.plan.primary),
             otherwise=f.worst(other),
         ),
+        title=f"Responses with less {primary} get more",
+        to_do=f"Give {primary} a larger weight, or let {f.rewards[other]} count only where {primary} is reached.",
     )
 
 
@@ -211,6 +226,8 @@ def batch_step_amplifies(f: Facts) -> Iterator[Finding]:
             "threshold_warning": AMPLIFIES_WARNING,
         },
         None,
+        title=f"Silent groups scale the others up by {decimal(factor, 2)}",
+        to_do="Watch how the share of silent groups changes.",
     )
 
 
@@ -242,6 +259,8 @@ def blind_zero_std_metric(f: Facts) -> Iterator[Finding]:
             "threshold": BLIND,
         },
         None,
+        title=f"{f.framework.zero_std_metric} does not show that {f.rewards[most]} is constant",
+        to_do="Log the share of constant groups of each reward yourself.",
     )
 
 
@@ -265,4 +284,6 @@ def filter_drops_signal(f: Facts) -> Iterator[Finding]:
         "every reward is constant.",
         {"groups": int(f.totals.filtered_groups), "share": share, "threshold": FILTERED},
         config_lines.keep_groups(f.run.framework) if f.is_gdpo else None,
+        title="A filter would drop groups that GDPO can use",
+        to_do="Leave the filter on the summed reward off." if f.is_gdpo else "",
     )
