@@ -534,6 +534,14 @@ def test_scaling_by_the_batchs_std_amplifies_too():
     assert apart.run["method"] == "grpo_batch_std" and "batch-step-amplifies" not in ids(apart)
 
 
+def test_a_break_even_weight_that_leaves_the_others_nothing_to_say_is_none():
+    rewards = varied()
+    rewards[..., 0] = 1e-6 * np.arange(ROLLOUTS)
+    finding = one(audit(made_run(rewards, "grpo"), primary="correct"), "priority-inversion")
+    assert finding.evidence["break_even_grpo"] > t.BREAK_EVEN
+    assert "No usable weight on correct does either" in finding.message and finding.to_do.startswith("Let ")
+
+
 def test_priorities_are_inverted_by_a_louder_reward():
     rewards = varied()
     rewards[..., 0] = rewards[..., 0] > 0
@@ -544,6 +552,11 @@ def test_priorities_are_inverted_by_a_louder_reward():
     assert finding.evidence["inversions"] == report.methods["grpo"]["inversions"] >= t.INVERTED_WARNING
     assert {f"inversions_{m}" for m in report.methods} <= set(finding.evidence)
     assert "format_gated" in finding.fix
+    for method in ("grpo", "gdpo"):
+        at = finding.evidence[f"break_even_{method}"]
+        below, above = (audit(made_run(rewards, "grpo"), {"correct": f * at}, "correct").methods for f in (0.99, 1.01))
+        assert below[method]["inversions"] > above[method]["inversions"] == 0
+    assert "With a weight on correct above" in finding.message and "Give correct a weight above" in finding.to_do
     assert "priority-inversion" not in ids(audit(made_run(rewards, "grpo")))
     rewards[..., 0] *= 100
     assert "priority-inversion" not in ids(audit(made_run(rewards, "grpo"), primary="correct"))
