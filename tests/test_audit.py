@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import sys
-from math import isnan
+from math import inf, isnan
 from pathlib import Path
 
 import fake_logs
@@ -15,6 +15,7 @@ from helpers import nearly
 from polars.testing import assert_frame_equal
 
 import gdpo_core as gc
+from gdpo_core.report.evidence import evidence
 from gdpo_core.runs import thresholds as t
 from gdpo_core.runs.audit import audit, findings
 from gdpo_core.runs.run import LogIssue, Run, read_run
@@ -97,6 +98,10 @@ def with_id(report, which):
 
 def one(report, which):
     (finding,) = with_id(report, which)
+    figure = evidence(report, finding)  # every finding of these tests has its picture
+    assert figure.caption.endswith(".") and figure.drawn.count("<svg")
+    numbers = [row["value"] for row in figure.rows if "value" in row]
+    assert all(0 <= abs(x) < inf for x in numbers)
     return finding
 
 

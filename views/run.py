@@ -250,7 +250,8 @@ def shown(log: Log, found: Audit, session: Session) -> mo.Html:
     session.audited = found.report
     session.programs["run"] = lambda: program(log, found)
     behind = report.behind(found.report, save.framed("run-all", session.charts))
-    folds = (fold(title, lazily(draw)) for title, draw in behind.items())
+    # What waits to be seen stands in a shadow root, which the style of the page does not reach.
+    folds = (fold(title, lazily(lambda draw=draw: join(report.STYLE, draw()))) for title, draw in behind.items())
     taken = [mo.download(data=data, filename=name, label=label) for label, name, data in downloads(log, found)]
     return show(
         join(

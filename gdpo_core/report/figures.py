@@ -77,9 +77,13 @@ def look(k: int) -> str:
     return f"r{k % _COLOURS}"
 
 
-def table(head: Sequence[object], rows: Sequence[Sequence[object]], kind: str = "", caption: str = "") -> Html:
-    """A table whose first column names the rows; it scrolls where it is wide."""
-    return tag("div", _html.table(head, rows, kind, caption), kind="scroll", tabindex=0)
+def table(
+    head: Sequence[object], rows: Sequence[Sequence[object]], kind: str = "", caption: str = "", most: int = 4
+) -> Html:
+    """A table whose first column names the rows; one of more than `most` columns scrolls, and folds on a phone."""
+    wide = len(head) > most
+    drawn = _html.table(head, rows, f"{kind} wide".strip() if wide else kind, caption, folds=wide)
+    return tag("div", drawn, kind="scroll", tabindex=0)
 
 
 # --- bars ------------------------------------------------------------------------------------------------------------

@@ -85,14 +85,16 @@ def _short(report: AuditReport, finding: Finding, first: bool) -> Html:
     """A finding in one line, which opens to all of it; the figure of the first one stands beside it."""
     shape = tag("svg", _SHAPES[finding.severity], viewBox="0 0 12 12", role="img", aria_label=f"{finding.severity}:")
     title = join(shape, tag("b", finding.title), " ", tag("code", finding.id))
-    parts = _inside(report, finding, copied(finding.fix) if finding.fix else Html(), pictured=not first)
+    parts = _inside(
+        report, finding, copied(finding.fix) if finding.fix else Html(), "small beside" if first else "small"
+    )
     return fold(title, *parts, kind=f"card {finding.severity}", opened=first)
 
 
-def _inside(report: AuditReport, finding: Finding, fix: Html, pictured: bool = True) -> list[Html]:
+def _inside(report: AuditReport, finding: Finding, fix: Html, kind: str = "small") -> list[Html]:
     """What it is, its evidence as a picture, what to do about it, and where to read more."""
-    small = evidence(report, finding) if pictured else None
-    figure = tag("figure", tag("figcaption", small.caption), small.drawn, kind="small") if small else Html()
+    small = evidence(report, finding)
+    figure = tag("figure", tag("figcaption", small.caption), small.drawn, kind=kind) if small else Html()
     more = tag("p", f"Read more: {finding.read_more}.", kind="more") if finding.read_more else Html()
     return [tag("p", finding.message), figure, fix, more, _evidence(finding)]
 
@@ -193,7 +195,7 @@ def _several(names: Sequence[str], reports: Sequence[AuditReport]) -> list[Html]
     numbered = list(enumerate(zip(names, reports, strict=True), start=1))
     links = (tag("li", tag("a", name, href=f"#run-{i}")) for i, (name, _) in numbered)
     rows = [[name, *cells] for name, cells in comparison(reports).items()]
-    side_by_side = table(["run", *(f"{i}. {name}" for i, (name, _) in numbered)], rows, "runs")
+    side_by_side = table(["run", *(f"{i}. {name}" for i, (name, _) in numbered)], rows, "runs", most=2)
     parts = [tag("nav", tag("ol", *links), aria_label="Runs"), tag("div", side_by_side, kind="audit")]
     for i, (name, report) in numbered:
         parts += [tag("h2", f"{i}. {name}", id=f"run-{i}"), body(report)]

@@ -221,10 +221,14 @@ def limits(report: AuditReport) -> tuple[str, ...]:
         "The share of the update is a reward's part of the variance of the advantages. Gradients also depend on the "
         "probabilities of the tokens, on clipping, on a KL term and on how tokens are averaged; none of that is in "
         "the log.",
-        "What other methods would have done is computed on the rewards of this run. A run trained with another method "
-        "would have produced other responses.",
         "Whether a reward measures what it is meant to measure. The text of prompts and responses is not read.",
     ]
+    if comparable(report):
+        sentences.insert(
+            1,
+            "What other methods would have done is computed on the rewards of this run. A run trained with another "
+            "method would have produced other responses.",
+        )
     if report.run["reproduced"] is None:
         sentences.append(
             f"Which method the run used: {_no_advantages(report)}, so there is nothing to tell methods apart by."
@@ -349,7 +353,7 @@ def comparison(reports: Sequence[AuditReport]) -> dict[str, list[str]]:
     }
     for key, title in (("groups_with_ties", "groups with ties"), ("silent_groups", "silent groups")):
         for method in NAMES:
-            if any(method in report.methods for report in reports):
+            if any(method in report.methods and comparable(report) for report in reports):
                 rows[f"{title}, {NAMES[method]}"] = partial(_of_method, method=method, key=key)
     rows["constant in groups"] = lambda r: "\n".join(f"{x['name']} {percent(x['dead_groups'])}" for x in r.rewards)
     rows["share of the update"] = _own_shares
