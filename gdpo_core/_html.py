@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import zip_longest
 
 from markupsafe import Markup as Html
 
@@ -98,10 +99,12 @@ def table(
     *,
     over: Mapping[str, int] | None = None,
     foot: Sequence[object] = (),
+    folds: bool = False,
 ) -> Html:
     """A table whose first column names the rows. Any cell may be a `Cell`, any row a `Row`.
 
     over: names above the head, each with the number of columns that it spans, without the first column.
+    folds: each cell holds the name of its column, so that CSS can put the cells of a row below each other.
 
     >>> table(["", "a"], [["b", 1]])
     Markup('<table><thead><tr><td></td><th scope="col">a</th></tr></thead><tbody><tr><th scope="row">b</th><td>1</td></tr></tbody></table>')
@@ -113,7 +116,7 @@ def table(
         parts.append(tag("thead", tag("tr", tag("th", first, scope="col", rowspan=2), *spans), _head(head)))
     elif head:
         parts.append(tag("thead", _head(head)))
-    parts.append(tag("tbody", *map(_row, rows)))
+    parts.append(tag("tbody", *(_row(row, head[1:] if folds else ()) for row in rows)))
     if foot:
         parts.append(tag("tfoot", _row(foot)))
     return tag("table", *parts, kind=kind)
@@ -123,17 +126,18 @@ def _head(cells: Sequence[object]) -> Html:
     return tag("tr", *(_cell("th", cell, "col") if _content(cell) != "" else _cell("td", cell) for cell in cells))
 
 
-def _row(row: Sequence[object] | Row) -> Html:
+def _row(row: Sequence[object] | Row, columns: Sequence[object] = ()) -> Html:
     first, *cells = row.cells if isinstance(row, Row) else row
     kind = row.kind if isinstance(row, Row) else ""
-    return tag("tr", _cell("th", first, "row"), *(_cell("td", cell) for cell in cells), kind=kind)
+    named = zip_longest(cells, columns)
+    return tag("tr", _cell("th", first, "row"), *(_cell("td", cell, column=name) for cell, name in named), kind=kind)
 
 
-def _cell(name: str, cell: object, scope: str | None = None) -> Html:
+def _cell(name: str, cell: object, scope: str | None = None, column: object = None) -> Html:
     content = _content(cell)
     if not isinstance(content, Html) and "\n" in str(content):  # lines stay lines
         content = Html("<br>").join(map(text, str(content).split("\n")))
-    return tag(name, content, kind=cell.kind if isinstance(cell, Cell) else "", scope=scope)
+    return tag(name, content, kind=cell.kind if isinstance(cell, Cell) else "", scope=scope, data_column=column)
 
 
 def _content(cell: object) -> object:

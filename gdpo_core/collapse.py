@@ -290,7 +290,7 @@ def break_even_weight(
     expect_index(reward, len(z), "reward", "rewards")
     for name, value in (("lower", lower), ("higher", higher)):
         expect_index(value, z.shape[1], name, "responses")
-    weight = _balance(z, torch.tensor([lower]), torch.tensor([higher]), reward, batch.weights)
+    weight = balance(z, torch.tensor([lower]), torch.tensor([higher]), reward, batch.weights)
     more = f"a response with more of reward {reward} than `lower`"
     expect(not weight.isnan().any(), "higher", more, f"{higher}, beside {lower}")
     return weight.item()
@@ -325,10 +325,10 @@ def break_even_weights(
     expect(largest < z.shape[1], "pairs", ours, f"response {largest}")
     apart = (group[pairs.lower] != group[pairs.higher]).nonzero().flatten().tolist()
     expect(not apart, "pairs", ours, f"two prompts in pair {apart[:1]}")
-    balance = _balance(z, pairs.lower, pairs.higher, reward, batch.weights)
-    wrong = balance.isnan().nonzero().flatten().tolist()[:1]
+    weight = balance(z, pairs.lower, pairs.higher, reward, batch.weights)
+    wrong = weight.isnan().nonzero().flatten().tolist()[:1]
     expect(not wrong, "pairs", f"`higher` with more of reward {reward} than `lower`", f"another order in pair {wrong}")
-    return balance
+    return weight
 
 
 def most_needed(rollouts: int) -> float:
@@ -345,7 +345,7 @@ def most_needed(rollouts: int) -> float:
     return sqrt(half * (rollouts - half) / (rollouts - 1))
 
 
-def _balance(z: Tensor, lower: Tensor, higher: Tensor, reward: int, weights: Tensor) -> Tensor:
+def balance(z: Tensor, lower: Tensor, higher: Tensor, reward: int, weights: Tensor) -> Tensor:
     """The weight on `reward` at which its gain equals the loss by the other rewards; NaN where it gains nothing.
 
     z: (rewards, responses); lower, higher: (pairs,).

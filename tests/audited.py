@@ -4,7 +4,7 @@ import math
 
 import polars as pl
 
-from gdpo_core.advantages import NAMES
+from gdpo_core.conventions import NAMES
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.facts import Finding
 
@@ -23,9 +23,26 @@ def report(rewards=("correctness", "format", "length"), steps=40, path="runs/a",
             f"Under GRPO, {rewards[0]} makes 93 % of the update with 33 % of the weight. Weigh it less.",
             {"reward": rewards[0], "update_share": 0.93, "threshold": 0.6, "steps": list(range(30)), "none": None},
             'GRPOConfig(multi_objective_aggregation="normalize_then_sum",\n           reward_weights=[1.0, 0.5, 2.0])',
+            title=f"{rewards[0]} makes most of the update",
+            to_do=f"Give {rewards[0]} a smaller weight.",
         ),
-        Finding("reward-dead", "warning", f"{rewards[-1]} is constant in every group.", {"dead_groups": 1.0}, None),
-        Finding("silent-groups", "info", "5 % of the groups carry no signal.", {"silent_groups": 0.05}, None),
+        Finding(
+            "reward-dead",
+            "warning",
+            f"{rewards[-1]} is constant in every group.",
+            {"dead_groups": 1.0},
+            None,
+            title=f"{rewards[-1]} does nothing",
+            to_do=f"Take {rewards[-1]} out.",
+        ),
+        Finding(
+            "silent-groups",
+            "info",
+            "5 % of the groups carry no signal.",
+            {"silent_groups": 0.05},
+            None,
+            title="5 % of the groups teach nothing",
+        ),
     ]
     return AuditReport(
         source={
@@ -83,8 +100,8 @@ def report(rewards=("correctness", "format", "length"), steps=40, path="runs/a",
         },
         findings=tuple(found if findings is None else findings),
         steps=_steps(rewards, steps),
-        verdict=f"The logged advantages are {NAMES.get(method, 'unknown')}. Look first at {found[0].id}: "
-        f"{found[0].headline}",
+        what_ran=f"The logged advantages are {NAMES.get(method, 'unknown')}.",
+        what_first=f"Look first at {found[0].id}: {found[0].title}. {found[0].to_do}",
     )
 
 

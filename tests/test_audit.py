@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import sys
-from math import isnan
+from math import inf, isnan
 from pathlib import Path
 
 import fake_logs
@@ -15,6 +15,7 @@ from helpers import nearly
 from polars.testing import assert_frame_equal
 
 import gdpo_core as gc
+from gdpo_core.report.evidence import evidence
 from gdpo_core.runs import thresholds as t
 from gdpo_core.runs.audit import audit, findings
 from gdpo_core.runs.run import LogIssue, Run, read_run
@@ -98,6 +99,10 @@ def with_id(report, which):
 
 def one(report, which):
     (finding,) = with_id(report, which)
+    figure = evidence(report, finding)  # every finding of these tests has its picture
+    assert figure.caption.endswith(".") and figure.drawn.count("<svg")
+    numbers = [row["value"] for row in figure.rows if "value" in row]
+    assert all(0 <= abs(x) < inf for x in numbers)
     return finding
 
 
@@ -138,7 +143,7 @@ def test_the_verdict_names_the_method_the_weights_and_what_to_look_at_first():
     report = audit(made_run(rewards, "grpo_no_std", weights=[1, 0.5, 0.25]))
     made = "GRPO without std as TRL computes it with weights correct 1, format 0.5, brief 0.25: all "
     assert report.verdict.startswith(f"The logged advantages are {made}")
-    assert "Look first at reward-dominates: Under GRPO without std, brief makes" in report.verdict
+    assert "Look first at reward-dominates: brief makes most of the update. " in report.verdict
 
 
 # --- the numbers ------------------------------------------------------------------------------------------------------
@@ -535,6 +540,14 @@ def test_scaling_by_the_batchs_std_amplifies_too():
     assert apart.run["method"] == "grpo_batch_std" and "batch-step-amplifies" not in ids(apart)
 
 
+def test_a_break_even_weight_that_leaves_the_others_nothing_to_say_is_none():
+    rewards = varied()
+    rewards[..., 0] = 1e-6 * np.arange(ROLLOUTS)
+    finding = one(audit(made_run(rewards, "grpo"), primary="correct"), "priority-inversion")
+    assert finding.evidence["break_even_grpo"] > t.BREAK_EVEN
+    assert "No usable weight on correct does either" in finding.message and finding.to_do.startswith("Let ")
+
+
 def test_priorities_are_inverted_by_a_louder_reward():
     rewards = varied()
     rewards[..., 0] = rewards[..., 0] > 0
@@ -545,6 +558,11 @@ def test_priorities_are_inverted_by_a_louder_reward():
     assert finding.evidence["inversions"] == report.methods["grpo"]["inversions"] >= t.INVERTED_WARNING
     assert {f"inversions_{m}" for m in report.methods} <= set(finding.evidence)
     assert "format_gated" in finding.fix
+    for method in ("grpo", "gdpo"):
+        at = finding.evidence[f"break_even_{method}"]
+        below, above = (audit(made_run(rewards, "grpo"), {"correct": f * at}, "correct").methods for f in (0.99, 1.01))
+        assert below[method]["inversions"] > above[method]["inversions"] == 0
+    assert "With a weight on correct above" in finding.message and "Give correct a weight above" in finding.to_do
     assert "priority-inversion" not in ids(audit(made_run(rewards, "grpo")))
     rewards[..., 0] *= 100
     assert "priority-inversion" not in ids(audit(made_run(rewards, "grpo"), primary="correct"))
@@ -820,11 +838,14 @@ def check(report):
             value = d["methods"][method][kind]
             assert value is None or 0 <= value <= (1 if kind != "levels" else d["source"]["responses"])
     for finding in d["findings"]:
-        assert finding.keys() == {"id", "severity", "message", "evidence", "fix"}
+        assert finding.keys() == {"id", "title", "severity", "message", "evidence", "fix", "to_do", "read_more"}
         assert finding["id"] in IDS and finding["severity"] in ("info", "warning", "error")
         assert finding["evidence"] and (finding["fix"] is None or finding["fix"].strip())
         assert not any(word in finding["message"] for word in ("nan", "None", "inf ", "{", "}"))
         assert finding["message"].endswith(".")
+        assert finding["title"] and not finding["title"].endswith(".") and len(finding["title"]) < 100
+        assert finding["to_do"].endswith(".") if finding["severity"] != "info" else finding["to_do"][-1:] in ("", ".")
+        assert finding["read_more"]
     ranks = [("error", "warning", "info").index(finding["severity"]) for finding in d["findings"]]
     assert ranks == sorted(ranks)
     assert 0 < len(d["steps"]) <= 200

@@ -2,8 +2,10 @@
 
 import math
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
+from pathlib import Path
 
 import audited
 import polars as pl
@@ -13,8 +15,9 @@ from hypothesis import strategies as st
 
 from gdpo_core import report as drawn
 from gdpo_core._errors import InputError
-from gdpo_core.advantages import NAMES
-from gdpo_core.report import over_time, sentences, svg
+from gdpo_core.conventions import NAMES
+from gdpo_core.report import evidence, figures, over_time, sentences, svg
+from gdpo_core.runs import facts
 from gdpo_core.runs.facts import Finding
 
 VOID = {"meta", "br", "path", "rect", "circle"}
@@ -81,7 +84,9 @@ def test_the_fragment_is_what_the_page_holds_and_is_styled_by_its_class_alone():
 def test_every_chart_is_named_and_has_a_table_behind_it(rewards):
     page = Page(drawn.body(audited.report(rewards)))
     charts = [attributes for attributes in page.all("svg") if attributes.get("role") == "img"]
-    assert len(charts) == len(page.all("figure")) == (2 if len(rewards) == 1 else 5 + len(rewards))
+    small = page.all("figure").count({"class": "small"})  # of findings, whose numbers are their evidence
+    assert small == len(audited.report(rewards).findings) - 1 and len(charts) == len(page.all("figure"))
+    assert len(charts) - small == (2 if len(rewards) == 1 else 5 + len(rewards))
     assert all(len(chart["aria-label"]) > 20 for chart in charts)
     assert all(attributes.get("aria-hidden") == "true" for attributes in page.all("svg") if attributes not in charts)
     for figure in drawn.body(audited.report(rewards)).split("<figure>")[1:]:
@@ -91,8 +96,16 @@ def test_every_chart_is_named_and_has_a_table_behind_it(rewards):
 def test_the_numbers_are_those_of_the_audit():
     report = audited.report()
     text = Page(drawn.body(report)).text
-    verdict = report.verdict.replace(" %", "\u00a0%")
-    for said in (verdict, "reward-dominates", "106\u00a0%", "−3\u00a0%", "0.3333", "1.2e-06", "1,280 responses"):
+    for said in (
+        report.what_ran,
+        "Give correctness a smaller weight.",
+        "reward-dominates",
+        "106\u00a0%",
+        "−3\u00a0%",
+        "0.3333",
+        "1.2e-06",
+        "1,280 responses",
+    ):
         assert said in text
     assert [f.severity for f in report.findings] == re.findall(r'class="card (\w+)"', drawn.body(report))
     assert "z = (r − mean) / (std + 0.0001), each reward in its group" in text
@@ -121,25 +134,96 @@ def test_the_batch_std_has_formulas_of_its_own():
 
 def test_one_step_has_nothing_over_time():
     page = Page(drawn.body(audited.report(steps=1)))
-    assert len(page.all("figure")) == 2
+    assert page.all("figure").count({}) == 2
 
 
 def test_no_findings_is_said():
     assert "no findings" in Page(drawn.body(audited.report(findings=[]))).text
 
 
-def test_the_first_screen_says_the_finding_to_look_at_once():
+def test_the_first_line_is_what_to_do_and_the_second_what_ran():
     report = audited.report()
-    front = Page(drawn.front(report)).text
-    assert "Look first" in report.verdict and "Look first" not in front
-    assert front.startswith("The logged advantages are GDPO. ") and front.count("Under GRPO, correctness makes") == 1
+    for part in (drawn.front(report), drawn.body(report)):
+        text = Page(part).text
+        assert text.startswith("Give correctness a smaller weight. The logged advantages are GDPO. ")
+        assert "Look first" in report.verdict and "Look first" not in text
+        assert text.count("Under GRPO, correctness makes") == 1
+
+
+def test_where_to_read_more_is_a_chapter_of_the_page_or_a_section_of_the_readme():
+    from views.link import CHAPTERS
+
+    readme = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+    places = {f"page, chapter {title}" for title in CHAPTERS.values()}
+    places |= {f"README, {title}" for title in re.findall(r"^## (.+)$", readme, re.M)}
+    assert set(facts.READ_MORE.values()) <= places
+    assert facts.READ_MORE.keys() == evidence._PICTURES.keys()
+
+
+def test_the_picture_of_a_finding_draws_its_evidence():
+    finding = replace(
+        audited.report().findings[0],
+        evidence={"reward": "format", "method": "grpo", "weight_share": 0.25, "update_share": 0.75, "threshold": 0.6},
+    )
+    figure = evidence.evidence(audited.report(), finding)
+    assert [(row["bar"], row["value"]) for row in figure.rows] == [("its weight", 0.25), ("GRPO", 0.75)]
+    small, large = (float(width) for width in re.findall(r'<rect[^>]*width="([\d.]+)"', figure.drawn))
+    assert large == pytest.approx(3 * small, abs=0.2)
+    assert "The upright line is the threshold, 60\u00a0%." in Page(drawn.body(audited.report(findings=[finding]))).text
+
+
+@pytest.mark.parametrize("steps", [[], [3, 7]])
+def test_the_picture_of_steps_marks_those_of_the_finding(steps):
+    finding = Finding("steps-missing", "warning", "Some.", {"steps": steps}, None, title="Some", to_do="Look.")
+    figure = evidence.evidence(audited.report(steps=9), finding)
+    assert [row["step"] for row in figure.rows if row["marked"]] == steps and len(figure.rows) == 9
+    assert figure.drawn.count("alarm") == len(steps)
+
+
+def test_a_correlation_below_its_threshold_and_one_above_have_the_mark_on_their_side():
+    for correlation, mark in ((-0.8, "−0.50"), (0.8, "+0.30")):
+        told = {"rewards": ["a", "b"], "correlation": correlation, "threshold": -0.5 if correlation < 0 else 0.3}
+        finding = Finding("conflict", "warning", "They do.", told, None, title="They do", to_do="Decide.")
+        assert f"threshold, {mark}" in evidence.evidence(audited.report(), finding).caption
+
+
+def test_a_wide_table_names_the_column_in_each_cell_and_a_narrow_one_does_not():
+    wide = figures.table(["a", "b", "c", "d", "e"], [[1, 2, 3, 4, 5]])
+    named = re.findall(r'data-column="(\w)">(\d)', wide)
+    assert 'class="wide"' in wide and named == [("b", "2"), ("c", "3"), ("d", "4"), ("e", "5")]
+    assert "data-column" not in figures.table(["a", "b"], [[1, 2]])
+
+
+def test_ties_are_one_sentence_and_none_where_methods_cannot_be_compared():
+    assert sentences.ties(audited.report()) == (
+        "Of the pairs of responses whose rewards differ, GRPO ties 12 % in 43 % of the groups, "
+        "GRPO without std ties 12 % in 33 % and GDPO ties 12 % in 23 %."
+    )
+    assert sentences.ties(audited.report(("a",))) == ""
+    one = Page(drawn.body(audited.report(("a",)))).text
+    assert "What each method can tell apart" not in one and "other methods would have done" not in one
+
+
+def test_a_frame_of_the_caller_gets_each_figure_with_its_rows():
+    report, got = audited.report(), []
+
+    def frame(figure):
+        got.append(figure)
+        return figures.framed(figure)
+
+    drawn.front(report, frame)
+    drawn.behind(report, frame)["All charts"]()
+    assert [f.title for f in got[:2]] == ["Which reward makes the update"] * 2
+    assert [row["gdpo"] for row in got[0].rows] == [r["update_share"]["gdpo"] for r in report.rewards]
+    means = next(f for f in got if f.title == "Mean of format")
+    assert [row["format"] for row in means.rows] == report.steps["mean:format"].to_list()
 
 
 NASTY = '<script>alert("1")</script>&\x1b[2J\x00'
 
 
 def test_what_comes_from_a_log_is_escaped():
-    finding = Finding(NASTY, "warning", NASTY, {NASTY: [NASTY, {NASTY: NASTY}]}, NASTY)
+    finding = Finding(NASTY, "warning", NASTY, {NASTY: [NASTY, {NASTY: NASTY}]}, NASTY, title=NASTY, to_do=NASTY)
     report = audited.report((NASTY, "b", "naïve 🙂"), path=NASTY, findings=[finding])
     text = drawn.document([report, report])
     page = Page(text)
@@ -152,7 +236,7 @@ def test_what_comes_from_a_log_is_escaped():
 def test_any_name_leaves_a_page_that_parses(name):
     report = audited.report((name, f"{name}2"), steps=2, path=name)
     page = Page(drawn.body(report))
-    assert len(page.all("figure")) == 7
+    assert page.all("figure").count({}) == 7
     drawn.body(report).encode("utf-8")
 
 

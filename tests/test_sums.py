@@ -23,7 +23,7 @@ from gdpo_core.runs.summarise import summarise
 from gdpo_core.runs.sums import Plan, binned, merge, take, total
 
 conventions = st.sampled_from(sorted(gc.CONVENTIONS))
-EXTREMES = ("low", "high", "max_error")
+EXTREMES = ("low", "high", "max_error", "break_even")
 
 
 def plan_for(rewards: int, weights=None, convention="paper", primary=None, recipe=None) -> Plan:
@@ -467,3 +467,26 @@ def test_many_batches_are_cut_where_they_end(monkeypatch):
 def test_what_cannot_be_used_is_named(argument, call):
     with pytest.raises(gc.InputError, match=f"^{argument}: expected "):
         call(random_table(batches=2), plan_for(3))
+
+
+@pytest.mark.parametrize("ragged", [False, True])
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+@pytest.mark.filterwarnings("ignore:Degrees of freedom", "ignore:Mean of empty")
+def test_the_break_even_weight_is_that_of_the_pair_that_turns_last(ragged, missing):
+    table = random_table(seed=7, ragged=ragged, missing=missing)
+    sums = total(summarise(table, plan_for(3, weights=(0.5, 1.0, -2.0), primary=1)).batches)
+    needed = {"grpo": [], "gdpo": []}
+    for group in table.partition_by("group"):
+        r = group.select("r0", "r1", "r2").to_numpy()
+        with np.errstate(invalid="ignore", divide="ignore"):
+            z = (r - np.nanmean(r, 0)) / np.nanstd(r, 0, ddof=1)
+        for method, x in (("grpo", r), ("gdpo", z)):
+            rest = np.nan_to_num(x[:, 0]) * 0.5 - np.nan_to_num(x[:, 2]) * 2.0
+            pairs = [(i, j) for i in range(len(x)) for j in range(len(x)) if x[j, 1] > x[i, 1] + 1e-9]
+            needed[method] += [(rest[i] - rest[j]) / (x[j, 1] - x[i, 1]) for i, j in pairs]
+    for method, weights in needed.items():
+        assert max(weights) > 1  # the weight now
+        assert sums.methods[method].break_even == pytest.approx(max(weights), rel=1e-7)
+    assert total(summarise(table, plan_for(3)).batches).methods["gdpo"].break_even == -inf
+    heavy = plan_for(3, weights=(0.5, 2 * max(needed["gdpo"]) + 1, -2.0), primary=1)
+    assert total(summarise(table, heavy).batches).methods["gdpo"].break_even == -inf  # no pair is inverted

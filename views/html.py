@@ -1,8 +1,6 @@
 """The one HTML layer of the page: what a cell shows, verdicts, bars, folds, controls, and what waits to be seen."""
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from html import unescape
 from pathlib import Path
 
 import marimo as mo
@@ -19,7 +17,6 @@ __all__ = [
     "bold",
     "charts",
     "controls",
-    "each_figure",
     "element",
     "fold",
     "framed",
@@ -150,23 +147,6 @@ def charts(drawn: Iterable[object], kind: str = "") -> Html:
 def framed(kind: str, *parts: object, **attributes: object) -> Html:
     """Parts of the page in a frame of that class."""
     return tag("div", *map(element, parts), kind=kind, **attributes)
-
-
-def each_figure(drawn: Html, made: Callable[[int, str, Html], Html]) -> Html:
-    """A report whose figures, those that hold a chart, are made anew from their number, title and content.
-
-    >>> report = Html("<figure><figcaption><b>A</b></figcaption></figure><p>b</p>")
-    >>> each_figure(report, lambda n, title, content: tag("i", n, title))
-    Markup('<i>1A</i><p>b</p>')
-    """
-    first, *rest = drawn.split("<figure>")
-    parts: list[Html] = [first]
-    for n, piece in enumerate(rest, 1):
-        content, _, after = piece.partition("</figure>")
-        title = re.search("<figcaption><b>(.*?)</b>", content)
-        listed = 'class="held"' in content  # what a log holds, in words
-        parts += [made(n, unescape(title[1]), content) if title and not listed else tag("figure", content), after]
-    return join(*parts)
 
 
 def lazily(draw: Callable[[], Html], busy: bool = False) -> Html:

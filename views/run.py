@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import partial
 from pathlib import Path
 
 import marimo as mo
@@ -255,17 +254,14 @@ def shown(log: Log, found: Audit, session: Session) -> mo.Html:
     """The report on one screen, its rest in folds, the files to take away; the tour and the session are told."""
     session.audited = found.report
     session.programs["run"] = lambda: program(log, found)
-    behind, front = report.behind(found.report), report.front(found.report)
-    behind_chart = partial(numbers, found.report)
-    folds = (
-        fold(title, lazily(lambda n=n, draw=draw: save.figures(draw(), f"run-{n}", behind_chart, session.charts)))
-        for n, (title, draw) in enumerate(behind.items())
-    )
+    behind = report.behind(found.report, save.framed("run-all", session.charts))
+    # What waits to be seen stands in a shadow root, which the style of the page does not reach.
+    folds = (fold(title, lazily(lambda draw=draw: join(report.STYLE, draw()))) for title, draw in behind.items())
     taken = [mo.download(data=data, filename=name, label=label) for label, name, data in downloads(log, found)]
     return show(
         join(
             report.STYLE,
-            save.figures(front, "run-front", partial(numbers, found.report, over_time=False), session.charts),
+            report.front(found.report, save.framed("run-front", session.charts)),
         ),
         framed("folds", *folds),
         framed("taken", *taken),
@@ -282,30 +278,6 @@ def shown(log: Log, found: Audit, session: Session) -> mo.Html:
 def handed_over(log: Log, session: Session) -> bool:
     """Whether the reader chose this sample or brought these files: the one that the chapter opens with is neither."""
     return log.key is None or log.key[0] != session.sample
-
-
-OVER_TIME = {  # how the title of a figure over time begins, and which columns of the report it draws
-    "Mean of ": "mean:",
-    "Groups in which a reward is constant": "dead:",
-    "Shares of the update": "share:",
-    "Correlation between rewards": "correlation:",
-}
-
-
-def numbers(found: AuditReport, title: str, over_time: bool = True) -> list[dict]:
-    """The rows behind the figure of this title; of one that exists twice, over time or of the whole run."""
-    columns = next((prefix for start, prefix in OVER_TIME.items() if title.startswith(start)), None)
-    if columns == "mean:":
-        columns += title.removeprefix("Mean of ")
-    if columns and (over_time or columns != "dead:"):
-        return found.steps.select(
-            "step", *(name for name in found.steps.columns if name.startswith(columns))
-        ).to_dicts()
-    if title == "Groups in which a reward is constant":
-        return [{"reward": r["name"], "constant": r["dead_groups"]} for r in found.rewards]
-    if title == "Which reward makes the update":
-        return [{"reward": r["name"]} | {m: r["update_share"].get(m) for m in found.methods} for r in found.rewards]
-    return [{"method": m, **shares} for m, shares in found.methods.items()]
 
 
 def program(log: Log, found: Audit) -> str:

@@ -3,9 +3,11 @@
 import csv
 import io
 from collections.abc import Callable, Iterable, Mapping
+from itertools import count
 
 from gdpo_core._html import Html, tag
-from views.html import each_figure
+from gdpo_core.report import figures
+from gdpo_core.report.figures import Figure, Frame
 
 Rows = Iterable[Mapping[str, object]]
 KINDS = ("png", "svg", "csv")
@@ -39,15 +41,18 @@ def pictured(chart: str, title: str, drawn: object) -> Html:
     return tag("div", tag("div", drawn, data_picture=chart), links(chart, title))
 
 
-def figures(drawn: Html, chart: str, numbers: Callable[[str], Rows], kept: dict[str, Callable[[], str]]) -> Html:
-    """A report with buttons in each figure that holds a chart; `numbers` of a figure's title go to `kept` as CSV."""
+def framed(chart: str, kept: dict[str, Callable[[], str]]) -> Frame:
+    """A frame for the figures of a report, with buttons where there are numbers; these go to `kept` as CSV."""
+    numbers = count(1)
 
-    def with_links(n: int, title: str, content: Html) -> Html:
-        name = f"{chart}-{n}"
-        kept[name] = lambda: table(numbers(title))
-        return tag("figure", content, links(name, title), data_picture=name)
+    def frame(figure: Figure) -> Html:
+        if not figure.rows:
+            return figures.framed(figure)
+        name = f"{chart}-{next(numbers)}"
+        kept[name] = lambda: table(figure.rows)
+        return tag("figure", figures.content(figure), links(name, figure.title), data_picture=name)
 
-    return each_figure(drawn, with_links)
+    return frame
 
 
 def table(rows: Rows) -> str:

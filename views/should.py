@@ -161,7 +161,11 @@ def _noise(report: gc.AuditReport) -> Answer:
     title = "Nearly constant noise"
     for finding in report.findings:
         if finding.id == "reward-noise":
-            return Answer("hurts", title, f"{finding.headline} GDPO blows that up to full size.", "train", "noise")
+            reward, share = finding.evidence["reward"], percent(finding.evidence["faint_groups"])
+            said = (
+                f"{reward} is nearly constant in {share} of the groups in which it differs at all. GDPO blows that up."
+            )
+            return Answer("hurts", title, said, "train", "noise")
     return Answer("nothing", title, "No reward varies by next to nothing, which GDPO would blow up.", "train", "noise")
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from gdpo_core._words import listing
 from gdpo_core.advantages import METHODS
-from gdpo_core.advantages import NAMES as ALL_NAMES
+from gdpo_core.conventions import NAMES as ALL_NAMES
 
 NAMES = {method: ALL_NAMES[method] for method in METHODS}
 

@@ -1,6 +1,7 @@
-"""The figures of a report: a chart, the sentence that says the same, and the numbers behind it as a table."""
+"""The figures of a report: a chart, the sentence that says the same, and the numbers behind it."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from math import isnan
 
 from gdpo_core import _html
@@ -9,7 +10,7 @@ from gdpo_core._words import number, percent
 from gdpo_core.conventions import NAMES
 from gdpo_core.report import over_time, svg
 from gdpo_core.report.over_time import Series, present
-from gdpo_core.report.sentences import checklist, comparable, own_method, shares_table, shown_method, weight_shares
+from gdpo_core.report.sentences import checklist, comparable, own_method, shown_method, weight_shares
 from gdpo_core.runs.audit_report import AuditReport
 
 _COLOURS = 4  # of rewards; they repeat, with other dashes
@@ -18,17 +19,57 @@ _PAIRS = 6  # of rewards, those that go together or against each other most
 _MEANS = 8  # rewards with a chart of their own mean
 
 
-def figures(report: AuditReport) -> Html:
-    """HTML of all figures that the report has numbers for."""
-    drawn = [*_update_shares(report), *_distinctions(report), *_means(report), *_over_time(report)]
-    return tag("div", *drawn, *_correlations(report), kind="figures-grid")
+@dataclass(frozen=True)
+class Figure:
+    """A chart with what it says, and the numbers behind it; one without numbers is a list in words."""
+
+    title: str
+    caption: str
+    drawn: Html
+    rows: Sequence[Mapping[str, object]]  # by the name of the column, the first of which names the row
+    words: Callable[[float | None], str] = percent  # how the numbers are written
 
 
-def picture(report: AuditReport) -> Html:
-    """HTML of the one figure that explains the first finding, or what the run did where there is none."""
+Frame = Callable[[Figure], Html]  # how a figure stands on a page
+
+
+def figures(report: AuditReport) -> list[Figure]:
+    """All figures that the report has numbers for."""
+    return [
+        *_update_shares(report),
+        *_distinctions(report),
+        *_means(report),
+        *_over_time(report),
+        *_correlations(report),
+    ]
+
+
+def picture(report: AuditReport) -> Figure:
+    """The one figure that explains the first finding, or what the run did where there is none."""
     first = report.findings[0].id if report.findings else None
     drawn = [figure for draw in _EXPLAINS.get(first, ()) for figure in draw(report)]
-    return drawn[0] if drawn else _held(report)
+    return drawn[0] if drawn else held(report)
+
+
+def framed(figure: Figure) -> Html:
+    """A figure as HTML, its numbers in a fold."""
+    return tag("figure", content(figure))
+
+
+def content(figure: Figure) -> Html:
+    """What stands inside the frame of a figure."""
+    caption = tag("figcaption", tag("b", figure.title), " ", figure.caption)
+    return join(caption, figure.drawn, fold("Numbers", _numbers(figure)) if figure.rows else "")
+
+
+def _numbers(figure: Figure) -> Html:
+    """The numbers as a table; of many rows some."""
+    rows = figure.rows
+    every = -(-len(rows) // _ROWS)
+    kept = [rows[i] for i in sorted({*range(0, len(rows), every), len(rows) - 1})]
+    head = [NAMES.get(column, column) for column in rows[0]]
+    cells = [[first, *map(figure.words, values)] for first, *values in (row.values() for row in kept)]
+    return table(head, cells, caption="" if every == 1 else f"{len(kept)} of {len(rows)} {head[0]}s")
 
 
 def look(k: int) -> str:
@@ -36,15 +77,19 @@ def look(k: int) -> str:
     return f"r{k % _COLOURS}"
 
 
-def table(head: Sequence[object], rows: Sequence[Sequence[object]], kind: str = "", caption: str = "") -> Html:
-    """A table whose first column names the rows; it scrolls where it is wide."""
-    return tag("div", _html.table(head, rows, kind, caption), kind="scroll", tabindex=0)
+def table(
+    head: Sequence[object], rows: Sequence[Sequence[object]], kind: str = "", caption: str = "", most: int = 4
+) -> Html:
+    """A table whose first column names the rows; one of more than `most` columns scrolls, and folds on a phone."""
+    wide = len(head) > most
+    drawn = _html.table(head, rows, f"{kind} wide".strip() if wide else kind, caption, folds=wide)
+    return tag("div", drawn, kind="scroll", tabindex=0)
 
 
 # --- bars ------------------------------------------------------------------------------------------------------------
 
 
-def _update_shares(report: AuditReport) -> list[Html]:
+def _update_shares(report: AuditReport) -> list[Figure]:
     """What each reward makes of the update under each method, beside its share of the weights."""
     if not report.methods or not comparable(report):
         return []
@@ -60,12 +105,15 @@ def _update_shares(report: AuditReport) -> list[Html]:
     values = [bar.value for group in groups for bar in group.bars if bar.value is not None]
     lowest, highest = min(values, default=0), max(values, default=0)
     low, high = -1.0 if lowest < -0.5 else -0.5 if lowest < 0 else 0.0, 1.5 if highest > 1.005 else 1.0
-    drawn = svg.grouped_bars(groups, f"Share of the update: {_description(groups)}.", low, high)
-    shares = shares_table(report)
-    return [_figure("Which reward makes the update", caption, drawn, table(shares.head, shares.rows))]
+    drawn = svg.grouped_bars(groups, f"Share of the update: {described(groups)}.", low, high)
+    rows = [
+        {"reward": r["name"], "weight": weights[r["name"]]} | {m: r["update_share"].get(m) for m in report.methods}
+        for r in report.rewards
+    ]
+    return [Figure("Which reward makes the update", caption, drawn, rows)]
 
 
-def _distinctions(report: AuditReport) -> list[Html]:
+def _distinctions(report: AuditReport) -> list[Figure]:
     """What each method can tell apart on the rewards of the run."""
     if not comparable(report):
         return []
@@ -83,12 +131,15 @@ def _distinctions(report: AuditReport) -> list[Html]:
     if not groups:
         return []
     caption = "What each method tells apart on the rewards of this run. A tie: other rewards, same advantage."
-    numbers = table(["share of", *(NAMES[m] for m in report.methods)], [[g.title, *_words(g)] for g in groups])
-    drawn = svg.grouped_bars(groups, f"{_description(groups)}.")
-    return [_figure("What each method can tell apart", caption, drawn, numbers)]
+    rows = [
+        {"share of": group.title} | {m: bar.value for m, bar in zip(report.methods, group.bars, strict=True)}
+        for group in groups
+    ]
+    drawn = svg.grouped_bars(groups, f"{described(groups)}.")
+    return [Figure("What each method can tell apart", caption, drawn, rows)]
 
 
-def _constant(report: AuditReport) -> list[Html]:
+def _constant(report: AuditReport) -> list[Figure]:
     """How often each reward is constant, and so does nothing."""
     shares = {r["name"]: r["dead_groups"] for r in report.rewards}
     groups = [
@@ -96,9 +147,9 @@ def _constant(report: AuditReport) -> list[Html]:
         for k, (name, share) in enumerate(shares.items())
     ]
     caption = "Share of the groups in which every response has the same value of it. There it does nothing."
-    numbers = table(["reward", "constant"], [[group.title, *_words(group)] for group in groups])
-    drawn = svg.grouped_bars(groups, f"{_description(groups)}.")
-    return [_figure("Groups in which a reward is constant", caption, drawn, numbers)]
+    rows = [{"reward": name, "constant": share} for name, share in shares.items()]
+    drawn = svg.grouped_bars(groups, f"{described(groups)}.")
+    return [Figure("Groups in which a reward is constant", caption, drawn, rows)]
 
 
 def _bars_of_methods(report: AuditReport, shares: Mapping[str, float | None]) -> list[svg.Bar]:
@@ -108,20 +159,16 @@ def _bars_of_methods(report: AuditReport, shares: Mapping[str, float | None]) ->
     return [svg.Bar(NAMES[m], m, known.get(m), percent(known.get(m)), m == own) for m in report.methods]
 
 
-def _description(groups: Sequence[svg.Bars]) -> str:
+def described(groups: Sequence[svg.Bars]) -> str:
     """What bars show, in words."""
     names = [[f"{bar.words} ({bar.name})" if bar.name else bar.words for bar in group.bars] for group in groups]
     return "; ".join(f"{group.title} {', '.join(bars)}" for group, bars in zip(groups, names, strict=True))
 
 
-def _words(group: svg.Bars) -> list[str]:
-    return [bar.words for bar in group.bars]
-
-
 # --- lines over the steps --------------------------------------------------------------------------------------------
 
 
-def _means(report: AuditReport) -> list[Html]:
+def _means(report: AuditReport) -> list[Figure]:
     """How the mean of each reward went, one chart per reward."""
     steps = over_time.steps(report)
     if len(steps) < 2:
@@ -134,16 +181,18 @@ def _means(report: AuditReport) -> list[Html]:
             [svg.Line(series, look(k), "")], steps, f"Mean of {name} over {len(steps)} steps: {drift}.", ticks
         )
         caption = f"From {drift}." if values else "Missing in every response."
-        drawn.append(_figure(f"Mean of {name}", caption, chart, _steps_table(steps, {name: series}, number)))
+        drawn.append(Figure(f"Mean of {name}", caption, chart, _rows(steps, {name: series}), number))
     return drawn
 
 
-def _over_time(report: AuditReport) -> list[Html]:
+def _over_time(report: AuditReport) -> list[Figure]:
     """Where rewards were constant, and which made the update, over time."""
     if len(over_time.steps(report)) < 2:
         return []
     constant = over_time.dead(report)
-    drawn = [_of_rewards(report, "Groups in which a reward is constant", "There it does nothing.", constant)]
+    drawn = [
+        _of_rewards(report, "Constant rewards over the run", "Share of the groups; it does nothing there.", constant)
+    ]
     method, why = shown_method(report)
     if method and comparable(report):
         shares = over_time.shares(report, method)
@@ -151,7 +200,7 @@ def _over_time(report: AuditReport) -> list[Html]:
     return drawn
 
 
-def _of_rewards(report: AuditReport, title: str, caption: str, series: Mapping[str, Series]) -> Html:
+def _of_rewards(report: AuditReport, title: str, caption: str, series: Mapping[str, Series]) -> Figure:
     """A line per reward; shares."""
     steps = over_time.steps(report)
     looks = [(look(k), svg.dash(k)) for k in range(len(series))]
@@ -159,10 +208,10 @@ def _of_rewards(report: AuditReport, title: str, caption: str, series: Mapping[s
     lowest = min((x for values in series.values() for x in present(values)), default=0)
     ticks = {tick: percent(tick) for tick in svg.ticks([-0.5 if lowest < -0.005 else 0.0, 1.0])}
     drawn = _lines(series, looks, steps, f"{title} over {len(steps)} steps: {drifts}.", ticks)
-    return _figure(title, caption, drawn, _steps_table(steps, series, percent))
+    return Figure(title, caption, drawn, _rows(steps, series))
 
 
-def _correlations(report: AuditReport) -> list[Html]:
+def _correlations(report: AuditReport) -> list[Figure]:
     """Which rewards go together inside groups, over time."""
     steps, pairs = over_time.steps(report), over_time.correlations(report)
     if len(steps) < 2 or not pairs:
@@ -182,7 +231,7 @@ def _correlations(report: AuditReport) -> list[Html]:
     if len(pairs) > len(strongest):
         caption += f" The {len(strongest)} strongest of {len(pairs)} pairs."
     drawn = _lines(series, looks, steps, description, ticks)
-    return [_figure("Correlation between rewards", caption, drawn, _steps_table(steps, series, number))]
+    return [Figure("Correlation between rewards", caption, drawn, _rows(steps, series), number)]
 
 
 def _lines(
@@ -203,32 +252,24 @@ def _drift(series: Series, words: Callable[[float | None], str]) -> str:
     return f"{words(first)} in the first quarter to {words(last)} in the last"
 
 
-def _steps_table(steps: Sequence[int], series: Mapping[str, Series], words: Callable[[float | None], str]) -> Html:
-    every = -(-len(steps) // _ROWS)
-    kept = sorted({*range(0, len(steps), every), len(steps) - 1})
-    rows = [[steps[i], *(words(values[i]) for values in series.values())] for i in kept]
-    return table(["step", *series], rows, caption="" if every == 1 else f"{len(rows)} of {len(steps)} steps")
+def _rows(steps: Sequence[int], series: Mapping[str, Series]) -> list[dict[str, object]]:
+    return [{"step": step} | {name: values[i] for name, values in series.items()} for i, step in enumerate(steps)]
 
 
 # --- what a log holds ------------------------------------------------------------------------------------------------
 
 
-def _held(report: AuditReport) -> Html:
+def held(report: AuditReport) -> Figure:
     """What a log should hold, and what this one does."""
     rows = [
         tag("li", svg.tick_or_cross(holds), tag("div", tag("b", what), tag("span", use)), kind="yes" if holds else "no")
         for what, holds, use in checklist(report)
     ]
-    caption = tag("figcaption", tag("b", "What this log holds"), " ", "And what can be told from it.")
-    return tag("figure", caption, tag("ul", *rows, kind="held"))
-
-
-def _figure(title: str, caption: str, drawn: Html, numbers: Html) -> Html:
-    return tag("figure", tag("figcaption", tag("b", title), " ", caption), drawn, fold("Numbers", numbers))
+    return Figure("What this log holds", "And what can be told from it.", tag("ul", *rows, kind="held"), [])
 
 
 # The figures that explain a finding, the first that can be drawn; what the log holds explains all others.
-_EXPLAINS: dict[str | None, Sequence[Callable[[AuditReport], list[Html]]]] = {
+_EXPLAINS: dict[str | None, Sequence[Callable[[AuditReport], list[Figure]]]] = {
     None: [_update_shares],  # no finding
     "reward-dominates": [_update_shares],
     "reward-noise": [_update_shares],

@@ -8,7 +8,8 @@ from gdpo_core import _theme
 from gdpo_core._errors import expect
 from gdpo_core._html import Html, fold, join, style, tag
 from gdpo_core._words import count
-from gdpo_core.report.figures import figures, picture, table
+from gdpo_core.report.evidence import evidence
+from gdpo_core.report.figures import Frame, figures, framed, picture, table
 from gdpo_core.report.sentences import (
     comparable,
     comparison,
@@ -22,8 +23,9 @@ from gdpo_core.report.sentences import (
     severity_counts,
     shares_table,
     source_facts,
+    ties,
+    to_do,
     value,
-    verdict_on_run,
 )
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.facts import Finding
@@ -40,41 +42,61 @@ _SHAPES = {  # drawn, so that they look the same everywhere; 12 × 12
 
 def body(report: AuditReport) -> Html:
     """The report as an HTML fragment, all of it inside `<div class="audit">`, styled by `CSS`."""
-    verdict = tag("p", report.verdict, kind="verdict-line")
-    parts = [verdict, _findings(report), _did(report), tag("h3", "Charts"), figures(report)]
+    parts = [_verdict(report), _findings(report), _did(report), tag("h3", "Charts"), _charts(report, framed)]
     return tag("div", *parts, _tables(report), _computed(report), kind="audit")
 
 
-def front(report: AuditReport) -> Html:
-    """What a reader sees first: the verdict, the findings, the first of them open, and the figure that explains it."""
-    cards = [_short(finding, n == 0) for n, finding in enumerate(report.findings)] or [tag("p", "Nothing to report.")]
-    verdict = tag("p", verdict_on_run(report), kind="verdict-line")
-    left = tag("div", verdict, tag("h2", f"Findings: {severity_counts(report)}"), *cards)
-    return tag("div", left, picture(report), kind="audit front")
+def front(report: AuditReport, frame: Frame = framed) -> Html:
+    """What a reader sees first: what to do, what ran, the findings, the first of them open, and its figure.
+
+    frame: how a figure stands on the page.
+    """
+    cards = [_short(report, finding, n == 0) for n, finding in enumerate(report.findings)]
+    nothing = tag("p", "Nothing to report.")
+    left = tag("div", _verdict(report), tag("h2", f"Findings: {severity_counts(report)}"), *(cards or [nothing]))
+    return tag("div", left, frame(picture(report)), kind="audit front")
 
 
-def behind(report: AuditReport) -> dict[str, Callable[[], Html]]:
+def behind(report: AuditReport, frame: Frame = framed) -> dict[str, Callable[[], Html]]:
     """What stands behind the first screen, by title; each is built when it is asked for."""
     parts: dict[str, Callable[[AuditReport], Html]] = {
         "What the run did": _facts,
-        "All charts": figures,
+        "All charts": partial(_charts, frame=frame),
         "Tables": _tables,
         "How it was computed, and what this cannot tell": _computed,
     }
-    return {title: partial(_framed, draw, report) for title, draw in parts.items()}
+    return {title: partial(_part, draw, report) for title, draw in parts.items()}
 
 
-def _framed(draw: Callable[[AuditReport], Html], report: AuditReport) -> Html:
+def _part(draw: Callable[[AuditReport], Html], report: AuditReport) -> Html:
     return tag("div", draw(report), kind="audit")
 
 
-def _short(finding: Finding, opened: bool) -> Html:
-    """A finding in one line, which opens to all of it; its lines of configuration are copied with a click."""
+def _verdict(report: AuditReport) -> Html:
+    """What to do, and below it what ran."""
+    return join(tag("p", to_do(report), kind="verdict-line"), tag("p", report.what_ran, kind="what-ran"))
+
+
+def _charts(report: AuditReport, frame: Frame) -> Html:
+    return tag("div", *map(frame, figures(report)), kind="figures-grid")
+
+
+def _short(report: AuditReport, finding: Finding, first: bool) -> Html:
+    """A finding in one line, which opens to all of it; the figure of the first one stands beside it."""
     shape = tag("svg", _SHAPES[finding.severity], viewBox="0 0 12 12", role="img", aria_label=f"{finding.severity}:")
-    more = finding.message.removeprefix(finding.headline).strip()
-    title = join(shape, tag("b", finding.headline), " ", tag("code", finding.id))
-    parts = [tag("p", more) if more else "", copied(finding.fix) if finding.fix else "", _evidence(finding)]
-    return fold(title, *parts, kind=f"card {finding.severity}", opened=opened)
+    title = join(shape, tag("b", finding.title), " ", tag("code", finding.id))
+    parts = _inside(
+        report, finding, copied(finding.fix) if finding.fix else Html(), "small beside" if first else "small"
+    )
+    return fold(title, *parts, kind=f"card {finding.severity}", opened=first)
+
+
+def _inside(report: AuditReport, finding: Finding, fix: Html, kind: str = "small") -> list[Html]:
+    """What it is, its evidence as a picture, what to do about it, and where to read more."""
+    small = evidence(report, finding)
+    figure = tag("figure", tag("figcaption", small.caption), small.drawn, kind=kind) if small else Html()
+    more = tag("p", f"Read more: {finding.read_more}.", kind="more") if finding.read_more else Html()
+    return [tag("p", finding.message), figure, fix, more, _evidence(finding)]
 
 
 def copied(lines: str) -> Html:
@@ -84,21 +106,15 @@ def copied(lines: str) -> Html:
 
 
 def _findings(report: AuditReport) -> Html:
-    cards = list(map(_card, report.findings)) or [tag("p", "Nothing to report.")]
+    cards = [_card(report, finding) for finding in report.findings] or [tag("p", "Nothing to report.")]
     return join(tag("h3", f"Findings: {severity_counts(report)}"), *cards)
 
 
-def _card(finding: Finding) -> Html:
+def _card(report: AuditReport, finding: Finding) -> Html:
     shape = tag("svg", _SHAPES[finding.severity], viewBox="0 0 12 12", aria_hidden="true")
-    fix = tag("pre", tag("code", finding.fix), tabindex=0) if finding.fix else ""
-    return tag(
-        "section",
-        tag("h4", shape, finding.severity, " ", tag("code", finding.id)),
-        tag("p", finding.message),
-        fix,
-        _evidence(finding),
-        kind=f"card {finding.severity}",
-    )
+    fix = tag("pre", tag("code", finding.fix), tabindex=0) if finding.fix else Html()
+    title = tag("h4", shape, finding.title, " ", tag("code", f"{finding.severity} · {finding.id}"))
+    return tag("section", title, *_inside(report, finding, fix), kind=f"card {finding.severity}")
 
 
 def _evidence(finding: Finding) -> Html:
@@ -124,7 +140,7 @@ def _tables(report: AuditReport) -> Html:
     _, weight, *names = shares.head
     head = [*rewards.head, weight, *(f"update, {name}" for name in names)]
     rows = [[*row, *cells] for row, (_, *cells) in zip(rewards.rows, shares.rows, strict=True)]
-    by_method = join(tag("h3", methods.title), table(methods.head, methods.rows))
+    by_method = join(tag("h3", methods.title), tag("p", ties(report)), table(methods.head, methods.rows))
     return join(heading, table(head, rows, "rewards"), by_method)
 
 
@@ -179,7 +195,7 @@ def _several(names: Sequence[str], reports: Sequence[AuditReport]) -> list[Html]
     numbered = list(enumerate(zip(names, reports, strict=True), start=1))
     links = (tag("li", tag("a", name, href=f"#run-{i}")) for i, (name, _) in numbered)
     rows = [[name, *cells] for name, cells in comparison(reports).items()]
-    side_by_side = table(["run", *(f"{i}. {name}" for i, (name, _) in numbered)], rows, "runs")
+    side_by_side = table(["run", *(f"{i}. {name}" for i, (name, _) in numbered)], rows, "runs", most=2)
     parts = [tag("nav", tag("ol", *links), aria_label="Runs"), tag("div", side_by_side, kind="audit")]
     for i, (name, report) in numbered:
         parts += [tag("h2", f"{i}. {name}", id=f"run-{i}"), body(report)]

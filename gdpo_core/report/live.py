@@ -16,7 +16,7 @@ from rich.text import Text
 
 from gdpo_core._errors import InputError
 from gdpo_core._words import count, listing, number, percent, printable
-from gdpo_core.advantages import NAMES
+from gdpo_core.conventions import NAMES
 from gdpo_core.report.sentences import severity_counts, shown_method
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.watch import Follower
@@ -116,7 +116,7 @@ def _screen(follower: Follower, report: AuditReport | None, changed: str) -> Ren
     ]
     for finding in report.findings:
         head = (finding.severity, _COLOURS[finding.severity]), f"  {printable(finding.id)}  "
-        lines.append(Text.assemble(*head, (printable(finding.headline), "dim")))
+        lines.append(Text.assemble(*head, (printable(finding.title), "dim")))
     lines.append(_steps(report, follower.recent))
     lines.append(Text("Ctrl-C ends and prints the whole report.", "dim"))
     return Group(*lines)

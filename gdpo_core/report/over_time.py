@@ -5,6 +5,7 @@ from itertools import combinations
 import polars as pl
 
 from gdpo_core.runs.audit_report import AuditReport
+from gdpo_core.runs.over_time import CORRELATION, DEAD, MEAN, SHARE, column
 
 Series = list[float | None]
 
@@ -16,23 +17,23 @@ def steps(report: AuditReport) -> list[int]:
 
 def means(report: AuditReport) -> dict[str, Series]:
     """By reward, its mean at each step."""
-    return _by_reward(report, "mean")
+    return _by_reward(report, MEAN)
 
 
 def dead(report: AuditReport) -> dict[str, Series]:
     """By reward, the share of the groups in which it is constant, at each step."""
-    return _by_reward(report, "dead")
+    return _by_reward(report, DEAD)
 
 
 def shares(report: AuditReport, method: str) -> dict[str, Series]:
     """By reward, its part of the update under a method, at each step."""
-    return _by_reward(report, f"share:{method}")
+    return _by_reward(report, SHARE, method)
 
 
 def correlations(report: AuditReport) -> dict[tuple[str, str], Series]:
     """By pair of rewards, their correlation inside groups, at each step."""
     pairs = combinations((reward["name"] for reward in report.rewards), 2)
-    return {(i, j): _column(report.steps, f"correlation:{i}:{j}") for i, j in pairs}
+    return {(i, j): _column(report.steps, column(CORRELATION, i, j)) for i, j in pairs}
 
 
 def quarters(series: Series) -> tuple[float | None, float | None]:
@@ -57,8 +58,8 @@ def present(series: Series) -> list[float]:
     return [x for x in series if x is not None]
 
 
-def _by_reward(report: AuditReport, what: str) -> dict[str, Series]:
-    return {reward["name"]: _column(report.steps, f"{what}:{reward['name']}") for reward in report.rewards}
+def _by_reward(report: AuditReport, *what: str) -> dict[str, Series]:
+    return {reward["name"]: _column(report.steps, column(*what, reward["name"])) for reward in report.rewards}
 
 
 def _column(table: pl.DataFrame, name: str) -> Series:

@@ -73,10 +73,9 @@ def _writer(report: AuditReport) -> str:
     return framework.log_title or framework.title
 
 
-def verdict_on_run(report: AuditReport) -> str:
-    """The verdict without its last part, which names the finding to look at first."""
-    first = next((finding for finding in report.findings if finding.severity != "info"), None)
-    return report.verdict.removesuffix(f" Look first at {first.id}: {first.headline}") if first else report.verdict
+def to_do(report: AuditReport) -> str:
+    """The first line: what to do."""
+    return report.first.to_do if report.first else report.what_first
 
 
 def run_facts(report: AuditReport) -> dict[str, str]:
@@ -201,16 +200,34 @@ def formulas_used(report: AuditReport) -> tuple[str, ...]:
     return *formulas(method, convention, len(report.rewards)), *exceptions(convention)
 
 
+def ties(report: AuditReport) -> str:
+    """How much each method ties, in one sentence; empty where it says nothing."""
+    if not comparable(report):
+        return ""
+    if not any(of["tied_pairs"] for of in report.methods.values()):
+        return "No method ties responses whose rewards differ."
+    alike: dict[str, list[str]] = {}
+    for m, of in report.methods.items():
+        alike.setdefault(f"{percent(of['tied_pairs'])} in {percent(of['groups_with_ties'])}", []).append(NAMES[m])
+    tied = [f"{listing(names)} {'ties' if len(names) == 1 else 'tie'} {share}" for share, names in alike.items()]
+    first, *rest = (share + " of the groups" * (k == 0) for k, share in enumerate(tied))
+    return f"Of the pairs of responses whose rewards differ, {listing([first, *rest])}."
+
+
 def limits(report: AuditReport) -> tuple[str, ...]:
     """What such a log cannot tell."""
     sentences = [
         "The share of the update is a reward's part of the variance of the advantages. Gradients also depend on the "
         "probabilities of the tokens, on clipping, on a KL term and on how tokens are averaged; none of that is in "
         "the log.",
-        "What other methods would have done is computed on the rewards of this run. A run trained with another method "
-        "would have produced other responses.",
         "Whether a reward measures what it is meant to measure. The text of prompts and responses is not read.",
     ]
+    if comparable(report):
+        sentences.insert(
+            1,
+            "What other methods would have done is computed on the rewards of this run. A run trained with another "
+            "method would have produced other responses.",
+        )
     if report.run["reproduced"] is None:
         sentences.append(
             f"Which method the run used: {_no_advantages(report)}, so there is nothing to tell methods apart by."
@@ -335,7 +352,7 @@ def comparison(reports: Sequence[AuditReport]) -> dict[str, list[str]]:
     }
     for key, title in (("groups_with_ties", "groups with ties"), ("silent_groups", "silent groups")):
         for method in NAMES:
-            if any(method in report.methods for report in reports):
+            if any(method in report.methods and comparable(report) for report in reports):
                 rows[f"{title}, {NAMES[method]}"] = partial(_of_method, method=method, key=key)
     rows["constant in groups"] = lambda r: "\n".join(f"{x['name']} {percent(x['dead_groups'])}" for x in r.rewards)
     rows["share of the update"] = _own_shares

@@ -56,7 +56,7 @@ def dash(k: int) -> str:
 def grouped_bars(groups: Sequence[Bars], description: str, low: float = 0.0, high: float = 1.0) -> Html:
     """Horizontal bars from zero between fixed ends, the values in words on the right."""
     longest = max((len(bar.name) for group in groups for bar in group.bars), default=0)
-    left, right = min(12 + 6.4 * longest, 170), WIDTH - _WORDS
+    left, right = min(18 + 6.4 * longest, 170), WIDTH - _WORDS
     x = _scale((low, high), (left, right))
     parts: list[Html] = []
     y = 2.0
@@ -90,6 +90,20 @@ def lines(series: Sequence[Line], steps: Sequence[int], description: str, ticks:
     for line in series:
         parts += _line(line, xs, y)
     return _svg(parts, description, _BOTTOM + 24)
+
+
+def strip(steps: Mapping[int, bool], description: str) -> Html:
+    """Steps on a line, a dash each; those that are true stand out."""
+    first, last = min(steps), max(steps)
+    x = _scale((first, last), (_LEFT, _RIGHT))
+    parts = [tag("path", kind="track", d=f"M{_n(_LEFT)},16H{_n(_RIGHT)}")]
+    for step, strong in steps.items():
+        top, bottom = (4, 28) if strong else (10, 22)
+        parts.append(tag("path", kind="alarm line" if strong else "zero", d=f"M{_n(x(step))},{top}V{bottom}"))
+    for step, anchor in {first: "start", last: "end"}.items():
+        parts.append(_text(x(step), 44, count(step), anchor if last > first else "middle"))
+    parts.append(_text((_LEFT + _RIGHT) / 2, 44, "step", "middle"))
+    return _svg(parts, description, 50)
 
 
 def ticks(values: Sequence[float]) -> list[float]:

@@ -71,7 +71,9 @@ def _console(file: TextIO) -> Console:
 
 
 def _report(console: Console, report: AuditReport) -> None:
-    _paragraph(console, report.verdict, "bold")
+    _paragraph(console, sentences.to_do(report), "bold")
+    _paragraph(console, report.what_ran)
+    console.print()
     facts = Table.grid(padding=(0, 2, 0, 0))
     facts.add_column(style="dim", no_wrap=True)
     facts.add_column(overflow="fold")
@@ -87,18 +89,20 @@ def _report(console: Console, report: AuditReport) -> None:
         console.print(_table(table, NAMES[own] if own else None))
         _paragraph(console, table.meaning, "dim")
         console.print()
-    if not comparable(report):
-        _paragraph(console, not_comparable(report), "dim")
+    _paragraph(console, sentences.ties(report) if comparable(report) else not_comparable(report), "dim")
 
 
 def _finding(console: Console, finding: Finding) -> None:
-    console.print(Text.assemble("\n", (finding.severity, _COLOURS[finding.severity]), f"  {printable(finding.id)}"))
+    name = (f"{finding.severity}  {printable(finding.id)}", _COLOURS[finding.severity])
+    console.print(Text.assemble("\n", name, f"  {printable(finding.title)}"), soft_wrap=not console.is_terminal)
     _paragraph(console, finding.message)
     _paragraph(console, "; ".join(f"{label(key)} {value(x)}" for key, x in finding.evidence.items()), "dim")
     if finding.fix:
         console.print("what changes it:", style="dim")
         # Not wrapped, so that it can be copied.
         console.print(Text(printable(finding.fix), "cyan"), soft_wrap=True)
+    if finding.read_more:
+        _paragraph(console, f"read more: {finding.read_more}", "dim")
 
 
 def _paragraph(console: Console, words: str, style: str = "") -> None:

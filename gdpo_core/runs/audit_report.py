@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import combinations
-from math import isfinite, nan, sqrt
+from math import isfinite, sqrt
 from typing import Annotated, Any, Literal, TypedDict
 
 import numpy as np
@@ -15,7 +14,7 @@ from gdpo_core._words import count, listing, number
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import CONVENTIONS
 from gdpo_core.runs.facts import IDS, LISTED, Facts, Finding, ratio
-from gdpo_core.runs.sums import Array, Plan, Sums, binned
+from gdpo_core.runs.over_time import over_time
 from gdpo_core.runs.thresholds import FEW_GROUPS
 
 
@@ -127,6 +126,7 @@ class AuditReport:
     groups that hold it, or 1 if none does.
     methods: shares and means as in `collapse`, over the whole run, for every method on these rewards.
     steps: one row per step.
+    what_ran, what_first: the method and whether that is certain; what to do first. Together they are the verdict.
     """
 
     source: SourcePart
@@ -135,7 +135,18 @@ class AuditReport:
     methods: Mapping[str, Mapping[str, float | None]]
     findings: tuple[Finding, ...]
     steps: pl.DataFrame
-    verdict: str
+    what_ran: str
+    what_first: str
+
+    @property
+    def verdict(self) -> str:
+        """What ran, whether that is certain, and what to look at first."""
+        return f"{self.what_ran} {self.what_first}"
+
+    @property
+    def first(self) -> Finding | None:
+        """The finding to look at first; None where none asks for a change."""
+        return first_of(self.findings)
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain lists, numbers and text, ready for JSON; NaN and infinity become None."""
@@ -146,7 +157,7 @@ class AuditReport:
             "run": self.run,
             "rewards": self.rewards,
             "methods": self.methods,
-            "findings": [asdict(finding) for finding in self.findings],
+            "findings": [asdict(finding) | {"read_more": finding.read_more} for finding in self.findings],
             "steps": self.steps.to_dicts(),
         }
         return {name: plain(part) for name, part in parts.items()}
@@ -177,7 +188,8 @@ def report_of(f: Facts, findings: Sequence[Finding]) -> AuditReport:
         methods={m: _method(f, m) for m in f.methods},
         findings=tuple(findings),
         steps=over_time(f.plan, f.batches),
-        verdict=_verdict(f, findings),
+        what_ran=_what_ran(f),
+        what_first=_what_first(f, findings),
     )
 
 
@@ -259,50 +271,7 @@ def _method(f: Facts, m: str) -> dict[str, float]:
     }
 
 
-# --- over time --------------------------------------------------------------------------------------------------------
-
-
-def over_time(plan: Plan, batches: Sums[Array]) -> pl.DataFrame:
-    """The run in at most 200 rows: one row per step, or per few steps where there are more. The columns:
-
-    step, step_last, responses, groups. By reward: mean:reward, std:reward, missing:reward (responses), dead:reward (the
-    share, of the groups that hold the reward, in which it is constant). By method: share:method:reward (of the update),
-    ties:method (share of the groups whose rewards differ), silent:method (share of the groups). By pair in the order of
-    the rewards: correlation:reward:reward (inside groups).
-    """
-    b = binned(batches)
-    sums, numbered = b.rewards, list(enumerate(plan.rewards))
-    columns = {"step": b.step, "step_last": b.step_last, "responses": b.responses, "groups": b.groups}
-    for k, name in numbered:
-        n, total = sums.present[k], sums.total[k]
-        variance = _ratio((sums.squares[k] - _ratio(total**2, n)).clip(0), n - 1)
-        missing_groups = b.groups - sums.holding_groups[k]
-        columns[f"mean:{name}"] = _ratio(total, n)
-        columns[f"std:{name}"] = np.sqrt(variance)
-        columns[f"missing:{name}"] = b.responses - n
-        columns[f"dead:{name}"] = _ratio(sums.dead_groups[k] - missing_groups, sums.holding_groups[k])
-    for m, method in b.methods.items():
-        shares = _ratio(method.update, method.update.sum(0))
-        columns |= {f"share:{m}:{name}": shares[k] for k, name in numbered}
-        columns[f"ties:{m}"] = _ratio(method.tie_groups, method.mixed_groups)
-        columns[f"silent:{m}"] = _ratio(method.silent_groups, b.groups)
-    for (i, first), (j, second) in combinations(numbered, 2):
-        size = np.sqrt(sums.squared[i, j] * sums.squared[j, i])
-        columns[f"correlation:{first}:{second}"] = _ratio(sums.products[i, j], size)
-    return pl.DataFrame(columns).fill_nan(None)
-
-
-def _ratio(part: Array, whole: Array) -> Array:
-    """One divided by the other, NaN where the other is not above 0."""
-    return np.divide(part, whole, out=np.full(part.shape, nan), where=whole > 0)
-
-
 # --- the verdict ------------------------------------------------------------------------------------------------------
-
-
-def _verdict(f: Facts, findings: Sequence[Finding]) -> str:
-    """What ran, whether that is certain, and what to look at first."""
-    return f"{_what_ran(f)} {_what_first(f, findings)}"
 
 
 def _what_ran(f: Facts) -> str:
@@ -328,14 +297,18 @@ def _what_ran(f: Facts) -> str:
 
 
 def _what_first(f: Facts, findings: Sequence[Finding]) -> str:
-    for finding in findings:
-        if finding.severity != "info":
-            return f"Look first at {finding.id}: {finding.headline}"
+    if first := first_of(findings):
+        return f"Look first at {first.id}: {first.title}. {first.to_do}"
     groups, responses = f.totals.groups, f.totals.responses
     size = f"{count(responses, 'response')} in {count(groups, 'group')}"
     few = f"{size} are too few to judge; " if groups < FEW_GROUPS else ""
     sentence = f"{few}{'no finding asks for a change' if findings else 'no finding'}."
     return sentence[0].upper() + sentence[1:]
+
+
+def first_of(findings: Sequence[Finding]) -> Finding | None:
+    """The first finding that asks for a change."""
+    return next((finding for finding in findings if finding.severity != "info"), None)
 
 
 def _logged(f: Facts) -> int:

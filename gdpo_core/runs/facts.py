@@ -1,7 +1,7 @@
 """What a finding reads: a run, the sums over its batches, and the recipe of the logged advantages."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import nan, sqrt
 
@@ -45,21 +45,54 @@ IDS = (
 )
 LISTED = 100  # steps in a report or in the evidence of a finding
 
+_SCALE, _PRIORITY, _LEVELS = "page, chapter Train", "page, chapter Evidence", "page, chapter Lab"
+_LOG = "README, Check your own run"
+READ_MORE = {  # where each finding is explained, by its id
+    "reward-dominates": _SCALE,
+    "reward-dead": _SCALE,
+    "reward-fades": _SCALE,
+    "reward-noise": _SCALE,
+    "conflict": _SCALE,
+    "length-coupled": "page, chapter Use it",
+    "ties-hide-signal": _LEVELS,
+    "silent-groups": _LEVELS,
+    "filter-drops-signal": _LEVELS,
+    "blind-zero-std-metric": _LEVELS,
+    "batch-step-amplifies": _LEVELS,
+    "priority-inversion": _PRIORITY,
+    "method-not-as-asked": "page, chapter Use it",
+    "weights-not-as-given": "page, chapter Use it",
+    "weight-zero": _LOG,
+    "missing-rewards": _LOG,
+    "steps-missing": _LOG,
+    "steps-repeated": _LOG,
+    "eval-overwrote": "README, Limits",
+    "reward-columns-merged": _LOG,
+    "prompts-merged": _LOG,
+    "ragged-batches": _LOG,
+    "score-not-a-sum": _LOG,
+    "not-in-score": _LOG,
+    "no-components": "README, Limits",
+    "advantages-not-reproduced": _LOG,
+}
+
 
 @dataclass(frozen=True)
 class Finding:
     """One thing that the owner of a run should know."""
 
     id: str
+    title: str = field(kw_only=True)  # the fact in a few words
     severity: str  # info, warning or error
     message: str  # what it is, what it means and what to do about it
     evidence: Mapping[str, object]  # the numbers, and the thresholds they were held against
     fix: str | None  # the line of configuration that changes it, for the framework of the run
+    to_do: str = field(default="", kw_only=True)  # a sentence; empty where nothing has to be done
 
     @property
-    def headline(self) -> str:
-        """The first sentence of the message: the fact, without its meaning and what to do."""
-        return f"{self.message.split('. ')[0].removesuffix('.')}."
+    def read_more(self) -> str:
+        """The chapter of the page, or the section of the README, that explains it."""
+        return READ_MORE.get(self.id, "")
 
 
 @dataclass(frozen=True)

@@ -56,15 +56,18 @@ def steps_missing(f: Facts) -> Iterator[Finding]:
             f"last batch of each {usual} and drops the others"
         )
         because = why if f.framework.logs_last_batch else ""
+        title, to_do = f"The log holds only every {_nth(usual)} step", "Log every step."
         message = f"The log holds only every {_nth(usual)} step, {len(f.steps)} of the {of}{because}."
         evidence |= {"missing": steps - len(f.steps), "every": usual}
         fix = config_lines.log_every_step(f.run.framework)
     else:
+        title = f"{count(missing, 'step')} {_is(missing)} missing from the log"
+        to_do = "Find the files of these steps, or read the figures as those of the other steps."
         message = (
             f"{count(missing, 'step')} {_is(missing)} missing, after {at_steps(after)}: files were lost, or those "
             "steps were logged elsewhere. This report does not cover them."
         )
-    yield Finding("steps-missing", "warning", message, evidence, fix)
+    yield Finding("steps-missing", "warning", message, evidence, fix, title=title, to_do=to_do)
 
 
 def batches_repeated(f: Facts) -> Iterator[Finding]:
@@ -80,6 +83,7 @@ def batches_repeated(f: Facts) -> Iterator[Finding]:
         f"rows of the batch before.{why * f.framework.logs_batch_again} This report counts such rows once.",
         {"repeated": len(steps), "steps": steps[:LISTED]},
         None,
+        title=f"{count(len(steps), 'batch', 'batches')} {_is(len(steps))} in the log again",
     )
 
 
@@ -96,6 +100,8 @@ def steps_twice(f: Facts) -> Iterator[Finding]:
         "This report counts each as a batch of its own.",
         {"twice": len(steps), "steps": steps[:LISTED]},
         None,
+        title="Steps are in the log more than once, with different content",
+        to_do="Look whether two runs wrote to one place, and audit each alone.",
     )
 
 
@@ -108,6 +114,7 @@ def prompts_merged(f: Facts) -> Iterator[Finding]:
         where = f"{count(evidence['groups'], 'group')} in {count(evidence['steps'], 'step')}"
         if f.run.grouped_by_column:
             severity = "warning"
+            title, to_do = "Prompts that occur twice became one group", "Log an id for each group."
             message = (
                 f"Groups are told apart by {f.run.grouped_by}, and {where} hold several times as many responses as the "
                 f"others ({evidence['group_size']}): a prompt that occurred more than once in a batch became one "
@@ -116,12 +123,13 @@ def prompts_merged(f: Facts) -> Iterator[Finding]:
             )
         else:
             severity = "info"
+            title, to_do = "The text of a prompt does not tell groups apart", ""
             message = (
                 f"Some prompts occur more than once in a batch ({where} share their prompt with another group), so the "
                 f"text of a prompt does not tell groups apart. This report reads {f.run.grouped_by}, as the trainer "
                 "does, and is not affected; a script that groups this log by prompt would merge them."
             )
-        yield Finding("prompts-merged", severity, message, evidence, None)
+        yield Finding("prompts-merged", severity, message, evidence, None, title=title, to_do=to_do)
 
 
 def ragged_batches(f: Facts) -> Iterator[Finding]:
@@ -140,7 +148,15 @@ def ragged_batches(f: Facts) -> Iterator[Finding]:
                 "last group there is cut: rows were lost, or the group size is another one. In that case give the "
                 "group size."
             )
-        yield Finding("ragged-batches", "warning", message, evidence, None)
+        yield Finding(
+            "ragged-batches",
+            "warning",
+            message,
+            evidence,
+            None,
+            title="Some groups lack responses",
+            to_do="Look for lost rows, or give the group size.",
+        )
 
 
 def groups_sampled(f: Facts) -> Iterator[Finding]:
@@ -156,6 +172,8 @@ def groups_sampled(f: Facts) -> Iterator[Finding]:
             f"{why if fix else ''}What this report says about groups does not hold; log every response.",
             evidence,
             fix,
+            title="The log holds one response per group",
+            to_do="Log every response; the line below does that." if fix else "Log every response.",
         )
 
 
@@ -186,6 +204,8 @@ def missing_rewards(f: Facts) -> Iterator[Finding]:
         "for every response. Such groups and batches are left out of the figures here.",
         {"missing": missing, "responses": int(f.totals.responses)},
         None,
+        title="Responses without a value of every reward",
+        to_do="Return a number for every response.",
     )
 
 
@@ -200,6 +220,7 @@ def score_not_a_sum(f: Facts) -> Iterator[Finding]:
             "holds for the weighted sum of these columns and not for the score. GDPO takes the columns themselves.",
             evidence,
             None,
+            title="The score is not a weighted sum of the rewards",
         )
 
 
@@ -215,6 +236,7 @@ def not_in_score(f: Facts) -> Iterator[Finding]:
             "gdpo_reward_keys names more, name all of them as rewards.",
             evidence,
             None,
+            title=f"{some(columns)} {_is(len(columns))} not counted among the rewards",
         )
 
 
@@ -231,6 +253,8 @@ def no_components(f: Facts) -> Iterator[Finding]:
         f"about them: neither what each one does, nor what GDPO would do. {why}",
         {**evidence, "rewards": list(f.rewards)},
         config_lines.log_rewards(f.run.framework),
+        title="The log holds only the total of the rewards",
+        to_do="Log each reward in a column of its own.",
     )
 
 
@@ -257,6 +281,8 @@ def eval_overwrote(f: Facts) -> Iterator[Finding]:
             "threshold": SCALE_ONLY,
         },
         f"{config_lines.no_evaluation(f.run.framework)}  # or leave {at_steps(steps)} out where you read the log",
+        title=f"An evaluation overwrote {at_steps(steps)}",
+        to_do="Train without evaluations, or leave these steps out where you read the log.",
     )
 
 
@@ -275,6 +301,8 @@ def reward_columns_merged(f: Facts) -> Iterator[Finding]:
         "function a name of its own; until then no figure of this report covers what is missing.",
         {"hidden_groups": hidden, "groups": int(f.totals.groups), "threshold": MERGED},
         config_lines.own_name(f.run.framework),
+        title="A reward that made the advantages is not in the log",
+        to_do="Give each reward function a name of its own.",
     )
 
 
@@ -304,15 +332,18 @@ def _all_zero_though_rewards_differ(f: Facts) -> Iterator[Finding]:
             "were logged.",
             {"logged": logged, "logged_zero": logged, "mixed_groups": mixed},
             None,
+            title="Every logged advantage is 0, though the rewards differ",
+            to_do="Look whether anything was trained, and log the advantages after they are computed.",
         )
 
 
 def _nothing_makes_them(f: Facts) -> Finding:
     if f.run.total_only:
-        severity = "info"
+        severity, title, to_do = "info", "The total does not make the logged advantages", ""
         message = f"The total alone does not make the logged advantages (groups: {f.run.grouped_by})."
     else:
-        severity = "error"
+        severity, title = "error", "Nothing known makes the logged advantages"
+        to_do = "Check the group size, the framework, and that each reward is logged as it was used."
         evaluation = "evaluations wrote into the files of all steps, " * f.framework.evaluation_overwrites
         message = (
             "No method, convention and weights make the logged advantages from the logged rewards "
@@ -321,7 +352,7 @@ def _nothing_makes_them(f: Facts) -> Finding:
             "penalty before they were normalised, or a reward is not logged."
         )
     evidence = {"logged": int(f.totals.logged.count), "grouped_by": f.run.grouped_by}
-    return Finding("advantages-not-reproduced", severity, message, evidence, None)
+    return Finding("advantages-not-reproduced", severity, message, evidence, None, title=title, to_do=to_do)
 
 
 def _some_are_others(f: Facts) -> Finding:
@@ -354,6 +385,8 @@ def _some_are_others(f: Facts) -> Finding:
             **({} if other is None else {"method_there": other.method}),
         },
         None,
+        title=f"Some logged advantages are not what {NAMES[ran]} makes",
+        to_do=f"Look what wrote {at_steps(steps)}, or leave them out where you read the log.",
     )
 
 
@@ -373,6 +406,8 @@ def method_not_as_asked(f: Facts) -> Iterator[Finding]:
         f"{why}".strip(),
         {"asked": f.intended_method, "found": f.recipe.method},
         fix,
+        title=f"{NAMES[f.intended_method]} was asked for, {NAMES[f.recipe.method]} ran",
+        to_do=f"Switch {NAMES[f.intended_method]} on.",
     )
 
 
@@ -402,6 +437,8 @@ def weights_not_as_given(f: Facts) -> Iterator[Finding]:
         "here follow the weights given.",
         {"given": dict(zip(names, given, strict=True)), "logged": dict(zip(names, made, strict=True))},
         config_lines.set_weights(f.run.framework, f.rewards, f.plan.weights, f.recipe.method),
+        title="The weights given are not those that ran",
+        to_do="Set the weights that you mean.",
     )
 
 

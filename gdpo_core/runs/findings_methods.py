@@ -1,12 +1,12 @@
 """The findings about a method: ties, zero advantages, inverted priorities, amplification, what metrics miss."""
 
-from collections.abc import Iterator
-from math import isnan
+from collections.abc import Iterator, Mapping
+from math import ceil, floor, isfinite, isnan, log10
 
 import numpy as np
 
 from gdpo_core import config_lines
-from gdpo_core._words import count, decimal, percent
+from gdpo_core._words import count, decimal, listing, number, percent
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import CONVENTIONS
 from gdpo_core.runs.facts import Facts, Finding, ratio, some
@@ -14,6 +14,7 @@ from gdpo_core.runs.thresholds import (
     AMPLIFIES_INFO,
     AMPLIFIES_WARNING,
     BLIND,
+    BREAK_EVEN,
     FILTERED,
     INVERTED_INFO,
     INVERTED_WARNING,
@@ -51,6 +52,7 @@ def ties_hide_signal(f: Facts) -> Iterator[Finding]:
         of = f"Of the {count(f.totals.primary_pairs, 'pair')} that differ in {f.rewards[f.plan.primary]},"
         message.append("; ".join([f"{of} {first}", *rest]) + ".")
     fix = None
+    to_do = "Use unequal weights, or a reward with finer values."
     if f.is_gdpo or not with_gdpo < ties:
         message.append("Unequal weights, or a reward with finer values, would tell more of them apart.")
     elif f.inversions("gdpo") > f.inversions(f.acting):  # NaN without a primary reward
@@ -60,8 +62,16 @@ def ties_hide_signal(f: Facts) -> Iterator[Finding]:
         )
     else:
         message.append(f"GDPO would leave ties in {percent(with_gdpo)} of these groups.")
-        fix = config_lines.switch_to_gdpo(f.run.framework, f.rewards, f.plan.weights)
-    yield Finding("ties-hide-signal", "warning" if pairs >= TIED_PAIRS else "info", " ".join(message), evidence, fix)
+        to_do, fix = "Use GDPO.", config_lines.switch_to_gdpo(f.run.framework, f.rewards, f.plan.weights)
+    yield Finding(
+        "ties-hide-signal",
+        "warning" if pairs >= TIED_PAIRS else "info",
+        " ".join(message),
+        evidence,
+        fix,
+        title="Different responses get the same advantage",
+        to_do=to_do,
+    )
 
 
 def _order_in_words(f: Facts, method: str) -> str:
@@ -95,10 +105,12 @@ def silent_groups(f: Facts) -> Iterator[Finding]:
     if cancelled <= 0.5:
         others = "The other prompts" if cancelled else "Such prompts"
         message.append(f"{others} are mostly too easy or too hard: larger groups or other prompts help.")
+        to_do = "Use larger groups, or other prompts."
         if f.run.group_size:
             fix = config_lines.set_group_size(f.run.framework, 2 * f.run.group_size)
     else:
         message.append("Larger groups do not change that; unequal weights, which say what counts more, do.")
+        to_do = "Use unequal weights, which say what counts more."
     yield Finding(
         "silent-groups",
         "warning" if silent >= SILENT_WARNING else "info",
@@ -113,6 +125,8 @@ def silent_groups(f: Facts) -> Iterator[Finding]:
             "threshold_warning": SILENT_WARNING,
         },
         fix,
+        title=f"{percent(silent)} of the groups teach nothing",
+        to_do=to_do,
     )
 
 
@@ -132,12 +146,14 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
         if right[best] > right[f.acting]
         else f"No other method has more than these {percent(right[f.acting])} the right way round:"
     )
+    needed = {m: f.totals.methods[m].break_even for m in dict.fromkeys([f.acting, "gdpo"])}
+    lowest = _break_even_in_words(f, f.plan.primary, needed)
     yield Finding(
         "priority-inversion",
         "warning" if inverted >= INVERTED_WARNING else "info",
         f"{f.under}, in {percent(inverted)} of the pairs that differ in {primary} the response with less {primary} "
         f"gets more, and {percent(tied[f.acting])} are tied. By method, inverted and tied: {compared}. {most} no "
-        f"normalisation puts {primary} first. A larger weight on it helps; so does letting the others, above all "
+        f"normalisation puts {primary} first. {lowest} What always helps is letting the others, above all "
         f"{f.rewards[other]}, count only where {primary} is reached.",
         {
             "primary": primary,
@@ -146,6 +162,7 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
             **{f"inversions_{m}": f.inversions(m) for m in orders},
             **{f"tied_{m}": share for m, share in tied.items()},
             "pairs": orders[f.acting].pairs,
+            **{f"break_even_{m}": weight for m, weight in needed.items() if isfinite(weight)},
             "threshold_info": INVERTED_INFO,
             "threshold_warning": INVERTED_WARNING,
         },
@@ -157,7 +174,44 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
             f.highest(f.plan.primary),
             otherwise=f.worst(other),
         ),
+        title=f"Responses with less {primary} get more",
+        to_do=_to_do(f, f.plan.primary, other, needed[f.acting]),
     )
+
+
+def _usable(f: Facts, primary: int, weight: float) -> bool:
+    """Whether the other rewards still count beside such a weight on the primary one."""
+    return weight <= BREAK_EVEN * max(abs(w) for k, w in enumerate(f.plan.weights) if k != primary)
+
+
+def _break_even_in_words(f: Facts, primary: int, needed: Mapping[str, float]) -> str:
+    """The weights above which no pair is the wrong way round, or that there is none."""
+    on, now = f.rewards[primary], number(f.plan.weights[primary])
+    usable = {m: w for m, w in needed.items() if isfinite(w) and _usable(f, primary, w)}
+    if not usable:
+        turns = number(_rounded_up(needed[f.acting]))
+        return f"No usable weight on {on} does either (now {now}): the last pair turns at {turns} alone."
+    weights = listing(f"{number(_rounded_up(w))} under {NAMES[m]}" for m, w in usable.items())
+    return f"With a weight on {on} above {weights} (now {now}), no pair would be the wrong way round."
+
+
+def _to_do(f: Facts, primary: int, other: int, weight: float) -> str:
+    gate = f"et {f.rewards[other]} count only where {f.rewards[primary]} is reached."
+    if not _usable(f, primary, weight):
+        return f"L{gate}"
+    return f"Give {f.rewards[primary]} a weight above {number(_rounded_up(weight))}, or l{gate}"
+
+
+def _rounded_up(weight: float) -> float:
+    """The next number of three digits.
+
+    >>> _rounded_up(1.2301), _rounded_up(-0.5)
+    (1.24, -0.5)
+    """
+    if not weight:
+        return 0.0
+    unit = 10.0 ** (floor(log10(abs(weight))) - 2)
+    return float(f"{ceil(weight / unit - 1e-6) * unit:.3g}")
 
 
 def _strongest_opponent(f: Facts, primary: int) -> int:
@@ -211,6 +265,8 @@ def batch_step_amplifies(f: Facts) -> Iterator[Finding]:
             "threshold_warning": AMPLIFIES_WARNING,
         },
         None,
+        title=f"Silent groups scale the others up by {decimal(factor, 2)}",
+        to_do="Watch how the share of silent groups changes.",
     )
 
 
@@ -242,6 +298,8 @@ def blind_zero_std_metric(f: Facts) -> Iterator[Finding]:
             "threshold": BLIND,
         },
         None,
+        title=f"{f.framework.zero_std_metric} does not show that {f.rewards[most]} is constant",
+        to_do="Log the share of constant groups of each reward yourself.",
     )
 
 
@@ -265,4 +323,6 @@ def filter_drops_signal(f: Facts) -> Iterator[Finding]:
         "every reward is constant.",
         {"groups": int(f.totals.filtered_groups), "share": share, "threshold": FILTERED},
         config_lines.keep_groups(f.run.framework) if f.is_gdpo else None,
+        title="A filter would drop groups that GDPO can use",
+        to_do="Leave the filter on the summed reward off." if f.is_gdpo else "",
     )

@@ -36,9 +36,10 @@ def reward_dead(f: Facts) -> Iterator[Finding]:
         if dead < DEAD:
             continue
         everywhere, mean = f.coverage(k) == 1, number(f.mean(k), 3)
+        title, to_do = f"{name} does nothing", f"Grade {name} in finer steps, or take it out."
         holding = "" if everywhere else f" that hold{'s' * (dead == 1)} it ({percent(f.coverage(k))} of all)"
         if not f.totals.rewards.present[k]:
-            message = f"{name} is missing in every response: it does nothing."
+            message, to_do = f"{name} is missing in every response: it does nothing.", f"Log {name}, or take it out."
         elif dead == 1:
             message = (
                 f"{name} is constant in {'every' if everywhere else 'each'} group{holding} (its mean is {mean}), so "
@@ -46,6 +47,7 @@ def reward_dead(f: Facts) -> Iterator[Finding]:
                 "differ between responses to one prompt: grade it in finer steps, or take it out."
             )
         else:
+            title = f"{name} is constant in nearly every group"
             acts = f.totals.groups - f.totals.rewards.dead_groups[k]
             message = (
                 f"{name} is constant in {percent(dead)} of the groups{holding} and acts in the other "
@@ -53,7 +55,7 @@ def reward_dead(f: Facts) -> Iterator[Finding]:
             )
         groups = int(f.totals.rewards.holding_groups[k])
         evidence = {"reward": name, "dead_groups": dead, "groups": groups, "threshold": DEAD}
-        yield Finding("reward-dead", "warning", message, evidence, None)
+        yield Finding("reward-dead", "warning", message, evidence, None, title=title, to_do=to_do)
 
 
 def reward_fades(f: Facts) -> Iterator[Finding]:
@@ -105,6 +107,8 @@ def reward_fades(f: Facts) -> Iterator[Finding]:
                 "threshold_times_share": FADES_SHARE,
             },
             None,
+            title=f"{name} fades",
+            to_do="" if better else "Look at what the other rewards pay for, and whether the prompts became harder.",
         )
 
 
@@ -141,6 +145,8 @@ def reward_noise(f: Facts) -> Iterator[Finding]:
                 "threshold_update_share": AMPLIFIED_SHARE,
             },
             fix,
+            title=f"{name} is nearly constant, and GDPO {'makes' if f.is_gdpo else 'would make'} it loud",
+            to_do=f"Round {name}, or lower its weight, if such small differences mean nothing.",
         )
 
 
@@ -157,6 +163,7 @@ def reward_dominates(f: Facts) -> Iterator[Finding]:
         if not _far_above(shares[k], weight_shares[k]):
             continue
         why, fix = _why_under_gdpo(f, k) if f.is_gdpo else _why_under_grpo(f, k)
+        smaller = f"give {f.rewards[k]} a smaller weight, if it is not meant to decide."
         counted = ""
         if any(f.coverage(i) < 1 for i in _acting_rewards(f)):
             counted = ", counted in the groups that hold each reward"
@@ -176,6 +183,8 @@ def reward_dominates(f: Facts) -> Iterator[Finding]:
                 "threshold_times_weight": DOMINATES_BY,
             },
             fix,
+            title=f"{f.rewards[k]} makes most of the update",
+            to_do=f"Use GDPO, or {smaller}" if fix else f"{smaller[0].upper()}{smaller[1:]}",
         )
 
 
@@ -271,6 +280,8 @@ def conflict(f: Facts) -> Iterator[Finding]:
             "counts: give it the larger weight, or let the other count only where it is reached.",
             {"rewards": [first, second], "correlation": correlation, "threshold": CONFLICT},
             fix,
+            title=f"{first} and {second} work against each other",
+            to_do="Decide which one counts: give it the larger weight, or let the other count where it is reached.",
         )
 
 
@@ -309,6 +320,10 @@ def length_coupled(f: Facts) -> Iterator[Finding]:
                 "threshold": LENGTH,
             },
             None,
+            title=f"Longer responses get {more} {name}",
+            to_do="Watch the length of the answers that get no signal."
+            if by_tokens
+            else f"Look for what in {name} prefers {which} answers, if that is not meant.",
         )
 
 
@@ -325,4 +340,5 @@ def weight_zero(f: Facts) -> Iterator[Finding]:
             f"{name} has weight 0 in the logged advantages: it is logged beside the rewards, or switched off.",
             {"reward": name, "weight": 0.0},
             None,
+            title=f"{name} has weight 0",
         )

@@ -15,12 +15,13 @@ from gdpo_core._groups import Batch, skipping_missing
 from gdpo_core._pairs import Distinctions, Ordered, blocks, count_orders, distinguish
 from gdpo_core._statistics import centre, std_of
 from gdpo_core.advantages import method_for
-from gdpo_core.collapse import SAME, update_parts
+from gdpo_core.collapse import SAME, balance, update_parts
 from gdpo_core.frameworks import CONVENTIONS, VERL
 from gdpo_core.runs.recipe import Log, compare, hidden_inputs, holds_lengths, read_log, same_direction, starts_of
 from gdpo_core.runs.sums import Array, LengthSums, LoggedSums, MethodSums, Plan, RewardSums, Summary, Sums, merge
 from gdpo_core.runs.thresholds import FAINT_STD, FEW_VALUES
 
+_ROUNDS, _NEAR = 100, 1e-9  # of the search for a break-even weight, and how near two rounds are the same
 _AT_ONCE = 1 << 16  # responses per piece, so that a piece and what is computed from it fit into a processor's cache
 
 
@@ -98,6 +99,9 @@ def _sums(part: pl.DataFrame, plan: Plan) -> Sums[Array]:
     of = _Grouped(log.read(convention, plan.weights), starts_of(log.batch.numpy()))
     std, distance = of.centred(of.batch.rewards)
     outcomes = {method: _outcome(of, method) for method in plan.methods}
+    # All methods but GDPO add up raw rewards, so one weight puts their pairs in order.
+    break_even = dict.fromkeys(outcomes, _break_even(of, outcomes["grpo"].added, plan.primary))
+    break_even["gdpo"] = _break_even(of, outcomes["gdpo"].added, plan.primary)
     ties, order = _ties_and_order(of, outcomes, plan.primary, float32=bool(_in_float32(part, plan.rewards).all()))
     sizes = of.per_group(torch.ones_like(of.batch.rewards[0])).long()
     before = outcomes["gdpo"].before_batch_step
@@ -119,7 +123,7 @@ def _sums(part: pl.DataFrame, plan: Plan) -> Sums[Array]:
         constant_sums=of.per_batch(constant),
         filtered_groups=of.per_batch(constant & live),
         rewards=_reward_sums(of, distance, std),
-        methods={method: _method_sums(of, method, outcome, ties, order) for method, outcome in outcomes.items()},
+        methods={m: _method_sums(of, m, outcome, ties, order, break_even[m]) for m, outcome in outcomes.items()},
         lengths=_length_sums(of, distance, lengths),
         logged=_logged_sums(of, log, part, plan),
     )
@@ -225,6 +229,7 @@ class _Outcome:
     silent: Tensor  # (groups,) whether every advantage is 0
     counted: Tensor  # (groups,) whether no advantage is NaN
     update: Array  # (rewards, batches) each reward's part
+    added: Tensor  # (rewards, prompts, rollouts) or (rewards, responses) what the method adds up by weight
 
 
 def _outcome(of: _Grouped, method: str) -> _Outcome:
@@ -239,6 +244,7 @@ def _outcome(of: _Grouped, method: str) -> _Outcome:
         # A missing reward that makes an advantage NaN does so in its whole group.
         counted=of.per_group((a.isnan() & of.rewarded).to(a)) == 0,
         update=update_parts(batch, steps.z, a, batch.all_responses).numpy(),
+        added=batch.rewards if steps.z is None else steps.z,
     )
 
 
@@ -258,7 +264,44 @@ def _ties_and_order(
     return ties, count_orders(parts, rewards[primary].masked_fill(~kept, torch.nan), ties.level)
 
 
-def _method_sums(of: _Grouped, method: str, outcome: _Outcome, ties: Distinctions, order: Ordered) -> MethodSums[Array]:
+def _break_even(of: _Grouped, added: Tensor, primary: int | None) -> Tensor:
+    """(groups,) the weight on the primary reward above which no pair is inverted; −infinite where none is now.
+
+    From a weight with inverted pairs on, the one with the largest gap gives the next weight, at which it is tied, until
+    none is inverted: Dinkelbach's method, which lists no pairs. added: (rewards, …) what is added up by weight.
+    """
+    index = of.batch.group_index()
+    needed = torch.full((int(index.max()) + 1,), -torch.inf, dtype=torch.float64)
+    if primary is None:
+        return needed
+    added, weights = added.flatten(1), of.batch.weights.flatten()
+    own = added[primary].masked_fill(added[primary].isnan(), torch.inf)
+    terms = weights.reshape(-1, 1) * added.nan_to_num()
+    rest, responses = terms.sum(0) - terms[primary], torch.arange(len(own))
+    rollouts = None if of.batch.index is not None else of.batch.rewards.shape[-1]
+    for part in blocks(index, rollouts):
+        x, order = part.take(own, torch.inf).sort(-1)
+        r, member = (part.take(y, 0).gather(-1, order) for y in (rest, responses))
+        below = torch.searchsorted(x, x)  # how many have less of the reward
+        weight = weights[primary].expand(len(x))
+        for _ in range(_ROUNDS):
+            score = (r + weight[:, None] * x).masked_fill(x.isinf(), torch.inf)
+            most, of_whom = score.cummax(-1)
+            gap = (most.gather(-1, (below - 1).clamp(min=0)) - score).masked_fill(below == 0, -torch.inf)
+            high = gap.argmax(-1, keepdim=True)
+            low = of_whom.gather(-1, (below.gather(-1, high) - 1).clamp(min=0))
+            level = balance(added, member.gather(-1, low)[:, 0], member.gather(-1, high)[:, 0], primary, weights)
+            higher = (gap.amax(-1) > 0) & (level > weight + _NEAR * weight.abs())
+            if not bool(higher.any()):
+                break
+            weight = torch.where(higher, level, weight)
+        needed[part.groups] = weight.masked_fill(weight == weights[primary], -torch.inf)
+    return needed
+
+
+def _method_sums(
+    of: _Grouped, method: str, outcome: _Outcome, ties: Distinctions, order: Ordered, break_even: Tensor
+) -> MethodSums[Array]:
     counted, mixed = outcome.counted, (ties.vectors > 1) & outcome.counted
     tied = ties.tied[method] * counted
     return MethodSums(
@@ -273,6 +316,7 @@ def _method_sums(of: _Grouped, method: str, outcome: _Outcome, ties: Distinction
         primary_pairs=of.per_batch(order.pairs * counted),
         inverted=of.per_batch(order.inverted[method] * counted),
         tied_primary=of.per_batch(order.tied[method] * counted),
+        break_even=of.per_batch(break_even.masked_fill(~counted, -torch.inf), np.maximum),
     )
 
 

@@ -71,6 +71,8 @@ class MethodSums(Generic[Number]):
     primary_pairs: Number  # pairs in a group with different primary reward
     inverted: Number  # of these: the lower response gets more
     tied_primary: Number  # of these: both get the same
+    # The weight on the primary reward above which no such pair is inverted; −infinite where none is.
+    break_even: Number = field(metadata=HIGHEST)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ TIED_PAIRS = 0.05  # share of the pairs that differ: large groups hold a tie eas
 SILENT_INFO, SILENT_WARNING = 0.1, 0.3  # share of the groups: prompts too easy or too hard; then a third of the work
 AMPLIFIES_INFO, AMPLIFIES_WARNING = 1.25, 1.5  # times the advantages: a quarter more; then half as much again
 INVERTED_INFO, INVERTED_WARNING = 0.05, 0.1  # share of the pairs with different primary reward
+BREAK_EVEN = 100.0  # times the largest other weight: beyond, the other rewards hardly count, as behind a gate
 CONFLICT = -0.5  # correlation inside groups: a quarter of what one reward does undoes the other
 BLIND = 0.1  # share of the groups in which a reward is constant and a metric does not show it
 FILTERED = 0.01  # share of the groups
