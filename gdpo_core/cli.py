@@ -329,7 +329,7 @@ def _status(reports: Sequence["AuditReport"], failing: frozenset[str]) -> int:
     return status
 
 
-def _watched(path: str, named: Mapping[str, Any], file: TextIO) -> AuditReport:
+def _watched(path: str, named: Mapping[str, Any], file: TextIO) -> "AuditReport":
     """The report of a log that was followed until Ctrl-C."""
     from gdpo_core.report.live import follow  # what only --watch needs
     from gdpo_core.runs.watch import Follower
