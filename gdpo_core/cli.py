@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -29,6 +29,7 @@ from gdpo_core.frameworks import CONVENTIONS, readable_with_writers
 if TYPE_CHECKING:
     from gdpo_core.explain import Explanation
     from gdpo_core.runs.audit_report import AuditReport
+    from gdpo_core.runs.run import Run
 
 _PATIENCE = 1.0  # seconds after which progress is shown
 _FORMATS = ("text", "github")
@@ -187,7 +188,6 @@ def _ties(e: "Explanation", prompts: Sequence[int]) -> list[list[int]]:
 
 # --- gdpo audit ------------------------------------------------------------------------------------------------------
 
-
 # How to read a log.
 _Framework = Annotated[str | None, typer.Option(help=f"{listing(readable_with_writers(), 'or')}; found by default")]
 _GroupSize = Annotated[str | None, typer.Option(metavar="N", help="responses per prompt; found by default")]
@@ -252,24 +252,14 @@ def audit_command(
     from gdpo_core.report import document, terminal
     from gdpo_core.report.github import annotations
     from gdpo_core.runs.audit import audit
-    from gdpo_core.runs.run import read_run
 
     expect(format_ in _FORMATS, "format", listing(_FORMATS, "or"), repr(format_))
     failing = _failing(fail_on)
     only_json = json_ == Path("-")
     expect(not only_json or format_ == "text", "format", "none beside --json -, which prints only JSON", repr(format_))
     targets = _targets(html, None if only_json else json_)
-    read = partial(
-        read_run,
-        framework=framework,
-        group_size=None if group_size is None else parse_count(group_size, "group-size"),
-        rewards=reward or None,
-        group=group,
-        advantage=advantage,
-        length=length,
-        step=step,
-        skip_bad_lines=skip_bad_lines,
-    )
+    columns = {"group": group, "advantage": advantage, "length": length, "step": step}
+    read = _reader(group_size, reward, framework=framework, skip_bad_lines=skip_bad_lines, **columns)
     weights = parse_weights(weight or [], "weight") or None
     judge = partial(audit, weights=weights, primary=primary, asked=None if asked is None else _key(asked))
     runs, reports = _runs(paths), []
@@ -290,6 +280,14 @@ def audit_command(
         else:
             terminal.show(reports, sys.stdout)
     return _status(reports, failing)
+
+
+def _reader(group_size: str | None, rewards: list[str] | None, **options: Any) -> Callable[..., "Run"]:
+    """What reads a run with these options of the command line."""
+    from gdpo_core.runs.run import read_run
+
+    size = None if group_size is None else parse_count(group_size, "group-size")
+    return partial(read_run, group_size=size, rewards=rewards or None, **options)
 
 
 def _failing(text: str | None) -> frozenset[str]:
@@ -454,21 +452,11 @@ def compare_command(
     from gdpo_core.report import terminal
     from gdpo_core.report.changes import changes
     from gdpo_core.runs.audit import audit
-    from gdpo_core.runs.run import read_run
 
     only_json = json_ == Path("-")
     targets = _targets(None, None if only_json else json_)
-    read = partial(
-        read_run,
-        framework=framework,
-        group_size=None if group_size is None else parse_count(group_size, "group-size"),
-        rewards=reward or None,
-        group=group,
-        advantage=advantage,
-        length=length,
-        step=step,
-        skip_bad_lines=skip_bad_lines,
-    )
+    columns = {"group": group, "advantage": advantage, "length": length, "step": step}
+    read = _reader(group_size, reward, framework=framework, skip_bad_lines=skip_bad_lines, **columns)
     weights = parse_weights(weight or [], "weight") or None
     reports = []
     for number, path in enumerate((a, b), start=1):
