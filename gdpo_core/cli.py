@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,7 +28,6 @@ from gdpo_core.frameworks import CONVENTIONS, readable_with_writers
 if TYPE_CHECKING:
     from gdpo_core.explain import Explanation
     from gdpo_core.runs.audit_report import AuditReport
-    from gdpo_core.runs.run import Run
 
 _PATIENCE = 1.0  # seconds after which progress is shown
 _FORMATS = ("text", "github")
@@ -252,6 +250,7 @@ def audit_command(
     from gdpo_core.report import document, terminal
     from gdpo_core.report.github import annotations
     from gdpo_core.runs.audit import audit
+    from gdpo_core.runs.run import read_run
 
     expect(format_ in _FORMATS, "format", listing(_FORMATS, "or"), repr(format_))
     failing = _failing(fail_on)
@@ -259,16 +258,16 @@ def audit_command(
     expect(not only_json or format_ == "text", "format", "none beside --json -, which prints only JSON", repr(format_))
     targets = _targets(html, None if only_json else json_)
     columns = {"group": group, "advantage": advantage, "length": length, "step": step}
-    read = _reader(group_size, reward, framework=framework, skip_bad_lines=skip_bad_lines, **columns)
+    named = _options(group_size, reward, framework=framework, skip_bad_lines=skip_bad_lines, **columns)
     weights = parse_weights(weight or [], "weight") or None
-    judge = partial(audit, weights=weights, primary=primary, asked=None if asked is None else _key(asked))
+    wishes: dict[str, Any] = {"weights": weights, "primary": primary, "asked": None if asked is None else _key(asked)}
     runs, reports = _runs(paths), []
     for number, files in enumerate(runs, start=1):
         name = f"run {number} of {len(runs)}: " if len(runs) > 1 else ""
         with _named(files, len(runs) > 1), _progress(name) as progress:
-            run = read(files if len(files) > 1 else files[0])
+            run = read_run(files if len(files) > 1 else files[0], **named)
             _spare(targets, files, run.files)
-            reports.append(judge(run, progress=progress))
+            reports.append(audit(run, progress=progress, **wishes))
     texts = {"html": document, "json": _json}
     for option, path in targets.items():
         _write(path, texts[option](reports), option)
@@ -282,12 +281,10 @@ def audit_command(
     return _status(reports, failing)
 
 
-def _reader(group_size: str | None, rewards: list[str] | None, **options: Any) -> Callable[..., "Run"]:
-    """What reads a run with these options of the command line."""
-    from gdpo_core.runs.run import read_run
-
+def _options(group_size: str | None, rewards: list[str] | None, **others: Any) -> dict[str, Any]:
+    """The arguments of `read_run` from the options of the command line."""
     size = None if group_size is None else parse_count(group_size, "group-size")
-    return partial(read_run, group_size=size, rewards=rewards or None, **options)
+    return {"group_size": size, "rewards": rewards or None, **others}
 
 
 def _failing(text: str | None) -> frozenset[str]:
@@ -452,16 +449,17 @@ def compare_command(
     from gdpo_core.report import terminal
     from gdpo_core.report.changes import changes
     from gdpo_core.runs.audit import audit
+    from gdpo_core.runs.run import read_run
 
     only_json = json_ == Path("-")
     targets = _targets(None, None if only_json else json_)
     columns = {"group": group, "advantage": advantage, "length": length, "step": step}
-    read = _reader(group_size, reward, framework=framework, skip_bad_lines=skip_bad_lines, **columns)
+    named = _options(group_size, reward, framework=framework, skip_bad_lines=skip_bad_lines, **columns)
     weights = parse_weights(weight or [], "weight") or None
     reports = []
     for number, path in enumerate((a, b), start=1):
         with _named([path], True), _progress(f"run {number} of 2: ") as progress:
-            run = read(path)
+            run = read_run(path, **named)
             _spare(targets, [path], run.files)
             reports.append(audit(run, weights, progress=progress))
     difference = changes(*reports)

@@ -149,7 +149,7 @@ class AuditReport:
             "findings": [asdict(finding) for finding in self.findings],
             "steps": self.steps.to_dicts(),
         }
-        return {name: plain(part) for name, part in parts.items()}
+        return {name: _plain(part) for name, part in parts.items()}
 
 
 def report_of(f: Facts, findings: Sequence[Finding]) -> AuditReport:
@@ -326,12 +326,11 @@ def _logged(f: Facts) -> int:
     return int(f.totals.logged.count + f.overwritten.logged.count.sum())
 
 
-def plain(value: object) -> object:
-    """A value as JSON has it: NaN and infinity become None."""
+def _plain(value: object) -> object:
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [_plain(item) for item in value]
     if isinstance(value, float):
         return value if isfinite(value) else None
     if value is None or isinstance(value, str | bool | int):
