@@ -79,7 +79,7 @@ image:
 		echo "make image needs a running docker or podman; neither answers here" >&2; exit 1
 
 clean:
-	rm -rf .venv .parity .parity-trainer *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf .venv .parity .parity-trainer build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 
 # One stamp for the page and one for each further extra; pip does nothing for what is there already.
 $(addprefix .venv/.installed-,run dev bench parity): .venv/.installed-%: pyproject.toml setup.py constraints.txt scripts/install.py

@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
@@ -187,7 +186,6 @@ def _ties(e: "Explanation", prompts: Sequence[int]) -> list[list[int]]:
 
 # --- gdpo audit ------------------------------------------------------------------------------------------------------
 
-
 # How to read a log.
 _PATHS = "files, directories, globs, zips or URLs of runs; DATABASE::RUN"
 _Framework = Annotated[str | None, typer.Option(help=f"{listing(readable_with_writers(), 'or')}; found by default")]
@@ -263,18 +261,10 @@ def audit_command(
     only_json = json_ == Path("-")
     expect(not only_json or format_ == "text", "format", "none beside --json -, which prints only JSON", repr(format_))
     targets = _targets(html, None if only_json else json_)
-    named: dict[str, Any] = dict(
-        framework=framework,
-        group_size=None if group_size is None else parse_count(group_size, "group-size"),
-        rewards=reward or None,
-        group=group,
-        advantage=advantage,
-        length=length,
-        step=step,
-        skip_bad_lines=skip_bad_lines,
-    )
+    columns = {"group": group, "advantage": advantage, "length": length, "step": step}
+    named = _options(group_size, reward, framework=framework, skip_bad_lines=skip_bad_lines, **columns)
     weights = parse_weights(weight or [], "weight") or None
-    wishes: dict[str, Any] = dict(weights=weights, primary=primary, asked=None if asked is None else _key(asked))
+    wishes: dict[str, Any] = {"weights": weights, "primary": primary, "asked": None if asked is None else _key(asked)}
     runs, reports = _runs(paths), []
     if watch:
         expect(len(paths) == 1, "--watch", "one directory or file", f"{len(paths)}")
@@ -299,6 +289,12 @@ def audit_command(
         else:
             terminal.show(reports, sys.stdout)
     return _status(reports, failing)
+
+
+def _options(group_size: str | None, rewards: list[str] | None, **others: Any) -> dict[str, Any]:
+    """The arguments of `read_run` from the options of the command line."""
+    size = None if group_size is None else parse_count(group_size, "group-size")
+    return {"group_size": size, "rewards": rewards or None, **others}
 
 
 def _failing(text: str | None) -> frozenset[str]:
@@ -475,22 +471,13 @@ def compare_command(
 
     only_json = json_ == Path("-")
     targets = _targets(None, None if only_json else json_)
-    read = partial(
-        read_run,
-        framework=framework,
-        group_size=None if group_size is None else parse_count(group_size, "group-size"),
-        rewards=reward or None,
-        group=group,
-        advantage=advantage,
-        length=length,
-        step=step,
-        skip_bad_lines=skip_bad_lines,
-    )
+    columns = {"group": group, "advantage": advantage, "length": length, "step": step}
+    named = _options(group_size, reward, framework=framework, skip_bad_lines=skip_bad_lines, **columns)
     weights = parse_weights(weight or [], "weight") or None
     reports = []
     for number, path in enumerate((a, b), start=1):
         with _named([path], True), _progress(f"run {number} of 2: ") as progress:
-            run = read(path)
+            run = read_run(path, **named)
             _spare(targets, [path], run.files)
             reports.append(audit(run, weights, progress=progress))
     difference = changes(*reports)

@@ -126,8 +126,10 @@ def test_the_wheel_holds_the_library_alone_and_a_checkout_serves_the_page(checko
     }
     assert {name for name in wheel.namelist() if ".dist-info/" not in name} == here
     assert entry_points(wheel) == {"gdpo = gdpo_core.cli:main"}
-    editable = entry_points(built(checkout, "editable"))
-    assert editable == {"gdpo = gdpo_core.cli:main", "compress = serving:COMPRESS", "warm = serving:warm"}
+    editable = built(checkout, "editable")
+    assert entry_points(editable) == {"gdpo = gdpo_core.cli:main", "compress = serving:COMPRESS", "warm = serving:warm"}
+    (finder,) = (editable.read(name).decode() for name in editable.namelist() if name.endswith("_finder.py"))
+    assert all(repr(str(checkout / name)) in finder for name in ("gdpo_core", "views", "serving", "marimo_private"))
     (about,) = (wheel.read(name).decode() for name in wheel.namelist() if name.endswith("/METADATA"))
     assert "\n\n\n# Reward Policy Intuition\n" in about and "sdk: docker" not in about
 

@@ -10,7 +10,7 @@ import polars as pl
 from gdpo_core._words import MISSING, count, listing, number, percent
 from gdpo_core.conventions import NAMES
 from gdpo_core.report.sentences import Table, comparable, comparison, shown_method
-from gdpo_core.runs.audit_report import AuditReport, plain
+from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.sums import Array
 
 # The 97.5 % quantiles of Student's t for 1 to 30 degrees of freedom; for more, the last one is a little wide.
@@ -67,11 +67,9 @@ class Changes:
     figures: tuple[Change, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """The comparison as plain lists, numbers and text, ready for JSON."""
-        parts = {"schema": 1, **asdict(self), "level": 0.95}
-        for part, change in zip(parts["figures"], self.figures, strict=True):
-            part["clear"] = change.clear
-        return {name: plain(part) for name, part in parts.items()}
+        """The comparison as plain values, ready for JSON."""
+        figures = [{**asdict(change), "clear": change.clear} for change in self.figures]
+        return {"schema": 1, **asdict(self), "figures": figures, "level": 0.95}
 
 
 def changes(a: AuditReport, b: AuditReport) -> Changes:

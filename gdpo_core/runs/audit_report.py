@@ -160,7 +160,7 @@ class AuditReport:
             "findings": [asdict(finding) | {"read_more": finding.read_more} for finding in self.findings],
             "steps": self.steps.to_dicts(),
         }
-        return {name: plain(part) for name, part in parts.items()}
+        return {name: _plain(part) for name, part in parts.items()}
 
     def findings_table(self) -> pl.DataFrame:
         """The findings, one per row: id, severity, message and fix."""
@@ -315,12 +315,11 @@ def _logged(f: Facts) -> int:
     return int(f.totals.logged.count + f.overwritten.logged.count.sum())
 
 
-def plain(value: object) -> object:
-    """A value as JSON has it: NaN and infinity become None."""
+def _plain(value: object) -> object:
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [_plain(item) for item in value]
     if isinstance(value, float):
         return value if isfinite(value) else None
     if value is None or isinstance(value, str | bool | int):
