@@ -142,6 +142,8 @@ def test_a_table_may_be_handed_over_as_bytes():
     assert figures({path.name: path.read_bytes() for path in WANDB.iterdir()}) == expected
     assert figures({"project.db": TRACKIO.read_bytes()}) == expected
     assert figures({"project.db::gdpo": TRACKIO.read_bytes()}) == expected
+    parquet = (LOGS / "trl/gdpo/completions/completions_00001.parquet").read_bytes()
+    assert gc.read_run({"a::b.parquet": parquet}).framework == "trl"
 
 
 def test_other_databases_beside_a_log_do_not_matter(tmp_path):
