@@ -180,6 +180,16 @@ def test_a_table_of_some_rows_of_each_group_shows_no_groups(tmp_path):
         gc.read_run(tmp_path)
 
 
+@pytest.mark.parametrize(("rows", "cut"), [(10_000, 1), (9_992, 0)])
+def test_a_table_as_long_as_wandb_takes_is_probably_cut(tmp_path, rows, cut):
+    write_trl(tmp_path / "out", steps=1, groups=1_252, text=1)
+    [frame] = frames_of(tmp_path / "out")
+    findings = gc.audit(gc.read_run(write_wandb(tmp_path / "w", [frame.head(rows)]))).findings
+    sampled = [finding for finding in findings if finding.id == "groups-sampled"]
+    assert [finding.evidence["tables"] for finding in sampled] == [1] * cut
+    assert all("1 table of W&B has 10,000 rows" in finding.message for finding in sampled)
+
+
 def test_whole_groups_are_no_sample():
     for run in ("gdpo", "edge_dupprompts", "edge_logging2", "grpo_none"):
         report = gc.audit(gc.read_run(LOGS / "trl" / run))
