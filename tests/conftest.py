@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -63,13 +64,13 @@ def pytest_sessionfinish(session):
         session.exitstatus = 1
 
 
-@pytest.fixture(scope="session")
-def page_url():
-    """The address of the page, served as `make run` does, for as long as the tests run."""
+@contextmanager
+def served(notebook: str):
+    """The address of a notebook that runs as `make run` runs the page."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "marimo", "run", "app.py", "--headless", "--no-token", "--no-sandbox"]
+    command = [sys.executable, "-m", "marimo", "run", notebook, "--headless", "--no-token", "--no-sandbox"]
     server = subprocess.Popen([*command, "--port", str(port)], cwd=ROOT, stdout=subprocess.DEVNULL)
     url = f"http://127.0.0.1:{port}"
     for _ in range(600):
@@ -85,6 +86,13 @@ def page_url():
     yield url
     server.terminate()
     server.wait(10)
+
+
+@pytest.fixture(scope="session")
+def page_url():
+    """The address of the page for as long as the tests run."""
+    with served("app.py") as url:
+        yield url
 
 
 @pytest.fixture(scope="session")

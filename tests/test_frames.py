@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from conftest import served
 from fake_logs import write_trl, write_verl
 
 import gdpo_core as gc
@@ -239,3 +240,18 @@ def test_the_example_runs(monkeypatch):
     assert report is outputs[0]
     assert outputs[1].equals(report.findings_table())
     assert report.source["framework"] == "trl"
+
+
+@pytest.mark.slow
+def test_the_example_shows_the_report_in_a_browser(browser):
+    with served("examples/audit.py") as url:
+        page = browser.new_page()
+        errors = []
+        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+        page.goto(url)
+        page.locator(".audit .verdict-line").wait_for()
+        assert "GDPO as TRL computes it" in page.locator(".audit .verdict-line").inner_text()
+        assert page.locator(".audit figure svg").count() > 0
+        page.get_by_text("blind-zero-std-metric").last.wait_for()
+        page.close()
+        assert not errors

@@ -142,6 +142,8 @@ def test_a_table_may_be_handed_over_as_bytes():
     assert figures({path.name: path.read_bytes() for path in WANDB.iterdir()}) == expected
     assert figures({"project.db": TRACKIO.read_bytes()}) == expected
     assert figures({"project.db::gdpo": TRACKIO.read_bytes()}) == expected
+    parquet = (LOGS / "trl/gdpo/completions/completions_00001.parquet").read_bytes()
+    assert gc.read_run({"a::b.parquet": parquet}).framework == "trl"
 
 
 def test_other_databases_beside_a_log_do_not_matter(tmp_path):
@@ -176,6 +178,16 @@ def test_a_table_of_some_rows_of_each_group_shows_no_groups(tmp_path):
     write_wandb(tmp_path, [frame.sample(7, seed=3) for frame in frames_of(LOGS / "trl/gdpo")])
     with pytest.raises(gc.InputError, match=r"got different numbers of rows: a log that holds a sample .*log_unique"):
         gc.read_run(tmp_path)
+
+
+@pytest.mark.parametrize(("rows", "cut"), [(10_000, 1), (9_992, 0)])
+def test_a_table_as_long_as_wandb_takes_is_probably_cut(tmp_path, rows, cut):
+    write_trl(tmp_path / "out", steps=1, groups=1_252, text=1)
+    [frame] = frames_of(tmp_path / "out")
+    findings = gc.audit(gc.read_run(write_wandb(tmp_path / "w", [frame.head(rows)]))).findings
+    sampled = [finding for finding in findings if finding.id == "groups-sampled"]
+    assert [finding.evidence["tables"] for finding in sampled] == [1] * cut
+    assert all("1 table of W&B has 10,000 rows" in finding.message for finding in sampled)
 
 
 def test_whole_groups_are_no_sample():

@@ -297,8 +297,9 @@ def _uploaded(files: Mapping) -> LogFiles:
             loads[name] = partial(bytes, content)
     if loads.keys() == files.keys() and len(loads) == 1:
         [(name, load)] = loads.items()
-        database, _, run = name.partition("::")
-        return LogFiles((LogFile(database, load=load, run=run or None),), name, None)
+        named = re.fullmatch(r"(.+\.db)::(.+)", name)
+        database, run = named.groups() if named else (name, None)
+        return LogFiles((LogFile(database, load=load, run=run),), name, None)
     first = next(iter(files))
     log = _inside(loads, first if len(files) == 1 else f"{first} and {len(files) - 1} more")
     read = {file.name for file in log.files}

@@ -22,6 +22,8 @@ class Evidence(TypedDict, total=False):
     groups: int
     group_size: int
     rows: int
+    tables: int
+    threshold: int
     step: int
     steps: int
     columns: list[str]
@@ -160,8 +162,21 @@ def ragged_batches(f: Facts) -> Iterator[Finding]:
 
 
 def groups_sampled(f: Facts) -> Iterator[Finding]:
-    """Every group has one response, because the log keeps a sample."""
+    """The log keeps a sample: of every group one response, or of a large batch its first rows."""
     for evidence in _issues(f, "groups-sampled"):
+        if "tables" in evidence:
+            tables, most = evidence["tables"], count(evidence["threshold"], "row")
+            yield Finding(
+                "groups-sampled",
+                "warning",
+                f"{count(tables, 'table')} of W&B {'has' if tables == 1 else 'have'} {most}, which is where W&B cuts a "
+                "table: the other rows of the step are probably lost, so the last group and what GDPO's batch step "
+                "makes of the batch cannot be trusted there. Audit the table of the artifact, which takes more rows, "
+                "or raise the limit before the run.",
+                evidence,
+                "wandb.Table.MAX_ROWS = 1_000_000",
+            )
+            continue
         fix = config_lines.log_whole_groups(f.run.framework)
         why = "log_unique_prompts=True, in older versions wandb_log_unique_prompts=True, does that to the table. "
         yield Finding(

@@ -268,9 +268,7 @@ def with_groups(run: Run, evidence: Evidence, options: Options) -> Run:
     run = replace(run, skipped_lines=options.bad_lines.count)
     if rows.keyed_by:
         return _by_key(run, rows, sizes, options.group_size)
-    sampled = None if prompts is None else _one_per_prompt(prompts)
-    if sampled:
-        run = replace(run, issues=(*run.issues, LogIssue("groups-sampled", sampled)))
+    run = _noting_a_sample(run, prompts)
 
     def regrouped(size: int) -> Run:
         ragged = sizes.filter(pl.col("rows") % size != 0)
@@ -283,19 +281,8 @@ def with_groups(run: Run, evidence: Evidence, options: Options) -> Run:
     others: tuple[int, ...] = ()
     if size is None or (sizes["rows"] % size != 0).any():
         inferred = infer(sizes["rows"].to_list(), evidence.advantages, _prompt_ids(prompts))
-        whole = config_lines.log_whole_groups(run.framework)
-        if inferred is None and whole and prompts is not None and len(prompts) > 1:
-            got = f"one response per prompt in step {sampled['step']}" if sampled else "different numbers of rows"
-            raise InputError(
-                f"{run.path}: expected the rows of whole groups, as many per prompt, got {got}: a log that holds a "
-                f"sample shows no groups; log all rows with {whole.splitlines()[0]}, or give group_size or the column "
-                "group"
-            )
         if inferred is None:
-            raise InputError(
-                f"{run.path}: expected groups that can be told from prompts or advantages, got none; "
-                f"give group_size, the responses per prompt, or the group column (rewards: {', '.join(run.rewards)})"
-            )
+            raise _no_groups(run, prompts)
         size, others = inferred.size, inferred.others
     return replace(_in_blocks(run, rows, size, sizes, prompts), other_sizes=others, _regrouped=regrouped)
 
@@ -494,12 +481,29 @@ def _chance(size: int, larger: int, live: Sequence[np.ndarray]) -> float:
     return float(np.exp(log))
 
 
-def _one_per_prompt(prompts: pl.DataFrame) -> dict[str, object] | None:
-    """Evidence that no two rows of a batch share their prompt, from a sample of the prompts; None if some do."""
-    whole = prompts.filter(pl.len().over("batch") > 1)
-    if not len(whole) or whole.select(pl.struct("batch", "_key").is_duplicated().any()).item():
-        return None
-    return {"step": whole["step"][0], "steps": whole["step"].n_unique(), "rows": len(whole)}
+def _noting_a_sample(run: Run, prompts: pl.DataFrame | None) -> Run:
+    """The run with an issue if no two rows of a batch share their prompt, as a sample of the prompts shows."""
+    whole = None if prompts is None else prompts.filter(pl.len().over("batch") > 1)
+    if whole is None or not len(whole) or whole.select(pl.struct("batch", "_key").is_duplicated().any()).item():
+        return run
+    evidence = {"step": whole["step"][0], "steps": whole["step"].n_unique(), "rows": len(whole)}
+    return replace(run, issues=(*run.issues, LogIssue("groups-sampled", evidence)))
+
+
+def _no_groups(run: Run, prompts: pl.DataFrame | None) -> InputError:
+    """The error where nothing shows the groups; it names the setting that makes a log a sample, if there is one."""
+    setting = config_lines.log_whole_groups(run.framework)
+    if setting is None or prompts is None or len(prompts) < 2:
+        return InputError(
+            f"{run.path}: expected groups that can be told from prompts or advantages, got none; "
+            f"give group_size, the responses per prompt, or the group column (rewards: {', '.join(run.rewards)})"
+        )
+    sampled = next((issue.evidence["step"] for issue in run.issues if issue.id == "groups-sampled"), None)
+    got = "different numbers of rows" if sampled is None else f"one response per prompt in step {sampled}"
+    return InputError(
+        f"{run.path}: expected the rows of whole groups, as many per prompt, got {got}: a log that holds a sample "
+        f"shows no groups; log all rows with {setting.splitlines()[0]}, or give group_size or the column group"
+    )
 
 
 def _merged_prompts(prompts: pl.DataFrame, size: int) -> dict[str, object] | None:

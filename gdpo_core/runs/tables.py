@@ -121,7 +121,7 @@ def parquet_frames(
 def _files_of_a_frame(files: Sequence[LogFile], numbers: Sequence[int]) -> Sequence[int]:
     """The files of the next frame, if all are as long as the first; the bytes of a file in memory stand alone."""
     first = files[numbers[0]]
-    count = max(1, min(FILES, ROWS // max(_height(first), 1)))
+    count = max(1, min(FILES, ROWS // max(height(first), 1)))
     same = [
         files[i].frame is not None if first.frame is not None else files[i].path is not None for i in numbers[:count]
     ]
@@ -132,7 +132,7 @@ def _parts(first: LogFile, files: int) -> Iterator[tuple[int, int | None]]:
     """The first row and the number of rows of each frame: a large file comes in several, and many files in one."""
     if files > 1:
         return iter([(0, None)])
-    return ((start, ROWS) for start in range(0, _height(first), ROWS))
+    return ((start, ROWS) for start in range(0, height(first), ROWS))
 
 
 def _scan_parquet(
@@ -166,7 +166,8 @@ def _scan_parquet(
     return frame.select(pl.Series(numbers, dtype=pl.Int64).gather(position).alias("_file"), *wanted)
 
 
-def _height(file: LogFile) -> int:
+def height(file: LogFile) -> int:
+    """The rows of a Parquet file, or of a table in memory."""
     try:
         return _scan(file).select(pl.len()).collect().item()
     except _BROKEN as error:

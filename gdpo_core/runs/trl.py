@@ -18,9 +18,10 @@ from gdpo_core.runs.columns import (
     union_schema,
 )
 from gdpo_core.runs.files import LogFile, LogFiles
-from gdpo_core.runs.run import Rows, Run, run_of
-from gdpo_core.runs.tables import Schema, is_number_type, parquet_frames, parquet_schema
+from gdpo_core.runs.run import LogIssue, Rows, Run, run_of
+from gdpo_core.runs.tables import Schema, height, is_number_type, parquet_frames, parquet_schema
 
+WANDB_ROWS = 10_000  # wandb.Table.MAX_ROWS; an artifact takes more
 SAMPLE = 10_000  # rows whose prompts are examined
 # Numbers that are logged beside the rewards.
 NOT_REWARDS = {"step", "advantage", "advantages", "epoch", "global_step", "index", "idx", "id", "seed"}
@@ -56,6 +57,7 @@ def read(log: LogFiles, options: Options) -> Run:
             keyed_by=options.group and f"the column {options.group}",
             prompts=partial(_prompts, files, schemas, columns) if "prompt" in schemas[0] else lambda: None,
         ),
+        issues=_cut_tables(files),
         total_only=columns.rewards == ("reward",) and columns.advantage is None,  # as the first versions logged to W&B
         left_out=left_out(schema, columns.names),
     )
@@ -75,6 +77,13 @@ def _columns(file: LogFile, schema: Schema, options: Options) -> Columns:
         rewards=options.rewards or tuple(rewards), step=step, advantage=advantage, length=length, key=options.group
     )
     return checked(columns, schema, file.name)
+
+
+def _cut_tables(files: Sequence[LogFile]) -> tuple[LogIssue, ...]:
+    """An issue if tables of W&B have just as many rows as it logs at most: the rest is gone."""
+    tables = [file for file in files if file.frame is not None and file.name.endswith(".table.json")]
+    cut = sum(height(file) == WANDB_ROWS for file in tables)
+    return (LogIssue("groups-sampled", {"tables": cut, "of": len(tables), "threshold": WANDB_ROWS}),) if cut else ()
 
 
 def _may_be_reward(name: str, kind: pl.DataType) -> bool:
