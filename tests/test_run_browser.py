@@ -85,7 +85,8 @@ def test_the_chapter_as_it_opens(visit, subtests):
         assert charts.locator("figure").count() == 0
         charts.locator("summary").first.click()
         charts.locator("figure svg").first.wait_for()
-        assert charts.locator(".figures-grid").evaluate("e => getComputedStyle(e).display") == "grid"  # and has its style
+        # The page's own style does not reach into it.
+        assert charts.locator(".figures-grid").evaluate("e => getComputedStyle(e).display") == "grid"
 
 
 def test_what_the_reader_set_outlives_a_visit_to_another_chapter(visit):
