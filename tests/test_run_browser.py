@@ -51,7 +51,7 @@ def upload(page, *files):
 
 
 def verdict(page):
-    return page.locator(".audit .verdict-line")
+    return page.locator(".audit .what-ran")
 
 
 def test_the_chapter_as_it_opens(visit, subtests):
@@ -63,7 +63,14 @@ def test_the_chapter_as_it_opens(visit, subtests):
         assert any("reward-dominates" in text for text in cards)
         assert page.locator(".audit figure svg").count() > 0
     with subtests.test("claim, verdict, findings, picture and controls are on the first screen"):
-        for selector in ("h1:visible", ".upload", ".verdict-line", ".card >> nth=0", ".front > figure > svg"):
+        for selector in (
+            "h1:visible",
+            ".upload",
+            ".verdict-line",
+            ".what-ran",
+            ".card >> nth=0",
+            ".front > figure > svg",
+        ):
             box = page.locator(selector).bounding_box()
             assert box["y"] + box["height"] <= 900, selector
         assert page.evaluate("document.getElementById('App').scrollHeight") <= 4 * 900
@@ -78,6 +85,8 @@ def test_the_chapter_as_it_opens(visit, subtests):
         assert charts.locator("figure").count() == 0
         charts.locator("summary").first.click()
         charts.locator("figure svg").first.wait_for()
+        # The page's own style does not reach into it.
+        assert charts.locator(".figures-grid").evaluate("e => getComputedStyle(e).display") == "grid"
 
 
 def test_what_the_reader_set_outlives_a_visit_to_another_chapter(visit):

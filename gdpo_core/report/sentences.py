@@ -297,20 +297,14 @@ def shares_table(report: AuditReport) -> Table:
 
 
 def methods_table(report: AuditReport) -> Table:
-    """What each method tells apart on the rewards of the run."""
-    formats = {"groups_with_ties": percent, "tied_pairs": percent, "levels": number}
-    formats |= {"silent_groups": percent, "inversions": percent}
-    rows = [
-        [NAMES[m], *(words(measures.get(key)) for key, words in formats.items())]
-        for m, measures in report.methods.items()
-    ]
+    """What each method leaves without signal, and puts the wrong way round."""
+    keys = ["silent_groups", "inversions"]  # ties are one sentence
+    rows = [[NAMES[m], *(percent(measures.get(key)) for key in keys)] for m, measures in report.methods.items()]
     return Table(
         "Methods on the rewards of this run",
-        ["method", *map(label, formats)],
+        ["method", *map(label, keys)],
         rows,
-        "Groups with ties: of the groups whose rewards differ, those in which different rewards get the same "
-        "advantage. Tied pairs: of the pairs of responses whose rewards differ, those with the same advantage. Levels: "
-        "distinct advantages in a group whose rewards differ. Silent groups: every advantage is 0. Inversions: of the "
+        "A tie: different rewards, the same advantage. Silent groups: every advantage is 0. Inversions: of the "
         "pairs in a group that differ in the reward that matters most, those in which the lower one gets more.",
     )
 

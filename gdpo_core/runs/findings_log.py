@@ -103,7 +103,7 @@ def steps_twice(f: Facts) -> Iterator[Finding]:
         {"twice": len(steps), "steps": steps[:LISTED]},
         None,
         title="Steps are in the log more than once, with different content",
-        to_do="Look whether two runs wrote to one place, and audit each alone.",
+        to_do="Check whether two runs wrote to one place, and audit each alone.",
     )
 
 
@@ -348,7 +348,7 @@ def _all_zero_though_rewards_differ(f: Facts) -> Iterator[Finding]:
             {"logged": logged, "logged_zero": logged, "mixed_groups": mixed},
             None,
             title="Every logged advantage is 0, though the rewards differ",
-            to_do="Look whether anything was trained, and log the advantages after they are computed.",
+            to_do="Check whether anything was trained, and log the advantages after they are computed.",
         )
 
 
@@ -401,7 +401,7 @@ def _some_are_others(f: Facts) -> Finding:
         },
         None,
         title=f"Some logged advantages are not what {NAMES[ran]} makes",
-        to_do=f"Look what wrote {at_steps(steps)}, or leave them out where you read the log.",
+        to_do=f"Find out what wrote {at_steps(steps)}, or leave them out where you read the log.",
     )
 
 

@@ -12,6 +12,7 @@ MEAN, STD = "mean", "std"  # of a reward
 MISSING = "missing"  # responses without a reward
 DEAD = "dead"  # the share, of the groups that hold a reward, in which it is constant
 SHARE = "share"  # under a method, of a reward in the update
+TIES = "ties"  # under a method, the share of the groups whose rewards differ that hold a tie
 SILENT = "silent"  # under a method, the share of the groups without any advantage
 CORRELATION = "correlation"  # of two rewards inside groups
 
@@ -29,7 +30,7 @@ def over_time(plan: Plan, batches: Sums[Array]) -> pl.DataFrame:
     """The run in at most 200 rows: one row per step, or per few steps where there are more.
 
     The columns: step, step_last, responses, groups; by reward its `MEAN`, `STD`, `MISSING` and `DEAD`; by method its
-    `SHARE` of each reward and `SILENT`; by pair, in the order of the rewards, their `CORRELATION`.
+    `SHARE` of each reward, `TIES` and `SILENT`; by pair, in the order of the rewards, their `CORRELATION`.
     """
     b = binned(batches)
     sums, numbered = b.rewards, list(enumerate(plan.rewards))
@@ -45,6 +46,7 @@ def over_time(plan: Plan, batches: Sums[Array]) -> pl.DataFrame:
     for m, method in b.methods.items():
         shares = _ratio(method.update, method.update.sum(0))
         columns |= {column(SHARE, m, name): shares[k] for k, name in numbered}
+        columns[column(TIES, m)] = _ratio(method.tie_groups, method.mixed_groups)
         columns[column(SILENT, m)] = _ratio(method.silent_groups, b.groups)
     for (i, first), (j, second) in combinations(numbered, 2):
         size = np.sqrt(sums.squared[i, j] * sums.squared[j, i])
