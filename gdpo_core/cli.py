@@ -235,6 +235,7 @@ def audit_command(
         str | None,
         typer.Option(metavar="LEVEL|ID,…", help="exit with 1 at such a finding: error, warning, info or an id"),
     ] = None,
+    engine: Annotated[str, typer.Option(metavar="NAME", help="local, or ray: computed on a Ray cluster")] = "local",
     watch: Annotated[
         bool, typer.Option("--watch", help="follow a log that grows; Ctrl-C ends with the report")
     ] = False,
@@ -266,7 +267,9 @@ def audit_command(
     weights = parse_weights(weight or [], "weight") or None
     wishes: dict[str, Any] = {"weights": weights, "primary": primary, "asked": None if asked is None else _key(asked)}
     runs, reports = _runs(paths), []
+    expect(engine in ("local", "ray"), "--engine", "local or ray", repr(engine))
     if watch:
+        expect(engine == "local", "--watch", "the engine local", engine)
         expect(len(paths) == 1, "--watch", "one directory or file", f"{len(paths)}")
         _spare(targets, paths, paths)
         with _named(paths, False):
@@ -275,6 +278,9 @@ def audit_command(
     for number, files in enumerate(runs, start=1):
         name = f"run {number} of {len(runs)}: " if len(runs) > 1 else ""
         with _named(files, len(runs) > 1), _progress(name) as progress:
+            if engine == "ray":
+                reports.append(_on_ray(files, wishes | named, targets))
+                continue
             run = read_run(files if len(files) > 1 else files[0], **named)
             _spare(targets, files, run.files)
             reports.append(audit(run, progress=progress, **wishes))
@@ -323,6 +329,14 @@ def _status(reports: Sequence["AuditReport"], failing: frozenset[str]) -> int:
             status = 1
             print(f"gdpo: fail-on: {one_line(report.source['path'])}: {listing(ids)}", file=sys.stderr)
     return status
+
+
+def _on_ray(files: Sequence[str], named: Mapping[str, Any], targets: Mapping[str, Path]) -> "AuditReport":
+    """The report of a run, computed by Ray's workers."""
+    from gdpo_core.runs.engine_ray import audit_on_ray  # what only --engine ray needs
+
+    _spare(targets, files, files)
+    return audit_on_ray(files if len(files) > 1 else files[0], **named)
 
 
 def _watched(path: str, named: Mapping[str, Any], file: TextIO) -> "AuditReport":

@@ -164,7 +164,12 @@ def test_it_fits_a_narrow_terminal_but_for_what_is_to_be_copied(screen, columns)
 def test_every_table_says_what_its_columns_mean(screen):
     text, _ = screen([audited.report()], 80)
     flat = " ".join(text.split())
-    for meaning in ("part of the variance of the advantages", "A tie: different", "Silent groups: every", "Inversions: of the"):
+    for meaning in (
+        "part of the variance of the advantages",
+        "A tie: different",
+        "Silent groups: every",
+        "Inversions: of the",
+    ):
         assert meaning in flat
 
 

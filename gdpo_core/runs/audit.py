@@ -71,6 +71,7 @@ def audit(
     *,
     asked: str | None = None,
     progress: Callable[[int], None] | None = None,
+    engine: Callable[[Run, Plan], Summary] | None = None,
 ) -> AuditReport:
     """What the log of a run shows about its rewards.
 
@@ -79,6 +80,7 @@ def audit(
     primary: the reward that matters most.
     asked: the method that was meant to run: grpo, grpo_no_std, grpo_batch_std or gdpo.
     progress: called after each table with its number of responses.
+    engine: computes the summary of a run elsewhere; here by default.
     Raises InputError.
     """
     expect(isinstance(run, Run), "run", "what gdpo_core.read_run returns", type(run).__name__)
@@ -88,13 +90,15 @@ def audit(
     sample = sample_of(first) if run.has_advantage else []
     recipe = solved(run, sample, given, intended)
     if recipe is None and (regrouped := _regrouped(run, given, intended)):
-        return audit(regrouped, given or None, primary, asked=intended, progress=progress)
-    summary = _summary(chain(first, tables), run, plan_of(run, given, primary, recipe), progress)
+        return audit(regrouped, given or None, primary, asked=intended, progress=progress, engine=engine)
+    plan = plan_of(run, given, primary, recipe)
+    summary = engine(run, plan) if engine else _summary(chain(first, tables), run, plan, progress)
     if open_batches := _may_tell_more(summary, sample):
         sample += _tables_of(run, open_batches)
         better = solved(run, sample, given, intended)
         if better is not None and better != recipe:
-            summary = _summary(run.tables(), run, plan_of(run, given, primary, better))
+            plan = plan_of(run, given, primary, better)
+            summary = engine(run, plan) if engine else _summary(run.tables(), run, plan)
     facts = facts_of(run, summary, given, intended)
     return report_of(facts, findings(facts))
 

@@ -93,6 +93,7 @@ class Run:
     weights_by: str | None = None  # their origin: score (a logged total is the weighted sum) or config
     other_sizes: tuple[int, ...] = ()  # group sizes that the prompts and advantages fit as well
     _rows: Rows | None = field(default=None, repr=False)
+    _block: int | None = field(default=None, repr=False)  # rows per group, where groups are blocks of rows
     _regrouped: Callable[[int], "Run"] = field(default=_no_other_size, repr=False)
     _tables: Callable[[], Iterator[pl.DataFrame]] = field(default=_no_tables, repr=False)
 
@@ -306,6 +307,12 @@ def _evidence(run: Run) -> Evidence:
     return Evidence(pl.concat(sizes), tuple(advantages[:BATCHES]), prompts)
 
 
+def tables_of(run: Run, block: int | None) -> Iterator[pl.DataFrame]:
+    """The tables of a part of a run, in the groups that the whole run has: blocks of so many rows, or by a column."""
+    assert run._rows is not None, "readers return rows"
+    return _tables(run, run._rows, partial(_number_blocks, block) if block else _number_keys)
+
+
 def _expect_none(ragged: pl.DataFrame, run: Run, wanted: str) -> None:
     if len(ragged):
         file, rows, step = run.files[ragged["_file"][0]], ragged["rows"][0], ragged["step"][0]
@@ -327,6 +334,7 @@ def _in_blocks(run: Run, rows: Rows, size: int, sizes: pl.DataFrame, prompts: pl
         group_size=None if len(ragged) else size,
         grouped_by=f"blocks of {size} rows",
         issues=tuple(issues),
+        _block=size,
         _tables=partial(_tables, run, rows, partial(_number_blocks, size)),
     )
 

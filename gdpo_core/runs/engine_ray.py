@@ -1,0 +1,131 @@
+"""The audit of a log on Ray: workers read and sum up files, and their sums are merged as the local ones are.
+
+The driver reads the schemas, the steps and the advantages of all files, and the responses from which the recipe is
+solved; everything else is read by the workers. A batch is summed up by one worker, so that the report is the same.
+"""
+
+import pickle
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import polars as pl
+
+from gdpo_core._errors import InputError, expect
+from gdpo_core._types import ArrayLike
+from gdpo_core.frameworks import framework_named
+from gdpo_core.runs.audit import audit
+from gdpo_core.runs.audit_report import AuditReport
+from gdpo_core.runs.files import LogFiles, find_files
+from gdpo_core.runs.run import Evidence, Run, detect, options_of, read_rows, tables_of, with_groups
+from gdpo_core.runs.summarise import summarise
+from gdpo_core.runs.sums import Plan, Summary, merge
+
+PER_WORKER = 8  # tasks, so that workers that are done early take over
+RETRIES = 2  # of a task whose worker died
+
+
+def audit_on_ray(
+    path: str | Sequence[str],
+    *,
+    framework: str | None = None,
+    weights: Mapping[str, float] | ArrayLike | None = None,
+    primary: str | None = None,
+    asked: str | None = None,
+    **named: Any,
+) -> AuditReport:
+    """The report of `audit(read_run(path))`, computed by the workers of a Ray cluster, or of one started here.
+
+    named: further arguments of `read_run`. The workers must see the files under the same paths. Raises InputError,
+    also if Ray is not installed, a worker dies, or a step spans several files.
+    """
+    _ray()  # nothing is read in vain
+    log = find_files(path)
+    expect(all(file.path is not None for file in log.files), "--engine", "files on disk for ray", "an archive")
+    options = options_of(**named)
+    known = framework_named(framework) if framework is not None else detect(log, options)
+    run, evidence = read_rows(log, known, options)
+    run = with_groups(run, evidence, options)
+    engine = partial(_mapped, log, known, named, evidence)
+    return audit(run, weights, primary, asked=asked, engine=engine)
+
+
+def _ray() -> Any:
+    try:
+        import ray
+    except ImportError:
+        raise InputError(
+            "--engine: expected ray to be installed for this engine, got none: pip install 'ray'"
+        ) from None
+    return ray
+
+
+def _mapped(
+    log: LogFiles, framework: str, named: Mapping[str, Any], evidence: Evidence, run: Run, plan: Plan
+) -> Summary:
+    """The summary of the run, merged from those of its files."""
+    ray = _ray()
+    try:
+        if not ray.is_initialized():
+            ray.init(log_to_driver=False, logging_level="ERROR", include_dashboard=False)
+        workers = max(1, int(ray.cluster_resources().get("CPU", 1)))
+        tasks = _tasks(log, evidence, PER_WORKER * workers)
+        work = partial(_summed, log.name, framework, dict(named), run._block, plan)
+        remote = ray.remote(max_retries=RETRIES)(lambda task: work(task))
+        rows = ray.get([remote.remote(task) for task in tasks])
+    except ray.exceptions.RayError as error:
+        why = next((line for line in str(error).splitlines() if line.strip()), "no reason given")
+        raise InputError(f"--engine: expected ray's workers to finish, got {type(error).__name__}: {why}") from None
+    for row in sorted(rows, key=lambda row: row["first_batch"]):
+        expect(not row["error"], "--engine", "a log that ray's workers can read file by file", row["error"])
+    return merge([pickle.loads(row["summary"]) for row in rows])
+
+
+def _tasks(log: LogFiles, evidence: Evidence, count: int) -> list[dict[str, Any]]:
+    """The files in about so many parts of equal numbers of files, with what each should hold."""
+    size = -(-len(log.files) // count)
+    batches = evidence.sizes.group_by("batch", maintain_order=True).agg(
+        pl.col("rows").sum(), pl.col("step").first(), pl.col("_file").first()
+    )
+    tasks = []
+    for first in range(0, len(log.files), size):
+        mine = batches.filter(pl.col("_file").is_between(first, first + size - 1))
+        if len(mine):
+            paths = [str(file.path) for file in log.files[first : first + size]]
+            held = {"steps": mine["step"].to_list(), "rows": mine["rows"].to_list()}
+            task = {"paths": paths, "first_file": first, "first_batch": mine["batch"][0], **held}
+            in_a_row = mine["batch"].to_list() == list(range(task["first_batch"], task["first_batch"] + len(mine)))
+            wanted = "files in the order of their steps for ray, or --engine local"
+            expect(in_a_row, "--engine", wanted, f"others in {log.files[first].name}")
+            tasks.append(task)
+    return tasks
+
+
+def _summed(
+    name: str, framework: str, named: Mapping[str, Any], block: int | None, plan: Plan, task: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What a worker does: the summary of some files, whose batches get the numbers that they have in the whole log."""
+    import torch
+
+    torch.set_num_threads(1)  # as many workers as cores
+    done: dict[str, Any] = {"first_batch": task["first_batch"], "summary": b"", "error": ""}
+    try:
+        options = options_of(**{**named, "rewards": list(plan.rewards)})
+        run, evidence = read_rows(find_files(list(task["paths"])), framework, options)
+        by_batch = evidence.sizes.group_by("batch", maintain_order=True).agg(
+            pl.col("rows").sum(), pl.col("step").first()
+        )
+        by_file = run._rows is not None and run._rows.columns.step is None
+        offset = task["first_file"] if by_file else 0
+        steps = (by_batch["step"] + offset).to_list()
+        if (steps, by_batch["rows"].to_list()) != (list(task["steps"]), list(task["rows"])):
+            wanted = f"{task['paths'][0]}: expected files that hold whole steps for ray, got a step that spans files"
+            raise InputError(f"{wanted}; use --engine local")
+        summaries = []
+        for table in tables_of(run, block):
+            table = table.with_columns(pl.col("batch") + task["first_batch"], pl.col("step") + offset)
+            summaries.append(summarise(table, plan))
+        done["summary"] = pickle.dumps(merge(summaries))
+    except InputError as error:
+        done["error"] = str(error)
+    return done
