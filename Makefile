@@ -20,7 +20,7 @@ SERVE = app.py --host '$(HOST)' --port '$(PORT)' --no-sandbox $(HEADLESS)
 # Byte code is kept whatever the shell says: without it each worker compiles all tests anew.
 PYTEST = PYTHONDONTWRITEBYTECODE= $(VENV_PYTHON) -m pytest -n logical --maxprocesses 4 --dist worksteal
 
-.PHONY: run check test install edit bench parity parity-trainer image clean static check-cpu
+.PHONY: run check test install edit bench parity parity-trainer parity-ray image clean static check-cpu
 
 run: .venv/.installed-run
 	@$(VENV_PYTHON) scripts/check_port.py '$(HOST)' '$(PORT)'
@@ -67,6 +67,14 @@ parity-trainer: .venv/.installed-parity
 	.parity-trainer/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt trl
 	.parity-trainer/bin/python -m pytest tests/parity_callback.py -s
 
+# The same for Ray.
+parity-ray: .venv/.installed-parity
+	@test -x .parity-ray/bin/python || '$(PYTHON)' -m venv .parity-ray
+	@$(VENV_PYTHON) -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > \
+		"$$(.parity-ray/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/venv.pth"
+	.parity-ray/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt ray
+	.parity-ray/bin/python -m pytest tests/parity_ray.py
+
 .parity/.installed: .venv/.installed-parity constraints.txt
 	@rm -rf .parity
 	$(VENV_PYTHON) -m pip install -qq --disable-pip-version-check --no-deps -c constraints.txt --target .parity \
@@ -79,7 +87,7 @@ image:
 		echo "make image needs a running docker or podman; neither answers here" >&2; exit 1
 
 clean:
-	rm -rf .venv .parity .parity-trainer build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf .venv .parity .parity-trainer .parity-ray build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 
 # One stamp for the page and one for each further extra; pip does nothing for what is there already.
 $(addprefix .venv/.installed-,run dev bench parity): .venv/.installed-%: pyproject.toml setup.py constraints.txt scripts/install.py

@@ -267,6 +267,7 @@ _PICTURES: dict[str, Callable[[AuditReport, Finding], Figure | None]] = {
     "score-not-a-sum": _log,
     "not-in-score": _log,
     "prompts-merged": _log,
+    "groups-sampled": _log,
     "reward-columns-merged": _part_of(
         "hidden_groups", "groups", "Groups that the logged rewards cannot explain", "Equal rewards, other advantages."
     ),

@@ -77,8 +77,11 @@ class FindingPart(TypedDict):
     """One thing that the owner of a run should know."""
 
     id: Annotated[str, Meta(examples=list(IDS))]
+    title: Annotated[str, Meta(description="The fact in a few words.")]
     severity: Literal["error", "warning", "info"]
     message: str
+    to_do: Annotated[str, Meta(description="One sentence; empty where nothing has to be done.")]
+    read_more: Annotated[str, Meta(description="The chapter of the page, or the section of the README, about it.")]
     evidence: Annotated[dict[str, Any], Meta(description="The numbers, and the thresholds they were held against.")]
     fix: Annotated[str | None, Meta(description="Lines of configuration that change it.")]
 

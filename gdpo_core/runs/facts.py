@@ -70,6 +70,7 @@ READ_MORE = {  # where each finding is explained, by its id
     "reward-columns-merged": _LOG,
     "prompts-merged": _LOG,
     "ragged-batches": _LOG,
+    "groups-sampled": _LOG,
     "score-not-a-sum": _LOG,
     "not-in-score": _LOG,
     "no-components": "README, Limits",

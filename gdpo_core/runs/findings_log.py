@@ -175,6 +175,8 @@ def groups_sampled(f: Facts) -> Iterator[Finding]:
                 "or raise the limit before the run.",
                 evidence,
                 "wandb.Table.MAX_ROWS = 1_000_000",
+                title="W&B probably cut the table",
+                to_do="Audit the table of the artifact, or raise the limit before the run.",
             )
             continue
         fix = config_lines.log_whole_groups(f.run.framework)
