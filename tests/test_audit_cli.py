@@ -313,7 +313,7 @@ def pipeline(capsys, monkeypatch, findings, *arguments) -> tuple[int, str, str]:
     return run(capsys, TRL, *arguments)
 
 
-CONFLICT = Finding("conflict", "warning", "50 % of it.", {}, None)
+CONFLICT = Finding("conflict", "warning", "50 % of it.", {}, None, title="They conflict")
 
 
 @pytest.mark.parametrize(
@@ -325,9 +325,9 @@ CONFLICT = Finding("conflict", "warning", "50 % of it.", {}, None)
         ("conflict", [CONFLICT], 1),
         ("reward-dead", [CONFLICT], 0),
         (" Reward-Dead , conflict", [CONFLICT], 1),
-        ("error,reward-dead", [Finding("reward-dead", "info", "It is.", {}, None)], 1),
-        ("warning", [Finding("reward-dead", "error", "It is.", {}, None)], 1),
-        ("warning", [Finding("reward-dead", "info", "It is.", {}, None)], 0),
+        ("error,reward-dead", [Finding("reward-dead", "info", "It is.", {}, None, title="It is")], 1),
+        ("warning", [Finding("reward-dead", "error", "It is.", {}, None, title="It is")], 1),
+        ("warning", [Finding("reward-dead", "info", "It is.", {}, None, title="It is")], 0),
         ("info", [], 0),
         (None, [CONFLICT], 0),
     ],
@@ -389,7 +389,7 @@ def test_annotations_say_what_the_report_says(capsys, monkeypatch):
 
 def test_a_log_cannot_give_commands_to_the_pipeline(capsys, monkeypatch):
     nasty = "x\n::error::y\r::stop-commands::z,a:b%0A"
-    findings = [Finding("conflict", "info", nasty, {}, nasty)]
+    findings = [Finding("conflict", "info", nasty, {}, nasty, title=nasty)]
     monkeypatch.setattr("gdpo_core.runs.audit.audit", lambda *_, **__: audited.report(path=nasty, findings=findings))
     out = run(capsys, TRL, "--format", "github", "--fail-on", "info")[1:]
     assert [len(re.findall("^.*::", text, re.M)) for text in out] == [2, 1]

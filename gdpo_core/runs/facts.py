@@ -22,6 +22,7 @@ IDS = (
     "conflict",
     "eval-overwrote",
     "filter-drops-signal",
+    "groups-sampled",
     "length-coupled",
     "method-not-as-asked",
     "missing-rewards",
