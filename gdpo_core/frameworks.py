@@ -29,7 +29,7 @@ table = polars.DataFrame({
 })
 table.write_parquet("rewards.parquet")"""
 
-_AUDIT_SHOWS = "The report has to begin with “The logged advantages are GDPO as {} computes it”, with your weights."
+_AUDIT_SHOWS = "The report has to say “The logged advantages are GDPO as {} computes it”, with your weights."
 
 
 @dataclass(frozen=True, kw_only=True)

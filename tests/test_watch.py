@@ -258,7 +258,7 @@ def test_beside_a_writer_every_step_is_seen_once(tmp_path, ended_by):
     out, err = started.communicate(timeout=60)
     assert (started.returncode, err) == (0, "")
     assert [re.match(r"step (\d+): 1 new step, 32 responses", line)[1] for line in said] == list("123456")
-    assert out.startswith("The logged advantages are GDPO") and "6 files, 6 steps, 192 responses" in out
+    assert "\nThe logged advantages are GDPO" in out and "6 files, 6 steps, 192 responses" in out
     assert json.loads((tmp_path / "report.json").read_text()) == gc.audit(gc.read_run(tmp_path / "seen")).to_dict()
 
 
