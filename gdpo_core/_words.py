@@ -5,7 +5,7 @@ its unit on one line, is left to HTML.
 """
 
 from collections.abc import Iterable, Sequence
-from math import isfinite, log10
+from math import isfinite
 from numbers import Integral
 
 MISSING = "–"
@@ -97,13 +97,16 @@ def signed(x: float | None, places: int = 2) -> str:
 
 
 def power_of_ten(x: float) -> str:
-    """A small number such as an ε: a power of ten as one, any other number as it is.
+    """A small number such as an ε: a power of ten as one, what is as small as a multiple of one, all else as it is.
 
-    >>> power_of_ten(0.0001), power_of_ten(1e-8), power_of_ten(0.5), power_of_ten(0)
-    ('10⁻⁴', '10⁻⁸', '0.5', '0')
+    >>> power_of_ten(0.0001), power_of_ten(1e-8), power_of_ten(3e-7), power_of_ten(0.5), power_of_ten(0)
+    ('10⁻⁴', '10⁻⁸', '3 × 10⁻⁷', '0.5', '0')
     """
-    power = round(log10(x)) if x > 0 else 0
-    return "10" + str(power).translate(_RAISED) if power < 0 and x == float(f"1e{power}") else f"{x:g}"
+    digits, _, power = f"{x:e}".partition("e")
+    raised = "10" + str(int(power)).translate(_RAISED)
+    if 0 < x < 1 and float(digits) == 1:
+        return raised
+    return f"{float(digits):g} × {raised}" if 0 < x < 1e-4 else f"{x:g}"
 
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")

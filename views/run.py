@@ -108,8 +108,8 @@ def opening() -> str:
     return (
         "# Your log knows which reward drove the run\n\n"
         "From **one column per reward and the advantages** the report tells the method, its weights, which reward "
-        "drives the update, what the other method would do, and the line that changes it. verl logs no advantages: "
-        "the method stays open. Its v1 trainer and NeMo-RL log a total alone: there most stays open."
+        "drives the update, what the other method would do, and the line that changes it. Without "
+        "advantages (verl) the method stays open, with a total alone (verl's v1 trainer, NeMo-RL) most does."
     )
 
 

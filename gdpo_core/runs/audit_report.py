@@ -10,7 +10,7 @@ import polars as pl
 from msgspec import Meta
 
 from gdpo_core._errors import InputError
-from gdpo_core._words import count, listing, number
+from gdpo_core._words import count, listing, number, power_of_ten
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import CONVENTIONS
 from gdpo_core.runs.facts import IDS, LISTED, Facts, Finding, ratio
@@ -293,7 +293,7 @@ def _what_ran(f: Facts) -> str:
     if weights and len(f.rewards) > 1:
         made += f" with weights {listing(weights, link='')}"
     if f.reproduced:
-        error = number(float(f.totals.logged.max_error), digits=1)
+        error = power_of_ten(float(f"{f.totals.logged.max_error:.0e}"))
         return f"The logged advantages are {made}: all {count(_logged(f))} are reproduced, to {error}."
     wrong = f.totals.logged.wrong + f.overwritten.logged.wrong.sum()
     return f"The logged advantages are {made}, but for {count(wrong)} of {count(_logged(f))}."
