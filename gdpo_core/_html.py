@@ -144,13 +144,13 @@ def _content(cell: object) -> object:
     return cell.content if isinstance(cell, Cell) else cell
 
 
-def fold(title: object, *content: object, kind: str = "", opened: bool = False) -> Html:
-    """What opens on a click; opened: it is open to begin with.
+def fold(title: object, *content: object, kind: str = "", opened: bool = False, label: str | None = None) -> Html:
+    """What opens on a click; opened: it is open to begin with; label: what a screen reader calls it.
 
     >>> fold("more", "a < b")
     Markup('<details><summary>more</summary>a &lt; b</details>')
     """
-    return tag("details", tag("summary", title), *content, kind=kind, open="" if opened else None)
+    return tag("details", tag("summary", title, aria_label=label), *content, kind=kind, open="" if opened else None)
 
 
 def legend(entries: Iterable[tuple[Html, str]], **attributes: object) -> Html:

@@ -67,7 +67,7 @@ class Evidence(anywidget.AnyWidget):
     """
 
     _esm = HERE / "evidence.js"
-    _css = _theme.css(".evidence") + terms.CSS + (HERE / "evidence.css").read_text(encoding="utf-8")
+    _css = _theme.css(".evidence") + terms.CSS + save.CSS + (HERE / "evidence.css").read_text(encoding="utf-8")
     fixed = traitlets.Dict().tag(sync=True)
     drawing = traitlets.Dict().tag(sync=True)
     parts = traitlets.Dict().tag(sync=True)

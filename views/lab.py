@@ -71,7 +71,7 @@ class Lab(anywidget.AnyWidget):
     """
 
     _esm = HERE / "lab.js"
-    _css = _theme.css(".lab") + terms.CSS + (HERE / "lab.css").read_text(encoding="utf-8")
+    _css = _theme.css(".lab") + terms.CSS + save.CSS + (HERE / "lab.css").read_text(encoding="utf-8")
     sheets = traitlets.List().tag(sync=True)
     choices = traitlets.Dict().tag(sync=True)
     drawing = traitlets.Dict().tag(sync=True)

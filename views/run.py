@@ -255,14 +255,13 @@ def shown(log: Log, found: Audit, session: Session) -> mo.Html:
     session.audited = found.report
     session.programs["run"] = lambda: program(log, found)
     behind = report.behind(found.report, save.framed("run-all", session.charts))
+    styles = join(report.STYLE, save.STYLE)
     # What waits to be seen stands in a shadow root, which the style of the page does not reach.
-    folds = (fold(title, lazily(lambda draw=draw: join(report.STYLE, draw()))) for title, draw in behind.items())
+    folds = (fold(title, lazily(lambda draw=draw: join(styles, draw()))) for title, draw in behind.items())
     taken = [mo.download(data=data, filename=name, label=label) for label, name, data in downloads(log, found)]
     return show(
-        join(
-            report.STYLE,
-            report.front(found.report, save.framed("run-front", session.charts)),
-        ),
+        styles,
+        report.front(found.report, save.framed("run-front", session.charts)),
         framed("folds", *folds),
         framed("taken", *taken),
         tag(

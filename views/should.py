@@ -236,7 +236,7 @@ def _row(answer: Answer) -> Html:
     return tag(
         "li",
         tag("p", tag("b", answer.title), " ", tag("span", mark, EFFECTS[answer.effect], kind="effect")),
-        tag("p", prose(answer.said), " ", lead(answer.at, answer.scenario)),
+        tag("p", prose(answer.said), " ", lead(answer.at, answer.title, answer.scenario)),
         kind=answer.effect,
     )
 
@@ -250,8 +250,8 @@ def titles() -> dict[str, str]:
         return {}
 
 
-def lead(chapter: str, scenario: str = "") -> Html:
-    """A link to where something can be seen."""
+def lead(chapter: str, about: str, scenario: str = "") -> Html:
+    """A link to where something can be seen; about: what, for a screen reader."""
     names = {
         "lab": "See it in the Lab",
         "evidence": "See it on real prompts",
@@ -261,4 +261,12 @@ def lead(chapter: str, scenario: str = "") -> Html:
     known = scenario if scenario in titles() else ""
     shown = f"Train: {titles()[known]}" if known else names[chapter]
     query = f"?at={chapter}" + (f"&train-scenario={known}" if known else "")
-    return tag("a", shown, href=query, data_go=chapter, data_scenario=known or None, kind="onward")
+    return tag(
+        "a",
+        shown,
+        href=query,
+        data_go=chapter,
+        data_scenario=known or None,
+        aria_label=f"{shown}: {about}",
+        kind="onward",
+    )

@@ -133,12 +133,12 @@ def configuration(chosen: dict[str, str], session: Session) -> mo.Html:
         tag(
             "section",
             tag("h2", f"GDPO in {framework.title} ", tag("small", framework.version)),
-            report.copied(lines(framework.id, lab.state, gate)),
+            report.copied(lines(framework.id, lab.state, gate), f"GDPO in {framework.title}"),
             *(tag("p", prose(said)) for said in _about(lab, gate)),
             tag("h3", "Write a log that can be audited"),
-            report.copied(log_lines(framework.id)),
+            report.copied(log_lines(framework.id), "a log that can be audited"),
             tag("h3", "Make sure that it ran"),
-            report.copied(f"gdpo audit {framework.log_place}"),
+            report.copied(f"gdpo audit {framework.log_place}", "the audit that makes sure"),
             tag("p", framework.proof),
             tag("h3", f"What {framework.title} does differently" if framework.id != "generic" else "What to know"),
             _points(differs(framework, gate, lab)),
@@ -214,10 +214,9 @@ def _instead(framework: Framework, lab: Lab) -> list[Html]:
         constant = listing(name for name, std in zip(REWARDS, stds, strict=True) if not std)
         return [tag("p", f"All answers agree in {constant}, so there is no spread to divide by.")]
     weights = [float(f"{w / std:.4g}") for w, std in zip(lab.state.weights, stds, strict=True)]
-    said = (
-        "With these weights GRPO has GDPO's order in the Lab's group. They fit this group alone; GDPO fits each anew."
-    )
-    return [tag("p", said), report.copied(_own(config_lines.set_weights(framework.id, REWARDS, weights, "grpo")))]
+    fit = "With these weights GRPO has GDPO's order in the Lab's group. They fit this group alone; GDPO fits each anew."
+    configuration = _own(config_lines.set_weights(framework.id, REWARDS, weights, "grpo"))
+    return [tag("p", fit), report.copied(configuration, "GRPO with these weights")]
 
 
 def program(framework: Framework, gate: str, lab: Lab) -> str:
