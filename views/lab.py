@@ -171,22 +171,22 @@ class Lab(anywidget.AnyWidget):
             return books.RATINGS
 
     def _asked(self, message: Any) -> None:
-        asked = message if isinstance(message, dict) else {}
-        if "books" in asked:
+        controls = message if isinstance(message, dict) else {}
+        if "books" in controls:
             try:
-                self._ratings = books.checked(asked["books"])
+                self._ratings = books.checked(controls["books"])
             except (TypeError, ValueError) as error:
                 raise traitlets.TraitError(
-                    f"expected ratings of the books, got {asked['books']!s:.80}: {error}"
+                    f"expected ratings of the books, got {controls['books']!s:.80}: {error}"
                 ) from None
             with IN_TURN:
                 self.ranking = str(books.ranking(self._ratings))
             return
         try:
-            self._state = checked(asked, [len(s["answers"]) for s in self._sheets])
+            self._state = checked(controls, [len(s["answers"]) for s in self._sheets])
         except (TypeError, ValueError, KeyError) as error:
-            raise traitlets.TraitError(f"expected the Lab's controls, got {asked!s:.80}: {error}") from None
-        self.drawing = self._drawn(int(asked.get("n", 0)), asked.get("open"), asked.get("active"))
+            raise traitlets.TraitError(f"expected the Lab's controls, got {controls!s:.80}: {error}") from None
+        self.drawing = self._drawn(int(controls.get("n", 0)), controls.get("open"), controls.get("active"))
 
     def _drawn(self, n: int, opened: Any = None, active: Any = None) -> dict:
         """The drawing of the state, with the folds that are open, of the answer that the reader points at."""
@@ -291,7 +291,7 @@ def draw(state: State, lengths: tuple[int, ...], graded: Marks) -> dict:
         "ties": [left.ties, right.ties],
         "levels": [len(set(left.levels)), len(set(right.levels))],
         "mixes": len(set(state.marks)),
-        "verdict": [str(text(said)) for said in verdict(state, left, right)],
+        "verdict": [str(text(sentence)) for sentence in verdict(state, left, right)],
         "shares": [_shares(left.collapsed), _shares(right.collapsed)],
         "percents": [[percent(x) for x in _shares(one.collapsed) or ()] for one in (left, right)],
         "squared": _squared(state),
@@ -503,15 +503,15 @@ def arithmetic(one: Seen) -> list[str]:
         mean, std = one.explained.group_means, one.explained.group_stds
     means, stds = ([0.0] * n, [1.0] * n) if std is None else (_per_answer(mean, n), _per_answer(std, n))
     weights = one.explained.weights.tolist()
-    told: dict[tuple, str] = {}
+    lines: dict[tuple, str] = {}
     keys = [
         (tuple(terms), *rest)
         for terms, *rest in zip(one.terms, one.sums, one.kept, means, stds, one.advantages, strict=True)
     ]
     for key in keys:
-        if key not in told:
-            told[key] = _line(one, list(key[0]), weights, *key[1:])
-    return [told[key] for key in keys]
+        if key not in lines:
+            lines[key] = _line(one, list(key[0]), weights, *key[1:])
+    return [lines[key] for key in keys]
 
 
 def _per_answer(x: float | Tensor | None, answers: int) -> list[float]:
