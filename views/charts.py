@@ -10,8 +10,6 @@ from gdpo_core._theme import METHODS, VALUES
 from gdpo_core._words import decimal, percent, signed
 from views.text import NAMES
 
-LOOKS = {NAMES[method]: look for method, look in METHODS.items()}
-
 
 def _inline(rows: Sequence[Mapping]) -> alt.InlineData:
     csv = pl.DataFrame(rows).write_csv(float_precision=4)
