@@ -18,7 +18,7 @@ from torch import Tensor
 import gdpo_core as gc
 from gdpo_core import _theme
 from gdpo_core._html import Html, join, prose, tag, text
-from gdpo_core._words import count, listing, number, percent, power_of_ten, signed
+from gdpo_core._words import count, listing, number, percent, power_of_ten, signed, word
 from gdpo_core.bfcl import REWARDS, Task, grade_all, load_tasks
 from gdpo_core.collapse import explain_and_collapse
 from gdpo_core.explain import Explanation
@@ -41,14 +41,15 @@ NO_WEIGHT = "A mark without weight tells no answers apart."
 IN_TURN = threading.Lock()
 
 
-def opening() -> str:
+def opening(answers: int) -> str:
     """The chapter's claim and what one needs to know before the figure, as Markdown."""
     return f"""
 # Different answers, the same advantage
 
 GRPO and GDPO turn an answer's marks into its {terms.term("advantage")}: how hard training pushes towards it, or away.
-Here are twelve answers to one request. GRPO adds the three marks, then {terms.term("normalise", "normalises")}: a wrong
-answer in good style and a right one in bad style can {terms.term("tie")}. GDPO normalises each mark first, then adds.
+Here are {word(answers)} answers to one request. GRPO adds the {word(len(REWARDS))} marks, then
+{terms.term("normalise", "normalises")}: a wrong answer in good style and a right one in bad style can
+{terms.term("tie")}. GDPO normalises each mark first, then adds.
 **Flip a mark.**
 """
 
@@ -61,7 +62,7 @@ def chapter(tasks: Path, session: Session) -> mo.Html:
         every = tuple(product((0, 1), repeat=len(REWARDS)))  # mix of marks, for the chapters that ask the Lab
         session.lab = SimpleNamespace(state=State(0, every), sheets=[{"answers": ["answer"] * len(every)}])
         return show(tag("p", f"The Lab is closed: {reason(error)}"))
-    return mo.vstack([mo.md(opening()), mo.ui.anywidget(Lab(loaded, session))])
+    return mo.vstack([mo.md(opening(len(loaded[0].answers))), mo.ui.anywidget(Lab(loaded, session))])
 
 
 class Lab(anywidget.AnyWidget):
