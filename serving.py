@@ -138,10 +138,10 @@ def origin_of(scope: Scope) -> bytes:
 
 def nobody() -> Receive:
     """A client who asks, says no more and never leaves."""
-    said = iter([{"type": "http.request", "body": b"", "more_body": False}])
+    messages = iter([{"type": "http.request", "body": b"", "more_body": False}])
 
     async def receive() -> Message:
-        return next(said, None) or await asyncio.get_running_loop().create_future()
+        return next(messages, None) or await asyncio.get_running_loop().create_future()
 
     return receive
 

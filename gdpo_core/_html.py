@@ -11,7 +11,6 @@ from itertools import zip_longest
 
 from markupsafe import Markup as Html
 
-from gdpo_core._theme import Look
 from gdpo_core._words import printable
 
 _EMPTY = frozenset({"br", "circle", "input", "line", "meta", "path", "rect"})  # elements without content
@@ -144,13 +143,13 @@ def _content(cell: object) -> object:
     return cell.content if isinstance(cell, Cell) else cell
 
 
-def fold(title: object, *content: object, kind: str = "", opened: bool = False) -> Html:
-    """What opens on a click; opened: it is open to begin with.
+def fold(title: object, *content: object, kind: str = "", opened: bool = False, label: str | None = None) -> Html:
+    """What opens on a click; opened: it is open to begin with; label: what a screen reader calls it.
 
     >>> fold("more", "a < b")
     Markup('<details><summary>more</summary>a &lt; b</details>')
     """
-    return tag("details", tag("summary", title), *content, kind=kind, open="" if opened else None)
+    return tag("details", tag("summary", title, aria_label=label), *content, kind=kind, open="" if opened else None)
 
 
 def legend(entries: Iterable[tuple[Html, str]], **attributes: object) -> Html:
@@ -160,15 +159,3 @@ def legend(entries: Iterable[tuple[Html, str]], **attributes: object) -> Html:
     Markup('<ul class="key"><li><i class="dot"></i>passed</li></ul>')
     """
     return tag("ul", *(tag("li", mark, name) for mark, name in entries), kind="key", **attributes)
-
-
-def line(look: Look, width: float = 3.0, shaped: bool = False) -> Html:
-    """A piece of a line for a legend, with its marker if it is shaped.
-
-    >>> line(Look("red", (2, 3))).count('stroke-dasharray="2 3"')
-    1
-    """
-    drawn = [tag("path", d="M0,0H34", stroke=look.colour, stroke_width=f"{width:g}", stroke_dasharray=look.dashes)]
-    if shaped:
-        drawn.append(tag("path", d=look.shape, transform="translate(17)scale(5)", fill=look.colour))
-    return tag("svg", *drawn, width=34, height=12, viewBox="0 -6 34 12", aria_hidden="true")

@@ -47,10 +47,6 @@ class Parsed(HTMLParser):
         self.said.append(data)
 
 
-def line(x):
-    return _theme.Look(x, (1, 0), x)
-
-
 # Each takes a text at every place that it has for one.
 BUILDERS = {
     "text": lambda x: html.text(x),
@@ -59,18 +55,11 @@ BUILDERS = {
     "paragraphs": lambda x: html.paragraphs(x, x),
     "says": lambda x: html.says(x, f"**{x}**"),
     "bold": lambda x: html.bold(x),
-    "small": lambda x: html.small(x, x),
     "tag": lambda x: html.tag("p", x, kind=x, title=x),
     "table": lambda x: html.table([x, Cell(x, x)], [[x, x], Row([x, Cell(x, x)], x)], x, x, over={x: 1}, foot=[x, x]),
     "fold": lambda x: html.fold(x, x),
     "core fold": lambda x: _html.fold(x, x, kind=x),
-    "legend": lambda x: html.legend([(x, x)], title=x),
-    "methods": lambda x: html.legend(html.methods({"grpo": x}, shaped=True)),
-    "thin": lambda x: html.legend([html.thin(line(x), x)]),
-    "line": lambda x: html.join(x, _html.line(line(x), shaped=True)),
-    "meter": lambda x: html.join(x, html.meter(0.5, x, x)),
-    "controls": lambda x: html.controls([x], x),
-    "sliders": lambda x: html.sliders([x], [[x]]),
+    "controls": lambda x: html.join(x, html.controls([x])),
     "charts": lambda x: html.charts([x], x),
     "framed": lambda x: html.framed(x, x, title=x),
     "element": lambda x: html.element(x),
@@ -106,7 +95,7 @@ def test_html_passes_once_and_a_plain_string_never():
 
 def test_a_control_of_marimo_is_html_only_where_controls_stand():
     slider = mo.ui.slider(1, 3, label="n")
-    assert "<marimo-" in html.controls([slider]) and "<marimo-" in html.sliders(["a"], [[slider]])
+    assert "<marimo-" in html.controls([slider])
     assert "<marimo-" not in html.tag("p", slider)
 
 
@@ -131,8 +120,8 @@ def test_a_table_has_a_head_for_every_column_and_every_row():
 
 def test_what_waits_to_be_seen_is_drawn_later():
     drawn = []
-    made = html.when_seen("figure", lambda: drawn.append(1) or html.says("x"))
-    assert made.startswith('<div class="figure"><marimo-ui-element') and "marimo-lazy" in made and not drawn
+    made = html.lazily(lambda: drawn.append(1) or html.says("x"))
+    assert made.startswith("<marimo-ui-element") and "marimo-lazy" in made and not drawn
 
 
 def test_each_method_is_said_once_where_all_are_alike():

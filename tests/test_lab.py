@@ -274,9 +274,9 @@ def test_books_are_ranked_by_both_methods():
 
 
 def test_the_lead_is_short_and_its_terms_explain_themselves():
-    said = re.sub(r"<[^>]+>", "", lab.opening()).split("\n", 3)[3]
+    said = re.sub(r"<[^>]+>", "", lab.opening(12)).split("\n", 3)[3]
     assert len(said.split()) <= 60
-    assert 'data-tip="The number that says' in lab.opening()
+    assert 'data-tip="The number that says' in lab.opening(12)
     assert {"mix", "advantage", "normalise", "tie"} <= terms.glossary().keys()
 
 

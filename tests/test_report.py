@@ -150,6 +150,19 @@ def test_the_first_line_is_what_to_do_and_the_second_what_ran():
         assert text.count("Under GRPO, correctness makes") == 1
 
 
+def test_a_button_and_a_fold_of_a_finding_have_its_title_in_their_names():
+    report = audited.report()
+    page = str(drawn.front(report))
+    names = re.findall(r'<(?:button|summary)[^>]* aria-label="([^"]+)"', page)
+    assert [name for name in names if name.startswith("Evidence: ")] == [
+        f"Evidence: {f.title}" for f in report.findings
+    ]
+    assert [name for name in names if name.startswith("Copy: ")] == [
+        f"Copy: {f.title}" for f in report.findings if f.fix
+    ]
+    assert page.count(">Evidence</summary>") == len(report.findings)
+
+
 def test_where_to_read_more_is_a_chapter_of_the_page_or_a_section_of_the_readme():
     from views.link import CHAPTERS
 

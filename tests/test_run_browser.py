@@ -87,6 +87,8 @@ def test_the_chapter_as_it_opens(visit, subtests):
         charts.locator("figure svg").first.wait_for()
         # The page's own style does not reach into it.
         assert charts.locator(".figures-grid").evaluate("e => getComputedStyle(e).display") == "grid"
+        button = charts.locator(".save button").first
+        assert button.evaluate("e => getComputedStyle(e).borderTopWidth") == "0px"
 
 
 def test_what_the_reader_set_outlives_a_visit_to_another_chapter(visit):

@@ -459,8 +459,8 @@ def test_a_run_that_is_stopped_leaves_nothing_behind_and_the_next_tells_its_prog
             raise trained.Stopped
 
     with pytest.raises(trained.Stopped):
-        trained.runs(setting, told=stop)
-    assert trained.runs(setting, told=shares.append)["gdpo"].p.shape == (3, 41, 2)
+        trained.runs(setting, progress=stop)
+    assert trained.runs(setting, progress=shares.append)["gdpo"].p.shape == (3, 41, 2)
     assert shares == sorted(shares) and shares[-1] == 1
 
 

@@ -52,7 +52,7 @@ def readings(data: Published) -> Html:
         fewer = count(less) if less else "none"
         return f"passes {count(more)} answers that the default fails and fails {fewer} that it passes"
 
-    said = (
+    sentences = (
         f"Each mark has a default and alternatives; there are {count(graded['style'].numel())} answers. One without a "
         f"readable call fails the default of all {word(len(REWARDS))}.",
         "**Correctness**, by default: exactly the needed calls, with accepted values once they are read as the "
@@ -64,7 +64,7 @@ def readings(data: Published) -> Html:
         "an unknown parameter. Alternative: a lenient reading. Our data hold its verdicts but not its rule; it "
         f"{changed('conciseness_lenient', 'conciseness')}.",
     )
-    return join(*(tag("p", prose(one)) for one in said))
+    return join(*(tag("p", prose(one)) for one in sentences))
 
 
 @lru_cache(maxsize=32)

@@ -82,10 +82,16 @@ function render({ model, el }) {
   const copyOne = async (event) => {
     const target = event.composedPath().find((node) => node.dataset?.copy !== undefined);
     if (!target) return;
-    tell((await copy(target.dataset.copy)) ? "Copied." : "The browser refused to copy.");
+    const copied = await copy(target.dataset.copy);
+    tell(copied ? "Copied." : "The browser refused to copy.");
+    if (!copied) return;
     const label = (target.dataset.label ??= target.textContent); // a second click finds "Copied" there
-    target.textContent = "Copied";
-    setTimeout(() => (target.textContent = label), 1500);
+    const name = (text) => {
+      target.ariaLabel = target.ariaLabel?.replace(target.textContent, text) ?? null;
+      target.textContent = text;
+    };
+    name("Copied");
+    setTimeout(() => name(label), 1500);
   };
   document.addEventListener("click", copyOne);
 

@@ -77,22 +77,22 @@ def _slider(title: str, k: int, value: float) -> Html:
 def ranking(ratings: Sequence[float]) -> Html:
     """HTML of both rankings side by side, and of whose ratings decide."""
     rows = [list(ratings[i : i + len(SCALES)]) for i in range(0, len(ratings), len(SCALES))]
-    found = {method: gc.collapse(rows, method) for method in METHODS}
+    collapses = {method: gc.collapse(rows, method) for method in METHODS}
     columns = (
-        tag("section", tag("h3", name), _list(rows, method, found[method]), kind=method)
+        tag("section", tag("h3", name), _list(rows, method, collapses[method]), kind=method)
         for method, name in METHODS.items()
     )
-    return join(tag("p", prose(_said(found)), kind="said"), tag("div", *columns, kind="ranking"))
+    return join(tag("p", prose(_said(collapses)), kind="said"), tag("div", *columns, kind="ranking"))
 
 
-def _said(found: dict[str, gc.Collapse]) -> str:
+def _said(collapses: dict[str, gc.Collapse]) -> str:
     firsts = {
         m: [t for t, level in zip(TITLES, c.level.tolist(), strict=True) if level == max(c.level.tolist())]
-        for m, c in found.items()
+        for m, c in collapses.items()
     }
     if all(len(first) == len(TITLES) for first in firsts.values()):
         return "All books are rated alike: neither method puts one before another."
-    shares = {m: list(c.update_share) for m, c in found.items()}
+    shares = {m: list(c.update_share) for m, c in collapses.items()}
     names = list(SCALES)
     largest = [
         f"{names[s.index(max(s))]} makes {percent(max(s))} of the difference under {m.upper()}"
@@ -112,8 +112,8 @@ def _sentence(text: str) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
-def _list(rows: list[list[float]], method: str, found: gc.Collapse) -> Html:
-    advantages, level = gc.advantages(rows, method).tolist(), found.level.tolist()
+def _list(rows: list[list[float]], method: str, collapse: gc.Collapse) -> Html:
+    advantages, level = gc.advantages(rows, method).tolist(), collapse.level.tolist()
     order = sorted(range(len(rows)), key=lambda i: (-level[i], i))
     lines = []
     for i in order:

@@ -10,8 +10,6 @@ from gdpo_core._theme import METHODS, VALUES
 from gdpo_core._words import decimal, percent, signed
 from views.text import NAMES
 
-LOOKS = {NAMES[method]: look for method, look in METHODS.items()}
-
 
 def _inline(rows: Sequence[Mapping]) -> alt.InlineData:
     csv = pl.DataFrame(rows).write_csv(float_precision=4)
@@ -41,8 +39,8 @@ def by_group_size(lines: Mapping[str, Mapping[int, float | None]], title: str, t
         for m, row in zip(lines, ends, strict=True)
         if row
     ]
-    said = f"Share of {title}, {sizes[0]} to {sizes[-1]} answers per prompt; at the end: "
-    said += f"{', '.join(row['label'] for row in ends)}."
+    description = f"Share of {title}, {sizes[0]} to {sizes[-1]} answers per prompt; at the end: "
+    description += f"{', '.join(row['label'] for row in ends)}."
     x = alt.X(
         "size:Q",
         title="answers per prompt",
@@ -53,7 +51,7 @@ def by_group_size(lines: Mapping[str, Mapping[int, float | None]], title: str, t
         "share:Q", title=None, scale=alt.Scale(domain=[0, top]), axis=alt.Axis(format="%", values=[0, top / 2, top])
     )
     color, dash, _ = _looks([NAMES[m] for m in lines])
-    told = [alt.Tooltip("method:N"), alt.Tooltip("size:Q", title="answers"), alt.Tooltip("share:Q", format=".1%")]
+    tooltip = [alt.Tooltip("method:N"), alt.Tooltip("size:Q", title="answers"), alt.Tooltip("share:Q", format=".1%")]
     base = alt.Chart(_inline([row for row in rows if _there(row)])).encode(x, y, color)
     here = alt.Chart(_inline([{"size": now}])).mark_rule(
         strokeDash=[1, 2], opacity=0.7, color=METHODS["grpo_no_std"].colour
@@ -62,10 +60,10 @@ def by_group_size(lines: Mapping[str, Mapping[int, float | None]], title: str, t
     layers = [
         here.encode(x),
         base.mark_line(strokeWidth=2.5, clip=True).encode(dash),
-        base.mark_point(filled=True, size=26, opacity=1, clip=True).encode(tooltip=told),
+        base.mark_point(filled=True, size=26, opacity=1, clip=True).encode(tooltip=tooltip),
         text.encode(x, alt.Y("at:Q", title=None), color, text="label:N"),
     ]
-    return _typed(alt.layer(*layers), title, said)
+    return _typed(alt.layer(*layers), title, description)
 
 
 def _there(row: Mapping) -> bool:
@@ -92,8 +90,8 @@ def counts(growth: Growth) -> alt.LayerChart:
     rows = [{"size": n, "method": NAMES[m], "count": c} for n, row in growth.found.items() for m, c in row.items()]
     sizes = list(growth.found)
     ends = [row | {"label": f"{row['method']} {row['count']:,}"} for row in rows if row["size"] == sizes[-1]]
-    said = f"Different lists of advantages, {growth.title}; at {sizes[-1]} {growth.grows}: "
-    said += f"{', '.join(row['label'] for row in ends)}. The paper draws GDPO up to {growth.paper}."
+    description = f"Different lists of advantages, {growth.title}; at {sizes[-1]} {growth.grows}: "
+    description += f"{', '.join(row['label'] for row in ends)}. The paper draws GDPO up to {growth.paper}."
     x = alt.X(
         "size:Q",
         title=growth.grows,
@@ -107,7 +105,7 @@ def counts(growth: Growth) -> alt.LayerChart:
         axis=alt.Axis(format=",d", values=[0, growth.top / 2, growth.top]),
     )
     color, dash, shape = _looks(list(NAMES.values()))
-    told = [alt.Tooltip("method:N"), alt.Tooltip("size:Q", title=growth.grows), alt.Tooltip("count:Q", format=",d")]
+    tooltip = [alt.Tooltip("method:N"), alt.Tooltip("size:Q", title=growth.grows), alt.Tooltip("count:Q", format=",d")]
     base = alt.Chart(_inline(rows)).encode(x, y, color)
     soft = METHODS["grpo_no_std"].colour
     end = alt.Chart(_inline([{"size": growth.paper, "count": growth.top, "label": "the paper draws GDPO up to here"}]))
@@ -118,10 +116,10 @@ def counts(growth: Growth) -> alt.LayerChart:
         end.mark_rule(color=soft, strokeDash=[1, 2]).encode(x),
         end.mark_text(align="right", dx=-5, dy=6, fontSize=12, color=soft).encode(x, y, text="label:N"),
         base.mark_line(strokeWidth=2).encode(dash),
-        base.mark_point(filled=True, size=40, opacity=1).encode(shape, tooltip=told),
+        base.mark_point(filled=True, size=40, opacity=1).encode(shape, tooltip=tooltip),
         labels.encode(x, alt.Y("at:Q", title=None), color, text="label:N"),
     ]
-    return _typed(alt.layer(*layers), growth.title, said)
+    return _typed(alt.layer(*layers), growth.title, description)
 
 
 def _apart(ends: list[dict], top: float) -> list[dict]:
@@ -151,8 +149,8 @@ def who_is_ahead(cells: Sequence, title: str) -> alt.LayerChart:
     ]
     low, high = min(row["ahead"] for row in rows), max(row["ahead"] for row in rows)
     many = {leader: sum(cell.leader == leader for cell in cells) for leader in names}
-    said = f"{title}: GRPO is ahead in {many['grpo']} of {len(cells)} cells, by up to {-low:g} points, "
-    said += f"GDPO in {many['gdpo']}, by up to {high:g}."
+    description = f"{title}: GRPO is ahead in {many['grpo']} of {len(cells)} cells, by up to {-low:g} points, "
+    description += f"GDPO in {many['gdpo']}, by up to {high:g}."
     scale = alt.Scale(domain=[low - 0.15 * high, high * 1.16])
     x = alt.X(
         "ahead:Q",
@@ -170,7 +168,7 @@ def who_is_ahead(cells: Sequence, title: str) -> alt.LayerChart:
     order = [names["grpo"], names["gdpo"], names["equal"]]
     color = alt.Color("leader:N", scale=alt.Scale(domain=order, range=[look.colour for look in looks]), legend=None)
     shape = alt.Shape("leader:N", scale=alt.Scale(domain=order, range=[look.shape for look in looks]), legend=None)
-    told = [
+    tooltip = [
         alt.Tooltip(name, title=words)
         for name, words in (
             ("cell:N", "cell"),
@@ -180,7 +178,7 @@ def who_is_ahead(cells: Sequence, title: str) -> alt.LayerChart:
             ("leader:N", "ahead"),
         )
     ]
-    base = alt.Chart(_inline(rows)).encode(y, color, tooltip=told)
+    base = alt.Chart(_inline(rows)).encode(y, color, tooltip=tooltip)
     zero = (
         alt.Chart(_inline([{"ahead": 0}]))
         .mark_rule(opacity=0.6, color=METHODS["grpo_no_std"].colour)
@@ -194,7 +192,7 @@ def who_is_ahead(cells: Sequence, title: str) -> alt.LayerChart:
         text.transform_filter("datum.ahead >= 0").mark_text(align="left", dx=8, fontSize=12),
         text.transform_filter("datum.ahead < 0").mark_text(align="right", dx=-8, fontSize=12, fontWeight=700),
     ]
-    return _typed(alt.layer(*layers), title, said).properties(height=17 * len(rows))
+    return _typed(alt.layer(*layers), title, description).properties(height=17 * len(rows))
 
 
 def _looks(names: Sequence[str]) -> tuple[alt.Color, alt.StrokeDash, alt.Shape]:

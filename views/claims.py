@@ -19,8 +19,8 @@ TRUE, PARTLY, FALSE = "true", "partly", "false"
 ARXIV = "https://arxiv.org/abs/"
 
 
-def claims() -> Iterator[tuple[str, str, str, Html]]:
-    """What is said, whether it holds, what was found, and where to see it."""
+def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
+    """A claim, whether it holds, what was found, and where to see it: a chapter, and a scenario of Train."""
     pair = [[1, 0, 1], [0, 1, 1]]
     tied, split = ([*pair, *others] for others in ([[1, 1, 0], [0, 0, 1]], [[1, 1, 0], [1, 0, 1]]))
     ties = [gc.gdpo(group)[:2] for group in (tied, split)]
@@ -31,19 +31,19 @@ def claims() -> Iterator[tuple[str, str, str, Html]]:
         "GRPO: with equal weights, always. GDPO: not if as many answers pass the first mark as pass the second, or as "
         f"fail it. In a group of {len(tied)} it {'ties' if same[0] else 'splits'} them where {_passes(tied)} pass, and "
         f"{'ties' if same[1] else 'splits'} them where {_passes(split)} do.",
-        lead("lab"),
+        ("lab",),
     )
     yield (
         "“From p = 0.5 GRPO puts all rewards on one path, GDPO does not.”",
         FALSE,
         "With equal scales all methods coincide. The usual demo leaves out GDPO's last step, so it takes longer steps.",
-        lead("train", "demo"),
+        ("train", "demo"),
     )
     yield (
         "“GDPO learns each reward on its own; GRPO cannot tell which matters.”",
         PARTLY,
         "True of unequal scales. From equal ones no method tells which matters; a weight or a gate has to.",
-        lead("train", "scales"),
+        ("train", "scales"),
     )
     weights = (2, 1, 1)
     share, naive = weights[0] ** 2 / sum(w * w for w in weights), weights[0] / sum(weights)
@@ -53,7 +53,7 @@ def claims() -> Iterator[tuple[str, str, str, Html]]:
         "Whatever its scale, yes, where it varies in the group. But its share of the update goes by the square of the "
         f"weight: weights {listing(weights, link='')} give {percent(share)}, not {percent(naive)}, to rewards that are "
         "not correlated.",
-        lead("lab"),
+        ("lab",),
     )
     n = {m: gc.count_distinct(m, 4, 6) for m in ("grpo", "grpo_no_std", "gdpo")}
     yield (
@@ -62,26 +62,26 @@ def claims() -> Iterator[tuple[str, str, str, Html]]:
         f"Of 4 answers with 6 marks GRPO makes {count(n['grpo'])} different lists of advantages, without std "
         f"{count(n['grpo_no_std'])}, GDPO {count(n['gdpo'])}. In the paper's tool-calling run it left no answer in the "
         "right format.",
-        lead("evidence"),
+        ("evidence",),
     )
     yield (
         "“Use GDPO when all rewards matter alike.”",
         PARTLY,
         "It makes them count alike, whether they matter or not; a reward of nearly constant noise too.",
-        lead("train", "noise"),
+        ("train", "noise"),
     )
-    yield ("“No setting gets worse with GDPO.”", FALSE, _where_grpo_is_ahead(), lead("evidence"))
+    yield ("“No setting gets worse with GDPO.”", FALSE, _where_grpo_is_ahead(), ("evidence",))
     yield (
         "“One line: apply_gdpo: True.”",
         FALSE,
         "Only in the authors' fork of TRL 0.18. Released TRL has another name for it: choose TRL as the trainer.",
-        Html(""),
+        (),
     )
     yield (
         "“GRPO diverges at step 400.”",
         PARTLY,
         "The paper shows it for one math run of a 1.5B model. It is no general result, and nothing here shows it.",
-        Html(""),
+        (),
     )
 
 
@@ -108,8 +108,12 @@ def _passes(group: list[list[int]]) -> str:
 def checked() -> Html:
     """The claims as a table."""
     rows = [
-        [tag("span", said), tag("span", verdict, kind=f"claim-{verdict}"), join(tag("span", found), " ", link)]
-        for said, verdict, found, link in claims()
+        [
+            tag("span", claim),
+            tag("span", verdict, kind=f"claim-{verdict}"),
+            join(tag("span", reason), " ", lead(place[0], claim, *place[1:]) if place else ""),
+        ]
+        for claim, verdict, reason, place in claims()
     ]
     return table(["what is said", "is", "what we found"], rows, "claims")
 
@@ -119,8 +123,8 @@ def after(lab: Lab) -> Html:
     state, mixes = lab.state, len(set(lab.state.marks))
     rows = []
     for key, s in SUCCESSORS.items():
-        found = gc.collapse(state.rewards, key, weights=state.weights)
-        kept = f"{len(set(found.level.tolist()))} of {mixes}"
+        collapsed = gc.collapse(state.rewards, key, weights=state.weights)
+        kept = f"{len(set(collapsed.level.tolist()))} of {mixes}"
         paper = tag("a", s.title, href=f"{ARXIV}{s.paper}", target="_blank", rel="noreferrer")
         rows.append([join(tag("b", s.name), " ", tag("small", s.published)), paper, tag("span", s.formula), kept])
     here = ["different advantages for the Lab's mixes of marks"]

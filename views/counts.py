@@ -137,10 +137,10 @@ def part() -> Html:
         save.pictured(chart, f"Lists of advantages: {growth.title}", html.element(counts(growth)))
         for chart, growth in zip(CHARTS, growths, strict=True)
     ]
-    found = counted(BY_REWARDS[-1])
+    lists = counted(BY_REWARDS[-1])
     title = (
-        f"How much can survive: {ROLLOUTS} answers with {TO_REWARDS} marks leave GRPO {count(found['grpo'])} lists of "
-        f"advantages, GDPO {count(found['gdpo'])}"
+        f"How much can survive: {ROLLOUTS} answers with {TO_REWARDS} marks leave GRPO {count(lists['grpo'])} lists of "
+        f"advantages, GDPO {count(lists['gdpo'])}"
     )
     return join(tag("h2", title), says(*_ends()), html.charts(drawn))
 
@@ -161,8 +161,8 @@ def _ends() -> list[str]:
 
 
 def _at(size: Size) -> str:
-    found = counted(size)
-    each = listing(f"{NAMES[m]} **{count(n)}**" for m, n in found.items())
+    lists = counted(size)
+    each = listing(f"{NAMES[m]} **{count(n)}**" for m, n in lists.items())
     rollouts, rewards = size
     groups = gc.count_groups(rollouts, rewards)
     return f"Of {count(groups)} different groups of {rollouts} answers with {rewards} marks, {each} lists are left."

@@ -67,7 +67,7 @@ class Evidence(anywidget.AnyWidget):
     """
 
     _esm = HERE / "evidence.js"
-    _css = _theme.css(".evidence") + terms.CSS + (HERE / "evidence.css").read_text(encoding="utf-8")
+    _css = _theme.css(".evidence") + terms.CSS + save.CSS + (HERE / "evidence.css").read_text(encoding="utf-8")
     fixed = traitlets.Dict().tag(sync=True)
     drawing = traitlets.Dict().tag(sync=True)
     parts = traitlets.Dict().tag(sync=True)
@@ -114,13 +114,13 @@ class Evidence(anywidget.AnyWidget):
         return self._state
 
     def _asked(self, message: Any) -> None:
-        asked = message if isinstance(message, dict) else {}
+        controls = message if isinstance(message, dict) else {}
         try:
-            self._state = checked(asked, self._data)
+            self._state = checked(controls, self._data)
         except (TypeError, ValueError, KeyError) as error:
-            raise traitlets.TraitError(f"expected the controls of Evidence, got {asked!s:.80}: {error}") from None
-        self.drawing = draw(self._data, self._state, int(asked.get("n", 0)))
-        self._send_parts(asked.get("open"))
+            raise traitlets.TraitError(f"expected the controls of Evidence, got {controls!s:.80}: {error}") from None
+        self.drawing = draw(self._data, self._state, int(controls.get("n", 0)))
+        self._send_parts(controls.get("open"))
 
     def _send_parts(self, wanted: Any) -> None:
         """The parts that are in sight or open and not as they were sent last."""
@@ -172,10 +172,12 @@ def _on_the_curve(weight: float) -> float:
     return min(WEIGHTS, key=lambda w: abs(w - weight))
 
 
-def checked(asked: dict, data: Published) -> State:
+def checked(controls: dict, data: Published) -> State:
     """The state that the browser names; ValueError where it is none."""
-    choice = Choice(int(asked["group"]), int(asked["draw"]), tuple(asked["graders"]), float(asked["weight"]))
-    state = State(choice, str(asked.get("kind") or ""), str(asked.get("prompt") or ""))
+    choice = Choice(
+        int(controls["group"]), int(controls["draw"]), tuple(controls["graders"]), float(controls["weight"])
+    )
+    state = State(choice, str(controls.get("kind") or ""), str(controls.get("prompt") or ""))
     fits = (
         2 <= choice.group_size <= len(data.models)
         and 0 <= choice.seed <= DRAWS

@@ -34,8 +34,8 @@ def sketch(setting: Setting) -> dict:
 
     Of arms it is the right answer, and where it ends.
     """
-    found = runs(setting)
-    steps = {m: medians(run) for m, run in found.items()}
+    by_method = runs(setting)
+    steps = {m: medians(run) for m, run in by_method.items()}
     followed = {m: 0 if setting.arms else s.index(max(s)) for m, s in steps.items()}
     last = max(steps[m][followed[m]] for m in COMPARED)
     end = setting.epochs if last == inf else min(setting.epochs, max(8, round(ROOM * last)))
@@ -48,22 +48,22 @@ def sketch(setting: Setting) -> dict:
                 "last": round(run.p[:, -1, 0].median().item(), 4),
                 "curve": rounded(run.p[:, epochs, followed[m]].median(0).values),
             }
-            for m, run in found.items()
+            for m, run in by_method.items()
         },
     }
 
 
-def ends(setting: Setting, methods: Sequence[str], told: Callable[[float], None] | None = None) -> dict[str, list]:
+def ends(setting: Setting, methods: Sequence[str], progress: Callable[[float], None] | None = None) -> dict[str, list]:
     """Per method, for each of WEIGHTS and at last for the gate: [p of the right answer at the end, epochs to LEVEL]."""
     settings = [replace(setting, weights=(1.0, weight), gate=None) for weight in WEIGHTS]
     settings.append(gated(setting))
-    found: dict[str, list] = {m: [] for m in methods}
+    endings: dict[str, list] = {m: [] for m in methods}
     for n, one in enumerate(settings):
-        hear = None if told is None else (lambda share, n=n: told((n + share) / len(settings)))
+        hear = None if progress is None else (lambda share, n=n: progress((n + share) / len(settings)))
         for m, run in runs(one, methods, hear).items():
             steps = medians(run)[0]
-            found[m].append([round(run.p[:, -1, 0].median().item(), 4), None if steps == inf else int(steps)])
-    return found
+            endings[m].append([round(run.p[:, -1, 0].median().item(), 4), None if steps == inf else int(steps)])
+    return endings
 
 
 def gated(setting: Setting) -> Setting:
@@ -138,11 +138,11 @@ def label(one: Mapping[str, Any], arms: bool) -> str:
     >>> label({"grpo": {"steps": [37, 14]}, "gdpo": {"steps": [20, 20]}}, False)
     'GDPO 1.9× faster'
     """
-    found = kind(one, arms)
-    if found in ENDS[2:]:
-        return f"only {found.split()[2]} is right"
-    if arms or found in (VERDICTS[0], VERDICTS[3]):
-        return found
+    ending = kind(one, arms)
+    if ending in ENDS[2:]:
+        return f"only {ending.split()[2]} is right"
+    if arms or ending in (VERDICTS[0], VERDICTS[3]):
+        return ending
     grpo, gdpo = (max(never(one[m]["steps"])) for m in COMPARED)
     if inf in (grpo, gdpo):
         return "only GDPO gets there" if grpo == inf else "only GRPO gets there"

@@ -1,13 +1,12 @@
-"""The one HTML layer of the page: what a cell shows, verdicts, bars, folds, controls, and what waits to be seen."""
+"""The one HTML layer of the page: what a cell shows, verdicts, folds, controls, and what waits to be seen."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import marimo as mo
 
 from gdpo_core import _html
-from gdpo_core._html import Cell, Html, Row, join, line, prose, table, tag, text
-from gdpo_core._theme import METHODS, Look
+from gdpo_core._html import Cell, Html, Row, join, prose, table, tag, text
 
 ROOT = Path(__file__).resolve().parent.parent
 __all__ = [
@@ -22,21 +21,14 @@ __all__ = [
     "framed",
     "join",
     "lazily",
-    "legend",
-    "meter",
-    "methods",
     "paragraphs",
     "prose",
     "reason",
     "says",
     "show",
-    "sliders",
-    "small",
     "table",
     "tag",
     "text",
-    "thin",
-    "when_seen",
 ]
 
 
@@ -72,11 +64,6 @@ def bold(x: object) -> Html:
     return tag("b", x)
 
 
-def small(*content: object) -> Html:
-    """A note below a number."""
-    return tag("small", *content)
-
-
 def paragraphs(*said: str) -> Html:
     """Sentences as paragraphs, in which what stands between two `**` is bold; an empty one is left out.
 
@@ -100,43 +87,9 @@ def fold(title: object, *content: object) -> Html:
     return _html.fold(title, tag("div", *content), kind="fold")
 
 
-def meter(share: float, bar: str = "", kind: str = "meter") -> Html:
-    """A bar that is as long as the share; bar and kind: classes of the bar and of its track.
-
-    >>> meter(0.25)
-    Markup('<span class="meter"><i style="width:25.0%"></i></span>')
-    """
-    return tag("span", tag("i", kind=bar, style=f"width:{100 * share:.1f}%"), kind=kind)
-
-
-def legend(entries: Iterable[tuple[Html, str]], **attributes: object) -> Html:
-    """What each mark stands for."""
-    return _html.legend(entries, **attributes)
-
-
-def methods(names: Mapping[str, str], shaped: bool = False) -> list[tuple[Html, str]]:
-    """Entries of a legend: the methods by colour and dash, shaped: also by marker."""
-    return [(line(METHODS[method], 2 if shaped else 3, shaped), name) for method, name in names.items()]
-
-
-def thin(look: Look, name: str) -> tuple[Html, str]:
-    """An entry of a legend: a thin line."""
-    return line(look, 1.25), name
-
-
-def controls(elements: Iterable[object], caption: str = "") -> Html:
-    """A grid of controls, with what they have in common above them."""
-    above = tag("p", caption, kind="asked") if caption else ""
-    return join(above, tag("div", *(tag("div", element(one)) for one in elements), kind="controls"))
-
-
-def sliders(titles: Sequence[str], rows: Iterable[Iterable[object]]) -> Html:
-    """A table of controls, a row per title.
-
-    >>> sliders(["A & B"], [[mo.Html("<input>")]])
-    Markup('<table class="sliders"><tbody><tr><th scope="row">A &amp; B</th><td><input></td></tr></tbody></table>')
-    """
-    return table([], [[title, *map(element, row)] for title, row in zip(titles, rows, strict=True)], "sliders")
+def controls(elements: Iterable[object]) -> Html:
+    """A grid of controls."""
+    return tag("div", *(tag("div", element(one)) for one in elements), kind="controls")
 
 
 def charts(drawn: Iterable[object], kind: str = "") -> Html:
@@ -152,8 +105,3 @@ def framed(kind: str, *parts: object, **attributes: object) -> Html:
 def lazily(draw: Callable[[], Html], busy: bool = False) -> Html:
     """What is drawn once the reader comes near; busy: with a sign while it is computed."""
     return element(mo.lazy(lambda: show(draw()), show_loading_indicator=busy))
-
-
-def when_seen(kind: str, draw: Callable[[], Html], busy: bool = False) -> Html:
-    """The same in a frame whose class keeps room for it."""
-    return tag("div", lazily(draw, busy), kind=kind)

@@ -18,7 +18,7 @@ from torch import Tensor
 import gdpo_core as gc
 from gdpo_core import _theme
 from gdpo_core._html import Html, join, prose, tag, text
-from gdpo_core._words import count, listing, number, percent, power_of_ten, signed
+from gdpo_core._words import count, listing, number, percent, power_of_ten, signed, word
 from gdpo_core.bfcl import REWARDS, Task, grade_all, load_tasks
 from gdpo_core.collapse import explain_and_collapse
 from gdpo_core.explain import Explanation
@@ -41,14 +41,15 @@ NO_WEIGHT = "A mark without weight tells no answers apart."
 IN_TURN = threading.Lock()
 
 
-def opening() -> str:
+def opening(answers: int) -> str:
     """The chapter's claim and what one needs to know before the figure, as Markdown."""
     return f"""
 # Different answers, the same advantage
 
 GRPO and GDPO turn an answer's marks into its {terms.term("advantage")}: how hard training pushes towards it, or away.
-Here are twelve answers to one request. GRPO adds the three marks, then {terms.term("normalise", "normalises")}: a wrong
-answer in good style and a right one in bad style can {terms.term("tie")}. GDPO normalises each mark first, then adds.
+Here are {word(answers)} answers to one request. GRPO adds the {word(len(REWARDS))} marks, then
+{terms.term("normalise", "normalises")}: a wrong answer in good style and a right one in bad style can
+{terms.term("tie")}. GDPO normalises each mark first, then adds.
 **Flip a mark.**
 """
 
@@ -61,7 +62,7 @@ def chapter(tasks: Path, session: Session) -> mo.Html:
         every = tuple(product((0, 1), repeat=len(REWARDS)))  # mix of marks, for the chapters that ask the Lab
         session.lab = SimpleNamespace(state=State(0, every), sheets=[{"answers": ["answer"] * len(every)}])
         return show(tag("p", f"The Lab is closed: {reason(error)}"))
-    return mo.vstack([mo.md(opening()), mo.ui.anywidget(Lab(loaded, session))])
+    return mo.vstack([mo.md(opening(len(loaded[0].answers))), mo.ui.anywidget(Lab(loaded, session))])
 
 
 class Lab(anywidget.AnyWidget):
@@ -71,7 +72,7 @@ class Lab(anywidget.AnyWidget):
     """
 
     _esm = HERE / "lab.js"
-    _css = _theme.css(".lab") + terms.CSS + (HERE / "lab.css").read_text(encoding="utf-8")
+    _css = _theme.css(".lab") + terms.CSS + save.CSS + (HERE / "lab.css").read_text(encoding="utf-8")
     sheets = traitlets.List().tag(sync=True)
     choices = traitlets.Dict().tag(sync=True)
     drawing = traitlets.Dict().tag(sync=True)
@@ -171,22 +172,22 @@ class Lab(anywidget.AnyWidget):
             return books.RATINGS
 
     def _asked(self, message: Any) -> None:
-        asked = message if isinstance(message, dict) else {}
-        if "books" in asked:
+        controls = message if isinstance(message, dict) else {}
+        if "books" in controls:
             try:
-                self._ratings = books.checked(asked["books"])
+                self._ratings = books.checked(controls["books"])
             except (TypeError, ValueError) as error:
                 raise traitlets.TraitError(
-                    f"expected ratings of the books, got {asked['books']!s:.80}: {error}"
+                    f"expected ratings of the books, got {controls['books']!s:.80}: {error}"
                 ) from None
             with IN_TURN:
                 self.ranking = str(books.ranking(self._ratings))
             return
         try:
-            self._state = checked(asked, [len(s["answers"]) for s in self._sheets])
+            self._state = checked(controls, [len(s["answers"]) for s in self._sheets])
         except (TypeError, ValueError, KeyError) as error:
-            raise traitlets.TraitError(f"expected the Lab's controls, got {asked!s:.80}: {error}") from None
-        self.drawing = self._drawn(int(asked.get("n", 0)), asked.get("open"), asked.get("active"))
+            raise traitlets.TraitError(f"expected the Lab's controls, got {controls!s:.80}: {error}") from None
+        self.drawing = self._drawn(int(controls.get("n", 0)), controls.get("open"), controls.get("active"))
 
     def _drawn(self, n: int, opened: Any = None, active: Any = None) -> dict:
         """The drawing of the state, with the folds that are open, of the answer that the reader points at."""
@@ -291,7 +292,7 @@ def draw(state: State, lengths: tuple[int, ...], graded: Marks) -> dict:
         "ties": [left.ties, right.ties],
         "levels": [len(set(left.levels)), len(set(right.levels))],
         "mixes": len(set(state.marks)),
-        "verdict": [str(text(said)) for said in verdict(state, left, right)],
+        "verdict": [str(text(sentence)) for sentence in verdict(state, left, right)],
         "shares": [_shares(left.collapsed), _shares(right.collapsed)],
         "percents": [[percent(x) for x in _shares(one.collapsed) or ()] for one in (left, right)],
         "squared": _squared(state),
@@ -503,15 +504,15 @@ def arithmetic(one: Seen) -> list[str]:
         mean, std = one.explained.group_means, one.explained.group_stds
     means, stds = ([0.0] * n, [1.0] * n) if std is None else (_per_answer(mean, n), _per_answer(std, n))
     weights = one.explained.weights.tolist()
-    told: dict[tuple, str] = {}
+    lines: dict[tuple, str] = {}
     keys = [
         (tuple(terms), *rest)
         for terms, *rest in zip(one.terms, one.sums, one.kept, means, stds, one.advantages, strict=True)
     ]
     for key in keys:
-        if key not in told:
-            told[key] = _line(one, list(key[0]), weights, *key[1:])
-    return [told[key] for key in keys]
+        if key not in lines:
+            lines[key] = _line(one, list(key[0]), weights, *key[1:])
+    return [lines[key] for key in keys]
 
 
 def _per_answer(x: float | Tensor | None, answers: int) -> list[float]:

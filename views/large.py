@@ -67,18 +67,18 @@ def _at_equal(state: State, scenario: Scenario, given: bool, file: Mapping[str, 
     return tag("p", said, kind="beside")
 
 
-def weighed(found: Mapping[str, list]) -> dict:
+def weighed(endings: Mapping[str, list]) -> dict:
     """Who wins at which weight of brevity, and behind the gate."""
     names = trained.names()
-    need = {m: _largest(cells) for m, cells in found.items()}
-    right = {m: cells[-1][0] >= LEVEL for m, cells in found.items()}
+    need = {m: _largest(cells) for m, cells in endings.items()}
+    right = {m: cells[-1][0] >= LEVEL for m, cells in endings.items()}
     each = listing([f"{names[m]} {'none of these' if w is None else number(w)}" for m, w in need.items()])
     gate = (
         "Behind the gate it wins under every method, at any weight."
         if all(right.values())
         else "Behind this gate it does not win: brevity is a penalty here, and the gate spares wrong answers from it."
     )
-    said = (
+    sentences = (
         f"Of these weights of brevity, the largest with which the right answer wins: **{each}**. {gate}",
         "Normalising does not know which reward matters more. It moves the weight of brevity up to which the right "
         "answer wins; it does not choose it. The gate needs no number, if the gated reward is never below 0; else gate "
@@ -87,9 +87,9 @@ def weighed(found: Mapping[str, list]) -> dict:
     return {
         "rows": [
             {"method": m, "name": names[m], "cells": [_cell(p, steps) for p, steps in cells]}
-            for m, cells in found.items()
+            for m, cells in endings.items()
         ],
-        "said": str(join(*(tag("p", prose(one)) for one in said))),
+        "said": str(join(*(tag("p", prose(one)) for one in sentences))),
     }
 
 
@@ -99,12 +99,12 @@ def _cell(p: float, steps: int | None) -> dict:
 
 def _largest(cells: Sequence[Sequence[Any]]) -> float | None:
     """The largest weight from which on, downwards, the right answer wins."""
-    found = None
+    largest = None
     for weight, (p, _) in zip(reversed(gallery.WEIGHTS), reversed(cells[:-1]), strict=True):
         if p < LEVEL:
             break
-        found = weight
-    return found
+        largest = weight
+    return largest
 
 
 def _ending(p: float) -> str:

@@ -28,26 +28,26 @@ class Once:
         """
         while True:
             with self._lock:
-                found = self._kept.get(key)
-                if found is None:
+                future = self._kept.get(key)
+                if future is None:
                     mine = self._kept[key] = Future()
                     self._forget_oldest()
                 else:
                     self._kept.move_to_end(key)
-            if found is None:
+            if future is None:
                 return self._computed(key, mine, compute)
-            while not found.done():
+            while not future.done():
                 if waiting is not None:
                     waiting()
-                wait([found], POLL)
-            if found.exception() is None:
-                return found.result()
+                wait([future], POLL)
+            if future.exception() is None:
+                return future.result()
 
     def has(self, key: Hashable) -> bool:
         """Whether the result is there already."""
         with self._lock:
-            found = self._kept.get(key)
-        return found is not None and found.done()
+            future = self._kept.get(key)
+        return future is not None and future.done()
 
     def _computed(self, key: Hashable, mine: Future, compute: Callable[[], Any]) -> Any:
         try:

@@ -69,8 +69,8 @@ def _chosen(wrong: int) -> str:
 
 
 def _mark(reward: int, passed: int) -> Html:
-    said = f"{REWARDS[reward]} {'passed' if passed else 'failed'};"
-    return tag("span", kind=f"mark r{reward} {'on' if passed else ''}".strip(), role="img", aria_label=said)
+    caption = f"{REWARDS[reward]} {'passed' if passed else 'failed'};"
+    return tag("span", kind=f"mark r{reward} {'on' if passed else ''}".strip(), role="img", aria_label=caption)
 
 
 def _said(vector: Vector) -> str:

@@ -129,8 +129,8 @@ def found(data: Published, choice: Choice) -> Found:
     collapses = {method: collapsed(data, choice, method) for method in METHODS}
     mixes = mixed(marks_of(data, choice))
     level = {method: _levels(mixes, c) for method, c in collapses.items()}
-    there = (mixes.count > 0)[:, :, None] & (mixes.count > 0)[:, None, :]
-    different = there & ~torch.eye(len(mixes.passed), dtype=torch.bool)
+    present = (mixes.count > 0)[:, :, None] & (mixes.count > 0)[:, None, :]
+    different = present & ~torch.eye(len(mixes.passed), dtype=torch.bool)
     tied = {method: _equal(x) & different for method, x in level.items()}
     right = mixes.passed[:, 0] > 0
     wrong_first = (~right[:, None] & right[None, :]) & (level["gdpo"][:, :, None] > level["gdpo"][:, None, :])
@@ -201,8 +201,8 @@ def _priorities(data: Published, choice: Choice) -> Priorities:
     mixes = mixed(marks)
     level = {method: _levels(mixes, collapsed(data, choice, method)) for method in METHODS}
     right = mixes.passed[:, 0] > 0
-    there = (mixes.count > 0)[:, :, None] & (mixes.count > 0)[:, None, :]
-    prompt, wrong, better = (there & ~right[:, None] & right[None, :]).nonzero(as_tuple=True)
+    present = (mixes.count > 0)[:, :, None] & (mixes.count > 0)[:, None, :]
+    prompt, wrong, better = (present & ~right[:, None] & right[None, :]).nonzero(as_tuple=True)
     pairs = mixes.count[prompt, wrong] * mixes.count[prompt, better]  # of answers with these two mixes
     tied = {method: level[method][prompt, wrong] == level[method][prompt, better] for method in METHODS}
     broken = tied["grpo"] & ~tied["gdpo"]

@@ -206,8 +206,8 @@ def read(sample: Sample, uploads: Sequence, how: Reading) -> Log:
         expect(file.name not in files, "upload", different, f"two called {file.name}")
         files[file.name] = file.contents
     first, *more = files
-    told = f"Your {'files' if more else 'file'}: {first}" + (f" and {count(len(more))} more." if more else ".")
-    return Log(_run(files, how), told, None, None, how)
+    note = f"Your {'files' if more else 'file'}: {first}" + (f" and {count(len(more))} more." if more else ".")
+    return Log(_run(files, how), note, None, None, how)
 
 
 def _of_sample(sample: Sample, how: Reading) -> Log:
@@ -216,12 +216,12 @@ def _of_sample(sample: Sample, how: Reading) -> Log:
         files = {file.name: file.read_bytes() for file in (sorted(path.iterdir()) if path.is_dir() else [path])}
     except OSError as error:
         raise InputError(f"{path}: expected the files of a log, got none") from error
-    told = sample.told
-    if "{models}" in told:
+    note = sample.told
+    if "{models}" in note:
         published = prompts.published(DATA / "bfcl_rewards.parquet")
-        told = told.format(configurations=len(published.models), models=prompts.models(published))
+        note = note.format(configurations=len(published.models), models=prompts.models(published))
     run = _run(files, how)
-    return Log(run, told, sample.primary if sample.primary in run.rewards else None, (sample, how), how)
+    return Log(run, note, sample.primary if sample.primary in run.rewards else None, (sample, how), how)
 
 
 def _run(files: Mapping[str, bytes], how: Reading) -> Run:
@@ -250,19 +250,18 @@ def audited(log: Log, primary: str | None, weights: str) -> Audit:
     return _audits.get((*log.key, primary, given and tuple(given.items())), compute)
 
 
-def shown(log: Log, found: Audit, session: Session) -> mo.Html:
+def shown(log: Log, audit: Audit, session: Session) -> mo.Html:
     """The report on one screen, its rest in folds, the files to take away; the tour and the session are told."""
-    session.audited = found.report
-    session.programs["run"] = lambda: program(log, found)
-    behind = report.behind(found.report, save.framed("run-all", session.charts))
+    session.audited = audit.report
+    session.programs["run"] = lambda: program(log, audit)
+    behind = report.behind(audit.report, save.framed("run-all", session.charts))
+    styles = join(report.STYLE, save.STYLE)
     # What waits to be seen stands in a shadow root, which the style of the page does not reach.
-    folds = (fold(title, lazily(lambda draw=draw: join(report.STYLE, draw()))) for title, draw in behind.items())
-    taken = [mo.download(data=data, filename=name, label=label) for label, name, data in downloads(log, found)]
+    folds = (fold(title, lazily(lambda draw=draw: join(styles, draw()))) for title, draw in behind.items())
+    taken = [mo.download(data=data, filename=name, label=label) for label, name, data in downloads(log, audit)]
     return show(
-        join(
-            report.STYLE,
-            report.front(found.report, save.framed("run-front", session.charts)),
-        ),
+        styles,
+        report.front(audit.report, save.framed("run-front", session.charts)),
         framed("folds", *folds),
         framed("taken", *taken),
         tag(
@@ -280,14 +279,14 @@ def handed_over(log: Log, session: Session) -> bool:
     return log.key is None or log.key[0] != session.sample
 
 
-def program(log: Log, found: Audit) -> str:
+def program(log: Log, audit: Audit) -> str:
     """A program of at most 15 lines that prints the numbers of the report."""
     path = f"data/samples/{log.key[0].path}" if log.key else None
     files = [path] if path else list(log.run.files)
     how = {k: v for k, v in vars(log.how).items() if v is not None}
     given = "".join(f", {key}={value!r}" for key, value in how.items())
-    asked = {"weights": found.given, "primary": found.report.run["primary"]}
-    options = "".join(f", {key}={value!r}" for key, value in asked.items() if value is not None)
+    corrected = {"weights": audit.given, "primary": audit.report.run["primary"]}
+    options = "".join(f", {key}={value!r}" for key, value in corrected.items() if value is not None)
     lines = [
         "import gdpo_core as gc",
         "",
@@ -304,21 +303,21 @@ def program(log: Log, found: Audit) -> str:
     return "\n".join(lines) + "\n"
 
 
-def downloads(log: Log, found: Audit) -> list[tuple[str, str, Callable[[], bytes]]]:
+def downloads(log: Log, audit: Audit) -> list[tuple[str, str, Callable[[], bytes]]]:
     """Label, file name and content of each file that can be taken away; the content is made when it is asked for."""
     # A file of a sample says what the page says about it; an upload is its reader's own.
     note = log.told.replace("**", "") if log.key else ""
 
     def as_json() -> bytes:
-        content = found.report.to_dict() | ({"note": note} if note else {})
+        content = audit.report.to_dict() | ({"note": note} if note else {})
         return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False).encode()
 
-    if found.report.source["responses"] <= LARGEST_CSV:
+    if audit.report.source["responses"] <= LARGEST_CSV:
         table = "Table (CSV)", "responses.csv", lambda: log.run.table.write_csv().encode()
     else:
         table = "Table (Parquet)", "responses.parquet", lambda: _parquet(log.run.table)
     return [
-        ("Report (HTML)", "audit.html", lambda: report.document(found.report, note).encode()),
+        ("Report (HTML)", "audit.html", lambda: report.document(audit.report, note).encode()),
         ("Report (JSON)", "audit.json", as_json),
         table,
     ]
@@ -347,9 +346,9 @@ class Read:
     wait: bool  # whether an audit may take longer than a moment
 
 
-def read_or_why(sample: Sample, uploads: Sequence, asked: Mapping[str, str | None]) -> Read:
+def read_or_why(sample: Sample, uploads: Sequence, corrected: Mapping[str, str | None]) -> Read:
     """The log, or the sentence that says why there is none; `asked` as `corrections` has it."""
-    how = {key: value for key, value in asked.items() if key != "weights"}
+    how = {key: value for key, value in corrected.items() if key != "weights"}
     wait = large(uploads)
     if wait:
         mo.output.replace(show(waiting("Reading")))
@@ -357,7 +356,7 @@ def read_or_why(sample: Sample, uploads: Sequence, asked: Mapping[str, str | Non
         log = read(sample, uploads, reading(**how))
     except InputError as error:
         return Read(None, refused(error), "", False)
-    return Read(log, show(whose(log)), asked["weights"] or "", wait)
+    return Read(log, show(whose(log)), corrected["weights"] or "", wait)
 
 
 def audited_or_why(given: Read, primary: str | None, session: Session) -> mo.Html:
@@ -365,12 +364,12 @@ def audited_or_why(given: Read, primary: str | None, session: Session) -> mo.Htm
     if given.wait:
         mo.output.replace(show(waiting("Auditing")))
     try:
-        found = audited(given.log, primary, given.weights)
+        audit = audited(given.log, primary, given.weights)
     except InputError as error:
         session.audited = None
         session.programs.pop("run", None)
         return refused(error)
-    return shown(given.log, found, session)
+    return shown(given.log, audit, session)
 
 
 def refused(error: InputError) -> mo.Html:

@@ -4,13 +4,16 @@ import csv
 import io
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count
+from pathlib import Path
 
-from gdpo_core._html import Html, tag
+from gdpo_core._html import Html, style, tag
 from gdpo_core.report import figures
 from gdpo_core.report.figures import Figure, Frame
 
 Rows = Iterable[Mapping[str, object]]
 KINDS = ("png", "svg", "csv")
+CSS = (Path(__file__).parent / "save.css").read_text(encoding="utf-8")
+STYLE = style(CSS)
 
 
 def links(chart: str, title: str) -> Html:

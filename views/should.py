@@ -99,17 +99,17 @@ def _scales(report: gc.AuditReport) -> Answer:
 def _ties(report: gc.AuditReport) -> Answer:
     title, first = "Ties", report.run["primary"]
     grpo, gdpo = (report.methods[m]["tied_pairs"] or 0.0 for m in ("grpo", "gdpo"))
-    said = f"Of the pairs of different answers GRPO ties **{percent(grpo)}**, GDPO **{percent(gdpo)}**."
+    sentence = f"Of the pairs of different answers GRPO ties **{percent(grpo)}**, GDPO **{percent(gdpo)}**."
     if not grpo - gdpo >= TIED:
-        return Answer("nothing", title, said, "lab")
+        return Answer("nothing", title, sentence, "lab")
     if first is None:
-        return Answer("mixed", title, f"{said} Whether the better one then comes first, is open.", "evidence")
+        return Answer("mixed", title, f"{sentence} Whether the better one then comes first, is open.", "evidence")
     before, after = (report.methods[m]["inversions"] or 0.0 for m in ("grpo", "gdpo"))
     wrong = (
         f"Of the pairs that differ in {first}, the answer with less of it comes first in {percent(before)} under GRPO "
         f"and in {percent(after)} under GDPO."
     )
-    return Answer("helps" if after <= before else "mixed", title, f"{said} {wrong}", "evidence")
+    return Answer("helps" if after <= before else "mixed", title, f"{sentence} {wrong}", "evidence")
 
 
 def _constant(report: gc.AuditReport) -> Answer:
@@ -120,16 +120,16 @@ def _constant(report: gc.AuditReport) -> Answer:
         return Answer("nothing", title, "No group teaches anything, under any method.", "train", "live")
     if silent >= SILENT:
         longer = (1 / (1 - silent)) ** 0.5
-        said = (
+        sentence = (
             f"**{percent(silent)}** of the groups teach nothing; GDPO's last step makes the others about {longer:.1f} "
             "times as long. That is a larger learning rate, no better aim."
         )
-        return Answer("steps", title, said, "train", "live")
+        return Answer("steps", title, sentence, "train", "live")
     if dead[rare] >= OFTEN:
-        said = (
+        sentence = (
             f"{rare} is constant in **{percent(dead[rare])}** of the groups and teaches nothing there, by any method."
         )
-        return Answer("nothing", title, said, "train", "difficulty")
+        return Answer("nothing", title, sentence, "train", "difficulty")
     if dead[rare]:
         return Answer(
             "nothing",
@@ -144,17 +144,21 @@ def _constant(report: gc.AuditReport) -> Answer:
 def _conflict(report: gc.AuditReport) -> Answer:
     title, mean = "Conflict", {}
     for pair, series in over_time.correlations(report).items():
-        there = [x for x in series if x is not None]
-        mean |= {pair: sum(there) / len(there)} if there else {}
+        known = [x for x in series if x is not None]
+        mean |= {pair: sum(known) / len(known)} if known else {}
     if not mean:
         return Answer("nothing", title, "No two rewards vary in one group.", "train", "conflict")
     (a, b), least = min(mean.items(), key=lambda item: item[1])
     most = max(mean.values())
     if least <= CONFLICT:
-        said = f"{a} and {b} pull against each other ({signed(least)}). GDPO makes both equally loud; a gate decides."
-        return Answer("hurts", title, said, "train", "gated")
-    said = f"No two rewards pull against each other: correlations in a group from {signed(least)} to {signed(most)}."
-    return Answer("nothing", title, said, "train", "conflict")
+        sentence = (
+            f"{a} and {b} pull against each other ({signed(least)}). GDPO makes both equally loud; a gate decides."
+        )
+        return Answer("hurts", title, sentence, "train", "gated")
+    sentence = (
+        f"No two rewards pull against each other: correlations in a group from {signed(least)} to {signed(most)}."
+    )
+    return Answer("nothing", title, sentence, "train", "conflict")
 
 
 def _noise(report: gc.AuditReport) -> Answer:
@@ -162,16 +166,16 @@ def _noise(report: gc.AuditReport) -> Answer:
     for finding in report.findings:
         if finding.id == "reward-noise":
             reward, share = finding.evidence["reward"], percent(finding.evidence["faint_groups"])
-            said = (
+            sentence = (
                 f"{reward} is nearly constant in {share} of the groups in which it differs at all. GDPO blows that up."
             )
-            return Answer("hurts", title, said, "train", "noise")
+            return Answer("hurts", title, sentence, "train", "noise")
     return Answer("nothing", title, "No reward varies by next to nothing, which GDPO would blow up.", "train", "noise")
 
 
-def verdict(found: list[Answer]) -> str:
+def verdict(judged: list[Answer]) -> str:
     """All answers in one sentence."""
-    effects = {effect: [a.title.lower() for a in found if a.effect == effect] for effect in EFFECTS}
+    effects = {effect: [a.title.lower() for a in judged if a.effect == effect] for effect in EFFECTS}
     if effects["unknown"]:
         return "**It cannot be told** from such a log."
     good, both, bad = (listing(effects[effect]) if effects[effect] else "" for effect in ("helps", "mixed", "hurts"))
@@ -195,18 +199,18 @@ def should(chosen: dict[str, str], session: Session) -> mo.Html:
     report = session.audited
     if chosen["source"] == "run" and report is None:
         link = tag("a", "Your run", href="?at=run", data_go="run")
-        said = tag("p", "No run is audited yet. Open ", link, " and come back.")
-        return show(tag("section", tag("h2", "Should I?"), said, kind="should"))
+        sentence = tag("p", "No run is audited yet. Open ", link, " and come back.")
+        return show(tag("section", tag("h2", "Should I?"), sentence, kind="should"))
     if chosen["source"] != "run":
         lab = Lab.now(session)
         report = of_lab(tuple(map(tuple, lab.rewards(chosen["gate"]).tolist())), lab.state.weights)
-    found = answers(report)
+    judged = answers(report)
     return show(
         tag(
             "section",
             tag("h2", "Should I?"),
-            tag("p", prose(verdict(found)), kind="verdict-use"),
-            tag("ul", *map(_row, found)),
+            tag("p", prose(verdict(judged)), kind="verdict-use"),
+            tag("ul", *map(_row, judged)),
             tag("p", prose(_priority(report)), kind="last"),
             kind="should",
         )
@@ -236,7 +240,7 @@ def _row(answer: Answer) -> Html:
     return tag(
         "li",
         tag("p", tag("b", answer.title), " ", tag("span", mark, EFFECTS[answer.effect], kind="effect")),
-        tag("p", prose(answer.said), " ", lead(answer.at, answer.scenario)),
+        tag("p", prose(answer.said), " ", lead(answer.at, answer.title, answer.scenario)),
         kind=answer.effect,
     )
 
@@ -250,8 +254,8 @@ def titles() -> dict[str, str]:
         return {}
 
 
-def lead(chapter: str, scenario: str = "") -> Html:
-    """A link to where something can be seen."""
+def lead(chapter: str, about: str, scenario: str = "") -> Html:
+    """A link to where something can be seen; about: what, for a screen reader."""
     names = {
         "lab": "See it in the Lab",
         "evidence": "See it on real prompts",
@@ -261,4 +265,12 @@ def lead(chapter: str, scenario: str = "") -> Html:
     known = scenario if scenario in titles() else ""
     shown = f"Train: {titles()[known]}" if known else names[chapter]
     query = f"?at={chapter}" + (f"&train-scenario={known}" if known else "")
-    return tag("a", shown, href=query, data_go=chapter, data_scenario=known or None, kind="onward")
+    return tag(
+        "a",
+        shown,
+        href=query,
+        data_go=chapter,
+        data_scenario=known or None,
+        aria_label=f"{shown}: {about}",
+        kind="onward",
+    )

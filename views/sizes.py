@@ -17,12 +17,12 @@ Read = Callable[[Found, Priorities], float | None]
 
 def shares(data: Published, choice: Choice) -> dict[str, dict[str, dict[int, float | None]]]:
     """By what is counted, by method and by group size: a share, None where there is nothing to count."""
-    found = by_size(data, choice)
+    sizes = by_size(data, choice)
     prompts = len(data.tasks)
     at = WEIGHTS.index(choice.weight)
 
     def read(share: Read) -> dict[int, float | None]:
-        return {size: share(*both) for size, both in found.items()}
+        return {size: share(*both) for size, both in sizes.items()}
 
     return {
         "prompts with a tie": {m: read(lambda f, _, m=m: f.tied_prompts[m] / prompts) for m in METHODS},
@@ -36,17 +36,17 @@ def part(data: Published, choice: Choice) -> Html:
     """HTML of the three curves with what they do."""
     from views.charts import by_group_size  # here, because Altair is half of what the first visitor would wait for
 
-    found = shares(data, choice)
+    by_title = shares(data, choice)
     drawn = [
         save.pictured(
             chart,
             f"By answers per prompt: {title}",
             element(by_group_size(lines, title, _top(lines), choice.group_size)),
         )
-        for chart, (title, lines) in zip(CHARTS, found.items(), strict=True)
+        for chart, (title, lines) in zip(CHARTS, by_title.items(), strict=True)
     ]
     return join(
-        tag("h2", "More answers per prompt, more ties under GRPO"), says(*_says(data, choice, found)), charts(drawn)
+        tag("h2", "More answers per prompt, more ties under GRPO"), says(*_says(data, choice, by_title)), charts(drawn)
     )
 
 
@@ -58,11 +58,11 @@ def numbers(data: Published, choice: Choice, chart: str) -> list[dict]:
 
 def _top(lines: dict[str, dict[int, float | None]]) -> float:
     """Where the axis ends."""
-    return 0.2 if max(x or 0 for line in lines.values() for x in line.values()) <= FEW else 1.0
+    return FEW if max(x or 0 for line in lines.values() for x in line.values()) <= FEW else 1.0
 
 
-def _says(data: Published, choice: Choice, found: dict) -> list[str]:
-    ties = found["prompts with a tie"]
+def _says(data: Published, choice: Choice, by_title: dict) -> list[str]:
+    ties = by_title["prompts with a tie"]
     grpo, gdpo = (ties[m] for m in METHODS)
     first, last = min(grpo), max(grpo)
     top = max(gdpo, key=lambda size: gdpo[size])
@@ -73,7 +73,7 @@ def _says(data: Published, choice: Choice, found: dict) -> list[str]:
         "GRPO without std (Dr. GRPO) leaves out the division. It ties exactly what GRPO ties: dividing a group by one "
         "number moves no answer past another."
     )
-    broken = {n: x for n, x in found["broken ties, wrong answer first"]["gdpo"].items() if x is not None}
+    broken = {n: x for n, x in by_title["broken ties, wrong answer first"]["gdpo"].items() if x is not None}
     if not broken:
         return [f"From {first} to {last} answers the share of prompts with a tie {rest} under GDPO.", without_std]
     return [
@@ -91,8 +91,8 @@ def _weighed(choice: Choice) -> str:
 
 def tabled(data: Published, choice: Choice) -> Html:
     """The curves as HTML."""
-    found = shares(data, choice)
-    columns = [lines[m] for lines in found.values() for m in lines]
+    by_title = shares(data, choice)
+    columns = [lines[m] for lines in by_title.values() for m in lines]
     rows = [[size, *(percent(column[size], 1) for column in columns)] for size in columns[0]]
-    over = {title: len(lines) for title, lines in found.items()}
-    return table(["answers", *(NAMES[m] for lines in found.values() for m in lines)], rows, "figures", over=over)
+    over = {title: len(lines) for title, lines in by_title.items()}
+    return table(["answers", *(NAMES[m] for lines in by_title.values() for m in lines)], rows, "figures", over=over)

@@ -49,15 +49,15 @@ def _undefined() -> list[list[str]]:
 UNDEFINED = _undefined()
 
 
-def checked(asked: dict, answers: Sequence[int]) -> State:
+def checked(controls: dict, answers: Sequence[int]) -> State:
     """The state that the browser names; ValueError where it is none."""
     state = State(
-        task=int(asked["task"]),
-        marks=frozen(asked["marks"]),
-        pays=tuple(map(float, asked["pays"])),
-        weights=tuple(map(float, asked["weights"])),
-        convention=str(asked["convention"]),
-        method=str(asked["method"]),
+        task=int(controls["task"]),
+        marks=frozen(controls["marks"]),
+        pays=tuple(map(float, controls["pays"])),
+        weights=tuple(map(float, controls["weights"])),
+        convention=str(controls["convention"]),
+        method=str(controls["method"]),
     )
     fits = (
         0 <= state.task < len(answers)

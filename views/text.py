@@ -17,7 +17,7 @@ def each_method(tell: Callable[[str], str]) -> str:
     >>> each_method(lambda method: "3")
     '3 under every method'
     """
-    told = {m: tell(m) for m in NAMES}
-    if len(set(told.values())) == 1:
-        return f"{told['gdpo']} under every method"
-    return listing([f"{text} under {NAMES[m]}" for m, text in told.items()])
+    by_method = {m: tell(m) for m in NAMES}
+    if len(set(by_method.values())) == 1:
+        return f"{by_method['gdpo']} under every method"
+    return listing([f"{text} under {NAMES[m]}" for m, text in by_method.items()])

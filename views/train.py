@@ -67,7 +67,7 @@ class Train(anywidget.AnyWidget):
     """Small pictures from a file; the large one is trained in a thread that a change of a control stops."""
 
     _esm = HERE / "train.js"
-    _css = _theme.css(".train") + terms.CSS + (HERE / "train.css").read_text(encoding="utf-8")
+    _css = _theme.css(".train") + terms.CSS + save.CSS + (HERE / "train.css").read_text(encoding="utf-8")
     choices = traitlets.Dict().tag(sync=True)
     cards = traitlets.Dict().tag(sync=True)  # per comparison and scenario
     drawing = traitlets.Dict().tag(sync=True)
@@ -166,27 +166,27 @@ class Train(anywidget.AnyWidget):
 
     # --- what the browser asks ------------------------------------------------------------------------------------
 
-    def _asked(self, asked: Mapping[str, Any]) -> None:
-        n = int(asked.get("n", 0))
-        if "fold" in asked:
-            self._unfold([name for name in asked["fold"] if name in FOLDS])
+    def _asked(self, controls: Mapping[str, Any]) -> None:
+        n = int(controls.get("n", 0))
+        if "fold" in controls:
+            self._unfold([name for name in controls["fold"] if name in FOLDS])
             return
         self._wanted = n  # whatever runs is stopped
-        if asked.get("stop"):
+        if controls.get("stop"):
             self.working = {}
             return
         try:
-            state = self._chosen(asked) if "choose" in asked else checked(asked, self._scenarios)
+            state = self._chosen(controls) if "choose" in controls else checked(controls, self._scenarios)
         except (TypeError, ValueError, KeyError, AttributeError) as error:
-            raise traitlets.TraitError(f"expected the controls of Train, got {asked!s:.80}: {error}") from None
+            raise traitlets.TraitError(f"expected the controls of Train, got {controls!s:.80}: {error}") from None
         self._state = state
         self.working = {"n": n, "share": 0.0}
         if trained.ready(self._setting(state), methods_of(state)):
             self._show(n, state)
         mo.Thread(target=self._train, args=(n, state)).start()
 
-    def _chosen(self, asked: Mapping[str, Any]) -> State:
-        scenario, compare = self._scenarios[str(asked["choose"])], str(asked["compare"])
+    def _chosen(self, controls: Mapping[str, Any]) -> State:
+        scenario, compare = self._scenarios[str(controls["choose"])], str(controls["compare"])
         if compare not in COMPARISONS:
             raise ValueError("compare")
         own = scenario.setting.comparison
@@ -196,7 +196,7 @@ class Train(anywidget.AnyWidget):
         """In a thread of its own; a later question, or the end of the session, stops it."""
         setting, last = self._setting(state), 0.0
 
-        def told(share: float) -> None:
+        def progress(share: float) -> None:
             nonlocal last
             self._go_on(n)
             if share > last + 0.05:
@@ -205,7 +205,7 @@ class Train(anywidget.AnyWidget):
 
         try:
             if self.drawing["n"] != n:
-                trained.runs(setting, methods_of(state), told)
+                trained.runs(setting, methods_of(state), progress)
                 self._go_on(n)
                 self._show(n, state)
             self._weigh(n, state)
@@ -230,10 +230,10 @@ class Train(anywidget.AnyWidget):
         methods = list(dict.fromkeys([*NAMES, *methods_of(state)]))
         own = replace(scenario.setting, match_scale=setting.match_scale, weights=None, gate=None)
         if replace(setting, weights=None, gate=None) == own and methods == list(NAMES):
-            found = self._file["weights"][scenario.id][state.compare]
+            endings = self._file["weights"][scenario.id][state.compare]
         else:
-            found = gallery.ends(setting, methods, lambda share: self._go_on(n))
-        self._ended = {m: found[m] for m in methods}
+            endings = gallery.ends(setting, methods, lambda share: self._go_on(n))
+        self._ended = {m: endings[m] for m in methods}
         self.weighed = {"n": n, **weighed(self._ended)}
 
     # --- the numbers of the charts --------------------------------------------------------------------------------

@@ -38,10 +38,7 @@ UNDER = {
 }
 
 Runs = Mapping[str, gc.TrainingRun]
-_runs, _limits = (
-    Once(maxsize=96),
-    Once(maxsize=96),
-)  # 6 MB as scenarios are given, 75 MB at most
+_runs, _limits = Once(maxsize=96), Once(maxsize=96)  # 6 MB as scenarios are given, 75 MB at most
 
 
 class Stopped(Exception):
@@ -53,9 +50,9 @@ def names() -> dict[str, str]:
     return NAMES | {key: one.name for key, one in getattr(gc, "SUCCESSORS", {}).items()}
 
 
-def runs(setting: Setting, methods: Sequence[str] = COMPARED, told: Callable[[float], None] | None = None) -> Runs:
-    """Each method from the same start with the same seeds; `told` hears the share that is done, and may raise."""
-    hear = told or (lambda share: None)
+def runs(setting: Setting, methods: Sequence[str] = COMPARED, progress: Callable[[float], None] | None = None) -> Runs:
+    """Each method from the same start with the same seeds; `progress` hears the share that is done, and may raise."""
+    hear = progress or (lambda share: None)
     return {
         method: _runs.get(
             (setting, method),
@@ -81,21 +78,21 @@ def limit(setting: Setting, method: str) -> Tensor:
 def panels(setting: Setting, coins: Sequence[str], methods: Sequence[str]) -> list[dict]:
     """Per coin or arm what is drawn of each method: median, band and limit, thinned out, and when it is learnt."""
     every = -(-setting.epochs // POINTS)
-    found = runs(setting, methods)
-    curves = {m: found[m].p[:, ::every].quantile(_quantiles(found[m]), dim=0) for m in methods}
+    by_method = runs(setting, methods)
+    curves = {m: by_method[m].p[:, ::every].quantile(_quantiles(by_method[m]), dim=0) for m in methods}
     limits = {m: limit(setting, m)[::every] for m in methods}
-    reached = {m: medians(found[m]) for m in methods}
+    reached = {m: medians(by_method[m]) for m in methods}
 
     def series(m: str, k: int) -> dict:
         low, mid, high = (rounded(curve) for curve in curves[m][:, :, k])
-        there = reached[m][k]
+        epoch = reached[m][k]
         return {
             "method": m,
             "mid": mid,
             "low": low,
             "high": high,
             "limit": rounded(limits[m][:, k]),
-            "reach": None if there == inf else there,
+            "reach": None if epoch == inf else epoch,
         }
 
     return [{"name": name, "series": [series(m, k) for m in methods]} for k, name in enumerate(coins)]
@@ -141,34 +138,34 @@ def probability(p: float) -> str:
 
 def said(setting: Setting, coins: Sequence[str], methods: Sequence[str] = COMPARED) -> tuple[str, Html]:
     """The verdict on this setting, and the same in words, as HTML: of which comparison it is, and what it shows."""
-    found = runs(setting, methods)
-    kind = verdict(found, bool(setting.arms))
-    sentence = _of_arms(setting, found, coins) if setting.arms else _of_coins(setting, found, coins, kind)
+    by_method = runs(setting, methods)
+    kind = verdict(by_method, bool(setting.arms))
+    sentence = _of_arms(setting, by_method, coins) if setting.arms else _of_coins(setting, by_method, coins, kind)
     return kind, tag("p", text(UNDER[setting.comparison]), ": ", sentence)
 
 
-def _of_coins(setting: Setting, found: Runs, coins: Sequence[str], kind: str) -> Html:
-    grpo, gdpo = (medians(found[m]) for m in COMPARED)
+def _of_coins(setting: Setting, by_method: Runs, coins: Sequence[str], kind: str) -> Html:
+    grpo, gdpo = (medians(by_method[m]) for m in COMPARED)
     a, b = _epochs("grpo", max(grpo)), _epochs("gdpo", max(gdpo))
-    there = f" at {LEVEL:g} "
+    level = f" at {LEVEL:g} "
     if kind == NEITHER:
-        return join(tag("b", "neither method"), f" has every coin{there}within {setting.epochs} epochs.")
+        return join(tag("b", "neither method"), f" has every coin{level}within {setting.epochs} epochs.")
     if inf in (max(grpo), max(gdpo)):
         first, last, when = ("GDPO", "GRPO", b) if kind == FASTER else ("GRPO", "GDPO", a)
         head = tag("b", f"{first} gets there, {last} does not")
-        return join(head, f": {first} has every coin{there}after ", when, f" epochs, {last} not in {setting.epochs}.")
+        return join(head, f": {first} has every coin{level}after ", when, f" epochs, {last} not in {setting.epochs}.")
     if kind == SAME:
         apart = [k for k in range(len(coins)) if not alike(grpo[k], gdpo[k])]
         more = _other(max(apart, key=lambda k: abs(gdpo[k] - grpo[k])), grpo, gdpo, coins, "But") if apart else ""
-        told = join("every coin is", there, "after ", a, " epochs under GRPO, ", b, " under GDPO.")
-        return join(tag("b", "no difference"), ", ", told, more)
+        pace = join("every coin is", level, "after ", a, " epochs under GRPO, ", b, " under GDPO.")
+        return join(tag("b", "no difference"), ", ", pace, more)
     if kind == FASTER:
         behind = max(range(len(coins)), key=lambda k: gdpo[k] - grpo[k])
         late = gdpo[behind] > grpo[behind] and not alike(grpo[behind], gdpo[behind])
         more = _other(behind, grpo, gdpo, coins, "In return") if late else ""
-        return join("the slowest coin is", there, "after ", b, " epochs under GDPO, ", a, " under GRPO.", more)
+        return join("the slowest coin is", level, "after ", b, " epochs under GDPO, ", a, " under GRPO.", more)
     head = tag("b", "GDPO is slower")
-    return join(head, ", with the slowest coin", there, "after ", b, " epochs; under GRPO after ", a, ".")
+    return join(head, ", with the slowest coin", level, "after ", b, " epochs; under GRPO after ", a, ".")
 
 
 def _epochs(method: str, steps: float) -> Html:
@@ -183,11 +180,11 @@ def _other(k: int, grpo: Sequence[float], gdpo: Sequence[float], coins: Sequence
     return join(f" {how} the {coins[k]} comes {order} under GDPO", when, ".")
 
 
-def _of_arms(setting: Setting, found: Runs, coins: Sequence[str]) -> Html:
-    last = {m: found[m].p[:, -1].median(0).values.tolist() for m in COMPARED}
+def _of_arms(setting: Setting, by_method: Runs, coins: Sequence[str]) -> Html:
+    last = {m: by_method[m].p[:, -1].median(0).values.tolist() for m in COMPARED}
     likeliest = {m: p.index(max(p)) for m, p in last.items()}
     share = {m: tag("b", probability(p[0]), kind=m) for m, p in last.items()}
-    told = join(
+    outcome = join(
         f" After {setting.epochs} epochs the right answer has a probability of ",
         share["grpo"],
         " under GRPO, ",
@@ -202,7 +199,7 @@ def _of_arms(setting: Setting, found: Runs, coins: Sequence[str]) -> Html:
         head = tag("b", f"both methods end {coins[likeliest['grpo']]}")
     else:
         head = tag("b", ", ".join(f"{NAMES[m]} {_ends(last[m], coins)}" for m in COMPARED))
-    return join(head, ".", told)
+    return join(head, ".", outcome)
 
 
 def _ends(p: Sequence[float], coins: Sequence[str]) -> str:
@@ -227,21 +224,21 @@ def beside(setting: Setting, extra: Sequence[str]) -> Html:
 
 def told(setting: Setting, coins: Sequence[str]) -> list[str]:
     """What the controls do not say of a setting."""
-    found = []
+    notes = []
     rows = [*coins, *["noise"] * (setting.rewards - len(coins))] if not setting.arms else ["being right", "being short"]
     for name, std in zip(rows, setting.noise or (), strict=False):
         if std and name == "noise":
-            found.append(f"One more reward is noise alone, standard deviation {std:g}; no coin moves it.")
+            notes.append(f"One more reward is noise alone, standard deviation {std:g}; no coin moves it.")
         elif std:
-            found.append(f"The {name}'s reward also has noise, standard deviation {std:g}.")
+            notes.append(f"The {name}'s reward also has noise, standard deviation {std:g}.")
     if not any(setting.weights or (1,)):
-        found.append("All weights are 0: every advantage is 0 and nothing is learnt.")
+        notes.append("All weights are 0: every advantage is 0 and nothing is learnt.")
     elif 0 in (setting.weights or ()):
         idle = [name for name, w in zip(rows, setting.weights, strict=False) if w == 0]
-        found.append(f"A weight of 0: nothing pays for {listing([f'the {name}' for name in idle])}.")
+        notes.append(f"A weight of 0: nothing pays for {listing([f'the {name}' for name in idle])}.")
     if setting.optimizer == "adam":
-        found.append("Adam divides each coin's gradient by its own size.")
-    return found
+        notes.append("Adam divides each coin's gradient by its own size.")
+    return notes
 
 
 def without_end(setting: Setting, coins: Sequence[str]) -> str:
@@ -251,11 +248,11 @@ def without_end(setting: Setting, coins: Sequence[str]) -> str:
     p, median = limit(setting, "gdpo")[-1], runs(setting)["gdpo"].p[:, -1].median(0).values
     if float((p - median).abs().max()) < FAR:
         return ""
-    told = f"In the infinite-group limit GDPO stays at {probability(p[0].item())} {coins[0]} (thin line)."
+    limited = f"In the infinite-group limit GDPO stays at {probability(p[0].item())} {coins[0]} (thin line)."
     if setting.gate or len(set(setting.weights or (1.0,))) > 1:
-        return told
+        return limited
     return (
-        f"{told} If every answer is either right or short, the two rewards are mirror images and cancel under GDPO: "
+        f"{limited} If every answer is either right or short, the two rewards are mirror images and cancel under GDPO: "
         f"only the few groups of {setting.rollouts} with a {coins[-1]} answer still move it."
     )
 
@@ -267,8 +264,8 @@ def steps_table(setting: Setting, coins: Sequence[str], methods: Sequence[str]) 
     """HTML table of the median epoch at which each coin or answer is learnt, under each comparison."""
     rows = []
     for comparison in COMPARISONS:
-        found = runs(setting.compared(comparison), methods)
-        for n, (m, run) in enumerate(found.items()):
+        by_method = runs(setting.compared(comparison), methods)
+        for n, (m, run) in enumerate(by_method.items()):
             steps = ["–" if s == inf else f"{s:g}" for s in medians(run)]
             rows.append(Row([join(TITLES[comparison] if not n else "", tag("small", names()[m])), *steps], m))
     caption = (
@@ -280,11 +277,11 @@ def steps_table(setting: Setting, coins: Sequence[str], methods: Sequence[str]) 
 def curves_table(setting: Setting, coins: Sequence[str], methods: Sequence[str]) -> Html:
     """The curves as a table: median, and below it the infinite-group limit."""
     epochs = sorted({round(setting.epochs * part) for part in (0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1)})
-    found = {m: run.p.quantile(0.5, dim=0) for m, run in runs(setting, methods).items()}
+    median = {m: run.p.quantile(0.5, dim=0) for m, run in runs(setting, methods).items()}
 
     def cell(m: str, epoch: int, k: int) -> Html:
         exact = limit(setting, m)[epoch, k].item()
-        return join(probability(found[m][epoch, k].item()), tag("small", probability(exact)))
+        return join(probability(median[m][epoch, k].item()), tag("small", probability(exact)))
 
     rows = [[epoch, *(cell(m, epoch, k) for m in methods for k in range(len(coins)))] for epoch in epochs]
     over = {names()[m]: len(coins) for m in methods}

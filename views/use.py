@@ -133,12 +133,12 @@ def configuration(chosen: dict[str, str], session: Session) -> mo.Html:
         tag(
             "section",
             tag("h2", f"GDPO in {framework.title} ", tag("small", framework.version)),
-            report.copied(lines(framework.id, lab.state, gate)),
+            report.copied(lines(framework.id, lab.state, gate), f"GDPO in {framework.title}"),
             *(tag("p", prose(said)) for said in _about(lab, gate)),
             tag("h3", "Write a log that can be audited"),
-            report.copied(log_lines(framework.id)),
+            report.copied(log_lines(framework.id), "a log that can be audited"),
             tag("h3", "Make sure that it ran"),
-            report.copied(f"gdpo audit {framework.log_place}"),
+            report.copied(f"gdpo audit {framework.log_place}", "the audit that makes sure"),
             tag("p", framework.proof),
             tag("h3", f"What {framework.title} does differently" if framework.id != "generic" else "What to know"),
             _points(differs(framework, gate, lab)),
@@ -155,45 +155,45 @@ def _points(said: Sequence[str]) -> Html:
 
 def _about(lab: Lab, gate: str) -> list[str]:
     """What the lines do with the Lab's pays, method and gate."""
-    state, found = lab.state, []
+    state, notes = lab.state, []
     if len(set(state.pays)) > 1:
-        found.append(
+        notes.append(
             "What a pass pays drops out under GDPO, which divides each reward by its own spread. What should count for "
             "more needs a larger **weight**."
         )
     if state.method != "gdpo":
-        found.append(f"No trainer here has {methods()[state.method]}, which the Lab shows; these lines are for GDPO.")
+        notes.append(f"No trainer here has {methods()[state.method]}, which the Lab shows; these lines are for GDPO.")
     if gated(gate):
         before, after = (
             gc.collapse(rewards, "gdpo", weights=state.weights).inversions(0)
             for rewards in (lab.rewards(NO_GATE), lab.rewards(gate))
         )
-        found.append(
+        notes.append(
             f"On the Lab's answers the gate takes the pairs in which a wrong answer stands above a right one from "
             f"**{percent(before)}** to **{percent(after)}**. It gives 0, the worst these rewards pay; a penalty would "
             "need its own worst value there."
         )
-    return found
+    return notes
 
 
 def differs(framework: Framework, gate: str, lab: Lab) -> list[str]:
     """What the trainer does with what the formulas leave open, measured on the Lab's answers."""
     c = gc.CONVENTIONS[framework.convention]
-    found = list(framework.notes)
+    notes = list(framework.notes)
     if c.group_eps:
         here, formula = decimal(_tiny(c), 2), decimal(_tiny(gc.PAPER), 2)
         as_said = "as by the formula" if here == formula else f"not {formula} as by the formula"
-        found.append(
+        notes.append(
             f"It adds {power_of_ten(c.group_eps)} to each standard deviation: a reward that differs by "
             f"{power_of_ten(TINY)} in one of four answers becomes {here}, {as_said}."
         )
-    off = (lab.explained(c, gate).advantages - lab.explained(gc.PAPER, gate).advantages).abs().max().item()
+    error = (lab.explained(c, gate).advantages - lab.explained(gc.PAPER, gate).advantages).abs().max().item()
     if c != gc.PAPER:
         tokens = ", with a token per character," if c.last_step == "tokens" else ""
-        found.append(
-            f"On the Lab's answers{tokens} its advantages are off the paper's formula by at most {number(off, 2)}."
+        notes.append(
+            f"On the Lab's answers{tokens} its advantages are off the paper's formula by at most {number(error, 2)}."
         )
-    return found or ["Nothing: this library computes the paper's formula."]
+    return notes or ["Nothing: this library computes the paper's formula."]
 
 
 def left_open(framework: Framework) -> tuple[str, ...]:
@@ -214,10 +214,9 @@ def _instead(framework: Framework, lab: Lab) -> list[Html]:
         constant = listing(name for name, std in zip(REWARDS, stds, strict=True) if not std)
         return [tag("p", f"All answers agree in {constant}, so there is no spread to divide by.")]
     weights = [float(f"{w / std:.4g}") for w, std in zip(lab.state.weights, stds, strict=True)]
-    said = (
-        "With these weights GRPO has GDPO's order in the Lab's group. They fit this group alone; GDPO fits each anew."
-    )
-    return [tag("p", said), report.copied(_own(config_lines.set_weights(framework.id, REWARDS, weights, "grpo")))]
+    fit = "With these weights GRPO has GDPO's order in the Lab's group. They fit this group alone; GDPO fits each anew."
+    configuration = _own(config_lines.set_weights(framework.id, REWARDS, weights, "grpo"))
+    return [tag("p", fit), report.copied(configuration, "GRPO with these weights")]
 
 
 def program(framework: Framework, gate: str, lab: Lab) -> str:

@@ -86,7 +86,10 @@ def _short(report: AuditReport, finding: Finding, first: bool) -> Html:
     shape = tag("svg", _SHAPES[finding.severity], viewBox="0 0 12 12", role="img", aria_label=f"{finding.severity}:")
     title = join(shape, tag("b", finding.title), " ", tag("code", finding.id))
     parts = _inside(
-        report, finding, copied(finding.fix) if finding.fix else Html(), "small beside" if first else "small"
+        report,
+        finding,
+        copied(finding.fix, finding.title) if finding.fix else Html(),
+        "small beside" if first else "small",
     )
     return fold(title, *parts, kind=f"card {finding.severity}", opened=first)
 
@@ -99,9 +102,9 @@ def _inside(report: AuditReport, finding: Finding, fix: Html, kind: str = "small
     return [tag("p", finding.message), figure, fix, more, _evidence(finding)]
 
 
-def copied(lines: str) -> Html:
+def copied(lines: str, purpose: str) -> Html:
     """Lines of configuration with a button that copies them, where the page listens to `data-copy`."""
-    button = tag("button", "Copy", type="button", data_copy=lines)
+    button = tag("button", "Copy", type="button", data_copy=lines, aria_label=f"Copy: {purpose}")
     return tag("div", tag("pre", tag("code", lines), tabindex=0), button, kind="copied")
 
 
@@ -119,7 +122,7 @@ def _card(report: AuditReport, finding: Finding) -> Html:
 
 def _evidence(finding: Finding) -> Html:
     rows = [[label(key), value(x)] for key, x in finding.evidence.items()]
-    return fold("Evidence", table(["evidence", "value"], rows))
+    return fold("Evidence", table(["evidence", "value"], rows), label=f"Evidence: {finding.title}")
 
 
 def _did(report: AuditReport) -> Html:
