@@ -40,4 +40,3 @@ METHODS = {
     for name in ("grpo", "grpo-no-std", "gdpo")
 }
 LIMIT = Look("currentcolor", _dash("limit"))  # the infinite-group limit, thin
-GRID = VALUES["chart-grid"]
