@@ -18,13 +18,13 @@ from gdpo_core._errors import InputError
 from gdpo_core._words import count, listing, number, percent, printable
 from gdpo_core.conventions import NAMES
 from gdpo_core.report.sentences import severity_counts, shown_method
+from gdpo_core.report.terminal import COLOURS
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.over_time import MEAN, SHARE, SILENT, column
 from gdpo_core.runs.watch import Follower
 
 _REWARDS = 4  # that have columns
 _EVERY, _PATIENCE = 1.0, 3.0  # seconds between looks, and until a log that cannot be read is an error
-_COLOURS = {"error": "bold red", "warning": "bold yellow", "info": "bold"}
 
 
 def new_rows(before: AuditReport | None, now: AuditReport) -> str:
@@ -116,7 +116,7 @@ def _screen(follower: Follower, report: AuditReport | None, changed: str) -> Ren
         Text(f"\nFindings: {severity_counts(report)}", "bold"),
     ]
     for finding in report.findings:
-        head = (finding.severity, _COLOURS[finding.severity]), f"  {printable(finding.id)}  "
+        head = (finding.severity, COLOURS[finding.severity]), f"  {printable(finding.id)}  "
         lines.append(Text.assemble(*head, (printable(finding.title), "dim")))
     lines.append(_steps(report, follower.recent))
     lines.append(Text("Ctrl-C ends and prints the whole report.", "dim"))

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from gdpo_core import config_lines
-from gdpo_core._errors import InputError, expect, is_whole
+from gdpo_core._errors import InputError, expect, is_whole, reason
 from gdpo_core.frameworks import FRAMEWORKS, READABLE, framework_named
 from gdpo_core.runs import frames, tables
 from gdpo_core.runs.columns import Columns, Options, reward_names
@@ -97,6 +97,11 @@ class Run:
     _regrouped: Callable[[int], "Run"] = field(default=_no_other_size, repr=False)
     _tables: Callable[[], Iterator[pl.DataFrame]] = field(default=_no_tables, repr=False)
 
+    @property
+    def _numbered_by_file(self) -> bool:
+        """Whether the number of a file stands in for the step."""
+        return _rows_of(self).columns.step is None
+
     def tables(self) -> Iterator[pl.DataFrame]:
         """The responses, some ten thousand to a few hundred thousand at a time; each call reads the files anew."""
         return self._tables()
@@ -109,6 +114,12 @@ class Run:
     def table(self) -> pl.DataFrame:
         """All responses: step, group, the rewards, advantage if logged, length if known."""
         return pl.concat(list(self.tables())).drop("batch")
+
+
+def _rows_of(run: Run) -> Rows:
+    """The rows that the run's reader gave it."""
+    assert run._rows is not None, "readers return rows"
+    return run._rows
 
 
 def run_of(files: LogFiles, framework: str, rows: Rows, **facts: Any) -> Run:
@@ -149,8 +160,7 @@ def read_run(
     """
     files = frames.log_of(path) or as_tables(find_files(path))
     options = options_of(group_size, rewards, group, advantage, length, step, skip_bad_lines)
-    known = None if framework is None else framework_named(framework)
-    run, evidence = read_rows(files, known, options)
+    run, evidence = read_rows(files, None if framework is None else framework_named(framework), options)
     with one_error(files.name):
         run = with_groups(run, evidence, options)
     next(run.tables())  # a fault in the first rows is reported now
@@ -245,7 +255,7 @@ def one_error(where: str) -> Iterator[None]:
     try:
         yield
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        why = " ".join(str(error).split())[:200]
+        why = reason(error)[:200]
         raise InputError(f"{where}: expected a log that can be read as a table, got {why}") from None
 
 
@@ -260,11 +270,16 @@ class Evidence:
     advantages: tuple[np.ndarray, ...]  # of the first batches
     prompts: pl.DataFrame | None  # as `Rows.prompts` gives them
 
+    @property
+    def batches(self) -> pl.DataFrame:
+        """The batch, rows, step and first file of each batch."""
+        of_batch = pl.col("rows").sum(), pl.col("step").first(), pl.col("_file").first()
+        return self.sizes.group_by("batch", maintain_order=True).agg(*of_batch)
+
 
 def with_groups(run: Run, evidence: Evidence, options: Options) -> Run:
     """The run with its groups: those that a column identifies, or blocks of the size given, configured or inferred."""
-    rows = run._rows
-    assert rows is not None, "readers return rows"
+    rows = _rows_of(run)
     sizes, prompts = evidence.sizes, evidence.prompts
     run = replace(run, skipped_lines=options.bad_lines.count)
     if rows.keyed_by:
@@ -290,8 +305,7 @@ def with_groups(run: Run, evidence: Evidence, options: Options) -> Run:
 
 def _evidence(run: Run) -> Evidence:
     """One pass over the log, without rewards and lengths where that is faster."""
-    rows = run._rows
-    assert rows is not None, "readers return rows"
+    rows = _rows_of(run)
     by = ["batch", "_key"] if rows.keyed_by else ["batch"]
     sizes: list[pl.DataFrame] = []
     advantages: list[np.ndarray] = []
@@ -309,8 +323,7 @@ def _evidence(run: Run) -> Evidence:
 
 def tables_of(run: Run, block: int | None) -> Iterator[pl.DataFrame]:
     """The tables of a part of a run, in the groups that the whole run has: blocks of so many rows, or by a column."""
-    assert run._rows is not None, "readers return rows"
-    return _tables(run, run._rows, partial(_number_blocks, block) if block else _number_keys)
+    return _tables(run, _rows_of(run), partial(_number_blocks, block) if block else _number_keys)
 
 
 def _expect_none(ragged: pl.DataFrame, run: Run, wanted: str) -> None:

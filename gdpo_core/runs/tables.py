@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 import polars as pl
 
-from gdpo_core._errors import InputError, expect
+from gdpo_core._errors import InputError, expect, reason
 from gdpo_core._words import clip
 from gdpo_core.runs.files import LogFile, format_of
 
@@ -184,14 +184,12 @@ def _source(file: LogFile) -> Path | io.BytesIO:
 
 def _unreadable_parquet(files: Sequence[LogFile], error: BaseException) -> InputError:
     if files[0].frame is not None:
-        return InputError(
-            f"{files[0].name}: expected a table that can be read, got {' '.join(str(error).split())[:200]}"
-        )
+        return InputError(f"{files[0].name}: expected a table that can be read, got {reason(error)[:200]}")
     start = files[0].start(4)
     if start != b"PAR1":
         got = "a file that does not begin as one" if start else "an empty file"
         return InputError(f"{files[0].name}: expected a Parquet file, got {got}")
-    why = " ".join(str(error).split())[:200]
+    why = reason(error)[:200]
     return InputError(
         f"{files[0].name}: expected a whole Parquet file, got one that cannot be read, cut or damaged: {why}"
     )
@@ -333,7 +331,7 @@ def _unreadable_csv(file: LogFile, kind: str, error: BaseException) -> InputErro
         _record_sizes(file, kind, len(_header(file, kind)))
     except InputError as wrong:
         return wrong
-    return InputError(f"{file.name}: expected {kind.upper()}, got {' '.join(str(error).split())[:160]}")
+    return InputError(f"{file.name}: expected {kind.upper()}, got {reason(error)[:160]}")
 
 
 # --- JSON ------------------------------------------------------------------------------------------------------------

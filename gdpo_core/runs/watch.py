@@ -42,11 +42,6 @@ class _Part:
     skipped: int  # broken lines
 
     @property
-    def by_file(self) -> bool:
-        """Whether the number of a file stands in for the step."""
-        return self.run._rows is not None and self.run._rows.columns.step is None
-
-    @property
     def batches(self) -> int:
         return int(self.evidence.sizes["batch"][-1]) + 1
 
@@ -241,7 +236,7 @@ class Follower:
 
     def _with(self, part: _Part) -> Evidence:
         """The evidence so far and that of the next part."""
-        new, step = part.evidence, pl.col("step") + self.files * part.by_file
+        new, step = part.evidence, pl.col("step") + self.files * part.run._numbered_by_file
         sizes = new.sizes.with_columns(pl.col("batch") + self.batches, pl.col("_file") + self.files, step)
         prompts = None if new.prompts is None else new.prompts.with_columns(pl.col("batch") + self.batches)
         old = self.evidence
@@ -259,7 +254,7 @@ class Follower:
         self.grouped_by = run.grouped_by
         for table in run.tables():
             self.responses_read += len(table)
-            step = pl.col("step") + self.files * part.by_file
+            step = pl.col("step") + self.files * part.run._numbered_by_file
             table = table.with_columns(step, pl.col("batch") + self.batches, pl.col("group") + self.groups)
             self._expect_later(run, table)
             yield table
