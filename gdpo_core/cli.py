@@ -73,8 +73,8 @@ def _reader_may_leave() -> Iterator[None]:
         os.close(nowhere)
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(wanted: bool) -> None:
+    if wanted:
         from importlib.metadata import PackageNotFoundError, version
 
         try:

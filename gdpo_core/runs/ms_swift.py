@@ -9,14 +9,13 @@ import polars as pl
 from gdpo_core._errors import InputError, expect
 from gdpo_core.runs.columns import TEXTS, Columns, Options, batches, cached, checked, expect_columns, normalised
 from gdpo_core.runs.files import LogFile, LogFiles
-from gdpo_core.runs.run import LogIssue, Rows, Run, run_of
+from gdpo_core.runs.run import PROMPTS, LogIssue, Rows, Run, run_of
 from gdpo_core.runs.tables import as_float, as_text, first_objects, is_number, objects
 
 # Lists of numbers that are logged beside the rewards.
 NOT_REWARDS = {"step", "gen_step", "prompt", "completion", "solution"}
 NOT_REWARDS |= {"advantages", "advantage", "entropy", "num_turns"}
 METHODS = {"gdpo": "gdpo", "group": "grpo", "none": "grpo_no_std", "batch": "grpo_batch_std"}
-SAMPLE = 10_000  # rows whose prompts are examined
 
 
 def matches(columns: Mapping[str, object]) -> bool:
@@ -127,7 +126,7 @@ def _prompts(events: Iterator[pl.DataFrame], step: str) -> pl.DataFrame:
         text = prompt.str.slice(0, 60).alias("text")
         frames.append(event.select("_file", "_event", number, prompt.hash().alias("_key"), text))
         rows += len(event)
-        if rows >= SAMPLE:
+        if rows >= PROMPTS:
             break
     return pl.concat(frames).with_columns(pl.struct("_file", "_event", "step").rle_id().cast(pl.Int64).alias("batch"))
 

@@ -23,6 +23,7 @@ from gdpo_core.runs.tables import BadLines
 from gdpo_core.runs.trackers import as_tables
 
 BATCHES = 200  # whose advantages are examined
+PROMPTS = 10_000  # rows whose prompts are examined
 USUAL = 0.6  # share of batches that a size must divide: an evaluation may have written the others
 CHANCE = 0.01  # a smaller size must be less likely than this to fit by chance
 DRAWS = 400  # shuffles that estimate this probability

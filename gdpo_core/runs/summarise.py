@@ -12,7 +12,7 @@ from torch import Tensor
 
 from gdpo_core._errors import expect, expect_index
 from gdpo_core._groups import Batch, skipping_missing
-from gdpo_core._pairs import Block, Distinctions, Ordered, blocks, count_orders, distinguish
+from gdpo_core._pairs import Block, Distinctions, Ordered, blocks_of, count_orders, distinguish
 from gdpo_core._statistics import centre, std_of
 from gdpo_core.advantages import method_for
 from gdpo_core.collapse import SAME, balance, update_parts
@@ -152,8 +152,7 @@ class _Grouped:
     @cached_property
     def blocks(self) -> list[Block]:
         """The groups in blocks of similar sizes."""
-        rollouts = None if self.batch.index is not None else self.batch.rewards.shape[-1]
-        return list(blocks(self.batch.group_index(), rollouts))
+        return blocks_of(self.batch)
 
     def per_group(self, x: Tensor) -> Tensor:
         """(…, prompts, rollouts) or (…, responses) summed to (…, groups)."""

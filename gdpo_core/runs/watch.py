@@ -15,13 +15,12 @@ from gdpo_core.runs.audit import SAMPLE, audit, facts_of, findings, plan_of, sam
 from gdpo_core.runs.audit_report import AuditReport, over_time, report_of
 from gdpo_core.runs.columns import Options
 from gdpo_core.runs.files import LogFile, LogFiles, find_files, format_of
-from gdpo_core.runs.run import BATCHES, Evidence, Run, detect, options_of, read_rows, read_run, with_groups
+from gdpo_core.runs.run import BATCHES, PROMPTS, Evidence, Run, detect, options_of, read_rows, read_run, with_groups
 from gdpo_core.runs.summarise import summarise
 from gdpo_core.runs.sums import Plan, Summary, merge, take
 
 LINES = ("jsonl", "csv", "tsv")  # formats that grow by lines
 RECENT = 8  # steps that are shown one by one
-_PROMPTS = 10_000  # rows whose prompts are kept
 _CHECKED = 4096  # bytes before the place where reading goes on, which must stay as they were
 
 
@@ -243,7 +242,7 @@ class Follower:
         if old is None:
             return Evidence(sizes, new.advantages, prompts)
         if old.prompts is not None and prompts is not None:
-            prompts = pl.concat([old.prompts.select(prompts.columns), prompts]).head(_PROMPTS)
+            prompts = pl.concat([old.prompts.select(prompts.columns), prompts]).head(PROMPTS)
         return Evidence(pl.concat([old.sizes, sizes]), (*old.advantages, *new.advantages)[:BATCHES], prompts)
 
     def _tables(self, part: _Part, evidence: Evidence) -> Iterator[pl.DataFrame]:
