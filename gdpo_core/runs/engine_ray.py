@@ -17,7 +17,7 @@ from gdpo_core.frameworks import framework_named
 from gdpo_core.runs.audit import audit
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.files import LogFiles, find_files
-from gdpo_core.runs.run import Evidence, Run, options_of, read_rows, tables_of, with_groups
+from gdpo_core.runs.run import GroupEvidence, Run, options_of, read_rows, tables_of, with_groups
 from gdpo_core.runs.summarise import summarise
 from gdpo_core.runs.sums import Plan, Summary, merge
 
@@ -58,7 +58,7 @@ def _ray() -> Any:
     return ray
 
 
-def _mapped(log: LogFiles, named: Mapping[str, Any], evidence: Evidence, run: Run, plan: Plan) -> Summary:
+def _mapped(log: LogFiles, named: Mapping[str, Any], evidence: GroupEvidence, run: Run, plan: Plan) -> Summary:
     """The summary of the run, merged from those of its files."""
     ray = _ray()
     try:
@@ -77,7 +77,7 @@ def _mapped(log: LogFiles, named: Mapping[str, Any], evidence: Evidence, run: Ru
     return merge([pickle.loads(row["summary"]) for row in rows])
 
 
-def _tasks(log: LogFiles, evidence: Evidence, count: int) -> list[dict[str, Any]]:
+def _tasks(log: LogFiles, evidence: GroupEvidence, count: int) -> list[dict[str, Any]]:
     """The files in about so many parts of equal numbers of files, with what each should hold."""
     size = -(-len(log.files) // count)
     batches = evidence.batches

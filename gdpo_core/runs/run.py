@@ -193,7 +193,7 @@ def options_of(
     )
 
 
-def read_rows(files: LogFiles, framework: str | None, options: Options) -> tuple[Run, "Evidence"]:
+def read_rows(files: LogFiles, framework: str | None, options: Options) -> tuple[Run, "GroupEvidence"]:
     """The run before its groups are known, and what shows them."""
     with one_error(files.name):
         files = _as_its_framework_writes(files, framework)
@@ -264,7 +264,7 @@ def one_error(where: str) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class GroupEvidence:
     """What shows which rows are a group, in a log or in a part of it."""
 
     sizes: pl.DataFrame  # rows, step and file of each batch, or of each group that a column identifies
@@ -278,7 +278,7 @@ class Evidence:
         return self.sizes.group_by("batch", maintain_order=True).agg(*of_batch)
 
 
-def with_groups(run: Run, evidence: Evidence, options: Options) -> Run:
+def with_groups(run: Run, evidence: GroupEvidence, options: Options) -> Run:
     """The run with its groups: those that a column identifies, or blocks of the size given, configured or inferred."""
     rows = _rows_of(run)
     sizes, prompts = evidence.sizes, evidence.prompts
@@ -304,7 +304,7 @@ def with_groups(run: Run, evidence: Evidence, options: Options) -> Run:
     return replace(_in_blocks(run, rows, size, sizes, prompts), other_sizes=others, _regrouped=regrouped)
 
 
-def _evidence(run: Run) -> Evidence:
+def _evidence(run: Run) -> GroupEvidence:
     """One pass over the log, without rewards and lengths where that is faster."""
     rows = _rows_of(run)
     by = ["batch", "_key"] if rows.keyed_by else ["batch"]
@@ -319,7 +319,7 @@ def _evidence(run: Run) -> Evidence:
             advantages += np.split(table["advantage"].to_numpy(), counts["rows"].cum_sum().to_numpy()[:-1])
     expect(bool(sizes), run.path, "at least one response", "0 rows")
     prompts = None if rows.keyed_by else rows.prompts()
-    return Evidence(pl.concat(sizes), tuple(advantages[:BATCHES]), prompts)
+    return GroupEvidence(pl.concat(sizes), tuple(advantages[:BATCHES]), prompts)
 
 
 def tables_of(run: Run, block: int | None) -> Iterator[pl.DataFrame]:
@@ -529,7 +529,7 @@ def _no_groups(run: Run, prompts: pl.DataFrame | None) -> InputError:
 
 
 def _merged_prompts(prompts: pl.DataFrame, size: int) -> dict[str, object] | None:
-    """Evidence that groups of one batch share a prompt, from a sample of the prompts; None if none do.
+    """GroupEvidence that groups of one batch share a prompt, from a sample of the prompts; None if none do.
 
     prompts: batch, step, `_key` and `text` of rows in blocks of `size`.
     """

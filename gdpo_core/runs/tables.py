@@ -481,9 +481,7 @@ def _lists(file: LogFile, content: object) -> dict[str, list]:
     if isinstance(content, dict):
         lists = {name: value for name, value in content.items() if isinstance(value, list)}
         expect(bool(lists), file.name, wanted, "an object without lists")
-        sizes = {name: len(value) for name, value in lists.items()}
-        same = len(set(sizes.values())) == 1
-        expect(same, file.name, "lists of one length", ", ".join(f"{n} in {name!r}" for name, n in sizes.items()))
+        expect_one_length({name: len(value) for name, value in lists.items()}, file.name)
         return lists
     if not isinstance(content, list):
         raise InputError(f"{file.name}: expected {wanted}, got {type(content).__name__}")
@@ -493,6 +491,12 @@ def _lists(file: LogFile, content: object) -> dict[str, list]:
             raise InputError(f"{file.name}, item {number}: expected an object, got {type(item).__name__}")
     keys = dict.fromkeys(key for item in content for key in item)
     return {name: [item.get(name) for item in content] for name in keys}
+
+
+def expect_one_length(sizes: Mapping[str, int], where: str) -> None:
+    """Raise InputError unless lists, whose sizes these are, have one length."""
+    same = len(set(sizes.values())) == 1
+    expect(same, where, "lists of one length", ", ".join(f"{size} in {name!r}" for name, size in sizes.items()))
 
 
 def _json_series(file: LogFile, name: str, values: list) -> pl.Series:

@@ -15,7 +15,17 @@ from gdpo_core.runs.audit import SAMPLE, audit, facts_of, findings, plan_of, sam
 from gdpo_core.runs.audit_report import AuditReport, over_time, report_of
 from gdpo_core.runs.columns import Options
 from gdpo_core.runs.files import LogFile, LogFiles, find_files, format_of
-from gdpo_core.runs.run import BATCHES, PROMPTS, Evidence, Run, detect, options_of, read_rows, read_run, with_groups
+from gdpo_core.runs.run import (
+    BATCHES,
+    PROMPTS,
+    GroupEvidence,
+    Run,
+    detect,
+    options_of,
+    read_rows,
+    read_run,
+    with_groups,
+)
 from gdpo_core.runs.summarise import summarise
 from gdpo_core.runs.sums import Plan, Summary, merge, take
 
@@ -37,7 +47,7 @@ class _Part:
     """Some files, or some lines of one, as they were read; batches are numbered from 0."""
 
     run: Run  # its groups are not known yet
-    evidence: Evidence
+    evidence: GroupEvidence
     skipped: int  # broken lines
 
     @property
@@ -81,7 +91,7 @@ class Follower:
     def _forget(self) -> None:
         self.closed: dict[str, _Mark] = {}  # the settled files
         self.place, self.before_place = 0, b""  # where the unsettled lines of a single file begin
-        self.evidence: Evidence | None = None
+        self.evidence: GroupEvidence | None = None
         self.first: list[pl.DataFrame] = []  # tables from which the recipe is solved
         self.of_first: tuple[Plan, int, Summary] | None = None  # the summary of so many of them
         self.rest: Summary | None = None  # of the tables after them
@@ -233,19 +243,19 @@ class Follower:
         self.skipped += part.skipped
         self.left_out = tuple(dict.fromkeys((*self.left_out, *part.run.left_out)))
 
-    def _with(self, part: _Part) -> Evidence:
+    def _with(self, part: _Part) -> GroupEvidence:
         """The evidence so far and that of the next part."""
         new, step = part.evidence, pl.col("step") + self.files * part.run._numbered_by_file
         sizes = new.sizes.with_columns(pl.col("batch") + self.batches, pl.col("_file") + self.files, step)
         prompts = None if new.prompts is None else new.prompts.with_columns(pl.col("batch") + self.batches)
         old = self.evidence
         if old is None:
-            return Evidence(sizes, new.advantages, prompts)
+            return GroupEvidence(sizes, new.advantages, prompts)
         if old.prompts is not None and prompts is not None:
             prompts = pl.concat([old.prompts.select(prompts.columns), prompts]).head(PROMPTS)
-        return Evidence(pl.concat([old.sizes, sizes]), (*old.advantages, *new.advantages)[:BATCHES], prompts)
+        return GroupEvidence(pl.concat([old.sizes, sizes]), (*old.advantages, *new.advantages)[:BATCHES], prompts)
 
-    def _tables(self, part: _Part, evidence: Evidence) -> Iterator[pl.DataFrame]:
+    def _tables(self, part: _Part, evidence: GroupEvidence) -> Iterator[pl.DataFrame]:
         """The tables of a part; groups are told apart by the evidence of all parts."""
         run = with_groups(replace(part.run, files=tuple(self.marks)), evidence, self._options())
         if self.grouped_by not in (None, run.grouped_by):
