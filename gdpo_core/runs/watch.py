@@ -119,7 +119,7 @@ class Follower:
         lines = self._new_lines(log.files[0]) if single else None
         self.marks, self.fault = marks, None
         try:
-            return self._new_files(log) if lines is None else self._report(log, self._with_lines(log, *lines))
+            return self._new_files(log) if lines is None else self._report(self._with_lines(log, *lines))
         except (_Changed, InputError):
             # The whole log says what is wrong with it, if anything is; else it has no form that grows by parts.
             self._forget()
@@ -190,7 +190,7 @@ class Follower:
             self._settle(self._part(new, log), new)
         if self.last is None or self.last[:2] != (last, self.marks[last.name]):
             self.last = last, self.marks[last.name], self._part([last], log)
-        return self._report(log, self.last[2])
+        return self._report(self.last[2])
 
     def _new_lines(self, file: LogFile) -> tuple[bytes, bytes]:
         """The names of columns, if a line holds them, and the whole lines that are not settled."""
@@ -225,7 +225,7 @@ class Follower:
     def _settle(self, part: _Part, files: Sequence[LogFile], read: Iterable[pl.DataFrame] = ()) -> None:
         """Add the part to the sums; its numbers of batches go on from the last one. read: its tables, if known."""
         evidence = self._with(part)
-        for table in read or self._tables(part, evidence):
+        for table in read or self._tables(part, self._grouped(part, evidence)):
             if sum(map(len, self.first)) < SAMPLE:
                 self.first.append(table)
                 continue
@@ -255,12 +255,16 @@ class Follower:
             prompts = pl.concat([old.prompts.select(prompts.columns), prompts]).head(PROMPTS)
         return GroupEvidence(pl.concat([old.sizes, sizes]), (*old.advantages, *new.advantages)[:BATCHES], prompts)
 
-    def _tables(self, part: _Part, evidence: GroupEvidence) -> Iterator[pl.DataFrame]:
-        """The tables of a part; groups are told apart by the evidence of all parts."""
+    def _grouped(self, part: _Part, evidence: GroupEvidence) -> Run:
+        """The run of a part with its groups, told apart by the evidence of all parts."""
         run = with_groups(replace(part.run, files=tuple(self.marks)), evidence, self._options())
         if self.grouped_by not in (None, run.grouped_by):
             raise _Changed
         self.grouped_by = run.grouped_by
+        return run
+
+    def _tables(self, part: _Part, run: Run) -> Iterator[pl.DataFrame]:
+        """The tables of a part, whose steps, batches and groups go on from what is settled."""
         for table in run.tables():
             self.responses_read += len(table)
             step = pl.col("step") + self.files * part.run._numbered_by_file
@@ -282,12 +286,11 @@ class Follower:
             raise _Changed  # another group size may explain the advantages
         return plan_of(run, given, self.primary, recipe)
 
-    def _report(self, log: LogFiles, part: _Part) -> AuditReport:
+    def _report(self, part: _Part) -> AuditReport:
         """The report of what is settled and of the part that is not."""
         evidence = self._with(part)
-        self.of_last = tables = list(self._tables(part, evidence))
-        names = tuple(file.name for file in log.files)
-        run = with_groups(replace(part.run, files=names), evidence, self._options())
+        run = self._grouped(part, evidence)
+        self.of_last = tables = list(self._tables(part, run))
         left_out = tuple(dict.fromkeys((*self.left_out, *part.run.left_out)))
         run = replace(run, left_out=left_out, skipped_lines=self.skipped + part.skipped)
         full = self.rest is not None
