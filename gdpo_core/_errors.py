@@ -35,3 +35,12 @@ def expect_index(value: object, count: int, name: str, things: str) -> None:
     gdpo_core.InputError: primary: expected an index of 3 rewards, got 3
     """
     expect(is_whole(value) and -count <= value < count, name, f"an index of {count} {things}", repr(value))
+
+
+def reason(error: BaseException) -> str:
+    """What an error of a library says, on one line; its type where it says nothing.
+
+    >>> reason(ValueError("two\\n  lines")), reason(ValueError())
+    ('two lines', 'ValueError')
+    """
+    return " ".join(str(error).split()) or type(error).__name__

@@ -9,6 +9,8 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
+from gdpo_core._groups import Batch
+
 # Up to so many responses, plain Python is done before as many calls of torch have begun.
 _FEW = 64
 
@@ -58,6 +60,11 @@ def blocks(index: Tensor, rollouts: int | None = None) -> Iterator[Block]:
         column = torch.arange(longest, device=index.device)
         rows = order[(start[groups, None] + column).clamp(max=len(order) - 1)]
         yield Block(groups, longest, rows.masked_fill(column >= sizes[groups, None], -1))
+
+
+def blocks_of(batch: Batch) -> list[Block]:
+    """The groups of a batch as blocks; a single one where all groups have one size."""
+    return list(blocks(batch.group_index(), None if batch.index is not None else batch.rewards.shape[-1]))
 
 
 def ranks(x: Tensor, same: Tensor | float = 0.0) -> Tensor:

@@ -24,7 +24,6 @@ from gdpo_core._statistics import (
     zero_cancelled,
 )
 from gdpo_core._types import ArrayLike, Groups
-from gdpo_core.conventions import NAMES as NAMES
 from gdpo_core.conventions import PAPER, Convention
 
 
@@ -92,14 +91,14 @@ class Method:
         return a if self.over_batch is None else self.over_batch(batch, a).value
 
 
-# The methods that are compared, the further one that frameworks offer, and those that successors.py adds.
+# The methods that are compared.
 METHODS = {
     "grpo": Method(_grpo),
     "grpo_no_std": Method(_grpo_no_std),
     "gdpo": Method(_gdpo, over_batch, decoupled=True),
 }
-LOGGED_METHODS = METHODS | {"grpo_batch_std": Method(_grpo_no_std, _over_batch_std)}
-ALL_METHODS = dict(LOGGED_METHODS)
+# Those, the one that some frameworks offer besides, and what successors.py adds.
+ALL_METHODS = METHODS | {"grpo_batch_std": Method(_grpo_no_std, _over_batch_std)}
 
 
 def grpo(
@@ -181,8 +180,7 @@ def advantages(
     [0.5, -0.5]
     """
     batch = read(rewards, weights=weights, groups=groups, lengths=lengths, convention=convention)
-    formula, batch = method_for(method, batch)
-    return batch.to_caller(batch.zero_unrewarded(formula.advantages(batch)))
+    return computed(method_named(method), batch)
 
 
 def condition(rewards: ArrayLike, reward: int = 1, on: int = 0, threshold: float = 1.0) -> Tensor:
@@ -226,10 +224,16 @@ def method_for(method: str, batch: Batch) -> tuple[Method, Batch]:
 
 
 def applied(formula: Method, batch: Batch) -> tuple[Method, Batch]:
-    """The same for formulas at hand."""
+    """These formulas, and the batch as they take it."""
     c = batch.convention
     if formula.decoupled and len(batch.rewards) == 1 and c.one_reward_is_grpo:
         return METHODS["grpo"], batch
     if formula.decoupled and c.missing_is_zero_in_gdpo:
         batch = batch.without_missing()
     return formula, batch if formula.prepared is None else formula.prepared(batch)
+
+
+def computed(formula: Method, batch: Batch) -> Tensor:
+    """The advantages of these formulas, as the caller gave the rewards: (prompts, rollouts) or (responses,)."""
+    formula, batch = applied(formula, batch)
+    return batch.to_caller(batch.zero_unrewarded(formula.advantages(batch)))

@@ -73,8 +73,8 @@ def _reader_may_leave() -> Iterator[None]:
         os.close(nowhere)
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(wanted: bool) -> None:
+    if wanted:
         from importlib.metadata import PackageNotFoundError, version
 
         try:
@@ -254,36 +254,24 @@ def audit_command(
     """
     from gdpo_core.report import document, terminal
     from gdpo_core.report.github import annotations
-    from gdpo_core.runs.audit import audit
-    from gdpo_core.runs.run import read_run
 
     expect(format_ in _FORMATS, "format", listing(_FORMATS, "or"), repr(format_))
     failing = _failing(fail_on)
     only_json = json_ == Path("-")
     expect(not only_json or format_ == "text", "format", "none beside --json -, which prints only JSON", repr(format_))
     targets = _targets(html, None if only_json else json_)
-    columns = {"group": group, "advantage": advantage, "length": length, "step": step}
-    named = _options(group_size, reward, framework=framework, skip_bad_lines=skip_bad_lines, **columns)
+    named = _reading(framework, group_size, reward, group, advantage, length, step, skip_bad_lines)
     weights = parse_weights(weight or [], "weight") or None
     wishes: dict[str, Any] = {"weights": weights, "primary": primary, "asked": None if asked is None else _key(asked)}
-    runs, reports = _runs(paths), []
     expect(engine in ("local", "ray"), "--engine", "local or ray", repr(engine))
     if watch:
         expect(engine == "local", "--watch", "the engine local", engine)
         expect(len(paths) == 1, "--watch", "one directory or file", f"{len(paths)}")
         _spare(targets, paths, paths)
         with _named(paths, False):
-            reports.append(_watched(paths[0], wishes | named, sys.stderr if only_json else sys.stdout))
-        runs = []
-    for number, files in enumerate(runs, start=1):
-        name = f"run {number} of {len(runs)}: " if len(runs) > 1 else ""
-        with _named(files, len(runs) > 1), _progress(name) as progress:
-            if engine == "ray":
-                reports.append(_on_ray(files, wishes | named, targets))
-                continue
-            run = read_run(files if len(files) > 1 else files[0], **named)
-            _spare(targets, files, run.files)
-            reports.append(audit(run, progress=progress, **wishes))
+            reports = [_watched(paths[0], wishes | named, sys.stderr if only_json else sys.stdout)]
+    else:
+        reports = _audited(_runs(paths), wishes, named, targets, engine)
     texts = {"html": document, "json": _json}
     for option, path in targets.items():
         _write(path, texts[option](reports), option)
@@ -297,10 +285,20 @@ def audit_command(
     return _status(reports, failing)
 
 
-def _options(group_size: str | None, rewards: list[str] | None, **others: Any) -> dict[str, Any]:
+def _reading(
+    framework: str | None,
+    group_size: str | None,
+    rewards: list[str] | None,
+    group: str | None,
+    advantage: str | None,
+    length: str | None,
+    step: str | None,
+    skip_bad_lines: bool,
+) -> dict[str, Any]:
     """The arguments of `read_run` from the options of the command line."""
     size = None if group_size is None else parse_count(group_size, "group-size")
-    return {"group_size": size, "rewards": rewards or None, **others}
+    columns = {"rewards": rewards or None, "group": group, "advantage": advantage, "length": length, "step": step}
+    return {"framework": framework, "group_size": size, "skip_bad_lines": skip_bad_lines, **columns}
 
 
 def _failing(text: str | None) -> frozenset[str]:
@@ -331,12 +329,32 @@ def _status(reports: Sequence["AuditReport"], failing: frozenset[str]) -> int:
     return status
 
 
-def _on_ray(files: Sequence[str], named: Mapping[str, Any], targets: Mapping[str, Path]) -> "AuditReport":
-    """The report of a run, computed by Ray's workers."""
-    from gdpo_core.runs.engine_ray import audit_on_ray  # what only --engine ray needs
+def _audited(
+    runs: Sequence[Sequence[str]],
+    wishes: Mapping[str, Any],
+    named: Mapping[str, Any],
+    targets: Mapping[str, Path],
+    engine: str = "local",
+) -> list["AuditReport"]:
+    """The reports of runs, each given by its paths; wishes and named: arguments of `audit` and of `read_run`."""
+    from gdpo_core.runs.audit import audit
+    from gdpo_core.runs.run import read_run
 
-    _spare(targets, files, files)
-    return audit_on_ray(files if len(files) > 1 else files[0], **named)
+    reports = []
+    for number, files in enumerate(runs, start=1):
+        name = f"run {number} of {len(runs)}: " if len(runs) > 1 else ""
+        path = files if len(files) > 1 else files[0]
+        with _named(files, len(runs) > 1), _progress(name) as progress:
+            if engine == "ray":
+                from gdpo_core.runs.engine_ray import audit_on_ray  # what only --engine ray needs
+
+                _spare(targets, files, files)
+                reports.append(audit_on_ray(path, **wishes, **named))
+            else:
+                run = read_run(path, **named)
+                _spare(targets, files, run.files)
+                reports.append(audit(run, progress=progress, **wishes))
+    return reports
 
 
 def _watched(path: str, named: Mapping[str, Any], file: TextIO) -> "AuditReport":
@@ -403,13 +421,13 @@ def _progress(name: str) -> Iterator[Callable[[int], None] | None]:
     bar = Progress(*columns, console=console, transient=True)
     task, started = bar.add_task(name, total=None), time.monotonic()
 
-    def count(responses: int) -> None:
+    def advance(responses: int) -> None:
         bar.advance(task, responses)
         if time.monotonic() - started > _PATIENCE:
             bar.start()
 
     try:
-        yield count
+        yield advance
     finally:
         bar.stop()
 
@@ -444,7 +462,11 @@ def _spare(targets: Mapping[str, Path], paths: Sequence[str], files: Sequence[st
 
 def _json(reports: Sequence["AuditReport"]) -> str:
     parts = [report.to_dict() for report in reports]
-    return json.dumps(parts[0] if len(parts) == 1 else {"schema": 1, "runs": parts}, indent=2, allow_nan=False) + "\n"
+    return _dumped(parts[0] if len(parts) == 1 else {"schema": 1, "runs": parts})
+
+
+def _dumped(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, indent=2, allow_nan=False) + "\n"
 
 
 def _write(path: Path, text: str, option: str) -> None:
@@ -480,22 +502,13 @@ def compare_command(
     """
     from gdpo_core.report import terminal
     from gdpo_core.report.changes import changes
-    from gdpo_core.runs.audit import audit
-    from gdpo_core.runs.run import read_run
 
     only_json = json_ == Path("-")
     targets = _targets(None, None if only_json else json_)
-    columns = {"group": group, "advantage": advantage, "length": length, "step": step}
-    named = _options(group_size, reward, framework=framework, skip_bad_lines=skip_bad_lines, **columns)
-    weights = parse_weights(weight or [], "weight") or None
-    reports = []
-    for number, path in enumerate((a, b), start=1):
-        with _named([path], True), _progress(f"run {number} of 2: ") as progress:
-            run = read_run(path, **named)
-            _spare(targets, [path], run.files)
-            reports.append(audit(run, weights, progress=progress))
-    difference = changes(*reports)
-    text = json.dumps(difference.to_dict(), indent=2, allow_nan=False) + "\n"
+    named = _reading(framework, group_size, reward, group, advantage, length, step, skip_bad_lines)
+    wishes = {"weights": parse_weights(weight or [], "weight") or None}
+    difference = changes(*_audited([[a], [b]], wishes, named, targets))
+    text = _dumped(difference.to_dict())
     for option, file in targets.items():
         _write(file, text, option)
     with _reader_may_leave():

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gdpo_core._errors import expect, expect_index
 from gdpo_core._groups import Batch, Reduction, read
-from gdpo_core._pairs import blocks, count_orders, count_ties, distinguish
+from gdpo_core._pairs import blocks, blocks_of, count_orders, count_ties, distinguish
 from gdpo_core._statistics import normalise_rewards
 from gdpo_core._types import ArrayLike, Groups
 from gdpo_core.advantages import Steps, method_for
@@ -152,10 +152,8 @@ def _collapsed(method: str, batch: Batch, prepared: Batch, steps: Steps, same: f
     advantages = prepared.zero_unrewarded(steps.advantages)
     silent = batch.group.lowest(-advantages.abs()) == 0
     rewards, a = batch.rewards.reshape(len(batch.rewards), -1), advantages.flatten()
-    index = batch.group_index()
     kept = ~(rewards.isnan().all(0) | a.isnan())
-    rollouts = None if batch.index is not None else batch.rewards.shape[-1]
-    distinct = distinguish(list(blocks(index, rollouts)), rewards, kept, {method: a}, same)
+    distinct = distinguish(blocks_of(batch), rewards, kept, {method: a}, same)
     mixed, tied, pairs = distinct.vectors > 1, distinct.tied[method], int(distinct.pairs.sum())
     means = torch.cat([torch.stack([tied > 0, distinct.levels[method], distinct.vectors]), distinct.dead])[:, mixed]
     with_ties, levels, vectors, *dead = means.double().mean(1).tolist()  # of whole numbers, so in any order the same
@@ -173,7 +171,7 @@ def _collapsed(method: str, batch: Batch, prepared: Batch, steps: Steps, same: f
         level=distinct.level[method][kept],
         response=kept.nonzero().flatten(),
         _rewards=rewards.T,
-        _index=index,
+        _index=batch.group_index(),
     )
 
 

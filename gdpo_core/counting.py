@@ -9,13 +9,13 @@ from dataclasses import replace
 from functools import cache
 from itertools import combinations_with_replacement, groupby, product
 from math import comb, isqrt, lcm, prod
-from numbers import Integral, Real
+from numbers import Real
 from operator import add
 
 import torch
 from torch import Tensor
 
-from gdpo_core._errors import expect
+from gdpo_core._errors import expect, is_whole
 from gdpo_core._groups import read
 from gdpo_core._types import ArrayLike
 from gdpo_core.advantages import method_for
@@ -207,8 +207,7 @@ def _runs(ordered: Sequence[int]) -> tuple[int, ...]:
 
 
 def _integer(value: int, name: str, low: int = 1, high: int = _LARGEST) -> int:
-    fits = isinstance(value, Integral) and not isinstance(value, bool) and low <= value <= high
-    expect(fits, name, f"an integer from {low} to {high}", repr(value))
+    expect(is_whole(value) and low <= value <= high, name, f"an integer from {low} to {high}", repr(value))
     return int(value)
 
 

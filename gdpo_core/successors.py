@@ -25,7 +25,7 @@ from gdpo_core._statistics import (
     zero_cancelled,
 )
 from gdpo_core._types import ArrayLike, Groups
-from gdpo_core.advantages import ALL_METHODS, Method, Steps, _gdpo, applied, over_batch
+from gdpo_core.advantages import ALL_METHODS, Method, Steps, _gdpo, computed, over_batch
 from gdpo_core.conventions import PAPER, Convention
 
 GAMMA = 0.5  # of SA-MRPO: the best of the paper's ablation
@@ -138,7 +138,7 @@ def _divided(s: Tensor, centred: Normalised, std: Tensor, by: Tensor) -> Steps:
     return Steps(group=Normalised(centred.mean, std, a), sums=s, advantages=a)
 
 
-def _unsaturated(batch: Batch, gamma: float = GAMMA, bounds: Tensor | None = None) -> Batch:
+def _unsaturated(batch: Batch, gamma: float, bounds: Tensor | None) -> Batch:
     """The batch with weights w_k (1 − s_k)^γ; bounds: (rewards, 2), else the lowest and highest reward of the batch."""
     r, group = batch.rewards, batch.group
     axes = (-1,) if batch.index is not None else (-2, -1)
@@ -172,7 +172,7 @@ def _disagree(batch: Batch, z: Tensor, s: Tensor, threshold: float) -> Tensor:
     return dropped
 
 
-def _gd2po(batch: Batch, threshold: float = THRESHOLD) -> Steps:
+def _gd2po(batch: Batch, threshold: float) -> Steps:
     """GD²PO, arXiv 2606.16771 and the code in Qwen-Applications/GD2PO: its sums times the kept share of the group."""
     steps = _gdpo(batch)
     kept = _kept_shares(batch, steps, threshold)
@@ -209,7 +209,7 @@ def kept_shares(
     return batch.to_caller(_kept_shares(batch, _gdpo(batch), threshold))
 
 
-def _over_kept(batch: Batch, s: Tensor, threshold: float = THRESHOLD) -> Normalised:
+def _over_kept(batch: Batch, s: Tensor, threshold: float) -> Normalised:
     """GDPO's last step over the rollouts that are kept; the others get 0. Their mean need not be 0 and is taken off."""
     c, over, steps = batch.convention, batch.last_step, _gdpo(batch)
     dropped = _disagree(batch, steps.group.value, steps.sums, threshold)
@@ -276,7 +276,7 @@ def sa_mrpo(
         count = len(batch.rewards)
         expect(tuple(ends.shape) == (count, 2), "bounds", f"shape ({count}, 2)", f"shape {tuple(ends.shape)}")
         expect(bool((ends[:, 0] < ends[:, 1]).all()), "bounds", "a lowest below a highest value", ends.tolist())
-    return _of(_sa_mrpo_with(float(gamma), ends), batch)
+    return computed(_sa_mrpo_with(float(gamma), ends), batch)
 
 
 def gd2po(
@@ -302,9 +302,4 @@ def gd2po(
     number = isinstance(threshold, int | float) and not isinstance(threshold, bool) and 0 <= threshold <= 1
     expect(number, "threshold", "a number inside [0, 1]", repr(threshold))
     batch = read(rewards, weights=weights, groups=groups, lengths=lengths, convention=convention)
-    return _of(_gd2po_with(float(threshold)), batch)
-
-
-def _of(formula: Method, batch: Batch) -> Tensor:
-    formula, batch = applied(formula, batch)
-    return batch.to_caller(batch.zero_unrewarded(formula.advantages(batch)))
+    return computed(_gd2po_with(float(threshold)), batch)

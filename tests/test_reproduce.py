@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from gdpo_core import CONVENTIONS, InputError
 from gdpo_core._groups import read
-from gdpo_core.advantages import LOGGED_METHODS, method_for
+from gdpo_core.advantages import method_for, method_named
+from gdpo_core.conventions import NAMES
 from gdpo_core.runs.recipe import TOLERANCE, Recipe, compare, hidden_inputs, read_log, same_direction
 from gdpo_core.runs.run import read_run
 from gdpo_core.runs.solve import simplest, solve
@@ -158,7 +159,7 @@ def test_recorded_outputs_of_frameworks_are_reproduced(scenario, method, convent
 
 SOLVABLE = [
     (method, name, missing)
-    for method in LOGGED_METHODS
+    for method in NAMES
     for name, c in CONVENTIONS.items()
     for missing in (0.0, 0.1)
     if not (missing and c.missing == "propagates") and not (method == "grpo" and c.leave_one_out)
@@ -201,7 +202,7 @@ def test_leave_one_out_grpo_is_recognised_by_the_weights_that_are_given():
     st.lists(
         st.sampled_from([-1.0, -0.1, 0.0, 0.05, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 10.0]), min_size=3, max_size=3
     ).filter(any),
-    st.sampled_from(sorted(LOGGED_METHODS)),
+    st.sampled_from(sorted(NAMES)),
     st.integers(0, 1000),
 )
 def test_weights_come_back_exactly(weights, method, seed):
@@ -229,7 +230,7 @@ def test_groups_of_different_sizes():
     keep = np.random.default_rng(1).random(r.shape[:2]) < 0.7
     keep[0] = [True] + 8 * [False]  # a group of one
     full = table(r, np.zeros(r.shape[:2])).filter(pl.Series(keep.ravel()))
-    for method in LOGGED_METHODS:
+    for method in NAMES:
         index, first = np.unique(full["group"].to_numpy(), return_index=True)
         batch = read(
             torch.tensor(full.select(names(r)).to_numpy(), dtype=torch.float32),
@@ -238,7 +239,7 @@ def test_groups_of_different_sizes():
             batches=full["batch"].to_numpy()[first],
             convention=CONVENTIONS["trl"],
         )
-        a = LOGGED_METHODS[method].advantages(batch).double().numpy()
+        a = method_named(method).advantages(batch).double().numpy()
         log = full.with_columns(pl.Series("advantage", a))
         recipe = solve([log], names(r), "trl")
         assert recipe == Recipe(method, "trl", WEIGHTS, (), False)
@@ -246,7 +247,7 @@ def test_groups_of_different_sizes():
         assert len(directions(log, names(r), recipe)) == len(index)
 
 
-@pytest.mark.parametrize("method", LOGGED_METHODS)
+@pytest.mark.parametrize("method", NAMES)
 def test_a_dead_reward_keeps_the_weight_that_was_given_else_1(method):
     r = draw()
     r[..., 0] = 1
@@ -255,7 +256,7 @@ def test_a_dead_reward_keeps_the_weight_that_was_given_else_1(method):
     assert solved(r, a, weights=(3, 0.5, 2)) == Recipe(method, "trl", (3.0, 0.5, 2.0), (0,), False)
 
 
-@pytest.mark.parametrize("method", LOGGED_METHODS)
+@pytest.mark.parametrize("method", NAMES)
 def test_of_a_reward_and_its_copy_only_the_sum_is_known(method):
     r = draw()
     r[..., 1] = r[..., 0]
@@ -265,7 +266,7 @@ def test_of_a_reward_and_its_copy_only_the_sum_is_known(method):
     assert solved(r, made(r, method, (1.5, 0.5, 1.0))).weights == (1.0, 1.0, 1.0)
 
 
-@pytest.mark.parametrize("method", LOGGED_METHODS)
+@pytest.mark.parametrize("method", NAMES)
 def test_a_column_that_is_no_reward_has_weight_0(method):
     r = draw()
     r[..., 2] = np.random.default_rng(0).integers(1, 4000, r.shape[:2])
@@ -274,14 +275,14 @@ def test_a_column_that_is_no_reward_has_weight_0(method):
 
 
 @pytest.mark.parametrize("size", [2, 3, 8])
-@pytest.mark.parametrize("method", LOGGED_METHODS)
+@pytest.mark.parametrize("method", NAMES)
 def test_one_reward_small_groups(method, size):
     r = draw(size=size, rewards=1, prompts=8)
     assert solved(r, made(r, method, (1,))) == Recipe(method, "trl", (1.0,), (), False)
     assert solved(r, made(r, method, (-2,))) == Recipe(method, "trl", (-2.0,), (), False)
 
 
-@pytest.mark.parametrize("method", LOGGED_METHODS)
+@pytest.mark.parametrize("method", NAMES)
 def test_groups_of_two_are_told_by_what_eps_leaves(method):
     r = draw(size=2, prompts=8)
     assert solved(r, made(r, method)) == Recipe(method, "trl", WEIGHTS, (), False)
@@ -296,7 +297,7 @@ def test_groups_of_two_without_eps_tell_signs_only():
     assert solved(r, a, "generic", WEIGHTS).weights == WEIGHTS
 
 
-@pytest.mark.parametrize("method", LOGGED_METHODS)
+@pytest.mark.parametrize("method", NAMES)
 def test_one_batch_is_enough(method):
     r = draw(batches=1)
     assert solved(r, made(r, method, batches=1), batches=1) == Recipe(method, "trl", WEIGHTS, (), False)
@@ -327,7 +328,7 @@ def test_batches_that_an_evaluation_overwrote_keep_their_directions(method):
     assert directions(log, names(r), recipe).all()
 
 
-@pytest.mark.parametrize("method", LOGGED_METHODS)
+@pytest.mark.parametrize("method", NAMES)
 def test_the_recipe_of_most_batches_is_found(method):
     r = draw(batches=12)
     a = made(r, method, batches=12)

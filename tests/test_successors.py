@@ -9,8 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import gdpo_core as gc
-from gdpo_core import _groups, cli, successors, training
-from gdpo_core.advantages import LOGGED_METHODS
+from gdpo_core import _groups, cli, conventions, successors, training
 
 NAMES = ("mo_grpo", "dvao", "gd2po", "sa_mrpo", "corr_grpo")
 DECOUPLED = ("mo_grpo", "gd2po", "sa_mrpo")
@@ -655,4 +654,4 @@ def test_successors_say_where_they_come_from():
 
 def test_the_audit_and_the_three_methods_know_nothing_of_them():
     assert list(gc.METHODS) == ["grpo", "grpo_no_std", "gdpo"]
-    assert list(LOGGED_METHODS) == [*gc.METHODS, "grpo_batch_std"]
+    assert list(conventions.NAMES) == [*gc.METHODS, "grpo_batch_std"]

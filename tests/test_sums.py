@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import gdpo_core as gc
 from gdpo_core._groups import read
 from gdpo_core._pairs import blocks, inversions
-from gdpo_core.advantages import LOGGED_METHODS
+from gdpo_core.advantages import method_named
 from gdpo_core.runs.recipe import Recipe
 from gdpo_core.runs.summarise import summarise
 from gdpo_core.runs.sums import Plan, binned, merge, take, total
@@ -191,7 +191,7 @@ def test_the_scaling_by_the_std_of_the_batch_is_counted_when_it_made_the_log():
     methods = summarise(table, plan).batches.methods
     for part, squares in zip(one_by_one(table), methods["grpo_batch_std"].squares.tolist(), strict=True):
         batch = read(tensor(part, plan), groups=part["group"].to_list(), convention=gc.TRL)
-        a = LOGGED_METHODS["grpo_batch_std"](batch).advantages
+        a = method_named("grpo_batch_std")(batch).advantages
         assert squares == near(a.square().sum().item())
     assert methods["grpo_batch_std"].tied_pairs.tolist() == methods["grpo_no_std"].tied_pairs.tolist()
 

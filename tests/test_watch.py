@@ -212,9 +212,9 @@ def test_a_change_names_the_findings_that_came_and_went(tmp_path):
     now = gc.audit(gc.read_run(tmp_path / "dead"))
     assert "reward-dead" in {f.id for f in now.findings} - {f.id for f in before.findings}
     assert re.match(
-        r"step 5: 3 new steps, 96 responses; new: .*reward-dead \((warning|error)\)", live.changes(before, now)
+        r"step 5: 3 new steps, 96 responses; new: .*reward-dead \((warning|error)\)", live.new_rows(before, now)
     )
-    assert re.search(r"gone: .*reward-dead", live.changes(now, before))
+    assert re.search(r"gone: .*reward-dead", live.new_rows(now, before))
 
 
 def test_a_screen_holds_findings_and_the_last_steps(tmp_path):

@@ -11,6 +11,7 @@ from gdpo_core._words import MISSING, count, listing, number, percent
 from gdpo_core.conventions import NAMES
 from gdpo_core.report.sentences import Table, comparable, comparison, shown_method
 from gdpo_core.runs.audit_report import AuditReport
+from gdpo_core.runs.over_time import DEAD, MEAN, SHARE, SILENT, TIES, column
 from gdpo_core.runs.sums import Array
 
 # The 97.5 % quantiles of Student's t for 1 to 30 degrees of freedom; for more, the last one is a little wide.
@@ -18,6 +19,7 @@ _T = (
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
     2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 )  # fmt: skip
+_LEVEL = 0.95  # of the intervals
 _FEWEST = 3  # steps below which their scatter says nothing
 
 _SETTINGS = ("written by", "responses per group", "method", "convention", "weights")
@@ -69,15 +71,14 @@ class Changes:
     def to_dict(self) -> dict[str, Any]:
         """The comparison as plain values, ready for JSON."""
         figures = [{**asdict(change), "clear": change.clear} for change in self.figures]
-        return {"schema": 1, **asdict(self), "figures": figures, "level": 0.95}
+        return {"schema": 1, **asdict(self), "figures": figures, "level": _LEVEL}
 
 
 def changes(a: AuditReport, b: AuditReport) -> Changes:
     """What changed from run a to run b. Ties, shares and silent groups are those of each run's own method.
 
-    The figures are means over steps; a run of more than 200 steps has 200 rows of a few steps each. Where at least
-    half of the steps of the shorter run are in the other too, these are compared pair by pair, so that a course that
-    both share cancels.
+    The figures are means over steps; of a long run, over rows of a few steps each. Where at least half of the steps
+    of the shorter run are in the other too, these are compared pair by pair, so that a course that both share cancels.
     """
     rows_a, rows_b = _same_steps(a.steps, b.steps)
     paired = 2 * len(rows_a) >= min(len(a.steps), len(b.steps))  # else most of what the runs hold would be left out
@@ -87,16 +88,16 @@ def changes(a: AuditReport, b: AuditReport) -> Changes:
     names_a, names_b = ([reward["name"] for reward in report.rewards] for report in (a, b))
     both = [name for name in names_a if name in names_b]
     of_methods = comparable(a) and comparable(b)
-    columns: list[tuple[str, str | None, str, str]] = []
+    compared: list[tuple[str, str | None, str, str]] = []
     for name in both:
-        columns.append(("mean", name, f"mean:{name}", f"mean:{name}"))
+        compared.append(("mean", name, column(MEAN, name), column(MEAN, name)))
     for name in both:
-        columns.append(("constant in groups", name, f"dead:{name}", f"dead:{name}"))
+        compared.append(("constant in groups", name, column(DEAD, name), column(DEAD, name)))
     if of_methods:
         for name in both:
-            columns.append(("share of the update", name, f"share:{method_a}:{name}", f"share:{method_b}:{name}"))
-        columns.append(("groups with ties", None, f"ties:{method_a}", f"ties:{method_b}"))
-    columns.append(("silent groups", None, f"silent:{method_a}", f"silent:{method_b}"))
+            compared.append(("share of the update", name, column(SHARE, method_a, name), column(SHARE, method_b, name)))
+        compared.append(("groups with ties", None, column(TIES, method_a), column(TIES, method_b)))
+    compared.append(("silent groups", None, column(SILENT, method_a), column(SILENT, method_b)))
     cells = {name: row for name, row in comparison([a, b]).items() if name in _SETTINGS and row[0] != row[1]}
     return Changes(
         a=a.source["path"],
@@ -111,7 +112,7 @@ def changes(a: AuditReport, b: AuditReport) -> Changes:
         steps_b=len(rows_b),
         figures=tuple(
             _change(figure, reward, _values(rows_a, of_a), _values(rows_b, of_b), paired)
-            for figure, reward, of_a, of_b in columns
+            for figure, reward, of_a, of_b in compared
         ),
     )
 
@@ -161,7 +162,8 @@ def _half_width(series: Sequence[Array]) -> float | None:
     """
     if min(map(len, series)) < _FEWEST:
         return None
-    counts = np.array([len(x) * (1 - r) / (1 + r) for x in series for r in [_autocorrelation(x)]])
+    resemblances = [_autocorrelation(x) for x in series]
+    counts = np.array([len(x) * (1 - r) / (1 + r) for x, r in zip(series, resemblances, strict=True)])
     variances = np.array([x.var(ddof=1) for x in series]) / counts
     if not variances.any():
         return 0.0
@@ -206,7 +208,7 @@ def figures_table(c: Changes) -> Table:
     """The figures of both runs and their differences."""
     return Table(
         "What they did",
-        ["figure", "reward", "A", "B", "B − A", "95 % interval", "clear"],
+        ["figure", "reward", "A", "B", "B − A", f"{percent(_LEVEL)} interval", "clear"],
         [_row(x) for x in c.figures],
         meaning(c),
     )
@@ -233,7 +235,7 @@ def meaning(c: Changes) -> str:
         methods = f"{NAMES[c.method_a]} in A, {NAMES[c.method_b]} in B"
     return (
         f"{over} Differences of shares are in percentage points. Interval: Student’s t over these steps; steps that "
-        "resemble their neighbours count as fewer. Clear: it leaves out 0. Of 20 figures that did not change, about "
-        "one looks as if it had. These are two runs: what another seed would have done is not in the interval. Ties, "
-        f"shares of the update and silent groups under {methods}."
+        f"resemble their neighbours count as fewer. Clear: it leaves out 0. Of {1 / (1 - _LEVEL):.0f} figures that did "
+        "not change, about one looks as if it had. These are two runs: what another seed would have done is not in "
+        f"the interval. Ties, shares of the update and silent groups under {methods}."
     )

@@ -13,6 +13,7 @@ from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.facts import Finding
 
 _PLAIN = "p0"  # the look of a bar that belongs to no method and no reward
+_OF_METHODS = {name: method for method, name in NAMES.items()}  # the look of a method's bar, by its name
 
 
 def evidence(report: AuditReport, finding: Finding) -> Figure | None:
@@ -55,10 +56,6 @@ def _bars(
     return Figure(drawn[0].title, caption, svg.grouped_bars(drawn, f"{described(drawn)}.", *ends), rows)
 
 
-def _looks(methods: Sequence[str]) -> dict[str, str]:
-    return {NAMES[m]: m for m in methods}
-
-
 def _of_methods(report: AuditReport, finding: Finding, key: str) -> dict[str, object]:
     """A number per method, from the evidence `key_method`."""
     return {NAMES[m]: finding.evidence.get(f"{key}_{m}") for m in report.methods}
@@ -69,11 +66,9 @@ def _dominates(report: AuditReport, finding: Finding) -> Figure | None:
     own = str(e.get("method", "grpo"))
     bars = {"its weight": e.get("weight_share"), NAMES[own]: e.get("update_share")}
     bars |= {NAMES["gdpo"]: e.get("update_share_gdpo")}
-    ends = (-0.5 if min(_numbers(bars), default=0) < 0 else 0.0, 1.5 if max(_numbers(bars), default=0) > 1 else 1.0)
     title = f"{e.get('reward')}: share of the update"
-    return _bars(
-        "Its share of the weights, and of the update.", {title: bars}, _looks(list(NAMES)), e["threshold"], ends=ends
-    )
+    ends = _ends_of_shares(_numbers(bars))
+    return _bars("Its share of the weights, and of the update.", {title: bars}, _OF_METHODS, e["threshold"], ends=ends)
 
 
 def _dead(report: AuditReport, finding: Finding) -> Figure | None:
@@ -105,7 +100,7 @@ def _noise(report: AuditReport, finding: Finding) -> Figure | None:
         f"{e['reward']}: share of the update": shares,
         "groups in which it differs by next to nothing": {"": e["faint_groups"]},
     }
-    return _bars("What GDPO makes of small differences.", groups, _looks(list(NAMES)))
+    return _bars("What GDPO makes of small differences.", groups, _OF_METHODS)
 
 
 def _ties(report: AuditReport, finding: Finding) -> Figure | None:
@@ -114,7 +109,7 @@ def _ties(report: AuditReport, finding: Finding) -> Figure | None:
     return _bars(
         "Of the groups whose rewards differ.",
         {"Groups where different responses tie": bars},
-        _looks(list(NAMES)),
+        _OF_METHODS,
         e.get("threshold"),
     )
 
@@ -122,9 +117,7 @@ def _ties(report: AuditReport, finding: Finding) -> Figure | None:
 def _silent(report: AuditReport, finding: Finding) -> Figure | None:
     bars = _of_methods(report, finding, "silent_groups")
     shown = {"Groups in which every advantage is 0": bars}
-    return _bars(
-        "They add nothing to the gradient.", shown, _looks(list(NAMES)), finding.evidence.get("threshold_info")
-    )
+    return _bars("They add nothing to the gradient.", shown, _OF_METHODS, finding.evidence.get("threshold_info"))
 
 
 def _inversion(report: AuditReport, finding: Finding) -> Figure | None:
@@ -133,7 +126,7 @@ def _inversion(report: AuditReport, finding: Finding) -> Figure | None:
         f"The response with less {primary} gets more": _of_methods(report, finding, "inversions"),
         "both get the same": _of_methods(report, finding, "tied"),
     }
-    return _bars(f"Of the pairs that differ in {primary}.", groups, _looks(list(NAMES)))
+    return _bars(f"Of the pairs that differ in {primary}.", groups, _OF_METHODS)
 
 
 def _amplified(report: AuditReport, finding: Finding) -> Figure | None:
@@ -171,17 +164,16 @@ def _weights(report: AuditReport, finding: Finding) -> Figure | None:
     e = finding.evidence
     given, made = (cast(Mapping[str, float], e[key]) for key in ("given", "logged"))
     groups = {name: {"given": given[name], "in the log": made[name]} for name in given}
-    high = max(map(abs, [*given.values(), *made.values()])) or 1.0
-    low = -high if min([*given.values(), *made.values()]) < 0 else 0.0
-    return _bars("Up to a common factor.", groups, None, None, number, (low, high))
+    ends = _ends_of_weights([*given.values(), *made.values()])
+    return _bars("Up to a common factor.", groups, None, None, number, ends)
 
 
 def _zero(report: AuditReport, finding: Finding) -> Figure | None:
     used = report.run["weights_used"]
-    high = max(map(abs, used.values())) or 1.0
-    low = -high if min(used.values()) < 0 else 0.0
     looks = {name: look(k) for k, name in enumerate(used)}
-    return _bars("As the advantages show them.", {"Weights": used}, looks, None, number, (low, high))
+    return _bars(
+        "As the advantages show them.", {"Weights": used}, looks, None, number, _ends_of_weights(list(used.values()))
+    )
 
 
 def _missing(report: AuditReport, finding: Finding) -> Figure | None:
@@ -196,9 +188,8 @@ def _asked(report: AuditReport, finding: Finding) -> Figure | None:
         return None
     methods = [str(finding.evidence[key]) for key in ("asked", "found")]
     groups = {r["name"]: {NAMES[m]: r["update_share"].get(m) for m in methods} for r in report.rewards}
-    values = [x for bars in groups.values() for x in _numbers(bars)]
-    ends = (-0.5 if min(values, default=0) < 0 else 0.0, 1.5 if max(values, default=0) > 1 else 1.0)
-    return _bars("Share of the update under both.", groups, _looks(methods), ends=ends)
+    ends = _ends_of_shares([x for bars in groups.values() for x in _numbers(bars)])
+    return _bars("Share of the update under both.", groups, _OF_METHODS, ends=ends)
 
 
 def _part_of(key: str, whole: str, title: str, caption: str) -> Callable[[AuditReport, Finding], Figure | None]:
@@ -217,19 +208,27 @@ def _numbers(bars: Mapping[str, object]) -> list[float]:
     return [float(x) for x in bars.values() if isinstance(x, int | float) and isfinite(x)]
 
 
+def _ends_of_shares(values: Sequence[float]) -> tuple[float, float]:
+    """0 to 1, or further where a share of the update is."""
+    return -0.5 if min(values, default=0) < 0 else 0.0, 1.5 if max(values, default=0) > 1 else 1.0
+
+
+def _ends_of_weights(weights: Sequence[float]) -> tuple[float, float]:
+    """From 0 to the largest, or as far below 0 where one is negative."""
+    high = max(map(abs, weights)) or 1.0
+    return -high if min(weights) < 0 else 0.0, high
+
+
 # --- steps -----------------------------------------------------------------------------------------------------------
 
 
 def _steps(report: AuditReport, finding: Finding) -> Figure | None:
     """The steps of the log on a line, those of the finding marked; a gap is a step that is missing."""
-    there = over_time.steps(report)
-    about = [step for step in cast(list[int], finding.evidence.get("steps", [])) if isinstance(step, int)]
-    if not there or len(report.steps) < report.source["steps"]:  # where several steps share a row gaps are not seen
-        there = sorted({*there, *about})
-    marked = {step: step in set(about) for step in sorted({*there, *about})}
-    said = f"Steps in the log, from {min(marked)} to {max(marked)}"
-    caption = f"{said}; marked: those of this finding." if about else f"{said}; a gap is what is missing."
-    rows = [{"step": step, "marked": int(about)} for step, about in marked.items()]
+    about = {step for step in cast(list[int], finding.evidence.get("steps", [])) if isinstance(step, int)}
+    marked = {step: step in about for step in sorted({*over_time.steps(report), *about})}
+    span = f"Steps in the log, from {min(marked)} to {max(marked)}"
+    caption = f"{span}; marked: those of this finding." if about else f"{span}; a gap is what is missing."
+    rows = [{"step": step, "marked": int(strong)} for step, strong in marked.items()]
     return Figure("Steps in the log", caption, svg.strip(marked, caption), rows, number)
 
 

@@ -18,15 +18,16 @@ from gdpo_core._errors import InputError
 from gdpo_core._words import count, listing, number, percent, printable
 from gdpo_core.conventions import NAMES
 from gdpo_core.report.sentences import severity_counts, shown_method
+from gdpo_core.report.terminal import COLOURS
 from gdpo_core.runs.audit_report import AuditReport
+from gdpo_core.runs.over_time import MEAN, SHARE, SILENT, column
 from gdpo_core.runs.watch import Follower
 
 _REWARDS = 4  # that have columns
 _EVERY, _PATIENCE = 1.0, 3.0  # seconds between looks, and until a log that cannot be read is an error
-_COLOURS = {"error": "bold red", "warning": "bold yellow", "info": "bold"}
 
 
-def changes(before: AuditReport | None, now: AuditReport) -> str:
+def new_rows(before: AuditReport | None, now: AuditReport) -> str:
     """What the new rows changed, in one line.
 
     The steps and the responses that were added, and the findings that came, went, or changed in severity.
@@ -63,7 +64,7 @@ def follow(follower: Follower, file: TextIO, every: float = _EVERY, patience: fl
             _draw(live, follower, None, "")
             while True:
                 if (new := follower.look()) is not None:
-                    changed = changes(report, new)
+                    changed = new_rows(report, new)
                     report = new
                     _draw(live, follower, report, changed)
                     if live is None:
@@ -115,7 +116,7 @@ def _screen(follower: Follower, report: AuditReport | None, changed: str) -> Ren
         Text(f"\nFindings: {severity_counts(report)}", "bold"),
     ]
     for finding in report.findings:
-        head = (finding.severity, _COLOURS[finding.severity]), f"  {printable(finding.id)}  "
+        head = (finding.severity, COLOURS[finding.severity]), f"  {printable(finding.id)}  "
         lines.append(Text.assemble(*head, (printable(finding.title), "dim")))
     lines.append(_steps(report, follower.recent))
     lines.append(Text("Ctrl-C ends and prints the whole report.", "dim"))
@@ -135,6 +136,6 @@ def _steps(report: AuditReport, recent: pl.DataFrame) -> Table:
     for row in recent.iter_rows(named=True):
         cells = [number(row["step_last"])]
         for name in names:
-            cells += [number(row[f"mean:{name}"]), percent(row.get(f"share:{method}:{name}"))]
-        table.add_row(*cells, percent(row.get(f"silent:{method}")))
+            cells += [number(row[column(MEAN, name)]), percent(row.get(column(SHARE, f"{method}", name)))]
+        table.add_row(*cells, percent(row.get(column(SILENT, f"{method}"))))
     return table

@@ -35,7 +35,7 @@ from gdpo_core.runs.facts import Finding
 _WIDE = 240  # characters per line in a file or a pipe, where nothing is cut to a screen
 _TEXT = 100  # characters per line of a paragraph on a screen
 _NAME, _RUN = 22, 26  # characters per line of a comparison: for the names, and for each run
-_COLOURS = {"error": "bold red", "warning": "bold yellow", "info": "bold"}
+COLOURS = {"error": "bold red", "warning": "bold yellow", "info": "bold"}  # of the severities
 
 
 def show(reports: Sequence[AuditReport], file: TextIO) -> None:
@@ -93,7 +93,7 @@ def _report(console: Console, report: AuditReport) -> None:
 
 
 def _finding(console: Console, finding: Finding) -> None:
-    name = (f"{finding.severity}  {printable(finding.id)}", _COLOURS[finding.severity])
+    name = (f"{finding.severity}  {printable(finding.id)}", COLOURS[finding.severity])
     console.print(Text.assemble("\n", name, f"  {printable(finding.title)}"), soft_wrap=not console.is_terminal)
     _paragraph(console, finding.message)
     _paragraph(console, "; ".join(f"{label(key)} {value(x)}" for key, x in finding.evidence.items()), "dim")

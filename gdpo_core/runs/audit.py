@@ -148,8 +148,7 @@ def _regrouped(run: Run, given: Mapping[str, float], intended: str | None) -> Ru
     """The run with another group size that fits its prompts, if the advantages can be reproduced with it."""
     for size in run.other_sizes:
         other = run.regrouped(size)
-        sample = sample_of(_first(other.tables())) if other.has_advantage else []
-        if solved(other, sample, given, intended) is not None:
+        if solved(other, sample_of(_first(other.tables())), given, intended) is not None:
             return other
     return None
 

@@ -17,7 +17,7 @@ from gdpo_core.frameworks import framework_named
 from gdpo_core.runs.audit import audit
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.files import LogFiles, find_files
-from gdpo_core.runs.run import Evidence, Run, detect, options_of, read_rows, tables_of, with_groups
+from gdpo_core.runs.run import GroupEvidence, Run, options_of, read_rows, tables_of, with_groups
 from gdpo_core.runs.summarise import summarise
 from gdpo_core.runs.sums import Plan, Summary, merge
 
@@ -43,11 +43,9 @@ def audit_on_ray(
     log = find_files(path)
     expect(all(file.path is not None for file in log.files), "--engine", "files on disk for ray", "an archive")
     options = options_of(**named)
-    known = framework_named(framework) if framework is not None else detect(log, options)
-    run, evidence = read_rows(log, known, options)
+    run, evidence = read_rows(log, None if framework is None else framework_named(framework), options)
     run = with_groups(run, evidence, options)
-    engine = partial(_mapped, log, known, named, evidence)
-    return audit(run, weights, primary, asked=asked, engine=engine)
+    return audit(run, weights, primary, asked=asked, engine=partial(_mapped, log, named, evidence))
 
 
 def _ray() -> Any:
@@ -60,9 +58,7 @@ def _ray() -> Any:
     return ray
 
 
-def _mapped(
-    log: LogFiles, framework: str, named: Mapping[str, Any], evidence: Evidence, run: Run, plan: Plan
-) -> Summary:
+def _mapped(log: LogFiles, named: Mapping[str, Any], evidence: GroupEvidence, run: Run, plan: Plan) -> Summary:
     """The summary of the run, merged from those of its files."""
     ray = _ray()
     try:
@@ -70,7 +66,7 @@ def _mapped(
             ray.init(log_to_driver=False, logging_level="ERROR", include_dashboard=False)
         workers = max(1, int(ray.cluster_resources().get("CPU", 1)))
         tasks = _tasks(log, evidence, PER_WORKER * workers)
-        work = partial(_summed, log.name, framework, dict(named), run._block, plan)
+        work = partial(_summed, run.framework, dict(named), run._block, plan)
         remote = ray.remote(max_retries=RETRIES)(lambda task: work(task))
         rows = ray.get([remote.remote(task) for task in tasks])
     except ray.exceptions.RayError as error:
@@ -81,12 +77,10 @@ def _mapped(
     return merge([pickle.loads(row["summary"]) for row in rows])
 
 
-def _tasks(log: LogFiles, evidence: Evidence, count: int) -> list[dict[str, Any]]:
+def _tasks(log: LogFiles, evidence: GroupEvidence, count: int) -> list[dict[str, Any]]:
     """The files in about so many parts of equal numbers of files, with what each should hold."""
     size = -(-len(log.files) // count)
-    batches = evidence.sizes.group_by("batch", maintain_order=True).agg(
-        pl.col("rows").sum(), pl.col("step").first(), pl.col("_file").first()
-    )
+    batches = evidence.batches
     tasks = []
     for first in range(0, len(log.files), size):
         mine = batches.filter(pl.col("_file").is_between(first, first + size - 1))
@@ -102,7 +96,7 @@ def _tasks(log: LogFiles, evidence: Evidence, count: int) -> list[dict[str, Any]
 
 
 def _summed(
-    name: str, framework: str, named: Mapping[str, Any], block: int | None, plan: Plan, task: Mapping[str, Any]
+    framework: str, named: Mapping[str, Any], block: int | None, plan: Plan, task: Mapping[str, Any]
 ) -> dict[str, Any]:
     """What a worker does: the summary of some files, whose batches get the numbers that they have in the whole log."""
     import torch
@@ -112,13 +106,10 @@ def _summed(
     try:
         options = options_of(**{**named, "rewards": list(plan.rewards)})
         run, evidence = read_rows(find_files(list(task["paths"])), framework, options)
-        by_batch = evidence.sizes.group_by("batch", maintain_order=True).agg(
-            pl.col("rows").sum(), pl.col("step").first()
-        )
-        by_file = run._rows is not None and run._rows.columns.step is None
-        offset = task["first_file"] if by_file else 0
-        steps = (by_batch["step"] + offset).to_list()
-        if (steps, by_batch["rows"].to_list()) != (list(task["steps"]), list(task["rows"])):
+        batches = evidence.batches
+        offset = task["first_file"] if run._numbered_by_file else 0
+        steps = (batches["step"] + offset).to_list()
+        if (steps, batches["rows"].to_list()) != (list(task["steps"]), list(task["rows"])):
             wanted = f"{task['paths'][0]}: expected files that hold whole steps for ray, got a step that spans files"
             raise InputError(f"{wanted}; use --engine local")
         summaries = []

@@ -15,35 +15,6 @@ from gdpo_core.runs.sums import Array, MethodSums, Plan, Sums, total
 from gdpo_core.runs.thresholds import CHANCE, MERGED
 
 SEVERITIES = ("error", "warning", "info")
-IDS = (
-    "advantages-not-reproduced",
-    "batch-step-amplifies",
-    "blind-zero-std-metric",
-    "conflict",
-    "eval-overwrote",
-    "filter-drops-signal",
-    "groups-sampled",
-    "length-coupled",
-    "method-not-as-asked",
-    "missing-rewards",
-    "no-components",
-    "not-in-score",
-    "priority-inversion",
-    "prompts-merged",
-    "ragged-batches",
-    "reward-columns-merged",
-    "reward-dead",
-    "reward-dominates",
-    "reward-fades",
-    "reward-noise",
-    "score-not-a-sum",
-    "silent-groups",
-    "steps-missing",
-    "steps-repeated",
-    "ties-hide-signal",
-    "weight-zero",
-    "weights-not-as-given",
-)
 LISTED = 100  # steps in a report or in the evidence of a finding
 
 _SCALE, _PRIORITY, _LEVELS = "page, chapter Train", "page, chapter Evidence", "page, chapter Lab"
@@ -77,6 +48,7 @@ READ_MORE = {  # where each finding is explained, by its id
     "no-components": "README, Limits",
     "advantages-not-reproduced": _LOG,
 }
+IDS = tuple(sorted(READ_MORE))
 
 
 @dataclass(frozen=True)

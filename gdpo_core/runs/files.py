@@ -16,7 +16,7 @@ from typing import BinaryIO, TypeAlias
 
 import polars as pl
 
-from gdpo_core._errors import InputError, expect
+from gdpo_core._errors import InputError, expect, reason
 from gdpo_core._words import count, listing
 from gdpo_core.frameworks import FRAMEWORKS
 
@@ -328,7 +328,7 @@ def _members(name: str, source: Path | bytes) -> dict[str, Callable[[], bytes]]:
     except IndexError:  # asked whether '' is a directory
         raise InputError(f"{name}: expected files with names, got one without") from None
     except _BAD_ZIP as error:
-        raise InputError(f"{name}: expected a zip, got one that cannot be read: {_one_line(error)}") from None
+        raise InputError(f"{name}: expected a zip, got one that cannot be read: {reason(error)}") from None
     expect(len(infos) > 0, name, "a zip with files in it", "an empty one")
     expect(len(infos) <= MAX_FILES, name, f"a zip of at most {count(MAX_FILES, 'file')}", count(len(infos)))
     for info in infos:
@@ -366,9 +366,5 @@ def _unpack(name: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> byt
     except InputError:
         raise
     except _BAD_ZIP as error:
-        raise InputError(f"{where}: expected a file that can be unpacked, got {_one_line(error)}") from None
+        raise InputError(f"{where}: expected a file that can be unpacked, got {reason(error)}") from None
     return bytes(content)
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from gdpo_core._errors import InputError, expect
+from gdpo_core._errors import InputError, expect, reason
 from gdpo_core._words import clip, listing
 from gdpo_core.runs.files import LogFile, LogFiles
 from gdpo_core.runs.tables import MISSING, json_column
@@ -55,7 +55,7 @@ def _frame_of(data: Any) -> pl.DataFrame | None:
     except Exception as error:  # whatever the library of the table raises
         if isinstance(error, TypeError) and not hasattr(data, "columns"):
             return None
-        raise InputError(f"{NAME}: expected {_NO_TABLE}, got {_one_line(error)}") from None
+        raise InputError(f"{NAME}: expected {_NO_TABLE}, got {clip(reason(error), 200)}") from None
 
 
 def _in_polars(table: Any) -> pl.DataFrame:
@@ -101,8 +101,4 @@ def _scan(url: str) -> pl.LazyFrame:
         whole = _HUB_DATASET.fullmatch(url) or not re.search(r"[*?\[]|\.\w+$", url.rpartition("/")[2])
         return pl.scan_parquet(f"{url.rstrip('/')}/**/*.parquet" if whole else url)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, ImportError) as error:
-        raise InputError(f"{url}: expected a table that polars can read, got {_one_line(error)}") from None
-
-
-def _one_line(error: BaseException) -> str:
-    return clip(" ".join(str(error).split()) or type(error).__name__, 200)
+        raise InputError(f"{url}: expected a table that polars can read, got {clip(reason(error), 200)}") from None

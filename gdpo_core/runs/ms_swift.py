@@ -9,14 +9,13 @@ import polars as pl
 from gdpo_core._errors import InputError, expect
 from gdpo_core.runs.columns import TEXTS, Columns, Options, batches, cached, checked, expect_columns, normalised
 from gdpo_core.runs.files import LogFile, LogFiles
-from gdpo_core.runs.run import LogIssue, Rows, Run, run_of
-from gdpo_core.runs.tables import as_float, as_text, first_objects, is_number, objects
+from gdpo_core.runs.run import PROMPTS, LogIssue, Rows, Run, run_of
+from gdpo_core.runs.tables import as_float, as_text, expect_one_length, first_objects, is_number, objects
 
 # Lists of numbers that are logged beside the rewards.
 NOT_REWARDS = {"step", "gen_step", "prompt", "completion", "solution"}
 NOT_REWARDS |= {"advantages", "advantage", "entropy", "num_turns"}
 METHODS = {"gdpo": "gdpo", "group": "grpo", "none": "grpo_no_std", "batch": "grpo_batch_std"}
-SAMPLE = 10_000  # rows whose prompts are examined
 
 
 def matches(columns: Mapping[str, object]) -> bool:
@@ -107,9 +106,7 @@ def _events(log: LogFiles, columns: Columns, options: Options) -> Iterator[pl.Da
 def _frame(lists: dict[str, list], columns: Columns, where: str) -> pl.DataFrame:
     expect_columns(columns.names, list(lists), where)
     texts = [*columns.texts, *(["prompt"] if "prompt" in lists else [])]
-    sizes = {name: len(lists[name]) for name in (*columns.names, *texts)}
-    same = len(set(sizes.values())) == 1
-    expect(same, where, "lists of one length", ", ".join(f"{n} in {name!r}" for name, n in sizes.items()))
+    expect_one_length({name: len(lists[name]) for name in (*columns.names, *texts)}, where)
     for name in columns.numbers:
         odd = next((v for v in lists[name] if v is not None and not is_number(v)), None)
         expect(odd is None, where, f"numbers in {name!r}", f"{str(odd)[:60]!r}")
@@ -127,7 +124,7 @@ def _prompts(events: Iterator[pl.DataFrame], step: str) -> pl.DataFrame:
         text = prompt.str.slice(0, 60).alias("text")
         frames.append(event.select("_file", "_event", number, prompt.hash().alias("_key"), text))
         rows += len(event)
-        if rows >= SAMPLE:
+        if rows >= PROMPTS:
             break
     return pl.concat(frames).with_columns(pl.struct("_file", "_event", "step").rle_id().cast(pl.Int64).alias("batch"))
 

@@ -11,7 +11,7 @@ from gdpo_core._errors import InputError, expect
 from gdpo_core.runs.columns import Columns, Options, batches, cached, checked, expect_columns, normalised
 from gdpo_core.runs.files import LogFile, LogFiles
 from gdpo_core.runs.run import LogIssue, Rows, Run, divisors, run_of
-from gdpo_core.runs.tables import as_float, objects
+from gdpo_core.runs.tables import as_float, expect_one_length, objects
 
 # Columns that hold no rewards.
 KNOWN = {"content", "prompt_ids", "token_ids", "token_loss_mask", "sample_loss_mask", "input_lengths", "step", "idx"}
@@ -110,9 +110,7 @@ def _responses(item: dict, columns: Columns, where: str) -> list[dict]:
     step = {"step": item.get("step")}
     if len(totals) == 1:
         return [{name: _unwrapped(item[name]) for name in needed} | step]
-    sizes = {name: len(item[name]) if isinstance(item[name], list) else 1 for name in needed}
-    same = set(sizes.values()) == {len(totals)}
-    expect(same, where, "lists of one length", ", ".join(f"{size} in {name!r}" for name, size in sizes.items()))
+    expect_one_length({name: len(item[name]) if isinstance(item[name], list) else 1 for name in needed}, where)
     return [{name: item[name][i] for name in needed} | step for i in range(len(totals))]
 
 

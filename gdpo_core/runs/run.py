@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from gdpo_core import config_lines
-from gdpo_core._errors import InputError, expect, is_whole
+from gdpo_core._errors import InputError, expect, is_whole, reason
 from gdpo_core.frameworks import FRAMEWORKS, READABLE, framework_named
 from gdpo_core.runs import frames, tables
 from gdpo_core.runs.columns import Columns, Options, reward_names
@@ -23,6 +23,7 @@ from gdpo_core.runs.tables import BadLines
 from gdpo_core.runs.trackers import as_tables
 
 BATCHES = 200  # whose advantages are examined
+PROMPTS = 10_000  # rows whose prompts are examined
 USUAL = 0.6  # share of batches that a size must divide: an evaluation may have written the others
 CHANCE = 0.01  # a smaller size must be less likely than this to fit by chance
 DRAWS = 400  # shuffles that estimate this probability
@@ -97,6 +98,11 @@ class Run:
     _regrouped: Callable[[int], "Run"] = field(default=_no_other_size, repr=False)
     _tables: Callable[[], Iterator[pl.DataFrame]] = field(default=_no_tables, repr=False)
 
+    @property
+    def _numbered_by_file(self) -> bool:
+        """Whether the number of a file stands in for the step."""
+        return _rows_of(self).columns.step is None
+
     def tables(self) -> Iterator[pl.DataFrame]:
         """The responses, some ten thousand to a few hundred thousand at a time; each call reads the files anew."""
         return self._tables()
@@ -109,6 +115,12 @@ class Run:
     def table(self) -> pl.DataFrame:
         """All responses: step, group, the rewards, advantage if logged, length if known."""
         return pl.concat(list(self.tables())).drop("batch")
+
+
+def _rows_of(run: Run) -> Rows:
+    """The rows that the run's reader gave it."""
+    assert run._rows is not None, "readers return rows"
+    return run._rows
 
 
 def run_of(files: LogFiles, framework: str, rows: Rows, **facts: Any) -> Run:
@@ -149,8 +161,7 @@ def read_run(
     """
     files = frames.log_of(path) or as_tables(find_files(path))
     options = options_of(group_size, rewards, group, advantage, length, step, skip_bad_lines)
-    known = None if framework is None else framework_named(framework)
-    run, evidence = read_rows(files, known, options)
+    run, evidence = read_rows(files, None if framework is None else framework_named(framework), options)
     with one_error(files.name):
         run = with_groups(run, evidence, options)
     next(run.tables())  # a fault in the first rows is reported now
@@ -182,7 +193,7 @@ def options_of(
     )
 
 
-def read_rows(files: LogFiles, framework: str | None, options: Options) -> tuple[Run, "Evidence"]:
+def read_rows(files: LogFiles, framework: str | None, options: Options) -> tuple[Run, "GroupEvidence"]:
     """The run before its groups are known, and what shows them."""
     with one_error(files.name):
         files = _as_its_framework_writes(files, framework)
@@ -245,7 +256,7 @@ def one_error(where: str) -> Iterator[None]:
     try:
         yield
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        why = " ".join(str(error).split())[:200]
+        why = reason(error)[:200]
         raise InputError(f"{where}: expected a log that can be read as a table, got {why}") from None
 
 
@@ -253,18 +264,23 @@ def one_error(where: str) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class GroupEvidence:
     """What shows which rows are a group, in a log or in a part of it."""
 
     sizes: pl.DataFrame  # rows, step and file of each batch, or of each group that a column identifies
     advantages: tuple[np.ndarray, ...]  # of the first batches
     prompts: pl.DataFrame | None  # as `Rows.prompts` gives them
 
+    @property
+    def batches(self) -> pl.DataFrame:
+        """The batch, rows, step and first file of each batch."""
+        of_batch = pl.col("rows").sum(), pl.col("step").first(), pl.col("_file").first()
+        return self.sizes.group_by("batch", maintain_order=True).agg(*of_batch)
 
-def with_groups(run: Run, evidence: Evidence, options: Options) -> Run:
+
+def with_groups(run: Run, evidence: GroupEvidence, options: Options) -> Run:
     """The run with its groups: those that a column identifies, or blocks of the size given, configured or inferred."""
-    rows = run._rows
-    assert rows is not None, "readers return rows"
+    rows = _rows_of(run)
     sizes, prompts = evidence.sizes, evidence.prompts
     run = replace(run, skipped_lines=options.bad_lines.count)
     if rows.keyed_by:
@@ -288,10 +304,9 @@ def with_groups(run: Run, evidence: Evidence, options: Options) -> Run:
     return replace(_in_blocks(run, rows, size, sizes, prompts), other_sizes=others, _regrouped=regrouped)
 
 
-def _evidence(run: Run) -> Evidence:
+def _evidence(run: Run) -> GroupEvidence:
     """One pass over the log, without rewards and lengths where that is faster."""
-    rows = run._rows
-    assert rows is not None, "readers return rows"
+    rows = _rows_of(run)
     by = ["batch", "_key"] if rows.keyed_by else ["batch"]
     sizes: list[pl.DataFrame] = []
     advantages: list[np.ndarray] = []
@@ -304,13 +319,12 @@ def _evidence(run: Run) -> Evidence:
             advantages += np.split(table["advantage"].to_numpy(), counts["rows"].cum_sum().to_numpy()[:-1])
     expect(bool(sizes), run.path, "at least one response", "0 rows")
     prompts = None if rows.keyed_by else rows.prompts()
-    return Evidence(pl.concat(sizes), tuple(advantages[:BATCHES]), prompts)
+    return GroupEvidence(pl.concat(sizes), tuple(advantages[:BATCHES]), prompts)
 
 
 def tables_of(run: Run, block: int | None) -> Iterator[pl.DataFrame]:
     """The tables of a part of a run, in the groups that the whole run has: blocks of so many rows, or by a column."""
-    assert run._rows is not None, "readers return rows"
-    return _tables(run, run._rows, partial(_number_blocks, block) if block else _number_keys)
+    return _tables(run, _rows_of(run), partial(_number_blocks, block) if block else _number_keys)
 
 
 def _expect_none(ragged: pl.DataFrame, run: Run, wanted: str) -> None:
@@ -515,7 +529,7 @@ def _no_groups(run: Run, prompts: pl.DataFrame | None) -> InputError:
 
 
 def _merged_prompts(prompts: pl.DataFrame, size: int) -> dict[str, object] | None:
-    """Evidence that groups of one batch share a prompt, from a sample of the prompts; None if none do.
+    """GroupEvidence that groups of one batch share a prompt, from a sample of the prompts; None if none do.
 
     prompts: batch, step, `_key` and `text` of rows in blocks of `size`.
     """

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from gdpo_core._errors import expect, expect_index
 from gdpo_core._groups import Batch, skipping_missing
-from gdpo_core._pairs import Distinctions, Ordered, blocks, count_orders, distinguish
+from gdpo_core._pairs import Block, Distinctions, Ordered, blocks_of, count_orders, distinguish
 from gdpo_core._statistics import centre, std_of
 from gdpo_core.advantages import method_for
 from gdpo_core.collapse import SAME, balance, update_parts
@@ -149,6 +149,11 @@ class _Grouped:
         """(prompts, rollouts) or (responses,) whether a response has any reward."""
         return ~self.batch.rewards.isnan().all(0)
 
+    @cached_property
+    def blocks(self) -> list[Block]:
+        """The groups in blocks of similar sizes."""
+        return blocks_of(self.batch)
+
     def per_group(self, x: Tensor) -> Tensor:
         """(…, prompts, rollouts) or (…, responses) summed to (…, groups)."""
         return self._flat(self.batch.group.total(x))
@@ -252,16 +257,14 @@ def _ties_and_order(
     of: _Grouped, outcomes: Mapping[str, _Outcome], primary: int | None, float32: bool
 ) -> tuple[Distinctions, Ordered]:
     """What each method ties, and how it orders the pairs with different primary reward; without one there is none."""
-    rollouts = None if of.batch.index is not None else of.batch.rewards.shape[-1]
-    parts = list(blocks(of.batch.group_index(), rollouts))
     # A response without any reward only counts for silent groups.
     rewards, kept = of.batch.rewards.flatten(1), of.rewarded.flatten()
     advantages = {method: outcome.advantages.flatten() for method, outcome in outcomes.items()}
-    ties = distinguish(parts, rewards, kept, advantages, SAME[torch.float32 if float32 else torch.float64])
+    ties = distinguish(of.blocks, rewards, kept, advantages, SAME[torch.float32 if float32 else torch.float64])
     if primary is None:
         none = torch.zeros_like(ties.pairs)
         return ties, Ordered(none, dict.fromkeys(outcomes, none), dict.fromkeys(outcomes, none))
-    return ties, count_orders(parts, rewards[primary].masked_fill(~kept, torch.nan), ties.level)
+    return ties, count_orders(of.blocks, rewards[primary].masked_fill(~kept, torch.nan), ties.level)
 
 
 def _break_even(of: _Grouped, added: Tensor, primary: int | None) -> Tensor:
@@ -270,16 +273,15 @@ def _break_even(of: _Grouped, added: Tensor, primary: int | None) -> Tensor:
     From a weight with inverted pairs on, the one with the largest gap gives the next weight, at which it is tied, until
     none is inverted: Dinkelbach's method, which lists no pairs. added: (rewards, …) what is added up by weight.
     """
-    index = of.batch.group_index()
-    needed = torch.full((int(index.max()) + 1,), -torch.inf, dtype=torch.float64)
+    groups = int(of.batch.group_index().max()) + 1
+    needed = torch.full((groups,), -torch.inf, dtype=torch.float64)
     if primary is None:
         return needed
     added, weights = added.flatten(1), of.batch.weights.flatten()
     own = added[primary].masked_fill(added[primary].isnan(), torch.inf)
     terms = weights.reshape(-1, 1) * added.nan_to_num()
     rest, responses = terms.sum(0) - terms[primary], torch.arange(len(own))
-    rollouts = None if of.batch.index is not None else of.batch.rewards.shape[-1]
-    for part in blocks(index, rollouts):
+    for part in of.blocks:
         x, order = part.take(own, torch.inf).sort(-1)
         r, member = (part.take(y, 0).gather(-1, order) for y in (rest, responses))
         below = torch.searchsorted(x, x)  # how many have less of the reward

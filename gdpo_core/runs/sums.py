@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from gdpo_core._errors import expect
+from gdpo_core.conventions import COMPARED
 from gdpo_core.runs.recipe import Recipe, starts_of
 
 Array = np.ndarray
@@ -30,7 +31,7 @@ class Plan:
     def methods(self) -> tuple[str, ...]:
         """The methods to compute: the three that every report compares, and the one that made the log."""
         made_the_log = [] if self.recipe is None else [self.recipe.method]
-        return tuple(dict.fromkeys(["grpo", "grpo_no_std", "gdpo", *made_the_log]))
+        return tuple(dict.fromkeys([*COMPARED, *made_the_log]))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 import polars as pl
 
-from gdpo_core._errors import InputError, expect
+from gdpo_core._errors import InputError, expect, reason
 from gdpo_core._words import clip
 from gdpo_core.runs.files import LogFile, format_of
 
@@ -184,14 +184,12 @@ def _source(file: LogFile) -> Path | io.BytesIO:
 
 def _unreadable_parquet(files: Sequence[LogFile], error: BaseException) -> InputError:
     if files[0].frame is not None:
-        return InputError(
-            f"{files[0].name}: expected a table that can be read, got {' '.join(str(error).split())[:200]}"
-        )
+        return InputError(f"{files[0].name}: expected a table that can be read, got {reason(error)[:200]}")
     start = files[0].start(4)
     if start != b"PAR1":
         got = "a file that does not begin as one" if start else "an empty file"
         return InputError(f"{files[0].name}: expected a Parquet file, got {got}")
-    why = " ".join(str(error).split())[:200]
+    why = reason(error)[:200]
     return InputError(
         f"{files[0].name}: expected a whole Parquet file, got one that cannot be read, cut or damaged: {why}"
     )
@@ -333,7 +331,7 @@ def _unreadable_csv(file: LogFile, kind: str, error: BaseException) -> InputErro
         _record_sizes(file, kind, len(_header(file, kind)))
     except InputError as wrong:
         return wrong
-    return InputError(f"{file.name}: expected {kind.upper()}, got {' '.join(str(error).split())[:160]}")
+    return InputError(f"{file.name}: expected {kind.upper()}, got {reason(error)[:160]}")
 
 
 # --- JSON ------------------------------------------------------------------------------------------------------------
@@ -483,9 +481,7 @@ def _lists(file: LogFile, content: object) -> dict[str, list]:
     if isinstance(content, dict):
         lists = {name: value for name, value in content.items() if isinstance(value, list)}
         expect(bool(lists), file.name, wanted, "an object without lists")
-        sizes = {name: len(value) for name, value in lists.items()}
-        same = len(set(sizes.values())) == 1
-        expect(same, file.name, "lists of one length", ", ".join(f"{n} in {name!r}" for name, n in sizes.items()))
+        expect_one_length({name: len(value) for name, value in lists.items()}, file.name)
         return lists
     if not isinstance(content, list):
         raise InputError(f"{file.name}: expected {wanted}, got {type(content).__name__}")
@@ -495,6 +491,12 @@ def _lists(file: LogFile, content: object) -> dict[str, list]:
             raise InputError(f"{file.name}, item {number}: expected an object, got {type(item).__name__}")
     keys = dict.fromkeys(key for item in content for key in item)
     return {name: [item.get(name) for item in content] for name in keys}
+
+
+def expect_one_length(sizes: Mapping[str, int], where: str) -> None:
+    """Raise InputError unless lists, whose sizes these are, have one length."""
+    same = len(set(sizes.values())) == 1
+    expect(same, where, "lists of one length", ", ".join(f"{size} in {name!r}" for name, size in sizes.items()))
 
 
 def _json_series(file: LogFile, name: str, values: list) -> pl.Series:

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import polars as pl
 
-from gdpo_core._errors import InputError, expect
+from gdpo_core._errors import InputError, expect, reason
 from gdpo_core._words import clip, count, listing
 from gdpo_core.runs.files import LogFile, LogFiles, format_of
 from gdpo_core.runs.tables import json_column
@@ -153,7 +153,7 @@ def _records(table: dict, where: str) -> pl.LazyFrame:
 
 
 def _unreadable(file: LogFile, error: sqlite3.Error) -> InputError:
-    why = " ".join(str(error).split())
+    why = reason(error)
     if re.search("locked|busy", why):
         why = "one that another program keeps locked: wait until it has written, or audit a copy"
     else:

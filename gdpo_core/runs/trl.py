@@ -18,11 +18,10 @@ from gdpo_core.runs.columns import (
     union_schema,
 )
 from gdpo_core.runs.files import LogFile, LogFiles
-from gdpo_core.runs.run import LogIssue, Rows, Run, run_of
+from gdpo_core.runs.run import PROMPTS, LogIssue, Rows, Run, run_of
 from gdpo_core.runs.tables import Schema, height, is_number_type, parquet_frames, parquet_schema
 
 WANDB_ROWS = 10_000  # wandb.Table.MAX_ROWS; an artifact takes more
-SAMPLE = 10_000  # rows whose prompts are examined
 # Numbers that are logged beside the rewards.
 NOT_REWARDS = {"step", "advantage", "advantages", "epoch", "global_step", "index", "idx", "id", "seed"}
 LENGTHS = ("completion_length", "response_length", "num_tokens", "length", "tokens")
@@ -113,7 +112,7 @@ def _prompts(files: Sequence[LogFile], schemas: Sequence[Schema], columns: Colum
             (pl.col("prompt").hash() if "prompt" in frame.columns else pl.lit(0, pl.UInt64)).alias("_key"),
             _text(frame).str.slice(0, 60).alias("text"),
         )
-        for frame in parquet_frames(files, schemas, [f"{columns.step}", "prompt"], head=SAMPLE)
+        for frame in parquet_frames(files, schemas, [f"{columns.step}", "prompt"], head=PROMPTS)
     ]
     return pl.concat(frames).with_columns(pl.struct("_file", "step").rle_id().cast(pl.Int64).alias("batch"))
 

@@ -15,13 +15,22 @@ from gdpo_core.runs.audit import SAMPLE, audit, facts_of, findings, plan_of, sam
 from gdpo_core.runs.audit_report import AuditReport, over_time, report_of
 from gdpo_core.runs.columns import Options
 from gdpo_core.runs.files import LogFile, LogFiles, find_files, format_of
-from gdpo_core.runs.run import BATCHES, Evidence, Run, detect, options_of, read_rows, read_run, with_groups
+from gdpo_core.runs.run import (
+    BATCHES,
+    PROMPTS,
+    GroupEvidence,
+    Run,
+    detect,
+    options_of,
+    read_rows,
+    read_run,
+    with_groups,
+)
 from gdpo_core.runs.summarise import summarise
 from gdpo_core.runs.sums import Plan, Summary, merge, take
 
 LINES = ("jsonl", "csv", "tsv")  # formats that grow by lines
 RECENT = 8  # steps that are shown one by one
-_PROMPTS = 10_000  # rows whose prompts are kept
 _CHECKED = 4096  # bytes before the place where reading goes on, which must stay as they were
 
 
@@ -38,13 +47,8 @@ class _Part:
     """Some files, or some lines of one, as they were read; batches are numbered from 0."""
 
     run: Run  # its groups are not known yet
-    evidence: Evidence
+    evidence: GroupEvidence
     skipped: int  # broken lines
-
-    @property
-    def by_file(self) -> bool:
-        """Whether the number of a file stands in for the step."""
-        return self.run._rows is not None and self.run._rows.columns.step is None
 
     @property
     def batches(self) -> int:
@@ -87,7 +91,7 @@ class Follower:
     def _forget(self) -> None:
         self.closed: dict[str, _Mark] = {}  # the settled files
         self.place, self.before_place = 0, b""  # where the unsettled lines of a single file begin
-        self.evidence: Evidence | None = None
+        self.evidence: GroupEvidence | None = None
         self.first: list[pl.DataFrame] = []  # tables from which the recipe is solved
         self.of_first: tuple[Plan, int, Summary] | None = None  # the summary of so many of them
         self.rest: Summary | None = None  # of the tables after them
@@ -115,7 +119,7 @@ class Follower:
         lines = self._new_lines(log.files[0]) if single else None
         self.marks, self.fault = marks, None
         try:
-            return self._new_files(log) if lines is None else self._report(log, self._with_lines(log, *lines))
+            return self._new_files(log) if lines is None else self._report(self._with_lines(log, *lines))
         except (_Changed, InputError):
             # The whole log says what is wrong with it, if anything is; else it has no form that grows by parts.
             self._forget()
@@ -186,7 +190,7 @@ class Follower:
             self._settle(self._part(new, log), new)
         if self.last is None or self.last[:2] != (last, self.marks[last.name]):
             self.last = last, self.marks[last.name], self._part([last], log)
-        return self._report(log, self.last[2])
+        return self._report(self.last[2])
 
     def _new_lines(self, file: LogFile) -> tuple[bytes, bytes]:
         """The names of columns, if a line holds them, and the whole lines that are not settled."""
@@ -221,7 +225,7 @@ class Follower:
     def _settle(self, part: _Part, files: Sequence[LogFile], read: Iterable[pl.DataFrame] = ()) -> None:
         """Add the part to the sums; its numbers of batches go on from the last one. read: its tables, if known."""
         evidence = self._with(part)
-        for table in read or self._tables(part, evidence):
+        for table in read or self._tables(part, self._grouped(part, evidence)):
             if sum(map(len, self.first)) < SAMPLE:
                 self.first.append(table)
                 continue
@@ -239,27 +243,31 @@ class Follower:
         self.skipped += part.skipped
         self.left_out = tuple(dict.fromkeys((*self.left_out, *part.run.left_out)))
 
-    def _with(self, part: _Part) -> Evidence:
+    def _with(self, part: _Part) -> GroupEvidence:
         """The evidence so far and that of the next part."""
-        new, step = part.evidence, pl.col("step") + self.files * part.by_file
+        new, step = part.evidence, pl.col("step") + self.files * part.run._numbered_by_file
         sizes = new.sizes.with_columns(pl.col("batch") + self.batches, pl.col("_file") + self.files, step)
         prompts = None if new.prompts is None else new.prompts.with_columns(pl.col("batch") + self.batches)
         old = self.evidence
         if old is None:
-            return Evidence(sizes, new.advantages, prompts)
+            return GroupEvidence(sizes, new.advantages, prompts)
         if old.prompts is not None and prompts is not None:
-            prompts = pl.concat([old.prompts.select(prompts.columns), prompts]).head(_PROMPTS)
-        return Evidence(pl.concat([old.sizes, sizes]), (*old.advantages, *new.advantages)[:BATCHES], prompts)
+            prompts = pl.concat([old.prompts.select(prompts.columns), prompts]).head(PROMPTS)
+        return GroupEvidence(pl.concat([old.sizes, sizes]), (*old.advantages, *new.advantages)[:BATCHES], prompts)
 
-    def _tables(self, part: _Part, evidence: Evidence) -> Iterator[pl.DataFrame]:
-        """The tables of a part; groups are told apart by the evidence of all parts."""
+    def _grouped(self, part: _Part, evidence: GroupEvidence) -> Run:
+        """The run of a part with its groups, told apart by the evidence of all parts."""
         run = with_groups(replace(part.run, files=tuple(self.marks)), evidence, self._options())
         if self.grouped_by not in (None, run.grouped_by):
             raise _Changed
         self.grouped_by = run.grouped_by
+        return run
+
+    def _tables(self, part: _Part, run: Run) -> Iterator[pl.DataFrame]:
+        """The tables of a part, whose steps, batches and groups go on from what is settled."""
         for table in run.tables():
             self.responses_read += len(table)
-            step = pl.col("step") + self.files * part.by_file
+            step = pl.col("step") + self.files * part.run._numbered_by_file
             table = table.with_columns(step, pl.col("batch") + self.batches, pl.col("group") + self.groups)
             self._expect_later(run, table)
             yield table
@@ -278,12 +286,11 @@ class Follower:
             raise _Changed  # another group size may explain the advantages
         return plan_of(run, given, self.primary, recipe)
 
-    def _report(self, log: LogFiles, part: _Part) -> AuditReport:
+    def _report(self, part: _Part) -> AuditReport:
         """The report of what is settled and of the part that is not."""
         evidence = self._with(part)
-        self.of_last = tables = list(self._tables(part, evidence))
-        names = tuple(file.name for file in log.files)
-        run = with_groups(replace(part.run, files=names), evidence, self._options())
+        run = self._grouped(part, evidence)
+        self.of_last = tables = list(self._tables(part, run))
         left_out = tuple(dict.fromkeys((*self.left_out, *part.run.left_out)))
         run = replace(run, left_out=left_out, skipped_lines=self.skipped + part.skipped)
         full = self.rest is not None
