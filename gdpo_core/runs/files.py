@@ -217,11 +217,11 @@ def _listing(names: Sequence[str]) -> str:
 def _at(path: str) -> LogFiles:
     """The log at a path or a glob."""
     expect(path != "" and "\0" not in path, "path", "the name of a file or directory", repr(path))
-    here = Path(path).expanduser()
+    here = expanded(path)
     database, _, run = path.partition("::")
     try:
-        if run and not here.exists() and Path(database).expanduser().is_file():
-            [file] = (log := _file(Path(database).expanduser())).files
+        if run and not here.exists() and expanded(database).is_file():
+            [file] = (log := _file(expanded(database))).files
             return LogFiles((replace(file, run=run),), path, log.args)
         if here.is_dir():
             return _directory(here)
@@ -236,6 +236,11 @@ def _at(path: str) -> LogFiles:
     files = [Path(match) for match in matches if Path(match).is_file()]
     expect(bool(files), path, "one directory, or files", f"directories: {_listing(matches)}")
     return LogFiles(tuple(map(_on_disk, files)), _spelt(path), _args_near(files[0].parent))
+
+
+def expanded(path: str) -> Path:
+    """A path whose ~ is the home of a user, as long as there is such a user."""
+    return Path(os.path.expanduser(path))
 
 
 def _directory(folder: Path) -> LogFiles:
