@@ -34,3 +34,8 @@ def test_a_number_type_that_polars_does_not_know_is_refused():
     wide = arrow.table({"prompt": ["a", "a"], "correct": arrow.array([1, 2]).cast(arrow.decimal256(70, 2))})
     with pytest.raises(gc.InputError, match="table: expected a table whose columns polars can take"):
         gc.read_run(wide)
+
+
+def test_a_url_that_names_no_file_is_refused():
+    with pytest.raises(gc.InputError, match=r"HF://nothing\.csv: expected a log that can be read as a table"):
+        gc.read_run("HF://nothing.csv")

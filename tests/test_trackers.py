@@ -389,3 +389,13 @@ def test_a_view_that_never_ends_is_no_table_of_trackio(tmp_path):
     database.close()
     with pytest.raises(gc.InputError, match="expected a trackio database"):
         gc.read_run(path)
+
+
+def test_a_table_of_a_framework_that_writes_lines_of_json_is_read_as_these_lines(tmp_path):
+    rows = [{"input": "ab"[i // 4], "output": "x", "score": i % 2, "step": 1, "fmt": i % 3} for i in range(8)]
+    (tmp_path / "1.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    table = {"columns": list(rows[0]), "data": [list(row.values()) for row in rows]}
+    (tmp_path / "w").mkdir()
+    (tmp_path / "w/completions_1_ab.table.json").write_text(json.dumps(table))
+    assert gc.read_run(tmp_path / "w").framework == "verl"
+    assert figures(tmp_path / "w") == figures(tmp_path / "1.jsonl")

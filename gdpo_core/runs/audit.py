@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from sys import float_info
 from numbers import Real
+from sys import float_info
 
 import numpy as np
 import polars as pl

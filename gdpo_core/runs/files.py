@@ -49,6 +49,7 @@ class LogFile:
     """One file of a log: its name in messages, and its path, a function that returns its bytes, or its rows.
 
     run: the run that was named, where the file can hold several.
+    kind: its format, where the name and the first bytes do not show it.
     """
 
     name: str
@@ -56,6 +57,7 @@ class LogFile:
     load: Callable[[], bytes] | None = None
     frame: pl.LazyFrame | None = None
     run: str | None = None
+    kind: str | None = None
 
     def content(self) -> bytes:
         """All its bytes."""
@@ -125,6 +127,8 @@ def format_of(file: LogFile) -> str:
     """
     if file.frame is not None:
         return "parquet"
+    if file.kind is not None:
+        return file.kind
     start = file.start(4096)
     expect(len(start) > 0, file.name, "a log", "an empty file")
     packed = next((name for magic, name in _PACKED.items() if start.startswith(magic)), None)
