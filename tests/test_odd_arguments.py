@@ -39,3 +39,9 @@ def test_a_number_type_that_polars_does_not_know_is_refused():
 def test_a_url_that_names_no_file_is_refused():
     with pytest.raises(gc.InputError, match=r"HF://nothing\.csv: expected a log that can be read as a table"):
         gc.read_run("HF://nothing.csv")
+
+
+def test_a_glob_that_meets_a_folder_again_through_a_link_reads_each_file_once(tmp_path):
+    (tmp_path / "log.csv").write_text("prompt,correct\na,1\na,0\nb,1\nb,1\n")
+    (tmp_path / "again").symlink_to(tmp_path)
+    assert len(gc.read_run(f"{tmp_path}/**/*.csv").table) == 4

@@ -237,7 +237,9 @@ def _at(path: str) -> LogFiles:
     expect(bool(matches), path, "a file or directory", "nothing of that name")
     if len(matches) == 1:
         return _at(matches[0])
-    files = [Path(match) for match in matches if Path(match).is_file()]
+    # One path per file, as a link may lead back to a folder above it.
+    once = {os.path.realpath(match): Path(match) for match in reversed(matches)}
+    files = [file for file in reversed(once.values()) if file.is_file()]
     expect(bool(files), path, "one directory, or files", f"directories: {_listing(matches)}")
     return LogFiles(tuple(map(_on_disk, files)), _spelt(path), _args_near(files[0].parent))
 
