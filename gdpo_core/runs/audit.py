@@ -272,7 +272,7 @@ def _given(weights: object, rewards: Sequence[str]) -> dict[str, float]:
         weights = dict(zip(rewards, values, strict=True))
     for name, w in weights.items():
         expect(name in rewards, "weights", f"names of rewards: {', '.join(rewards)}", repr(name))
-        number = isinstance(w, Real) and not isinstance(w, bool) and -float_info.max <= w <= float_info.max
+        number = isinstance(w, Real) and not isinstance(w, bool) and abs(w) <= float_info.max  # type: ignore[operator]
         expect(number, f"weights, {name}", "a finite number", repr(w))
     return {name: float(w) for name, w in weights.items()}
 
