@@ -351,3 +351,51 @@ def test_a_database_is_read_while_its_writer_has_it_open(tmp_path):
         database.commit()
         assert figures(path) == figures(LOGS / "trl/gdpo")
     database.close()
+
+
+def test_half_a_character_in_a_table_is_written_as_an_escape(tmp_path):
+    frames = frames_of(LOGS / "trl/gdpo")
+    expected = figures(LOGS / "trl/gdpo")
+    for folder, escape in (("value", ["prompt"]), ("name", [])):
+        write_wandb(tmp_path / folder, frames)
+        for path in (tmp_path / folder).iterdir():
+            table = json.loads(path.read_text())
+            for row in table["data"]:
+                for name in escape:
+                    row[table["columns"].index(name)] += "\ud800"
+            if not escape:
+                table["columns"] = [*table["columns"], "note\ud800"]
+                table["data"] = [[*row, "x"] for row in table["data"]]
+            path.write_text(json.dumps(table))
+    assert figures(tmp_path / "value") == expected
+    assert r"note\ud800" in gc.read_run(tmp_path / "name").left_out
+
+
+def test_other_bytes_than_text_in_a_database_are_refused(tmp_path):
+    path = write_trackio(tmp_path / "a.db", {"a": frames_of(LOGS / "trl/gdpo")[:1]})
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE metrics SET metrics = ?", (b"\xffcompletions",))
+    database.close()
+    with pytest.raises(gc.InputError, match=r"a\.db::a: expected metrics in JSON"):
+        gc.read_run(path)
+
+
+def test_a_view_that_never_ends_is_no_table_of_trackio(tmp_path):
+    path = tmp_path / "a.db"
+    with sqlite3.connect(path) as database:
+        endless = "WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n)"
+        columns = "id, 'a' AS run_name, 1 AS step, '{}' AS metrics"
+        database.execute(f"CREATE VIEW metrics AS {endless} SELECT {columns} FROM n")
+    database.close()
+    with pytest.raises(gc.InputError, match="expected a trackio database"):
+        gc.read_run(path)
+
+
+def test_a_table_of_a_framework_that_writes_lines_of_json_is_read_as_these_lines(tmp_path):
+    rows = [{"input": "ab"[i // 4], "output": "x", "score": i % 2, "step": 1, "fmt": i % 3} for i in range(8)]
+    (tmp_path / "1.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    table = {"columns": list(rows[0]), "data": [list(row.values()) for row in rows]}
+    (tmp_path / "w").mkdir()
+    (tmp_path / "w/completions_1_ab.table.json").write_text(json.dumps(table))
+    assert gc.read_run(tmp_path / "w").framework == "verl"
+    assert figures(tmp_path / "w") == figures(tmp_path / "1.jsonl")

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from math import isfinite
 from numbers import Real
+from sys import float_info
 
 import numpy as np
 import polars as pl
@@ -110,7 +110,7 @@ def wishes(
     given = _given(weights, run.rewards)
     expect(primary is None or primary in run.rewards, "primary", f"one of {', '.join(run.rewards)}", repr(primary))
     intended = run.asked if asked is None else asked
-    expect(intended is None or intended in NAMES, "asked", f"one of {', '.join(NAMES)}", repr(intended))
+    expect(intended is None or intended in tuple(NAMES), "asked", f"one of {', '.join(NAMES)}", repr(intended))
     return given, intended
 
 
@@ -271,7 +271,7 @@ def _given(weights: object, rewards: Sequence[str]) -> dict[str, float]:
         weights = dict(zip(rewards, values, strict=True))
     for name, w in weights.items():
         expect(name in rewards, "weights", f"names of rewards: {', '.join(rewards)}", repr(name))
-        number = isinstance(w, Real) and not isinstance(w, bool) and isfinite(w)
+        number = isinstance(w, Real) and not isinstance(w, bool) and abs(w) <= float_info.max  # type: ignore[operator]
         expect(number, f"weights, {name}", "a finite number", repr(w))
     return {name: float(w) for name, w in weights.items()}
 

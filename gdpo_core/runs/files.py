@@ -49,6 +49,7 @@ class LogFile:
     """One file of a log: its name in messages, and its path, a function that returns its bytes, or its rows.
 
     run: the run that was named, where the file can hold several.
+    kind: its format, where the name and the first bytes do not show it.
     """
 
     name: str
@@ -56,6 +57,7 @@ class LogFile:
     load: Callable[[], bytes] | None = None
     frame: pl.LazyFrame | None = None
     run: str | None = None
+    kind: str | None = None
 
     def content(self) -> bytes:
         """All its bytes."""
@@ -125,6 +127,8 @@ def format_of(file: LogFile) -> str:
     """
     if file.frame is not None:
         return "parquet"
+    if file.kind is not None:
+        return file.kind
     start = file.start(4096)
     expect(len(start) > 0, file.name, "a log", "an empty file")
     packed = next((name for magic, name in _PACKED.items() if start.startswith(magic)), None)
@@ -217,11 +221,11 @@ def _listing(names: Sequence[str]) -> str:
 def _at(path: str) -> LogFiles:
     """The log at a path or a glob."""
     expect(path != "" and "\0" not in path, "path", "the name of a file or directory", repr(path))
-    here = Path(path).expanduser()
+    here = expanded(path)
     database, _, run = path.partition("::")
     try:
-        if run and not here.exists() and Path(database).expanduser().is_file():
-            [file] = (log := _file(Path(database).expanduser())).files
+        if run and not here.exists() and expanded(database).is_file():
+            [file] = (log := _file(expanded(database))).files
             return LogFiles((replace(file, run=run),), path, log.args)
         if here.is_dir():
             return _directory(here)
@@ -233,9 +237,16 @@ def _at(path: str) -> LogFiles:
     expect(bool(matches), path, "a file or directory", "nothing of that name")
     if len(matches) == 1:
         return _at(matches[0])
-    files = [Path(match) for match in matches if Path(match).is_file()]
+    # One path per file, as a link may lead back to a folder above it.
+    once = {os.path.realpath(match): Path(match) for match in reversed(matches)}
+    files = [file for file in reversed(once.values()) if file.is_file()]
     expect(bool(files), path, "one directory, or files", f"directories: {_listing(matches)}")
     return LogFiles(tuple(map(_on_disk, files)), _spelt(path), _args_near(files[0].parent))
+
+
+def expanded(path: str) -> Path:
+    """A path whose ~ is the home of a user, as long as there is such a user."""
+    return Path(os.path.expanduser(path))
 
 
 def _directory(folder: Path) -> LogFiles:

@@ -52,7 +52,7 @@ def _frame_of(data: Any) -> pl.DataFrame | None:
         ) from None
     except InputError:
         raise
-    except Exception as error:  # whatever the library of the table raises
+    except (Exception, pl.exceptions.PanicException) as error:  # whatever the library of the table raises
         if isinstance(error, TypeError) and not hasattr(data, "columns"):
             return None
         raise InputError(f"{NAME}: expected {_NO_TABLE}, got {clip(reason(error), 200)}") from None

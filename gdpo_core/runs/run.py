@@ -241,7 +241,7 @@ def _as_its_framework_writes(files: LogFiles, known: str | None) -> LogFiles:
         fits = known == key if known else bool(first) and _reader(key).matches(first)
         if fits and key != "generic" and FRAMEWORKS[key].log_format == "jsonl":
             lines = file.frame.collect().write_ndjson().encode()
-            return replace(files, files=(LogFile(file.name, load=partial(bytes, lines)),))
+            return replace(files, files=(LogFile(file.name, load=partial(bytes, lines), kind="jsonl"),))
     frames.refuse_nested_rewards(file.frame.collect_schema())
     return files
 
@@ -252,10 +252,10 @@ def _reader(framework: str) -> ModuleType:
 
 @contextmanager
 def one_error(where: str) -> Iterator[None]:
-    """Turn an error of polars that no check foresaw into an InputError."""
+    """Turn an error of polars that no check foresaw, or of a file behind a URL, into an InputError."""
     try:
         yield
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         why = reason(error)[:200]
         raise InputError(f"{where}: expected a log that can be read as a table, got {why}") from None
 

@@ -387,7 +387,14 @@ def as_float(value: object, name: str, where: str) -> float | None:
 
 def as_text(value: object) -> str | None:
     """A value of JSON as text: nested values and numbers as JSON writes them."""
-    return value if value is None or isinstance(value, str) else json.dumps(value)
+    if isinstance(value, str):
+        return _utf8(value)
+    return None if value is None else json.dumps(value)
+
+
+def _utf8(text: str) -> str:
+    """A text whose half characters, which JSON can hold and polars cannot, are written as escapes."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def number_columns(items: Sequence[dict]) -> list[str]:
@@ -510,6 +517,7 @@ def _json_series(file: LogFile, name: str, values: list) -> pl.Series:
 
 def json_column(name: str, values: Sequence[object], where: str) -> pl.Series:
     """A column of JSON values: numbers as numbers, the names of NaN and infinity among them too; else text."""
+    name = _utf8(name)
     if name.lower() in _UNREAD and all(value is None or isinstance(value, str) for value in values):
         return pl.repeat("", len(values), eager=True).alias(name)
     kinds = {type(value) for value in values} - {type(None)}

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -14,7 +13,7 @@ from gdpo_core.frameworks import framework_named
 from gdpo_core.runs.audit import SAMPLE, audit, facts_of, findings, plan_of, sample_of, solved, wishes
 from gdpo_core.runs.audit_report import AuditReport, over_time, report_of
 from gdpo_core.runs.columns import Options
-from gdpo_core.runs.files import LogFile, LogFiles, find_files, format_of
+from gdpo_core.runs.files import LogFile, LogFiles, expanded, find_files, format_of
 from gdpo_core.runs.run import (
     BATCHES,
     PROMPTS,
@@ -140,7 +139,7 @@ class Follower:
 
     def _log(self) -> LogFiles | None:
         """The files of the log; None for a directory without files."""
-        folder = Path(self.path).expanduser()
+        folder = expanded(self.path)
         try:
             if not self.marks and folder.is_dir() and not any(path.is_file() for path in folder.rglob("*")):
                 return None
