@@ -111,7 +111,7 @@ def _method(report: AuditReport) -> str:
         return NAMES[run["method"]]
     if run["reproduced"] is None:
         return f"not known: {_no_advantages(report)}"
-    return "none that is known here"
+    return "not known: the logged advantages fit none"
 
 
 def _no_advantages(report: AuditReport) -> str:
