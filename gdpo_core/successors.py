@@ -265,8 +265,8 @@ def sa_mrpo(
     Shapes, other options and errors as `grpo`. Source: arXiv 2608.16072, as reported; no code of its authors was found.
 
     >>> rewards = [[1, 1], [1, 0], [1, 1], [0, 1]]
-    >>> [round(a, 3) for a in sa_mrpo(rewards, gamma=1).tolist()], sa_mrpo([[1, 1], [0, 1]]).tolist()
-    ([0.866, -0.866, 0.866, -0.866], [0.7071067811865475, -0.7071067811865475])
+    >>> [[round(a, 3) for a in sa_mrpo(r, gamma=1).tolist()] for r in (rewards, [[1, 1], [0, 1]])]
+    [[0.866, -0.866, 0.866, -0.866], [0.707, -0.707]]
     """
     number = isinstance(gamma, int | float) and not isinstance(gamma, bool) and 0 <= gamma < float("inf")
     expect(number, "gamma", "a finite number that is not negative", repr(gamma))
