@@ -12,7 +12,7 @@ RUN python scripts/install.py page
 # The file system may be read-only (then mount a tmpfs on /tmp), so byte code is made here and home is /tmp.
 COPY . .
 RUN python -m pip install -qq --no-deps --no-build-isolation -e . \
-    && python -m compileall -q gdpo_core views marimo_private.py serving.py \
+    && python -m compileall -q gdpo_core views serving marimo_private.py \
     && useradd --uid 1000 --home-dir /tmp --no-create-home app
 ENV HOME=/tmp
 USER 1000

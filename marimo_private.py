@@ -13,7 +13,7 @@ SET_MODEL_VALUE = "/api/kernel/set_model_value"  # where an anywidget's messages
 SESSION_HEADER, TOKEN_HEADER = "Marimo-Session-Id", "Marimo-Server-Token"
 MODEL_MESSAGE, RUN_ENDED = "model-lifecycle", "completed-run"  # what the server tells a session
 TOKEN_KEY = "serverToken"  # in the page's HTML
-EVENTS = "/sse"  # the session's other way, with server.transport = "sse"; serving.py lets it wait as it does SOCKET
+EVENTS = "/sse"  # the session's other way, with server.transport = "sse"; serving/ lets it wait as it does SOCKET
 ASSETS, PUBLIC = "/assets/", "/public/"  # files of the front end; files beside a notebook, which may change
 
 # In the front end, for views/page.css and the tests in a browser: elements, custom properties, classes and an id.

@@ -10,8 +10,8 @@ from setuptools import find_packages, setup
 of_a_checkout = "editable_wheel" in sys.argv
 
 setup(
-    packages=find_packages(include=["gdpo_core*", "views*"] if of_a_checkout else ["gdpo_core*"]),
-    py_modules=["marimo_private", "serving"] if of_a_checkout else [],
+    packages=find_packages(include=["gdpo_core*", "views*", "serving*"] if of_a_checkout else ["gdpo_core*"]),
+    py_modules=["marimo_private"] if of_a_checkout else [],
     entry_points={
         "console_scripts": ["gdpo = gdpo_core.cli:main"],
         **(

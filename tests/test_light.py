@@ -97,9 +97,9 @@ def test_help_version_and_completion_wait_for_nothing_heavy(arguments, printed):
 def checkout(tmp_path_factory):
     """A copy of what is built, since building leaves files behind."""
     folder = tmp_path_factory.mktemp("checkout")
-    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "serving.py", "marimo_private.py"):
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "marimo_private.py"):
         shutil.copy(ROOT / name, folder)
-    for name in ("gdpo_core", "views"):
+    for name in ("gdpo_core", "views", "serving"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     return folder
 

@@ -23,6 +23,7 @@ from starlette.staticfiles import StaticFiles
 
 import serving
 from benchmarks.servers import serve
+from serving import start, travel
 
 ASSET = "/assets/index-abcdefg1.js"
 TEXT = b"one line of a file that gzip makes smaller\n" * 5000
@@ -46,7 +47,7 @@ async def said(app, scope):
     async def send(message):
         messages.append(message)
 
-    await app(scope, serving.nobody(), send)
+    await app(scope, travel.nobody(), send)
     return messages
 
 
@@ -95,7 +96,7 @@ def test_a_large_answer_arrives_while_it_is_still_made(path, encoding):
         if len(parts[-1]) > 1000:
             arrived.set()
 
-    asyncio.run(serving.compressed(made_slowly)(request(path, accept_encoding=encoding), serving.nobody(), send))
+    asyncio.run(travel.compressed(made_slowly)(request(path, accept_encoding=encoding), travel.nobody(), send))
     body = b"".join(parts)
     assert (gzip.decompress(body) if encoding == "gzip" else body) == 2 * NOISE
 
@@ -116,7 +117,7 @@ def test_events_pass_at_once_and_as_they_are():
             if message["type"] == "http.response.body":
                 events.put_nowait(message)
 
-        await serving.compressed(app)(request("/sse", accept_encoding="gzip"), serving.nobody(), send)
+        await travel.compressed(app)(request("/sse", accept_encoding="gzip"), travel.nobody(), send)
 
     sent = []
     asyncio.run(run())
@@ -141,13 +142,13 @@ def test_chunks_of_a_download_are_compressed_beside_the_event_loop(monkeypatch):
 
     monkeypatch.setattr(zlib, "compressobj", Watched)
     body = TEXT[: 2 * 64 * 1024]
-    assert gzip.decompress(ask(serving.compressed(file(body)), "/@file/run.csv", accept_encoding="gzip")[2]) == body
+    assert gzip.decompress(ask(travel.compressed(file(body)), "/@file/run.csv", accept_encoding="gzip")[2]) == body
     assert used and threading.get_ident() not in used
 
 
 def test_a_hashed_file_is_compressed_once_for_all_who_ask_at_once():
     app = file()
-    served = serving.compressed(app)
+    served = travel.compressed(app)
 
     async def run():
         scope = request(ASSET, accept_encoding="gzip, br")
@@ -172,7 +173,7 @@ def test_files_on_disk_are_read_as_marimo_reads_them(tmp_path):
     scope = request(ASSET, accept_encoding="gzip") | {"asgi": {"spec_version": "2.3"}, "root_path": ""}
 
     async def run():
-        served = serving.compressed(app)
+        served = travel.compressed(app)
         return [whole(await asyncio.wait_for(said(served, dict(scope)), 10)) for _ in range(2)]
 
     first, again = asyncio.run(run())
@@ -180,7 +181,7 @@ def test_files_on_disk_are_read_as_marimo_reads_them(tmp_path):
 
 
 def test_what_one_visitor_gets_beside_a_file_no_other_gets():
-    served = serving.compressed(file())
+    served = travel.compressed(file())
 
     async def with_a_cookie():
         messages = await said(served, request(ASSET, accept_encoding="gzip"))
@@ -203,7 +204,7 @@ def test_what_one_visitor_gets_beside_a_file_no_other_gets():
 )
 def test_nothing_is_kept_but_files_named_by_their_content(path):
     app = file()
-    served = serving.compressed(app)
+    served = travel.compressed(app)
     for _ in range(2):
         _, headers, body = ask(served, path, accept_encoding="gzip")
         assert gzip.decompress(body) == TEXT
@@ -211,27 +212,27 @@ def test_nothing_is_kept_but_files_named_by_their_content(path):
     assert app.asked == 2
 
 
-@pytest.mark.parametrize("name", serving.CONDITIONS)
+@pytest.mark.parametrize("name", travel.CONDITIONS)
 def test_a_conditional_request_is_the_servers_to_answer(name):
     app = file()
-    served = serving.compressed(app)
+    served = travel.compressed(app)
     for _ in range(2):
         ask(served, ASSET, accept_encoding="gzip", **{name.replace("-", "_"): "x"})
     assert app.asked == 2
 
 
 def test_a_part_stays_the_part_that_was_asked_for():
-    served = serving.compressed(file(TEXT[:5000], status=206))
+    served = travel.compressed(file(TEXT[:5000], status=206))
     status, headers, body = ask(served, ASSET, accept_encoding="gzip", range="bytes=0-4999")
     assert (status, body) == (206, TEXT[:5000])
     assert "content-encoding" not in headers
 
 
 def test_small_and_compressed_answers_stay_as_they_are():
-    small = TEXT[: serving.SMALLEST - 1]
+    small = TEXT[: travel.SMALLEST - 1]
     for path in ("/x", ASSET):
-        assert ask(serving.compressed(file(small)), path, accept_encoding="gzip")[2] == small
-        ready = serving.compressed(file(headers=[(b"content-encoding", b"br")]))
+        assert ask(travel.compressed(file(small)), path, accept_encoding="gzip")[2] == small
+        ready = travel.compressed(file(headers=[(b"content-encoding", b"br")]))
         _, headers, body = ask(ready, path, accept_encoding="gzip")
         assert (headers["content-encoding"], body) == ("br", TEXT)
 
@@ -239,7 +240,7 @@ def test_small_and_compressed_answers_stay_as_they_are():
 @pytest.mark.parametrize("status", [404, 500])
 def test_a_refusal_is_not_kept(status):
     app = file(status=status)
-    served = serving.compressed(app)
+    served = travel.compressed(app)
     for _ in range(2):
         assert ask(served, ASSET, accept_encoding="gzip")[0] == status
     assert app.asked == 2
@@ -257,7 +258,7 @@ def test_an_error_in_the_middle_is_told_and_not_kept(path):
         await send({"type": "http.response.body", "body": NOISE, "more_body": True})
         raise OSError("the disk is gone")
 
-    served = serving.compressed(fails_once)
+    served = travel.compressed(fails_once)
     with pytest.raises(OSError, match="the disk is gone"):
         ask(served, path, accept_encoding="gzip")
     assert gzip.decompress(ask(served, path, accept_encoding="gzip")[2]) == TEXT
@@ -265,9 +266,9 @@ def test_an_error_in_the_middle_is_told_and_not_kept(path):
 
 def test_only_the_page_loses_preloads():
     html = b'<link rel="preload" href="./assets/a.woff2" as="font" />' + b"<p>text</p>" * 100
-    _, headers, body = ask(serving.compressed(file(html, "text/html")), "/", accept_encoding="identity")
+    _, headers, body = ask(travel.compressed(file(html, "text/html")), "/", accept_encoding="identity")
     assert body == b"<p>text</p>" * 100 and "content-length" not in headers
-    assert ask(serving.compressed(file(html, "text/html")), "/@file/1-report.html")[2] == html
+    assert ask(travel.compressed(file(html, "text/html")), "/@file/1-report.html")[2] == html
 
 
 @pytest.mark.parametrize(
@@ -284,7 +285,7 @@ def test_only_the_page_loses_preloads():
 )
 def test_the_picture_of_a_link_has_a_whole_address(headers, address):
     html = b'<meta property="og:image" content="/og" />'
-    body = ask(serving.compressed(file(html, "text/html")), "/", **headers)[2]
+    body = ask(travel.compressed(file(html, "text/html")), "/", **headers)[2]
     assert body == b'<meta property="og:image" content="%b" />' % address
 
 
@@ -302,8 +303,8 @@ def test_a_session_waits_until_all_is_imported_even_if_that_fails(monkeypatch, b
         order.append(scope["type"] + scope["path"])
 
     async def run():
-        served = serving.compressed(app)
-        async with serving.warm(None):
+        served = serving.served(app)
+        async with start.warm(None):
             sessions = [
                 asyncio.create_task(said(served, scope))
                 for scope in ({"type": "websocket", "path": "/ws", "headers": []}, request("/sse"))
@@ -315,8 +316,8 @@ def test_a_session_waits_until_all_is_imported_even_if_that_fails(monkeypatch, b
     monkeypatch.setattr(importlib, "import_module", slowly)
     monkeypatch.setattr(threading, "excepthook", lambda told: None)
     for name in ("cache_entry_points", "cache_cell_texts"):
-        monkeypatch.setattr(serving, name, lambda: None)
-    monkeypatch.setattr(serving.gc, "freeze", lambda: frozen.append(len(order)))
+        monkeypatch.setattr(start, name, lambda: None)
+    monkeypatch.setattr(start.gc, "freeze", lambda: frozen.append(len(order)))
     asyncio.run(run())
     assert order[:2] == ["http/health", "views.lab"]
     assert sorted(order[2:]) == ["http/sse", "websocket/ws"]
@@ -324,7 +325,7 @@ def test_a_session_waits_until_all_is_imported_even_if_that_fails(monkeypatch, b
 
 
 def test_a_server_that_never_warms_up_keeps_no_session_waiting():
-    assert serving.warmed.is_set()
+    assert start.warmed.is_set()
 
 
 # The page, as `make run` serves it

@@ -1,4 +1,4 @@
-"""How the page travels: two entry points by which marimo's server compresses what it sends and warms up early.
+"""How the page travels: compressed, with the hashed files of marimo's front end in memory.
 
 marimo sends its front end uncompressed, some 7 MB in 300 files, each read from disk anew for every visitor. Here every
 answer passes through Starlette's GZipMiddleware, chunk by chunk. Files whose names hold a hash are compressed once and
@@ -6,20 +6,13 @@ then answered from memory.
 """
 
 import asyncio
-import contextlib
-import gc
-import importlib
 import re
-import threading
-from collections.abc import AsyncIterator
 
-from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from marimo_private import ASSETS, EVENTS, PUBLIC, cache_cell_texts, cache_entry_points, share_cell_trees
+from marimo_private import ASSETS, PUBLIC
 
 SMALLEST = 600  # bytes; below this compression only adds
 LEVEL = 6  # of gzip; 9 takes twice as long for 0.5 % less
@@ -33,10 +26,6 @@ CONDITIONS = ("range", "if-range", "if-none-match", "if-modified-since")
 UNWANTED = re.compile(
     rb'<link rel="preload" href="[^"]+\.(?:woff2|png)"[^>]*>|<meta name="description" content="a marimo app"[^>]*>'
 )
-
-# A session waits for it: marimo itself looks into torch, which must not be half imported then.
-warmed = threading.Event()
-warmed.set()  # until `warm` starts, which a server that mounts marimo's may never let happen
 
 # Crawlers take the address of a link's picture only with the host, which marimo leaves out.
 PICTURE = re.compile(rb'(<meta property="og:image" content=")(/)')
@@ -110,19 +99,6 @@ class Kept:
         return {**start, "headers": headers.raw}, body
 
 
-class Warmed:
-    """Lets a session begin only once what it needs is imported."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        begins = scope["type"] == "websocket" or (scope["type"] == "http" and scope["path"].endswith(EVENTS))
-        if begins and not warmed.is_set():
-            await asyncio.to_thread(warmed.wait)
-        await self.app(scope, receive, send)
-
-
 def hashed(path: str) -> bool:
     """Whether the path names a file of marimo's front end by its content, so that it never changes."""
     return HASHED.search(path) is not None and PUBLIC not in path
@@ -149,31 +125,4 @@ def nobody() -> Receive:
 def compressed(app: ASGIApp) -> ASGIApp:
     """The app whose answers travel compressed, with its hashed files in memory."""
     zipped = GZipMiddleware(Edited(app), minimum_size=SMALLEST, compresslevel=LEVEL, thread_minimum_size=IN_A_THREAD)
-    return Warmed(Kept(zipped))
-
-
-@contextlib.asynccontextmanager
-async def warm(_app: Starlette) -> AsyncIterator[None]:
-    """Import what the first visitor's page needs while the server is still starting."""
-    warmed.clear()
-    threading.Thread(target=_import_page, daemon=True).start()
-    cache_entry_points()
-    cache_cell_texts()
-    share_cell_trees()
-    yield
-
-
-def _import_page() -> None:
-    # A quarter of a million objects that will never be garbage: to search them again and again takes a tenth of the
-    # imports, and later stalls everyone for 0.1 s each time.
-    gc.disable()
-    try:
-        with contextlib.suppress(ImportError):  # then the page says so itself
-            importlib.import_module("views.lab")
-        gc.freeze()
-    finally:
-        gc.enable()
-        warmed.set()
-
-
-COMPRESS = Middleware(compressed)
+    return Kept(zipped)
