@@ -80,12 +80,13 @@ HEAVY = {"torch", "polars", "numpy", "marimo", "altair"}
 )
 def test_help_version_and_completion_wait_for_nothing_heavy(arguments, printed):
     code = (
-        "import json, sys\nfrom gdpo_core.cli import main\n"
+        "import json, os, sys\nfrom gdpo_core.cli import main\n"
         "try:\n    main(sys.argv[1:])\nexcept SystemExit as stopped:\n"
-        "    print('\\n' + json.dumps([stopped.code, sorted(sys.modules)]))"
+        "    print('\\n' + json.dumps([stopped.code, sorted(sys.modules), dict(os.environ)]))"
     )
     *lines, last = python(code, *arguments).splitlines()
-    status, modules = json.loads(last)
+    status, modules, environment = json.loads(last)
+    assert environment["OMP_WAIT_POLICY"] == "PASSIVE"  # read when torch is imported, no later
     assert status == 0 and printed in "\n".join(lines)
     assert not HEAVY & {name.split(".")[0] for name in modules}
 
