@@ -1,4 +1,5 @@
-# make run, make check, make test; and install, edit, bench, parity, image, clean. Variables: PORT, HOST, PYTHON, TORCH_INDEX.
+# make run, make check, make test; and install, edit, bench, parity, image, fresh, clean.
+# Variables: PORT, HOST, PYTHON, TORCH_INDEX, VENV (where to install), CHROMIUM (the browser of the tests).
 PORT ?= 7860
 # Not from the environment, where some shells put the machine's name.
 HOST = 127.0.0.1
@@ -9,7 +10,8 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c '$(NEW_ENOUGH)' 2>/dev/null && echo $$p && break; done)
 
 NEW_ENOUGH = import sys; sys.exit(sys.version_info < (3, 11))
-VENV_PYTHON = .venv/bin/python
+VENV ?= .venv
+VENV_PYTHON = $(VENV)/bin/python
 # Without a screen there is no browser to open, and a text one would take the terminal.
 HEADLESS = $(if $(filter-out Linux,$(shell uname -s))$(DISPLAY)$(WAYLAND_DISPLAY)$(BROWSER),,--headless)
 # Threads come and go with visitors; by default each leaves memory of its own behind.
@@ -20,47 +22,47 @@ SERVE = app.py --host '$(HOST)' --port '$(PORT)' --no-sandbox $(HEADLESS)
 # Byte code is kept whatever the shell says: without it each worker compiles all tests anew.
 PYTEST = PYTHONDONTWRITEBYTECODE= $(VENV_PYTHON) -m pytest -n logical --maxprocesses 4 --dist worksteal
 
-.PHONY: run check test install edit bench parity parity-trainer parity-ray image clean static check-cpu
+.PHONY: run check test install edit bench parity parity-trainer parity-ray image fresh clean static check-cpu
 
-run: .venv/.installed-run
+run: $(VENV)/.installed-run
 	@$(VENV_PYTHON) scripts/check_port.py '$(HOST)' '$(PORT)'
 	@exec $(VENV_PYTHON) -m marimo -y run $(SERVE)
 
-edit: .venv/.installed-run
+edit: $(VENV)/.installed-run
 	@$(VENV_PYTHON) scripts/check_port.py '$(HOST)' '$(PORT)'
 	@exec $(VENV_PYTHON) -m marimo -y edit --skip-update-check $(SERVE)
 
-install: .venv/.installed-run
-	@echo ".venv is ready"
+install: $(VENV)/.installed-run
+	@echo "$(VENV) is ready"
 
 # Half a minute: what is slow is left out, and properties are tried on ten examples.
 check: static
 	$(PYTEST) -m "not slow" --hypothesis-profile=dev
 
 test: static
-	@command -v chromium >/dev/null || \
+	@$(VENV_PYTHON) -c 'import sys; from benchmarks.browser import found; sys.exit(not found())' || \
 		echo "No chromium here: the tests in a browser are skipped. On Debian: apt-get install chromium"
 	$(PYTEST)
 
-static: .venv/.installed-dev
+static: $(VENV)/.installed-dev
 	$(VENV_PYTHON) -m ruff check
 	$(VENV_PYTHON) -m ruff format --check
 	$(VENV_PYTHON) -m mypy
 	$(VENV_PYTHON) -m marimo check --strict app.py examples/audit.py
 
-bench: .venv/.installed-bench
+bench: $(VENV)/.installed-bench
 	$(VENV_PYTHON) -m benchmarks
 
 # Our correctness and types against BFCL's own checker, our advantages against the training frameworks' code. Only
 # their code is needed; the frameworks' lies apart, since it brings modules named tests and scripts.
-parity: .venv/.installed-parity .parity/.installed
+parity: $(VENV)/.installed-parity .parity/.installed
 	$(VENV_PYTHON) -m pip install -qq --disable-pip-version-check --no-deps -c constraints.txt bfcl-eval
 	$(VENV_PYTHON) -m pytest tests/parity_bfcl.py -s
 	$(VENV_PYTHON) -m parity
 
 # The callback inside TRL's own trainer, which needs transformers and more: an environment beside .venv, whose torch it
 # uses. Two minutes the first time.
-parity-trainer: .venv/.installed-parity
+parity-trainer: $(VENV)/.installed-parity
 	@test -x .parity-trainer/bin/python || '$(PYTHON)' -m venv .parity-trainer
 	@$(VENV_PYTHON) -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > \
 		"$$(.parity-trainer/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/venv.pth"
@@ -68,14 +70,14 @@ parity-trainer: .venv/.installed-parity
 	.parity-trainer/bin/python -m pytest tests/parity_callback.py -s
 
 # The same for Ray.
-parity-ray: .venv/.installed-parity
+parity-ray: $(VENV)/.installed-parity
 	@test -x .parity-ray/bin/python || '$(PYTHON)' -m venv .parity-ray
 	@$(VENV_PYTHON) -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > \
 		"$$(.parity-ray/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/venv.pth"
 	.parity-ray/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt ray
 	.parity-ray/bin/python -m pytest tests/parity_ray.py
 
-.parity/.installed: .venv/.installed-parity constraints.txt
+.parity/.installed: $(VENV)/.installed-parity constraints.txt
 	@rm -rf .parity
 	$(VENV_PYTHON) -m pip install -qq --disable-pip-version-check --no-deps -c constraints.txt --target .parity \
 		trl verl ms_swift axolotl
@@ -86,15 +88,20 @@ image:
 		exec $$engine build --build-arg TORCH_INDEX='$(TORCH_INDEX)' -t reward-policy-intuition .; done; \
 		echo "make image needs a running docker or podman; neither answers here" >&2; exit 1
 
+# The newest version of every dependency against `make check`, in an environment of its own; HOLD names packages that
+# stay as they are.
+fresh:
+	@TORCH_INDEX='$(TORCH_INDEX)' '$(PYTHON)' scripts/fresh.py $(HOLD)
+
 clean:
-	rm -rf .venv .parity .parity-trainer .parity-ray build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf .venv .fresh .parity .parity-trainer .parity-ray build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 
 # One stamp for the page and one for each further extra; pip does nothing for what is there already.
-$(addprefix .venv/.installed-,run dev bench parity): .venv/.installed-%: pyproject.toml setup.py constraints.txt scripts/install.py
+$(addprefix $(VENV)/.installed-,run dev bench parity): $(VENV)/.installed-%: pyproject.toml setup.py constraints.txt scripts/install.py
 	@'$(PYTHON)' -c '$(NEW_ENOUGH)' 2>/dev/null || \
 		{ echo "Python 3.11 or newer is needed; name it with PYTHON=/path/to/python3" >&2; exit 1; }
-	@$(VENV_PYTHON) -m pip --version >/dev/null 2>&1 || '$(PYTHON)' -m venv --clear .venv
-	@echo "Installing into .venv; the first time, this takes a minute or two"
+	@$(VENV_PYTHON) -m pip --version >/dev/null 2>&1 || '$(PYTHON)' -m venv --clear $(VENV)
+	@echo "Installing into $(VENV); the first time, this takes a minute or two"
 	@TORCH_INDEX='$(TORCH_INDEX)' $(VENV_PYTHON) scripts/install.py page $(filter-out run,$*)
 	@$(VENV_PYTHON) -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
@@ -102,7 +109,7 @@ $(addprefix .venv/.installed-,run dev bench parity): .venv/.installed-%: pyproje
 # The fast tests as other processors would round, and as one would that nobody has; all settings run, whatever fails.
 CPUS = MKL_CBWR=COMPATIBLE MKL_CBWR=AVX2 MKL_CBWR=AUTO ATEN_CPU_CAPABILITY=default ATEN_CPU_CAPABILITY=avx2 \
 	OMP_NUM_THREADS=1 OMP_NUM_THREADS=2 NUDGE=1
-check-cpu: .venv/.installed-dev
+check-cpu: $(VENV)/.installed-dev
 	@failed=; for cpu in $(CPUS); do echo "$$cpu"; \
 		case $$cpu in NUDGE=*) nudge='-p tests.nudge';; *) nudge=;; esac; \
 		env $$cpu $(PYTEST) $$nudge -m 'not slow' --hypothesis-profile=dev || failed="$$failed $$cpu"; \

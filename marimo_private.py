@@ -30,6 +30,10 @@ PROPERTIES = (
 )
 CLASSES = ("markdown", "paragraph", "dark")
 PAGE_ID = "root"
+# Around the cells, by which views/page.css and views/bar.js tell chapters apart and set them out.
+CELL_CLASSES, CELL_NAME, APP_ID = ("marimo-cell", "output-area"), "data-cell-name", "App"
+CONTENTS = "top-[25vh]"  # of the class of the list of headings that marimo puts beside the page
+TEST_IDS = "data-testid"
 
 
 def cache_entry_points() -> None:

@@ -1,5 +1,6 @@
 """Chromium, started the same way for every measurement."""
 
+import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -7,6 +8,7 @@ from contextlib import contextmanager
 
 from playwright.sync_api import Browser, sync_playwright
 
+# What the environment's CHROMIUM names, a programme or its path, or else the first of these that is there.
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = (
     "--headless",
@@ -25,12 +27,18 @@ STATED = "Chromium without its hidden pages"  # for the title of every table tha
 PAGE = {"viewport": {"width": 1440, "height": 960}, "reduced_motion": "reduce"}
 
 
+def found() -> str | None:
+    """Where Chromium is, or None."""
+    named = os.environ.get("CHROMIUM")
+    return next(filter(None, map(shutil.which, [named] if named else NAMES)), None)
+
+
 def executable() -> str:
     """Where Chromium is; ends the programme if it is nowhere."""
-    found = next(filter(None, map(shutil.which, NAMES)), None)
-    if not found:
+    path = found()
+    if not path:
         sys.exit("No chromium here, and this benchmark needs one. On Debian: apt-get install chromium")
-    return found
+    return path
 
 
 @contextmanager

@@ -1,7 +1,6 @@
 """Fixtures that several files share: a running page and a browser; with STRICT=1 a skipped test fails the run."""
 
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -100,10 +99,10 @@ def page_url():
 
 @pytest.fixture(scope="session")
 def browser():
-    if shutil.which("chromium") is None:
-        pytest.skip("no chromium on this machine")
-    from benchmarks.browser import browser
+    from benchmarks.browser import browser, found
 
+    if found() is None:
+        pytest.skip("no chromium on this machine")
     with browser() as running:
         yield running
 

@@ -126,6 +126,34 @@ def test_the_front_end_has_the_element_that_the_page_stands_in():
     assert re.search(rf'id="{private.PAGE_ID}"', text_of("_static", "html")), gone("id", private.PAGE_ID)
 
 
+@pytest.mark.parametrize(
+    "name", (*private.CELL_CLASSES, private.CELL_NAME, private.APP_ID, private.CONTENTS, private.TEST_IDS)
+)
+def test_the_front_end_has_what_tells_our_cells_apart(name):
+    assert re.search(rf"[\s\"'`]{re.escape(name)}[\s\"'`:]", text_of("_static", "js", "html")), gone("name", name)
+
+
+def test_every_name_that_our_selectors_take_from_marimo_is_listed():
+    """A class, id or attribute that no file of ours sets is marimo's."""
+    folders = [ROOT / "views", ROOT / "gdpo_core"]
+    kinds = ("py", "js", "html")
+    ours = "\n".join(path.read_text("utf-8") for f in folders for k in kinds for path in f.rglob(f"*.{k}"))
+    sheet = re.sub(r"/\*.*?\*/", "", (ROOT / "views" / "page.css").read_text("utf-8"), flags=re.DOTALL)
+    selectors = "\n".join(re.findall(r"([^{}]+)\{", sheet))
+    names = set(re.findall(r"[.#]([A-Za-z][\w-]*)|\[([a-z-]+)", selectors))
+    used = {one or other for one, other in names}
+
+    def set_by_us(name):
+        made = re.match(r"[a-z]+-|[a-z]+(?=\d)", name)  # as f"claim-{verdict}" and f"r{reward}"
+        plain = re.search(rf"(?<![\w.#\[-]){re.escape(name)}(?![\w-])", ours)
+        return plain or f"dataset.{name.removeprefix('data-')}" in ours or (made and f"{made[0]}{{" in ours)
+
+    listed = {*private.CLASSES, *private.CELL_CLASSES, private.PAGE_ID, private.APP_ID, private.CELL_NAME}
+    foreign = {name for name in used if not set_by_us(name)} - {private.TEST_IDS}
+    assert foreign <= listed, foreign - listed
+    assert {*private.CELL_CLASSES, private.APP_ID, private.CELL_NAME} <= used
+
+
 def tracked(*kinds: str) -> list[Path]:
     folders = ("views", "serving", "tests", "benchmarks", "gdpo_core", "scripts", "parity")
     files = [path for folder in folders for kind in kinds for path in (ROOT / folder).rglob(f"*.{kind}")]

@@ -1,0 +1,88 @@
+"""What a release says of itself agrees: version, holder, paper, Pythons, targets; the workflow may do little."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+CHANGELOG = (ROOT / "CHANGELOG.md").read_text("utf-8")
+WORKFLOW_TEXT = (ROOT / ".github" / "workflows" / "test.yml").read_text("utf-8")
+WORKFLOW = yaml.safe_load(WORKFLOW_TEXT)
+STEPS = [step for job in WORKFLOW["jobs"].values() for step in job["steps"]]
+HEADING = re.compile(r"^## \[(.+?)\](?: - (.+))?$", re.MULTILINE)
+NOT_YET = "not released yet"
+
+
+def test_the_version_is_the_same_everywhere():
+    versions = [(version, day) for version, day in HEADING.findall(CHANGELOG) if version != "Unreleased"]
+    assert versions[0][0] == PROJECT["version"] == CITATION["version"]
+    day = versions[0][1]
+    assert day == NOT_YET or re.fullmatch(r"\d{4}-\d{2}-\d{2}", day)
+    assert str(CITATION.get("date-released", NOT_YET)) == day
+
+
+def test_the_changelog_has_every_section_once_and_in_order():
+    sections = [version for version, _ in HEADING.findall(CHANGELOG)]
+    numbers = [tuple(map(int, version.split("."))) for version in sections if version != "Unreleased"]
+    assert numbers == sorted(set(numbers), reverse=True)
+    assert "Unreleased" not in sections[1:]
+    assert len(sections) == len(re.findall(r"^## ", CHANGELOG, re.MULTILINE))
+    kinds = set(re.findall(r"^### (.+)$", CHANGELOG, re.MULTILINE))
+    assert kinds <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+
+
+def test_the_citation_names_who_the_licence_and_the_project_name():
+    assert CITATION["cff-version"] == "1.2.0" and CITATION["message"] and CITATION["type"] == "software"
+    (holder,) = re.findall(r"Copyright \(c\) \d+ (.+)", (ROOT / "LICENSE").read_text("utf-8"))
+    assert CITATION["authors"] == [{"name": holder}]
+    assert CITATION["license"] == PROJECT["license"]
+    assert CITATION["abstract"] == PROJECT["description"] and CITATION["keywords"] == PROJECT["keywords"]
+    (paper,) = CITATION["references"]
+    assert paper["url"] == PROJECT["urls"]["Paper"]
+    assert paper["doi"] == f"10.48550/arXiv.{paper['url'].rpartition('/')[2]}"
+
+
+def test_the_pythons_that_are_named_are_those_that_are_tried():
+    classified = [c.rpartition(" ")[2] for c in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", c)]
+    for job in ("linux", "macos"):
+        assert WORKFLOW["jobs"][job]["strategy"]["matrix"]["python"] == classified
+    assert PROJECT["requires-python"] == f">={classified[0]}"
+
+
+def test_an_action_is_pinned_to_a_commit_and_says_which_version_that_is():
+    used = re.findall(r"uses: (.+)", WORKFLOW_TEXT)
+    assert used and all(re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", one) for one in used)
+    assert len(set(used)) == len({one.partition("@")[0] for one in used})
+
+
+def test_a_job_may_read_alone_ends_in_time_and_leaves_no_token_behind():
+    assert WORKFLOW["permissions"] == {"contents": "read"}
+    assert "pull_request_target" not in WORKFLOW_TEXT
+    for job in WORKFLOW["jobs"].values():
+        assert job["timeout-minutes"] <= 45 and "permissions" not in job
+    checkouts = [step for step in STEPS if step.get("uses", "").startswith("actions/checkout@")]
+    assert all(step["with"]["persist-credentials"] is False for step in checkouts)
+    # what somebody else may write (a branch's name, a title) is never part of a script
+    assert not [step["run"] for step in STEPS if "${{" in step.get("run", "")]
+
+
+def test_the_space_is_pushed_by_a_tag_alone_after_all_else():
+    job = WORKFLOW["jobs"]["space"]
+    assert job["if"] == "startsWith(github.ref, 'refs/tags/v')"
+    assert {*job["needs"], "check", "fresh", "space"} == {*WORKFLOW["jobs"]}
+    with_secret = [name for name, one in WORKFLOW["jobs"].items() if "secrets." in str(one)]
+    assert with_secret == ["space"]
+
+
+@pytest.mark.parametrize("name", ["docs/releasing.md", "CONTRIBUTING.md", "README.md", ".github/workflows/test.yml"])
+def test_what_is_to_be_made_can_be_made(name):
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    targets = set(re.findall(r"^([a-z][\w-]*):", makefile, re.MULTILINE))
+    targets |= {"fuzz"} - {path.name for path in ROOT.iterdir()}  # which comes with the fuzzers
+    named = re.findall(r"(?:^|[`(] ?|run: |&& )make ([a-z][\w-]*)", (ROOT / name).read_text("utf-8"), re.MULTILINE)
+    assert named and set(named) <= targets
