@@ -78,7 +78,7 @@ def _plain(value: Any) -> object:
     return value.item() if hasattr(value, "item") and getattr(value, "shape", None) == () else value
 
 
-def refuse_nested_rewards(schema: Mapping[str, pl.DataType]) -> None:
+def refuse_nested_rewards(where: str, schema: Mapping[str, pl.DataType]) -> None:
     """Raise InputError for a column of rewards that holds several of them in one value."""
     for name, kind in schema.items():
         if re.search("reward|score", name, re.IGNORECASE) and kind.is_nested():
@@ -86,7 +86,7 @@ def refuse_nested_rewards(schema: Mapping[str, pl.DataType]) -> None:
                 f" of {listing([field.name for field in kind.fields], most=5)}" if isinstance(kind, pl.Struct) else ""
             )
             raise InputError(
-                f"{NAME}, column {name!r}: expected one column of numbers per reward, got nested values{fields}; "
+                f"{where}, column {name!r}: expected one column of numbers per reward, got nested values{fields}; "
                 "unnest it, or name the rewards"
             )
 
