@@ -172,7 +172,7 @@ def choose(names: Sequence[str], where: str) -> list[str]:
     logs = _by_folder(visible, _framework)
     # Other keys, such as those of evaluations, are read where nothing has the usual one.
     for wanted in ("completions", "completions.+"):
-        logs = logs or _by_folder(visible, lambda name, wanted=wanted: _wandb_key(name, wanted))
+        logs = logs or _by_folder(visible, partial(_wandb_key, wanted))
     logs = logs or _by_folder(visible, lambda name: f"*{os.path.splitext(name)[1].lower()}" if is_table(name) else None)
     # Last, as other programs write databases too.
     logs = logs or _by_folder(visible, lambda name: "*.db" if name.endswith(".db") else None)
@@ -200,11 +200,11 @@ def _by_folder(names: Sequence[str], kind_of: Callable[[str], str | None]) -> di
 
 
 def _run_around(inside: re.Match[str]) -> str:
-    """What stays of the path of a folder inside a run: nothing, or the name of the run that an artifact's folder has."""
+    """What stays of the path of a folder inside a run: nothing, or the run that the name of an artifact begins with."""
     return inside[1] + inside[2] if inside[2] else ""
 
 
-def _wandb_key(name: str, wanted: str) -> str | None:
+def _wandb_key(wanted: str, name: str) -> str | None:
     """What such tables of W&B are called, if their key is the one wanted."""
     table = WANDB_TABLE.search(name)
     return f"{table['key']} of W&B" if table and re.fullmatch(wanted, table["key"]) else None
@@ -249,6 +249,8 @@ def _at(path: str) -> LogFiles:
         matches = sorted(glob.glob(str(here), recursive=True), key=natural) if glob.has_magic(path) else []
     except OSError as error:
         raise InputError(f"{path}: expected a file or directory that can be read, got {error.strerror}") from None
+    url = re.match(r"\w+://", path)
+    expect(url is None, path, "a file or directory, or a URL of hf://, s3:// or gs://", f"one of {url and url[0]}")
     expect(bool(matches), path, "a file or directory", "nothing of that name")
     if len(matches) == 1:
         return _at(matches[0])
