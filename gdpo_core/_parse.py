@@ -5,8 +5,10 @@ from collections.abc import Iterable
 from math import isfinite
 
 from gdpo_core._errors import InputError, expect
+from gdpo_core._words import clip
 
 _NUMBER = re.compile(r" *[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf) *", re.ASCII | re.IGNORECASE)
+_DIGITS = 9  # of a whole number
 _LARGEST = 1e30  # of a weight: its square times that of a reward stays finite
 
 
@@ -25,9 +27,11 @@ def parse_count(text: str, argument: str) -> int:
     >>> parse_count(" 8", "group-size")
     8
     """
-    fits = re.fullmatch(" *0*[1-9][0-9]{0,8} *", text)
-    expect(fits is not None, argument, "a whole number from 1", repr(text))
-    return int(text)
+    fits = re.fullmatch(" *0*([1-9][0-9]*) *", text)
+    if fits is None or len(fits[1]) > _DIGITS:
+        wanted = "a whole number from 1" + f" with at most {_DIGITS} digits" * (fits is not None)
+        raise InputError(f"{argument}: expected {wanted}, got {clip(text)!r}")
+    return int(fits[1])
 
 
 def parse_weights(texts: Iterable[str], argument: str, form: str = "NAME=NUMBER") -> dict[str, float]:

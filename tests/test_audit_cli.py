@@ -419,6 +419,10 @@ def test_a_log_cannot_give_commands_to_the_pipeline(capsys, monkeypatch):
         ([TRL, "--weight", "nope=1"], "weights: expected names of rewards"),
         ([TRL, "--group-size", "0"], "group-size: expected a whole number from 1, got '0'"),
         ([TRL, "--group-size", "-8"], "group-size: expected a whole number from 1"),
+        (
+            [TRL, "--group-size", "1" * 10],
+            "group-size: expected a whole number from 1 with at most 9 digits, got '1111",
+        ),
         ([TRL, "--group-size", "eight"], "group-size: expected a whole number from 1, got 'eight'"),
         ([TRL, "--group-size", "7"], f"{TRL}/completions_00001.parquet: expected rows that groups of 7 divide"),
         ([TRL, "--primary", "nope"], "primary: expected one of correctness_reward"),

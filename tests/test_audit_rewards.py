@@ -1,5 +1,6 @@
 """What each reward does: runs made so that a plausible sentence about them would be wrong."""
 
+import fake_logs
 import numpy as np
 import pytest
 import torch
@@ -7,6 +8,7 @@ from test_audit import ids, made_run, one, silenced, varied, with_id
 
 import gdpo_core as gc
 from gdpo_core._words import percent
+from gdpo_core.report import document
 from gdpo_core.runs import thresholds as t
 from gdpo_core.runs.audit import FINDINGS, audit
 
@@ -248,3 +250,28 @@ def test_a_conflict_is_said_before_what_it_causes():
 )
 def test_percents_say_what_is_so(share, text):
     assert percent(share) == text
+
+
+# --- what only round-off tells apart ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("writer", "method"),
+    [
+        (fake_logs.write_trl, "gdpo"),
+        (fake_logs.write_ms_swift, "gdpo"),
+        (fake_logs.write_ms_swift, "grpo"),
+        (fake_logs.write_ms_swift, "any"),  # its eps of 1e-8 lets everything pass
+    ],
+)
+def test_round_off_shows_no_method(tmp_path, monkeypatch, writer, method):
+    close = [(name, lambda draw, *shape: 0.7 + 1e-7 * draw.normal(size=shape)) for name in ("a", "b")]
+    if method == "any":  # numbers that no method makes
+        drawn = np.random.default_rng(0).normal(size=(4, 8))
+        monkeypatch.setattr(fake_logs, "advantages_of", lambda *_: drawn - drawn.mean(1, keepdims=True))
+    writer(tmp_path, steps=6, rewards=close, weights=(1.0, 1.0), method="gdpo" if method == "any" else method)
+    report = gc.audit(gc.read_run(tmp_path))
+    assert (report.run["method"], report.run["reproduced"], report.run["weights"]) == (None, None, None)
+    assert report.what_ran.startswith("The rewards differ by little more than float32's round-off")
+    assert not {"advantages-not-reproduced", "no-components"} & {finding.id for finding in report.findings}
+    assert "round-off" in str(document([report]))

@@ -139,6 +139,38 @@ def test_nested_rewards_that_are_named_are_refused_too():
         gc.read_run(pl.DataFrame({**GROUPS, "rewards": NESTED}), rewards="rewards")
 
 
+@pytest.mark.parametrize("form", ["table", "csv"])
+def test_more_columns_of_numbers_than_any_run_has_are_refused_at_once(tmp_path, form):
+    table = pl.DataFrame({"group": [1] * 8} | {f"c{k}": [float(k % 7)] * 8 for k in range(3_000)})
+    if form == "csv":
+        table.write_csv(tmp_path / "a.csv")
+    wanted = "expected at most 100 rewards; name those that are, got 3000 columns of numbers: c0, c1, c2, …"
+    with pytest.raises(gc.InputError, match=wanted):
+        gc.read_run(table if form == "table" else tmp_path / "a.csv")
+    assert gc.read_run(table, rewards=["c1", "c2"]).rewards == ("c1", "c2")
+
+
+def test_an_index_with_a_name_is_a_column():
+    pytest.importorskip("pandas")
+    table = pl.DataFrame(
+        {"step": [1] * 4 + [2] * 4, **{name: [1.0, 0.0] * 4 for name in "ab"}, "group": [1, 1, 2, 2] * 2}
+    )
+    assert figures(table.to_pandas().set_index(["step", "group"])) == figures(table)
+
+
+def test_parts_and_readers_of_arrow_are_tables():
+    pytest.importorskip("pyarrow")
+    table = pl.DataFrame({**GROUPS, "a": [1.0, 0.0, 1.0, 1.0]})
+    [batch] = table.to_arrow().to_batches()
+    assert figures(batch) == figures(table.to_arrow().to_reader()) == figures(table)
+
+
+@pytest.mark.parametrize("url", ["https://x.y/z.parquet", "az://x/y.parquet", "file:///tmp/x.parquet"])
+def test_urls_that_polars_is_not_asked_for_are_told_from_paths(url):
+    with pytest.raises(gc.InputError, match=r"or a URL of hf://, s3:// or gs://, got one of \w+://$"):
+        gc.read_run(url)
+
+
 def test_columns_of_one_name_are_refused():
     pandas, pyarrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
     for table in (pandas.DataFrame([[1, 2]], columns=["a", "a"]), pyarrow.table([[1], [2]], names=["a", "a"])):
@@ -160,6 +192,7 @@ def test_an_odd_value_in_a_table_of_pandas_is_named():
     [
         ("hf://datasets/me/run", "hf://datasets/me/run/**/*.parquet"),
         ("hf://datasets/me/run/completions", "hf://datasets/me/run/completions/**/*.parquet"),
+        ("S3://Bucket/run/completions/", "s3://Bucket/run/completions/**/*.parquet"),
         ("s3://bucket/run/completions/", "s3://bucket/run/completions/**/*.parquet"),
         ("gs://bucket/run/completions_*.parquet", "gs://bucket/run/completions_*.parquet"),
     ],

@@ -233,7 +233,7 @@ def test_the_sums_of_rewards_are_those_of_numpy(ragged):
         x = x[~np.isnan(x)]
         r = t.rewards
         assert (r.present[k], r.low[k], r.high[k]) == (len(x), x.min(), x.max())
-        assert (r.total[k], r.squares[k]) == near((x.sum(), (x**2).sum()))
+        assert (r.total[k], r.scatter[k]) == near((x.sum(), ((x - x.mean()) ** 2).sum()))
         assert r.squared[k, k] == r.products[k, k] == near(np.nansum(centred(table, name) ** 2))
         sizes = table.group_by("group").agg(pl.col(name).fill_nan(None).count())[name]
         assert r.degrees[k] == sum(max(n - 1, 0) for n in sizes)
@@ -407,6 +407,16 @@ def test_parts_of_one_batch_add_up_but_for_what_the_last_step_makes():
     assert len(merged.batches.batch) == 1
     last_step = ("methods.gdpo.squares", "methods.gdpo.update", "lengths.silent_verl", "fingerprint")
     check_same(merged.batches, summarise(table, plan).batches, but=last_step)
+
+
+@pytest.mark.parametrize("mean", [1e4, 1e9, -1e12])
+def test_a_large_mean_costs_the_scatter_no_digits(mean):
+    table = random_table(3, batches=40, missing=0.2).with_columns(pl.col("r0") + mean)
+    x = table["r0"].to_numpy()
+    x = x[~np.isnan(x)] - mean  # exact: the values lie close together
+    merged = merge([summarise(part, plan_for(3)) for part in reversed(one_by_one(table))]).batches
+    for together in (total(merged), total(binned(merged, 7)), total(binned(merged, 1))):
+        assert together.rewards.scatter[0] == pytest.approx(((x - x.mean()) ** 2).sum(), rel=1e-9 + 1e-16 * abs(mean))
 
 
 def test_a_summary_survives_the_way_to_another_process():

@@ -6,6 +6,7 @@ import sqlite3
 import time
 from pathlib import Path
 
+import fake_logs
 import numpy as np
 import polars as pl
 import pytest
@@ -30,7 +31,9 @@ def write_wandb(folder: Path, frames: list[pl.DataFrame], key: str = "completion
     """Tables as TRL logs them through W&B: `step` is text, and a missing number is NaN."""
     folder.mkdir(parents=True, exist_ok=True)
     for n, frame in enumerate(frames):
-        frame = frame.with_columns(pl.col("step").cast(pl.String), pl.selectors.float().fill_null(float("nan")))
+        frame = frame.with_columns(pl.selectors.float().fill_null(float("nan"))).with_columns(
+            step=pl.col("step").cast(pl.String)
+        )
         content = {"columns": frame.columns, "data": [list(row) for row in frame.iter_rows()]}
         (folder / f"{key}_{n * 3}_{n:020x}.table.json").write_text(json.dumps(content))
     return folder
@@ -206,7 +209,7 @@ def test_a_run_of_several_is_named_behind_two_colons(tmp_path, ids):
     assert figures(f"{path}::second") == figures(LOGS / "trl/gdpo")
     assert figures(f"{path}::first") == figures(LOGS / "trl/grpo")
     with pytest.raises(
-        gc.InputError, match=r"p\.db: expected one run, got 2, name one, as .*p\.db::first: first and se"
+        gc.InputError, match=r"p\.db: expected one run, got 2, name one, as '.*p\.db::first': first and se"
     ):
         gc.read_run(path)
     with pytest.raises(gc.InputError, match=r"p\.db: expected one of the runs first and second, got 'third'"):
@@ -221,7 +224,7 @@ def test_runs_of_one_name_are_told_apart_by_their_ids(tmp_path):
     with sqlite3.connect(path) as database:
         database.execute("UPDATE metrics SET run_name = 'a'")
     database.close()
-    with pytest.raises(gc.InputError, match=r"got 2, name one, as .*::id0: id0 and id1"):
+    with pytest.raises(gc.InputError, match=r"got 2, name one, as '.*::id0': id0 and id1"):
         gc.read_run(f"{path}::a")
     assert figures(f"{path}::id1") == figures(LOGS / "trl/gdpo")
 
@@ -306,10 +309,10 @@ def test_a_database_that_is_no_log_is_refused_in_one_line(tmp_path, monkeypatch)
     path.unlink()
     with sqlite3.connect(path) as database:
         database.execute("CREATE TABLE runs (id INTEGER)")
-    refused(r"with the columns run_name, step and metrics in the table metrics, got the tables runs")
+    refused(r"with the columns id, run_name, step, metrics in a table metrics, got the tables runs")
     database.execute("CREATE TABLE metrics (name TEXT, value REAL)")
     database.commit()
-    refused(r"in the table metrics, got the columns name, value")
+    refused(r"in a table metrics, got the columns name, value")
     database.close()
     path.unlink()
     write_trackio(path, {})
@@ -387,7 +390,7 @@ def test_a_view_that_never_ends_is_no_table_of_trackio(tmp_path):
         columns = "id, 'a' AS run_name, 1 AS step, '{}' AS metrics"
         database.execute(f"CREATE VIEW metrics AS {endless} SELECT {columns} FROM n")
     database.close()
-    with pytest.raises(gc.InputError, match="expected a trackio database"):
+    with pytest.raises(gc.InputError, match=r"expected a trackio database, .* got metrics as a view$"):
         gc.read_run(path)
 
 
@@ -399,3 +402,112 @@ def test_a_table_of_a_framework_that_writes_lines_of_json_is_read_as_these_lines
     (tmp_path / "w/completions_1_ab.table.json").write_text(json.dumps(table))
     assert gc.read_run(tmp_path / "w").framework == "verl"
     assert figures(tmp_path / "w") == figures(tmp_path / "1.jsonl")
+
+
+@pytest.mark.parametrize(
+    "writer",
+    [fake_logs.write_verl, fake_logs.write_nemo_rl, fake_logs.write_ms_swift],
+    ids=lambda writer: writer.__name__,
+)
+def test_the_tables_of_other_frameworks_are_read_as_their_files(tmp_path, writer):
+    writer(tmp_path / "files")
+    frames = []
+    for path in sorted((tmp_path / "files").rglob("*.jsonl")):
+        events = [json.loads(line) for line in path.read_text().splitlines()]
+        if writer is fake_logs.write_ms_swift:  # its tables have one row per response
+            events = [dict(zip(e, row, strict=True)) for e in events for row in zip(*e.values(), strict=True)]
+        frames.append(events)
+    with sqlite3.connect(tmp_path / "a.db") as database:
+        database.execute("CREATE TABLE metrics (id INTEGER PRIMARY KEY, run_name TEXT, step INTEGER, metrics TEXT)")
+        for step, rows in enumerate(frames):
+            logged = json.dumps({"train/completions": {"_type": "trackio.table", "_value": rows}})
+            database.execute("INSERT INTO metrics (run_name, step, metrics) VALUES ('a', ?, ?)", (step, logged))
+    database.close()
+    of_tables, of_files = figures(tmp_path / "a.db"), figures(tmp_path / "files")
+    assert of_files["source"]["framework"] == writer.__name__.removeprefix("write_")
+    for report in (of_tables, of_files):  # ms-swift writes one file
+        del report["source"]["files"]
+    assert of_tables == of_files
+
+
+def test_a_step_may_be_text_of_a_float(tmp_path):
+    frames = frames_of(LOGS / "trl/gdpo")
+    floats = [frame.with_columns(pl.col("step").cast(pl.Float64)) for frame in frames]
+    assert figures(write_wandb(tmp_path / "w", floats)) == figures(LOGS / "trl/gdpo")
+
+
+def test_advantages_may_have_their_name_in_ms_swift(tmp_path):
+    frames = [frame.rename({"advantage": "advantages"}) for frame in frames_of(LOGS / "trl/gdpo")]
+    frames[0].write_parquet(tmp_path / "completions_00001.parquet")
+    assert gc.audit(gc.read_run(tmp_path)).run["logged"] == len(frames[0])
+
+
+# --- which tables are one run ----------------------------------------------------------------------------------------
+
+
+def test_tables_of_two_runs_in_one_folder_are_refused_with_the_list(tmp_path):
+    frames = frames_of(LOGS / "trl/gdpo")
+    write_wandb(tmp_path / "w", frames)
+    for n, path in enumerate(sorted((tmp_path / "w").iterdir())):
+        shutil.copy(path, tmp_path / "w" / path.name.replace(f"{n:020x}", f"{n + 77:020x}"))
+    message = (
+        r"expected the tables of one run.*, got several of one number, .*: completions_0_0+\.table\.json, completi"
+    )
+    for source in (tmp_path / "w", {path.name: path.read_bytes() for path in (tmp_path / "w").iterdir()}):
+        with pytest.raises(gc.InputError, match=message) as refusal:
+            gc.read_run(source)
+        assert "and 2 more" in str(refusal.value) and "\n" not in str(refusal.value)
+    assert figures(str(tmp_path / "w/*_00000000000000000000.table.json"))["source"]["files"] == 1
+
+
+def test_the_artifacts_of_two_runs_are_told_apart(tmp_path):
+    [frame, *_] = frames_of(LOGS / "trl/gdpo")
+    table = next(write_wandb(tmp_path / "w", [frame]).iterdir())
+    for folder in ("run-abc-completions-v0", "run-abc-completions-v1", "run-def-completions-v0"):
+        (tmp_path / "artifacts" / folder).mkdir(parents=True)
+        shutil.copy(table, tmp_path / "artifacts" / folder / "completions.table.json")
+    with pytest.raises(gc.InputError, match=r"got several, .*completions of W&B in run-abc .*; .* in run-def "):
+        gc.read_run(tmp_path / "artifacts")
+    assert len(gc.read_run(str(tmp_path / "artifacts/run-abc-*/*.json")).files) == 2
+
+
+def test_an_evaluations_tables_are_read_where_there_are_no_others(tmp_path):
+    frames = frames_of(LOGS / "trl/gdpo")
+    write_wandb(tmp_path, frames, "completions_eval")
+    assert gc.read_run(tmp_path).table["step"].n_unique() == len(frames)
+    expected = figures(LOGS / "trl/gdpo")
+    assert figures(write_wandb(tmp_path, frames)) == expected
+    with pytest.raises(gc.InputError, match="under one key, got those of completions and completions_eval"):
+        gc.read_run(sorted(tmp_path.iterdir()))
+
+
+@pytest.mark.parametrize("ids", [True, False])
+def test_a_run_without_a_name_can_be_chosen(tmp_path, ids):
+    frames = frames_of(LOGS / "trl/gdpo")
+    path = write_trackio(tmp_path / "p.db", {"": frames, "b": frames[:1]}, ids)
+    with pytest.raises(gc.InputError, match=r"p.db::id0': id0 and b" if ids else r"p.db::': '' and b"):
+        gc.read_run(path)
+    assert figures(f"{path}::") == figures({"p.db::": path.read_bytes()}) == figures(LOGS / "trl/gdpo")
+
+
+def test_a_run_can_be_named_in_the_folder_of_its_database(tmp_path):
+    frames = frames_of(LOGS / "trl/gdpo")
+    write_trackio(tmp_path / "p.db", {"a": frames, "b": frames[:1]})
+    assert figures(f"{tmp_path}::a") == figures(LOGS / "trl/gdpo")
+    with pytest.raises(gc.InputError, match="expected a trackio database before ::, got another file"):
+        gc.read_run(f"{LOGS / 'trl/gdpo'}::a")
+
+
+def test_runs_without_completions_do_not_have_to_be_told_apart(tmp_path):
+    frames = frames_of(LOGS / "trl/gdpo")
+    path = write_trackio(tmp_path / "p.db", {"a": frames, "b": frames})
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE metrics SET metrics = '{}' WHERE run_name = 'b'")
+        empty = {"completions": {"_type": "trackio.table", "_value": []}}
+        database.execute("UPDATE metrics SET metrics = ? WHERE metrics = '{\"loss\": 0.5}'", (json.dumps(empty),))
+        database.execute("UPDATE metrics SET run_id = NULL")  # as those that were logged before there were ids
+        database.commit()
+    database.close()
+    assert figures(path) == figures(LOGS / "trl/gdpo")
+    with pytest.raises(gc.InputError, match="a run that logged completions"):
+        gc.read_run(f"{path}::b")

@@ -185,6 +185,10 @@ def test_a_path_that_is_not_there_is_an_error_at_once(tmp_path):
         Follower(str(tmp_path / "no")).look()
     with pytest.raises(gc.InputError, match="group_size"):
         Follower(str(tmp_path), group_size=0)
+    with pytest.raises(
+        gc.InputError, match="--watch: expected a directory or file on this machine, got the URL s3://b"
+    ):
+        Follower("s3://b/run")
 
 
 def test_a_log_that_stays_unreadable_is_an_error(tmp_path):

@@ -42,7 +42,7 @@ class RunPart(TypedDict):
     weights: Annotated[dict[str, float | None] | None, Meta(description="null for a weight: the log cannot tell it.")]
     weights_up_to_scale: bool | None
     logged: int
-    reproduced: Annotated[bool | None, Meta(description="null: nothing to compare with.")]
+    reproduced: Annotated[bool | None, Meta(description="null: nothing to compare with, or nothing but round-off.")]
     max_error: float | None
     weights_used: dict[str, float]
     weights_from: Annotated[str, Meta(description="given, solved, score, config or assumed.")]
@@ -252,11 +252,11 @@ def _origin_of_weights(f: Facts) -> str:
 def _reward(f: Facts, k: int) -> RewardPart:
     sums = f.totals.rewards
     present = int(sums.present[k])
-    variance = (sums.squares[k] - sums.total[k] ** 2 / present) / (present - 1) if present > 1 else None
+    variance = float(sums.scatter[k]) / (present - 1) if present > 1 else None
     return {
         "name": f.rewards[k],
         "mean": f.mean(k) if present else None,
-        "std": None if variance is None else sqrt(max(variance, 0.0)),
+        "std": None if variance is None else sqrt(variance),
         "missing": int(f.totals.responses) - present,
         "dead_groups": f.dead(k),
         "update_share": {m: f.shares(m)[k] for m in f.methods},
@@ -279,6 +279,9 @@ def _method(f: Facts, m: str) -> dict[str, float]:
 
 def _what_ran(f: Facts) -> str:
     if f.recipe is None:
+        if f.only_round_off:
+            few = "The rewards differ by little more than float32's round-off"
+            return f"{few}, so the logged advantages do not show which method ran."
         if f.all_silent and f.totals.mixed_groups:
             return "Every logged advantage is 0, as under every method here: the rewards cancel in each group."
         if f.all_zero:

@@ -17,6 +17,7 @@ from gdpo_core.frameworks import framework_named
 from gdpo_core.runs.audit import audit
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.files import LogFiles, find_files
+from gdpo_core.runs.frames import REMOTE
 from gdpo_core.runs.run import GroupEvidence, Run, options_of, read_rows, tables_of, with_groups
 from gdpo_core.runs.summarise import summarise
 from gdpo_core.runs.sums import Plan, Summary, merge
@@ -40,6 +41,9 @@ def audit_on_ray(
     also if Ray is not installed, a worker dies, or a step spans several files.
     """
     _ray()  # nothing is read in vain
+    paths = [path] if isinstance(path, str) else path
+    remote = next((one for one in paths if REMOTE.match(one)), None)
+    expect(remote is None, "--engine", "files on a disk that all machines see for ray", f"the URL {remote}")
     log = find_files(path)
     expect(all(file.path is not None for file in log.files), "--engine", "files on disk for ray", "an archive")
     options = options_of(**named)

@@ -95,7 +95,15 @@ class Facts:
     @property
     def recipe(self) -> Recipe | None:
         """How the logged advantages were made; None where the log does not show it."""
-        return self.plan.recipe
+        return None if self.only_round_off else self.plan.recipe
+
+    @cached_property
+    def only_round_off(self) -> bool:
+        """Whether advantages are logged that any recipe reproduces, as round-off may be as large as they are."""
+        if self.plan.recipe is None:
+            return False
+        parts = self.batches.logged, self.overwritten.logged
+        return not any(part.wrong.any() or part.telling.any() for part in parts)
 
     @property
     def rewards(self) -> tuple[str, ...]:
@@ -136,7 +144,7 @@ class Facts:
     def reproduced(self) -> bool | None:
         """Whether every logged advantage is reproduced; None where none is logged, or every method reproduces them."""
         logged = self.totals.logged
-        if not logged.count or (self.recipe is None and self.all_silent):
+        if not logged.count or self.only_round_off or (self.recipe is None and self.all_silent):
             return None
         return bool(self.recipe is not None and logged.wrong == 0 and not len(self.overwritten.batch))
 

@@ -30,9 +30,11 @@ UNRELATED = re.compile(
 )
 # The first bytes of compressed files, which polars would unpack without a limit.
 _PACKED = {b"\x1f\x8b": "a gzip", b"(\xb5/\xfd": "zstd", b"x\x01": "zlib", b"x\x9c": "zlib", b"x\xda": "zlib"}
-_WANDB = re.compile(r"(^|/)completions[^/]*\.table\.json$")
-# The folders around a log that belong to the same run as those beside them.
-_INSIDE_A_RUN = re.compile(r"(^|/)(completions|media/table(/.*)?|[^/]*completions[-:_]v\d+)$")
+# KEY_INDEX_HASH.table.json in the folder of a run of W&B, KEY.table.json in an artifact.
+WANDB_TABLE = re.compile(r"(?:^|/)(?P<key>[^/]+?)(?:_(?P<index>\d+)_[0-9a-f]{6,})?\.table\.json$")
+# The folders around a log that belong to the same run as those beside them; those of artifacts begin with their run.
+_INSIDE_A_RUN = re.compile(r"(^|/)(?:completions|media/table(?:/.*)?|([^/]*?)-?completions[-:_]v\d+)$")
+_TABLE_START = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*("columns"\s*:\s*\["|"data"\s*:\s*\[\s*\[)')  # of W&B
 _FORMATS = {"csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "ndjson": "jsonl", "json": "json", "parquet": "parquet"}
 
 _ZIP = b"PK\x03\x04"
@@ -138,7 +140,7 @@ def format_of(file: LogFile) -> str:
         return "parquet"
     if start.startswith(b"SQLite format 3\0") or file.name.lower().endswith(".db"):
         return "trackio"
-    if file.name.lower().endswith(".table.json") or re.match(rb'(\xef\xbb\xbf)?\s*\{\s*"columns"\s*:\s*\["', start):
+    if file.name.lower().endswith(".table.json") or _TABLE_START.match(start):
         return "wandb"
     if by_ending:
         return by_ending
@@ -168,7 +170,9 @@ def choose(names: Sequence[str], where: str) -> list[str]:
     """
     visible = [name for name in sorted(names, key=natural) if not re.search(r"(^|/)(\.|__MACOSX)", name)]
     logs = _by_folder(visible, _framework)
-    logs = logs or _by_folder(visible, lambda name: "tables of W&B" if _WANDB.search(name) else None)
+    # Other keys, such as those of evaluations, are read where nothing has the usual one.
+    for wanted in ("completions", "completions.+"):
+        logs = logs or _by_folder(visible, partial(_wandb_key, wanted))
     logs = logs or _by_folder(visible, lambda name: f"*{os.path.splitext(name)[1].lower()}" if is_table(name) else None)
     # Last, as other programs write databases too.
     logs = logs or _by_folder(visible, lambda name: "*.db" if name.endswith(".db") else None)
@@ -190,9 +194,20 @@ def _by_folder(names: Sequence[str], kind_of: Callable[[str], str | None]) -> di
         kind = kind_of(name)
         if kind is not None:
             folder = name.rpartition("/")[0]
-            home = folder if kind.startswith("*") else _INSIDE_A_RUN.sub("", folder)
+            home = folder if kind.startswith("*") else _INSIDE_A_RUN.sub(_run_around, folder)
             logs.setdefault((home, kind), []).append(name)
     return logs
+
+
+def _run_around(inside: re.Match[str]) -> str:
+    """What stays of the path of a folder inside a run: nothing, or the run that the name of an artifact begins with."""
+    return inside[1] + inside[2] if inside[2] else ""
+
+
+def _wandb_key(wanted: str, name: str) -> str | None:
+    """What such tables of W&B are called, if their key is the one wanted."""
+    table = WANDB_TABLE.search(name)
+    return f"{table['key']} of W&B" if table and re.fullmatch(wanted, table["key"]) else None
 
 
 def _framework(name: str) -> str | None:
@@ -222,11 +237,11 @@ def _at(path: str) -> LogFiles:
     """The log at a path or a glob."""
     expect(path != "" and "\0" not in path, "path", "the name of a file or directory", repr(path))
     here = expanded(path)
-    database, _, run = path.partition("::")
+    database, separator, run = path.partition("::")
     try:
-        if run and not here.exists() and expanded(database).is_file():
-            [file] = (log := _file(expanded(database))).files
-            return LogFiles((replace(file, run=run),), path, log.args)
+        if separator and database and not here.exists() and expanded(database).exists():
+            log = _at(database)
+            return LogFiles(tuple(replace(file, run=run) for file in log.files), path, log.args)
         if here.is_dir():
             return _directory(here)
         if here.is_file():
@@ -234,6 +249,8 @@ def _at(path: str) -> LogFiles:
         matches = sorted(glob.glob(str(here), recursive=True), key=natural) if glob.has_magic(path) else []
     except OSError as error:
         raise InputError(f"{path}: expected a file or directory that can be read, got {error.strerror}") from None
+    url = re.match(r"\w+://", path)
+    expect(url is None, path, "a file or directory, or a URL of hf://, s3:// or gs://", f"one of {url and url[0]}")
     expect(bool(matches), path, "a file or directory", "nothing of that name")
     if len(matches) == 1:
         return _at(matches[0])
@@ -308,7 +325,7 @@ def _uploaded(files: Mapping) -> LogFiles:
             loads[name] = partial(bytes, content)
     if loads.keys() == files.keys() and len(loads) == 1:
         [(name, load)] = loads.items()
-        named = re.fullmatch(r"(.+\.db)::(.+)", name)
+        named = re.fullmatch(r"(.+\.db)::(.*)", name, re.DOTALL)
         database, run = named.groups() if named else (name, None)
         return LogFiles((LogFile(database, load=load, run=run),), name, None)
     first = next(iter(files))

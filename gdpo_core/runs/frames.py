@@ -2,6 +2,7 @@
 
 import os
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -42,6 +43,8 @@ def _frame_of(data: Any) -> pl.DataFrame | None:
     from narwhals.exceptions import DuplicateError
 
     try:
+        if any(name is not None for name in getattr(getattr(data, "index", None), "names", ())):
+            data = data.reset_index()  # of pandas: an index with a name is a column
         native: Any = nw.from_native(data)
         table = native.collect(backend="polars") if isinstance(native, nw.LazyFrame) else native
         return _in_polars(table)
@@ -53,9 +56,23 @@ def _frame_of(data: Any) -> pl.DataFrame | None:
     except InputError:
         raise
     except (Exception, pl.exceptions.PanicException) as error:  # whatever the library of the table raises
+        if isinstance(error, TypeError) and (table := _of_arrow(data)) is not None:
+            return table
         if isinstance(error, TypeError) and not hasattr(data, "columns"):
             return None
         raise InputError(f"{NAME}: expected {_NO_TABLE}, got {clip(reason(error), 200)}") from None
+
+
+def _of_arrow(data: Any) -> pl.DataFrame | None:
+    """What hands over a table of Arrow, such as a reader of one or a relation of DuckDB; None if it is no table."""
+    if isinstance(data, pl.Series) or not any(
+        hasattr(type(data), f"__arrow_c_{part}__") for part in ("stream", "array")
+    ):
+        return None
+    try:
+        return pl.DataFrame(data)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, TypeError, ValueError):
+        return None
 
 
 def _in_polars(table: Any) -> pl.DataFrame:
@@ -78,7 +95,7 @@ def _plain(value: Any) -> object:
     return value.item() if hasattr(value, "item") and getattr(value, "shape", None) == () else value
 
 
-def refuse_nested_rewards(schema: Mapping[str, pl.DataType]) -> None:
+def refuse_nested_rewards(where: str, schema: Mapping[str, pl.DataType]) -> None:
     """Raise InputError for a column of rewards that holds several of them in one value."""
     for name, kind in schema.items():
         if re.search("reward|score", name, re.IGNORECASE) and kind.is_nested():
@@ -86,13 +103,17 @@ def refuse_nested_rewards(schema: Mapping[str, pl.DataType]) -> None:
                 f" of {listing([field.name for field in kind.fields], most=5)}" if isinstance(kind, pl.Struct) else ""
             )
             raise InputError(
-                f"{NAME}, column {name!r}: expected one column of numbers per reward, got nested values{fields}; "
+                f"{where}, column {name!r}: expected one column of numbers per reward, got nested values{fields}; "
                 "unnest it, or name the rewards"
             )
 
 
 def _scan(url: str) -> pl.LazyFrame:
     """A table on the Hugging Face Hub, in S3 or in Google Cloud; of a dataset or a folder all its Parquet files."""
+    # polars says on standard error that it looks for the region of a bucket.
+    warnings.filterwarnings("ignore", r"'\(default_\)region' not set", UserWarning)
+    scheme, rest = url.split("://", 1)
+    url = f"{scheme.lower()}://{rest}"
     try:
         if re.search(r"\.(jsonl|ndjson)$", url, re.IGNORECASE):
             return pl.scan_ndjson(url, infer_schema_length=None)

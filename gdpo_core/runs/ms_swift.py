@@ -19,12 +19,12 @@ METHODS = {"gdpo": "gdpo", "group": "grpo", "none": "grpo_no_std", "batch": "grp
 
 
 def matches(columns: Mapping[str, object]) -> bool:
-    """Whether this is a log event. Lists as prompts do not tell: a chat is a list of messages.
+    """Whether this is a log event, or a row of the table that trackers get of one, without lists.
 
-    The reader refuses a step that is no list.
+    Lists as prompts do not tell: a chat is a list of messages. The reader refuses a step that is no list.
     """
-    listed = isinstance(columns.get("step"), list) or isinstance(columns.get("advantages"), list)
-    return {"prompt", "completion"} <= columns.keys() and ("gen_step" in columns or ("step" in columns and listed))
+    event = isinstance(columns.get("step"), list) or "advantages" in columns
+    return {"prompt", "completion"} <= columns.keys() and ("gen_step" in columns or ("step" in columns and event))
 
 
 def read(log: LogFiles, options: Options) -> Run:

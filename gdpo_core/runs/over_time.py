@@ -37,7 +37,7 @@ def over_time(plan: Plan, batches: Sums[Array]) -> pl.DataFrame:
     columns = {"step": b.step, "step_last": b.step_last, "responses": b.responses, "groups": b.groups}
     for k, name in numbered:
         n, total = sums.present[k], sums.total[k]
-        variance = _ratio((sums.squares[k] - _ratio(total**2, n)).clip(0), n - 1)
+        variance = _ratio(sums.scatter[k], n - 1)
         missing_groups = b.groups - sums.holding_groups[k]
         columns[column(MEAN, name)] = _ratio(total, n)
         columns[column(STD, name)] = np.sqrt(variance)

@@ -232,17 +232,19 @@ def _framework_of(file: LogFile, options: Options) -> str:
 
 
 def _as_its_framework_writes(files: LogFiles, known: str | None) -> LogFiles:
-    """The log, with a table that is no file as the lines of JSON that its framework would have written."""
-    file = files.files[0]
-    if file.frame is None or len(files.files) > 1:
+    """The log, with tables that are no files as the lines of JSON that their framework would have written."""
+    first, tables = files.files[0], [file.frame for file in files.files if file.frame is not None]
+    if first.frame is None or len(tables) < len(files.files):
         return files
-    first = next(iter(file.frame.head(1).collect().to_dicts()), {})
+    row = next(iter(first.frame.head(1).collect().to_dicts()), {})
     for key in READABLE:
-        fits = known == key if known else bool(first) and _reader(key).matches(first)
+        fits = known == key if known else bool(row) and _reader(key).matches(row)
         if fits and key != "generic" and FRAMEWORKS[key].log_format == "jsonl":
-            lines = file.frame.collect().write_ndjson().encode()
-            return replace(files, files=(LogFile(file.name, load=partial(bytes, lines), kind="jsonl"),))
-    frames.refuse_nested_rewards(file.frame.collect_schema())
+            lines = [table.collect().write_ndjson().encode() for table in tables]
+            named = zip(files.files, lines, strict=True)
+            written = (LogFile(file.name, load=partial(bytes, content), kind="jsonl") for file, content in named)
+            return replace(files, files=tuple(written))
+    frames.refuse_nested_rewards(first.name, first.frame.collect_schema())
     return files
 
 

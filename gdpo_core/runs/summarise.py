@@ -18,7 +18,19 @@ from gdpo_core.advantages import method_for
 from gdpo_core.collapse import SAME, balance, update_parts
 from gdpo_core.frameworks import CONVENTIONS, VERL
 from gdpo_core.runs.recipe import Log, compare, hidden_inputs, holds_lengths, read_log, same_direction, starts_of
-from gdpo_core.runs.sums import Array, LengthSums, LoggedSums, MethodSums, Plan, RewardSums, Summary, Sums, merge
+from gdpo_core.runs.sums import (
+    Array,
+    LengthSums,
+    LoggedSums,
+    MethodSums,
+    Moments,
+    Plan,
+    RewardSums,
+    Summary,
+    Sums,
+    joined_scatter,
+    merge,
+)
 from gdpo_core.runs.thresholds import FAINT_STD, FEW_VALUES
 
 _ROUNDS, _NEAR = 100, 1e-9  # of the search for a break-even weight, and how near two rounds are the same
@@ -199,7 +211,8 @@ def _reward_sums(of: _Grouped, distance: Tensor, std: Tensor) -> RewardSums:
     at_ends = of.per_group(((r == of.per_response(low)) | (r == of.per_response(high))).to(r))
     fine = (count > 2) & (at_ends - 2 <= FEW_VALUES * (count - 2))
 
-    own = of.per_batch(of.per_group(squared))  # (rewards, batches)
+    total, around = of.per_group(values), of.per_group(squared)
+    own = of.per_batch(around)  # (rewards, batches)
     products, beside = (np.zeros((len(r), *own.shape)) for _ in range(2))
     diagonal = np.arange(len(r))
     products[diagonal, diagonal] = beside[diagonal, diagonal] = own
@@ -209,8 +222,8 @@ def _reward_sums(of: _Grouped, distance: Tensor, std: Tensor) -> RewardSums:
         beside[j, i] = of.per_batch(of.per_group(squared[j] * present[i]))
     return RewardSums(
         present=of.per_batch(count.long()),
-        total=of.per_batch(of.per_group(values)),
-        squares=of.per_batch(of.per_group(values.square())),
+        total=of.per_batch(total),
+        scatter=joined_scatter(Moments(count.numpy(), total.numpy(), around.numpy()), of.starts),
         low=of.per_batch(low, np.minimum),
         high=of.per_batch(high, np.maximum),
         degrees=of.per_batch((count - 1).clamp_(min=0).long()),
@@ -345,12 +358,14 @@ def _length_sums(of: _Grouped, distance: Tensor, lengths: Tensor) -> LengthSums[
 def _logged_sums(of: _Grouped, log: Log, table: pl.DataFrame, plan: Plan) -> LoggedSums[Array]:
     """log and table hold the same responses."""
     shape, present = of.batch.rewards.shape[1:], ~log.advantages.isnan()
-    error, wrong = torch.full_like(log.advantages, -torch.inf), torch.zeros_like(present)
+    error = torch.full_like(log.advantages, -torch.inf)
+    wrong, telling = torch.zeros_like(present), torch.zeros_like(present)
     scaled = torch.zeros(len(log.batch), dtype=torch.bool)
     if plan.recipe is not None and bool(present.any()):
         comparison = compare(log, plan.recipe)
         error = comparison.error.masked_fill(~present, -torch.inf)
         wrong = (error > comparison.allowed) & present
+        telling = (comparison.computed.abs() > comparison.allowed) & present
         if bool(wrong.any()):
             scaled = same_direction(log, comparison)
     hidden = np.zeros(len(of.starts), dtype=np.int64)
@@ -368,6 +383,7 @@ def _logged_sums(of: _Grouped, log: Log, table: pl.DataFrame, plan: Plan) -> Log
         count=of.per_batch(per_group(present)),
         zeros=of.per_batch(per_group(log.advantages == 0)),
         wrong=of.per_batch(wrong_in_group),
+        telling=of.per_batch(per_group(telling)),
         wrong_groups=of.per_batch(wrong_in_group > 0),
         scaled_groups=of.per_batch(scaled & (wrong_in_group > 0)),
         hidden_groups=hidden,

@@ -1,8 +1,8 @@
 """What is added up over a run, per batch, and how the sums of its parts merge: no log has to fit into memory."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,7 @@ Number = TypeVar("Number", Array, float)  # (batches,), or one number for all ba
 
 # How the values of two batches become one, where they are not added up.
 LOWEST, HIGHEST, XOR = ({"merge": ufunc} for ufunc in (np.minimum, np.maximum, np.bitwise_xor))
+OWN_WAY = {"merge": np.add}  # and then what `joined_scatter` says: a sum of plain squares would lose digits
 
 
 @dataclass(frozen=True)
@@ -34,13 +35,21 @@ class Plan:
         return tuple(dict.fromkeys([*COMPARED, *made_the_log]))
 
 
+class Moments(NamedTuple):
+    """What the scatter of joined parts is made of; parts are on the last axis."""
+
+    present: Array  # values
+    total: Array  # of the values
+    scatter: Array  # Σ of their squared distances from their mean
+
+
 @dataclass(frozen=True)
 class RewardSums:
     """Sums over each reward, (rewards, batches), and over each pair of rewards, (rewards, rewards, batches)."""
 
     present: Array  # responses that have the reward
     total: Array  # of its values
-    squares: Array  # of its values
+    scatter: Array = field(metadata=OWN_WAY)  # Σ of the squared distances of its values from their mean
     low: Array = field(metadata=LOWEST)  # infinite where no response has it
     high: Array = field(metadata=HIGHEST)
     degrees: Array  # of freedom of the std inside groups: responses that have it, minus one per group that holds it
@@ -93,6 +102,7 @@ class LoggedSums(Generic[Number]):
     count: Number  # how many there are
     zeros: Number  # how many are 0
     wrong: Number  # how many the recipe does not reproduce
+    telling: Number  # how many it would not reproduce if they were 0: the others may be anything near 0
     wrong_groups: Number  # groups that hold such an advantage
     scaled_groups: Number  # of these: all advantages are the same positive multiple of the recipe's
     hidden_groups: Number  # groups in which something that the log does not hold made a difference
@@ -156,7 +166,30 @@ def total(batches: Sums[Array]) -> Sums[float]:
         x = merged.reduce(arrays[0], axis=-1)
         return x if x.ndim else x.item()
 
-    return _combined([batches], over_all)
+    return _with_scatter(_combined([batches], over_all), joined_scatter(batches.rewards, np.array([0]))[..., 0])
+
+
+def joined_scatter(parts: RewardSums | Moments, starts: Array) -> Array:
+    """Σ (x − mean)² of all parts from each start on; parts and starts are on the last axis.
+
+    Chan, Golub and LeVeque, Updating formulae (1979): the scatter of the parts, and that of their means.
+
+    >>> parts = Moments(np.array([2, 1]), np.array([1e9 + 1e9 + 2, 1e9 + 4]), np.array([2.0, 0.0]))  # 0, 2 | 4
+    >>> joined_scatter(parts, np.array([0])).tolist()
+    [8.0]
+    """
+    count = np.maximum(parts.present, 1)
+    sizes = np.diff(starts, append=count.shape[-1])
+    mean = parts.total / count
+    distance = mean - mean[..., starts].repeat(sizes, axis=-1)
+    shift = np.add.reduceat(parts.present * distance, starts, axis=-1)
+    shift = shift / np.maximum(np.add.reduceat(parts.present, starts, axis=-1), 1)
+    between = parts.present * (distance - shift.repeat(sizes, axis=-1)) ** 2
+    return np.add.reduceat(parts.scatter + between, starts, axis=-1)
+
+
+def _with_scatter(sums: Any, scatter: Array) -> Any:
+    return replace(sums, rewards=replace(sums.rewards, scatter=scatter))
 
 
 def take(batches: Sums[Array], which: Array | slice) -> Sums[Array]:
@@ -174,7 +207,8 @@ def binned(batches: Sums[Array], at_most: int = 200) -> Sums[Array]:
 def _joined(batches: Sums[Array], number: Array) -> Sums[Array]:
     """Each run of batches of equal number merged into one."""
     starts = starts_of(number)
-    return _combined([batches], lambda arrays, merged: merged.reduceat(arrays[0], starts, axis=-1))
+    joined = _combined([batches], lambda arrays, merged: merged.reduceat(arrays[0], starts, axis=-1))
+    return _with_scatter(joined, joined_scatter(batches.rewards, starts))
 
 
 def _combined(records: Sequence[Any], make: Callable[[list[Array], np.ufunc], Any]) -> Any:

@@ -4,7 +4,7 @@ import json
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
@@ -13,11 +13,12 @@ import polars as pl
 
 from gdpo_core._errors import InputError, expect, reason
 from gdpo_core._words import clip, count, listing
-from gdpo_core.runs.files import LogFile, LogFiles, format_of
+from gdpo_core.runs.files import WANDB_TABLE, LogFile, LogFiles, format_of
 from gdpo_core.runs.tables import json_column
 
 PATIENCE = 2.0  # seconds that a database may stay locked
 KEY = "completions"  # what TRL logs its table as
+_COLUMNS = ("id", "run_name", "step", "metrics")
 
 
 def as_tables(log: LogFiles) -> LogFiles:
@@ -29,6 +30,7 @@ def as_tables(log: LogFiles) -> LogFiles:
     databases = [file.name for file, kind in zip(log.files, kinds, strict=True) if kind == "trackio"]
     if len(databases) > 1:
         raise InputError(f"{log.name}: expected the database of one project, got {listing(databases, most=5)}")
+    _expect_one_run(log, [file.name for file, kind in zip(log.files, kinds, strict=True) if kind == "wandb"])
     files: list[LogFile] = []
     for file, kind in zip(log.files, kinds, strict=True):
         if file.run is not None:
@@ -43,6 +45,17 @@ def as_tables(log: LogFiles) -> LogFiles:
 # --- W&B -------------------------------------------------------------------------------------------------------------
 
 
+def _expect_one_run(log: LogFiles, names: Sequence[str]) -> None:
+    """Raise InputError unless the names show tables of one key, each of them once: a run logs one table at a time."""
+    tables = [(name, table) for name in names if (table := WANDB_TABLE.search(name)) and table["index"]]
+    keys = dict.fromkeys(table["key"] for _, table in tables)
+    expect(len(keys) < 2, log.name, "the tables of one run under one key", f"those of {listing(keys, most=5)}")
+    numbered = Counter((name.rpartition("/")[0], table["index"]) for name, table in tables)
+    twice = [name for name, table in tables if numbered[name.rpartition("/")[0], table["index"]] > 1]
+    got = f"several of one number, as of several runs: {listing([n.rpartition('/')[2] for n in twice], most=6)}"
+    expect(not twice, log.name, "the tables of one run; name those of one", got)
+
+
 def _wandb(file: LogFile) -> pl.LazyFrame:
     """The table of a `*.table.json`: names in `columns`, rows in `data`."""
     wanted = 'a table of W&B, {"columns": [names], "data": [rows]}'
@@ -53,7 +66,8 @@ def _wandb(file: LogFile) -> pl.LazyFrame:
     expect(isinstance(content, dict), file.name, wanted, f"JSON of another form ({type(content).__name__})")
     names, rows = content.get("columns"), content.get("data")
     fits = isinstance(names, list) and all(isinstance(name, str) for name in names) and isinstance(rows, list)
-    expect(fits, file.name, wanted, f"an object with {listing(map(str, content), most=5) or 'nothing in it'}")
+    kinds = [f"{name} ({type(value).__name__})" for name, value in content.items()]
+    expect(fits, file.name, wanted, f"an object with {listing(kinds, most=5) or 'nothing in it'}")
     repeated = [name for name, times in Counter(names).items() if times > 1]
     expect(not repeated, file.name, "columns of different names", f"{', '.join(map(repr, repeated))} more than once")
     for number, row in enumerate(rows, start=1):
@@ -71,8 +85,8 @@ def _trackio(file: LogFile) -> list[LogFile]:
     """The tables of completions of one run of a database, each as a file, in the order in which they were logged."""
     try:
         with closing(_opened(file)) as database:
-            column, run, name = _run(database, file)
-            query = f"SELECT metrics FROM metrics WHERE {column} = ? ORDER BY step, id"
+            identity, run, name = _run(database, file)
+            query = f"SELECT metrics FROM metrics WHERE {identity} = ? ORDER BY step, id"
             tables = list(_tables(f"{file.name}::{name}", (text for (text,) in database.execute(query, (run,)))))
     except sqlite3.Error as error:
         raise _unreadable(file, error) from None
@@ -98,27 +112,37 @@ def _in_memory(content: bytes) -> sqlite3.Connection:
 
 
 def _run(database: sqlite3.Connection, file: LogFile) -> tuple[str, str, str]:
-    """The column that identifies runs, its value for the run that was asked for, and the name of that run."""
+    """The expression that identifies runs, its value for the run that was asked for, and the name of that run.
+
+    Without a run asked for, only those count that logged a table of completions, if any did.
+    """
     columns = [row[1] for row in database.execute("PRAGMA table_info(metrics)")]
-    wanted = "a trackio database, with the columns run_name, step and metrics in the table metrics"
-    tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-    got = f"the columns {', '.join(columns)}" if columns else f"the tables {', '.join(tables) or 'none'}"
-    fits = "metrics" in tables and {"id", "run_name", "step", "metrics"} <= {*columns}  # a view may never end
-    expect(fits, file.name, wanted, got)
-    by = "run_id" if "run_id" in columns else "run_name"
-    runs = database.execute(f"SELECT DISTINCT {by}, run_name FROM metrics ORDER BY run_name, {by}").fetchall()
-    expect(bool(runs), file.name, "a run that logged completions", "a database without runs")
-    chosen = runs if file.run is None else [(key, name) for key, name in runs if file.run in (key, name)]
+    kinds = dict(database.execute("SELECT name, type FROM sqlite_master WHERE type IN ('table', 'view')"))
+    wanted = f"a trackio database, with the columns {', '.join(_COLUMNS)} in a table metrics"
+    got = f"the columns {', '.join(columns)}" if columns else f"the tables {', '.join(kinds) or 'none'}"
+    got = got if kinds.get("metrics") != "view" else "metrics as a view"  # which may never end
+    expect(kinds.get("metrics") == "table" and {*_COLUMNS} <= {*columns}, file.name, wanted, got)
+    # Old databases have no ids of runs, and those that were brought up to date may have none of old runs.
+    identity = f"coalesce({'run_id, ' * ('run_id' in columns)}run_name, '')"
+    logged = f"max(instr(metrics, '{KEY}') > 0)"
+    query = f"SELECT {identity}, coalesce(run_name, ''), {logged} FROM metrics GROUP BY 1, 2 ORDER BY min(id)"
+    found = [(str(key), str(name), shows) for key, name, shows in database.execute(query)]
+    expect(bool(found), file.name, "a run that logged completions", "a database without runs")
+    runs = [(key, name) for key, name, _ in found]
+    if file.run is None:
+        chosen = [(key, name) for key, name, shows in found if shows] or runs
+        runs = chosen
+    else:
+        chosen = [run for run in runs if file.run in run]
     if len(chosen) == 1:
-        return by, *chosen[0]
+        return identity, *chosen[0]
     names = Counter(name for _, name in runs)
-    known = [name if names[name] == 1 else key for key, name in runs]
-    example = f"{file.name}::{known[0]}"
+    known = [name if names[name] == 1 and name.strip() else key for key, name in runs]
+    shown = listing((name if name.strip() else repr(name) for name in known), most=8)
     if not chosen:
-        raise InputError(f"{file.name}: expected one of the runs {listing(known, most=8)}, got {file.run!r}")
-    raise InputError(
-        f"{file.name}: expected one run, got {len(chosen)}, name one, as {example}: {listing(known, most=8)}"
-    )
+        raise InputError(f"{file.name}: expected one of the runs {shown}, got {file.run!r}")
+    example = f"{file.name}::{known[0]}"
+    raise InputError(f"{file.name}: expected one run, got {len(chosen)}, name one, as {example!r}: {shown}")
 
 
 def _tables(name: str, texts: Iterator[object]) -> Iterator[LogFile]:
@@ -134,8 +158,8 @@ def _tables(name: str, texts: Iterator[object]) -> Iterator[LogFile]:
             logged = None
         if not isinstance(logged, dict):
             raise InputError(f"{name}: expected metrics in JSON, got {clip(str(text))!r}")
-        table = logged.get(KEY)
-        if not isinstance(table, dict):
+        table = next((value for key, value in logged.items() if key.rpartition("/")[2] == KEY), None)
+        if not isinstance(table, dict) or table.get("_value") == []:
             continue
         number += 1
         where = f"{name}, table {number}"
@@ -156,7 +180,7 @@ def _records(table: dict, where: str) -> pl.LazyFrame:
 
 
 def _unreadable(file: LogFile, error: sqlite3.Error) -> InputError:
-    why = reason(error)
+    why = clip(reason(error), 120)
     if re.search("locked|busy", why):
         why = "one that another program keeps locked: wait until it has written, or audit a copy"
     else:

@@ -24,6 +24,7 @@ from gdpo_core.runs.tables import Schema, height, is_number_type, parquet_frames
 WANDB_ROWS = 10_000  # wandb.Table.MAX_ROWS; an artifact takes more
 # Numbers that are logged beside the rewards.
 NOT_REWARDS = {"step", "advantage", "advantages", "epoch", "global_step", "index", "idx", "id", "seed"}
+ADVANTAGES = ("advantage", "advantages")
 LENGTHS = ("completion_length", "response_length", "num_tokens", "length", "tokens")
 
 
@@ -69,7 +70,7 @@ def _columns(file: LogFile, schema: Schema, options: Options) -> Columns:
     fits = step in schema and bool({"advantage", "completion", "prompt"} & set(schema))
     expect(fits, file.name, f"TRL's columns {step}, prompt, completion, rewards, advantage", ", ".join(schema))
     length = options.length or next((name for name in LENGTHS if name in schema and schema[name].is_integer()), None)
-    advantage = options.advantage or ("advantage" if "advantage" in schema else None)
+    advantage = options.advantage or next((name for name in ADVANTAGES if name in schema), None)
     others = (length, step, advantage, options.group)
     rewards = [name for name, kind in schema.items() if _may_be_reward(name, kind) and name not in others]
     columns = Columns(
@@ -108,7 +109,7 @@ def _prompts(files: Sequence[LogFile], schemas: Sequence[Schema], columns: Colum
     frames = [
         frame.select(
             "_file",
-            pl.col(f"{columns.step}").cast(pl.Int64).alias("step"),
+            pl.col(f"{columns.step}").cast(pl.Float64, strict=False).cast(pl.Int64, strict=False).alias("step"),
             (pl.col("prompt").hash() if "prompt" in frame.columns else pl.lit(0, pl.UInt64)).alias("_key"),
             _text(frame).str.slice(0, 60).alias("text"),
         )

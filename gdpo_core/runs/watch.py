@@ -14,6 +14,7 @@ from gdpo_core.runs.audit import SAMPLE, audit, facts_of, findings, plan_of, sam
 from gdpo_core.runs.audit_report import AuditReport, over_time, report_of
 from gdpo_core.runs.columns import Options
 from gdpo_core.runs.files import LogFile, LogFiles, expanded, find_files, format_of
+from gdpo_core.runs.frames import REMOTE
 from gdpo_core.runs.run import (
     BATCHES,
     PROMPTS,
@@ -77,6 +78,7 @@ class Follower:
         **named: Any,
     ) -> None:
         """path: a directory or a file. named: further arguments of `read_run`."""
+        expect(REMOTE.match(path) is None, "--watch", "a directory or file on this machine", f"the URL {path}")
         self.path, self.framework, self.named = path, framework, named
         self.weights, self.primary, self.asked = weights, primary, asked
         options_of(**named)  # bad arguments are refused now
