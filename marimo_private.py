@@ -5,19 +5,27 @@ speed or looks, never the page.
 """
 
 import functools
+import re
+from collections.abc import MutableMapping
 from importlib import import_module
+from typing import Any
 
 # Over the wire, for benchmarks/visitors.py, which speaks as marimo's front end does.
 SOCKET = "/ws"  # of a session, which it names as ?session_id=
 SET_MODEL_VALUE = "/api/kernel/set_model_value"  # where an anywidget's messages go
+SET_VALUE = "/api/kernel/set_ui_element_value"  # where those of marimo's own controls go
+CALL_FUNCTION = "/api/kernel/function_call"  # by which a control asks Python, such as a part of the page that is late
 SESSION_HEADER, TOKEN_HEADER = "Marimo-Session-Id", "Marimo-Server-Token"
 MODEL_MESSAGE, RUN_ENDED = "model-lifecycle", "completed-run"  # what the server tells a session
 TOKEN_KEY = "serverToken"  # in the page's HTML
 EVENTS = "/sse"  # the session's other way, with server.transport = "sse"; serving/ lets it wait as it does SOCKET
 ASSETS, PUBLIC = "/assets/", "/public/"  # files of the front end; files beside a notebook, which may change
+FILES = "/@file/"  # what a session made: downloads, its widgets' scripts
+FILE_KEY, NEW = "file", "__new__"  # in a query: which notebook; one that is empty
+FILENAME = "marimo-filename"  # the element of the page that holds the notebook's path on the server
 
 # In the front end, for views/page.css and the tests in a browser: elements, custom properties, classes and an id.
-ELEMENTS = ("marimo-anywidget", "marimo-file", "marimo-filename", "marimo-lazy")
+ELEMENTS = ("marimo-anywidget", "marimo-download", "marimo-file", "marimo-filename", "marimo-lazy")
 PROPERTIES = (
     "--marimo-heading-font",
     "--marimo-text-font",
@@ -34,6 +42,29 @@ PAGE_ID = "root"
 CELL_CLASSES, CELL_NAME, APP_ID = ("marimo-cell", "output-area"), "data-cell-name", "App"
 CONTENTS = "top-[25vh]"  # of the class of the list of headings that marimo puts beside the page
 TEST_IDS = "data-testid"
+
+
+# How the front end makes a session's name, of six letters: who tries names at random would meet another visitor's
+# session in a day. With 24 none ever will. The edited text is as long as the old one, so that the file stays as long.
+SHORT_ID = re.compile(rb"\(0,(\w)\.init\)\(\{length:6\}\)")
+
+
+def long_id(found: re.Match[bytes]) -> bytes:
+    """What stands instead, and asks for 24 letters."""
+    return (rb"%b.init({length:24})" % found[1]).ljust(len(found[0]))
+
+
+def may_edit(scope: MutableMapping[str, Any]) -> bool:
+    """Whether `marimo edit` serves this request; a marimo that says it elsewhere counts as `marimo run`."""
+    app = scope.get("app")
+    manager = getattr(getattr(app, "state", None), "session_manager", None)
+    return getattr(getattr(manager, "mode", None), "value", None) == "edit"
+
+
+def base_of(scope: MutableMapping[str, Any]) -> str:
+    """What stands before each of marimo's paths, of a server with --base-url or one that mounts it."""
+    app = scope.get("app")
+    return scope.get("root_path", "") + getattr(getattr(app, "state", None), "base_url", "")
 
 
 def cache_entry_points() -> None:

@@ -3,6 +3,8 @@
 from starlette.middleware import Middleware
 from starlette.types import ASGIApp
 
+from serving.endpoints import Closed
+from serving.headers import Headed
 from serving.start import Warmed, warm
 from serving.travel import compressed
 
@@ -11,7 +13,7 @@ __all__ = ["COMPRESS", "warm"]
 
 def served(app: ASGIApp) -> ASGIApp:
     """The app as visitors meet it, outermost layer first."""
-    return Warmed(compressed(app))
+    return Warmed(compressed(Headed(Closed(app))))
 
 
 COMPRESS = Middleware(served)

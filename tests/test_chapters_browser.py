@@ -188,7 +188,7 @@ def test_a_shared_link_restores_state_and_numbers(visit, state_seed):
     drawn(page, bars)
     first = seen(page, chapter)
     page.get_by_role("button", name="Share", exact=True).click()
-    page.wait_for_function("location.search.includes('v=')")
+    page.wait_for_function("() => location.search.includes('v=')")
     link = page.evaluate("location.search.slice(1)")
     assert parse_qs(link) == parse_qs(session.query(chapter)), "what is shared is what the link said"
     other = visit(f"?{link}")
@@ -217,7 +217,7 @@ def test_the_copied_program_prints_the_numbers(visit):
     flipped[5][0] = 1 - flipped[5][0]
     drawn(page, computed(flipped))
     page.get_by_role("button", name="Copy as Python").click()
-    page.wait_for_function("document.documentElement.dataset.program")
+    page.wait_for_function("() => document.documentElement.dataset.program")
     source = page.evaluate("document.documentElement.dataset.program")
     assert str(flipped[5]) in source and len(source.splitlines()) <= 15
 

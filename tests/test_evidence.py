@@ -370,7 +370,7 @@ def test_the_papers_cells_are_counted_on_both_sides():
     for title, some in results.kinds().items():
         spec = charts.who_is_ahead(some, title).to_dict()
         assert f"in {len(results.ahead(some)['grpo'])} of {len(some)} cells" in spec["description"]
-        drawn = next(pl.read_csv(csv.encode()) for csv in spec["datasets"].values() if "leader" in csv)
+        drawn = next(pl.read_json(rows.encode()) for rows in spec["datasets"].values() if "leader" in rows)
         assert sorted(drawn["ahead"].to_list()) == sorted(c.ahead for c in some)
     assert str(results.tabled()).count('class="ahead"') == 8
 

@@ -12,8 +12,9 @@ from views.text import NAMES
 
 
 def _inline(rows: Sequence[Mapping]) -> alt.InlineData:
-    csv = pl.DataFrame(rows).write_csv(float_precision=4)
-    return alt.InlineData(values=csv, format=alt.CsvDataFormat(type="csv"))
+    # As text, which Altair need not look through; as JSON, for Vega compiles a function to read CSV.
+    json = pl.DataFrame(rows).with_columns(pl.selectors.float().round(4)).write_json()
+    return alt.InlineData(values=json, format=alt.JsonDataFormat(type="json"))
 
 
 # --- the Evidence -------------------------------------------------------------------------------------------------
@@ -213,7 +214,7 @@ def _typed(chart: alt.LayerChart, title: str, description: str) -> alt.LayerChar
     """In the page's type, without a grid."""
     return (
         chart.properties(width="container", height=210, title=title, description=description)
-        .properties(usermeta={"embedOptions": {"actions": False, "renderer": "svg"}})
+        .properties(usermeta={"embedOptions": {"actions": False, "renderer": "svg", "ast": True}})
         .configure(background="transparent", font=VALUES["sans"])
         .configure_axis(
             grid=False, labelFontSize=12, titleFontSize=12, titleFontWeight="normal", domainOpacity=0.4, tickOpacity=0.4

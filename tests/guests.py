@@ -1,0 +1,98 @@
+"""Visitors without a browser who say to the server what they like, and keep all that it tells them."""
+
+import json
+import re
+import secrets
+import urllib.error
+import urllib.request
+from contextlib import contextmanager
+
+from websockets.sync.client import connect
+
+from benchmarks.visitors import token_of
+from marimo_private import (
+    MODEL_MESSAGE,
+    RUN_ENDED,
+    SESSION_HEADER,
+    SET_MODEL_VALUE,
+    SET_VALUE,
+    SOCKET,
+    TOKEN_HEADER,
+)
+
+
+class Guest:
+    """One session; `told` is every message of the server, in order."""
+
+    def __init__(self, url: str, socket, token: str, name: str):
+        self.url, self.socket, self.token, self.name = url, socket, token, name
+        self.told: list[str] = []
+        self.models: dict[str, dict] = {}  # every state that a widget had, by its id
+
+    def hear(self, until, patience: float = 30) -> dict:
+        """Listen until a message is what is waited for."""
+        while True:
+            self.told.append(str(self.socket.recv(timeout=patience)))
+            told = json.loads(self.told[-1])
+            told = {"op": told["op"], **told.get("data", told)}
+            if told["op"] == MODEL_MESSAGE:
+                self.models.setdefault(told["model_id"], {}).update(told["message"].get("state", {}))
+            if until(told):
+                return told
+
+    def rest(self) -> None:
+        """Listen until the page has run."""
+        self.hear(lambda told: told["op"] == RUN_ENDED)
+
+    def widget(self, **state) -> str:
+        """The id of the widget whose state holds these."""
+        return next(id for id, held in self.models.items() if state.items() <= held.items())
+
+    def having(self, trait: str) -> str:
+        """The id of the widget that has this trait."""
+        return next(id for id, held in self.models.items() if trait in held)
+
+    def say(self, model: str, content, session: str = "") -> int:
+        """A widget's message, as its JavaScript sends one."""
+        message = {"method": "custom", "content": content}
+        return self.post(SET_MODEL_VALUE, {"modelId": model, "message": message, "buffers": []}, session)[0]
+
+    def set(self, model: str, session: str = "", **state) -> int:
+        """Traits of a widget, as its JavaScript saves them."""
+        message = {"method": "update", "state": state, "bufferPaths": []}
+        return self.post(SET_MODEL_VALUE, {"modelId": model, "message": message, "buffers": []}, session)[0]
+
+    def choose(self, element: str, value, session: str = "") -> int:
+        """The value of a control of marimo's."""
+        return self.post(SET_VALUE, {"objectIds": [element], "values": [value]}, session)[0]
+
+    def post(self, path: str, body, session: str = "") -> tuple[int, bytes]:
+        raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+        headers = {TOKEN_HEADER: self.token, SESSION_HEADER: session or self.name, "Content-Type": "application/json"}
+        return answer(urllib.request.Request(self.url + path, raw, headers))
+
+    def controls(self, element: str) -> list[str]:
+        """The ids of all controls of that element that were shown, the last one last."""
+        shown = re.compile(rf"<marimo-ui-element object-id='([^']+)'[^>]*><{element}")
+        return list(dict.fromkeys(shown.findall("".join(self.told))))
+
+
+@contextmanager
+def guest(url: str, name: str = "", query: str = ""):
+    """A visitor who has arrived."""
+    name = name or f"s_{secrets.token_hex(12)}"
+    port = int(url.rsplit(":", 1)[1])
+    token = token_of(port)
+    with connect(f"ws://127.0.0.1:{port}{SOCKET}?session_id={name}{query}", max_size=None, proxy=None) as socket:
+        visitor = Guest(url, socket, token, name)
+        visitor.rest()
+        yield visitor
+
+
+def answer(request: urllib.request.Request | str) -> tuple[int, bytes]:
+    """Status and body, also of a refusal."""
+    try:
+        with urllib.request.urlopen(request, timeout=30) as found:
+            return found.status, found.read()
+    except urllib.error.HTTPError as refused:
+        return refused.code, refused.read()

@@ -1,0 +1,248 @@
+"""Visitors who mean harm: what others upload and set stays theirs, and nothing of marimo's editor answers."""
+
+import base64
+import contextlib
+import io
+import json
+import re
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import marimo
+import polars as pl
+import pytest
+from guests import Guest, answer, guest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import connect
+
+from marimo_private import CALL_FUNCTION, MODEL_MESSAGE, SET_MODEL_VALUE, SET_VALUE
+
+DATA = Path(__file__).resolve().parent.parent / "data"
+FILE = re.compile(r"@file/(\d+-\d+-\w+)\.(\w+)")
+
+
+def uploaded(secret: str) -> list[list[str]]:
+    """A log whose first reward is named by the secret, as the page hands over a file."""
+    log = pl.read_parquet(DATA / "samples" / "trl_gdpo" / "completions_00001.parquet")
+    written = io.BytesIO()
+    log.rename({"correctness_reward": secret}).write_parquet(written)
+    return [["completions_00001.parquet", base64.b64encode(written.getvalue()).decode()]]
+
+
+def taken(visitor: Guest) -> list[bytes]:
+    """The downloads of the report."""
+    if not visitor.controls("marimo-download"):
+        visitor.hear(lambda told: "marimo-download" in str(told))
+    files = []
+    for element in visitor.controls("marimo-download"):
+        call = {"functionCallId": element, "args": {}, "namespace": element, "functionName": "load"}
+        assert visitor.post(CALL_FUNCTION, call)[0] == 200
+        address = visitor.hear(lambda told: told["op"] == "function-call-result")["return_value"]["data"]
+        assert address.startswith("data:")  # the file itself, told to this session alone
+        files.append(base64.b64decode(address.partition(",")[2]))
+    return files
+
+
+def link_of(visitor: Guest) -> str:
+    """What Share copies."""
+    visitor.say(visitor.having("reply"), {"ask": "link", "at": "run", "n": 1})
+    told = visitor.hear(lambda told: "reply" in told.get("message", {}).get("state", {}))
+    return told["message"]["state"]["reply"]["text"]
+
+
+def asked(n: int, weight: float) -> dict:
+    """The n-th question of the Lab, in which nothing but a weight is the reader's."""
+    controls = {"task": 0, "marks": [[1, 1, 1]] * 12, "pays": [1, 1, 1], "convention": "paper", "method": "gdpo"}
+    return controls | {"weights": [weight, 1, 1], "n": n, "open": []}
+
+
+def drawn(visitor: Guest, n: int) -> dict:
+    """The answer to it."""
+    return drawing(visitor.hear(lambda told: drawing(told).get("n") == n))
+
+
+def drawing(told: dict) -> dict:
+    found = told.get("message", {}).get("state", {}).get("drawing") if told["op"] == MODEL_MESSAGE else None
+    return found if isinstance(found, dict) else {}
+
+
+def test_what_one_visitor_does_no_other_is_told(page_url):
+    whose = (("first_secret", 2.5), ("second_secret", 4.5))
+    with guest(page_url) as first, guest(page_url) as second:
+        both = (first, second)
+        for visitor in both:
+            visitor.set(visitor.widget(chapter="run"), opened=True)
+        for visitor in both:
+            visitor.rest()
+        for visitor, (secret, _) in zip(both, whose, strict=True):
+            visitor.choose(visitor.controls("marimo-file")[-1], uploaded(secret))
+        for visitor, (_, weight) in zip(both, whose, strict=True):
+            visitor.say(visitor.having("sheets"), asked(1, weight))
+        for visitor, (_, weight) in zip(both, whose, strict=True):
+            assert drawn(visitor, 1)["state"]["weights"][0] == weight
+        files = [taken(visitor) for visitor in both]
+        links = [link_of(visitor) for visitor in both]
+        for mine, others in ((0, 1), (1, 0)):
+            told = "".join(both[mine].told)
+            assert whose[mine][0] in told and whose[others][0] not in told
+            assert len(files[mine]) == 3
+            for body in files[mine]:
+                assert whose[mine][0].encode() in body and whose[others][0].encode() not in body
+            assert f"lab-weights={whose[mine][1]}_1_1" in links[mine]
+            # What has an address, which others might guess, is the same for all: the scripts of the widgets.
+            assert {kind for _, kind in FILE.findall(told)} == {"js"}
+
+
+def test_who_knows_no_name_reaches_no_session(page_url):
+    with guest(page_url) as owner, guest(page_url) as stranger:
+        board = owner.having("sheets")
+        heard = len(owner.told)
+        for name in ("s_none", " ", owner.name[:-1], owner.name + "0", "../" + owner.name, "*"):
+            assert stranger.say(board, asked(7, 3), session=name) == 400
+            assert stranger.choose("Hbol-0", {"opened": True}, session=name) == 400
+        owner.say(board, asked(1, 1))
+        assert drawn(owner, 1)["state"]["weights"] == [1, 1, 1]
+        assert len(owner.told) == heard + 1
+
+
+def test_the_front_end_names_its_session_as_nobody_guesses(page_url):
+    page = answer(f"{page_url}/")[1].decode()
+    scripts = {
+        path: answer(f"{page_url}/{path}")[1] for path in re.findall(r'href="\./(assets/session-[^"]+\.js)"', page)
+    }
+    assert scripts and all(b".init({length:24})" in script for script in scripts.values())
+    for path, script in scripts.items():  # as long as marimo's, so that its parts stay where they are
+        assert len(script) == (Path(marimo.__file__).parent / "_static" / path).stat().st_size
+
+
+# --- hostile messages ------------------------------------------------------------------------------------------------
+
+DEEP: list = []
+for _ in range(200):
+    DEEP = [DEEP]
+CONTENTS = [
+    None, 5, "x", [], {}, DEEP, {"n": DEEP},
+    {"ask": [], "at": []}, {"ask": "csv", "chart": {}, "at": 5}, {"ask": "link", "at": "../../etc/passwd", "n": {}},
+    {"marks": "x", "task": 0}, {"task": 1e308, "n": -1}, {"task": -1}, {"task": 10**30, "marks": [[]]},
+    asked(3, 1) | {"weights": [1e308] * 3}, asked(3, 1) | {"pays": [None] * 3}, asked(3, 1) | {"n": "x"},
+    asked(3, 1) | {"open": 5, "active": "zz"}, asked(3, 1) | {"open": [["x"]], "active": 10**9},
+    asked(3, 1) | {"marks": [[1, 1, 1]] * 100_000}, asked(3, 1) | {"method": ["gdpo"], "convention": {}},
+    {"books": ["a"]}, {"books": [[]] * 1000}, {"books": None},
+    {"scenario": "none", "n": 1}, {"state": {"scenario": None}},
+    {"group": 10**9, "draw": 0, "graders": "x", "weight": {}},
+    {"group": 2, "draw": 0, "graders": [[]], "weight": 1, "parts": 5}, {"x": "y" * 10_000_000},
+]  # fmt: skip
+STATES = [
+    {"opened": "yes"}, {"visits": "x"}, {"visits": 10**40}, {"drawing": 5}, {"drawing": {}}, {"reply": []},
+    {"chapters": None}, {"tour": 5}, {"notes": [1] * 100_000}, {"sheets": {}}, {"choices": []}, {"parts": DEEP},
+    {"_esm": "alert(1)", "_css": "*{}"}, {"_model_id": "x", "comm": 1, "__class__": 1}, {},
+]  # fmt: skip
+BODIES = [
+    b"", b"{", b"\xff\xfe", b"[]", b"null", b'{"modelId":' + b"[" * 100_000, b"[" * 5000 + b"]" * 5000,
+    b'{"modelId":"x","message":{"method":"custom","content":NaN},"buffers":[]}',
+    b'{"modelId":"x","message":{"method":"custom","content":' + b"[" * 3000 + b"]" * 3000 + b'},"buffers":[]}',
+    b'{"modelId":"x","message":{"method":"open","state":{}},"buffers":[]}',
+    b'{"modelId":"x","message":{"method":"update","state":{},"bufferPaths":[["a"]]},"buffers":["!"]}',
+    b'{"objectIds":["a","b"],"values":[1]}', b'{"functionCallId":"1","args":5,"namespace":"x","functionName":"y"}',
+]  # fmt: skip
+
+
+def test_a_hostile_message_harms_nobody(page_url):
+    with guest(page_url) as bystander, guest(page_url) as hostile:
+        for chapter in ("train", "evidence"):
+            hostile.set(hostile.widget(chapter=chapter), opened=True)
+            hostile.rest()
+        board = hostile.having("sheets")
+        widgets = [id for id, state in hostile.models.items() if "_anywidget_id" in state]
+        assert len(widgets) >= 9
+        for widget in widgets:
+            for content in CONTENTS[: None if widget == board else -1]:
+                assert hostile.say(widget, content) == 200
+            for state in STATES:
+                assert hostile.set(widget, **state) == 200
+        for path in (SET_VALUE, SET_MODEL_VALUE, CALL_FUNCTION):
+            for body in BODIES:
+                status, said = hostile.post(path, body)
+                assert status == 400 and json.loads(said) == {"detail": "This request could not be read"}
+        for element in ("none", "__class__", "../x", "Hbol-0"):
+            for value in (None, "x", 5, {"opened": 1}, [["a", "not base64"]]):
+                assert hostile.choose(element, value) == 200
+            call = {"functionCallId": "1", "args": {}, "namespace": element, "functionName": "__class__"}
+            assert hostile.post(CALL_FUNCTION, call)[0] == 200
+        heard = len(bystander.told)
+        for visitor in (hostile, bystander):
+            visitor.say(visitor.having("sheets"), asked(99, 2))
+            assert drawn(visitor, 99)["state"]["weights"] == [2, 1, 1]
+        assert len(bystander.told) == heard + 1
+        told = "".join(hostile.told)
+        assert "Traceback" not in told and "site-packages" not in told and str(DATA.parent) not in told
+
+
+# --- what is open ----------------------------------------------------------------------------------------------------
+
+# Every endpoint of marimo's that the page does not ask, by what a visitor might want of it.
+EDITOR = """
+ai/completion ai/chat ai/inline_completion ai/invoke_tool ai/mcp/refresh cache/clear cache/info document/transaction
+datasources/discover datasources/preview_column datasources/preview_sql_table
+export/html export/script export/markdown export/ipynb export/pdf export/auto_export/html export/update_cell_outputs
+files/list_files files/file_details files/create files/delete files/copy files/move files/update files/open files/search
+home/recent_files home/workspace_files home/running_notebooks home/shutdown_session home/tutorial/open
+kernel/code_autocomplete kernel/copy kernel/delete kernel/execute kernel/focus_cell kernel/format kernel/instantiate
+kernel/install_missing_packages kernel/interrupt kernel/pdb/breakpoints kernel/pdb/pm kernel/read_code kernel/rename
+kernel/restart_session kernel/run kernel/save kernel/save_app_config kernel/save_user_config kernel/scratchpad/run
+kernel/set_cell_config kernel/shutdown kernel/stdin kernel/takeover lsp/restart packages/add packages/remove
+packages/sandbox packages/sync secrets/keys secrets/create secrets/delete sql/validate storage/list_entries
+storage/download
+"""
+LOOKS = """
+api/status api/status/connections api/sessions api/version api/environment api/usage api/kernel/status api/files/roots
+api/files/download?path=app.py api/export/availability api/packages/list api/packages/tree api/documentation/snippets
+api/ai/mcp/status api/lsp/health auth/token auth/login?next=//evil.example mcp/server docs openapi.json api/openapi.json
+app.py serving/__init__.py data/README.md .git/config .env pyproject.toml views/../app.py
+assets/index.html assets/../index.html assets/..%2f..%2fapp.py assets/%2e%2e/%2e%2e/app.py assets/%2fetc%2fpasswd
+public/app.py public/../app.py public/%2e%2e/app.py public/..%2f..%2fapp.py public//etc/passwd public/%00
+@file/5-../../app.py @file/..%2f..%2fapp.py @file/99-/etc/passwd @file/9-%2e%2e%2fapp.py @file/app.py @file/ @file/-x
+@file/99999999999999999999999-1-aaaaaaaa.js @file/%C2%B2-1-aaaaaaaa.js @file/5-1-aaaaaaaa.js @file/5-psm_x
+og/thumbnail?file=../../etc/passwd og/thumbnail?file=data sse?session_id=s_1&file=/etc/passwd
+?file=../app.py ?file=/etc/passwd ?file=__new__ ?file=__new__s_abc ?file=a&file=__new__ %3Ffile=x
+//evil.example/ \\evil/
+"""
+
+
+def test_no_endpoint_of_the_editor_answers(page_url):
+    with guest(page_url) as visitor:
+        for path in EDITOR:
+            assert visitor.post(f"/api/{path}", {"code": "1", "path": "/etc/passwd"}) == (
+                404,
+                b'{"detail":"Not found"}',
+            ), path
+
+
+def test_no_file_of_the_server_can_be_read(page_url):
+    for path in LOOKS.split():
+        status, body = answer(f"{page_url}/{path}")
+        assert status == 404, path
+        assert b"<" not in body or body.startswith(b'{"detail":'), path
+        assert b"import marimo" not in body and b"root:" not in body and bytes(DATA.parent) not in body, path
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/terminal/ws", "/ws_sync?session_id=s_1", "/lsp/pylsp", "/lsp/copilot", "/x/ws", "/ws/", "/ws",
+        "/ws?session_id=s_1&kiosk=true", "/ws?session_id=s_1&file=/etc/passwd", "/ws?session_id=s_1&file=__new__",
+    ],
+)  # fmt: skip
+def test_no_other_socket_opens(page_url, path):
+    with pytest.raises((ConnectionClosed, InvalidStatus)), contextlib.ExitStack() as stack:
+        port = urlsplit(page_url).port
+        stack.enter_context(connect(f"ws://127.0.0.1:{port}{path}", proxy=None)).recv(timeout=10)
+
+
+def test_nobody_is_told_code_or_where_the_server_keeps_it(page_url):
+    page = answer(f"{page_url}/?show-code=true&include-code=true&view-as=edit&kiosk=true")[1].decode()
+    with guest(page_url, query="&show-code=true&include-code=true") as visitor:
+        for text in (page, "".join(visitor.told)):
+            assert "@app.cell" not in text and "mo.stop(" not in text and "train.chapter" not in text
+            assert str(DATA.parent) not in text and str(DATA.parent).replace("/", "%2F") not in text
+        assert set(json.loads(visitor.told[0])["data"]["codes"]) == {""}
