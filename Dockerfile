@@ -9,11 +9,12 @@ COPY scripts/install.py scripts/
 RUN python scripts/install.py page
 
 # What no page and no audit loads: torch's own tests, headers and tools, marimo's language server, tests of all others.
+# Byte code is made once for what stays; a few files of others are for later Pythons, and don't compile.
 FROM dependencies AS slim
 RUN cd /venv/lib/python3.*/site-packages \
     && rm -rf torch/bin/*[Tt]est* torch/bin/protoc* torch/include torch/test torch/lib/*test*.so marimo/_lsp \
     && find . -type d -name tests -prune -exec rm -rf {} + \
-    && /venv/bin/python -m compileall -qq --invalidation-mode unchecked-hash . || true
+    && { /venv/bin/python -m compileall -qq --invalidation-mode unchecked-hash . || true; }
 
 # The code beside it. What was taken away too much shows here: the command and every chapter are tried.
 FROM slim AS code

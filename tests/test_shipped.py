@@ -81,8 +81,8 @@ def test_a_table_of_the_paper_that_changed_is_a_sentence_among_the_others(other)
 
 def test_a_sample_whose_step_is_missing_is_refused_and_the_next_is_read(other):
     other("data/samples/verl_v1/99.jsonl", missing=True)
-    found = run.read_or_why(run.SAMPLES[-1], (), run.corrections(Session.of({})).value)
-    assert found.log is None and "data/samples/verl_v1/99.jsonl: expected the file" in found.shown.text
+    with pytest.raises(gc.InputError, match=r"data/samples/verl_v1/99\.jsonl: expected the file that was shipped"):
+        run._of_sample(run.SAMPLES[-1], run.Reading())
     assert run._of_sample(run.SAMPLES[1], run.Reading()).run.rewards
 
 
