@@ -1,20 +1,37 @@
-FROM python:3.11-slim
-
-ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore MALLOC_ARENA_MAX=2
-WORKDIR /app
-
+FROM python:3.11-slim AS dependencies
 # Dependencies before code. TORCH_INDEX may be empty; without it, Linux's plain torch brings CUDA.
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
+ENV PIP_PYTHON=/venv/bin/python PIP_NO_CACHE_DIR=1 PIP_NO_COMPILE=1 PIP_ROOT_USER_ACTION=ignore
+WORKDIR /app
+RUN python -m venv --without-pip /venv
 COPY pyproject.toml constraints.txt ./
 COPY scripts/install.py scripts/
 RUN python scripts/install.py page
 
-# The file system may be read-only (then mount a tmpfs on /tmp), so byte code is made here and home is /tmp.
+# What no page and no audit loads: torch's own tests, headers and tools, marimo's language server, tests of all others.
+# Byte code is made once for what stays; a few files of others are for later Pythons, and don't compile.
+FROM dependencies AS slim
+RUN cd /venv/lib/python3.*/site-packages \
+    && rm -rf torch/bin/*[Tt]est* torch/bin/protoc* torch/include torch/test torch/lib/*test*.so marimo/_lsp \
+    && find . -type d -name tests -prune -exec rm -rf {} + \
+    && { /venv/bin/python -m compileall -qq --invalidation-mode unchecked-hash . || true; }
+
+# The code beside it. What was taken away too much shows here: the command and every chapter are tried.
+FROM slim AS code
 COPY . .
-RUN python -m pip install -qq --no-deps --no-build-isolation -e . \
-    && python -m compileall -q gdpo_core views serving marimo_private.py \
-    && useradd --uid 1000 --home-dir /tmp --no-create-home app
-ENV HOME=/tmp
+RUN python -m pip install -qq --no-deps --no-build-isolation --prefix /installed -e . && cp -r /installed/. /venv \
+    && /venv/bin/python -m compileall -q --invalidation-mode unchecked-hash gdpo_core views serving marimo_private.py \
+    && /venv/bin/gdpo audit data/samples/trl_gdpo >/dev/null \
+    && /venv/bin/python -c "import app, serving; from views import lab, train, evidence, run, use"
+
+# The file system may be read-only (then mount a tmpfs on /tmp), so byte code was made before and home is /tmp.
+FROM python:3.11-slim
+RUN useradd --uid 1000 --home-dir /tmp --no-create-home app
+COPY --from=slim /venv /venv
+COPY --from=code /installed /venv
+COPY --from=code /app /app
+WORKDIR /app
+ENV HOME=/tmp PATH=/venv/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 MALLOC_ARENA_MAX=2
 USER 1000
 
 EXPOSE 7860

@@ -22,7 +22,7 @@ SERVE = app.py --host '$(HOST)' --port '$(PORT)' --no-sandbox $(HEADLESS)
 # Byte code is kept whatever the shell says: without it each worker compiles all tests anew.
 PYTEST = PYTHONDONTWRITEBYTECODE= $(VENV_PYTHON) -m pytest -n logical --maxprocesses 4 --dist worksteal
 
-.PHONY: run check test install edit bench parity parity-trainer parity-ray image fresh clean static check-cpu
+.PHONY: run check test install edit bench parity parity-trainer parity-ray image image-offline fresh faults clean static check-cpu
 
 run: $(VENV)/.installed-run
 	@$(VENV_PYTHON) scripts/check_port.py '$(HOST)' '$(PORT)'
@@ -83,10 +83,23 @@ parity-ray: $(VENV)/.installed-parity
 		trl verl ms_swift axolotl
 	@touch $@
 
+# Builds the container and looks at it as a cautious host runs it; BUILD: further options of the build. podman leaves the
+# HEALTHCHECK out of any other format.
+ENGINE ?= $(shell for e in docker podman; do $$e info >/dev/null 2>&1 && echo $$e && break; done)
 image:
-	@for engine in docker podman; do $$engine info >/dev/null 2>&1 && \
-		exec $$engine build --build-arg TORCH_INDEX='$(TORCH_INDEX)' -t reward-policy-intuition .; done; \
-		echo "make image needs a running docker or podman; neither answers here" >&2; exit 1
+	@test -n '$(ENGINE)' || \
+		{ echo "make image needs a running docker or podman; neither answers here" >&2; exit 1; }
+	$(ENGINE) build $(if $(findstring podman,$(ENGINE)),--format docker) $(BUILD) \
+		--build-arg TORCH_INDEX='$(TORCH_INDEX)' -t reward-policy-intuition .
+	@$(or $(wildcard $(VENV_PYTHON)),'$(PYTHON)') scripts/check_image.py '$(ENGINE)' reward-policy-intuition
+
+# The same as root of a Debian machine that reaches no registry, on a stand-in for the base image.
+image-offline:
+	@'$(PYTHON)' scripts/image_offline.py
+
+# What goes wrong around a server and a command, each tried for real; some minutes.
+faults: $(VENV)/.installed-dev
+	$(VENV_PYTHON) -m pytest -p no:xdist -v $(wildcard tests/faults_*.py)
 
 # The newest version of every dependency against `make check`, in an environment of its own; HOLD names packages that
 # stay as they are.
@@ -94,7 +107,7 @@ fresh:
 	@TORCH_INDEX='$(TORCH_INDEX)' '$(PYTHON)' scripts/fresh.py $(HOLD)
 
 clean:
-	rm -rf .venv .fresh .parity .parity-trainer .parity-ray build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf .image .venv .fresh .parity .parity-trainer .parity-ray build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 
 # One stamp for the page and one for each further extra; pip does nothing for what is there already.
 $(addprefix $(VENV)/.installed-,run dev bench parity): $(VENV)/.installed-%: pyproject.toml setup.py constraints.txt scripts/install.py

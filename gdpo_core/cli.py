@@ -4,6 +4,7 @@ It ends with 0; with 1 where a finding of `--fail-on` is there, and for nothing 
 where it cannot do what was asked; with 130 when it is interrupted. A reader who leaves early changes nothing.
 """
 
+import errno
 import io
 import json
 import os
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 _PATIENCE = 1.0  # seconds after which progress is shown
 _FORMATS = ("text", "github")
+_OF_THE_FOLDER = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY)
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -473,8 +475,25 @@ def _dumped(value: Mapping[str, Any]) -> str:
 
 
 def _write(path: Path, text: str, option: str) -> None:
+    """The whole file or none: what was there before stays until the new one is complete."""
+    content = text.encode("utf-8", errors="replace")
+    target = Path(_real(path))
+    part = target.with_name(f".gdpo-{os.getpid()}")
     try:
-        path.write_text(text, encoding="utf-8", errors="replace")
+        if target.exists() and not target.is_file():  # a device or a pipe
+            target.write_bytes(content)
+            return
+        try:
+            part.write_bytes(content)
+            part.replace(target)
+        except OSError as error:
+            # A file that is there and can be written, in a folder that can't: one that was mounted, for example.
+            if error.errno not in _OF_THE_FOLDER or not target.is_file():
+                raise
+            target.write_bytes(content)
+        finally:
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
     except OSError as error:
         got = f"{str(path)!r} ({error.strerror})"
         raise InputError(f"{option}: expected a file that can be written, got {got}") from None

@@ -1,6 +1,7 @@
 """`gdpo audit`: what it prints and writes, which paths are a run, and one clear line where it can't."""
 
 import ast
+import errno
 import json
 import os
 import re
@@ -8,16 +9,22 @@ import shutil
 import signal
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from io import StringIO
 from pathlib import Path
 
 import audited
 import pytest
 
+import gdpo_core as gc
 from gdpo_core import cli
 from gdpo_core.report import terminal
 from gdpo_core.runs.facts import IDS, Finding
+
+try:
+    import resource
+except ImportError:
+    resource = None
 
 ROOT = Path(__file__).parent.parent
 TRL = str(ROOT / "data/samples/trl_gdpo")
@@ -240,6 +247,45 @@ def test_a_file_that_cannot_be_written_is_one_line(capsys, option):
     code, out, err = run(capsys, TRL, option, "/dev/full")
     expected = f"gdpo: {option[2:]}: expected a file that can be written, got '/dev/full' (No space left on device)\n"
     assert (code, out, err) == (2, "", expected)
+
+
+@contextmanager
+def files_of_at_most(size: int):
+    """As on a full disk: what is longer cannot be written."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.skipif(resource is None, reason="limits of POSIX")
+@pytest.mark.parametrize("before", ["last week's report", None])
+def test_a_file_that_cannot_be_written_whole_is_not_written(tmp_path, before):
+    file = tmp_path / "audit.html"
+    if before:
+        file.write_text(before)
+    with files_of_at_most(1000), pytest.raises(gc.InputError, match=r"html: .* got '.*' \(File too large\)"):
+        cli._write(file, "x" * 1001, "html")
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == ({"audit.html": before} if before else {})
+    cli._write(file, "x" * 1001, "html")
+    assert file.read_text() == "x" * 1001 and len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EBUSY])
+def test_a_file_in_a_folder_that_takes_no_other_is_written_in_place(tmp_path, monkeypatch, number):
+    def refused(*_):
+        raise OSError(number, os.strerror(number))
+
+    file, link = tmp_path / "audit.html", tmp_path / "link.html"
+    monkeypatch.setattr(Path, "replace", refused)
+    with pytest.raises(gc.InputError, match="html: expected a file that can be written"):
+        cli._write(file, "new", "html")
+    file.write_text("before")
+    link.symlink_to(file)
+    cli._write(link, "new", "html")
+    assert link.is_symlink() and file.read_text() == "new" and len(list(tmp_path.iterdir())) == 2
 
 
 @pytest.mark.slow

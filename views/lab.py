@@ -26,6 +26,7 @@ from gdpo_core.successors import kept_shares
 from views import books, save, terms
 from views.html import reason, show
 from views.link import CONTROLS, Session
+from views.shipped import shipped
 from views.state import BASE, HEAVIEST, PAYS, UNDEFINED, Marks, State, checked, frozen, methods
 
 HERE = Path(__file__).parent
@@ -57,7 +58,7 @@ Here are {word(answers)} answers to one request. GRPO adds the {word(len(REWARDS
 def chapter(tasks: Path, session: Session) -> mo.Html:
     """The claim and the instrument; one sentence instead of it where a task's file is broken."""
     try:
-        loaded = load_tasks(tasks)
+        loaded = load_tasks(shipped(tasks))
     except gc.InputError as error:
         every = tuple(product((0, 1), repeat=len(REWARDS)))  # mix of marks, for the chapters that ask the Lab
         session.lab = SimpleNamespace(state=State(0, every), sheets=[{"answers": ["answer"] * len(every)}])

@@ -1,9 +1,9 @@
 """What GRPO and GDPO make of the published answers to real prompts: numbers alone, the pictures are in evidence.py."""
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -11,6 +11,7 @@ from torch import Tensor
 import gdpo_core as gc
 from gdpo_core.bfcl import REWARDS, Published, draw, load_published
 from gdpo_core.collapse import Order, most_needed
+from views.shipped import shipped
 
 GROUP_SIZE = 12  # as in the Lab
 METHODS = ("grpo", "gdpo")
@@ -33,7 +34,11 @@ GRADERS = (
 # What can happen to a prompt; the digit that stands for it on the way to the browser is its place here.
 OUTCOMES = ("both", "wrong", "apart", "gdpo", "untied", "alike")
 
-published: Callable[..., Published] = lru_cache(maxsize=2)(load_published)
+
+@lru_cache(maxsize=2)
+def published(path: str | Path) -> Published:
+    """The published verdicts, read once; InputError where the file is not the one that was shipped."""
+    return load_published(shipped(path))
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from views import prompts, save
 from views.html import Html, controls, fold, framed, join, lazily, paragraphs, prose, reason, show, tag
 from views.link import Session
 from views.once import Once
+from views.shipped import shipped
 
 LARGEST = 64 * 10**6  # bytes of all files together, as they are uploaded
 LARGE = 2 * 10**6  # bytes, from which on a reader is told to wait
@@ -211,7 +212,7 @@ def read(sample: Sample, uploads: Sequence, how: Reading) -> Log:
 
 
 def _of_sample(sample: Sample, how: Reading) -> Log:
-    path = DATA / "samples" / sample.path
+    path = shipped(DATA / "samples" / sample.path)
     try:
         files = {file.name: file.read_bytes() for file in (sorted(path.iterdir()) if path.is_dir() else [path])}
     except OSError as error:

@@ -42,6 +42,7 @@ from views.controls import (
 from views.html import reason, says, show
 from views.large import draw, weighed
 from views.link import Session
+from views.shipped import shipped
 from views.text import NAMES
 from views.trained import TITLES, Stopped
 
@@ -76,9 +77,9 @@ class Train(anywidget.AnyWidget):
     folded = traitlets.Dict().tag(sync=True)  # the content of open folds
 
     def __init__(self, data: Path, session: Session) -> None:
-        self._scenarios = {s.id: s for s in load_scenarios(data / "scenarios.json")}
+        self._scenarios = {s.id: s for s in load_scenarios(shipped(data / "scenarios.json"))}
         self._file = gallery.load(
-            data / "gallery.json", tuple((s.id, bool(s.setting.arms)) for s in self._scenarios.values())
+            shipped(data / "gallery.json"), tuple((s.id, bool(s.setting.arms)) for s in self._scenarios.values())
         )
         self._session = session
         self._state = self._brought()
