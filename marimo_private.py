@@ -10,6 +10,7 @@ from importlib import import_module
 # Over the wire, for benchmarks/visitors.py, which speaks as marimo's front end does.
 SOCKET = "/ws"  # of a session, which it names as ?session_id=
 SET_MODEL_VALUE = "/api/kernel/set_model_value"  # where an anywidget's messages go
+SET_ELEMENT_VALUE = "/api/kernel/set_ui_element_value"  # where the value of a control goes, files as base64
 SESSION_HEADER, TOKEN_HEADER = "Marimo-Session-Id", "Marimo-Server-Token"
 MODEL_MESSAGE, RUN_ENDED = "model-lifecycle", "completed-run"  # what the server tells a session
 TOKEN_KEY = "serverToken"  # in the page's HTML

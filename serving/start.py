@@ -48,6 +48,7 @@ def _import_page() -> None:
     try:
         with contextlib.suppress(ImportError):  # then the page says so itself
             importlib.import_module("views.lab")
+            importlib.import_module("views.elsewhere").serve_many()
         gc.freeze()
     finally:
         gc.enable()
