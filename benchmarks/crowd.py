@@ -15,6 +15,7 @@ from pathlib import Path
 from benchmarks.audit import written
 from benchmarks.visitors import Visitor
 
+CHAPTERS = ("train", "evidence", "run", "use")
 LONG = 600  # seconds for an answer of what is known to take long
 
 
@@ -62,48 +63,63 @@ async def arrivals(port: int, until: float, rng: random.Random, deeds: Deeds, lo
             await asyncio.sleep(1)
 
 
-async def trainers(port: int, until: float, rng: random.Random, deeds: Deeds, log: str, count: int = 4) -> None:
-    """Four visitors who train new settings one after the other."""
-
-    async def one(rng: random.Random) -> None:
-        async with _inside(port, "train") as visitor:
-            while time.time() < until:
-                async with _timed(deeds):
-                    await visitor.ask("train", training(visitor, rng))
-
-    await asyncio.gather(*(one(random.Random(rng.random())) for _ in range(count)))
+async def trains(visitor: Visitor, until: float, rng: random.Random, deeds: Deeds, log: str, pause: float = 8) -> None:
+    """Open Train, and train new settings one after the other."""
+    await _open(visitor, "train", deeds)
+    while time.time() < until:
+        async with _timed(deeds):
+            await visitor.ask("train", training(visitor, rng))
+        await asyncio.sleep(pause * rng.uniform(0.5, 1.5))
 
 
-async def uploaders(port: int, until: float, rng: random.Random, deeds: Deeds, log: str, count: int = 2) -> None:
-    """Two visitors who upload a log and audit it, again and again."""
-
-    async def one() -> None:
-        async with _inside(port, "run") as visitor:
-            while time.time() < until:
-                async with _timed(deeds):
-                    await visitor.upload("completions_00001.parquet", log, LONG)
-
-    await asyncio.gather(*(one() for _ in range(count)))
+async def chooses(visitor: Visitor, until: float, rng: random.Random, deeds: Deeds, log: str, pause: float = 4) -> None:
+    """Open the Evidence, and choose other prompts."""
+    await _open(visitor, "evidence", deeds)
+    while time.time() < until:
+        async with _timed(deeds):
+            await visitor.ask("evidence", choosing(rng))
+        await asyncio.sleep(pause * rng.uniform(0.5, 1.5))
 
 
-async def readers(port: int, until: float, rng: random.Random, deeds: Deeds, log: str, count: int = 4) -> None:
-    """Four visitors who choose new prompts in the Evidence each second."""
+async def audits(visitor: Visitor, until: float, rng: random.Random, deeds: Deeds, log: str, pause: float = 20) -> None:
+    """Open Your run, and upload a log."""
+    await _open(visitor, "run", deeds)
+    while time.time() < until:
+        async with _timed(deeds):
+            await visitor.upload("completions_00001.parquet", log, LONG)
+        await asyncio.sleep(pause * rng.uniform(0.5, 1.5))
 
-    async def one(rng: random.Random) -> None:
-        async with _inside(port, "evidence") as visitor:
-            while time.time() < until:
-                async with _timed(deeds):
-                    await visitor.ask("evidence", choosing(rng))
-                await asyncio.sleep(1)
 
-    await asyncio.gather(*(one(random.Random(rng.random())) for _ in range(count)))
+async def reads(visitor: Visitor, until: float, rng: random.Random, deeds: Deeds, log: str) -> None:
+    """Open Use it, flip a mark now and then, and come back."""
+    await _open(visitor, "use", deeds)
+    while time.time() < until:
+        await asyncio.sleep(10 * rng.uniform(0.5, 1.5))
+        async with _timed(deeds):
+            await visitor.flip(rng.randrange(12), rng.randrange(3))
+            await visitor.come_back("use")
+
+
+async def trainers(port: int, until: float, rng: random.Random, deeds: Deeds, log: str) -> None:
+    """Four visitors who train without a pause."""
+    await _several(4, trains, port, until, rng, deeds, log, 0)
+
+
+async def uploaders(port: int, until: float, rng: random.Random, deeds: Deeds, log: str) -> None:
+    """Two visitors who upload a log and audit it, each every four seconds."""
+    await _several(2, audits, port, until, rng, deeds, log, 4)
+
+
+async def choosers(port: int, until: float, rng: random.Random, deeds: Deeds, log: str) -> None:
+    """Four visitors who choose new prompts each second."""
+    await _several(4, chooses, port, until, rng, deeds, log, 1)
 
 
 KINDS: dict[str, Callable[..., Awaitable[None]]] = {
     "one arrives per second": arrivals,
     "four train": trainers,
-    "four read the Evidence": readers,
-    "two upload and audit": uploaders,
+    "four choose other prompts": choosers,
+    "two upload 20 MB": uploaders,
 }
 
 
@@ -140,15 +156,24 @@ def _crowd(told, port: int, kinds: list[str], seconds: float, seed: int, log: st
     told.send(deeds)
 
 
-@asynccontextmanager
-async def _inside(port: int, chapter: str) -> AsyncIterator[Visitor]:
-    visitor = Visitor(port)
-    await visitor.arrive()
-    try:
+async def _several(count: int, do: Callable[..., Awaitable[None]], port: int, until: float, rng, deeds, log, pause) -> None:
+    """So many visitors who come, do the same and leave."""
+
+    async def one(rng: random.Random) -> None:
+        visitor = Visitor(port)
+        async with _timed(deeds):
+            await visitor.arrive()
+        try:
+            await do(visitor, until, rng, deeds, log, pause)
+        finally:
+            await visitor.leave()
+
+    await asyncio.gather(*(one(random.Random(rng.random())) for _ in range(count)))
+
+
+async def _open(visitor: Visitor, chapter: str, deeds: Deeds) -> None:
+    async with _timed(deeds):
         await visitor.open(chapter)
-        yield visitor
-    finally:
-        await visitor.leave()
 
 
 @asynccontextmanager

@@ -37,7 +37,7 @@ class Visitor:
         self.files = ""  # id of the area for files, once Your run is open
         self.drawings: dict[str, dict] = {}  # by widget's id, its last drawing
         self.state: dict = {}  # where the Lab's controls stand
-        self.asked = 0
+        self.asked = self.visits = 0
         self.runs = 0  # of cells, which have ended
         self.told: list[str] = []  # while it arrives
         self.heard = asyncio.Condition()
@@ -78,6 +78,15 @@ class Visitor:
         """Open a chapter's door; the seconds until its cells have run."""
         runs, sent = self.runs, time.perf_counter()
         await self._to_model(self.models[f"door of {chapter}"], {"method": "update", "state": {"opened": True}, "bufferPaths": []})
+        await self._until(lambda: self.runs > runs)
+        return time.perf_counter() - sent
+
+    async def come_back(self, chapter: str) -> float:
+        """Visit a chapter again that follows the Lab; the seconds until its cells have run."""
+        self.visits += 1
+        runs, sent = self.runs, time.perf_counter()
+        state = {"visits": self.visits}
+        await self._to_model(self.models[f"visits of {chapter}"], {"method": "update", "state": state, "bufferPaths": []})
         await self._until(lambda: self.runs > runs)
         return time.perf_counter() - sent
 
@@ -136,8 +145,9 @@ class Visitor:
         state = told["message"].get("state", {})
         if told["message"]["method"] == "open" and "_anywidget_id" in state:
             kind = state["_anywidget_id"].rsplit(".", 1)[1].lower()
-            door = kind == "door" and not state["counts"]
-            self.models[f"door of {state['chapter']}" if door else kind] = told["model_id"]
+            if kind == "door":
+                kind = f"{'visits' if state['counts'] else 'door'} of {state['chapter']}"
+            self.models[kind] = told["model_id"]
         if "drawing" in state:
             self.drawings[told["model_id"]] = state["drawing"]
         return "drawing" in state
