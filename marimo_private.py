@@ -6,7 +6,9 @@ speed or looks, never the page.
 
 import functools
 import re
-from collections.abc import MutableMapping
+import sys
+import threading
+from collections.abc import Callable, MutableMapping
 from importlib import import_module
 from typing import Any
 
@@ -90,6 +92,36 @@ def cache_cell_texts() -> None:
         try:
             holder = import_module(module)
             setattr(holder, name, functools.lru_cache(1024)(getattr(holder, name)))
+        except (ImportError, AttributeError):
+            continue
+
+
+# What makes syntax trees.
+TREES = (("ast", "parse"), ("marimo._ast.compiler", "ast_compile"), ("marimo._ast.transformers", "compiled_ast"))
+
+
+def make_trees_in_turn() -> None:
+    """On Python 3.11 let one thread at a time make a syntax tree: two at once raise SystemError there, now and then.
+
+    It counts how deep a tree is in one place for all threads, and marimo makes one of each cell
+    for each visitor, so one of two who arrive together might find no page.
+    """
+    if sys.version_info >= (3, 12):
+        return
+    one_at_a_time = threading.RLock()  # a tree may be made while another is, in the same thread
+
+    def in_turn(make: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(make)
+        def made(*args: Any, **kwargs: Any) -> Any:
+            with one_at_a_time:
+                return make(*args, **kwargs)
+
+        return made
+
+    for module, name in TREES:
+        try:
+            holder = import_module(module)
+            setattr(holder, name, in_turn(getattr(holder, name)))
         except (ImportError, AttributeError):
             continue
 

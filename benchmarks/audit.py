@@ -47,9 +47,9 @@ def run(repeats: int = 3, millions: int = LARGE) -> None:
     """Write the logs, audit each in new processes, check that all was read, print."""
     with tempfile.TemporaryDirectory() as folder:
         logs = {
-            "1 M in one file": _written(Path(folder) / "one", steps=1000, steps_a_file=1000),
-            "1 M in 1,000 files": _written(Path(folder) / "many", steps=1000, steps_a_file=1),
-            f"{millions} M in {10 * millions} files": _written(
+            "1 M in one file": written(Path(folder) / "one", steps=1000, steps_a_file=1000),
+            "1 M in 1,000 files": written(Path(folder) / "many", steps=1000, steps_a_file=1),
+            f"{millions} M in {10 * millions} files": written(
                 Path(folder) / "large", steps=1000 * millions, steps_a_file=100
             ),
         }
@@ -86,7 +86,7 @@ def _python(code: str, path: Path) -> str:
     return subprocess.run([sys.executable, "-c", code, path], check=True, capture_output=True, text=True).stdout
 
 
-def _written(folder: Path, steps: int, steps_a_file: int, seed: int = 0) -> tuple[Path, int]:
+def written(folder: Path, steps: int, steps_a_file: int, seed: int = 0) -> tuple[Path, int]:
     """A log in TRL's columns under `folder`, and how many steps it has."""
     completions = folder / "completions"
     completions.mkdir(parents=True)

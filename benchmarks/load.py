@@ -1,18 +1,24 @@
-"""Visitors who flip marks, 1 to 50 of them and then ever faster: milliseconds from the request to the new drawing."""
+"""A class on one server: visitors spread over the chapters, ever faster flips, and flips beside those who do more."""
 
 import asyncio
 import random
 import time
 from dataclasses import dataclass
 
+from benchmarks import crowd
+from benchmarks.crowd import Deeds
 from benchmarks.servers import Server, serve
 from benchmarks.table import judged, quantile, record, show
 from benchmarks.visitors import Visitor
 
-SESSIONS = (1, 10, 25, 50)  # who flip a mark a second each
-RATES = (60, 70, 80, 90, 100, 110, 120)  # toggles per second of the most sessions together
+SESSIONS = (1, 10, 25, 50)  # of which three quarters flip a mark a second each
+ELSEWHERE = (crowd.trains, crowd.chooses, crowd.audits, crowd.reads)  # what one does in the other chapters
+RISE = 10  # flips per second, by which the rate goes up until the server falls behind
 PATIENCE = 30  # ms, within which 95 of 100 drawings come
+CLASS = 25  # ms, the same of a class
 ANSWERED_LATE = 0.9  # of the rate that is asked for; below it the visitors wait for the server, not for their turn
+STEPS = 70  # of the log that is uploaded: 20 MB
+ALONE = "nothing beside"
 
 
 @dataclass(frozen=True)
@@ -20,11 +26,11 @@ class Load:
     """What a number of visitors saw while they flipped marks, and what it cost the server."""
 
     sessions: int
-    rate: float  # toggles per second, of all together
+    rate: float  # flips per second, of all together
     asked: float  # the same, had every answer come in time
-    ms: list[float]  # of every toggle
+    ms: list[float]  # of every flip
     errors: int
-    cpu: float | None  # seconds of the server's CPU, of all toggles
+    cpu: float | None  # seconds of the server's CPU
 
     @property
     def p95(self) -> float:
@@ -35,68 +41,142 @@ class Load:
         return not self.errors and self.p95 <= PATIENCE and self.rate >= ANSWERED_LATE * self.asked
 
 
-def run(seconds: int = 15, seed: int = 0) -> None:
+@dataclass(frozen=True)
+class Spread:
+    """A load of visitors in all chapters: what those did who did not flip, and memory."""
+
+    load: Load
+    others: Deeds
+    megabytes: float | None  # of the server, with all of them inside
+
+
+def run(seconds: int = 60, shorter: int = 15, seed: int = 0) -> None:
     """Measure and print."""
     with serve("this page") as server:
-        loads, rising, arrival = asyncio.run(_measured(server, seconds, seed))
+        loads = asyncio.run(_spread(server, seconds, seed))
+    with serve("this page") as server:
+        rising, arrival = asyncio.run(_rising(server, shorter, seed))
+    log = crowd.log(STEPS)
+    with serve("this page") as server:
+        beside = asyncio.run(_beside(server, shorter, seed, log))
     show(
-        f"visitors, one flip per second each, {seconds} s; ms from request to drawing, server side; seed {seed}",
-        ("sessions", "median", "p95", "largest", "errors", "CPU per toggle"),
-        [_row(str(load.sessions), load) for load in loads],
+        f"visitors, three quarters in the Lab with a flip per second each, the others elsewhere, {seconds} s; "
+        f"ms from request to drawing; seed {seed}",
+        ("sessions", "flips", "p50", "p95", "largest", "errors", "CPU, %", "MB", "MB per session"),
+        [_spread_row(name, one, loads) for name, one in loads.items()],
     )
-    most = loads[-1]
     show(
-        f"{most.sessions} visitors who flip faster, {seconds} s each",
-        ("toggles per second", "median", "p95", "largest", "errors", "CPU per toggle"),
-        [_row(f"{load.asked:.0f}", load) for load in rising],
+        f"{SESSIONS[-1]} visitors who flip ever faster, {shorter} s each",
+        ("flips per second", "flips", "p50", "p95", "largest", "errors", "CPU per flip, ms"),
+        [(f"{load.asked:.0f}", *_numbers_of(load), _cpu(load)) for load in rising],
     )
-    highest = max((load.asked for load in [*loads, *rising] if load.keeps_up), default=0)
-    per_toggle = None if most.cpu is None else 1000 * most.cpu / len(most.ms)
+    show(
+        f"flips of {SESSIONS[-1]} visitors, one per second each, {shorter} s, while others",
+        ("", "flips", "p50", "p95", "largest", "errors", "done by them", "their p50, s", "their errors"),
+        [(name, *_numbers_of(load), *_done(deeds)) for name, (load, deeds) in beside.items()],
+    )
+    most, highest = loads[SESSIONS[-1]], max((load.asked for load in rising if load.keeps_up), default=0)
+    per_flip = None if rising[0].cpu is None else 1000 * rising[0].cpu / max(1, len(rising[0].ms))
     show(
         "against the targets",
         ("", "measured", "target", ""),
         [
-            (f"p95 of {most.sessions} sessions", *judged(most.p95, 20, "ms")),
-            ("visitors with an error", *judged(float(most.errors), 0, "")),
+            (f"p95 of {SESSIONS[-1]} sessions", *judged(most.load.p95, CLASS, "ms")),
+            ("visitors with an error", *judged(float(most.load.errors + len(most.others.errors)), 0, "")),
             (f"highest rate with p95 ≤ {PATIENCE} ms", *judged(highest, 80, "/s", at_least=True)),
-            ("server CPU per toggle", *judged(per_toggle, 15, "ms")),
+            *((f"p95 while others: {name}", *judged(load.p95, PATIENCE, "ms")) for name, (load, _) in beside.items()),
+            ("server CPU per flip", *judged(per_flip, 15, "ms")),
             ("server CPU per visitor who arrives", *judged(arrival, 70, "ms")),
         ],
     )
     record(
         "load",
         seed=seed,
-        sessions={load.sessions: _numbers(load) for load in loads},
+        sessions={n: _numbers(one.load) | {"mb": one.megabytes} for n, one in loads.items()},
         rates={load.asked: _numbers(load) for load in rising},
+        beside={name: _numbers(load) for name, (load, _) in beside.items()},
         highest_rate=highest,
-        cpu_ms_a_toggle=per_toggle,
+        cpu_ms_a_toggle=per_flip,
         cpu_ms_an_arrival=arrival,
     )
 
 
-async def _measured(server: Server, seconds: int, seed: int) -> tuple[list[Load], list[Load], float | None]:
-    """The loads of a toggle a second each, those of rising rates up to the first too fast one, and ms per arrival."""
+async def _spread(server: Server, seconds: int, seed: int) -> dict[int, Spread]:
+    """Every fourth visitor is in another chapter."""
     rng = random.Random(seed)
-    visitors = [Visitor(server.port)]
-    await visitors[0].arrive()  # the first one pays for the imports
-    await asyncio.sleep(1)
-    loads, rising, arrivals = [], [], []
+    await _first(server)
+    log = crowd.log(2)
+    found = {}
     for count in SESSIONS:
-        before, new = server.cpu(), count - len(visitors)
-        for _ in range(new):
-            visitors.append(Visitor(server.port))
-            await visitors[-1].arrive()
-        await asyncio.sleep(1)
-        if new and before is not None:
-            arrivals.append(1000 * (server.cpu() - before) / new)
-        loads.append(await flipping(server, visitors, len(visitors), seconds, rng))
-    for rate in RATES:
+        visitors = await _inside(server, count)
+        deeds = Deeds()
+        until = time.time() + seconds
+        others = visitors[3::4]
+        doing = asyncio.gather(
+            *(
+                ELSEWHERE[n % len(ELSEWHERE)](visitor, until, random.Random(rng.random()), deeds, log)
+                for n, visitor in enumerate(others)
+            )
+        )
+        flippers = [visitor for visitor in visitors if visitor not in others]
+        load = await flipping(server, flippers, len(flippers), seconds, rng)
+        await doing
+        found[count] = Spread(load, deeds, server.memory())
+        for visitor in visitors:
+            await visitor.leave()
+    return found
+
+
+async def _rising(server: Server, seconds: int, seed: int) -> tuple[list[Load], float | None]:
+    """Loads of rising rates up to the first too fast one, and ms of CPU per arrival."""
+    rng = random.Random(seed)
+    await _first(server)
+    before = server.cpu()
+    visitors = await _inside(server, SESSIONS[-1])
+    arrival = None if before is None else 1000 * (server.cpu() - before) / len(visitors)
+    rate, rising = len(visitors), []
+    while not rising or rising[-1].keeps_up:
         rising.append(await flipping(server, visitors, rate, seconds, rng))
-        if not rising[-1].keeps_up:
-            break
+        rate += RISE
     for visitor in visitors:
         await visitor.leave()
-    return loads, rising, quantile(arrivals, 0.5) if arrivals else None
+    return rising, arrival
+
+
+async def _beside(server: Server, seconds: int, seed: int, log: str) -> dict[str, tuple[Load, Deeds]]:
+    """Flips alone, beside each kind of other visitors, and beside all of them."""
+    rng = random.Random(seed)
+    await _first(server)
+    visitors = await _inside(server, SESSIONS[-1])
+    found = {}
+    kinds = {ALONE: [], **{kind: [kind] for kind in crowd.KINDS}, "all of these": list(crowd.KINDS)}
+    for name, some in kinds.items():
+        with crowd.beside(server.port, some, seconds, seed, log) as deeds:
+            load = await flipping(server, visitors, len(visitors), seconds, rng)
+        together = Deeds([s for d in deeds.values() for s in d.seconds], [e for d in deeds.values() for e in d.errors])
+        found[name] = load, together
+    for visitor in visitors:
+        await visitor.leave()
+    return found
+
+
+async def _first(server: Server) -> None:
+    """A visitor who opens every chapter and leaves: the first one pays for the imports."""
+    visitor = Visitor(server.port)
+    await visitor.arrive()
+    for chapter in crowd.CHAPTERS:
+        await visitor.open(chapter)
+    await visitor.ask("train", crowd.training(visitor, random.Random(0)))
+    await visitor.leave()
+    await asyncio.sleep(1)
+
+
+async def _inside(server: Server, count: int) -> list[Visitor]:
+    visitors = [Visitor(server.port) for _ in range(count)]
+    for visitor in visitors:
+        await visitor.arrive()
+    await asyncio.sleep(1)
+    return visitors
 
 
 async def flipping(server: Server, visitors: list[Visitor], rate: float, seconds: float, rng: random.Random) -> Load:
@@ -125,12 +205,30 @@ async def _flips(visitor: Visitor, start: float, every: float, times: int, rng: 
         ms.append(1000 * await visitor.flip(rng.randrange(len(visitor.state["marks"])), rng.randrange(3)))
 
 
-def _row(name: str, load: Load) -> tuple[str, ...]:
+def _spread_row(sessions: int, one: Spread, all_of_them: dict[int, Spread]) -> tuple[str, ...]:
+    cpu = "n/a" if one.load.cpu is None else f"{100 * one.load.cpu * one.load.rate / max(1, len(one.load.ms)):.0f}"
+    if one.megabytes is None:
+        return (str(sessions), *_numbers_of(one.load), cpu, "n/a", "n/a")
+    first = all_of_them[SESSIONS[0]].megabytes
+    more = f"{(one.megabytes - first) / (sessions - SESSIONS[0]):.2f}" if sessions > SESSIONS[0] else ""
+    return (str(sessions), *_numbers_of(one.load, one.others), cpu, f"{one.megabytes:.0f}", more)
+
+
+def _numbers_of(load: Load, others: Deeds | None = None) -> list[str]:
+    errors = load.errors + len(others.errors if others else ())
     if not load.ms:
-        return (name, "", "", "", str(load.errors), "")
-    cpu = "n/a" if load.cpu is None else f"{1000 * load.cpu / len(load.ms):.1f}"
-    numbers = (quantile(load.ms, 0.5), load.p95, max(load.ms))
-    return (name, *(f"{number:.1f}" for number in numbers), str(load.errors), cpu)
+        return ["0", "", "", "", str(errors)]
+    times = (quantile(load.ms, 0.5), load.p95, max(load.ms))
+    return [str(len(load.ms)), *(f"{ms:.1f}" for ms in times), str(errors)]
+
+
+def _cpu(load: Load) -> str:
+    return "n/a" if load.cpu is None or not load.ms else f"{1000 * load.cpu / len(load.ms):.1f}"
+
+
+def _done(deeds: Deeds) -> list[str]:
+    half = f"{quantile(deeds.seconds, 0.5):.2f}" if deeds.seconds else ""
+    return [str(len(deeds.seconds)), half, str(len(deeds.errors))]
 
 
 def _numbers(load: Load) -> dict[str, float | None]:

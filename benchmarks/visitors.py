@@ -5,6 +5,7 @@ import json
 import re
 import secrets
 import time
+from collections.abc import Callable
 from urllib.request import urlopen
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -13,6 +14,7 @@ from marimo_private import (
     MODEL_MESSAGE,
     RUN_ENDED,
     SESSION_HEADER,
+    SET_VALUE,
     SET_MODEL_VALUE,
     SOCKET,
     TOKEN_HEADER,
@@ -20,20 +22,31 @@ from marimo_private import (
 )
 
 CONTROLS = ("task", "marks", "pays", "weights", "convention", "method")  # of the Lab, which each of its messages names
+PATIENCE = 60  # seconds, after which an answer counts as lost
+FILE = re.compile(r"object-id='([^']+)'[^>]*><marimo-file")
 
 
 class Visitor:
-    """One session: its websocket, and one HTTP connection that stays open for its flips."""
+    """One session: its websocket, and one HTTP connection that stays open for what it asks."""
 
     def __init__(self, port: int):
         self.port = port
         self.token = ""
         self.id = f"s_{secrets.token_hex(3)}"
-        self.model_id = ""
+        self.models: dict[str, str] = {}  # by a chapter's name its widget's id, by "door of NAME" its door's
+        self.files = ""  # id of the area for files, once Your run is open
+        self.drawings: dict[str, dict] = {}  # by widget's id, its last drawing
         self.state: dict = {}  # where the Lab's controls stand
-        self.asked = 0
+        self.asked = self.visits = 0
+        self.runs = 0  # of cells, which have ended
         self.told: list[str] = []  # while it arrives
-        self.drawn = asyncio.Event()
+        self.heard = asyncio.Condition()
+        self.listening: asyncio.Task | None = None
+
+    @property
+    def model_id(self) -> str:
+        """The Lab's."""
+        return self.models["lab"]
 
     async def arrive(self) -> None:
         """Ask for the page, open the session and read until the page has run once."""
@@ -41,59 +54,110 @@ class Visitor:
         url = f"ws://127.0.0.1:{self.port}{SOCKET}?session_id={self.id}"
         self.socket: ClientConnection = await connect(url, max_size=None, compression=None, proxy=None)
         self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port)
-        while True:
-            self.told.append(str(await self.socket.recv()))
-            told = json.loads(self.told[-1])
-            data = told.get("data", told)
-            if told["op"] == MODEL_MESSAGE and "drawing" in data["message"].get("state", {}):
-                self.model_id = data["model_id"]
-                self.state = data["message"]["state"]["drawing"]["state"]
-            if told["op"] == RUN_ENDED:
-                break
+        while not self.runs:
+            self.told.append(str(await asyncio.wait_for(self.socket.recv(), PATIENCE)))
+            self._note(self.told[-1])
+        self.state = self.drawings[self.model_id]["state"]
         self.listening = asyncio.create_task(self._listen())
 
     async def flip(self, answer: int, reward: int) -> float:
         """Flip one mark as the page does: a message with all controls; the seconds until its drawing is there."""
         self.state["marks"][answer][reward] ^= 1
-        self.asked += 1
-        self.drawn.clear()
         controls = {name: self.state[name] for name in CONTROLS}
-        sent = time.perf_counter()
-        await self._post({"method": "custom", "content": {**controls, "n": self.asked, "active": None, "open": []}})
-        await asyncio.wait_for(self.drawn.wait(), 60)
+        return await self.ask("lab", {**controls, "active": None, "open": []})
+
+    async def ask(self, chapter: str, content: dict, patience: float = PATIENCE) -> float:
+        """Send a widget what its browser's half would; the seconds until its drawing is there."""
+        self.asked = n = self.asked + 1
+        model_id, sent = self.models[chapter], time.perf_counter()
+        await self._to_model(model_id, {"method": "custom", "content": {**content, "n": n}})
+        await self._until(lambda: self.drawings.get(model_id, {}).get("n") == n, patience)
         return time.perf_counter() - sent
 
-    async def _post(self, message: dict) -> None:
-        body = json.dumps({"modelId": self.model_id, "message": message, "buffers": []}).encode()
+    async def open(self, chapter: str) -> float:
+        """Open a chapter's door; the seconds until its cells have run."""
+        runs, sent = self.runs, time.perf_counter()
+        await self._to_model(self.models[f"door of {chapter}"], {"method": "update", "state": {"opened": True}, "bufferPaths": []})
+        await self._until(lambda: self.runs > runs)
+        return time.perf_counter() - sent
+
+    async def come_back(self, chapter: str) -> float:
+        """Visit a chapter again that follows the Lab; the seconds until its cells have run."""
+        self.visits += 1
+        runs, sent = self.runs, time.perf_counter()
+        state = {"visits": self.visits}
+        await self._to_model(self.models[f"visits of {chapter}"], {"method": "update", "state": state, "bufferPaths": []})
+        await self._until(lambda: self.runs > runs)
+        return time.perf_counter() - sent
+
+    async def upload(self, name: str, encoded: str, patience: float = PATIENCE) -> float:
+        """Give Your run a file, in base64 as the browser sends it; the seconds until the audit is there."""
+        runs, sent = self.runs, time.perf_counter()
+        body = b'{"objectIds": ["%b"], "values": [[["%b", "%b"]]]}' % (
+            self.files.encode(),
+            name.encode(),
+            encoded.encode(),
+        )
+        await self._post(SET_VALUE, body)
+        await self._until(lambda: self.runs > runs, patience)
+        return time.perf_counter() - sent
+
+    async def leave(self) -> None:
+        if self.listening:
+            self.listening.cancel()
+        self.writer.close()
+        await self.socket.close()
+
+    async def _to_model(self, model_id: str, message: dict) -> None:
+        await self._post(SET_MODEL_VALUE, json.dumps({"modelId": model_id, "message": message, "buffers": []}).encode())
+
+    async def _post(self, path: str, body: bytes) -> None:
         head = (
-            f"POST {SET_MODEL_VALUE} HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\n"
+            f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\n"
             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
             f"{SESSION_HEADER}: {self.id}\r\n{TOKEN_HEADER}: {self.token}\r\n\r\n"
         )
         self.writer.write(head.encode() + body)
         await self._until_answered()
 
+    async def _until(self, there: Callable[[], bool], patience: float = PATIENCE) -> None:
+        async with self.heard:
+            await asyncio.wait_for(self.heard.wait_for(there), patience)
+
     async def _listen(self) -> None:
         """Read all the time, as a browser does: pings are answered, and no old drawing passes for a new one."""
         async for message in self.socket:
-            if '"drawing"' not in str(message):
-                continue
-            told = json.loads(message)
-            state = told.get("data", told)["message"].get("state", {})
-            if state.get("drawing", {}).get("n") == self.asked:
-                self.drawn.set()
+            if self._note(str(message)):
+                async with self.heard:
+                    self.heard.notify_all()
+
+    def _note(self, message: str) -> bool:
+        """Keep what the page would keep; whether there was anything."""
+        if RUN_ENDED in message[:60]:
+            self.runs += 1
+            return True
+        if found := FILE.search(message):
+            self.files = found[1]
+        if MODEL_MESSAGE not in message[:60]:
+            return False
+        told = json.loads(message)
+        told = told.get("data", told)
+        state = told["message"].get("state", {})
+        if told["message"]["method"] == "open" and "_anywidget_id" in state:
+            kind = state["_anywidget_id"].rsplit(".", 1)[1].lower()
+            if kind == "door":
+                kind = f"{'visits' if state['counts'] else 'door'} of {state['chapter']}"
+            self.models[kind] = told["model_id"]
+        if "drawing" in state:
+            self.drawings[told["model_id"]] = state["drawing"]
+        return "drawing" in state
 
     async def _until_answered(self) -> None:
         head = (await self.reader.readuntil(b"\r\n\r\n")).decode()
         if " 200 " not in head.split("\r\n", 1)[0]:
-            raise RuntimeError(f"the server answered a flip with {head.splitlines()[0]}")
+            raise RuntimeError(f"the server answered a visitor with {head.splitlines()[0]}")
         length = re.search(r"(?i)content-length: (\d+)", head)
         await self.reader.readexactly(int(length.group(1)) if length else 0)
-
-    async def leave(self) -> None:
-        self.writer.close()
-        self.listening.cancel()
-        await self.socket.close()
 
 
 def token_of(port: int) -> str:

@@ -1,10 +1,14 @@
 """marimo_private.py names what we lean on of marimo's insides; these fail, and say so, where marimo has renamed one."""
 
 import ast
+import gc
 import re
+import sys
+import threading
+import time
 import tomllib
 from functools import cache
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
 
 import marimo
@@ -20,6 +24,7 @@ SERVER = (
     private.ASSETS,
     private.PUBLIC,
     private.SET_MODEL_VALUE.removeprefix("/api/kernel"),
+    private.SET_VALUE.removeprefix("/api/kernel"),
     private.SESSION_HEADER,
     private.TOKEN_HEADER,
     private.MODEL_MESSAGE,
@@ -87,6 +92,60 @@ def test_sessions_share_the_syntax_trees_of_their_cells(monkeypatch):
 
     assert trees(one) and all(a is b for a, b in zip(trees(one), trees(other), strict=True)), gone("use of", "CellImpl")
     assert [ast.dump(tree) for tree in trees(one)] == [ast.dump(tree) for tree in trees(before)]
+
+
+@pytest.fixture
+def trees_in_turn(monkeypatch):
+    """Our way of making syntax trees, for this test alone."""
+    for module, name in private.TREES:
+        holder = import_module(module)
+        assert hasattr(holder, name), gone("function", f"{module}.{name}")
+        monkeypatch.setattr(holder, name, getattr(holder, name))  # put back at the end
+    private.make_trees_in_turn()
+
+
+def test_syntax_trees_are_made_in_turn(trees_in_turn):
+    from marimo._ast import compiler, transformers
+
+    source = (ROOT / "views" / "lab.py").read_text("utf-8")
+    makers = (lambda: ast.parse(source), lambda: compiler.module_compile(source))
+    makers += (lambda: transformers.compiled_ast(ast.parse(source).body[:20]),)
+    faults, until = [], time.monotonic() + 0.5
+
+    class Garbage:
+        def __init__(self):
+            self.own = self
+
+        def __del__(self):
+            sum(range(100))  # lets another thread in, in the middle of a tree
+
+    def make():
+        while time.monotonic() < until and not faults:
+            try:
+                for maker in makers:
+                    [Garbage() for _ in range(20)]
+                    maker()
+            except SystemError as fault:
+                faults.append(fault)
+
+    interval, thresholds = sys.getswitchinterval(), gc.get_threshold()
+    sys.setswitchinterval(1e-6)
+    gc.set_threshold(50, 2, 2)
+    try:
+        threads = [threading.Thread(target=make) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+        gc.set_threshold(*thresholds)
+    assert faults == []  # without turns Python 3.11 fails here within a few trees
+
+
+def test_every_maker_of_syntax_trees_in_marimo_is_known():
+    found = re.findall(r"PyCF_ONLY_AST", text_of("_ast", "py") + text_of("_runtime", "py") + text_of("_server", "py"))
+    assert len(found) == 2, "marimo makes syntax trees elsewhere too: see TREES in marimo_private.py"
 
 
 def test_a_marimo_without_those_functions_still_starts(monkeypatch):

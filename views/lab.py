@@ -1,6 +1,5 @@
 """The Lab: one instrument on which every control moves everything: bars, ties, verdict, shares and arithmetic."""
 
-import threading
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -28,6 +27,7 @@ from views.html import reason, show
 from views.link import CONTROLS, Session
 from views.shipped import shipped
 from views.state import BASE, HEAVIEST, PAYS, UNDEFINED, Marks, State, checked, frozen, methods
+from views.turn import IN_TURN
 
 HERE = Path(__file__).parent
 LIMIT_STEP = 0.5
@@ -38,8 +38,6 @@ WHY_TIED = (
     "fail the other."
 )
 NO_WEIGHT = "A mark without weight tells no answers apart."
-# Every call of torch lets another thread in: fifty visitors' short computations at once would take three times as long.
-IN_TURN = threading.Lock()
 
 
 def opening(answers: int) -> str:

@@ -58,6 +58,8 @@ class Once:
             mine.set_exception(error)
             raise
         mine.set_result(result)
+        with self._lock:
+            self._forget_oldest()
         return result
 
     def _forget_oldest(self) -> None:

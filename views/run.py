@@ -3,8 +3,10 @@
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
+from pickle import PickleBuffer
 
 import marimo as mo
 
@@ -15,7 +17,7 @@ from gdpo_core._words import count
 from gdpo_core.runs.audit import audit
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.run import Run, read_run
-from views import prompts, save
+from views import elsewhere, prompts, save, work
 from views.html import Html, controls, fold, framed, join, lazily, paragraphs, prose, reason, show, tag
 from views.link import Session
 from views.once import Once
@@ -32,6 +34,8 @@ FRAMEWORKS = {"found out from the files": None} | {
 }
 
 _logs, _audits = Once(maxsize=8), Once(maxsize=16)  # of the samples alone: what a reader uploads is not kept
+_uploads = Once(maxsize=0)  # under way: one of a class may ask for the file that another just gave
+PATIENCE = 120  # seconds for reading and auditing an upload
 
 
 @dataclass(frozen=True)
@@ -94,6 +98,8 @@ class Log:
     primary: str | None  # where that is known
     key: tuple[Sample, Reading] | None
     how: Reading
+    files: Mapping[str, bytes] | None = None  # of a large upload, whose tables are read again where they are needed
+    report: AuditReport | InputError | None = None  # of a large upload, with nothing corrected
 
 
 @dataclass(frozen=True)
@@ -208,7 +214,25 @@ def read(sample: Sample, uploads: Sequence, how: Reading) -> Log:
         files[file.name] = file.contents
     first, *more = files
     note = f"Your {'files' if more else 'file'}: {first}" + (f" and {count(len(more))} more." if more else ".")
-    return Log(_run(files, how), note, None, None, how)
+    if not large(uploads):
+        return Log(_run(files, how), note, None, None, how)
+    run, report = _elsewhere(files, how, None, None)
+    return Log(run, note, None, None, how, files, report)
+
+
+def _elsewhere(
+    files: Mapping[str, bytes], how: Reading, weights: dict[str, float] | None, primary: str | None
+) -> tuple[Run, AuditReport | InputError]:
+    """What a large upload says of itself, and the report; for all who ask for it at the same moment once."""
+    names = tuple((name, sha256(content).digest()) for name, content in files.items())
+    key = names, how, weights and tuple(weights.items()), primary
+    buffers = {name: PickleBuffer(content) for name, content in files.items()}
+
+    def compute() -> tuple[Run, AuditReport | InputError]:
+        options = (buffers, vars(how), weights, primary)
+        return elsewhere.compute(work.audited, *options, most=PATIENCE, keep=False)
+
+    return _uploads.get(key, compute)
 
 
 def _of_sample(sample: Sample, how: Reading) -> Log:
@@ -226,7 +250,7 @@ def _of_sample(sample: Sample, how: Reading) -> Log:
 
 
 def _run(files: Mapping[str, bytes], how: Reading) -> Run:
-    return read_run(files, **{field.name: getattr(how, field.name) for field in fields(how)})
+    return read_run(files, **vars(how))
 
 
 def weighted(text: str) -> dict[str, float] | None:
@@ -242,6 +266,12 @@ def weighted(text: str) -> dict[str, float] | None:
 def audited(log: Log, primary: str | None, weights: str) -> Audit:
     """The report on a log, with weights as `weighted` reads them; of a sample once for all visitors. InputError."""
     given = weighted(weights)
+    if log.files:
+        plain = given is None and primary is None
+        report = log.report if plain else _elsewhere(log.files, log.how, given, primary)[1]
+        if isinstance(report, InputError):
+            raise report
+        return Audit(report, given)
 
     def compute() -> Audit:
         return Audit(audit(log.run, weights=given, primary=primary), given)
@@ -313,23 +343,18 @@ def downloads(log: Log, audit: Audit) -> list[tuple[str, str, Callable[[], bytes
         content = audit.report.to_dict() | ({"note": note} if note else {})
         return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False).encode()
 
-    if audit.report.source["responses"] <= LARGEST_CSV:
-        table = "Table (CSV)", "responses.csv", lambda: log.run.table.write_csv().encode()
-    else:
-        table = "Table (Parquet)", "responses.parquet", lambda: _parquet(log.run.table)
+    label, kind = ("CSV", "csv") if audit.report.source["responses"] <= LARGEST_CSV else ("Parquet", "parquet")
+
+    def table() -> bytes:
+        if log.files is None:
+            return work.written(log.run, kind)
+        return elsewhere.compute(work.table, log.files, vars(log.how), kind, keep=False)
+
     return [
         ("Report (HTML)", "audit.html", lambda: report.document(audit.report, note).encode()),
         ("Report (JSON)", "audit.json", as_json),
-        table,
+        (f"Table ({label})", f"responses.{kind}", table),
     ]
-
-
-def _parquet(table) -> bytes:
-    import io
-
-    content = io.BytesIO()
-    table.write_parquet(content)
-    return content.getvalue()
 
 
 def large(uploads: Sequence) -> bool:

@@ -404,13 +404,13 @@ function render({ model, el }) {
   }
 
   function working() {
-    const { n: of, share: part } = model.get("working");
+    const { n: of, share: part, failed } = model.get("working");
     const busy = of === n && of > 0;
     progress.hidden = !busy;
     if (!busy) return;
     bar.style.width = `${100 * part}%`;
     progress.setAttribute("aria-valuenow", Math.round(100 * part));
-    say(share, `training, ${Math.round(100 * part)} %`);
+    say(share, failed ?? `training, ${Math.round(100 * part)} %`);
   }
 
   function arrived() {

@@ -103,6 +103,8 @@ class Train(anywidget.AnyWidget):
             },
             cards={c: self._cards(c) for c in COMPARISONS},
         )
+        if trained.as_given(self._scenarios[self._state.scenario], self._setting(self._state)):
+            trained.run_here(self._setting(self._state))
         self._show(0, self._state)
         self.on_msg(lambda _, message, __: self._asked(message if isinstance(message, dict) else {}))
         self._keep()
@@ -212,6 +214,8 @@ class Train(anywidget.AnyWidget):
             self._weigh(n, state)
         except Stopped:
             return
+        except InputError as error:
+            self.working = {"n": n, "share": 0.0, "failed": reason(error)}
 
     def _go_on(self, n: int) -> None:
         if self._wanted != n or _left():

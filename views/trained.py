@@ -21,6 +21,7 @@ from gdpo_core.scenarios import (
     medians,
     verdict,
 )
+from views import elsewhere, work
 from views.once import Once
 from views.text import NAMES
 
@@ -56,13 +57,20 @@ def runs(setting: Setting, methods: Sequence[str] = COMPARED, progress: Callable
     return {
         method: _runs.get(
             (setting, method),
-            lambda method=method, n=n: setting.train(
-                method, lambda epoch: hear((n + epoch / setting.epochs) / len(methods))
+            lambda method=method, n=n: elsewhere.compute(
+                work.trained, setting, method, hear=lambda share: hear((n + share) / len(methods))
             ),
             waiting=lambda n=n: hear(n / len(methods)),
         )
         for n, method in enumerate(methods)
     }
+
+
+def run_here(setting: Setting) -> None:
+    """Train in place what a chapter opens with, so that nobody waits there for a process to start."""
+    for method in COMPARED:
+        _runs.get((setting, method), lambda method=method: setting.train(method))
+        _limits.get((setting, method), lambda method=method: setting.mean_field(method))
 
 
 def ready(setting: Setting, methods: Sequence[str]) -> bool:
@@ -72,7 +80,7 @@ def ready(setting: Setting, methods: Sequence[str]) -> bool:
 
 def limit(setting: Setting, method: str) -> Tensor:
     """The infinite-group limit, (epochs + 1, coins)."""
-    return _limits.get((setting, method), lambda: setting.mean_field(method))
+    return _limits.get((setting, method), lambda: elsewhere.compute(work.limit, setting, method))
 
 
 def panels(setting: Setting, coins: Sequence[str], methods: Sequence[str]) -> list[dict]:
