@@ -5,16 +5,19 @@ speed or looks, never the page.
 """
 
 import functools
+from collections.abc import Container
 from importlib import import_module
 
 # Over the wire, for benchmarks/visitors.py, which speaks as marimo's front end does.
 SOCKET = "/ws"  # of a session, which it names as ?session_id=
 SET_MODEL_VALUE = "/api/kernel/set_model_value"  # where an anywidget's messages go
+SET_UI_VALUE = "/api/kernel/set_ui_element_value"  # where the values of other controls go, files too
 SESSION_HEADER, TOKEN_HEADER = "Marimo-Session-Id", "Marimo-Server-Token"
 MODEL_MESSAGE, RUN_ENDED = "model-lifecycle", "completed-run"  # what the server tells a session
 TOKEN_KEY = "serverToken"  # in the page's HTML
 EVENTS = "/sse"  # the session's other way, with server.transport = "sse"; serving/ lets it wait as it does SOCKET
 ASSETS, PUBLIC = "/assets/", "/public/"  # files of the front end; files beside a notebook, which may change
+
 
 # In the front end, for views/page.css and the tests in a browser: elements, custom properties, classes and an id.
 ELEMENTS = ("marimo-anywidget", "marimo-file", "marimo-filename", "marimo-lazy")
@@ -70,3 +73,11 @@ def share_cell_trees() -> None:
         compiler.CellImpl = lambda **fields: cell(**{**fields, "mod": tree_of(fields["code"])})
     except (ImportError, AttributeError):
         return
+
+
+def sessions_of(app: object) -> Container[str]:
+    """The ids of the sessions that a server of marimo has; none where it does not say."""
+    try:
+        return app.state.session_manager.sessions  # type: ignore[attr-defined]
+    except AttributeError:
+        return ()

@@ -3,6 +3,7 @@
 from starlette.middleware import Middleware
 from starlette.types import ASGIApp
 
+from serving.limits import Limited
 from serving.start import Warmed, warm
 from serving.travel import compressed
 
@@ -11,7 +12,7 @@ __all__ = ["COMPRESS", "warm"]
 
 def served(app: ASGIApp) -> ASGIApp:
     """The app as visitors meet it, outermost layer first."""
-    return Warmed(compressed(app))
+    return Warmed(Limited(compressed(app)))
 
 
 COMPRESS = Middleware(served)

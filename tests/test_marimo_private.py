@@ -20,6 +20,7 @@ SERVER = (
     private.ASSETS,
     private.PUBLIC,
     private.SET_MODEL_VALUE.removeprefix("/api/kernel"),
+    private.SET_UI_VALUE.removeprefix("/api/kernel"),
     private.SESSION_HEADER,
     private.TOKEN_HEADER,
     private.MODEL_MESSAGE,

@@ -39,6 +39,7 @@ _ZIP = b"PK\x03\x04"
 MAX_FILES = 20_000  # in a zip, which anyone can upload
 MAX_BYTES = 1 << 30  # unpacked, of the whole zip
 MAX_RATIO = 200  # of unpacked to packed bytes; rewards as text reach about 20
+PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # the others unpack a whole block at once, however large
 FREE = 1 << 20  # bytes of a member up to which the ratio does not count
 _CHUNK = 1 << 20
 _BAD_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError)
@@ -359,6 +360,7 @@ def _check_member(name: str, info: zipfile.ZipInfo) -> None:
     expect(not outside, where, "a name inside the zip's own folder", "one that leads elsewhere")
     expect(not stat.S_ISLNK(info.external_attr >> 16), where, "a file", "a symbolic link")
     expect(not info.flag_bits & 0x1, where, "a file that is not encrypted", "an encrypted one")
+    expect(info.compress_type in PACKINGS, where, "a file that is stored or deflated, as zip does", "another packing")
     expect(path.suffix.lower() != ".zip", where, "a file of a log", "a zip inside the zip")
     bomb = info.file_size > max(FREE, MAX_RATIO * info.compress_size)
     expect(not bomb, where, f"at most {MAX_RATIO} times its packed size", f"{count(info.file_size, 'byte')} unpacked")

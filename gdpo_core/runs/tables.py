@@ -486,7 +486,7 @@ def _json_table(file: LogFile, columns: Sequence[str] | None = None) -> pl.DataF
 def _lists(file: LogFile, content: object) -> dict[str, list]:
     wanted = "an array of objects or an object of lists"
     if isinstance(content, dict):
-        lists = {name: value for name, value in content.items() if isinstance(value, list)}
+        lists = {_utf8(name): value for name, value in content.items() if isinstance(value, list)}
         expect(bool(lists), file.name, wanted, "an object without lists")
         expect_one_length({name: len(value) for name, value in lists.items()}, file.name)
         return lists
@@ -497,7 +497,7 @@ def _lists(file: LogFile, content: object) -> dict[str, list]:
         if not isinstance(item, dict):
             raise InputError(f"{file.name}, item {number}: expected an object, got {type(item).__name__}")
     keys = dict.fromkeys(key for item in content for key in item)
-    return {name: [item.get(name) for item in content] for name in keys}
+    return {_utf8(name): [item.get(name) for item in content] for name in keys}
 
 
 def expect_one_length(sizes: Mapping[str, int], where: str) -> None:

@@ -74,7 +74,7 @@ def _trackio(file: LogFile) -> list[LogFile]:
             column, run, name = _run(database, file)
             query = f"SELECT metrics FROM metrics WHERE {column} = ? ORDER BY step, id"
             tables = list(_tables(f"{file.name}::{name}", (text for (text,) in database.execute(query, (run,)))))
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter of names that are no UTF-8
         raise _unreadable(file, error) from None
     expect(bool(tables), file.name, "a run that logged completions (log_completions=True)", "one without such a table")
     return tables
@@ -155,7 +155,7 @@ def _records(table: dict, where: str) -> pl.LazyFrame:
     return pl.DataFrame([json_column(name, [row[name] for row in rows], where) for name in names]).lazy()
 
 
-def _unreadable(file: LogFile, error: sqlite3.Error) -> InputError:
+def _unreadable(file: LogFile, error: Exception) -> InputError:
     why = reason(error)
     if re.search("locked|busy", why):
         why = "one that another program keeps locked: wait until it has written, or audit a copy"
