@@ -315,7 +315,7 @@ def downloads(log: Log, audit: Audit) -> list[tuple[str, str, Callable[[], bytes
         return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False).encode()
 
     if audit.report.source["responses"] <= LARGEST_CSV:
-        table = "Table (CSV)", "responses.csv", lambda: log.run.table.write_csv().encode()
+        table = "Table (CSV)", "responses.csv", lambda: save.of_frame(log.run.table).encode()
     else:
         table = "Table (Parquet)", "responses.parquet", lambda: _parquet(log.run.table)
     return [

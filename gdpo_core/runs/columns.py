@@ -12,6 +12,7 @@ from gdpo_core.runs.files import LogFile
 from gdpo_core.runs.tables import BadLines, Schema, is_number_type
 
 KEPT = 2_000_000  # rows that are kept in memory at most
+REWARDS = 200  # more are columns of something else
 SAMPLE = 100  # rows that decide whether a text column holds numbers
 INNER = ("_file", "_row", "_event", "_key", "_path")  # columns that readers add to a log's own
 TAKEN = ("batch", "step", "group", "advantage")  # columns of every table, so that no reward can have these names
@@ -91,6 +92,7 @@ def expect_columns(names: Iterable[str], columns: Sequence[str], where: str) -> 
 def checked(columns: Columns, logged: Iterable[str], where: str) -> Columns:
     """The columns, checked: at least one reward, and no reserved name. A column that is a reward is no `length` too."""
     expect(len(columns.rewards) > 0, where, "at least one column of numbers that is a reward", _listing(logged))
+    expect(len(columns.rewards) <= REWARDS, where, f"at most {REWARDS} rewards; name them", f"{len(columns.rewards)}")
     # polars takes * and ^…$ for patterns.
     reserved = [n for n in columns.names if n in (*INNER, "*") or (n.startswith("^") and n.endswith("$"))]
     reserved += [""] * ("" in columns.rewards)

@@ -3,6 +3,7 @@
 import json
 import re
 import sqlite3
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
@@ -13,10 +14,12 @@ import polars as pl
 
 from gdpo_core._errors import InputError, expect, reason
 from gdpo_core._words import clip, count, listing
-from gdpo_core.runs.files import LogFile, LogFiles, format_of
+from gdpo_core.runs.files import MAX_IN_MEMORY, LogFile, LogFiles, format_of
 from gdpo_core.runs.tables import json_column
 
 PATIENCE = 2.0  # seconds that a database may stay locked
+LONGEST = 20.0  # seconds that a database may compute: a column can be an expression without an end
+_STEPS = 100_000  # of SQLite between two looks at the clock
 KEY = "completions"  # what TRL logs its table as
 
 
@@ -71,6 +74,9 @@ def _trackio(file: LogFile) -> list[LogFile]:
     """The tables of completions of one run of a database, each as a file, in the order in which they were logged."""
     try:
         with closing(_opened(file)) as database:
+            ends = time.monotonic() + LONGEST
+            database.set_progress_handler(lambda: time.monotonic() > ends, _STEPS)
+            database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_IN_MEMORY)
             column, run, name = _run(database, file)
             query = f"SELECT metrics FROM metrics WHERE {column} = ? ORDER BY step, id"
             tables = list(_tables(f"{file.name}::{name}", (text for (text,) in database.execute(query, (run,)))))
