@@ -8,7 +8,7 @@ import functools
 import re
 import sys
 import threading
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Container, MutableMapping
 from importlib import import_module
 from typing import Any
 
@@ -25,6 +25,7 @@ ASSETS, PUBLIC = "/assets/", "/public/"  # files of the front end; files beside 
 FILES = "/@file/"  # what a session made: downloads, its widgets' scripts
 FILE_KEY, NEW = "file", "__new__"  # in a query: which notebook; one that is empty
 FILENAME = "marimo-filename"  # the element of the page that holds the notebook's path on the server
+
 
 # In the front end, for views/page.css and the tests in a browser: elements, custom properties, classes and an id.
 ELEMENTS = ("marimo-anywidget", "marimo-download", "marimo-file", "marimo-filename", "marimo-lazy")
@@ -137,3 +138,11 @@ def share_cell_trees() -> None:
         compiler.CellImpl = lambda **fields: cell(**{**fields, "mod": tree_of(fields["code"])})
     except (ImportError, AttributeError):
         return
+
+
+def sessions_of(app: object) -> Container[str]:
+    """The ids of the sessions that a server of marimo has; none where it does not say."""
+    try:
+        return app.state.session_manager.sessions  # type: ignore[attr-defined]
+    except AttributeError:
+        return ()

@@ -156,7 +156,9 @@ def _crowd(told, port: int, kinds: list[str], seconds: float, seed: int, log: st
     told.send(deeds)
 
 
-async def _several(count: int, do: Callable[..., Awaitable[None]], port: int, until: float, rng, deeds, log, pause) -> None:
+async def _several(
+    count: int, do: Callable[..., Awaitable[None]], port: int, until: float, rng, deeds, log, pause
+) -> None:
     """So many visitors who come, do the same and leave."""
 
     async def one(rng: random.Random) -> None:

@@ -3,9 +3,21 @@
 from numbers import Integral
 from typing import TypeGuard
 
+_LONGEST = 2000  # characters of an error; a name or a value in a log can have millions
+
 
 class InputError(ValueError):
-    """Input that cannot be used: the text names the argument or file, what was expected and what came."""
+    """Input that cannot be used: the text names the argument or file, what was expected and what came.
+
+    Of a very long text the middle is left out.
+
+    >>> len(str(InputError("x" * 10**6)))
+    2000
+    """
+
+    def __init__(self, text: str) -> None:
+        half = _LONGEST // 2
+        super().__init__(text if len(text) <= _LONGEST else f"{text[: half - 1]}…{text[-half:]}")
 
 
 InputError.__module__ = "gdpo_core"  # where callers find it, and what a traceback shows

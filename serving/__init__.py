@@ -5,6 +5,7 @@ from starlette.types import ASGIApp
 
 from serving.endpoints import Closed
 from serving.headers import Headed
+from serving.limits import Limited
 from serving.start import Warmed, warm
 from serving.travel import compressed
 
@@ -13,7 +14,7 @@ __all__ = ["COMPRESS", "warm"]
 
 def served(app: ASGIApp) -> ASGIApp:
     """The app as visitors meet it, outermost layer first."""
-    return Warmed(compressed(Headed(Closed(app))))
+    return Warmed(compressed(Headed(Closed(Limited(app)))))
 
 
 COMPRESS = Middleware(served)

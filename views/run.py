@@ -17,13 +17,13 @@ from gdpo_core._words import count
 from gdpo_core.runs.audit import audit
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.run import Run, read_run
+from serving.limits import AT_ONCE, LARGEST, REFUSED
 from views import elsewhere, prompts, save, work
 from views.html import Html, controls, fold, framed, join, lazily, paragraphs, prose, reason, show, tag
 from views.link import Session
 from views.once import Once
 from views.shipped import shipped
 
-LARGEST = 64 * 10**6  # bytes of all files together, as they are uploaded
 LARGE = 2 * 10**6  # bytes, from which on a reader is told to wait
 UPLOAD = f"Drop the files of your run here, or a zip of their directory ({LARGEST / 1e6:.0f} MB at most)"
 NO_PRIMARY = "none"  # in a link
@@ -127,7 +127,7 @@ def files_wanted() -> Html:
         "logging_steps=1 write. verl, ms-swift, NeMo-RL: their JSONL dump. Anything else: a table (CSV, JSON, JSONL, "
         "Parquet) with one column per reward. `gdpo audit PATH` says the same in a terminal.".replace("`", ""),
         "Files are read in this server's memory and forgotten when you clear them or a few minutes after you leave; "
-        "nothing is stored or sent on.",
+        f"nothing is stored or sent on. It takes {AT_ONCE / 1e6:.0f} MB of all readers at once.",
     )
 
 
@@ -209,6 +209,8 @@ def read(sample: Sample, uploads: Sequence, how: Reading) -> Log:
     expect(total <= LARGEST, "upload", f"at most {LARGEST / 1e6:.0f} MB in all", f"{total / 1e6:.1f} MB")
     files: dict[str, bytes] = {}
     for file in uploads:
+        if file.name == REFUSED:  # by the server, before they came here
+            raise InputError(file.contents.decode("utf-8", "replace"))
         different = "files of different names, or a zip of their directory"
         expect(file.name not in files, "upload", different, f"two called {file.name}")
         files[file.name] = file.contents

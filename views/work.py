@@ -13,6 +13,7 @@ from gdpo_core.runs.audit import audit
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.run import Run, read_run
 from gdpo_core.scenarios import Setting
+from views import save
 
 Tell = Callable[[float], None]  # what share is done
 
@@ -51,6 +52,8 @@ def table(tell: Tell, files: Mapping[str, bytes], how: Mapping[str, Any], kind: 
 
 def written(run: Run, kind: str) -> bytes:
     """The same of a run that has been read."""
+    if kind == "csv":
+        return save.of_frame(run.table).encode()
     content = BytesIO()
-    (run.table.write_csv if kind == "csv" else run.table.write_parquet)(content)
+    run.table.write_parquet(content)
     return content.getvalue()

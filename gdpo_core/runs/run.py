@@ -19,6 +19,7 @@ from gdpo_core.frameworks import FRAMEWORKS, READABLE, framework_named
 from gdpo_core.runs import frames, tables
 from gdpo_core.runs.columns import Columns, Options, reward_names
 from gdpo_core.runs.files import LogFile, LogFiles, Source, find_files, format_of
+from gdpo_core.runs.limits import bounded
 from gdpo_core.runs.tables import BadLines
 from gdpo_core.runs.trackers import as_tables
 
@@ -159,7 +160,7 @@ def read_run(
     skip_bad_lines: leave out and count broken lines of JSON.
     Raises InputError, naming the file, and the column and row or line, if the log cannot be read.
     """
-    files = frames.log_of(path) or as_tables(find_files(path))
+    files = frames.log_of(path) or as_tables(bounded(find_files(path)))
     options = options_of(group_size, rewards, group, advantage, length, step, skip_bad_lines)
     run, evidence = read_rows(files, None if framework is None else framework_named(framework), options)
     with one_error(files.name):

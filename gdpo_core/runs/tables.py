@@ -21,7 +21,7 @@ ROWS = 250_000  # per frame, about
 FILES = 400  # per scan; more would have many files open at once
 HEAD = 100  # lines of text from which the types of columns are inferred
 MISSING = ["", "NA", "N/A", "null", "None", "none", "NaN", "nan", "NAN", "<NA>"]  # in CSV
-_UNREAD = ("completion", "completions")  # long texts, of which no reader needs more than that there are some
+UNREAD = ("completion", "completions")  # long texts, of which no reader needs more than that there are some
 _NOT_FINITE = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}  # as trackers spell them
 Schema: TypeAlias = Mapping[str, pl.DataType]
 _BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError)
@@ -170,6 +170,14 @@ def height(file: LogFile) -> int:
     """The rows of a Parquet file, or of a table in memory."""
     try:
         return _scan(file).select(pl.len()).collect().item()
+    except _BROKEN as error:
+        raise _unreadable_parquet([file], error) from None
+
+
+def text_bytes(file: LogFile, columns: Sequence[str]) -> int:
+    """The bytes of all values of these text columns of a Parquet file, also of values that it holds once."""
+    try:
+        return int(sum(_scan(file).select(pl.col(columns).str.len_bytes().sum()).collect().row(0))) if columns else 0
     except _BROKEN as error:
         raise _unreadable_parquet([file], error) from None
 
@@ -486,7 +494,7 @@ def _json_table(file: LogFile, columns: Sequence[str] | None = None) -> pl.DataF
 def _lists(file: LogFile, content: object) -> dict[str, list]:
     wanted = "an array of objects or an object of lists"
     if isinstance(content, dict):
-        lists = {name: value for name, value in content.items() if isinstance(value, list)}
+        lists = {_utf8(name): value for name, value in content.items() if isinstance(value, list)}
         expect(bool(lists), file.name, wanted, "an object without lists")
         expect_one_length({name: len(value) for name, value in lists.items()}, file.name)
         return lists
@@ -497,7 +505,7 @@ def _lists(file: LogFile, content: object) -> dict[str, list]:
         if not isinstance(item, dict):
             raise InputError(f"{file.name}, item {number}: expected an object, got {type(item).__name__}")
     keys = dict.fromkeys(key for item in content for key in item)
-    return {name: [item.get(name) for item in content] for name in keys}
+    return {_utf8(name): [item.get(name) for item in content] for name in keys}
 
 
 def expect_one_length(sizes: Mapping[str, int], where: str) -> None:
@@ -518,7 +526,7 @@ def _json_series(file: LogFile, name: str, values: list) -> pl.Series:
 def json_column(name: str, values: Sequence[object], where: str) -> pl.Series:
     """A column of JSON values: numbers as numbers, the names of NaN and infinity among them too; else text."""
     name = _utf8(name)
-    if name.lower() in _UNREAD and all(value is None or isinstance(value, str) for value in values):
+    if name.lower() in UNREAD and all(value is None or isinstance(value, str) for value in values):
         return pl.repeat("", len(values), eager=True).alias(name)
     kinds = {type(value) for value in values} - {type(None)}
     if str in kinds and {value for value in values if isinstance(value, str)} <= _NOT_FINITE.keys():

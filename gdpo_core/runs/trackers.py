@@ -3,6 +3,7 @@
 import json
 import re
 import sqlite3
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -13,10 +14,12 @@ import polars as pl
 
 from gdpo_core._errors import InputError, expect, reason
 from gdpo_core._words import clip, count, listing
-from gdpo_core.runs.files import WANDB_TABLE, LogFile, LogFiles, format_of
+from gdpo_core.runs.files import MAX_IN_MEMORY, WANDB_TABLE, LogFile, LogFiles, format_of
 from gdpo_core.runs.tables import json_column
 
 PATIENCE = 2.0  # seconds that a database may stay locked
+LONGEST = 20.0  # seconds that a database may compute: a column can be an expression without an end
+_STEPS = 100_000  # of SQLite between two looks at the clock
 KEY = "completions"  # what TRL logs its table as
 _COLUMNS = ("id", "run_name", "step", "metrics")
 
@@ -85,10 +88,13 @@ def _trackio(file: LogFile) -> list[LogFile]:
     """The tables of completions of one run of a database, each as a file, in the order in which they were logged."""
     try:
         with closing(_opened(file)) as database:
+            ends = time.monotonic() + LONGEST
+            database.set_progress_handler(lambda: time.monotonic() > ends, _STEPS)
+            database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_IN_MEMORY)
             identity, run, name = _run(database, file)
             query = f"SELECT metrics FROM metrics WHERE {identity} = ? ORDER BY step, id"
             tables = list(_tables(f"{file.name}::{name}", (text for (text,) in database.execute(query, (run,)))))
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter of names that are no UTF-8
         raise _unreadable(file, error) from None
     expect(bool(tables), file.name, "a run that logged completions (log_completions=True)", "one without such a table")
     return tables
@@ -179,7 +185,7 @@ def _records(table: dict, where: str) -> pl.LazyFrame:
     return pl.DataFrame([json_column(name, [row[name] for row in rows], where) for name in names]).lazy()
 
 
-def _unreadable(file: LogFile, error: sqlite3.Error) -> InputError:
+def _unreadable(file: LogFile, error: Exception) -> InputError:
     why = clip(reason(error), 120)
     if re.search("locked|busy", why):
         why = "one that another program keeps locked: wait until it has written, or audit a copy"

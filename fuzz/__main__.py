@@ -1,0 +1,87 @@
+"""`python -m fuzz [TARGET…] [--seconds N]`: atheris on each target, one process each, with what it found told apart.
+
+atheris drives libFuzzer with the coverage of our Python code. A finding is kept as a file in .fuzz/TARGET/findings and
+the fuzzer goes on; a crash or a timeout of the process ends it, and libFuzzer writes the input.
+"""
+
+import argparse
+import hashlib
+import subprocess
+import sys
+import time
+import traceback
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+HOME = HERE.parent / ".fuzz"
+SLOWEST, MEMORY = 20, 2500  # seconds and MB that one input may take
+LONGEST = 65536  # bytes of an input
+
+
+def fuzz(name: str, seconds: int) -> None:
+    """Run one target in this process; libFuzzer ends it."""
+    import atheris
+
+    with atheris.instrument_imports(include=["gdpo_core", "views"], exclude=["gdpo_core.bfcl"]):
+        from fuzz import targets
+    target = targets.TARGETS[name]
+    home = HOME / name
+    corpus, findings = home / "corpus", home / "findings"
+    for folder in (corpus, findings):
+        folder.mkdir(parents=True, exist_ok=True)
+    for seed in targets.seeds(name):
+        (corpus / hashlib.sha1(seed).hexdigest()).write_bytes(seed)
+    counts = {"executions": 0, "refused": 0, "findings": 0}
+    seen: set[str] = set()
+    start, told = time.monotonic(), time.monotonic()
+
+    def one(data: bytes) -> None:
+        nonlocal told
+        if not data:
+            return
+        counts["executions"] += 1
+        try:
+            counts["refused"] += targets.refused(target, data)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            where = [f"{Path(f.filename).name}:{f.lineno}" for f in traceback.extract_tb(error.__traceback__)]
+            if (mark := f"{type(error).__name__} {where[-3:]}") not in seen:
+                seen.add(mark)
+                counts["findings"] += 1
+                (findings / hashlib.sha1(data).hexdigest()).write_bytes(data)
+                print(f"FINDING {name}: {mark}: {str(error)[:300]!r}", flush=True)
+                print("    " + " ".join(where), flush=True)
+        if time.monotonic() - told > 30:
+            told = time.monotonic()
+            print(f"{name}: {told - start:.0f} s, {counts}", flush=True)
+
+    limits = [f"-max_total_time={seconds}", f"-timeout={SLOWEST}", f"-rss_limit_mb={MEMORY}", f"-max_len={LONGEST}"]
+    words = [f"-dict={HERE / 'words.dict'}", f"-artifact_prefix={findings}/", "-print_final_stats=1", "-len_control=0"]
+    atheris.Setup([sys.argv[0], *limits, *words, str(corpus)], one)
+    atheris.Fuzz()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
+    parser.add_argument("targets", nargs="*")
+    parser.add_argument("--seconds", type=int, default=120)
+    parser.add_argument("--here", action="store_true", help="run the one target in this process")
+    given = parser.parse_args()
+    if given.here:
+        fuzz(given.targets[0], given.seconds)
+        return 0
+    from fuzz.targets import TARGETS
+
+    status = 0
+    for name in given.targets or TARGETS:
+        command = [sys.executable, "-m", "fuzz", name, "--here", "--seconds", str(given.seconds)]
+        done = subprocess.run(command, cwd=HERE.parent, check=False)
+        found = [path for path in (HOME / name / "findings").iterdir() if path.is_file()]
+        print(f"{name}: exit {done.returncode}, {len(found)} findings in {HOME / name / 'findings'}")
+        status |= done.returncode != 0 or bool(found)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

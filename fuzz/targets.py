@@ -1,0 +1,147 @@
+"""The doors by which a stranger's bytes come in. Each returns, or raises InputError; anything else is a finding."""
+
+import io
+import json
+import sqlite3
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import parse_qs
+
+import polars as pl
+
+from gdpo_core import report
+from gdpo_core._errors import InputError
+from gdpo_core.report import github, terminal
+from gdpo_core.runs.audit import audit
+from gdpo_core.runs.run import read_run
+from views.link import CHAPTERS, CONTROLS, Session
+
+SAMPLES = Path(__file__).resolve().parent.parent / "data" / "samples"
+TEXTS = ("a.csv", "a.tsv", "a.json", "a.jsonl", "a.table.json", "a")  # chosen by the first byte
+
+
+def audited(files: dict[str, bytes]) -> None:
+    """All that the page and the command line make of a log."""
+    run = read_run(files)
+    found = audit(run)
+    json.dumps(found.to_dict(), allow_nan=False)
+    report.document(found)
+    github.annotations([found])
+    terminal.show([found], io.StringIO())
+
+
+def text(data: bytes) -> None:
+    """CSV, TSV, JSON, JSON lines, a table of W&B, or a file whose name says nothing."""
+    audited({TEXTS[data[0] % len(TEXTS)]: data[1:]})
+
+
+def parquet(data: bytes) -> None:
+    """A damaged Parquet file."""
+    audited({"completions_00001.parquet": data})
+
+
+def sqlite(data: bytes) -> None:
+    """A damaged database of trackio."""
+    audited({"project.db": data})
+
+
+def trackio(data: bytes) -> None:
+    """A whole database of trackio, with these bytes as what a run logged."""
+    audited({"project.db": database(data.decode("utf-8", "replace"))})
+
+
+def archive(data: bytes) -> None:
+    """A damaged zip."""
+    audited({"run.zip": data})
+
+
+def link(data: bytes) -> None:
+    """The query string of a link; what the page made of it is a link again, of which nothing is refused."""
+    session = Session.of(parse_qs(data.decode("utf-8", "replace"), keep_blank_values=True))
+    assert all(len(note) < 1000 for note in session.notes)
+    for chapter in CHAPTERS:
+        again = Session.of(parse_qs(session.query(chapter), keep_blank_values=True))
+        assert not again.notes, again.notes
+        assert all(session.now(key) == again.now(key) for key in CONTROLS if key.split("-")[0] in ("lab", chapter))
+
+
+TARGETS: dict[str, Callable[[bytes], None]] = {f.__name__: f for f in (text, parquet, sqlite, trackio, archive, link)}
+
+
+def refused(target: Callable[[bytes], None], data: bytes) -> bool:
+    """Whether the door said no, in one line."""
+    try:
+        target(data)
+    except InputError as error:
+        assert "\n" not in str(error) and 0 < len(str(error)) < 5000, f"no line: {str(error)[:200]!r}"
+        return True
+    return False
+
+
+# --- what the fuzzers begin with -------------------------------------------------------------------------------------
+
+
+def seeds(name: str) -> Iterator[bytes]:
+    """Real samples in the form that a target takes."""
+    frames = [pl.read_parquet(path).head(16) for path in sorted(SAMPLES.rglob("*.parquet"))]
+    if name == "parquet":
+        yield from (written(frame) for frame in frames)
+        yield written(odd())
+    elif name == "archive":
+        yield (SAMPLES / "published_answers.zip").read_bytes()
+        for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
+            content = io.BytesIO()
+            with zipfile.ZipFile(content, "w", method) as packed:
+                packed.writestr("run/completions/completions_00001.parquet", written(frames[0]))
+                packed.writestr("run/args.json", '{"num_generations": 8}')
+            yield content.getvalue()
+    elif name == "text":
+        for path in SAMPLES.rglob("*.jsonl"):
+            yield b"\x03" + path.read_bytes()
+        for frame in frames:
+            plain = frame.select(pl.exclude(pl.List, pl.Struct))
+            rows = plain.rows()
+            table = {"columns": plain.columns, "data": rows}
+            texts = (plain.write_csv(), plain.write_csv(separator="\t"), json.dumps(plain.rows(named=True)))
+            texts += (plain.write_ndjson(), json.dumps(table, default=str), plain.write_ndjson())
+            yield from (bytes([kind]) + text.encode() for kind, text in enumerate(texts))
+    elif name in ("trackio", "sqlite"):
+        for frame in frames:
+            rows = [dict(row, step=i) for i, row in enumerate(frame.rows(named=True))]
+            logged = json.dumps({"completions": {"_type": "trackio.table", "_value": rows}}, default=str)
+            yield logged.encode() if name == "trackio" else database(logged)
+    else:
+        yield b"v=1&at=lab&lab-pays=1_10_1000&lab-weights=1_0.5_2&lab-marks=101.011.111"
+        yield b"&".join(f"{key}=1".encode() for key in CONTROLS)
+
+
+def odd() -> pl.DataFrame:
+    """A table with a column of each kind that Parquet knows and logs do not have."""
+    frame = pl.DataFrame({"group": [0, 0, 1, 1], "acc": [1.0, 0.0, None, 1.0]})
+    return frame.with_columns(
+        pl.lit(0).cast(pl.Date).alias("date"),
+        pl.lit(0).cast(pl.Duration("ms")).alias("duration"),
+        pl.lit("x").cast(pl.Categorical).alias("category"),
+        pl.lit(b"\xff").alias("bytes"),
+        pl.concat_list("acc").alias("list"),
+        pl.struct("acc", "group").alias("struct"),
+        pl.col("acc").cast(pl.Decimal(10, 2)).alias("decimal"),
+    )
+
+
+def written(frame: pl.DataFrame) -> bytes:
+    """A table as uncompressed Parquet, whose values a fuzzer can reach."""
+    content = io.BytesIO()
+    frame.write_parquet(content, compression="uncompressed")
+    return content.getvalue()
+
+
+def database(logged: str) -> bytes:
+    """A database of trackio with one run that logged this."""
+    with closing(sqlite3.connect(":memory:")) as made:
+        made.execute("CREATE TABLE metrics (id INTEGER PRIMARY KEY, run_name TEXT, step INTEGER, metrics TEXT)")
+        made.execute("INSERT INTO metrics VALUES (1, 'run', 0, ?)", (logged,))
+        made.commit()
+        return made.serialize()

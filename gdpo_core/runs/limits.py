@@ -1,0 +1,54 @@
+"""What a log in memory may hold: an upload can be a bomb, which takes memory or time that its size does not show.
+
+Counted before anything is parsed. A log on disk is its owner's own, and has no such limits.
+"""
+
+import polars as pl
+
+from gdpo_core._errors import expect
+from gdpo_core._words import count
+from gdpo_core.runs.files import LogFile, LogFiles, format_of
+from gdpo_core.runs.tables import UNREAD, height, parquet_schema, text_bytes
+
+ROWS = 2_000_000  # of all files
+COLUMNS = 5_000  # of a file
+VALUES = 4_000_000  # of a JSON document, in which one can take 70 bytes
+TEXT = 1 << 29  # bytes of the texts that are read, of which Parquet writes equal ones once
+
+
+def bounded(log: LogFiles) -> LogFiles:
+    """The log, whose files in memory hold no more than the page reads in a few seconds; InputError for more."""
+    rows = 0
+    for file in log.files:
+        if file.load is not None:
+            rows += _rows(file)
+            expect(
+                rows <= ROWS, log.name, f"at most {count(ROWS, 'row')} in a log in memory", "more; read it from disk"
+            )
+    return log
+
+
+def _rows(file: LogFile) -> int:
+    """About how many rows a file holds, where its form tells; InputError where it holds too many of something else."""
+    kind = format_of(file)
+    if kind == "parquet":
+        schema = parquet_schema(file)
+        _expect_at_most(len(schema), COLUMNS, "column", file)
+        if (rows := height(file)) <= ROWS:
+            read = [name for name, kind in schema.items() if kind == pl.String and name.lower() not in UNREAD]
+            _expect_at_most(text_bytes(file, read), TEXT, "byte of text", file, "bytes of text")
+        return rows
+    if kind == "trackio":
+        return 0
+    content = file.content()
+    if kind in ("json", "wandb"):
+        _expect_at_most(content.count(b",") + 1, VALUES, "value", file)
+        return 0
+    first = content[: content.find(b"\n") + 1] or content
+    separators = first.count(b"\t" if kind == "tsv" else b",") + 1
+    _expect_at_most(separators, COLUMNS, "column", file) if kind != "jsonl" else None
+    return content.count(b"\n") + content.count(b"\r")
+
+
+def _expect_at_most(got: int, most: int, noun: str, file: LogFile, plural: str = "") -> None:
+    expect(got <= most, file.name, f"at most {count(most, noun, plural)} in a log in memory", f"{count(got)}")
