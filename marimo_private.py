@@ -30,6 +30,9 @@ PROPERTIES = (
 )
 CLASSES = ("markdown", "paragraph", "dark")
 PAGE_ID = "root"
+# Where it says whether the server is there, and what views/page.css hides because views/away.js says it.
+LOST = ("data-connection-state", "disconnected-indicator", "disconnected-gradient", "Notifications")
+MOUNT = "__MARIMO_MOUNT_CONFIG__"  # what the page was loaded with, TOKEN_KEY in it
 
 
 def cache_entry_points() -> None:
