@@ -2,10 +2,11 @@
 // It goes on by loading the link that Share would give, with all chapters in it. The Lab tells its part with every
 // change, also while nobody answers; of the other chapters the server is asked when the hand rests.
 
-const REST = 500; // ms without a change, after which the server is asked
+const RESTS = [500, 3000]; // ms without a change, after which the server is asked; a chapter may itself wait for an answer
 const GRACE = 600; // ms that the connection may be away before a word is said
 const PATIENCE = 12000; // ms in which marimo takes up a session that still lives, by its own retries
 const MOST = 3; // times in ten minutes that the page loads itself anew; then the reader decides
+const GONE = "The server does not answer. Nothing you set is lost: the page goes on by itself when it is back.";
 const RESUMED = "rpi:resumed"; // in the tab's memory, across the load
 
 // `ask` asks the server where the controls stand, `deeds` are those of the tour, `did` ticks one off.
@@ -55,11 +56,11 @@ function away({ model, names, ask, deeds, did }) {
   }
 
   // --- what the reader set -----------------------------------------------------------------------------------------
-  let resting = 0;
+  let resting = [];
   heed(window, ["rpi:lab"], (event) => Object.assign(kept.lab, event.detail));
   heed(document, ["input", "change", "click", "keyup"], () => {
-    clearTimeout(resting);
-    resting = setTimeout(() => document.documentElement.dataset.at === "lab" || !open() || ask(), REST);
+    resting.forEach(clearTimeout);
+    if (document.documentElement.dataset.at !== "lab") resting = RESTS.map((ms) => setTimeout(() => open() && ask(), ms));
   });
 
   // --- whether the server is there ---------------------------------------------------------------------------------
@@ -82,6 +83,7 @@ function away({ model, names, ask, deeds, did }) {
     } else {
       kept.gone = 0;
       clearTimeout(waiting);
+      window.dispatchEvent(new Event("rpi:back"));
       if (line.textContent) line.textContent = "Connected again.";
       setTimeout(() => kept.gone || (line.textContent = ""), 4000);
     }
@@ -89,7 +91,7 @@ function away({ model, names, ask, deeds, did }) {
 
   async function look() {
     if (!kept.gone) return;
-    line.textContent ||= "The server does not answer. Nothing you set is lost: the page goes on by itself when it is back.";
+    if (line.textContent !== GONE) line.textContent = GONE;
     try {
       const health = await fetch(new URL("health", document.baseURI), { cache: "no-store" });
       if ((await health.json()).status !== "healthy") throw new Error();
@@ -116,7 +118,7 @@ function away({ model, names, ask, deeds, did }) {
       listeners.abort();
       watch.disconnect();
       clearTimeout(waiting);
-      clearTimeout(resting);
+      resting.forEach(clearTimeout);
     },
   };
 }

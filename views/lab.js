@@ -438,8 +438,11 @@ function render({ model, el }) {
   draw();
   sort(true);
   model.on("change:drawing", draw);
+  const again = () => n && send(); // what was flipped while the server was away
+  window.addEventListener("rpi:back", again);
   return () => {
     clearTimeout(rest);
+    window.removeEventListener("rpi:back", again);
     narrow.removeEventListener("change", turned);
     model.off("change:ranking", ranked);
     model.off("change:drawing", draw);
