@@ -45,6 +45,9 @@ PAGE_ID = "root"
 CELL_CLASSES, CELL_NAME, APP_ID = ("marimo-cell", "output-area"), "data-cell-name", "App"
 CONTENTS = "top-[25vh]"  # of the class of the list of headings that marimo puts beside the page
 TEST_IDS = "data-testid"
+# Where it says whether the server is there, and what views/page.css hides because views/away.js says it.
+LOST = ("data-connection-state", "disconnected-indicator", "disconnected-gradient", "Notifications")
+MOUNT = "__MARIMO_MOUNT_CONFIG__"  # what the page was loaded with, TOKEN_KEY in it
 
 
 # How the front end makes a session's name, of six letters: who tries names at random would meet another visitor's

@@ -50,9 +50,11 @@ class Visitor:
 
     async def arrive(self) -> None:
         """Ask for the page, open the session and read until the page has run once."""
-        self.token = await asyncio.to_thread(token_of, self.port)
+        self.token, self.cookie = await asyncio.to_thread(greeted, self.port)
         url = f"ws://127.0.0.1:{self.port}{SOCKET}?session_id={self.id}"
-        self.socket: ClientConnection = await connect(url, max_size=None, compression=None, proxy=None)
+        self.socket: ClientConnection = await connect(
+            url, max_size=None, compression=None, proxy=None, additional_headers={"Cookie": self.cookie}
+        )
         self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port)
         while not self.runs:
             self.told.append(str(await asyncio.wait_for(self.socket.recv(), PATIENCE)))
@@ -119,7 +121,7 @@ class Visitor:
         head = (
             f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\n"
             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-            f"{SESSION_HEADER}: {self.id}\r\n{TOKEN_HEADER}: {self.token}\r\n\r\n"
+            f"{SESSION_HEADER}: {self.id}\r\n{TOKEN_HEADER}: {self.token}\r\nCookie: {self.cookie}\r\n\r\n"
         )
         self.writer.write(head.encode() + body)
         await self._until_answered()
@@ -164,10 +166,11 @@ class Visitor:
         await self.reader.readexactly(int(length.group(1)) if length else 0)
 
 
-def token_of(port: int) -> str:
-    """The token that the page's HTML hands to its front end."""
-    page = urlopen(f"http://127.0.0.1:{port}/").read().decode()
+def greeted(port: int) -> tuple[str, str]:
+    """The token that the page's HTML hands to its front end, and the cookie by which a proxy knows the visitor."""
+    with urlopen(f"http://127.0.0.1:{port}/") as answer:
+        page, cookie = answer.read().decode(), answer.headers.get("set-cookie", "").split(";")[0]
     found = re.search(rf'"{TOKEN_KEY}": ?"([^"]+)"', page)
     if not found:
         raise RuntimeError("marimo's page no longer names its server token where it did")
-    return found.group(1)
+    return found.group(1), cookie

@@ -171,7 +171,7 @@ def test_the_server_speaks_as_our_visitors_and_middleware_expect(name):
     assert re.search(rf"[\"'/]{re.escape(name.strip('/'))}[\"'/]", source), gone("name on the wire", name)
 
 
-@pytest.mark.parametrize("name", (*private.ELEMENTS, *private.PROPERTIES))
+@pytest.mark.parametrize("name", (*private.ELEMENTS, *private.PROPERTIES, *private.LOST, private.MOUNT))
 def test_the_front_end_has_the_elements_and_properties_that_we_style(name):
     assert re.search(rf"{re.escape(name)}(?![\w-])", text_of("_static", "js", "css", "html")), gone("name", name)
 

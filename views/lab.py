@@ -228,6 +228,7 @@ def sheet(task: Task) -> dict:
     marks = tuple(g.vector for g in grades)
     order = sorted(range(len(marks)), key=lambda i: (-_advantages(marks, "gdpo")[i], -_advantages(marks, "grpo")[i], i))
     return {
+        "id": task.id,
         "title": task.title,
         "request": task.request,
         "answers": [task.answers[i] for i in order],
