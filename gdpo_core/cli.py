@@ -307,7 +307,8 @@ def _failing(text: str | None) -> frozenset[str]:
     >>> sorted(_failing("warning,reward-dead")), _failing(None)
     (['error', 'reward-dead', 'warning'], frozenset())
     """
-    from gdpo_core.runs.facts import IDS, SEVERITIES
+    from gdpo_core.runs.facts import SEVERITIES
+    from gdpo_core.runs.read_more import IDS
 
     failing: set[str] = set()
     for part in [] if text is None else text.split(","):

@@ -45,6 +45,7 @@ IDS = {
         "missing-rewards",
     ),
 }
+FINDING = {"id", "title", "severity", "message", "evidence", "fix", "to_do", "read_more", "links"}
 
 
 def varied(rewards=3, steps=STEPS, seed=0, prompts=PROMPTS, rollouts=ROLLOUTS):
@@ -838,7 +839,7 @@ def check(report):
             value = d["methods"][method][kind]
             assert value is None or 0 <= value <= (1 if kind != "levels" else d["source"]["responses"])
     for finding in d["findings"]:
-        assert finding.keys() == {"id", "title", "severity", "message", "evidence", "fix", "to_do", "read_more"}
+        assert finding.keys() == FINDING
         assert finding["id"] in IDS and finding["severity"] in ("info", "warning", "error")
         assert finding["evidence"] and (finding["fix"] is None or finding["fix"].strip())
         assert not any(word in finding["message"] for word in ("nan", "None", "inf ", "{", "}"))

@@ -17,7 +17,8 @@ import pytest
 
 from gdpo_core import cli
 from gdpo_core.report import terminal
-from gdpo_core.runs.facts import IDS, Finding
+from gdpo_core.runs.facts import Finding
+from gdpo_core.runs.read_more import IDS
 
 ROOT = Path(__file__).parent.parent
 TRL = str(ROOT / "data/samples/trl_gdpo")

@@ -1,6 +1,7 @@
 """The evidence of a finding as one small picture: a few bars against the threshold, or the steps that it is about."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from math import isfinite
 from typing import cast
 
@@ -19,7 +20,10 @@ _OF_METHODS = {name: method for method, name in NAMES.items()}  # the look of a 
 def evidence(report: AuditReport, finding: Finding) -> Figure | None:
     """The picture of a finding; None where its evidence holds nothing to draw."""
     draw = _PICTURES.get(finding.id)
-    return draw(report, finding) if draw else None
+    figure = draw(report, finding) if draw else None
+    if figure is None:
+        return None
+    return replace(figure, title=finding.title if figure.rows else figure.title, kind="small")
 
 
 # --- bars ------------------------------------------------------------------------------------------------------------

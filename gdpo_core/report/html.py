@@ -1,12 +1,13 @@
 """Reports as HTML: a fragment for any page, or one file that needs nothing else, neither script nor network."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from gdpo_core import _theme
 from gdpo_core._errors import expect
-from gdpo_core._html import Html, fold, join, style, tag
+from gdpo_core._html import Html, fold, join, style, tag, text
 from gdpo_core._words import count
 from gdpo_core.report.evidence import evidence
 from gdpo_core.report.figures import Frame, figures, framed, picture, table
@@ -40,18 +41,28 @@ _SHAPES = {  # drawn, so that they look the same everywhere; 12 × 12
 }
 
 
+Guide = Callable[[Finding], Html]
+
+
+def _place(finding: Finding) -> Html:
+    """The chapter of the page or the section of the README, which have no address that a file could know."""
+    return text(finding.read_more)
+
+
 def body(report: AuditReport) -> Html:
     """The report as an HTML fragment, all of it inside `<div class="audit">`, styled by `CSS`."""
-    parts = [_verdict(report), _findings(report), _did(report), tag("h3", "Charts"), _charts(report, framed)]
-    return tag("div", *parts, _tables(report), _computed(report), kind="audit")
+    drawn = _charts(report, framed)
+    charts = join(tag("h3", "Charts"), drawn) if drawn else Html()
+    parts = [_verdict(report), _findings(report), _did(report), charts, _tables(report), _computed(report)]
+    return tag("div", *parts, kind="audit")
 
 
-def front(report: AuditReport, frame: Frame = framed) -> Html:
+def front(report: AuditReport, frame: Frame = framed, guide: Guide = _place) -> Html:
     """What a reader sees first: what to do, what ran, the findings, the first of them open, and its figure.
 
-    frame: how a figure stands on the page.
+    frame: how a figure stands on the page; guide: the way to what the page itself says about a finding.
     """
-    cards = [_short(report, finding, n == 0) for n, finding in enumerate(report.findings)]
+    cards = [_short(report, finding, n == 0, frame, guide) for n, finding in enumerate(report.findings)]
     nothing = tag("p", "Nothing to report.")
     left = tag("div", _verdict(report), tag("h2", f"Findings: {severity_counts(report)}"), *(cards or [nothing]))
     return tag("div", left, frame(picture(report)), kind="audit front")
@@ -78,28 +89,38 @@ def _verdict(report: AuditReport) -> Html:
 
 
 def _charts(report: AuditReport, frame: Frame) -> Html:
-    return tag("div", *map(frame, figures(report)), kind="figures-grid")
+    drawn = [frame(figure) for figure in figures(report)]
+    return tag("div", *drawn, kind="figures-grid") if drawn else Html()
 
 
-def _short(report: AuditReport, finding: Finding, first: bool) -> Html:
+def _short(report: AuditReport, finding: Finding, first: bool, frame: Frame, guide: Guide) -> Html:
     """A finding in one line, which opens to all of it; the figure of the first one stands beside it."""
     shape = tag("svg", _SHAPES[finding.severity], viewBox="0 0 12 12", role="img", aria_label=f"{finding.severity}:")
     title = join(shape, tag("b", finding.title), " ", tag("code", finding.id))
-    parts = _inside(
-        report,
-        finding,
-        copied(finding.fix, finding.title) if finding.fix else Html(),
-        "small beside" if first else "small",
-    )
+    fix = copied(finding.fix, finding.title) if finding.fix else Html()
+    parts = _inside(report, finding, fix, frame, guide, beside=first)
     return fold(title, *parts, kind=f"card {finding.severity}", opened=first)
 
 
-def _inside(report: AuditReport, finding: Finding, fix: Html, kind: str = "small") -> list[Html]:
-    """What it is, its evidence as a picture, what to do about it, and where to read more."""
+def _inside(
+    report: AuditReport, finding: Finding, fix: Html, frame: Frame, guide: Guide, beside: bool = False
+) -> list[Html]:
+    """What it is, its evidence as a picture, what to do about it, and where to read more.
+
+    beside: a large figure beside it says what the picture says.
+    """
     small = evidence(report, finding)
-    figure = tag("figure", tag("figcaption", small.caption), small.drawn, kind=kind) if small else Html()
-    more = tag("p", f"Read more: {finding.read_more}.", kind="more") if finding.read_more else Html()
-    return [tag("p", finding.message), figure, fix, more, _evidence(finding)]
+    if small and beside:
+        small = replace(small, kind=f"{small.kind} beside")
+    drawn = frame(small) if small else Html()
+    return [tag("p", finding.message), drawn, fix, _more(report, finding, guide), _evidence(finding)]
+
+
+def _more(report: AuditReport, finding: Finding, guide: Guide) -> Html:
+    """Where to read more: what we say about it, the paper, and the documentation of the framework."""
+    pages = [tag("a", link.title, href=link.url, target="_blank", rel="noreferrer") for link in report.links(finding)]
+    ways = [way for way in (guide(finding), *pages) if way]
+    return tag("p", "Read more: ", Html(" · ").join(ways), kind="more") if ways else Html()
 
 
 def copied(lines: str, purpose: str) -> Html:
@@ -117,7 +138,7 @@ def _card(report: AuditReport, finding: Finding) -> Html:
     shape = tag("svg", _SHAPES[finding.severity], viewBox="0 0 12 12", aria_hidden="true")
     fix = tag("pre", tag("code", finding.fix), tabindex=0) if finding.fix else Html()
     title = tag("h4", shape, finding.title, " ", tag("code", f"{finding.severity} · {finding.id}"))
-    return tag("section", title, *_inside(report, finding, fix), kind=f"card {finding.severity}")
+    return tag("section", title, *_inside(report, finding, fix, framed, _place), kind=f"card {finding.severity}")
 
 
 def _evidence(finding: Finding) -> Html:
