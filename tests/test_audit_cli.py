@@ -57,7 +57,7 @@ def test_the_verdict_and_what_the_run_did(capsys):
     code, out, err = run(capsys, TRL)
     assert (code, err) == (0, "")
     what_to_do, what_ran, *_ = out.splitlines()
-    assert what_to_do == "128 responses in 16 groups are too few to judge; no finding asks for a change."
+    assert what_to_do == "Nothing to change so far, but 128 responses in 16 groups are too few to judge."
     assert what_ran.startswith("The logged advantages are GDPO")
     assert re.search(r"^method +GDPO *$", out, re.M)
     assert re.search(r"^weights +correctness_reward 1, format_reward 0.5, length_reward 2 *$", out, re.M)

@@ -298,7 +298,7 @@ def guide(finding: Finding) -> Html:
             to["data_scenario"] = _SCENARIOS[finding.id]
             title = f"{title}: {scenario}"
     elif name == "Limits":
-        title, to = "Use it", {"href": "?at=use", "data_go": "use"}
+        title, to = "Use it: limits", {"href": "?at=use", "data_go": "use"}
     else:
         title, to = FILES, {"href": "?at=run", "data_go": "run", "data_to": "run-files"}
     says = [terms.term(name) for name in place.terms]

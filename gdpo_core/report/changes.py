@@ -1,11 +1,12 @@
 """What changed between two runs: how they were made, and how their figures differ beyond the scatter of their steps."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import polars as pl
+from msgspec import Meta
 
 from gdpo_core._words import MISSING, count, listing, number, percent
 from gdpo_core.conventions import NAMES
@@ -25,53 +26,55 @@ _FEWEST = 3  # steps below which their scatter says nothing
 _SETTINGS = ("written by", "responses per group", "method", "convention", "weights")
 
 
+_FIGURES = ("mean", "constant in groups", "share of the update", "groups with ties", "silent groups")
+
+
 @dataclass(frozen=True)
 class Change:
-    """One figure of both runs: means over the steps, their difference, and its 95 % interval."""
+    """One figure of both runs: means over the steps, their difference, and its interval."""
 
-    figure: str  # mean, constant in groups, share of the update, groups with ties, silent groups
-    reward: str | None
+    figure: Annotated[str, Meta(examples=list(_FIGURES))]
+    reward: Annotated[str | None, Meta(description="null: of all rewards together.")]
     a: float | None
     b: float | None
-    difference: float | None
-    low: float | None  # None: too few steps
+    difference: Annotated[float | None, Meta(description="b - a")]
+    low: Annotated[float | None, Meta(description="Of the interval of the difference; null: too few steps.")]
     high: float | None
-
-    @property
-    def clear(self) -> bool:
-        """Whether the interval leaves out 0."""
-        return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
+    clear: Annotated[bool, Meta(description="Whether the interval leaves out 0.")]
 
 
 @dataclass(frozen=True)
 class Setting:
     """How the two runs were made, where that differs; in words."""
 
-    name: str
+    name: Annotated[str, Meta(examples=list(_SETTINGS))]
     a: str
     b: str
 
 
 @dataclass(frozen=True)
 class Changes:
-    """All that changed from run a to run b."""
+    """All that changed from run a to run b: what `gdpo compare --json` writes."""
 
-    a: str  # paths
+    schema: Literal[1] = field(default=1, kw_only=True)
+    a: Annotated[str, Meta(description="The path of the first run.")]
     b: str
-    method_a: str  # under which ties, shares and silent groups are computed
+    method_a: Annotated[str, Meta(description="Under which ties, shares and silent groups of a are computed.")]
     method_b: str
     settings: tuple[Setting, ...]
-    rewards_of_a: tuple[str, ...]  # that b does not have
+    rewards_of_a: Annotated[tuple[str, ...], Meta(description="Rewards that b does not have.")]
     rewards_of_b: tuple[str, ...]
-    paired: bool  # step by step, over the steps that both runs hold; else over all steps of each
+    paired: Annotated[
+        bool, Meta(description="Step by step, over the steps that both runs hold; else over all steps of each.")
+    ]
     steps_a: int
     steps_b: int
     figures: tuple[Change, ...]
+    level: Annotated[float, Meta(description="Of the intervals.")] = field(default=_LEVEL, kw_only=True)
 
     def to_dict(self) -> dict[str, Any]:
         """The comparison as plain values, ready for JSON."""
-        figures = [{**asdict(change), "clear": change.clear} for change in self.figures]
-        return {"schema": 1, **asdict(self), "figures": figures, "level": _LEVEL}
+        return asdict(self)
 
 
 def changes(a: AuditReport, b: AuditReport) -> Changes:
@@ -143,11 +146,12 @@ def _change(figure: str, reward: str | None, a: Array, b: Array, paired: bool) -
     else:
         a, b = a[~np.isnan(a)], b[~np.isnan(b)]
     if not len(a) or not len(b):
-        return Change(figure, reward, _mean(a), _mean(b), None, None, None)
+        return Change(figure, reward, _mean(a), _mean(b), None, None, None, False)
     difference = float(b.mean() - a.mean())
     half = _half_width([b - a] if paired else [a, b])
     low, high = (None, None) if half is None else (difference - half, difference + half)
-    return Change(figure, reward, _mean(a), _mean(b), difference, low, high)
+    clear = half is not None and abs(difference) > half
+    return Change(figure, reward, _mean(a), _mean(b), difference, low, high, clear)
 
 
 def _mean(values: Array) -> float | None:

@@ -92,7 +92,7 @@ def _fades(report: AuditReport, finding: Finding) -> Figure | None:
     quarters = {"first quarter": "first_quarter", "last quarter": "last_quarter"}
     groups = {
         f"{e['reward']}: groups in which it is constant": {n: e.get(f"dead_groups_{q}") for n, q in quarters.items()},
-        "its part of the update": {n: e.get(f"update_share_{q}") for n, q in quarters.items()},
+        "Its part of the update": {n: e.get(f"update_share_{q}") for n, q in quarters.items()},
     }
     return _bars("At the start of the run, and at its end.", groups)
 
@@ -102,7 +102,7 @@ def _noise(report: AuditReport, finding: Finding) -> Figure | None:
     shares = {NAMES[m]: e.get(f"update_share_{m}") for m in ("grpo", "gdpo")}
     groups = {
         f"{e['reward']}: share of the update": shares,
-        "groups in which it differs by next to nothing": {"": e["faint_groups"]},
+        "Groups in which it differs by next to nothing": {"": e["faint_groups"]},
     }
     return _bars("What GDPO makes of small differences.", groups, _OF_METHODS)
 
@@ -128,7 +128,7 @@ def _inversion(report: AuditReport, finding: Finding) -> Figure | None:
     primary = finding.evidence["primary"]
     groups = {
         f"The response with less {primary} gets more": _of_methods(report, finding, "inversions"),
-        "both get the same": _of_methods(report, finding, "tied"),
+        "Both get the same": _of_methods(report, finding, "tied"),
     }
     return _bars(f"Of the pairs that differ in {primary}.", groups, _OF_METHODS)
 

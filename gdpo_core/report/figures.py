@@ -45,6 +45,11 @@ def figures(report: AuditReport) -> list[Figure]:
     ]
 
 
+def drawable(report: AuditReport) -> bool:
+    """Whether there is anything to draw: rewards to compare, or steps over which they changed."""
+    return comparable(report) or len(report.steps) > 1
+
+
 def picture(report: AuditReport) -> Figure:
     """The one figure that explains the first finding, or what the run did where there is none."""
     first = report.findings[0].id if report.findings else None

@@ -10,7 +10,7 @@ from gdpo_core._errors import expect
 from gdpo_core._html import Html, fold, join, style, tag, text
 from gdpo_core._words import count
 from gdpo_core.report.evidence import evidence
-from gdpo_core.report.figures import Frame, figures, framed, picture, table
+from gdpo_core.report.figures import Frame, drawable, figures, framed, picture, table
 from gdpo_core.report.sentences import (
     comparable,
     comparison,
@@ -51,8 +51,7 @@ def _place(finding: Finding) -> Html:
 
 def body(report: AuditReport) -> Html:
     """The report as an HTML fragment, all of it inside `<div class="audit">`, styled by `CSS`."""
-    drawn = _charts(report, framed)
-    charts = join(tag("h3", "Charts"), drawn) if drawn else Html()
+    charts = join(tag("h3", "Charts"), _charts(report, framed)) if drawable(report) else Html()
     parts = [_verdict(report), _findings(report), _did(report), charts, _tables(report), _computed(report)]
     return tag("div", *parts, kind="audit")
 
@@ -72,7 +71,7 @@ def behind(report: AuditReport, frame: Frame = framed) -> dict[str, Callable[[],
     """What stands behind the first screen, by title; each is built when it is asked for."""
     parts: dict[str, Callable[[AuditReport], Html]] = {
         "What the run did": _facts,
-        "All charts": partial(_charts, frame=frame),
+        **({"All charts": partial(_charts, frame=frame)} if drawable(report) else {}),
         "Tables": _tables,
         "How it was computed, and what this cannot tell": _computed,
     }
@@ -89,8 +88,7 @@ def _verdict(report: AuditReport) -> Html:
 
 
 def _charts(report: AuditReport, frame: Frame) -> Html:
-    drawn = [frame(figure) for figure in figures(report)]
-    return tag("div", *drawn, kind="figures-grid") if drawn else Html()
+    return tag("div", *map(frame, figures(report)), kind="figures-grid")
 
 
 def _short(report: AuditReport, finding: Finding, first: bool, frame: Frame, guide: Guide) -> Html:

@@ -319,10 +319,10 @@ def _what_first(f: Facts, findings: Sequence[Finding]) -> str:
     if first := first_of(findings):
         return f"Look first at {first.id}: {first.title}. {first.to_do}"
     groups, responses = f.totals.groups, f.totals.responses
-    size = f"{count(responses, 'response')} in {count(groups, 'group')}"
-    few = f"{size} are too few to judge; " if groups < FEW_GROUPS else ""
-    sentence = f"{few}{'no finding asks for a change' if findings else 'no finding'}."
-    return sentence[0].upper() + sentence[1:]
+    if groups < FEW_GROUPS:
+        size = f"{count(responses, 'response')} in {count(groups, 'group')}"
+        return f"Nothing to change so far, but {size} are too few to judge."
+    return f"Nothing to change: no finding{' asks for it' if findings else ''}."
 
 
 def first_of(findings: Sequence[Finding]) -> Finding | None:
