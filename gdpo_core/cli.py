@@ -206,6 +206,9 @@ _Json = Annotated[
         "--json", metavar="FILE", help="write JSON; - prints only that", dir_okay=False, writable=True, allow_dash=True
     ),
 ]
+_Html = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="write one HTML file with charts", dir_okay=False, writable=True)
+]
 
 
 @app.command("audit")
@@ -225,9 +228,7 @@ def audit_command(
     step: _Step = None,
     skip_bad_lines: _SkipBadLines = False,
     json_: _Json = None,
-    html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="write one HTML file with charts", dir_okay=False, writable=True)
-    ] = None,
+    html: _Html = None,
     format_: Annotated[
         str, typer.Option("--format", metavar="FORMAT", help=f"what to print: {listing(_FORMATS, 'or')}")
     ] = "text",
@@ -495,23 +496,26 @@ def compare_command(
     step: _Step = None,
     skip_bad_lines: _SkipBadLines = False,
     json_: _Json = None,
+    html: _Html = None,
 ) -> None:
     """Say what changed from one run to another, and what may be the scatter of their steps.
 
     \b
     gdpo compare runs/grpo/completions runs/gdpo/completions
+    gdpo compare before.csv after.csv --group prompt_id --html changes.html
     """
-    from gdpo_core.report import terminal
+    from gdpo_core.report import compared, terminal
     from gdpo_core.report.changes import changes
 
     only_json = json_ == Path("-")
-    targets = _targets(None, None if only_json else json_)
+    targets = _targets(html, None if only_json else json_)
     named = _reading(framework, group_size, reward, group, advantage, length, step, skip_bad_lines)
     wishes = {"weights": parse_weights(weight or [], "weight") or None}
     difference = changes(*_audited([[a], [b]], wishes, named, targets))
     text = _dumped(difference.to_dict())
+    texts = {"html": lambda: compared(difference), "json": lambda: text}
     for option, file in targets.items():
-        _write(file, text, option)
+        _write(file, texts[option](), option)
     with _reader_may_leave():
         if only_json:
             sys.stdout.write(text)

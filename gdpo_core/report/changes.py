@@ -10,6 +10,8 @@ from msgspec import Meta
 
 from gdpo_core._words import MISSING, count, listing, number, percent
 from gdpo_core.conventions import NAMES
+from gdpo_core.report import svg
+from gdpo_core.report.figures import Figure
 from gdpo_core.report.sentences import Table, comparable, comparison, shown_method
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.over_time import DEAD, MEAN, SHARE, SILENT, TIES, column
@@ -26,7 +28,7 @@ _FEWEST = 3  # steps below which their scatter says nothing
 _SETTINGS = ("written by", "responses per group", "method", "convention", "weights")
 
 
-_FIGURES = ("mean", "constant in groups", "share of the update", "groups with ties", "silent groups")
+_FIGURES = ("mean", "constant groups", "share of the update", "groups with ties", "silent groups")
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ def changes(a: AuditReport, b: AuditReport) -> Changes:
     for name in both:
         compared.append(("mean", name, column(MEAN, name), column(MEAN, name)))
     for name in both:
-        compared.append(("constant in groups", name, column(DEAD, name), column(DEAD, name)))
+        compared.append(("constant groups", name, column(DEAD, name), column(DEAD, name)))
     if of_methods:
         for name in both:
             compared.append(("share of the update", name, column(SHARE, method_a, name), column(SHARE, method_b, name)))
@@ -190,7 +192,7 @@ def _autocorrelation(x: Array) -> float:
 def headline(c: Changes) -> str:
     """What changed, in a sentence or two."""
     made = f"differ in {listing(s.name for s in c.settings)}" if c.settings else "were made the same way"
-    clear = [f"{x.figure} of {x.reward}" if x.reward else x.figure for x in c.figures if x.clear]
+    clear = [f"the {named(x)}" if x.reward else named(x) for x in c.figures if x.clear]
     if clear:
         beyond = f"Beyond the scatter of their steps they differ in {listing(clear, most=8)}."
     elif all(x.low is None for x in c.figures):
@@ -223,6 +225,31 @@ def _row(x: Change) -> list[str]:
     interval = MISSING if x.low is None else f"{words(x.low)} to {words(x.high)}"
     clear = "too few steps" if x.low is None else "yes" if x.clear else "no"
     return [x.figure, x.reward or "", words(x.a), words(x.b), words(x.difference), interval, clear]
+
+
+def changes_figures(c: Changes) -> list[Figure]:
+    """The differences of shares with their intervals as a chart; means have units of their own."""
+    groups: dict[str, list[svg.Interval]] = {}
+    rows: list[dict[str, object]] = []
+    for x in c.figures:
+        if x.figure == "mean" or x.difference is None or x.low is None or x.high is None:
+            continue
+        words, look = percent(x.difference), "alarm" if x.clear else "p0"
+        row = svg.Interval(x.reward or "", look, x.low, x.difference, x.high, words, x.clear)
+        groups.setdefault(x.figure, []).append(row)
+        rows.append({"figure": named(x), "B − A": x.difference, "from": x.low, "to": x.high})
+    if not groups:
+        return []
+    end = max(0.01, *(abs(edge) for of in groups.values() for row in of for edge in (row.low, row.high)))
+    said = (f"{title} {row.name} {row.words}" for title, of in groups.items() for row in of)
+    caption = f"B − A in percentage points, with {percent(_LEVEL)} intervals. Red and bold: the interval leaves out 0."
+    drawn = svg.intervals(groups, f"B − A: {'; '.join(said)}.", (-end, end))
+    return [Figure("Differences of shares", caption, drawn, rows)]
+
+
+def named(x: Change) -> str:
+    """A figure with its reward."""
+    return f"{x.figure} of {x.reward}" if x.reward else x.figure
 
 
 def meaning(c: Changes) -> str:

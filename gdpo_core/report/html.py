@@ -9,6 +9,7 @@ from gdpo_core import _theme
 from gdpo_core._errors import expect
 from gdpo_core._html import Html, fold, join, style, tag, text
 from gdpo_core._words import count
+from gdpo_core.report.changes import Changes, changes_figures, figures_table, headline, named, settings_table
 from gdpo_core.report.evidence import evidence
 from gdpo_core.report.figures import Frame, drawable, figures, framed, picture, table
 from gdpo_core.report.sentences import (
@@ -201,6 +202,25 @@ def document(reports: AuditReport | Sequence[AuditReport], note: str = "") -> st
         parts = [tag("h1", title), *_several(names, reports)]
     if note:
         parts.insert(0, tag("p", note))
+    return _whole(title, parts)
+
+
+def compared(c: Changes) -> str:
+    """A complete HTML document of what changed between two runs."""
+    settings, did = settings_table(c), figures_table(c)
+    _, _, *head = did.head
+    rows = [[named(x), *cells] for x, (_, _, *cells) in zip(c.figures, did.rows, strict=True)]
+    runs = tag("dl", *(tag("div", tag("dt", name), tag("dd", path)) for name, path in (("A", c.a), ("B", c.b))))
+    parts = [tag("p", headline(c), kind="verdict-line"), runs]
+    if settings:
+        parts += [tag("h3", settings.title), table(settings.head, settings.rows, "runs", most=2)]
+    parts += [tag("h3", did.title), *map(framed, changes_figures(c)), table(["figure", *head], rows, "rewards")]
+    inside = tag("div", *parts, tag("p", did.meaning), kind="audit")
+    return _whole(f"From {c.a} to {c.b}", [tag("h1", "What changed between two runs"), inside])
+
+
+def _whole(title: str, parts: Sequence[Html]) -> str:
+    """A complete HTML document."""
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
