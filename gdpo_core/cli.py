@@ -89,13 +89,24 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def gdpo(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="print the version and stop")
     ] = False,
 ) -> None:
-    """What GRPO and GDPO make of several rewards."""
+    """What GRPO and GDPO make of several rewards.
+
+    \b
+    gdpo audit outputs/completions          which reward drove a run, and what to change
+    gdpo compare runs/before runs/after     what changed between two runs
+    gdpo explain 111 110 011 101            the arithmetic of one group of responses
+
+    gdpo COMMAND --help says more.
+    """
+    if context.invoked_subcommand is None:
+        print(context.get_help())
 
 
 def _key(name: str) -> str:
@@ -106,15 +117,17 @@ def _key(name: str) -> str:
 # --- gdpo explain ----------------------------------------------------------------------------------------------------
 
 
-@app.command("explain", context_settings={"ignore_unknown_options": True})
+@app.command(
+    "explain", short_help="Print every number of one computation.", context_settings={"ignore_unknown_options": True}
+)
 def explain_command(
     responses: Annotated[
         list[str], typer.Argument(metavar="REWARDS...", help="one response each; / starts the next prompt")
     ],
-    method: Annotated[str, typer.Option(help=listing(COMPARED, "or"))] = "gdpo",
-    convention: Annotated[str, typer.Option(help=listing(CONVENTIONS, link=""))] = "paper",
-    weights: Annotated[str | None, typer.Option(help="one number per reward: 1,0.5,2")] = None,
-    lengths: Annotated[str | None, typer.Option(help="tokens, one number per response: 12,40,7")] = None,
+    method: Annotated[str, typer.Option(metavar="METHOD", help=listing(COMPARED, "or"))] = "gdpo",
+    convention: Annotated[str, typer.Option(metavar="NAME", help=listing(CONVENTIONS, "or"))] = "paper",
+    weights: Annotated[str | None, typer.Option(metavar="W,W,…", help="one number per reward: 1,0.5,2")] = None,
+    lengths: Annotated[str | None, typer.Option(metavar="N,N,…", help="tokens, one number per response")] = None,
 ) -> None:
     """Print one computation, every number of it, from rewards to advantages.
 
@@ -193,7 +206,9 @@ def _ties(e: "Explanation", prompts: Sequence[int]) -> list[list[int]]:
 
 # How to read a log.
 _PATHS = "files, directories, globs, zips or URLs of runs; DATABASE::RUN"
-_Framework = Annotated[str | None, typer.Option(help=f"{listing(readable_with_writers(), 'or')}; found by default")]
+_Framework = Annotated[
+    str | None, typer.Option(metavar="NAME", help=f"{listing(readable_with_writers(), 'or')}; found by default")
+]
 _GroupSize = Annotated[str | None, typer.Option(metavar="N", help="responses per prompt; found by default")]
 _Weight = Annotated[
     list[str] | None, typer.Option(metavar="NAME=W", help="a reward's weight; found by default, else 1")
@@ -211,9 +226,12 @@ _Json = Annotated[
         "--json", metavar="FILE", help="write JSON; - prints only that", dir_okay=False, writable=True, allow_dash=True
     ),
 ]
+_Html = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="write one HTML file with charts", dir_okay=False, writable=True)
+]
 
 
-@app.command("audit")
+@app.command("audit", short_help="Say which reward drove a run.")
 def audit_command(
     paths: Annotated[list[str], typer.Argument(metavar="PATH...", help=_PATHS)],
     framework: _Framework = None,
@@ -230,15 +248,15 @@ def audit_command(
     step: _Step = None,
     skip_bad_lines: _SkipBadLines = False,
     json_: _Json = None,
-    html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="write one HTML file with charts", dir_okay=False, writable=True)
-    ] = None,
+    html: _Html = None,
     format_: Annotated[
         str, typer.Option("--format", metavar="FORMAT", help=f"what to print: {listing(_FORMATS, 'or')}")
     ] = "text",
     fail_on: Annotated[
-        str | None,
-        typer.Option(metavar="LEVEL|ID,…", help="exit with 1 at such a finding: error, warning, info or an id"),
+        list[str] | None,
+        typer.Option(
+            metavar="LEVEL|ID,…", help="exit with 1 at such a finding: error, warning, info or the id of a finding"
+        ),
     ] = None,
     engine: Annotated[str, typer.Option(metavar="NAME", help="local, or ray: computed on a Ray cluster")] = "local",
     watch: Annotated[
@@ -260,6 +278,7 @@ def audit_command(
     from gdpo_core.report import document, terminal
     from gdpo_core.report.github import annotations
 
+    format_ = format_.strip().lower()
     expect(format_ in _FORMATS, "format", listing(_FORMATS, "or"), repr(format_))
     failing = _failing(fail_on)
     only_json = json_ == Path("-")
@@ -306,17 +325,18 @@ def _reading(
     return {"framework": framework, "group_size": size, "skip_bad_lines": skip_bad_lines, **columns}
 
 
-def _failing(text: str | None) -> frozenset[str]:
-    """The severities and ids in a text such as "warning,reward-dead"; a severity holds those above it.
+def _failing(texts: Sequence[str] | None) -> frozenset[str]:
+    """The severities and ids in texts such as "warning,reward-dead"; a severity holds those above it.
 
-    >>> sorted(_failing("warning,reward-dead")), _failing(None)
-    (['error', 'reward-dead', 'warning'], frozenset())
+    >>> sorted(_failing(["warning,reward-dead", "conflict"])), _failing(None)
+    (['conflict', 'error', 'reward-dead', 'warning'], frozenset())
     """
-    from gdpo_core.runs.facts import IDS, SEVERITIES
+    from gdpo_core.runs.facts import SEVERITIES
+    from gdpo_core.runs.read_more import IDS
 
     failing: set[str] = set()
-    for part in [] if text is None else text.split(","):
-        name = part.strip().lower()
+    for part in (part for text in texts or () for part in text.split(",")):
+        name = part.strip().lower().replace("_", "-")
         known = f"{', '.join(SEVERITIES)} or the id of a finding: {', '.join(IDS)}"
         expect(name in (*SEVERITIES, *IDS), "fail-on", known, repr(part))
         failing.update(SEVERITIES[: SEVERITIES.index(name) + 1] if name in SEVERITIES else [name])
@@ -502,7 +522,7 @@ def _write(path: Path, text: str, option: str) -> None:
 # --- gdpo compare ----------------------------------------------------------------------------------------------------
 
 
-@app.command("compare")
+@app.command("compare", short_help="Say what changed from one run to another.")
 def compare_command(
     a: Annotated[str, typer.Argument(metavar="A", help="a run, as for audit")],
     b: Annotated[str, typer.Argument(metavar="B", help="another run")],
@@ -516,23 +536,26 @@ def compare_command(
     step: _Step = None,
     skip_bad_lines: _SkipBadLines = False,
     json_: _Json = None,
+    html: _Html = None,
 ) -> None:
     """Say what changed from one run to another, and what may be the scatter of their steps.
 
     \b
     gdpo compare runs/grpo/completions runs/gdpo/completions
+    gdpo compare before.csv after.csv --group prompt_id --html changes.html
     """
-    from gdpo_core.report import terminal
+    from gdpo_core.report import compared, terminal
     from gdpo_core.report.changes import changes
 
     only_json = json_ == Path("-")
-    targets = _targets(None, None if only_json else json_)
+    targets = _targets(html, None if only_json else json_)
     named = _reading(framework, group_size, reward, group, advantage, length, step, skip_bad_lines)
     wishes = {"weights": parse_weights(weight or [], "weight") or None}
     difference = changes(*_audited([[a], [b]], wishes, named, targets))
     text = _dumped(difference.to_dict())
+    texts = {"html": lambda: compared(difference), "json": lambda: text}
     for option, file in targets.items():
-        _write(file, text, option)
+        _write(file, texts[option](), option)
     with _reader_may_leave():
         if only_json:
             sys.stdout.write(text)

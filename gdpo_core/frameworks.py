@@ -100,6 +100,7 @@ class Framework:
     version: str  # that has GDPO
     log_place: str
     proof: str  # how to make sure that GDPO ran
+    documentation: str = ""  # the address of its page on GRPO
     notes: tuple[str, ...] = ()
 
     @property
@@ -156,6 +157,7 @@ _TRL = Framework(
         gate=_FUNCTION_WITH_GATE,
     ),
     version="0.27 or later, the log from 0.28",
+    documentation="https://huggingface.co/docs/trl/grpo_trainer",
     log_place="OUTPUT_DIR/completions",
     proof=_AUDIT_SHOWS.format("TRL"),
     notes=(
@@ -203,6 +205,7 @@ _VERL = Framework(
         gate="# compute_score, before it returns: $says\n$reward = $reward if $on >= $threshold else $otherwise",
     ),
     version="0.9, legacy trainer",
+    documentation="https://verl.readthedocs.io/en/latest/algo/grpo.html",
     log_place="rollouts",
     proof="The dump holds no advantages, so the audit shows shares and ties, not the method. Look for "
     "adv_estimator=gdpo in the configuration that verl prints when it starts; without the reward keys 0.9.1 stops with "
@@ -258,6 +261,7 @@ _MS_SWIFT = Framework(
         "$reward = [r if g is not None and g >= $threshold else $otherwise for r, g in zip($reward, $on)]",
     ),
     version="4.0 or later",
+    documentation="https://swift.readthedocs.io/en/latest/Instruction/GRPO/GetStarted/GRPO.html",
     log_place="OUTPUT_DIR/completions.jsonl",
     proof=_AUDIT_SHOWS.format("ms-swift"),
     notes=("With multi-turn runs split into several trajectories it silently uses the centred sum, not GDPO.",),
@@ -304,6 +308,7 @@ _NEMO_RL = Framework(
         "$reward = $reward if $on >= $threshold else $otherwise",
     ),
     version="main of August 2026",
+    documentation="https://docs.nvidia.com/nemo/rl/latest/guides/grpo.html",
     log_place="rewards.parquet",
     proof="Its own dump holds a total alone, from which next to nothing can be told; write the rewards yourself, as "
     "the lines for the log do.",
@@ -351,6 +356,7 @@ _AXOLOTL = Framework(
         gate=_FUNCTION_WITH_GATE,
     ),
     version="0.19 or later",
+    documentation="https://docs.axolotl.ai/docs/rlhf.html",
     log_place="OUTPUT_DIR/completions",
     proof=_AUDIT_SHOWS.format("TRL"),
     notes=(

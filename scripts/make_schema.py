@@ -1,4 +1,7 @@
-"""Write docs/report.schema.json, the schema of what `gdpo audit --json` writes, from the types of the report."""
+"""Write the schemas of what `gdpo audit --json` and `gdpo compare --json` write, from the types of the report.
+
+python -m scripts.make_schema
+"""
 
 import json
 from pathlib import Path
@@ -6,28 +9,40 @@ from typing import Any
 
 import msgspec
 
+from gdpo_core.report.changes import Changes
 from gdpo_core.runs.audit_report import ReportPart, ReportsPart
 
-FILE = Path(__file__).resolve().parent.parent / "docs" / "report.schema.json"
+DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 
-def schema() -> dict[str, Any]:
-    """The JSON schema of one report, or of several together."""
-    either, parts = msgspec.json.schema_components([ReportPart, ReportsPart], ref_template="#/$defs/{name}")
-    parts["StepPart"]["additionalProperties"] = {"type": ["number", "null"]}
+def schema(title: str, *types: type) -> dict[str, Any]:
+    """The JSON schema of a value of one of the types."""
+    either, parts = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
+    for part in parts.values():
+        part["required"] = list(part["properties"])  # a default is written too
+    if "StepPart" in parts:
+        parts["StepPart"]["additionalProperties"] = {"type": ["number", "null"]}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "gdpo audit --json, schema 1",
+        "title": title,
         "description": "Members may be added within a schema. Where one goes or changes its meaning, the number grows.",
         "anyOf": list(either),
         "$defs": parts,
     }
 
 
-def text() -> str:
-    """The file as it should be."""
-    return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
+def files() -> dict[Path, str]:
+    """Each file as it should be."""
+    schemas = {
+        "report": schema("gdpo audit --json, schema 1", ReportPart, ReportsPart),
+        "compare": schema("gdpo compare --json, schema 1", Changes),
+    }
+    return {
+        DOCS / f"{name}.schema.json": json.dumps(made, indent=2, ensure_ascii=False) + "\n"
+        for name, made in schemas.items()
+    }
 
 
 if __name__ == "__main__":
-    FILE.write_text(text(), encoding="utf-8")
+    for file, text in files().items():
+        file.write_text(text, encoding="utf-8")

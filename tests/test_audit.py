@@ -45,6 +45,7 @@ IDS = {
         "missing-rewards",
     ),
 }
+FINDING = {"id", "title", "severity", "message", "evidence", "fix", "to_do", "read_more", "links"}
 
 
 def varied(rewards=3, steps=STEPS, seed=0, prompts=PROMPTS, rollouts=ROLLOUTS):
@@ -126,15 +127,15 @@ def test_a_run_with_nothing_wrong_gets_no_finding(method):
     report = audit(made_run(varied(), method, weights=[1, 0.5, 2]), primary=None)
     assert report.run["method"] == method and report.run["reproduced"] is True
     assert [f.id for f in report.findings if f.severity != "info"] == []
-    assert report.verdict.endswith(" No finding.")
+    assert report.verdict.endswith(" Nothing to change: no finding.")
 
 
 def test_the_verdict_says_where_there_is_too_little_to_judge_and_where_nothing_asks_for_a_change():
     few = audit(made_run(varied(steps=2), "gdpo"))
-    assert few.verdict.endswith(" 128 responses in 16 groups are too few to judge; no finding.")
+    assert few.verdict.endswith(" Nothing to change so far, but 128 responses in 16 groups are too few to judge.")
     dead_in_some = audit(made_run(silenced(varied(), 0.5, 1), "gdpo"))
     assert {f.severity for f in dead_in_some.findings} == {"info"}
-    assert dead_in_some.verdict.endswith(" No finding asks for a change.")
+    assert dead_in_some.verdict.endswith(" Nothing to change: no finding asks for it.")
 
 
 def test_the_verdict_names_the_method_the_weights_and_what_to_look_at_first():
@@ -838,7 +839,7 @@ def check(report):
             value = d["methods"][method][kind]
             assert value is None or 0 <= value <= (1 if kind != "levels" else d["source"]["responses"])
     for finding in d["findings"]:
-        assert finding.keys() == {"id", "title", "severity", "message", "evidence", "fix", "to_do", "read_more"}
+        assert finding.keys() == FINDING
         assert finding["id"] in IDS and finding["severity"] in ("info", "warning", "error")
         assert finding["evidence"] and (finding["fix"] is None or finding["fix"].strip())
         assert not any(word in finding["message"] for word in ("nan", "None", "inf ", "{", "}"))

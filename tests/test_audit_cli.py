@@ -19,7 +19,8 @@ import pytest
 import gdpo_core as gc
 from gdpo_core import cli
 from gdpo_core.report import terminal
-from gdpo_core.runs.facts import IDS, Finding
+from gdpo_core.runs.facts import Finding
+from gdpo_core.runs.read_more import IDS
 
 try:
     import resource
@@ -63,7 +64,7 @@ def test_the_verdict_and_what_the_run_did(capsys):
     code, out, err = run(capsys, TRL)
     assert (code, err) == (0, "")
     what_to_do, what_ran, *_ = out.splitlines()
-    assert what_to_do == "128 responses in 16 groups are too few to judge; no finding asks for a change."
+    assert what_to_do == "Nothing to change so far, but 128 responses in 16 groups are too few to judge."
     assert what_ran.startswith("The logged advantages are GDPO")
     assert re.search(r"^method +GDPO *$", out, re.M)
     assert re.search(r"^weights +correctness_reward 1, format_reward 0.5, length_reward 2 *$", out, re.M)
@@ -371,6 +372,7 @@ CONFLICT = Finding("conflict", "warning", "50 % of it.", {}, None, title="They c
         ("conflict", [CONFLICT], 1),
         ("reward-dead", [CONFLICT], 0),
         (" Reward-Dead , conflict", [CONFLICT], 1),
+        ("reward_dead,conflict,conflict,error", [CONFLICT], 1),
         ("error,reward-dead", [Finding("reward-dead", "info", "It is.", {}, None, title="It is")], 1),
         ("warning", [Finding("reward-dead", "error", "It is.", {}, None, title="It is")], 1),
         ("warning", [Finding("reward-dead", "info", "It is.", {}, None, title="It is")], 0),
@@ -383,6 +385,23 @@ def test_a_finding_that_was_asked_for_is_the_status(capsys, monkeypatch, fail_on
     code, out, err = pipeline(capsys, monkeypatch, findings, *arguments)
     assert code == status and out
     assert err == (f"gdpo: fail-on: {TRL}: {findings[0].id}\n" if status else "")
+
+
+def test_all_that_was_asked_for_counts_though_it_was_asked_for_twice(capsys, monkeypatch):
+    for order in (["conflict", "error"], ["error", "conflict"]):
+        arguments = [part for name in order for part in ("--fail-on", name)]
+        assert pipeline(capsys, monkeypatch, [CONFLICT], *arguments)[0] == 1
+
+
+def test_every_id_fails_by_its_name_and_by_its_level(capsys, monkeypatch):
+    levels = ("error", "warning", "info")
+    findings = [Finding(id, levels[k % 3], "So.", {}, None, title="So") for k, id in enumerate(IDS)]
+    for name in IDS:
+        assert pipeline(capsys, monkeypatch, findings, "--fail-on", name)[2] == f"gdpo: fail-on: {TRL}: {name}\n"
+    for k, level in enumerate(levels):
+        code, _, err = pipeline(capsys, monkeypatch, findings, "--fail-on", level)
+        named = re.split(", | and ", err.strip().partition(f"{TRL}: ")[2])
+        assert code == 1 and named == [f.id for f in findings if f.severity in levels[: k + 1]]
 
 
 def test_the_report_is_whole_where_a_finding_fails_the_pipeline(capsys, tmp_path):
@@ -429,7 +448,7 @@ def test_annotations_say_what_the_report_says(capsys, monkeypatch):
     assert first[0] == "notice" and unescaped(first[2]).startswith("The logged advantages are GDPO.")
     assert [command for command, _, _ in rest] == ["error", "warning", "notice"]
     for (_, title, text), finding in zip(rest, findings, strict=True):
-        assert unescaped(title) == f"{finding.id} ({TRL})"
+        assert unescaped(title) == f"{finding.title} ({finding.id} in {TRL})"
         assert unescaped(text) == finding.message + (f"\n{finding.fix}" if finding.fix else "")
 
 

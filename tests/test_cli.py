@@ -60,6 +60,15 @@ def test_it_is_found_under_its_name():
     assert [row[-1] for row in cells(ran.stdout).values()] == six(e.advantages.tolist())
 
 
+def test_without_a_command_it_says_which_there_are(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        cli.main([])
+    printed = capsys.readouterr()
+    assert (stopped.value.code, printed.err) == (0, "")
+    commands = re.findall(r"^  (\w+)  \w.*\.$", printed.out.partition("Commands:")[2], re.M)
+    assert commands == ["explain", "audit", "compare"]  # each with a whole sentence
+
+
 def test_a_slash_starts_a_prompt(capsys):
     _, out, _ = run(capsys, "10", "00", "/", "11", "00", "10")
     expected = gc.gdpo([[1, 0], [0, 0], [1, 1], [0, 0], [1, 0]], groups=[1, 1, 2, 2, 2])

@@ -1,6 +1,7 @@
 """`gdpo compare`: what changed between two runs, what may be scatter, and one clear line where it can't."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,8 @@ import polars as pl
 import pytest
 
 import gdpo_core as gc
-from gdpo_core import cli
+from gdpo_core import cli, report
+from gdpo_core.report import svg
 from gdpo_core.report.changes import _half_width, changes, headline
 
 ROOT = Path(__file__).parent.parent
@@ -115,7 +117,7 @@ def test_figures_are_means_of_what_each_step_does(tmp_path):
         assert getattr(figure(c, "silent groups"), name) == pytest.approx(np.mean([one.silent_groups for one in each]))
         for k, reward in enumerate("ab"):
             constant = [float((group[:, k] == group[0, k]).all()) for group in groups]
-            assert getattr(figure(c, "constant in groups", reward), name) == pytest.approx(np.mean(constant))
+            assert getattr(figure(c, "constant groups", reward), name) == pytest.approx(np.mean(constant))
 
 
 def test_a_run_does_not_differ_from_itself(tmp_path):
@@ -188,3 +190,46 @@ def test_bad_input_is_one_line_and_exit_2(capsys, tmp_path, arguments, named):
     code, out, err = run(capsys, *(str(a).replace("{tmp}", str(tmp_path)) for a in arguments))
     assert (code, out) == (2, "") and err.count("\n") == 1 and named in err
     assert not list(tmp_path.iterdir())
+
+
+# --- the HTML file ----------------------------------------------------------------------------------------------------
+
+
+def test_the_html_file_says_what_the_terminal_says(capsys, tmp_path):
+    a = log(tmp_path / "a.csv", draw(np.random.default_rng(3), 30, [0.3, 0.5]))
+    b = log(tmp_path / "b.csv", draw(np.random.default_rng(4), 30, [0.9, 0.5]))
+    code, out, err = run(capsys, a, b, *COLUMNS, "--html", tmp_path / "c.html")
+    page, c = (tmp_path / "c.html").read_text(encoding="utf-8"), compared(a, b)
+    assert (code, err) == (0, "") and out.startswith(headline(c)) and headline(c) in page
+    assert all(str(path) in page for path in (a, b)) and "src=" not in page and "<script" not in page
+    shares = [x for x in c.figures if x.figure != "mean"]
+    drawn = page[page.index("<figure>") : page.index("</svg>")]
+    assert drawn.count("<circle") == len(shares) and drawn.count('class="alarm mark"') == sum(x.clear for x in shares)
+    assert page.count("<tr>") == 1 + len(shares) + 1 + len(c.figures)  # both tables with their heads
+
+
+def test_an_interval_is_drawn_from_its_low_end_to_its_high_one_around_its_value():
+    row = svg.Interval("x", "alarm", -0.25, 0.25, 0.5, "25 %", True)
+    text = svg.intervals({"t": [row]}, "said", (-0.5, 0.5))
+    start, end = map(float, re.search(r'class="alarm line" d="M([\d.]+),[\d.]+H([\d.]+)"', text).groups())
+    middle, zero = float(re.search(r'cx="([\d.]+)"', text)[1]), float(re.search(r'class="zero" d="M([\d.]+)', text)[1])
+    unit = end - zero  # 0.5
+    assert (zero - start, middle - zero) == (pytest.approx(unit / 2, abs=0.2), pytest.approx(unit / 2, abs=0.2))
+
+
+def test_the_html_file_of_runs_with_nothing_in_common_has_no_chart(capsys, tmp_path):
+    code, _, err = run(capsys, TRL, ROOT / "data/samples/verl_v1", "--html", tmp_path / "c.html")
+    page = (tmp_path / "c.html").read_text(encoding="utf-8")
+    assert (code, err) == (0, "") and "<svg" not in page and "too few steps" in page
+
+
+def test_a_name_of_a_reward_stays_text_in_the_html_file():
+    a = gc.audit(
+        gc.read_run(
+            [{"step": t, "prompt": t, "<b>x": i % 2, "y": i % 3} for t in range(6) for i in range(6)],
+            group="prompt",
+            step="step",
+        )
+    )
+    page = report.compared(changes(a, a))
+    assert "&lt;b&gt;x" in page and "<b>x" not in page

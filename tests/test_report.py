@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from gdpo_core import report as drawn
 from gdpo_core._errors import InputError
 from gdpo_core.conventions import NAMES
+from gdpo_core.frameworks import FRAMEWORKS
 from gdpo_core.report import evidence, figures, over_time, sentences, svg
-from gdpo_core.runs import facts
 from gdpo_core.runs.facts import Finding
+from gdpo_core.runs.read_more import PAPER, READ_MORE, links
 
 VOID = {"meta", "br", "path", "rect", "circle"}
 
@@ -64,7 +65,13 @@ def test_it_is_a_whole_page_that_needs_nothing_else():
     assert not any(
         {"src", "srcset", "onload", "onclick", "style"} & attributes.keys() for _, attributes in page.elements
     )
-    assert [a["href"] for a in page.all("a")] == ["#run-1", "#run-2"]
+    inside = [a["href"] for a in page.all("a") if a["href"].startswith("#")]
+    assert inside == ["#run-1", "#run-2"]
+    # Nothing comes from elsewhere by itself; where to read more is a link to follow.
+    elsewhere = {a["href"] for a in page.all("a")} - set(inside)
+    assert elsewhere == {PAPER, FRAMEWORKS["trl"].documentation}
+    for url in elsewhere:
+        text = text.replace(f'href="{url}" target="_blank" rel="noreferrer"', "")
     assert {h["id"] for h in page.all("h2")} == {"run-1", "run-2"}
     assert "http" not in text and "url(" not in text and "@import" not in text
 
@@ -169,8 +176,28 @@ def test_where_to_read_more_is_a_chapter_of_the_page_or_a_section_of_the_readme(
     readme = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
     places = {f"page, chapter {title}" for title in CHAPTERS.values()}
     places |= {f"README, {title}" for title in re.findall(r"^## (.+)$", readme, re.M)}
-    assert set(facts.READ_MORE.values()) <= places
-    assert facts.READ_MORE.keys() == evidence._PICTURES.keys()
+    assert {more.place for more in READ_MORE.values()} <= places
+    assert READ_MORE.keys() == evidence._PICTURES.keys()
+
+
+def test_the_terms_to_read_more_about_are_in_the_glossary_and_the_pages_are_https():
+    from views.terms import glossary
+
+    assert {term for more in READ_MORE.values() for term in more.terms} <= glossary().keys()
+    found = [link for finding in READ_MORE for name in FRAMEWORKS for link in links(finding, name, True)]
+    assert {link.url for link in found} == {PAPER, *(f.documentation for f in FRAMEWORKS.values() if f.documentation)}
+    assert all(re.fullmatch(r"https://[\w./-]+", link.url) and link.title.startswith("the ") for link in found)
+    assert [name for name, framework in FRAMEWORKS.items() if not framework.documentation] == ["generic"]
+
+
+def test_a_finding_leads_to_the_paper_and_to_the_documentation_of_its_framework():
+    finding = replace(audited.report().findings[0], id="ties-hide-signal", evidence={"method": "grpo"}, fix="")
+    report = audited.report(findings=[finding, replace(finding, fix=None)])
+    page = str(drawn.body(report))
+    assert re.findall(r'href="([^"]+)"', page) == [PAPER, FRAMEWORKS["trl"].documentation, PAPER]
+    more = [x["links"] for x in report.to_dict()["findings"]]
+    assert [[link["url"] for link in links] for links in more] == [[PAPER, FRAMEWORKS["trl"].documentation], [PAPER]]
+    assert "Read more: page, chapter Lab · <a" in page
 
 
 def test_the_picture_of_a_finding_draws_its_evidence():
@@ -226,8 +253,10 @@ def test_a_frame_of_the_caller_gets_each_figure_with_its_rows():
 
     drawn.front(report, frame)
     drawn.behind(report, frame)["All charts"]()
-    assert [f.title for f in got[:2]] == ["Which reward makes the update"] * 2
-    assert [row["gdpo"] for row in got[0].rows] == [r["update_share"]["gdpo"] for r in report.rewards]
+    small, large = [f for f in got if f.kind], [f for f in got if not f.kind]
+    assert [f.title for f in small] == [f.title for f in report.findings[:2]]  # the third has nothing to draw
+    assert [f.title for f in large[:2]] == ["Which reward makes the update"] * 2
+    assert [row["gdpo"] for row in large[0].rows] == [r["update_share"]["gdpo"] for r in report.rewards]
     means = next(f for f in got if f.title == "Mean of format")
     assert [row["format"] for row in means.rows] == report.steps["mean:format"].to_list()
 

@@ -316,8 +316,10 @@ def test_the_tour_hears_of_a_sample_that_was_chosen_and_of_files_but_not_of_what
 def test_the_default_shows_the_findings_of_the_made_sample():
     text, session = shown()
     assert "no training run" in text
-    head, figure = front(audited(read(MADE, (), FOUND_OUT), "correctness", "").report).split("<figure>")
-    assert head in text and figure.split("</figure>")[0] in text  # the page adds what saves the figure
+    report = audited(read(MADE, (), FOUND_OUT), "correctness", "").report
+    # The page adds what saves a figure.
+    pieces = re.split("<figure[^>]*>|</figure>", front(report, guide=run.guide))
+    assert len(pieces) == 2 * len(report.findings) + 3 and all(piece in text for piece in pieces)
     assert session.audited.run["primary"] == "correctness"
 
 

@@ -1,4 +1,4 @@
-"""docs/report.schema.json: up to date, and held against the reports of every sample and every recorded log."""
+"""The schemas in docs: up to date, and held against the reports of every sample and every recorded log."""
 
 import json
 import subprocess
@@ -16,6 +16,7 @@ from gdpo_core import cli
 ROOT = Path(__file__).parent.parent
 SCHEMA = json.loads((ROOT / "docs/report.schema.json").read_text(encoding="utf-8"))
 VALID = jsonschema.Draft202012Validator(SCHEMA)
+COMPARED = json.loads((ROOT / "docs/compare.schema.json").read_text(encoding="utf-8"))
 LOGS = [path for path in sorted((ROOT / "data/samples").iterdir()) if path.name != "published_answers.zip"]
 RECORDED = [path for path in sorted((ROOT / "tests/goldens/logs").glob("*")) if path.name != "trl"]
 RECORDED += sorted((ROOT / "tests/goldens/logs/trl").iterdir())
@@ -26,9 +27,13 @@ def report(log) -> dict:
 
 
 def test_the_schema_is_what_the_types_say():
-    code = "from scripts.make_schema import FILE, text; assert FILE.read_text(encoding='utf-8') == text()"
+    code = (
+        "from scripts.make_schema import files\n"
+        "for file, text in files().items(): assert file.read_text(encoding='utf-8') == text, file"
+    )
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
-    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    for schema in (SCHEMA, COMPARED):
+        jsonschema.Draft202012Validator.check_schema(schema)
 
 
 @pytest.mark.parametrize("log", LOGS, ids=lambda path: path.name)
@@ -47,6 +52,20 @@ def test_what_the_command_prints_of_one_run_and_of_several_fits(capsys):
         with pytest.raises(SystemExit):
             cli.main(["audit", *map(str, logs), "--json", "-"])
         VALID.validate(json.loads(capsys.readouterr().out))
+
+
+@pytest.mark.parametrize(("a", "b"), [("trl_gdpo", "trl_gdpo"), ("trl_gdpo", "ms_swift"), ("verl_v1", "trl_gdpo")])
+def test_what_compare_prints_fits(capsys, a, b):
+    with pytest.raises(SystemExit):
+        cli.main(["compare", str(ROOT / "data/samples" / a), str(ROOT / "data/samples" / b), "--json", "-"])
+    made = json.loads(capsys.readouterr().out)
+    fits = jsonschema.Draft202012Validator(COMPARED)
+    fits.validate(made)
+    assert set(made) == set(COMPARED["$defs"]["Changes"]["properties"]) and next(iter(made)) == "schema"
+    for wrong in ({"schema": 2}, {"paired": 1}, {"figures": [{"figure": "mean"}]}, {"level": "0.95"}):
+        assert not fits.is_valid(made | wrong)
+    for name in made:
+        assert not fits.is_valid({key: value for key, value in made.items() if key != name})
 
 
 def test_every_member_of_a_report_is_described():

@@ -16,16 +16,20 @@ from gdpo_core._parse import parse_count, parse_weights
 from gdpo_core._words import count
 from gdpo_core.runs.audit import audit
 from gdpo_core.runs.audit_report import AuditReport
+from gdpo_core.runs.facts import Finding
+from gdpo_core.runs.read_more import READ_MORE
 from gdpo_core.runs.run import Run, read_run
 from serving.limits import AT_ONCE, LARGEST, REFUSED
-from views import elsewhere, prompts, save, work
+from views import elsewhere, prompts, save, terms, work
 from views.html import Html, controls, fold, framed, join, lazily, paragraphs, prose, reason, show, tag
-from views.link import Session
+from views.link import CHAPTERS, Session
 from views.once import Once
 from views.shipped import shipped
+from views.should import titles
 
 LARGE = 2 * 10**6  # bytes, from which on a reader is told to wait
 UPLOAD = f"Drop the files of your run here, or a zip of their directory ({LARGEST / 1e6:.0f} MB at most)"
+FILES = "Which files, and how they are read"
 NO_PRIMARY = "none"  # in a link
 LARGEST_CSV = 100_000  # responses; a larger table is handed out as Parquet
 DATA = Path(__file__).resolve().parent.parent / "data"
@@ -33,6 +37,14 @@ FRAMEWORKS = {"found out from the files": None} | {
     f.log_title or f.title: f.id for f in frameworks.FRAMEWORKS.values() if f.id in frameworks.READABLE
 }
 
+_AT = {title: key for key, title in CHAPTERS.items()}
+
+_SCENARIOS = {  # of Train, that show what a finding says, by its id
+    "reward-dominates": "scales",
+    "reward-dead": "live",
+    "reward-noise": "noise",
+    "conflict": "conflict",
+}
 _logs, _audits = Once(maxsize=8), Once(maxsize=16)  # of the samples alone: what a reader uploads is not kept
 _uploads = Once(maxsize=0)  # under way: one of a class may ask for the file that another just gave
 PATIENCE = 120  # seconds for reading and auditing an upload
@@ -294,7 +306,7 @@ def shown(log: Log, audit: Audit, session: Session) -> mo.Html:
     taken = [mo.download(data=data, filename=name, label=label) for label, name, data in downloads(log, audit)]
     return show(
         styles,
-        report.front(audit.report, save.framed("run-front", session.charts)),
+        report.front(audit.report, save.framed("run-front", session.charts), guide),
         framed("folds", *folds),
         framed("taken", *taken),
         tag(
@@ -305,6 +317,25 @@ def shown(log: Log, audit: Audit, session: Session) -> mo.Html:
         ),
         tag("span", hidden="", data_deed="audited") if handed_over(log, session) else "",
     )
+
+
+def guide(finding: Finding) -> Html:
+    """The way to the chapter or the fold that explains a finding, and the terms that it rests on."""
+    place = READ_MORE[finding.id]
+    kind, _, name = place.place.partition(", ")
+    if kind == "page":
+        title = name.removeprefix("chapter ")
+        to = {"href": f"?at={_AT[title]}", "data_go": _AT[title]}
+        if scenario := titles().get(_SCENARIOS.get(finding.id, "")):
+            to["href"] += f"&train-scenario={_SCENARIOS[finding.id]}"
+            to["data_scenario"] = _SCENARIOS[finding.id]
+            title = f"{title}: {scenario}"
+    elif name == "Limits":
+        title, to = "Use it: limits", {"href": "?at=use", "data_go": "use"}
+    else:
+        title, to = FILES, {"href": "?at=run", "data_go": "run", "data_to": "run-files"}
+    says = [terms.term(name) for name in place.terms]
+    return Html(" · ").join([tag("a", title, **to), *([Html(", ").join(says)] if says else [])])
 
 
 def handed_over(log: Log, session: Session) -> bool:
@@ -423,4 +454,4 @@ def area(files: object) -> mo.Html:
 def asking(element: mo.ui.dictionary) -> mo.Html:
     """Corrections in a fold, with which files are wanted and what happens to them."""
     inside = controls(element.elements.values())
-    return show(framed("asking", fold("Which files, and how they are read", files_wanted(), inside)))
+    return show(framed("asking", fold(FILES, files_wanted(), inside), id="run-files"))

@@ -57,7 +57,8 @@ def framed(chart: str, kept: dict[str, Callable[[], str]]) -> Frame:
             return figures.framed(figure)
         name = f"{chart}-{next(numbers)}"
         kept[name] = lambda: table(figure.rows)
-        return tag("figure", figures.content(figure), links(name, figure.title), data_picture=name)
+        drawn = figures.content(figure), links(name, figure.title)
+        return tag("figure", *drawn, kind=figure.kind, data_picture=name)
 
     return frame
 

@@ -1,14 +1,17 @@
 """What changed between two runs: how they were made, and how their figures differ beyond the scatter of their steps."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import polars as pl
+from msgspec import Meta
 
 from gdpo_core._words import MISSING, count, listing, number, percent
 from gdpo_core.conventions import NAMES
+from gdpo_core.report import svg
+from gdpo_core.report.figures import Figure
 from gdpo_core.report.sentences import Table, comparable, comparison, shown_method
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.over_time import DEAD, MEAN, SHARE, SILENT, TIES, column
@@ -25,53 +28,55 @@ _FEWEST = 3  # steps below which their scatter says nothing
 _SETTINGS = ("written by", "responses per group", "method", "convention", "weights")
 
 
+_FIGURES = ("mean", "constant groups", "share of the update", "groups with ties", "silent groups")
+
+
 @dataclass(frozen=True)
 class Change:
-    """One figure of both runs: means over the steps, their difference, and its 95 % interval."""
+    """One figure of both runs: means over the steps, their difference, and its interval."""
 
-    figure: str  # mean, constant in groups, share of the update, groups with ties, silent groups
-    reward: str | None
+    figure: Annotated[str, Meta(examples=list(_FIGURES))]
+    reward: Annotated[str | None, Meta(description="null: of all rewards together.")]
     a: float | None
     b: float | None
-    difference: float | None
-    low: float | None  # None: too few steps
+    difference: Annotated[float | None, Meta(description="b - a")]
+    low: Annotated[float | None, Meta(description="Of the interval of the difference; null: too few steps.")]
     high: float | None
-
-    @property
-    def clear(self) -> bool:
-        """Whether the interval leaves out 0."""
-        return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
+    clear: Annotated[bool, Meta(description="Whether the interval leaves out 0.")]
 
 
 @dataclass(frozen=True)
 class Setting:
     """How the two runs were made, where that differs; in words."""
 
-    name: str
+    name: Annotated[str, Meta(examples=list(_SETTINGS))]
     a: str
     b: str
 
 
 @dataclass(frozen=True)
 class Changes:
-    """All that changed from run a to run b."""
+    """All that changed from run a to run b: what `gdpo compare --json` writes."""
 
-    a: str  # paths
+    schema: Literal[1] = field(default=1, kw_only=True)
+    a: Annotated[str, Meta(description="The path of the first run.")]
     b: str
-    method_a: str  # under which ties, shares and silent groups are computed
+    method_a: Annotated[str, Meta(description="Under which ties, shares and silent groups of a are computed.")]
     method_b: str
     settings: tuple[Setting, ...]
-    rewards_of_a: tuple[str, ...]  # that b does not have
+    rewards_of_a: Annotated[tuple[str, ...], Meta(description="Rewards that b does not have.")]
     rewards_of_b: tuple[str, ...]
-    paired: bool  # step by step, over the steps that both runs hold; else over all steps of each
+    paired: Annotated[
+        bool, Meta(description="Step by step, over the steps that both runs hold; else over all steps of each.")
+    ]
     steps_a: int
     steps_b: int
     figures: tuple[Change, ...]
+    level: Annotated[float, Meta(description="Of the intervals.")] = field(default=_LEVEL, kw_only=True)
 
     def to_dict(self) -> dict[str, Any]:
         """The comparison as plain values, ready for JSON."""
-        figures = [{**asdict(change), "clear": change.clear} for change in self.figures]
-        return {"schema": 1, **asdict(self), "figures": figures, "level": _LEVEL}
+        return asdict(self)
 
 
 def changes(a: AuditReport, b: AuditReport) -> Changes:
@@ -92,7 +97,7 @@ def changes(a: AuditReport, b: AuditReport) -> Changes:
     for name in both:
         compared.append(("mean", name, column(MEAN, name), column(MEAN, name)))
     for name in both:
-        compared.append(("constant in groups", name, column(DEAD, name), column(DEAD, name)))
+        compared.append(("constant groups", name, column(DEAD, name), column(DEAD, name)))
     if of_methods:
         for name in both:
             compared.append(("share of the update", name, column(SHARE, method_a, name), column(SHARE, method_b, name)))
@@ -143,11 +148,12 @@ def _change(figure: str, reward: str | None, a: Array, b: Array, paired: bool) -
     else:
         a, b = a[~np.isnan(a)], b[~np.isnan(b)]
     if not len(a) or not len(b):
-        return Change(figure, reward, _mean(a), _mean(b), None, None, None)
+        return Change(figure, reward, _mean(a), _mean(b), None, None, None, False)
     difference = float(b.mean() - a.mean())
     half = _half_width([b - a] if paired else [a, b])
     low, high = (None, None) if half is None else (difference - half, difference + half)
-    return Change(figure, reward, _mean(a), _mean(b), difference, low, high)
+    clear = half is not None and abs(difference) > half
+    return Change(figure, reward, _mean(a), _mean(b), difference, low, high, clear)
 
 
 def _mean(values: Array) -> float | None:
@@ -186,7 +192,7 @@ def _autocorrelation(x: Array) -> float:
 def headline(c: Changes) -> str:
     """What changed, in a sentence or two."""
     made = f"differ in {listing(s.name for s in c.settings)}" if c.settings else "were made the same way"
-    clear = [f"{x.figure} of {x.reward}" if x.reward else x.figure for x in c.figures if x.clear]
+    clear = [f"the {named(x)}" if x.reward else named(x) for x in c.figures if x.clear]
     if clear:
         beyond = f"Beyond the scatter of their steps they differ in {listing(clear, most=8)}."
     elif all(x.low is None for x in c.figures):
@@ -219,6 +225,31 @@ def _row(x: Change) -> list[str]:
     interval = MISSING if x.low is None else f"{words(x.low)} to {words(x.high)}"
     clear = "too few steps" if x.low is None else "yes" if x.clear else "no"
     return [x.figure, x.reward or "", words(x.a), words(x.b), words(x.difference), interval, clear]
+
+
+def changes_figures(c: Changes) -> list[Figure]:
+    """The differences of shares with their intervals as a chart; means have units of their own."""
+    groups: dict[str, list[svg.Interval]] = {}
+    rows: list[dict[str, object]] = []
+    for x in c.figures:
+        if x.figure == "mean" or x.difference is None or x.low is None or x.high is None:
+            continue
+        words, look = percent(x.difference), "alarm" if x.clear else "p0"
+        row = svg.Interval(x.reward or "", look, x.low, x.difference, x.high, words, x.clear)
+        groups.setdefault(x.figure, []).append(row)
+        rows.append({"figure": named(x), "B − A": x.difference, "from": x.low, "to": x.high})
+    if not groups:
+        return []
+    end = max(0.01, *(abs(edge) for of in groups.values() for row in of for edge in (row.low, row.high)))
+    said = (f"{title} {row.name} {row.words}" for title, of in groups.items() for row in of)
+    caption = f"B − A in percentage points, with {percent(_LEVEL)} intervals. Red and bold: the interval leaves out 0."
+    drawn = svg.intervals(groups, f"B − A: {'; '.join(said)}.", (-end, end))
+    return [Figure("Differences of shares", caption, drawn, rows)]
+
+
+def named(x: Change) -> str:
+    """A figure with its reward."""
+    return f"{x.figure} of {x.reward}" if x.reward else x.figure
 
 
 def meaning(c: Changes) -> str:

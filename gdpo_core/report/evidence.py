@@ -1,6 +1,7 @@
 """The evidence of a finding as one small picture: a few bars against the threshold, or the steps that it is about."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from math import isfinite
 from typing import cast
 
@@ -19,7 +20,10 @@ _OF_METHODS = {name: method for method, name in NAMES.items()}  # the look of a 
 def evidence(report: AuditReport, finding: Finding) -> Figure | None:
     """The picture of a finding; None where its evidence holds nothing to draw."""
     draw = _PICTURES.get(finding.id)
-    return draw(report, finding) if draw else None
+    figure = draw(report, finding) if draw else None
+    if figure is None:
+        return None
+    return replace(figure, title=finding.title if figure.rows else figure.title, kind="small")
 
 
 # --- bars ------------------------------------------------------------------------------------------------------------
@@ -88,7 +92,7 @@ def _fades(report: AuditReport, finding: Finding) -> Figure | None:
     quarters = {"first quarter": "first_quarter", "last quarter": "last_quarter"}
     groups = {
         f"{e['reward']}: groups in which it is constant": {n: e.get(f"dead_groups_{q}") for n, q in quarters.items()},
-        "its part of the update": {n: e.get(f"update_share_{q}") for n, q in quarters.items()},
+        "Its part of the update": {n: e.get(f"update_share_{q}") for n, q in quarters.items()},
     }
     return _bars("At the start of the run, and at its end.", groups)
 
@@ -98,7 +102,7 @@ def _noise(report: AuditReport, finding: Finding) -> Figure | None:
     shares = {NAMES[m]: e.get(f"update_share_{m}") for m in ("grpo", "gdpo")}
     groups = {
         f"{e['reward']}: share of the update": shares,
-        "groups in which it differs by next to nothing": {"": e["faint_groups"]},
+        "Groups in which it differs by next to nothing": {"": e["faint_groups"]},
     }
     return _bars("What GDPO makes of small differences.", groups, _OF_METHODS)
 
@@ -124,7 +128,7 @@ def _inversion(report: AuditReport, finding: Finding) -> Figure | None:
     primary = finding.evidence["primary"]
     groups = {
         f"The response with less {primary} gets more": _of_methods(report, finding, "inversions"),
-        "both get the same": _of_methods(report, finding, "tied"),
+        "Both get the same": _of_methods(report, finding, "tied"),
     }
     return _bars(f"Of the pairs that differ in {primary}.", groups, _OF_METHODS)
 

@@ -28,6 +28,7 @@ class Figure:
     drawn: Html
     rows: Sequence[Mapping[str, object]]  # by the name of the column, the first of which names the row
     words: Callable[[float | None], str] = percent  # how the numbers are written
+    kind: str = ""  # its class; small: the evidence of a finding, whose title and numbers stand there
 
 
 Frame = Callable[[Figure], Html]  # how a figure stands on a page
@@ -44,6 +45,11 @@ def figures(report: AuditReport) -> list[Figure]:
     ]
 
 
+def drawable(report: AuditReport) -> bool:
+    """Whether there is anything to draw: rewards to compare, or steps over which they changed."""
+    return comparable(report) or len(report.steps) > 1
+
+
 def picture(report: AuditReport) -> Figure:
     """The one figure that explains the first finding, or what the run did where there is none."""
     first = report.findings[0].id if report.findings else None
@@ -53,13 +59,14 @@ def picture(report: AuditReport) -> Figure:
 
 def framed(figure: Figure) -> Html:
     """A figure as HTML, its numbers in a fold."""
-    return tag("figure", content(figure))
+    return tag("figure", content(figure), kind=figure.kind)
 
 
 def content(figure: Figure) -> Html:
     """What stands inside the frame of a figure."""
-    caption = tag("figcaption", tag("b", figure.title), " ", figure.caption)
-    return join(caption, figure.drawn, fold("Numbers", _numbers(figure)) if figure.rows else "")
+    said = figure.kind and figure.rows  # by the finding around it; what a log holds needs its title
+    caption = tag("figcaption", "" if said else tag("b", figure.title), "" if said else " ", figure.caption)
+    return join(caption, figure.drawn, fold("Numbers", _numbers(figure)) if figure.rows and not said else "")
 
 
 def _numbers(figure: Figure) -> Html:

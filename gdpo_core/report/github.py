@@ -19,7 +19,7 @@ def annotations(reports: Sequence[AuditReport]) -> str:
         lines.append(_command("notice", f"gdpo audit {path}", report.verdict))
         for finding in report.findings:
             text = f"{finding.message}\n{finding.fix}" if finding.fix else finding.message
-            lines.append(_command(_COMMANDS[finding.severity], f"{finding.id} ({path})", text))
+            lines.append(_command(_COMMANDS[finding.severity], f"{finding.title} ({finding.id} in {path})", text))
     return "".join(f"{line}\n" for line in lines)
 
 

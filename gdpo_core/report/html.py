@@ -1,15 +1,17 @@
 """Reports as HTML: a fragment for any page, or one file that needs nothing else, neither script nor network."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from gdpo_core import _theme
 from gdpo_core._errors import expect
-from gdpo_core._html import Html, fold, join, style, tag
+from gdpo_core._html import Html, fold, join, style, tag, text
 from gdpo_core._words import count
+from gdpo_core.report.changes import Changes, changes_figures, figures_table, headline, named, settings_table
 from gdpo_core.report.evidence import evidence
-from gdpo_core.report.figures import Frame, figures, framed, picture, table
+from gdpo_core.report.figures import Frame, drawable, figures, framed, picture, table
 from gdpo_core.report.sentences import (
     comparable,
     comparison,
@@ -40,18 +42,27 @@ _SHAPES = {  # drawn, so that they look the same everywhere; 12 × 12
 }
 
 
+Guide = Callable[[Finding], Html]
+
+
+def _place(finding: Finding) -> Html:
+    """The chapter of the page or the section of the README, which have no address that a file could know."""
+    return text(finding.read_more)
+
+
 def body(report: AuditReport) -> Html:
     """The report as an HTML fragment, all of it inside `<div class="audit">`, styled by `CSS`."""
-    parts = [_verdict(report), _findings(report), _did(report), tag("h3", "Charts"), _charts(report, framed)]
-    return tag("div", *parts, _tables(report), _computed(report), kind="audit")
+    charts = join(tag("h3", "Charts"), _charts(report, framed)) if drawable(report) else Html()
+    parts = [_verdict(report), _findings(report), _did(report), charts, _tables(report), _computed(report)]
+    return tag("div", *parts, kind="audit")
 
 
-def front(report: AuditReport, frame: Frame = framed) -> Html:
+def front(report: AuditReport, frame: Frame = framed, guide: Guide = _place) -> Html:
     """What a reader sees first: what to do, what ran, the findings, the first of them open, and its figure.
 
-    frame: how a figure stands on the page.
+    frame: how a figure stands on the page; guide: the way to what the page itself says about a finding.
     """
-    cards = [_short(report, finding, n == 0) for n, finding in enumerate(report.findings)]
+    cards = [_short(report, finding, n == 0, frame, guide) for n, finding in enumerate(report.findings)]
     nothing = tag("p", "Nothing to report.")
     left = tag("div", _verdict(report), tag("h2", f"Findings: {severity_counts(report)}"), *(cards or [nothing]))
     return tag("div", left, frame(picture(report)), kind="audit front")
@@ -61,7 +72,7 @@ def behind(report: AuditReport, frame: Frame = framed) -> dict[str, Callable[[],
     """What stands behind the first screen, by title; each is built when it is asked for."""
     parts: dict[str, Callable[[AuditReport], Html]] = {
         "What the run did": _facts,
-        "All charts": partial(_charts, frame=frame),
+        **({"All charts": partial(_charts, frame=frame)} if drawable(report) else {}),
         "Tables": _tables,
         "How it was computed, and what this cannot tell": _computed,
     }
@@ -81,25 +92,34 @@ def _charts(report: AuditReport, frame: Frame) -> Html:
     return tag("div", *map(frame, figures(report)), kind="figures-grid")
 
 
-def _short(report: AuditReport, finding: Finding, first: bool) -> Html:
+def _short(report: AuditReport, finding: Finding, first: bool, frame: Frame, guide: Guide) -> Html:
     """A finding in one line, which opens to all of it; the figure of the first one stands beside it."""
     shape = tag("svg", _SHAPES[finding.severity], viewBox="0 0 12 12", role="img", aria_label=f"{finding.severity}:")
     title = join(shape, tag("b", finding.title), " ", tag("code", finding.id))
-    parts = _inside(
-        report,
-        finding,
-        copied(finding.fix, finding.title) if finding.fix else Html(),
-        "small beside" if first else "small",
-    )
+    fix = copied(finding.fix, finding.title) if finding.fix else Html()
+    parts = _inside(report, finding, fix, frame, guide, beside=first)
     return fold(title, *parts, kind=f"card {finding.severity}", opened=first)
 
 
-def _inside(report: AuditReport, finding: Finding, fix: Html, kind: str = "small") -> list[Html]:
-    """What it is, its evidence as a picture, what to do about it, and where to read more."""
+def _inside(
+    report: AuditReport, finding: Finding, fix: Html, frame: Frame, guide: Guide, beside: bool = False
+) -> list[Html]:
+    """What it is, its evidence as a picture, what to do about it, and where to read more.
+
+    beside: a large figure beside it says what the picture says.
+    """
     small = evidence(report, finding)
-    figure = tag("figure", tag("figcaption", small.caption), small.drawn, kind=kind) if small else Html()
-    more = tag("p", f"Read more: {finding.read_more}.", kind="more") if finding.read_more else Html()
-    return [tag("p", finding.message), figure, fix, more, _evidence(finding)]
+    if small and beside:
+        small = replace(small, kind=f"{small.kind} beside")
+    drawn = frame(small) if small else Html()
+    return [tag("p", finding.message), drawn, fix, _more(report, finding, guide), _evidence(finding)]
+
+
+def _more(report: AuditReport, finding: Finding, guide: Guide) -> Html:
+    """Where to read more: what we say about it, the paper, and the documentation of the framework."""
+    pages = [tag("a", link.title, href=link.url, target="_blank", rel="noreferrer") for link in report.links(finding)]
+    ways = [way for way in (guide(finding), *pages) if way]
+    return tag("p", "Read more: ", Html(" · ").join(ways), kind="more") if ways else Html()
 
 
 def copied(lines: str, purpose: str) -> Html:
@@ -117,7 +137,7 @@ def _card(report: AuditReport, finding: Finding) -> Html:
     shape = tag("svg", _SHAPES[finding.severity], viewBox="0 0 12 12", aria_hidden="true")
     fix = tag("pre", tag("code", finding.fix), tabindex=0) if finding.fix else Html()
     title = tag("h4", shape, finding.title, " ", tag("code", f"{finding.severity} · {finding.id}"))
-    return tag("section", title, *_inside(report, finding, fix), kind=f"card {finding.severity}")
+    return tag("section", title, *_inside(report, finding, fix, framed, _place), kind=f"card {finding.severity}")
 
 
 def _evidence(finding: Finding) -> Html:
@@ -182,6 +202,25 @@ def document(reports: AuditReport | Sequence[AuditReport], note: str = "") -> st
         parts = [tag("h1", title), *_several(names, reports)]
     if note:
         parts.insert(0, tag("p", note))
+    return _whole(title, parts)
+
+
+def compared(c: Changes) -> str:
+    """A complete HTML document of what changed between two runs."""
+    settings, did = settings_table(c), figures_table(c)
+    _, _, *head = did.head
+    rows = [[named(x), *cells] for x, (_, _, *cells) in zip(c.figures, did.rows, strict=True)]
+    runs = tag("dl", *(tag("div", tag("dt", name), tag("dd", path)) for name, path in (("A", c.a), ("B", c.b))))
+    parts = [tag("p", headline(c), kind="verdict-line"), runs]
+    if settings:
+        parts += [tag("h3", settings.title), table(settings.head, settings.rows, "runs", most=2)]
+    parts += [tag("h3", did.title), *map(framed, changes_figures(c)), table(["figure", *head], rows, "rewards")]
+    inside = tag("div", *parts, tag("p", did.meaning), kind="audit")
+    return _whole(f"From {c.a} to {c.b}", [tag("h1", "What changed between two runs"), inside])
+
+
+def _whole(title: str, parts: Sequence[Html]) -> str:
+    """A complete HTML document."""
     head = tag(
         "head",
         tag("meta", charset="utf-8"),

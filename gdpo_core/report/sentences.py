@@ -185,9 +185,9 @@ def checklist(report: AuditReport) -> list[tuple[str, bool, str]]:
             not {"steps-missing", "steps-repeated", "eval-overwrote"} & ids,
             "how it changed over the run",
         ),
-        "A value in every response": ("missing-rewards" not in ids, "means over all of them"),
+        "A value in every response": ("missing-rewards" not in ids, "the means over all responses"),
     }
-    return [(what, holds, f"{'tells' if holds else 'cannot tell'} {use}") for what, (holds, use) in rows.items()]
+    return [(what, holds, f"{'can' if holds else 'cannot'} tell {use}") for what, (holds, use) in rows.items()]
 
 
 def weight_shares(report: AuditReport) -> dict[str, float | None]:
@@ -248,10 +248,11 @@ def severity_counts(report: AuditReport) -> str:
 
     >>> from types import SimpleNamespace as N
     >>> severity_counts(N(findings=[N(severity="error"), N(severity="info"), N(severity="info")]))
-    '1 error, 2 infos'
+    '1 error, 2 info'
     """
     severities = [f.severity for f in report.findings]
-    counts = [count(severities.count(s), s) for s in SEVERITIES if s in severities]
+    numbers = {s: severities.count(s) for s in SEVERITIES if s in severities}
+    counts = [f"{count(n)} info" if s == "info" else count(n, s) for s, n in numbers.items()]
     return listing(counts, link="") if counts else "no findings"
 
 
@@ -300,15 +301,21 @@ def shares_table(report: AuditReport) -> Table:
 
 
 def methods_table(report: AuditReport) -> Table:
-    """What each method leaves without signal, and puts the wrong way round."""
-    keys = ["silent_groups", "inversions"]  # ties are one sentence
+    """What each method leaves without signal, and puts the wrong way round where a reward matters most."""
+    keys = ["silent_groups"]  # ties are one sentence
+    meaning = "Silent groups: every advantage is 0."
+    if report.run["primary"]:
+        keys.append("inversions")
+        meaning += (
+            f" Inversions: of the pairs in a group that differ in {report.run['primary']}, those in which the lower "
+            "one gets more."
+        )
     rows = [[NAMES[m], *(percent(measures.get(key)) for key in keys)] for m, measures in report.methods.items()]
     return Table(
         "Methods on the rewards of this run",
         ["method", *map(label, keys)],
         rows,
-        "A tie: different rewards, the same advantage. Silent groups: every advantage is 0. Inversions: of the "
-        "pairs in a group that differ in the reward that matters most, those in which the lower one gets more.",
+        f"A tie: different rewards, the same advantage. {meaning}",
     )
 
 

@@ -36,6 +36,19 @@ class Bars:
 
 
 @dataclass(frozen=True)
+class Interval:
+    """One value between two others."""
+
+    name: str
+    look: str  # its class
+    low: float
+    value: float
+    high: float
+    words: str  # the value as text
+    strong: bool  # whether it stands out
+
+
+@dataclass(frozen=True)
 class Line:
     """A line over steps; None where there is nothing."""
 
@@ -71,6 +84,27 @@ def grouped_bars(groups: Sequence[Bars], description: str, low: float = 0.0, hig
             parts.append(tag("path", kind="zero", d=f"M{_n(x(0))},{_n(top)}V{_n(bottom)}"))
         if group.mark is not None:
             parts.append(tag("path", kind="weight", d=f"M{_n(x(group.mark))},{_n(top - 2)}V{_n(bottom + 2)}"))
+        y = bottom + 6
+    return _svg(parts, description, ceil(y))
+
+
+def intervals(groups: Mapping[str, Sequence[Interval]], description: str, ends: tuple[float, float]) -> Html:
+    """A point with its interval per row, between fixed ends with a line at zero; groups of rows by their title."""
+    longest = max((len(row.name) for rows in groups.values() for row in rows), default=0)
+    left, right = min(18 + 6.4 * longest, 170), WIDTH - _WORDS
+    x = _scale(ends, (left, right))
+    parts: list[Html] = []
+    y = 2.0
+    for title, rows in groups.items():
+        parts.append(_text(0, y + 14, _cut(title, 50), kind="head"))
+        top, bottom = y + _HEAD, y + _HEAD + _ROW * len(rows)
+        parts.append(tag("path", kind="zero", d=f"M{_n(x(0))},{_n(top)}V{_n(bottom)}"))
+        for k, row in enumerate(rows):
+            middle, kind = top + _ROW * (k + 0.5), "strong" if row.strong else ""
+            parts.append(_text(left - 6, middle + 4, _cut(row.name, 22), "end", kind))
+            parts.append(tag("path", kind=f"{row.look} line", d=f"M{_n(x(row.low))},{_n(middle)}H{_n(x(row.high))}"))
+            parts.append(tag("circle", kind=f"{row.look} mark", cx=_n(x(row.value)), cy=_n(middle), r=4))
+            parts.append(_text(WIDTH, middle + 4, row.words, "end", kind))
         y = bottom + 6
     return _svg(parts, description, ceil(y))
 

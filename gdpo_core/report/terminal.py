@@ -82,7 +82,7 @@ def _report(console: Console, report: AuditReport) -> None:
     console.print(facts)
     console.print(f"\nFindings: {severity_counts(report)}", style="bold")
     for finding in report.findings:
-        _finding(console, finding)
+        _finding(console, report, finding)
     console.print()
     own = own_method(report)
     for table in _tables(report):
@@ -92,7 +92,7 @@ def _report(console: Console, report: AuditReport) -> None:
     _paragraph(console, sentences.ties(report) if comparable(report) else not_comparable(report), "dim")
 
 
-def _finding(console: Console, finding: Finding) -> None:
+def _finding(console: Console, report: AuditReport, finding: Finding) -> None:
     name = (f"{finding.severity}  {printable(finding.id)}", COLOURS[finding.severity])
     console.print(Text.assemble("\n", name, f"  {printable(finding.title)}"), soft_wrap=not console.is_terminal)
     _paragraph(console, finding.message)
@@ -101,8 +101,9 @@ def _finding(console: Console, finding: Finding) -> None:
         console.print("what changes it:", style="dim")
         # Not wrapped, so that it can be copied.
         console.print(Text(printable(finding.fix), "cyan"), soft_wrap=True)
-    if finding.read_more:
-        _paragraph(console, f"read more: {finding.read_more}", "dim")
+    elsewhere = [f"{link.title}: {link.url}" for link in report.links(finding)]
+    if more := [place for place in (finding.read_more, *elsewhere) if place]:
+        _paragraph(console, f"read more: {'; '.join(more)}", "dim")
 
 
 def _paragraph(console: Console, words: str, style: str = "") -> None:

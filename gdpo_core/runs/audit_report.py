@@ -13,8 +13,9 @@ from gdpo_core._errors import InputError
 from gdpo_core._words import count, listing, number, power_of_ten
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import CONVENTIONS
-from gdpo_core.runs.facts import IDS, LISTED, Facts, Finding, ratio
+from gdpo_core.runs.facts import LISTED, Facts, Finding, ratio
 from gdpo_core.runs.over_time import over_time
+from gdpo_core.runs.read_more import IDS, Link, links
 from gdpo_core.runs.thresholds import FEW_GROUPS
 
 
@@ -73,6 +74,13 @@ class MethodPart(TypedDict):
     inversions: Annotated[float | None, Meta(description="null without a primary reward.")]
 
 
+class LinkPart(TypedDict):
+    """A page elsewhere about a finding."""
+
+    title: str
+    url: str
+
+
 class FindingPart(TypedDict):
     """One thing that the owner of a run should know."""
 
@@ -82,6 +90,7 @@ class FindingPart(TypedDict):
     message: str
     to_do: Annotated[str, Meta(description="One sentence; empty where nothing has to be done.")]
     read_more: Annotated[str, Meta(description="The chapter of the page, or the section of the README, about it.")]
+    links: Annotated[list[LinkPart], Meta(description="In the paper, and in the framework's documentation.")]
     evidence: Annotated[dict[str, Any], Meta(description="The numbers, and the thresholds they were held against.")]
     fix: Annotated[str | None, Meta(description="Lines of configuration that change it.")]
 
@@ -151,6 +160,10 @@ class AuditReport:
         """The finding to look at first; None where none asks for a change."""
         return first_of(self.findings)
 
+    def links(self, finding: Finding) -> tuple[Link, ...]:
+        """The pages elsewhere about a finding: in the paper, and in the documentation of the run's framework."""
+        return links(finding.id, self.source["framework"], finding.fix is not None)
+
     def to_dict(self) -> dict[str, Any]:
         """The report as plain lists, numbers and text, ready for JSON; NaN and infinity become None."""
         parts = {
@@ -160,7 +173,10 @@ class AuditReport:
             "run": self.run,
             "rewards": self.rewards,
             "methods": self.methods,
-            "findings": [asdict(finding) | {"read_more": finding.read_more} for finding in self.findings],
+            "findings": [
+                asdict(finding) | {"read_more": finding.read_more, "links": [asdict(x) for x in self.links(finding)]}
+                for finding in self.findings
+            ],
             "steps": self.steps.to_dicts(),
         }
         return {name: _plain(part) for name, part in parts.items()}
@@ -306,10 +322,10 @@ def _what_first(f: Facts, findings: Sequence[Finding]) -> str:
     if first := first_of(findings):
         return f"Look first at {first.id}: {first.title}. {first.to_do}"
     groups, responses = f.totals.groups, f.totals.responses
-    size = f"{count(responses, 'response')} in {count(groups, 'group')}"
-    few = f"{size} are too few to judge; " if groups < FEW_GROUPS else ""
-    sentence = f"{few}{'no finding asks for a change' if findings else 'no finding'}."
-    return sentence[0].upper() + sentence[1:]
+    if groups < FEW_GROUPS:
+        size = f"{count(responses, 'response')} in {count(groups, 'group')}"
+        return f"Nothing to change so far, but {size} are too few to judge."
+    return f"Nothing to change: no finding{' asks for it' if findings else ''}."
 
 
 def first_of(findings: Sequence[Finding]) -> Finding | None:

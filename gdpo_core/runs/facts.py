@@ -9,6 +9,7 @@ from gdpo_core._words import listing
 from gdpo_core.collapse import Order
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import FRAMEWORKS, Framework
+from gdpo_core.runs.read_more import READ_MORE
 from gdpo_core.runs.recipe import Recipe
 from gdpo_core.runs.run import Run
 from gdpo_core.runs.sums import Array, MethodSums, Plan, Sums, total
@@ -16,39 +17,6 @@ from gdpo_core.runs.thresholds import CHANCE, MERGED
 
 SEVERITIES = ("error", "warning", "info")
 LISTED = 100  # steps in a report or in the evidence of a finding
-
-_SCALE, _PRIORITY, _LEVELS = "page, chapter Train", "page, chapter Evidence", "page, chapter Lab"
-_LOG = "README, Check your own run"
-READ_MORE = {  # where each finding is explained, by its id
-    "reward-dominates": _SCALE,
-    "reward-dead": _SCALE,
-    "reward-fades": _SCALE,
-    "reward-noise": _SCALE,
-    "conflict": _SCALE,
-    "length-coupled": "page, chapter Use it",
-    "ties-hide-signal": _LEVELS,
-    "silent-groups": _LEVELS,
-    "filter-drops-signal": _LEVELS,
-    "blind-zero-std-metric": _LEVELS,
-    "batch-step-amplifies": _LEVELS,
-    "priority-inversion": _PRIORITY,
-    "method-not-as-asked": "page, chapter Use it",
-    "weights-not-as-given": "page, chapter Use it",
-    "weight-zero": _LOG,
-    "missing-rewards": _LOG,
-    "steps-missing": _LOG,
-    "steps-repeated": _LOG,
-    "eval-overwrote": "README, Limits",
-    "reward-columns-merged": _LOG,
-    "prompts-merged": _LOG,
-    "ragged-batches": _LOG,
-    "groups-sampled": _LOG,
-    "score-not-a-sum": _LOG,
-    "not-in-score": _LOG,
-    "no-components": "README, Limits",
-    "advantages-not-reproduced": _LOG,
-}
-IDS = tuple(sorted(READ_MORE))
 
 
 @dataclass(frozen=True)
@@ -66,7 +34,7 @@ class Finding:
     @property
     def read_more(self) -> str:
         """The chapter of the page, or the section of the README, that explains it."""
-        return READ_MORE.get(self.id, "")
+        return READ_MORE[self.id].place if self.id in READ_MORE else ""
 
 
 @dataclass(frozen=True)
