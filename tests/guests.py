@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from websockets.sync.client import connect
 
-from benchmarks.visitors import token_of
+from benchmarks.visitors import greeted
 from marimo_private import (
     MODEL_MESSAGE,
     RUN_ENDED,
@@ -82,7 +82,7 @@ def guest(url: str, name: str = "", query: str = ""):
     """A visitor who has arrived."""
     name = name or f"s_{secrets.token_hex(12)}"
     port = int(url.rsplit(":", 1)[1])
-    token = token_of(port)
+    token = greeted(port)[0]
     with connect(f"ws://127.0.0.1:{port}{SOCKET}?session_id={name}{query}", max_size=None, proxy=None) as socket:
         visitor = Guest(url, socket, token, name)
         visitor.rest()

@@ -878,6 +878,6 @@ def test_too_many_files_and_too_many_bytes_in_a_zip(monkeypatch):
     with pytest.raises(gc.InputError, match=r"up\.zip: expected a zip of at most 4 files, got 5"):
         read_run({"up.zip": content})
     monkeypatch.setattr(log_files, "MAX_FILES", 5)
-    monkeypatch.setattr(log_files, "MAX_BYTES", 100)
+    monkeypatch.setattr(log_files, "MAX_IN_MEMORY", 100)
     with pytest.raises(gc.InputError, match=r"up\.zip: expected at most 100 bytes unpacked"):
         read_run({"up.zip": content})
