@@ -231,7 +231,7 @@ _Html = Annotated[
 ]
 
 
-@app.command("audit", short_help="Say which reward drove a run.")
+@app.command("audit", short_help="Say which reward drove a run, and what to do.")
 def audit_command(
     paths: Annotated[list[str], typer.Argument(metavar="PATH...", help=_PATHS)],
     framework: _Framework = None,

@@ -549,6 +549,18 @@ def test_a_break_even_weight_that_leaves_the_others_nothing_to_say_is_none():
     assert "No usable weight on correct does either" in finding.message and finding.to_do.startswith("Let ")
 
 
+def test_where_no_weight_at_all_turns_every_pair_it_says_so():
+    rng = np.random.default_rng(0)
+    rows = [
+        {"step": 1, "prompt": i // 8, "correct": 5e-324 * (i % 2), "short": 1e3 * float(rng.random())}
+        for i in range(64)
+    ]
+    report = gc.audit(gc.read_run(rows, rewards=["correct", "short"], group="prompt", step="step"), primary="correct")
+    (finding,) = [f for f in report.findings if f.id == "priority-inversion"]
+    assert "No usable weight on correct does either (now 1): some pair never turns." in finding.message
+    assert finding.to_do.startswith("Let ") and "break_even_grpo" not in finding.evidence
+
+
 def test_priorities_are_inverted_by_a_louder_reward():
     rewards = varied()
     rewards[..., 0] = rewards[..., 0] > 0

@@ -65,7 +65,7 @@ def test_without_a_command_it_says_which_there_are(capsys):
         cli.main([])
     printed = capsys.readouterr()
     assert (stopped.value.code, printed.err) == (0, "")
-    commands = re.findall(r"^  (\w+)  +\w.*\.$", printed.out.partition("Commands:")[2], re.M)
+    commands = re.findall(r"^  (\w+) +\w.*\.$", printed.out.partition("Commands:")[2], re.M)
     assert commands == ["explain", "audit", "compare"]  # each with a whole sentence
 
 

@@ -62,10 +62,11 @@ def front(report: AuditReport, frame: Frame = framed, guide: Guide = _place) -> 
 
     frame: how a figure stands on the page; guide: the way to what the page itself says about a finding.
     """
+    large = frame(picture(report))
     cards = [_short(report, finding, n == 0, frame, guide) for n, finding in enumerate(report.findings)]
     nothing = tag("p", "Nothing to report.")
     left = tag("div", _verdict(report), tag("h2", f"Findings: {severity_counts(report)}"), *(cards or [nothing]))
-    return tag("div", left, frame(picture(report)), kind="audit front")
+    return tag("div", left, large, kind="audit front")
 
 
 def behind(report: AuditReport, frame: Frame = framed) -> dict[str, Callable[[], Html]]:

@@ -189,8 +189,11 @@ def _break_even_in_words(f: Facts, primary: int, needed: Mapping[str, float]) ->
     on, now = f.rewards[primary], number(f.plan.weights[primary])
     usable = {m: w for m, w in needed.items() if isfinite(w) and _usable(f, primary, w)}
     if not usable:
-        turns = number(_rounded_up(needed[f.acting]))
-        return f"No usable weight on {on} does either (now {now}): the last pair turns at {turns} alone."
+        last = needed[f.acting]
+        turns = (
+            f"the last pair turns only at {number(_rounded_up(last))}" if isfinite(last) else "some pair never turns"
+        )
+        return f"No usable weight on {on} does either (now {now}): {turns}."
     weights = listing(f"{number(_rounded_up(w))} under {NAMES[m]}" for m, w in usable.items())
     return f"With a weight on {on} above {weights} (now {now}), no pair would be the wrong way round."
 
