@@ -64,6 +64,30 @@ def test_steps_that_span_files_are_refused(ray, tmp_path, order):
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("log", "message"),
+    [
+        ("wandb", "files of rows for ray; --engine local reads trackers, got .*table.json$"),
+        ("trackio/project.db", "files of rows for ray; .*project.db$"),
+        ("trackio/project.db::gdpo", "files of rows for ray; .*project.db$"),
+    ],
+)
+def test_tables_of_trackers_are_refused(ray, log, message):
+    with pytest.raises(gc.InputError, match=message):
+        engine_ray.audit_on_ray(str(Path(__file__).parent / "goldens/logs" / log))
+
+
+def test_a_log_in_an_object_store_is_refused(ray):
+    with pytest.raises(gc.InputError, match="files on a disk that all machines see for ray, got the URL s3://b/run"):
+        engine_ray.audit_on_ray("s3://b/run")
+
+
+def test_large_numbers_keep_their_digits(ray, tmp_path):
+    large = [("large", lambda draw, *shape: 1e9 + 64 * draw.integers(0, 9, shape)), fake_logs.FORMAT]
+    fake_logs.write_trl(tmp_path, steps=40, rewards=large, weights=(1.0, 1.0))
+    assert same(tmp_path)
+
+
 def test_a_worker_that_dies_is_one_line(ray, tmp_path, monkeypatch):
     fake_logs.write_trl(tmp_path, steps=4)
 

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 from io import StringIO
@@ -14,6 +15,7 @@ import fake_logs
 import polars as pl
 import pytest
 from helpers import nearly
+from test_trackers import write_trackio
 
 import gdpo_core as gc
 from gdpo_core import cli
@@ -51,7 +53,9 @@ def test_every_file_of_trl_is_read_once(tmp_path):
     fake_logs.write_trl(tmp_path / "made", steps=12, evaluated=(7,), drop_rows={9: 3}, same_prompts="pairs")
     follower = Follower(str(tmp_path / "seen"))
     (tmp_path / "seen").mkdir()
+    (tmp_path / "seen/trainer_state.json").write_text("{}")
     assert follower.look() is None  # the trainer has not written yet
+    assert "expected a log" in str(follower.fault)
     files = sorted((tmp_path / "made/completions").iterdir())
     assert copied(files, tmp_path / "seen/completions", follower, tmp_path / "seen") == list(range(1, 13))
     assert follower.responses_read == 12 * 32 - 3
@@ -119,6 +123,25 @@ def test_a_table_of_lines_grows_in_pieces_that_split_steps(tmp_path):
             file.write("\n".join(rows[start : start + 24]) + "\n")
         assert same(follower.look(), str(path))
     assert follower.place > path.stat().st_size * 0.8  # what is settled is not read again
+
+
+def test_a_database_is_watched_through_its_write_ahead_log(tmp_path):
+    fake_logs.write_trl(tmp_path / "made", steps=4)
+    frames = [pl.read_parquet(path) for path in sorted((tmp_path / "made/completions").iterdir())]
+    path = write_trackio(tmp_path / "p.db", {"a": frames[:1]})
+    follower, database = Follower(f"{path}::a"), sqlite3.connect(path)
+    database.execute("PRAGMA journal_mode=WAL")
+    steps = [follower.look().source["steps"]]
+    for number, frame in enumerate(frames[1:], start=1):
+        table = json.dumps({"completions": {"_type": "trackio.table", "_value": frame.to_dicts()}})
+        row = ("id0", "", "a", number, table)
+        database.execute("INSERT INTO metrics (run_id, timestamp, run_name, step, metrics) VALUES (?, ?, ?, ?, ?)", row)
+        database.commit()
+        steps.append(follower.look().source["steps"])
+        assert follower.look() is None
+    database.close()
+    assert steps == [1, 2, 3, 4]
+    assert same(follower.whole(), f"{path}::a")
 
 
 def test_steps_out_of_order_are_read_from_the_start(tmp_path):

@@ -70,7 +70,7 @@ def follow(follower: Follower, file: TextIO, every: float = _EVERY, patience: fl
                     if live is None:
                         print(changed, file=file, flush=True)
                 now = time.monotonic()
-                unreadable_since = (unreadable_since or now) if follower.fault else None
+                unreadable_since = (unreadable_since or now) if follower.fault and follower.marks else None
                 if follower.fault and unreadable_since and now - unreadable_since > patience:
                     raise follower.fault
                 time.sleep(every)

@@ -16,7 +16,7 @@ from gdpo_core._types import ArrayLike
 from gdpo_core.frameworks import framework_named
 from gdpo_core.runs.audit import audit
 from gdpo_core.runs.audit_report import AuditReport
-from gdpo_core.runs.files import LogFiles, find_files
+from gdpo_core.runs.files import LogFiles, find_files, format_of
 from gdpo_core.runs.frames import REMOTE
 from gdpo_core.runs.run import GroupEvidence, Run, options_of, read_rows, tables_of, with_groups
 from gdpo_core.runs.summarise import summarise
@@ -46,6 +46,8 @@ def audit_on_ray(
     expect(remote is None, "--engine", "files on a disk that all machines see for ray", f"the URL {remote}")
     log = find_files(path)
     expect(all(file.path is not None for file in log.files), "--engine", "files on disk for ray", "an archive")
+    tracked = next((file.name for file in log.files if format_of(file) in ("wandb", "trackio")), None)
+    expect(tracked is None, "--engine", "files of rows for ray; --engine local reads trackers", f"{tracked}")
     options = options_of(**named)
     run, evidence = read_rows(log, None if framework is None else framework_named(framework), options)
     run = with_groups(run, evidence, options)

@@ -48,6 +48,10 @@ _CHUNK = 1 << 20
 _BAD_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError)
 
 
+class NoLog(InputError):
+    """There are only files of other kinds: what writes the log may not have begun."""
+
+
 @dataclass(frozen=True)
 class LogFile:
     """One file of a log: its name in messages, and its path, a function that returns its bytes, or its rows.
@@ -178,7 +182,8 @@ def choose(names: Sequence[str], where: str) -> list[str]:
     logs = logs or _by_folder(visible, lambda name: f"*{os.path.splitext(name)[1].lower()}" if is_table(name) else None)
     # Last, as other programs write databases too.
     logs = logs or _by_folder(visible, lambda name: "*.db" if name.endswith(".db") else None)
-    expect(bool(logs), where, f"a log: files that end in {', '.join(TABLES)}", _listing(visible))
+    if not logs:
+        raise NoLog(f"{where}: expected a log: files that end in {', '.join(TABLES)}, got {_listing(visible)}")
     depth = min(_depth(folder) for folder, _ in logs)
     nearest = {key: files for key, files in logs.items() if _depth(key[0]) == depth}
     if len(nearest) > 1:

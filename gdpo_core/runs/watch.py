@@ -1,8 +1,10 @@
 """A log that still grows: each look reads what is new, and its sums are merged with those of what was read before."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -13,7 +15,7 @@ from gdpo_core.frameworks import framework_named
 from gdpo_core.runs.audit import SAMPLE, audit, facts_of, findings, plan_of, sample_of, solved, wishes
 from gdpo_core.runs.audit_report import AuditReport, over_time, report_of
 from gdpo_core.runs.columns import Options
-from gdpo_core.runs.files import LogFile, LogFiles, expanded, find_files, format_of
+from gdpo_core.runs.files import LogFile, LogFiles, NoLog, find_files, format_of
 from gdpo_core.runs.frames import REMOTE
 from gdpo_core.runs.run import (
     BATCHES,
@@ -104,10 +106,10 @@ class Follower:
         self.grouped_by: str | None = None
 
     def look(self) -> AuditReport | None:
-        """The report, if the log changed since the last look; None if not, or as long as a directory is empty.
+        """The report, if the log changed since the last look; None if not, or as long as a directory holds no log.
 
-        Raises InputError if the log was removed, or what is settled was changed. A last file that is being written may
-        not be readable yet: then `fault` says why, until a look succeeds.
+        Raises InputError if the log was removed, or what is settled was changed. A log that has not begun, and a last
+        file that is being written, cannot be read yet: then `fault` says why, until a look succeeds.
         """
         log = self._log()
         if log is None:
@@ -140,13 +142,13 @@ class Follower:
     # --- what is new ---
 
     def _log(self) -> LogFiles | None:
-        """The files of the log; None for a directory without files."""
-        folder = expanded(self.path)
+        """The files of the log; None for a directory that holds none yet."""
         try:
-            if not self.marks and folder.is_dir() and not any(path.is_file() for path in folder.rglob("*")):
-                return None
             log = find_files(self.path)
-        except (InputError, OSError):
+        except (InputError, OSError) as error:
+            if not self.marks and isinstance(error, NoLog):
+                self.fault = error
+                return None
             if not self.marks:
                 raise
             raise InputError(f"{self.path}: expected a log that stays where it is, got none: it was removed") from None
@@ -322,10 +324,12 @@ class Follower:
 def _mark(file: LogFile) -> _Mark:
     assert file.path is not None, "archives are refused"
     try:
-        state = file.path.stat()
+        states = [file.path.stat()]
     except OSError as error:
         raise InputError(f"{file.name}: expected a file that can be read, got {error.strerror}") from None
-    return _Mark(state.st_size, state.st_mtime_ns)
+    with suppress(OSError):
+        states.append(Path(f"{file.path}-wal").stat())  # where SQLite writes what is new
+    return _Mark(sum(state.st_size for state in states), max(state.st_mtime_ns for state in states))
 
 
 def _last_step(content: bytes, part: _Part) -> int:
