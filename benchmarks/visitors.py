@@ -77,7 +77,9 @@ class Visitor:
     async def open(self, chapter: str) -> float:
         """Open a chapter's door; the seconds until its cells have run."""
         runs, sent = self.runs, time.perf_counter()
-        await self._to_model(self.models[f"door of {chapter}"], {"method": "update", "state": {"opened": True}, "bufferPaths": []})
+        await self._to_model(
+            self.models[f"door of {chapter}"], {"method": "update", "state": {"opened": True}, "bufferPaths": []}
+        )
         await self._until(lambda: self.runs > runs)
         return time.perf_counter() - sent
 
@@ -86,7 +88,9 @@ class Visitor:
         self.visits += 1
         runs, sent = self.runs, time.perf_counter()
         state = {"visits": self.visits}
-        await self._to_model(self.models[f"visits of {chapter}"], {"method": "update", "state": state, "bufferPaths": []})
+        await self._to_model(
+            self.models[f"visits of {chapter}"], {"method": "update", "state": state, "bufferPaths": []}
+        )
         await self._until(lambda: self.runs > runs)
         return time.perf_counter() - sent
 
