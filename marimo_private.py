@@ -8,6 +8,7 @@ import functools
 import re
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Container, MutableMapping
 from importlib import import_module
 from typing import Any
@@ -149,3 +150,26 @@ def sessions_of(app: object) -> Container[str]:
         return app.state.session_manager.sessions  # type: ignore[attr-defined]
     except AttributeError:
         return ()
+
+
+def forget_sessions() -> None:
+    """Let what a session held go when it ends, and its threads know: marimo leaves its widgets in two registries.
+
+    They are of the whole process. A widget of ours knows the visitor's session, and that the log that was uploaded.
+    """
+    try:
+        lifecycle = import_module("marimo._runtime.kernel_lifecycle")
+        widgets, end = import_module("ipywidgets.widgets.widget"), lifecycle.teardown_kernel
+        widgets._instances = weakref.WeakValueDictionary(widgets._instances)
+    except (ImportError, AttributeError):
+        return
+
+    def end_all(kernel: Any, context: Any) -> None:
+        try:
+            items = context.cell_lifecycle_registry
+            for cell in list(items.registry):
+                items.dispose(cell, deletion=True)
+        finally:
+            end(kernel, context)
+
+    lifecycle.teardown_kernel = end_all

@@ -16,6 +16,7 @@ from benchmarks.audit import written
 from benchmarks.visitors import Visitor
 
 CHAPTERS = ("train", "evidence", "run", "use")
+SETTLE = 3  # seconds in which they arrive and open their chapter, unless arriving is what they do
 LONG = 600  # seconds for an answer of what is known to take long
 
 
@@ -143,10 +144,10 @@ def beside(port: int, kinds: list[str], seconds: float, seed: int, log: str) -> 
 def _crowd(told, port: int, kinds: list[str], seconds: float, seed: int, log: str) -> None:
     os.nice(5)
     deeds = {kind: Deeds() for kind in kinds}
-    told.send("inside")
 
     async def all_of_them() -> None:
-        until, rng = time.time() + seconds, random.Random(seed)
+        until, rng = time.time() + SETTLE + seconds, random.Random(seed)
+        asyncio.get_running_loop().call_later(SETTLE, told.send, "inside")
         tasks = (KINDS[kind](port, until, random.Random(rng.random()), deeds[kind], log) for kind in kinds)
         for kind, outcome in zip(kinds, await asyncio.gather(*tasks, return_exceptions=True), strict=True):
             if isinstance(outcome, BaseException):

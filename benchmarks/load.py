@@ -104,7 +104,7 @@ def run(seconds: int = 60, shorter: int = 15, seed: int = 0) -> None:
 async def _spread(server: Server, seconds: int, seed: int) -> dict[int, Spread]:
     """Every fourth visitor is in another chapter."""
     rng = random.Random(seed)
-    await _first(server)
+    await first_visit(server)
     log = crowd.log(2)
     found = {}
     for count in SESSIONS:
@@ -130,7 +130,7 @@ async def _spread(server: Server, seconds: int, seed: int) -> dict[int, Spread]:
 async def _rising(server: Server, seconds: int, seed: int) -> tuple[list[Load], float | None]:
     """Loads of rising rates up to the first too fast one, and ms of CPU per arrival."""
     rng = random.Random(seed)
-    await _first(server)
+    await first_visit(server)
     before = server.cpu()
     visitors = await _inside(server, SESSIONS[-1])
     arrival = None if before is None else 1000 * (server.cpu() - before) / len(visitors)
@@ -146,7 +146,7 @@ async def _rising(server: Server, seconds: int, seed: int) -> tuple[list[Load], 
 async def _beside(server: Server, seconds: int, seed: int, log: str) -> dict[str, tuple[Load, Deeds]]:
     """Flips alone, beside each kind of other visitors, and beside all of them."""
     rng = random.Random(seed)
-    await _first(server)
+    await first_visit(server)
     visitors = await _inside(server, SESSIONS[-1])
     found = {}
     kinds = {ALONE: [], **{kind: [kind] for kind in crowd.KINDS}, "all of these": list(crowd.KINDS)}
@@ -160,7 +160,7 @@ async def _beside(server: Server, seconds: int, seed: int, log: str) -> dict[str
     return found
 
 
-async def _first(server: Server) -> None:
+async def first_visit(server: Server) -> None:
     """A visitor who opens every chapter and leaves: the first one pays for the imports."""
     visitor = Visitor(server.port)
     await visitor.arrive()

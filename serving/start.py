@@ -10,7 +10,14 @@ from collections.abc import AsyncIterator
 from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from marimo_private import EVENTS, cache_cell_texts, cache_entry_points, make_trees_in_turn, share_cell_trees
+from marimo_private import (
+    EVENTS,
+    cache_cell_texts,
+    cache_entry_points,
+    forget_sessions,
+    make_trees_in_turn,
+    share_cell_trees,
+)
 
 # A session waits for it: marimo itself looks into torch, which must not be half imported then.
 warmed = threading.Event()
@@ -39,6 +46,7 @@ async def warm(_app: Starlette) -> AsyncIterator[None]:
     cache_cell_texts()
     share_cell_trees()
     make_trees_in_turn()
+    forget_sessions()
     yield
 
 
@@ -49,7 +57,9 @@ def _import_page() -> None:
     try:
         with contextlib.suppress(ImportError):  # then the page says so itself
             importlib.import_module("views.lab")
-            importlib.import_module("views.elsewhere").serve_many()
+            from views import elsewhere
+
+            elsewhere.serve_many()
         gc.freeze()
     finally:
         gc.enable()

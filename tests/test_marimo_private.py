@@ -2,6 +2,7 @@
 
 import ast
 import gc
+import inspect
 import re
 import sys
 import threading
@@ -10,6 +11,7 @@ import tomllib
 from functools import cache
 from importlib import import_module, metadata
 from pathlib import Path
+from types import SimpleNamespace
 
 import marimo
 import pytest
@@ -146,6 +148,46 @@ def test_syntax_trees_are_made_in_turn(trees_in_turn):
 def test_every_maker_of_syntax_trees_in_marimo_is_known():
     found = re.findall(r"PyCF_ONLY_AST", text_of("_ast", "py") + text_of("_runtime", "py") + text_of("_server", "py"))
     assert len(found) == 2, "marimo makes syntax trees elsewhere too: see TREES in marimo_private.py"
+
+
+def test_what_a_session_held_goes_with_it(monkeypatch):
+    from ipywidgets.widgets import widget
+    from marimo._plugins.ui._impl.anywidget.init import CommLifecycleItem
+    from marimo._runtime import kernel_lifecycle
+    from marimo._runtime.cell_lifecycle_registry import CellLifecycleRegistry
+    from marimo._runtime.context import types
+
+    assert {"kernel", "ctx"} == set(inspect.signature(kernel_lifecycle.teardown_kernel).parameters), gone(
+        "function", "_runtime.kernel_lifecycle.teardown_kernel"
+    )
+    assert "teardown_kernel(kernel, ctx)" in inspect.getsource(kernel_lifecycle.kernel_session)
+    ended, asked = [], []
+    monkeypatch.setattr(kernel_lifecycle, "teardown_kernel", lambda kernel, context: ended.append(kernel))
+    monkeypatch.setattr(widget, "_instances", dict(widget._instances))
+    private.forget_sessions()
+
+    class One:
+        """A widget, to ipywidgets."""
+
+    widget._instances["of a visitor who left"] = One()
+    gc.collect()
+    assert "of a visitor who left" not in widget._instances
+
+    context = SimpleNamespace(cell_lifecycle_registry=CellLifecycleRegistry())
+    monkeypatch.setattr(types, "get_context", lambda: context)
+    monkeypatch.setattr("marimo._runtime.context.get_context", lambda: context)
+    for cell in "ab":
+        context.cell_lifecycle_registry.inject(cell, CommLifecycleItem(SimpleNamespace(close=lambda: asked.append(1))))
+    kernel_lifecycle.teardown_kernel("kernel", context)
+    assert (asked, ended, context.cell_lifecycle_registry.registry) == ([1, 1], ["kernel"], {})
+
+
+def test_no_widget_watches_a_file():
+    """anywidget keeps every widget whose script or style is a file, so that it can tell it when the file changes."""
+    from views import bar, evidence, lab, train
+
+    for one in (bar.Bar, bar.Door, lab.Lab, train.Train, evidence.Evidence):
+        assert isinstance(one._esm, str) and isinstance(getattr(one, "_css", ""), str), one
 
 
 def test_a_marimo_without_those_functions_still_starts(monkeypatch):

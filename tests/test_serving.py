@@ -25,6 +25,7 @@ from starlette.staticfiles import StaticFiles
 import serving
 from benchmarks.servers import serve
 from serving import start, travel
+from views import elsewhere
 
 ASSET = "/assets/index-abcdefg1.js"
 TEXT = b"one line of a file that gzip makes smaller\n" * 5000
@@ -317,7 +318,8 @@ def test_a_session_waits_until_all_is_imported_even_if_that_fails(monkeypatch, b
 
     monkeypatch.setattr(importlib, "import_module", slowly)
     monkeypatch.setattr(threading, "excepthook", lambda told: None)
-    for name in ("cache_entry_points", "cache_cell_texts"):
+    monkeypatch.setattr(elsewhere, "serve_many", lambda: None)
+    for name in ("cache_entry_points", "cache_cell_texts", "share_cell_trees", "make_trees_in_turn", "forget_sessions"):
         monkeypatch.setattr(start, name, lambda: None)
     monkeypatch.setattr(start.gc, "freeze", lambda: frozen.append(len(order)))
     asyncio.run(run())

@@ -24,7 +24,7 @@ class Bar(anywidget.AnyWidget):
     """Chapters, tour, link and program. The browser asks with a message; the answer comes back in `reply`."""
 
     _esm = "\n".join((HERE / name).read_text(encoding="utf-8") for name in ("save.js", "away.js", "bar.js"))
-    _css = HERE / "bar.css"
+    _css = (HERE / "bar.css").read_text(encoding="utf-8")
     chapters = traitlets.List().tag(sync=True)  # (name, title)
     edit = traitlets.Bool().tag(sync=True)  # in `marimo edit` all chapters are there, below each other
     notes = traitlets.List().tag(sync=True)
@@ -66,7 +66,7 @@ class Bar(anywidget.AnyWidget):
 class Door(anywidget.AnyWidget):
     """Opens once, when the reader first comes to its chapter; cells that read its value wait until then."""
 
-    _esm = HERE / "door.js"
+    _esm = (HERE / "door.js").read_text(encoding="utf-8")
     chapter = traitlets.Unicode().tag(sync=True)
     title = traitlets.Unicode().tag(sync=True)
     opened = traitlets.Bool().tag(sync=True)

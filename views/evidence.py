@@ -66,7 +66,7 @@ class Evidence(anywidget.AnyWidget):
     What lies further down is computed when the reader comes near it, or opens its fold; it comes in `parts`.
     """
 
-    _esm = HERE / "evidence.js"
+    _esm = (HERE / "evidence.js").read_text(encoding="utf-8")
     _css = _theme.css(".evidence") + terms.CSS + save.CSS + (HERE / "evidence.css").read_text(encoding="utf-8")
     fixed = traitlets.Dict().tag(sync=True)
     drawing = traitlets.Dict().tag(sync=True)

@@ -70,7 +70,7 @@ class Lab(anywidget.AnyWidget):
     No cell depends on it, so a flip reruns none; other chapters ask the session.
     """
 
-    _esm = HERE / "lab.js"
+    _esm = (HERE / "lab.js").read_text(encoding="utf-8")
     _css = _theme.css(".lab") + terms.CSS + save.CSS + (HERE / "lab.css").read_text(encoding="utf-8")
     sheets = traitlets.List().tag(sync=True)
     choices = traitlets.Dict().tag(sync=True)

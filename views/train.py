@@ -67,7 +67,7 @@ FIRST_WORDS = {"equal": "At equal step size", "published": "As published,", "nei
 class Train(anywidget.AnyWidget):
     """Small pictures from a file; the large one is trained in a thread that a change of a control stops."""
 
-    _esm = HERE / "train.js"
+    _esm = (HERE / "train.js").read_text(encoding="utf-8")
     _css = _theme.css(".train") + terms.CSS + save.CSS + (HERE / "train.css").read_text(encoding="utf-8")
     choices = traitlets.Dict().tag(sync=True)
     cards = traitlets.Dict().tag(sync=True)  # per comparison and scenario
