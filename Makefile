@@ -20,7 +20,7 @@ SERVE = app.py --host '$(HOST)' --port '$(PORT)' --no-sandbox $(HEADLESS)
 # Byte code is kept whatever the shell says: without it each worker compiles all tests anew.
 PYTEST = PYTHONDONTWRITEBYTECODE= $(VENV_PYTHON) -m pytest -n logical --maxprocesses 4 --dist worksteal
 
-.PHONY: run check test install edit bench parity parity-trainer parity-ray image clean static check-cpu
+.PHONY: run check test install edit bench parity parity-trainer parity-ray faults image clean static check-cpu
 
 run: .venv/.installed-run
 	@$(VENV_PYTHON) scripts/check_port.py '$(HOST)' '$(PORT)'
@@ -80,6 +80,11 @@ parity-ray: .venv/.installed-parity
 	$(VENV_PYTHON) -m pip install -qq --disable-pip-version-check --no-deps -c constraints.txt --target .parity \
 		trl verl ms_swift axolotl
 	@touch $@
+
+# What goes wrong between a browser, a proxy and the server; needs chromium, nginx and haproxy. LOADS=300: as many page
+# loads in a row.
+faults: .venv/.installed-dev
+	$(VENV_PYTHON) -m pytest tests/faults_*.py -s
 
 image:
 	@for engine in docker podman; do $$engine info >/dev/null 2>&1 && \

@@ -85,14 +85,10 @@ def two(*options):
 
 @pytest.fixture
 def certificate(tmp_path):
-    both = tmp_path / "both.pem"
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=127.0.0.1", "-days", "2"]
-        + ["-keyout", tmp_path / "key.pem", "-out", tmp_path / "cert.pem"],
-        check=True,
-        capture_output=True,
-    )
-    both.write_bytes((tmp_path / "cert.pem").read_bytes() + (tmp_path / "key.pem").read_bytes())
+    key, certificate, both = (tmp_path / name for name in ("key.pem", "cert.pem", "both.pem"))
+    request = "openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=127.0.0.1 -days 2 -keyout".split()
+    subprocess.run([*request, key, "-out", certificate], check=True, capture_output=True)
+    both.write_bytes(certificate.read_bytes() + key.read_bytes())
     return both
 
 
