@@ -86,7 +86,19 @@ def two(*options):
 @pytest.fixture
 def certificate(tmp_path):
     key, certificate, both = (tmp_path / name for name in ("key.pem", "cert.pem", "both.pem"))
-    request = "openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=127.0.0.1 -days 2 -keyout".split()
+    request = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-subj",
+        "/CN=127.0.0.1",
+        "-days",
+        "2",
+        "-keyout",
+    ]
     subprocess.run([*request, key, "-out", certificate], check=True, capture_output=True)
     both.write_bytes(certificate.read_bytes() + key.read_bytes())
     return both
