@@ -41,13 +41,17 @@ class Warmed:
 async def warm(_app: Starlette) -> AsyncIterator[None]:
     """Import what the first visitor's page needs while the server is still starting."""
     warmed.clear()
-    threading.Thread(target=_import_page, daemon=True).start()
+    importing = threading.Thread(target=_import_page, daemon=True)
+    importing.start()
     cache_entry_points()
     cache_cell_texts()
     share_cell_trees()
     make_trees_in_turn()
     forget_sessions()
-    yield
+    try:
+        yield
+    finally:
+        importing.join()  # Python aborts where it ends while torch is being imported, as by Ctrl-C in the first second
 
 
 def _import_page() -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
-from helpers import arrived
+from helpers import arrived, settled
 from links import TASKS, random_link
 from test_chapters_browser import READY, drawn, seen, toggle
 from test_chapters_browser import computed as advantages
@@ -202,6 +202,7 @@ def test_what_was_set_since_the_load_and_while_nobody_answered_is_kept(run, fres
     toggle(page, 2, 0).click()
     drawn(page, advantages(flipped((2, 0))))
     go_to(page, "evidence")
+    settled(page)
     page.get_by_role("slider", name="Weight of correctness, real prompts").fill("3")
     page.wait_for_function("window.rpiKept.asked?.includes('evidence-weight=3')")
     go_to(page, "lab")
@@ -273,7 +274,9 @@ def test_a_server_that_keeps_going_away_is_no_loop(run, fresh):
     server.start()
     told(page, "keeps going away")
     assert len(page.loads) == 4
-    page.get_by_role("link", name="Continue").click()
+    with page.expect_navigation():
+        page.get_by_role("link", name="Continue").click()
+    arrived(page, ".board .bar")
     drawn(page, advantages(flipped((1, 1))))
 
 

@@ -2,7 +2,7 @@
 // It goes on by loading the link that Share would give, with all chapters in it. The Lab tells its part with every
 // change, also while nobody answers; of the other chapters the server is asked when the hand rests.
 
-const RESTS = [500, 3000]; // ms without a change, after which the server is asked; a chapter may itself wait for an answer
+const RESTS = [500, 3000, 15000]; // ms without a change, after which the server is asked; a busy one is late with a chapter
 const GRACE = 600; // ms that the connection may be away before a word is said
 const PATIENCE = 12000; // ms in which marimo takes up a session that still lives, by its own retries
 const MOST = 3; // times in ten minutes that the page loads itself anew; then the reader decides
