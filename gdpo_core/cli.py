@@ -412,8 +412,11 @@ def _runs(paths: Sequence[str]) -> list[list[str]]:
 
 
 def _real(path: str | Path) -> str:
-    """One name per file or directory; realpath, because Path.resolve fails on a link to itself."""
-    return os.path.realpath(path)
+    """One name per file or directory; realpath, because Path.resolve fails on a link to itself.
+
+    A run spells its files in UTF-8, whatever the locale says of names.
+    """
+    return os.path.realpath(os.fsdecode(str(path).encode("utf-8", "surrogateescape")))
 
 
 @contextmanager

@@ -86,12 +86,14 @@ def checked(engine: str, image: str) -> None:
 
 def in_a_browser(address: str) -> None:
     """Open the Lab and flip a mark, where there is a browser."""
-    if find_spec("playwright") is None or shutil.which("chromium") is None:
-        print("  left out: the Lab in a browser, which needs Chromium and .venv with the extra dev")
-        return
+    left_out = "  left out: the Lab in a browser, which needs Chromium and .venv with the extra dev"
+    if find_spec("playwright") is None:
+        return print(left_out)
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-    from benchmarks.browser import PAGE, browser
+    from benchmarks.browser import NAMES, PAGE, browser
 
+    if not any(map(shutil.which, NAMES)):
+        return print(left_out)
     asked, errors = set(), []
     with browser() as running:
         page = running.new_page(**PAGE)
