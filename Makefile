@@ -20,7 +20,7 @@ SERVE = app.py --host '$(HOST)' --port '$(PORT)' --no-sandbox $(HEADLESS)
 # Byte code is kept whatever the shell says: without it each worker compiles all tests anew.
 PYTEST = PYTHONDONTWRITEBYTECODE= $(VENV_PYTHON) -m pytest -n logical --maxprocesses 4 --dist worksteal
 
-.PHONY: run check test install edit bench parity parity-trainer parity-ray image clean static check-cpu
+.PHONY: run check test install edit bench parity parity-trainer parity-ray fuzz image clean static check-cpu
 
 run: .venv/.installed-run
 	@$(VENV_PYTHON) scripts/check_port.py '$(HOST)' '$(PORT)'
@@ -80,6 +80,14 @@ parity-ray: .venv/.installed-parity
 	$(VENV_PYTHON) -m pip install -qq --disable-pip-version-check --no-deps -c constraints.txt --target .parity \
 		trl verl ms_swift axolotl
 	@touch $@
+
+# Hostile logs, measured; then each door that a stranger's bytes come in by, for so many seconds; then the browser.
+SECONDS = 120
+fuzz: .venv/.installed-dev
+	$(VENV_PYTHON) -m fuzz.hostile
+	$(VENV_PYTHON) -m pip install -qq --disable-pip-version-check atheris
+	$(VENV_PYTHON) -m fuzz --seconds '$(SECONDS)'
+	$(VENV_PYTHON) -m pytest tests/hostile_browser.py
 
 image:
 	@for engine in docker podman; do $$engine info >/dev/null 2>&1 && \
