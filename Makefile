@@ -22,7 +22,7 @@ SERVE = app.py --host '$(HOST)' --port '$(PORT)' --no-sandbox $(HEADLESS)
 # Byte code is kept whatever the shell says: without it each worker compiles all tests anew.
 PYTEST = PYTHONDONTWRITEBYTECODE= $(VENV_PYTHON) -m pytest -n logical --maxprocesses 4 --dist worksteal
 
-.PHONY: run check test install edit bench parity parity-trainer parity-ray image image-offline fresh faults clean static check-cpu
+.PHONY: run check test install edit bench parity parity-trainer parity-ray image image-offline fresh faults fuzz clean static check-cpu
 
 run: $(VENV)/.installed-run
 	@$(VENV_PYTHON) scripts/check_port.py '$(HOST)' '$(PORT)'
@@ -83,6 +83,14 @@ parity-ray: $(VENV)/.installed-parity
 		trl verl ms_swift axolotl
 	@touch $@
 
+# Hostile logs, measured; then each door that a stranger's bytes come in by, for so many seconds; then the browser.
+SECONDS = 120
+fuzz: $(VENV)/.installed-dev
+	$(VENV_PYTHON) -m fuzz.hostile
+	$(VENV_PYTHON) -m pip install -qq --disable-pip-version-check atheris
+	$(VENV_PYTHON) -m fuzz --seconds '$(SECONDS)'
+	$(VENV_PYTHON) -m pytest tests/hostile_browser.py
+
 # Builds the container and looks at it as a cautious host runs it; BUILD: further options of the build. podman leaves the
 # HEALTHCHECK out of any other format.
 ENGINE ?= $(shell for e in docker podman; do $$e info >/dev/null 2>&1 && echo $$e && break; done)
@@ -108,7 +116,7 @@ fresh:
 	@TORCH_INDEX='$(TORCH_INDEX)' '$(PYTHON)' scripts/fresh.py $(HOLD)
 
 clean:
-	rm -rf .image .venv .fresh .parity .parity-trainer .parity-ray build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf .image .fuzz .venv .fresh .parity .parity-trainer .parity-ray build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 
 # One stamp for the page and one for each further extra; pip does nothing for what is there already.
 $(addprefix $(VENV)/.installed-,run dev bench parity): $(VENV)/.installed-%: pyproject.toml setup.py constraints.txt scripts/install.py

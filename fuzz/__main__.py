@@ -14,7 +14,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 HOME = HERE.parent / ".fuzz"
-SLOWEST, MEMORY = 20, 2500  # seconds and MB that one input may take
+SLOWEST, MEMORY = 120, 2500  # seconds and MB that one input may take
 LONGEST = 65536  # bytes of an input
 
 

@@ -20,6 +20,7 @@ from gdpo_core.runs.files import LogFile, format_of
 ROWS = 250_000  # per frame, about
 FILES = 400  # per scan; more would have many files open at once
 HEAD = 100  # lines of text from which the types of columns are inferred
+COLUMNS = 5_000  # of a table
 MISSING = ["", "NA", "N/A", "null", "None", "none", "NaN", "nan", "NAN", "<NA>"]  # in CSV
 UNREAD = ("completion", "completions")  # long texts, of which no reader needs more than that there are some
 _NOT_FINITE = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}  # as trackers spell them
@@ -177,7 +178,8 @@ def height(file: LogFile) -> int:
 def text_bytes(file: LogFile, columns: Sequence[str]) -> int:
     """The bytes of all values of these text columns of a Parquet file, also of values that it holds once."""
     try:
-        return int(sum(_scan(file).select(pl.col(columns).str.len_bytes().sum()).collect().row(0))) if columns else 0
+        sizes = _scan(file).select(pl.col(columns).str.len_bytes().cast(pl.Int64).sum()).collect()
+        return sum(size or 0 for row in sizes.rows() for size in row)
     except _BROKEN as error:
         raise _unreadable_parquet([file], error) from None
 
@@ -496,6 +498,7 @@ def _lists(file: LogFile, content: object) -> dict[str, list]:
     if isinstance(content, dict):
         lists = {_utf8(name): value for name, value in content.items() if isinstance(value, list)}
         expect(bool(lists), file.name, wanted, "an object without lists")
+        expect_width(lists, file.name)
         expect_one_length({name: len(value) for name, value in lists.items()}, file.name)
         return lists
     if not isinstance(content, list):
@@ -505,7 +508,13 @@ def _lists(file: LogFile, content: object) -> dict[str, list]:
         if not isinstance(item, dict):
             raise InputError(f"{file.name}, item {number}: expected an object, got {type(item).__name__}")
     keys = dict.fromkeys(key for item in content for key in item)
+    expect_width(keys, file.name)
     return {_utf8(name): [item.get(name) for item in content] for name in keys}
+
+
+def expect_width(names: Collection[str], where: str) -> None:
+    """Raise InputError for a table of more columns than any log has."""
+    expect(len(names) <= COLUMNS, where, f"at most {COLUMNS} columns", len(names))
 
 
 def expect_one_length(sizes: Mapping[str, int], where: str) -> None:

@@ -15,7 +15,7 @@ import polars as pl
 from gdpo_core._errors import InputError, expect, reason
 from gdpo_core._words import clip, count, listing
 from gdpo_core.runs.files import MAX_IN_MEMORY, WANDB_TABLE, LogFile, LogFiles, format_of
-from gdpo_core.runs.tables import json_column
+from gdpo_core.runs.tables import expect_width, json_column
 
 PATIENCE = 2.0  # seconds that a database may stay locked
 LONGEST = 20.0  # seconds that a database may compute: a column can be an expression without an end
@@ -71,6 +71,7 @@ def _wandb(file: LogFile) -> pl.LazyFrame:
     fits = isinstance(names, list) and all(isinstance(name, str) for name in names) and isinstance(rows, list)
     kinds = [f"{name} ({type(value).__name__})" for name, value in content.items()]
     expect(fits, file.name, wanted, f"an object with {listing(kinds, most=5) or 'nothing in it'}")
+    expect_width(names, file.name)
     repeated = [name for name, times in Counter(names).items() if times > 1]
     expect(not repeated, file.name, "columns of different names", f"{', '.join(map(repr, repeated))} more than once")
     for number, row in enumerate(rows, start=1):

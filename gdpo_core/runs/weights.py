@@ -23,7 +23,7 @@ _BOUND = 4
 _ORTHOGONAL = 1e-7
 # A combination of rewards with less than this part of their variance is round-off.
 _NOTHING = 1e-11
-_LARGEST = 1e100  # of an advantage or a term; what is larger is none, as its square is infinite
+_LARGEST = 1e100  # of an advantage; what is larger is none, as its square is infinite
 # A combination of weights is open if its part in the equations is smaller than this, relative to the largest.
 _OPEN = 1e-5
 # The relative error of the scale where a method divides by nothing.
@@ -69,7 +69,6 @@ def terms_of(log: Log, batch: Batch, method: str) -> Terms:
         alike = with_weights(batch, 1 / size.masked_fill(size == 0, torch.inf))
         round_off = float32_error("grpo_no_std", alike, formula(alike))
     x, nothing = x.nan_to_num().reshape(count, -1), nothing.flatten() | ~(log.advantages.abs() <= _LARGEST)
-    nothing |= (x.abs() > _LARGEST).any(0)
     by_group = method == "grpo" or (method == "gdpo" and batch.convention.last_step == "group")
     return Terms(
         x=x.masked_fill(nothing, 0),

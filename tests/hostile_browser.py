@@ -1,0 +1,113 @@
+"""Nothing that a log holds runs: not in the page, not in the HTML report. Opt-in; `make fuzz` runs it.
+
+Every string of the log is a payload: names of columns and files, prompts, weights, the path of the run.
+"""
+
+import io
+import json
+import zipfile
+from urllib.parse import quote
+
+import polars as pl
+from helpers import arrived
+
+import gdpo_core as gc
+from gdpo_core.report import document
+
+# Each would set window.hacked, were it HTML, an attribute, CSS, a script or Markdown; the last one is for terminals.
+PAYLOADS = (
+    "<script>window.hacked=1</script>",
+    "<img src=x onerror=window.hacked=2>",
+    '"><svg onload=window.hacked=3>',
+    "'><details open ontoggle=window.hacked=4>",
+    "</style><script>window.hacked=5</script>",
+    "</title></textarea><script>window.hacked=6</script>",
+    "[a](javascript:window.hacked=7)",
+    "javascript:window.hacked=8",
+    "<iframe srcdoc='<script>parent.hacked=9</script>'>",
+    "<marimo-callout-output data-html='\"<img src=x onerror=window.hacked=10>\"'></marimo-callout-output>",
+    "{{constructor.constructor('window.hacked=11')()}}",
+    "**<img src=x onerror=window.hacked=12>**",
+    "$\\href{javascript:window.hacked=13}{a}$",
+    "\x1b]8;;javascript:window.hacked=14\x07a\x1b]8;;\x07\u202e::set-output name=a::b",
+)
+
+
+def log() -> bytes:
+    """A log of TRL in which every name and every text is a payload; some rewards are dead, one dominates."""
+    n = 64
+    frame = pl.DataFrame(
+        {
+            "step": [1 + i // 32 for i in range(n)],
+            "prompt": [PAYLOADS[i // 8 % len(PAYLOADS)] for i in range(n)],
+            "completion": [PAYLOADS[i % len(PAYLOADS)] for i in range(n)],
+        }
+        | {name: [(i * (k + 3)) % 5 * 0.1 * (k < 9) for i in range(n)] for k, name in enumerate(PAYLOADS)}
+    )
+    rewards = frame.select(PAYLOADS).to_numpy().reshape(-1, 8, len(PAYLOADS))
+    content = io.BytesIO()
+    frame.with_columns(advantage=pl.Series(gc.grpo(rewards).flatten().numpy())).write_parquet(content)
+    return content.getvalue()
+
+
+def upload() -> dict:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as file:
+        file.writestr(f"{PAYLOADS[1]}/completions/completions_00001.parquet", log())
+        file.writestr("args.json", json.dumps({"output_dir": PAYLOADS[0], "run_name": PAYLOADS[1]}))
+    return {"name": f"{PAYLOADS[1]}.zip", "mimeType": "application/zip", "buffer": packed.getvalue()}
+
+
+def test_no_string_of_a_log_runs_in_the_page(visit, browser):
+    page = visit(f"?at=run&run-sample={quote(PAYLOADS[1])}&{quote(PAYLOADS[0])}=1")
+    arrived(page, ".audit.front")
+    page.locator(".upload input[type=file]").set_input_files([upload()])
+    page.wait_for_function("() => document.querySelector('.whose')?.innerText.startsWith('Your file')")
+    page.locator(".audit.front .card").first.wait_for()
+    opened(page)
+    page.locator(".folds > .fold", has_text="All charts").locator("summary").first.scroll_into_view_if_needed()
+    page.locator(".folds figure svg").first.wait_for(state="attached")
+    opened(page)
+    assert page.locator("body").get_by_text(PAYLOADS[1]).count()  # as text
+    assert page.evaluate("window.hacked") is None
+    with page.expect_download() as download:
+        label = "Report (HTML)"
+        page.get_by_role("button", name=label).or_(page.get_by_role("link", name=label)).click()
+    quiet(browser, download.value.path().read_text())
+    weights = page.get_by_label("Weights, if not those of the log")
+    weights.fill(f"{PAYLOADS[1]}=1")
+    weights.press("Enter")
+    page.locator(".unread").wait_for()
+    assert page.evaluate("window.hacked") is None
+
+
+def test_a_refusal_does_not_run(visit):
+    page = visit("?at=run")
+    arrived(page, ".audit.front")
+    header = ",".join(f'"{payload.replace(chr(34), chr(34) * 2)}"' for payload in (*PAYLOADS, *PAYLOADS))
+    page.locator(".upload input[type=file]").set_input_files(
+        [{"name": f"{PAYLOADS[1]}.csv", "mimeType": "text/csv", "buffer": header.encode()}]
+    )
+    page.locator(".unread").get_by_text(PAYLOADS[1]).first.wait_for()
+    assert page.evaluate("window.hacked") is None
+
+
+def test_no_string_of_a_log_runs_in_the_report_or_in_a_notebook(browser):
+    report = gc.audit(gc.read_run({f"{PAYLOADS[1]}.parquet": log()}), primary=PAYLOADS[2])
+    quiet(browser, document(report, note=PAYLOADS[0]))
+    quiet(browser, f"<div>{report._repr_html_()}</div>")
+
+
+def opened(page) -> None:
+    """Open all that opens."""
+    page.locator("details").evaluate_all("all => all.forEach(e => e.open = true)")
+
+
+def quiet(browser, html: str) -> None:
+    """Nothing in this document runs."""
+    page = browser.new_page()
+    page.set_content(html)
+    opened(page)
+    assert PAYLOADS[0] in page.locator("body").inner_text()
+    assert page.evaluate("window.hacked") is None
+    page.close()
