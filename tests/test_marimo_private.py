@@ -19,7 +19,10 @@ SERVER = (
     private.EVENTS,
     private.ASSETS,
     private.PUBLIC,
-    private.SET_MODEL_VALUE.removeprefix("/api/kernel"),
+    private.FILES,
+    private.FILE_KEY,
+    private.NEW,
+    *(path.removeprefix("/api/kernel") for path in (private.SET_MODEL_VALUE, private.SET_VALUE, private.CALL_FUNCTION)),
     private.SESSION_HEADER,
     private.TOKEN_HEADER,
     private.MODEL_MESSAGE,
@@ -87,6 +90,37 @@ def test_sessions_share_the_syntax_trees_of_their_cells(monkeypatch):
 
     assert trees(one) and all(a is b for a, b in zip(trees(one), trees(other), strict=True)), gone("use of", "CellImpl")
     assert [ast.dump(tree) for tree in trees(one)] == [ast.dump(tree) for tree in trees(before)]
+
+
+def test_the_front_end_makes_a_sessions_name_where_we_lengthen_it():
+    scripts = [path.read_bytes() for path in (MARIMO / "_static" / "assets").glob("*.js")]
+    (script,) = [text for text in scripts if private.SHORT_ID.search(text)]
+    longer, times = private.SHORT_ID.subn(private.long_id, script)
+    assert times == 1 and len(longer) == len(script), gone("name of a session of", "six letters")
+    assert re.search(rb"=\w\.init\(\{length:24\}\) +;function \w\(\)\{return`s_\$\{\w\(\)\}`\}", longer)
+
+
+def test_the_page_says_where_its_notebook_lies_where_we_take_it_out():
+    assert f"<{private.FILENAME} hidden>{{{{ filename }}}}</{private.FILENAME}>" in text_of("_static", "html")
+
+
+@pytest.mark.parametrize(("mode", "edits"), [("EDIT", True), ("RUN", False)])
+def test_a_request_tells_whether_its_server_edits(mode, edits):
+    from marimo._server.api.deps import AppStateBase
+    from marimo._session.model import SessionMode
+    from starlette.applications import Starlette
+
+    app = Starlette()
+    app.state.base_url = "/base"
+    app.state.session_manager = type("Manager", (), {"mode": SessionMode[mode]})()
+    assert AppStateBase(app.state).mode is SessionMode[mode], gone("attribute", "app.state.session_manager.mode")
+    assert AppStateBase(app.state).base_url == "/base", gone("attribute", "app.state.base_url")
+    assert private.may_edit({"app": app}) is edits
+    assert private.base_of({"app": app, "root_path": "/mounted"}) == "/mounted/base"
+
+
+def test_a_request_of_another_server_may_not_edit():
+    assert not private.may_edit({}) and private.base_of({}) == ""
 
 
 def test_a_marimo_without_those_functions_still_starts(monkeypatch):

@@ -1,8 +1,10 @@
 """What travels: compressed files that are the same files, streams that stay streams, and scripts that say no."""
 
 import asyncio
+import base64
 import gc
 import gzip
+import hashlib
 import importlib
 import random
 import re
@@ -14,6 +16,7 @@ import threading
 import urllib.error
 import urllib.request
 import zlib
+from types import SimpleNamespace
 
 import pytest
 from starlette.applications import Starlette
@@ -23,7 +26,7 @@ from starlette.staticfiles import StaticFiles
 
 import serving
 from benchmarks.servers import serve
-from serving import start, travel
+from serving import endpoints, start, travel
 
 ASSET = "/assets/index-abcdefg1.js"
 TEXT = b"one line of a file that gzip makes smaller\n" * 5000
@@ -328,6 +331,92 @@ def test_a_server_that_never_warms_up_keeps_no_session_waiting():
     assert start.warmed.is_set()
 
 
+# What is open, and under which headers
+
+
+PAGE = b"""<marimo-filename hidden>/srv/app/app.py</marimo-filename><link href="./apple.png">
+<script data-marimo="true">let a = "/srv/app/app.py", b = "%2Fsrv%2Fapp%2Fapp.py"</script>
+<script type="module" src="./assets/index.js"></script><script>2</script>"""
+
+
+def editing(scope):
+    """The same request, to `marimo edit`."""
+    app = Starlette()
+    app.state.session_manager = SimpleNamespace(mode=SimpleNamespace(value="edit"))
+    return scope | {"app": app}
+
+
+def sources(policy, directive):
+    return dict(part.split(" ", 1) for part in policy.split("; "))[directive].split()
+
+
+def test_the_policy_names_the_scripts_of_the_page_as_it_is_sent():
+    _, headers, body = ask(serving.served(file(PAGE, "text/html", size=50)), "/")
+    assert body == PAGE.replace(b"/srv/app/", b"").replace(b"%2Fsrv%2Fapp%2F", b"")
+    scripts = (b'let a = "app.py", b = "app.py"', b"2")
+    hashes = [f"'sha256-{base64.b64encode(hashlib.sha256(script).digest()).decode()}'" for script in scripts]
+    assert sources(headers["content-security-policy"], "script-src") == ["'self'", *hashes]
+
+
+def test_no_source_is_another_host_and_no_code_is_made_of_text():
+    _, headers, _ = ask(serving.served(file(b"{}", "application/json")), "/health")
+    policy = headers["content-security-policy"]
+    allowed = {source for part in policy.split("; ") for source in part.split()[1:] if "frame-ancestors" not in part}
+    assert allowed == {"'none'", "'self'", "'unsafe-inline'", "data:", "blob:"}
+    assert sources(policy, "script-src") == ["'self'"] and sources(policy, "default-src") == ["'none'"]
+    hub = ["https://huggingface.co", "https://*.huggingface.co", "https://*.hf.space"]
+    assert sources(policy, "frame-ancestors") == ["'self'", *hub]
+    assert headers["x-content-type-options"] == "nosniff" and headers["referrer-policy"] == "no-referrer"
+    assert "camera=()" in headers["permissions-policy"] and headers["cross-origin-opener-policy"] == "same-origin"
+
+
+def test_a_page_that_the_browser_has_keeps_the_policy_it_came_with():
+    _, headers, body = ask(serving.served(file(b"-", "text/html", status=304)), "/")
+    assert body == b"-" and "content-security-policy" not in headers and headers["referrer-policy"] == "no-referrer"
+
+
+def test_the_editor_is_left_alone():
+    app = file(PAGE, "text/html")
+    for scope in (request("/"), request("/api/kernel/run", "POST"), request("/terminal/ws") | {"type": "websocket"}):
+        messages = asyncio.run(said(serving.served(app), editing(scope)))
+        assert whole(messages)[2] == PAGE and "content-security-policy" not in whole(messages)[1]
+    assert app.asked == 3
+
+
+@pytest.mark.parametrize(
+    ("base", "path", "open"),
+    [("", "/health", True), ("/base", "/base/health", True), ("/base", "/health/x", False), ("", "/x/health", False)],
+)
+def test_what_is_open_is_open_below_the_servers_base(base, path, open):
+    app = Starlette()
+    app.state.base_url = base
+    inner = file()
+    status = whole(asyncio.run(said(endpoints.Closed(inner), request(path) | {"app": app})))[0]
+    assert (status, inner.asked) == ((200, 1) if open else (404, 0))
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "error", "status"),
+    [
+        ("/api/kernel/set_model_value", "POST", ValueError("Invalid session id"), 400),
+        ("/@file/5-1-a.js", "GET", RuntimeError("response already started"), 404),
+        ("/", "GET", OSError("the disk is gone"), None),
+    ],
+)
+def test_what_marimo_fails_on_is_refused_and_what_fails_by_itself_is_told(path, method, error, status):
+    async def fails(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise error
+
+    asked = said(endpoints.Closed(fails), request(path, method))
+    if status is None:
+        with pytest.raises(OSError, match="the disk is gone"):
+            asyncio.run(asked)
+    else:
+        found, _, body = whole(asyncio.run(asked))
+        assert found == status and str(error).encode() not in body
+
+
 # The page, as `make run` serves it
 
 
@@ -375,6 +464,16 @@ def test_the_page_is_described_once_in_its_own_words(page_url):
     assert "GRPO" in description and "GDPO" in description
     assert re.findall(r'<meta property="og:description" content="([^"]+)"', html) == [description]
     assert "og:title" in html and "og:image" in html
+
+
+def test_every_answer_has_the_headers(page_url):
+    for path in ("/", "/health", "/favicon.ico", "/none", script_of(page_url).removeprefix(page_url)):
+        try:
+            headers = get(page_url + path)[1]
+        except urllib.error.HTTPError as refused:
+            headers = refused.headers
+        assert headers["content-security-policy"].startswith("default-src 'none'; script-src 'self'"), path
+        assert headers["x-content-type-options"] == "nosniff" and headers["permissions-policy"], path
 
 
 def test_what_is_not_there_is_not_there_twice(page_url):
