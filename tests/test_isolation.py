@@ -5,6 +5,7 @@ import contextlib
 import io
 import json
 import re
+import urllib.request
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -257,20 +258,32 @@ INTRUDERS = """() => {
 }"""
 
 
-def test_a_browser_runs_the_scripts_of_the_page_alone_and_frames_it_nowhere_else(browser, page_url):
+def test_a_browser_runs_the_scripts_of_the_page_alone(browser, page_url):
     page = browser.new_page()
     told, asked = [], set()
     page.on("console", lambda message: told.append(message.text) if message.type == "error" else None)
     page.on("requestfinished", lambda request: asked.add(urlsplit(request.url).hostname))
     page.goto(page_url)
-    page.reload()  # which the server may answer with 304
     arrived(page, ".board .bar")
     assert told == []
     with page.expect_console_message(lambda message: "example.org" in message.text):
         page.evaluate(INTRUDERS)
     assert page.evaluate("() => new Promise(done => setTimeout(() => done(window.ran ?? 'none'), 0))") == "none"
     assert sum("Content Security Policy" in text for text in told) == 4 and asked == {"127.0.0.1"}
-    page.goto("about:blank")
-    page.set_content(f"<iframe src='{page_url}/health'></iframe>")
-    assert page.frames[1].url.startswith("chrome-error:")
+    page.close()
+
+
+def test_the_hub_may_frame_the_page_and_nobody_else(browser, page_url):
+    """Hosts are played; what the page's own answers is a header of the server's."""
+    with urllib.request.urlopen(f"{page_url}/health") as found:
+        policy = found.headers["content-security-policy"]
+    own = "https://owner-name.hf.space/"
+    page = browser.new_page()
+    page.route("https://**", lambda route: route.fulfill(body=f"<iframe src='{own}'>", content_type="text/html"))
+    page.route(own, lambda route: route.fulfill(body="the page", headers={"content-security-policy": policy}))
+    framed = {}
+    for host in ("huggingface.co", "example.org", "huggingface.co.example.org"):
+        page.goto(f"https://{host}/")
+        framed[host] = page.frames[1].url == own
+    assert framed == {"huggingface.co": True, "example.org": False, "huggingface.co.example.org": False}
     page.close()
