@@ -104,23 +104,29 @@ def test_the_page_says_where_its_notebook_lies_where_we_take_it_out():
     assert f"<{private.FILENAME} hidden>{{{{ filename }}}}</{private.FILENAME}>" in text_of("_static", "html")
 
 
-@pytest.mark.parametrize(("mode", "edits"), [("EDIT", True), ("RUN", False)])
-def test_a_request_tells_whether_its_server_edits(mode, edits):
+@pytest.mark.parametrize(
+    ("mode", "notebook", "shows"),
+    [("EDIT", "app.py", False), ("RUN", "app.py", True), ("RUN", "benchmarks/toys/idiomatic.py", False)],
+)
+def test_a_request_tells_whether_its_server_shows_the_page(mode, notebook, shows):
     from marimo._server.api.deps import AppStateBase
+    from marimo._server.workspace import infer_workspace
     from marimo._session.model import SessionMode
     from starlette.applications import Starlette
 
     app = Starlette()
     app.state.base_url = "/base"
-    app.state.session_manager = type("Manager", (), {"mode": SessionMode[mode]})()
+    workspace = infer_workspace(str(ROOT / notebook))
+    assert hasattr(workspace, "get_unique_file_key"), gone("method", "session_manager.workspace.get_unique_file_key")
+    app.state.session_manager = type("Manager", (), {"mode": SessionMode[mode], "workspace": workspace})()
     assert AppStateBase(app.state).mode is SessionMode[mode], gone("attribute", "app.state.session_manager.mode")
     assert AppStateBase(app.state).base_url == "/base", gone("attribute", "app.state.base_url")
-    assert private.may_edit({"app": app}) is edits
+    assert private.shows_page({"app": app}) is shows
     assert private.base_of({"app": app, "root_path": "/mounted"}) == "/mounted/base"
 
 
-def test_a_request_of_another_server_may_not_edit():
-    assert not private.may_edit({}) and private.base_of({}) == ""
+def test_a_request_of_a_server_that_says_nothing_is_taken_for_a_visitors():
+    assert private.shows_page({}) and private.base_of({}) == ""
 
 
 def test_a_marimo_without_those_functions_still_starts(monkeypatch):
