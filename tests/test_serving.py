@@ -16,6 +16,7 @@ import threading
 import urllib.error
 import urllib.request
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
@@ -54,12 +55,18 @@ async def said(app, scope):
     return messages
 
 
+def finished(coroutine):
+    """What it returns; in a thread of its own, for Playwright keeps a loop running in the one of the tests."""
+    with ThreadPoolExecutor(1) as beside:
+        return beside.submit(asyncio.run, coroutine).result()
+
+
 def whole(messages):
     return messages[0]["status"], Headers(raw=messages[0]["headers"]), b"".join(m["body"] for m in messages[1:])
 
 
 def ask(app, path, **headers):
-    return whole(asyncio.run(said(app, request(path, **headers))))
+    return whole(finished(said(app, request(path, **headers))))
 
 
 def file(body=TEXT, kind="text/javascript", status=200, headers=(), size=64 * 1024):
@@ -67,6 +74,7 @@ def file(body=TEXT, kind="text/javascript", status=200, headers=(), size=64 * 10
 
     async def app(scope, receive, send):
         app.asked += 1
+        app.thread = threading.get_ident()
         listed = [(b"content-type", kind.encode()), (b"content-length", str(len(body)).encode()), *headers]
         await send({"type": "http.response.start", "status": status, "headers": listed})
         for at in range(0, len(body), size):
@@ -99,7 +107,7 @@ def test_a_large_answer_arrives_while_it_is_still_made(path, encoding):
         if len(parts[-1]) > 1000:
             arrived.set()
 
-    asyncio.run(travel.compressed(made_slowly)(request(path, accept_encoding=encoding), travel.nobody(), send))
+    finished(travel.compressed(made_slowly)(request(path, accept_encoding=encoding), travel.nobody(), send))
     body = b"".join(parts)
     assert (gzip.decompress(body) if encoding == "gzip" else body) == 2 * NOISE
 
@@ -123,7 +131,7 @@ def test_events_pass_at_once_and_as_they_are():
         await travel.compressed(app)(request("/sse", accept_encoding="gzip"), travel.nobody(), send)
 
     sent = []
-    asyncio.run(run())
+    finished(run())
     assert [m["body"] for m in sent[1:]] == [b"data: 0\n\n", b"data: 1\n\n", b"data: 2\n\n"]
     assert "content-encoding" not in Headers(raw=sent[0]["headers"])
 
@@ -145,8 +153,9 @@ def test_chunks_of_a_download_are_compressed_beside_the_event_loop(monkeypatch):
 
     monkeypatch.setattr(zlib, "compressobj", Watched)
     body = TEXT[: 2 * 64 * 1024]
-    assert gzip.decompress(ask(travel.compressed(file(body)), "/@file/run.csv", accept_encoding="gzip")[2]) == body
-    assert used and threading.get_ident() not in used
+    app = file(body)
+    assert gzip.decompress(ask(travel.compressed(app), "/@file/run.csv", accept_encoding="gzip")[2]) == body
+    assert used and app.thread not in used
 
 
 def test_a_hashed_file_is_compressed_once_for_all_who_ask_at_once():
@@ -161,7 +170,7 @@ def test_a_hashed_file_is_compressed_once_for_all_who_ask_at_once():
         leaves.cancel()
         return [*await asyncio.gather(*others), await said(served, scope)]
 
-    answers = [whole(messages) for messages in asyncio.run(run())]
+    answers = [whole(messages) for messages in finished(run())]
     assert app.asked == 1
     for status, headers, body in answers:
         assert (status, gzip.decompress(body)) == (200, TEXT)
@@ -179,7 +188,7 @@ def test_files_on_disk_are_read_as_marimo_reads_them(tmp_path):
         served = travel.compressed(app)
         return [whole(await asyncio.wait_for(said(served, dict(scope)), 10)) for _ in range(2)]
 
-    first, again = asyncio.run(run())
+    first, again = finished(run())
     assert first == again and gzip.decompress(first[2]) == TEXT
 
 
@@ -191,7 +200,7 @@ def test_what_one_visitor_gets_beside_a_file_no_other_gets():
         messages[0]["headers"].append((b"set-cookie", b"one visitor's"))  # as a layer outside does
         return await said(served, request(ASSET, accept_encoding="gzip"))
 
-    assert "set-cookie" not in whole(asyncio.run(with_a_cookie()))[1]
+    assert "set-cookie" not in whole(finished(with_a_cookie()))[1]
 
 
 @pytest.mark.parametrize(
@@ -321,7 +330,7 @@ def test_a_session_waits_until_all_is_imported_even_if_that_fails(monkeypatch, b
     for name in ("cache_entry_points", "cache_cell_texts"):
         monkeypatch.setattr(start, name, lambda: None)
     monkeypatch.setattr(start.gc, "freeze", lambda: frozen.append(len(order)))
-    asyncio.run(run())
+    finished(run())
     assert order[:2] == ["http/health", "views.lab"]
     assert sorted(order[2:]) == ["http/sse", "websocket/ws"]
     assert frozen == ([] if broken else [2]) and gc.isenabled()  # before any session, which must stay collectable
@@ -378,7 +387,7 @@ def test_a_page_that_the_browser_has_keeps_the_policy_it_came_with():
 def test_the_editor_is_left_alone():
     app = file(PAGE, "text/html")
     for scope in (request("/"), request("/api/kernel/run", "POST"), request("/terminal/ws") | {"type": "websocket"}):
-        messages = asyncio.run(said(serving.served(app), editing(scope)))
+        messages = finished(said(serving.served(app), editing(scope)))
         assert whole(messages)[2] == PAGE and "content-security-policy" not in whole(messages)[1]
     assert app.asked == 3
 
@@ -391,7 +400,7 @@ def test_what_is_open_is_open_below_the_servers_base(base, path, open):
     app = Starlette()
     app.state.base_url = base
     inner = file()
-    status = whole(asyncio.run(said(endpoints.Closed(inner), request(path) | {"app": app})))[0]
+    status = whole(finished(said(endpoints.Closed(inner), request(path) | {"app": app})))[0]
     assert (status, inner.asked) == ((200, 1) if open else (404, 0))
 
 
@@ -411,9 +420,9 @@ def test_what_marimo_fails_on_is_refused_and_what_fails_by_itself_is_told(path, 
     asked = said(endpoints.Closed(fails), request(path, method))
     if status is None:
         with pytest.raises(OSError, match="the disk is gone"):
-            asyncio.run(asked)
+            finished(asked)
     else:
-        found, _, body = whole(asyncio.run(asked))
+        found, _, body = whole(finished(asked))
         assert found == status and str(error).encode() not in body
 
 
