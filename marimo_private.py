@@ -11,7 +11,10 @@ import threading
 import weakref
 from collections.abc import Callable, Container, MutableMapping
 from importlib import import_module
+from pathlib import Path
 from typing import Any
+
+PAGE = Path(__file__).resolve().parent / "app.py"
 
 # Over the wire, for benchmarks/visitors.py, which speaks as marimo's front end does.
 SOCKET = "/ws"  # of a session, which it names as ?session_id=
@@ -61,11 +64,24 @@ def long_id(found: re.Match[bytes]) -> bytes:
     return (rb"%b.init({length:24})" % found[1]).ljust(len(found[0]))
 
 
-def may_edit(scope: MutableMapping[str, Any]) -> bool:
-    """Whether `marimo edit` serves this request; a marimo that says it elsewhere counts as `marimo run`."""
-    app = scope.get("app")
-    manager = getattr(getattr(app, "state", None), "session_manager", None)
-    return getattr(getattr(manager, "mode", None), "value", None) == "edit"
+def shows_page(scope: MutableMapping[str, Any]) -> bool:
+    """Whether `marimo run` shows the page to visitors here; of a marimo that does not say so, it is assumed.
+
+    The editor, and another notebook that is run in the same environment, are not the page.
+    """
+    manager = getattr(getattr(scope.get("app"), "state", None), "session_manager", None)
+    if getattr(getattr(manager, "mode", None), "value", None) == "edit":
+        return False
+    try:
+        notebook = manager.workspace.get_unique_file_key()
+    except AttributeError:
+        return True
+    return notebook is None or _is_page(notebook)
+
+
+@functools.cache
+def _is_page(notebook: str) -> bool:
+    return Path(notebook).resolve() == PAGE
 
 
 def base_of(scope: MutableMapping[str, Any]) -> str:

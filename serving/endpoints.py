@@ -25,7 +25,7 @@ from marimo_private import (
     SET_VALUE,
     SOCKET,
     base_of,
-    may_edit,
+    shows_page,
 )
 
 LOGGER = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ class Closed:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan" or may_edit(scope):
+        if scope["type"] == "lifespan" or not shows_page(scope):
             return await self.app(scope, receive, send)
         kind = scope["type"] if scope["type"] == "websocket" else scope["method"].replace("HEAD", "GET")
         known = kind in OPEN and OPEN[kind].fullmatch(scope["path"].removeprefix(base_of(scope)))

@@ -1,7 +1,8 @@
 """What browsers are told about every answer: where its parts may come from, who may frame it, what it may ask for.
 
 The page runs no script but marimo's files and those that stand in its own HTML, which the policy names by their hashes.
-In `marimo edit` none of this applies: its editor compiles code, and whoever has it may run anything anyway.
+In `marimo edit` none of this applies: its editor compiles code, and whoever has it may run anything anyway. Nor does it
+to another notebook that is run in this environment.
 """
 
 import base64
@@ -12,7 +13,7 @@ from urllib.parse import quote
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from marimo_private import FILENAME, may_edit
+from marimo_private import FILENAME, shows_page
 
 # A Space stands in a frame of the Hub. Who shows `?embed=lab` on a page of their own runs the server themselves, and
 # adds the address of that page here.
@@ -73,7 +74,7 @@ class Headed:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or may_edit(scope):
+        if scope["type"] != "http" or not shows_page(scope):
             return await self.app(scope, receive, send)
         page: Message = {}  # its start, until the rest is there
         parts: list[bytes] = []

@@ -12,7 +12,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from marimo_private import ASSETS, PUBLIC, SHORT_ID, long_id, may_edit
+from marimo_private import ASSETS, PUBLIC, SHORT_ID, long_id, shows_page
 
 SMALLEST = 600  # bytes; below this compression only adds
 LEVEL = 6  # of gzip; 9 takes twice as long for 0.5 % less
@@ -35,7 +35,7 @@ HOST = re.compile(r"[\w.:\[\]-]+")
 class Edited:
     """Marks hashed files as lasting, and edits the page: without what is unwanted, its picture's address whole.
 
-    In `marimo run` the front end names its session as nobody guesses it.
+    A visitor's front end names its session as nobody guesses it.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -45,7 +45,7 @@ class Edited:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
         lasting, page = hashed(scope["path"]), scope["path"].endswith("/")
-        origin, run = origin_of(scope), not may_edit(scope)
+        origin, shown = origin_of(scope), shows_page(scope)
 
         async def edited(message: Message) -> None:
             if lasting and message["type"] == "http.response.start" and message["status"] in (200, 206, 304):
@@ -54,7 +54,7 @@ class Edited:
                 del MutableHeaders(scope=message)["content-length"]
             if page and message.get("body"):
                 message["body"] = PICTURE.sub(rb"\1%b\2" % origin, UNWANTED.sub(b"", message["body"]))
-            if lasting and run and message.get("body"):
+            if lasting and shown and message.get("body"):
                 message["body"] = SHORT_ID.sub(long_id, message["body"])
             await send(message)
 

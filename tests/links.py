@@ -2,7 +2,9 @@
 
 import random
 from pathlib import Path
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, quote_from_bytes
+
+from hypothesis import strategies as st
 
 import gdpo_core as gc
 from gdpo_core import bfcl
@@ -10,7 +12,7 @@ from gdpo_core.scenarios import load_scenarios
 from views import books, controls, run, use
 from views.evidence import Evidence
 from views.lab import Lab
-from views.link import Session
+from views.link import CONTROLS, Session
 from views.prompts import GRADERS, OUTCOMES, WEIGHTS, published
 from views.state import HEAVIEST, PAYS, UNDEFINED, methods
 from views.train import Train
@@ -163,3 +165,45 @@ HOSTILE = [
     ("use-framework=%27%3B+DROP+TABLE&use-gate=%CC%81%CC%81&use-source=moon", "use-gate: expected one of"),
     ("__proto__=1&constructor=2&lab-=3&%00=4&=5", "constructor is not known here"),
 ]
+
+# Keys that marimo or its front end reads, and what one might try with them.
+KEYS_OF_MARIMO = (
+    *("file", "session_id", "access_token", "refresh_token", "kiosk", "view-as", "show-chrome", "include-code"),
+    *("show-code", "vscode", "lsp", "theme", "embed", "at", "v", "__theme"),
+)
+TRIED = (
+    *("app.py", "../app.py", "/etc/passwd", "%2e%2e%2fapp.py", "__new__", "__new__s_abcdef", "edit", "present", "true"),
+    *("s_abcdef", "%00", "%0d%0aSet-Cookie:%20a=b", "%3C/script%3E%3Cscript%3Ealert(1)%3C/script%3E", "//evil.example"),
+    *(
+        "javascript:alert(1)",
+        "<script>alert(1)</script>",
+        '"onload="alert(1)',
+        "%ZZ",
+        "%",
+        "&&==",
+        "%E2%80%AE",
+        "9" * 9000,
+    ),
+)
+KEYS = st.one_of(st.sampled_from((*CONTROLS, *KEYS_OF_MARIMO)), st.text(max_size=8)).map(str.encode)
+VALUES = st.one_of(
+    st.sampled_from(TRIED).map(str.encode),
+    st.binary(max_size=30),
+    st.text(max_size=30).map(str.encode),
+    st.binary(max_size=30).map(quote_from_bytes).map(str.encode),
+)
+QUERIES = st.lists(st.tuples(KEYS, VALUES), max_size=6).map(
+    lambda pairs: b"&".join(key + b"=" + value for key, value in pairs)
+)
+# Whole ones: too long, without a key, the same key many times, bytes that no address may hold.
+RAW = (
+    b"a" * 100_000,
+    b"a" * 60_000,
+    b"=",
+    b"&" * 5000,
+    b"%",
+    b"\x00",
+    b"\xff\xfe",
+    b"lab-marks=1&" * 4000,
+    b"[]=;;?#?/../",
+)

@@ -5,13 +5,14 @@ import contextlib
 import io
 import json
 import re
+import urllib.request
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import marimo
 import polars as pl
 import pytest
 from guests import Guest, answer, guest
+from helpers import arrived
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
@@ -111,8 +112,6 @@ def test_the_front_end_names_its_session_as_nobody_guesses(page_url):
         path: answer(f"{page_url}/{path}")[1] for path in re.findall(r'href="\./(assets/session-[^"]+\.js)"', page)
     }
     assert scripts and all(b".init({length:24})" in script for script in scripts.values())
-    for path, script in scripts.items():  # as long as marimo's, so that its parts stay where they are
-        assert len(script) == (Path(marimo.__file__).parent / "_static" / path).stat().st_size
 
 
 # --- hostile messages ------------------------------------------------------------------------------------------------
@@ -246,3 +245,45 @@ def test_nobody_is_told_code_or_where_the_server_keeps_it(page_url):
             assert "@app.cell" not in text and "mo.stop(" not in text and "train.chapter" not in text
             assert str(DATA.parent) not in text and str(DATA.parent).replace("/", "%2F") not in text
         assert set(json.loads(visitor.told[0])["data"]["codes"]) == {""}
+
+
+# --- in a browser ----------------------------------------------------------------------------------------------------
+
+INTRUDERS = """() => {
+  const add = (name, more) => document.body.append(Object.assign(document.createElement(name), more))
+  add("script", { textContent: "window.ran = 'a script in the page'" })
+  document.body.insertAdjacentHTML("beforeend", "<img src='/none.png' onerror='window.ran = 1'>")
+  setTimeout("window.ran = 'a text'")
+  add("script", { src: "https://example.org/a.js" })
+}"""
+
+
+def test_a_browser_runs_the_scripts_of_the_page_alone(browser, page_url):
+    page = browser.new_page()
+    told, asked = [], set()
+    page.on("console", lambda message: told.append(message.text) if message.type == "error" else None)
+    page.on("requestfinished", lambda request: asked.add(urlsplit(request.url).hostname))
+    page.goto(page_url)
+    arrived(page, ".board .bar")
+    assert told == []
+    with page.expect_console_message(lambda message: "example.org" in message.text):
+        page.evaluate(INTRUDERS)
+    assert page.evaluate("() => new Promise(done => setTimeout(() => done(window.ran ?? 'none'), 0))") == "none"
+    assert sum("Content Security Policy" in text for text in told) == 4 and asked == {"127.0.0.1"}
+    page.close()
+
+
+def test_the_hub_may_frame_the_page_and_nobody_else(browser, page_url):
+    """Hosts are played; what the page's own answers is a header of the server's."""
+    with urllib.request.urlopen(f"{page_url}/health") as found:
+        policy = found.headers["content-security-policy"]
+    own = "https://owner-name.hf.space/"
+    page = browser.new_page()
+    page.route("https://**", lambda route: route.fulfill(body=f"<iframe src='{own}'>", content_type="text/html"))
+    page.route(own, lambda route: route.fulfill(body="the page", headers={"content-security-policy": policy}))
+    framed = {}
+    for host in ("huggingface.co", "example.org", "huggingface.co.example.org"):
+        page.goto(f"https://{host}/")
+        framed[host] = page.frames[1].url == own
+    assert framed == {"huggingface.co": True, "example.org": False, "huggingface.co.example.org": False}
+    page.close()

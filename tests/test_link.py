@@ -1,12 +1,15 @@
 """Links: what a page can say in its address comes back as it was, and what it cannot is ignored with a note."""
 
 import json
-from urllib.parse import parse_qs, urlencode
+import re
+import socket
+from functools import cache
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from links import HOSTILE, TASKS, opened, random_link
+from links import HOSTILE, QUERIES, RAW, TASKS, opened, random_link
 
 from views.lab import Lab
 from views.link import CHAPTERS, CONTROLS, VERSION, Session, parse
@@ -93,6 +96,46 @@ def test_no_query_breaks_the_page(params):
 @given(st.sampled_from(sorted(CONTROLS)), st.text(max_size=40))
 def test_no_value_breaks_the_page(key, text):
     Lab(TASKS, Session.of({key: text}))
+
+
+def answered(url: str, query: bytes) -> tuple[int, bytes, bytes]:
+    """Status, head and body for a query that is sent as it is."""
+    with socket.create_connection((urlsplit(url).hostname, urlsplit(url).port), timeout=30) as connection:
+        connection.sendall(b"GET /?%b HTTP/1.0\r\nHost: page\r\n\r\n" % query)
+        head, _, body = b"".join(iter(lambda: connection.recv(65536), b"")).partition(b"\r\n\r\n")
+    return int(head.split()[1]), head, body
+
+
+@cache
+def plain_page(url: str) -> bytes:
+    return answered(url, b"")[2]
+
+
+def check_answer(url: str, query: bytes) -> None:
+    """It is the page as everyone gets it, the way there, or a refusal in which nothing can run."""
+    status, head, body = answered(url, query)
+    assert status in (200, 303, 400, 404), head
+    if status == 200:
+        assert body == plain_page(url)
+    elif status == 303:
+        to = re.search(rb"(?im)^location: (.*)$", head)[1].decode().strip()
+        assert not urlsplit(to).scheme and not urlsplit(to).netloc and not to.startswith(("//", "/\\")), to
+    else:
+        assert re.search(rb"(?im)^content-type: (application/json|text/plain)", head), head
+    assert b"set-cookie" not in head.lower() and b"import marimo" not in body and b"Traceback" not in body
+
+
+@settings(max_examples=settings.default.max_examples // 4)  # the server makes the page anew for each
+@given(QUERIES)
+def test_no_query_string_is_told_more_than_the_page(page_url, query):
+    for unsendable in (b" ", b"\r", b"\n"):  # with them the line would be another
+        query = query.replace(unsendable, b"+")
+    check_answer(page_url, query)
+
+
+@pytest.mark.parametrize("query", RAW, ids=[repr(query[:12]) for query in RAW])
+def test_no_raw_query_harms_the_server(page_url, query):
+    check_answer(page_url, query)
 
 
 def test_what_the_browser_may_not_ask():

@@ -25,8 +25,10 @@ SERVER = (
     private.EVENTS,
     private.ASSETS,
     private.PUBLIC,
-    private.SET_MODEL_VALUE.removeprefix("/api/kernel"),
-    private.SET_VALUE.removeprefix("/api/kernel"),
+    private.FILES,
+    private.FILE_KEY,
+    private.NEW,
+    *(path.removeprefix("/api/kernel") for path in (private.SET_MODEL_VALUE, private.SET_VALUE, private.CALL_FUNCTION)),
     private.SESSION_HEADER,
     private.TOKEN_HEADER,
     private.MODEL_MESSAGE,
@@ -188,6 +190,43 @@ def test_no_widget_watches_a_file():
 
     for one in (bar.Bar, bar.Door, lab.Lab, train.Train, evidence.Evidence):
         assert isinstance(one._esm, str) and isinstance(getattr(one, "_css", ""), str), one
+
+
+def test_the_front_end_makes_a_sessions_name_where_we_lengthen_it():
+    scripts = [path.read_bytes() for path in (MARIMO / "_static" / "assets").glob("*.js")]
+    (script,) = [text for text in scripts if private.SHORT_ID.search(text)]
+    longer, times = private.SHORT_ID.subn(private.long_id, script)
+    assert times == 1 and len(longer) == len(script), gone("name of a session of", "six letters")
+    assert re.search(rb"=\w\.init\(\{length:24\}\) +;function \w\(\)\{return`s_\$\{\w\(\)\}`\}", longer)
+
+
+def test_the_page_says_where_its_notebook_lies_where_we_take_it_out():
+    assert f"<{private.FILENAME} hidden>{{{{ filename }}}}</{private.FILENAME}>" in text_of("_static", "html")
+
+
+@pytest.mark.parametrize(
+    ("mode", "notebook", "shows"),
+    [("EDIT", "app.py", False), ("RUN", "app.py", True), ("RUN", "benchmarks/toys/idiomatic.py", False)],
+)
+def test_a_request_tells_whether_its_server_shows_the_page(mode, notebook, shows):
+    from marimo._server.api.deps import AppStateBase
+    from marimo._server.workspace import infer_workspace
+    from marimo._session.model import SessionMode
+    from starlette.applications import Starlette
+
+    app = Starlette()
+    app.state.base_url = "/base"
+    workspace = infer_workspace(str(ROOT / notebook))
+    assert hasattr(workspace, "get_unique_file_key"), gone("method", "session_manager.workspace.get_unique_file_key")
+    app.state.session_manager = type("Manager", (), {"mode": SessionMode[mode], "workspace": workspace})()
+    assert AppStateBase(app.state).mode is SessionMode[mode], gone("attribute", "app.state.session_manager.mode")
+    assert AppStateBase(app.state).base_url == "/base", gone("attribute", "app.state.base_url")
+    assert private.shows_page({"app": app}) is shows
+    assert private.base_of({"app": app, "root_path": "/mounted"}) == "/mounted/base"
+
+
+def test_a_request_of_a_server_that_says_nothing_is_taken_for_a_visitors():
+    assert private.shows_page({}) and private.base_of({}) == ""
 
 
 def test_a_marimo_without_those_functions_still_starts(monkeypatch):

@@ -1,8 +1,10 @@
 """What travels: compressed files that are the same files, streams that stay streams, and scripts that say no."""
 
 import asyncio
+import base64
 import gc
 import gzip
+import hashlib
 import importlib
 import random
 import re
@@ -14,6 +16,7 @@ import threading
 import urllib.error
 import urllib.request
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
@@ -24,7 +27,7 @@ from starlette.staticfiles import StaticFiles
 
 import serving
 from benchmarks.servers import serve
-from serving import start, travel
+from serving import endpoints, start, travel
 from views import elsewhere
 
 ASSET = "/assets/index-abcdefg1.js"
@@ -53,12 +56,18 @@ async def said(app, scope):
     return messages
 
 
+def finished(coroutine):
+    """What it returns; in a thread of its own, for Playwright keeps a loop running in the one of the tests."""
+    with ThreadPoolExecutor(1) as beside:
+        return beside.submit(asyncio.run, coroutine).result()
+
+
 def whole(messages):
     return messages[0]["status"], Headers(raw=messages[0]["headers"]), b"".join(m["body"] for m in messages[1:])
 
 
 def ask(app, path, **headers):
-    return whole(asyncio.run(said(app, request(path, **headers))))
+    return whole(finished(said(app, request(path, **headers))))
 
 
 def file(body=TEXT, kind="text/javascript", status=200, headers=(), size=64 * 1024):
@@ -66,6 +75,7 @@ def file(body=TEXT, kind="text/javascript", status=200, headers=(), size=64 * 10
 
     async def app(scope, receive, send):
         app.asked += 1
+        app.thread = threading.get_ident()
         listed = [(b"content-type", kind.encode()), (b"content-length", str(len(body)).encode()), *headers]
         await send({"type": "http.response.start", "status": status, "headers": listed})
         for at in range(0, len(body), size):
@@ -98,7 +108,7 @@ def test_a_large_answer_arrives_while_it_is_still_made(path, encoding):
         if len(parts[-1]) > 1000:
             arrived.set()
 
-    asyncio.run(travel.compressed(made_slowly)(request(path, accept_encoding=encoding), travel.nobody(), send))
+    finished(travel.compressed(made_slowly)(request(path, accept_encoding=encoding), travel.nobody(), send))
     body = b"".join(parts)
     assert (gzip.decompress(body) if encoding == "gzip" else body) == 2 * NOISE
 
@@ -122,7 +132,7 @@ def test_events_pass_at_once_and_as_they_are():
         await travel.compressed(app)(request("/sse", accept_encoding="gzip"), travel.nobody(), send)
 
     sent = []
-    asyncio.run(run())
+    finished(run())
     assert [m["body"] for m in sent[1:]] == [b"data: 0\n\n", b"data: 1\n\n", b"data: 2\n\n"]
     assert "content-encoding" not in Headers(raw=sent[0]["headers"])
 
@@ -144,8 +154,9 @@ def test_chunks_of_a_download_are_compressed_beside_the_event_loop(monkeypatch):
 
     monkeypatch.setattr(zlib, "compressobj", Watched)
     body = TEXT[: 2 * 64 * 1024]
-    assert gzip.decompress(ask(travel.compressed(file(body)), "/@file/run.csv", accept_encoding="gzip")[2]) == body
-    assert used and threading.get_ident() not in used
+    app = file(body)
+    assert gzip.decompress(ask(travel.compressed(app), "/@file/run.csv", accept_encoding="gzip")[2]) == body
+    assert used and app.thread not in used
 
 
 def test_a_hashed_file_is_compressed_once_for_all_who_ask_at_once():
@@ -160,7 +171,7 @@ def test_a_hashed_file_is_compressed_once_for_all_who_ask_at_once():
         leaves.cancel()
         return [*await asyncio.gather(*others), await said(served, scope)]
 
-    answers = [whole(messages) for messages in asyncio.run(run())]
+    answers = [whole(messages) for messages in finished(run())]
     assert app.asked == 1
     for status, headers, body in answers:
         assert (status, gzip.decompress(body)) == (200, TEXT)
@@ -178,7 +189,7 @@ def test_files_on_disk_are_read_as_marimo_reads_them(tmp_path):
         served = travel.compressed(app)
         return [whole(await asyncio.wait_for(said(served, dict(scope)), 10)) for _ in range(2)]
 
-    first, again = asyncio.run(run())
+    first, again = finished(run())
     assert first == again and gzip.decompress(first[2]) == TEXT
 
 
@@ -190,7 +201,7 @@ def test_what_one_visitor_gets_beside_a_file_no_other_gets():
         messages[0]["headers"].append((b"set-cookie", b"one visitor's"))  # as a layer outside does
         return await said(served, request(ASSET, accept_encoding="gzip"))
 
-    assert "set-cookie" not in whole(asyncio.run(with_a_cookie()))[1]
+    assert "set-cookie" not in whole(finished(with_a_cookie()))[1]
 
 
 @pytest.mark.parametrize(
@@ -322,7 +333,7 @@ def test_a_session_waits_until_all_is_imported_even_if_that_fails(monkeypatch, b
     for name in ("cache_entry_points", "cache_cell_texts", "share_cell_trees", "make_trees_in_turn", "forget_sessions"):
         monkeypatch.setattr(start, name, lambda: None)
     monkeypatch.setattr(start.gc, "freeze", lambda: frozen.append(len(order)))
-    asyncio.run(run())
+    finished(run())
     imports = ["views.lab"] if broken else ["views.lab", "views.elsewhere"]
     assert order[: 1 + len(imports)] == ["http/health", *imports]
     assert sorted(order[1 + len(imports) :]) == ["http/sse", "websocket/ws"]
@@ -331,6 +342,92 @@ def test_a_session_waits_until_all_is_imported_even_if_that_fails(monkeypatch, b
 
 def test_a_server_that_never_warms_up_keeps_no_session_waiting():
     assert start.warmed.is_set()
+
+
+# What is open, and under which headers
+
+
+PAGE = b"""<marimo-filename hidden>/srv/app/app.py</marimo-filename><link href="./apple.png">
+<script data-marimo="true">let a = "/srv/app/app.py", b = "%2Fsrv%2Fapp%2Fapp.py"</script>
+<script type="module" src="./assets/index.js"></script><script>2</script>"""
+
+
+def editing(scope):
+    """The same request, to `marimo edit`."""
+    app = Starlette()
+    app.state.session_manager = SimpleNamespace(mode=SimpleNamespace(value="edit"))
+    return scope | {"app": app}
+
+
+def sources(policy, directive):
+    return dict(part.split(" ", 1) for part in policy.split("; "))[directive].split()
+
+
+def test_the_policy_names_the_scripts_of_the_page_as_it_is_sent():
+    _, headers, body = ask(serving.served(file(PAGE, "text/html", size=50)), "/")
+    assert body == PAGE.replace(b"/srv/app/", b"").replace(b"%2Fsrv%2Fapp%2F", b"")
+    scripts = (b'let a = "app.py", b = "app.py"', b"2")
+    hashes = [f"'sha256-{base64.b64encode(hashlib.sha256(script).digest()).decode()}'" for script in scripts]
+    assert sources(headers["content-security-policy"], "script-src") == ["'self'", *hashes]
+
+
+def test_no_source_is_another_host_and_no_code_is_made_of_text():
+    _, headers, _ = ask(serving.served(file(b"{}", "application/json")), "/health")
+    policy = headers["content-security-policy"]
+    allowed = {source for part in policy.split("; ") for source in part.split()[1:] if "frame-ancestors" not in part}
+    assert allowed == {"'none'", "'self'", "'unsafe-inline'", "data:", "blob:"}
+    assert sources(policy, "script-src") == ["'self'"] and sources(policy, "default-src") == ["'none'"]
+    hub = ["https://huggingface.co", "https://*.huggingface.co", "https://*.hf.space"]
+    assert sources(policy, "frame-ancestors") == ["'self'", *hub]
+    assert headers["x-content-type-options"] == "nosniff" and headers["referrer-policy"] == "no-referrer"
+    assert "camera=()" in headers["permissions-policy"] and headers["cross-origin-opener-policy"] == "same-origin"
+
+
+def test_a_page_that_the_browser_has_keeps_the_policy_it_came_with():
+    _, headers, body = ask(serving.served(file(b"-", "text/html", status=304)), "/")
+    assert body == b"-" and "content-security-policy" not in headers and headers["referrer-policy"] == "no-referrer"
+
+
+def test_the_editor_is_left_alone():
+    app = file(PAGE, "text/html")
+    for scope in (request("/"), request("/api/kernel/run", "POST"), request("/terminal/ws") | {"type": "websocket"}):
+        messages = finished(said(serving.served(app), editing(scope)))
+        assert whole(messages)[2] == PAGE and "content-security-policy" not in whole(messages)[1]
+    assert app.asked == 3
+
+
+@pytest.mark.parametrize(
+    ("base", "path", "open"),
+    [("", "/health", True), ("/base", "/base/health", True), ("/base", "/health/x", False), ("", "/x/health", False)],
+)
+def test_what_is_open_is_open_below_the_servers_base(base, path, open):
+    app = Starlette()
+    app.state.base_url = base
+    inner = file()
+    status = whole(finished(said(endpoints.Closed(inner), request(path) | {"app": app})))[0]
+    assert (status, inner.asked) == ((200, 1) if open else (404, 0))
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "error", "status"),
+    [
+        ("/api/kernel/set_model_value", "POST", ValueError("Invalid session id"), 400),
+        ("/@file/5-1-a.js", "GET", RuntimeError("response already started"), 404),
+        ("/", "GET", OSError("the disk is gone"), None),
+    ],
+)
+def test_what_marimo_fails_on_is_refused_and_what_fails_by_itself_is_told(path, method, error, status):
+    async def fails(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise error
+
+    asked = said(endpoints.Closed(fails), request(path, method))
+    if status is None:
+        with pytest.raises(OSError, match="the disk is gone"):
+            finished(asked)
+    else:
+        found, _, body = whole(finished(asked))
+        assert found == status and str(error).encode() not in body
 
 
 # The page, as `make run` serves it
@@ -380,6 +477,16 @@ def test_the_page_is_described_once_in_its_own_words(page_url):
     assert "GRPO" in description and "GDPO" in description
     assert re.findall(r'<meta property="og:description" content="([^"]+)"', html) == [description]
     assert "og:title" in html and "og:image" in html
+
+
+def test_every_answer_has_the_headers(page_url):
+    for path in ("/", "/health", "/favicon.ico", "/none", script_of(page_url).removeprefix(page_url)):
+        try:
+            headers = get(page_url + path)[1]
+        except urllib.error.HTTPError as refused:
+            headers = refused.headers
+        assert headers["content-security-policy"].startswith("default-src 'none'; script-src 'self'"), path
+        assert headers["x-content-type-options"] == "nosniff" and headers["permissions-policy"], path
 
 
 def test_what_is_not_there_is_not_there_twice(page_url):
