@@ -15,7 +15,7 @@ import tempfile
 import tomllib
 from pathlib import Path
 
-from install import ROOT, answers
+from scripts.install import ROOT, answers
 
 VENV = ROOT / ".fresh"
 PYTHON = VENV / "bin" / "python"
@@ -69,10 +69,12 @@ def back_to(before: dict[str, str]) -> None:
 
 def why(said: str) -> str:
     """The first lines that name what failed."""
-    failed = re.findall(r"^(?:FAILED|ERROR) (\S+)|^(\S+:\d+: error: .*)$|^error\[?\S*: (.*)$", said, re.MULTILINE)
-    named = ["".join(parts)[:100] for parts in failed]
+    named = re.findall(r"^(?:FAILED|ERROR) (\S+::\S+)|^(\S+:\d+: error: .*)$", said, re.MULTILINE)
+    failed = ["".join(parts)[:100] for parts in named]
     last = (said.strip().splitlines() or ["no output"])[-1]
-    return f"{', '.join(named[:3])}{f' and {len(named) - 3} more' if len(named) > 3 else ''}" if named else last[:160]
+    return (
+        f"{', '.join(failed[:3])}{f' and {len(failed) - 3} more' if len(failed) > 3 else ''}" if failed else last[:160]
+    )
 
 
 def verdict() -> str:
