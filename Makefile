@@ -113,7 +113,7 @@ faults: $(VENV)/.installed-dev
 # The newest version of every dependency against `make check`, in an environment of its own; HOLD names packages that
 # stay as they are.
 fresh:
-	@TORCH_INDEX='$(TORCH_INDEX)' '$(PYTHON)' scripts/fresh.py $(HOLD)
+	@TORCH_INDEX='$(TORCH_INDEX)' '$(PYTHON)' -m scripts.fresh $(HOLD)
 
 clean:
 	rm -rf .image .fuzz .venv .fresh .parity .parity-trainer .parity-ray build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -1,7 +1,8 @@
 """Try the newest version of every dependency, and print what breaks: `make fresh`, or `make fresh HOLD="torch numpy"`.
 
 In an environment of its own, .fresh, which begins as constraints.txt says: first all together, without the bounds of
-pyproject.toml; then, if `make check` fails, one by one. What passes is for a person to write into constraints.txt.
+pyproject.toml; then, one by one, what did not come along or what fails `make check`. What passes is for a person to
+write into constraints.txt.
 """
 
 import json
@@ -14,11 +15,11 @@ import tempfile
 import tomllib
 from pathlib import Path
 
-from install import ROOT, answers
+from scripts.install import ROOT, answers
 
 VENV = ROOT / ".fresh"
 PYTHON = VENV / "bin" / "python"
-OURS = "reward-policy-intuition"
+NOT_TRIED = {"reward-policy-intuition", "pip"}
 
 
 def run(*command: str | Path) -> tuple[bool, str]:
@@ -41,7 +42,7 @@ def versions(*options: str) -> dict[str, dict]:
     found = re.search(r"^\[.*\]$", said, re.MULTILINE)
     if not done or not found:
         sys.exit(f"pip does not list the versions: {said.strip()}")
-    return {row["name"]: row for row in json.loads(found[0]) if row["name"] != OURS}
+    return {row["name"]: row for row in json.loads(found[0]) if row["name"] not in NOT_TRIED}
 
 
 def now() -> dict[str, str]:
@@ -68,17 +69,33 @@ def back_to(before: dict[str, str]) -> None:
 
 def why(said: str) -> str:
     """The first lines that name what failed."""
-    failed = re.findall(r"^(?:FAILED|ERROR) (\S+)|^(\S+:\d+: error: .*)$|^error\[?\S*: (.*)$", said, re.MULTILINE)
-    named = ["".join(parts)[:100] for parts in failed]
+    named = re.findall(r"^(?:FAILED|ERROR) (\S+::\S+)|^(\S+:\d+: error: .*)$", said, re.MULTILINE)
+    failed = ["".join(parts)[:100] for parts in named]
     last = (said.strip().splitlines() or ["no output"])[-1]
-    return f"{', '.join(named[:3])}{f' and {len(named) - 3} more' if len(named) > 3 else ''}" if named else last[:160]
+    return (
+        f"{', '.join(failed[:3])}{f' and {len(failed) - 3} more' if len(failed) > 3 else ''}" if failed else last[:160]
+    )
 
 
 def verdict() -> str:
-    """What `make check` and pip say of what is installed now."""
+    """What `make check` says of what is installed now."""
     passed, said = check()
-    conflicts = [line for line in pip("check")[1].splitlines() if " has requirement " in line]
-    return "; ".join(["passes" if passed else f"fails: {why(said)}", *conflicts])
+    return "passes" if passed else f"fails: {why(said)}"
+
+
+def held_back() -> list[str]:
+    """Who requires other versions than those that are installed now."""
+    return [line.partition(", but ")[0] for line in pip("check")[1].splitlines() if " has requirement " in line]
+
+
+def alone(name: str, latest: str, held: list[str]) -> str:
+    """Install one newest version, and try it if all others take it."""
+    done, said = pip("install", "-qq", *held, f"{name}=={latest}")
+    if not done:
+        return f"does not install: {why(said)}"
+    if others := held_back():
+        return f"held back: {'; '.join(others)}"
+    return f"alone: {verdict()}"
 
 
 def together(newer: dict[str, dict], held: list[str]) -> str:
@@ -119,8 +136,7 @@ def main(hold: list[str]) -> int:
             continue
         back_to(before)
         print(f"{name} {latest} ...", flush=True)
-        done, said = pip("install", "-qq", *held, f"{name}=={latest}")
-        rows.append((name, before[name], latest, f"alone: {verdict()}" if done else f"does not install: {why(said)}"))
+        rows.append((name, before[name], latest, alone(name, latest, held)))
     head = ("package", "tested", "newest", "verdict")
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(3)]
     for row in (head, *rows):

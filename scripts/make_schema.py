@@ -4,6 +4,7 @@ python -m scripts.make_schema
 """
 
 import json
+from inspect import cleandoc
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ def schema(title: str, *types: type) -> dict[str, Any]:
     """The JSON schema of a value of one of the types."""
     either, parts = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
     for part in parts.values():
+        part["description"] = cleandoc(part["description"])  # as Python itself does from 3.13 on
         part["required"] = list(part["properties"])  # a default is written too
     if "StepPart" in parts:
         parts["StepPart"]["additionalProperties"] = {"type": ["number", "null"]}

@@ -224,9 +224,9 @@ HOSTILE = [
 
 @pytest.mark.parametrize("answer", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_text_is_unreadable_and_quick(answer):
-    start = time.perf_counter()
+    start = time.thread_time()  # a busy machine takes longer for what costs as much
     grades = bfcl.grade(INTEREST, answer)
-    assert time.perf_counter() - start < 1
+    assert time.thread_time() - start < 1
     assert grades.vector == (0, 0, 0)
     for name in bfcl.REWARDS:
         reason = getattr(grades, name).reason

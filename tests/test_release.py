@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from scripts import fresh
+
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
@@ -86,3 +88,31 @@ def test_what_is_to_be_made_can_be_made(name):
     targets |= {"fuzz"} - {path.name for path in ROOT.iterdir()}  # which comes with the fuzzers
     named = re.findall(r"(?:^|[`(] ?|run: |&& )make ([a-z][\w-]*)", (ROOT / name).read_text("utf-8"), re.MULTILINE)
     assert named and set(named) <= targets
+
+
+# --- make fresh ------------------------------------------------------------------------------------------------------
+
+
+def test_the_newest_versions_are_asked_for_without_bounds_from_above():
+    wanted = fresh.unbounded()
+    assert not [one for one in wanted if "<" in one]
+    assert "marimo>=0.25.2" in wanted and "torch>=2.13" in wanted
+    assert "httptools>=0.9; platform_python_implementation == 'CPython'" in wanted
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("....\nFAILED tests/test_a.py::test_b - AssertionError\n1 failed, 9 passed\n", "tests/test_a.py::test_b"),
+        (
+            "".join(f"FAILED tests/t.py::t{i} - x\n" for i in range(5)),
+            "tests/t.py::t0, tests/t.py::t1, tests/t.py::t2 and 2 more",
+        ),
+        ("gdpo_core/a.py:3: error: bad type\nFound 1 error\n", "gdpo_core/a.py:3: error: bad type"),
+        ("ERROR: No matching distribution\n", "ERROR: No matching distribution"),
+        ("something\nelse\n", "else"),
+        ("", "no output"),
+    ],
+)
+def test_what_a_newer_version_broke_is_named(said, told):
+    assert fresh.why(said) == told
