@@ -209,7 +209,7 @@ def test_what_was_set_since_the_load_and_while_nobody_answered_is_kept(run, fres
     server.kill()
     told(page, "The server does not answer.", 3000)
     toggle(page, 3, 1).click()
-    assert not page.get_by_text("Failed to").is_visible()
+    assert not page.get_by_text("Failed to update model value", exact=True).is_visible()
     server.start()
     resumed(page)
     drawn(page, advantages(flipped((2, 0), (3, 1))))
