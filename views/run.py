@@ -15,13 +15,16 @@ from gdpo_core._words import count
 from gdpo_core.runs.audit import audit
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.run import Run, read_run
-from views import prompts, save
+from views import prompts, room, save
 from views.html import Html, controls, fold, framed, join, lazily, paragraphs, prose, reason, show, tag
 from views.link import Session
 from views.once import Once
 from views.shipped import shipped
 
 LARGEST = 64 * 10**6  # bytes of all files together, as they are uploaded
+# So many times its bytes a log takes in memory until its report is there, at most: short rows of CSV 5.4, Parquet 21.
+TIMES, TIMES_PACKED = 6, 22
+PACKED = (".parquet", ".zip")
 LARGE = 2 * 10**6  # bytes, from which on a reader is told to wait
 UPLOAD = f"Drop the files of your run here, or a zip of their directory ({LARGEST / 1e6:.0f} MB at most)"
 NO_PRIMARY = "none"  # in a link
@@ -201,6 +204,11 @@ def read(sample: Sample, uploads: Sequence, how: Reading) -> Log:
         return _logs.get((sample, how), lambda: _of_sample(sample, how))
     total = sum(len(file.contents) for file in uploads)
     expect(total <= LARGEST, "upload", f"at most {LARGEST / 1e6:.0f} MB in all", f"{total / 1e6:.1f} MB")
+    left = room.left()
+    packed = sum(len(file.contents) for file in uploads if file.name.lower().endswith(PACKED))
+    needed = TIMES * (total - packed) + TIMES_PACKED * packed
+    told = f"{total / 1e6:.1f} MB, which may take {needed / 1e6:.0f} MB where {left / 1e6:.0f} MB are left"
+    expect(needed <= left, "upload", "files that fit into this server's memory", told)
     files: dict[str, bytes] = {}
     for file in uploads:
         different = "files of different names, or a zip of their directory"
