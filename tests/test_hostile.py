@@ -18,7 +18,7 @@ from fuzz.hostile import HOSTILE, fits, outcome
 from gdpo_core._errors import InputError
 from gdpo_core.report import terminal
 from gdpo_core.report.github import annotations
-from marimo_private import SESSION_HEADER, SET_UI_VALUE
+from marimo_private import SESSION_HEADER, SET_VALUE
 from serving import limits
 from serving.limits import Limited
 from views import save
@@ -138,7 +138,7 @@ def value(size: int, control: str = "Hbol-0") -> bytes:
     return head + b"A" * size + b'"]]]}' if size else b'{"objectIds":["%s"],"values":[[]]}' % control.encode()
 
 
-def send(limited, body, session="s1", path=SET_UI_VALUE, length="true", chunk=60_000, ends=True):
+def send(limited, body, session="s1", path=SET_VALUE, length="true", chunk=60_000, ends=True):
     """The status and the text of the answer to this body; length: true, a number, or none for chunks."""
     headers = [(SESSION_HEADER.lower().encode(), session.encode())]
     headers += [] if length is None else [(b"content-length", str(len(body) if length == "true" else length).encode())]

@@ -20,13 +20,16 @@ from gdpo_core.runs.facts import Finding
 from gdpo_core.runs.read_more import READ_MORE
 from gdpo_core.runs.run import Run, read_run
 from serving.limits import AT_ONCE, LARGEST, REFUSED
-from views import elsewhere, prompts, save, terms, work
+from views import elsewhere, prompts, room, save, terms, work
 from views.html import Html, controls, fold, framed, join, lazily, paragraphs, prose, reason, show, tag
 from views.link import CHAPTERS, Session
 from views.once import Once
 from views.shipped import shipped
 from views.should import titles
 
+# So many times its bytes a log takes in memory until its report is there, at most: short rows of CSV 5.4, Parquet 21.
+TIMES, TIMES_PACKED = 6, 22
+PACKED = (".parquet", ".zip")
 LARGE = 2 * 10**6  # bytes, from which on a reader is told to wait
 UPLOAD = f"Drop the files of your run here, or a zip of their directory ({LARGEST / 1e6:.0f} MB at most)"
 FILES = "Which files, and how they are read"
@@ -226,6 +229,11 @@ def read(sample: Sample, uploads: Sequence, how: Reading) -> Log:
         different = "files of different names, or a zip of their directory"
         expect(file.name not in files, "upload", different, f"two called {file.name}")
         files[file.name] = file.contents
+    left = room.left()
+    packed = sum(len(file.contents) for file in uploads if file.name.lower().endswith(PACKED))
+    needed = TIMES * (total - packed) + TIMES_PACKED * packed
+    told = f"{total / 1e6:.1f} MB, which may take {needed / 1e6:.0f} MB where {left / 1e6:.0f} MB are left"
+    expect(needed <= left, "upload", "files that fit into this server's memory", told)
     first, *more = files
     note = f"Your {'files' if more else 'file'}: {first}" + (f" and {count(len(more))} more." if more else ".")
     if not large(uploads):
