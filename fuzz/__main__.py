@@ -57,7 +57,13 @@ def fuzz(name: str, seconds: int) -> None:
             print(f"{name}: {told - start:.0f} s, {counts}", flush=True)
 
     limits = [f"-max_total_time={seconds}", f"-timeout={SLOWEST}", f"-rss_limit_mb={MEMORY}", f"-max_len={LONGEST}"]
-    words = [f"-dict={HERE / 'words.dict'}", f"-artifact_prefix={findings}/", "-print_final_stats=1", "-len_control=0"]
+    words = [
+        f"-dict={HERE / 'words.dict'}",
+        f"-artifact_prefix={findings}/",
+        "-print_final_stats=1",
+        "-len_control=0",
+        "-report_slow_units=60",
+    ]
     atheris.Setup([sys.argv[0], *limits, *words, str(corpus)], one)
     atheris.Fuzz()
 

@@ -5,6 +5,7 @@ import io
 import json
 import os
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import polars as pl
@@ -157,7 +158,8 @@ def send(limited, body, session="s1", path=SET_VALUE, length="true", chunk=60_00
     async def answer(message):
         answers.append(message)
 
-    asyncio.run(limited(scope, receive, answer))
+    with ThreadPoolExecutor(1) as apart:  # the browser's loop may run in this thread
+        apart.submit(asyncio.run, limited(scope, receive, answer)).result()
     return answers[0]["status"], b"".join(m.get("body", b"") for m in answers[1:]).decode()
 
 

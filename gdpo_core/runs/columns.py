@@ -6,13 +6,14 @@ from dataclasses import dataclass, field, replace
 import polars as pl
 
 from gdpo_core._errors import InputError, expect
-from gdpo_core._words import listing
+from gdpo_core._words import count, listing
 from gdpo_core.runs import tables
 from gdpo_core.runs.files import LogFile
 from gdpo_core.runs.tables import BadLines, Schema, is_number_type
 
 REWARDS = 100  # at most: the work grows with their pairs, and no run has as many
 KEPT = 2_000_000  # rows that are kept in memory at most
+NAME = 10_000  # characters; a report says the name of a reward a hundred times
 SAMPLE = 100  # rows that decide whether a text column holds numbers
 INNER = ("_file", "_row", "_event", "_key", "_path")  # columns that readers add to a log's own
 TAKEN = ("batch", "step", "group", "advantage")  # columns of every table, so that no reward can have these names
@@ -94,6 +95,8 @@ def checked(columns: Columns, logged: Iterable[str], where: str) -> Columns:
     expect(len(columns.rewards) > 0, where, "at least one column of numbers that is a reward", _listing(logged))
     got = f"{len(columns.rewards)} columns of numbers: {_listing(columns.rewards[:3])}, …"
     expect(len(columns.rewards) <= REWARDS, where, f"at most {REWARDS} rewards; name those that are", got)
+    longest = max(map(len, columns.names))
+    expect(longest <= NAME, where, f"names of columns of at most {count(NAME, 'character')}", count(longest))
     # polars takes * and ^…$ for patterns.
     reserved = [n for n in columns.names if n in (*INNER, "*") or (n.startswith("^") and n.endswith("$"))]
     reserved += [""] * ("" in columns.rewards)
