@@ -85,8 +85,8 @@ def verdict() -> str:
 
 def held_back(name: str) -> list[str]:
     """Which others require another version of it than the one that is installed now."""
-    lines = [line for line in pip("check")[1].splitlines() if " has requirement " in line]
-    return [line.partition(", but ")[0] for line in lines if not line.lower().startswith(f"{name.lower()} ")]
+    mine = f" has requirement {name}".lower()
+    return [line.partition(", but ")[0] for line in pip("check")[1].splitlines() if mine in line.lower()]
 
 
 def alone(name: str, latest: str, held: list[str]) -> str:
