@@ -83,19 +83,18 @@ def verdict() -> str:
     return "passes" if passed else f"fails: {why(said)}"
 
 
-def held_back() -> list[str]:
-    """Who requires other versions than those that are installed now."""
-    return [line.partition(", but ")[0] for line in pip("check")[1].splitlines() if " has requirement " in line]
+def held_back(name: str) -> list[str]:
+    """Which others require another version of it than the one that is installed now."""
+    mine = f" has requirement {name}".lower()
+    return [line.partition(", but ")[0] for line in pip("check")[1].splitlines() if mine in line.lower()]
 
 
 def alone(name: str, latest: str, held: list[str]) -> str:
     """Install one newest version, and try it if all others take it."""
-    done, said = pip("install", "-qq", *held, f"{name}=={latest}")
-    if not done:
-        return f"does not install: {why(said)}"
-    if others := held_back():
+    if pip("install", "-qq", "--no-deps", f"{name}=={latest}")[0] and (others := held_back(name)):
         return f"held back: {'; '.join(others)}"
-    return f"alone: {verdict()}"
+    done, said = pip("install", "-qq", *held, f"{name}=={latest}")
+    return f"alone: {verdict()}" if done else f"does not install: {why(said)}"
 
 
 def together(newer: dict[str, dict], held: list[str]) -> str:
