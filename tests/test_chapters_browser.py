@@ -204,7 +204,7 @@ def test_the_lab_tells_the_page_what_a_link_would_say(visit):
     page.get_by_label(f"What a pass of {bfcl.REWARDS[1]} pays").select_option("0.3")
     page.get_by_label("Computed as by").select_option("trl")
     page.get_by_role("button", name="Share", exact=True).click()
-    page.wait_for_function("location.search.includes('v=')")
+    page.wait_for_function("() => location.search.includes('v=')")
     link = {key: value for key, (value,) in parse_qs(page.evaluate("location.search.slice(1)")).items()}
     told = page.evaluate("window.rpiKept.lab")
     assert len([key for key in link if key.startswith("lab-")]) >= 4

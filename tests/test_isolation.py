@@ -17,6 +17,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from marimo_private import CALL_FUNCTION, MODEL_MESSAGE, SET_MODEL_VALUE, SET_VALUE
+from serving.limits import OTHERS
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 FILE = re.compile(r"@file/(\d+-\d+-\w+)\.(\w+)")
@@ -129,7 +130,7 @@ CONTENTS = [
     {"books": ["a"]}, {"books": [[]] * 1000}, {"books": None},
     {"scenario": "none", "n": 1}, {"state": {"scenario": None}},
     {"group": 10**9, "draw": 0, "graders": "x", "weight": {}},
-    {"group": 2, "draw": 0, "graders": [[]], "weight": 1, "parts": 5}, {"x": "y" * 10_000_000},
+    {"group": 2, "draw": 0, "graders": [[]], "weight": 1, "parts": 5}, {"x": "y" * (OTHERS - 10_000)},
 ]  # fmt: skip
 STATES = [
     {"opened": "yes"}, {"visits": "x"}, {"visits": 10**40}, {"drawing": 5}, {"drawing": {}}, {"reply": []},
@@ -152,6 +153,7 @@ def test_a_hostile_message_harms_nobody(page_url):
             hostile.set(hostile.widget(chapter=chapter), opened=True)
             hostile.rest()
         board = hostile.having("sheets")
+        assert hostile.say(board, {"x": "y" * OTHERS}) == 413
         widgets = [id for id, state in hostile.models.items() if "_anywidget_id" in state]
         assert len(widgets) >= 9
         for widget in widgets:
