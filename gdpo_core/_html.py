@@ -88,7 +88,7 @@ def data(values: object, name: str) -> Html:
     """Values for a script to read, as JSON in an element with this id, which no text in them ends.
 
     >>> data("</script>", "a")
-    Markup('<script type="application/json" id="a">"\\u003c/script>"</script>')
+    Markup('<script type="application/json" id="a">"\\\\u003c/script>"</script>')
     """
     return script(json.dumps(values, separators=(",", ":")).replace("<", "\\u003c"), type="application/json", id=name)
 

@@ -1,4 +1,4 @@
-"""The first drawing of the Lab, in the page's HTML: computed for the visitor's link, or left out rather than waited for."""
+"""The first drawing of the Lab, in the page's HTML: of the visitor's link, left out rather than waited for."""
 
 import asyncio
 import logging

@@ -69,7 +69,7 @@ def placeless(html: bytes) -> bytes:
 
 
 class Headed:
-    """Adds the headers to every answer; the page waits until it is whole, is drawn, names no directory, and is hashed."""
+    """Adds the headers to every answer; the page waits until it is whole, names no directory, is drawn and hashed."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app

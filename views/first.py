@@ -9,18 +9,16 @@ from pathlib import Path
 import marimo as mo
 
 import gdpo_core as gc
-from gdpo_core._html import data, script, style
+from gdpo_core._html import Html, data, join, script, style, tag
 from gdpo_core.bfcl import load_tasks
 from views.bar import TOUR, Bar
+from views.html import element, show
 from views.lab import Lab, brought, opening, sheet, shown
 from views.link import CHAPTERS, Session
 from views.shipped import shipped
 
 HERE = Path(__file__).parent
 EXPORT = "export default { render };"
-PAGE = """
-<div id="first" aria-busy="true"><div inert><div><div id="first-bar"></div>{lab}</div></div><p role="status"></p></div>
-"""
 
 
 def _file(name: str) -> str:
@@ -39,26 +37,23 @@ SCRIPT = script(
 STYLES = style(_file("first.css"))
 
 
-def html(tasks: Path, params: Mapping[str, str]) -> str:
+def html(tasks: Path, params: Mapping[str, str]) -> Html:
     """What the page's HTML holds of the Lab; nothing where the link leads to another chapter, or the Lab is closed."""
     alone = params.get("embed") in CHAPTERS
     chapter = params["embed"] if alone else params.get("at")
     if chapter != "lab" and chapter in {*CHAPTERS, "all"}:
-        return ""
+        return join()
     try:
         sheets = [sheet(task) for task in load_tasks(shipped(tasks))]
     except gc.InputError:
-        return ""
-    bar = {
-        "chapters": list(CHAPTERS.items()),
-        "tour": TOUR,
-        "notes": [],
-        "edit": True,  # in which the bar leaves the page as it is
-        "css": Bar._css,
-    }
+        return join()
     session = Session.of(params)
-    lab = {**shown(sheets, brought(sheets, session)), "css": Lab._css}
-    bar["notes"] = session.notes
+    lab = shown(sheets, brought(sheets, session))
+    # In `edit` the bar leaves the page as it is.
+    bar = {"chapters": list(CHAPTERS.items()), "tour": TOUR, "notes": session.notes, "edit": True}
+    values = {"bar": {**bar, "css": Bar._css}, "lab": {**lab, "css": Lab._css}}
     claim = () if alone else (mo.md(opening(len(sheets[0]["answers"]))),)
-    stack = mo.vstack([*claim, mo.Html('<div id="first-lab"></div>')]).text
-    return "".join([STYLES, PAGE.format(lab=stack), data({"bar": bar, "lab": lab}, "first-data"), SCRIPT])
+    stack = element(mo.vstack([*claim, show(tag("div", id="first-lab"))]))
+    drawn = tag("div", tag("div", tag("div", id="first-bar"), stack), inert="")
+    page = tag("div", drawn, tag("p", role="status"), id="first", aria_busy="true")
+    return join(STYLES, page, data(values, "first-data"), SCRIPT)

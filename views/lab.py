@@ -174,9 +174,7 @@ def brought(sheets: Sequence[dict], session: Session) -> State:
     """The state that the visitor's link asks for, as far as it fits."""
     graded = [frozen(s["graded"]) for s in sheets]
     ids = [s["id"] for s in sheets]
-    wanted = {
-        key: session.start(f"lab-{key}") for key in ("task", "marks", "pays", "weights", "convention", "method")
-    }
+    wanted = {key: session.start(f"lab-{key}") for key in ("task", "marks", "pays", "weights", "convention", "method")}
     expected = {
         "task": f"one of {listing(ids, 'or')}",
         "marks": f"{count(len(graded[0]), 'row')} of {len(REWARDS)} marks",
@@ -200,9 +198,7 @@ def brought(sheets: Sequence[dict], session: Session) -> State:
     fits["marks"] = [len(row) for row in wanted["marks"] or ()] == shape
     for key, fit in fits.items():
         if wanted[key] is not None and not fit:
-            session.refuse(
-                f"lab-{key}", f"{expected[key]}, got “{CONTROLS[f'lab-{key}'].write(wanted[key])!s:.40}”"
-            )
+            session.refuse(f"lab-{key}", f"{expected[key]}, got “{CONTROLS[f'lab-{key}'].write(wanted[key])!s:.40}”")
     kept = {key: wanted[key] for key in ("pays", "weights", "convention", "method") if fits[key]}
     return State(task, wanted["marks"] if fits["marks"] else graded[task], **kept)
 
