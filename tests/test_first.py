@@ -97,7 +97,7 @@ def test_it_is_seen_before_the_front_end_and_gives_way_to_the_lab(browser, drawn
     assert count == 1 and any(text.startswith("+") for *_, text in drawn)
     # Nothing in it can be reached, and who tries is told why.
     assert not checkboxes(page)
-    page.mouse.click(480, 500)
+    page.mouse.click(300, 100)
     assert "still loading" in page.locator("#first > p").text_content()
     hold = False
     for route in held:

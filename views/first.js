@@ -23,12 +23,12 @@ async function first(renders) {
     const own = document.createElement("style");
     own.textContent = css;
     const el = document.createElement("div");
-    el.className = "marimo";
     const sheets = [...document.querySelectorAll("link[rel=stylesheet], style")].map((one) => one.cloneNode(true));
     const there = sheets.filter((one) => one.href).map((one) => new Promise((done) => (one.onload = one.onerror = done)));
     shadow.append(...sheets, own, el);
     await Promise.all(there);
     ends.push(renders[name]({ model: { get: (trait) => traits[trait], on() {}, off() {}, send() {} }, el }));
+    if (name === "bar") ends.pop()(); // it listens to the whole page
     return shadow;
   }
 
