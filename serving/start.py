@@ -61,7 +61,6 @@ def _import_page() -> None:
     try:
         with contextlib.suppress(ImportError):  # then the page says so itself
             importlib.import_module("views.lab")
-            importlib.import_module("views.first")
             from views import elsewhere
 
             elsewhere.serve_many()
