@@ -3,6 +3,7 @@
 Outside this file `Html` takes literals alone (a test holds that), so that no text of a log becomes markup.
 """
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -72,6 +73,25 @@ def style(css: str) -> Html:
     Markup('<style>b > i {}</style>')
     """
     return Html(f"<style>{css}</style>")
+
+
+def script(code: str) -> Html:
+    """A script of our own, as it is.
+
+    >>> script("1 < 2")
+    Markup('<script>1 < 2</script>')
+    """
+    return tag("script", Html(code))
+
+
+def data(values: object, name: str) -> Html:
+    """Values for a script to read, as JSON in an element with this id, which no text in them ends.
+
+    >>> data("</script>", "a")
+    Markup('<script type="application/json" id="a">"\\\\u003c/script>"</script>')
+    """
+    written = json.dumps(values, separators=(",", ":")).replace("<", "\\u003c")
+    return tag("script", Html(written), type="application/json", id=name)
 
 
 @dataclass(frozen=True)

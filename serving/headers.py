@@ -14,6 +14,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from marimo_private import FILENAME, shows_page
+from serving.first import with_first_drawing
 
 # A Space stands in a frame of the Hub. Who shows `?embed=lab` on a page of their own runs the server themselves, and
 # adds the address of that page here.
@@ -68,7 +69,7 @@ def placeless(html: bytes) -> bytes:
 
 
 class Headed:
-    """Adds the headers to every answer; the page waits until it is whole, names no directory, and is hashed."""
+    """Adds the headers to every answer; the page waits until it is whole, names no directory, is drawn and hashed."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -91,7 +92,7 @@ class Headed:
                 parts.append(message.get("body", b""))
                 if message.get("more_body", False):
                     return
-                html = placeless(b"".join(parts))
+                html = await with_first_drawing(placeless(b"".join(parts)), scope)
                 own = {"content-security-policy": policy(html), "content-length": str(len(html))}
                 MutableHeaders(scope=page).update(own)
                 await send(page)

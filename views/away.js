@@ -14,6 +14,7 @@ function away({ model, names, ask, deeds, did }) {
   const line = document.createElement("p");
   line.className = "status away";
   line.setAttribute("role", "status");
+  if (model.get("edit")) return { line, told() {}, end() {} };
   // Outlives this bar: a server that has forgotten the session lets marimo put a new bar in its place.
   const kept = (window.rpiKept ??= { visit: model.get("visit"), asked: null, lab: {} });
   const memory = () => JSON.parse(sessionStorage.getItem(RESUMED) ?? '{"times": []}');
@@ -42,7 +43,6 @@ function away({ model, names, ask, deeds, did }) {
     location.replace(`${location.pathname}?${query()}`);
   }
 
-  if (model.get("edit")) return { line, told() {}, end() {} };
   if (kept.visit !== model.get("visit")) {
     resume();
     return { line, told() {}, end() {} };

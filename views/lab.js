@@ -438,6 +438,7 @@ function render({ model, el }) {
   draw();
   sort(true);
   model.on("change:drawing", draw);
+  window.dispatchEvent(new CustomEvent("rpi:drawn", { detail: el })); // for what stood here until now
   const again = () => n && send(); // what was flipped while the server was away
   window.addEventListener("rpi:back", again);
   return () => {

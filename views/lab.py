@@ -81,24 +81,9 @@ class Lab(anywidget.AnyWidget):
         self._tasks = list(tasks)
         self._sheets = [sheet(task) for task in tasks]
         self._lengths = [tuple(map(len, s["answers"])) for s in self._sheets]
-        self._state = self._brought(tasks, session)
+        self._state = brought(self._sheets, session)
         self._ratings = self._rated(session)
-        super().__init__(
-            sheets=self._sheets,
-            choices={
-                "rewards": list(REWARDS),
-                "pays": list(PAYS),
-                "heaviest": HEAVIEST,
-                "conventions": [[key, c.name] for key, c in gc.CONVENTIONS.items()],
-                "undefined": UNDEFINED,
-                "methods": [[key, title] for key, title in methods().items() if key != BASE],
-                "base": methods()[BASE],
-                "folds": FOLD_TITLES,
-                "share": terms.glossary().get("update share", ""),
-                "save": [str(save.links(chart, title)) for chart, title in CHARTS.items()],
-            },
-            drawing=self._drawn(0),
-        )
+        super().__init__(**shown(self._sheets, self._state))
         self.on_msg(lambda _, message, __: self._asked(message))
         for key, pick in {
             "lab-task": lambda s: tasks[s.task].id,
@@ -124,42 +109,6 @@ class Lab(anywidget.AnyWidget):
         """The state a link need not name: the first task, and the graded marks of the task that is shown."""
         task = 0 if pick(State(0, ())) == tasks[0].id else self._state.task
         return State(task, frozen(self._sheets[task]["graded"]))
-
-    def _brought(self, tasks: Sequence[Task], session: Session) -> State:
-        """The state that the visitor's link asks for, as far as it fits."""
-        graded = [frozen(s["graded"]) for s in self._sheets]
-        ids = [task.id for task in tasks]
-        wanted = {
-            key: session.start(f"lab-{key}") for key in ("task", "marks", "pays", "weights", "convention", "method")
-        }
-        expected = {
-            "task": f"one of {listing(ids, 'or')}",
-            "marks": f"{count(len(graded[0]), 'row')} of {len(REWARDS)} marks",
-            "pays": f"{len(REWARDS)} of {listing(map(number, PAYS), 'or')}",
-            "weights": f"{len(REWARDS)} numbers",
-            "convention": f"one of {listing(gc.CONVENTIONS, 'or')}",
-            "method": f"one of {listing([key for key in methods() if key != BASE], 'or')}",
-        }
-        fits = {
-            "task": wanted["task"] in ids,
-            "pays": len(wanted["pays"] or ()) == len(REWARDS) and set(wanted["pays"]) <= set(PAYS),
-            "weights": len(wanted["weights"] or ()) == len(REWARDS),
-            "convention": wanted["convention"] in gc.CONVENTIONS,
-            "method": wanted["method"] in methods() and wanted["method"] != BASE,
-        }
-        if [wanted["method"], wanted["convention"]] in UNDEFINED:
-            fits["convention"] = False
-            expected["convention"] = f"one in which {methods()[wanted['method']]} is defined"
-        task = ids.index(wanted["task"]) if fits["task"] else 0
-        shape = [len(row) for row in graded[task]]
-        fits["marks"] = [len(row) for row in wanted["marks"] or ()] == shape
-        for key, fit in fits.items():
-            if wanted[key] is not None and not fit:
-                session.refuse(
-                    f"lab-{key}", f"{expected[key]}, got “{CONTROLS[f'lab-{key}'].write(wanted[key])!s:.40}”"
-                )
-        kept = {key: wanted[key] for key in ("pays", "weights", "convention", "method") if fits[key]}
-        return State(task, wanted["marks"] if fits["marks"] else graded[task], **kept)
 
     def _rated(self, session: Session) -> tuple[float, ...]:
         """The ratings of the books that the visitor's link asks for, as far as they fit."""
@@ -190,14 +139,13 @@ class Lab(anywidget.AnyWidget):
 
     def _drawn(self, n: int, opened: Any = None, active: Any = None) -> dict:
         """The drawing of the state, with the folds that are open, of the answer that the reader points at."""
-        state = self._state
-        lengths, graded = self._lengths[state.task], frozen(self._sheets[state.task]["graded"])
+        lengths = self._lengths[self._state.task]
         answer = active if isinstance(active, int) and 0 <= active < len(lengths) else 0
         names = [name for name in opened if name in FOLD_TITLES] if isinstance(opened, list) else []
         with IN_TURN:
-            drawing = draw(state, lengths, graded)
+            drawing = drawn(self._sheets, self._state)
             folds = {name: self._unfolded(name, answer) for name in names}
-        return {"n": n, "state": asdict(state), **drawing, "folds": folds}
+        return {**drawing, "n": n, "folds": folds}
 
     def _unfolded(self, name: str, answer: int) -> str:
         """HTML of an open fold."""
@@ -222,6 +170,69 @@ FOLD_TITLES = {
 }
 
 
+def brought(sheets: Sequence[dict], session: Session) -> State:
+    """The state that the visitor's link asks for, as far as it fits."""
+    graded = [frozen(s["graded"]) for s in sheets]
+    ids = [s["id"] for s in sheets]
+    wanted = {key: session.start(f"lab-{key}") for key in ("task", "marks", "pays", "weights", "convention", "method")}
+    expected = {
+        "task": f"one of {listing(ids, 'or')}",
+        "marks": f"{count(len(graded[0]), 'row')} of {len(REWARDS)} marks",
+        "pays": f"{len(REWARDS)} of {listing(map(number, PAYS), 'or')}",
+        "weights": f"{len(REWARDS)} numbers",
+        "convention": f"one of {listing(gc.CONVENTIONS, 'or')}",
+        "method": f"one of {listing([key for key in methods() if key != BASE], 'or')}",
+    }
+    fits = {
+        "task": wanted["task"] in ids,
+        "pays": len(wanted["pays"] or ()) == len(REWARDS) and set(wanted["pays"]) <= set(PAYS),
+        "weights": len(wanted["weights"] or ()) == len(REWARDS),
+        "convention": wanted["convention"] in gc.CONVENTIONS,
+        "method": wanted["method"] in methods() and wanted["method"] != BASE,
+    }
+    if [wanted["method"], wanted["convention"]] in UNDEFINED:
+        fits["convention"] = False
+        expected["convention"] = f"one in which {methods()[wanted['method']]} is defined"
+    task = ids.index(wanted["task"]) if fits["task"] else 0
+    shape = [len(row) for row in graded[task]]
+    fits["marks"] = [len(row) for row in wanted["marks"] or ()] == shape
+    for key, fit in fits.items():
+        if wanted[key] is not None and not fit:
+            session.refuse(f"lab-{key}", f"{expected[key]}, got “{CONTROLS[f'lab-{key}'].write(wanted[key])!s:.40}”")
+    kept = {key: wanted[key] for key in ("pays", "weights", "convention", "method") if fits[key]}
+    return State(task, wanted["marks"] if fits["marks"] else graded[task], **kept)
+
+
+def shown(sheets: Sequence[dict], state: State) -> dict:
+    """All that the browser needs to draw a state, by trait."""
+    with IN_TURN:
+        drawing = drawn(sheets, state)
+    return {
+        "sheets": list(sheets),
+        "choices": {
+            "rewards": list(REWARDS),
+            "pays": list(PAYS),
+            "heaviest": HEAVIEST,
+            "conventions": [[key, c.name] for key, c in gc.CONVENTIONS.items()],
+            "undefined": UNDEFINED,
+            "methods": [[key, title] for key, title in methods().items() if key != BASE],
+            "base": methods()[BASE],
+            "folds": FOLD_TITLES,
+            "share": terms.glossary().get("update share", ""),
+            "save": [str(save.links(chart, title)) for chart, title in CHARTS.items()],
+        },
+        "drawing": drawing,
+    }
+
+
+def drawn(sheets: Sequence[dict], state: State) -> dict:
+    """The drawing of a state that answers no question yet, with no fold open."""
+    task = sheets[state.task]
+    drawing = draw(state, tuple(map(len, task["answers"])), frozen(task["graded"]))
+    return {"n": 0, "state": asdict(state), **drawing, "folds": {}}
+
+
+@lru_cache(maxsize=16)
 def sheet(task: Task) -> dict:
     """What the browser shows of a task: its answers from GDPO's highest to its lowest, with what the graders say."""
     grades = grade_all(task)

@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, NotRequired, TypeAlias, TypedDict
@@ -55,8 +55,8 @@ class Task:
     id: Text
     title: Text
     request: Text
-    functions: tuple[Function, ...]
-    accepted: Annotated[tuple[Accepted, ...], msgspec.Meta(min_length=1, max_length=MAX_CALLS)]
+    functions: tuple[Function, ...] = field(hash=False)  # of dicts, which have no hash
+    accepted: Annotated[tuple[Accepted, ...], msgspec.Meta(min_length=1, max_length=MAX_CALLS)] = field(hash=False)
     answers: Annotated[tuple[Text, ...], msgspec.Meta(min_length=MIN_ANSWERS)]
 
     def __post_init__(self) -> None:
