@@ -55,22 +55,22 @@ def run(seconds: int = 60, shorter: int = 12, seed: int = 0) -> None:
     """Measure and print, in some seven minutes; fewer sessions flip for half the seconds."""
     with serve("this page") as server:
         loads = asyncio.run(_spread(server, seconds, seed))
-    with serve("this page") as server:
-        rising, arrival = asyncio.run(_rising(server, shorter, seed))
-    log = crowd.log(STEPS)
-    with serve("this page") as server:
-        beside = asyncio.run(_beside(server, shorter, seed, log))
     show(
         f"visitors, three quarters in the Lab with a flip per second each, the others elsewhere, {seconds} s, "
         f"fewer than {SESSIONS[-1]} for half as long; ms from request to drawing; seed {seed}",
         ("sessions", "flips", "p50", "p95", "largest", "errors", "CPU, %", "MB", "MB per session"),
         [_spread_row(name, one, loads) for name, one in loads.items()],
     )
+    with serve("this page") as server:
+        rising, arrival = asyncio.run(_rising(server, shorter, seed))
     show(
         f"{SESSIONS[-1]} visitors who flip ever faster, {shorter} s each",
         ("flips per second", "flips", "p50", "p95", "largest", "errors", "CPU per flip, ms"),
         [(f"{load.asked:.0f}", *_numbers_of(load), _cpu(load)) for load in rising],
     )
+    log = crowd.log(STEPS)
+    with serve("this page") as server:
+        beside = asyncio.run(_beside(server, shorter, seed, log))
     show(
         f"flips of {SESSIONS[-1]} visitors, one per second each, {shorter} s, while others",
         ("", "flips", "p50", "p95", "largest", "errors", "done by them", "their p50, s", "their errors"),
