@@ -51,7 +51,7 @@ class Spread:
     megabytes: float | None  # of the server, with all of them inside
 
 
-def run(seconds: int = 60, shorter: int = 12, seed: int = 0) -> None:
+def run(seconds: int = 60, shorter: int = 10, seed: int = 0) -> None:
     """Measure and print, in some seven minutes; fewer sessions flip for half the seconds."""
     with serve("this page") as server:
         loads = asyncio.run(_spread(server, seconds, seed))
