@@ -9,6 +9,7 @@ import re
 import sys
 import threading
 import weakref
+from binascii import a2b_base64
 from collections.abc import Callable, Container, MutableMapping
 from importlib import import_module
 from pathlib import Path
@@ -168,10 +169,11 @@ def sessions_of(app: object) -> Container[str]:
         return ()
 
 
-def forget_sessions() -> None:
+def forget_sessions(ended: Callable[[], None] = lambda: None) -> None:
     """Let what a session held go when it ends, and its threads know: marimo leaves its widgets in two registries.
 
     They are of the whole process. A widget of ours knows the visitor's session, and that the log that was uploaded.
+    ended: called after each.
     """
     try:
         lifecycle = import_module("marimo._runtime.kernel_lifecycle")
@@ -187,5 +189,43 @@ def forget_sessions() -> None:
                 items.dispose(cell, deletion=True)
         finally:
             end(kernel, context)
+            ended()
 
     lifecycle.teardown_kernel = end_all
+
+
+TEXT = 64 * 1024  # letters of a value, from which on it can only be files
+PIECE = 2**20  # letters of base64, a multiple of four: what is decoded in one go holds every thread up
+
+
+def decoded(text: str) -> bytes:
+    """What stands in base64, in pieces between which other threads have their turn."""
+    pieces = (a2b_base64(text[start : start + PIECE]) for start in range(0, len(text), PIECE))
+    return b"".join(pieces)
+
+
+def forget_texts() -> None:
+    """Let the base64 in which files came go once they are bytes: marimo keeps it twice until the session ends.
+
+    It would send the text back to a browser that connects again, which still has the files.
+    """
+    try:
+        view = import_module("marimo._session.state.session_view").SessionView
+        controls = import_module("marimo._plugins.ui._impl.input")
+        files, result, keep = controls.file, controls.FileUploadResults, view._add_ui_value
+        files._convert_value  # noqa: B018
+    except (ImportError, AttributeError):
+        return
+
+    def keep_short(self: Any, name: str, value: Any) -> None:
+        entries = [entry for entry in value if isinstance(entry, list)] if isinstance(value, list) else []
+        if sum(len(part) for entry in entries for part in entry if isinstance(part, str)) < TEXT:
+            keep(self, name, value)
+
+    def convert(self: Any, value: Any) -> Any:
+        made = tuple(result(name=name, contents=decoded(text)) for name, text in value)
+        if made:
+            value.clear()  # it is the request's own, which lives until the next one comes
+        return made
+
+    view._add_ui_value, files._convert_value = keep_short, convert

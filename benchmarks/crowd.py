@@ -2,7 +2,7 @@
 
 import asyncio
 import base64
-import multiprocessing
+import multiprocessing.connection
 import os
 import random
 import tempfile
@@ -10,14 +10,17 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
 
 from benchmarks.audit import written
 from benchmarks.visitors import Visitor
 
 CHAPTERS = ("train", "evidence", "run", "use")
 SETTLE = 3  # seconds in which they arrive and open their chapter, unless arriving is what they do
-LONG = 600  # seconds for an answer of what is known to take long
+LATE = 60  # seconds after their time is up, in which they finish what they asked for; then they are sent away
 
 
 @dataclass
@@ -87,7 +90,7 @@ async def audits(visitor: Visitor, until: float, rng: random.Random, deeds: Deed
     await _open(visitor, "run", deeds)
     while time.time() < until:
         async with _timed(deeds):
-            await visitor.upload("completions_00001.parquet", log, LONG)
+            await visitor.upload("completions_00001.parquet", log)
         await asyncio.sleep(pause * rng.uniform(0.5, 1.5))
 
 
@@ -132,24 +135,41 @@ def beside(port: int, kinds: list[str], seconds: float, seed: int, log: str) -> 
     process = context.Process(target=_crowd, args=(theirs, port, kinds, seconds, seed, log))
     process.start()
     found: dict[str, Deeds] = {}
-    ours.recv()  # they are inside
     try:
+        _heard(ours, process, LATE)  # they are inside
         yield found
-        found |= ours.recv() if ours.poll(LONG) else {}
+        found |= _heard(ours, process, seconds + 2 * LATE)
     finally:
         process.join(10)
         process.kill()
+
+
+def _heard(pipe: Connection, process: BaseProcess, seconds: float) -> Any:
+    """What a process says within that time."""
+    multiprocessing.connection.wait([pipe, process.sentinel], seconds)
+    if not pipe.poll():
+        raise RuntimeError(f"the visitors' process said nothing within {seconds:.0f} s; exit status {process.exitcode}")
+    return pipe.recv()
 
 
 def _crowd(told, port: int, kinds: list[str], seconds: float, seed: int, log: str) -> None:
     os.nice(5)
     deeds = {kind: Deeds() for kind in kinds}
 
+    async def enter() -> None:
+        await asyncio.sleep(SETTLE)
+        told.send("inside")
+
     async def all_of_them() -> None:
         until, rng = time.time() + SETTLE + seconds, random.Random(seed)
-        asyncio.get_running_loop().call_later(SETTLE, told.send, "inside")
-        tasks = (KINDS[kind](port, until, random.Random(rng.random()), deeds[kind], log) for kind in kinds)
-        for kind, outcome in zip(kinds, await asyncio.gather(*tasks, return_exceptions=True), strict=True):
+        tasks = [
+            asyncio.wait_for(
+                KINDS[kind](port, until, random.Random(rng.random()), deeds[kind], log), LATE + SETTLE + seconds
+            )
+            for kind in kinds
+        ]
+        _, *outcomes = await asyncio.gather(enter(), *tasks, return_exceptions=True)
+        for kind, outcome in zip(kinds, outcomes, strict=True):
             if isinstance(outcome, BaseException):
                 deeds[kind].errors.append(repr(outcome))
 

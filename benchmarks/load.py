@@ -1,6 +1,7 @@
 """A class on one server: visitors spread over the chapters, ever faster flips, and flips beside those who do more."""
 
 import asyncio
+import itertools
 import random
 import time
 from dataclasses import dataclass
@@ -50,26 +51,26 @@ class Spread:
     megabytes: float | None  # of the server, with all of them inside
 
 
-def run(seconds: int = 60, shorter: int = 15, seed: int = 0) -> None:
-    """Measure and print."""
+def run(seconds: int = 60, shorter: int = 10, seed: int = 0) -> None:
+    """Measure and print, in some seven minutes; fewer sessions flip for half the seconds."""
     with serve("this page") as server:
         loads = asyncio.run(_spread(server, seconds, seed))
-    with serve("this page") as server:
-        rising, arrival = asyncio.run(_rising(server, shorter, seed))
-    log = crowd.log(STEPS)
-    with serve("this page") as server:
-        beside = asyncio.run(_beside(server, shorter, seed, log))
     show(
-        f"visitors, three quarters in the Lab with a flip per second each, the others elsewhere, {seconds} s; "
-        f"ms from request to drawing; seed {seed}",
+        f"visitors, three quarters in the Lab with a flip per second each, the others elsewhere, {seconds} s, "
+        f"fewer than {SESSIONS[-1]} for half as long; ms from request to drawing; seed {seed}",
         ("sessions", "flips", "p50", "p95", "largest", "errors", "CPU, %", "MB", "MB per session"),
         [_spread_row(name, one, loads) for name, one in loads.items()],
     )
+    with serve("this page") as server:
+        rising, arrival = asyncio.run(_rising(server, shorter, seed))
     show(
         f"{SESSIONS[-1]} visitors who flip ever faster, {shorter} s each",
         ("flips per second", "flips", "p50", "p95", "largest", "errors", "CPU per flip, ms"),
         [(f"{load.asked:.0f}", *_numbers_of(load), _cpu(load)) for load in rising],
     )
+    log = crowd.log(STEPS)
+    with serve("this page") as server:
+        beside = asyncio.run(_beside(server, shorter, seed, log))
     show(
         f"flips of {SESSIONS[-1]} visitors, one per second each, {shorter} s, while others",
         ("", "flips", "p50", "p95", "largest", "errors", "done by them", "their p50, s", "their errors"),
@@ -110,7 +111,8 @@ async def _spread(server: Server, seconds: int, seed: int) -> dict[int, Spread]:
     for count in SESSIONS:
         visitors = await _inside(server, count)
         deeds = Deeds()
-        until = time.time() + seconds
+        span = seconds if count == SESSIONS[-1] else seconds / 2
+        until = time.time() + span
         others = visitors[3::4]
         doing = asyncio.gather(
             *(
@@ -119,7 +121,7 @@ async def _spread(server: Server, seconds: int, seed: int) -> dict[int, Spread]:
             )
         )
         flippers = [visitor for visitor in visitors if visitor not in others]
-        load = await flipping(server, flippers, len(flippers), seconds, rng)
+        load = await flipping(server, flippers, len(flippers), span, rng)
         await doing
         found[count] = Spread(load, deeds, server.memory())
         for visitor in visitors:
@@ -180,14 +182,19 @@ async def _inside(server: Server, count: int) -> list[Visitor]:
 
 
 async def flipping(server: Server, visitors: list[Visitor], rate: float, seconds: float, rng: random.Random) -> Load:
-    """Each of the visitors flips marks in turn, `rate` of them a second together."""
+    """Each of the visitors flips marks in turn, `rate` of them a second together; none begins one after the time."""
     ms: list[float] = []
     start, before = time.perf_counter(), server.cpu()
     every = len(visitors) / rate
     outcomes = await asyncio.gather(
         *(
             _flips(
-                visitor, start + every * rng.random(), every, round(seconds / every), random.Random(rng.random()), ms
+                visitor,
+                start + every * rng.random(),
+                start + seconds,
+                every,
+                random.Random(rng.random()),
+                ms,
             )
             for visitor in visitors
         ),
@@ -199,9 +206,11 @@ async def flipping(server: Server, visitors: list[Visitor], rate: float, seconds
     return Load(len(visitors), len(ms) / max(took, seconds), rate, ms, errors, used)
 
 
-async def _flips(visitor: Visitor, start: float, every: float, times: int, rng: random.Random, ms: list) -> None:
-    for n in range(times):
-        await asyncio.sleep(max(0, start + every * n - time.perf_counter()))
+async def _flips(visitor: Visitor, start: float, end: float, every: float, rng: random.Random, ms: list) -> None:
+    for due in itertools.takewhile(lambda due: due < end, itertools.count(start, every)):
+        await asyncio.sleep(max(0, due - time.perf_counter()))
+        if time.perf_counter() > end:
+            return
         ms.append(1000 * await visitor.flip(rng.randrange(len(visitor.state["marks"])), rng.randrange(3)))
 
 

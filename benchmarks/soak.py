@@ -26,8 +26,6 @@ def run(minutes: int = 20, seed: int = 0) -> None:
     """Measure and print."""
     with serve("this page") as server:
         per_minute, ms, deeds = asyncio.run(_soaked(server, minutes, seed))
-    with serve("this page") as server:
-        stages = asyncio.run(_come_and_gone(server, MANY))
     show(
         f"{SESSIONS} visitors who come, flip, open chapters, train, upload and leave, {minutes} minutes; seed {seed}",
         ("minute", "MB, server", "MB, all processes", "threads", "flips", "p95, ms", "errors"),
@@ -35,6 +33,10 @@ def run(minutes: int = 20, seed: int = 0) -> None:
     )
     second_half = [float(row[1]) for row in per_minute[len(per_minute) // 2 :]]
     slope = (second_half[-1] - second_half[0]) / max(1, len(second_half) - 1)
+    for error in sorted(set(deeds.errors))[:10]:
+        print(f"  {deeds.errors.count(error)} times {error}", flush=True)
+    with serve("this page") as server:
+        stages = asyncio.run(_come_and_gone(server, MANY))
     show(f"{MANY} sessions opened and left", ("", "MB, server"), [(name, f"{mb:.0f}") for name, mb in stages.items()])
     values = list(stages.values())
     show(
@@ -46,8 +48,6 @@ def run(minutes: int = 20, seed: int = 0) -> None:
             (f"MB left by {MANY} sessions", *judged(values[-1] - values[0], LEFT, "MB")),
         ],
     )
-    for error in sorted(set(deeds.errors))[:10]:
-        print(f"  {deeds.errors.count(error)} times {error}")
     record("soak", minutes=per_minute, slope_mb=slope, errors=len(deeds.errors), p95_ms=quantile(ms, 0.95), many=stages)
 
 

@@ -12,7 +12,7 @@ def show(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None
     for line in lines:
         cells = [line[0].ljust(widths[0])]
         cells += [cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)]
-        print("  " + "  ".join(cells).rstrip())
+        print("  " + "  ".join(cells).rstrip(), flush=True)
 
 
 def judged(measured: float | None, target: float, unit: str, at_least: bool = False) -> list[str]:

@@ -1,8 +1,8 @@
 """What a visitor may send: no body larger than 64 MB of files need, and 256 MB of files of all visitors at once.
 
-marimo takes files as base64 in JSON, and keeps them until their session ends. A body is counted while it arrives,
-whatever its Content-Length says. In place of one that is too large, marimo gets a sentence, which the page shows: of an
-answer with an error its front end shows nothing.
+marimo takes files as base64 in JSON, and keeps their bytes until their session ends. A body is counted while it
+arrives, whatever its Content-Length says. In place of one that is too large, marimo gets a sentence, which the page
+shows: of an answer with an error its front end shows nothing.
 """
 
 import asyncio

@@ -15,9 +15,11 @@ from marimo_private import (
     cache_cell_texts,
     cache_entry_points,
     forget_sessions,
+    forget_texts,
     make_trees_in_turn,
     share_cell_trees,
 )
+from serving.tidy import tidy_soon
 
 # A session waits for it: marimo itself looks into torch, which must not be half imported then.
 warmed = threading.Event()
@@ -47,7 +49,8 @@ async def warm(_app: Starlette) -> AsyncIterator[None]:
     cache_cell_texts()
     share_cell_trees()
     make_trees_in_turn()
-    forget_sessions()
+    forget_sessions(tidy_soon)
+    forget_texts()
     try:
         yield
     finally:

@@ -1,8 +1,10 @@
 """marimo_private.py names what we lean on of marimo's insides; these fail, and say so, where marimo has renamed one."""
 
 import ast
+import base64
 import gc
 import inspect
+import random
 import re
 import sys
 import threading
@@ -182,6 +184,40 @@ def test_what_a_session_held_goes_with_it(monkeypatch):
         context.cell_lifecycle_registry.inject(cell, CommLifecycleItem(SimpleNamespace(close=lambda: asked.append(1))))
     kernel_lifecycle.teardown_kernel("kernel", context)
     assert (asked, ended, context.cell_lifecycle_registry.registry) == ([1, 1], ["kernel"], {})
+
+
+def test_the_text_of_an_upload_is_forgotten_once_it_is_bytes(monkeypatch):
+    from marimo._plugins.ui._impl import input as controls
+    from marimo._runtime.commands import UpdateUIElementCommand
+    from marimo._session.state.session_view import SessionView
+
+    assert hasattr(controls.file, "_convert_value"), gone("method", "file._convert_value")
+    assert hasattr(SessionView, "_add_ui_value"), gone("method", "SessionView._add_ui_value")
+    monkeypatch.setattr(controls.file, "_convert_value", controls.file._convert_value)  # put back at the end
+    monkeypatch.setattr(SessionView, "_add_ui_value", SessionView._add_ui_value)
+    private.forget_texts()
+    contents = [random.Random(size).randbytes(size) for size in (0, 1, 2, 3, 3 * private.PIECE // 4, 2 * 10**6 + 1)]
+    texts = [base64.b64encode(content).decode() for content in contents]
+    value = [[f"{n}.csv", text] for n, text in enumerate(texts)]
+    view, area = SessionView(), marimo.ui.file(multiple=True)
+    request = UpdateUIElementCommand(object_ids=["files", "slider", "range"], values=[value, 3, [1, 5]])
+    view.add_control_request(request)
+    area._update(value)
+    assert [(file.name, file.contents) for file in area.value] == [(f"{n}.csv", c) for n, c in enumerate(contents)]
+    assert view.ui_values == {"slider": 3, "range": [1, 5]}
+    assert not any(text is held for text in texts if len(text) > private.TEXT for held in reached(view, area, request))
+
+    area._update([])
+    assert area.value == ()
+
+
+def reached(*roots):
+    """All that can be reached from these in a few steps."""
+    seen = {}
+    for _ in range(6):
+        roots = [one for one in gc.get_referents(*roots) if id(one) not in seen and not inspect.ismodule(one)]
+        seen |= {id(one): one for one in roots}
+    return seen.values()
 
 
 def test_no_widget_watches_a_file():

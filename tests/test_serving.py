@@ -15,6 +15,7 @@ import sys
 import threading
 import urllib.error
 import urllib.request
+import weakref
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
@@ -27,7 +28,7 @@ from starlette.staticfiles import StaticFiles
 
 import serving
 from benchmarks.servers import serve
-from serving import endpoints, start, travel
+from serving import endpoints, start, tidy, travel
 from views import elsewhere
 
 ASSET = "/assets/index-abcdefg1.js"
@@ -329,8 +330,9 @@ def test_a_session_waits_until_all_is_imported_even_if_that_fails(monkeypatch, b
     monkeypatch.setattr(importlib, "import_module", slowly)
     monkeypatch.setattr(threading, "excepthook", lambda told: None)
     monkeypatch.setattr(elsewhere, "serve_many", lambda: None)
-    for name in ("cache_entry_points", "cache_cell_texts", "share_cell_trees", "make_trees_in_turn", "forget_sessions"):
-        monkeypatch.setattr(start, name, lambda: None)
+    texts = ("cache_cell_texts", "share_cell_trees", "make_trees_in_turn")
+    for name in ("cache_entry_points", *texts, "forget_sessions", "forget_texts"):
+        monkeypatch.setattr(start, name, lambda *_: None)
     monkeypatch.setattr(start.gc, "freeze", lambda: frozen.append(len(order)))
     finished(run())
     assert order[:2] == ["http/health", "views.lab"]
@@ -340,6 +342,23 @@ def test_a_session_waits_until_all_is_imported_even_if_that_fails(monkeypatch, b
 
 def test_a_server_that_never_warms_up_keeps_no_session_waiting():
     assert start.warmed.is_set()
+
+
+def test_memory_is_given_back_once_for_all_who_leave_together(monkeypatch):
+    tidied = []
+    waiting = [SimpleNamespace(start=lambda: None) for _ in range(3)]
+    monkeypatch.setattr(tidy.threading, "Timer", lambda seconds, run: tidied.append(run) or waiting[len(tidied)])
+    monkeypatch.setattr(tidy, "_pending", threading.Lock())
+    for _ in range(50):
+        tidy.tidy_soon()
+    assert len(tidied) == 1
+    circle = type("Circle", (), {})()
+    circle.itself, gone = circle, weakref.ref(circle)
+    del circle
+    tidied[0]()
+    assert gone() is None
+    tidy.tidy_soon()
+    assert len(tidied) == 2
 
 
 # What is open, and under which headers
