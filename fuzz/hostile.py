@@ -232,6 +232,9 @@ HOSTILE: dict[str, Hostile] = {
     ),
     "parquet: zstd pages of 2 GB": one("a.parquet", lambda: long_texts(1, 500_000_000), LINE, True),
     "parquet: zstd pages of 1.6 GB in 40 columns": one("a.parquet", lambda: long_texts(40, 10_000_000), LINE, True),
+    "parquet: a footer of one endless number": one(
+        "a.parquet", lambda: b"PAR1" + b"\x16" + b"\x80" * 4_000_000 + (4_000_001).to_bytes(4, "little") + b"PAR1", LINE
+    ),
     "parquet: 100,000 columns": one(
         "a.parquet", lambda: parquet(pl.DataFrame({f"c{i}": [1.0, 2.0] for i in range(100_000)})), LINE, True
     ),

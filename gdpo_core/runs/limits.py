@@ -9,15 +9,17 @@ from collections.abc import Iterable
 import msgspec
 import polars as pl
 
-from gdpo_core._errors import expect
+from gdpo_core._errors import InputError, expect
 from gdpo_core._words import count
 from gdpo_core.runs.files import LogFile, LogFiles, format_of
+from gdpo_core.runs.pages import unpacked_bytes
 from gdpo_core.runs.tables import COLUMNS, UNREAD, height, parquet_schema, text_bytes
 
 ROWS = 2_000_000  # of all files
 VALUES = 4_000_000  # of a JSON document, in which one can take 70 bytes
 TEXT = 1 << 29  # bytes of the texts that are read, of which Parquet writes equal ones once
 FOOTER = 1 << 22  # bytes of a Parquet file's own description, which takes 60 times as many when it is read
+PAGES = 100_000  # of a Parquet file
 LINE = 1 << 24  # bytes of a line of JSON
 _KEYS = msgspec.json.Decoder(dict[str, msgspec.Raw])  # the values are not parsed
 
@@ -37,8 +39,7 @@ def _rows(file: LogFile) -> int:
     kind = format_of(file)
     if kind == "parquet":
         if file.load is not None:
-            footer = int.from_bytes(file.content()[-8:-4], "little")
-            _expect_at_most(footer, FOOTER, "byte", file, "bytes of footer")
+            _expect_small_pages(file)
         schema = parquet_schema(file)
         _expect_at_most(len(schema), COLUMNS, "column", file)
         if (rows := height(file)) <= ROWS:
@@ -57,6 +58,26 @@ def _rows(file: LogFile) -> int:
     else:
         _expect_at_most(first.count(b"\t" if kind == "tsv" else b",") + 1, COLUMNS, "column", file)
     return max(content.count(b"\n"), content.count(b"\r"))
+
+
+def _expect_small_pages(file: LogFile) -> None:
+    """Raise InputError for a Parquet file that few bytes make large: its description, or what its pages unpack to."""
+    content = file.content()
+    footer = int.from_bytes(content[-8:-4], "little")
+    if not content.endswith(b"PAR1") or footer > len(content):
+        return  # polars says that it is cut
+    _expect_at_most(footer, FOOTER, "byte", file, "bytes of footer")
+    size = 0
+    try:
+        for number, page in enumerate(unpacked_bytes(content, UNREAD), start=1):
+            size += page
+            _expect_at_most(number, PAGES, "page", file)
+            _expect_at_most(size, TEXT, "byte", file, "bytes unpacked")
+    except InputError:
+        raise
+    except ValueError as error:
+        wanted = "a whole Parquet file"
+        raise InputError(f"{file.name}: expected {wanted}, got one that is cut or damaged: {error}") from None
 
 
 def _expect_plain_lines(lines: Iterable[bytes], file: LogFile) -> None:
