@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 import gc
 import importlib
+import os
+import sys
 import threading
 from collections.abc import AsyncIterator
 
@@ -68,6 +70,9 @@ def _import_page() -> None:
 
             elsewhere.serve_many()
         gc.freeze()
+    except Exception as error:  # a half-imported page would answer for ever, and show nothing; this is started again
+        print(f"The page cannot be imported, so this server ends: {error}", file=sys.stderr, flush=True)
+        os._exit(1)
     finally:
         gc.enable()
         warmed.set()

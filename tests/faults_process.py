@@ -384,8 +384,9 @@ def test_a_server_that_is_killed_in_mid_upload_and_started_again(million, tmp_pa
             page.locator(".upload input[type=file]").set_input_files(million / "texts.csv")
         server.process.send_signal(signal.SIGKILL)
         server.process.wait(10)
+        page.get_by_text("The server does not answer.").wait_for()
     with serving(Fault(), tmp_path / "log", port) as server:
-        page.goto(f"{server.url}/?at=run")
+        page.get_by_text("The page is as you left it").wait_for(timeout=60_000)  # without being asked to
         arrived(page, ".audit.front")
         settled(page)
         upload_sample(page)

@@ -156,7 +156,7 @@ def test_the_page_in_a_browser_under_a_path_with_tls(kind, tmp_path, fresh, cert
         go_to(page, "run")
         page.locator("input[type=file]").set_input_files(large(tmp_path))  # more than nginx takes by default
         page.wait_for_function(
-            "document.querySelector('[data-cell-name=run_log]').innerText.includes('large')", timeout=60_000
+            "() => document.querySelector('[data-cell-name=run_log]').innerText.includes('large')", timeout=60_000
         )
         for chapter in ("train", "lab"):
             go_to(page, chapter)

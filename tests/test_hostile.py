@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from pickle import PickleBuffer
 from types import SimpleNamespace
 
 import polars as pl
@@ -19,10 +20,12 @@ from fuzz.hostile import HOSTILE, fits, outcome
 from gdpo_core._errors import InputError
 from gdpo_core.report import terminal
 from gdpo_core.report.github import annotations
+from gdpo_core.runs.audit_report import AuditReport
+from gdpo_core.runs.pages import unpacked_bytes
 from marimo_private import SESSION_HEADER, SET_VALUE
 from serving import limits
 from serving.limits import Limited
-from views import save
+from views import save, work
 
 # --- logs ------------------------------------------------------------------------------------------------------------
 
@@ -82,6 +85,31 @@ def test_what_is_one_value_in_parquet_counts_as_often_as_it_stands_there():
         }
     )
     assert "200,000,000,000" in got and "bytes of text" in got
+
+
+@pytest.mark.parametrize("packing", ["uncompressed", "snappy", "zstd", "gzip", "lz4"])
+def test_the_headers_of_pages_tell_what_a_parquet_file_unpacks_to(packing):
+    frame = pl.DataFrame({"a": [i / 7 for i in range(4000)], "t": [f"text {i % 50}" for i in range(4000)]})
+    content = io.BytesIO()
+    frame.write_parquet(content, compression=packing, row_group_size=1000)
+    sizes = list(unpacked_bytes(content.getvalue(), ("t",)))
+    assert len(sizes) in (4, 8) and 4000 * 8 <= sum(sizes) < 4000 * 8 * 1.2  # the values, and numbers of a dictionary
+    assert sum(unpacked_bytes(content.getvalue(), ())) > sum(sizes)
+
+
+def test_json_lines_have_few_keys_and_short_lines():
+    for lines, got in (
+        ("".join(f'{{"reward_{i}": NaN}}\n' for i in range(5001)), "got 5,001"),
+        ('{"a": "%s"}\n' % ("x" * 2**24), "bytes in a line"),
+    ):
+        with pytest.raises(InputError, match=f"a.jsonl: .*{got}"):
+            gc.read_run({"a.jsonl": lines.encode()})
+
+
+def test_a_large_upload_is_read_where_there_is_no_other_process():
+    content = PickleBuffer(b"group,acc\n0,1\n0,0\n1,1\n1,0\n")
+    _, report = work.audited(lambda share: None, {"a.csv": content}, {})
+    assert isinstance(report, AuditReport)
 
 
 # --- what goes out ---------------------------------------------------------------------------------------------------

@@ -360,3 +360,12 @@ def test_marimo_is_bounded_from_above():
     required = next(line for line in project["optional-dependencies"]["page"] if line.startswith("marimo"))
     at_least, below = re.fullmatch(r"marimo>=0\.(\d+)\.\d+,<0\.(\d+)", required).groups()
     assert int(below) == int(at_least) + 1, required
+
+
+def test_a_server_tells_its_sessions_where_we_look_for_them():
+    from marimo._server.session_manager import SessionManager
+
+    assert isinstance(SessionManager.sessions, property), gone("attribute", "session_manager.sessions")
+    sessions = {"s_1": object()}
+    app = SimpleNamespace(state=SimpleNamespace(session_manager=SimpleNamespace(sessions=sessions)))
+    assert private.sessions_of(app) is sessions and private.sessions_of(None) == ()

@@ -546,3 +546,20 @@ def test_a_port_in_use_is_one_clear_line():
     assert ran.returncode == 1
     assert ran.stderr.startswith(f"port {port} is in use")
     assert ran.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(("fault", "status"), [("OSError(24, 'Too many open files')", 1), ("ImportError('torch')", 0)])
+def test_a_server_whose_page_cannot_be_imported_ends_with_one_line(fault, status):
+    program = f"""
+import importlib
+from serving import start
+def refused(name):
+    raise {fault}
+importlib.import_module = refused
+start._import_page()
+assert start.warmed.is_set()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    said = done.stderr.splitlines()
+    assert (done.returncode, len(said)) == (status, status), done.stderr
+    assert all("Too many open files" in line for line in said)

@@ -37,7 +37,7 @@ def audited(
     primary: str | None = None,
 ) -> tuple[Run, AuditReport | InputError]:
     """What a log says of itself, without its tables, and its report or why there is none."""
-    run = read_run(dict(files), **how)
+    run = read_run(_bytes(files), **how)
     facts = {f.name: getattr(run, f.name) for f in fields(run) if not f.name.startswith("_")}
     try:
         return Run(**facts), audit(run, weights=weights, primary=primary)
@@ -47,7 +47,12 @@ def audited(
 
 def table(tell: Tell, files: Mapping[str, bytes], how: Mapping[str, Any], kind: str) -> bytes:
     """A log's table as a file of this kind, csv or parquet."""
-    return written(read_run(dict(files), **how), kind)
+    return written(read_run(_bytes(files), **how), kind)
+
+
+def _bytes(files: Mapping[str, Any]) -> dict[str, bytes]:
+    """The contents of files as bytes, which come as buffers where there is no other process."""
+    return {name: bytes(content) for name, content in files.items()}
 
 
 def written(run: Run, kind: str) -> bytes:

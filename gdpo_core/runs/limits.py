@@ -3,16 +3,25 @@
 Counted before anything is parsed. A log on disk is its owner's own, and has no such limits.
 """
 
+import json
+from collections.abc import Iterable
+
+import msgspec
 import polars as pl
 
-from gdpo_core._errors import expect
+from gdpo_core._errors import InputError, expect
 from gdpo_core._words import count
 from gdpo_core.runs.files import LogFile, LogFiles, format_of
+from gdpo_core.runs.pages import unpacked_bytes
 from gdpo_core.runs.tables import COLUMNS, UNREAD, height, parquet_schema, text_bytes
 
 ROWS = 2_000_000  # of all files
 VALUES = 4_000_000  # of a JSON document, in which one can take 70 bytes
 TEXT = 1 << 29  # bytes of the texts that are read, of which Parquet writes equal ones once
+FOOTER = 1 << 22  # bytes of a Parquet file's own description, which takes 60 times as many when it is read
+PAGES = 100_000  # of a Parquet file
+LINE = 1 << 24  # bytes of a line of JSON
+_KEYS = msgspec.json.Decoder(dict[str, msgspec.Raw])  # the values are not parsed
 
 
 def bounded(log: LogFiles) -> LogFiles:
@@ -29,6 +38,8 @@ def _rows(file: LogFile) -> int:
     """About how many rows a file holds, where its form tells; InputError where it holds too many of something else."""
     kind = format_of(file)
     if kind == "parquet":
+        if file.load is not None:
+            _expect_small_pages(file)
         schema = parquet_schema(file)
         _expect_at_most(len(schema), COLUMNS, "column", file)
         if (rows := height(file)) <= ROWS:
@@ -42,9 +53,56 @@ def _rows(file: LogFile) -> int:
         _expect_at_most(content.count(b",") + 1, VALUES, "value", file)
         return 0
     first = content[: content.find(b"\n") + 1] or content
-    if kind != "jsonl":
+    if kind == "jsonl":
+        _expect_plain_lines(file.lines(), file)
+    else:
         _expect_at_most(first.count(b"\t" if kind == "tsv" else b",") + 1, COLUMNS, "column", file)
     return max(content.count(b"\n"), content.count(b"\r"))
+
+
+def _expect_small_pages(file: LogFile) -> None:
+    """Raise InputError for a Parquet file that few bytes make large: its description, or what its pages unpack to."""
+    content = file.content()
+    footer = int.from_bytes(content[-8:-4], "little")
+    if not content.endswith(b"PAR1") or footer > len(content):
+        return  # polars says that it is cut
+    _expect_at_most(footer, FOOTER, "byte", file, "bytes of footer")
+    size = 0
+    try:
+        for number, page in enumerate(unpacked_bytes(content, UNREAD), start=1):
+            size += page
+            _expect_at_most(number, PAGES, "page", file)
+            _expect_at_most(size, TEXT, "byte", file, "bytes unpacked")
+    except InputError:
+        raise
+    except ValueError as error:
+        wanted = "a whole Parquet file"
+        raise InputError(f"{file.name}: expected {wanted}, got one that is cut or damaged: {error}") from None
+
+
+def _expect_plain_lines(lines: Iterable[bytes], file: LogFile) -> None:
+    """Raise InputError for a line of JSON that is too long, or more different keys than a table has columns.
+
+    polars looks each key up among all.
+    """
+    keys: set[str] = set()
+    for line in lines:
+        _expect_at_most(len(line), LINE, "byte", file, "bytes in a line")
+        try:
+            keys.update(_KEYS.decode(line))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # as of NaN, which Python's parser takes
+            keys.update(_keys(line))
+        if len(keys) > COLUMNS:
+            _expect_at_most(len(keys), COLUMNS, "column", file)
+
+
+def _keys(line: bytes) -> Iterable[str]:
+    """The keys of an object that Python alone can read; none of anything else."""
+    try:
+        item = json.loads(line)
+    except (ValueError, RecursionError):
+        return ()
+    return item if isinstance(item, dict) else ()
 
 
 def _expect_at_most(got: int, most: int, noun: str, file: LogFile, plural: str = "") -> None:

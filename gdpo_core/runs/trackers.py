@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from itertools import islice
 from pathlib import Path
 from urllib.parse import quote
 
@@ -19,6 +20,7 @@ from gdpo_core.runs.tables import expect_width, json_column
 
 PATIENCE = 2.0  # seconds that a database may stay locked
 LONGEST = 20.0  # seconds that a database may compute: a column can be an expression without an end
+RUNS = 10_000  # of a database
 _STEPS = 100_000  # of SQLite between two looks at the clock
 KEY = "completions"  # what TRL logs its table as
 _COLUMNS = ("id", "run_name", "step", "metrics")
@@ -133,7 +135,9 @@ def _run(database: sqlite3.Connection, file: LogFile) -> tuple[str, str, str]:
     identity = f"coalesce({'run_id, ' * ('run_id' in columns)}run_name, '')"
     logged = f"max(instr(metrics, '{KEY}') > 0)"
     query = f"SELECT {identity}, coalesce(run_name, ''), {logged} FROM metrics GROUP BY 1, 2 ORDER BY min(id)"
-    found = [(str(key), str(name), shows) for key, name, shows in database.execute(query)]
+    first = islice(database.execute(query), RUNS + 1)
+    found = [(str(key), str(name), shows) for key, name, shows in first]
+    expect(len(found) <= RUNS, file.name, f"at most {count(RUNS, 'run')}", "more")
     expect(bool(found), file.name, "a run that logged completions", "a database without runs")
     runs = [(key, name) for key, name, _ in found]
     if file.run is None:
