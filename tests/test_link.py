@@ -108,6 +108,7 @@ def answered(url: str, query: bytes) -> tuple[int, bytes, bytes]:
 
 def undrawn(page: bytes) -> bytes:
     """The page without its first drawing, which is that of the query; a server that has just started has none."""
+    page = page[page.index(b"<!DOCTYPE") :]  # before it stands how long it is
     return re.sub(rb"<style>/\* The first drawing.*(?=</body>)", b"", page, flags=re.DOTALL)
 
 
