@@ -23,6 +23,10 @@ from marimo_private import (
 )
 from serving.tidy import tidy_soon
 
+# A full search goes through all that sessions hold, and holds up everyone's flips; with Python's own numbers it comes
+# often, since what is frozen does not count.
+RARELY = (20_000, 20, 50)  # objects, then searches of the kind before
+
 # A session waits for it: marimo itself looks into torch, which must not be half imported then.
 warmed = threading.Event()
 warmed.set()  # until `warm` starts, which a server that mounts marimo's may never let happen
@@ -70,6 +74,7 @@ def _import_page() -> None:
 
             elsewhere.serve_many()
         gc.freeze()
+        gc.set_threshold(*RARELY)
     except Exception as error:  # a half-imported page would answer for ever, and show nothing; this is started again
         print(f"The page cannot be imported, so this server ends: {error}", file=sys.stderr, flush=True)
         os._exit(1)
