@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.audit import GROUP, PROMPTS, _written
+from benchmarks.audit import GROUP, PROMPTS, written
 from benchmarks.table import record, show
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -28,7 +28,7 @@ def run(source: str = "1") -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(source)
         if not path.is_dir():
-            path, _ = _written(Path(folder), int(float(source) * 1e6) // (PROMPTS * GROUP), STEPS_A_FILE)
+            path, _ = written(Path(folder), int(float(source) * 1e6) // (PROMPTS * GROUP), STEPS_A_FILE)
         found = {name: _measured(path, workers) for name, workers in ENGINES.items()}
     local = found["local"]
     same = {name: f["report"] == local["report"] for name, f in found.items()}
