@@ -89,8 +89,10 @@ class Visitor:
         return time.perf_counter() - sent
 
     def _has(self, chapter: str) -> bool:
-        """Whether its controls are there: another run of cells may end before that of its own."""
-        return bool(self.files) if chapter == "run" else chapter in self.models or chapter not in ("train", "evidence")
+        """Whether its controls are there: another run of cells may end before that of its own, and before it has drawn."""
+        if chapter in ("train", "evidence"):
+            return bool(self.drawings.get(self.models.get(chapter, "")))
+        return bool(self.files) or chapter != "run"
 
     async def come_back(self, chapter: str) -> float:
         """Visit a chapter again that follows the Lab; the seconds until its cells have run."""
