@@ -89,7 +89,7 @@ class Visitor:
         return time.perf_counter() - sent
 
     def _has(self, chapter: str) -> bool:
-        """Whether its controls are there: another run of cells may end before that of its own, and before it has drawn."""
+        """Whether it has drawn its controls: another run of cells may end before that."""
         if chapter in ("train", "evidence"):
             return bool(self.drawings.get(self.models.get(chapter, "")))
         return bool(self.files) or chapter != "run"
