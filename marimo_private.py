@@ -194,6 +194,19 @@ def forget_sessions(ended: Callable[[], None] = lambda: None) -> None:
     lifecycle.teardown_kernel = end_all
 
 
+def register_formatters_once() -> None:
+    """Let marimo teach other packages how their objects look in a page once instead of for every visitor.
+
+    It wraps IPython's `display` in a new function and a new class each time, and none of them ever goes: few bytes, but
+    they lie in between all others, so that the memory of those who left cannot go back to the machine.
+    """
+    try:
+        kernels = import_module("marimo._session.managers.kernel")
+        kernels.register_formatters = functools.cache(kernels.register_formatters)
+    except (ImportError, AttributeError):
+        return
+
+
 TEXT = 64 * 1024  # letters of a value, from which on it can only be files
 PIECE = 2**20  # letters of base64, a multiple of four: what is decoded in one go holds every thread up
 

@@ -21,7 +21,7 @@ COMMANDS = {
     "Dash": ("-m", "benchmarks.toys.dash_toy", "{port}"),
 }
 # As in the Makefile, for every server.
-ENVIRONMENT = os.environ | {"MALLOC_ARENA_MAX": os.environ.get("MALLOC_ARENA_MAX", "2")}
+ENVIRONMENT = {"MALLOC_ARENA_MAX": "2", "PYTHONMALLOC": "malloc"} | os.environ
 # What anyone gets who writes an empty app: without this project's entry points, which would import torch for it.
 PLAIN = {
     "MARIMO_SERVER_ASGI_MIDDLEWARE_DENYLIST": "compress",

@@ -18,6 +18,7 @@ STAY = (20, 90)  # seconds that a visitor stays
 STEPS = 8  # of the log that is uploaded: 2.3 MB, which is audited in a process of its own
 GROWS = 0.5  # MB per minute, over the second half
 TTL = 120  # seconds after which marimo forgets a session whose visitor has left
+TIDY = 40  # seconds after which the memory of those is back
 LEFT = 30  # MB that two hundred visitors may leave behind
 MANY = 200
 
@@ -101,7 +102,7 @@ async def _place(server: Server, until: float, rng: random.Random, deeds: Deeds,
 async def _come_and_gone(server: Server, count: int) -> dict[str, float]:
     """Memory before, with all of them inside, and after marimo has forgotten them."""
     await first_visit(server)
-    await asyncio.sleep(TTL + 10)
+    await asyncio.sleep(TTL + TIDY)
     stages = {"before": server.memory() or 0.0}
     for name in ("at once", "at once, again"):
         visitors = [Visitor(server.port) for _ in range(count)]
@@ -109,7 +110,7 @@ async def _come_and_gone(server: Server, count: int) -> dict[str, float]:
             await asyncio.gather(*(visitor.arrive() for visitor in visitors[some : some + 10]))
         stages[f"{count} {name}"] = server.memory() or 0.0
         await asyncio.gather(*(visitor.leave() for visitor in visitors))
-        await asyncio.sleep(TTL + 30)
+        await asyncio.sleep(TTL + TIDY)
         stages[f"after {name}"] = server.memory() or 0.0
     return stages
 

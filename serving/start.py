@@ -19,6 +19,7 @@ from marimo_private import (
     forget_sessions,
     forget_texts,
     make_trees_in_turn,
+    register_formatters_once,
     share_cell_trees,
 )
 from serving.tidy import tidy_soon
@@ -57,6 +58,7 @@ async def warm(_app: Starlette) -> AsyncIterator[None]:
     make_trees_in_turn()
     forget_sessions(tidy_soon)
     forget_texts()
+    register_formatters_once()
     try:
         yield
     finally:

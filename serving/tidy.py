@@ -5,7 +5,7 @@ import ctypes
 import gc
 import threading
 
-CALM = 10  # seconds after a visitor's session ended; those of a class end together
+CALM = 30  # seconds after a visitor's session ended; those of a class end together, and each search stalls the others
 
 _pending = threading.Lock()
 

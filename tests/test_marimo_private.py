@@ -211,6 +211,20 @@ def test_the_text_of_an_upload_is_forgotten_once_it_is_bytes(monkeypatch):
     assert area.value == ()
 
 
+def test_other_packages_are_taught_once_how_they_look_in_a_page(monkeypatch):
+    from marimo._session.managers import kernel
+
+    assert "register_formatters()" in inspect.getsource(kernel.KernelManagerImpl), gone(
+        "function", "register_formatters"
+    )
+    taught = []
+    monkeypatch.setattr(kernel, "register_formatters", lambda: taught.append(1))
+    private.register_formatters_once()
+    for _visitor in range(3):
+        kernel.register_formatters()
+    assert taught == [1]
+
+
 def reached(*roots):
     """All that can be reached from these in a few steps."""
     seen = {}

@@ -331,7 +331,7 @@ def test_a_session_waits_until_all_is_imported_even_if_that_fails(monkeypatch, b
     monkeypatch.setattr(threading, "excepthook", lambda told: None)
     monkeypatch.setattr(elsewhere, "serve_many", lambda: None)
     texts = ("cache_cell_texts", "share_cell_trees", "make_trees_in_turn")
-    for name in ("cache_entry_points", *texts, "forget_sessions", "forget_texts"):
+    for name in ("cache_entry_points", *texts, "forget_sessions", "forget_texts", "register_formatters_once"):
         monkeypatch.setattr(start, name, lambda *_: None)
     monkeypatch.setattr(start.gc, "freeze", lambda: frozen.append(len(order)))
     monkeypatch.setattr(start.gc, "set_threshold", lambda *numbers: frozen.append(numbers))
