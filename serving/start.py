@@ -63,6 +63,8 @@ async def warm(_app: Starlette) -> AsyncIterator[None]:
         yield
     finally:
         importing.join()  # Python aborts where it ends while torch is being imported, as by Ctrl-C in the first second
+        if elsewhere := sys.modules.get("views.elsewhere"):
+            elsewhere.end()
 
 
 def _import_page() -> None:

@@ -67,13 +67,14 @@ def pytest_sessionfinish(session):
 
 
 @contextmanager
-def served(notebook: str):
+def served(notebook: str, **environment: str):
     """The address of a notebook that runs as `make run` runs the page."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "marimo", "run", notebook, "--headless", "--no-token", "--no-sandbox"]
-    server = subprocess.Popen([*command, "--port", str(port)], cwd=ROOT, stdout=subprocess.DEVNULL)
+    command += ["--port", str(port)]
+    server = subprocess.Popen(command, cwd=ROOT, env=os.environ | environment, stdout=subprocess.DEVNULL)
     url = f"http://127.0.0.1:{port}"
     for _ in range(600):
         try:

@@ -6,29 +6,38 @@ import io
 import json
 import re
 import urllib.request
+import zipfile
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import polars as pl
 import pytest
+from conftest import served
 from guests import Guest, answer, guest
 from helpers import arrived
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
-from marimo_private import CALL_FUNCTION, MODEL_MESSAGE, SET_MODEL_VALUE, SET_VALUE
+from marimo_private import CALL_FUNCTION, MODEL_MESSAGE, RUN_ENDED, SET_MODEL_VALUE, SET_VALUE
 from serving.limits import OTHERS
+from views.run import LARGE
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 FILE = re.compile(r"@file/(\d+-\d+-\w+)\.(\w+)")
 
 
-def uploaded(secret: str) -> list[list[str]]:
-    """A log whose first reward is named by the secret, as the page hands over a file."""
+def uploaded(secret: str, more: int = 1) -> list[list[str]]:
+    """A log with a reward named by the secret, as the page hands over a file; its rows stand there `more` times."""
     log = pl.read_parquet(DATA / "samples" / "trl_gdpo" / "completions_00001.parquet")
-    written = io.BytesIO()
-    log.rename({"correctness_reward": secret}).write_parquet(written)
-    return [["completions_00001.parquet", base64.b64encode(written.getvalue()).decode()]]
+    written = pl.concat([log.rename({"correctness_reward": secret})] * more).write_csv()
+    return [["completions_00001.csv", base64.b64encode(written.encode()).decode()]]
+
+
+def zipped(name: str, content: str) -> list[list[str]]:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr(name, base64.b64decode(content))
+    return [["log.zip", base64.b64encode(packed.getvalue()).decode()]]
 
 
 def taken(visitor: Guest) -> list[bytes]:
@@ -93,6 +102,28 @@ def test_what_one_visitor_does_no_other_is_told(page_url):
             assert f"lab-weights={whose[mine][1]}_1_1" in links[mine]
             # What has an address, which others might guess, is the same for all: the scripts of the widgets.
             assert {kind for _, kind in FILE.findall(told)} == {"js"}
+
+
+def test_no_file_of_a_visitor_is_written_and_no_temporary_one_remains(tmp_path):
+    places = {name: tmp_path / name for name in ("TMPDIR", "HOME")}
+    for place in places.values():
+        place.mkdir()
+    secret, large = uploaded("a_secret"), uploaded("a_secret", more=1000)
+    assert len(large[0][1]) > 1.5 * LARGE  # audited in a process of its own
+    with (
+        served("app.py", **{name: str(place) for name, place in places.items()}) as url,
+        guest(url) as visitor,
+    ):
+        visitor.set(visitor.widget(chapter="run"), opened=True)
+        visitor.rest()
+        for files in (secret, zipped(*secret[0]), large):
+            told = len(visitor.told)
+            visitor.choose(visitor.controls("marimo-file")[-1], files)
+            visitor.hear(lambda told: told["op"] == RUN_ENDED)
+            assert "a_secret" in "".join(visitor.told[told:])
+        assert not [path for path in places["TMPDIR"].rglob("*") if path.is_file()]
+    assert not list(places["TMPDIR"].iterdir())
+    assert not [path for path in places["HOME"].rglob("*") if path.is_file() and b"a_secret" in path.read_bytes()]
 
 
 def test_who_knows_no_name_reaches_no_session(page_url):

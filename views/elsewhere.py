@@ -6,6 +6,7 @@ low priority, and is ended when its visitor moves on. Without a server that serv
 
 import contextlib
 import multiprocessing
+import multiprocessing.util
 import os
 import pickle
 import signal
@@ -70,6 +71,12 @@ class Workers:
         if hasattr(self._context, "set_forkserver_preload"):
             self._context.set_forkserver_preload(["views.work"])
         return Worker(self._context)
+
+    def end(self) -> None:
+        """End those that are free; who still works learns from the pipe that nobody asks any more."""
+        with contextlib.suppress(IndexError):
+            while True:
+                self._free.pop().end()
 
 
 class Worker:
@@ -152,6 +159,13 @@ def serve_many() -> None:
     """From now on compute elsewhere."""
     global _workers
     _workers = _workers or Workers(SLOTS)
+
+
+def end() -> None:
+    """Leave no process and no temporary file behind; Python itself cleans up only where no signal ends the server."""
+    if _workers is not None:
+        _workers.end()
+        multiprocessing.util._run_finalizers()
 
 
 def compute(
