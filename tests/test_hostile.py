@@ -50,6 +50,7 @@ def test_nothing_is_unpacked_to_disk(monkeypatch, tmp_path):
 # What the fuzzers found, smallest form: an uncaught error before it was mended.
 FOUND = {
     "half a character as a name in JSON": ("text", b'\x02[{"\\ud800":1,"group":1}]'),
+    "half a character as a name in JSON lines": ("text", b'\x03{"group":1,"\\ud800":1}\n{"group":1,"\\ud800":NaN}'),
     "a database whose schema is no UTF-8": ("sqlite", targets.database("{}").replace(b"run_name", b"run\xff\xfeame")),
     "advantages whose squares are infinite": ("huge", b""),
 }

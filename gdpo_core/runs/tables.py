@@ -365,7 +365,7 @@ def objects(file: LogFile, bad_lines: BadLines) -> Iterator[tuple[int, dict]]:
         except (ValueError, RecursionError):
             pass
         if isinstance(item, dict):
-            yield number, item
+            yield number, {_utf8(name): value for name, value in item.items()} if b"\\u" in line else item
             continue
         bad += 1
         got = got or repr(clip(line.decode("utf-8", "replace").strip()))
