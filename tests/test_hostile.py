@@ -47,10 +47,14 @@ def test_nothing_is_unpacked_to_disk(monkeypatch, tmp_path):
     assert not written and not list(tmp_path.iterdir())
 
 
-# What the fuzzers found, smallest form: an uncaught error before it was mended.
+# What the fuzzers found, smallest form: an uncaught error, or no end, before it was mended.
 FOUND = {
     "half a character as a name in JSON": ("text", b'\x02[{"\\ud800":1,"group":1}]'),
     "half a character as a name in JSON lines": ("text", b'\x03{"group":1,"\\ud800":1}\n{"group":1,"\\ud800":NaN}'),
+    "a footer of endlessly many numbers": (
+        "parquet",
+        b"PAR1\x19\xf7" + b"\xff" * 8 + b"\x7f" + (11).to_bytes(4, "little") + b"PAR1",
+    ),
     "a database whose schema is no UTF-8": ("sqlite", targets.database("{}").replace(b"run_name", b"run\xff\xfeame")),
     "advantages whose squares are infinite": ("huge", b""),
 }

@@ -57,6 +57,10 @@ class _Struct:
         self.at += 1
         return self.content[self.at - 1]
 
+    def _expect(self, size: int) -> None:
+        if size > len(self.content) - self.at:
+            raise ValueError("a value that is longer than the file")
+
     def _varint(self) -> int:
         value, shift = 0, 0
         while (byte := self._byte()) & 128:
@@ -78,15 +82,18 @@ class _Struct:
         if kind in _INTEGERS:
             return self._integer()
         if kind == _DOUBLE:
+            self._expect(8)
             self.at += 8
             return None
         if kind == _BINARY:
             size = self._varint()
+            self._expect(size)
             self.at += size
             return self.content[self.at - size : self.at]
         if kind in (_LIST, _SET):
             head = self._byte()
             size = head >> 4 if head >> 4 != 15 else self._varint()
+            self._expect(size)  # each takes a byte at least
             # In a list a boolean takes a byte.
             return [self._byte() if head & 15 in (_TRUE, _FALSE) else self._value(head & 15) for _ in range(size)]
         if kind == _STRUCT:
