@@ -9,12 +9,14 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from helpers import close, nearly
 
 from gdpo_core._errors import InputError
 from gdpo_core.scenarios import Setting
 from views import elsewhere, run, trained, work
 
 SETTING = Setting((0.5, 0.5), scale=(1.0, 3.0), epochs=20, seeds=2)
+ROUNDED = 1e-5  # what float32 may round apart in 20 epochs, in processes with other numbers of threads
 LONG = replace(SETTING, epochs=1000, seeds=64, prompts=128, rollouts=32)  # seconds
 
 
@@ -45,9 +47,10 @@ def test_training_elsewhere_is_training_here(workers):
     shares = []
     found = computed(workers, work.trained, SETTING, "gdpo", hear=shares.append)
     here = SETTING.train("gdpo")
-    assert found.method == "gdpo" and found.p.equal(here.p)
+    assert found.method == "gdpo"
+    close(found.p, here.p, ROUNDED)
     assert shares == sorted(shares) and shares[0] == 0 and shares[-1] > 0.5
-    assert computed(workers, work.limit, SETTING, "grpo").equal(SETTING.mean_field("grpo"))
+    close(computed(workers, work.limit, SETTING, "grpo"), SETTING.mean_field("grpo"), ROUNDED)
 
 
 def test_a_process_is_asked_again_and_works_at_low_priority(workers):
@@ -133,20 +136,22 @@ def test_no_more_than_two_at_once_and_a_waiting_visitor_may_leave():
     assert computed(workers, pid_of) == "done"
 
 
-def test_a_large_upload_is_audited_elsewhere_as_it_is_here(serving_many, monkeypatch):
+def test_an_upload_is_audited_elsewhere_as_it_is_here(serving_many, monkeypatch):
     path = run.DATA / "samples" / "trl_gdpo"
     uploads = [SimpleNamespace(name=file.name, contents=file.read_bytes()) for file in sorted(path.iterdir())]
-    here = run.read(run.SAMPLES[0], uploads, run.Reading())
-    assert here.files is None
-    monkeypatch.setattr(run, "LARGE", 0)
+    asked = []
+    real = elsewhere.compute
+    monkeypatch.setattr(elsewhere, "compute", lambda *args, **given: asked.append(args[0]) or real(*args, **given))
     there = run.read(run.SAMPLES[0], uploads, run.Reading())
-    assert there.files is not None and there.run.rewards == here.run.rewards and there.told == here.told
+    here = run.read(next(sample for sample in run.SAMPLES if sample.path == path.name), (), run.Reading())
+    assert asked == [work.audited] and here.files is None
+    assert there.run.rewards == here.run.rewards and there.told == "Your files: completions_00001.parquet and 3 more."
     first = here.run.rewards[0]
     for primary, weights in ((None, ""), (first, ""), (None, f"{first}=3")):
         expected, found = (run.audited(log, primary, weights) for log in (here, there))
-        assert found.report.to_dict() == expected.report.to_dict() and found.given == expected.given
+        assert found.report.to_dict() == nearly(expected.report.to_dict()) and found.given == expected.given
     tables = [run.downloads(log, found)[-1][2]() for log in (here, there)]
-    assert tables[0] == tables[1]
+    assert tables[0] == tables[1] and asked[-1] is work.table
     with pytest.raises(InputError, match="groups of 1000000"):
         run.read(run.SAMPLES[0], uploads, run.Reading(group_size=10**6))
     with pytest.raises(InputError, match="weights"):
@@ -172,4 +177,4 @@ def test_training_asks_elsewhere_and_joins_equal_requests(serving_many, monkeypa
     for thread in together:
         thread.join()
     assert asked == [(setting, "gdpo")]
-    assert trained.runs(setting, ("gdpo",))["gdpo"].p.equal(setting.train("gdpo").p)
+    close(trained.runs(setting, ("gdpo",))["gdpo"].p, setting.train("gdpo").p, ROUNDED)

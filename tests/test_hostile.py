@@ -47,7 +47,17 @@ def test_nothing_is_unpacked_to_disk(monkeypatch, tmp_path):
     assert not written and not list(tmp_path.iterdir())
 
 
-# What the fuzzers found, smallest form: an uncaught error, or no end, before it was mended.
+def page_of_fewer_than_no_values() -> bytes:
+    """A Parquet file, in which the header of a column's page says -17 where it said 16; polars ends the process."""
+    content = io.BytesIO()
+    marks = pl.DataFrame({"group": [i // 4 for i in range(16)], "a": [i / 7 for i in range(16)]})
+    marks.write_parquet(content, compression="uncompressed")
+    found = b"\x2c\x15\x20"  # a struct, in it field 1: a number, 16
+    assert found in content.getvalue()
+    return content.getvalue().replace(found, b"\x2c\x15\x21")
+
+
+# What the fuzzers found, smallest form: an uncaught error, no end, or the end of the process before it was mended.
 FOUND = {
     "half a character as a name in JSON": ("text", b'\x02[{"\\ud800":1,"group":1}]'),
     "half a character as a name in JSON lines": ("text", b'\x03{"group":1,"\\ud800":1}\n{"group":1,"\\ud800":NaN}'),
@@ -55,6 +65,7 @@ FOUND = {
         "parquet",
         b"PAR1\x19\xf7" + b"\xff" * 8 + b"\x7f" + (11).to_bytes(4, "little") + b"PAR1",
     ),
+    "a page of fewer than no values": ("parquet", page_of_fewer_than_no_values()),
     "a database whose schema is no UTF-8": ("sqlite", targets.database("{}").replace(b"run_name", b"run\xff\xfeame")),
     "advantages whose squares are infinite": ("huge", b""),
 }

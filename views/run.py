@@ -113,8 +113,8 @@ class Log:
     primary: str | None  # where that is known
     key: tuple[Sample, Reading] | None
     how: Reading
-    files: Mapping[str, bytes] | None = None  # of a large upload, whose tables are read again where they are needed
-    report: AuditReport | InputError | None = None  # of a large upload, with nothing corrected
+    files: Mapping[str, bytes] | None = None  # of an upload, whose tables are read again where they are needed
+    report: AuditReport | InputError | None = None  # of an upload, with nothing corrected
 
 
 @dataclass(frozen=True)
@@ -236,8 +236,6 @@ def read(sample: Sample, uploads: Sequence, how: Reading) -> Log:
     expect(needed <= left, "upload", "files that fit into this server's memory", told)
     first, *more = files
     note = f"Your {'files' if more else 'file'}: {first}" + (f" and {count(len(more))} more." if more else ".")
-    if not large(uploads):
-        return Log(_run(files, how), note, None, None, how)
     run, report = _elsewhere(files, how, None, None)
     return Log(run, note, None, None, how, files, report)
 
@@ -245,14 +243,19 @@ def read(sample: Sample, uploads: Sequence, how: Reading) -> Log:
 def _elsewhere(
     files: Mapping[str, bytes], how: Reading, weights: dict[str, float] | None, primary: str | None
 ) -> tuple[Run, AuditReport | InputError]:
-    """What a large upload says of itself, and the report; for all who ask for it at the same moment once."""
+    """What an upload says of itself, and the report; for all who ask for it at the same moment once.
+
+    A small one too: of some damaged Parquet files the library that reads them asks for so much memory that its process
+    ends at once, which must not be everyone's.
+    """
     names = tuple((name, sha256(content).digest()) for name, content in files.items())
     key = names, how, weights and tuple(weights.items()), primary
     buffers = {name: PickleBuffer(content) for name, content in files.items()}
 
     def compute() -> tuple[Run, AuditReport | InputError]:
         options = (buffers, vars(how), weights, primary)
-        return elsewhere.compute(work.audited, *options, most=PATIENCE, keep=False)
+        small = sum(map(len, files.values())) <= LARGE  # which leaves little memory behind
+        return elsewhere.compute(work.audited, *options, most=PATIENCE, keep=small)
 
     return _uploads.get(key, compute)
 

@@ -9,12 +9,16 @@ from typing import Any
 _STOP, _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 0, 1, 2, 3, 7, 8, 9, 10, 12
 _INTEGERS = (4, 5, 6)
 _ROW_GROUPS, _CHUNKS, _META = 4, 1, 3  # fields of the footer, of a group of rows, of a chunk of a column
-_PATH, _PACKED, _DATA, _DICTIONARY = 3, 7, 9, 11  # fields of a chunk's description
-_PAGE_UNPACKED, _PAGE_PACKED = 2, 3  # fields of the header of a page
+_PATH, _VALUES, _PACKED, _DATA, _DICTIONARY = 3, 5, 7, 9, 11  # fields of a chunk's description
+_PAGE_UNPACKED, _PAGE_PACKED, _PAGE_KINDS = 2, 3, (5, 7, 8)  # fields of the header of a page
+_PAGE_VALUES = 1  # the field of each kind
 
 
 def unpacked_bytes(content: bytes, unread: Collection[str]) -> Iterator[int]:
-    """The bytes of each page once unpacked, except for columns of these names in lower case; ValueError if damaged."""
+    """The bytes of each page once unpacked, except for columns of these names in lower case; ValueError if damaged.
+
+    A value counts as a byte at least: a long run of equal ones takes none in the file.
+    """
     start = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
     if start < 4:
         raise ValueError("a footer longer than the file")
@@ -24,18 +28,21 @@ def unpacked_bytes(content: bytes, unread: Collection[str]) -> Iterator[int]:
                 meta = chunk[_META]
                 if meta[_PATH][0].decode("utf-8", "replace").lower() not in unread:
                     at = meta.get(_DICTIONARY) or meta[_DATA]
-                    yield from _pages(content, at, at + meta[_PACKED])
+                    yield from _pages(content, at, at + meta[_PACKED], meta[_VALUES])
     except (IndexError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"{type(error).__name__} in its footer or in the header of a page") from None
 
 
-def _pages(content: bytes, at: int, end: int) -> Iterator[int]:
+def _pages(content: bytes, at: int, end: int, values: int) -> Iterator[int]:
     while 0 < at < end <= len(content):
         header = _Struct(content, at)
         page = header.read()
         if page[_PAGE_PACKED] < 0 or page[_PAGE_UNPACKED] < 0:
             raise ValueError("a page of negative size")
-        yield page[_PAGE_UNPACKED]
+        held = [page[kind][_PAGE_VALUES] for kind in _PAGE_KINDS if kind in page]
+        if not all(0 <= number <= max(values, page[_PAGE_UNPACKED]) for number in held):
+            raise ValueError("a page of more values than its column has")
+        yield max(page[_PAGE_UNPACKED], *held)
         at = header.at + page[_PAGE_PACKED]
 
 
