@@ -3,21 +3,27 @@
 from numbers import Integral
 from typing import TypeGuard
 
+from gdpo_core._words import printable
+
 _LONGEST = 2000  # characters of an error; a name or a value in a log can have millions
 
 
 class InputError(ValueError):
     """Input that cannot be used: the text names the argument or file, what was expected and what came.
 
-    Of a very long text the middle is left out.
+    It is one line, in which control characters are spelled out; of a very long one the middle is left out.
 
-    >>> len(str(InputError("x" * 10**6)))
-    2000
+    >>> len(str(InputError("x" * 10**6))), str(InputError("expected 'a', got 'a\\nb'"))
+    (2000, "expected 'a', got 'a\\\\nb'")
     """
 
     def __init__(self, text: str) -> None:
-        half = _LONGEST // 2
-        super().__init__(text if len(text) <= _LONGEST else f"{text[: half - 1]}…{text[-half:]}")
+        super().__init__(_short(printable(_short(text)).replace("\n", r"\n")))
+
+
+def _short(text: str) -> str:
+    half = _LONGEST // 2
+    return text if len(text) <= _LONGEST else f"{text[: half - 1]}…{text[-half:]}"
 
 
 InputError.__module__ = "gdpo_core"  # where callers find it, and what a traceback shows

@@ -67,6 +67,10 @@ FOUND = {
     ),
     "a page of fewer than no values": ("parquet", page_of_fewer_than_no_values()),
     "a database whose schema is no UTF-8": ("sqlite", targets.database("{}").replace(b"run_name", b"run\xff\xfeame")),
+    "rows of trackio with another name, of two lines": (
+        "trackio",
+        b'{"completions":{"_type":"trackio.table","_value":[{"step":1,"a":1},{"step":1,"a\\nb":1}]}}',
+    ),
     "advantages whose squares are infinite": ("huge", b""),
 }
 

@@ -267,7 +267,7 @@ class Seen:
     ties: list[dict]  # the advantages that answers with different marks share, highest first
 
 
-@lru_cache(maxsize=2048)
+@lru_cache(maxsize=512)
 def seen(state: State, method: str, lengths: tuple[int, ...]) -> Seen:
     """What a method makes of the state."""
     convention = gc.CONVENTIONS[state.convention]
@@ -289,7 +289,7 @@ def seen(state: State, method: str, lengths: tuple[int, ...]) -> Seen:
     )
 
 
-@lru_cache(maxsize=2048)
+@lru_cache(maxsize=512)
 def draw(state: State, lengths: tuple[int, ...], graded: Marks) -> dict:
     """Everything the Lab draws of a state."""
     left, right = seen(state, BASE, lengths), seen(state, state.method, lengths)
