@@ -67,6 +67,8 @@ FOUND = {
     ),
     "a page of fewer than no values": ("parquet", page_of_fewer_than_no_values()),
     "a database whose schema is no UTF-8": ("sqlite", targets.database("{}").replace(b"run_name", b"run\xff\xfeame")),
+    "a name of nothing in JSON": ("text", b'\x02[{"":1,"group":1,"a":0},{"":0,"group":1,"a":1}]'),
+    "bytes that are no UTF-8 where quotes are unclear": ("text", b'\x01d\td"\n""\xff"\n2\t' + b"\xef\xbf\xbd" * 3),
     "rows of trackio with another name, of two lines": (
         "trackio",
         b'{"completions":{"_type":"trackio.table","_value":[{"step":1,"a":1},{"step":1,"a\\nb":1}]}}',

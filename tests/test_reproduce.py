@@ -15,7 +15,7 @@ from gdpo_core.advantages import method_for, method_named
 from gdpo_core.conventions import NAMES
 from gdpo_core.runs.recipe import TOLERANCE, Recipe, compare, hidden_inputs, read_log, same_direction
 from gdpo_core.runs.run import read_run
-from gdpo_core.runs.solve import simplest, solve
+from gdpo_core.runs.solve import numbers_near, simplest, solve
 
 GOLDENS = Path(__file__).parent / "goldens"
 FRAMEWORK = {"ms_swift": "ms_swift", "nemo_rl": "nemo_rl", "nemo_rl_loo": "nemo_rl", "verl": "verl", "paper": "generic"}
@@ -419,3 +419,9 @@ def test_the_simplest_number_is_near_and_has_no_more_digits(whole, exponent, err
     x = whole * 10.0**exponent
     number, complexity = simplest(x * (1 + 1e-6 * error), 1e-5)
     assert number == pytest.approx(x, rel=2e-5) and complexity <= 3
+
+
+@given(st.floats())
+def test_any_number_at_all_has_round_ones_near_or_none(x):
+    assert all(number == pytest.approx(x, rel=0.02) for number in numbers_near(x, 0.01))
+    assert (simplest(x, 0.01) is None) == (x != 0 and not numbers_near(x, 0.01))

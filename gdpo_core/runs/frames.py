@@ -11,7 +11,7 @@ import polars as pl
 from gdpo_core._errors import InputError, expect, reason
 from gdpo_core._words import clip, listing
 from gdpo_core.runs.files import LogFile, LogFiles
-from gdpo_core.runs.tables import MISSING, json_column
+from gdpo_core.runs.tables import MISSING, json_column, table_of
 
 NAME = "table"  # in messages
 REMOTE = re.compile(r"(hf|s3|gs)://", re.IGNORECASE)
@@ -80,14 +80,14 @@ def _in_polars(table: Any) -> pl.DataFrame:
     try:
         return table.to_polars()
     except (ImportError, TypeError, ValueError):
-        return pl.DataFrame([json_column(name, table[name].to_list(), NAME) for name in table.columns])
+        return table_of(json_column(name, table[name].to_list(), NAME) for name in table.columns)
 
 
 def _of_records(rows: Sequence[Mapping]) -> pl.DataFrame:
     odd = next((name for row in rows for name in row if not isinstance(name, str)), None)
     expect(odd is None, NAME, "texts as names of columns", repr(odd))
     names = dict.fromkeys(name for row in rows for name in row)
-    return pl.DataFrame([json_column(name, [_plain(row.get(name)) for row in rows], NAME) for name in names])
+    return table_of(json_column(name, [_plain(row.get(name)) for row in rows], NAME) for name in names)
 
 
 def _plain(value: Any) -> object:

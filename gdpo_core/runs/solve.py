@@ -45,6 +45,7 @@ _FAR_APART = 1e-5
 # Nobody chooses weights so small that eps is more than a correction: such a part of the std. With smaller weights one
 # method can imitate another.
 _EPS_AT_MOST = 0.25
+_LEAST = 1e-290  # of a number that can be round
 # A scale is implausible if all weights are below the first number, or none is below the second.
 _USUAL = (0.1, 10)
 # A log with more responses than this has more equations than weights.
@@ -299,7 +300,12 @@ def numbers_near(x: float, tolerance: float) -> list[float]:
 
 
 def _by_complexity(size: float, tolerance: float) -> list[tuple[int, float, float]]:
-    """Round numbers within a relative tolerance of a positive one: complexity, distance and number, in this order."""
+    """Round numbers within a relative tolerance of a positive one: complexity, distance and number, in this order.
+
+    None near 0 and near infinity, where a float holds no digits to be round.
+    """
+    if not _LEAST < size < 1 / _LEAST:
+        return []
     low, high = size * (1 - tolerance), size * (1 + tolerance)
     exponent = math.floor(math.log10(size))
     numbers = list[tuple[int, float, float]]()

@@ -4,7 +4,7 @@ import csv
 import io
 import json
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, islice
 from pathlib import Path
@@ -316,6 +316,8 @@ def _record_sizes(file: LogFile, kind: str, columns: int) -> np.ndarray:
                 raise InputError(f"{file.name}, line {line}: expected {wanted}, got {len(record)}")
             sizes.append(len(record))
             line += 1
+    except UnicodeDecodeError as error:  # in a column that is not read
+        raise _unreadable_csv(file, kind, error) from None
     except csv.Error as error:
         raise InputError(f"{file.name}, line {line}: expected {kind.upper()}, got {_csv_fault(error)}") from None
     counts = np.array(sizes)
@@ -490,7 +492,7 @@ def _json_table(file: LogFile, columns: Sequence[str] | None = None) -> pl.DataF
     except (ValueError, RecursionError) as error:
         raise InputError(f"{file.name}: expected JSON, got {str(error)[:100]}") from None
     lists = _lists(file, content)
-    return pl.DataFrame([_json_series(file, name, lists[name]) for name in (lists if columns is None else columns)])
+    return table_of(_json_series(file, name, lists[name]) for name in (lists if columns is None else columns))
 
 
 def _lists(file: LogFile, content: object) -> dict[str, list]:
@@ -530,6 +532,11 @@ def _json_series(file: LogFile, name: str, values: list) -> pl.Series:
         floats = [as_float(v, name, f"{file.name}, item {i}") for i, v in enumerate(values, start=1)]
         return pl.Series(name, floats, pl.Float64)
     return pl.Series(name, [as_text(value) for value in values], pl.String)
+
+
+def table_of(columns: Iterable[pl.Series]) -> pl.DataFrame:
+    """The table of these columns; a list of them would give one without a name another."""
+    return pl.DataFrame({column.name: column for column in columns})
 
 
 def json_column(name: str, values: Sequence[object], where: str) -> pl.Series:

@@ -16,7 +16,7 @@ import polars as pl
 from gdpo_core._errors import InputError, expect, reason
 from gdpo_core._words import clip, count, listing
 from gdpo_core.runs.files import MAX_IN_MEMORY, WANDB_TABLE, LogFile, LogFiles, format_of
-from gdpo_core.runs.tables import expect_width, json_column
+from gdpo_core.runs.tables import expect_width, json_column, table_of
 
 PATIENCE = 2.0  # seconds that a database may stay locked
 LONGEST = 20.0  # seconds that a database may compute: a column can be an expression without an end
@@ -81,7 +81,7 @@ def _wandb(file: LogFile) -> pl.LazyFrame:
             got = f"{len(row)}" if isinstance(row, list) else type(row).__name__
             raise InputError(f"{file.name}, row {number}: expected {count(len(names), 'value')}, got {got}")
     values = list(zip(*rows, strict=True)) if rows else [()] * len(names)
-    return pl.DataFrame([json_column(name, list(v), file.name) for name, v in zip(names, values, strict=True)]).lazy()
+    return table_of(json_column(name, list(v), file.name) for name, v in zip(names, values, strict=True)).lazy()
 
 
 # --- trackio ---------------------------------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ def _records(table: dict, where: str) -> pl.LazyFrame:
     for number, row in enumerate(rows, start=1):
         if row.keys() != rows[0].keys():
             raise InputError(f"{where}, row {number}: expected {', '.join(names)}, got {', '.join(row)}")
-    return pl.DataFrame([json_column(name, [row[name] for row in rows], where) for name in names]).lazy()
+    return table_of(json_column(name, [row[name] for row in rows], where) for name in names).lazy()
 
 
 def _unreadable(file: LogFile, error: Exception) -> InputError:
