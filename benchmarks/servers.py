@@ -74,11 +74,16 @@ def serve(name: str, stderr: int = subprocess.DEVNULL) -> Iterator[Server]:
         _until_listening(process, port)
         yield Server(process, port, started)
     finally:
-        process.terminate()
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
+        end(process)
+
+
+def end(process: subprocess.Popen) -> None:
+    """Ask a process to end, and make it after ten seconds."""
+    process.terminate()
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
 
 
 def _until_listening(process: subprocess.Popen, port: int, patience: float = 60) -> None:

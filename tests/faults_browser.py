@@ -219,13 +219,17 @@ def test_what_was_set_since_the_load_and_while_nobody_answered_is_kept(run, fres
     assert len(page.loads) == 2 and page.evaluate(AWAY) == ""
 
 
+def flip_one(page) -> None:
+    arrived(page, ".board .bar")
+    toggle(page, 1, 1).click()
+    drawn(page, advantages(flipped((1, 1))))
+
+
 def test_a_session_that_the_server_closed_is_opened_anew_where_it_was(run, fresh):
     server = run("--session-ttl", "1")
     cable = Cable(server.port)
     page = fresh(f"http://127.0.0.1:{cable.port}/")
-    arrived(page, ".board .bar")
-    toggle(page, 1, 1).click()
-    drawn(page, advantages(flipped((1, 1))))
+    flip_one(page)
     cable.cut()
     told(page, "The server does not answer.", 3000)
     deadline = time.monotonic() + 3  # longer than the session lives
@@ -261,9 +265,7 @@ def test_a_short_cut_loses_nothing_not_even_an_upload(run, fresh):
 def test_a_server_that_keeps_going_away_is_no_loop(run, fresh):
     server = run()
     page = fresh(server.url)
-    arrived(page, ".board .bar")
-    toggle(page, 1, 1).click()
-    drawn(page, advantages(flipped((1, 1))))
+    flip_one(page)
     for _ in range(3):
         server.kill()
         told(page, "The server does not answer.")
@@ -289,9 +291,7 @@ def test_the_whole_page_without_websocket(run, fresh):
     sockets = []
     page.on("websocket", lambda socket: sockets.append(socket.url))
     page.reload()
-    arrived(page, ".board .bar")
-    toggle(page, 1, 1).click()
-    drawn(page, advantages(flipped((1, 1))))
+    flip_one(page)
     for chapter in CHAPTERS:
         go_to(page, chapter)
     go_to(page, "run")

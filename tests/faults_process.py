@@ -24,6 +24,7 @@ import polars as pl
 import pytest
 from helpers import arrived, settled
 
+from benchmarks.servers import end
 from benchmarks.visitors import Visitor
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -127,11 +128,7 @@ def serving(fault: Fault, log: Path, port: int | None = None) -> Iterator[Server
         until(lambda: answers(server), "an answer")
         yield server
     finally:
-        process.terminate()
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
+        end(process)
 
 
 def answers(server: Server) -> bool:
