@@ -3,7 +3,6 @@
 Mounts, networks and memory limits are those of a namespace or a control group, which end with the process in them.
 """
 
-import asyncio
 import json
 import os
 import shutil
@@ -14,7 +13,6 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from helpers import arrived, settled
+from helpers import apart, arrived, settled
 
 from benchmarks.servers import end
 from benchmarks.visitors import Visitor
@@ -347,12 +345,6 @@ def test_ten_visitors_and_a_large_upload_in_512_mb(million, name, tmp_path, brow
         page.close()
         apart(ten_flip(server.port))
         assert server.lives() and "Traceback" not in server.said(), server.said()
-
-
-def apart(doing) -> None:
-    """In a thread of its own: Playwright keeps a loop running in this one."""
-    with ThreadPoolExecutor(1) as thread:
-        thread.submit(asyncio.run, doing).result()
 
 
 async def ten_flip(port: int) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from faults_browser import GRADED, Served, advantages, flipped, go_to, resumed, told, unused_port
 from faults_browser import fresh as fresh
-from helpers import arrived
+from helpers import apart, arrived
 from test_chapters_browser import drawn, toggle
 
 from benchmarks.visitors import Visitor
@@ -116,7 +116,7 @@ async def class_of(port, visitors, seconds):
 @pytest.mark.parametrize("kind", ["nginx", "haproxy"])
 def test_each_of_fifty_stays_with_its_server(kind, tmp_path):
     with two() as servers, proxy(kind, tmp_path, [server.port for server in servers]) as (port, _):
-        per_worker, times = asyncio.run(class_of(port, VISITORS, SECONDS))
+        per_worker, times = apart(class_of(port, VISITORS, SECONDS))
     assert len(times) == VISITORS * SECONDS
     assert set(per_worker) == {"worker=one", "worker=two"} and min(per_worker.values()) >= VISITORS // 5
     print(
@@ -136,7 +136,7 @@ def test_the_other_server_refuses_a_visitor(seed):
             await visitor.flip(0, 0)
 
         with pytest.raises(RuntimeError) as refusal:
-            asyncio.run(strays())
+            apart(strays())
     print(f"PYTHONHASHSEED={seed}: {refusal.value}")
     assert ("401" in str(refusal.value)) == (seed == "random")
 

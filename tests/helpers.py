@@ -1,7 +1,9 @@
 """What several test files need: numbers compared, text out of HTML, refusals checked, matrices thinned."""
 
+import asyncio
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from html import unescape
 from itertools import product
 
@@ -90,6 +92,12 @@ def arrived(page, selector: str) -> None:
 def settled(page, quiet: int = 300) -> None:
     """Waits until nothing on the page has changed or scrolled for so many milliseconds."""
     page.evaluate(QUIET, quiet)
+
+
+def apart(doing: Coroutine):
+    """What it returns, run in a thread of its own: Playwright keeps a loop running in this one."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, doing).result()
 
 
 def accessibility_faults(page, context=None):
