@@ -18,6 +18,8 @@ import pytest
 from helpers import arrived
 from hypothesis import HealthCheck, settings
 
+from benchmarks.servers import end
+
 ROOT = Path(__file__).resolve().parent.parent
 # Its examples would be looked for in every run; `make parity-trainer` has what it imports.
 collect_ignore = [] if find_spec("trl") else ["parity_callback.py"]
@@ -86,9 +88,10 @@ def served(notebook: str, **environment: str):
         server.kill()
         raise RuntimeError(f"no answer from {url}/health in 60 s")
     assert server.poll() is None, f"the server that answers at {url} is not ours"
-    yield url
-    server.terminate()
-    server.wait(10)
+    try:
+        yield url
+    finally:
+        end(server)
 
 
 @pytest.fixture(scope="session")
