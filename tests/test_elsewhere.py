@@ -3,9 +3,12 @@
 import os
 import pickle
 import signal
+import subprocess
+import sys
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -15,6 +18,7 @@ from gdpo_core._errors import InputError
 from gdpo_core.scenarios import Setting
 from views import elsewhere, run, trained, work
 
+ROOT = Path(__file__).resolve().parent.parent
 SETTING = Setting((0.5, 0.5), scale=(1.0, 3.0), epochs=20, seeds=2)
 ROUNDED = 1e-5  # what float32 may round apart in 20 epochs, in processes with other numbers of threads
 LONG = replace(SETTING, epochs=1000, seeds=64, prompts=128, rollouts=32)  # seconds
@@ -78,6 +82,16 @@ def test_a_process_that_dies_is_one_sentence_and_the_next_visitor_gets_another(w
     assert computed(workers, pid_of) != before
     with pytest.raises(InputError, match="p0: expected something else"):
         computed(workers, refuse)
+
+
+def test_where_no_process_can_start_it_is_computed_here(tmp_path):
+    long = tmp_path / ("x" * 120)
+    long.mkdir()
+    run = "import os, sys\nfrom views import elsewhere\nelsewhere.serve_many()\n"
+    run += "print(elsewhere.compute(lambda tell: os.getpid()) == os.getpid())"
+    environment = os.environ | {"TMPDIR": str(long)}  # too long a name for a socket
+    ran = subprocess.run([sys.executable, "-c", run], env=environment, cwd=ROOT, capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout) == (0, "True\n"), ran.stderr
 
 
 def test_one_that_dies_while_it_waits_is_not_asked(workers):

@@ -5,6 +5,7 @@ import contextlib
 import io
 import json
 import re
+import tempfile
 import urllib.request
 import zipfile
 from pathlib import Path
@@ -105,10 +106,16 @@ def test_what_one_visitor_does_no_other_is_told(page_url):
 
 
 @pytest.mark.slow
-def test_no_file_of_a_visitor_is_written_and_no_temporary_one_remains(tmp_path):
-    places = {name: tmp_path / name for name in ("TMPDIR", "HOME")}
-    for place in places.values():
-        place.mkdir()
+def test_no_file_of_a_visitor_is_written_and_no_temporary_one_remains(tmp_path_factory):
+    with tempfile.TemporaryDirectory() as temporary:  # of a short name, as a socket's has to be
+        places = {"TMPDIR": Path(temporary), "HOME": tmp_path_factory.mktemp("home")}
+        upload_three(places)
+        assert not list(places["TMPDIR"].iterdir())
+    assert not [path for path in places["HOME"].rglob("*") if path.is_file() and b"secret_" in path.read_bytes()]
+
+
+def upload_three(places: dict[str, Path]) -> None:
+    """A visitor of a server with these folders uploads a small file, a zip and a large file."""
     large = uploaded("secret_3", more=1000)
     assert len(large[0][1]) > 1.5 * LARGE  # audited in a process of its own
     uploads = {"secret_1": uploaded("secret_1"), "secret_2": zipped(*uploaded("secret_2")[0]), "secret_3": large}
@@ -122,8 +129,6 @@ def test_no_file_of_a_visitor_is_written_and_no_temporary_one_remains(tmp_path):
             visitor.choose(visitor.controls("marimo-file")[-1], files)
             visitor.hear(lambda _, secret=secret: secret in visitor.told[-1])  # the audit
         assert not [path for path in places["TMPDIR"].rglob("*") if path.is_file()]
-    assert not list(places["TMPDIR"].iterdir())
-    assert not [path for path in places["HOME"].rglob("*") if path.is_file() and b"secret_" in path.read_bytes()]
 
 
 def test_who_knows_no_name_reaches_no_session(page_url):

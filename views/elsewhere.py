@@ -46,7 +46,10 @@ class Workers:
         while not self._slots.acquire(timeout=POLL):
             hear(0.0)
         try:
-            worker = self._worker()
+            try:
+                worker = self._worker()
+            except OSError:  # no process more, or no place for its socket: the folder for it has a long name, or none
+                return work(hear, *args)
             try:
                 returned, outcome = worker.ask((work, args), hear, most)
             except BaseException:
