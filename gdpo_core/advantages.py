@@ -21,6 +21,8 @@ from gdpo_core._statistics import (
     normalise_rewards,
     normalise_sums,
     weighted_sum,
+    whiten,
+    whiten_centred,
     zero_cancelled,
 )
 from gdpo_core._types import ArrayLike, Groups
@@ -53,6 +55,12 @@ def _grpo_no_std(batch: Batch) -> Steps:
 def _over_batch_std(batch: Batch, centred: Tensor) -> Normalised:
     s = weighted_sum(batch, batch.rewards)  # s_j = Σ_k w_k r_jk
     return divide_by_batch_std(batch, centred, s)  # A_j = (s_j − mean_G s) / std_B s
+
+
+def _reinforce_pp(batch: Batch) -> Steps:
+    s = weighted_sum(batch, batch.rewards)  # s_j = Σ_k w_k r_jk
+    none = torch.zeros_like(batch.group.member(s))  # no group is normalised
+    return Steps(group=Normalised(none, none + 1, s), sums=s, advantages=s)
 
 
 def _gdpo(batch: Batch) -> Steps:
@@ -97,8 +105,13 @@ METHODS = {
     "grpo_no_std": Method(_grpo_no_std),
     "gdpo": Method(_gdpo, over_batch, decoupled=True),
 }
-# Those, the one that some frameworks offer besides, and what successors.py adds.
-ALL_METHODS = METHODS | {"grpo_batch_std": Method(_grpo_no_std, _over_batch_std)}
+# Those, what some frameworks offer besides, and what successors.py adds. REINFORCE++ is arXiv 2501.03262.
+ALL_METHODS = METHODS | {
+    "grpo_batch_std": Method(_grpo_no_std, _over_batch_std),
+    # A_j = (c_j − mean_B c) / std_B c, with c_j = s_j − mean_G s
+    "reinforce_pp_baseline": Method(_grpo_no_std, whiten_centred),
+    "reinforce_pp": Method(_reinforce_pp, whiten),  # A_j = (s_j − mean_B s) / std_B s
+}
 
 
 def grpo(
@@ -174,7 +187,7 @@ def advantages(
     """Advantages of the method of that name; the rest as `grpo`.
 
     method: "grpo", "grpo_no_std", "gdpo", "grpo_batch_std" (GRPO divided by the std of the sums over the batch, in TRL
-        and ms-swift `scale_rewards="batch"`) or one of SUCCESSORS.
+        and ms-swift `scale_rewards="batch"`), "reinforce_pp_baseline", "reinforce_pp" or one of SUCCESSORS.
 
     >>> advantages([[1], [0]], "grpo_no_std").tolist()
     [0.5, -0.5]

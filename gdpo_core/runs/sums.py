@@ -24,7 +24,7 @@ class Plan:
 
     rewards: tuple[str, ...]
     weights: tuple[float, ...]
-    convention: str  # a key of CONVENTIONS
+    convention: str  # a key of RECOGNISED
     primary: int | None
     recipe: Recipe | None  # how the logged advantages were made
 
