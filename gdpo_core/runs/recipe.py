@@ -221,7 +221,7 @@ def compare_with(log: Log, method: str, batch: Batch) -> Comparison:
     allowed = (TOLERANCE + float32_error(method, batch, steps, log.rewards_rounding).nan_to_num()).flatten()
     if log.scaled:
         factor = _factors(log, computed)[log.batch_of_response]
-        computed, allowed = computed * factor, allowed * factor.abs().clamp(min=1)
+        computed, allowed = computed * factor, allowed * factor.nan_to_num(nan=1.0).clamp(min=1)
     if log.clipped_at < inf:
         computed = computed.clamp(-log.clipped_at, log.clipped_at)
     if log.grid:
@@ -231,10 +231,14 @@ def compare_with(log: Log, method: str, batch: Batch) -> Comparison:
 
 
 def _factors(log: Log, computed: Tensor) -> Tensor:
-    """(batches,) what the computed advantages of each batch are multiplied by to come nearest to the logged ones."""
+    """(batches,) what the computed advantages of each batch are multiplied by to come nearest to the logged ones.
+
+    NaN where that is not above 0.
+    """
     a, there = log.advantages.nan_to_num(), computed.nan_to_num()
     both, square = (a.new_zeros(log.batches).index_add_(0, log.batch_of_response, x * there) for x in (a, there))
-    return both / square.masked_fill(square == 0, 1)
+    factor = both / square.masked_fill(square == 0, 1)
+    return factor.masked_fill((factor <= 0) & (square > 0), torch.nan)
 
 
 def same_direction(log: Log, comparison: Comparison) -> Tensor:

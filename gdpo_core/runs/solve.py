@@ -45,6 +45,8 @@ _SCALED = ("grpo", "gdpo", "grpo_no_std", "reinforce_pp")
 # A recipe has to reproduce this share of the batches with a signal; fitted weights, which may fit some batches by
 # chance, have to reproduce more.
 _FEWEST, _FEWEST_FITTED = 1 / 3, 1 / 2
+# Nearly all, where advantages have so few sizes, as in groups of two, that a recipe only has to explain their signs.
+_FEWEST_BY_SIGNS, _FEW_SIZES = 0.9, 3
 # A root mean square error that counts as exact.
 _EXACT = 2e-6
 # The largest standard error of a known weight, relative to it; of a weight of 0, relative to the largest weight; and of
@@ -67,10 +69,12 @@ _LEAST = 1e-290  # of a number that can be round
 _USUAL = (0.01, 100)
 # A log with more responses than this has more equations than weights.
 _MANY = 4096
-# Where each batch has a factor of its own, fewer equations than this are explained by chance.
+# Where each batch has a factor of its own, or rewards are rounded, chance explains fewer equations than this.
 _FEW_EQUATIONS = 8
 # Other readings of a log are looked for in its first batches, with about so many responses.
 _ENOUGH = 2000
+# The complexity of a single weight of one digit.
+_ONE_DIGIT = 2
 # Weights this far apart, relatively, are different ones.
 _APART = 0.01
 # A change of a weight, relative to it, that rounded numbers have to show.
@@ -115,13 +119,12 @@ def solve(
     expect(given is None or len(given) == len(rewards), "weights", f"{len(rewards)} numbers", repr(weights))
 
     found = _search(log, framework, given)
-    if found is None or found.share < 1:
-        for other in _otherwise_logged(log):
-            instead = _search(other, framework, given)
-            if instead is not None and (found is None or instead.share > found.share):
-                found, log = instead, other
-            if found is not None and found.share == 1:
-                break
+    for other in _otherwise_logged(log):
+        if found is not None and (found.share == 1 or other.rewards_grid):
+            break
+        instead = _search(other, framework, given)
+        if instead is not None and (found is None or instead.share > found.share):
+            found, log = instead, other
     if found is None:
         log = replace(log, scaled=True)
         found = _search(log, framework, given)
@@ -129,6 +132,8 @@ def solve(
         return None
     if log.grid or log.rewards_grid:
         found = replace(found, recipe=_as_rounding_allows(log, found))
+    if log.rewards_grid and len(found.recipe.unknown) == len(rewards):  # rounded so coarsely that all will do
+        return None
     return _agreed(log, found, framework, given)
 
 
@@ -139,18 +144,30 @@ def _search(log: Log, framework: str, given: tuple[float, ...] | None) -> Attemp
         attempts.append(attempt)
         if attempt.share == 1 and attempt.error <= _EXACT and attempt.complexity <= 2 * log.rewards.shape[-1]:
             return attempt
-    return min(_best(attempts, 2), key=lambda attempt: attempt.complexity) if attempts else None
+    return min(_best(attempts, 2), key=_claims) if attempts else None
+
+
+def _claims(attempt: Attempt) -> int:
+    """How much its weights have to be right by chance; those that only explain signs claim nothing."""
+    return 0 if len(attempt.recipe.unknown) == len(attempt.recipe.weights) else attempt.complexity
 
 
 def _attempts(log: Log, framework: str, given: tuple[float, ...] | None) -> Iterator[Attempt]:
     """The best attempt with each method and convention that reproduces enough of the log, the likeliest first."""
     solved: dict[tuple[object, ...], tuple[Terms, Solution]] = {}
+    sizes = (log.advantages.abs() * 1e4).round()
+    few_sizes = len(sizes[sizes > 0].unique()) <= _FEW_SIZES
     for method, convention, key in _candidates(log, framework):
         if key not in solved:
             terms = terms_of(log, log.read(RECOGNISED[convention]), method)
             solved[key] = terms, solution_of(terms, log.batches)
         attempt = _attempt(log, method, convention, given, *solved[key])
-        if attempt is not None and attempt.share >= (_FEWEST_FITTED if attempt.complexity >= FITTED else _FEWEST):
+        if attempt is None:
+            continue
+        fewest = _FEWEST_FITTED if attempt.complexity >= FITTED else _FEWEST
+        if log.scaled or (method != "grpo" and few_sizes):
+            fewest = _FEWEST_BY_SIGNS
+        if attempt.share >= fewest:
             yield attempt
 
 
@@ -211,7 +228,8 @@ def _attempt(
     solvable = not (method == "grpo" and batch.convention.leave_one_out)
     if not live.any() or (solvable and (solution.batches & live).sum() < _FEWEST * live.sum()):
         return None
-    if log.scaled and not solution.is_direction:
+    loose = log.scaled or bool(log.rewards_grid)
+    if loose and not (solvable and solution.is_direction):
         return None
     count = len(batch.rewards)
     ones = (1.0,) * count
@@ -229,7 +247,7 @@ def _attempt(
             unknown, scale_known = list(range(count)), False
 
     equations = _degrees_of_freedom(log, terms, solution)
-    if log.scaled and equations < _FEW_EQUATIONS:
+    if loose and equations < _FEW_EQUATIONS:
         return None
     if method == "grpo" and not solution.is_direction:  # the weights only explain signs
         equations = torch.inf
@@ -492,12 +510,12 @@ def _agreed(log: Log, found: Attempt, framework: str, given: tuple[float, ...] |
         same = (other.method, other.convention) == (recipe.method, recipe.convention)
         if not same and attempt.share == 1 and _usual(other) and _as_good(log, attempt, found):
             readings.append(attempt)
-    best = min(readings, key=lambda attempt: attempt.complexity)
+    best = min(readings, key=_claims)
     recipe = replace(best.recipe, unknown=recipe.unknown if best is found else best.recipe.unknown)
     # Numbers that are as round by chance, of a single weight or of rounded advantages, say little.
-    anything = rounded_log or best.complexity >= FITTED or (single and best.complexity > 1)
+    anything = rounded_log or best.complexity >= FITTED or (single and best.complexity > _ONE_DIGIT)
     most = torch.inf if anything else best.complexity + 1 + count
-    for other in (attempt.recipe for attempt in readings if attempt is not best and attempt.complexity <= most):
+    for other in (attempt.recipe for attempt in readings if attempt is not best and _claims(attempt) <= most):
         recipe = _less_certain(recipe, other)
     return recipe
 
