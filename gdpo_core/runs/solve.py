@@ -73,6 +73,8 @@ _MANY = 4096
 _FEW_EQUATIONS = 8
 # Other readings of a log are looked for in its first batches, with about so many responses.
 _ENOUGH = 2000
+# Weights fitted to rounded advantages may miss some; where they reproduce this share, better ones do all.
+_ROUNDED = 0.5
 # The complexity of a single weight of one digit.
 _ONE_DIGIT = 2
 # Weights this far apart, relatively, are different ones.
@@ -119,14 +121,15 @@ def solve(
     expect(given is None or len(given) == len(rewards), "weights", f"{len(rewards)} numbers", repr(weights))
 
     found = _search(log, framework, given)
-    for other in _otherwise_logged(log):
-        if found is not None and (found.share == 1 or other.rewards_grid):
+    grid = "" if found is not None and found.share == 1 and found.error <= _EXACT else grid_of(log.advantages)
+    for other in _otherwise_logged(log, grid):
+        if found is not None and (other.rewards_grid or (found.share == 1 and not (grid and found.error > _EXACT))):
             break
         instead = _search(other, framework, given)
-        if instead is not None and (found is None or instead.share > found.share):
+        if instead is not None and (found is None or instead.share >= found.share):
             found, log = instead, other
     if found is None:
-        log = replace(log, scaled=True)
+        log = replace(log, scaled=True, grid=grid)
         found = _search(log, framework, given)
     if found is None:
         return None
@@ -171,9 +174,9 @@ def _attempts(log: Log, framework: str, given: tuple[float, ...] | None) -> Iter
             yield attempt
 
 
-def _otherwise_logged(log: Log) -> Iterator[Log]:
+def _otherwise_logged(log: Log, grid: str) -> Iterator[Log]:
     """The log as one of advantages, or of rewards, that were rounded or clipped, where the numbers look like that."""
-    grid, largest = grid_of(log.advantages), log.advantages[log.advantages.isfinite()].abs()
+    largest = log.advantages[log.advantages.isfinite()].abs()
     if grid:
         yield replace(log, grid=grid)
     clip = largest.max().item() if len(largest) else 0.0
@@ -508,13 +511,18 @@ def _agreed(log: Log, found: Attempt, framework: str, given: tuple[float, ...] |
     for attempt in _attempts(part, framework, given):
         other = attempt.recipe
         same = (other.method, other.convention) == (recipe.method, recipe.convention)
-        if not same and attempt.share == 1 and _usual(other) and _as_good(log, attempt, found):
+        if (
+            not same
+            and attempt.share >= (_ROUNDED if rounded_log else 1)
+            and _usual(other)
+            and _as_good(log, attempt, found)
+        ):
             readings.append(attempt)
     best = min(readings, key=_claims)
     recipe = replace(best.recipe, unknown=recipe.unknown if best is found else best.recipe.unknown)
     # Numbers that are as round by chance, of a single weight or of rounded advantages, say little.
     anything = rounded_log or best.complexity >= FITTED or (single and best.complexity > _ONE_DIGIT)
-    most = torch.inf if anything else best.complexity + 1 + count
+    most = torch.inf if anything else max(best.complexity, 1) + 1 + count
     for other in (attempt.recipe for attempt in readings if attempt is not best and _claims(attempt) <= most):
         recipe = _less_certain(recipe, other)
     return recipe
@@ -534,7 +542,9 @@ def _as_good(log: Log, other: Attempt, found: Attempt) -> bool:
     batch = log.read(RECOGNISED[other.recipe.convention], other.recipe.weights)
     live = terms_of(log, batch, other.recipe.method).live_batches(log.batches)
     share, error = _judge(log, batch, other.recipe.method, live)
-    return share >= 0.98 * found.share and error <= max(2 * _EXACT, 3 * found.error)
+    return share >= (_ROUNDED if log.grid or log.rewards_grid else 0.98) * found.share and error <= max(
+        2 * _EXACT, 3 * found.error
+    )
 
 
 def _usual(recipe: Recipe) -> bool:

@@ -33,6 +33,8 @@ _BATCHES_TRIED = 32
 _ROUNDS = 200
 # Methods that divide by nothing after they added up.
 UNDIVIDED = ("grpo_no_std", "mo_grpo")
+# So much larger than that of chance is the error of weights where it repeats itself.
+_REPEATED = 3
 # A unit's divisor may be off by this part of it, besides what rounding does.
 _DIVISOR_OFF = 1e-3
 
@@ -170,6 +172,8 @@ def solution_of(terms: Terms, batches: int) -> Solution:
     # The residual per response, but at least the usual round-off; the bound allows _BOUND times that.
     residual = (torch.maximum(value[0], round_off / _BOUND**2) / terms.part.sum()).sqrt()
     error = per_reward((other.square() / value[~small]).sum(1).sqrt()[:, None] * residual)[:, 0]
+    if bool(terms.rounding.any()):  # it is the same in responses that are the same
+        error = _REPEATED * error
     largest = directions.abs().max()
     return Solution(null_space, directions / largest, fits, size, error / largest, *moments_of)
 
