@@ -27,6 +27,7 @@ _MULTIPLE = 1e-4
 GRIDS = {"2 decimals": 2, "3 decimals": 3, "4 decimals": 4, "bf16": (8, -126), "float16": (11, -14)}
 _SAME = 1e-7  # the relative distance of a number from the same one in float32
 _SIMPLE = (20, 64)
+_FITTED = 1.5  # times the rounding, as weights that are fitted to rounded numbers come only near
 
 
 @dataclass(frozen=True)
@@ -225,7 +226,7 @@ def compare_with(log: Log, method: str, batch: Batch) -> Comparison:
     if log.clipped_at < inf:
         computed = computed.clamp(-log.clipped_at, log.clipped_at)
     if log.grid:
-        allowed = allowed + log.rounding
+        allowed = allowed + _FITTED * log.rounding
     error = (log.advantages - computed).abs().nan_to_num_(nan=torch.inf, posinf=torch.inf)
     return Comparison(computed, error.masked_fill_(log.advantages.isnan(), torch.nan), allowed.expand(len(error)))
 

@@ -128,14 +128,14 @@ def solve(
         instead = _search(other, framework, given)
         if instead is not None and (found is None or instead.share >= found.share):
             found, log = instead, other
+    if found is not None and (log.grid or log.rewards_grid):
+        found = replace(found, recipe=_as_rounding_allows(log, found))
+        if log.rewards_grid and len(found.recipe.unknown) == len(rewards):  # rounded so coarsely that all will do
+            log, found = replace(log, rewards_grid=""), None
     if found is None:
         log = replace(log, scaled=True, grid=grid)
         found = _search(log, framework, given)
     if found is None:
-        return None
-    if log.grid or log.rewards_grid:
-        found = replace(found, recipe=_as_rounding_allows(log, found))
-    if log.rewards_grid and len(found.recipe.unknown) == len(rewards):  # rounded so coarsely that all will do
         return None
     return _agreed(log, found, framework, given)
 
@@ -155,8 +155,11 @@ def _claims(attempt: Attempt) -> int:
     return 0 if len(attempt.recipe.unknown) == len(attempt.recipe.weights) else attempt.complexity
 
 
-def _attempts(log: Log, framework: str, given: tuple[float, ...] | None) -> Iterator[Attempt]:
-    """The best attempt with each method and convention that reproduces enough of the log, the likeliest first."""
+def _attempts(log: Log, framework: str, given: tuple[float, ...] | None, by_chance: bool = False) -> Iterator[Attempt]:
+    """The best attempt with each method and convention that reproduces enough of the log, the likeliest first.
+
+    by_chance: also those with weights that chance alone may make fit.
+    """
     solved: dict[tuple[object, ...], tuple[Terms, Solution]] = {}
     sizes = (log.advantages.abs() * 1e4).round()
     few_sizes = len(sizes[sizes > 0].unique()) <= _FEW_SIZES
@@ -164,7 +167,7 @@ def _attempts(log: Log, framework: str, given: tuple[float, ...] | None) -> Iter
         if key not in solved:
             terms = terms_of(log, log.read(RECOGNISED[convention]), method)
             solved[key] = terms, solution_of(terms, log.batches)
-        attempt = _attempt(log, method, convention, given, *solved[key])
+        attempt = _attempt(log, method, convention, given, *solved[key], by_chance)
         if attempt is None:
             continue
         fewest = _FEWEST_FITTED if attempt.complexity >= FITTED else _FEWEST
@@ -223,7 +226,13 @@ def _candidates(log: Log, framework: str) -> Iterator[tuple[str, str, tuple[obje
 
 
 def _attempt(
-    log: Log, method: str, convention: str, given: tuple[float, ...] | None, terms: Terms, solution: Solution
+    log: Log,
+    method: str,
+    convention: str,
+    given: tuple[float, ...] | None,
+    terms: Terms,
+    solution: Solution,
+    by_chance: bool = False,
 ) -> Attempt | None:
     """The best weights for one method and convention; None if these cannot have made the log."""
     batch, live = log.read(RECOGNISED[convention]), terms.live_batches(log.batches)
@@ -249,7 +258,7 @@ def _attempt(
         if log.clipped_at < inf:  # what is left of a group does not show its std
             unknown, scale_known = list(range(count)), False
 
-    equations = _degrees_of_freedom(log, terms, solution)
+    equations = torch.inf if by_chance else _degrees_of_freedom(log, terms, solution)
     if loose and equations < _FEW_EQUATIONS:
         return None
     if method == "grpo" and not solution.is_direction:  # the weights only explain signs
@@ -508,7 +517,7 @@ def _agreed(log: Log, found: Attempt, framework: str, given: tuple[float, ...] |
     part = _reproduced_part(log, recipe)
     rounded_log, single = bool(log.grid or log.rewards_grid), count - len(recipe.unknown) == 1
     readings = [found]
-    for attempt in _attempts(part, framework, given):
+    for attempt in _attempts(part, framework, given, by_chance=True):
         other = attempt.recipe
         same = (other.method, other.convention) == (recipe.method, recipe.convention)
         if (
