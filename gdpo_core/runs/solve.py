@@ -249,7 +249,9 @@ def _attempt(
     preferred = [Guess(w, 0) for w in dict.fromkeys([given or ones, ones])]
     guesses, unknown, scale_known = list[Guess](), list(range(count)) if count > 1 else [], False
     if solvable and solution.is_direction:
-        scale = Scale(None, torch.inf, 1) if log.scaled else scale_of(solution, terms, batch, method)
+        scale = scale_of(solution, terms, batch, method, log.scaled)
+        if log.scaled:  # which may hide it
+            scale = replace(scale, error=torch.inf, fits=1.0)
         if scale.fits < _FEWEST / 2:
             return None
         guesses, unknown, scale_known = _along_direction(solution, scale, wanted)
@@ -269,7 +271,9 @@ def _attempt(
             continue
         # In a single batch another method can make the advantages larger or smaller by any factor.
         up_to_scale = not scale_known or (guess.complexity >= FITTED and int(live.sum()) == 1)
-        recipe = Recipe(method, convention, guess.weights, tuple(unknown), up_to_scale)
+        known = [w for k, w in enumerate(guess.weights) if k not in unknown]
+        open_ones = unknown if any(known) or not any(guess.weights) else range(count)  # 0 beside nothing is nothing
+        recipe = Recipe(method, convention, guess.weights, tuple(open_ones), up_to_scale)
         recipe = replace(recipe, **log.after_the_method)
         share, error = _judge(log, with_weights(batch, guess.weights), method, live)
         attempts.append(Attempt(recipe, guess.complexity, share, error))

@@ -49,11 +49,19 @@ class Terms:
     round_off: Tensor  # (responses,) of x, relative to the round-off of 1
     rounding: Tensor  # (responses,) how far a may be from what it was before it was rounded; 0 where it takes no part
     unit: Tensor  # (responses,) the unit of each response: a group or a batch
+    shifted: bool  # whether a mean of the unit that x does not show may have been subtracted
     batch: Tensor  # (units,) the batch of each unit
 
     def total(self, value: Tensor) -> Tensor:
         """(…, responses) summed over each unit, (…, units)."""
         return value.new_zeros(*value.shape[:-1], len(self.batch)).index_add_(-1, self.unit, value)
+
+    def mean(self, value: Tensor, trust: Tensor) -> Tensor:
+        """(…, responses) the mean over the unit of each response that may have been subtracted."""
+        if not self.shifted:
+            return torch.zeros_like(value)
+        weight = self.total(trust)
+        return (self.total(value * trust) / weight.masked_fill(weight == 0, 1))[..., self.unit]
 
     def live_batches(self, batches: int) -> Tensor:
         """(batches,) whether some reward varies within a group of the batch, and advantages are logged there."""
@@ -88,6 +96,7 @@ def terms_of(log: Log, batch: Batch, method: str) -> Terms:
         rounding=log.rounding.masked_fill(nothing, 0),
         round_off=round_off.flatten().nan_to_num().expand(len(groups)) / (_BOUND * FLOAT32),
         unit=groups if by_group else log.batch_of_response,
+        shifted=formula.over_batch is not None and method != "grpo_batch_std",
         batch=log.batch if by_group else torch.arange(log.batches),
     )
 
@@ -203,11 +212,9 @@ def _moments(terms: Terms, x: Tensor, batches: int) -> _Moments:
     k, total = len(x), terms.total
     size = total(x.square().sum(0)) / total(terms.part).clamp(min=1)
     trust = terms.part / (size[terms.unit] + terms.round_off.square()).masked_fill(size[terms.unit] == 0, torch.inf)
-    weight = total(trust)
-    weight = weight.masked_fill(weight == 0, 1)
     # A last step that subtracts a mean hides the mean of Xw.
-    x = (x - (total(x * trust) / weight)[:, terms.unit]) * trust.sqrt()
-    a = (terms.a - (total(terms.a * trust) / weight)[terms.unit]) * trust.sqrt()
+    x = (x - terms.mean(x, trust)) * trust.sqrt()
+    a = (terms.a - terms.mean(terms.a, trust)) * trust.sqrt()
     every = total((x[:, None] * x[None]).view(k * k, -1)).T.view(-1, k, k)
     along, square = total(x * a).T, total(a * a)  # (units, rewards), (units,)
     square = square.masked_fill(square == 0, 1)
@@ -267,14 +274,13 @@ class Scale:
     fits: float  # the share of the units that are divided as the method divides
 
 
-def scale_of(solution: Solution, terms: Terms, batch: Batch, method: str) -> Scale:
-    """The factor of the direction that gives the weights."""
+def scale_of(solution: Solution, terms: Terms, batch: Batch, method: str, scaled: bool = False) -> Scale:
+    """The factor of the direction that gives the weights. scaled: every batch has a factor of its own besides."""
     direction, eps = solution.directions[:, 0], eps_of(batch.convention, method)
-    total, a = terms.total, terms.a
-    count = total(terms.part).clamp(min=1)
-    # Neither has to have mean 0, as where a last step weighs tokens.
-    along, square = (total(a * x) - total(a) * total(x) / count for x in (direction @ terms.x, a))
-    round_off = total(terms.round_off.square()) / count
+    total, x = terms.total, direction @ terms.x
+    a = (terms.a - terms.mean(terms.a, terms.part)) * terms.part
+    along, square = total(a * x), total(a.square())
+    round_off = total(terms.round_off.square()) / total(terms.part).clamp(min=1)
     trust = torch.where(solution.batches[terms.batch] & (along > 0), 1 / (1 + round_off), 0)
     rounding = (total(terms.rounding.square()) / square).sqrt().nan_to_num(posinf=0)  # relative, of a
     by = along / square
@@ -288,12 +294,27 @@ def scale_of(solution: Solution, terms: Terms, batch: Batch, method: str) -> Sca
     over = steps.group if method == "grpo" or steps.batch is None else steps.batch
     std = over.std.flatten()
     trust = torch.where(std > 0, trust / std.square(), 0).nan_to_num()
+    if scaled:
+        by = by / _slopes(by, std, trust, terms.batch)[terms.batch]
     left = _median(by - std, trust)  # eps / factor
     fits = _share((by - std - max(left or 0, 0)).abs() <= off * by, trust > 0)
     if eps == 0 or left is None or left <= 0:
         return Scale(None, torch.inf, fits)
     error = FLOAT32 / trust.sum().sqrt().item() + (_median(rounding * std, trust) or 0)
     return Scale(eps / left, error / left, fits)
+
+
+def _slopes(y: Tensor, x: Tensor, trust: Tensor, batch: Tensor) -> Tensor:
+    """(batches,) how y grows with x in each batch; both are one number per unit."""
+    y, count = y.masked_fill(trust == 0, 0), int(batch[-1]) + 1
+
+    def mean(values: Tensor) -> Tensor:
+        total, weight = (v.new_zeros(count).index_add_(0, batch, v) for v in (values * trust, trust))
+        return (total / weight)[batch].nan_to_num()
+
+    x, y = x - mean(x), y - mean(y)
+    slope = mean(x * y) / mean(x * x)
+    return torch.ones(count, dtype=y.dtype).scatter_(0, batch, slope.nan_to_num(nan=1.0))
 
 
 def _share(which: Tensor, of: Tensor) -> float:
