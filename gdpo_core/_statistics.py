@@ -31,6 +31,7 @@ class Normalised:
     mean: Tensor
     std: Tensor
     value: Tensor
+    by: Tensor | float = 1.0  # what each deviation was divided by; infinite where the value is 0 for that reason
 
 
 def normalise(
@@ -47,7 +48,8 @@ def normalise(
     std = std_of(deviation, over, ddof)
     if tolerance is not None:
         std = std.masked_fill(std <= tolerance, 0)
-    return Normalised(mean, std, deviation.div_(over.broadcast(divisor(std, eps, eps_to))))
+    by = over.broadcast(divisor(std, eps, eps_to))
+    return Normalised(mean, std, deviation.div_(by), by)
 
 
 def centre(x: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:
@@ -110,7 +112,7 @@ def normalise_in_groups(batch: Batch, x: Tensor, eps: float, tolerance: Tensor |
         by = torch.where(in_group.std > 0, in_group.std + eps, 1)
     else:
         by = batch.group.broadcast(divisor(in_group.std, eps))
-    return Normalised(in_group.mean, in_group.std, in_group.value.div_(by))
+    return Normalised(in_group.mean, in_group.std, in_group.value.div_(by), by)
 
 
 def normalise_rewards(batch: Batch) -> Normalised:
@@ -236,14 +238,16 @@ def normalise_over_batch(batch: Batch, s: Tensor) -> Normalised:
     std = std_of(deviation, over, c.ddof)
     if c.group_of_one == "nan":
         std = std.masked_fill(torch.as_tensor(over.counted(s) == 1, device=s.device), torch.nan)
-    return Normalised(mean, std, deviation / over.broadcast(divisor(std, c.batch_eps, c.batch_eps_to)))
+    by = over.broadcast(divisor(std, c.batch_eps, c.batch_eps_to))
+    return Normalised(mean, std, deviation / by, by)
 
 
 def divide_by_batch_std(batch: Batch, centred: Tensor, s: Tensor) -> Normalised:
     """The centred sums, divided by the std of the sums over all responses plus eps."""
     c, over = batch.convention, batch.all_responses
     of_sums = normalise(s, skipping_missing(over) if batch.skips_missing else over, ddof=c.ddof)
-    return replace(of_sums, value=centred / over.broadcast(divisor(of_sums.std, c.sum_eps)))
+    by = over.broadcast(divisor(of_sums.std, c.sum_eps))
+    return replace(of_sums, value=centred / by, by=by)
 
 
 def _centre_zero_sums(batch: Batch, s: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:

@@ -12,10 +12,11 @@ import torch
 from torch import Tensor
 
 from gdpo_core._errors import InputError, expect, expect_index
-from gdpo_core._groups import Batch, read
+from gdpo_core._groups import Batch, read, skipping_missing
 from gdpo_core._statistics import (
     Normalised,
     centre_sums,
+    deviations,
     divide_by_batch_std,
     normalise_over_batch,
     normalise_rewards,
@@ -34,6 +35,7 @@ class Steps:
     group: Normalised
     z: Tensor | None = None
     sums: Tensor
+    kept: Tensor | None = None  # what GD²PO multiplies the sums by; 0 for a rollout that it drops
     batch: Normalised | None = None
     advantages: Tensor
 
@@ -89,6 +91,27 @@ class Method:
         pieces = [self.in_groups(piece).advantages for piece in batch.pieces()]
         a = pieces[0] if len(pieces) == 1 else torch.cat(pieces)
         return a if self.over_batch is None else self.over_batch(batch, a).value
+
+
+def parts(batch: Batch, steps: Steps) -> Tensor:
+    """(rewards, …) each reward's part a_k of the advantages; Σ_k a_k = A, as a method is linear but for its divisors.
+
+    GRPO: a_k = w_k (r_k − mean_G r_k) / std_G s; GDPO: a_k = w_k (z_k − mean_B z_k) / std_B s; each plus its eps.
+    """
+    x = batch.rewards if steps.z is None else steps.z
+    terms = (batch.weights * x).nan_to_num_()
+    if batch.skips_missing:
+        terms.masked_fill_(steps.sums.isnan(), torch.nan)
+    if steps.z is None:
+        last = steps.group if steps.batch is None else steps.batch
+        return deviations(batch, terms).value / last.by
+    if steps.batch is None:
+        return terms
+    over = batch.last_step
+    if steps.kept is not None:
+        terms, over = (terms * steps.kept).masked_fill_(steps.kept == 0, torch.nan), skipping_missing(over)
+    mean = over.total(terms) / over.counted(terms)
+    return (terms - over.broadcast(mean)) / steps.batch.by
 
 
 # The methods that are compared.

@@ -183,9 +183,9 @@ class Facts:
     # --- one method ---
 
     def shares(self, method: str) -> list[float]:
-        """Each reward's part of the variance of a method's advantages. They sum to 1; NaN if all advantages are 0."""
-        parts = self.totals.methods[method].update.tolist()
-        return [ratio(part, sum(parts)) for part in parts]
+        """Each reward's share of the update, as `gdpo_core.update_share`; NaN if all advantages are 0."""
+        sums = self.totals.methods[method]
+        return [ratio(part, sums.squares) for part in sums.update.tolist()]
 
     def silent(self, method: str) -> float:
         """The share of the groups in which every advantage is 0."""

@@ -246,7 +246,8 @@ class _Outcome:
     before_batch_step: Tensor  # the same before GDPO's step over the batch
     silent: Tensor  # (groups,) whether every advantage is 0
     counted: Tensor  # (groups,) whether no advantage is NaN
-    update: Array  # (rewards, batches) each reward's part
+    update: Array  # (rewards, batches) each reward's part of Σ A²
+    squares: Array  # (batches,) Σ A²
     added: Tensor  # (rewards, prompts, rollouts) or (rewards, responses) what the method adds up by weight
 
 
@@ -254,6 +255,7 @@ def _outcome(of: _Grouped, method: str) -> _Outcome:
     formula, batch = method_for(method, of.batch)
     steps = formula(batch)
     a = batch.zero_unrewarded(steps.advantages)
+    update, squares = update_parts(batch, steps, a, batch.all_responses)
     return _Outcome(
         advantages=a,
         # Under some conventions GRPO makes the advantages of a single reward: it has no z.
@@ -261,7 +263,8 @@ def _outcome(of: _Grouped, method: str) -> _Outcome:
         silent=of.silent(a),
         # A missing reward that makes an advantage NaN does so in its whole group.
         counted=of.per_group((a.isnan() & of.rewarded).to(a)) == 0,
-        update=update_parts(batch, steps.z, a, batch.all_responses).numpy(),
+        update=update.numpy(),
+        squares=squares.numpy(),
         added=batch.rewards if steps.z is None else steps.z,
     )
 
@@ -321,7 +324,7 @@ def _method_sums(
     tied = ties.tied[method] * counted
     return MethodSums(
         silent_groups=of.per_batch(outcome.silent),
-        squares=of.per_batch(of.per_group(outcome.advantages.nan_to_num().square())),
+        squares=outcome.squares,
         update=outcome.update,
         mixed_groups=of.per_batch(mixed),
         different_pairs=of.per_batch(ties.pairs * counted),

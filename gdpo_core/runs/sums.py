@@ -72,7 +72,7 @@ class MethodSums(Generic[Number]):
 
     silent_groups: Number  # groups in which every advantage is 0
     squares: Number  # Σ A²
-    update: Array  # (rewards, batches) each reward's part of the variance, as in `gdpo_core.update_share`, not scaled
+    update: Array  # (rewards, batches) Σ a_k A, with each reward's part a_k of A as in `gdpo_core.update_share`
     mixed_groups: Number  # groups that hold two different reward vectors
     different_pairs: Number  # pairs in a group whose reward vectors differ
     tie_groups: Number  # groups in which such a pair has one advantage
