@@ -241,6 +241,12 @@ def audit_command(
     asked: Annotated[
         str | None, typer.Option(metavar="METHOD", help=f"the method that was meant to run: {', '.join(NAMES)}")
     ] = None,
+    target_share: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=SHARE", help="a reward's wanted share of the update: prints the weights that give it"
+        ),
+    ] = None,
     reward: _Reward = None,
     group: _Group = None,
     advantage: _Advantage = None,
@@ -261,6 +267,9 @@ def audit_command(
     engine: Annotated[str, typer.Option(metavar="NAME", help="local, or ray: computed on a Ray cluster")] = "local",
     watch: Annotated[
         bool, typer.Option("--watch", help="follow a log that grows; Ctrl-C ends with the report")
+    ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="print the evidence of each finding, and every table")
     ] = False,
 ) -> int:
     """Say what the log of a training run shows about its rewards.
@@ -287,6 +296,9 @@ def audit_command(
     named = _reading(framework, group_size, reward, group, advantage, length, step, skip_bad_lines)
     weights = parse_weights(weight or [], "weight") or None
     wishes: dict[str, Any] = {"weights": weights, "primary": primary, "asked": None if asked is None else _key(asked)}
+    if target_share:
+        expect(not watch, "--watch", "no --target-share beside it", "one")
+        wishes["target_share"] = parse_weights(target_share, "target-share", "NAME=SHARE")
     expect(engine in ("local", "ray"), "--engine", "local or ray", repr(engine))
     if watch:
         expect(engine == "local", "--watch", "the engine local", engine)
@@ -305,7 +317,7 @@ def audit_command(
         elif format_ == "github":
             sys.stdout.write(annotations(reports))
         else:
-            terminal.show(reports, sys.stdout)
+            terminal.show(reports, sys.stdout, verbose)
     return _status(reports, failing)
 
 

@@ -197,7 +197,7 @@ def collapse(rows, ids, method, weights=None, convention="paper") -> dict:
 
 
 def update_share(rows, ids, computed, weights, eps, method) -> tuple:
-    """Σ a_k A / Σ A² by reward; a_k is what the reward alone adds to the advantage, divided by what divides them all."""
+    """Σ a_k A / Σ A² by reward; a_k is what the reward alone adds to the advantage, divided by what divides A."""
     a = computed.advantages
     weights = [1.0] * len(rows[0]) if weights is None else weights
     if not any(a):

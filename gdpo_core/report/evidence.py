@@ -72,7 +72,9 @@ def _dominates(report: AuditReport, finding: Finding) -> Figure | None:
     bars |= {NAMES["gdpo"]: e.get("update_share_gdpo")}
     title = f"{e.get('reward')}: share of the update"
     ends = _ends_of_shares(_numbers(bars))
-    return _bars("Its share of the weights, and of the update.", {title: bars}, _OF_METHODS, e["threshold"], ends=ends)
+    return _bars(
+        "Its share of the weights, and of the update.", {title: bars}, _OF_METHODS, e.get("threshold"), ends=ends
+    )
 
 
 def _dead(report: AuditReport, finding: Finding) -> Figure | None:
@@ -247,6 +249,7 @@ def _log(report: AuditReport, finding: Finding) -> Figure | None:
 
 _PICTURES: dict[str, Callable[[AuditReport, Finding], Figure | None]] = {
     "reward-dominates": _dominates,
+    "reward-starved": _dominates,
     "reward-dead": _dead,
     "reward-fades": _fades,
     "reward-noise": _noise,

@@ -279,6 +279,7 @@ def held(report: AuditReport) -> Figure:
 _EXPLAINS: dict[str | None, Sequence[Callable[[AuditReport], list[Figure]]]] = {
     None: [_update_shares],  # no finding
     "reward-dominates": [_update_shares],
+    "reward-starved": [_update_shares],
     "reward-noise": [_update_shares],
     "weight-zero": [_update_shares],
     "weights-not-as-given": [_update_shares],

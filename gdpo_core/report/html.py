@@ -15,6 +15,7 @@ from gdpo_core.report.figures import Frame, drawable, figures, framed, picture, 
 from gdpo_core.report.sentences import (
     comparable,
     comparison,
+    effect,
     formulas_used,
     label,
     limits,
@@ -22,12 +23,14 @@ from gdpo_core.report.sentences import (
     not_comparable,
     rewards_table,
     run_facts,
+    severities,
     severity_counts,
     shares_table,
     source_facts,
     ties,
     to_do,
     value,
+    weights_for_shares_table,
 )
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.facts import Finding
@@ -65,7 +68,8 @@ def front(report: AuditReport, frame: Frame = framed, guide: Guide = _place) -> 
     large = frame(picture(report))
     cards = [_short(report, finding, n == 0, frame, guide) for n, finding in enumerate(report.findings)]
     nothing = tag("p", "Nothing to report.")
-    left = tag("div", _verdict(report), tag("h2", f"Findings: {severity_counts(report)}"), *(cards or [nothing]))
+    heading = tag("h2", f"Findings: {severity_counts(report)}")
+    left = tag("div", _verdict(report), heading, _severities(report), *(cards or [nothing]))
     return tag("div", left, large, kind="audit front")
 
 
@@ -113,7 +117,9 @@ def _inside(
     if small and beside:
         small = replace(small, kind=f"{small.kind} beside")
     drawn = frame(small) if small else Html()
-    return [tag("p", finding.message), drawn, fix, _more(report, finding, guide), _evidence(finding)]
+    does = effect(report, finding)
+    tried = tag("p", does, kind="tried") if does else Html()
+    return [tag("p", finding.message), drawn, fix, tried, _more(report, finding, guide), _evidence(finding)]
 
 
 def _more(report: AuditReport, finding: Finding, guide: Guide) -> Html:
@@ -131,7 +137,11 @@ def copied(lines: str, purpose: str) -> Html:
 
 def _findings(report: AuditReport) -> Html:
     cards = [_card(report, finding) for finding in report.findings] or [tag("p", "Nothing to report.")]
-    return join(tag("h3", f"Findings: {severity_counts(report)}"), *cards)
+    return join(tag("h3", f"Findings: {severity_counts(report)}"), _severities(report), *cards)
+
+
+def _severities(report: AuditReport) -> Html:
+    return tag("p", severities(report), kind="severities") if report.findings else Html()
 
 
 def _card(report: AuditReport, finding: Finding) -> Html:
@@ -165,7 +175,11 @@ def _tables(report: AuditReport) -> Html:
     head = [*rewards.head, weight, *(f"update, {name}" for name in names)]
     rows = [[*row, *cells] for row, (_, *cells) in zip(rewards.rows, shares.rows, strict=True)]
     by_method = join(tag("h3", methods.title), tag("p", ties(report)), table(methods.head, methods.rows))
-    return join(heading, table(head, rows, "rewards"), by_method)
+    wanted = weights_for_shares_table(report)
+    lines = (
+        join(tag("h3", wanted.title), table(wanted.head, wanted.rows), tag("pre", wanted.meaning)) if wanted else Html()
+    )
+    return join(heading, table(head, rows, "rewards"), by_method, lines)
 
 
 def _computed(report: AuditReport) -> Html:

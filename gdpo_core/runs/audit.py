@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import chain
 from numbers import Real
 from sys import float_info
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -22,6 +23,7 @@ from gdpo_core.runs.solve import solve
 from gdpo_core.runs.summarise import summarise
 from gdpo_core.runs.sums import Array, Plan, Summary, Sums, merge, take
 from gdpo_core.runs.thresholds import SCALE_ONLY
+from gdpo_core.runs.trials import Sample, sample_of_run, weights_for_shares
 
 # Responses from which method and weights are solved, and those of batches that they do not explain; all responses then
 # check the result.
@@ -31,13 +33,14 @@ SAMPLE, _SAMPLE_OF_THE_REST = 50_000, 20_000
 # differ, or if at least this share of the run's batches equals the batch before.
 _PAIRS, _SHARE = 24, 0.4
 
-# Within one severity, findings are shown in this order.
+# Findings of one severity that are about as much of the run are shown in this order.
 FINDINGS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     findings_log.groups_sampled,
     findings_log.method_not_as_asked,
     findings_log.missing_rewards,
     findings_rewards.conflict,
     findings_rewards.reward_dominates,
+    findings_rewards.reward_starved,
     findings_rewards.reward_dead,
     findings_rewards.reward_fades,
     findings_rewards.reward_noise,
@@ -70,6 +73,7 @@ def audit(
     primary: str | None = None,
     *,
     asked: str | None = None,
+    target_share: Mapping[str, float] | None = None,
     progress: Callable[[int], None] | None = None,
     engine: Callable[[Run, Plan], Summary] | None = None,
 ) -> AuditReport:
@@ -79,28 +83,31 @@ def audit(
     those in the log or in a configuration file beside it, else 1 each.
     primary: the reward that matters most.
     asked: the method that was meant to run: grpo, grpo_no_std, grpo_batch_std or gdpo.
+    target_share: shares of the update that rewards should have, by name; the report then has weights that give them.
     progress: called after each table with its number of responses.
     engine: computes the summary of a run elsewhere; here by default.
     Raises InputError.
     """
     expect(isinstance(run, Run), "run", "what gdpo_core.read_run returns", type(run).__name__)
+    trials = Sample()
     given, intended = wishes(run, weights, primary, asked)
     tables = run.tables()
     first = _first(tables)
     sample = sample_of(first) if run.has_advantage else []
     recipe = solved(run, sample, given, intended)
     if recipe is None and (regrouped := _regrouped(run, given, intended)):
-        return audit(regrouped, given or None, primary, asked=intended, progress=progress, engine=engine)
+        further: dict[str, Any] = {"target_share": target_share, "progress": progress, "engine": engine}
+        return audit(regrouped, given or None, primary, asked=intended, **further)
     plan = plan_of(run, given, primary, recipe)
-    summary = engine(run, plan) if engine else _summary(chain(first, tables), run, plan, progress)
+    summary = engine(run, plan) if engine else _summary(chain(first, tables), run, plan, progress, trials)
     if open_batches := _may_tell_more(summary, sample):
         sample += _tables_of(run, open_batches)
         better = solved(run, sample, given, intended)
         if better is not None and better != recipe:
             plan = plan_of(run, given, primary, better)
             summary = engine(run, plan) if engine else _summary(run.tables(), run, plan)
-    facts = facts_of(run, summary, given, intended)
-    return report_of(facts, findings(facts))
+    facts = facts_of(run, summary, given, intended, sample=None if engine else trials.tables)
+    return report_of(facts, findings(facts), weights_for_shares(facts, target_share) if target_share else ())
 
 
 def wishes(
@@ -115,9 +122,9 @@ def wishes(
 
 
 def findings(facts: Facts) -> tuple[Finding, ...]:
-    """All findings about a run: errors first, then warnings, then the rest."""
-    in_order = [finding for look in FINDINGS for finding in look(facts)]
-    return tuple(sorted(in_order, key=lambda finding: SEVERITIES.index(finding.severity)))
+    """All findings about a run: errors first, then warnings, then the rest; within these, what is about most of it."""
+    found = [finding for look in FINDINGS for finding in look(facts)]
+    return tuple(sorted(found, key=lambda finding: (SEVERITIES.index(finding.severity), -finding.extent)))
 
 
 # --- what made the advantages -----------------------------------------------------------------------------------------
@@ -186,11 +193,18 @@ def plan_of(run: Run, given: Mapping[str, float], primary: str | None, recipe: R
 
 
 def _summary(
-    tables: Iterable[pl.DataFrame], run: Run, plan: Plan, progress: Callable[[int], None] | None = None
+    tables: Iterable[pl.DataFrame],
+    run: Run,
+    plan: Plan,
+    progress: Callable[[int], None] | None = None,
+    sample: Sample | None = None,
 ) -> Summary:
+    """The sums over the tables, and in `sample` what of them settings are tried on."""
     summaries = []
     for table in tables:
         summaries.append(summarise(table, plan))
+        if sample is not None:
+            sample.add(table)
         if progress is not None:
             progress(len(table))
     expect(len(summaries) > 0, run.path, "at least one response", "none")
@@ -201,11 +215,18 @@ def _summary(
 
 
 def facts_of(
-    run: Run, summary: Summary, given: Mapping[str, float], intended: str | None, *, read_again: bool = True
+    run: Run,
+    summary: Summary,
+    given: Mapping[str, float],
+    intended: str | None,
+    *,
+    read_again: bool = True,
+    sample: list[pl.DataFrame] | None = None,
 ) -> Facts:
     """What the findings read: each batch once, and without those that an evaluation wrote.
 
     read_again: look in the log for a second recipe, of the batches that the first does not reproduce.
+    sample: what settings are tried on; read from the log by default, and only where a finding tries one.
     """
     batches = summary.batches
     again = _repeated(batches)
@@ -219,6 +240,7 @@ def facts_of(
         given=given,
         intended_method=intended,
         recipe_of_the_rest=None,
+        read_sample=(lambda: sample_of_run(run.tables())) if sample is None else (lambda: sample),
     )
     wrong = facts.batches.logged.wrong > 0
     if _by_evaluations(facts):

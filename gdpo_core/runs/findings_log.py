@@ -9,7 +9,7 @@ from gdpo_core import config_lines
 from gdpo_core._words import count, number
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import CONVENTIONS
-from gdpo_core.runs.facts import LISTED, Facts, Finding, at_steps, scaled_share, some
+from gdpo_core.runs.facts import LISTED, Facts, Finding, at_steps, scaled_share, some, weights_in_words
 from gdpo_core.runs.sums import take
 from gdpo_core.runs.thresholds import EVERY_NTH, MERGED, SCALE_ONLY
 
@@ -379,7 +379,7 @@ def _some_are_others(f: Facts) -> Finding:
     steps, wrong, logged = bad.step.tolist(), int(bad.logged.wrong.sum()), int(f.totals.logged.count)
     scaled, error = scaled_share(bad), float(bad.logged.max_error.max())
     if other is not None:
-        weights = some(f"{name} {number(w)}" for name, w in zip(f.rewards, other.weights, strict=True))
+        weights = weights_in_words(dict(zip(f.rewards, other.weights, strict=True)), other.up_to_scale)
         why = f"There they are {NAMES[other.method]} with weights {weights}: another run wrote them, or this one "
         why += "was changed on the way"
     elif scaled >= SCALE_ONLY:

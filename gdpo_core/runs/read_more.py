@@ -29,6 +29,7 @@ _USE, _LOG, _LIMITS = "page, chapter Use it", "README, Check your own run", "REA
 _FORMULAS = "equations 4 to 7"
 READ_MORE = {  # by the finding's id
     "reward-dominates": ReadMore(_SCALE, _FORMULAS, ("update share", "scale", "weight")),
+    "reward-starved": ReadMore(_SCALE, _FORMULAS, ("update share", "scale", "weight")),
     "reward-dead": ReadMore(_SCALE, "", ("zero-variance group",)),
     "reward-fades": ReadMore(_SCALE, "", ("zero-variance group", "update share")),
     "reward-noise": ReadMore(_SCALE, _FORMULAS, ("normalise", "eps")),

@@ -27,12 +27,13 @@ class Plan:
     convention: str  # a key of CONVENTIONS
     primary: int | None
     recipe: Recipe | None  # how the logged advantages were made
+    also: str | None = None  # a method to compute besides
 
     @property
     def methods(self) -> tuple[str, ...]:
         """The methods to compute: the three that every report compares, and the one that made the log."""
         made_the_log = [] if self.recipe is None else [self.recipe.method]
-        return tuple(dict.fromkeys([*COMPARED, *made_the_log]))
+        return tuple(dict.fromkeys([*COMPARED, *made_the_log, *([self.also] if self.also else [])]))
 
 
 class Moments(NamedTuple):
