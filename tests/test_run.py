@@ -107,7 +107,7 @@ def test_the_made_sample_has_findings_worth_reading():
     found = report(MADE)
     assert found.run["method"] == "grpo" and found.run["reproduced"]
     assert found.run["max_error"] < 2e-6
-    assert {"reward-dominates", "ties-hide-signal", "priority-inversion"} <= ids(found)
+    assert {"reward-dominates", "priority-inversion"} <= ids(found)
     [dominates] = [finding for finding in found.findings if finding.id == "reward-dominates"]
     assert dominates.evidence["reward"] == "conciseness"
     assert "normalize_then_sum" in dominates.fix

@@ -74,7 +74,7 @@ SAMPLES = (
         "made from published answers",
         "published_answers.zip",
         "Made for this page, **no training run**: verdicts on published answers of {configurations} configurations "
-        "of {models} models, laid out like a log of TRL's GRPO. Every weight is 1, but conciseness pays 0 or 5 and the "
+        "of {models} models, laid out like a log of TRL's GRPO. Every weight is 1, but style pays 0 or 5 and the "
         "others 0 or 1, a common mistake. Steps follow the benchmark from one call to several: what changes over them "
         "is the prompts, not a policy.",
         primary="correctness",

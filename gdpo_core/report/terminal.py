@@ -88,7 +88,9 @@ def _report(console: Console, report: AuditReport, verbose: bool) -> None:
     console.print(f"\nFindings: {severity_counts(report)}", style="bold")
     if report.findings:
         _paragraph(console, sentences.severities(report), "dim")
-    for finding in report.findings:
+    for n, finding in enumerate(report.findings):
+        if verbose or finding.severity != "info" or not n or report.findings[n - 1].severity != "info":
+            console.print()
         _finding(console, report, finding, verbose)
     console.print()
     own = own_method(report)
@@ -106,8 +108,7 @@ def _report(console: Console, report: AuditReport, verbose: bool) -> None:
 
 def _finding(console: Console, report: AuditReport, finding: Finding, verbose: bool) -> None:
     name = (f"{finding.severity}  {printable(finding.id)}", COLOURS[finding.severity])
-    space = "\n" if verbose or finding.severity != "info" else ""
-    console.print(Text.assemble(space, name, f"  {printable(finding.title)}"), soft_wrap=not console.is_terminal)
+    console.print(Text.assemble(name, f"  {printable(finding.title)}"), soft_wrap=not console.is_terminal)
     if not verbose and finding.severity == "info":
         return
     _paragraph(console, finding.message)

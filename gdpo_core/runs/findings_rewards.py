@@ -348,7 +348,9 @@ def conflict(f: Facts) -> Iterator[Finding]:
             "counts: give it the larger weight, or let the other count only where it is reached.",
             {"rewards": [first, second], "correlation": correlation, "threshold": CONFLICT},
             **tried(remedy),
-            extent=-correlation * min((abs(shares[k]) for k in (i, j) if shares[k] == shares[k]), default=0.0),
+            # A reward that makes nothing of the update undoes nothing there either.
+            extent=-correlation
+            * min(1.0, 2 * min((abs(shares[k]) for k in (i, j) if isfinite(shares[k])), default=1.0)),
             title=f"{first} and {second} work against each other",
             to_do=f"{remedy.words}."
             if remedy
