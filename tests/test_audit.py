@@ -468,7 +468,8 @@ def test_gdpo_is_no_cure_for_ties_that_it_breaks_the_wrong_way_round():
     finding = one(audit(made_run(rewards, "grpo"), primary="correct"), "ties-hide-signal")
     assert finding.evidence["tied_primary_pairs_grpo"] == finding.evidence["inverted_gdpo"] == PROMPTS * 10
     assert finding.evidence["inverted_grpo"] == 0 and finding.evidence["right_gdpo"] == PROMPTS * 5
-    assert finding.fix is None and "not what comes first" in finding.message
+    assert finding.fix.startswith("GRPOConfig(reward_weights=[2.0, 1.0, 1.0])") and "Use GDPO" not in finding.to_do
+    assert finding.effect["inversions"] == (0.0, 0.0) and finding.effect["tied_pairs"][1] < 0.1
 
 
 def test_rewards_that_all_differ_have_no_ties():

@@ -53,23 +53,19 @@ def ties_hide_signal(f: Facts) -> Iterator[Finding]:
         of = f"Of the {count(f.totals.primary_pairs, 'pair')} that differ in {f.rewards[f.plan.primary]},"
         message.append("; ".join([f"{of} {first}", *rest]) + ".")
     remedy = break_ties(f)
-    to_do = "Use unequal weights, which say what counts more, or a reward with finer values."
-    if f.is_gdpo or not with_gdpo < ties:
-        message.append("Unequal weights, or a reward with finer values, would tell more of them apart.")
-    else:
+    if not f.is_gdpo and with_gdpo < ties:
         message.append(f"GDPO would leave ties in {percent(with_gdpo)} of these groups.")
-        if f.plan.primary is None:
-            message.append(
-                "Whether the better response then comes first, shows only beside the reward that matters most."
-            )
-            to_do = (
-                "Name the reward that matters most (--primary): a tie that is broken can put the worse answer first."
-            )
-        elif remedy is None:
-            message.append("That tells more responses apart, but not what comes first: a larger weight or a gate does.")
-        else:
-            first = f.rewards[f.plan.primary]
-            to_do = f"{remedy.words}: fewer ties, and no more pairs in which the answer with less {first} comes first."
+    if f.plan.primary is None:
+        message.append(
+            "Whether a tie that is broken has the better response first, shows only beside a primary reward."
+        )
+        to_do = "Name the reward that matters most (--primary): a broken tie can put the worse answer first."
+    elif remedy is None:
+        message.append("What is tried here does not break ties without putting the wrong responses first more often.")
+        to_do = f"Grade in finer steps, above all {f.rewards[f.plan.primary]}, if the ties matter."
+    else:
+        first = f.rewards[f.plan.primary]
+        to_do = f"{remedy.words}: fewer ties, and no more pairs in which the answer with less {first} comes first."
     yield Finding(
         "ties-hide-signal",
         "warning" if pairs >= TIED_PAIRS else "info",

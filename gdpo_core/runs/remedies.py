@@ -108,21 +108,27 @@ def put_first(f: Facts, gated: Iterable[int] | None = None, weight: float | None
 
 
 def break_ties(f: Facts) -> Remedy | None:
-    """GDPO, if it breaks ties and does not put the response with less of the primary reward ahead more often."""
-    if f.is_gdpo or f.plan.primary is None:
+    """GDPO, or twice the weight on the primary reward, if that breaks ties and makes no inversions."""
+    on = f.plan.primary
+    if on is None:
         return None
-    setting = Setting("gdpo", f.plan.weights)
-    before, after = f.as_it_ran, f.tried(setting)
-    fewer = before.ties(f.acting) - after.ties("gdpo") >= HELPED
-    no_worse = after.inversions("gdpo") <= before.inversions(f.acting)  # False where one is NaN
-    if not (fewer and no_worse):
-        return None
-    effect = {
-        "groups_with_ties": (before.ties(f.acting), after.ties("gdpo")),
-        "tied_pairs": (before.tied_pairs(f.acting), after.tied_pairs("gdpo")),
-    }
-    lines = config_lines.switch_to_gdpo(f.run.framework, f.rewards, f.plan.weights)
-    return Remedy("Use GDPO", lines, effect | _inversions(f, setting), _tried_on(f))
+    weights = tuple(2 * w if k == on else w for k, w in enumerate(f.plan.weights))
+    heavier = config_lines.set_weights(f.run.framework, f.rewards, weights, f.acting)
+    options = [(f"Give {f.rewards[on]} the weight {number(weights[on])}", heavier, Setting(f.acting, weights))]
+    if not f.is_gdpo:
+        lines = config_lines.switch_to_gdpo(f.run.framework, f.rewards, f.plan.weights)
+        options.insert(0, ("Use GDPO", lines, Setting("gdpo", f.plan.weights)))
+    before = f.as_it_ran
+    for words, lines, setting in options:
+        after, method = f.tried(setting), setting.method
+        fewer = before.ties(f.acting) - after.ties(method) >= HELPED
+        if fewer and after.inversions(method) <= before.inversions(f.acting):  # False where one is NaN
+            effect = {
+                "groups_with_ties": (before.ties(f.acting), after.ties(method)),
+                "tied_pairs": (before.tied_pairs(f.acting), after.tied_pairs(method)),
+            }
+            return Remedy(words, lines, effect | _inversions(f, setting), _tried_on(f))
+    return None
 
 
 def _wanted_shares(f: Facts) -> dict[int, float]:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from naive import compute, update_share
 
 import gdpo_core as gc
+from gdpo_core.report import sentences
 from gdpo_core.runs import trials
 from gdpo_core.runs.trials import sample_of_run
 
@@ -231,12 +232,38 @@ def test_of_a_large_log_the_report_says_on_how_many_responses_it_was_tried(monke
     report = audited(table)
     finding = found(report, "reward-dominates")[0]
     assert 150 < finding.tried_on <= 300 < len(table)
-    from gdpo_core.report.sentences import effect
-
-    assert f"Tried on {finding.tried_on} of 768 responses: vowels’s share" in effect(report, finding)
+    assert f"Tried on {finding.tried_on} of 768 responses: vowels’s share" in sentences.effect(report, finding)
 
 
 # --- verdicts that know what they don't know -------------------------------------------------------------------------
+
+
+def half_and_half(scale):
+    """100 groups of 8: in half of them only the first reward varies, in the others only the second, `scale` times."""
+    rows = [
+        {"group": g, "correct": float(g < 50 and j < 4), "brief": scale * float(g >= 50 and j < 4)}
+        for g in range(100)
+        for j in range(8)
+    ]
+    return pl.DataFrame(rows)
+
+
+@pytest.mark.parametrize("scale", [1, 5, 1000])
+def test_of_two_proportional_updates_none_is_recommended(scale):
+    report = gc.audit(gc.read_run(half_and_half(scale)))
+    for reward in report.rewards:
+        assert reward["update_share"]["grpo"] == pytest.approx(0.5, abs=1e-3)
+        assert reward["update_share"]["gdpo"] == pytest.approx(0.5, abs=1e-3)
+    assert report.first is None and "Use GDPO" not in report.verdict
+
+
+def test_eight_responses_without_a_primary_reward_are_no_reason_to_use_gdpo():
+    acc, style = [1, 0, 1, 0, 1, 1, 0, 0], [0, 1, 1, 0, 0, 1, 1, 0]
+    rows = [{"prompt": i // 4, "acc": acc[i], "style": style[i]} for i in range(8)]
+    report = gc.audit(gc.read_run(rows, rewards=["acc", "style"], group="prompt"))
+    first = sentences.to_do(report)
+    assert first.startswith("Too few to judge (8 responses in 2 groups). So far: ") and "Use GDPO" not in first
+    assert found(report, "ties-hide-signal")[0].to_do.startswith("Name the reward that matters most")
 
 
 def test_below_thirty_groups_every_first_line_says_so():
