@@ -96,7 +96,8 @@ def _fades(report: AuditReport, finding: Finding) -> Figure | None:
         f"{e['reward']}: groups in which it is constant": {n: e.get(f"dead_groups_{q}") for n, q in quarters.items()},
         "Its part of the update": {n: e.get(f"update_share_{q}") for n, q in quarters.items()},
     }
-    return _bars("At the start of the run, and at its end.", groups)
+    ends = _ends_of_shares([x for bars in groups.values() for x in _numbers(bars)])
+    return _bars("At the start of the run, and at its end.", groups, ends=ends)
 
 
 def _noise(report: AuditReport, finding: Finding) -> Figure | None:
