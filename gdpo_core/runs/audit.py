@@ -83,6 +83,19 @@ def audit(
     engine: computes the summary of a run elsewhere; here by default.
     Raises InputError.
     """
+    facts = gather(run, weights, primary, asked, progress, engine)
+    return report_of(facts, findings(facts))
+
+
+def gather(
+    run: Run,
+    weights: Mapping[str, float] | ArrayLike | None = None,
+    primary: str | None = None,
+    asked: str | None = None,
+    progress: Callable[[int], None] | None = None,
+    engine: Callable[[Run, Plan], Summary] | None = None,
+) -> Facts:
+    """The facts that the audit of a run stands on; arguments and errors as `audit`."""
     expect(isinstance(run, Run), "run", "what gdpo_core.read_run returns", type(run).__name__)
     given, intended = wishes(run, weights, primary, asked)
     tables = run.tables()
@@ -90,7 +103,7 @@ def audit(
     sample = sample_of(first) if run.has_advantage else []
     recipe = solved(run, sample, given, intended)
     if recipe is None and (regrouped := _regrouped(run, given, intended)):
-        return audit(regrouped, given or None, primary, asked=intended, progress=progress, engine=engine)
+        return gather(regrouped, given or None, primary, intended, progress, engine)
     plan = plan_of(run, given, primary, recipe)
     summary = engine(run, plan) if engine else _summary(chain(first, tables), run, plan, progress)
     if open_batches := _may_tell_more(summary, sample):
@@ -99,8 +112,7 @@ def audit(
         if better is not None and better != recipe:
             plan = plan_of(run, given, primary, better)
             summary = engine(run, plan) if engine else _summary(run.tables(), run, plan)
-    facts = facts_of(run, summary, given, intended)
-    return report_of(facts, findings(facts))
+    return facts_of(run, summary, given, intended)
 
 
 def wishes(

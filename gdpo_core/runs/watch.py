@@ -12,9 +12,10 @@ import polars as pl
 from gdpo_core._errors import InputError, expect
 from gdpo_core._types import ArrayLike
 from gdpo_core.frameworks import framework_named
-from gdpo_core.runs.audit import SAMPLE, audit, facts_of, findings, plan_of, sample_of, solved, wishes
+from gdpo_core.runs.audit import SAMPLE, facts_of, findings, gather, plan_of, sample_of, solved, wishes
 from gdpo_core.runs.audit_report import AuditReport, over_time, report_of
 from gdpo_core.runs.columns import Options
+from gdpo_core.runs.facts import Facts
 from gdpo_core.runs.files import LogFile, LogFiles, NoLog, find_files, format_of
 from gdpo_core.runs.frames import REMOTE
 from gdpo_core.runs.run import (
@@ -87,6 +88,7 @@ class Follower:
         self.known = None if framework is None else framework_named(framework)
         self.marks: dict[str, _Mark] = {}
         self.fault: InputError | None = None
+        self.facts: Facts | None = None  # of the last report
         self.recent = pl.DataFrame()  # the last steps, as in `AuditReport.steps`
         self.responses_read = 0  # what is read again counts again
         self._forget()
@@ -106,7 +108,7 @@ class Follower:
         self.grouped_by: str | None = None
 
     def look(self) -> AuditReport | None:
-        """The report, if the log changed since the last look; None if not, or as long as a directory holds no log.
+        """The report, if the log changed since the last look; None if not, or as long as there is no log.
 
         Raises InputError if the log was removed, or what is settled was changed. A log that has not begun, and a last
         file that is being written, cannot be read yet: then `fault` says why, until a look succeeds.
@@ -137,12 +139,13 @@ class Follower:
     def whole(self) -> AuditReport:
         """The report of the log as it is now, read from its start."""
         run = read_run(self.path, self.framework, **self.named)
-        return audit(run, self.weights, self.primary, asked=self.asked)
+        self.facts = gather(run, self.weights, self.primary, self.asked)
+        return report_of(self.facts, findings(self.facts))
 
     # --- what is new ---
 
     def _log(self) -> LogFiles | None:
-        """The files of the log; None for a directory that holds none yet."""
+        """The files of the log; None where there are none yet."""
         try:
             log = find_files(self.path)
         except (InputError, OSError) as error:
@@ -304,9 +307,9 @@ class Follower:
         if self.rest is not None:
             summaries.append(self.rest)
         given, intended = wishes(run, self.weights, self.primary, self.asked)
-        facts = facts_of(run, merge(summaries), given, intended, read_again=False)
-        self.recent = over_time(plan, take(facts.batches, slice(-RECENT, None)))
-        return report_of(facts, findings(facts))
+        self.facts = facts_of(run, merge(summaries), given, intended, read_again=False)
+        self.recent = over_time(plan, take(self.facts.batches, slice(-RECENT, None)))
+        return report_of(self.facts, findings(self.facts))
 
     def _summary_of_first(self, plan: Plan) -> Summary:
         """The summary of the first tables, of which only those are computed that are new under this plan."""
