@@ -20,7 +20,7 @@ import typer
 from rich.console import Console
 
 from gdpo_core._errors import InputError, expect
-from gdpo_core._parse import parse_count, parse_number, parse_weights
+from gdpo_core._parse import parse_count, parse_number, parse_steps, parse_weights
 from gdpo_core._words import count, listing, one_line
 from gdpo_core.conventions import COMPARED, NAMES
 from gdpo_core.frameworks import CONVENTIONS, readable_with_writers
@@ -247,6 +247,13 @@ def audit_command(
     length: _Length = None,
     step: _Step = None,
     skip_bad_lines: _SkipBadLines = False,
+    steps: Annotated[
+        str | None, typer.Option(metavar="FIRST:LAST", help="these steps alone: 100:150, 100: or :50")
+    ] = None,
+    last: Annotated[str | None, typer.Option(metavar="N", help="the last N steps alone")] = None,
+    by: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="each value of this column, such as a task, by itself too")
+    ] = None,
     json_: _Json = None,
     html: _Html = None,
     format_: Annotated[
@@ -285,6 +292,8 @@ def audit_command(
     expect(not only_json or format_ == "text", "format", "none beside --json -, which prints only JSON", repr(format_))
     targets = _targets(html, None if only_json else json_)
     named = _reading(framework, group_size, reward, group, advantage, length, step, skip_bad_lines)
+    named |= {"by": by, "steps": None if steps is None else parse_steps(steps, "steps")}
+    named["last"] = None if last is None else parse_count(last, "last")
     weights = parse_weights(weight or [], "weight") or None
     wishes: dict[str, Any] = {"weights": weights, "primary": primary, "asked": None if asked is None else _key(asked)}
     expect(engine in ("local", "ray"), "--engine", "local or ray", repr(engine))

@@ -33,6 +33,7 @@ class SourcePart(TypedDict):
     grouped_by: Annotated[str, Meta(description="In words.")]
     skipped_lines: int
     left_out: Annotated[list[str], Meta(description="Columns that were not read.")]
+    window: Annotated[list[int] | None, Meta(description="The first and the last step, where some were asked for.")]
 
 
 class RunPart(TypedDict):
@@ -226,6 +227,7 @@ def _source(f: Facts) -> SourcePart:
         "grouped_by": f.run.grouped_by,
         "skipped_lines": f.run.skipped_lines,
         "left_out": list(f.run.left_out),
+        "window": None if f.run.window is None else list(f.run.window),
     }
 
 

@@ -85,6 +85,8 @@ class Follower:
         self.path, self.framework, self.named = path, framework, named
         self.weights, self.primary, self.asked = weights, primary, asked
         options_of(**named)  # bad arguments are refused now
+        part = next((name for name in ("steps", "last", "by") if named.get(name) is not None), None)
+        expect(part is None, "--watch", "the whole log", f"{part}={named.get(f'{part}')!r} beside it")
         self.known = None if framework is None else framework_named(framework)
         self.marks: dict[str, _Mark] = {}
         self.fault: InputError | None = None
