@@ -26,6 +26,7 @@ IDS = {
     *(
         "reward-dominates",
         "reward-dead",
+        "reward-dead-in-part",
         "reward-fades",
         "reward-noise",
         "ties-hide-signal",
@@ -190,6 +191,7 @@ def test_the_source_counts_what_the_log_holds():
         "grouped_by": f"blocks of {ROLLOUTS} rows",
         "skipped_lines": 3,
         "left_out": ["grade"],
+        "window": None,
     }
 
 

@@ -9,6 +9,7 @@ from gdpo_core import _theme
 from gdpo_core._errors import expect
 from gdpo_core._html import Html, fold, join, style, tag, text
 from gdpo_core._words import count
+from gdpo_core.report.by import by_table
 from gdpo_core.report.changes import Changes, changes_figures, figures_table, headline, named, settings_table
 from gdpo_core.report.evidence import evidence
 from gdpo_core.report.figures import Frame, drawable, figures, framed, picture, table
@@ -158,14 +159,16 @@ def _facts(report: AuditReport) -> Html:
 def _tables(report: AuditReport) -> Html:
     rewards = rewards_table(report)
     heading = tag("h3", rewards.title)
+    by = by_table(report)
+    of_values = join(tag("h3", by.title), table(by.head, by.rows), tag("p", by.meaning)) if by else Html()
     if not report.methods or not comparable(report):
-        return join(heading, table(rewards.head, rewards.rows, "rewards"), tag("p", not_comparable(report)))
+        return join(heading, table(rewards.head, rewards.rows, "rewards"), tag("p", not_comparable(report)), of_values)
     shares, methods = shares_table(report), methods_table(report)
     _, weight, *names = shares.head
     head = [*rewards.head, weight, *(f"update, {name}" for name in names)]
     rows = [[*row, *cells] for row, (_, *cells) in zip(rewards.rows, shares.rows, strict=True)]
     by_method = join(tag("h3", methods.title), tag("p", ties(report)), table(methods.head, methods.rows))
-    return join(heading, table(head, rows, "rewards"), by_method)
+    return join(heading, table(head, rows, "rewards"), by_method, of_values)
 
 
 def _computed(report: AuditReport) -> Html:

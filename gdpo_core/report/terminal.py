@@ -13,6 +13,7 @@ from gdpo_core._words import count, listing, number, printable, raw, raw_column
 from gdpo_core.conventions import NAMES, exceptions, formulas
 from gdpo_core.explain import Explanation, float32_error, only_eps_is_left
 from gdpo_core.report import sentences
+from gdpo_core.report.by import by_table
 from gdpo_core.report.changes import Changes, figures_table, headline, settings_table
 from gdpo_core.report.sentences import (
     comparable,
@@ -117,8 +118,8 @@ def _paragraph(console: Console, words: str, style: str = "") -> None:
 def _tables(report: AuditReport) -> list[sentences.Table]:
     """The tables that the report has numbers for."""
     of_methods = [shares_table(report), methods_table(report)] if comparable(report) else []
-    drift = drift_table(report)
-    return [rewards_table(report), *of_methods, *([drift] if drift else [])]
+    maybe = [drift_table(report), by_table(report)]
+    return [rewards_table(report), *of_methods, *(table for table in maybe if table)]
 
 
 def _table(table: sentences.Table, bold: str | None) -> Table:

@@ -13,8 +13,9 @@ from gdpo_core._errors import InputError, expect
 from gdpo_core._types import ArrayLike
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import FRAMEWORKS
-from gdpo_core.runs import findings_log, findings_methods, findings_rewards
+from gdpo_core.runs import findings_by, findings_log, findings_methods, findings_rewards
 from gdpo_core.runs.audit_report import AuditReport, report_of
+from gdpo_core.runs.by import by_value
 from gdpo_core.runs.facts import SEVERITIES, Facts, Finding, scaled_share
 from gdpo_core.runs.recipe import Recipe, compare, read_log
 from gdpo_core.runs.run import Run
@@ -39,6 +40,7 @@ FINDINGS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     findings_rewards.conflict,
     findings_rewards.reward_dominates,
     findings_rewards.reward_dead,
+    findings_by.reward_dead_in_part,
     findings_rewards.reward_fades,
     findings_rewards.reward_noise,
     findings_methods.ties_hide_signal,
@@ -112,7 +114,8 @@ def gather(
         if better is not None and better != recipe:
             plan = plan_of(run, given, primary, better)
             summary = engine(run, plan) if engine else _summary(run.tables(), run, plan)
-    return facts_of(run, summary, given, intended)
+    facts = facts_of(run, summary, given, intended)
+    return replace(facts, by=by_value(facts))
 
 
 def wishes(

@@ -13,7 +13,7 @@ from gdpo_core._errors import InputError
 from gdpo_core._words import count, listing, number, power_of_ten
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import CONVENTIONS
-from gdpo_core.runs.facts import LISTED, Facts, Finding, ratio
+from gdpo_core.runs.facts import LISTED, Facts, Finding, OfValue, ratio
 from gdpo_core.runs.over_time import over_time
 from gdpo_core.runs.read_more import IDS, Link, links
 from gdpo_core.runs.thresholds import FEW_GROUPS
@@ -109,6 +109,30 @@ class StepPart(TypedDict):
     groups: int
 
 
+class ByRewardPart(TypedDict):
+    """One reward in the groups with one value of a column."""
+
+    name: str
+    mean: float | None
+    dead_groups: Annotated[float | None, Meta(description="Of the groups that hold it; null: none does.")]
+    update_share: float | None
+
+
+class ByPart(TypedDict):
+    """The groups with one value of the column that was asked for, under one method."""
+
+    column: str
+    value: Annotated[str | None, Meta(description="null: missing.")]
+    values: Annotated[int, Meta(description="More than 1: so many values together, which are too many.")]
+    method: str
+    groups: int
+    responses: int
+    rewards: list[ByRewardPart]
+    groups_with_ties: float | None
+    silent_groups: float | None
+    inversions: Annotated[float | None, Meta(description="null without a primary reward.")]
+
+
 class ReportPart(TypedDict):
     """The audit of one run: what `gdpo audit --json` writes, and `AuditReport.to_dict()` gives."""
 
@@ -120,6 +144,7 @@ class ReportPart(TypedDict):
     methods: Annotated[dict[str, MethodPart], Meta(description="By method: grpo, grpo_no_std, gdpo, grpo_batch_std.")]
     findings: Annotated[list[FindingPart], Meta(description="Errors first, then warnings.")]
     steps: list[StepPart]
+    by: Annotated[list[ByPart], Meta(description="Empty where no column was asked for.")]
 
 
 class ReportsPart(TypedDict):
@@ -139,6 +164,7 @@ class AuditReport:
     groups that hold it, or 1 if none does.
     methods: shares and means as in `collapse`, over the whole run, for every method on these rewards.
     steps: one row per step.
+    by: the same figures by the values of a column, where one was asked for.
     what_ran, what_first: the method and whether that is certain; what to do first. Together they are the verdict.
     """
 
@@ -150,6 +176,7 @@ class AuditReport:
     steps: pl.DataFrame
     what_ran: str
     what_first: str
+    by: tuple[ByPart, ...] = ()
 
     @property
     def verdict(self) -> str:
@@ -179,6 +206,7 @@ class AuditReport:
                 for finding in self.findings
             ],
             "steps": self.steps.to_dicts(),
+            "by": self.by,
         }
         return {name: _plain(part) for name, part in parts.items()}
 
@@ -210,6 +238,7 @@ def report_of(f: Facts, findings: Sequence[Finding]) -> AuditReport:
         steps=over_time(f.plan, f.batches),
         what_ran=_what_ran(f),
         what_first=_what_first(f, findings),
+        by=tuple(_of_value(f, of) for of in f.by),
     )
 
 
@@ -289,6 +318,31 @@ def _method(f: Facts, m: str) -> dict[str, float]:
         "levels": ratio(f.totals.methods[m].levels, f.totals.methods[m].mixed_groups),
         "silent_groups": f.silent(m),
         "inversions": f.inversions(m),
+    }
+
+
+def _of_value(f: Facts, of: OfValue) -> ByPart:
+    """The figures of one value of a column."""
+    method, here = f.acting, of.facts
+    return {
+        "column": f"{f.run.by}",
+        "value": of.value,
+        "values": of.values,
+        "method": method,
+        "groups": int(here.totals.groups),
+        "responses": int(here.totals.responses),
+        "rewards": [
+            {
+                "name": name,
+                "mean": here.mean(k),
+                "dead_groups": here.dead(k) if here.coverage(k) else None,
+                "update_share": here.shares(method)[k],
+            }
+            for k, name in enumerate(f.rewards)
+        ],
+        "groups_with_ties": here.ties(method),
+        "silent_groups": here.silent(method),
+        "inversions": here.inversions(method),
     }
 
 

@@ -50,6 +50,7 @@ class Facts:
     given: Mapping[str, float]  # weights that the caller named, by reward
     intended_method: str | None  # that the caller, or a configuration beside the log, asks for
     recipe_of_the_rest: Recipe | None  # reproduces all batches of `batches` that `recipe` does not
+    by: "tuple[OfValue, ...]" = ()  # the same of each value of the column that was asked for
 
     @cached_property
     def totals(self) -> Sums[float]:
@@ -210,6 +211,15 @@ class Facts:
     def inversions(self, method: str) -> float:
         """The share, of the pairs with different primary reward, in which the worse response gets more."""
         return ratio(self.order(method).wrong, self.order(method).pairs)
+
+
+@dataclass(frozen=True)
+class OfValue:
+    """What the groups with one value of a column show; or those with any of several values, which are too many."""
+
+    value: str | None  # None: missing
+    values: int  # how many these are
+    facts: Facts  # `batches` is all of these groups together
 
 
 def ratio(part: float, whole: float) -> float:
