@@ -49,7 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         expect(sys.stdout is not None, "standard output", "one that can be written", "none")
         status = 0
         with _reader_may_leave():
-            status = app(arguments, prog_name="gdpo", standalone_mode=False) or 0
+            given = _option_per_run(sys.argv[1:] if arguments is None else arguments)
+            status = app(given, prog_name="gdpo", standalone_mode=False) or 0
         sys.exit(status)
     except typer.TyperException as error:
         message = error.format_message()
@@ -534,10 +535,32 @@ def _write(path: Path, text: str, option: str) -> None:
 # --- gdpo compare ----------------------------------------------------------------------------------------------------
 
 
+def _option_per_run(arguments: Sequence[str]) -> list[str]:
+    """The arguments of the command line, with `--with` before each run that follows it.
+
+    >>> _option_per_run(["compare", "a", "b", "--with", "c", "d", "--json", "-"])
+    ['compare', 'a', 'b', '--with', 'c', '--with', 'd', '--json', '-']
+    """
+    spread: list[str] = []
+    after_with = False
+    for text in arguments:
+        option = text.startswith("--")
+        if after_with and not option and spread[-1] != "--with":
+            spread.append("--with")
+        after_with = text.partition("=")[0] == "--with" if option else after_with
+        spread.append(text)
+    return spread
+
+
 @app.command("compare", short_help="Say what changed from one run to another.")
 def compare_command(
-    a: Annotated[str, typer.Argument(metavar="A", help="a run, as for audit")],
-    b: Annotated[str, typer.Argument(metavar="B", help="another run")],
+    runs: Annotated[list[str], typer.Argument(metavar="A B | A... --with B...", help="runs, each as for audit")],
+    with_: Annotated[
+        list[str] | None, typer.Option("--with", metavar="B...", help="the runs to compare with, of other seeds each")
+    ] = None,
+    paired: Annotated[
+        bool, typer.Option("--paired", help="with --with: the runs are pairs, such as of one seed, in their order")
+    ] = False,
     framework: _Framework = None,
     group_size: _GroupSize = None,
     weight: _Weight = None,
@@ -550,11 +573,12 @@ def compare_command(
     json_: _Json = None,
     html: _Html = None,
 ) -> None:
-    """Say what changed from one run to another, and what may be the scatter of their steps.
+    """Say what changed from one run to another, and what may be scatter: of their steps, or of several runs by seeds.
 
     \b
     gdpo compare runs/grpo/completions runs/gdpo/completions
     gdpo compare before.csv after.csv --group prompt_id --html changes.html
+    gdpo compare runs/grpo-1 runs/grpo-2 runs/grpo-3 --with runs/gdpo-1 runs/gdpo-2 runs/gdpo-3
     """
     from gdpo_core.report import compared, terminal
     from gdpo_core.report.changes import changes
@@ -563,7 +587,12 @@ def compare_command(
     targets = _targets(html, None if only_json else json_)
     named = _reading(framework, group_size, reward, group, advantage, length, step, skip_bad_lines)
     wishes = {"weights": parse_weights(weight or [], "weight") or None}
-    difference = changes(*_audited([[a], [b]], wishes, named, targets))
+    two = len(runs) == 2 or bool(with_)
+    expect(two, "compare", "two runs, A B, or several of each kind, A1 A2 --with B1 B2", count(len(runs), "run"))
+    sides = (runs, with_) if with_ else (runs[:1], runs[1:])
+    expect(not with_ or min(map(len, sides)) > 1, "--with", "at least two runs on each side", _sizes(sides))
+    reports = _audited([[path] for side in sides for path in side], wishes, named, targets)
+    difference = changes(reports[: len(sides[0])], reports[len(sides[0]) :], paired=paired)
     text = _dumped(difference.to_dict())
     texts = {"html": lambda: compared(difference), "json": lambda: text}
     for option, file in targets.items():
@@ -573,3 +602,7 @@ def compare_command(
             sys.stdout.write(text)
         else:
             terminal.show_changes(difference, sys.stdout)
+
+
+def _sizes(sides: Sequence[Sequence[str]]) -> str:
+    return " and ".join(count(len(side)) for side in sides)

@@ -210,7 +210,7 @@ def document(reports: AuditReport | Sequence[AuditReport], note: str = "") -> st
 
 
 def compared(c: Changes) -> str:
-    """A complete HTML document of what changed between two runs."""
+    """A complete HTML document of what changed between runs."""
     settings, did = settings_table(c), figures_table(c)
     _, _, *head = did.head
     rows = [[named(x), *cells] for x, (_, _, *cells) in zip(c.figures, did.rows, strict=True)]
@@ -220,7 +220,7 @@ def compared(c: Changes) -> str:
         parts += [tag("h3", settings.title), table(settings.head, settings.rows, "runs", most=2)]
     parts += [tag("h3", did.title), *map(framed, changes_figures(c)), table(["figure", *head], rows, "rewards")]
     inside = tag("div", *parts, tag("p", did.meaning), kind="audit")
-    return _whole(f"From {c.a} to {c.b}", [tag("h1", "What changed between two runs"), inside])
+    return _whole(f"From {c.a} to {c.b}", [tag("h1", "What changed between runs"), inside])
 
 
 def _whole(title: str, parts: Sequence[Html]) -> str:

@@ -52,11 +52,12 @@ def show(reports: Sequence[AuditReport], file: TextIO) -> None:
 
 
 def show_changes(c: Changes, file: TextIO) -> None:
-    """Print what changed between two runs."""
+    """Print what changed between runs."""
     console = _console(file)
     _paragraph(console, headline(c), "bold")
-    for name, path in (("A", c.a), ("B", c.b)):
-        _paragraph(console, f"{name}  {path}")
+    for name, paths in (("A", c.runs_a), ("B", c.runs_b)):
+        for path in paths:
+            _paragraph(console, f"{name}  {path}")
     console.print()
     if settings := settings_table(c):
         console.print(_table(settings, None))
