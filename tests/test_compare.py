@@ -252,7 +252,7 @@ def test_the_order_of_runs_matters_only_to_pairs(tmp_path):
 
 def test_a_long_run_weighs_as_much_as_a_short_one(tmp_path):
     short, long = runs_of(tmp_path / "s", [1, 3], steps=2), runs_of(tmp_path / "l", [5], steps=40)
-    late = log(tmp_path / "late.csv", np.tile([[[0, 0], [2, 1]]], (5, 4, 1)), first=900)
+    late = log(tmp_path / "late.csv", draw(np.random.default_rng(0), 5, 0.5), first=900)
     c = changes(audits([*short, *long]), audits([late, late]))
     assert figure(c, "mean", "a").a == pytest.approx(3) and (c.steps_a, c.steps_b) == (2, 5)
 
