@@ -1,6 +1,6 @@
 """The table of `--by COLUMN`: what each value of the column shows."""
 
-from gdpo_core._words import MISSING, clip, count, number, percent
+from gdpo_core._words import MISSING, clip, count, number, one_line, percent
 from gdpo_core.conventions import NAMES
 from gdpo_core.report.sentences import Table, comparable
 from gdpo_core.runs.audit_report import AuditReport
@@ -16,7 +16,7 @@ def by_table(report: AuditReport) -> Table | None:
     head += ["reward", "mean", "constant", *["update"] * several]
     rows = []
     for part in report.by:
-        of_value = [MISSING if part["value"] is None else clip(part["value"], 40), count(part["groups"])]
+        of_value = [MISSING if part["value"] is None else clip(one_line(part["value"]), 40), count(part["groups"])]
         of_value += [percent(part["groups_with_ties"])] * several + [percent(part["silent_groups"])]
         of_value += [percent(part["inversions"])] * bool(primary)
         for reward in part["rewards"]:
