@@ -20,7 +20,7 @@ import typer
 from rich.console import Console
 
 from gdpo_core._errors import InputError, expect
-from gdpo_core._parse import parse_count, parse_number, parse_weights
+from gdpo_core._parse import parse_count, parse_number, parse_steps, parse_weights
 from gdpo_core._words import count, listing, one_line
 from gdpo_core.conventions import COMPARED, NAMES
 from gdpo_core.frameworks import CONVENTIONS, readable_with_writers
@@ -49,7 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         expect(sys.stdout is not None, "standard output", "one that can be written", "none")
         status = 0
         with _reader_may_leave():
-            status = app(arguments, prog_name="gdpo", standalone_mode=False) or 0
+            given = _option_per_run(sys.argv[1:] if arguments is None else arguments)
+            status = app(given, prog_name="gdpo", standalone_mode=False) or 0
         sys.exit(status)
     except typer.TyperException as error:
         message = error.format_message()
@@ -253,6 +254,13 @@ def audit_command(
     length: _Length = None,
     step: _Step = None,
     skip_bad_lines: _SkipBadLines = False,
+    steps: Annotated[
+        str | None, typer.Option(metavar="FIRST:LAST", help="these steps alone: 100:150, 100: or :50")
+    ] = None,
+    last: Annotated[str | None, typer.Option(metavar="N", help="the last N steps alone")] = None,
+    by: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="each value of this column, such as a task, by itself too")
+    ] = None,
     json_: _Json = None,
     html: _Html = None,
     format_: Annotated[
@@ -294,6 +302,8 @@ def audit_command(
     expect(not only_json or format_ == "text", "format", "none beside --json -, which prints only JSON", repr(format_))
     targets = _targets(html, None if only_json else json_)
     named = _reading(framework, group_size, reward, group, advantage, length, step, skip_bad_lines)
+    named |= {"by": by, "steps": None if steps is None else parse_steps(steps, "steps")}
+    named["last"] = None if last is None else parse_count(last, "last")
     weights = parse_weights(weight or [], "weight") or None
     wishes: dict[str, Any] = {"weights": weights, "primary": primary, "asked": None if asked is None else _key(asked)}
     if target_share:
@@ -537,10 +547,32 @@ def _write(path: Path, text: str, option: str) -> None:
 # --- gdpo compare ----------------------------------------------------------------------------------------------------
 
 
+def _option_per_run(arguments: Sequence[str]) -> list[str]:
+    """The arguments of the command line, with `--with` before each run that follows it.
+
+    >>> _option_per_run(["compare", "a", "b", "--with", "c", "d", "--json", "-"])
+    ['compare', 'a', 'b', '--with', 'c', '--with', 'd', '--json', '-']
+    """
+    spread: list[str] = []
+    after_with = False
+    for text in arguments:
+        option = text.startswith("--")
+        if after_with and not option and spread[-1] != "--with":
+            spread.append("--with")
+        after_with = text.partition("=")[0] == "--with" if option else after_with
+        spread.append(text)
+    return spread
+
+
 @app.command("compare", short_help="Say what changed from one run to another.")
 def compare_command(
-    a: Annotated[str, typer.Argument(metavar="A", help="a run, as for audit")],
-    b: Annotated[str, typer.Argument(metavar="B", help="another run")],
+    runs: Annotated[list[str], typer.Argument(metavar="A B | A... --with B...", help="runs, each as for audit")],
+    with_: Annotated[
+        list[str] | None, typer.Option("--with", metavar="B...", help="the runs to compare with, of other seeds each")
+    ] = None,
+    paired: Annotated[
+        bool, typer.Option("--paired", help="with --with: the runs are pairs, such as of one seed, in their order")
+    ] = False,
     framework: _Framework = None,
     group_size: _GroupSize = None,
     weight: _Weight = None,
@@ -553,11 +585,12 @@ def compare_command(
     json_: _Json = None,
     html: _Html = None,
 ) -> None:
-    """Say what changed from one run to another, and what may be the scatter of their steps.
+    """Say what changed from one run to another, and what may be scatter: of their steps, or of several runs by seeds.
 
     \b
     gdpo compare runs/grpo/completions runs/gdpo/completions
     gdpo compare before.csv after.csv --group prompt_id --html changes.html
+    gdpo compare runs/grpo-1 runs/grpo-2 runs/grpo-3 --with runs/gdpo-1 runs/gdpo-2 runs/gdpo-3
     """
     from gdpo_core.report import compared, terminal
     from gdpo_core.report.changes import changes
@@ -566,7 +599,12 @@ def compare_command(
     targets = _targets(html, None if only_json else json_)
     named = _reading(framework, group_size, reward, group, advantage, length, step, skip_bad_lines)
     wishes = {"weights": parse_weights(weight or [], "weight") or None}
-    difference = changes(*_audited([[a], [b]], wishes, named, targets))
+    two = len(runs) == 2 or bool(with_)
+    expect(two, "compare", "two runs, A B, or several of each kind, A1 A2 --with B1 B2", count(len(runs), "run"))
+    sides = (runs, with_) if with_ else (runs[:1], runs[1:])
+    expect(not with_ or min(map(len, sides)) > 1, "--with", "at least two runs on each side", _sizes(sides))
+    reports = _audited([[path] for side in sides for path in side], wishes, named, targets)
+    difference = changes(reports[: len(sides[0])], reports[len(sides[0]) :], paired=paired)
     text = _dumped(difference.to_dict())
     texts = {"html": lambda: compared(difference), "json": lambda: text}
     for option, file in targets.items():
@@ -576,3 +614,7 @@ def compare_command(
             sys.stdout.write(text)
         else:
             terminal.show_changes(difference, sys.stdout)
+
+
+def _sizes(sides: Sequence[Sequence[str]]) -> str:
+    return " and ".join(count(len(side)) for side in sides)

@@ -57,6 +57,7 @@ def report(rewards=("correctness", "format", "length"), steps=40, path="runs/a",
             "grouped_by": "blocks of 8 rows",
             "skipped_lines": 0,
             "left_out": [],
+            "window": None,
         },
         run={
             "method": method,

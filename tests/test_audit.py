@@ -27,6 +27,7 @@ IDS = {
         "reward-dominates",
         "reward-dead",
         "reward-starved",
+        "reward-dead-in-part",
         "reward-fades",
         "reward-noise",
         "ties-hide-signal",
@@ -194,6 +195,7 @@ def test_the_source_counts_what_the_log_holds():
         "grouped_by": f"blocks of {ROLLOUTS} rows",
         "skipped_lines": 3,
         "left_out": ["grade"],
+        "window": None,
     }
 
 

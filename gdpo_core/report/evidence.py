@@ -89,6 +89,12 @@ def _dead(report: AuditReport, finding: Finding) -> Figure | None:
     )
 
 
+def _dead_in_part(report: AuditReport, finding: Finding) -> Figure | None:
+    e = finding.evidence
+    bars = {**cast(Mapping[str, object], e["dead_groups"]), "the other groups": e["dead_groups_elsewhere"]}
+    return _bars("By its values.", {f"Groups in which {e['reward']} is constant": bars}, None, e["threshold"])
+
+
 def _fades(report: AuditReport, finding: Finding) -> Figure | None:
     e = finding.evidence
     quarters = {"first quarter": "first_quarter", "last quarter": "last_quarter"}
@@ -252,6 +258,7 @@ _PICTURES: dict[str, Callable[[AuditReport, Finding], Figure | None]] = {
     "reward-dominates": _dominates,
     "reward-starved": _dominates,
     "reward-dead": _dead,
+    "reward-dead-in-part": _dead_in_part,
     "reward-fades": _fades,
     "reward-noise": _noise,
     "conflict": _correlated,

@@ -62,10 +62,14 @@ def source_facts(report: AuditReport) -> dict[str, str]:
     rows = {
         "log": s["path"],
         "written by": _writer(report),
-        "holds": f"{listing(counts, link='')}{skipped}",
+        "holds": f"{listing(counts, link='')}{skipped}{_window(s['window'])}",
         "groups": f"{count(s['groups'])}{size}, told apart by {s['grouped_by']}",
     }
     return rows | ({"not read": value(s["left_out"])} if s["left_out"] else {})
+
+
+def _window(steps: Sequence[int] | None) -> str:
+    return "" if steps is None else f"; this report is of steps {steps[0]} to {steps[1]} alone"
 
 
 def _writer(report: AuditReport) -> str:

@@ -13,6 +13,7 @@ from gdpo_core._words import count, listing, number, printable, raw, raw_column
 from gdpo_core.conventions import NAMES, exceptions, formulas
 from gdpo_core.explain import Explanation, float32_error, only_eps_is_left
 from gdpo_core.report import sentences
+from gdpo_core.report.by import by_table
 from gdpo_core.report.changes import Changes, figures_table, headline, settings_table
 from gdpo_core.report.sentences import (
     comparable,
@@ -51,11 +52,12 @@ def show(reports: Sequence[AuditReport], file: TextIO, verbose: bool = False) ->
 
 
 def show_changes(c: Changes, file: TextIO) -> None:
-    """Print what changed between two runs."""
+    """Print what changed between runs."""
     console = _console(file)
     _paragraph(console, headline(c), "bold")
-    for name, path in (("A", c.a), ("B", c.b)):
-        _paragraph(console, f"{name}  {path}")
+    for name, paths in (("A", c.runs_a), ("B", c.runs_b)):
+        for path in paths:
+            _paragraph(console, f"{name}  {path}")
     console.print()
     if settings := settings_table(c):
         console.print(_table(settings, None))
@@ -136,13 +138,13 @@ def _paragraph(console: Console, words: str, style: str = "") -> None:
 def _tables(report: AuditReport, verbose: bool) -> list[sentences.Table]:
     """The tables that the report has numbers for; by default one of the rewards, and one of the methods' inversions."""
     wanted = sentences.weights_for_shares_table(report)
-    asked = [wanted] if wanted else []
     if not verbose:
-        by_method = [methods_table(report)] if report.run["primary"] and comparable(report) else []
-        return [sentences.overview_table(report), *by_method, *asked]
+        by_method = methods_table(report) if report.run["primary"] and comparable(report) else None
+        maybe = [by_method, by_table(report), wanted]
+        return [sentences.overview_table(report), *(table for table in maybe if table)]
     of_methods = [shares_table(report), methods_table(report)] if comparable(report) else []
-    drift = drift_table(report)
-    return [rewards_table(report), *of_methods, *([drift] if drift else []), *asked]
+    maybe = [drift_table(report), by_table(report), wanted]
+    return [rewards_table(report), *of_methods, *(table for table in maybe if table)]
 
 
 def _table(table: sentences.Table, bold: str | None) -> Table:

@@ -5,7 +5,6 @@ from dataclasses import replace
 from itertools import chain
 from numbers import Real
 from sys import float_info
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -14,8 +13,9 @@ from gdpo_core._errors import InputError, expect
 from gdpo_core._types import ArrayLike
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import FRAMEWORKS
-from gdpo_core.runs import findings_log, findings_methods, findings_rewards
+from gdpo_core.runs import findings_by, findings_log, findings_methods, findings_rewards
 from gdpo_core.runs.audit_report import AuditReport, report_of
+from gdpo_core.runs.by import by_value
 from gdpo_core.runs.facts import SEVERITIES, Facts, Finding, scaled_share
 from gdpo_core.runs.recipe import Recipe, compare, read_log
 from gdpo_core.runs.run import Run
@@ -42,6 +42,7 @@ FINDINGS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     findings_rewards.reward_dominates,
     findings_rewards.reward_starved,
     findings_rewards.reward_dead,
+    findings_by.reward_dead_in_part,
     findings_rewards.reward_fades,
     findings_rewards.reward_noise,
     findings_methods.ties_hide_signal,
@@ -88,6 +89,20 @@ def audit(
     engine: computes the summary of a run elsewhere; here by default.
     Raises InputError.
     """
+    facts = gather(run, weights, primary, asked, progress, engine)
+    wanted = weights_for_shares(facts, target_share) if target_share else ()
+    return report_of(facts, findings(facts), wanted)
+
+
+def gather(
+    run: Run,
+    weights: Mapping[str, float] | ArrayLike | None = None,
+    primary: str | None = None,
+    asked: str | None = None,
+    progress: Callable[[int], None] | None = None,
+    engine: Callable[[Run, Plan], Summary] | None = None,
+) -> Facts:
+    """The facts that the audit of a run stands on; arguments and errors as `audit`."""
     expect(isinstance(run, Run), "run", "what gdpo_core.read_run returns", type(run).__name__)
     trials = Sample()
     given, intended = wishes(run, weights, primary, asked)
@@ -96,8 +111,7 @@ def audit(
     sample = sample_of(first) if run.has_advantage else []
     recipe = solved(run, sample, given, intended)
     if recipe is None and (regrouped := _regrouped(run, given, intended)):
-        further: dict[str, Any] = {"target_share": target_share, "progress": progress, "engine": engine}
-        return audit(regrouped, given or None, primary, asked=intended, **further)
+        return gather(regrouped, given or None, primary, intended, progress, engine)
     plan = plan_of(run, given, primary, recipe)
     summary = engine(run, plan) if engine else _summary(chain(first, tables), run, plan, progress, trials)
     if open_batches := _may_tell_more(summary, sample):
@@ -107,7 +121,7 @@ def audit(
             plan = plan_of(run, given, primary, better)
             summary = engine(run, plan) if engine else _summary(run.tables(), run, plan)
     facts = facts_of(run, summary, given, intended, sample=None if engine else trials.tables)
-    return report_of(facts, findings(facts), weights_for_shares(facts, target_share) if target_share else ())
+    return replace(facts, by=by_value(facts))
 
 
 def wishes(

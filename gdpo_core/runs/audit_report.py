@@ -13,7 +13,7 @@ from gdpo_core._errors import InputError
 from gdpo_core._words import count, power_of_ten
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import CONVENTIONS
-from gdpo_core.runs.facts import LISTED, Facts, Finding, ratio, weights_in_words
+from gdpo_core.runs.facts import LISTED, Facts, Finding, OfValue, ratio, weights_in_words
 from gdpo_core.runs.over_time import over_time
 from gdpo_core.runs.read_more import IDS, Link, links
 from gdpo_core.runs.thresholds import FEW_GROUPS
@@ -34,6 +34,7 @@ class SourcePart(TypedDict):
     grouped_by: Annotated[str, Meta(description="In words.")]
     skipped_lines: int
     left_out: Annotated[list[str], Meta(description="Columns that were not read.")]
+    window: Annotated[list[int] | None, Meta(description="The first and the last step, where some were asked for.")]
 
 
 class RunPart(TypedDict):
@@ -114,6 +115,30 @@ class StepPart(TypedDict):
     groups: int
 
 
+class ByRewardPart(TypedDict):
+    """One reward in the groups with one value of a column."""
+
+    name: str
+    mean: float | None
+    dead_groups: Annotated[float | None, Meta(description="Of the groups that hold it; null: none does.")]
+    update_share: float | None
+
+
+class ByPart(TypedDict):
+    """The groups with one value of the column that was asked for, under one method."""
+
+    column: str
+    value: Annotated[str | None, Meta(description="null: missing.")]
+    values: Annotated[int, Meta(description="More than 1: so many values together, which are too many.")]
+    method: str
+    groups: int
+    responses: int
+    rewards: list[ByRewardPart]
+    groups_with_ties: float | None
+    silent_groups: float | None
+    inversions: Annotated[float | None, Meta(description="null without a primary reward.")]
+
+
 class ReportPart(TypedDict):
     """The audit of one run: what `gdpo audit --json` writes, and `AuditReport.to_dict()` gives."""
 
@@ -126,6 +151,7 @@ class ReportPart(TypedDict):
     findings: Annotated[list[FindingPart], Meta(description="Errors first, then warnings; then what is about most.")]
     weights_for_shares: Annotated[list[WeightsForShares], Meta(description="Empty unless shares were asked for.")]
     steps: list[StepPart]
+    by: Annotated[list[ByPart], Meta(description="Empty where no column was asked for.")]
 
 
 class ReportsPart(TypedDict):
@@ -145,6 +171,7 @@ class AuditReport:
     groups that hold it, or 1 if none does.
     methods: shares and means as in `collapse`, over the whole run, for every method on these rewards.
     steps: one row per step.
+    by: the same figures by the values of a column, where one was asked for.
     what_ran, what_first: the method and whether that is certain; what to do first. Together they are the verdict.
     weights_for_shares: weights that give the shares of the update that the caller wants, by method.
     caution: the start of both what_first and the first line, where there are too few groups to judge; else empty.
@@ -160,6 +187,7 @@ class AuditReport:
     what_first: str
     caution: str = ""
     weights_for_shares: tuple[WeightsForShares, ...] = ()
+    by: tuple[ByPart, ...] = ()
 
     @property
     def verdict(self) -> str:
@@ -190,6 +218,7 @@ class AuditReport:
             ],
             "weights_for_shares": self.weights_for_shares,
             "steps": self.steps.to_dicts(),
+            "by": self.by,
         }
         return {name: _plain(part) for name, part in parts.items()}
 
@@ -225,6 +254,7 @@ def report_of(
         what_first=_caution(f) + _what_first(findings, bool(_caution(f))),
         caution=_caution(f),
         weights_for_shares=tuple(weights_for_shares),
+        by=tuple(_of_value(f, of) for of in f.by),
     )
 
 
@@ -242,6 +272,7 @@ def _source(f: Facts) -> SourcePart:
         "grouped_by": f.run.grouped_by,
         "skipped_lines": f.run.skipped_lines,
         "left_out": list(f.run.left_out),
+        "window": None if f.run.window is None else list(f.run.window),
     }
 
 
@@ -303,6 +334,31 @@ def _method(f: Facts, m: str) -> dict[str, float]:
         "levels": ratio(f.totals.methods[m].levels, f.totals.methods[m].mixed_groups),
         "silent_groups": f.silent(m),
         "inversions": f.inversions(m),
+    }
+
+
+def _of_value(f: Facts, of: OfValue) -> ByPart:
+    """The figures of one value of a column."""
+    method, here = f.acting, of.facts
+    return {
+        "column": f"{f.run.by}",
+        "value": of.value,
+        "values": of.values,
+        "method": method,
+        "groups": int(here.totals.groups),
+        "responses": int(here.totals.responses),
+        "rewards": [
+            {
+                "name": name,
+                "mean": here.mean(k),
+                "dead_groups": here.dead(k) if here.coverage(k) else None,
+                "update_share": here.shares(method)[k],
+            }
+            for k, name in enumerate(f.rewards)
+        ],
+        "groups_with_ties": here.ties(method),
+        "silent_groups": here.silent(method),
+        "inversions": here.inversions(method),
     }
 
 

@@ -21,6 +21,7 @@ from gdpo_core.runs.frames import REMOTE
 from gdpo_core.runs.run import GroupEvidence, Run, options_of, read_rows, tables_of, with_groups
 from gdpo_core.runs.summarise import summarise
 from gdpo_core.runs.sums import Plan, Summary, merge
+from gdpo_core.runs.window import within
 
 PER_WORKER = 8  # tasks, so that workers that are done early take over
 RETRIES = 2  # of a task whose worker died
@@ -71,8 +72,8 @@ def _mapped(log: LogFiles, named: Mapping[str, Any], evidence: GroupEvidence, ru
         if not ray.is_initialized():
             ray.init(log_to_driver=False, logging_level="ERROR", include_dashboard=False)
         workers = max(1, int(ray.cluster_resources().get("CPU", 1)))
-        tasks = _tasks(log, evidence, PER_WORKER * workers)
-        work = partial(_summed, run.framework, dict(named), run._block, plan)
+        tasks = _tasks(log, evidence, run.window, PER_WORKER * workers)
+        work = partial(_summed, run.framework, dict(named), run._block, run.window, plan)
         remote = ray.remote(max_retries=RETRIES)(lambda task: work(task))
         rows = ray.get([remote.remote(task) for task in tasks])
     except ray.exceptions.RayError as error:
@@ -83,14 +84,14 @@ def _mapped(log: LogFiles, named: Mapping[str, Any], evidence: GroupEvidence, ru
     return merge([pickle.loads(row["summary"]) for row in rows])
 
 
-def _tasks(log: LogFiles, evidence: GroupEvidence, count: int) -> list[dict[str, Any]]:
-    """The files in about so many parts of equal numbers of files, with what each should hold."""
+def _tasks(log: LogFiles, evidence: GroupEvidence, window: tuple[int, int] | None, count: int) -> list[dict[str, Any]]:
+    """The files in about so many parts of equal numbers of files that hold steps of the window, and what each holds."""
     size = -(-len(log.files) // count)
     batches = evidence.batches
     tasks = []
     for first in range(0, len(log.files), size):
         mine = batches.filter(pl.col("_file").is_between(first, first + size - 1))
-        if len(mine):
+        if len(within(mine, window)):
             paths = [str(file.path) for file in log.files[first : first + size]]
             held = {"steps": mine["step"].to_list(), "rows": mine["rows"].to_list()}
             task = {"paths": paths, "first_file": first, "first_batch": mine["batch"][0], **held}
@@ -102,7 +103,12 @@ def _tasks(log: LogFiles, evidence: GroupEvidence, count: int) -> list[dict[str,
 
 
 def _summed(
-    framework: str, named: Mapping[str, Any], block: int | None, plan: Plan, task: Mapping[str, Any]
+    framework: str,
+    named: Mapping[str, Any],
+    block: int | None,
+    window: tuple[int, int] | None,
+    plan: Plan,
+    task: Mapping[str, Any],
 ) -> dict[str, Any]:
     """What a worker does: the summary of some files, whose batches get the numbers that they have in the whole log."""
     import torch
@@ -121,7 +127,8 @@ def _summed(
         summaries = []
         for table in tables_of(run, block):
             table = table.with_columns(pl.col("batch") + task["first_batch"], pl.col("step") + offset)
-            summaries.append(summarise(table, plan))
+            if len(table := within(table, window)):
+                summaries.append(summarise(table, plan))
         done["summary"] = pickle.dumps(merge(summaries))
     except InputError as error:
         done["error"] = str(error)

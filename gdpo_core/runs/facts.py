@@ -58,6 +58,7 @@ class Facts:
     intended_method: str | None  # that the caller, or a configuration beside the log, asks for
     recipe_of_the_rest: Recipe | None  # reproduces all batches of `batches` that `recipe` does not
     read_sample: Callable[[], list[pl.DataFrame]]  # tables on which settings are tried
+    by: "tuple[OfValue, ...]" = ()  # the same of each value of the column that was asked for
     _tried: dict[Setting, "Facts"] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
@@ -258,6 +259,15 @@ class Facts:
     def inversions(self, method: str) -> float:
         """The share, of the pairs with different primary reward, in which the worse response gets more."""
         return ratio(self.order(method).wrong, self.order(method).pairs)
+
+
+@dataclass(frozen=True)
+class OfValue:
+    """What the groups with one value of a column show; or those with any of several values, which are too many."""
+
+    value: str | None  # None: missing
+    values: int  # how many these are
+    facts: Facts  # `batches` is all of these groups together
 
 
 def ratio(part: float, whole: float) -> float:

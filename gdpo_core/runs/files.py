@@ -49,7 +49,7 @@ _BAD_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, Val
 
 
 class NoLog(InputError):
-    """There are only files of other kinds: what writes the log may not have begun."""
+    """There is nothing, or there are only files of other kinds: what writes the log may not have begun."""
 
 
 @dataclass(frozen=True)
@@ -258,7 +258,8 @@ def _at(path: str) -> LogFiles:
         raise InputError(f"{path}: expected a file or directory that can be read, got {error.strerror}") from None
     url = re.match(r"\w+://", path)
     expect(url is None, path, "a file or directory, or a URL of hf://, s3:// or gs://", f"one of {url and url[0]}")
-    expect(bool(matches), path, "a file or directory", "nothing of that name")
+    if not matches:
+        raise NoLog(f"{path}: expected a file or directory, got nothing of that name")
     if len(matches) == 1:
         return _at(matches[0])
     # One path per file, as a link may lead back to a folder above it.

@@ -114,9 +114,11 @@ def _columns(file: LogFile, schema: Schema, options: Options) -> Columns:
     rewards = options.rewards or tuple(
         name
         for name in numeric
-        if name.lower() not in known and name not in (step, advantage, length, key) and not name.startswith("__")
+        if name.lower() not in known
+        and name not in (step, advantage, length, key, options.by)
+        and not name.startswith("__")
     )
-    columns = Columns(rewards=rewards, step=step, advantage=advantage, length=length, key=key)
+    columns = Columns(rewards=rewards, step=step, advantage=advantage, length=length, key=key, by=options.by)
     return checked(columns, schema, file.name)
 
 

@@ -66,7 +66,7 @@ def _columns(file: LogFile, items: list[dict], logged: Sequence[str], options: O
         wanted = "ms-swift's columns step or gen_step, prompt, completion"
         raise InputError(f"{file.name}: expected {wanted}, got {', '.join(logged)}")
     expect_columns(options.names, logged, file.name)
-    others = {*NOT_REWARDS, step, options.advantage, options.length, options.group}
+    others = {*NOT_REWARDS, step, options.advantage, options.length, options.group, options.by}
     numbers = [name for name in logged if name not in others and _holds_numbers(items, name)]
     columns = Columns(
         rewards=options.rewards or tuple(numbers),
@@ -74,6 +74,7 @@ def _columns(file: LogFile, items: list[dict], logged: Sequence[str], options: O
         advantage=options.advantage or next((name for name in ("advantages", "advantage") if name in logged), None),
         length=options.length,
         key=options.group,
+        by=options.by,
     )
     return checked(columns, logged, file.name), numbers
 

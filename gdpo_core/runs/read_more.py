@@ -31,6 +31,7 @@ READ_MORE = {  # by the finding's id
     "reward-dominates": ReadMore(_SCALE, _FORMULAS, ("update share", "scale", "weight")),
     "reward-starved": ReadMore(_SCALE, _FORMULAS, ("update share", "scale", "weight")),
     "reward-dead": ReadMore(_SCALE, "", ("zero-variance group",)),
+    "reward-dead-in-part": ReadMore(_LOG, "", ("zero-variance group",)),
     "reward-fades": ReadMore(_SCALE, "", ("zero-variance group", "update share")),
     "reward-noise": ReadMore(_SCALE, _FORMULAS, ("normalise", "eps")),
     "conflict": ReadMore(_SCALE),

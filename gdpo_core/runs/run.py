@@ -22,6 +22,7 @@ from gdpo_core.runs.files import LogFile, LogFiles, Source, find_files, format_o
 from gdpo_core.runs.limits import bounded
 from gdpo_core.runs.tables import BadLines
 from gdpo_core.runs.trackers import as_tables
+from gdpo_core.runs.window import Steps, checked, window_of, within
 
 BATCHES = 200  # whose advantages are examined
 PROMPTS = 10_000  # rows whose prompts are examined
@@ -72,9 +73,9 @@ class Run:
     """A run's log: facts about it, and its responses as tables that are read on demand.
 
     Every table has the columns batch, step and group (Int64), one Float64 column per reward (NaN = missing), and
-    `advantage` (Float64) and `length` (Int64, tokens) if the log holds them. A batch is the responses of one training
-    step, over which GDPO's last step runs. A table holds whole batches, and the rows of a batch and of a group stand
-    together. The numbers of batches and of groups are unique over the run.
+    `advantage` (Float64) and `length` (Int64, tokens) if the log holds them, and `_by` (String) if `by` is named. A
+    batch is the responses of one training step, over which GDPO's last step runs. A table holds whole batches, and the
+    rows of a batch and of a group stand together. The numbers of batches and of groups are unique over the run.
     """
 
     path: str  # as the caller gave it
@@ -92,6 +93,8 @@ class Run:
     left_out: tuple[str, ...] = ()  # columns that are neither used nor texts that such logs are known to hold
     asked: str | None = None  # the method that a configuration file beside the log asks for
     weights: Mapping[str, float] | None = None  # per reward, if the log or a configuration file beside it holds them
+    by: str | None = None  # the column whose values are looked at one by one
+    window: tuple[int, int] | None = None  # the first and the last step, where only some were asked for
     weights_by: str | None = None  # their origin: score (a logged total is the weighted sum) or config
     other_sizes: tuple[int, ...] = ()  # group sizes that the prompts and advantages fit as well
     _rows: Rows | None = field(default=None, repr=False)
@@ -133,6 +136,7 @@ def run_of(files: LogFiles, framework: str, rows: Rows, **facts: Any) -> Run:
         rewards=rows.columns.rewards,
         has_advantage=rows.columns.advantage is not None,
         has_length=rows.columns.length is not None,
+        by=rows.columns.by,
         _rows=rows,
         **facts,
     )
@@ -149,6 +153,9 @@ def read_run(
     length: str | None = None,
     step: str | None = None,
     skip_bad_lines: bool = False,
+    by: str | None = None,
+    steps: Steps | None = None,
+    last: int | None = None,
 ) -> Run:
     """The log of a run, as a training framework wrote it.
 
@@ -158,10 +165,12 @@ def read_run(
     group_size: responses per group, if groups are blocks of rows; inferred from advantages and prompts by default.
     rewards, group, advantage, length, step: names of columns.
     skip_bad_lines: leave out and count broken lines of JSON.
+    by: a column, such as the task, whose values an audit looks at one by one; it has one value in a group.
+    steps, last: of these steps alone: the first and the last, such as (100, 150) or (100, None), or so many at the end.
     Raises InputError, naming the file, and the column and row or line, if the log cannot be read.
     """
     files = frames.log_of(path) or as_tables(bounded(find_files(path)))
-    options = options_of(group_size, rewards, group, advantage, length, step, skip_bad_lines)
+    options = options_of(group_size, rewards, group, advantage, length, step, skip_bad_lines, by, steps, last)
     run, evidence = read_rows(files, None if framework is None else framework_named(framework), options)
     with one_error(files.name):
         run = with_groups(run, evidence, options)
@@ -177,9 +186,13 @@ def options_of(
     length: str | None = None,
     step: str | None = None,
     skip_bad_lines: bool = False,
+    by: str | None = None,
+    steps: Steps | None = None,
+    last: int | None = None,
 ) -> Options:
     """The arguments of `read_run`, checked."""
-    for name, value in {"group": group, "advantage": advantage, "length": length, "step": step}.items():
+    steps, last = checked(steps, last)
+    for name, value in {"group": group, "advantage": advantage, "length": length, "step": step, "by": by}.items():
         expect(value is None or (isinstance(value, str) and value != ""), name, "the name of a column", repr(value))
     fits = group_size is None or (is_whole(group_size) and group_size > 0)
     expect(fits, "group_size", "a positive whole number", repr(group_size))
@@ -191,6 +204,9 @@ def options_of(
         step=step,
         group_size=None if group_size is None else int(group_size),
         bad_lines=BadLines(bool(skip_bad_lines)),
+        by=by,
+        steps=steps,
+        last=last,
     )
 
 
@@ -284,8 +300,11 @@ class GroupEvidence:
 def with_groups(run: Run, evidence: GroupEvidence, options: Options) -> Run:
     """The run with its groups: those that a column identifies, or blocks of the size given, configured or inferred."""
     rows = _rows_of(run)
-    sizes, prompts = evidence.sizes, evidence.prompts
-    run = replace(run, skipped_lines=options.bad_lines.count)
+    window = window_of(evidence.sizes["step"], run.path, options.steps, options.last)
+    # The size of a group shows in the whole log; what may mislead a reader is said of the steps that are asked for.
+    sizes = within(evidence.sizes, window)
+    prompts = None if evidence.prompts is None else within(evidence.prompts, window)
+    run = replace(run, skipped_lines=options.bad_lines.count, window=window)
     if rows.keyed_by:
         return _by_key(run, rows, sizes, options.group_size)
     run = _noting_a_sample(run, prompts)
@@ -300,7 +319,7 @@ def with_groups(run: Run, evidence: GroupEvidence, options: Options) -> Run:
     size = rows.group_size
     others: tuple[int, ...] = ()
     if size is None or (sizes["rows"] % size != 0).any():
-        inferred = infer(sizes["rows"].to_list(), evidence.advantages, _prompt_ids(prompts))
+        inferred = infer(evidence.sizes["rows"].to_list(), evidence.advantages, _prompt_ids(evidence.prompts))
         if inferred is None:
             raise _no_groups(run, prompts)
         size, others = inferred.size, inferred.others
@@ -313,7 +332,7 @@ def _evidence(run: Run) -> GroupEvidence:
     by = ["batch", "_key"] if rows.keyed_by else ["batch"]
     sizes: list[pl.DataFrame] = []
     advantages: list[np.ndarray] = []
-    for table in rows.read(replace(rows.columns, rewards=(), length=None)):
+    for table in rows.read(replace(rows.columns, rewards=(), length=None, by=None)):
         counts = table.group_by(by, maintain_order=True).agg(
             pl.len().alias("rows"), pl.col("step").first(), pl.col("_file").first()
         )
@@ -388,7 +407,7 @@ def _by_key(run: Run, rows: Rows, sizes: pl.DataFrame, group_size: int | None) -
 def _tables(run: Run, rows: Rows, number: Callable[[pl.DataFrame], pl.DataFrame]) -> Iterator[pl.DataFrame]:
     """Tables with the columns in order; InputError if there is no row, or no value of any reward."""
     columns = ["batch", "step", "group", *run.rewards]
-    columns += ["advantage"] * run.has_advantage + ["length"] * run.has_length
+    columns += ["advantage"] * run.has_advantage + ["length"] * run.has_length + ["_by"] * (run.by is not None)
     first, responses, values = 0, 0, 0
     frames = rows.read(rows.columns)
     while True:
@@ -398,6 +417,9 @@ def _tables(run: Run, rows: Rows, number: Callable[[pl.DataFrame], pl.DataFrame]
                 break
             table = number(table).with_columns(pl.col("group") + first)
         first = table["group"][-1] + 1
+        table = within(table, run.window)
+        if not len(table):
+            continue
         responses += len(table)
         values += sum(int(table[name].is_not_nan().sum()) for name in run.rewards) if values == 0 else 0
         yield table.select(columns)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from gdpo_core._errors import expect, expect_index
-from gdpo_core._groups import Batch, skipping_missing
+from gdpo_core._groups import Batch, Reduction, skipping_missing
 from gdpo_core._pairs import Block, Distinctions, Ordered, blocks_of, count_orders, distinguish
 from gdpo_core._statistics import centre, std_of
 from gdpo_core.advantages import method_for
@@ -41,7 +41,9 @@ def summarise(table: pl.DataFrame, plan: Plan) -> Summary:
     """The summary of one table of a run. It holds whole batches; the rows of a batch, and of a group, are consecutive.
 
     The advantages are computed with the plan's weights and convention. Where a batch lacks the lengths that the
-    convention weights by, GDPO's last step runs over responses. Raises InputError.
+    convention weights by, GDPO's last step runs over responses. A column `cell` numbers parts of batches, each of some
+    groups in a row: then the sums are those of each cell, under its number, and the advantages still those of whole
+    batches. Raises InputError.
 
     >>> table = pl.DataFrame({"batch": 0, "step": 1, "group": 0, "a": [1.0, 0.0, 1.0], "b": [0.0, 1.0, 1.0]})
     >>> from gdpo_core.runs.sums import total
@@ -108,7 +110,13 @@ def _sums(part: pl.DataFrame, plan: Plan) -> Sums[Array]:
     convention = CONVENTIONS[plan.convention]
     if convention.last_step == "tokens" and not bool((lengths >= 1).all()):
         convention = replace(convention, last_step="responses")
-    of = _Grouped(log.read(convention, plan.weights), starts_of(log.batch.numpy()))
+    cell = "cell" if "cell" in part.columns else "batch"
+    cells = part[cell].to_numpy()
+    of_group = cells[starts_of(part["group"].to_numpy())]
+    of_cell = replace(log, batch=torch.from_numpy(of_group.copy())) if cell == "cell" else log
+    batch = log.read(convention, plan.weights)
+    over = of_cell.read(convention, plan.weights).all_responses if cell == "cell" else batch.all_responses
+    of = _Grouped(batch, starts_of(of_group), over)
     std, distance = of.centred(of.batch.rewards)
     outcomes = {method: _outcome(of, method) for method in plan.methods}
     # All methods but GDPO add up raw rewards, so one weight puts their pairs in order.
@@ -119,10 +127,9 @@ def _sums(part: pl.DataFrame, plan: Plan) -> Sums[Array]:
     before = outcomes["gdpo"].before_batch_step
     live = ~of.silent(before.nan_to_num())
     constant = outcomes["grpo_no_std"].silent | (sizes == 1)
-    batch, step = part["batch"].to_numpy(), part["step"].to_numpy()
-    starts = starts_of(batch)
+    step, starts = part["step"].to_numpy(), starts_of(cells)
     return Sums(
-        batch=batch[starts],
+        batch=cells[starts],
         step=np.minimum.reduceat(step, starts),
         step_last=np.maximum.reduceat(step, starts),
         fingerprint=_fingerprints(part, plan.rewards, starts),
@@ -154,7 +161,8 @@ class _Grouped:
     """Several batches computed as one, with sums over groups and over batches."""
 
     batch: Batch
-    starts: Array  # (batches,) the first group of each batch
+    starts: Array  # (batches,) the first group of each batch, or of each cell
+    over: Reduction  # over the responses of each of these
 
     @cached_property
     def rewarded(self) -> Tensor:
@@ -255,7 +263,7 @@ def _outcome(of: _Grouped, method: str) -> _Outcome:
     formula, batch = method_for(method, of.batch)
     steps = formula(batch)
     a = batch.zero_unrewarded(steps.advantages)
-    update, squares = update_parts(batch, steps, a, batch.all_responses)
+    update, squares = update_parts(batch, steps, a, of.over)
     return _Outcome(
         advantages=a,
         # Under some conventions GRPO makes the advantages of a single reward: it has no z.
@@ -374,7 +382,7 @@ def _logged_sums(of: _Grouped, log: Log, table: pl.DataFrame, plan: Plan) -> Log
     hidden = np.zeros(len(of.starts), dtype=np.int64)
     # Costly, and of interest only where the rewards do not explain the advantages.
     if bool(present.any()) and (plan.recipe is None or bool(wrong.any())) and hidden_inputs(table, plan.rewards):
-        parts = table.partition_by("batch", maintain_order=True)
+        parts = table.partition_by("cell" if "cell" in table.columns else "batch", maintain_order=True)
         hidden = np.array([hidden_inputs(part, plan.rewards) for part in parts])
 
     def per_group(x: Tensor) -> Tensor:

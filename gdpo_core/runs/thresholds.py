@@ -14,6 +14,10 @@ FEW_VALUES = 0.25  # share of a group at its lowest or highest value: more mean 
 FAINT = 0.5  # share of the groups in which a reward differs: most of what it says is noise
 FADES_DEAD = 0.25  # by which the share of constant groups rises from the first to the last quarter: less is drift
 FADES_SHARE = 0.25  # times the update share of the first quarter: three quarters of what it did are gone
+BY_GROUPS = 16  # that have a value of a column: of fewer, all may be constant by chance
+BY_RISE = (
+    0.25  # by which a reward is constant more often there than in the other groups: less is no matter of the value
+)
 FADES_BATCHES, FADES_GROUPS = 8, 16  # in the run, and in a quarter of it: of fewer a quarter says little
 AMPLIFIED = 2.0  # times the update share that it has under GRPO
 AMPLIFIED_SHARE = 0.1  # of the update: below, noise does little harm

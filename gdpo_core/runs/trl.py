@@ -71,10 +71,15 @@ def _columns(file: LogFile, schema: Schema, options: Options) -> Columns:
     expect(fits, file.name, f"TRL's columns {step}, prompt, completion, rewards, advantage", ", ".join(schema))
     length = options.length or next((name for name in LENGTHS if name in schema and schema[name].is_integer()), None)
     advantage = options.advantage or next((name for name in ADVANTAGES if name in schema), None)
-    others = (length, step, advantage, options.group)
+    others = (length, step, advantage, options.group, options.by)
     rewards = [name for name, kind in schema.items() if _may_be_reward(name, kind) and name not in others]
     columns = Columns(
-        rewards=options.rewards or tuple(rewards), step=step, advantage=advantage, length=length, key=options.group
+        rewards=options.rewards or tuple(rewards),
+        step=step,
+        advantage=advantage,
+        length=length,
+        key=options.group,
+        by=options.by,
     )
     return checked(columns, schema, file.name)
 

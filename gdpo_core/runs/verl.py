@@ -64,7 +64,7 @@ def read(log: LogFiles, options: Options) -> Run:
 
 def _columns(log: LogFiles, items: list[dict], logged: Sequence[str], options: Options) -> Columns:
     """Which column holds what."""
-    others = {*NOT_REWARDS, options.advantage, options.length, options.group, options.step}
+    others = {*NOT_REWARDS, options.advantage, options.length, options.group, options.step, options.by}
     components = () if options.rewards else [name for name in _numbers(log, items, options) if name not in others]
     if OVERLONG in components:  # beside it verl logs a flag: whether the penalty is below 0
         components = [name for name in components if name != "overlong"]
@@ -74,6 +74,7 @@ def _columns(log: LogFiles, items: list[dict], logged: Sequence[str], options: O
         advantage=options.advantage,
         length=options.length,
         key=options.group or ("uid" if "uid" in logged else "input"),
+        by=options.by,
     )
 
 
@@ -102,7 +103,8 @@ def _rows(log: LogFiles, columns: Columns, options: Options) -> Iterator[pl.Data
         # The step is a number here, so that a value of another kind names its line.
         numbers = [*columns.numbers, *([columns.step] if columns.step else [])]
         for number, file in enumerate(log.files):
-            frame = read_json_lines(file, numbers, [f"{columns.key}"], options.bad_lines)
+            texts = [name for name in columns.texts if name not in numbers]
+            frame = read_json_lines(file, numbers, texts, options.bad_lines)
             empty = [name for name in columns.rewards if number and len(frame) and not frame[name].count()]
             if empty:
                 logged = dict.fromkeys(key for item in first_objects(file, options.bad_lines) for key in item)
