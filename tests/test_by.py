@@ -214,7 +214,7 @@ def test_a_reward_that_is_dead_in_one_task_alone_is_found():
     assert "reward-dead" not in ids(found)
     finding = ids(found)["reward-dead-in-part"]
     assert finding.title == "b does nothing in task code" and finding.severity == "warning"
-    assert finding.evidence["dead_groups"] == {"code": 1.0} and finding.evidence["dead_groups_elsewhere"] == 0
+    assert finding.evidence["dead_groups"] == {"code": 1.0} and finding.evidence["dead_groups_of_others"] == 0
     both = ids(audited(log(steps=20, dead=[("code", "b"), (None, "b")])))["reward-dead-in-part"]
     assert both.title == "b does nothing in 2 values of task" and both.evidence["values"] == ["code", "missing"]
 

@@ -91,7 +91,7 @@ def _dead(report: AuditReport, finding: Finding) -> Figure | None:
 
 def _dead_in_part(report: AuditReport, finding: Finding) -> Figure | None:
     e = finding.evidence
-    bars = {**cast(Mapping[str, object], e["dead_groups"]), "the other groups": e["dead_groups_elsewhere"]}
+    bars = {**cast(Mapping[str, object], e["dead_groups"]), "the other groups": e["dead_groups_of_others"]}
     return _bars("By its values.", {f"Groups in which {e['reward']} is constant": bars}, None, e["threshold"])
 
 
