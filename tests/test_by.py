@@ -12,6 +12,7 @@ from helpers import nearly
 import gdpo_core as gc
 from gdpo_core import cli, report
 from gdpo_core.runs import by as by_module
+from gdpo_core.runs.audit import gather
 
 NAMES = ("a", "b", "c")
 
@@ -82,6 +83,21 @@ def test_the_shares_under_gdpo_are_of_advantages_of_the_whole_batch():
         shares = (z[mine] * advantage[mine][..., None]).sum((0, 1))
         assert part["method"] == "gdpo"
         assert [x["update_share"] for x in part["rewards"]] == pytest.approx((shares / shares.sum()).tolist(), rel=1e-3)
+
+
+@pytest.mark.parametrize("method", ["gdpo", "grpo_batch_std", "grpo"])
+def test_the_parts_of_all_values_add_up_to_the_run(tmp_path, method):
+    """What comes from a step over the batch too, in steps whose spreads differ."""
+    task = {"task": lambda n: [f"t{i // 8 % 3}" for i in range(n)]}
+    fake_logs.write_trl(tmp_path, steps=6, groups=8, method=method, extra=task)
+    facts = gather(gc.read_run(tmp_path, by="task"), primary="accuracy")
+    assert facts.acting == method and len(facts.by) == 3
+    whole, values = facts.of_acting, [of.facts.totals.methods[method] for of in facts.by]
+    assert sum(of.update for of in values) == pytest.approx(whole.update)
+    for name in ("squares", "silent_groups", "tied_pairs", "inverted", "primary_pairs", "levels"):
+        assert sum(getattr(of, name) for of in values) == pytest.approx(getattr(whole, name))
+    assert sum(of.facts.totals.logged.wrong for of in facts.by) == 0
+    assert sum(of.facts.totals.logged.count for of in facts.by) == 6 * 64
 
 
 def test_values_of_all_rows_together_are_the_run():
@@ -226,6 +242,10 @@ def test_what_is_near_is_not():
     assert "reward-dead" in dead and "reward-dead-in-part" not in dead
     few = ids(audited(log(steps=4, dead=[("code", "b")])))  # about eight groups
     assert "reward-dead-in-part" not in few
+    rare = log(steps=20, dead=[("code", "b")])  # elsewhere it is constant in four of five groups
+    often = pl.col("id").str.ends_with("0") | pl.col("id").str.ends_with("4")
+    rare = rare.with_columns(pl.when(often).then("b").otherwise(1.0).alias("b"))
+    assert "reward-dead-in-part" not in ids(audited(rare))
     table = log(steps=20)  # a reward that other tasks do not have at all
     table = table.with_columns(pl.when(pl.col("task") == "math").then("b"))
     assert "reward-dead-in-part" not in ids(audited(table))

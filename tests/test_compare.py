@@ -246,6 +246,9 @@ def test_runs_are_the_unit_by_hand(tmp_path):
 def test_the_order_of_runs_matters_only_to_pairs(tmp_path):
     a, b = audits(runs_of(tmp_path / "a", [1, 2, 6])), audits(runs_of(tmp_path / "b", [2, 3, 7]))
     assert changes(a, b).figures == changes(a[::-1], b).figures
+    long = audits(runs_of(tmp_path / "c", [1, 2, 3, 4, 5, 6]))  # in this order each resembles the one before it
+    shuffled = [long[i] for i in (3, 0, 5, 1, 4, 2)]
+    assert figure(changes(long, b), "mean", "a").low == pytest.approx(figure(changes(shuffled, b), "mean", "a").low)
     assert figure(changes(a, b, paired=True), "mean", "a").clear
     assert not figure(changes(a[::-1], b, paired=True), "mean", "a").clear
 
