@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 _PATIENCE = 1.0  # seconds after which progress is shown
 _FORMATS = ("text", "github")
 _OF_THE_FOLDER = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY)
+# What all of typer's complaints are: its own class in new versions, click's in those before.
+_REFUSED: Any = next(kind for kind in reversed(typer.BadParameter.__mro__) if hasattr(kind, "format_message"))
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -51,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with _reader_may_leave():
             status = app(arguments, prog_name="gdpo", standalone_mode=False) or 0
         sys.exit(status)
-    except typer.TyperException as error:
+    except _REFUSED as error:
         message = error.format_message()
     except InputError as error:
         message = str(error)
@@ -222,13 +224,9 @@ _SkipBadLines = Annotated[bool, typer.Option("--skip-bad-lines", help="leave out
 # Where to write JSON.
 _Json = Annotated[
     Path | None,
-    typer.Option(
-        "--json", metavar="FILE", help="write JSON; - prints only that", dir_okay=False, writable=True, allow_dash=True
-    ),
+    typer.Option("--json", metavar="FILE", help="write JSON; - prints only that", writable=True, allow_dash=True),
 ]
-_Html = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="write one HTML file with charts", dir_okay=False, writable=True)
-]
+_Html = Annotated[Path | None, typer.Option(metavar="FILE", help="write one HTML file with charts", writable=True)]
 
 
 @app.command("audit", short_help="Say which reward drove a run, and what to do.")
@@ -465,6 +463,7 @@ def _targets(html: Path | None, json_: Path | None) -> dict[str, Path]:
     targets = {option: path for option, path in {"html": html, "json": json_}.items() if path is not None}
     for option, path in targets.items():
         expect(str(path) != "-", option, "the name of a file", "'-'")
+        expect(not os.path.isdir(path), option, "the name of a file", f"the directory {str(path)!r}")
         expect(os.path.isdir(path.parent), option, "a file in a directory that exists", repr(str(path)))
     different = len({_real(path) for path in targets.values()}) == len(targets)
     expect(different, "json", "another file than for the other option", repr(str(json_)))

@@ -255,8 +255,13 @@ def _key(frame: pl.DataFrame, name: str, files: Sequence[LogFile]) -> pl.Expr:
     if (row := _first(missing)) is not None:
         wanted = f"a value in every row of {name!r}, which tells groups apart"
         raise InputError(f"{_at(frame, row, files)}: expected {wanted}, got a missing one")
-    kind = frame.schema.get(name, pl.Null())
-    return (pl.col(name) if kind.is_nested() else pl.col(name).cast(pl.String)).hash()
+    return hashed(frame, name)
+
+
+def hashed(frame: pl.DataFrame, name: str) -> pl.Expr:
+    """A number for each value of a column, the same for equal values; a chat by its JSON, which old polars can hash."""
+    nested = frame.schema.get(name, pl.Null()).is_nested()
+    return (pl.struct(name).struct.json_encode() if nested else pl.col(name).cast(pl.String)).hash()
 
 
 def batches(frames: Iterable[pl.DataFrame], by: Sequence[str]) -> Iterator[pl.DataFrame]:
