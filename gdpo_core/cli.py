@@ -221,6 +221,7 @@ _Advantage = Annotated[str | None, typer.Option(metavar="NAME", help="the column
 _Length = Annotated[str | None, typer.Option(metavar="NAME", help="the column with tokens per response")]
 _Step = Annotated[str | None, typer.Option(metavar="NAME", help="the column with the training step")]
 _SkipBadLines = Annotated[bool, typer.Option("--skip-bad-lines", help="leave out broken lines")]
+_SkipBadFiles = Annotated[bool, typer.Option("--skip-bad-files", help="leave out files that cannot be read")]
 # Where to write JSON.
 _Json = Annotated[
     Path | None,
@@ -245,6 +246,7 @@ def audit_command(
     length: _Length = None,
     step: _Step = None,
     skip_bad_lines: _SkipBadLines = False,
+    skip_bad_files: _SkipBadFiles = False,
     json_: _Json = None,
     html: _Html = None,
     format_: Annotated[
@@ -282,7 +284,7 @@ def audit_command(
     only_json = json_ == Path("-")
     expect(not only_json or format_ == "text", "format", "none beside --json -, which prints only JSON", repr(format_))
     targets = _targets(html, None if only_json else json_)
-    named = _reading(framework, group_size, reward, group, advantage, length, step, skip_bad_lines)
+    named = _reading(framework, group_size, reward, group, advantage, length, step, skip_bad_lines, skip_bad_files)
     weights = parse_weights(weight or [], "weight") or None
     wishes: dict[str, Any] = {"weights": weights, "primary": primary, "asked": None if asked is None else _key(asked)}
     expect(engine in ("local", "ray"), "--engine", "local or ray", repr(engine))
@@ -316,11 +318,13 @@ def _reading(
     length: str | None,
     step: str | None,
     skip_bad_lines: bool,
+    skip_bad_files: bool,
 ) -> dict[str, Any]:
     """The arguments of `read_run` from the options of the command line."""
     size = None if group_size is None else parse_count(group_size, "group-size")
     columns = {"rewards": rewards or None, "group": group, "advantage": advantage, "length": length, "step": step}
-    return {"framework": framework, "group_size": size, "skip_bad_lines": skip_bad_lines, **columns}
+    skipped = {"skip_bad_lines": skip_bad_lines, "skip_bad_files": skip_bad_files}
+    return {"framework": framework, "group_size": size, **skipped, **columns}
 
 
 def _failing(texts: Sequence[str] | None) -> frozenset[str]:
@@ -398,12 +402,14 @@ def _runs(paths: Sequence[str]) -> list[list[str]]:
     ...     [[pathlib.Path(path).name for path in run] for run in _runs([*names, "elsewhere"])]
     [['1.parquet', '2.parquet'], ['a.csv'], ['elsewhere']]
     """
+    from gdpo_core.runs.unpack import ending
+
     runs: dict[object, list[str]] = {}
     for path in paths:
         file = Path(path)
         # Each zip holds a whole run.
         part = os.path.isfile(path) and file.suffix.lower() != ".zip"
-        run = runs.setdefault((file.resolve().parent, file.suffix) if part else _real(path), [])
+        run = runs.setdefault((file.resolve().parent, ending(path)) if part else _real(path), [])
         if _real(path) not in map(_real, run):
             run.append(path)
     return list(runs.values())
@@ -537,6 +543,7 @@ def compare_command(
     length: _Length = None,
     step: _Step = None,
     skip_bad_lines: _SkipBadLines = False,
+    skip_bad_files: _SkipBadFiles = False,
     json_: _Json = None,
     html: _Html = None,
 ) -> None:
@@ -551,7 +558,7 @@ def compare_command(
 
     only_json = json_ == Path("-")
     targets = _targets(html, None if only_json else json_)
-    named = _reading(framework, group_size, reward, group, advantage, length, step, skip_bad_lines)
+    named = _reading(framework, group_size, reward, group, advantage, length, step, skip_bad_lines, skip_bad_files)
     wishes = {"weights": parse_weights(weight or [], "weight") or None}
     difference = changes(*_audited([[a], [b]], wishes, named, targets))
     text = _dumped(difference.to_dict())

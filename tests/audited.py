@@ -56,6 +56,7 @@ def report(rewards=("correctness", "format", "length"), steps=40, path="runs/a",
             "rewards": list(rewards),
             "grouped_by": "blocks of 8 rows",
             "skipped_lines": 0,
+            "skipped_files": [],
             "left_out": [],
         },
         run={

@@ -28,7 +28,7 @@ TEXTS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What the caller of `read_run` named: columns, the group size, and whether to leave out broken lines."""
+    """What the caller of `read_run` named: columns, the group size, and whether to leave out broken lines or files."""
 
     rewards: tuple[str, ...] | None = None
     group: str | None = None
@@ -37,6 +37,7 @@ class Options:
     step: str | None = None
     group_size: int | None = None
     bad_lines: BadLines = field(default_factory=BadLines)
+    skip_bad_files: bool = False
 
     @property
     def names(self) -> list[str]:
