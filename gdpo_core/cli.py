@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 _PATIENCE = 1.0  # seconds after which progress is shown
 _FORMATS = ("text", "github")
 _OF_THE_FOLDER = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY)
+# What all of typer's complaints are: its own class in new versions, click's in those before.
+_REFUSED: Any = next(kind for kind in reversed(typer.BadParameter.__mro__) if hasattr(kind, "format_message"))
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -52,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             given = _option_per_run(sys.argv[1:] if arguments is None else arguments)
             status = app(given, prog_name="gdpo", standalone_mode=False) or 0
         sys.exit(status)
-    except typer.TyperException as error:
+    except _REFUSED as error:
         message = error.format_message()
     except InputError as error:
         message = str(error)
@@ -220,16 +222,13 @@ _Advantage = Annotated[str | None, typer.Option(metavar="NAME", help="the column
 _Length = Annotated[str | None, typer.Option(metavar="NAME", help="the column with tokens per response")]
 _Step = Annotated[str | None, typer.Option(metavar="NAME", help="the column with the training step")]
 _SkipBadLines = Annotated[bool, typer.Option("--skip-bad-lines", help="leave out broken lines")]
+_SkipBadFiles = Annotated[bool, typer.Option("--skip-bad-files", help="leave out files that cannot be read")]
 # Where to write JSON.
 _Json = Annotated[
     Path | None,
-    typer.Option(
-        "--json", metavar="FILE", help="write JSON; - prints only that", dir_okay=False, writable=True, allow_dash=True
-    ),
+    typer.Option("--json", metavar="FILE", help="write JSON; - prints only that", writable=True, allow_dash=True),
 ]
-_Html = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="write one HTML file with charts", dir_okay=False, writable=True)
-]
+_Html = Annotated[Path | None, typer.Option(metavar="FILE", help="write one HTML file with charts", writable=True)]
 
 
 @app.command("audit", short_help="Say which reward drove a run, and what to do.")
@@ -261,6 +260,7 @@ def audit_command(
     by: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="each value of this column, such as a task, by itself too")
     ] = None,
+    skip_bad_files: _SkipBadFiles = False,
     json_: _Json = None,
     html: _Html = None,
     format_: Annotated[
@@ -301,7 +301,7 @@ def audit_command(
     only_json = json_ == Path("-")
     expect(not only_json or format_ == "text", "format", "none beside --json -, which prints only JSON", repr(format_))
     targets = _targets(html, None if only_json else json_)
-    named = _reading(framework, group_size, reward, group, advantage, length, step, skip_bad_lines)
+    named = _reading(framework, group_size, reward, group, advantage, length, step, skip_bad_lines, skip_bad_files)
     named |= {"by": by, "steps": None if steps is None else parse_steps(steps, "steps")}
     named["last"] = None if last is None else parse_count(last, "last")
     weights = parse_weights(weight or [], "weight") or None
@@ -340,11 +340,13 @@ def _reading(
     length: str | None,
     step: str | None,
     skip_bad_lines: bool,
+    skip_bad_files: bool,
 ) -> dict[str, Any]:
     """The arguments of `read_run` from the options of the command line."""
     size = None if group_size is None else parse_count(group_size, "group-size")
     columns = {"rewards": rewards or None, "group": group, "advantage": advantage, "length": length, "step": step}
-    return {"framework": framework, "group_size": size, "skip_bad_lines": skip_bad_lines, **columns}
+    skipped = {"skip_bad_lines": skip_bad_lines, "skip_bad_files": skip_bad_files}
+    return {"framework": framework, "group_size": size, **skipped, **columns}
 
 
 def _failing(texts: Sequence[str] | None) -> frozenset[str]:
@@ -422,12 +424,14 @@ def _runs(paths: Sequence[str]) -> list[list[str]]:
     ...     [[pathlib.Path(path).name for path in run] for run in _runs([*names, "elsewhere"])]
     [['1.parquet', '2.parquet'], ['a.csv'], ['elsewhere']]
     """
+    from gdpo_core.runs.unpack import ending
+
     runs: dict[object, list[str]] = {}
     for path in paths:
         file = Path(path)
         # Each zip holds a whole run.
         part = os.path.isfile(path) and file.suffix.lower() != ".zip"
-        run = runs.setdefault((file.resolve().parent, file.suffix) if part else _real(path), [])
+        run = runs.setdefault((file.resolve().parent, ending(path)) if part else _real(path), [])
         if _real(path) not in map(_real, run):
             run.append(path)
     return list(runs.values())
@@ -487,6 +491,7 @@ def _targets(html: Path | None, json_: Path | None) -> dict[str, Path]:
     targets = {option: path for option, path in {"html": html, "json": json_}.items() if path is not None}
     for option, path in targets.items():
         expect(str(path) != "-", option, "the name of a file", "'-'")
+        expect(not os.path.isdir(path), option, "the name of a file", f"the directory {str(path)!r}")
         expect(os.path.isdir(path.parent), option, "a file in a directory that exists", repr(str(path)))
     different = len({_real(path) for path in targets.values()}) == len(targets)
     expect(different, "json", "another file than for the other option", repr(str(json_)))
@@ -582,6 +587,7 @@ def compare_command(
     length: _Length = None,
     step: _Step = None,
     skip_bad_lines: _SkipBadLines = False,
+    skip_bad_files: _SkipBadFiles = False,
     json_: _Json = None,
     html: _Html = None,
 ) -> None:
@@ -597,7 +603,7 @@ def compare_command(
 
     only_json = json_ == Path("-")
     targets = _targets(html, None if only_json else json_)
-    named = _reading(framework, group_size, reward, group, advantage, length, step, skip_bad_lines)
+    named = _reading(framework, group_size, reward, group, advantage, length, step, skip_bad_lines, skip_bad_files)
     wishes = {"weights": parse_weights(weight or [], "weight") or None}
     two = len(runs) == 2 or bool(with_)
     expect(two, "compare", "two runs, A B, or several of each kind, A1 A2 --with B1 B2", count(len(runs), "run"))

@@ -29,7 +29,7 @@ from views.should import titles
 
 # So many times its bytes a log takes in memory until its report is there, at most: short rows of CSV 5.4, Parquet 21.
 TIMES, TIMES_PACKED = 6, 22
-PACKED = (".parquet", ".zip")
+PACKED = (".parquet", ".zip", ".gz", ".zst")
 LARGE = 2 * 10**6  # bytes, from which on a reader is told to wait, and the process that read them is not kept
 UPLOAD = f"Drop the files of your run here, or a zip of their directory ({LARGEST / 1e6:.0f} MB at most)"
 FILES = "Which files, and how they are read"

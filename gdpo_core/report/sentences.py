@@ -59,6 +59,9 @@ def source_facts(report: AuditReport) -> dict[str, str]:
     size = f" of {s['group_size']}" if s["group_size"] else ", of different sizes"
     counts = count(s["files"], "file"), count(s["steps"], "step"), count(s["responses"], "response")
     skipped = f", {count(s['skipped_lines'], 'broken line')} left out" if s["skipped_lines"] else ""
+    if s["skipped_files"]:
+        unreadable = count(len(s["skipped_files"]), "unreadable file")
+        skipped += f", {unreadable} left out: {listing(s['skipped_files'], most=3)}"
     rows = {
         "log": s["path"],
         "written by": _writer(report),

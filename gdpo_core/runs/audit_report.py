@@ -33,6 +33,7 @@ class SourcePart(TypedDict):
     rewards: list[str]
     grouped_by: Annotated[str, Meta(description="In words.")]
     skipped_lines: int
+    skipped_files: Annotated[list[str], Meta(description="Files that cannot be read.")]
     left_out: Annotated[list[str], Meta(description="Columns that were not read.")]
     window: Annotated[list[int] | None, Meta(description="The first and the last step, where some were asked for.")]
 
@@ -271,6 +272,7 @@ def _source(f: Facts) -> SourcePart:
         "rewards": list(f.run.rewards),
         "grouped_by": f.run.grouped_by,
         "skipped_lines": f.run.skipped_lines,
+        "skipped_files": list(f.run.skipped_files),
         "left_out": list(f.run.left_out),
         "window": None if f.run.window is None else list(f.run.window),
     }

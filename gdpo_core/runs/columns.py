@@ -29,7 +29,7 @@ TEXTS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What the caller of `read_run` named: columns, the group size, and whether to leave out broken lines."""
+    """What the caller of `read_run` named: columns, the group size, and whether to leave out broken lines or files."""
 
     rewards: tuple[str, ...] | None = None
     group: str | None = None
@@ -41,6 +41,7 @@ class Options:
     by: str | None = None  # the column whose values are looked at one by one
     steps: Steps | None = None
     last: int | None = None  # steps
+    skip_bad_files: bool = False
 
     @property
     def names(self) -> list[str]:
@@ -264,8 +265,13 @@ def _key(frame: pl.DataFrame, name: str, files: Sequence[LogFile]) -> pl.Expr:
     if (row := _first(missing)) is not None:
         wanted = f"a value in every row of {name!r}, which tells groups apart"
         raise InputError(f"{_at(frame, row, files)}: expected {wanted}, got a missing one")
-    kind = frame.schema.get(name, pl.Null())
-    return (pl.col(name) if kind.is_nested() else pl.col(name).cast(pl.String)).hash()
+    return hashed(frame, name)
+
+
+def hashed(frame: pl.DataFrame, name: str) -> pl.Expr:
+    """A number for each value of a column, the same for equal values; a chat by its JSON, which old polars can hash."""
+    nested = frame.schema.get(name, pl.Null()).is_nested()
+    return (pl.struct(name).struct.json_encode() if nested else pl.col(name).cast(pl.String)).hash()
 
 
 def _value(frame: pl.DataFrame, name: str, files: Sequence[LogFile]) -> pl.Expr:

@@ -6,6 +6,7 @@ solved; everything else is read by the workers. A batch is summed up by one work
 
 import pickle
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,7 +19,7 @@ from gdpo_core.runs.audit import audit
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.files import LogFiles, find_files, format_of
 from gdpo_core.runs.frames import REMOTE
-from gdpo_core.runs.run import GroupEvidence, Run, options_of, read_rows, tables_of, with_groups
+from gdpo_core.runs.run import GroupEvidence, Run, options_of, read_rows, tables_of, with_groups, without_bad_files
 from gdpo_core.runs.summarise import summarise
 from gdpo_core.runs.sums import Plan, Summary, merge
 from gdpo_core.runs.window import within
@@ -45,13 +46,14 @@ def audit_on_ray(
     paths = [path] if isinstance(path, str) else path
     remote = next((one for one in paths if REMOTE.match(one)), None)
     expect(remote is None, "--engine", "files on a disk that all machines see for ray", f"the URL {remote}")
+    options = options_of(**named)
     log = find_files(path)
+    log, skipped = without_bad_files(log, options) if options.skip_bad_files else (log, ())
     expect(all(file.path is not None for file in log.files), "--engine", "files on disk for ray", "an archive")
     tracked = next((file.name for file in log.files if format_of(file) in ("wandb", "trackio")), None)
     expect(tracked is None, "--engine", "files of rows for ray; --engine local reads trackers", f"{tracked}")
-    options = options_of(**named)
     run, evidence = read_rows(log, None if framework is None else framework_named(framework), options)
-    run = with_groups(run, evidence, options)
+    run = replace(with_groups(run, evidence, options), skipped_files=skipped)
     return audit(run, weights, primary, asked=asked, engine=partial(_mapped, log, named, evidence))
 
 

@@ -7,6 +7,7 @@ import re
 import stat
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ import polars as pl
 from gdpo_core._errors import InputError, expect, reason
 from gdpo_core._words import count, listing
 from gdpo_core.frameworks import FRAMEWORKS
+from gdpo_core.runs.unpack import CHUNK, ENDINGS, FREE, MAX_RATIO, PACKED, bare, ending, plain
 
 Source: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Mapping[str, bytes]
 
@@ -28,8 +30,6 @@ TABLES = (".parquet", ".csv", ".tsv", ".jsonl", ".ndjson", ".json")
 UNRELATED = re.compile(
     r"(audit|report|config|args|state|tokenizer|vocab|map|index|metrics|logging|results|processor|metadata)\b.*$"
 )
-# The first bytes of compressed files, which polars would unpack without a limit.
-_PACKED = {b"\x1f\x8b": "a gzip", b"(\xb5/\xfd": "zstd", b"x\x01": "zlib", b"x\x9c": "zlib", b"x\xda": "zlib"}
 # KEY_INDEX_HASH.table.json in the folder of a run of W&B, KEY.table.json in an artifact.
 WANDB_TABLE = re.compile(r"(?:^|/)(?P<key>[^/]+?)(?:_(?P<index>\d+)_[0-9a-f]{6,})?\.table\.json$")
 # The folders around a log that belong to the same run as those beside them; those of artifacts begin with their run.
@@ -41,10 +41,7 @@ _ZIP = b"PK\x03\x04"
 MAX_FILES = 20_000  # in a zip, which anyone can upload
 MAX_BYTES = 1 << 30  # unpacked, of the whole zip
 MAX_IN_MEMORY = 1 << 28  # the same of a zip that is no file on disk
-MAX_RATIO = 200  # of unpacked to packed bytes; rewards as text reach about 20
 PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # the others unpack a whole block at once, however large
-FREE = 1 << 20  # bytes of a member up to which the ratio does not count
-_CHUNK = 1 << 20
 _BAD_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError)
 
 
@@ -67,6 +64,11 @@ class LogFile:
     run: str | None = None
     kind: str | None = None
 
+    @property
+    def plain_path(self) -> Path | None:
+        """Its path, where what lies there is not packed."""
+        return None if self.path is None or self.name.lower().endswith(ENDINGS) else self.path
+
     def content(self) -> bytes:
         """All its bytes."""
         with self._open() as file:
@@ -85,12 +87,12 @@ class LogFile:
     @contextmanager
     def _open(self) -> Iterator[BinaryIO]:
         if self.load is not None:
-            yield io.BytesIO(self.load())
+            yield plain(io.BytesIO(self.load()), self.name, MAX_IN_MEMORY)
             return
         assert self.path is not None, "a file has a path or a function that returns its bytes"
         try:
             with self.path.open("rb") as file:
-                yield file
+                yield plain(file, self.name, MAX_BYTES)
         except OSError as error:
             raise InputError(f"{self.name}: expected a file that can be read, got {error.strerror}") from None
 
@@ -139,14 +141,15 @@ def format_of(file: LogFile) -> str:
         return file.kind
     start = file.start(4096)
     expect(len(start) > 0, file.name, "a log", "an empty file")
-    packed = next((name for magic, name in _PACKED.items() if start.startswith(magic)), None)
+    packed = next((name for magic, name in PACKED.items() if start.startswith(magic)), None)
     expect(packed is None, file.name, "a log", f"{packed}; unpack it")
-    by_ending = _FORMATS.get(file.name.rpartition(".")[2].lower())
+    name = bare(file.name).lower()
+    by_ending = _FORMATS.get(name.rpartition(".")[2])
     if start.startswith(b"PAR1"):
         return "parquet"
-    if start.startswith(b"SQLite format 3\0") or file.name.lower().endswith(".db"):
+    if start.startswith(b"SQLite format 3\0") or name.endswith(".db"):
         return "trackio"
-    if file.name.lower().endswith(".table.json") or _TABLE_START.match(start):
+    if name.endswith(".table.json") or _TABLE_START.match(start):
         return "wandb"
     if by_ending:
         return by_ending
@@ -179,7 +182,7 @@ def choose(names: Sequence[str], where: str) -> list[str]:
     # Other keys, such as those of evaluations, are read where nothing has the usual one.
     for wanted in ("completions", "completions.+"):
         logs = logs or _by_folder(visible, partial(_wandb_key, wanted))
-    logs = logs or _by_folder(visible, lambda name: f"*{os.path.splitext(name)[1].lower()}" if is_table(name) else None)
+    logs = logs or _by_folder(visible, lambda name: f"*{ending(name)}" if is_table(name) else None)
     # Last, as other programs write databases too.
     logs = logs or _by_folder(visible, lambda name: "*.db" if name.endswith(".db") else None)
     if not logs:
@@ -191,6 +194,8 @@ def choose(names: Sequence[str], where: str) -> list[str]:
         which = "; ".join(listed[:4]) + ("; …" if len(listed) > 4 else "")
         raise InputError(f"{where}: expected the log of one run, got several, name one of them: {which}")
     [files] = nearest.values()
+    twice = [name for name, times in Counter(map(bare, files)).items() if times > 1]
+    expect(not twice, where, "each file of a log once", f"{listing(twice, most=3)} both packed and not")
     return files
 
 
@@ -213,19 +218,18 @@ def _run_around(inside: re.Match[str]) -> str:
 
 def _wandb_key(wanted: str, name: str) -> str | None:
     """What such tables of W&B are called, if their key is the one wanted."""
-    table = WANDB_TABLE.search(name)
+    table = WANDB_TABLE.search(bare(name))
     return f"{table['key']} of W&B" if table and re.fullmatch(wanted, table["key"]) else None
 
 
 def _framework(name: str) -> str | None:
     """The framework that gives its logs such names."""
-    return next((f.title for f in FRAMEWORKS.values() if f.log_files and re.search(f.log_files, name)), None)
+    return next((f.title for f in FRAMEWORKS.values() if f.log_files and re.search(f.log_files, bare(name))), None)
 
 
 def is_table(name: str) -> bool:
     """Whether a file with this name may be a log."""
-    base = name.rpartition("/")[2].lower()
-    suffix = os.path.splitext(base)[1]
+    base, suffix = bare(name).rpartition("/")[2].lower(), ending(name)
     return suffix in TABLES and not (suffix.startswith(".json") and bool(UNRELATED.search(base)))
 
 
@@ -398,7 +402,7 @@ def _unpack(name: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> byt
     content = bytearray()
     try:
         with archive.open(member) as file:
-            while part := file.read(_CHUNK):
+            while part := file.read(CHUNK):
                 content += part
                 expect(len(content) <= limit, where, f"at most {count(limit, 'byte')} unpacked", "more")
     except InputError:

@@ -90,6 +90,7 @@ class Run:
     has_length: bool
     issues: tuple[LogIssue, ...] = ()  # found by the reader
     skipped_lines: int = 0
+    skipped_files: tuple[str, ...] = ()  # that cannot be read
     left_out: tuple[str, ...] = ()  # columns that are neither used nor texts that such logs are known to hold
     asked: str | None = None  # the method that a configuration file beside the log asks for
     weights: Mapping[str, float] | None = None  # per reward, if the log or a configuration file beside it holds them
@@ -156,6 +157,7 @@ def read_run(
     by: str | None = None,
     steps: Steps | None = None,
     last: int | None = None,
+    skip_bad_files: bool = False,
 ) -> Run:
     """The log of a run, as a training framework wrote it.
 
@@ -165,17 +167,26 @@ def read_run(
     group_size: responses per group, if groups are blocks of rows; inferred from advantages and prompts by default.
     rewards, group, advantage, length, step: names of columns.
     skip_bad_lines: leave out and count broken lines of JSON.
+    skip_bad_files: leave out and name files that cannot be read.
     by: a column, such as the task, whose values an audit looks at one by one; it has one value in a group.
     steps, last: of these steps alone: the first and the last, such as (100, 150) or (100, None), or so many at the end.
     Raises InputError, naming the file, and the column and row or line, if the log cannot be read.
     """
-    files = frames.log_of(path) or as_tables(bounded(find_files(path)))
-    options = options_of(group_size, rewards, group, advantage, length, step, skip_bad_lines, by, steps, last)
-    run, evidence = read_rows(files, None if framework is None else framework_named(framework), options)
+    options = options_of(
+        group_size, rewards, group, advantage, length, step, skip_bad_lines, by, steps, last, skip_bad_files
+    )
+    known = None if framework is None else framework_named(framework)
+    files = frames.log_of(path) or find_files(path)
+    files, skipped = without_bad_files(files, options) if skip_bad_files else (files, ())
+    try:
+        files = files if files.files[0].frame is not None else as_tables(bounded(files))
+        run, evidence = read_rows(files, known, options)
+    except InputError as error:
+        raise _naming_the_way_out(error, files, options) from None
     with one_error(files.name):
         run = with_groups(run, evidence, options)
     next(run.tables())  # a fault in the first rows is reported now
-    return run
+    return replace(run, skipped_files=skipped)
 
 
 def options_of(
@@ -189,6 +200,7 @@ def options_of(
     by: str | None = None,
     steps: Steps | None = None,
     last: int | None = None,
+    skip_bad_files: bool = False,
 ) -> Options:
     """The arguments of `read_run`, checked."""
     steps, last = checked(steps, last)
@@ -207,7 +219,36 @@ def options_of(
         by=by,
         steps=steps,
         last=last,
+        skip_bad_files=bool(skip_bad_files),
     )
+
+
+def without_bad_files(log: LogFiles, options: Options) -> tuple[LogFiles, tuple[str, ...]]:
+    """The log without the files that cannot be read, and their names; InputError, of the first, if none can."""
+    faults = {file.name: fault for file in log.files if (fault := fault_of(file, log, options)) is not None}
+    good = tuple(file for file in log.files if file.name not in faults)
+    if not good:
+        raise next(iter(faults.values()))
+    return replace(log, files=good), tuple(faults)
+
+
+def fault_of(file: LogFile, log: LogFiles, options: Options) -> InputError | None:
+    """Why a file of a log cannot be read, by itself; None if it can."""
+    try:
+        with one_error(file.name):
+            for table in as_tables(bounded(replace(log, files=(file,)))).files:
+                tables.read_through(table, options.bad_lines)
+    except InputError as error:
+        return error
+    return None
+
+
+def _naming_the_way_out(error: InputError, log: LogFiles, options: Options) -> InputError:
+    """The error; where it is one file of several that cannot be read, with the option that leaves it out."""
+    file = next((file for file in log.files if str(error).startswith(file.name)), None)
+    if len(log.files) == 1 or options.skip_bad_files or file is None or fault_of(file, log, options) is None:
+        return error
+    return InputError(f"{error}; with skip_bad_files (--skip-bad-files) it is left out")
 
 
 def read_rows(files: LogFiles, framework: str | None, options: Options) -> tuple[Run, "GroupEvidence"]:

@@ -105,9 +105,9 @@ def _trackio(file: LogFile) -> list[LogFile]:
 
 def _opened(file: LogFile) -> sqlite3.Connection:
     """A connection that only reads."""
-    if file.path is None:
+    if file.plain_path is None:
         return _in_memory(file.content())
-    uri = f"file:{quote(str(file.path.absolute()))}"
+    uri = f"file:{quote(str(file.plain_path.absolute()))}"
     # A database that had a write-ahead log and has none now is at rest; opened as one in use, it would get a new log.
     at_rest = file.start(20)[18:19] == b"\2" and not Path(f"{file.path}-wal").exists()
     return sqlite3.connect(f"{uri}?{'immutable=1' if at_rest else 'mode=ro'}", uri=True, timeout=PATIENCE)

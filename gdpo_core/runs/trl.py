@@ -12,6 +12,7 @@ from gdpo_core.runs.columns import (
     batches,
     checked,
     expect_columns,
+    hashed,
     left_out,
     normalised,
     refuse_numeric_texts,
@@ -115,7 +116,7 @@ def _prompts(files: Sequence[LogFile], schemas: Sequence[Schema], columns: Colum
         frame.select(
             "_file",
             pl.col(f"{columns.step}").cast(pl.Float64, strict=False).cast(pl.Int64, strict=False).alias("step"),
-            (pl.col("prompt").hash() if "prompt" in frame.columns else pl.lit(0, pl.UInt64)).alias("_key"),
+            (hashed(frame, "prompt") if "prompt" in frame.columns else pl.lit(0, pl.UInt64)).alias("_key"),
             _text(frame).str.slice(0, 60).alias("text"),
         )
         for frame in parquet_frames(files, schemas, [f"{columns.step}", "prompt"], head=PROMPTS)

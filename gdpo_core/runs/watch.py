@@ -124,8 +124,9 @@ class Follower:
         if marks == self.marks:
             return None
         self._expect_settled(marks)
-        single = len(log.files) == 1 and marks[log.files[0].name].size > 0 and format_of(log.files[0]) in LINES
-        lines = self._new_lines(log.files[0]) if single else None
+        first = log.files[0]
+        single = len(log.files) == 1 and marks[first.name].size > 0 and first.plain_path and format_of(first) in LINES
+        lines = self._new_lines(first) if single else None
         self.marks, self.fault = marks, None
         try:
             return self._new_files(log) if lines is None else self._report(self._with_lines(log, *lines))
