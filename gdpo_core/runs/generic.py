@@ -19,7 +19,8 @@ from gdpo_core.runs.columns import (
     union_schema,
 )
 from gdpo_core.runs.files import LogFile, LogFiles, format_of
-from gdpo_core.runs.run import Rows, Run, run_of
+from gdpo_core.runs.roles import Chosen, choose
+from gdpo_core.runs.run import LogIssue, Rows, Run, run_of
 from gdpo_core.runs.tables import Schema, is_number_type, parquet_frames, read_file
 
 STEPS = ("step", "global_step", "gen_step", "training_step", "iteration", "iter")
@@ -39,6 +40,7 @@ NOT_REWARDS = {
     *("answer", "target", "label", "labels", "ground_truth", "gts", "gold", "solution", "reference", "expected"),
 }
 KNOWN = {*STEPS, *GROUPS, *NOT_REWARDS}
+LOOKED_AT = 5_000  # rows that tell rewards from totals and metrics
 WHOLE = 0.8  # files are separate runs if this share of the groups that they have in common has the usual size
 
 
@@ -48,17 +50,18 @@ def matches(columns: Collection[str]) -> bool:
 
 
 def read(log: LogFiles, options: Options) -> Run:
-    """A log of any form: rewards are the columns named, else every number column not known to hold something else."""
+    """A log of any form: rewards are the columns named, else the number columns that look like rewards."""
     files = log.files
     kind = _one_format(files)
     schemas = [tables.schema(file, options.bad_lines) for file in files]
     schema = union_schema(schemas)
     no_rows = kind in ("csv", "tsv") and all(one == pl.Null for one in schema.values())
     expect(not no_rows, files[0].name, "at least one response", "0 rows")
-    columns = _columns(files[0], schema, options)
+    columns, chosen = _columns(files, schema, options)
     _expect_in_every_file(columns, files, schemas)
     known = KNOWN if options.rewards is None else {*schema} - {*ADVANTAGES, *LENGTHS}
     used = [*columns.names, *(name for name in schema if name.lower() in known or name in known)]
+    used += [chosen.total] if chosen.total else []
     refuse_numeric_texts(files, schemas, used, options.bad_lines)
 
     def frames(wanted: Columns) -> Iterator[pl.DataFrame]:
@@ -83,8 +86,18 @@ def read(log: LogFiles, options: Options) -> Run:
             read=rows if kind == "parquet" else lambda _: all_rows(),
             keyed_by=columns.key and f"the column {columns.key}",
         ),
-        left_out=left_out(schema, columns.names),
+        total_only=chosen.total_only,
+        issues=(*chosen.issues, *_one_reward(chosen)),
+        left_out=left_out(schema, [*columns.names, *([chosen.total] if chosen.total else [])]),
+        weights=chosen.weights,
+        weights_by="score" if chosen.weights else None,
     )
+
+
+def _one_reward(chosen: Chosen) -> list[LogIssue]:
+    """An issue for the only reward of a log, which may be a total."""
+    alone = len(chosen.rewards) == 1 and chosen.total is None
+    return [LogIssue("no-components", {"framework": "generic", "has": list(chosen.rewards)})] if alone else []
 
 
 def _one_format(files: Sequence[LogFile]) -> str:
@@ -96,8 +109,9 @@ def _one_format(files: Sequence[LogFile]) -> str:
     return kind
 
 
-def _columns(file: LogFile, schema: Schema, options: Options) -> Columns:
-    """Which column holds what: the ones named, else those with usual names."""
+def _columns(files: Sequence[LogFile], schema: Schema, options: Options) -> tuple[Columns, Chosen]:
+    """Which column holds what: the ones named, else those with usual names; and which are rewards."""
+    file = files[0]
     expect_columns(options.names, list(schema), file.name)
     by_lower = {name.lower(): name for name in reversed(list(schema))}
     numeric = [name for name, kind in schema.items() if is_number_type(kind)]
@@ -111,13 +125,21 @@ def _columns(file: LogFile, schema: Schema, options: Options) -> Columns:
     length = options.length or usual(LENGTHS, numeric)
     key = options.group or (None if options.group_size else usual(GROUPS, schema))
     known = KNOWN | {*ADVANTAGES, *LENGTHS}
-    rewards = options.rewards or tuple(
+    numbers = [
         name
         for name in numeric
         if name.lower() not in known and name not in (step, advantage, length, key) and not name.startswith("__")
+    ]
+    chosen = choose(
+        numbers,
+        lambda names: tables.first_numbers(files, names, LOOKED_AT, options.bad_lines),
+        where=file.name,
+        named=options.rewards,
+        flags=[name for name in numbers if schema[name] == pl.Boolean],
+        asks=True,
     )
-    columns = Columns(rewards=rewards, step=step, advantage=advantage, length=length, key=key)
-    return checked(columns, schema, file.name)
+    columns = Columns(rewards=chosen.rewards, step=step, advantage=advantage, length=length, key=key)
+    return checked(columns, schema, file.name), chosen
 
 
 def _expect_in_every_file(columns: Columns, files: Sequence[LogFile], schemas: Sequence[Schema]) -> None:

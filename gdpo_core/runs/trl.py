@@ -18,9 +18,11 @@ from gdpo_core.runs.columns import (
     union_schema,
 )
 from gdpo_core.runs.files import LogFile, LogFiles
+from gdpo_core.runs.roles import Chosen, choose, role
 from gdpo_core.runs.run import PROMPTS, LogIssue, Rows, Run, run_of
-from gdpo_core.runs.tables import Schema, height, is_number_type, parquet_frames, parquet_schema
+from gdpo_core.runs.tables import Schema, first_numbers, height, is_number_type, parquet_frames, parquet_schema
 
+LOOKED_AT = 20_000  # rows that tell rewards from totals
 WANDB_ROWS = 10_000  # wandb.Table.MAX_ROWS; an artifact takes more
 # Numbers that are logged beside the rewards.
 NOT_REWARDS = {"step", "advantage", "advantages", "epoch", "global_step", "index", "idx", "id", "seed"}
@@ -38,10 +40,10 @@ def read(log: LogFiles, options: Options) -> Run:
     files = log.files
     schemas = [parquet_schema(file) for file in files]
     schema = union_schema(schemas)
-    columns = _columns(files[0], {name: schema[name] for name in schemas[0]}, options)
+    columns, chosen = _columns(files, {name: schema[name] for name in schemas[0]}, options)
     _expect_same_columns(files, schemas, columns, options)
     if options.rewards is None:
-        used = [*columns.names, *(name for name in schema if name.lower() in NOT_REWARDS)]
+        used = [*columns.names, *(name for name in schema if name.lower() in NOT_REWARDS or role(name) == "metric")]
         refuse_numeric_texts(files, schemas, used, options.bad_lines)
 
     def rows(columns: Columns) -> Iterator[pl.DataFrame]:
@@ -57,14 +59,18 @@ def read(log: LogFiles, options: Options) -> Run:
             keyed_by=options.group and f"the column {options.group}",
             prompts=partial(_prompts, files, schemas, columns) if "prompt" in schemas[0] else lambda: None,
         ),
-        issues=_cut_tables(files),
-        total_only=columns.rewards == ("reward",) and columns.advantage is None,  # as the first versions logged to W&B
-        left_out=left_out(schema, columns.names),
+        issues=(*chosen.issues, *_cut_tables(files)),
+        # As the first versions logged to W&B; beside advantages it is the name of a function.
+        total_only=chosen.total_only and columns.advantage is None,
+        left_out=left_out(schema, [*columns.names, *([chosen.total] if chosen.total else [])]),
+        weights=chosen.weights,
+        weights_by="score" if chosen.weights else None,
     )
 
 
-def _columns(file: LogFile, schema: Schema, options: Options) -> Columns:
-    """Which column of the first file holds what."""
+def _columns(files: Sequence[LogFile], schema: Schema, options: Options) -> tuple[Columns, Chosen]:
+    """Which column of the first file holds what, and which are rewards."""
+    file = files[0]
     step = options.step or "step"
     expect_columns([name for name in options.names if name != options.step], list(schema), file.name)
     fits = step in schema and bool({"advantage", "completion", "prompt"} & set(schema))
@@ -72,11 +78,18 @@ def _columns(file: LogFile, schema: Schema, options: Options) -> Columns:
     length = options.length or next((name for name in LENGTHS if name in schema and schema[name].is_integer()), None)
     advantage = options.advantage or next((name for name in ADVANTAGES if name in schema), None)
     others = (length, step, advantage, options.group)
-    rewards = [name for name, kind in schema.items() if _may_be_reward(name, kind) and name not in others]
-    columns = Columns(
-        rewards=options.rewards or tuple(rewards), step=step, advantage=advantage, length=length, key=options.group
+    numbers = [
+        name for name, kind in schema.items() if is_number_type(kind) and not _known(name) and name not in others
+    ]
+    chosen = choose(
+        numbers,
+        lambda names: first_numbers(files, names, LOOKED_AT, options.bad_lines),
+        where=file.name,
+        named=options.rewards,
+        flags=[name for name in numbers if schema[name] == pl.Boolean],
     )
-    return checked(columns, schema, file.name)
+    columns = Columns(rewards=chosen.rewards, step=step, advantage=advantage, length=length, key=options.group)
+    return checked(columns, schema, file.name), chosen
 
 
 def _cut_tables(files: Sequence[LogFile]) -> tuple[LogIssue, ...]:
@@ -87,7 +100,11 @@ def _cut_tables(files: Sequence[LogFile]) -> tuple[LogIssue, ...]:
 
 
 def _may_be_reward(name: str, kind: pl.DataType) -> bool:
-    return is_number_type(kind) and name.lower() not in NOT_REWARDS and not name.startswith("__")
+    return is_number_type(kind) and not _known(name) and role(name) != "metric"
+
+
+def _known(name: str) -> bool:
+    return name.lower() in NOT_REWARDS or name.startswith("__")
 
 
 def _expect_same_columns(
