@@ -267,6 +267,7 @@ _PICTURES: dict[str, Callable[[AuditReport, Finding], Figure | None]] = {
     "eval-overwrote": _steps,
     "advantages-not-reproduced": _unreproduced,
     "no-components": _log,
+    "rewards-collinear": _log,
     "score-not-a-sum": _log,
     "not-in-score": _log,
     "prompts-merged": _log,

@@ -53,6 +53,7 @@ FINDINGS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     findings_log.steps_twice,
     findings_log.eval_overwrote,
     findings_log.reward_columns_merged,
+    findings_log.rewards_collinear,
     findings_log.prompts_merged,
     findings_log.ragged_batches,
     findings_log.score_not_a_sum,

@@ -5,13 +5,15 @@ from collections.abc import Iterator
 from math import isclose
 from typing import TypedDict, cast
 
+import numpy as np
+
 from gdpo_core import config_lines
 from gdpo_core._words import count, number
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import CONVENTIONS
 from gdpo_core.runs.facts import LISTED, Facts, Finding, at_steps, scaled_share, some
 from gdpo_core.runs.sums import take
-from gdpo_core.runs.thresholds import EVERY_NTH, MERGED, SCALE_ONLY
+from gdpo_core.runs.thresholds import DEGREES, EVERY_NTH, MERGED, NO_SPREAD, SCALE_ONLY, VARYING
 
 
 class Evidence(TypedDict, total=False):
@@ -27,6 +29,7 @@ class Evidence(TypedDict, total=False):
     step: int
     steps: int
     columns: list[str]
+    score: str
     rewards: list[str]
     error: float
 
@@ -108,6 +111,48 @@ def steps_twice(f: Facts) -> Iterator[Finding]:
 
 
 # --- groups and rewards -----------------------------------------------------------------------------------------------
+
+
+def rewards_collinear(f: Facts) -> Iterator[Finding]:
+    """Rewards of which one follows from others, as two equal columns."""
+    for name, parts in _relations(f):
+        terms = [f"{number(w)} × {part}" if abs(w) != 1 else f"{'−' * (w < 0)}{part}" for part, w in parts.items()]
+        sum_of, names = " + ".join(terms).replace("+ −", "− "), [name, *parts]
+        yield Finding(
+            "rewards-collinear",
+            "warning",
+            f"In every group {name} is {sum_of}, but for a constant. What {some(names)} do cannot be told apart: "
+            f"neither their weights nor their shares of the update, only what they do together. If {name} is a total "
+            f"of others, or a copy, name the rewards without it.",
+            {"rewards": names, "relation": f"{name} = {sum_of}", "groups": int(f.totals.groups)},
+            None,
+            title=f"{some(names)} say the same" if len(parts) == 1 else f"{name} follows from {some(parts)}",
+            to_do=f"Check which of {some(names)} the run used, and name the rewards.",
+        )
+
+
+def _relations(f: Facts) -> Iterator[tuple[str, dict[str, float]]]:
+    """Each reward that is a weighted sum of earlier ones inside every group, and these with their weights."""
+    sums, independent = f.totals.rewards, list[int]()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        correlation = sums.products / np.sqrt(sums.squared * sums.squared.T)
+    varying = int(f.totals.groups) - sums.dead_groups
+    live = [k for k in range(len(f.rewards)) if varying[k] >= VARYING and sums.degrees[k] > DEGREES * len(f.rewards)]
+    for k in live:
+        # Where responses lack some of the rewards, their correlations are those of different responses.
+        whole = all(sums.present[i] == sums.present[k] for i in independent)
+        for before in ([independent] if whole else []) + [[i] for i in independent]:
+            own, of = correlation[np.ix_(before, before)], correlation[before, k]
+            if not before or not np.isfinite(of).all():
+                continue
+            w = np.linalg.solve(own, of)
+            if 1 - w @ of <= NO_SPREAD:
+                sizes = np.sqrt(np.diagonal(sums.squared))
+                raw = {f.rewards[i]: float(f"{x * sizes[k] / sizes[i]:.6g}") for i, x in zip(before, w, strict=True)}
+                yield f.rewards[k], {part: x for (part, x), one in zip(raw.items(), w, strict=True) if abs(one) > 1e-5}
+                break
+        else:
+            independent.append(k)
 
 
 def prompts_merged(f: Facts) -> Iterator[Finding]:
@@ -227,30 +272,34 @@ def missing_rewards(f: Facts) -> Iterator[Finding]:
 
 
 def score_not_a_sum(f: Facts) -> Iterator[Finding]:
-    """verl's score, which its GRPO normalises, is no weighted sum of the rewards logged beside it."""
+    """A logged total, which GRPO normalises, is no weighted sum of the rewards logged beside it."""
     for evidence in _issues(f, "score-not-a-sum"):
+        score = evidence.get("score", "score")
+        grpo = f"{f.framework.title}'s GRPO" if f.framework.grpo_reads_score_alone else "GRPO"
         yield Finding(
             "score-not-a-sum",
             "info",
-            f"The score is not a weighted sum of {some(evidence['columns'])} (the nearest one differs by up to "
-            f"{number(evidence['error'], 2)}). verl's GRPO normalises the score, so what this report says about GRPO "
-            "holds for the weighted sum of these columns and not for the score. GDPO takes the columns themselves.",
+            f"The {score} is not a weighted sum of {some(evidence['columns'])} (the nearest one differs by up to "
+            f"{number(evidence['error'], 2)}). {grpo} normalises the {score}, so what this report says about "
+            f"GRPO holds for the weighted sum of these columns and not for the {score}. GDPO takes the columns "
+            "themselves.",
             evidence,
             None,
-            title="The score is not a weighted sum of the rewards",
+            title=f"The {score} is not a weighted sum of the rewards",
         )
 
 
 def not_in_score(f: Facts) -> Iterator[Finding]:
-    """Columns that verl's score leaves out, and that are taken for no rewards."""
+    """Columns that a logged total leaves out, and that are taken for no rewards."""
     for evidence in _issues(f, "not-in-score"):
         columns = evidence["columns"]
         yield Finding(
             "not-in-score",
             "info",
-            f"The score is a weighted sum of {some(evidence['rewards'])} alone, so {some(columns)} "
-            f"{_is(len(columns))} not counted as {'a reward' if len(columns) == 1 else 'rewards'} here. If "
-            "gdpo_reward_keys names more, name all of them as rewards.",
+            f"The {evidence.get('score', 'score')} is a weighted sum of {some(evidence['rewards'])} alone, so "
+            f"{some(columns)} {_is(len(columns))} not counted as {'a reward' if len(columns) == 1 else 'rewards'} "
+            f"here. If {'gdpo_reward_keys names' if f.framework.grpo_reads_score_alone else 'the run used'} more, name "
+            "all of them as rewards.",
             evidence,
             None,
             title=f"{some(columns)} {_is(len(columns))} not counted among the rewards",
@@ -258,10 +307,20 @@ def not_in_score(f: Facts) -> Iterator[Finding]:
 
 
 def no_components(f: Facts) -> Iterator[Finding]:
-    """The log holds only the total of the rewards."""
-    if not f.run.total_only:
-        return
+    """The log holds only the total of the rewards, or one reward that may be a total."""
     evidence = next(_issues(f, "no-components"), Evidence())
+    if not f.run.total_only:
+        if evidence:
+            yield Finding(
+                "no-components",
+                "info",
+                f"The log holds one reward, {f.rewards[0]}. If it is the total of several, log each in a column of its "
+                "own: from a total alone nothing can be said about them.",
+                evidence,
+                None,
+                title="The log holds one reward",
+            )
+        return
     why = f.framework.total_only_because or f"{f.framework.title} has to log each reward in a column of its own."
     yield Finding(
         "no-components",

@@ -19,6 +19,7 @@ from gdpo_core.runs.columns import (
     union_schema,
 )
 from gdpo_core.runs.files import LogFile, LogFiles, format_of
+from gdpo_core.runs.nested import refuse_nested_rewards
 from gdpo_core.runs.roles import Chosen, choose
 from gdpo_core.runs.run import LogIssue, Rows, Run, run_of
 from gdpo_core.runs.tables import Schema, is_number_type, parquet_frames, read_file
@@ -55,6 +56,8 @@ def read(log: LogFiles, options: Options) -> Run:
     kind = _one_format(files)
     schemas = [tables.schema(file, options.bad_lines) for file in files]
     schema = union_schema(schemas)
+    if options.rewards is None:
+        refuse_nested_rewards(files[0], options.bad_lines)
     no_rows = kind in ("csv", "tsv") and all(one == pl.Null for one in schema.values())
     expect(not no_rows, files[0].name, "at least one response", "0 rows")
     columns, chosen = _columns(files, schema, options)

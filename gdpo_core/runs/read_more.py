@@ -48,6 +48,7 @@ READ_MORE = {  # by the finding's id
     "steps-repeated": ReadMore(_LOG),
     "eval-overwrote": ReadMore(_LIMITS),
     "reward-columns-merged": ReadMore(_LOG),
+    "rewards-collinear": ReadMore(_LOG, "", ("weight",)),
     "prompts-merged": ReadMore(_LOG, "", ("group",)),
     "ragged-batches": ReadMore(_LOG, "", ("batch",)),
     "groups-sampled": ReadMore(_LOG, "", ("group",)),

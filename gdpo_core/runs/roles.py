@@ -45,7 +45,7 @@ _TOTALS = (
 _FILLING = {"reward", "rewards", "score", "scores", "of", "the", "raw"}  # words that a total's name may have besides
 _SURE = 1  # how many of these sets hold names that nothing but a total has
 LARGEST = 100  # of a reward in whole numbers; more look like a count
-NEARLY = 0.9  # explained by the others: a reward of its own is not, and a total that was clipped is
+NEARLY = 0.5  # explained by the others: less is a reward of its own, more may be a total that was clipped or gated
 _NOTHING, _FAINT = 1e-11, 1e-6  # of the variance that is float32's round-off; of a weight, beside the largest
 ROWS = 30  # from which a column of any other name can be the total
 
@@ -106,6 +106,9 @@ def choose(
     expect_names(numbers if named is None else named, where)
     clear = [name for name in numbers if role(name) != "metric"]
     metrics = [name for name in numbers if name not in clear]
+    if metrics and not clear and named is None:
+        got = f"columns that look like metrics: {listing(metrics, most=8)}"
+        raise InputError(f"{where}: expected at least one column of numbers that is a reward, got {got}; name it")
     clear = _without_settings(clear, sample)
     totals = sorted((name for name in clear if _rank(name) is not None), key=lambda name: _rank(name) or 0)
     if named is not None:
@@ -211,7 +214,8 @@ def _total(
 
 def _odd_one(table: pl.DataFrame, names: Sequence[str]) -> str | None:
     """The column that all the others add up to with weights above 0; None where there is none, or another relation."""
-    values = table.select(pl.col(*names).fill_nan(None)).drop_nulls().to_numpy() if len(names) > 2 else np.empty((0, 0))
+    values = table.select(names).to_numpy() if len(names) > 2 else np.empty((0, 0))
+    values = values[np.isfinite(values).all(1)]
     if len(values) < ROWS or (np.ptp(values, 0) == 0).any():
         return None
     size, vector = np.linalg.eigh(np.corrcoef(values.T))
@@ -219,8 +223,10 @@ def _odd_one(table: pl.DataFrame, names: Sequence[str]) -> str | None:
     if size[0] > _NOTHING or size[1] <= _NOTHING or (np.abs(relation) < _FAINT).any():
         return None
     below = relation < 0
-    alone = [name for name, less in zip(names, below, strict=True) if less == (below.sum() == 1)]
-    return alone[0] if len(alone) == 1 else None
+    alone = [k for k, less in enumerate(below) if less == (below.sum() == 1)]
+    # A sum of rewards that go their own ways spreads more than each of them: a = b + c may be b = a − c as well.
+    most = bool((np.abs(relation[alone[0]]) >= np.abs(relation)).all())
+    return names[alone[0]] if len(alone) == 1 and most else None
 
 
 def _of_total(numbers: Iterable[str], total: str, parts: Sequence[str], score: Score) -> Chosen:

@@ -20,6 +20,7 @@ from gdpo_core.runs import frames, tables
 from gdpo_core.runs.columns import Columns, Options, reward_names
 from gdpo_core.runs.files import LogFile, LogFiles, Source, find_files, format_of
 from gdpo_core.runs.limits import bounded
+from gdpo_core.runs.nested import as_columns, refuse_nested_rewards
 from gdpo_core.runs.tables import BadLines
 from gdpo_core.runs.trackers import as_tables
 
@@ -197,7 +198,7 @@ def options_of(
 def read_rows(files: LogFiles, framework: str | None, options: Options) -> tuple[Run, "GroupEvidence"]:
     """The run before its groups are known, and what shows them."""
     with one_error(files.name):
-        files = _as_its_framework_writes(files, framework)
+        files = _as_its_framework_writes(as_columns(files, options.bad_lines), framework)
         run = _reader(framework or detect(files, options)).read(files, options)
         return run, _evidence(run)
 
@@ -245,7 +246,7 @@ def _as_its_framework_writes(files: LogFiles, known: str | None) -> LogFiles:
             named = zip(files.files, lines, strict=True)
             written = (LogFile(file.name, load=partial(bytes, content), kind="jsonl") for file, content in named)
             return replace(files, files=tuple(written))
-    frames.refuse_nested_rewards(first.name, first.frame.collect_schema())
+    refuse_nested_rewards(first, BadLines())
     return files
 
 

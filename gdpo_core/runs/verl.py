@@ -8,6 +8,7 @@ import polars as pl
 from gdpo_core._errors import InputError, expect
 from gdpo_core.runs.columns import TEXTS, Columns, Options, batches, cached, checked, expect_columns, normalised
 from gdpo_core.runs.files import LogFiles
+from gdpo_core.runs.roles import role
 from gdpo_core.runs.run import LogIssue, Rows, Run, run_of
 from gdpo_core.runs.score import weights_of
 from gdpo_core.runs.tables import first_objects, number_columns, read_json_lines
@@ -41,6 +42,9 @@ def read(log: LogFiles, options: Options) -> Run:
         issues.append(LogIssue("no-components", {"framework": "verl", "has": ["score"], **v1}))
     elif "score" not in columns.rewards and "score" in number_columns(items):
         weights, issues = _weights(log, columns.rewards, items, options)
+        if weights is None and not options.rewards:  # the names alone tell metrics from rewards
+            rewards = tuple(name for name in columns.rewards if role(name) != "metric")
+            columns = replace(columns, rewards=rewards or columns.rewards)
         columns, weights, beside = _without_weight_zero(columns, weights, options)
         if beside:
             issues.append(LogIssue("not-in-score", {"columns": beside, "rewards": list(columns.rewards)}))
