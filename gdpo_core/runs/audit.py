@@ -51,6 +51,8 @@ FINDINGS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     findings_log.steps_missing,
     findings_log.batches_repeated,
     findings_log.steps_twice,
+    findings_log.eval_logged,
+    findings_log.files_left_out,
     findings_log.eval_overwrote,
     findings_log.reward_columns_merged,
     findings_log.rewards_collinear,
@@ -208,7 +210,7 @@ def facts_of(
 
     read_again: look in the log for a second recipe, of the batches that the first does not reproduce.
     """
-    batches = summary.batches
+    batches = _without_last_again(summary.batches)
     again = _repeated(batches)
     facts = Facts(
         run=run,
@@ -225,6 +227,12 @@ def facts_of(
     if _by_evaluations(facts):
         return replace(facts, batches=take(facts.batches, ~wrong), overwritten=take(facts.batches, wrong))
     return facts if not read_again else replace(facts, recipe_of_the_rest=_recipe_of_the_rest(facts))
+
+
+def _without_last_again(batches: Sums[Array]) -> Sums[Array]:
+    """The batches without the last one if it is the one before once more, as TRL logs its last table to trackers."""
+    twice = len(batches.batch) > 1 and batches.step_last[-2] == batches.step[-1]
+    return take(batches, slice(-1)) if twice and batches.fingerprint[-2] == batches.fingerprint[-1] else batches
 
 
 def _repeated(batches: Sums[Array]) -> Array:

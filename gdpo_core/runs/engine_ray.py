@@ -21,6 +21,7 @@ from gdpo_core.runs.frames import REMOTE
 from gdpo_core.runs.run import GroupEvidence, Run, options_of, read_rows, tables_of, with_groups
 from gdpo_core.runs.summarise import summarise
 from gdpo_core.runs.sums import Plan, Summary, merge
+from gdpo_core.runs.unfinished import without_unfinished
 
 PER_WORKER = 8  # tasks, so that workers that are done early take over
 RETRIES = 2  # of a task whose worker died
@@ -44,7 +45,7 @@ def audit_on_ray(
     paths = [path] if isinstance(path, str) else path
     remote = next((one for one in paths if REMOTE.match(one)), None)
     expect(remote is None, "--engine", "files on a disk that all machines see for ray", f"the URL {remote}")
-    log = find_files(path)
+    log = without_unfinished(find_files(path))
     expect(all(file.path is not None for file in log.files), "--engine", "files on disk for ray", "an archive")
     tracked = next((file.name for file in log.files if format_of(file) in ("wandb", "trackio")), None)
     expect(tracked is None, "--engine", "files of rows for ray; --engine local reads trackers", f"{tracked}")

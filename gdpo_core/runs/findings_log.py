@@ -28,7 +28,9 @@ class Evidence(TypedDict, total=False):
     threshold: int
     step: int
     steps: int
+    eval_steps: list[int]
     columns: list[str]
+    files: list[str]
     score: str
     rewards: list[str]
     error: float
@@ -108,6 +110,36 @@ def steps_twice(f: Facts) -> Iterator[Finding]:
         title="Steps are in the log more than once, with different content",
         to_do="Check whether two runs wrote to one place, and audit each alone.",
     )
+
+
+def eval_logged(f: Facts) -> Iterator[Finding]:
+    """Tables of evaluations in what a tracker keeps."""
+    for evidence in _issues(f, "eval-logged"):
+        steps = evidence["eval_steps"]
+        yield Finding(
+            "eval-logged",
+            "info",
+            f"{count(len(steps), 'table')} of {at_steps(steps)} {'comes' if len(steps) == 1 else 'come'} after another "
+            f"of the same step and {'holds' if len(steps) == 1 else 'hold'} other prompts, as {f.framework.title} logs "
+            "an evaluation. Left out: this report is about training.",
+            {"steps": steps[:LISTED], "tables": len(steps)},
+            None,
+            title=f"{count(len(steps), 'table')} of evaluations {_is(len(steps))} left out",
+        )
+
+
+def files_left_out(f: Facts) -> Iterator[Finding]:
+    """Files of the log that were not read."""
+    for evidence in _issues(f, "files-left-out"):
+        files = evidence["files"]
+        yield Finding(
+            "files-left-out",
+            "info",
+            f"Not read: {some(files)}. This report is about the other files.",
+            evidence,
+            None,
+            title=f"{count(len(files), 'file')} {_is(len(files))} left out",
+        )
 
 
 # --- groups and rewards -----------------------------------------------------------------------------------------------

@@ -85,7 +85,7 @@ def _in_polars(table: Any) -> pl.DataFrame:
 
 
 def _of_records(rows: Sequence[Mapping]) -> pl.DataFrame:
-    members = names_of(rows)
+    members = names_of(rows, NAME)
     rows = [flat_row(row, members) for row in rows] if members else rows
     odd = next((name for row in rows for name in row if not isinstance(name, str)), None)
     expect(odd is None, NAME, "texts as names of columns", repr(odd))

@@ -6,7 +6,7 @@ rewards.NAME where another column has that.
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -15,7 +15,7 @@ import polars as pl
 from gdpo_core._errors import InputError
 from gdpo_core._words import listing
 from gdpo_core.runs.files import LogFile, LogFiles, format_of
-from gdpo_core.runs.tables import BadLines, first_objects, is_number, is_number_type, parquet_schema
+from gdpo_core.runs.tables import BadLines, expect_width, first_objects, is_number, is_number_type, parquet_schema
 
 METRICS = "metrics"
 _REWARDS = re.compile(r"(^|_)(rewards?|scores?)($|_)|^components$", re.IGNORECASE)
@@ -34,24 +34,20 @@ def as_columns(log: LogFiles, bad_lines: BadLines) -> LogFiles:
         return log
     if any(format_of(file) != kind for file in log.files):
         return log  # which the reader refuses
-    parsed = [_parsed(file, kind) for file in log.files]
-    names = names_of(item for items in parsed for item in items if isinstance(item, dict))
-    files = []
-    for file, items in zip(log.files, parsed, strict=True):
-        flat = [flat_row(item, names) if isinstance(item, dict) else item for item in items]
-        content = _lines(flat) if kind == "jsonl" else json.dumps(flat if len(flat) != 1 else flat[0]).encode()
-        files.append(LogFile(file.name, load=partial(bytes, content), kind=kind))
-    return replace(log, files=tuple(files))
+    rows = (row for file in log.files for row in _parsed(file, kind) if isinstance(row, dict))
+    names = names_of(rows, log.name)
+    return replace(log, files=tuple(_flat_file(file, kind, names) for file in log.files))
 
 
-def names_of(rows: Iterable[Mapping]) -> Names:
-    """The column of each member of each nested object."""
+def names_of(rows: Iterable[Mapping], where: str) -> Names:
+    """The column of each member of each nested object. Raises InputError for more than a table has."""
     members: dict[tuple[str, str], None] = {}
     taken: set[str] = set()
     for row in rows:
         for name, value in row.items():
             if _holds_members(name, value):
                 members |= dict.fromkeys((name, str(member)) for member in value)
+                expect_width([member for _, member in members], where)
             else:
                 taken.add(name)
     return _names(list(members), taken)
@@ -92,7 +88,9 @@ def refuse_nested_rewards(file: LogFile, bad_lines: BadLines) -> None:
     """Raise InputError for a column of rewards that holds several of them in one value, in another form."""
     if format_of(file) == "parquet":
         for name, kind in parquet_schema(file).items():
-            if _is_container(name) and kind.is_nested():
+            inner = kind.inner if isinstance(kind, pl.List | pl.Array) else kind
+            several = inner is not kind and isinstance(inner, pl.DataType) and is_number_type(inner)
+            if _is_container(name) and (several or isinstance(inner, pl.Struct)):
                 raise _too_deep(file.name, name, list(kind.to_schema()) if isinstance(kind, pl.Struct) else [])
         return
     rows = first_objects_of(file, bad_lines)
@@ -123,15 +121,16 @@ def first_objects_of(file: LogFile, bad_lines: BadLines) -> list[dict]:
         return []
 
 
-def _parsed(file: LogFile, kind: str) -> list[object]:
-    """The rows of a file of JSON; what is no object as it stands, in bytes where it is broken."""
+def _parsed(file: LogFile, kind: str) -> Iterator[object]:
+    """The rows of a file of JSON; a line that is no object as its bytes, and nothing of a document that is broken."""
     if kind == "jsonl":
-        return [_object(line) for line in file.lines()]
+        yield from map(_object, file.lines())
+        return
     try:
         content = json.loads(file.content().decode("utf-8-sig"))
     except (ValueError, RecursionError):
-        return []
-    return content if isinstance(content, list) else [content]
+        return
+    yield from content if isinstance(content, list) else [content]
 
 
 def _object(line: bytes) -> object:
@@ -142,9 +141,15 @@ def _object(line: bytes) -> object:
     return item if isinstance(item, dict) else line
 
 
-def _lines(items: Sequence[object]) -> bytes:
-    """Lines of JSON, each where it was, so that an error names the same line."""
-    return b"".join(item if isinstance(item, bytes) else json.dumps(item).encode() + b"\n" for item in items)
+def _flat_file(file: LogFile, kind: str, names: Names) -> LogFile:
+    """The file with the members of its objects as columns; each line stays where it was, so that errors name it."""
+    flat = (flat_row(row, names) if isinstance(row, dict) else row for row in _parsed(file, kind))
+    if kind == "jsonl":
+        content = b"".join(row if isinstance(row, bytes) else json.dumps(row).encode() + b"\n" for row in flat)
+    else:
+        rows = list(flat)
+        content = json.dumps(rows if len(rows) != 1 else rows[0]).encode()
+    return LogFile(file.name, load=partial(bytes, content), kind=kind)
 
 
 def _nested(name: str, kind: pl.DataType) -> bool:

@@ -46,6 +46,8 @@ READ_MORE = {  # by the finding's id
     "missing-rewards": ReadMore(_LOG),
     "steps-missing": ReadMore(_LOG),
     "steps-repeated": ReadMore(_LOG),
+    "files-left-out": ReadMore(_LOG),
+    "eval-logged": ReadMore(_LIMITS),
     "eval-overwrote": ReadMore(_LIMITS),
     "reward-columns-merged": ReadMore(_LOG),
     "rewards-collinear": ReadMore(_LOG, "", ("weight",)),

@@ -23,6 +23,7 @@ from gdpo_core.runs.limits import bounded
 from gdpo_core.runs.nested import as_columns, refuse_nested_rewards
 from gdpo_core.runs.tables import BadLines
 from gdpo_core.runs.trackers import as_tables
+from gdpo_core.runs.unfinished import without_unfinished
 
 BATCHES = 200  # whose advantages are examined
 PROMPTS = 10_000  # rows whose prompts are examined
@@ -161,7 +162,7 @@ def read_run(
     skip_bad_lines: leave out and count broken lines of JSON.
     Raises InputError, naming the file, and the column and row or line, if the log cannot be read.
     """
-    files = frames.log_of(path) or as_tables(bounded(find_files(path)))
+    files = frames.log_of(path) or as_tables(bounded(without_unfinished(find_files(path), skip_bad_lines)))
     options = options_of(group_size, rewards, group, advantage, length, step, skip_bad_lines)
     run, evidence = read_rows(files, None if framework is None else framework_named(framework), options)
     with one_error(files.name):
@@ -200,6 +201,9 @@ def read_rows(files: LogFiles, framework: str | None, options: Options) -> tuple
     with one_error(files.name):
         files = _as_its_framework_writes(as_columns(files, options.bad_lines), framework)
         run = _reader(framework or detect(files, options)).read(files, options)
+        if files.left_out:
+            evidence = {"files": [f"{name} {why}" for name, why in files.left_out]}
+            run = replace(run, issues=(*run.issues, LogIssue("files-left-out", evidence)))
         return run, _evidence(run)
 
 

@@ -1,6 +1,7 @@
 """Reads TRL's completions, one Parquet file per logged step; axolotl's synchronous trainer writes the same."""
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 import polars as pl
@@ -37,6 +38,7 @@ def matches(columns: Collection[str]) -> bool:
 
 def read(log: LogFiles, options: Options) -> Run:
     """The rewards of a TRL log: every number column but the step, the advantage and others known to hold no reward."""
+    log, evaluations = _of_training(log, options.step or "step")
     files = log.files
     schemas = [parquet_schema(file) for file in files]
     schema = union_schema(schemas)
@@ -59,7 +61,7 @@ def read(log: LogFiles, options: Options) -> Run:
             keyed_by=options.group and f"the column {options.group}",
             prompts=partial(_prompts, files, schemas, columns) if "prompt" in schemas[0] else lambda: None,
         ),
-        issues=(*chosen.issues, *_cut_tables(files)),
+        issues=(*chosen.issues, *_cut_tables(files), *evaluations),
         # As the first versions logged to W&B; beside advantages it is the name of a function.
         total_only=chosen.total_only and columns.advantage is None,
         left_out=left_out(schema, [*columns.names, *([chosen.total] if chosen.total else [])]),
@@ -90,6 +92,43 @@ def _columns(files: Sequence[LogFile], schema: Schema, options: Options) -> tupl
     )
     columns = Columns(rewards=chosen.rewards, step=step, advantage=advantage, length=length, key=options.group)
     return checked(columns, schema, file.name), chosen
+
+
+def _of_training(log: LogFiles, step: str) -> tuple[LogFiles, list[LogIssue]]:
+    """The tables of a tracker without those of evaluations, and an issue that says so.
+
+    TRL logs an evaluation under the step of the batch before: its responses, after some of that batch where there is
+    room. So a table that directly follows another of its step is an evaluation's if it holds other prompts.
+    """
+    kept: list[LogFile] = []
+    first: pl.DataFrame | None = None  # the first table of the step
+    before: pl.DataFrame | None = None  # the evaluation's, if it was the last
+    steps: list[int] = []
+    for file in log.files:
+        table = None if file.frame is None else _one_step(file.frame, step)
+        if table is None or first is None or table[step][0] != first[step][0]:
+            first, before = table, None
+        elif _other_prompts(table, first):
+            if before is None or not table.equals(before):  # at the end of training the last table is logged again
+                steps.append(int(float(table[step][0])))
+            before = table
+            continue
+        kept.append(file)
+    issues = [LogIssue("eval-logged", {"eval_steps": steps})] if steps else []
+    return (log if len(kept) == len(log.files) else replace(log, files=tuple(kept))), issues
+
+
+def _other_prompts(table: pl.DataFrame, first: pl.DataFrame) -> bool:
+    both = "prompt" in table.columns and "prompt" in first.columns and table["prompt"].dtype == first["prompt"].dtype
+    return both and not table["prompt"].is_in(first["prompt"].implode()).all()
+
+
+def _one_step(frame: pl.LazyFrame, step: str) -> pl.DataFrame | None:
+    """The table of one step of a tracker; None if it holds several."""
+    table = frame.collect()
+    whole = step in table.columns and len(table) > 0 and table[step].n_unique() == 1 and table[step].null_count() == 0
+    number = whole and table[step].cast(pl.Float64, strict=False).is_finite().all()
+    return table.with_columns(pl.col(n).hash() for n in table.columns if table[n].dtype.is_nested()) if number else None
 
 
 def _cut_tables(files: Sequence[LogFile]) -> tuple[LogIssue, ...]:
