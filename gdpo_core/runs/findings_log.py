@@ -12,7 +12,7 @@ from gdpo_core._words import count, number
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import CONVENTIONS
 from gdpo_core.runs.facts import LISTED, Facts, Finding, at_steps, scaled_share, some
-from gdpo_core.runs.sums import take
+from gdpo_core.runs.sums import Array, Sums, take
 from gdpo_core.runs.thresholds import DEGREES, EVERY_NTH, MERGED, NO_SPREAD, SCALE_ONLY, VARYING
 
 
@@ -394,6 +394,35 @@ def eval_overwrote(f: Facts) -> Iterator[Finding]:
     )
 
 
+def rows_missing(f: Facts) -> Iterator[Finding]:
+    """Steps that lack rows which were there when the advantages were computed."""
+    short = take(f.batches, f.lack_rows)
+    if not len(short.batch):
+        return
+    steps, rows = short.step.tolist(), short.responses
+    most = int(f.batches.responses[f.batches.logged.wrong == 0].max())
+    held = f"{rows.min()}" if rows.min() == rows.max() else f"{rows.min()} to {rows.max()}"
+    yield Finding(
+        "rows-missing",
+        "warning",
+        f"{at_steps(steps).capitalize()} {'holds' if len(steps) == 1 else 'hold'} {held} rows, others {most}, and the "
+        f"logged advantages there are those of {NAMES[f.acting]} but for a factor: they were computed over more rows, "
+        "which are missing from the log. They were cut off, or groups were dropped, as a filter does with those "
+        "without a signal. The rows that are there count in the figures here.",
+        {
+            "steps": steps[:LISTED],
+            "rows": int(rows.sum()),
+            "usual_rows": most,
+            "rows_off": int(short.logged.wrong.sum()),
+            "groups_off_by_a_factor": scaled_share(short),
+            "threshold": SCALE_ONLY,
+        },
+        None,
+        title=f"Rows are missing at {at_steps(steps)}",
+        to_do=f"Find the missing rows of {at_steps(steps)}, or read the figures as those of the rows that are left.",
+    )
+
+
 def reward_columns_merged(f: Facts) -> Iterator[Finding]:
     """A reward that made the advantages is not in the log."""
     if not f.lacks_a_reward:
@@ -425,8 +454,8 @@ def advantages_not_reproduced(f: Facts) -> Iterator[Finding]:
         return
     elif f.recipe is None:
         yield _nothing_makes_them(f)
-    elif f.totals.logged.wrong:
-        yield _some_are_others(f)
+    elif (bad := (f.batches.logged.wrong > 0) & ~f.lack_rows).any():
+        yield _some_are_others(f, take(f.batches, bad))
 
 
 def _all_zero_though_rewards_differ(f: Facts) -> Iterator[Finding]:
@@ -463,9 +492,8 @@ def _nothing_makes_them(f: Facts) -> Finding:
     return Finding("advantages-not-reproduced", severity, message, evidence, None, title=title, to_do=to_do)
 
 
-def _some_are_others(f: Facts) -> Finding:
+def _some_are_others(f: Facts, bad: Sums[Array]) -> Finding:
     """Of a run whose recipe makes the others."""
-    bad = take(f.batches, f.batches.logged.wrong > 0)
     ran, other = f.acting, f.recipe_of_the_rest
     steps, wrong, logged = bad.step.tolist(), int(bad.logged.wrong.sum()), int(f.totals.logged.count)
     scaled, error = scaled_share(bad), float(bad.logged.max_error.max())

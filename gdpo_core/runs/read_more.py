@@ -49,6 +49,7 @@ READ_MORE = {  # by the finding's id
     "files-left-out": ReadMore(_LOG),
     "eval-logged": ReadMore(_LIMITS),
     "eval-overwrote": ReadMore(_LIMITS),
+    "rows-missing": ReadMore(_LOG, "", ("batch step",)),
     "reward-columns-merged": ReadMore(_LOG),
     "rewards-collinear": ReadMore(_LOG, "", ("weight",)),
     "prompts-merged": ReadMore(_LOG, "", ("group",)),
