@@ -265,6 +265,7 @@ _PICTURES: dict[str, Callable[[AuditReport, Finding], Figure | None]] = {
     "steps-missing": _steps,
     "steps-repeated": _steps,
     "eval-overwrote": _steps,
+    "group-size-changes": _steps,
     "rows-missing": _steps,
     "eval-logged": _steps,
     "advantages-not-reproduced": _unreproduced,

@@ -58,6 +58,7 @@ FINDINGS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     findings_log.reward_columns_merged,
     findings_log.rewards_collinear,
     findings_log.prompts_merged,
+    findings_log.group_size_changes,
     findings_log.ragged_batches,
     findings_log.score_not_a_sum,
     findings_log.not_in_score,

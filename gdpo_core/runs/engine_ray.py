@@ -18,7 +18,7 @@ from gdpo_core.runs.audit import audit
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.files import LogFiles, find_files, format_of
 from gdpo_core.runs.frames import REMOTE
-from gdpo_core.runs.run import GroupEvidence, Run, options_of, read_rows, tables_of, with_groups
+from gdpo_core.runs.run import Blocks, GroupEvidence, Run, options_of, read_rows, tables_of, with_groups
 from gdpo_core.runs.summarise import summarise
 from gdpo_core.runs.sums import Plan, Summary, merge
 from gdpo_core.runs.unfinished import without_unfinished
@@ -73,7 +73,7 @@ def _mapped(log: LogFiles, named: Mapping[str, Any], evidence: GroupEvidence, ru
             ray.init(log_to_driver=False, logging_level="ERROR", include_dashboard=False)
         workers = max(1, int(ray.cluster_resources().get("CPU", 1)))
         tasks = _tasks(log, evidence, PER_WORKER * workers)
-        work = partial(_summed, run.framework, dict(named), run._block, plan)
+        work = partial(_summed, run.framework, dict(named), run._blocks, plan)
         remote = ray.remote(max_retries=RETRIES)(lambda task: work(task))
         rows = ray.get([remote.remote(task) for task in tasks])
     except ray.exceptions.RayError as error:
@@ -103,7 +103,7 @@ def _tasks(log: LogFiles, evidence: GroupEvidence, count: int) -> list[dict[str,
 
 
 def _summed(
-    framework: str, named: Mapping[str, Any], block: int | None, plan: Plan, task: Mapping[str, Any]
+    framework: str, named: Mapping[str, Any], blocks: Blocks, plan: Plan, task: Mapping[str, Any]
 ) -> dict[str, Any]:
     """What a worker does: the summary of some files, whose batches get the numbers that they have in the whole log."""
     import torch
@@ -120,7 +120,7 @@ def _summed(
             wanted = f"{task['paths'][0]}: expected files that hold whole steps for ray, got a step that spans files"
             raise InputError(f"{wanted}; use --engine local")
         summaries = []
-        for table in tables_of(run, block):
+        for table in tables_of(run, blocks, task["first_batch"]):
             table = table.with_columns(pl.col("batch") + task["first_batch"], pl.col("step") + offset)
             summaries.append(summarise(table, plan))
         done["summary"] = pickle.dumps(merge(summaries))

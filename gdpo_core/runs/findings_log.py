@@ -31,6 +31,8 @@ class Evidence(TypedDict, total=False):
     eval_steps: list[int]
     columns: list[str]
     files: list[str]
+    sizes: list[int]
+    from_steps: list[int]
     score: str
     rewards: list[str]
     error: float
@@ -209,6 +211,21 @@ def prompts_merged(f: Facts) -> Iterator[Finding]:
                 "does, and is not affected; a script that groups this log by prompt would merge them."
             )
         yield Finding("prompts-merged", severity, message, evidence, None, title=title, to_do=to_do)
+
+
+def group_size_changes(f: Facts) -> Iterator[Finding]:
+    """Groups that have another size from some step on."""
+    for evidence in _issues(f, "group-size-changes"):
+        pairs = list(zip(evidence["sizes"], evidence["from_steps"], strict=True))
+        later = [f"{size} from step {step} on" for size, step in pairs[1:]]
+        yield Finding(
+            "group-size-changes",
+            "info",
+            f"The groups hold {pairs[0][0]} responses at first, and {some(later)}. This report follows that.",
+            {**evidence, "steps": evidence["from_steps"][1 : LISTED + 1]},
+            None,
+            title="The size of the groups changes during the run",
+        )
 
 
 def ragged_batches(f: Facts) -> Iterator[Finding]:

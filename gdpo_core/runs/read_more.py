@@ -53,6 +53,7 @@ READ_MORE = {  # by the finding's id
     "reward-columns-merged": ReadMore(_LOG),
     "rewards-collinear": ReadMore(_LOG, "", ("weight",)),
     "prompts-merged": ReadMore(_LOG, "", ("group",)),
+    "group-size-changes": ReadMore(_LOG, "", ("group",)),
     "ragged-batches": ReadMore(_LOG, "", ("batch",)),
     "groups-sampled": ReadMore(_LOG, "", ("group",)),
     "score-not-a-sum": ReadMore(_LOG),

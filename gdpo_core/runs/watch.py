@@ -265,7 +265,7 @@ class Follower:
     def _grouped(self, part: _Part, evidence: GroupEvidence) -> Run:
         """The run of a part with its groups, told apart by the evidence of all parts."""
         run = with_groups(replace(part.run, files=tuple(self.marks)), evidence, self._options())
-        if self.grouped_by not in (None, run.grouped_by):
+        if self.grouped_by not in (None, run.grouped_by) or len(run._blocks) > 1:
             raise _Changed
         self.grouped_by = run.grouped_by
         return run
