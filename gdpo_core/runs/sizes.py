@@ -73,9 +73,21 @@ def stretches(
             if inferred is None:
                 return []
             size = inferred.size
+            if not any(np.abs(a).max(initial=0) > 0 for a in advantages[part]):
+                smaller = reduce(gcd, (other for _, other in runs))
+                if _chance_of_prompts(size, smaller, prompts[part], prompts) > CHANCE:
+                    return []
         if not found or found[-1][1] != size:
             found.append((first, size))
     return found if len(found) > 1 else []
+
+
+def _chance_of_prompts(size: int, smaller: int, part: Sequence[np.ndarray], prompts: Sequence[np.ndarray]) -> float:
+    """How likely some part of a run looks like groups of `size` as `smaller` ones that share prompts by chance."""
+    starts = Counter(int(x) for ids in prompts for x in ids[np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))])
+    alike = sum((times / starts.total()) ** 2 for times in starts.values())
+    together = sum(len(ids) // size * (size // smaller - 1) for ids in part)
+    return 0.0 if size == smaller else len(prompts) * alike**together
 
 
 def runs_of(own: Sequence[int | None]) -> list[tuple[int, int]]:
