@@ -264,6 +264,19 @@ def _key(frame: pl.DataFrame, name: str, files: Sequence[LogFile]) -> pl.Expr:
     return (pl.col(name) if kind.is_nested() else pl.col(name).cast(pl.String)).hash()
 
 
+def is_ordered(frames: Iterator[pl.DataFrame]) -> bool:
+    """Whether steps never decrease, and each stands in one file."""
+    last = last_file = None
+    for frame in frames:
+        for (file,), rows in frame.group_by("_file", maintain_order=True):
+            steps = rows["step"]
+            falls = last is not None and (steps[0] < last or (steps[0] == last and file != last_file))
+            if falls or not steps.is_sorted():
+                return False
+            last, last_file = steps[-1], file
+    return True
+
+
 def batches(frames: Iterable[pl.DataFrame], by: Sequence[str]) -> Iterator[pl.DataFrame]:
     """The rows in frames of about ROWS that split no batch; `batch` counts up where a column of `by` changes."""
     number = 0

@@ -395,9 +395,10 @@ def eval_overwrote(f: Facts) -> Iterator[Finding]:
         "eval-overwrote",
         "warning",
         f"The logged advantages of {at_steps(steps)} are not reproduced, while those of the other steps are: they "
-        f"differ by up to {number(error, 2)}, in most groups only by a factor. That is what an evaluation leaves "
-        "behind: it overwrites the file of its step, with its own responses beside those of the training or in their "
-        "place. These steps are left out of the figures here. Without evaluations the log stays whole.",
+        f"differ by up to {number(error, 2)}, in most groups only by a factor, and no rows are missing. That is what "
+        "an evaluation leaves behind: it overwrites the file of its step, with its own responses beside those of the "
+        "training or in their place. These steps are left out of the figures here. Without evaluations the log stays "
+        "whole.",
         {
             "steps": steps[:LISTED],
             "rows_off": int(f.overwritten.logged.wrong.sum()),

@@ -13,6 +13,7 @@ from gdpo_core.runs.columns import (
     cached,
     checked,
     expect_columns,
+    is_ordered,
     left_out,
     normalised,
     refuse_numeric_texts,
@@ -72,9 +73,7 @@ def read(log: LogFiles, options: Options) -> Run:
         return (normalised(frame, wanted, files) for frame in raw)
 
     # Only Parquet can read the steps alone; text is parsed whole in any case, so its numbers are kept.
-    ordered = columns.step is None or (
-        kind == "parquet" and _is_ordered(frames(Columns(rewards=(), step=columns.step)))
-    )
+    ordered = columns.step is None or (kind == "parquet" and is_ordered(frames(Columns(rewards=(), step=columns.step))))
 
     def rows(wanted: Columns) -> Iterator[pl.DataFrame]:
         by = ["step"] if columns.step else ["_file"]
@@ -158,19 +157,6 @@ def _texts(files: Sequence[LogFile], columns: Columns, options: Options) -> Iter
     for number, file in enumerate(files):
         frame = read_file(file, columns.numbers, columns.texts, options.bad_lines)
         yield frame.with_columns(pl.lit(number, pl.Int64).alias("_file"))
-
-
-def _is_ordered(frames: Iterator[pl.DataFrame]) -> bool:
-    """Whether steps never decrease, and each stands in one file."""
-    last = last_file = None
-    for frame in frames:
-        for (file,), rows in frame.group_by("_file", maintain_order=True):
-            steps = rows["step"]
-            falls = last is not None and (steps[0] < last or (steps[0] == last and file != last_file))
-            if falls or not steps.is_sorted():
-                return False
-            last, last_file = steps[-1], file
-    return True
 
 
 def _in_order(frames: Iterator[pl.DataFrame], files: Sequence[LogFile]) -> Iterator[pl.DataFrame]:

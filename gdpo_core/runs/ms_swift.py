@@ -9,7 +9,7 @@ import polars as pl
 from gdpo_core._errors import InputError, expect
 from gdpo_core.runs.columns import TEXTS, Columns, Options, batches, cached, checked, expect_columns, normalised
 from gdpo_core.runs.files import LogFile, LogFiles
-from gdpo_core.runs.roles import Chosen, choose
+from gdpo_core.runs.roles import Chosen, choose, role
 from gdpo_core.runs.run import PROMPTS, LogIssue, Rows, Run, run_of
 from gdpo_core.runs.tables import as_float, as_text, expect_one_length, first_objects, is_number, objects
 
@@ -82,7 +82,8 @@ def _columns(
         length=options.length,
         key=options.group,
     )
-    return checked(columns, logged, file.name), chosen, [name for name in numbers if name != chosen.total]
+    functions = [name for name in numbers if name != chosen.total and role(name) != "metric"]
+    return checked(columns, logged, file.name), chosen, functions
 
 
 def _table(items: list[dict], names: Sequence[str]) -> pl.DataFrame:

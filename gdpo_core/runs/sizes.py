@@ -12,6 +12,7 @@ USUAL = 0.6  # share of batches that a size must divide: an evaluation may have 
 CHANCE = 0.01  # a smaller size must be less likely than this to fit by chance
 DRAWS = 400  # shuffles that estimate this probability
 WHOLE = 0.8  # share of the groups of a batch that have its usual size, where that is the run's at the time
+FEW_PROMPTS = 0.1  # how often two groups share a prompt, from which on prompts alone show no change of size
 LEAST = 3  # batches in a row whose groups have another size than before: fewer may be an evaluation's
 _BLOCKS = 64  # shuffled at most
 
@@ -86,8 +87,11 @@ def _chance_of_prompts(size: int, smaller: int, part: Sequence[np.ndarray], prom
     """How likely some part of a run looks like groups of `size` as `smaller` ones that share prompts by chance."""
     starts = Counter(int(x) for ids in prompts for x in ids[np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))])
     alike = sum((times / starts.total()) ** 2 for times in starts.values())
-    together = sum(len(ids) // size * (size // smaller - 1) for ids in part)
-    return 0.0 if size == smaller else len(prompts) * alike**together
+    alike_ones = [ids for ids in part if (_whole(ids) or 1) % size == 0]
+    together = sum(len(ids) // size * (size // smaller - 1) for ids in alike_ones)
+    if size == smaller:
+        return 0.0
+    return len(prompts) * alike**together if alike < FEW_PROMPTS else 1.0
 
 
 def runs_of(own: Sequence[int | None]) -> list[tuple[int, int]]:

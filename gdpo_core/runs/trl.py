@@ -13,6 +13,7 @@ from gdpo_core.runs.columns import (
     batches,
     checked,
     expect_columns,
+    is_ordered,
     left_out,
     normalised,
     refuse_numeric_texts,
@@ -48,9 +49,17 @@ def read(log: LogFiles, options: Options) -> Run:
         used = [*columns.names, *(name for name in schema if name.lower() in NOT_REWARDS or role(name) == "metric")]
         refuse_numeric_texts(files, schemas, used, options.bad_lines)
 
+    def frames(columns: Columns) -> Iterator[pl.DataFrame]:
+        return (normalised(frame, columns, files) for frame in parquet_frames(files, schemas, columns.names))
+
+    # Where a column tells groups apart, the rows of several steps may be shuffled too.
+    shuffled = options.group is not None and not is_ordered(frames(Columns(rewards=(), step=columns.step)))
+
     def rows(columns: Columns) -> Iterator[pl.DataFrame]:
-        frames = (normalised(frame, columns, files) for frame in parquet_frames(files, schemas, columns.names))
-        return batches(frames, ["_file", "step"])
+        whole = frames(columns)
+        if shuffled:
+            whole = iter([pl.concat(whole).sort("_file", "step", maintain_order=True)])
+        return batches(whole, ["_file", "step"])
 
     return run_of(
         log,
