@@ -68,7 +68,7 @@ def source_facts(report: AuditReport) -> dict[str, str]:
         "holds": f"{listing(counts, link='')}{skipped}{_window(s['window'])}",
         "groups": f"{count(s['groups'])}{size}, told apart by {s['grouped_by']}",
     }
-    return rows | ({"not read": value(s["left_out"])} if s["left_out"] else {})
+    return rows | ({"not read": f"{value(s['left_out'])} (--reward names rewards)"} if s["left_out"] else {})
 
 
 def _window(steps: Sequence[int] | None) -> str:

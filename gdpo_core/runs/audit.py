@@ -55,9 +55,14 @@ FINDINGS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     findings_log.steps_missing,
     findings_log.batches_repeated,
     findings_log.steps_twice,
+    findings_log.eval_logged,
+    findings_log.files_left_out,
     findings_log.eval_overwrote,
+    findings_log.rows_missing,
     findings_log.reward_columns_merged,
+    findings_log.rewards_collinear,
     findings_log.prompts_merged,
+    findings_log.group_size_changes,
     findings_log.ragged_batches,
     findings_log.score_not_a_sum,
     findings_log.not_in_score,
@@ -242,7 +247,7 @@ def facts_of(
     read_again: look in the log for a second recipe, of the batches that the first does not reproduce.
     sample: what settings are tried on; read from the log by default, and only where a finding tries one.
     """
-    batches = summary.batches
+    batches = _without_last_again(summary.batches)
     again = _repeated(batches)
     facts = Facts(
         run=run,
@@ -256,10 +261,16 @@ def facts_of(
         recipe_of_the_rest=None,
         read_sample=(lambda: sample_of_run(run.tables())) if sample is None else (lambda: sample),
     )
-    wrong = facts.batches.logged.wrong > 0
-    if _by_evaluations(facts):
+    wrong = (facts.batches.logged.wrong > 0) & ~facts.lack_rows
+    if _by_evaluations(facts, wrong):
         return replace(facts, batches=take(facts.batches, ~wrong), overwritten=take(facts.batches, wrong))
     return facts if not read_again else replace(facts, recipe_of_the_rest=_recipe_of_the_rest(facts))
+
+
+def _without_last_again(batches: Sums[Array]) -> Sums[Array]:
+    """The batches without the last one if it is the one before once more, as TRL logs its last table to trackers."""
+    twice = len(batches.batch) > 1 and batches.step_last[-2] == batches.step[-1]
+    return take(batches, slice(-1)) if twice and batches.fingerprint[-2] == batches.fingerprint[-1] else batches
 
 
 def _repeated(batches: Sums[Array]) -> Array:
@@ -270,19 +281,19 @@ def _repeated(batches: Sums[Array]) -> Array:
     return same if often else same & (batches.different_pairs >= _PAIRS)
 
 
-def _by_evaluations(f: Facts) -> bool:
-    """Whether evaluations wrote the batches that are not reproduced: they differ by a factor, all others are."""
+def _by_evaluations(f: Facts, wrong: Array) -> bool:
+    """Whether evaluations wrote these batches, that are not reproduced: they differ by a factor, and have all rows."""
     if not f.framework.evaluation_overwrites or f.recipe is None or f.lacks_a_reward:
         return False
     if len(f.recipe.unknown) == len(f.rewards):  # guessed weights may be wrong by a factor themselves
         return False
-    wrong, logged = f.batches.logged.wrong > 0, f.batches.logged.count > 0
-    return bool(wrong.any() and scaled_share(f.batches) >= SCALE_ONLY and (logged & ~wrong).any())
+    right = (f.batches.logged.count > 0) & (f.batches.logged.wrong == 0)
+    return bool(wrong.any() and scaled_share(take(f.batches, wrong)) >= SCALE_ONLY and right.any())
 
 
 def _recipe_of_the_rest(f: Facts) -> Recipe | None:
     """One recipe that reproduces all batches that the run's recipe does not; None if there is none."""
-    bad = take(f.batches, f.batches.logged.wrong > 0)
+    bad = take(f.batches, (f.batches.logged.wrong > 0) & ~f.lack_rows)
     if not len(bad.batch) or f.lacks_a_reward:
         return None
     few = take(bad, bad.responses.cumsum() - bad.responses < _SAMPLE_OF_THE_REST)

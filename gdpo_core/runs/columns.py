@@ -103,19 +103,24 @@ def checked(columns: Columns, logged: Iterable[str], where: str) -> Columns:
     expect(len(columns.rewards) > 0, where, "at least one column of numbers that is a reward", _listing(logged))
     got = f"{len(columns.rewards)} columns of numbers: {_listing(columns.rewards[:3])}, …"
     expect(len(columns.rewards) <= REWARDS, where, f"at most {REWARDS} rewards; name those that are", got)
-    longest = max(map(len, columns.names))
-    expect(longest <= NAME, where, f"names of columns of at most {count(NAME, 'character')}", count(longest))
-    # polars takes * and ^…$ for patterns.
-    reserved = [n for n in columns.names if n in (*INNER, "*") or (n.startswith("^") and n.endswith("$"))]
-    reserved += [""] * ("" in columns.rewards)
-    if reserved:
-        raise InputError(
-            f"{where}: expected columns of other names, or rewards to be named, got one called {reserved[0]!r}"
-        )
+    expect_names(columns.names, where)
+    expect_names([name for name in columns.rewards if not name], where)
     taken = [name for name in columns.rewards if name in TAKEN]
     expect(not taken, where, f"reward columns not named {', '.join(TAKEN)}", f"{taken[0] if taken else ''!r}")
     no_length = "length" in columns.rewards or columns.length in columns.rewards
     return replace(columns, length=None) if no_length else columns
+
+
+def expect_names(names: Iterable[str], where: str) -> None:
+    """Raise InputError for a name that no column can have."""
+    for name in names:
+        size = len(name)
+        expect(size <= NAME, where, f"names of columns of at most {count(NAME, 'character')}", count(size))
+        # polars takes * and ^…$ for patterns.
+        if name in (*INNER, "*", "") or (name.startswith("^") and name.endswith("$")):
+            raise InputError(
+                f"{where}: expected columns of other names, or rewards to be named, got one called {name!r}"
+            )
 
 
 def union_schema(schemas: Sequence[Schema]) -> dict[str, pl.DataType]:
@@ -281,6 +286,19 @@ def _value(frame: pl.DataFrame, name: str, files: Sequence[LogFile]) -> pl.Expr:
     expect(not kind.is_nested() and kind not in (pl.Binary, pl.Object), where, "texts or numbers", f"{kind}")
     column = (pl.col(name) if name in frame.columns else pl.lit(None, pl.String)).cast(pl.String)
     return column.replace("NaN", None).str.strip_suffix(".0") if kind.is_float() else column
+
+
+def is_ordered(frames: Iterator[pl.DataFrame]) -> bool:
+    """Whether steps never decrease, and each stands in one file."""
+    last = last_file = None
+    for frame in frames:
+        for (file,), rows in frame.group_by("_file", maintain_order=True):
+            steps = rows["step"]
+            falls = last is not None and (steps[0] < last or (steps[0] == last and file != last_file))
+            if falls or not steps.is_sorted():
+                return False
+            last, last_file = steps[-1], file
+    return True
 
 
 def batches(frames: Iterable[pl.DataFrame], by: Sequence[str]) -> Iterator[pl.DataFrame]:

@@ -19,9 +19,19 @@ from gdpo_core.runs.audit import audit
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.files import LogFiles, find_files, format_of
 from gdpo_core.runs.frames import REMOTE
-from gdpo_core.runs.run import GroupEvidence, Run, options_of, read_rows, tables_of, with_groups, without_bad_files
+from gdpo_core.runs.run import (
+    Blocks,
+    GroupEvidence,
+    Run,
+    options_of,
+    read_rows,
+    tables_of,
+    with_groups,
+    without_bad_files,
+)
 from gdpo_core.runs.summarise import summarise
 from gdpo_core.runs.sums import Plan, Summary, merge
+from gdpo_core.runs.unfinished import without_unfinished
 from gdpo_core.runs.window import within
 
 PER_WORKER = 8  # tasks, so that workers that are done early take over
@@ -48,7 +58,7 @@ def audit_on_ray(
     expect(remote is None, "--engine", "files on a disk that all machines see for ray", f"the URL {remote}")
     options = options_of(**named)
     log = find_files(path)
-    log, skipped = without_bad_files(log, options) if options.skip_bad_files else (log, ())
+    log, skipped = without_bad_files(log, options) if options.skip_bad_files else (without_unfinished(log), ())
     expect(all(file.path is not None for file in log.files), "--engine", "files on disk for ray", "an archive")
     tracked = next((file.name for file in log.files if format_of(file) in ("wandb", "trackio")), None)
     expect(tracked is None, "--engine", "files of rows for ray; --engine local reads trackers", f"{tracked}")
@@ -75,7 +85,7 @@ def _mapped(log: LogFiles, named: Mapping[str, Any], evidence: GroupEvidence, ru
             ray.init(log_to_driver=False, logging_level="ERROR", include_dashboard=False)
         workers = max(1, int(ray.cluster_resources().get("CPU", 1)))
         tasks = _tasks(log, evidence, run.window, PER_WORKER * workers)
-        work = partial(_summed, run.framework, dict(named), run._block, run.window, plan)
+        work = partial(_summed, run.framework, dict(named), run._blocks, run.window, plan)
         remote = ray.remote(max_retries=RETRIES)(lambda task: work(task))
         rows = ray.get([remote.remote(task) for task in tasks])
     except ray.exceptions.RayError as error:
@@ -107,7 +117,7 @@ def _tasks(log: LogFiles, evidence: GroupEvidence, window: tuple[int, int] | Non
 def _summed(
     framework: str,
     named: Mapping[str, Any],
-    block: int | None,
+    blocks: Blocks,
     window: tuple[int, int] | None,
     plan: Plan,
     task: Mapping[str, Any],
@@ -127,7 +137,7 @@ def _summed(
             wanted = f"{task['paths'][0]}: expected files that hold whole steps for ray, got a step that spans files"
             raise InputError(f"{wanted}; use --engine local")
         summaries = []
-        for table in tables_of(run, block):
+        for table in tables_of(run, blocks, task["first_batch"]):
             table = table.with_columns(pl.col("batch") + task["first_batch"], pl.col("step") + offset)
             if len(table := within(table, window)):
                 summaries.append(summarise(table, plan))

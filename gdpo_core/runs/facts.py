@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import nan, sqrt
 
+import numpy as np
 import polars as pl
 
 from gdpo_core._words import listing, number
@@ -15,7 +16,7 @@ from gdpo_core.runs.read_more import READ_MORE
 from gdpo_core.runs.recipe import Recipe
 from gdpo_core.runs.run import Run
 from gdpo_core.runs.sums import Array, MethodSums, Plan, Sums, total
-from gdpo_core.runs.thresholds import CHANCE, MERGED
+from gdpo_core.runs.thresholds import CHANCE, MERGED, SCALE_ONLY
 from gdpo_core.runs.trials import Setting, summed
 
 SEVERITIES = ("error", "warning", "info")
@@ -125,6 +126,19 @@ class Facts:
         if not logged.count or self.only_round_off or (self.recipe is None and self.all_silent):
             return None
         return bool(self.recipe is not None and logged.wrong == 0 and not len(self.overwritten.batch))
+
+    @cached_property
+    def lack_rows(self) -> Array:
+        """(batches,) whether rows are missing: there are fewer than elsewhere, and the advantages are a multiple.
+
+        A method that looks at the whole batch made them of more rows. A cut group has others, as it lacks responses.
+        """
+        logged = self.batches.logged
+        if self.recipe is None or self.lacks_a_reward or self.recipe.method not in ("gdpo", "grpo_batch_std"):
+            return np.zeros(len(logged.wrong), dtype=bool)
+        most = self.batches.responses[logged.wrong == 0].max(initial=0)
+        multiple = logged.scaled_groups >= SCALE_ONLY * logged.wrong_groups
+        return (logged.wrong > 0) & multiple & (self.batches.responses < most)
 
     @property
     def all_zero(self) -> bool:

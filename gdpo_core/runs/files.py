@@ -35,6 +35,10 @@ WANDB_TABLE = re.compile(r"(?:^|/)(?P<key>[^/]+?)(?:_(?P<index>\d+)_[0-9a-f]{6,}
 # The folders around a log that belong to the same run as those beside them; those of artifacts begin with their run.
 _INSIDE_A_RUN = re.compile(r"(^|/)(?:completions|media/table(?:/.*)?|([^/]*?)-?completions[-:_]v\d+)$")
 _TABLE_START = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*("columns"\s*:\s*\["|"data"\s*:\s*\[\s*\[)')  # of W&B
+# What systems add to the names of copies; the first group is the name of what was copied.
+_COPY = re.compile(
+    r"^(?:copy of )?(.+?)(?: \(\d+\)| ?\(copy(?: \d+)?\)| - copy(?: \(\d+\))?|[ _-]copy ?\d*)?(\.\w+)$", re.I
+)
 _FORMATS = {"csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "ndjson": "jsonl", "json": "json", "parquet": "parquet"}
 
 _ZIP = b"PK\x03\x04"
@@ -104,6 +108,7 @@ class LogFiles:
     files: tuple[LogFile, ...]
     name: str
     args: LogFile | None
+    left_out: tuple[tuple[str, str], ...] = ()  # names of files that are not read, and why
 
 
 def find_files(path: object) -> LogFiles:
@@ -124,7 +129,8 @@ def find_files(path: object) -> LogFiles:
     files = {str(f.path.resolve()) if f.path else f.name: f for part in reversed(parts) for f in part.files}
     name = parts[0].name if len(parts) == 1 else f"{parts[0].name} and {len(parts) - 1} more"
     args = next((part.args for part in parts if part.args), None)
-    return LogFiles(tuple(sorted(files.values(), key=lambda file: natural(file.name))), name, args)
+    left_out = tuple(dict.fromkeys(one for part in parts for one in part.left_out))
+    return LogFiles(tuple(sorted(files.values(), key=lambda file: natural(file.name))), name, args, left_out)
 
 
 def format_of(file: LogFile) -> str:
@@ -222,9 +228,29 @@ def _wandb_key(wanted: str, name: str) -> str | None:
     return f"{table['key']} of W&B" if table and re.fullmatch(wanted, table["key"]) else None
 
 
+def copied(name: str) -> str | None:
+    """The name of the file that a file is a copy of, as its own name says; None if it says nothing like that.
+
+    >>> copied("run/completions_00003 (1).parquet"), copied("completions_00003.parquet")
+    ('run/completions_00003.parquet', None)
+    """
+    folder, slash, base = name.rpartition("/")
+    match = _COPY.match(base)
+    original = f"{match[1]}{match[2]}" if match else base
+    return None if original == base else f"{folder}{slash}{original}"
+
+
+def without_copies(names: Sequence[str]) -> tuple[list[str], tuple[tuple[str, str], ...]]:
+    """The names without copies of others among them, and these copies, each with what it is a copy of."""
+    copies = {name: original for name in names if (original := copied(name)) in names}
+    said = tuple((name, f"is a copy of {str(original).rpartition('/')[2]}") for name, original in copies.items())
+    return [name for name in names if name not in copies], said
+
+
 def _framework(name: str) -> str | None:
     """The framework that gives its logs such names."""
-    return next((f.title for f in FRAMEWORKS.values() if f.log_files and re.search(f.log_files, bare(name))), None)
+    name = bare(copied(name) or name)
+    return next((f.title for f in FRAMEWORKS.values() if f.log_files and re.search(f.log_files, name)), None)
 
 
 def is_table(name: str) -> bool:
@@ -252,7 +278,7 @@ def _at(path: str) -> LogFiles:
     try:
         if separator and database and not here.exists() and expanded(database).exists():
             log = _at(database)
-            return LogFiles(tuple(replace(file, run=run) for file in log.files), path, log.args)
+            return replace(log, files=tuple(replace(file, run=run) for file in log.files), name=path)
         if here.is_dir():
             return _directory(here)
         if here.is_file():
@@ -268,9 +294,12 @@ def _at(path: str) -> LogFiles:
         return _at(matches[0])
     # One path per file, as a link may lead back to a folder above it.
     once = {os.path.realpath(match): Path(match) for match in reversed(matches)}
-    files = [file for file in reversed(once.values()) if file.is_file()]
-    expect(bool(files), path, "one directory, or files", f"directories: {_listing(matches)}")
-    return LogFiles(tuple(map(_on_disk, files)), _spelt(path), _args_near(files[0].parent))
+    paths = [str(file) for file in reversed(once.values()) if file.is_file()]
+    expect(bool(paths), path, "one directory, or files", f"directories: {_listing(matches)}")
+    names, copies = without_copies(paths)
+    return LogFiles(
+        tuple(_on_disk(Path(name)) for name in names), _spelt(path), _args_near(Path(names[0]).parent), copies
+    )
 
 
 def expanded(path: str) -> Path:
@@ -289,10 +318,9 @@ def _directory(folder: Path) -> LogFiles:
     if errors and not names:
         got = f"{_spelt(errors[0].filename)!r} ({errors[0].strerror})"
         raise InputError(f"{_spelt(folder)}: expected a directory that can be read, got {got}")
-    chosen = choose(names, _spelt(folder))
-    return LogFiles(
-        tuple(_on_disk(folder / name) for name in chosen), _spelt(folder), _args_near((folder / chosen[0]).parent)
-    )
+    chosen, copies = without_copies(choose(names, _spelt(folder)))
+    found = tuple(_on_disk(folder / name) for name in chosen)
+    return LogFiles(found, _spelt(folder), _args_near((folder / chosen[0]).parent), copies)
 
 
 def _file(path: Path) -> LogFiles:
@@ -342,7 +370,7 @@ def _uploaded(files: Mapping) -> LogFiles:
         return LogFiles((LogFile(database, load=load, run=run),), name, None)
     first = next(iter(files))
     log = _inside(loads, first if len(files) == 1 else f"{first} and {len(files) - 1} more")
-    read = {file.name for file in log.files}
+    read = {*(file.name for file in log.files), *(name for name, _ in log.left_out)}
     for name in files:  # a directory may hold other files too, but who hands over a file wants it read
         expect(name in read or not is_table(name), name, f"a file of the same log as {log.files[0].name}", "another")
     return log
@@ -351,10 +379,11 @@ def _uploaded(files: Mapping) -> LogFiles:
 def _inside(loads: Mapping[str, Callable[[], bytes]], where: str) -> LogFiles:
     """The log among files in memory, whose names are archive:folder/file."""
     inner = {name.rpartition(":")[2]: name for name in loads}
-    chosen = [inner[name] for name in choose(list(inner), where)]
+    names, copies = without_copies(choose(list(inner), where))
+    chosen = [inner[name] for name in names]
     args = next((name for key, name in inner.items() if key.rpartition("/")[2] == "args.json"), None)
     files = tuple(LogFile(name, load=loads[name]) for name in chosen)
-    return LogFiles(files, where, None if args is None else LogFile(args, load=loads[args]))
+    return LogFiles(files, where, None if args is None else LogFile(args, load=loads[args]), copies)
 
 
 # --- zips ------------------------------------------------------------------------------------------------------------

@@ -10,7 +10,8 @@ import polars as pl
 from gdpo_core._errors import InputError, expect
 from gdpo_core.runs.columns import Columns, Options, batches, cached, checked, expect_columns, normalised
 from gdpo_core.runs.files import LogFile, LogFiles
-from gdpo_core.runs.run import LogIssue, Rows, Run, divisors, run_of
+from gdpo_core.runs.run import LogIssue, Rows, Run, run_of
+from gdpo_core.runs.sizes import divisors
 from gdpo_core.runs.tables import as_float, as_text, expect_one_length, objects
 
 # Columns that hold no rewards.

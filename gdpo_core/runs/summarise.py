@@ -34,6 +34,7 @@ from gdpo_core.runs.sums import (
 from gdpo_core.runs.thresholds import FAINT_STD, FEW_VALUES
 
 _ROUNDS, _NEAR = 100, 1e-9  # of the search for a break-even weight, and how near two rounds are the same
+_DIGITS = 14  # of a reward: what differs in later ones, as 0.1 + 0.2 and 0.3 do, is round-off
 _AT_ONCE = 1 << 16  # responses per piece, so that a piece and what is computed from it fit into a processor's cache
 
 
@@ -105,6 +106,8 @@ def _in_float32(table: pl.DataFrame, rewards: Sequence[str]) -> Array:
 
 def _sums(part: pl.DataFrame, plan: Plan) -> Sums[Array]:
     """The sums of each batch; part: one of `_parts`."""
+    float32 = bool(_in_float32(part, plan.rewards).all())
+    part = part if float32 else part.with_columns(pl.col(plan.rewards).round_sig_figs(_DIGITS))
     log = read_log(part, plan.rewards)
     lengths = torch.from_numpy(_lengths(part, plan.rewards).copy()).view(log.rewards.shape[:-1])
     convention = CONVENTIONS[plan.convention]
@@ -122,7 +125,7 @@ def _sums(part: pl.DataFrame, plan: Plan) -> Sums[Array]:
     # All methods but GDPO add up raw rewards, so one weight puts their pairs in order.
     break_even = dict.fromkeys(outcomes, _break_even(of, outcomes["grpo"].added, plan.primary))
     break_even["gdpo"] = _break_even(of, outcomes["gdpo"].added, plan.primary)
-    ties, order = _ties_and_order(of, outcomes, plan.primary, float32=bool(_in_float32(part, plan.rewards).all()))
+    ties, order = _ties_and_order(of, outcomes, plan.primary, float32)
     sizes = of.per_group(torch.ones_like(of.batch.rewards[0])).long()
     before = outcomes["gdpo"].before_batch_step
     live = ~of.silent(before.nan_to_num())

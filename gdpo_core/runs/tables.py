@@ -21,6 +21,7 @@ from gdpo_core.runs.files import LogFile, format_of
 ROWS = 250_000  # per frame, about
 FILES = 400  # per scan; more would have many files open at once
 HEAD = 100  # lines of text from which the types of columns are inferred
+SPREAD = 16  # files over a log that are looked at first
 COLUMNS = 5_000  # of a table
 MISSING = ["", "NA", "N/A", "null", "None", "none", "NaN", "nan", "NAN", "<NA>"]  # in CSV
 UNREAD = ("completion", "completions")  # long texts, of which no reader needs more than that there are some
@@ -76,6 +77,37 @@ def first_values(file: LogFile, columns: Sequence[str], rows: int, bad_lines: Ba
     else:
         table = _csv_values(file, kind, pl.col(columns).head(rows))
     return {name: table[name].drop_nulls().to_list() for name in columns}
+
+
+def first_numbers(files: Sequence[LogFile], columns: Sequence[str], rows: int, bad_lines: BadLines) -> pl.DataFrame:
+    """The first values of these columns in some files spread over a log, as Float64: null where there is no number."""
+    some = files[:: -(-len(files) // SPREAD)]
+    kinds = dict.fromkeys(columns, pl.Float64)
+    parts = [pl.DataFrame(schema=kinds)]
+    for file in some:
+        kind, most = format_of(file), -(-rows // len(some))
+        if kind == "parquet":
+            known = [name for name, kind in parquet_schema(file).items() if name in columns and is_number_type(kind)]
+            try:
+                part = _scan(file).select(known).head(most).collect()
+            except _BROKEN as error:
+                raise _unreadable_parquet([file], error) from None
+        elif kind == "jsonl":
+            items = first_objects(file, bad_lines, most)
+            part = pl.DataFrame({name: [_number(item.get(name)) for item in items] for name in columns}, schema=kinds)
+        elif kind == "json":
+            part = _json_table(file).head(most)
+        else:
+            header = _header(file, kind)
+            part = _csv_values(file, kind, pl.col([name for name in columns if name in header]).head(most))
+            part = part.with_columns(_as_numbers(part[name]) for name in part.columns)
+        part = part.select(_column(name, part.columns).cast(pl.Float64, strict=False) for name in columns)
+        parts.append(part)
+    return pl.concat(parts)
+
+
+def _number(value: object) -> float | None:
+    return as_float(value, "", "") if is_number(value) else None
 
 
 def read_file(file: LogFile, numbers: Sequence[str], texts: Sequence[str], bad_lines: BadLines) -> pl.DataFrame:

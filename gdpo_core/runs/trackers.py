@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from urllib.parse import quote
@@ -44,7 +45,7 @@ def as_tables(log: LogFiles) -> LogFiles:
             files.append(LogFile(file.name, frame=_wandb(file)))
         else:
             files += _trackio(file) if kind == "trackio" else [file]
-    return LogFiles(tuple(files), log.name, log.args)
+    return replace(log, files=tuple(files))
 
 
 # --- W&B -------------------------------------------------------------------------------------------------------------

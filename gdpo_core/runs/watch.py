@@ -32,6 +32,7 @@ from gdpo_core.runs.run import (
 from gdpo_core.runs.summarise import summarise
 from gdpo_core.runs.sums import Plan, Summary, merge, take
 from gdpo_core.runs.trials import Sample
+from gdpo_core.runs.unfinished import without_unfinished
 
 LINES = ("jsonl", "csv", "tsv")  # formats that grow by lines
 RECENT = 8  # steps that are shown one by one
@@ -130,9 +131,12 @@ class Follower:
         self.marks, self.fault = marks, None
         try:
             return self._new_files(log) if lines is None else self._report(self._with_lines(log, *lines))
-        except (_Changed, InputError):
+        except (_Changed, InputError) as error:
             # The whole log says what is wrong with it, if anything is; else it has no form that grows by parts.
             self._forget()
+            if isinstance(error, InputError) and without_unfinished(log) is not log:
+                self.fault = error
+                return None
         try:
             report = self.whole()
         except InputError as error:
@@ -179,7 +183,7 @@ class Follower:
     def _part(self, files: Sequence[LogFile], log: LogFiles) -> _Part:
         """These files as a part of the log."""
         options = self._options()
-        some = LogFiles(tuple(files), log.name, log.args)
+        some = replace(log, files=tuple(files))
         self.known = self.known or detect(some, options)
         run, evidence = read_rows(some, self.known, options)
         if self.rewards not in (None, run.rewards):
@@ -270,7 +274,7 @@ class Follower:
     def _grouped(self, part: _Part, evidence: GroupEvidence) -> Run:
         """The run of a part with its groups, told apart by the evidence of all parts."""
         run = with_groups(replace(part.run, files=tuple(self.marks)), evidence, self._options())
-        if self.grouped_by not in (None, run.grouped_by):
+        if self.grouped_by not in (None, run.grouped_by) or len(run._blocks) > 1:
             raise _Changed
         self.grouped_by = run.grouped_by
         return run
