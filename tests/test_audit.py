@@ -188,6 +188,7 @@ def test_the_source_counts_what_the_log_holds():
         "rewards": list(NAMES),
         "grouped_by": f"blocks of {ROLLOUTS} rows",
         "skipped_lines": 3,
+        "skipped_files": [],
         "left_out": ["grade"],
     }
 
