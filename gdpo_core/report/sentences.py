@@ -23,6 +23,7 @@ _WEIGHTS_FROM = {
     "solved": "solved from the advantages",
     "score": "from the logged score",
     "config": "from args.json",
+    "log": "from the log",
     "assumed": "assumed",
 }
 

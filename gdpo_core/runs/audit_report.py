@@ -49,7 +49,7 @@ class RunPart(TypedDict):
     reproduced: Annotated[bool | None, Meta(description="null: nothing to compare with, or nothing but round-off.")]
     max_error: float | None
     weights_used: dict[str, float]
-    weights_from: Annotated[str, Meta(description="given, solved, score, config or assumed.")]
+    weights_from: Annotated[str, Meta(description="given, solved, score, config, log or assumed.")]
     convention_used: str
     asked: str | None
     primary: str | None

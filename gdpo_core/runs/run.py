@@ -97,7 +97,7 @@ class Run:
     weights: Mapping[str, float] | None = None  # per reward, if the log or a configuration file beside it holds them
     by: str | None = None  # the column whose values are looked at one by one
     window: tuple[int, int] | None = None  # the first and the last step, where only some were asked for
-    weights_by: str | None = None  # their origin: score (a logged total is the weighted sum) or config
+    weights_by: str | None = None  # their origin: log, score (a logged total is the weighted sum) or config
     other_sizes: tuple[int, ...] = ()  # group sizes that the prompts and advantages fit as well
     _rows: Rows | None = field(default=None, repr=False)
     _blocks: Blocks = field(default=(), repr=False)  # where groups are blocks of rows
@@ -164,7 +164,8 @@ def read_run(
 
     path: a file, directory, glob or zip, several of them, or {name: bytes}; DATABASE::RUN for a run in a database of
         trackio; a URL, hf://, s3:// or gs://; or a table: a DataFrame of polars, pandas or Arrow, or a list of dicts.
-    framework: trl (axolotl writes the same), verl, ms_swift, nemo_rl or generic; inferred from the content by default.
+    framework: trl (axolotl writes the same), verl, ms_swift, nemo_rl, verifiers or generic; inferred from the content
+        by default.
     group_size: responses per group, if groups are blocks of rows; inferred from advantages and prompts by default.
     rewards, group, advantage, length, step: names of columns.
     skip_bad_lines: leave out and count broken lines of JSON.
