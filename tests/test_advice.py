@@ -14,7 +14,7 @@ from naive import compute, update_share
 import gdpo_core as gc
 from gdpo_core.report import sentences
 from gdpo_core.runs import trials
-from gdpo_core.runs.trials import sample_of_run
+from gdpo_core.runs.trials import Sample
 
 PROMPTS, ROLLOUTS, STEPS = 8, 8, 12
 
@@ -192,6 +192,13 @@ def test_bad_targets_are_named():
 
 
 # --- the sample ------------------------------------------------------------------------------------------------------
+
+
+def sample_of_run(tables):
+    sample = Sample()
+    for table in tables:
+        sample.add(table)
+    return sample.tables
 
 
 def tables(sizes, batch_size, group=4):

@@ -23,7 +23,7 @@ from gdpo_core.runs.solve import solve
 from gdpo_core.runs.summarise import summarise
 from gdpo_core.runs.sums import Array, Plan, Summary, Sums, merge, take
 from gdpo_core.runs.thresholds import SCALE_ONLY
-from gdpo_core.runs.trials import Sample, sample_of_run, weights_for_shares
+from gdpo_core.runs.trials import Sample, weights_for_shares
 
 # Responses from which method and weights are solved, and those of batches that they do not explain; all responses then
 # check the result.
@@ -109,7 +109,6 @@ def gather(
 ) -> Facts:
     """The facts that the audit of a run stands on; arguments and errors as `audit`."""
     expect(isinstance(run, Run), "run", "what gdpo_core.read_run returns", type(run).__name__)
-    trials = Sample()
     given, intended = wishes(run, weights, primary, asked)
     tables = run.tables()
     first = _first(tables)
@@ -118,14 +117,14 @@ def gather(
     if recipe is None and (regrouped := _regrouped(run, given, intended)):
         return gather(regrouped, given or None, primary, intended, progress, engine)
     plan = plan_of(run, given, primary, recipe)
-    summary = engine(run, plan) if engine else _summary(chain(first, tables), run, plan, progress, trials)
+    summary = engine(run, plan) if engine else _summary(chain(first, tables), run, plan, progress)
     if open_batches := _may_tell_more(summary, sample):
         sample += _tables_of(run, open_batches)
         better = solved(run, sample, given, intended)
         if better is not None and better != recipe:
             plan = plan_of(run, given, primary, better)
             summary = engine(run, plan) if engine else _summary(run.tables(), run, plan)
-    facts = facts_of(run, summary, given, intended, sample=None if engine else trials.tables)
+    facts = facts_of(run, summary, given, intended)
     return replace(facts, by=by_value(facts))
 
 
@@ -212,22 +211,16 @@ def plan_of(run: Run, given: Mapping[str, float], primary: str | None, recipe: R
 
 
 def _summary(
-    tables: Iterable[pl.DataFrame],
-    run: Run,
-    plan: Plan,
-    progress: Callable[[int], None] | None = None,
-    sample: Sample | None = None,
+    tables: Iterable[pl.DataFrame], run: Run, plan: Plan, progress: Callable[[int], None] | None = None
 ) -> Summary:
-    """The sums over the tables, and in `sample` what of them settings are tried on."""
-    summaries = []
+    summaries, sample = [], Sample()
     for table in tables:
         summaries.append(summarise(table, plan))
-        if sample is not None:
-            sample.add(table)
+        sample.add(table)
         if progress is not None:
             progress(len(table))
     expect(len(summaries) > 0, run.path, "at least one response", "none")
-    summary = merge(summaries)
+    summary = replace(merge(summaries), sample=tuple(sample.tables))
     present = summary.batches.rewards.present.sum()
     expect(present > 0, run.path, f"numbers in {', '.join(run.rewards)}", "missing values only")
     return summary
@@ -240,12 +233,10 @@ def facts_of(
     intended: str | None,
     *,
     read_again: bool = True,
-    sample: list[pl.DataFrame] | None = None,
 ) -> Facts:
     """What the findings read: each batch once, and without those that an evaluation wrote.
 
     read_again: look in the log for a second recipe, of the batches that the first does not reproduce.
-    sample: what settings are tried on; read from the log by default, and only where a finding tries one.
     """
     batches = _without_last_again(summary.batches)
     again = _repeated(batches)
@@ -259,7 +250,7 @@ def facts_of(
         given=given,
         intended_method=intended,
         recipe_of_the_rest=None,
-        read_sample=(lambda: sample_of_run(run.tables())) if sample is None else (lambda: sample),
+        tables=summary.sample,
     )
     wrong = (facts.batches.logged.wrong > 0) & ~facts.lack_rows
     if _by_evaluations(facts, wrong):

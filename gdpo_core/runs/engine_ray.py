@@ -31,6 +31,7 @@ from gdpo_core.runs.run import (
 )
 from gdpo_core.runs.summarise import summarise
 from gdpo_core.runs.sums import Plan, Summary, merge
+from gdpo_core.runs.trials import Sample
 from gdpo_core.runs.unfinished import without_unfinished
 from gdpo_core.runs.window import within
 
@@ -93,7 +94,12 @@ def _mapped(log: LogFiles, named: Mapping[str, Any], evidence: GroupEvidence, ru
         raise InputError(f"--engine: expected ray's workers to finish, got {type(error).__name__}: {why}") from None
     for row in sorted(rows, key=lambda row: row["first_batch"]):
         expect(not row["error"], "--engine", "a log that ray's workers can read file by file", row["error"])
-    return merge([pickle.loads(row["summary"]) for row in rows])
+    parts = [pickle.loads(row["summary"]) for row in rows]
+    samples = [pickle.loads(row["sample"]) for row in sorted(rows, key=lambda row: row["first_batch"])]
+    sample = Sample(every=max(part.every for part in samples))
+    for table in (table for part in samples for table in part.tables):
+        sample.add(table)
+    return replace(merge(parts), sample=tuple(sample.tables))
 
 
 def _tasks(log: LogFiles, evidence: GroupEvidence, window: tuple[int, int] | None, count: int) -> list[dict[str, Any]]:
@@ -126,7 +132,7 @@ def _summed(
     import torch
 
     torch.set_num_threads(1)  # as many workers as cores
-    done: dict[str, Any] = {"first_batch": task["first_batch"], "summary": b"", "error": ""}
+    done: dict[str, Any] = {"first_batch": task["first_batch"], "summary": b"", "sample": b"", "error": ""}
     try:
         options = options_of(**{**named, "rewards": list(plan.rewards)})
         run, evidence = read_rows(find_files(list(task["paths"])), framework, options)
@@ -136,12 +142,13 @@ def _summed(
         if (steps, batches["rows"].to_list()) != (list(task["steps"]), list(task["rows"])):
             wanted = f"{task['paths'][0]}: expected files that hold whole steps for ray, got a step that spans files"
             raise InputError(f"{wanted}; use --engine local")
-        summaries = []
+        summaries, sample = [], Sample()
         for table in tables_of(run, blocks, task["first_batch"]):
             table = table.with_columns(pl.col("batch") + task["first_batch"], pl.col("step") + offset)
             if len(table := within(table, window)):
                 summaries.append(summarise(table, plan))
-        done["summary"] = pickle.dumps(merge(summaries))
+                sample.add(table)
+        done |= {"summary": pickle.dumps(merge(summaries)), "sample": pickle.dumps(sample)}
     except InputError as error:
         done["error"] = str(error)
     return done

@@ -1,6 +1,6 @@
 """What a finding reads: a run, the sums over its batches, and the recipe of the logged advantages."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import nan, sqrt
@@ -58,7 +58,7 @@ class Facts:
     given: Mapping[str, float]  # weights that the caller named, by reward
     intended_method: str | None  # that the caller, or a configuration beside the log, asks for
     recipe_of_the_rest: Recipe | None  # reproduces all batches of `batches` that `recipe` does not
-    read_sample: Callable[[], list[pl.DataFrame]]  # tables on which settings are tried
+    tables: Sequence[pl.DataFrame]  # whole batches from all over the run, on which settings are tried
     by: "tuple[OfValue, ...]" = ()  # the same of each value of the column that was asked for
     _tried: dict[Setting, "Facts"] = field(default_factory=dict, repr=False, compare=False)
 
@@ -228,7 +228,7 @@ class Facts:
     def sample(self) -> list[pl.DataFrame]:
         """The responses on which settings are tried: those of `batches`, or whole batches from all over the run."""
         counted = pl.Series(self.batches.batch)
-        tables = [table.filter(pl.col("batch").is_in(counted.implode())) for table in self.read_sample()]
+        tables = [table.filter(pl.col("batch").is_in(counted.implode())) for table in self.tables]
         return [table for table in tables if len(table)]
 
     def tried(self, setting: Setting) -> "Facts":

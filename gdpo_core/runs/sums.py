@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
+import polars as pl
 
 from gdpo_core._errors import expect
 from gdpo_core.conventions import COMPARED
@@ -138,6 +139,7 @@ class Summary:
 
     plan: Plan
     batches: Sums[Array]
+    sample: tuple[pl.DataFrame, ...] = ()  # whole batches from all over the run, on which settings are tried
 
 
 # --- merging ----------------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Other settings of a run, tried on the run's own log: no report recommends what it has not tried."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import TYPE_CHECKING, Annotated, TypedDict
@@ -60,7 +60,13 @@ class WeightsForShares(TypedDict):
 
 @dataclass
 class Sample:
-    """Whole batches from all over a run, whose tables come one after the other."""
+    """Whole batches from all over a run, whose tables come one after the other.
+
+    >>> sample = Sample()
+    >>> sample.add(pl.DataFrame({"batch": [0, 0, 1, 1], "group": [0, 0, 1, 1]}))
+    >>> sample.every, [len(table) for table in sample.tables]
+    (1, [4])
+    """
 
     tables: list[pl.DataFrame] = field(default_factory=list)
     every: int = 1  # of so many batches by number, one is here
@@ -83,19 +89,6 @@ class Sample:
 
 def _every(table: pl.DataFrame, number: int) -> pl.DataFrame:
     return table if number == 1 else table.filter(pl.col("batch") % number == 0)
-
-
-def sample_of_run(tables: Iterable[pl.DataFrame]) -> list[pl.DataFrame]:
-    """The sample of all these tables.
-
-    >>> table = pl.DataFrame({"batch": [0, 0, 1, 1], "group": [0, 0, 1, 1]})
-    >>> [len(part) for part in sample_of_run([table])]
-    [4]
-    """
-    sample = Sample()
-    for table in tables:
-        sample.add(table)
-    return [table for table in sample.tables if len(table)]
 
 
 def summed(f: "Facts", setting: Setting) -> Sums[Array]:

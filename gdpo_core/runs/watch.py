@@ -320,7 +320,8 @@ class Follower:
         sample = Sample(list(self.sample.tables), self.sample.every)
         for table in tables:
             sample.add(table)
-        self.facts = facts_of(run, merge(summaries), given, intended, read_again=False, sample=sample.tables)
+        summary = replace(merge(summaries), sample=tuple(sample.tables))
+        self.facts = facts_of(run, summary, given, intended, read_again=False)
         self.recent = over_time(plan, take(self.facts.batches, slice(-RECENT, None)))
         return report_of(self.facts, findings(self.facts))
 
