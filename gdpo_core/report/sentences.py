@@ -205,12 +205,16 @@ _NOT_SINGLE = frozenset({"no-components", "reward-columns-merged"})
 
 def comparable(report: AuditReport) -> bool:
     """Whether ties and shares of the update say something: not of one column, nor where one holds several rewards."""
-    return len(report.rewards) > 1 and not _NOT_SINGLE & {f.id for f in report.findings}
+    return len(report.rewards) > 1 and not _mixes_rewards(report)
+
+
+def _mixes_rewards(report: AuditReport) -> bool:
+    return any(f.id in _NOT_SINGLE and f.severity == "error" for f in report.findings)
 
 
 def not_comparable(report: AuditReport) -> str:
     """Why a report has no ties, no shares of the update and no comparison of methods."""
-    if any(f.id in _NOT_SINGLE for f in report.findings):
+    if _mixes_rewards(report):
         return (
             "The log does not hold each reward in a column of its own, so ties, shares of the update and what another "
             "method would have done cannot be told."
@@ -224,11 +228,11 @@ def checklist(report: AuditReport) -> list[tuple[str, bool, str]]:
     run = report.run
     explained = run["logged"] > 0 and run["reproduced"] is not None and "advantages-not-reproduced" not in ids
     rows = {
-        "Each reward in a column of its own": (not _NOT_SINGLE & ids, "what each does, and what GDPO would do"),
+        "Each reward in a column of its own": (not _mixes_rewards(report), "what each does, and what GDPO would do"),
         "Advantages": (explained, "which method ran, with which weights"),
         "Which responses belong together": ("prompts-merged" not in ids, "what is compared with what"),
         "Every step, once, of training alone": (
-            not {"steps-missing", "steps-repeated", "eval-overwrote"} & ids,
+            not {"steps-missing", "steps-repeated", "eval-overwrote", "rows-missing"} & ids,
             "how it changed over the run",
         ),
         "A value in every response": ("missing-rewards" not in ids, "the means over all responses"),

@@ -15,7 +15,15 @@ import polars as pl
 from gdpo_core._errors import InputError
 from gdpo_core._words import listing
 from gdpo_core.runs.files import LogFile, LogFiles, format_of
-from gdpo_core.runs.tables import BadLines, expect_width, first_objects, is_number, is_number_type, parquet_schema
+from gdpo_core.runs.tables import (
+    BadLines,
+    Schema,
+    expect_width,
+    first_objects,
+    is_number,
+    is_number_type,
+    parquet_schema,
+)
 
 METRICS = "metrics"
 _REWARDS = re.compile(r"(^|_)(rewards?|scores?)($|_)|^components$", re.IGNORECASE)
@@ -27,7 +35,7 @@ def as_columns(log: LogFiles, bad_lines: BadLines) -> LogFiles:
     """The log with the members of nested rewards and metrics as columns; the same log where none are nested."""
     kind = format_of(log.files[0])
     if kind == "parquet":
-        if not any(_nested(name, kind) for name, kind in parquet_schema(log.files[0]).items()):
+        if not any(_nested(name, kind) for name, kind in _schema(log.files[0]).items()):
             return log
         return replace(log, files=tuple(map(_unnested, log.files)))
     if kind not in ("jsonl", "json") or not _any(first_objects_of(log.files[0], bad_lines)):
@@ -87,7 +95,7 @@ def _any(rows: Iterable[Mapping]) -> bool:
 def refuse_nested_rewards(file: LogFile, bad_lines: BadLines) -> None:
     """Raise InputError for a column of rewards that holds several of them in one value, in another form."""
     if format_of(file) == "parquet":
-        for name, kind in parquet_schema(file).items():
+        for name, kind in _schema(file).items():
             inner = kind.inner if isinstance(kind, pl.List | pl.Array) else kind
             several = inner is not kind and isinstance(inner, pl.DataType) and is_number_type(inner)
             if _is_container(name) and (several or isinstance(inner, pl.Struct)):
@@ -159,9 +167,13 @@ def _nested(name: str, kind: pl.DataType) -> bool:
     return numbers and _is_container(name)
 
 
+def _schema(file: LogFile) -> Schema:
+    return parquet_schema(file) if file.frame is None else file.frame.collect_schema()
+
+
 def _unnested(file: LogFile) -> LogFile:
     """A table with the fields of its structs of numbers as columns."""
-    schema = parquet_schema(file)
+    schema = _schema(file)
     fields = [
         (name, field.name)
         for name, kind in schema.items()

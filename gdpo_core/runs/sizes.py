@@ -59,8 +59,8 @@ def stretches(
 
     The arguments are those of `infer`. Prompts show the sizes, and advantages where there are none.
 
-    >>> stretches([8] * 6, [], [np.repeat([0, 1], 4)] * 3 + [np.repeat([0, 1, 2, 3], 2)] * 3)
-    [(0, 4), (3, 2)]
+    >>> stretches([4] * 8, [], [np.repeat([n], 4) for n in range(4)] + [np.repeat([n, 2 * n], 2) for n in range(4, 8)])
+    [(0, 4), (4, 2)]
     """
     own = [_whole(ids) for ids in prompts] if prompts else _own_sizes(sizes, advantages)
     runs = runs_of(own)
