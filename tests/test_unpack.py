@@ -280,6 +280,13 @@ def test_a_file_with_other_columns_can_be_read_and_is_not_left_out(tmp_path):
         assert "skip_bad_files" not in str(error.value)
 
 
+def test_a_file_of_texts_alone_can_be_read_and_is_no_bad_file(tmp_path):
+    for step in (1, 2):
+        (tmp_path / f"rows_{step}.csv").write_text("group,said\na,yes\n")
+    with pytest.raises(gc.InputError, match="at least one column of numbers that is a reward"):
+        read_run(tmp_path, skip_bad_files=True)
+
+
 def test_one_file_alone_is_never_left_out(tmp_path):
     (tmp_path / "a.csv").write_text("a,b\n1\n")
     for skip in (False, True):

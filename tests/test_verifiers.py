@@ -202,6 +202,8 @@ def with_change(change):
         ),
         (lambda e: e["traces"][0]["rewards"]["right"].update(weight=1e999), "line 4: expected finite numbers"),
         (lambda e: e["traces"][0]["rewards"]["right"].update(weight=float("nan")), "line 4: expected finite numbers"),
+        (lambda e: e["run"]["work"].update(step=2**63), "line 4: expected an episode of verifiers"),
+        (lambda e: e["task"].update({"\ud800": 1}), "line 4: expected an episode of verifiers"),
         (lambda e: e.pop("run"), r"line 4: expected run\.work\.step, as in other lines, got none"),
         (lambda e: (e.pop("group"), e.update(task={})), "line 4: expected what tells groups apart"),
         (lambda e: e["traces"][0]["rewards"].update({"group.id": reward(1)}), "expected rewards and metrics of other"),

@@ -131,7 +131,8 @@ def read_through(file: LogFile, bad_lines: BadLines) -> None:
                 raise _unreadable_parquet([file], error) from None
     else:
         columns = schema(file, bad_lines)
-        read_file(file, [name for name, kind in columns.items() if is_number_type(kind)], [], bad_lines)
+        numbers = [name for name, kind in columns.items() if is_number_type(kind)]
+        read_file(file, numbers, list(columns)[: not numbers], bad_lines)
 
 
 # --- Parquet ---------------------------------------------------------------------------------------------------------

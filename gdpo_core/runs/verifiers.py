@@ -6,6 +6,7 @@ Each trace of an agent that is trained is a response. Of a training run the epis
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import isfinite
+from typing import Annotated
 
 import msgspec
 import polars as pl
@@ -60,7 +61,7 @@ class _Group(msgspec.Struct):
 
 class _Work(msgspec.Struct):
     type: str = "train"
-    step: int | None = None
+    step: Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)] | None = None
 
 
 class _RunInfo(msgspec.Struct):
@@ -153,7 +154,7 @@ def _responses(number: int, file: LogFile, options: Options) -> Iterator[_Respon
         where = f"{file.name}, line {line}"
         try:
             episode = msgspec.convert(item, _Episode)
-        except msgspec.ValidationError as error:
+        except (msgspec.ValidationError, UnicodeError, OverflowError) as error:
             raise InputError(
                 f"{where}: expected an episode of verifiers, got another form: {clip(str(error), 160)}"
             ) from None
