@@ -32,6 +32,7 @@ class Normalised:
     std: Tensor
     value: Tensor
     by: Tensor | float = 1.0  # what each deviation was divided by; infinite where the value is 0 for that reason
+    centred: bool = True  # whether the mean was taken off
 
 
 def normalise(
@@ -122,16 +123,28 @@ def normalise_rewards(batch: Batch) -> Normalised:
 
 def normalise_sums(batch: Batch, s: Tensor) -> Normalised:
     """The sums of the raw rewards, normalised inside their group; what only round-off tells apart is equal."""
-    return normalise_in_groups(batch, s, batch.convention.sum_eps, _sum_tolerance(batch))
+    return from_the_others(batch, s, normalise_in_groups(batch, s, batch.convention.sum_eps, _sum_tolerance(batch)))
 
 
 def centre_sums(batch: Batch, s: Tensor) -> Normalised:
     """The same without the division."""
     tolerance = _sum_tolerance(batch)
     in_group = deviations(batch, s, tolerance)
-    if batch.convention.leave_one_out or tolerance is None:  # without round-off, equal sums have deviation 0 already
+    # Without round-off, equal sums have deviation 0 already.
+    if tolerance is not None and not batch.convention.leave_one_out:
+        equal = batch.group.broadcast(in_group.std == 0)
+        in_group = replace(in_group, value=in_group.value.masked_fill(equal, 0))
+    return from_the_others(batch, s, in_group)
+
+
+def from_the_others(batch: Batch, s: Tensor, in_group: Normalised) -> Normalised:
+    """The same from the mean of the other rollouts, if the convention has it: n / (n − 1) times as far away."""
+    if not batch.convention.mean_of_others:
         return in_group
-    return replace(in_group, value=in_group.value.masked_fill(batch.group.broadcast(in_group.std == 0), 0))
+    over = batch.each_group
+    n = torch.as_tensor(over.counted(s), dtype=s.dtype, device=s.device)
+    farther = torch.where(n > 1, n / (n - 1), 1.0)
+    return replace(in_group, value=in_group.value * over.broadcast(farther))
 
 
 def deviations(batch: Batch, x: Tensor, tolerance: Tensor | None = None) -> Normalised:
@@ -242,18 +255,42 @@ def normalise_over_batch(batch: Batch, s: Tensor) -> Normalised:
     return Normalised(mean, std, deviation / by, by)
 
 
+def whiten_centred(batch: Batch, centred: Tensor) -> Normalised:
+    """Centred sums minus their mean over all responses of the batch, divided by their std plus eps."""
+    c, over = batch.convention, over_responses(batch)
+    mean, deviation = _centre_zero_sums(batch, centred, over)
+    std = std_of(deviation, over, c.ddof)
+    by = over.broadcast(divisor(std, c.sum_eps))
+    return Normalised(mean, std, deviation / by, by)
+
+
 def divide_by_batch_std(batch: Batch, centred: Tensor, s: Tensor) -> Normalised:
     """The centred sums, divided by the std of the sums over all responses plus eps."""
-    c, over = batch.convention, batch.all_responses
-    of_sums = normalise(s, skipping_missing(over) if batch.skips_missing else over, ddof=c.ddof)
+    c, over = batch.convention, over_responses(batch)
+    of_sums = normalise(s, over, ddof=c.ddof)
     by = over.broadcast(divisor(of_sums.std, c.sum_eps))
-    return replace(of_sums, value=centred / by, by=by)
+    return replace(of_sums, value=centred / by, by=by, centred=False)
+
+
+def whiten(batch: Batch, s: Tensor) -> Normalised:
+    """The sums minus their mean over all responses of the batch, divided by their std plus eps."""
+    tolerance = _sum_tolerance(batch)
+    if tolerance is not None:  # of the batch, the largest of its groups
+        tolerance = -batch.all_responses.lowest(-(batch.group.broadcast(tolerance) + torch.zeros_like(s)))
+    c = batch.convention
+    return normalise(s, over_responses(batch), ddof=c.ddof, eps=c.sum_eps, tolerance=tolerance)
+
+
+def over_responses(batch: Batch) -> Reduction:
+    """Over all responses of the batch, as the convention takes missing rewards."""
+    over = batch.all_responses
+    return skipping_missing(over) if batch.skips_missing else over
 
 
 def _centre_zero_sums(batch: Batch, s: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:
-    """The mean over the batch of Σ_k w_k z_k, and the sums minus it; zeros stay zeros.
+    """The mean over the batch of Σ_k w_k z_k, or of centred sums, and the sums minus it; zeros stay zeros.
 
-    z sums to 0 in each group, so that the mean is 0, or over tokens may be; subtracting its round-off would make
+    They sum to 0 in each group, so that the mean is 0, or over tokens may be; subtracting its round-off would make
     signal of the zeros. With the mean of the other rollouts, or a group of one that keeps its reward, z need not.
     """
     c = batch.convention

@@ -18,10 +18,14 @@ from gdpo_core._statistics import (
     centre_sums,
     deviations,
     divide_by_batch_std,
+    from_the_others,
     normalise_over_batch,
     normalise_rewards,
     normalise_sums,
+    over_responses,
     weighted_sum,
+    whiten,
+    whiten_centred,
     zero_cancelled,
 )
 from gdpo_core._types import ArrayLike, Groups
@@ -36,6 +40,7 @@ class Steps:
     z: Tensor | None = None
     sums: Tensor
     kept: Tensor | None = None  # what GD²PO multiplies the sums by; 0 for a rollout that it drops
+    in_groups: bool = True  # whether sums are compared with those of their group; else with those of the batch
     batch: Normalised | None = None
     advantages: Tensor
 
@@ -55,6 +60,12 @@ def _grpo_no_std(batch: Batch) -> Steps:
 def _over_batch_std(batch: Batch, centred: Tensor) -> Normalised:
     s = weighted_sum(batch, batch.rewards)  # s_j = Σ_k w_k r_jk
     return divide_by_batch_std(batch, centred, s)  # A_j = (s_j − mean_G s) / std_B s
+
+
+def _reinforce_pp(batch: Batch) -> Steps:
+    s = weighted_sum(batch, batch.rewards)  # s_j = Σ_k w_k r_jk
+    none = torch.zeros_like(batch.group.member(s))  # no group is normalised
+    return Steps(group=Normalised(none, none + 1, s), sums=s, advantages=s, in_groups=False)
 
 
 def _gdpo(batch: Batch) -> Steps:
@@ -102,12 +113,13 @@ def parts(batch: Batch, steps: Steps) -> Tensor:
     terms = (batch.weights * x).nan_to_num_()
     if batch.skips_missing:
         terms.masked_fill_(steps.sums.isnan(), torch.nan)
-    if steps.z is None:
-        last = steps.group if steps.batch is None else steps.batch
-        return deviations(batch, terms).value / last.by
+    if steps.z is None and steps.in_groups:
+        terms = from_the_others(batch, terms, deviations(batch, terms)).value
     if steps.batch is None:
-        return terms
-    over = batch.last_step
+        return terms if steps.z is not None else terms / steps.group.by
+    if not steps.batch.centred:
+        return terms / steps.batch.by
+    over = over_responses(batch) if steps.z is None else batch.last_step
     if steps.kept is not None:
         terms, over = (terms * steps.kept).masked_fill_(steps.kept == 0, torch.nan), skipping_missing(over)
     mean = over.total(terms) / over.counted(terms)
@@ -120,8 +132,13 @@ METHODS = {
     "grpo_no_std": Method(_grpo_no_std),
     "gdpo": Method(_gdpo, over_batch, decoupled=True),
 }
-# Those, the one that some frameworks offer besides, and what successors.py adds.
-ALL_METHODS = METHODS | {"grpo_batch_std": Method(_grpo_no_std, _over_batch_std)}
+# Those, what some frameworks offer besides, and what successors.py adds. REINFORCE++ is arXiv 2501.03262.
+ALL_METHODS = METHODS | {
+    "grpo_batch_std": Method(_grpo_no_std, _over_batch_std),
+    # A_j = (c_j − mean_B c) / std_B c, with c_j = s_j − mean_G s
+    "reinforce_pp_baseline": Method(_grpo_no_std, whiten_centred),
+    "reinforce_pp": Method(_reinforce_pp, whiten),  # A_j = (s_j − mean_B s) / std_B s
+}
 
 
 def grpo(
@@ -197,7 +214,7 @@ def advantages(
     """Advantages of the method of that name; the rest as `grpo`.
 
     method: "grpo", "grpo_no_std", "gdpo", "grpo_batch_std" (GRPO divided by the std of the sums over the batch, in TRL
-        and ms-swift `scale_rewards="batch"`) or one of SUCCESSORS.
+        and ms-swift `scale_rewards="batch"`), "reinforce_pp_baseline", "reinforce_pp" or one of SUCCESSORS.
 
     >>> advantages([[1], [0]], "grpo_no_std").tolist()
     [0.5, -0.5]

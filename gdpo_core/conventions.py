@@ -5,12 +5,15 @@ from typing import Literal, get_args, get_type_hints
 
 from gdpo_core._errors import expect
 
-# The methods by what they are called; the first three are compared in every report, the last one some frameworks offer.
+# The methods by what they are called; the first three are compared in every report, the others can have made a log.
 NAMES = {
     "grpo": "GRPO",
     "grpo_no_std": "GRPO without std",
     "gdpo": "GDPO",
     "grpo_batch_std": "GRPO with the batch's std",
+    "reinforce_pp_baseline": "REINFORCE++-baseline",
+    "reinforce_pp": "REINFORCE++",
+    "mo_grpo": "MO-GRPO",
 }
 COMPARED = ("grpo", "grpo_no_std", "gdpo")
 
@@ -37,6 +40,7 @@ class Convention:
     group_of_one: Literal["zero", "raw", "nan"] = "zero"  # raw: its mean is 0 and its std 1; nan: the last step fails
     leave_one_out: bool = False  # mean and std of the other rollouts; where theirs is 0, nothing is divided
     one_reward_is_grpo: bool = False  # GDPO of a single reward is GRPO, without the last step
+    mean_of_others: bool = False  # RLOO: sums less the mean of the other rollouts; stds, and GDPO, are of all of them
 
     def __post_init__(self) -> None:
         for name in ("name", "source"):
@@ -78,27 +82,28 @@ def formulas(method: str, convention: Convention, rewards: int) -> tuple[str, ..
     A = (s − mean) / std, over all responses of the batch
     """
     others = " of the other rollouts" if convention.leave_one_out else ""
-    if method == "gdpo" and not (convention.one_reward_is_grpo and rewards == 1):
+    z = f"z = (r − mean{others}) / {_divisor(convention.group_eps, others)}, each reward in its group"
+    decoupled = method in ("gdpo", "mo_grpo") and not (convention.one_reward_is_grpo and rewards == 1)
+    if decoupled and method == "mo_grpo":
+        return z, "A = Σ w·z"
+    if decoupled:
         over = {"responses": "all responses of the batch", "tokens": "all tokens of the batch", "group": "each group"}
         divisor = (
             f"√(variance + {convention.batch_eps:g})"
             if convention.batch_eps_to == "variance"
             else _divisor(convention.batch_eps, "")
         )
-        return (
-            f"z = (r − mean{others}) / {_divisor(convention.group_eps, others)}, each reward in its group",
-            "s = Σ w·z",
-            f"A = (s − mean) / {divisor}, over {over[convention.last_step]}",
-        )
-    if method == "grpo_no_std":
-        return "s = Σ w·r", f"A = s − mean{others}, in its group"
-    eps = convention.sum_eps
-    if method == "grpo_batch_std":
-        return (
-            "s = Σ w·r",
-            f"A = (s − mean) / {_divisor(eps, '')}, mean in its group, std over all responses of the batch",
-        )
-    return "s = Σ w·r", f"A = (s − mean{others}) / {_divisor(eps, others)}, in its group"
+        return z, "s = Σ w·z", f"A = (s − mean) / {divisor}, over {over[convention.last_step]}"
+    mean = "mean of the other rollouts" if convention.leave_one_out or convention.mean_of_others else "mean"
+    by, of_batch = _divisor(convention.sum_eps, ""), "over all responses of the batch"
+    last = {
+        "grpo_no_std": (f"A = s − {mean}, in its group",),
+        "grpo_batch_std": (f"A = (s − {mean}) / {by}, mean in its group, std {of_batch}",),
+        "reinforce_pp_baseline": (f"c = s − {mean}, in its group", f"A = (c − mean) / {by}, {of_batch}"),
+        "reinforce_pp": (f"A = (s − mean) / {by}, {of_batch}",),
+    }
+    of_group = (f"A = (s − {mean}) / {_divisor(convention.sum_eps, others)}, in its group",)
+    return "s = Σ w·r", *last.get(method, of_group)
 
 
 def _divisor(eps: float, others: str) -> str:

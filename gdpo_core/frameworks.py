@@ -4,7 +4,7 @@ Options as of TRL 1.16, verl 0.9.1, ms-swift 4.6, axolotl 0.19, verifiers 0.4 an
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gdpo_core._errors import InputError, expect
 from gdpo_core.conventions import PAPER, Convention
@@ -71,6 +71,7 @@ class Framework:
     # Its formulas.
     conventions: Mapping[str, Convention] = field(default_factory=dict)  # its own, by their keys in CONVENTIONS
     convention: str  # the key of the one that it has unless the log shows otherwise
+    found_in_logs: Mapping[str, Convention] = field(default_factory=dict)  # others that may have made its logs
     tries: tuple[str, ...] = ()  # keys to compare its logs with, the likeliest first; "*": all others; none: its own
 
     # Its log.
@@ -113,6 +114,8 @@ TRL = Convention(
     name="TRL", source="TRL 1.16, GRPOTrainer; axolotl's synchronous trainer", group_eps=1e-4, batch_eps=1e-4
 )
 
+TRL_RLOO = replace(TRL, name="TRL's RLOO", source="TRL 1.16, RLOOTrainer", mean_of_others=True)
+
 NVLABS_TRL = Convention(
     name="NVlabs TRL fork",
     source="NVlabs/GDPO, January 2026, the authors' fork of TRL 0.18",
@@ -128,7 +131,8 @@ _TRL = Framework(
     title="TRL",
     conventions={"trl": TRL, "nvlabs_trl": NVLABS_TRL},
     convention="trl",
-    tries=("trl", "axolotl_async", "nvlabs_trl", "axolotl_streaming"),
+    found_in_logs={"trl_rloo": TRL_RLOO},
+    tries=("trl", "trl_rloo", "axolotl_async", "nvlabs_trl", "axolotl_streaming"),
     log_title="TRL or axolotl",
     log_format="parquet",
     log_files=r"(^|/)completions/[^/]+\.parquet$|(^|/)completions_\d+\.parquet$",
@@ -227,13 +231,18 @@ MS_SWIFT = Convention(
     empty_counts=True,
 )
 
+MS_SWIFT_RLOO = replace(
+    MS_SWIFT, name="ms-swift's rloo", source="ms-swift 4.6.0, advantage_estimator rloo", mean_of_others=True
+)
+
 _MS_SWIFT = Framework(
     id="ms_swift",
     title="ms-swift",
     aliases=("swift",),
     conventions={"ms_swift": MS_SWIFT},
     convention="ms_swift",
-    tries=("ms_swift", "trl", "axolotl_async", "nvlabs_trl"),
+    found_in_logs={"ms_swift_rloo": MS_SWIFT_RLOO},
+    tries=("ms_swift", "ms_swift_rloo", "trl", "axolotl_async", "nvlabs_trl"),
     log_files=r"(^|/)completions\.jsonl$",
     steps_twice_because="mostly a resumed run, or two runs that wrote to one place. ms-swift also appends a line for "
     "an evaluation",
@@ -393,10 +402,31 @@ _VERIFIERS = Framework(
 )
 
 
+def _own_code(ddof: int, eps: float) -> Convention:
+    """What code of one's own does that follows the paper, with another std or with an eps."""
+    std, source = {
+        0: ("numpy's std", "every std with ddof 0, numpy's default"),
+        1: ("torch's std", "every std with ddof 1, torch's default"),
+    }[ddof]
+    added = f" + {eps:g}" if eps else ""
+    name = f"own code with {std}{added}"
+    return Convention(name=name, source=source, ddof=ddof, group_eps=eps, batch_eps=eps)
+
+
+_OWN_CODE = {
+    f"{library}_{eps:g}" if eps else library: _own_code(ddof, eps)
+    for library, ddof, added in (
+        ("numpy", 0, (0.0, 1e-8, 1e-6, 1e-4, 1e-5, 1e-9)),
+        ("torch", 1, (1e-8, 1e-6, 1e-5, 1e-9)),
+    )
+    for eps in added
+}
+
 _GENERIC = Framework(
     id="generic",
     title="your own code",
     convention="paper",
+    found_in_logs=_OWN_CODE,
     tries=("paper", "trl", "ms_swift", "verl", "nemo_rl", "nemo_rl_loo", "axolotl_async", "axolotl_streaming", "*"),
     log_title="a table of another kind",
     total_only_because="The run has to log each reward in a column of its own.",
@@ -425,6 +455,11 @@ FRAMEWORKS: Mapping[str, Framework] = {
 CONVENTIONS: Mapping[str, Convention] = {
     "paper": PAPER,
     **{key: convention for f in FRAMEWORKS.values() for key, convention in f.conventions.items()},
+}
+# And those that nobody chooses here, but that may have made a log.
+RECOGNISED: Mapping[str, Convention] = {
+    **CONVENTIONS,
+    **{key: convention for f in FRAMEWORKS.values() for key, convention in f.found_in_logs.items()},
 }
 READABLE = tuple(f.id for f in FRAMEWORKS.values() if not f.read_as)  # a log in their form has a reader
 
@@ -456,5 +491,5 @@ def conventions_to_try(framework: str) -> tuple[str, ...]:
     """
     expect(framework in READABLE, "framework", f"one of {', '.join(READABLE)}", repr(framework))
     tries = FRAMEWORKS[framework].tries or (FRAMEWORKS[framework].convention,)
-    others = [key for key in CONVENTIONS if key not in tries]
+    others = [key for key in RECOGNISED if key not in tries]
     return tuple(key for one in tries for key in (others if one == "*" else [one]))

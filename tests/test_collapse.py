@@ -11,6 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gdpo_core as gc
+from gdpo_core._groups import read as read_batch
+from gdpo_core.advantages import ALL_METHODS, method_for, parts
+from gdpo_core.frameworks import RECOGNISED
 
 METHODS = pytest.mark.parametrize("method", naive.METHODS)
 CONVENTIONS = pytest.mark.parametrize("convention", (gc.PAPER, gc.TRL), ids=lambda c: c.name)
@@ -369,3 +372,27 @@ def test_where_one_reward_varies_in_each_group_grpo_and_gdpo_share_alike(rewards
     expected = tuple((which == k).double().mean().item() for k in range(rewards))
     for method in ("grpo", "gdpo", "dvao"):
         assert gc.update_share(r, method) == near(expected), method
+
+
+@given(naive.batches(dense=True), st.sampled_from(sorted(RECOGNISED)), st.integers(0, 2**31))
+def test_the_parts_of_an_advantage_add_up_to_it(batch, convention, seed):
+    """Of every method under every convention, also of those that only a log shows."""
+    convention = RECOGNISED[convention]
+    made = read(batch, convention=convention)
+    rows = made["rewards"].shape[:-1]
+    made["lengths"] = torch.randint(1, 50, rows, generator=torch.Generator().manual_seed(seed))
+    for method in (*ALL_METHODS, "mo_grpo"):
+        if method == "corr_grpo" and convention.leave_one_out:
+            continue
+        made.pop("method", None)
+        whole = read_batch(**made).in_float64()
+        formula, prepared = method_for(method, whole)
+        steps = formula(prepared)
+        a = prepared.zero_unrewarded(steps.advantages)
+        there = a.isfinite() & (a != 0)
+        found = parts(prepared, steps).nan_to_num()
+        largest = max(1.0, found.abs().max().item())
+        assert found.sum(0)[there].tolist() == pytest.approx(a[there].tolist(), abs=1e-9 * largest), method
+        share = gc.update_share(**made, method=method)
+        if not isnan(share[0]):
+            assert sum(share) == pytest.approx(1, abs=1e-9 * max(1.0, *map(abs, share))), method

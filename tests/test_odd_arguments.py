@@ -37,7 +37,7 @@ def test_a_number_type_that_polars_does_not_know_is_refused():
 
 
 def test_a_url_that_names_no_file_is_refused():
-    with pytest.raises(gc.InputError, match=r"HF://nothing\.csv: expected a table that can be read"):
+    with pytest.raises(gc.InputError, match=r"HF://nothing\.csv: expected a log that can be read as a table"):
         gc.read_run("HF://nothing.csv")
 
 

@@ -10,7 +10,7 @@ from math import isfinite
 
 from gdpo_core._words import MISSING, count, listing, number, percent
 from gdpo_core.conventions import NAMES, exceptions, formulas
-from gdpo_core.frameworks import CONVENTIONS, FRAMEWORKS
+from gdpo_core.frameworks import FRAMEWORKS, RECOGNISED
 from gdpo_core.report import over_time
 from gdpo_core.report.over_time import Series, quarters
 from gdpo_core.runs.audit_report import AuditReport, RunPart
@@ -128,7 +128,7 @@ def run_facts(report: AuditReport) -> dict[str, str]:
     run = report.run
     rows = {"method": _method(report)}
     if run["convention"]:
-        convention = CONVENTIONS[run["convention"]]
+        convention = RECOGNISED[run["convention"]]
         rows["convention"] = f"{convention.name} ({convention.source})"
     if run["weights"]:
         rows["weights"] = listing(_weights(run), link="")
@@ -249,7 +249,7 @@ def weight_shares(report: AuditReport) -> dict[str, float | None]:
 
 def formulas_used(report: AuditReport) -> tuple[str, ...]:
     """The formulas of the run's own method, or of GDPO where it is not known."""
-    method, convention = report.run["method"] or "gdpo", CONVENTIONS[report.run["convention_used"]]
+    method, convention = report.run["method"] or "gdpo", RECOGNISED[report.run["convention_used"]]
     return *formulas(method, convention, len(report.rewards)), *exceptions(convention)
 
 
@@ -439,7 +439,7 @@ def comparison(reports: Sequence[AuditReport]) -> dict[str, list[str]]:
         "groups": lambda r: number(r.source["groups"]),
         "responses per group": lambda r: number(r.source["group_size"]),
         "method": _method,
-        "convention": lambda r: CONVENTIONS[r.run["convention"]].name if r.run["convention"] else MISSING,
+        "convention": lambda r: RECOGNISED[r.run["convention"]].name if r.run["convention"] else MISSING,
         "weights": lambda r: "\n".join(_weights(r.run)) or MISSING,
         "reproduced": _reproduced,
     }

@@ -12,7 +12,7 @@ from msgspec import Meta
 from gdpo_core._errors import InputError
 from gdpo_core._words import count, power_of_ten
 from gdpo_core.conventions import NAMES
-from gdpo_core.frameworks import CONVENTIONS
+from gdpo_core.frameworks import RECOGNISED
 from gdpo_core.runs.facts import LISTED, Facts, Finding, OfValue, ratio, weights_in_words
 from gdpo_core.runs.over_time import over_time
 from gdpo_core.runs.read_more import IDS, Link, links
@@ -380,7 +380,7 @@ def _what_ran(f: Facts) -> str:
             known = "total" if f.run.total_only else "rewards"
             return f"The logged advantages are not what any known method makes of the logged {known}."
         return "The log holds no advantages, so it does not show which method ran."
-    made = f"{NAMES[f.recipe.method]} as {CONVENTIONS[f.recipe.convention].name} computes it"
+    made = f"{NAMES[f.recipe.method]} as {RECOGNISED[f.recipe.convention].name} computes it"
     pairs = zip(f.rewards, f.recipe.weights, strict=True)
     weights = {name: w for k, (name, w) in enumerate(pairs) if k not in f.recipe.unknown}
     if weights and len(f.rewards) > 1:

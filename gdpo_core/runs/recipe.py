@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import inf
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -13,7 +15,7 @@ from gdpo_core._groups import Batch, read
 from gdpo_core._statistics import GRAIN, ROUNDED, normalised_in_float32
 from gdpo_core.advantages import Steps, method_for
 from gdpo_core.conventions import Convention
-from gdpo_core.frameworks import CONVENTIONS
+from gdpo_core.frameworks import RECOGNISED
 
 # How far a logged advantage may be from the recipe's, in addition to the framework's float32 round-off.
 TOLERANCE = 2e-5
@@ -21,17 +23,45 @@ TOLERANCE = 2e-5
 _DIFFERENT = 1e-3
 # Multiples of the same advantages may differ by this part of their size.
 _MULTIPLE = 1e-4
+# Numbers that a log is rounded to: decimals, or the bits of a float's significand and its least exponent. Coarse first.
+GRIDS: dict[str, int | tuple[int, int]] = {
+    **{f"{n} decimals": n for n in (2, 3, 4)},
+    "bf16": (8, -126),
+    "float16": (11, -14),
+}
+_SAME = 1e-7  # the relative distance of a number from the same one in float32
+_SIMPLE = (20, 64)
+_FITTED = 1.5  # times the rounding, as weights that are fitted to rounded numbers come only near
 
 
 @dataclass(frozen=True)
 class Recipe:
     """How advantages were made: the method, convention and weights that reproduce the logged ones, or most of them."""
 
-    method: str  # grpo, grpo_no_std, grpo_batch_std or gdpo
-    convention: str  # a key of CONVENTIONS
+    method: str  # a key of NAMES
+    convention: str  # a key of RECOGNISED
     weights: tuple[float, ...]  # one per reward; those that are unknown are only one choice of many
     unknown: tuple[int, ...]  # rewards whose weight the log does not determine, such as one that never varies
     up_to_scale: bool  # whether the log leaves a common factor of the weights open
+    # What was done with the advantages afterwards, and how coarsely they, or the rewards, are logged.
+    clipped_at: float = inf
+    scaled: bool = False  # each batch times a factor of its own
+    grid: str = ""  # of GRIDS
+    rewards_grid: str = ""
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What came after the method, in words that follow it in a sentence.
+
+        >>> Recipe("grpo", "trl", (1.0,), (), False, clipped_at=2.0, grid="4 decimals").remarks
+        ('clipped at ±2', 'logged with 4 decimals')
+        """
+        grids = {"logged": self.grid, "from rewards that are logged": self.rewards_grid}
+        return (
+            *[f"clipped at ±{self.clipped_at:g}"] * (self.clipped_at < inf),
+            *["each batch times a factor of its own"] * self.scaled,
+            *(f"{what} {'with' if grid.endswith('decimals') else 'in'} {grid}" for what, grid in grids.items() if grid),
+        )
 
 
 @dataclass(frozen=True)
@@ -43,6 +73,54 @@ class Log:
     batch: Tensor  # (groups,) the batch of each group
     lengths: Tensor | None  # (prompts, rollouts) or (responses,) tokens
     advantages: Tensor  # (responses,) as logged; NaN = none
+    # What a recipe says came after the method.
+    clipped_at: float = inf
+    scaled: bool = False
+    grid: str = ""
+    rewards_grid: str = ""
+
+    @property
+    def after_the_method(self) -> dict[str, Any]:
+        """The same as fields of a recipe."""
+        return {name: getattr(self, name) for name in ("clipped_at", "scaled", "grid", "rewards_grid")}
+
+    def of_batches(self, chosen: Tensor) -> "Log":
+        """The log of these batches alone; chosen: (batches,) yes or no."""
+        groups, responses = chosen[self.batch], chosen[self.batch_of_response]
+        _, batch = torch.unique_consecutive(self.batch[groups], return_inverse=True)
+        if self.group is None:
+            rows, group = groups, None
+        else:
+            rows, group = responses, torch.unique_consecutive(self.group[responses], return_inverse=True)[1]
+        return replace(
+            self,
+            rewards=self.rewards[rows],
+            group=group,
+            batch=batch,
+            lengths=None if self.lengths is None else self.lengths[rows],
+            advantages=self.advantages[responses],
+        )
+
+    @property
+    def unclipped(self) -> Tensor:
+        """(responses,) the advantages, NaN where clipping took them away."""
+        if self.clipped_at == inf:
+            return self.advantages
+        return self.advantages.masked_fill(self.advantages.abs() >= self.clipped_at * (1 - _SAME), torch.nan)
+
+    @property
+    def rounding(self) -> Tensor:
+        """(responses,) how far each logged advantage may be from what it was before it was rounded."""
+        return half_step(self.grid, self.advantages.nan_to_num())
+
+    @property
+    def rewards_rounding(self) -> Tensor | None:
+        """The same of the rewards, (rewards, …); 0 in a column of simple numbers. None without such a grid."""
+        if not self.rewards_grid:
+            return None
+        r = self.rewards.movedim(-1, 0).nan_to_num()
+        simple = torch.tensor([is_simple(column) for column in r])
+        return half_step(self.rewards_grid, r).masked_fill(simple.view(-1, *[1] * (r.ndim - 1)), 0)
 
     def read(self, convention: Convention, weights: Sequence[float] | None = None) -> Batch:
         """The log as a `Batch` under a convention; weights: one per reward, 1 by default."""
@@ -135,7 +213,9 @@ class Comparison:
 
 def compare(log: Log, recipe: Recipe) -> Comparison:
     """The log's advantages beside the recipe's; a batch is reproduced if no error is larger than allowed."""
-    return compare_with(log, recipe.method, log.read(CONVENTIONS[recipe.convention], recipe.weights))
+    batch = log.read(RECOGNISED[recipe.convention], recipe.weights)
+    after = {name: getattr(recipe, name) for name in log.after_the_method}
+    return compare_with(replace(log, **after), recipe.method, batch)
 
 
 def compare_with(log: Log, method: str, batch: Batch) -> Comparison:
@@ -143,9 +223,27 @@ def compare_with(log: Log, method: str, batch: Batch) -> Comparison:
     formula, batch = method_for(method, batch)
     steps = formula(batch)
     computed = batch.zero_unrewarded(steps.advantages).flatten()
+    allowed = (TOLERANCE + float32_error(method, batch, steps, log.rewards_rounding).nan_to_num()).flatten()
+    if log.scaled:
+        factor = _factors(log, computed)[log.batch_of_response]
+        computed, allowed = computed * factor, allowed * factor.nan_to_num(nan=1.0).clamp(min=1)
+    if log.clipped_at < inf:
+        computed = computed.clamp(-log.clipped_at, log.clipped_at)
+    if log.grid:
+        allowed = allowed + _FITTED * log.rounding
     error = (log.advantages - computed).abs().nan_to_num_(nan=torch.inf, posinf=torch.inf)
-    allowed = TOLERANCE + float32_error(method, batch, steps).nan_to_num().flatten()
     return Comparison(computed, error.masked_fill_(log.advantages.isnan(), torch.nan), allowed.expand(len(error)))
+
+
+def _factors(log: Log, computed: Tensor) -> Tensor:
+    """(batches,) what the computed advantages of each batch are multiplied by to come nearest to the logged ones.
+
+    NaN where that is not above 0.
+    """
+    a, there = log.advantages.nan_to_num(), computed.nan_to_num()
+    both, square = (a.new_zeros(log.batches).index_add_(0, log.batch_of_response, x * there) for x in (a, there))
+    factor = both / square.masked_fill(square == 0, 1)
+    return factor.masked_fill((factor <= 0) & (square > 0), torch.nan)
 
 
 def same_direction(log: Log, comparison: Comparison) -> Tensor:
@@ -180,20 +278,61 @@ def hidden_inputs(table: pl.DataFrame, rewards: Sequence[str]) -> int:
     return int(groups.collect().item())
 
 
-def float32_error(method: str, batch: Batch, steps: Steps) -> Tensor:
+def half_step(grid: str, x: Tensor) -> Tensor:
+    """Half the distance of the numbers of a grid, near each of these, and a little more; 0 without a grid.
+
+    >>> [round(half_step(grid, torch.tensor([1.5])).item(), 5) for grid in ("2 decimals", "bf16")]
+    [0.005, 0.00391]
+    """
+    return _step(grid, x) / 2 + 2 * _SAME * x.abs() if grid else torch.zeros_like(x)
+
+
+def _step(grid: str, x: Tensor) -> Tensor:
+    size = GRIDS[grid]
+    if isinstance(size, int):
+        return torch.full_like(x, 10.0**-size)
+    bits, least = size
+    return torch.ldexp(torch.ones_like(x), (torch.frexp(x)[1] - 1).clamp(min=least) - bits + 1)
+
+
+def grid_of(x: Tensor) -> str:
+    """The coarsest grid that holds all these numbers, NaN left out; "" for none.
+
+    >>> grid_of(torch.tensor([0.1234, -1.5])), grid_of(torch.tensor([0.5, -0.12345]))
+    ('4 decimals', '')
+    """
+    x = x[x.isfinite()]
+    for grid in GRIDS:
+        units = x / _step(grid, x)
+        if bool(((units - units.round()).abs() <= 2 * _SAME * units.abs()).all()):
+            return grid
+    return ""
+
+
+def is_simple(x: Tensor) -> bool:
+    """Whether these numbers are all multiples of a twentieth, or of 1/64: no rounding made them."""
+    there = x.nan_to_num()
+    return any(bool(((there * n - (there * n).round()).abs() <= 1e-6).all()) for n in _SIMPLE)
+
+
+def float32_error(method: str, batch: Batch, steps: Steps, rounding: Tensor | None = None) -> Tensor:
     """A bound on the round-off of a framework that computes in float32; a small std enlarges it.
 
     (…, prompts, rollouts) or (responses,), or a single 0. It is 0 where the values of a group add up exactly.
+    rounding: how far each logged reward may be from the one that was used, (rewards, …).
     """
     c, group, in_z = batch.convention, batch.group, steps.z is not None
     terms = batch.rewards if in_z else batch.weights * batch.rewards
     terms = terms.nan_to_num() if batch.missing else terms
     rounded = (terms * GRAIN).frac_() != 0
-    if not rounded.any():
+    if not rounded.any() and rounding is None:
         return terms.new_zeros(1)
     error = ROUNDED * group.total(terms.abs()) / group.count * (group.total(rounded.to(terms)) > 0)
+    if rounding is not None:  # of the value farthest off, its mean and the std
+        off = -2 * group.lowest(-rounding)
+        error = error + (off if in_z else batch.weights.abs() * off) * (1 + steps.advantages.abs().nan_to_num().max())
     error = error if in_z else error.sum(0)
-    if method in ("grpo", "gdpo"):
+    if steps.z is not None or method == "grpo":
         std = steps.group.std
         if c.leave_one_out:  # one std per response; the bound is that of the smallest
             std = group.lowest(std.masked_fill(std == 0, 1))

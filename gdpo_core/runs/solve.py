@@ -3,6 +3,8 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
+from math import inf
 
 import polars as pl
 import torch
@@ -10,10 +12,22 @@ from torch import Tensor
 
 from gdpo_core._errors import expect
 from gdpo_core._groups import Batch
-from gdpo_core.conventions import Convention
-from gdpo_core.frameworks import CONVENTIONS, conventions_to_try
-from gdpo_core.runs.recipe import Log, Recipe, compare_with, holds_lengths, read_log, with_weights
+from gdpo_core.frameworks import RECOGNISED, conventions_to_try
+from gdpo_core.runs.recipe import (
+    GRIDS,
+    Log,
+    Recipe,
+    compare,
+    compare_with,
+    grid_of,
+    holds_lengths,
+    is_simple,
+    read_log,
+    with_weights,
+)
 from gdpo_core.runs.weights import (
+    UNDIVIDED,
+    Scale,
     Solution,
     Terms,
     eps_of,
@@ -24,10 +38,15 @@ from gdpo_core.runs.weights import (
     weights_from_eps,
 )
 
-_METHODS = ("grpo", "gdpo", "grpo_no_std", "grpo_batch_std")
+# The methods that most logs are made by, and others.
+_METHODS = ("grpo", "gdpo", "grpo_no_std", "grpo_batch_std"), ("reinforce_pp_baseline", "mo_grpo", "reinforce_pp")
+# Those that differ, where each batch may be times a factor of its own.
+_SCALED = ("grpo", "gdpo", "grpo_no_std", "reinforce_pp")
 # A recipe has to reproduce this share of the batches with a signal; fitted weights, which may fit some batches by
 # chance, have to reproduce more.
 _FEWEST, _FEWEST_FITTED = 1 / 3, 1 / 2
+# Nearly all, where advantages have so few sizes, as in groups of two, that a recipe only has to explain their signs.
+_FEWEST_BY_SIGNS, _FEW_SIZES = 0.9, 3
 # A root mean square error that counts as exact.
 _EXACT = 2e-6
 # The largest standard error of a known weight, relative to it; of a weight of 0, relative to the largest weight; and of
@@ -47,9 +66,23 @@ _FAR_APART = 1e-5
 _EPS_AT_MOST = 0.25
 _LEAST = 1e-290  # of a number that can be round
 # A scale is implausible if all weights are below the first number, or none is below the second.
-_USUAL = (0.1, 10)
+_USUAL = (0.01, 100)
 # A log with more responses than this has more equations than weights.
 _MANY = 4096
+# Where each batch has a factor of its own, or rewards are rounded, chance explains fewer equations than this.
+_FEW_EQUATIONS = 8
+# Other readings of a log are looked for in its first batches, with about so many responses.
+_ENOUGH = 2000
+# Weights fitted to rounded advantages may miss some; where they reproduce this share, better ones do all.
+_ROUNDED = 0.5
+# The complexity of a single weight of one digit.
+_ONE_DIGIT = 2
+# Weights this far apart, relatively, are different ones.
+_APART = 0.01
+# A change of a weight, relative to it, that rounded numbers have to show.
+_SHOWN = 0.003
+# An advantage is taken for clipped if so many have that size.
+_CLIPPED = 2
 
 
 @dataclass(frozen=True)
@@ -76,6 +109,7 @@ def solve(
     """The recipe that reproduces most of the logged advantages of these tables; None where none comes near.
 
     weights: one per reward, tried first. Where the weights change during the run, those of most batches are returned.
+    What several recipes that make the same advantages do not agree on is said to be unknown.
     """
     tables = [table for table in tables if "advantage" in table.columns]
     if not tables:
@@ -86,23 +120,75 @@ def solve(
     given = None if weights is None else tuple(float(w) for w in weights)
     expect(given is None or len(given) == len(rewards), "weights", f"{len(rewards)} numbers", repr(weights))
 
+    found = _search(log, framework, given)
+    grid = "" if found is not None and found.share == 1 and found.error <= _EXACT else grid_of(log.advantages)
+    for other in _otherwise_logged(log, grid):
+        if found is not None and (other.rewards_grid or (found.share == 1 and not (grid and found.error > _EXACT))):
+            break
+        instead = _search(other, framework, given)
+        if instead is not None and (found is None or instead.share >= found.share):
+            found, log = instead, other
+    if found is not None and (log.grid or log.rewards_grid):
+        found = replace(found, recipe=_as_rounding_allows(log, found))
+        if log.rewards_grid and len(found.recipe.unknown) == len(rewards):  # rounded so coarsely that all will do
+            log, found = replace(log, rewards_grid=""), None
+    if found is None:
+        log = replace(log, scaled=True, grid=grid)
+        found = _search(log, framework, given)
+    if found is None:
+        return None
+    return _agreed(log, found, framework, given)
+
+
+def _search(log: Log, framework: str, given: tuple[float, ...] | None) -> Attempt | None:
+    """The likeliest attempt that reproduces the log about as well as the best one does."""
     attempts: list[Attempt] = []
+    for attempt in _attempts(log, framework, given):
+        attempts.append(attempt)
+        if attempt.share == 1 and attempt.error <= _EXACT and attempt.complexity <= 2 * log.rewards.shape[-1]:
+            return attempt
+    return min(_best(attempts, 2), key=_claims) if attempts else None
+
+
+def _claims(attempt: Attempt) -> int:
+    """How much its weights have to be right by chance; those that only explain signs claim nothing."""
+    return 0 if len(attempt.recipe.unknown) == len(attempt.recipe.weights) else attempt.complexity
+
+
+def _attempts(log: Log, framework: str, given: tuple[float, ...] | None, by_chance: bool = False) -> Iterator[Attempt]:
+    """The best attempt with each method and convention that reproduces enough of the log, the likeliest first.
+
+    by_chance: also those with weights that chance alone may make fit.
+    """
     solved: dict[tuple[object, ...], tuple[Terms, Solution]] = {}
+    sizes = (log.advantages.abs() * 1e4).round()
+    few_sizes = len(sizes[sizes > 0].unique()) <= _FEW_SIZES
     for method, convention, key in _candidates(log, framework):
         if key not in solved:
-            terms = terms_of(log, log.read(CONVENTIONS[convention]), method)
+            terms = terms_of(log, log.read(RECOGNISED[convention]), method)
             solved[key] = terms, solution_of(terms, log.batches)
-        attempt = _attempt(log, method, convention, given, *solved[key])
-        if attempt is None or attempt.share < (_FEWEST_FITTED if attempt.complexity >= FITTED else _FEWEST):
+        attempt = _attempt(log, method, convention, given, *solved[key], by_chance)
+        if attempt is None:
             continue
-        attempts.append(attempt)
-        if attempt.share == 1 and attempt.error <= _EXACT and attempt.complexity <= 2 * len(rewards):
-            attempts = [attempt]
-            break
-    if not attempts:
-        return None
-    best = min(_best(attempts, 2), key=lambda attempt: attempt.complexity).recipe
-    return replace(best, up_to_scale=best.up_to_scale or _has_rivals(log, best, framework, given))
+        fewest = _FEWEST_FITTED if attempt.complexity >= FITTED else _FEWEST
+        if log.scaled or (method != "grpo" and few_sizes):
+            fewest = _FEWEST_BY_SIGNS
+        if attempt.share >= fewest:
+            yield attempt
+
+
+def _otherwise_logged(log: Log, grid: str) -> Iterator[Log]:
+    """The log as one of advantages, or of rewards, that were rounded or clipped, where the numbers look like that."""
+    largest = log.advantages[log.advantages.isfinite()].abs()
+    if grid:
+        yield replace(log, grid=grid)
+    clip = largest.max().item() if len(largest) else 0.0
+    if clip and (largest == clip).sum() >= _CLIPPED and (round_one := simplest(clip, 1e-6)) and round_one[1] <= 2:
+        yield replace(log, clipped_at=round_one[0], grid=grid)
+    columns = log.rewards.flatten(0, -2).T
+    grids = [grid_of(column) for column in columns if not is_simple(column)]
+    if grids and all(grids):
+        yield replace(log, rewards_grid=min(grids, key=list(GRIDS).index), grid=grid)
 
 
 def _candidates(log: Log, framework: str) -> Iterator[tuple[str, str, tuple[object, ...]]]:
@@ -113,32 +199,49 @@ def _candidates(log: Log, framework: str) -> Iterator[tuple[str, str, tuple[obje
     missing, count = log.rewards.isnan(), log.rewards.shape[-1]
     any_missing, any_empty = bool(missing.any()), bool(missing.all(-1).any())
     alone = log.rewards.shape[1] == 1 if log.group is None else bool((log.group.bincount() == 1).any())
-    known = set()
-    for name in conventions_to_try(framework):
-        c = CONVENTIONS[name]
+    known, names = set(), conventions_to_try(framework)
+    methods = ([m for m in _SCALED if m in several] if log.scaled else several for several in _METHODS)
+    for name, method in (pair for several in methods for pair in product(names, several)):
+        c = RECOGNISED[name]
         # The parts of the convention that make a difference on such a log.
         open_points = (any_missing and c.missing, any_empty and c.empty_counts, alone and c.group_of_one)
-        for method in _METHODS:
-            terms: tuple[object, ...] = (method == "grpo", *open_points, c.leave_one_out)
-            eps: object = None if method == "grpo_no_std" else c.sum_eps
-            if method == "gdpo":
-                if (c.one_reward_is_grpo and count == 1) or (c.last_step == "tokens" and log.lengths is None):
-                    continue
-                terms = (method, *terms, any_missing and c.missing_is_zero_in_gdpo, c.group_eps, c.last_step)
-                eps = (c.batch_eps, c.batch_eps_to)
-            if (method, terms, eps) not in known:
-                known.add((method, terms, eps))
-                yield method, name, terms
+        of_group = (c.leave_one_out, c.mean_of_others)
+        terms: tuple[object, ...] = (method == "grpo", *open_points, *of_group)
+        eps: object = None if method in UNDIVIDED else (c.sum_eps, c.ddof)
+        if method == "reinforce_pp":
+            terms = (method, *open_points[:2])
+        if method in ("gdpo", "mo_grpo"):
+            if c.one_reward_is_grpo and count == 1:
+                continue
+            terms = ("z", *open_points, c.leave_one_out, any_missing and c.missing_is_zero_in_gdpo, c.group_eps, c.ddof)
+        if method == "gdpo":
+            if c.last_step == "tokens" and log.lengths is None:
+                continue
+            terms = (*terms, c.last_step == "group")
+            eps = (c.batch_eps, c.batch_eps_to, c.ddof, c.last_step)
+        eps = None if log.scaled else eps
+        if (method, terms, eps) not in known:
+            known.add((method, terms, eps))
+            yield method, name, terms
 
 
 def _attempt(
-    log: Log, method: str, convention: str, given: tuple[float, ...] | None, terms: Terms, solution: Solution
+    log: Log,
+    method: str,
+    convention: str,
+    given: tuple[float, ...] | None,
+    terms: Terms,
+    solution: Solution,
+    by_chance: bool = False,
 ) -> Attempt | None:
     """The best weights for one method and convention; None if these cannot have made the log."""
-    batch, live = log.read(CONVENTIONS[convention]), terms.live_batches(log.batches)
+    batch, live = log.read(RECOGNISED[convention]), terms.live_batches(log.batches)
     # Leave-one-out divides each response of a group by another std, so that only weights at hand can be tried.
     solvable = not (method == "grpo" and batch.convention.leave_one_out)
     if not live.any() or (solvable and (solution.batches & live).sum() < _FEWEST * live.sum()):
+        return None
+    loose = log.scaled or bool(log.rewards_grid)
+    if loose and not (solvable and solution.is_direction):
         return None
     count = len(batch.rewards)
     ones = (1.0,) * count
@@ -146,11 +249,20 @@ def _attempt(
     preferred = [Guess(w, 0) for w in dict.fromkeys([given or ones, ones])]
     guesses, unknown, scale_known = list[Guess](), list(range(count)) if count > 1 else [], False
     if solvable and solution.is_direction:
-        guesses, unknown, scale_known = _along_direction(solution, terms, batch, method, wanted)
+        scale = scale_of(solution, terms, batch, method, log.scaled)
+        if log.scaled:  # which may hide it
+            scale = replace(scale, error=torch.inf, fits=1.0)
+        if scale.fits < _FEWEST / 2:
+            return None
+        guesses, unknown, scale_known = _along_direction(solution, scale, wanted)
     elif solvable:
         guesses, unknown, scale_known = _where_directions_are_open(solution, terms, batch, method, wanted)
+        if log.clipped_at < inf:  # what is left of a group does not show its std
+            unknown, scale_known = list(range(count)), False
 
-    equations = _degrees_of_freedom(log, terms, solution)
+    equations = torch.inf if by_chance else _degrees_of_freedom(log, terms, solution)
+    if loose and equations < _FEW_EQUATIONS:
+        return None
     if method == "grpo" and not solution.is_direction:  # the weights only explain signs
         equations = torch.inf
     attempts = []
@@ -159,7 +271,10 @@ def _attempt(
             continue
         # In a single batch another method can make the advantages larger or smaller by any factor.
         up_to_scale = not scale_known or (guess.complexity >= FITTED and int(live.sum()) == 1)
-        recipe = Recipe(method, convention, guess.weights, tuple(unknown), up_to_scale)
+        known = [w for k, w in enumerate(guess.weights) if k not in unknown]
+        open_ones = unknown if any(known) or not any(guess.weights) else range(count)  # 0 beside nothing is nothing
+        recipe = Recipe(method, convention, guess.weights, tuple(open_ones), up_to_scale)
+        recipe = replace(recipe, **log.after_the_method)
         share, error = _judge(log, with_weights(batch, guess.weights), method, live)
         attempts.append(Attempt(recipe, guess.complexity, share, error))
         if share == 1 and error <= _EXACT:
@@ -190,11 +305,9 @@ def _judge(log: Log, batch: Batch, method: str, live: Tensor) -> tuple[float, fl
 # Which weights to try
 
 
-def _along_direction(
-    solution: Solution, terms: Terms, batch: Batch, method: str, wanted: Tensor
-) -> tuple[list[Guess], list[int], bool]:
+def _along_direction(solution: Solution, of: Scale, wanted: Tensor) -> tuple[list[Guess], list[int], bool]:
     """Weights to try where one direction fits, the rewards whose weight is unknown, and whether the scale is known."""
-    scale, error = scale_of(solution, terms, batch, method)
+    scale, error = of.factor, of.error
     direction = solution.directions[:, 0]
     unknown = sorted({*solution.open_rewards, *_undetermined(direction, solution)})
     # The larger the weights, the less eps matters.
@@ -217,7 +330,9 @@ def _where_directions_are_open(
     guesses = [Guess(rounded(weights), FITTED) for weights in (apart, 1000 * apart)]
     c = batch.convention
     # The sum is divided by its own std under these methods.
-    from_eps = weights_from_eps(solution, terms, eps_of(c, method), c.ddof) if method in ("grpo", "gdpo") else None
+    by_own_std = method in ("grpo", "gdpo", "reinforce_pp_baseline", "reinforce_pp")
+    by_own_std = by_own_std and not (method == "grpo" and c.mean_of_others)
+    from_eps = weights_from_eps(solution, terms, eps_of(c, method), c.ddof) if by_own_std else None
     if from_eps is None:
         return guesses, everything, False
     weights, error = from_eps
@@ -369,32 +484,98 @@ def _degrees_of_freedom(log: Log, terms: Terms, solution: Solution) -> float:
     return (vectors - 1).clamp(min=0).sum().item() - int(live.sum()) - (int((solution.size > 0).sum()) - 1)
 
 
-def _has_rivals(log: Log, recipe: Recipe, framework: str, given: tuple[float, ...] | None) -> bool:
-    """Whether another convention of the framework makes the same advantages from plausible weights of another scale."""
-    weights = [w for k, w in enumerate(recipe.weights) if w and k not in recipe.unknown]
-    if recipe.weights == given or all(w == 1 for w in weights):
-        return False
-    rollouts = None if log.group is not None else log.rewards.shape[1]
-    own, *others = (
-        _scale_under(CONVENTIONS[name], recipe.method, rollouts)
-        for name in (recipe.convention, *conventions_to_try(framework))
+# What other recipes that make the same advantages do not agree on
+
+
+def _as_rounding_allows(log: Log, found: Attempt) -> Recipe:
+    """The recipe, with unknown what could be another weight, or another scale, without a trace in rounded numbers."""
+    recipe, w = found.recipe, torch.tensor(found.recipe.weights, dtype=torch.float64)
+    batch = log.read(RECOGNISED[recipe.convention])
+    terms = terms_of(log, batch, recipe.method)
+    solution, live = solution_of(terms, log.batches), terms.live_batches(log.batches)
+    seen = solution.every if recipe.method in UNDIVIDED else solution.orthogonal
+
+    def shows(change: Tensor) -> bool:
+        shares = [_judge(log, with_weights(batch, w + sign * change), recipe.method, live)[0] for sign in (1, -1)]
+        return max(shares) < found.share
+
+    unknown = set(recipe.unknown)
+    for k in set(range(len(w))) - unknown:
+        others = [i for i in range(len(w)) if i != k]
+        change = torch.zeros_like(w)
+        change[k] = _SHOWN * (w[k].abs() or w.abs().max())
+        alone = change.clone()
+        # The other weights change such that the sums change least.
+        change[others] = -torch.linalg.pinv(seen[others][:, others]) @ seen[others, k] * change[k]
+        if not (shows(alone) and shows(change)):
+            unknown.add(k)
+    up_to_scale = recipe.up_to_scale or not shows(_SHOWN * w)
+    return replace(recipe, unknown=tuple(sorted(unknown)), up_to_scale=up_to_scale)
+
+
+def _agreed(log: Log, found: Attempt, framework: str, given: tuple[float, ...] | None) -> Recipe:
+    """The simplest recipe that makes these advantages, with unknown what the others that make them say otherwise."""
+    recipe, count = found.recipe, len(found.recipe.weights)
+    if recipe.weights == given or recipe.scaled or len(recipe.unknown) == count:
+        return recipe
+    part = _reproduced_part(log, recipe)
+    rounded_log, single = bool(log.grid or log.rewards_grid), count - len(recipe.unknown) == 1
+    readings = [found]
+    for attempt in _attempts(part, framework, given, by_chance=True):
+        other = attempt.recipe
+        same = (other.method, other.convention) == (recipe.method, recipe.convention)
+        if (
+            not same
+            and attempt.share >= (_ROUNDED if rounded_log else 1)
+            and _usual(other)
+            and _as_good(log, attempt, found)
+        ):
+            readings.append(attempt)
+    best = min(readings, key=_claims)
+    recipe = replace(best.recipe, unknown=recipe.unknown if best is found else best.recipe.unknown)
+    # Numbers that are as round by chance, of a single weight or of rounded advantages, say little.
+    anything = rounded_log or best.complexity >= FITTED or (single and best.complexity > _ONE_DIGIT)
+    most = torch.inf if anything else max(best.complexity, 1) + 1 + count
+    for other in (attempt.recipe for attempt in readings if attempt is not best and _claims(attempt) <= most):
+        recipe = _less_certain(recipe, other)
+    return recipe
+
+
+def _reproduced_part(log: Log, recipe: Recipe) -> Log:
+    """The first batches that the recipe reproduces, with about so many responses as show the other readings."""
+    comparison, index = compare(log, recipe), log.batch_of_response
+    wrong = torch.zeros(log.batches).index_add_(0, index, (comparison.error > comparison.allowed).float())
+    size = index.bincount(minlength=log.batches)
+    good = wrong == 0
+    return log.of_batches(good & ((size * good).cumsum(0) - size < _ENOUGH))
+
+
+def _as_good(log: Log, other: Attempt, found: Attempt) -> bool:
+    """Whether another recipe reproduces the whole log about as well."""
+    batch = log.read(RECOGNISED[other.recipe.convention], other.recipe.weights)
+    live = terms_of(log, batch, other.recipe.method).live_batches(log.batches)
+    share, error = _judge(log, batch, other.recipe.method, live)
+    return share >= (_ROUNDED if log.grid or log.rewards_grid else 0.98) * found.share and error <= max(
+        2 * _EXACT, 3 * found.error
     )
-    rivals = [[w * other / own for w in weights] for other in others if own and other and other != own]
-    most = _complexity(weights) + 1 + len(weights)
-    return any(
-        min(map(abs, rival)) < _USUAL[1] and max(map(abs, rival)) >= _USUAL[0] and _complexity(rival) <= most
-        for rival in rivals
-    )
 
 
-def _scale_under(c: Convention, method: str, rollouts: int | None) -> float:
-    """A number in proportion to the weights that a convention reads from the same log; 0 where it reads no scale."""
-    if method != "grpo_no_std":
-        return eps_of(c, method)
-    # The mean of the others is n / (n − 1) times as far away as that of the group.
-    return 1 - 1 / rollouts if c.leave_one_out and rollouts else 1.0
+def _usual(recipe: Recipe) -> bool:
+    """Whether someone may have chosen weights of this size."""
+    known = [abs(w) for k, w in enumerate(recipe.weights) if w and k not in recipe.unknown]
+    return recipe.up_to_scale or not known or (min(known) < _USUAL[1] and max(known) >= _USUAL[0])
 
 
-def _complexity(weights: Sequence[float]) -> int:
-    """The sum of the complexities of the weights."""
-    return sum((simplest(w, 1e-6) or (w, FITTED))[1] for w in weights)
+def _less_certain(recipe: Recipe, other: Recipe) -> Recipe:
+    """The recipe without what the other one says otherwise."""
+    unknown = {*recipe.unknown, *other.unknown}
+    known = [k for k in range(len(recipe.weights)) if k not in unknown]
+    if not known:
+        return replace(recipe, unknown=tuple(sorted(unknown)), up_to_scale=True)
+    w, v = (torch.tensor([r.weights[k] for k in known], dtype=torch.float64) for r in (recipe, other))
+    surest = w.abs().argmax()
+    scale = (v[surest] / w[surest]).item() if w[surest] else 1.0
+    apart = (v - scale * w).abs() > _APART * (scale * w).abs()
+    unknown |= {k for k, differs in zip(known, apart.tolist(), strict=True) if differs}
+    up_to_scale = recipe.up_to_scale or other.up_to_scale or abs(scale - 1) > _APART
+    return replace(recipe, unknown=tuple(sorted(unknown)), up_to_scale=up_to_scale)

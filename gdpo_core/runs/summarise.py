@@ -16,7 +16,7 @@ from gdpo_core._pairs import Block, Distinctions, Ordered, blocks_of, count_orde
 from gdpo_core._statistics import centre, std_of
 from gdpo_core.advantages import method_for
 from gdpo_core.collapse import SAME, balance, update_parts
-from gdpo_core.frameworks import CONVENTIONS, VERL
+from gdpo_core.frameworks import RECOGNISED, VERL
 from gdpo_core.runs.recipe import Log, compare, hidden_inputs, holds_lengths, read_log, same_direction, starts_of
 from gdpo_core.runs.sums import (
     Array,
@@ -56,7 +56,7 @@ def summarise(table: pl.DataFrame, plan: Plan) -> Summary:
     absent = [name for name in needed if name not in table.columns]
     expect(not absent, "table", f"the columns {', '.join(needed)}", f"none named {', '.join(absent)}")
     expect(len(table) > 0, "table", "at least one response", "none")
-    expect(plan.convention in CONVENTIONS, "convention", f"one of {', '.join(CONVENTIONS)}", repr(plan.convention))
+    expect(plan.convention in RECOGNISED, "convention", f"one of {', '.join(RECOGNISED)}", repr(plan.convention))
     if plan.primary is not None:
         expect_index(plan.primary, len(plan.rewards), "primary", "rewards")
     return merge([Summary(plan, _sums(part, plan)) for part in _parts(table, plan)])
@@ -110,7 +110,7 @@ def _sums(part: pl.DataFrame, plan: Plan) -> Sums[Array]:
     part = part if float32 else part.with_columns(pl.col(plan.rewards).round_sig_figs(_DIGITS))
     log = read_log(part, plan.rewards)
     lengths = torch.from_numpy(_lengths(part, plan.rewards).copy()).view(log.rewards.shape[:-1])
-    convention = CONVENTIONS[plan.convention]
+    convention = RECOGNISED[plan.convention]
     if convention.last_step == "tokens" and not bool((lengths >= 1).all()):
         convention = replace(convention, last_step="responses")
     cell = "cell" if "cell" in part.columns else "batch"

@@ -25,7 +25,7 @@ class Plan:
 
     rewards: tuple[str, ...]
     weights: tuple[float, ...]
-    convention: str  # a key of CONVENTIONS
+    convention: str  # a key of RECOGNISED
     primary: int | None
     recipe: Recipe | None  # how the logged advantages were made
     also: str | None = None  # a method to compute besides

@@ -16,7 +16,7 @@ from gdpo_core._errors import expect
 from gdpo_core._groups import Reduction, skipping_missing
 from gdpo_core._statistics import centre
 from gdpo_core.advantages import method_for
-from gdpo_core.frameworks import CONVENTIONS
+from gdpo_core.frameworks import RECOGNISED
 from gdpo_core.runs.recipe import read_log
 from gdpo_core.runs.summarise import summarise
 from gdpo_core.runs.sums import Array, Sums, merge
@@ -146,7 +146,7 @@ def weights_for(f: "Facts", method: str, wanted: Mapping[int, float]) -> tuple[f
 
 def _products(f: "Facts", method: str) -> tuple[Array, Array | None]:
     """(units, rewards, rewards) Σ x_k x_l of the terms, and what makes d² of the weights; None: nothing is divided."""
-    c = CONVENTIONS[f.plan.convention]
+    c = RECOGNISED[f.plan.convention]
     by_group = method == "grpo" or (method == "gdpo" and c.last_step == "group")
     products, divisors = [], []
     for table in f.sample:

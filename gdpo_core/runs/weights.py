@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gdpo_core._groups import Batch
-from gdpo_core.advantages import method_for
+from gdpo_core._groups import Batch, skipping_missing
+from gdpo_core._statistics import centre
+from gdpo_core.advantages import method_for, method_named
 from gdpo_core.conventions import Convention
 from gdpo_core.runs.recipe import Log, float32_error, with_weights
 
@@ -30,6 +31,12 @@ _OPEN = 1e-5
 _UNDIVIDED = 1e-5
 _BATCHES_TRIED = 32
 _ROUNDS = 200
+# Methods that divide by nothing after they added up.
+UNDIVIDED = ("grpo_no_std", "mo_grpo")
+# So much larger than that of chance is the error of weights where it repeats itself.
+_REPEATED = 3
+# A unit's divisor may be off by this part of it, besides what rounding does.
+_DIVISOR_OFF = 1e-3
 
 
 @dataclass(frozen=True)
@@ -40,12 +47,21 @@ class Terms:
     a: Tensor  # (responses,) logged advantages, 0 where the response takes no part
     part: Tensor  # (responses,) 1 where it does, else 0
     round_off: Tensor  # (responses,) of x, relative to the round-off of 1
+    rounding: Tensor  # (responses,) how far a may be from what it was before it was rounded; 0 where it takes no part
     unit: Tensor  # (responses,) the unit of each response: a group or a batch
+    shifted: bool  # whether a mean of the unit that x does not show may have been subtracted
     batch: Tensor  # (units,) the batch of each unit
 
     def total(self, value: Tensor) -> Tensor:
         """(…, responses) summed over each unit, (…, units)."""
         return value.new_zeros(*value.shape[:-1], len(self.batch)).index_add_(-1, self.unit, value)
+
+    def mean(self, value: Tensor, trust: Tensor) -> Tensor:
+        """(…, responses) the mean over the unit of each response that may have been subtracted."""
+        if not self.shifted:
+            return torch.zeros_like(value)
+        weight = self.total(trust)
+        return (self.total(value * trust) / weight.masked_fill(weight == 0, 1))[..., self.unit]
 
     def live_batches(self, batches: int) -> Tensor:
         """(batches,) whether some reward varies within a group of the batch, and advantages are logged there."""
@@ -54,28 +70,33 @@ class Terms:
 
 
 def terms_of(log: Log, batch: Batch, method: str) -> Terms:
-    """The terms, computed by the method itself: z under GDPO, else what each reward alone gives without std."""
-    count, groups = len(batch.rewards), log.group_of_response
-    if method == "gdpo":
-        formula, batch = method_for(method, batch)
+    """The terms, computed by the method itself: z where it has one, else what each reward alone gives without std."""
+    count, groups, logged = len(batch.rewards), log.group_of_response, log.unclipped
+    formula, batch = method_for(method, batch)
+    if formula.decoupled:
         steps = formula.in_groups(batch)
         x, nothing = steps.group.value, steps.sums.isnan()
-        round_off = float32_error(method, batch, steps)
+        round_off = float32_error("mo_grpo", batch, steps, log.rewards_rounding)
     else:
-        formula, batch = method_for("grpo_no_std", batch)
-        x = torch.stack([formula(with_weights(batch, one)).advantages for one in torch.eye(count)])
+        undivided = method_named("reinforce_pp" if method == "reinforce_pp" else "grpo_no_std").in_groups
+        x = torch.stack([undivided(with_weights(batch, one)).advantages for one in torch.eye(count)])
         nothing = x.isnan().any(0)
+        if method == "reinforce_pp":
+            over = batch.all_responses
+            x = centre(x, skipping_missing(over) if bool(nothing.any()) else over)[1]
         size = x.nan_to_num().square().flatten(1).mean(1).sqrt()
         alike = with_weights(batch, 1 / size.masked_fill(size == 0, torch.inf))
-        round_off = float32_error("grpo_no_std", alike, formula(alike))
-    x, nothing = x.nan_to_num().reshape(count, -1), nothing.flatten() | ~(log.advantages.abs() <= _LARGEST)
+        round_off = float32_error("grpo_no_std", alike, undivided(alike), log.rewards_rounding)
+    x, nothing = x.nan_to_num().reshape(count, -1), nothing.flatten() | ~(logged.abs() <= _LARGEST)
     by_group = method == "grpo" or (method == "gdpo" and batch.convention.last_step == "group")
     return Terms(
         x=x.masked_fill(nothing, 0),
-        a=log.advantages.masked_fill(nothing, 0),
+        a=logged.masked_fill(nothing, 0),
         part=(~nothing).to(x),
+        rounding=log.rounding.masked_fill(nothing, 0),
         round_off=round_off.flatten().nan_to_num().expand(len(groups)) / (_BOUND * FLOAT32),
         unit=groups if by_group else log.batch_of_response,
+        shifted=formula.over_batch is not None and method != "grpo_batch_std",
         batch=log.batch if by_group else torch.arange(log.batches),
     )
 
@@ -89,6 +110,9 @@ class Solution:
     batches: Tensor  # (batches,) whether the batch fits these weights
     size: Tensor  # (rewards,) root mean square of each reward's terms; 0 for a reward that never varies
     error: Tensor  # (rewards,) standard error of the direction; infinite where there is not exactly one
+    # Of changes of the weights, w' S w: how much they change the sums, and how much of that is orthogonal to a.
+    every: Tensor  # (rewards, rewards)
+    orthogonal: Tensor  # (rewards, rewards)
 
     @property
     def is_direction(self) -> bool:
@@ -109,9 +133,15 @@ def solution_of(terms: Terms, batches: int) -> Solution:
     """The weights that most batches agree on; batches that do not fit them are left out."""
     size = (terms.x.square().sum(1) / terms.part.sum().clamp(min=1)).sqrt()
     varying = size > 0
-    constant = torch.eye(len(size), dtype=size.dtype)[:, ~varying]
+    constant, nowhere = torch.eye(len(size), dtype=size.dtype)[:, ~varying], size.new_zeros(len(size), len(size))
     unsolved = Solution(
-        constant, size.new_zeros(len(size), 0), torch.zeros(batches).bool(), size, torch.full_like(size, torch.inf)
+        constant,
+        size.new_zeros(len(size), 0),
+        torch.zeros(batches).bool(),
+        size,
+        torch.full_like(size, torch.inf),
+        nowhere,
+        nowhere,
     )
     if not varying.any():
         return unsolved
@@ -127,6 +157,7 @@ def solution_of(terms: Terms, batches: int) -> Solution:
     value, vector = torch.linalg.eigh(visible.T @ moments.orthogonal[0] @ visible)
     round_off = moments.round_off[0]
     small = value <= max(10 * _NOTHING * moments.variance.item(), round_off.item(), value[0].item())
+    small |= value <= ((visible.T @ moments.rounding[0] @ visible) @ vector * vector).sum(0)
     parallel, other = visible @ vector[:, small], visible @ vector[:, ~small]
 
     def per_reward(columns: Tensor) -> Tensor:
@@ -135,16 +166,25 @@ def solution_of(terms: Terms, batches: int) -> Solution:
         w[varying] = columns / size[varying, None]
         return w
 
+    def of_weights(products: Tensor) -> Tensor:
+        """(rewards, rewards) the same of products of terms of size 1, as products of terms."""
+        full = nowhere.clone()
+        full[varying.outer(varying)] = (products * size[varying].outer(size[varying])).flatten()
+        return full
+
+    moments_of = of_weights(moments.every[0]), of_weights(moments.orthogonal[0])
     null_space = torch.linalg.qr(torch.cat([constant, per_reward(unseen)], 1))[0]
     directions = per_reward(parallel * torch.where(moments.along @ parallel < 0, -1.0, 1.0))
     directions = directions - null_space @ (null_space.T @ directions)
     if directions.shape[1] > 1:
-        return Solution(null_space, torch.linalg.qr(directions)[0], fits, size, unsolved.error)
+        return Solution(null_space, torch.linalg.qr(directions)[0], fits, size, unsolved.error, *moments_of)
     # The residual per response, but at least the usual round-off; the bound allows _BOUND times that.
     residual = (torch.maximum(value[0], round_off / _BOUND**2) / terms.part.sum()).sqrt()
     error = per_reward((other.square() / value[~small]).sum(1).sqrt()[:, None] * residual)[:, 0]
+    if bool(terms.rounding.any()):  # it is the same in responses that are the same
+        error = _REPEATED * error
     largest = directions.abs().max()
-    return Solution(null_space, directions / largest, fits, size, error / largest)
+    return Solution(null_space, directions / largest, fits, size, error / largest, *moments_of)
 
 
 @dataclass(frozen=True)
@@ -155,6 +195,7 @@ class _Moments:
     orthogonal: Tensor  # (batches, rewards, rewards) the same of the part of X orthogonal to a
     along: Tensor  # (batches, rewards) X'a
     round_off: Tensor  # (batches,) the orthogonal part that round-off can make with weights of size 1
+    rounding: Tensor  # (batches, rewards, rewards) w' S w is what the rounding of a can make of it
 
     @property
     def variance(self) -> Tensor:
@@ -163,7 +204,7 @@ class _Moments:
 
     def summed(self, batches: Tensor) -> "_Moments":
         """The same of all the batches that are marked together."""
-        moments = (self.every, self.orthogonal, self.along, self.round_off)
+        moments = (self.every, self.orthogonal, self.along, self.round_off, self.rounding)
         return _Moments(*(moment[batches].sum(0, keepdim=True) for moment in moments))
 
 
@@ -171,17 +212,16 @@ def _moments(terms: Terms, x: Tensor, batches: int) -> _Moments:
     k, total = len(x), terms.total
     size = total(x.square().sum(0)) / total(terms.part).clamp(min=1)
     trust = terms.part / (size[terms.unit] + terms.round_off.square()).masked_fill(size[terms.unit] == 0, torch.inf)
-    weight = total(trust)
-    weight = weight.masked_fill(weight == 0, 1)
     # A last step that subtracts a mean hides the mean of Xw.
-    x = (x - (total(x * trust) / weight)[:, terms.unit]) * trust.sqrt()
-    a = (terms.a - (total(terms.a * trust) / weight)[terms.unit]) * trust.sqrt()
+    x = (x - terms.mean(x, trust)) * trust.sqrt()
+    a = (terms.a - terms.mean(terms.a, trust)) * trust.sqrt()
     every = total((x[:, None] * x[None]).view(k * k, -1)).T.view(-1, k, k)
     along, square = total(x * a).T, total(a * a)  # (units, rewards), (units,)
     square = square.masked_fill(square == 0, 1)
     orthogonal = every - along[:, :, None] * along[:, None, :] / square[:, None, None]
     round_off = total(trust * (_BOUND * FLOAT32 * terms.round_off).square())
-    sums = (every, orthogonal, along / square.sqrt()[:, None], round_off)
+    rounding = total(trust * terms.rounding.square())[:, None, None] / square[:, None, None] * every
+    sums = (every, orthogonal, along / square.sqrt()[:, None], round_off, rounding)
     return _Moments(*(v.new_zeros(batches, *v.shape[1:]).index_add_(0, terms.batch, v) for v in sums))
 
 
@@ -201,8 +241,10 @@ def _agreeing(moments: _Moments) -> Tensor:
     tried = torch.cat(directions[::-1])  # (directions, rewards)
     signal = torch.einsum("di,bij,dj->db", tried, every, tried)
     left = torch.einsum("di,bij,dj->db", tried, orthogonal, tried)
+    rounding = torch.einsum("di,bij,dj->db", tried, moments.rounding, tried)
     variance = moments.variance
-    fits = (left <= _ORTHOGONAL * signal + moments.round_off) & (signal > _NOTHING * variance) & (variance > 0)
+    allowed = _ORTHOGONAL * signal + moments.round_off + rounding
+    fits = (left <= allowed) & (signal > _NOTHING * variance) & (variance > 0)
     return fits[fits.sum(1).argmax()]
 
 
@@ -220,27 +262,64 @@ def eps_of(c: Convention, method: str) -> float:
     """What the convention adds to the std of the method's sums; 0 where that does not show the scale of the weights."""
     if method == "gdpo":
         return c.batch_eps if c.batch_eps_to == "std" else 0.0
-    return 0.0 if method == "grpo_no_std" else c.sum_eps
+    return 0.0 if method in UNDIVIDED else c.sum_eps
 
 
-def scale_of(solution: Solution, terms: Terms, batch: Batch, method: str) -> tuple[float | None, float]:
-    """The factor of the direction that gives the weights, and its relative error; None where the log shows none."""
+@dataclass(frozen=True)
+class Scale:
+    """What the divisors of the units say about the factor of the direction that gives the weights."""
+
+    factor: float | None  # None where the log shows none
+    error: float  # relative
+    fits: float  # the share of the units that are divided as the method divides
+
+
+def scale_of(solution: Solution, terms: Terms, batch: Batch, method: str, scaled: bool = False) -> Scale:
+    """The factor of the direction that gives the weights. scaled: every batch has a factor of its own besides."""
     direction, eps = solution.directions[:, 0], eps_of(batch.convention, method)
-    total, a = terms.total, terms.a
-    along, square = total(a * (direction @ terms.x)), total(a.square())
+    total, x = terms.total, direction @ terms.x
+    a = (terms.a - terms.mean(terms.a, terms.part)) * terms.part
+    along, square = total(a * x), total(a.square())
     round_off = total(terms.round_off.square()) / total(terms.part).clamp(min=1)
     trust = torch.where(solution.batches[terms.batch] & (along > 0), 1 / (1 + round_off), 0)
-    if method == "grpo_no_std":
-        return _median(square / along, trust * square), _UNDIVIDED
+    rounding = (total(terms.rounding.square()) / square).sqrt().nan_to_num(posinf=0)  # relative, of a
+    by = along / square
+    off = _DIVISOR_OFF + 2 * rounding + _BOUND * FLOAT32 * round_off.sqrt() * square.sqrt() / along
+    if method in UNDIVIDED:
+        median = _median(1 / by, trust * square)
+        fits = _share((by * (median or 0) - 1).abs() <= off, trust > 0)
+        return Scale(median, _UNDIVIDED + (_median(rounding, trust * square) or 0), fits)
     formula, batch = method_for(method, with_weights(batch, direction))
     steps = formula(batch)
     over = steps.group if method == "grpo" or steps.batch is None else steps.batch
     std = over.std.flatten()
     trust = torch.where(std > 0, trust / std.square(), 0).nan_to_num()
-    left = _median(along / square - std, trust)  # eps / factor
+    if scaled:
+        by = by / _slopes(by, std, trust, terms.batch)[terms.batch]
+    left = _median(by - std, trust)  # eps / factor
+    fits = _share((by - std - max(left or 0, 0)).abs() <= off * by, trust > 0)
     if eps == 0 or left is None or left <= 0:
-        return None, torch.inf
-    return eps / left, FLOAT32 / trust.sum().sqrt().item() / left
+        return Scale(None, torch.inf, fits)
+    error = FLOAT32 / trust.sum().sqrt().item() + (_median(rounding * std, trust) or 0)
+    return Scale(eps / left, error / left, fits)
+
+
+def _slopes(y: Tensor, x: Tensor, trust: Tensor, batch: Tensor) -> Tensor:
+    """(batches,) how y grows with x in each batch; both are one number per unit."""
+    y, count = y.masked_fill(trust == 0, 0), int(batch[-1]) + 1
+
+    def mean(values: Tensor) -> Tensor:
+        total, weight = (v.new_zeros(count).index_add_(0, batch, v) for v in (values * trust, trust))
+        return (total / weight)[batch].nan_to_num()
+
+    x, y = x - mean(x), y - mean(y)
+    slope = mean(x * y) / mean(x * x)
+    return torch.ones(count, dtype=y.dtype).scatter_(0, batch, slope.nan_to_num(nan=1.0))
+
+
+def _share(which: Tensor, of: Tensor) -> float:
+    """The share of those marked in `of`; 1 where none is."""
+    return ((which & of).sum() / of.sum()).item() if bool(of.any()) else 1.0
 
 
 def _median(values: Tensor, weights: Tensor) -> float | None:
@@ -261,7 +340,7 @@ def weights_from_eps(solution: Solution, terms: Terms, eps: float, ddof: int) ->
     total, a = terms.total, terms.a
     square = total(a.square())
     kept = solution.batches[terms.batch] & (square > 0)
-    if eps == 0 or not kept.any():
+    if eps == 0 or not kept.any() or bool(terms.rounding.any()):
         return None
     short = 1 - (square / (total(terms.part) - ddof).clamp(min=1)).sqrt()
     x = solution.directions.T @ total(terms.x * a)[:, kept] / square[kept]  # (directions, units)
