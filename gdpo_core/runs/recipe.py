@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import inf
 from typing import Any
 
@@ -124,15 +125,13 @@ class Log:
 
     def read(self, convention: Convention, weights: Sequence[float] | None = None) -> Batch:
         """The log as a `Batch` under a convention; weights: one per reward, 1 by default."""
-        lengths = self.lengths if convention.last_step == "tokens" else None
-        return read(
-            self.rewards,
-            weights=weights,
-            groups=self.group,
-            lengths=lengths,
-            batches=self.batch,
-            convention=convention,
-        )
+        lengths = self._batch.lengths if convention.last_step == "tokens" else None
+        batch = replace(self._batch, convention=convention, lengths=lengths)
+        return batch if weights is None else with_weights(batch, weights)
+
+    @cached_property
+    def _batch(self) -> Batch:
+        return read(self.rewards, groups=self.group, lengths=self.lengths, batches=self.batch)
 
     @property
     def group_of_response(self) -> Tensor:

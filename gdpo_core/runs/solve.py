@@ -12,6 +12,8 @@ from torch import Tensor
 
 from gdpo_core._errors import expect
 from gdpo_core._groups import Batch
+from gdpo_core.advantages import method_named
+from gdpo_core.conventions import NAMES, PAPER
 from gdpo_core.frameworks import RECOGNISED, conventions_to_try
 from gdpo_core.runs.recipe import (
     GRIDS,
@@ -51,7 +53,7 @@ _FEWEST_BY_SIGNS, _FEW_SIZES = 0.9, 3
 _EXACT = 2e-6
 # The largest standard error of a known weight, relative to it; of a weight of 0, relative to the largest weight; and of
 # a known scale.
-_KNOWN_WEIGHT, _KNOWN_ZERO, _KNOWN_SCALE = 5e-3, 1e-5, 0.05
+_KNOWN_WEIGHT, _KNOWN_ZERO, _KNOWN_SCALE = 3e-3, 1e-5, 0.05
 # The complexity of weights that are no round numbers.
 FITTED = 1000
 # Where the scale is open, the largest weight is one of these, of those that make the other weights simplest.
@@ -79,6 +81,8 @@ _ROUNDED = 0.5
 _ONE_DIGIT = 2
 # Weights this far apart, relatively, are different ones.
 _APART = 0.01
+# So many groups in which several rewards vary tell methods that normalise each reward from the others.
+_MIXED = 20
 # A change of a weight, relative to it, that rounded numbers have to show.
 _SHOWN = 0.003
 # An advantage is taken for clipped if so many have that size.
@@ -121,9 +125,11 @@ def solve(
     expect(given is None or len(given) == len(rewards), "weights", f"{len(rewards)} numbers", repr(weights))
 
     found = _search(log, framework, given)
-    grid = "" if found is not None and found.share == 1 and found.error <= _EXACT else grid_of(log.advantages)
+    grid = grid_of(log.advantages)
+    # Rounded numbers of few sizes are exactly what some odd weights make.
+    exact = found is not None and found.error <= _EXACT and found.complexity < FITTED and not _few_sizes(log)
     for other in _otherwise_logged(log, grid):
-        if found is not None and (other.rewards_grid or (found.share == 1 and not (grid and found.error > _EXACT))):
+        if found is not None and (other.rewards_grid or (found.share == 1 and (exact or not grid))):
             break
         instead = _search(other, framework, given)
         if instead is not None and (found is None or instead.share >= found.share):
@@ -155,15 +161,22 @@ def _claims(attempt: Attempt) -> int:
     return 0 if len(attempt.recipe.unknown) == len(attempt.recipe.weights) else attempt.complexity
 
 
-def _attempts(log: Log, framework: str, given: tuple[float, ...] | None, by_chance: bool = False) -> Iterator[Attempt]:
+def _attempts(
+    log: Log,
+    framework: str,
+    given: tuple[float, ...] | None,
+    by_chance: bool = False,
+    methods: Sequence[str] = tuple(NAMES),
+) -> Iterator[Attempt]:
     """The best attempt with each method and convention that reproduces enough of the log, the likeliest first.
 
-    by_chance: also those with weights that chance alone may make fit.
+    by_chance: also those with weights that chance alone may make fit. methods: no others.
     """
     solved: dict[tuple[object, ...], tuple[Terms, Solution]] = {}
-    sizes = (log.advantages.abs() * 1e4).round()
-    few_sizes = len(sizes[sizes > 0].unique()) <= _FEW_SIZES
+    few_sizes = _few_sizes(log)
     for method, convention, key in _candidates(log, framework):
+        if method not in methods:
+            continue
         if key not in solved:
             terms = terms_of(log, log.read(RECOGNISED[convention]), method)
             solved[key] = terms, solution_of(terms, log.batches)
@@ -175,6 +188,12 @@ def _attempts(log: Log, framework: str, given: tuple[float, ...] | None, by_chan
             fewest = _FEWEST_BY_SIGNS
         if attempt.share >= fewest:
             yield attempt
+
+
+def _few_sizes(log: Log) -> bool:
+    """Whether the advantages have so few sizes that a recipe only has to explain their signs."""
+    sizes = (log.advantages.abs() * 1e4).round()
+    return len(sizes[sizes > 0].unique()) <= _FEW_SIZES
 
 
 def _otherwise_logged(log: Log, grid: str) -> Iterator[Log]:
@@ -248,6 +267,7 @@ def _attempt(
     wanted = torch.tensor(given or ones, dtype=torch.float64)
     preferred = [Guess(w, 0) for w in dict.fromkeys([given or ones, ones])]
     guesses, unknown, scale_known = list[Guess](), list(range(count)) if count > 1 else [], False
+    scale_shown = True
     if solvable and solution.is_direction:
         scale = scale_of(solution, terms, batch, method, log.scaled)
         if log.scaled:  # which may hide it
@@ -255,6 +275,7 @@ def _attempt(
         if scale.fits < _FEWEST / 2:
             return None
         guesses, unknown, scale_known = _along_direction(solution, scale, wanted)
+        scale_shown = 3 * scale.error <= _APART
     elif solvable:
         guesses, unknown, scale_known = _where_directions_are_open(solution, terms, batch, method, wanted)
         if log.clipped_at < inf:  # what is left of a group does not show its std
@@ -271,6 +292,9 @@ def _attempt(
             continue
         # In a single batch another method can make the advantages larger or smaller by any factor.
         up_to_scale = not scale_known or (guess.complexity >= FITTED and int(live.sum()) == 1)
+        # What the advantages show of the scale only roughly, several weights of one digit each show.
+        settled = count - len(unknown)
+        up_to_scale |= not (scale_shown or guess.weights == given or (guess.complexity <= settled and settled > 1))
         known = [w for k, w in enumerate(guess.weights) if k not in unknown]
         open_ones = unknown if any(known) or not any(guess.weights) else range(count)  # 0 beside nothing is nothing
         recipe = Recipe(method, convention, guess.weights, tuple(open_ones), up_to_scale)
@@ -521,7 +545,7 @@ def _agreed(log: Log, found: Attempt, framework: str, given: tuple[float, ...] |
     part = _reproduced_part(log, recipe)
     rounded_log, single = bool(log.grid or log.rewards_grid), count - len(recipe.unknown) == 1
     readings = [found]
-    for attempt in _attempts(part, framework, given, by_chance=True):
+    for attempt in _attempts(part, framework, given, by_chance=True, methods=_alike(part, recipe.method)):
         other = attempt.recipe
         same = (other.method, other.convention) == (recipe.method, recipe.convention)
         if (
@@ -539,6 +563,15 @@ def _agreed(log: Log, found: Attempt, framework: str, given: tuple[float, ...] |
     for other in (attempt.recipe for attempt in readings if attempt is not best and _claims(attempt) <= most):
         recipe = _less_certain(recipe, other)
     return recipe
+
+
+def _alike(log: Log, method: str) -> tuple[str, ...]:
+    """The methods that may make the advantages of this one; all, where few groups tell them apart."""
+    batch = log.read(PAPER)
+    lowest, below = (batch.group.lowest(x.nan_to_num(nan=torch.inf)) for x in (batch.rewards, -batch.rewards))
+    if ((-below > lowest).flatten(1).sum(0) > 1).sum() < _MIXED:
+        return tuple(NAMES)
+    return tuple(m for m in NAMES if method_named(m).decoupled == method_named(method).decoupled)
 
 
 def _reproduced_part(log: Log, recipe: Recipe) -> Log:
