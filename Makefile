@@ -1,4 +1,4 @@
-# make run, make check, make test; and install, edit, bench, parity, image, fresh, clean.
+# make run, make check, make test; and install, edit, bench, parity, image, fresh, lowest, resolves, clean.
 # Variables: PORT, HOST, PYTHON, TORCH_INDEX, VENV (where to install), CHROMIUM (the browser of the tests).
 PORT ?= 7860
 # Not from the environment, where some shells put the machine's name.
@@ -22,7 +22,7 @@ SERVE = app.py --host '$(HOST)' --port '$(PORT)' --no-sandbox $(HEADLESS)
 # Byte code is kept whatever the shell says: without it each worker compiles all tests anew.
 PYTEST = PYTHONDONTWRITEBYTECODE= $(VENV_PYTHON) -m pytest -n logical --maxprocesses 4 --dist worksteal
 
-.PHONY: run check test install edit bench parity parity-trainer parity-ray image image-offline fresh faults fuzz clean static check-cpu
+.PHONY: run check test install edit bench parity parity-trainer parity-ray image image-offline fresh lowest resolves faults fuzz clean static check-cpu
 
 # Python's own allocator keeps nearly all that two hundred visitors leave behind; the system's gives it back.
 run: $(VENV)/.installed-run
@@ -116,8 +116,17 @@ faults: $(VENV)/.installed-dev
 fresh:
 	@TORCH_INDEX='$(TORCH_INDEX)' '$(PYTHON)' -m scripts.fresh $(HOLD)
 
+# The other end: the library's tests with the lowest version of every dependency of the library.
+lowest:
+	@TORCH_INDEX='$(TORCH_INDEX)' '$(PYTHON)' -m scripts.bounds lowest
+
+# Whether the wheel can be installed beside the trainers; half a minute, and it asks a registry.
+resolves: $(VENV)/.installed-run
+	$(VENV_PYTHON) -m pip install -qq --disable-pip-version-check uv
+	@$(VENV_PYTHON) -m scripts.bounds resolves
+
 clean:
-	rm -rf .image .fuzz .venv .fresh .parity .parity-trainer .parity-ray build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf .image .fuzz .venv .fresh .lowest .parity .parity-trainer .parity-ray build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 
 # One stamp for the page and one for each further extra; pip does nothing for what is there already.
 $(addprefix $(VENV)/.installed-,run dev bench parity): $(VENV)/.installed-%: pyproject.toml setup.py constraints.txt scripts/install.py

@@ -273,7 +273,12 @@ HOSTILE: dict[str, Hostile] = {
     "csv: 15,000,000 lines": Hostile(lambda: csv(b"a,b", b"1,0\n" * 15_000_000), LINE, True),
     "csv: 30,000,000 empty lines": Hostile(lambda: {"a.csv": CSV + b"\n" * 60_000_000}, LINE + "|" + REPORT, True),
     "csv: NUL bytes": Hostile(lambda: csv(b"group,acc", b"0,\x001"), LINE),
-    "csv: UTF-16": Hostile(lambda: {"a.csv": CSV.decode().encode("utf-16")}, LINE),
+    "csv: UTF-16": Hostile(lambda: {"a.csv": CSV.decode().encode("utf-16")}, REPORT),
+    "csv: UTF-16, cut": Hostile(lambda: {"a.csv": CSV.decode().encode("utf-16")[:-1]}, LINE),
+    "csv: UTF-16 of half characters": Hostile(lambda: {"a.csv": b"\xff\xfe" + b"\x00\xd8" * 100}, LINE),
+    "csv: commas that may be decimal or of thousands": Hostile(
+        lambda: {"a.csv": b"group;acc\n" + b"1;1,000\n1;2,000\n" * 20}, LINE
+    ),
     "csv: invalid UTF-8": Hostile(lambda: csv(b"group,acc,t", b"0,1,\xff\xfe", b"0,0,\xc3"), LINE),
     "csv: a byte-order mark": Hostile(lambda: {"a.csv": b"\xef\xbb\xbf" + CSV}, REPORT),
     "csv: 1e999 and integers of 10,000 digits": Hostile(
@@ -323,6 +328,10 @@ HOSTILE: dict[str, Hostile] = {
     "a pickle named .parquet": one(TRL, lambda: pickle.dumps(Evil()), LINE),
     "numpy's npz": one("a.npz", lambda: npz(), LINE),
     "gzip of 1 GB": one("a.csv", lambda: gzip.compress(bytes(10**7)) * 100, LINE),
+    "gzip, cut": one("a.csv.gz", lambda: gzip.compress(CSV * 100)[:-9], LINE),
+    "gzip of a gzip": one("a.csv.gz", lambda: gzip.compress(gzip.compress(CSV * 100)), LINE),
+    "gzip, its end overwritten": one("a.csv.gz", lambda: gzip.compress(CSV)[:-8] + b"12345678", LINE),
+    "zstd of nothing": one("a.csv.zst", lambda: b"(\xb5/\xfd" + bytes(100), LINE),
     "bzip2 of 1 GB": one("a.csv", lambda: bz2.compress(bytes(10**7)) * 100, LINE),
     "zstd of 1 GB": one("a.jsonl.zst", lambda: zstd(10**7, 100), LINE, True),
     "zstd of 1 GB, named .csv": one("a.csv", lambda: zstd(10**7, 100), LINE, True),

@@ -1,5 +1,6 @@
 """The doors by which a stranger's bytes come in. Each returns, or raises InputError; anything else is a finding."""
 
+import gzip
 import io
 import json
 import sqlite3
@@ -18,7 +19,8 @@ from gdpo_core.runs.audit import audit
 from gdpo_core.runs.run import read_run
 from views.link import CHAPTERS, CONTROLS, Session
 
-SAMPLES = Path(__file__).resolve().parent.parent / "data" / "samples"
+ROOT = Path(__file__).resolve().parent.parent
+SAMPLES, TRACES = ROOT / "data" / "samples", ROOT / "tests/goldens/logs/verifiers/traces.jsonl"
 TEXTS = ("a.csv", "a.tsv", "a.json", "a.jsonl", "a.table.json", "a")  # chosen by the first byte
 
 
@@ -107,6 +109,10 @@ def seeds(name: str) -> Iterator[bytes]:
             texts = (plain.write_csv(), plain.write_csv(separator="\t"), json.dumps(plain.rows(named=True)))
             texts += (plain.write_ndjson(), json.dumps(table, default=str), plain.write_ndjson())
             yield from (bytes([kind]) + text.encode() for kind, text in enumerate(texts))
+            yield b"\x00" + texts[0].encode("utf-16")
+            yield b"\x00" + plain.write_csv(separator=";").replace(".", ",").encode()
+            yield b"\x05" + gzip.compress(plain.write_ndjson().encode())
+        yield b"\x03" + b"".join(TRACES.read_bytes().splitlines(keepends=True)[:8])
     elif name in ("trackio", "sqlite"):
         for frame in frames:
             rows = [dict(row, step=i) for i, row in enumerate(frame.rows(named=True))]

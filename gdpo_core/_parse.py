@@ -8,7 +8,7 @@ from gdpo_core._errors import InputError, expect
 from gdpo_core._words import clip
 
 _NUMBER = re.compile(r" *[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf) *", re.ASCII | re.IGNORECASE)
-_DIGITS = 9  # of a whole number
+_DIGITS, _STEP_DIGITS = 9, 18  # of a whole number, and of a step, which is one of 64 bits
 _LARGEST = 1e30  # of a weight: its square times that of a reward stays finite
 
 
@@ -32,6 +32,20 @@ def parse_count(text: str, argument: str) -> int:
         wanted = "a whole number from 1" + f" with at most {_DIGITS} digits" * (fits is not None)
         raise InputError(f"{argument}: expected {wanted}, got {clip(text)!r}")
     return int(fits[1])
+
+
+def parse_steps(text: str, argument: str) -> tuple[int | None, int | None]:
+    """The first and the last step in FIRST:LAST, of which one may be empty; InputError names the argument.
+
+    >>> parse_steps("100:150", "steps"), parse_steps("100:", "steps"), parse_steps(":50", "steps")
+    ((100, 150), (100, None), (None, 50))
+    """
+    fits = re.fullmatch(f"(-?[0-9]{{1,{_STEP_DIGITS}}})?:(-?[0-9]{{1,{_STEP_DIGITS}}})?", text.strip())
+    wanted = "FIRST:LAST, such as 100:150, 100: or :50"
+    if fits is None or not (fits[1] or fits[2]):
+        raise InputError(f"{argument}: expected {wanted}, got {clip(text)!r}")
+    first, last = (int(end) if end else None for end in fits.groups())
+    return first, last
 
 
 def parse_weights(texts: Iterable[str], argument: str, form: str = "NAME=NUMBER") -> dict[str, float]:

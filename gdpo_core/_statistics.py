@@ -31,6 +31,8 @@ class Normalised:
     mean: Tensor
     std: Tensor
     value: Tensor
+    by: Tensor | float = 1.0  # what each deviation was divided by; infinite where the value is 0 for that reason
+    centred: bool = True  # whether the mean was taken off
 
 
 def normalise(
@@ -47,7 +49,8 @@ def normalise(
     std = std_of(deviation, over, ddof)
     if tolerance is not None:
         std = std.masked_fill(std <= tolerance, 0)
-    return Normalised(mean, std, deviation.div_(over.broadcast(divisor(std, eps, eps_to))))
+    by = over.broadcast(divisor(std, eps, eps_to))
+    return Normalised(mean, std, deviation.div_(by), by)
 
 
 def centre(x: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:
@@ -110,7 +113,7 @@ def normalise_in_groups(batch: Batch, x: Tensor, eps: float, tolerance: Tensor |
         by = torch.where(in_group.std > 0, in_group.std + eps, 1)
     else:
         by = batch.group.broadcast(divisor(in_group.std, eps))
-    return Normalised(in_group.mean, in_group.std, in_group.value.div_(by))
+    return Normalised(in_group.mean, in_group.std, in_group.value.div_(by), by)
 
 
 def normalise_rewards(batch: Batch) -> Normalised:
@@ -120,7 +123,7 @@ def normalise_rewards(batch: Batch) -> Normalised:
 
 def normalise_sums(batch: Batch, s: Tensor) -> Normalised:
     """The sums of the raw rewards, normalised inside their group; what only round-off tells apart is equal."""
-    return _from_the_others(batch, s, normalise_in_groups(batch, s, batch.convention.sum_eps, _sum_tolerance(batch)))
+    return from_the_others(batch, s, normalise_in_groups(batch, s, batch.convention.sum_eps, _sum_tolerance(batch)))
 
 
 def centre_sums(batch: Batch, s: Tensor) -> Normalised:
@@ -131,10 +134,10 @@ def centre_sums(batch: Batch, s: Tensor) -> Normalised:
     if tolerance is not None and not batch.convention.leave_one_out:
         equal = batch.group.broadcast(in_group.std == 0)
         in_group = replace(in_group, value=in_group.value.masked_fill(equal, 0))
-    return _from_the_others(batch, s, in_group)
+    return from_the_others(batch, s, in_group)
 
 
-def _from_the_others(batch: Batch, s: Tensor, in_group: Normalised) -> Normalised:
+def from_the_others(batch: Batch, s: Tensor, in_group: Normalised) -> Normalised:
     """The same from the mean of the other rollouts, if the convention has it: n / (n − 1) times as far away."""
     if not batch.convention.mean_of_others:
         return in_group
@@ -248,22 +251,25 @@ def normalise_over_batch(batch: Batch, s: Tensor) -> Normalised:
     std = std_of(deviation, over, c.ddof)
     if c.group_of_one == "nan":
         std = std.masked_fill(torch.as_tensor(over.counted(s) == 1, device=s.device), torch.nan)
-    return Normalised(mean, std, deviation / over.broadcast(divisor(std, c.batch_eps, c.batch_eps_to)))
+    by = over.broadcast(divisor(std, c.batch_eps, c.batch_eps_to))
+    return Normalised(mean, std, deviation / by, by)
 
 
 def whiten_centred(batch: Batch, centred: Tensor) -> Normalised:
     """Centred sums minus their mean over all responses of the batch, divided by their std plus eps."""
-    c, over = batch.convention, _over_responses(batch)
+    c, over = batch.convention, over_responses(batch)
     mean, deviation = _centre_zero_sums(batch, centred, over)
     std = std_of(deviation, over, c.ddof)
-    return Normalised(mean, std, deviation / over.broadcast(divisor(std, c.sum_eps)))
+    by = over.broadcast(divisor(std, c.sum_eps))
+    return Normalised(mean, std, deviation / by, by)
 
 
 def divide_by_batch_std(batch: Batch, centred: Tensor, s: Tensor) -> Normalised:
     """The centred sums, divided by the std of the sums over all responses plus eps."""
-    c, over = batch.convention, _over_responses(batch)
+    c, over = batch.convention, over_responses(batch)
     of_sums = normalise(s, over, ddof=c.ddof)
-    return replace(of_sums, value=centred / over.broadcast(divisor(of_sums.std, c.sum_eps)))
+    by = over.broadcast(divisor(of_sums.std, c.sum_eps))
+    return replace(of_sums, value=centred / by, by=by, centred=False)
 
 
 def whiten(batch: Batch, s: Tensor) -> Normalised:
@@ -272,10 +278,10 @@ def whiten(batch: Batch, s: Tensor) -> Normalised:
     if tolerance is not None:  # of the batch, the largest of its groups
         tolerance = -batch.all_responses.lowest(-(batch.group.broadcast(tolerance) + torch.zeros_like(s)))
     c = batch.convention
-    return normalise(s, _over_responses(batch), ddof=c.ddof, eps=c.sum_eps, tolerance=tolerance)
+    return normalise(s, over_responses(batch), ddof=c.ddof, eps=c.sum_eps, tolerance=tolerance)
 
 
-def _over_responses(batch: Batch) -> Reduction:
+def over_responses(batch: Batch) -> Reduction:
     """Over all responses of the batch, as the convention takes missing rewards."""
     over = batch.all_responses
     return skipping_missing(over) if batch.skips_missing else over

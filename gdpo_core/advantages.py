@@ -12,14 +12,17 @@ import torch
 from torch import Tensor
 
 from gdpo_core._errors import InputError, expect, expect_index
-from gdpo_core._groups import Batch, read
+from gdpo_core._groups import Batch, read, skipping_missing
 from gdpo_core._statistics import (
     Normalised,
     centre_sums,
+    deviations,
     divide_by_batch_std,
+    from_the_others,
     normalise_over_batch,
     normalise_rewards,
     normalise_sums,
+    over_responses,
     weighted_sum,
     whiten,
     whiten_centred,
@@ -36,6 +39,8 @@ class Steps:
     group: Normalised
     z: Tensor | None = None
     sums: Tensor
+    kept: Tensor | None = None  # what GD²PO multiplies the sums by; 0 for a rollout that it drops
+    in_groups: bool = True  # whether sums are compared with those of their group; else with those of the batch
     batch: Normalised | None = None
     advantages: Tensor
 
@@ -60,7 +65,7 @@ def _over_batch_std(batch: Batch, centred: Tensor) -> Normalised:
 def _reinforce_pp(batch: Batch) -> Steps:
     s = weighted_sum(batch, batch.rewards)  # s_j = Σ_k w_k r_jk
     none = torch.zeros_like(batch.group.member(s))  # no group is normalised
-    return Steps(group=Normalised(none, none + 1, s), sums=s, advantages=s)
+    return Steps(group=Normalised(none, none + 1, s), sums=s, advantages=s, in_groups=False)
 
 
 def _gdpo(batch: Batch) -> Steps:
@@ -97,6 +102,28 @@ class Method:
         pieces = [self.in_groups(piece).advantages for piece in batch.pieces()]
         a = pieces[0] if len(pieces) == 1 else torch.cat(pieces)
         return a if self.over_batch is None else self.over_batch(batch, a).value
+
+
+def parts(batch: Batch, steps: Steps) -> Tensor:
+    """(rewards, …) each reward's part a_k of the advantages; Σ_k a_k = A, as a method is linear but for its divisors.
+
+    GRPO: a_k = w_k (r_k − mean_G r_k) / std_G s; GDPO: a_k = w_k (z_k − mean_B z_k) / std_B s; each plus its eps.
+    """
+    x = batch.rewards if steps.z is None else steps.z
+    terms = (batch.weights * x).nan_to_num_()
+    if batch.skips_missing:
+        terms.masked_fill_(steps.sums.isnan(), torch.nan)
+    if steps.z is None and steps.in_groups:
+        terms = from_the_others(batch, terms, deviations(batch, terms)).value
+    if steps.batch is None:
+        return terms if steps.z is not None else terms / steps.group.by
+    if not steps.batch.centred:
+        return terms / steps.batch.by
+    over = over_responses(batch) if steps.z is None else batch.last_step
+    if steps.kept is not None:
+        terms, over = (terms * steps.kept).masked_fill_(steps.kept == 0, torch.nan), skipping_missing(over)
+    mean = over.total(terms) / over.counted(terms)
+    return (terms - over.broadcast(mean)) / steps.batch.by
 
 
 # The methods that are compared.

@@ -3,11 +3,14 @@
 import logging
 import time
 from collections.abc import Mapping
+from dataclasses import replace
+from math import inf
 from typing import Any
 
 from gdpo_core._errors import InputError, expect, is_whole
-from gdpo_core.report.sentences import shown_method
 from gdpo_core.runs.audit_report import AuditReport
+from gdpo_core.runs.facts import Facts
+from gdpo_core.runs.sums import take
 from gdpo_core.runs.watch import Follower
 
 try:
@@ -22,13 +25,26 @@ _log = logging.getLogger("gdpo_core")
 
 
 class AuditCallback(TrainerCallback):
-    """Every few logged steps, audit the log that the trainer has written so far, and log the shares as `gdpo/…`.
+    """Every few logged steps, audit the log that the trainer has written so far, and log its shares as `audit/…`.
+
+    The metrics are of the steps since the last audit, so that they show when a reward dies; `report` is of the whole
+    run so far, and after training of the whole run. With NAME a reward and METHOD the method that made the advantages
+    (where the log does not show it: the one asked for, else grpo):
+
+        audit/update_share/METHOD/NAME   the reward's share of the update
+        audit/constant_groups/NAME       of the groups that hold the reward, the share in which it is constant
+        audit/groups_with_ties/METHOD    of the groups whose rewards differ, the share with a tie
+        audit/silent_groups/METHOD       the share of the groups in which every advantage is 0
+        audit/inversions/METHOD          of the pairs that differ in the primary reward, the share the wrong way round
+
+    What the log does not tell is left out.
 
     trainer: metrics go through its logger, to wherever it reports. Without one they are added to the logs of the step,
         which only callbacks that come later see.
     path: the log; the trainer's output_dir by default, with log_completions=True.
     every: logged steps from one audit to the next. An audit is skipped if the last one took more than `budget` of the
-        time since then. named: weights, primary, asked, and further arguments of `read_run`.
+        time since then; the one at the end of training never is.
+    named: weights, primary, asked, and further arguments of `read_run`.
     Nothing raises while the trainer runs: the first fault is one warning in the log `gdpo_core`.
 
         trainer = GRPOTrainer(..., args=GRPOConfig(log_completions=True, ...))
@@ -44,6 +60,7 @@ class AuditCallback(TrainerCallback):
         self.report: AuditReport | None = None  # of the last audit
         self.audits, self.seconds = 0, 0.0  # how many there were, and how long all of them took
         self._follower = None if path is None else Follower(path, **named)
+        self._audited = -inf  # the last step that metrics were logged of
         self._logged, self._failed, self._warned, self._logging = 0, 0, False, False
         self._last_took, self._last_end = 0.0, time.monotonic()
 
@@ -53,23 +70,20 @@ class AuditCallback(TrainerCallback):
         if self._logging or evaluation or not getattr(state, "is_world_process_zero", True):
             return
         self._logged += 1
-        if self._logged % self.every == 0:
+        affordable = self._last_took <= self.budget * (time.monotonic() - self._last_end)
+        if self._logged % self.every == 0 and affordable:
             self._audit(args, state, logs)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Audit what was written since the last audit."""
+        """Audit what was written since the last audit, whatever it takes."""
         if getattr(state, "is_world_process_zero", True):
             self._audit(args, state, None)
 
     def _audit(self, args: Any, state: Any, logs: dict[str, Any] | None) -> None:
         start = time.monotonic()
-        if self._last_took > self.budget * (start - self._last_end):
-            return
         try:
-            if self._follower is None:
-                self._follower = Follower(str(args.output_dir), **self.named)
-            report = self._follower.look()
-            fault: Exception | None = self._follower.fault
+            report = self._look(args)
+            fault: Exception | None = self._follower.fault if self._follower else None
         except Exception as error:
             report, fault = None, error
         self._last_end = time.monotonic()
@@ -82,13 +96,35 @@ class AuditCallback(TrainerCallback):
             self.report = report
             self.audits += 1
             try:
-                self._show(metrics_of(report), state, logs)
+                self._show(self._metrics(), state, logs)
             except Exception as error:
                 self._failed = 2
                 self._warn(error)
 
+    def _look(self, args: Any) -> AuditReport | None:
+        if self._follower is not None:
+            try:
+                return self._follower.look()
+            except InputError:
+                # A run that goes on from a checkpoint writes its last files again: they are read from the start.
+                pass
+        self._follower = Follower(self.path or str(args.output_dir), **self.named)
+        return self._follower.look()
+
+    def _metrics(self) -> dict[str, float]:
+        """The metrics of the steps since the last ones."""
+        facts = self._follower.facts if self._follower else None
+        assert facts is not None, "there is a report"
+        before, self._audited = self._audited, max(facts.steps)
+        if before > self._audited:  # the log was begun anew
+            before = -inf
+        new = take(facts.batches, facts.batches.step_last > before)
+        return metrics_of(replace(facts, batches=new), facts.acting) if len(new.batch) else {}
+
     def _show(self, metrics: Mapping[str, float], state: Any, logs: dict[str, Any] | None) -> None:
         """Hand the metrics to the trainer's logger."""
+        if not metrics:
+            return
         if self.trainer is not None:
             # The log() of TRL's trainers writes its table of completions once more.
             log = Trainer.log if isinstance(self.trainer, Trainer) else type(self.trainer).log
@@ -111,17 +147,12 @@ class AuditCallback(TrainerCallback):
         _log.warning("The audit of this run failed, and training goes on without it: %s", " ".join(what.split()))
 
 
-def metrics_of(report: AuditReport) -> dict[str, float]:
-    """The shares of a report as metrics, under the run's method; what the log does not tell is left out.
-
-    `gdpo/update_share/NAME` and `gdpo/zero_variance/NAME` by reward; `gdpo/groups_with_ties`, `gdpo/silent_groups` and
-    `gdpo/inversions`, which needs the primary reward.
-    """
-    method, _ = shown_method(report)
-    metrics: dict[str, float | None] = {}
-    for reward in report.rewards:
-        metrics[f"gdpo/update_share/{reward['name']}"] = reward["update_share"].get(f"{method}")
-        metrics[f"gdpo/zero_variance/{reward['name']}"] = reward["dead_groups"]
-    of_method = report.methods.get(f"{method}", {})
-    metrics |= {f"gdpo/{name}": of_method.get(name) for name in ("groups_with_ties", "silent_groups", "inversions")}
-    return {name: float(x) for name, x in metrics.items() if x is not None and x == x}
+def metrics_of(f: Facts, method: str) -> dict[str, float]:
+    """The figures of some steps as the metrics of `AuditCallback`, under this method."""
+    metrics = {f"groups_with_ties/{method}": f.ties(method), f"silent_groups/{method}": f.silent(method)}
+    metrics[f"inversions/{method}"] = f.inversions(method)
+    for k, name in enumerate(f.rewards):
+        metrics[f"update_share/{method}/{name}"] = f.shares(method)[k]
+        if f.coverage(k):
+            metrics[f"constant_groups/{name}"] = f.dead(k)
+    return {f"audit/{name}": x for name, x in metrics.items() if x == x}

@@ -20,7 +20,7 @@ import typer
 from rich.console import Console
 
 from gdpo_core._errors import InputError, expect
-from gdpo_core._parse import parse_count, parse_number, parse_weights
+from gdpo_core._parse import parse_count, parse_number, parse_steps, parse_weights
 from gdpo_core._words import count, listing, one_line
 from gdpo_core.conventions import COMPARED, NAMES
 from gdpo_core.frameworks import CONVENTIONS, readable_with_writers
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 _PATIENCE = 1.0  # seconds after which progress is shown
 _FORMATS = ("text", "github")
 _OF_THE_FOLDER = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY)
+# What all of typer's complaints are: its own class in new versions, click's in those before.
+_REFUSED: Any = next(kind for kind in reversed(typer.BadParameter.__mro__) if hasattr(kind, "format_message"))
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -49,9 +51,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         expect(sys.stdout is not None, "standard output", "one that can be written", "none")
         status = 0
         with _reader_may_leave():
-            status = app(arguments, prog_name="gdpo", standalone_mode=False) or 0
+            given = _option_per_run(sys.argv[1:] if arguments is None else arguments)
+            status = app(given, prog_name="gdpo", standalone_mode=False) or 0
         sys.exit(status)
-    except typer.TyperException as error:
+    except _REFUSED as error:
         message = error.format_message()
     except InputError as error:
         message = str(error)
@@ -219,16 +222,13 @@ _Advantage = Annotated[str | None, typer.Option(metavar="NAME", help="the column
 _Length = Annotated[str | None, typer.Option(metavar="NAME", help="the column with tokens per response")]
 _Step = Annotated[str | None, typer.Option(metavar="NAME", help="the column with the training step")]
 _SkipBadLines = Annotated[bool, typer.Option("--skip-bad-lines", help="leave out broken lines")]
+_SkipBadFiles = Annotated[bool, typer.Option("--skip-bad-files", help="leave out files that cannot be read")]
 # Where to write JSON.
 _Json = Annotated[
     Path | None,
-    typer.Option(
-        "--json", metavar="FILE", help="write JSON; - prints only that", dir_okay=False, writable=True, allow_dash=True
-    ),
+    typer.Option("--json", metavar="FILE", help="write JSON; - prints only that", writable=True, allow_dash=True),
 ]
-_Html = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="write one HTML file with charts", dir_okay=False, writable=True)
-]
+_Html = Annotated[Path | None, typer.Option(metavar="FILE", help="write one HTML file with charts", writable=True)]
 
 
 @app.command("audit", short_help="Say which reward drove a run, and what to do.")
@@ -241,12 +241,26 @@ def audit_command(
     asked: Annotated[
         str | None, typer.Option(metavar="METHOD", help=f"the method that was meant to run: {', '.join(NAMES)}")
     ] = None,
+    target_share: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=SHARE", help="a reward's wanted share of the update: prints the weights that give it"
+        ),
+    ] = None,
     reward: _Reward = None,
     group: _Group = None,
     advantage: _Advantage = None,
     length: _Length = None,
     step: _Step = None,
     skip_bad_lines: _SkipBadLines = False,
+    steps: Annotated[
+        str | None, typer.Option(metavar="FIRST:LAST", help="these steps alone: 100:150, 100: or :50")
+    ] = None,
+    last: Annotated[str | None, typer.Option(metavar="N", help="the last N steps alone")] = None,
+    by: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="each value of this column, such as a task, by itself too")
+    ] = None,
+    skip_bad_files: _SkipBadFiles = False,
     json_: _Json = None,
     html: _Html = None,
     format_: Annotated[
@@ -261,6 +275,9 @@ def audit_command(
     engine: Annotated[str, typer.Option(metavar="NAME", help="local, or ray: computed on a Ray cluster")] = "local",
     watch: Annotated[
         bool, typer.Option("--watch", help="follow a log that grows; Ctrl-C ends with the report")
+    ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="print the evidence of each finding, and every table")
     ] = False,
 ) -> int:
     """Say what the log of a training run shows about its rewards.
@@ -284,9 +301,14 @@ def audit_command(
     only_json = json_ == Path("-")
     expect(not only_json or format_ == "text", "format", "none beside --json -, which prints only JSON", repr(format_))
     targets = _targets(html, None if only_json else json_)
-    named = _reading(framework, group_size, reward, group, advantage, length, step, skip_bad_lines)
+    named = _reading(framework, group_size, reward, group, advantage, length, step, skip_bad_lines, skip_bad_files)
+    named |= {"by": by, "steps": None if steps is None else parse_steps(steps, "steps")}
+    named["last"] = None if last is None else parse_count(last, "last")
     weights = parse_weights(weight or [], "weight") or None
     wishes: dict[str, Any] = {"weights": weights, "primary": primary, "asked": None if asked is None else _key(asked)}
+    if target_share:
+        expect(not watch, "--watch", "no --target-share beside it", "one")
+        wishes["target_share"] = parse_weights(target_share, "target-share", "NAME=SHARE")
     expect(engine in ("local", "ray"), "--engine", "local or ray", repr(engine))
     if watch:
         expect(engine == "local", "--watch", "the engine local", engine)
@@ -305,7 +327,7 @@ def audit_command(
         elif format_ == "github":
             sys.stdout.write(annotations(reports))
         else:
-            terminal.show(reports, sys.stdout)
+            terminal.show(reports, sys.stdout, verbose)
     return _status(reports, failing)
 
 
@@ -318,11 +340,13 @@ def _reading(
     length: str | None,
     step: str | None,
     skip_bad_lines: bool,
+    skip_bad_files: bool,
 ) -> dict[str, Any]:
     """The arguments of `read_run` from the options of the command line."""
     size = None if group_size is None else parse_count(group_size, "group-size")
     columns = {"rewards": rewards or None, "group": group, "advantage": advantage, "length": length, "step": step}
-    return {"framework": framework, "group_size": size, "skip_bad_lines": skip_bad_lines, **columns}
+    skipped = {"skip_bad_lines": skip_bad_lines, "skip_bad_files": skip_bad_files}
+    return {"framework": framework, "group_size": size, **skipped, **columns}
 
 
 def _failing(texts: Sequence[str] | None) -> frozenset[str]:
@@ -400,12 +424,14 @@ def _runs(paths: Sequence[str]) -> list[list[str]]:
     ...     [[pathlib.Path(path).name for path in run] for run in _runs([*names, "elsewhere"])]
     [['1.parquet', '2.parquet'], ['a.csv'], ['elsewhere']]
     """
+    from gdpo_core.runs.unpack import ending
+
     runs: dict[object, list[str]] = {}
     for path in paths:
         file = Path(path)
         # Each zip holds a whole run.
         part = os.path.isfile(path) and file.suffix.lower() != ".zip"
-        run = runs.setdefault((file.resolve().parent, file.suffix) if part else _real(path), [])
+        run = runs.setdefault((file.resolve().parent, ending(path)) if part else _real(path), [])
         if _real(path) not in map(_real, run):
             run.append(path)
     return list(runs.values())
@@ -465,6 +491,7 @@ def _targets(html: Path | None, json_: Path | None) -> dict[str, Path]:
     targets = {option: path for option, path in {"html": html, "json": json_}.items() if path is not None}
     for option, path in targets.items():
         expect(str(path) != "-", option, "the name of a file", "'-'")
+        expect(not os.path.isdir(path), option, "the name of a file", f"the directory {str(path)!r}")
         expect(os.path.isdir(path.parent), option, "a file in a directory that exists", repr(str(path)))
     different = len({_real(path) for path in targets.values()}) == len(targets)
     expect(different, "json", "another file than for the other option", repr(str(json_)))
@@ -525,10 +552,32 @@ def _write(path: Path, text: str, option: str) -> None:
 # --- gdpo compare ----------------------------------------------------------------------------------------------------
 
 
+def _option_per_run(arguments: Sequence[str]) -> list[str]:
+    """The arguments of the command line, with `--with` before each run that follows it.
+
+    >>> _option_per_run(["compare", "a", "b", "--with", "c", "d", "--json", "-"])
+    ['compare', 'a', 'b', '--with', 'c', '--with', 'd', '--json', '-']
+    """
+    spread: list[str] = []
+    after_with = False
+    for text in arguments:
+        option = text.startswith("--")
+        if after_with and not option and spread[-1] != "--with":
+            spread.append("--with")
+        after_with = text.partition("=")[0] == "--with" if option else after_with
+        spread.append(text)
+    return spread
+
+
 @app.command("compare", short_help="Say what changed from one run to another.")
 def compare_command(
-    a: Annotated[str, typer.Argument(metavar="A", help="a run, as for audit")],
-    b: Annotated[str, typer.Argument(metavar="B", help="another run")],
+    runs: Annotated[list[str], typer.Argument(metavar="A B | A... --with B...", help="runs, each as for audit")],
+    with_: Annotated[
+        list[str] | None, typer.Option("--with", metavar="B...", help="the runs to compare with, of other seeds each")
+    ] = None,
+    paired: Annotated[
+        bool, typer.Option("--paired", help="with --with: the runs are pairs, such as of one seed, in their order")
+    ] = False,
     framework: _Framework = None,
     group_size: _GroupSize = None,
     weight: _Weight = None,
@@ -538,23 +587,30 @@ def compare_command(
     length: _Length = None,
     step: _Step = None,
     skip_bad_lines: _SkipBadLines = False,
+    skip_bad_files: _SkipBadFiles = False,
     json_: _Json = None,
     html: _Html = None,
 ) -> None:
-    """Say what changed from one run to another, and what may be the scatter of their steps.
+    """Say what changed from one run to another, and what may be scatter: of their steps, or of several runs by seeds.
 
     \b
     gdpo compare runs/grpo/completions runs/gdpo/completions
     gdpo compare before.csv after.csv --group prompt_id --html changes.html
+    gdpo compare runs/grpo-1 runs/grpo-2 runs/grpo-3 --with runs/gdpo-1 runs/gdpo-2 runs/gdpo-3
     """
     from gdpo_core.report import compared, terminal
     from gdpo_core.report.changes import changes
 
     only_json = json_ == Path("-")
     targets = _targets(html, None if only_json else json_)
-    named = _reading(framework, group_size, reward, group, advantage, length, step, skip_bad_lines)
+    named = _reading(framework, group_size, reward, group, advantage, length, step, skip_bad_lines, skip_bad_files)
     wishes = {"weights": parse_weights(weight or [], "weight") or None}
-    difference = changes(*_audited([[a], [b]], wishes, named, targets))
+    two = len(runs) == 2 or bool(with_)
+    expect(two, "compare", "two runs, A B, or several of each kind, A1 A2 --with B1 B2", count(len(runs), "run"))
+    sides = (runs, with_) if with_ else (runs[:1], runs[1:])
+    expect(not with_ or min(map(len, sides)) > 1, "--with", "at least two runs on each side", _sizes(sides))
+    reports = _audited([[path] for side in sides for path in side], wishes, named, targets)
+    difference = changes(reports[: len(sides[0])], reports[len(sides[0]) :], paired=paired)
     text = _dumped(difference.to_dict())
     texts = {"html": lambda: compared(difference), "json": lambda: text}
     for option, file in targets.items():
@@ -564,3 +620,7 @@ def compare_command(
             sys.stdout.write(text)
         else:
             terminal.show_changes(difference, sys.stdout)
+
+
+def _sizes(sides: Sequence[Sequence[str]]) -> str:
+    return " and ".join(count(len(side)) for side in sides)

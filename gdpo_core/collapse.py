@@ -14,7 +14,7 @@ from gdpo_core._groups import Batch, Reduction, read
 from gdpo_core._pairs import blocks, blocks_of, count_orders, count_ties, distinguish
 from gdpo_core._statistics import normalise_rewards
 from gdpo_core._types import ArrayLike, Groups
-from gdpo_core.advantages import Steps, method_for
+from gdpo_core.advantages import Steps, method_for, parts
 from gdpo_core.conventions import PAPER, Convention
 from gdpo_core.explain import Explanation, explained
 
@@ -53,7 +53,7 @@ class Collapse:
     vectors: float  # mean number of distinct reward vectors a group
     dead_rewards: tuple[float, ...]  # per reward, share of the mixed groups in which it is constant
     silent_groups: float  # share of all groups in which every advantage is 0
-    update_share: tuple[float, ...]  # per reward, its part of the advantages' variance; sums to 1, NaN if all are 0
+    update_share: tuple[float, ...]  # per reward, its part of Σ A², as in `update_share`; NaN if all A are 0
     level: Tensor = field(repr=False)  # (responses,) number of each response's advantage in its group, 0 = lowest
     response: Tensor = field(repr=False)  # (responses,) the number, among all, of each that was not left out
     _rewards: Tensor = field(repr=False)  # of all responses, as given
@@ -167,7 +167,7 @@ def _collapsed(method: str, batch: Batch, prepared: Batch, steps: Steps, same: f
         vectors=vectors,
         dead_rewards=tuple(dead),
         silent_groups=silent.double().mean().item(),
-        update_share=_shares(prepared, steps.z, advantages),
+        update_share=_shares(prepared, steps, advantages),
         level=distinct.level[method][kept],
         response=kept.nonzero().flatten(),
         _rewards=rewards.T,
@@ -184,10 +184,12 @@ def update_share(
     lengths: ArrayLike | None = None,
     convention: Convention = PAPER,
 ) -> tuple[float, ...]:
-    """The share of each reward in the advantages' variance; they sum to 1, and are NaN where every advantage is 0.
+    """The share of each reward in the advantages; they sum to 1, and are NaN where every advantage is 0.
 
-    w_k Cov(x_k, A) / Var(A), scaled to sum to 1; x_k is what the method adds up, raw rewards or normalised ones. A
-    share below 0 means that the update works against the reward. Arguments and errors as `grpo`.
+    Every method's advantage is a sum of one part per reward, A = Σ_k a_k: under GRPO a_k = w_k (r_k − mean_G r_k) /
+    std_G s, under GDPO a_k = w_k z_k / std_B s. The share is Σ a_k A / Σ A² over all responses. Below 0 the update
+    works against the reward. Methods with proportional advantages give equal shares, unless rewards are collinear
+    inside a group, where the advantages alone do not tell them apart. Arguments and errors as `grpo`.
 
     >>> [round(share, 2) for share in update_share([[1, 0], [0, 0], [1, 0], [0, 10]], "grpo")]
     [-0.06, 1.06]
@@ -195,27 +197,19 @@ def update_share(
     batch = read(rewards, weights=weights, groups=groups, lengths=lengths, convention=convention)
     formula, batch = method_for(method, batch.in_float64())
     steps = formula(batch)
-    return _shares(batch, steps.z, batch.zero_unrewarded(steps.advantages))
+    return _shares(batch, steps, batch.zero_unrewarded(steps.advantages))
 
 
-def _shares(batch: Batch, z: Tensor | None, a: Tensor) -> tuple[float, ...]:
-    part = update_parts(batch, z, a, batch.all_responses).flatten()
-    if not bool(a[a.isfinite()].any()):
-        return (float("nan"),) * len(part)
-    return tuple((part / part.sum()).tolist())
+def _shares(batch: Batch, steps: Steps, a: Tensor) -> tuple[float, ...]:
+    part, whole = update_parts(batch, steps, a, batch.all_responses)
+    return tuple(torch.where(whole > 0, part / whole, torch.nan).flatten().tolist())
 
 
-def update_parts(batch: Batch, z: Tensor | None, a: Tensor, over: Reduction) -> Tensor:
-    """(rewards, …) w_k Σ (x_k − its mean in the group) (A − mean A), summed over `over`; NaN is left out."""
-    x = (batch.rewards if z is None else z).nan_to_num()
-    if batch.convention.group_of_one != "raw":
-        # Inside its group, where it acts: what a reward is on average there moves no rollout before another.
-        x -= batch.group.broadcast(batch.group.total(x) / batch.group.count)
-    known = a.isfinite()
-    a = a.masked_fill(~known, 0)
-    deviation = a - over.broadcast(over.total(a) / over.total(known.to(a)).clamp(min=1))
-    total = over.total(x.mul_(deviation.masked_fill_(~known, 0)))
-    return batch.weights.reshape(-1, *[1] * (total.ndim - 1)) * total
+def update_parts(batch: Batch, steps: Steps, a: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:
+    """(rewards, …) Σ a_k A, and (…) Σ A², whose ratio is the share, summed over `over`; an A of NaN is left out."""
+    a = a.masked_fill(~a.isfinite(), 0)
+    products = parts(batch, steps).mul_(a).nan_to_num_(posinf=0, neginf=0)
+    return over.total(products), over.total(a.square())
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """What is known about each training framework: one record, which everything else asks.
 
-Options as of TRL 1.16, verl 0.9.1, ms-swift 4.6, axolotl 0.19 and NeMo-RL of August 2026.
+Options as of TRL 1.16, verl 0.9.1, ms-swift 4.6, axolotl 0.19, verifiers 0.4 and NeMo-RL of August 2026.
 """
 
 from collections.abc import Mapping
@@ -375,6 +375,33 @@ _AXOLOTL = Framework(
 )
 
 
+_VERIFIERS = Framework(
+    id="verifiers",
+    title="verifiers",
+    convention="paper",  # it scores, and hands the advantages to a trainer, whose formula is unknown
+    tries=("paper", "*"),
+    log_files=r"(^|/)traces\.jsonl$",
+    total_only_because="Each @vf.reward of a task is logged by its name: give each its own instead of their sum.",
+    lines=Lines(
+        switch_to_gdpo="# in the trainer, which gets trace.rewards: $names\ngdpo_core.gdpo(rewards, weights=$weights)",
+        set_weights="# the weight of each @vf.reward: $names\nweights = $weights",
+        log_rewards="# a method of the task for each reward; traces.jsonl has them all, with their weights\n"
+        "@vf.reward(weight=1.0)",
+        gate="# in the task's @vf.reward, before it returns: $says\n"
+        "$reward = $reward if $on >= $threshold else $otherwise",
+    ),
+    version="gdpo_core, in the trainer",
+    documentation="https://github.com/PrimeIntellect-ai/verifiers",
+    log_place="OUTPUT_DIR/traces.jsonl",
+    proof="The log has every reward with its weight. Where the trainer writes its advantages into the traces too, the "
+    "report says which method they are.",
+    notes=(
+        "verifiers scores; the trainer makes the advantages.",
+        "Its log keeps four decimals of an advantage.",
+    ),
+)
+
+
 def _own_code(ddof: int, eps: float) -> Convention:
     """What code of one's own does that follows the paper, with another std or with an eps."""
     std, source = {
@@ -382,8 +409,8 @@ def _own_code(ddof: int, eps: float) -> Convention:
         1: ("torch's std", "every std with ddof 1, torch's default"),
     }[ddof]
     added = f" + {eps:g}" if eps else ""
-    every = {"group_eps": eps, "batch_eps": eps}
-    return Convention(name=f"own code with {std}{added}", source=source, ddof=ddof, **every)
+    name = f"own code with {std}{added}"
+    return Convention(name=name, source=source, ddof=ddof, group_eps=eps, batch_eps=eps)
 
 
 _OWN_CODE = {
@@ -422,7 +449,9 @@ _GENERIC = Framework(
 )
 
 
-FRAMEWORKS: Mapping[str, Framework] = {f.id: f for f in (_TRL, _VERL, _MS_SWIFT, _NEMO_RL, _AXOLOTL, _GENERIC)}
+FRAMEWORKS: Mapping[str, Framework] = {
+    f.id: f for f in (_TRL, _VERL, _MS_SWIFT, _NEMO_RL, _AXOLOTL, _VERIFIERS, _GENERIC)
+}
 CONVENTIONS: Mapping[str, Convention] = {
     "paper": PAPER,
     **{key: convention for f in FRAMEWORKS.values() for key, convention in f.conventions.items()},

@@ -135,7 +135,7 @@ def _corr_grpo(batch: Batch) -> Steps:
 def _divided(s: Tensor, centred: Normalised, std: Tensor, by: Tensor) -> Steps:
     """The steps of a method that divides GRPO's centred sum; std: what stands for the standard deviation."""
     a = centred.value / by
-    return Steps(group=Normalised(centred.mean, std, a), sums=s, advantages=a)
+    return Steps(group=Normalised(centred.mean, std, a, by), sums=s, advantages=a)
 
 
 def _unsaturated(batch: Batch, gamma: float, bounds: Tensor | None) -> Batch:
@@ -177,7 +177,7 @@ def _gd2po(batch: Batch, threshold: float) -> Steps:
     steps = _gdpo(batch)
     kept = _kept_shares(batch, steps, threshold)
     a = (steps.sums * kept).masked_fill((kept == 0) & ~steps.sums.isnan(), 0)  # even where a sum is infinite
-    return replace(steps, advantages=a)
+    return replace(steps, advantages=a, kept=kept)
 
 
 def _kept_shares(batch: Batch, steps: Steps, threshold: float) -> Tensor:

@@ -19,7 +19,7 @@ from gdpo_core.bfcl import draw, load_published
 ROOT = Path(__file__).resolve().parent.parent
 MADE = ROOT / "data" / "samples" / "published_answers.zip"
 STEPS, PROMPTS, ANSWERS, SEED = 20, 48, 12, 0
-PAYS = {"correctness": 1.0, "style": 1.0, "conciseness": 5.0}  # for a passed mark
+PAYS = {"correctness": 1.0, "style": 5.0, "conciseness": 1.0}  # for a passed mark
 
 
 def steps() -> Iterator[pl.DataFrame]:

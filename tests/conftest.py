@@ -1,6 +1,7 @@
 """Fixtures that several files share: a running page and a browser; with STRICT=1 a skipped test fails the run."""
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -23,6 +24,10 @@ from benchmarks.servers import end
 ROOT = Path(__file__).resolve().parent.parent
 # Its examples would be looked for in every run; `make parity-trainer` has what it imports.
 collect_ignore = [] if find_spec("trl") else ["parity_callback.py"]
+if not find_spec("marimo"):  # without the page's extra, as in `make lowest`, the tests are those of the library
+    _page = "app|benchmarks.visitors|faults_browser|fuzz|guests|links|marimo|marimo_private|serving|views|websockets"
+    _imports = re.compile(rf"^(from|import) ({_page})\b", re.MULTILINE)
+    collect_ignore += [f.name for f in Path(__file__).parent.glob("*.py") if _imports.search(f.read_text("utf-8"))]
 
 # The same examples in every run, so that what is green here is green everywhere and runs at one time share nothing.
 # `--hypothesis-profile=search` looks for new ones. No deadline: other programmes use the machine too.

@@ -192,22 +192,31 @@ def collapse(rows, ids, method, weights=None, convention="paper") -> dict:
         "vectors": mean(g.vectors for g in mixed),
         "dead_rewards": tuple(mean(g.constant[k] for g in mixed) for k in range(len(rows[0]))),
         "silent_groups": mean(all(a[i] == 0 for i in group) for group in members(ids).values()),
-        "update_share": update_share(rows, computed, weights),
+        "update_share": update_share(rows, ids, computed, weights, EPS[convention], method),
     }
 
 
-def update_share(rows, computed, weights) -> tuple:
+def update_share(rows, ids, computed, weights, eps, method) -> tuple:
+    """Σ a_k A / Σ A² by reward; a_k is what the reward alone adds to the advantage, divided by what divides A."""
     a = computed.advantages
     weights = [1.0] * len(rows[0]) if weights is None else weights
     if not any(a):
         return (nan,) * len(weights)
-    added_up = rows if computed.z is None else computed.z
-    a_mean = fsum(a) / len(a)
-    parts = [
-        w * fsum((0.0 if isnan(row[k]) else row[k]) * (ai - a_mean) for row, ai in zip(added_up, a, strict=True))
-        for k, w in enumerate(weights)
-    ]
-    return tuple(part / fsum(parts) for part in parts)
+    shares = []
+    for k, w in enumerate(weights):
+        products = []
+        for id, group in members(ids).items():
+            if method == "gdpo":
+                part = [w * computed.z[i][k] / (computed.batch_std + eps[1]) for i in group]
+            else:
+                there = [i for i in group if has_a_reward(rows[i])]
+                terms = {i: 0.0 if isnan(rows[i][k]) else w * rows[i][k] for i in there}
+                mean = fsum(terms.values()) / len(terms) if terms else 0.0
+                by = computed.stds[id] + eps[0] if method == "grpo" else 1.0
+                part = [(terms[i] - mean) / by if i in terms and by else 0.0 for i in group]
+            products += [p * a[i] for p, i in zip(part, group, strict=True) if not isnan(p)]
+        shares.append(fsum(products) / fsum(x * x for x in a))
+    return tuple(shares)
 
 
 def right_and_wrong(rows, pair, primary):

@@ -94,13 +94,13 @@ def trained(tmp_path_factory):
 
 def test_metrics_are_logged_through_the_trainer(trained):
     trainer, _, _ = trained
-    logged = {entry["step"]: entry for entry in trainer.state.log_history if "gdpo/silent_groups" in entry}
+    logged = {entry["step"]: entry for entry in trainer.state.log_history if "audit/silent_groups/gdpo" in entry}
     assert list(logged) == [4, 8, 12]
     for entry in logged.values():
         for name in ("has_a", "short"):
-            assert 0 <= entry[f"gdpo/zero_variance/{name}"] <= 1
-        assert sum(entry[f"gdpo/update_share/{name}"] for name in ("has_a", "short")) == pytest.approx(1)
-        assert "gdpo/inversions" in entry and "gdpo/groups_with_ties" in entry
+            assert 0 <= entry[f"audit/constant_groups/{name}"] <= 1
+        assert sum(entry[f"audit/update_share/gdpo/{name}"] for name in ("has_a", "short")) == pytest.approx(1)
+        assert "audit/inversions/gdpo" in entry and "audit/groups_with_ties/gdpo" in entry
 
 
 def test_the_callback_says_what_an_audit_of_the_files_says(trained):

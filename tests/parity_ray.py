@@ -45,6 +45,13 @@ def test_the_report_is_that_of_the_local_engine(ray, tmp_path):
     assert same(tmp_path / "once")
 
 
+def test_some_steps_and_the_values_of_a_column(ray, tmp_path):
+    fake_logs.write_trl(tmp_path, steps=40, drop_rows={9: 3}, extra={"task": lambda n: [i // 8 % 2 for i in range(n)]})
+    named = {"steps": (8, 31), "by": "task"}
+    fresh = gc.audit(gc.read_run(tmp_path, **named)).to_dict()
+    assert engine_ray.audit_on_ray(str(tmp_path), **named).to_dict() == fresh
+
+
 def test_files_of_no_steps_count_as_steps(ray, tmp_path):
     for number in range(20):
         rows = [f"{i // 8},{(i * i + number) % 3},{(i + number) % 5 / 4}" for i in range(32)]

@@ -14,6 +14,8 @@ from helpers import nearly
 
 import gdpo_core as gc
 
+NAMES = [name for name, _ in fake_logs.REWARDS]
+
 
 class Trainer:
     """What a callback sees of transformers' Trainer: log() keeps the history and calls every callback."""
@@ -68,9 +70,17 @@ def made(tmp_path):
     return tmp_path / "made/completions"
 
 
-def gdpo(history) -> dict[int, dict]:
+def ours(history) -> dict[int, dict]:
     """The entries of the history that hold our metrics, by step."""
-    return {entry["step"]: entry for entry in history if any(name.startswith("gdpo/") for name in entry)}
+    return {entry["step"]: entry for entry in history if any(name.startswith("audit/") for name in entry)}
+
+
+def constant(folder, reward, first, last) -> float:
+    """The share of the groups of 8 of these steps in which a reward is constant, counted one by one."""
+    names = [f"completions_{step:05d}.parquet" for step in range(first, last + 1)]
+    values = [pl.read_parquet(folder / name)[reward].to_list() for name in names]
+    groups = [of[i : i + 8] for of in values for i in range(0, len(of), 8)]
+    return sum(len(set(group)) == 1 for group in groups) / len(groups)
 
 
 def test_every_third_logged_step_is_audited_and_the_end(callbacks, tmp_path, made):
@@ -78,19 +88,73 @@ def test_every_third_logged_step_is_audited_and_the_end(callbacks, tmp_path, mad
     callback = callbacks.AuditCallback(trainer, every=3, budget=1e9, primary="accuracy")
     trainer.callbacks.append(callback)
     trainer.train(8)
-    assert [entry["step"] for entry in trainer.state.log_history if "gdpo/silent_groups" in entry] == [3, 6, 8]
+    logged = ours(trainer.state.log_history)
+    assert list(logged) == [3, 6, 8]
     assert len(trainer.written) == len(set(trainer.written)) == 8  # our metrics do not write completions again
     fresh = gc.audit(gc.read_run(tmp_path / "out"), primary="accuracy")
     assert callback.report.to_dict() == nearly(fresh.to_dict()) and callback.audits == 3
     last = trainer.state.log_history[-1]
     assert {name for name in last if name != "step"} == {
-        *(f"gdpo/{what}/{reward}" for what in ("update_share", "zero_variance") for reward in fresh.source["rewards"]),
-        *("gdpo/groups_with_ties", "gdpo/silent_groups", "gdpo/inversions"),
+        *(f"audit/{what}/{reward}" for what in ("update_share/gdpo", "constant_groups") for reward in NAMES),
+        *(f"audit/{what}/gdpo" for what in ("groups_with_ties", "silent_groups", "inversions")),
     }
-    assert last["gdpo/inversions"] == nearly(fresh.methods["gdpo"]["inversions"]) and last["gdpo/inversions"] > 0
-    frames = [pl.read_parquet(path) for path in sorted((tmp_path / "out/completions").iterdir())]
-    constant = [len(set(frame["accuracy"][i : i + 8])) == 1 for frame in frames for i in range(0, 32, 8)]
-    assert last["gdpo/zero_variance/accuracy"] == pytest.approx(sum(constant) / len(constant))
+    # The rows of a step are written after it is logged.
+    for step, (first, upto) in {3: (1, 2), 6: (3, 5), 8: (6, 8)}.items():
+        files = [str(made / f"completions_{n:05d}.parquet") for n in range(first, upto + 1)]
+        alone = gc.audit(gc.read_run(files), primary="accuracy", weights=fresh.run["weights_used"])
+        for name in NAMES:
+            assert logged[step][f"audit/constant_groups/{name}"] == pytest.approx(constant(made, name, first, upto))
+        for reward in alone.rewards:
+            share = logged[step][f"audit/update_share/gdpo/{reward['name']}"]
+            assert share == pytest.approx(reward["update_share"]["gdpo"])
+        for what in ("groups_with_ties", "silent_groups", "inversions"):
+            assert logged[step][f"audit/{what}/gdpo"] == pytest.approx(alone.methods["gdpo"][what])
+    assert last["audit/inversions/gdpo"] > 0
+
+
+def test_a_reward_that_died_shows_as_dead_though_it_lived_before(callbacks, tmp_path):
+    rewards = (fake_logs.ACCURACY, ("dies", lambda draw, groups, size: draw.random((groups, size)) < 0.5))
+    fake_logs.write_trl(tmp_path / "made", steps=8, rewards=rewards, weights=(1, 1))
+    made = tmp_path / "made/completions"
+    for step in range(5, 9):  # dead from step 5 on
+        file = made / f"completions_{step:05d}.parquet"
+        pl.read_parquet(file).with_columns(pl.lit(1.0).alias("dies")).drop("advantage").write_parquet(file)
+    for step in range(1, 5):
+        file = made / f"completions_{step:05d}.parquet"
+        pl.read_parquet(file).drop("advantage").write_parquet(file)
+    trainer = TRLTrainer(tmp_path / "out", made)
+    callback = callbacks.AuditCallback(trainer, every=5, budget=1e9)
+    trainer.callbacks.append(callback)
+    trainer.train(8)
+    first, last = ours(trainer.state.log_history).values()
+    assert first["audit/constant_groups/dies"] < 0.2 and last["audit/constant_groups/dies"] == 1
+    assert last["audit/update_share/grpo/dies"] == 0  # no advantages: the method is taken to be GRPO, and named
+    assert callback.report.rewards[1]["dead_groups"] == pytest.approx(constant(made, "dies", 1, 8))
+
+
+def test_the_audit_at_the_end_is_always_there_and_covers_the_whole_run(callbacks, tmp_path, made):
+    trainer = TRLTrainer(tmp_path / "out", made)
+    callback = callbacks.AuditCallback(trainer, every=2, budget=1e-9)  # no audit but the first fits
+    trainer.callbacks.append(callback)
+    trainer.train(9)
+    assert callback.audits == 2 and list(ours(trainer.state.log_history)) == [2, 9]
+    assert callback.report.to_dict() == nearly(gc.audit(gc.read_run(tmp_path / "out")).to_dict())
+    last = trainer.state.log_history[-1]
+    assert last["audit/constant_groups/accuracy"] == pytest.approx(constant(made, "accuracy", 2, 9))
+
+
+def test_files_that_a_resumed_run_writes_again_do_not_end_the_audits(callbacks, tmp_path, made, caplog):
+    trainer = TRLTrainer(tmp_path / "out", made)
+    callback = callbacks.AuditCallback(trainer, every=1, budget=1e9)
+    trainer.callbacks.append(callback)
+    trainer.train(7)
+    for trainer.state.global_step in (4, 5, 6, 7, 8):  # from a checkpoint
+        file = made / f"completions_{trainer.state.global_step:05d}.parquet"
+        pl.read_parquet(file).with_columns(pl.col("accuracy") * 1.0 + 0.0).write_parquet(file, compression="gzip")
+        trainer.log({"loss": 0.5})
+    callback.on_train_end(trainer.args, trainer.state, None)
+    assert not caplog.records and callback.report.source["steps"] == 8
+    assert callback.report.to_dict() == nearly(gc.audit(gc.read_run(tmp_path / "out")).to_dict())
 
 
 def test_without_a_trainer_the_logs_of_the_step_get_the_metrics(callbacks, tmp_path, made):
@@ -98,8 +162,8 @@ def test_without_a_trainer_the_logs_of_the_step_get_the_metrics(callbacks, tmp_p
     trainer.callbacks.append(callbacks.AuditCallback(every=2))
     for trainer.state.global_step in (1, 2):
         trainer.log({"loss": 0.5})
-    assert {"loss", "gdpo/silent_groups"} <= gdpo(trainer.state.log_history)[2].keys()
-    assert "gdpo/inversions" not in trainer.state.log_history[-1]  # no reward is the primary one
+    assert {"loss", "audit/silent_groups/gdpo"} <= ours(trainer.state.log_history)[2].keys()
+    assert "audit/inversions/gdpo" not in trainer.state.log_history[-1]  # no reward is the primary one
 
 
 def test_an_evaluation_and_other_processes_are_left_alone(callbacks, tmp_path, made):

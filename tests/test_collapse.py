@@ -11,6 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gdpo_core as gc
+from gdpo_core._groups import read as read_batch
+from gdpo_core.advantages import ALL_METHODS, method_for, parts
+from gdpo_core.frameworks import RECOGNISED
 
 METHODS = pytest.mark.parametrize("method", naive.METHODS)
 CONVENTIONS = pytest.mark.parametrize("convention", (gc.PAPER, gc.TRL), ids=lambda c: c.name)
@@ -310,3 +313,86 @@ def test_nothing_left_to_compare_is_no_pair():
 def test_what_is_no_collapse_is_refused():
     with pytest.raises(gc.InputError, match=r"coarse: expected a gdpo_core\.Collapse, got str"):
         gc.broken_ties("x", "y")
+
+
+# --- shares of the update: A = Σ a_k, in every group divided by what divides its A ------------------------------------
+
+
+def one_varies_in_each_group(scale: float) -> torch.Tensor:
+    """100 groups of 8: in half of them only the first reward varies, in the others only the second, `scale` times."""
+    rewards = torch.zeros(100, 8, 2, dtype=torch.float64)
+    rewards[:50, :4, 0], rewards[50:, :4, 1] = 1, scale
+    return rewards
+
+
+def test_groups_of_large_spread_count_no_more_than_the_others_under_grpo():
+    rewards = one_varies_in_each_group(5)
+    ratio = gc.gdpo(rewards) / gc.grpo(rewards)
+    assert ratio.min().item() == near(ratio.max().item())  # proportional throughout
+    for method in ("grpo", "gdpo"):
+        assert gc.update_share(rewards, method) == near((0.5, 0.5))
+    # Without the division the scale does count: 1 : 25.
+    assert gc.update_share(rewards, "grpo_no_std") == near((1 / 26, 25 / 26))
+
+
+def test_the_shares_of_two_groups_by_hand():
+    # Group 1: sums 1 0, so that A = ±1/√2, all of it by the first reward. Group 2: sums 11 0; the parts are 1 and 10
+    # elevenths of A. Each group has Σ A² = 1.
+    rewards = [[[1, 0], [0, 0]], [[1, 10], [0, 0]]]
+    assert gc.update_share(rewards, "grpo") == near(((1 + 1 / 11) / 2, (10 / 11) / 2))
+    # GDPO: s = ±0.7071 in group 1 and ±1.4142 in group 2, so that Σ s² = 1 + 4; in group 2 both parts are equal.
+    assert gc.update_share(rewards, "gdpo") == near(((1 + 2) / 5, 2 / 5))
+
+
+@given(naive.batches(dense=True, missing=False), st.floats(0.01, 100))
+def test_methods_with_proportional_advantages_have_equal_shares(batch, factor):
+    given_rewards = read(batch)
+    rewards, weights = given_rewards["rewards"], torch.tensor([1.0] * len(batch.rows[0]), dtype=torch.float64)
+    given_rewards["weights"] = weights
+    pairs = [("grpo_no_std", "grpo_batch_std"), ("mo_grpo", "gdpo")]  # one number divides the whole batch
+    shares = {m: gc.update_share(**given_rewards, method=m) for pair in pairs for m in pair}
+    for first, second in pairs:
+        assert shares[first] == pytest.approx(shares[second], rel=1e-7, abs=1e-7, nan_ok=True)
+    # A common factor of rewards or weights changes no advantage of GRPO and GDPO.
+    for m in ("grpo", "gdpo"):
+        as_it_was = gc.update_share(**given_rewards, method=m)
+        for other in ({"rewards": rewards * factor}, {"weights": weights * factor}):
+            changed = gc.update_share(**{**given_rewards, **other}, method=m)
+            assert changed == pytest.approx(as_it_was, rel=1e-6, abs=1e-6, nan_ok=True)
+
+
+@given(st.integers(1, 4), st.integers(1, 12), st.integers(2, 8), st.floats(0.1, 10), st.integers(0, 2**31))
+def test_where_one_reward_varies_in_each_group_grpo_and_gdpo_share_alike(rewards, prompts, rollouts, scale, seed):
+    draw = torch.Generator().manual_seed(seed)
+    r = torch.zeros(prompts, rollouts, rewards, dtype=torch.float64)
+    which = torch.randint(0, rewards, (prompts,), generator=draw)
+    ones = 1 + torch.randint(0, rollouts - 1, (1,), generator=draw).item()  # passes, in every group as many
+    for i, k in enumerate(which.tolist()):
+        r[i, torch.randperm(rollouts, generator=draw)[:ones], k] = scale ** (k + i % 3)
+    expected = tuple((which == k).double().mean().item() for k in range(rewards))
+    for method in ("grpo", "gdpo", "dvao"):
+        assert gc.update_share(r, method) == near(expected), method
+
+
+@given(naive.batches(dense=True), st.sampled_from(sorted(RECOGNISED)), st.integers(0, 2**31))
+def test_the_parts_of_an_advantage_add_up_to_it(batch, convention, seed):
+    """Of every method under every convention, also of those that only a log shows."""
+    convention = RECOGNISED[convention]
+    made = read(batch, convention=convention)
+    rows = made["rewards"].shape[:-1]
+    made["lengths"] = torch.randint(1, 50, rows, generator=torch.Generator().manual_seed(seed))
+    for method in (*ALL_METHODS, "mo_grpo"):
+        if method == "corr_grpo" and convention.leave_one_out:
+            continue
+        made.pop("method", None)
+        whole = read_batch(**made).in_float64()
+        formula, prepared = method_for(method, whole)
+        steps = formula(prepared)
+        a = prepared.zero_unrewarded(steps.advantages)
+        there = a.isfinite() & (a != 0)
+        found = parts(prepared, steps).nan_to_num()
+        largest = max(1.0, found.abs().max().item())
+        assert found.sum(0)[there].tolist() == pytest.approx(a[there].tolist(), abs=1e-9 * largest), method
+        share = gc.update_share(**made, method=method)
+        if not isnan(share[0]):
+            assert sum(share) == pytest.approx(1, abs=1e-9 * max(1.0, *map(abs, share))), method

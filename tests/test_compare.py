@@ -2,6 +2,7 @@
 
 import json
 import re
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -9,13 +10,15 @@ import polars as pl
 import pytest
 
 import gdpo_core as gc
+from benchmarks import seeds
 from gdpo_core import cli, report
 from gdpo_core.report import svg
-from gdpo_core.report.changes import _half_width, changes, headline
+from gdpo_core.report.changes import SEEDS_CLEAR, _half_width, changes, headline, meaning
 
 ROOT = Path(__file__).parent.parent
 TRL = ROOT / "data/samples/trl_gdpo"
 SWIFT = ROOT / "data/samples/ms_swift"
+GOLDENS = ROOT / "tests/goldens/logs/trl"
 
 
 def run(capsys, *arguments) -> tuple[int, str, str]:
@@ -176,8 +179,22 @@ def test_json_is_plain_and_is_written_beside_the_text(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        ([TRL], "Missing argument 'B'"),
-        ([TRL, TRL, TRL], "Got unexpected extra argument"),
+        ([TRL], "compare: expected two runs, A B, or several of each kind, A1 A2 --with B1 B2, got 1 run"),
+        ([TRL, TRL, TRL], "compare: expected two runs, A B, or several of each kind, A1 A2 --with B1 B2, got 3 runs"),
+        ([TRL, "--with", TRL], "--with: expected at least two runs on each side, got 1 and 1"),
+        ([TRL, TRL, TRL, "--with", TRL], "--with: expected at least two runs on each side, got 3 and 1"),
+        ([TRL, TRL, "--with", TRL, "nowhere"], "nowhere: expected a file or directory"),
+        (["--with", TRL, TRL], "Missing argument"),
+        ([TRL, TRL, "--with"], "--with"),
+        ([TRL, TRL, "--paired"], "--paired: expected several runs on each side, --with, got two runs"),
+        (
+            [TRL, TRL, "--with", TRL, TRL, TRL, "--paired"],
+            "--paired: expected as many runs on one side as on the other",
+        ),
+        (
+            [GOLDENS / "grpo", GOLDENS / "gdpo", "--with", TRL, TRL],
+            f"{GOLDENS / 'grpo'} and the runs beside it: expected runs by one method, got GRPO and GDPO",
+        ),
         ([TRL, "nowhere"], "nowhere: expected a file or directory"),
         (["nowhere", TRL, "--json", "{tmp}/c.json"], "nowhere: expected a file or directory"),
         ([TRL, SWIFT, "--weight", "Format=1"], f"{TRL}: weights: expected names of rewards"),
@@ -190,6 +207,93 @@ def test_bad_input_is_one_line_and_exit_2(capsys, tmp_path, arguments, named):
     code, out, err = run(capsys, *(str(a).replace("{tmp}", str(tmp_path)) for a in arguments))
     assert (code, out) == (2, "") and err.count("\n") == 1 and named in err
     assert not list(tmp_path.iterdir())
+
+
+# --- several runs on each side ----------------------------------------------------------------------------------------
+
+
+def runs_of(folder: Path, means, steps=3) -> list[Path]:
+    """Runs whose reward a has these means; b is as it is in every run."""
+    folder.mkdir()
+    b = [[0, 1, 1, 0]] * steps
+    made = []
+    for k, mean in enumerate(means):
+        a = [[mean - 1 - t, mean + 1 + t, mean, mean] for t in range(steps)]  # equal steps would be counted once
+        pl.DataFrame(rows(a, b)).write_csv(folder / f"{k}.csv")
+        made.append(folder / f"{k}.csv")
+    return made
+
+
+def audits(paths):
+    return [gc.audit(gc.read_run(path, rewards=["a", "b"], group="prompt", step="step")) for path in paths]
+
+
+def test_runs_are_the_unit_by_hand(tmp_path):
+    a, b = audits(runs_of(tmp_path / "a", [1, 2, 3])), audits(runs_of(tmp_path / "b", [12, 14, 16]))
+    c = changes(a, b)
+    x = figure(c, "mean", "a")
+    # Welch: variances 1 and 4 over 3 each, degrees of freedom (5/3)² / ((1/3)² / 2 + (4/3)² / 2) = 2.941
+    half = (4.303 + 0.9412 * (3.182 - 4.303)) * (5 / 3) ** 0.5
+    assert (x.a, x.b, x.difference) == (2, 14, 12) and x.high - x.difference == pytest.approx(half, rel=1e-3)
+    assert x.clear and (c.unit, c.paired, len(c.runs_a), len(c.runs_b)) == ("runs", False, 3, 3)
+    y = figure(c, "mean", "b")
+    assert (y.difference, y.low, y.high, y.clear) == (0, 0, 0, False)
+    paired = figure(changes(a, b, paired=True), "mean", "a")  # differences 11, 12, 13: std 1 over 3
+    assert paired.high - 12 == pytest.approx(4.303 / 3**0.5, rel=1e-3)
+    assert "Beyond the scatter between runs of one side they differ in the mean of a" in headline(c)
+
+
+def test_the_order_of_runs_matters_only_to_pairs(tmp_path):
+    a, b = audits(runs_of(tmp_path / "a", [1, 2, 6])), audits(runs_of(tmp_path / "b", [2, 3, 7]))
+    assert changes(a, b).figures == changes(a[::-1], b).figures
+    long = audits(runs_of(tmp_path / "c", [1, 2, 3, 4, 5, 6]))  # in this order each resembles the one before it
+    shuffled = [long[i] for i in (3, 0, 5, 1, 4, 2)]
+    assert figure(changes(long, b), "mean", "a").low == pytest.approx(figure(changes(shuffled, b), "mean", "a").low)
+    assert figure(changes(a, b, paired=True), "mean", "a").clear
+    assert not figure(changes(a[::-1], b, paired=True), "mean", "a").clear
+
+
+def test_a_long_run_weighs_as_much_as_a_short_one(tmp_path):
+    short, long = runs_of(tmp_path / "s", [1, 3], steps=2), runs_of(tmp_path / "l", [5], steps=40)
+    late = log(tmp_path / "late.csv", draw(np.random.default_rng(0), 5, 0.5), first=900)
+    c = changes(audits([*short, *long]), audits([late, late]))
+    assert figure(c, "mean", "a").a == pytest.approx(3) and (c.steps_a, c.steps_b) == (2, 5)
+
+
+def test_sides_of_several_runs_on_the_command_line(capsys, tmp_path):
+    a, b = runs_of(tmp_path / "a", [1, 2, 3]), runs_of(tmp_path / "b", [12, 14, 16])
+    code, out, err = run(capsys, *a, "--with", *b, *COLUMNS, "--html", tmp_path / "c.html")
+    page = (tmp_path / "c.html").read_text(encoding="utf-8")
+    assert (
+        (code, err) == (0, "") and all(f"A  {path}\n" in out for path in a) and all(f"B  {path}\n" in out for path in b)
+    )
+    assert "Means over 3 runs of A and 3 runs of B" in out and all(str(path) in page for path in (*a, *b))
+    made = json.loads(run(capsys, "--paired", *COLUMNS, *a, "--with", *b, "--json", "-")[1])
+    assert made["runs_a"] == [str(path) for path in a] and made["runs_b"] == [str(path) for path in b]
+    assert (made["unit"], made["paired"], made["clear_by_seed"]) == ("runs", True, 0.05)
+    again = json.loads(run(capsys, *a, f"--with={b[0]}", *map(str, b[1:]), *COLUMNS, "--json", "-")[1])
+    assert again["runs_b"] == made["runs_b"]
+
+
+def test_what_two_runs_are_said_to_show_is_what_was_measured(tmp_path):
+    a, b = audits(runs_of(tmp_path / "a", [1, 2]))
+    c = changes(a, b)
+    assert (c.unit, c.clear_by_seed) == ("steps", SEEDS_CLEAR)
+    assert f"in the seed alone, {100 * SEEDS_CLEAR:.0f} were clear" in meaning(c) and "--with B1 B2" in meaning(c)
+
+
+@pytest.mark.slow
+def test_the_measured_rates_are_those_that_are_stated():
+    """A part of `python -m benchmarks.seeds`: two settings that differ most, with fewer seeds."""
+    rates = []
+    for setting in (seeds.SETTINGS[2], next(s for s in seeds.SETTINGS if s.drift)):
+        made = [seeds.audited(setting, seed) for seed in range(12)]
+        rates.append(seeds.share_of([seeds.clear([x], [y]) for x, y in combinations(made, 2)]))
+        rng = np.random.default_rng(0)
+        draws = [rng.permutation(12)[:6] for _ in range(40)]
+        several = [seeds.clear([made[i] for i in d[:3]], [made[i] for i in d[3:]]) for d in draws]
+        assert seeds.share_of(several) <= 0.09
+    assert rates[0] < 0.12 and 0.3 < rates[1] < 0.7
 
 
 # --- the HTML file ----------------------------------------------------------------------------------------------------

@@ -104,7 +104,7 @@ def test_dicts_may_hold_values_of_any_kind_beside_rewards():
 # --- bad input -------------------------------------------------------------------------------------------------------
 
 GROUPS = {"group": [1, 1, 2, 2]}
-NESTED = [{"accuracy": 1.0, "format": 0.0}] * 4
+NESTED = [{"accuracy": [1.0], "format": [0.0]}] * 4
 BAD = {
     "no table": (3, r"path: expected a path, several paths, .*or a table \(polars, pandas, Arrow or a list of dicts\)"),
     "a column": (pl.Series([1.0]), r"path: expected .* got Series"),
@@ -137,6 +137,15 @@ def test_a_table_that_holds_no_run_is_refused_in_one_line(table, message):
 def test_nested_rewards_that_are_named_are_refused_too():
     with pytest.raises(gc.InputError, match="nested values of accuracy and format"):
         gc.read_run(pl.DataFrame({**GROUPS, "rewards": NESTED}), rewards="rewards")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nested_rewards_are_columns(kind):
+    rows = [{"accuracy": i % 2, "format": i % 3 == 0} for i in range(8)]
+    table = pl.DataFrame({"group": [i // 4 for i in range(8)], "rewards": rows})
+    run = gc.read_run(KINDS[kind](table))
+    assert run.rewards == ("accuracy", "format")
+    assert run.table["format"].to_list() == [float(row["format"]) for row in rows]
 
 
 @pytest.mark.parametrize("form", ["table", "csv"])

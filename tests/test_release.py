@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
 
-from scripts import fresh
+from scripts import bounds, fresh
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -89,13 +90,47 @@ def test_what_is_to_be_made_can_be_made(name):
     assert named and set(named) <= targets
 
 
+# --- the bounds of the library's dependencies ------------------------------------------------------------------------
+
+# What trainers pin: axolotl 0.19.0 (typer, torch, numpy), verl 0.9.1 with vLLM, FSDP or SGLang (torch), ms-swift 4.6.0
+# with all (numpy), and the lowest that TRL 1.16.0 takes.
+PINNED = ["typer==0.25.1", "torch==2.13.0", "torch==2.11.0", "torch==2.4.0", "numpy==1.26.0", "numpy==2.3.5"]
+WANTED = {Requirement(line).name: Requirement(line) for line in PROJECT["dependencies"]}
+
+
+@pytest.mark.parametrize("pinned", PINNED)
+def test_the_library_lies_beside_what_trainers_pin(pinned):
+    name, version = pinned.split("==")
+    assert WANTED[name].specifier.contains(version)
+
+
+def test_the_lowest_versions_are_the_bounds_and_within_them():
+    lowest = [Requirement(bounds.lowest(line)) for line in [*PROJECT["dependencies"], *bounds.of_dev(*bounds.FRAMES)]]
+    assert {one.name for one in lowest} == {*WANTED, *bounds.FRAMES}
+    for one in lowest:
+        (only,) = one.specifier
+        assert only.operator == "=="
+        assert one.name in bounds.FRAMES or WANTED[one.name].specifier.contains(only.version)
+    # no bound from above: whose version is too new is `make fresh` to say, not pip
+    assert all(spec.operator == ">=" for wanted in WANTED.values() for spec in wanted.specifier)
+
+
+def test_what_is_tested_fits_the_bounds_and_is_what_the_wheel_resolves_beside():
+    lines = (ROOT / "constraints.txt").read_text("utf-8").lower().splitlines()
+    tested = dict(line.split("==") for line in lines if "==" in line)
+    assert all(wanted.specifier.contains(tested[name]) for name, wanted in WANTED.items())
+    for trainer in bounds.TRAINERS:
+        name, version = re.sub(r"\[.*?\]", "", trainer).split("==")
+        assert tested[name.replace("-", "_")] == version
+
+
 # --- make fresh ------------------------------------------------------------------------------------------------------
 
 
 def test_the_newest_versions_are_asked_for_without_bounds_from_above():
     wanted = fresh.unbounded()
     assert not [one for one in wanted if "<" in one]
-    assert "marimo>=0.25.2" in wanted and "torch>=2.13" in wanted
+    assert "marimo>=0.25.2" in wanted and "torch>=2.4" in wanted
     assert "httptools>=0.9; platform_python_implementation == 'CPython'" in wanted
 
 

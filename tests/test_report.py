@@ -393,8 +393,16 @@ def test_weights_that_the_log_does_not_tell_are_no_numbers():
     report = audited.report()
     report.run["weights"]["format"] = None
     said = sentences.run_facts(report)
-    assert said["weights"] == "correctness 1, format not told by the log, length 0.3333"
+    assert said["weights"] == "correctness 1, length 0.3333, format not shown by the log"
     assert said["weights used here"].startswith("correctness 1, format 0.5")
+
+
+def test_of_weights_known_up_to_a_factor_only_the_ratio_is_printed():
+    report = audited.report()
+    report.run["weights_up_to_scale"] = True
+    ratio = "correctness : format : length = 3 : 1.5 : 1 (the log shows their ratio alone)"
+    assert sentences.run_facts(report)["weights"] == ratio
+    assert sentences.comparison([report, report])["weights"] == [ratio, ratio]
 
 
 def test_what_is_not_reproduced_is_said_with_its_steps():

@@ -419,7 +419,7 @@ def test_what_is_wrong_with_the_arguments_is_named():
     r = draw()
     log = table(r, made(r, "grpo"))
     with pytest.raises(
-        InputError, match="framework: expected one of trl, verl, ms_swift, nemo_rl, generic, got 'slime'"
+        InputError, match="framework: expected one of trl, verl, ms_swift, nemo_rl, verifiers, generic, got 'slime'"
     ):
         solve([log], names(r), "slime")
     with pytest.raises(InputError, match=r"weights: expected 3 numbers, got \(1, 2\)"):

@@ -172,7 +172,7 @@ def test_the_audited_run_is_judged_when_there_is_one(session):
         text = text_of(should.should(chosen(source="run"), session).text)
         assert ("It cannot be told" in text) == (len(log.run.rewards) == 1)
     text = text_of(_of_sample(session, SAMPLES[0]))
-    assert re.search(r"conciseness takes 73\s% of the update under GRPO and 27\s% under GDPO", text)
+    assert re.search(r"style takes 79\s% of the update under GRPO and 40\s% under GDPO", text)
 
 
 def _of_sample(session, sample):

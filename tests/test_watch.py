@@ -11,6 +11,7 @@ import sys
 from io import StringIO
 from pathlib import Path
 
+import audited
 import fake_logs
 import polars as pl
 import pytest
@@ -21,6 +22,7 @@ import gdpo_core as gc
 from gdpo_core import cli
 from gdpo_core.report import live
 from gdpo_core.runs import audit, watch
+from gdpo_core.runs.facts import Finding
 from gdpo_core.runs.watch import Follower
 
 GDPO = re.sub("python[^/]*$", "gdpo", sys.executable)
@@ -203,9 +205,38 @@ def test_a_file_of_lines_that_is_changed_is_an_error(tmp_path, how):
         follower.look()
 
 
-def test_a_path_that_is_not_there_is_an_error_at_once(tmp_path):
-    with pytest.raises(gc.InputError, match="nothing of that name"):
-        Follower(str(tmp_path / "no")).look()
+def test_a_path_that_is_not_there_yet_is_waited_for(tmp_path):
+    follower = Follower(str(tmp_path / "out/completions"))
+    assert follower.look() is None and "nothing of that name" in str(follower.fault)
+    fake_logs.write_trl(tmp_path / "out", steps=2)
+    assert follower.look().source["steps"] == 2 and follower.fault is None
+    file = Follower(str(tmp_path / "run.jsonl"))
+    assert file.look() is None
+    (tmp_path / "run.jsonl").write_text("".join(f'{{"group": {i // 4}, "a": {i % 2}}}\n' for i in range(16)))
+    assert file.look().source["responses"] == 16
+
+
+def test_a_watch_says_once_that_it_waits(tmp_path, monkeypatch):
+    out, looks = StringIO(), []
+
+    def tick(_):
+        looks.append(out.getvalue())
+        if len(looks) == 3:
+            fake_logs.write_trl(tmp_path / "late", steps=6)
+        if len(looks) == 5:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(live.time, "sleep", tick)
+    report = live.follow(Follower(str(tmp_path / "late")), out)
+    waiting = f"{tmp_path / 'late'}: waiting for it: there is nothing of that name yet\n"
+    assert looks[:3] == [waiting] * 3 and report.source["steps"] == 6
+    assert out.getvalue().removeprefix(waiting).startswith("step 6: 6 new steps, 192 responses")
+    with pytest.raises(gc.InputError, match="nothing of that name"):  # interrupted before there was anything
+        monkeypatch.setattr(live.time, "sleep", lambda _: signal.raise_signal(signal.SIGINT))
+        live.follow(Follower(str(tmp_path / "never")), StringIO())
+
+
+def test_what_the_caller_of_a_watch_gives_wrong_is_refused_at_once(tmp_path):
     with pytest.raises(gc.InputError, match="group_size"):
         Follower(str(tmp_path), group_size=0)
     with pytest.raises(
@@ -243,6 +274,34 @@ def test_a_change_names_the_findings_that_came_and_went(tmp_path):
         r"step 5: 3 new steps, 96 responses; new: .*reward-dead \((warning|error)\)", live.new_rows(before, now)
     )
     assert re.search(r"gone: .*reward-dead", live.new_rows(now, before))
+
+
+def looked(*findings, steps=1):
+    """What a look shows: these findings, as (id, severity)."""
+    found = [Finding(id_, severity, "So.", {}, None, title="So") for id_, severity in findings]
+    return audited.report(steps=steps, findings=found)
+
+
+def shown(looks) -> list[dict[str, str]]:
+    steady = live.Steady()
+    return [{f.id: f.severity for f in steady.of(look).findings} for look in looks]
+
+
+def test_a_finding_that_flaps_is_announced_once_it_lasts():
+    on, off, worse = looked(("conflict", "warning")), looked(), looked(("conflict", "error"))
+    assert shown([on, off, on, on, off, off, on] * 5) == [{}] * 35
+    assert shown([off, *[on] * 5, off, off, off, on]) == [{}] * 5 + [{"conflict": "warning"}] * 5
+    gone = shown([off, *[on] * 5, *[off] * 4, on, *[off] * 5])
+    assert gone[5:] == [{"conflict": "warning"}] * 10 + [{}]
+    moved = shown([off, *[on] * 5, *[worse] * 5])
+    assert moved[5:] == [{"conflict": "warning"}] * 5 + [{"conflict": "error"}]
+
+
+def test_a_log_of_many_steps_has_its_findings_at_the_first_look():
+    assert shown([looked(("conflict", "warning"), steps=5)]) == [{"conflict": "warning"}]
+    assert shown([looked(("conflict", "warning"), steps=4), looked(("conflict", "warning"), steps=6)])[-1] == {
+        "conflict": "warning"
+    }
 
 
 def test_a_screen_holds_findings_and_the_last_steps(tmp_path):

@@ -29,7 +29,7 @@ from views.should import titles
 
 # So many times its bytes a log takes in memory until its report is there, at most: short rows of CSV 5.4, Parquet 21.
 TIMES, TIMES_PACKED = 6, 22
-PACKED = (".parquet", ".zip")
+PACKED = (".parquet", ".zip", ".gz", ".zst")
 LARGE = 2 * 10**6  # bytes, from which on a reader is told to wait, and the process that read them is not kept
 UPLOAD = f"Drop the files of your run here, or a zip of their directory ({LARGEST / 1e6:.0f} MB at most)"
 FILES = "Which files, and how they are read"
@@ -74,7 +74,7 @@ SAMPLES = (
         "made from published answers",
         "published_answers.zip",
         "Made for this page, **no training run**: verdicts on published answers of {configurations} configurations "
-        "of {models} models, laid out like a log of TRL's GRPO. Every weight is 1, but conciseness pays 0 or 5 and the "
+        "of {models} models, laid out like a log of TRL's GRPO. Every weight is 1, but style pays 0 or 5 and the "
         "others 0 or 1, a common mistake. Steps follow the benchmark from one call to several: what changes over them "
         "is the prompts, not a policy.",
         primary="correctness",

@@ -10,7 +10,7 @@ import gdpo_core as gc
 from gdpo_core._words import listing, percent, signed
 from gdpo_core.bfcl import REWARDS
 from gdpo_core.report import over_time, sentences
-from gdpo_core.runs.thresholds import CONFLICT, DOMINATES_HELPED
+from gdpo_core.runs.thresholds import CONFLICT, MOVED
 from gdpo_core.scenarios import load_scenarios
 from views.html import Html, prose, show, tag
 from views.link import Session
@@ -26,7 +26,6 @@ EFFECTS = {
     "hurts": "hurts",
     "unknown": "not known",
 }
-MOVED = DOMINATES_HELPED  # of the update: a share that moves less is the same share
 TIED = 0.01  # of the pairs that differ
 SILENT = 0.1  # of the groups
 OFTEN = 0.5  # of the groups: a reward that is constant in more of them is rare
@@ -74,7 +73,8 @@ def _scales(report: gc.AuditReport) -> Answer:
 
     most = moved.index(max(moved))
     if moved[most] < MOVED:
-        return Answer("nothing", title, f"{said(most)}: about the same.", "train", "equal")
+        near = f"within {100 * MOVED:.0f} points of each other, as all shares are"
+        return Answer("nothing", title, f"{said(most)}, {near}.", "train", "equal")
     spread = [(abs(w), abs(w) * (r["std"] or 0.0)) for w, r in zip(weights, report.rewards, strict=True) if w]
     apart, with_spread = [max(x) / min(x) if min(x) else float("inf") for x in zip(*spread, strict=True)]
     if apart >= UNDONE * with_spread:
@@ -103,9 +103,9 @@ def _ties(report: gc.AuditReport) -> Answer:
     sentence = f"Of the pairs of different answers GRPO ties **{percent(grpo)}**, GDPO **{percent(gdpo)}**."
     if not grpo - gdpo >= TIED:
         return Answer("nothing", title, sentence, "lab")
-    if first is None:
+    before, after = (report.methods[m]["inversions"] for m in ("grpo", "gdpo"))
+    if first is None or before is None or after is None:
         return Answer("mixed", title, f"{sentence} Whether the better one then comes first, is open.", "evidence")
-    before, after = (report.methods[m]["inversions"] or 0.0 for m in ("grpo", "gdpo"))
     wrong = (
         f"Of the pairs that differ in {first}, the answer with less of it comes first in {percent(before)} under GRPO "
         f"and in {percent(after)} under GDPO."
@@ -174,8 +174,12 @@ def _noise(report: gc.AuditReport) -> Answer:
     return Answer("nothing", title, "No reward varies by next to nothing, which GDPO would blow up.", "train", "noise")
 
 
-def verdict(judged: list[Answer]) -> str:
-    """All answers in one sentence."""
+def verdict(judged: list[Answer], caution: str = "") -> str:
+    """All answers in one sentence; caution: what stands before it, where there are too few groups to judge."""
+    return f"{caution}{_in_one(judged)}"
+
+
+def _in_one(judged: list[Answer]) -> str:
     effects = {effect: [a.title.lower() for a in judged if a.effect == effect] for effect in EFFECTS}
     if effects["unknown"]:
         return "**It cannot be told** from such a log."
@@ -187,7 +191,7 @@ def verdict(judged: list[Answer]) -> str:
         return f"**Not as it stands:** it hurts by {bad} and helps nowhere."
     if good:
         also = f" {both.capitalize()}: both ways." if both else ""
-        return f"**Yes, for the {good}.**{also} Nothing here speaks against it."
+        return f"**Yes, for the {good}.**{also} None of these checks speaks against it."
     if both:
         return f"**It changes one thing, {both}, and that cuts both ways.** The rest stays as it is."
     if effects["steps"]:
@@ -202,15 +206,16 @@ def should(chosen: dict[str, str], session: Session) -> mo.Html:
         link = tag("a", "Your run", href="?at=run", data_go="run")
         sentence = tag("p", "No run is audited yet. Open ", link, " and come back.")
         return show(tag("section", tag("h2", "Should I?"), sentence, kind="should"))
+    caution = report.caution if report else ""
     if chosen["source"] != "run":
-        lab = Lab.now(session)
+        lab, caution = Lab.now(session), ""
         report = of_lab(tuple(map(tuple, lab.rewards(chosen["gate"]).tolist())), lab.state.weights)
     judged = answers(report)
     return show(
         tag(
             "section",
             tag("h2", "Should I?"),
-            tag("p", prose(verdict(judged)), kind="verdict-use"),
+            tag("p", prose(verdict(judged, caution)), kind="verdict-use"),
             tag("ul", *map(_row, judged)),
             tag("p", prose(_priority(report)), kind="last"),
             kind="should",

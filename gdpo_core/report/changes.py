@@ -1,13 +1,15 @@
-"""What changed between two runs: how they were made, and how their figures differ beyond the scatter of their steps."""
+"""What changed between two runs, or between several of each kind: how they were made, and how their figures differ."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from functools import reduce
 from typing import Annotated, Any, Literal
 
 import numpy as np
 import polars as pl
 from msgspec import Meta
 
+from gdpo_core._errors import expect
 from gdpo_core._words import MISSING, count, listing, number, percent
 from gdpo_core.conventions import NAMES
 from gdpo_core.report import svg
@@ -22,8 +24,12 @@ _T = (
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
     2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 )  # fmt: skip
-_LEVEL = 0.95  # of the intervals
-_FEWEST = 3  # steps below which their scatter says nothing
+LEVEL = 0.95  # of the intervals
+# Of the figures of two single runs that differ in the seed alone, the share that is clear: in all simulated settings
+# of `python -m benchmarks.seeds`, and in those with the fewest and the most. Of several runs a side it is 1 − LEVEL at
+# most.
+SEEDS_CLEAR, SEEDS_FEWEST, SEEDS_MOST = 0.10, 0.01, 0.51
+_FEWEST, _FEWEST_RUNS = 3, 2  # steps, and runs, below which their scatter says nothing
 
 _SETTINGS = ("written by", "responses per group", "method", "convention", "weights")
 
@@ -40,7 +46,7 @@ class Change:
     a: float | None
     b: float | None
     difference: Annotated[float | None, Meta(description="b - a")]
-    low: Annotated[float | None, Meta(description="Of the interval of the difference; null: too few steps.")]
+    low: Annotated[float | None, Meta(description="Of the interval of the difference; null: too few steps or runs.")]
     high: float | None
     clear: Annotated[bool, Meta(description="Whether the interval leaves out 0.")]
 
@@ -59,75 +65,123 @@ class Changes:
     """All that changed from run a to run b: what `gdpo compare --json` writes."""
 
     schema: Literal[1] = field(default=1, kw_only=True)
-    a: Annotated[str, Meta(description="The path of the first run.")]
+    a: Annotated[str, Meta(description="The path of the first run; of several, with commas between them.")]
     b: str
+    runs_a: Annotated[tuple[str, ...], Meta(description="The paths of the runs that a stands for.")]
+    runs_b: tuple[str, ...]
     method_a: Annotated[str, Meta(description="Under which ties, shares and silent groups of a are computed.")]
     method_b: str
     settings: tuple[Setting, ...]
     rewards_of_a: Annotated[tuple[str, ...], Meta(description="Rewards that b does not have.")]
     rewards_of_b: tuple[str, ...]
+    unit: Annotated[Literal["steps", "runs"], Meta(description="Over which the interval is taken.")]
     paired: Annotated[
-        bool, Meta(description="Step by step, over the steps that both runs hold; else over all steps of each.")
+        bool, Meta(description="Step by step, or run by run in their order; else all of a beside all of b.")
     ]
-    steps_a: int
+    steps_a: Annotated[int, Meta(description="Rows of steps; of several runs, in the shortest.")]
     steps_b: int
     figures: tuple[Change, ...]
-    level: Annotated[float, Meta(description="Of the intervals.")] = field(default=_LEVEL, kw_only=True)
+    level: Annotated[float, Meta(description="Of the intervals.")] = field(default=LEVEL, kw_only=True)
+    clear_by_seed: Annotated[
+        float, Meta(description="Share of the figures that are clear in simulated runs which differ in the seed alone.")
+    ]
 
     def to_dict(self) -> dict[str, Any]:
         """The comparison as plain values, ready for JSON."""
         return asdict(self)
 
 
-def changes(a: AuditReport, b: AuditReport) -> Changes:
-    """What changed from run a to run b. Ties, shares and silent groups are those of each run's own method.
+def changes(
+    a: AuditReport | Sequence[AuditReport], b: AuditReport | Sequence[AuditReport], *, paired: bool = False
+) -> Changes:
+    """What changed from run a to run b, or from the runs a to the runs b, which differ in their seeds among each other.
 
-    The figures are means over steps; of a long run, over rows of a few steps each. Where at least half of the steps
-    of the shorter run are in the other too, these are compared pair by pair, so that a course that both share cancels.
+    Ties, shares and silent groups are those of each run's own method. Of two runs, the figures are means over steps; of
+    a long run, over rows of a few steps each. Where at least half of the steps of the shorter run are in the other too,
+    these are compared pair by pair, so that a course that both share cancels. Of several runs on each side, a figure is
+    the mean over the runs of each run's own, and its scatter that between runs. paired: the runs are compared pair by
+    pair, in their order. Raises InputError for a single run beside several, and for runs of one side by two methods.
     """
-    rows_a, rows_b = _same_steps(a.steps, b.steps)
-    paired = 2 * len(rows_a) >= min(len(a.steps), len(b.steps))  # else most of what the runs hold would be left out
-    if not paired:
-        rows_a, rows_b = a.steps, b.steps
-    method_a, method_b = (shown_method(report)[0] or "grpo" for report in (a, b))
-    names_a, names_b = ([reward["name"] for reward in report.rewards] for report in (a, b))
+    sides = [[side] if isinstance(side, AuditReport) else list(side) for side in (a, b)]
+    sizes = [len(side) for side in sides]
+    several = max(sizes) > 1
+    got = f"{sizes[0]} and {sizes[1]}"
+    expect(min(sizes) >= (_FEWEST_RUNS if several else 1), "--with", "at least two runs on each side", got)
+    expect(not paired or several, "--paired", "several runs on each side, --with", "two runs, paired by their steps")
+    expect(not paired or sizes[0] == sizes[1], "--paired", "as many runs on one side as on the other", got)
+    flat = [report for side in sides for report in side]
+    rows = _same_steps([report.steps for report in flat])
+    by_step = 2 * len(rows[0]) >= min(len(report.steps) for report in flat)  # else most of the runs would be left out
+    rows = rows if by_step else [report.steps for report in flat]
+    rows_of = rows[: sizes[0]], rows[sizes[0] :]
+    method_a, method_b = map(_method_of, sides)
+    names_a, names_b = ([n for n in _names(side[0]) if all(n in _names(run) for run in side)] for side in sides)
     both = [name for name in names_a if name in names_b]
-    of_methods = comparable(a) and comparable(b)
     compared: list[tuple[str, str | None, str, str]] = []
     for name in both:
         compared.append(("mean", name, column(MEAN, name), column(MEAN, name)))
     for name in both:
         compared.append(("constant groups", name, column(DEAD, name), column(DEAD, name)))
-    if of_methods:
+    if all(map(comparable, flat)):
         for name in both:
             compared.append(("share of the update", name, column(SHARE, method_a, name), column(SHARE, method_b, name)))
         compared.append(("groups with ties", None, column(TIES, method_a), column(TIES, method_b)))
     compared.append(("silent groups", None, column(SILENT, method_a), column(SILENT, method_b)))
-    cells = {name: row for name, row in comparison([a, b]).items() if name in _SETTINGS and row[0] != row[1]}
+
+    def values(side: int, name: str) -> Array:
+        """(steps,) of a single run, (runs,) of several."""
+        each = [_values(table, name) for table in rows_of[side]]
+        return np.array([_mean_of_known(x) for x in each]) if several else each[0]
+
+    paths = [tuple(report.source["path"] for report in side) for side in sides]
+    made = [{name: " / ".join(dict.fromkeys(row)) for name, row in comparison(side).items()} for side in sides]
+    settings = (Setting(name, made[0][name], made[1][name]) for name in _SETTINGS)
     return Changes(
-        a=a.source["path"],
-        b=b.source["path"],
+        a=listing(paths[0], link=""),
+        b=listing(paths[1], link=""),
+        runs_a=paths[0],
+        runs_b=paths[1],
         method_a=method_a,
         method_b=method_b,
-        settings=tuple(Setting(name, *row) for name, row in cells.items()),
+        settings=tuple(setting for setting in settings if setting.a != setting.b),
         rewards_of_a=tuple(name for name in names_a if name not in names_b),
         rewards_of_b=tuple(name for name in names_b if name not in names_a),
-        paired=paired,
-        steps_a=len(rows_a),
-        steps_b=len(rows_b),
+        unit="runs" if several else "steps",
+        paired=paired if several else by_step,
+        steps_a=min(map(len, rows_of[0])),
+        steps_b=min(map(len, rows_of[1])),
         figures=tuple(
-            _change(figure, reward, _values(rows_a, of_a), _values(rows_b, of_b), paired)
+            _change(figure, reward, values(0, of_a), values(1, of_b), paired if several else by_step, several)
             for figure, reward, of_a, of_b in compared
         ),
+        clear_by_seed=round(1 - LEVEL, 4) if several else SEEDS_CLEAR,
     )
 
 
-def _same_steps(a: pl.DataFrame, b: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The rows of both runs that stand for the same steps, in one order; none where a step has several rows."""
+def _names(report: AuditReport) -> list[str]:
+    return [reward["name"] for reward in report.rewards]
+
+
+def _method_of(side: Sequence[AuditReport]) -> str:
+    """The method of the runs of one side, under which their figures are."""
+    methods = dict.fromkeys(shown_method(report)[0] or "grpo" for report in side)
+    first, got = side[0].source["path"], f"{listing(NAMES[m] for m in methods)}"
+    expect(len(methods) == 1, f"{first} and the runs beside it", "runs by one method", got)
+    return next(iter(methods))
+
+
+def _same_steps(tables: Sequence[pl.DataFrame]) -> list[pl.DataFrame]:
+    """The rows that stand for the same steps in all runs, in one order; none where a step has several rows."""
     keys = ["step", "step_last"]
-    if any(table.select(keys).is_duplicated().any() for table in (a, b)):
-        return a.clear(), b.clear()
-    return a.join(b, on=keys, how="semi").sort(keys), b.join(a, on=keys, how="semi").sort(keys)
+    if any(table.select(keys).is_duplicated().any() for table in tables):
+        return [table.clear() for table in tables]
+    shared = reduce(lambda x, y: x.join(y, on=keys, how="semi"), (table.select(keys) for table in tables))
+    return [table.join(shared, on=keys, how="semi").sort(keys) for table in tables]
+
+
+def _mean_of_known(x: Array) -> float:
+    known = x[~np.isnan(x)]
+    return float(known.mean()) if len(known) else np.nan
 
 
 def _values(rows: pl.DataFrame, column: str) -> Array:
@@ -135,8 +189,8 @@ def _values(rows: pl.DataFrame, column: str) -> Array:
     return rows[column].cast(pl.Float64).fill_null(np.nan).to_numpy()
 
 
-def _change(figure: str, reward: str | None, a: Array, b: Array, paired: bool) -> Change:
-    """The difference of two series with its interval.
+def _change(figure: str, reward: str | None, a: Array, b: Array, paired: bool, runs: bool = False) -> Change:
+    """The difference of two series with its interval; runs: the numbers are of runs, else of steps in their order.
 
     >>> c = _change("mean", "x", np.array([1.0, 2.0, 3.0]), np.array([2.0, 3.5, 3.5]), True)
     >>> c.difference, round(c.low, 3), round(c.high, 3)
@@ -150,7 +204,7 @@ def _change(figure: str, reward: str | None, a: Array, b: Array, paired: bool) -
     if not len(a) or not len(b):
         return Change(figure, reward, _mean(a), _mean(b), None, None, None, False)
     difference = float(b.mean() - a.mean())
-    half = _half_width([b - a] if paired else [a, b])
+    half = _half_width([b - a] if paired else [a, b], runs)
     low, high = (None, None) if half is None else (difference - half, difference + half)
     clear = half is not None and abs(difference) > half
     return Change(figure, reward, _mean(a), _mean(b), difference, low, high, clear)
@@ -160,15 +214,15 @@ def _mean(values: Array) -> float | None:
     return float(values.mean()) if len(values) else None
 
 
-def _half_width(series: Sequence[Array]) -> float | None:
-    """Half the 95 % interval of a sum or difference of the means of independent series; None for too few steps.
+def _half_width(series: Sequence[Array], runs: bool = False) -> float | None:
+    """Half the 95 % interval of a sum or difference of the means of independent series; None for too few numbers.
 
     Student's t, for two series with the degrees of freedom of Welch. Steps that resemble their neighbours count as
-    fewer: n (1 − ρ) / (1 + ρ), ρ their lag-1 autocorrelation where that is positive.
+    fewer: n (1 − ρ) / (1 + ρ), ρ their lag-1 autocorrelation where that is positive; runs have no neighbours.
     """
-    if min(map(len, series)) < _FEWEST:
+    if min(map(len, series)) < (_FEWEST_RUNS if runs else _FEWEST):
         return None
-    resemblances = [_autocorrelation(x) for x in series]
+    resemblances = [0.0 if runs else _autocorrelation(x) for x in series]
     counts = np.array([len(x) * (1 - r) / (1 + r) for x, r in zip(series, resemblances, strict=True)])
     variances = np.array([x.var(ddof=1) for x in series]) / counts
     if not variances.any():
@@ -192,13 +246,14 @@ def _autocorrelation(x: Array) -> float:
 def headline(c: Changes) -> str:
     """What changed, in a sentence or two."""
     made = f"differ in {listing(s.name for s in c.settings)}" if c.settings else "were made the same way"
+    scatter = "scatter of their steps" if c.unit == "steps" else "scatter between runs of one side"
     clear = [f"the {named(x)}" if x.reward else named(x) for x in c.figures if x.clear]
     if clear:
-        beyond = f"Beyond the scatter of their steps they differ in {listing(clear, most=8)}."
+        beyond = f"Beyond the {scatter} they differ in {listing(clear, most=8)}."
     elif all(x.low is None for x in c.figures):
-        beyond = "They have too few steps to tell differences from scatter."
+        beyond = f"They have too few {c.unit} to tell differences from scatter."
     else:
-        beyond = "No figure differs beyond the scatter of their steps."
+        beyond = f"No figure differs beyond the {scatter}."
     return f"As far as the logs show, the runs {made}. {beyond}"
 
 
@@ -214,16 +269,16 @@ def figures_table(c: Changes) -> Table:
     """The figures of both runs and their differences."""
     return Table(
         "What they did",
-        ["figure", "reward", "A", "B", "B − A", f"{percent(_LEVEL)} interval", "clear"],
-        [_row(x) for x in c.figures],
+        ["figure", "reward", "A", "B", "B − A", f"{percent(LEVEL)} interval", "clear"],
+        [_row(x, c.unit) for x in c.figures],
         meaning(c),
     )
 
 
-def _row(x: Change) -> list[str]:
+def _row(x: Change, unit: str) -> list[str]:
     words = number if x.figure == "mean" else percent
     interval = MISSING if x.low is None else f"{words(x.low)} to {words(x.high)}"
-    clear = "too few steps" if x.low is None else "yes" if x.clear else "no"
+    clear = f"too few {unit}" if x.low is None else "yes" if x.clear else "no"
     return [x.figure, x.reward or "", words(x.a), words(x.b), words(x.difference), interval, clear]
 
 
@@ -242,7 +297,7 @@ def changes_figures(c: Changes) -> list[Figure]:
         return []
     end = max(0.01, *(abs(edge) for of in groups.values() for row in of for edge in (row.low, row.high)))
     said = (f"{title} {row.name} {row.words}" for title, of in groups.items() for row in of)
-    caption = f"B − A in percentage points, with {percent(_LEVEL)} intervals. Red and bold: the interval leaves out 0."
+    caption = f"B − A in percentage points, with {percent(LEVEL)} intervals. Red and bold: the interval leaves out 0."
     drawn = svg.intervals(groups, f"B − A: {'; '.join(said)}.", (-end, end))
     return [Figure("Differences of shares", caption, drawn, rows)]
 
@@ -254,19 +309,29 @@ def named(x: Change) -> str:
 
 def meaning(c: Changes) -> str:
     """Where the numbers come from, and what they cannot tell."""
-    if c.paired:
-        over = f"Means over {count(c.steps_a, 'step')} that both runs hold; differences are taken step by step."
+    of = "in percentage points. Interval: Student’s t over"
+    if c.unit == "runs":
+        pairs = ", paired in their order" if c.paired else ""
+        how = (
+            f"Means over {count(len(c.runs_a), 'run')} of A and {count(len(c.runs_b), 'run')} of B, each the mean over "
+            f"its steps. Differences of shares are {of} runs{pairs}. Clear: it leaves out 0. Of {1 / (1 - LEVEL):.0f} "
+            "figures that did not change, at most about one looks as if it had."
+        )
     else:
-        over = (
-            f"The runs share too few step numbers to pair them: means over {count(c.steps_a, 'row')} of steps of A and "
-            f"{count(c.steps_b, 'row')} of B."
+        over = f"Means over {count(c.steps_a, 'step')} that both runs hold; differences are taken step by step."
+        if not c.paired:
+            over = (
+                f"The runs share too few step numbers to pair them: means over {count(c.steps_a, 'row')} of steps of A "
+                f"and {count(c.steps_b, 'row')} of B."
+            )
+        how = (
+            f"{over} Differences of shares are {of} these steps; steps that resemble their neighbours count as fewer. "
+            "Clear: it leaves out 0. These are two runs: what another seed would have done is not in the interval. Of "
+            f"100 figures of simulated runs that differed in the seed alone, {100 * SEEDS_CLEAR:.0f} were clear "
+            f"({100 * SEEDS_FEWEST:.0f} to {100 * SEEDS_MOST:.0f}, by the setting). Several runs of each kind, "
+            "gdpo compare A1 A2 --with B1 B2, tell a change from a seed."
         )
     methods = NAMES[c.method_a]
     if c.method_a != c.method_b:
         methods = f"{NAMES[c.method_a]} in A, {NAMES[c.method_b]} in B"
-    return (
-        f"{over} Differences of shares are in percentage points. Interval: Student’s t over these steps; steps that "
-        f"resemble their neighbours count as fewer. Clear: it leaves out 0. Of {1 / (1 - _LEVEL):.0f} figures that did "
-        "not change, about one looks as if it had. These are two runs: what another seed would have done is not in "
-        f"the interval. Ties, shares of the update and silent groups under {methods}."
-    )
+    return f"{how} Ties, shares of the update and silent groups under {methods}."

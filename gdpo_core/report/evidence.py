@@ -72,7 +72,9 @@ def _dominates(report: AuditReport, finding: Finding) -> Figure | None:
     bars |= {NAMES["gdpo"]: e.get("update_share_gdpo")}
     title = f"{e.get('reward')}: share of the update"
     ends = _ends_of_shares(_numbers(bars))
-    return _bars("Its share of the weights, and of the update.", {title: bars}, _OF_METHODS, e["threshold"], ends=ends)
+    return _bars(
+        "Its share of the weights, and of the update.", {title: bars}, _OF_METHODS, e.get("threshold"), ends=ends
+    )
 
 
 def _dead(report: AuditReport, finding: Finding) -> Figure | None:
@@ -87,6 +89,12 @@ def _dead(report: AuditReport, finding: Finding) -> Figure | None:
     )
 
 
+def _dead_in_part(report: AuditReport, finding: Finding) -> Figure | None:
+    e = finding.evidence
+    bars = {**cast(Mapping[str, object], e["dead_groups"]), "the other groups": e["dead_groups_of_others"]}
+    return _bars("By its values.", {f"Groups in which {e['reward']} is constant": bars}, None, e["threshold"])
+
+
 def _fades(report: AuditReport, finding: Finding) -> Figure | None:
     e = finding.evidence
     quarters = {"first quarter": "first_quarter", "last quarter": "last_quarter"}
@@ -94,7 +102,8 @@ def _fades(report: AuditReport, finding: Finding) -> Figure | None:
         f"{e['reward']}: groups in which it is constant": {n: e.get(f"dead_groups_{q}") for n, q in quarters.items()},
         "Its part of the update": {n: e.get(f"update_share_{q}") for n, q in quarters.items()},
     }
-    return _bars("At the start of the run, and at its end.", groups)
+    ends = _ends_of_shares([x for bars in groups.values() for x in _numbers(bars)])
+    return _bars("At the start of the run, and at its end.", groups, ends=ends)
 
 
 def _noise(report: AuditReport, finding: Finding) -> Figure | None:
@@ -247,7 +256,9 @@ def _log(report: AuditReport, finding: Finding) -> Figure | None:
 
 _PICTURES: dict[str, Callable[[AuditReport, Finding], Figure | None]] = {
     "reward-dominates": _dominates,
+    "reward-starved": _dominates,
     "reward-dead": _dead,
+    "reward-dead-in-part": _dead_in_part,
     "reward-fades": _fades,
     "reward-noise": _noise,
     "conflict": _correlated,
@@ -265,8 +276,13 @@ _PICTURES: dict[str, Callable[[AuditReport, Finding], Figure | None]] = {
     "steps-missing": _steps,
     "steps-repeated": _steps,
     "eval-overwrote": _steps,
+    "group-size-changes": _steps,
+    "rows-missing": _steps,
+    "eval-logged": _steps,
     "advantages-not-reproduced": _unreproduced,
     "no-components": _log,
+    "files-left-out": _log,
+    "rewards-collinear": _log,
     "score-not-a-sum": _log,
     "not-in-score": _log,
     "prompts-merged": _log,

@@ -15,6 +15,7 @@ from gdpo_core.runs.audit_report import AuditReport
 
 _COLOURS = 4  # of rewards; they repeat, with other dashes
 _ROWS = 40  # of a table behind a chart
+_FARTHEST = 2.0  # of a share from 0, as far as it is drawn
 _PAIRS = 6  # of rewards, those that go together or against each other most
 _MEANS = 8  # rewards with a chart of their own mean
 
@@ -105,7 +106,7 @@ def _update_shares(report: AuditReport) -> list[Figure]:
         svg.Bars(r["name"], look(k), _bars_of_methods(report, r["update_share"]), weights[r["name"]])
         for k, r in enumerate(report.rewards)
     ]
-    caption = "Each reward’s share of the update: its part of the variance of the advantages."
+    caption = "Each reward’s share of the update: what its parts make of the squares of all advantages."
     if any(share is not None for share in weights.values()):
         caption += " The upright line is its share of the weights; under GDPO shares go by the squares of the weights."
     caption += f" Bold is the run’s own method, {NAMES[own]}." if own else ""
@@ -212,8 +213,11 @@ def _of_rewards(report: AuditReport, title: str, caption: str, series: Mapping[s
     steps = over_time.steps(report)
     looks = [(look(k), svg.dash(k)) for k in range(len(series))]
     drifts = "; ".join(f"{name} {_drift(values, percent)}" for name, values in series.items())
-    lowest = min((x for values in series.values() for x in present(values)), default=0)
-    ticks = {tick: percent(tick) for tick in svg.ticks([-0.5 if lowest < -0.005 else 0.0, 1.0])}
+    shares = [x for values in series.values() for x in present(values)]
+    ends = min([0.0, *(x for x in shares if x < -0.005)]), max([1.0, *(x for x in shares if x > 1.005)])
+    if max(abs(end) for end in ends) > _FARTHEST:
+        caption += f" What is beyond ±{percent(_FARTHEST)} is drawn there."
+    ticks = {tick: percent(tick) for tick in svg.ticks([max(ends[0], -_FARTHEST), min(ends[1], _FARTHEST)])}
     drawn = _lines(series, looks, steps, f"{title} over {len(steps)} steps: {drifts}.", ticks)
     return Figure(title, caption, drawn, _rows(steps, series))
 
@@ -279,6 +283,7 @@ def held(report: AuditReport) -> Figure:
 _EXPLAINS: dict[str | None, Sequence[Callable[[AuditReport], list[Figure]]]] = {
     None: [_update_shares],  # no finding
     "reward-dominates": [_update_shares],
+    "reward-starved": [_update_shares],
     "reward-noise": [_update_shares],
     "weight-zero": [_update_shares],
     "weights-not-as-given": [_update_shares],

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from gdpo_core._words import printable
+from gdpo_core.report.sentences import effect
 from gdpo_core.runs.audit_report import AuditReport
 
 _COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}
@@ -18,7 +19,7 @@ def annotations(reports: Sequence[AuditReport]) -> str:
         path = report.source["path"]
         lines.append(_command("notice", f"gdpo audit {path}", report.verdict))
         for finding in report.findings:
-            text = f"{finding.message}\n{finding.fix}" if finding.fix else finding.message
+            text = "\n".join(part for part in (finding.message, finding.fix, effect(report, finding)) if part)
             lines.append(_command(_COMMANDS[finding.severity], f"{finding.title} ({finding.id} in {path})", text))
     return "".join(f"{line}\n" for line in lines)
 

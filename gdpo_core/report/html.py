@@ -9,12 +9,14 @@ from gdpo_core import _theme
 from gdpo_core._errors import expect
 from gdpo_core._html import Html, fold, join, style, tag, text
 from gdpo_core._words import count
+from gdpo_core.report.by import by_table
 from gdpo_core.report.changes import Changes, changes_figures, figures_table, headline, named, settings_table
 from gdpo_core.report.evidence import evidence
 from gdpo_core.report.figures import Frame, drawable, figures, framed, picture, table
 from gdpo_core.report.sentences import (
     comparable,
     comparison,
+    effect,
     formulas_used,
     label,
     limits,
@@ -22,12 +24,14 @@ from gdpo_core.report.sentences import (
     not_comparable,
     rewards_table,
     run_facts,
+    severities,
     severity_counts,
     shares_table,
     source_facts,
     ties,
     to_do,
     value,
+    weights_for_shares_table,
 )
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.facts import Finding
@@ -65,7 +69,8 @@ def front(report: AuditReport, frame: Frame = framed, guide: Guide = _place) -> 
     large = frame(picture(report))
     cards = [_short(report, finding, n == 0, frame, guide) for n, finding in enumerate(report.findings)]
     nothing = tag("p", "Nothing to report.")
-    left = tag("div", _verdict(report), tag("h2", f"Findings: {severity_counts(report)}"), *(cards or [nothing]))
+    heading = tag("h2", f"Findings: {severity_counts(report)}")
+    left = tag("div", _verdict(report), heading, _severities(report), *(cards or [nothing]))
     return tag("div", left, large, kind="audit front")
 
 
@@ -113,7 +118,9 @@ def _inside(
     if small and beside:
         small = replace(small, kind=f"{small.kind} beside")
     drawn = frame(small) if small else Html()
-    return [tag("p", finding.message), drawn, fix, _more(report, finding, guide), _evidence(finding)]
+    does = effect(report, finding)
+    tried = tag("p", does, kind="tried") if does else Html()
+    return [tag("p", finding.message), drawn, fix, tried, _more(report, finding, guide), _evidence(finding)]
 
 
 def _more(report: AuditReport, finding: Finding, guide: Guide) -> Html:
@@ -131,7 +138,11 @@ def copied(lines: str, purpose: str) -> Html:
 
 def _findings(report: AuditReport) -> Html:
     cards = [_card(report, finding) for finding in report.findings] or [tag("p", "Nothing to report.")]
-    return join(tag("h3", f"Findings: {severity_counts(report)}"), *cards)
+    return join(tag("h3", f"Findings: {severity_counts(report)}"), _severities(report), *cards)
+
+
+def _severities(report: AuditReport) -> Html:
+    return tag("p", severities(report), kind="severities") if report.findings else Html()
 
 
 def _card(report: AuditReport, finding: Finding) -> Html:
@@ -158,14 +169,18 @@ def _facts(report: AuditReport) -> Html:
 def _tables(report: AuditReport) -> Html:
     rewards = rewards_table(report)
     heading = tag("h3", rewards.title)
+    by = by_table(report)
+    of_values = join(tag("h3", by.title), table(by.head, by.rows), tag("p", by.meaning)) if by else Html()
     if not report.methods or not comparable(report):
-        return join(heading, table(rewards.head, rewards.rows, "rewards"), tag("p", not_comparable(report)))
+        return join(heading, table(rewards.head, rewards.rows, "rewards"), tag("p", not_comparable(report)), of_values)
     shares, methods = shares_table(report), methods_table(report)
     _, weight, *names = shares.head
     head = [*rewards.head, weight, *(f"update, {name}" for name in names)]
     rows = [[*row, *cells] for row, (_, *cells) in zip(rewards.rows, shares.rows, strict=True)]
     by_method = join(tag("h3", methods.title), tag("p", ties(report)), table(methods.head, methods.rows))
-    return join(heading, table(head, rows, "rewards"), by_method)
+    wanted = weights_for_shares_table(report)
+    parts = [tag("h3", wanted.title), table(wanted.head, wanted.rows), tag("pre", wanted.meaning)] if wanted else []
+    return join(heading, table(head, rows, "rewards"), by_method, of_values, *parts)
 
 
 def _computed(report: AuditReport) -> Html:
@@ -207,7 +222,7 @@ def document(reports: AuditReport | Sequence[AuditReport], note: str = "") -> st
 
 
 def compared(c: Changes) -> str:
-    """A complete HTML document of what changed between two runs."""
+    """A complete HTML document of what changed between runs."""
     settings, did = settings_table(c), figures_table(c)
     _, _, *head = did.head
     rows = [[named(x), *cells] for x, (_, _, *cells) in zip(c.figures, did.rows, strict=True)]
@@ -217,7 +232,7 @@ def compared(c: Changes) -> str:
         parts += [tag("h3", settings.title), table(settings.head, settings.rows, "runs", most=2)]
     parts += [tag("h3", did.title), *map(framed, changes_figures(c)), table(["figure", *head], rows, "rewards")]
     inside = tag("div", *parts, tag("p", did.meaning), kind="audit")
-    return _whole(f"From {c.a} to {c.b}", [tag("h1", "What changed between two runs"), inside])
+    return _whole(f"From {c.a} to {c.b}", [tag("h1", "What changed between runs"), inside])
 
 
 def _whole(title: str, parts: Sequence[Html]) -> str:

@@ -14,7 +14,7 @@ from gdpo_core.frameworks import FRAMEWORKS, RECOGNISED
 from gdpo_core.report import over_time
 from gdpo_core.report.over_time import Series, quarters
 from gdpo_core.runs.audit_report import AuditReport, RunPart
-from gdpo_core.runs.facts import SEVERITIES
+from gdpo_core.runs.facts import SEVERITIES, Finding, weights_in_words
 
 _SHOWN = 12  # items of a list
 
@@ -23,6 +23,7 @@ _WEIGHTS_FROM = {
     "solved": "solved from the advantages",
     "score": "from the logged score",
     "config": "from args.json",
+    "log": "from the log",
     "assumed": "assumed",
 }
 
@@ -59,13 +60,20 @@ def source_facts(report: AuditReport) -> dict[str, str]:
     size = f" of {s['group_size']}" if s["group_size"] else ", of different sizes"
     counts = count(s["files"], "file"), count(s["steps"], "step"), count(s["responses"], "response")
     skipped = f", {count(s['skipped_lines'], 'broken line')} left out" if s["skipped_lines"] else ""
+    if s["skipped_files"]:
+        unreadable = count(len(s["skipped_files"]), "unreadable file")
+        skipped += f", {unreadable} left out: {listing(s['skipped_files'], most=3)}"
     rows = {
         "log": s["path"],
         "written by": _writer(report),
-        "holds": f"{listing(counts, link='')}{skipped}",
+        "holds": f"{listing(counts, link='')}{skipped}{_window(s['window'])}",
         "groups": f"{count(s['groups'])}{size}, told apart by {s['grouped_by']}",
     }
-    return rows | ({"not read": value(s["left_out"])} if s["left_out"] else {})
+    return rows | ({"not read": f"{value(s['left_out'])} (--reward names rewards)"} if s["left_out"] else {})
+
+
+def _window(steps: Sequence[int] | None) -> str:
+    return "" if steps is None else f"; this report is of steps {steps[0]} to {steps[1]} alone"
 
 
 def _writer(report: AuditReport) -> str:
@@ -75,7 +83,44 @@ def _writer(report: AuditReport) -> str:
 
 def to_do(report: AuditReport) -> str:
     """The first line: what to do."""
-    return report.first.to_do if report.first else report.what_first
+    return f"{report.caution}{report.first.to_do}" if report.first else report.what_first
+
+
+_FIGURES = {
+    "update_share": "{reward}’s share of the update",
+    "inversions": "inversions",
+    "groups_with_ties": "groups with ties",
+    "tied_pairs": "tied pairs",
+    "filtered_groups": "groups that the filter drops",
+}
+
+
+def effect(report: AuditReport, finding: Finding) -> str:
+    """What the lines of a finding do on this log; empty where nothing was tried."""
+    if not finding.effect:
+        return ""
+    changed = (
+        f"{_FIGURES[name].format(reward=finding.evidence.get('reward'))} {percent(a, 1)} → {percent(b, 1)}"
+        for name, (a, b) in finding.effect.items()
+    )
+    responses = report.source["responses"]
+    whole = (
+        "this log" if finding.tried_on >= responses else f"{count(finding.tried_on)} of {count(responses)} responses"
+    )
+    return f"Tried on {whole}: {listing(changed, link='')}."
+
+
+_SEVERITIES = {
+    "error": "the training or this report is not what it seems",
+    "warning": "a reward or the log does not do what it is there for",
+    "info": "good to know",
+}
+
+
+def severities(report: AuditReport) -> str:
+    """What the severities of a report's findings mean."""
+    there = [s for s in SEVERITIES if any(f.severity == s for f in report.findings)]
+    return "; ".join(f"{s}: {_SEVERITIES[s]}" for s in there)
 
 
 def run_facts(report: AuditReport) -> dict[str, str]:
@@ -97,12 +142,13 @@ def run_facts(report: AuditReport) -> dict[str, str]:
 
 
 def _weights(run: RunPart) -> list[str]:
-    """The weights that made the logged advantages, one text per reward."""
-    weights = (run["weights"] or {}).items()
-    texts = [f"{name} {'not told by the log' if w is None else number(w)}" for name, w in weights]
-    if texts and run["weights_up_to_scale"]:
-        texts[-1] += "; up to a common factor"
-    return texts
+    """The weights that made the logged advantages, in one or several texts."""
+    weights = run["weights"] or {}
+    known = {name: w for name, w in weights.items() if w is not None}
+    open_ones = [f"{name} not shown by the log" for name, w in weights.items() if w is None]
+    if known and run["weights_up_to_scale"]:
+        return [weights_in_words(known, True), *open_ones]
+    return [*(f"{name} {number(w)}" for name, w in known.items()), *open_ones]
 
 
 def _method(report: AuditReport) -> str:
@@ -159,12 +205,16 @@ _NOT_SINGLE = frozenset({"no-components", "reward-columns-merged"})
 
 def comparable(report: AuditReport) -> bool:
     """Whether ties and shares of the update say something: not of one column, nor where one holds several rewards."""
-    return len(report.rewards) > 1 and not _NOT_SINGLE & {f.id for f in report.findings}
+    return len(report.rewards) > 1 and not _mixes_rewards(report)
+
+
+def _mixes_rewards(report: AuditReport) -> bool:
+    return any(f.id in _NOT_SINGLE and f.severity == "error" for f in report.findings)
 
 
 def not_comparable(report: AuditReport) -> str:
     """Why a report has no ties, no shares of the update and no comparison of methods."""
-    if any(f.id in _NOT_SINGLE for f in report.findings):
+    if _mixes_rewards(report):
         return (
             "The log does not hold each reward in a column of its own, so ties, shares of the update and what another "
             "method would have done cannot be told."
@@ -178,11 +228,11 @@ def checklist(report: AuditReport) -> list[tuple[str, bool, str]]:
     run = report.run
     explained = run["logged"] > 0 and run["reproduced"] is not None and "advantages-not-reproduced" not in ids
     rows = {
-        "Each reward in a column of its own": (not _NOT_SINGLE & ids, "what each does, and what GDPO would do"),
+        "Each reward in a column of its own": (not _mixes_rewards(report), "what each does, and what GDPO would do"),
         "Advantages": (explained, "which method ran, with which weights"),
         "Which responses belong together": ("prompts-merged" not in ids, "what is compared with what"),
         "Every step, once, of training alone": (
-            not {"steps-missing", "steps-repeated", "eval-overwrote"} & ids,
+            not {"steps-missing", "steps-repeated", "eval-overwrote", "rows-missing"} & ids,
             "how it changed over the run",
         ),
         "A value in every response": ("missing-rewards" not in ids, "the means over all responses"),
@@ -220,7 +270,7 @@ def ties(report: AuditReport) -> str:
 def limits(report: AuditReport) -> tuple[str, ...]:
     """What such a log cannot tell."""
     sentences = [
-        "The share of the update is a reward's part of the variance of the advantages. Gradients also depend on the "
+        "The share of the update is a reward’s part of the advantages, Σ a A / Σ A². Gradients also depend on the "
         "probabilities of the tokens, on clipping, on a KL term and on how tokens are averaged; none of that is in "
         "the log.",
         "Whether a reward measures what it is meant to measure. The text of prompts and responses is not read.",
@@ -295,9 +345,48 @@ def shares_table(report: AuditReport) -> Table:
         "Share of the update" + (f" (the run’s method: {NAMES[own]})" if own else ""),
         ["reward", "weight", *(NAMES[m] for m in methods)],
         rows,
-        "Each reward’s part of the variance of the advantages under each method. Weight: its part of the sum of the "
-        "weights (under GDPO, shares follow the squares of the weights). Below 0: the update works against the reward.",
+        "An advantage is a sum of one part per reward; a share is what a reward’s parts make of the squares of all "
+        "advantages. Weight: its part of the sum of the weights; shares go by their squares. Below 0: the update works "
+        "against the reward.",
     )
+
+
+def weights_for_shares_table(report: AuditReport) -> Table | None:
+    """By method and reward the weight that gives the wanted share, and the share; None where none was wanted."""
+    rows = [
+        [NAMES[row["method"]], name, number(weight), percent(row["update_share"][name], 1)]
+        for row in report.weights_for_shares
+        for name, weight in row["weights"].items()
+    ]
+    if not rows:
+        return None
+    lines = "\n".join(row["fix"] for row in report.weights_for_shares if row["method"] == shown_method(report)[0])
+    missed = [NAMES[row["method"]] for row in report.weights_for_shares if not row["reached"]]
+    title = "Weights for the wanted shares" + (
+        f" (none reach them under {listing(missed)}: the nearest)" if missed else ""
+    )
+    return Table(title, ["method", "reward", "weight", "share of the update"], rows, lines)
+
+
+def overview_table(report: AuditReport) -> Table:
+    """Each reward in one row: its mean, where it is constant, its weight, and its shares of the update."""
+    own, _ = shown_method(report)
+    methods = [m for m in report.methods if m in (own, "gdpo")] if comparable(report) else []
+    weights = weight_shares(report)
+    missing = any(r["missing"] for r in report.rewards)
+    rows = [
+        [
+            r["name"],
+            number(r["mean"]),
+            *([number(r["missing"])] if missing else []),
+            percent(r["dead_groups"]),
+            *([percent(weights[r["name"]])] if methods else []),
+            *(percent(r["update_share"].get(m)) for m in methods),
+        ]
+        for r in report.rewards
+    ]
+    head = ["reward", "mean", *(["missing"] if missing else []), "constant in groups", *(["weight"] if methods else [])]
+    return Table("Rewards", [*head, *(f"update, {NAMES[m]}" for m in methods)], rows, "")
 
 
 def methods_table(report: AuditReport) -> Table:

@@ -13,6 +13,7 @@ from gdpo_core._words import count, listing, number, printable, raw, raw_column
 from gdpo_core.conventions import NAMES, exceptions, formulas
 from gdpo_core.explain import Explanation, float32_error, only_eps_is_left
 from gdpo_core.report import sentences
+from gdpo_core.report.by import by_table
 from gdpo_core.report.changes import Changes, figures_table, headline, settings_table
 from gdpo_core.report.sentences import (
     comparable,
@@ -38,8 +39,8 @@ _NAME, _RUN = 22, 26  # characters per line of a comparison: for the names, and 
 COLOURS = {"error": "bold red", "warning": "bold yellow", "info": "bold"}  # of the severities
 
 
-def show(reports: Sequence[AuditReport], file: TextIO) -> None:
-    """Print the reports; several first side by side, then each with its findings."""
+def show(reports: Sequence[AuditReport], file: TextIO, verbose: bool = False) -> None:
+    """Print the reports; several first side by side, then each with its findings. verbose: with evidence and tables."""
     console = _console(file)
     if len(reports) > 1:
         _side_by_side(console, reports)
@@ -47,15 +48,16 @@ def show(reports: Sequence[AuditReport], file: TextIO) -> None:
         if len(reports) > 1:
             path = printable(report.source["path"])
             console.print(f"\n{path}\n{'─' * min(len(path), console.width)}", style="bold")
-        _report(console, report)
+        _report(console, report, verbose)
 
 
 def show_changes(c: Changes, file: TextIO) -> None:
-    """Print what changed between two runs."""
+    """Print what changed between runs."""
     console = _console(file)
     _paragraph(console, headline(c), "bold")
-    for name, path in (("A", c.a), ("B", c.b)):
-        _paragraph(console, f"{name}  {path}")
+    for name, paths in (("A", c.runs_a), ("B", c.runs_b)):
+        for path in paths:
+            _paragraph(console, f"{name}  {path}")
     console.print()
     if settings := settings_table(c):
         console.print(_table(settings, None))
@@ -70,39 +72,58 @@ def _console(file: TextIO) -> Console:
     return Console(file=file, width=width, highlight=False, markup=False, emoji=False)
 
 
-def _report(console: Console, report: AuditReport) -> None:
+def _report(console: Console, report: AuditReport, verbose: bool) -> None:
     _paragraph(console, sentences.to_do(report), "bold")
     _paragraph(console, report.what_ran)
     console.print()
     facts = Table.grid(padding=(0, 2, 0, 0))
     facts.add_column(style="dim", no_wrap=True)
     facts.add_column(overflow="fold")
-    for name, text in {**source_facts(report), **run_facts(report)}.items():
+    did = {
+        name: text
+        for name, text in run_facts(report).items()
+        if verbose or name in ("weights used here", "asked for")  # what ran says the rest
+    }
+    for name, text in {**source_facts(report), **did}.items():
         facts.add_row(name, printable(text))
     console.print(facts)
     console.print(f"\nFindings: {severity_counts(report)}", style="bold")
-    for finding in report.findings:
-        _finding(console, report, finding)
+    if report.findings:
+        _paragraph(console, sentences.severities(report), "dim")
+    for n, finding in enumerate(report.findings):
+        if verbose or finding.severity != "info" or not n or report.findings[n - 1].severity != "info":
+            console.print()
+        _finding(console, report, finding, verbose)
     console.print()
     own = own_method(report)
-    for table in _tables(report):
+    for table in _tables(report, verbose):
         console.print(_table(table, NAMES[own] if own else None))
-        _paragraph(console, table.meaning, "dim")
-        console.print()
+        if table.meaning:
+            _paragraph(console, table.meaning, "dim")
+            console.print()
     _paragraph(console, sentences.ties(report) if comparable(report) else not_comparable(report), "dim")
+    if not verbose:
+        _paragraph(
+            console, "--verbose prints evidence, all tables and where to read more; --html FILE has charts.", "dim"
+        )
 
 
-def _finding(console: Console, report: AuditReport, finding: Finding) -> None:
+def _finding(console: Console, report: AuditReport, finding: Finding, verbose: bool) -> None:
     name = (f"{finding.severity}  {printable(finding.id)}", COLOURS[finding.severity])
-    console.print(Text.assemble("\n", name, f"  {printable(finding.title)}"), soft_wrap=not console.is_terminal)
+    console.print(Text.assemble(name, f"  {printable(finding.title)}"), soft_wrap=not console.is_terminal)
+    if not verbose and finding.severity == "info":
+        return
     _paragraph(console, finding.message)
-    _paragraph(console, "; ".join(f"{label(key)} {value(x)}" for key, x in finding.evidence.items()), "dim")
+    if verbose:
+        _paragraph(console, "; ".join(f"{label(key)} {value(x)}" for key, x in finding.evidence.items()), "dim")
     if finding.fix:
         console.print("what changes it:", style="dim")
         # Not wrapped, so that it can be copied.
         console.print(Text(printable(finding.fix), "cyan"), soft_wrap=True)
+    if tried := sentences.effect(report, finding):
+        _paragraph(console, tried)
     elsewhere = [f"{link.title}: {link.url}" for link in report.links(finding)]
-    if more := [place for place in (finding.read_more, *elsewhere) if place]:
+    if more := [place for place in (finding.read_more, *elsewhere) if place and verbose]:
         _paragraph(console, f"read more: {'; '.join(more)}", "dim")
 
 
@@ -114,11 +135,16 @@ def _paragraph(console: Console, words: str, style: str = "") -> None:
         console.print(text, soft_wrap=True)  # one line per paragraph, for the next program in a pipe
 
 
-def _tables(report: AuditReport) -> list[sentences.Table]:
-    """The tables that the report has numbers for."""
+def _tables(report: AuditReport, verbose: bool) -> list[sentences.Table]:
+    """The tables that the report has numbers for; by default one of the rewards, and one of the methods' inversions."""
+    wanted = sentences.weights_for_shares_table(report)
+    if not verbose:
+        by_method = methods_table(report) if report.run["primary"] and comparable(report) else None
+        maybe = [by_method, by_table(report), wanted]
+        return [sentences.overview_table(report), *(table for table in maybe if table)]
     of_methods = [shares_table(report), methods_table(report)] if comparable(report) else []
-    drift = drift_table(report)
-    return [rewards_table(report), *of_methods, *([drift] if drift else [])]
+    maybe = [drift_table(report), by_table(report), wanted]
+    return [rewards_table(report), *of_methods, *(table for table in maybe if table)]
 
 
 def _table(table: sentences.Table, bold: str | None) -> Table:

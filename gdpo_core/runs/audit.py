@@ -13,8 +13,9 @@ from gdpo_core._errors import InputError, expect
 from gdpo_core._types import ArrayLike
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import FRAMEWORKS
-from gdpo_core.runs import findings_log, findings_methods, findings_rewards
+from gdpo_core.runs import findings_by, findings_log, findings_methods, findings_rewards
 from gdpo_core.runs.audit_report import AuditReport, report_of
+from gdpo_core.runs.by import by_value
 from gdpo_core.runs.facts import SEVERITIES, Facts, Finding, scaled_share
 from gdpo_core.runs.recipe import Recipe, compare, read_log
 from gdpo_core.runs.run import Run
@@ -22,6 +23,7 @@ from gdpo_core.runs.solve import solve
 from gdpo_core.runs.summarise import summarise
 from gdpo_core.runs.sums import Array, Plan, Summary, Sums, merge, take
 from gdpo_core.runs.thresholds import SCALE_ONLY
+from gdpo_core.runs.trials import Sample, weights_for_shares
 
 # Responses from which method and weights are solved, and those of batches that they do not explain; all responses then
 # check the result.
@@ -31,14 +33,16 @@ SAMPLE, _SAMPLE_OF_THE_REST = 50_000, 20_000
 # differ, or if at least this share of the run's batches equals the batch before.
 _PAIRS, _SHARE = 24, 0.4
 
-# Within one severity, findings are shown in this order.
+# Findings of one severity that are about as much of the run are shown in this order.
 FINDINGS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     findings_log.groups_sampled,
     findings_log.method_not_as_asked,
     findings_log.missing_rewards,
     findings_rewards.conflict,
     findings_rewards.reward_dominates,
+    findings_rewards.reward_starved,
     findings_rewards.reward_dead,
+    findings_by.reward_dead_in_part,
     findings_rewards.reward_fades,
     findings_rewards.reward_noise,
     findings_methods.ties_hide_signal,
@@ -51,9 +55,14 @@ FINDINGS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     findings_log.steps_missing,
     findings_log.batches_repeated,
     findings_log.steps_twice,
+    findings_log.eval_logged,
+    findings_log.files_left_out,
     findings_log.eval_overwrote,
+    findings_log.rows_missing,
     findings_log.reward_columns_merged,
+    findings_log.rewards_collinear,
     findings_log.prompts_merged,
+    findings_log.group_size_changes,
     findings_log.ragged_batches,
     findings_log.score_not_a_sum,
     findings_log.not_in_score,
@@ -70,6 +79,7 @@ def audit(
     primary: str | None = None,
     *,
     asked: str | None = None,
+    target_share: Mapping[str, float] | None = None,
     progress: Callable[[int], None] | None = None,
     engine: Callable[[Run, Plan], Summary] | None = None,
 ) -> AuditReport:
@@ -79,10 +89,25 @@ def audit(
     those in the log or in a configuration file beside it, else 1 each.
     primary: the reward that matters most.
     asked: the method that was meant to run: grpo, grpo_no_std, grpo_batch_std or gdpo.
+    target_share: shares of the update that rewards should have, by name; the report then has weights that give them.
     progress: called after each table with its number of responses.
     engine: computes the summary of a run elsewhere; here by default.
     Raises InputError.
     """
+    facts = gather(run, weights, primary, asked, progress, engine)
+    wanted = weights_for_shares(facts, target_share) if target_share else ()
+    return report_of(facts, findings(facts), wanted)
+
+
+def gather(
+    run: Run,
+    weights: Mapping[str, float] | ArrayLike | None = None,
+    primary: str | None = None,
+    asked: str | None = None,
+    progress: Callable[[int], None] | None = None,
+    engine: Callable[[Run, Plan], Summary] | None = None,
+) -> Facts:
+    """The facts that the audit of a run stands on; arguments and errors as `audit`."""
     expect(isinstance(run, Run), "run", "what gdpo_core.read_run returns", type(run).__name__)
     given, intended = wishes(run, weights, primary, asked)
     tables = run.tables()
@@ -90,7 +115,7 @@ def audit(
     sample = sample_of(first) if run.has_advantage else []
     recipe = solved(run, sample, given, intended)
     if recipe is None and (regrouped := _regrouped(run, given, intended)):
-        return audit(regrouped, given or None, primary, asked=intended, progress=progress, engine=engine)
+        return gather(regrouped, given or None, primary, intended, progress, engine)
     plan = plan_of(run, given, primary, recipe)
     summary = engine(run, plan) if engine else _summary(chain(first, tables), run, plan, progress)
     if open_batches := _may_tell_more(summary, sample):
@@ -100,7 +125,7 @@ def audit(
             plan = plan_of(run, given, primary, better)
             summary = engine(run, plan) if engine else _summary(run.tables(), run, plan)
     facts = facts_of(run, summary, given, intended)
-    return report_of(facts, findings(facts))
+    return replace(facts, by=by_value(facts))
 
 
 def wishes(
@@ -115,9 +140,9 @@ def wishes(
 
 
 def findings(facts: Facts) -> tuple[Finding, ...]:
-    """All findings about a run: errors first, then warnings, then the rest."""
-    in_order = [finding for look in FINDINGS for finding in look(facts)]
-    return tuple(sorted(in_order, key=lambda finding: SEVERITIES.index(finding.severity)))
+    """All findings about a run: errors first, then warnings, then the rest; within these, what is about most of it."""
+    found = [finding for look in FINDINGS for finding in look(facts)]
+    return tuple(sorted(found, key=lambda finding: (SEVERITIES.index(finding.severity), -finding.extent)))
 
 
 # --- what made the advantages -----------------------------------------------------------------------------------------
@@ -188,26 +213,32 @@ def plan_of(run: Run, given: Mapping[str, float], primary: str | None, recipe: R
 def _summary(
     tables: Iterable[pl.DataFrame], run: Run, plan: Plan, progress: Callable[[int], None] | None = None
 ) -> Summary:
-    summaries = []
+    summaries, sample = [], Sample()
     for table in tables:
         summaries.append(summarise(table, plan))
+        sample.add(table)
         if progress is not None:
             progress(len(table))
     expect(len(summaries) > 0, run.path, "at least one response", "none")
-    summary = merge(summaries)
+    summary = replace(merge(summaries), sample=tuple(sample.tables))
     present = summary.batches.rewards.present.sum()
     expect(present > 0, run.path, f"numbers in {', '.join(run.rewards)}", "missing values only")
     return summary
 
 
 def facts_of(
-    run: Run, summary: Summary, given: Mapping[str, float], intended: str | None, *, read_again: bool = True
+    run: Run,
+    summary: Summary,
+    given: Mapping[str, float],
+    intended: str | None,
+    *,
+    read_again: bool = True,
 ) -> Facts:
     """What the findings read: each batch once, and without those that an evaluation wrote.
 
     read_again: look in the log for a second recipe, of the batches that the first does not reproduce.
     """
-    batches = summary.batches
+    batches = _without_last_again(summary.batches)
     again = _repeated(batches)
     facts = Facts(
         run=run,
@@ -219,11 +250,18 @@ def facts_of(
         given=given,
         intended_method=intended,
         recipe_of_the_rest=None,
+        tables=summary.sample,
     )
-    wrong = facts.batches.logged.wrong > 0
-    if _by_evaluations(facts):
+    wrong = (facts.batches.logged.wrong > 0) & ~facts.lack_rows
+    if _by_evaluations(facts, wrong):
         return replace(facts, batches=take(facts.batches, ~wrong), overwritten=take(facts.batches, wrong))
     return facts if not read_again else replace(facts, recipe_of_the_rest=_recipe_of_the_rest(facts))
+
+
+def _without_last_again(batches: Sums[Array]) -> Sums[Array]:
+    """The batches without the last one if it is the one before once more, as TRL logs its last table to trackers."""
+    twice = len(batches.batch) > 1 and batches.step_last[-2] == batches.step[-1]
+    return take(batches, slice(-1)) if twice and batches.fingerprint[-2] == batches.fingerprint[-1] else batches
 
 
 def _repeated(batches: Sums[Array]) -> Array:
@@ -234,19 +272,19 @@ def _repeated(batches: Sums[Array]) -> Array:
     return same if often else same & (batches.different_pairs >= _PAIRS)
 
 
-def _by_evaluations(f: Facts) -> bool:
-    """Whether evaluations wrote the batches that are not reproduced: they differ by a factor, all others are."""
+def _by_evaluations(f: Facts, wrong: Array) -> bool:
+    """Whether evaluations wrote these batches, that are not reproduced: they differ by a factor, and have all rows."""
     if not f.framework.evaluation_overwrites or f.recipe is None or f.lacks_a_reward:
         return False
     if len(f.recipe.unknown) == len(f.rewards):  # guessed weights may be wrong by a factor themselves
         return False
-    wrong, logged = f.batches.logged.wrong > 0, f.batches.logged.count > 0
-    return bool(wrong.any() and scaled_share(f.batches) >= SCALE_ONLY and (logged & ~wrong).any())
+    right = (f.batches.logged.count > 0) & (f.batches.logged.wrong == 0)
+    return bool(wrong.any() and scaled_share(take(f.batches, wrong)) >= SCALE_ONLY and right.any())
 
 
 def _recipe_of_the_rest(f: Facts) -> Recipe | None:
     """One recipe that reproduces all batches that the run's recipe does not; None if there is none."""
-    bad = take(f.batches, f.batches.logged.wrong > 0)
+    bad = take(f.batches, (f.batches.logged.wrong > 0) & ~f.lack_rows)
     if not len(bad.batch) or f.lacks_a_reward:
         return None
     few = take(bad, bad.responses.cumsum() - bad.responses < _SAMPLE_OF_THE_REST)

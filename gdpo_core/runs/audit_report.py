@@ -10,13 +10,14 @@ import polars as pl
 from msgspec import Meta
 
 from gdpo_core._errors import InputError
-from gdpo_core._words import count, listing, number, power_of_ten
+from gdpo_core._words import count, power_of_ten
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import RECOGNISED
-from gdpo_core.runs.facts import LISTED, Facts, Finding, ratio
+from gdpo_core.runs.facts import LISTED, Facts, Finding, OfValue, ratio, weights_in_words
 from gdpo_core.runs.over_time import over_time
 from gdpo_core.runs.read_more import IDS, Link, links
 from gdpo_core.runs.thresholds import FEW_GROUPS
+from gdpo_core.runs.trials import WeightsForShares
 
 
 class SourcePart(TypedDict):
@@ -32,7 +33,9 @@ class SourcePart(TypedDict):
     rewards: list[str]
     grouped_by: Annotated[str, Meta(description="In words.")]
     skipped_lines: int
+    skipped_files: Annotated[list[str], Meta(description="Files that cannot be read.")]
     left_out: Annotated[list[str], Meta(description="Columns that were not read.")]
+    window: Annotated[list[int] | None, Meta(description="The first and the last step, where some were asked for.")]
 
 
 class RunPart(TypedDict):
@@ -41,12 +44,12 @@ class RunPart(TypedDict):
     method: Annotated[str | None, Meta(description="null: the log does not show it.")]
     convention: str | None
     weights: Annotated[dict[str, float | None] | None, Meta(description="null for a weight: the log cannot tell it.")]
-    weights_up_to_scale: bool | None
+    weights_up_to_scale: Annotated[bool | None, Meta(description="true: only the ratios of these weights are known.")]
     logged: int
     reproduced: Annotated[bool | None, Meta(description="null: nothing to compare with, or nothing but round-off.")]
     max_error: float | None
     weights_used: dict[str, float]
-    weights_from: Annotated[str, Meta(description="given, solved, score, config or assumed.")]
+    weights_from: Annotated[str, Meta(description="given, solved, score, config, log or assumed.")]
     convention_used: str
     asked: str | None
     primary: str | None
@@ -93,6 +96,11 @@ class FindingPart(TypedDict):
     links: Annotated[list[LinkPart], Meta(description="In the paper, and in the framework's documentation.")]
     evidence: Annotated[dict[str, Any], Meta(description="The numbers, and the thresholds they were held against.")]
     fix: Annotated[str | None, Meta(description="Lines of configuration that change it.")]
+    effect: Annotated[
+        dict[str, list[float]], Meta(description="What the lines do on this log: figures without and with them.")
+    ]
+    tried_on: Annotated[int, Meta(description="Responses of the log on which the effect was computed.")]
+    extent: Annotated[float, Meta(description="How much of the run it is about, from 0 to 1: the order of findings.")]
 
 
 class StepPart(TypedDict):
@@ -108,6 +116,30 @@ class StepPart(TypedDict):
     groups: int
 
 
+class ByRewardPart(TypedDict):
+    """One reward in the groups with one value of a column."""
+
+    name: str
+    mean: float | None
+    dead_groups: Annotated[float | None, Meta(description="Of the groups that hold it; null: none does.")]
+    update_share: float | None
+
+
+class ByPart(TypedDict):
+    """The groups with one value of the column that was asked for, under one method."""
+
+    column: str
+    value: Annotated[str | None, Meta(description="null: missing.")]
+    values: Annotated[int, Meta(description="More than 1: so many values together, which are too many.")]
+    method: str
+    groups: int
+    responses: int
+    rewards: list[ByRewardPart]
+    groups_with_ties: float | None
+    silent_groups: float | None
+    inversions: Annotated[float | None, Meta(description="null without a primary reward.")]
+
+
 class ReportPart(TypedDict):
     """The audit of one run: what `gdpo audit --json` writes, and `AuditReport.to_dict()` gives."""
 
@@ -117,8 +149,10 @@ class ReportPart(TypedDict):
     run: RunPart
     rewards: list[RewardPart]
     methods: Annotated[dict[str, MethodPart], Meta(description="By method: grpo, grpo_no_std, gdpo, grpo_batch_std.")]
-    findings: Annotated[list[FindingPart], Meta(description="Errors first, then warnings.")]
+    findings: Annotated[list[FindingPart], Meta(description="Errors first, then warnings; then what is about most.")]
+    weights_for_shares: Annotated[list[WeightsForShares], Meta(description="Empty unless shares were asked for.")]
     steps: list[StepPart]
+    by: Annotated[list[ByPart], Meta(description="Empty where no column was asked for.")]
 
 
 class ReportsPart(TypedDict):
@@ -138,7 +172,10 @@ class AuditReport:
     groups that hold it, or 1 if none does.
     methods: shares and means as in `collapse`, over the whole run, for every method on these rewards.
     steps: one row per step.
+    by: the same figures by the values of a column, where one was asked for.
     what_ran, what_first: the method and whether that is certain; what to do first. Together they are the verdict.
+    weights_for_shares: weights that give the shares of the update that the caller wants, by method.
+    caution: the start of both what_first and the first line, where there are too few groups to judge; else empty.
     """
 
     source: SourcePart
@@ -149,6 +186,9 @@ class AuditReport:
     steps: pl.DataFrame
     what_ran: str
     what_first: str
+    caution: str = ""
+    weights_for_shares: tuple[WeightsForShares, ...] = ()
+    by: tuple[ByPart, ...] = ()
 
     @property
     def verdict(self) -> str:
@@ -177,7 +217,9 @@ class AuditReport:
                 asdict(finding) | {"read_more": finding.read_more, "links": [asdict(x) for x in self.links(finding)]}
                 for finding in self.findings
             ],
+            "weights_for_shares": self.weights_for_shares,
             "steps": self.steps.to_dicts(),
+            "by": self.by,
         }
         return {name: _plain(part) for name, part in parts.items()}
 
@@ -198,7 +240,9 @@ class AuditReport:
         return "text/html", self._repr_html_()
 
 
-def report_of(f: Facts, findings: Sequence[Finding]) -> AuditReport:
+def report_of(
+    f: Facts, findings: Sequence[Finding], weights_for_shares: Sequence[WeightsForShares] = ()
+) -> AuditReport:
     """The report of these facts and what was found in them."""
     return AuditReport(
         source=_source(f),
@@ -208,7 +252,10 @@ def report_of(f: Facts, findings: Sequence[Finding]) -> AuditReport:
         findings=tuple(findings),
         steps=over_time(f.plan, f.batches),
         what_ran=_what_ran(f),
-        what_first=_what_first(f, findings),
+        what_first=_caution(f) + _what_first(findings, bool(_caution(f))),
+        caution=_caution(f),
+        weights_for_shares=tuple(weights_for_shares),
+        by=tuple(_of_value(f, of) for of in f.by),
     )
 
 
@@ -225,7 +272,9 @@ def _source(f: Facts) -> SourcePart:
         "rewards": list(f.run.rewards),
         "grouped_by": f.run.grouped_by,
         "skipped_lines": f.run.skipped_lines,
+        "skipped_files": list(f.run.skipped_files),
         "left_out": list(f.run.left_out),
+        "window": None if f.run.window is None else list(f.run.window),
     }
 
 
@@ -290,6 +339,31 @@ def _method(f: Facts, m: str) -> dict[str, float]:
     }
 
 
+def _of_value(f: Facts, of: OfValue) -> ByPart:
+    """The figures of one value of a column."""
+    method, here = f.acting, of.facts
+    return {
+        "column": f"{f.run.by}",
+        "value": of.value,
+        "values": of.values,
+        "method": method,
+        "groups": int(here.totals.groups),
+        "responses": int(here.totals.responses),
+        "rewards": [
+            {
+                "name": name,
+                "mean": here.mean(k),
+                "dead_groups": here.dead(k) if here.coverage(k) else None,
+                "update_share": here.shares(method)[k],
+            }
+            for k, name in enumerate(f.rewards)
+        ],
+        "groups_with_ties": here.ties(method),
+        "silent_groups": here.silent(method),
+        "inversions": here.inversions(method),
+    }
+
+
 # --- the verdict ------------------------------------------------------------------------------------------------------
 
 
@@ -308,9 +382,9 @@ def _what_ran(f: Facts) -> str:
         return "The log holds no advantages, so it does not show which method ran."
     made = f"{NAMES[f.recipe.method]} as {RECOGNISED[f.recipe.convention].name} computes it"
     pairs = zip(f.rewards, f.recipe.weights, strict=True)
-    weights = [f"{name} {number(w)}" for k, (name, w) in enumerate(pairs) if k not in f.recipe.unknown]
+    weights = {name: w for k, (name, w) in enumerate(pairs) if k not in f.recipe.unknown}
     if weights and len(f.rewards) > 1:
-        made += f" with weights {listing(weights, link='')}"
+        made += f" with weights {weights_in_words(weights, f.recipe.up_to_scale)}"
     if f.reproduced:
         error = power_of_ten(float(f"{f.totals.logged.max_error:.0e}"))
         return f"The logged advantages are {made}: all {count(_logged(f))} are reproduced, to {error}."
@@ -318,14 +392,19 @@ def _what_ran(f: Facts) -> str:
     return f"The logged advantages are {made}, but for {count(wrong)} of {count(_logged(f))}."
 
 
-def _what_first(f: Facts, findings: Sequence[Finding]) -> str:
+def _what_first(findings: Sequence[Finding], few: bool) -> str:
     if first := first_of(findings):
         return f"Look first at {first.id}: {first.title}. {first.to_do}"
+    nothing = "nothing to change" if few else "Nothing to change"
+    return f"{nothing}: no finding{' asks for it' if findings else ''}."
+
+
+def _caution(f: Facts) -> str:
+    """What stands before every verdict on a few groups."""
     groups, responses = f.totals.groups, f.totals.responses
-    if groups < FEW_GROUPS:
-        size = f"{count(responses, 'response')} in {count(groups, 'group')}"
-        return f"Nothing to change so far, but {size} are too few to judge."
-    return f"Nothing to change: no finding{' asks for it' if findings else ''}."
+    if groups >= FEW_GROUPS:
+        return ""
+    return f"Too few to judge ({count(responses, 'response')} in {count(groups, 'group')}). So far: "
 
 
 def first_of(findings: Sequence[Finding]) -> Finding | None:

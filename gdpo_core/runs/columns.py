@@ -10,12 +10,13 @@ from gdpo_core._words import count, listing
 from gdpo_core.runs import tables
 from gdpo_core.runs.files import LogFile
 from gdpo_core.runs.tables import BadLines, Schema, is_number_type
+from gdpo_core.runs.window import Steps
 
 REWARDS = 100  # at most: the work grows with their pairs, and no run has as many
 KEPT = 2_000_000  # rows that are kept in memory at most
 NAME = 10_000  # characters; a report says the name of a reward a hundred times
 SAMPLE = 100  # rows that decide whether a text column holds numbers
-INNER = ("_file", "_row", "_event", "_key", "_path")  # columns that readers add to a log's own
+INNER = ("_file", "_row", "_event", "_key", "_by", "_path")  # columns that readers add to a log's own
 TAKEN = ("batch", "step", "group", "advantage")  # columns of every table, so that no reward can have these names
 # Usual names of the texts beside rewards.
 TEXTS = {
@@ -28,7 +29,7 @@ TEXTS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What the caller of `read_run` named: columns, the group size, and whether to leave out broken lines."""
+    """What the caller of `read_run` named: columns, the group size, and whether to leave out broken lines or files."""
 
     rewards: tuple[str, ...] | None = None
     group: str | None = None
@@ -37,11 +38,16 @@ class Options:
     step: str | None = None
     group_size: int | None = None
     bad_lines: BadLines = field(default_factory=BadLines)
+    by: str | None = None  # the column whose values are looked at one by one
+    steps: Steps | None = None
+    last: int | None = None  # steps
+    skip_bad_files: bool = False
 
     @property
     def names(self) -> list[str]:
         """The columns named."""
-        return [name for name in (*(self.rewards or ()), self.group, self.advantage, self.length, self.step) if name]
+        others = (self.group, self.advantage, self.length, self.step, self.by)
+        return [name for name in (*(self.rewards or ()), *others) if name]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +59,7 @@ class Columns:
     advantage: str | None = None
     length: str | None = None
     key: str | None = None  # identifies the groups of a batch
+    by: str | None = None  # has one value in a group
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -61,12 +68,13 @@ class Columns:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The columns that may hold text: the step and the key."""
-        return tuple(name for name in (self.step, self.key) if name and name not in self.numbers)
+        """The columns that may hold text: the step, the key and the one whose values are looked at one by one."""
+        names = (self.step, self.key, self.by)
+        return tuple(dict.fromkeys(name for name in names if name and name not in self.numbers))
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(name for name in (self.step, *self.numbers, self.key) if name))
+        return tuple(dict.fromkeys(name for name in (self.step, *self.numbers, self.key, self.by) if name))
 
 
 # --- choosing columns ------------------------------------------------------------------------------------------------
@@ -95,19 +103,24 @@ def checked(columns: Columns, logged: Iterable[str], where: str) -> Columns:
     expect(len(columns.rewards) > 0, where, "at least one column of numbers that is a reward", _listing(logged))
     got = f"{len(columns.rewards)} columns of numbers: {_listing(columns.rewards[:3])}, …"
     expect(len(columns.rewards) <= REWARDS, where, f"at most {REWARDS} rewards; name those that are", got)
-    longest = max(map(len, columns.names))
-    expect(longest <= NAME, where, f"names of columns of at most {count(NAME, 'character')}", count(longest))
-    # polars takes * and ^…$ for patterns.
-    reserved = [n for n in columns.names if n in (*INNER, "*") or (n.startswith("^") and n.endswith("$"))]
-    reserved += [""] * ("" in columns.rewards)
-    if reserved:
-        raise InputError(
-            f"{where}: expected columns of other names, or rewards to be named, got one called {reserved[0]!r}"
-        )
+    expect_names(columns.names, where)
+    expect_names([name for name in columns.rewards if not name], where)
     taken = [name for name in columns.rewards if name in TAKEN]
     expect(not taken, where, f"reward columns not named {', '.join(TAKEN)}", f"{taken[0] if taken else ''!r}")
     no_length = "length" in columns.rewards or columns.length in columns.rewards
     return replace(columns, length=None) if no_length else columns
+
+
+def expect_names(names: Iterable[str], where: str) -> None:
+    """Raise InputError for a name that no column can have."""
+    for name in names:
+        size = len(name)
+        expect(size <= NAME, where, f"names of columns of at most {count(NAME, 'character')}", count(size))
+        # polars takes * and ^…$ for patterns.
+        if name in (*INNER, "*", "") or (name.startswith("^") and name.endswith("$")):
+            raise InputError(
+                f"{where}: expected columns of other names, or rewards to be named, got one called {name!r}"
+            )
 
 
 def union_schema(schemas: Sequence[Schema]) -> dict[str, pl.DataType]:
@@ -192,6 +205,8 @@ def normalised(frame: pl.DataFrame, columns: Columns, files: Sequence[LogFile]) 
         chosen.append(_float(frame, columns.length).fill_nan(None).cast(pl.Int64, strict=False).alias("length"))
     if columns.key:
         chosen.append(_key(frame, columns.key, files).alias("_key"))
+    if columns.by:
+        chosen.append(_value(frame, columns.by, files).alias("_by"))
     rows = frame.select(chosen)
     for name, column in [*zip(columns.rewards, columns.rewards, strict=True), ("advantage", columns.advantage)]:
         if column and (row := _first(rows[name].is_infinite())) is not None:
@@ -255,8 +270,35 @@ def _key(frame: pl.DataFrame, name: str, files: Sequence[LogFile]) -> pl.Expr:
     if (row := _first(missing)) is not None:
         wanted = f"a value in every row of {name!r}, which tells groups apart"
         raise InputError(f"{_at(frame, row, files)}: expected {wanted}, got a missing one")
+    return hashed(frame, name)
+
+
+def hashed(frame: pl.DataFrame, name: str) -> pl.Expr:
+    """A number for each value of a column, the same for equal values; a chat by its JSON, which old polars can hash."""
+    nested = frame.schema.get(name, pl.Null()).is_nested()
+    return (pl.struct(name).struct.json_encode() if nested else pl.col(name).cast(pl.String)).hash()
+
+
+def _value(frame: pl.DataFrame, name: str, files: Sequence[LogFile]) -> pl.Expr:
+    """The values of a column as text, whole numbers without decimals; null where it is missing."""
     kind = frame.schema.get(name, pl.Null())
-    return (pl.col(name) if kind.is_nested() else pl.col(name).cast(pl.String)).hash()
+    where = f"{files[frame['_file'][0]].name if len(frame) else ''}, column {name!r}"
+    expect(not kind.is_nested() and kind not in (pl.Binary, pl.Object), where, "texts or numbers", f"{kind}")
+    column = (pl.col(name) if name in frame.columns else pl.lit(None, pl.String)).cast(pl.String)
+    return column.replace("NaN", None).str.strip_suffix(".0") if kind.is_float() else column
+
+
+def is_ordered(frames: Iterator[pl.DataFrame]) -> bool:
+    """Whether steps never decrease, and each stands in one file."""
+    last = last_file = None
+    for frame in frames:
+        for (file,), rows in frame.group_by("_file", maintain_order=True):
+            steps = rows["step"]
+            falls = last is not None and (steps[0] < last or (steps[0] == last and file != last_file))
+            if falls or not steps.is_sorted():
+                return False
+            last, last_file = steps[-1], file
+    return True
 
 
 def batches(frames: Iterable[pl.DataFrame], by: Sequence[str]) -> Iterator[pl.DataFrame]:

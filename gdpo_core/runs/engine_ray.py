@@ -6,6 +6,7 @@ solved; everything else is read by the workers. A batch is summed up by one work
 
 import pickle
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,9 +19,21 @@ from gdpo_core.runs.audit import audit
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.files import LogFiles, find_files, format_of
 from gdpo_core.runs.frames import REMOTE
-from gdpo_core.runs.run import GroupEvidence, Run, options_of, read_rows, tables_of, with_groups
+from gdpo_core.runs.run import (
+    Blocks,
+    GroupEvidence,
+    Run,
+    options_of,
+    read_rows,
+    tables_of,
+    with_groups,
+    without_bad_files,
+)
 from gdpo_core.runs.summarise import summarise
 from gdpo_core.runs.sums import Plan, Summary, merge
+from gdpo_core.runs.trials import Sample
+from gdpo_core.runs.unfinished import without_unfinished
+from gdpo_core.runs.window import within
 
 PER_WORKER = 8  # tasks, so that workers that are done early take over
 RETRIES = 2  # of a task whose worker died
@@ -44,13 +57,14 @@ def audit_on_ray(
     paths = [path] if isinstance(path, str) else path
     remote = next((one for one in paths if REMOTE.match(one)), None)
     expect(remote is None, "--engine", "files on a disk that all machines see for ray", f"the URL {remote}")
+    options = options_of(**named)
     log = find_files(path)
+    log, skipped = without_bad_files(log, options) if options.skip_bad_files else (without_unfinished(log), ())
     expect(all(file.path is not None for file in log.files), "--engine", "files on disk for ray", "an archive")
     tracked = next((file.name for file in log.files if format_of(file) in ("wandb", "trackio")), None)
     expect(tracked is None, "--engine", "files of rows for ray; --engine local reads trackers", f"{tracked}")
-    options = options_of(**named)
     run, evidence = read_rows(log, None if framework is None else framework_named(framework), options)
-    run = with_groups(run, evidence, options)
+    run = replace(with_groups(run, evidence, options), skipped_files=skipped)
     return audit(run, weights, primary, asked=asked, engine=partial(_mapped, log, named, evidence))
 
 
@@ -71,8 +85,8 @@ def _mapped(log: LogFiles, named: Mapping[str, Any], evidence: GroupEvidence, ru
         if not ray.is_initialized():
             ray.init(log_to_driver=False, logging_level="ERROR", include_dashboard=False)
         workers = max(1, int(ray.cluster_resources().get("CPU", 1)))
-        tasks = _tasks(log, evidence, PER_WORKER * workers)
-        work = partial(_summed, run.framework, dict(named), run._block, plan)
+        tasks = _tasks(log, evidence, run.window, PER_WORKER * workers)
+        work = partial(_summed, run.framework, dict(named), run._blocks, run.window, plan)
         remote = ray.remote(max_retries=RETRIES)(lambda task: work(task))
         rows = ray.get([remote.remote(task) for task in tasks])
     except ray.exceptions.RayError as error:
@@ -80,17 +94,22 @@ def _mapped(log: LogFiles, named: Mapping[str, Any], evidence: GroupEvidence, ru
         raise InputError(f"--engine: expected ray's workers to finish, got {type(error).__name__}: {why}") from None
     for row in sorted(rows, key=lambda row: row["first_batch"]):
         expect(not row["error"], "--engine", "a log that ray's workers can read file by file", row["error"])
-    return merge([pickle.loads(row["summary"]) for row in rows])
+    parts = [pickle.loads(row["summary"]) for row in rows]
+    samples = [pickle.loads(row["sample"]) for row in sorted(rows, key=lambda row: row["first_batch"])]
+    sample = Sample(every=max(part.every for part in samples))
+    for table in (table for part in samples for table in part.tables):
+        sample.add(table)
+    return replace(merge(parts), sample=tuple(sample.tables))
 
 
-def _tasks(log: LogFiles, evidence: GroupEvidence, count: int) -> list[dict[str, Any]]:
-    """The files in about so many parts of equal numbers of files, with what each should hold."""
+def _tasks(log: LogFiles, evidence: GroupEvidence, window: tuple[int, int] | None, count: int) -> list[dict[str, Any]]:
+    """The files in about so many parts of equal numbers of files that hold steps of the window, and what each holds."""
     size = -(-len(log.files) // count)
     batches = evidence.batches
     tasks = []
     for first in range(0, len(log.files), size):
         mine = batches.filter(pl.col("_file").is_between(first, first + size - 1))
-        if len(mine):
+        if len(within(mine, window)):
             paths = [str(file.path) for file in log.files[first : first + size]]
             held = {"steps": mine["step"].to_list(), "rows": mine["rows"].to_list()}
             task = {"paths": paths, "first_file": first, "first_batch": mine["batch"][0], **held}
@@ -102,13 +121,18 @@ def _tasks(log: LogFiles, evidence: GroupEvidence, count: int) -> list[dict[str,
 
 
 def _summed(
-    framework: str, named: Mapping[str, Any], block: int | None, plan: Plan, task: Mapping[str, Any]
+    framework: str,
+    named: Mapping[str, Any],
+    blocks: Blocks,
+    window: tuple[int, int] | None,
+    plan: Plan,
+    task: Mapping[str, Any],
 ) -> dict[str, Any]:
     """What a worker does: the summary of some files, whose batches get the numbers that they have in the whole log."""
     import torch
 
     torch.set_num_threads(1)  # as many workers as cores
-    done: dict[str, Any] = {"first_batch": task["first_batch"], "summary": b"", "error": ""}
+    done: dict[str, Any] = {"first_batch": task["first_batch"], "summary": b"", "sample": b"", "error": ""}
     try:
         options = options_of(**{**named, "rewards": list(plan.rewards)})
         run, evidence = read_rows(find_files(list(task["paths"])), framework, options)
@@ -118,11 +142,13 @@ def _summed(
         if (steps, batches["rows"].to_list()) != (list(task["steps"]), list(task["rows"])):
             wanted = f"{task['paths'][0]}: expected files that hold whole steps for ray, got a step that spans files"
             raise InputError(f"{wanted}; use --engine local")
-        summaries = []
-        for table in tables_of(run, block):
+        summaries, sample = [], Sample()
+        for table in tables_of(run, blocks, task["first_batch"]):
             table = table.with_columns(pl.col("batch") + task["first_batch"], pl.col("step") + offset)
-            summaries.append(summarise(table, plan))
-        done["summary"] = pickle.dumps(merge(summaries))
+            if len(table := within(table, window)):
+                summaries.append(summarise(table, plan))
+                sample.add(table)
+        done |= {"summary": pickle.dumps(merge(summaries)), "sample": pickle.dumps(sample)}
     except InputError as error:
         done["error"] = str(error)
     return done

@@ -1,11 +1,14 @@
 """What a finding reads: a run, the sums over its batches, and the recipe of the logged advantages."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import nan, sqrt
 
-from gdpo_core._words import listing
+import numpy as np
+import polars as pl
+
+from gdpo_core._words import listing, number
 from gdpo_core.collapse import Order
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import FRAMEWORKS, Framework
@@ -13,7 +16,8 @@ from gdpo_core.runs.read_more import READ_MORE
 from gdpo_core.runs.recipe import Recipe
 from gdpo_core.runs.run import Run
 from gdpo_core.runs.sums import Array, MethodSums, Plan, Sums, total
-from gdpo_core.runs.thresholds import CHANCE, MERGED
+from gdpo_core.runs.thresholds import CHANCE, MERGED, SCALE_ONLY
+from gdpo_core.runs.trials import Setting, summed
 
 SEVERITIES = ("error", "warning", "info")
 LISTED = 100  # steps in a report or in the evidence of a finding
@@ -28,7 +32,11 @@ class Finding:
     severity: str  # info, warning or error
     message: str  # what it is, what it means and what to do about it
     evidence: Mapping[str, object]  # the numbers, and the thresholds they were held against
-    fix: str | None  # the line of configuration that changes it, for the framework of the run
+    # The lines of configuration that change it, for the framework of the run. What they do to its rewards was tried.
+    fix: str | None
+    effect: Mapping[str, tuple[float, float]] = field(default_factory=dict, kw_only=True)  # figures without and with it
+    tried_on: int = field(default=0, kw_only=True)  # responses of the log on which the figures were computed
+    extent: float = field(default=0.0, kw_only=True)  # how much of the run it is about, from 0 to 1
     to_do: str = field(default="", kw_only=True)  # a sentence; empty where nothing has to be done
 
     @property
@@ -50,6 +58,9 @@ class Facts:
     given: Mapping[str, float]  # weights that the caller named, by reward
     intended_method: str | None  # that the caller, or a configuration beside the log, asks for
     recipe_of_the_rest: Recipe | None  # reproduces all batches of `batches` that `recipe` does not
+    tables: Sequence[pl.DataFrame]  # whole batches from all over the run, on which settings are tried
+    by: "tuple[OfValue, ...]" = ()  # the same of each value of the column that was asked for
+    _tried: dict[Setting, "Facts"] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def totals(self) -> Sums[float]:
@@ -116,6 +127,19 @@ class Facts:
             return None
         return bool(self.recipe is not None and logged.wrong == 0 and not len(self.overwritten.batch))
 
+    @cached_property
+    def lack_rows(self) -> Array:
+        """(batches,) whether rows are missing: there are fewer than elsewhere, and the advantages are a multiple.
+
+        A method that looks at the whole batch made them of more rows. A cut group has others, as it lacks responses.
+        """
+        logged = self.batches.logged
+        if self.recipe is None or self.lacks_a_reward or self.recipe.method not in ("gdpo", "grpo_batch_std"):
+            return np.zeros(len(logged.wrong), dtype=bool)
+        most = self.batches.responses[logged.wrong == 0].max(initial=0)
+        multiple = logged.scaled_groups >= SCALE_ONLY * logged.wrong_groups
+        return (logged.wrong > 0) & multiple & (self.batches.responses < most)
+
     @property
     def all_zero(self) -> bool:
         """Whether advantages are logged and all of them are 0."""
@@ -180,12 +204,51 @@ class Facts:
         """The correlation inside groups that independent rewards may show by chance."""
         return CHANCE / sqrt(max(min(self.totals.rewards.degrees[list(rewards)]), 1))
 
+    def share_of_squares(self, k: int) -> float:
+        """What the weight asks for: the reward's share of the update if all rewards differed equally, uncorrelated.
+
+        It goes by the squares of the weights, in the groups that hold the reward.
+        """
+        squares = [w * w * self.coverage(i) for i, w in enumerate(self.plan.weights)]
+        return ratio(squares[k], sum(squares))
+
+    def due_share(self, k: int) -> float:
+        """The same in the groups in which the reward differs: no weight can do anything in the others."""
+        squares = [w * w * (1 - self.dead_or_missing(i)) for i, w in enumerate(self.plan.weights)]
+        return ratio(squares[k], sum(squares))
+
+    def weight_share(self, k: int) -> float:
+        """Its part of the weights. A weight acts only in the groups that hold its reward."""
+        weights = [abs(w) * self.coverage(i) for i, w in enumerate(self.plan.weights)]
+        return ratio(weights[k], sum(weights))
+
+    # --- other settings, tried on the log ---
+
+    @cached_property
+    def sample(self) -> list[pl.DataFrame]:
+        """The responses on which settings are tried: those of `batches`, or whole batches from all over the run."""
+        counted = pl.Series(self.batches.batch)
+        tables = [table.filter(pl.col("batch").is_in(counted.implode())) for table in self.tables]
+        return [table for table in tables if len(table)]
+
+    def tried(self, setting: Setting) -> "Facts":
+        """The facts of the sample under another setting. Raises InputError."""
+        if setting not in self._tried:
+            plan = replace(self.plan, weights=setting.weights, recipe=None, also=setting.method)
+            self._tried[setting] = replace(self, plan=plan, batches=summed(self, setting), _tried={})
+        return self._tried[setting]
+
+    @cached_property
+    def as_it_ran(self) -> "Facts":
+        """The facts of the sample as the run was, to compare with what is tried."""
+        return self.tried(Setting(self.acting, self.plan.weights))
+
     # --- one method ---
 
     def shares(self, method: str) -> list[float]:
-        """Each reward's part of the variance of a method's advantages. They sum to 1; NaN if all advantages are 0."""
-        parts = self.totals.methods[method].update.tolist()
-        return [ratio(part, sum(parts)) for part in parts]
+        """Each reward's share of the update, as `gdpo_core.update_share`; NaN if all advantages are 0."""
+        sums = self.totals.methods[method]
+        return [ratio(part, sums.squares) for part in sums.update.tolist()]
 
     def silent(self, method: str) -> float:
         """The share of the groups in which every advantage is 0."""
@@ -212,6 +275,15 @@ class Facts:
         return ratio(self.order(method).wrong, self.order(method).pairs)
 
 
+@dataclass(frozen=True)
+class OfValue:
+    """What the groups with one value of a column show; or those with any of several values, which are too many."""
+
+    value: str | None  # None: missing
+    values: int  # how many these are
+    facts: Facts  # `batches` is all of these groups together
+
+
 def ratio(part: float, whole: float) -> float:
     """One sum divided by another; NaN where the other is 0."""
     return float(part / whole) if whole else nan
@@ -220,6 +292,21 @@ def ratio(part: float, whole: float) -> float:
 def scaled_share(batches: Sums[Array]) -> float:
     """Of the groups that are not reproduced, the share whose advantages are a positive multiple of the recipe's."""
     return float(batches.logged.scaled_groups.sum() / max(batches.logged.wrong_groups.sum(), 1))
+
+
+def weights_in_words(weights: Mapping[str, float], up_to_scale: bool) -> str:
+    """Weights in a sentence; of weights that are known up to a common factor only the ratio.
+
+    >>> weights_in_words({"correct": 1.0, "short": 0.5}, False), weights_in_words({"correct": 1.0, "short": 0.5}, True)
+    ('correct 1, short 0.5', 'correct : short = 2 : 1 (the log shows their ratio alone)')
+    """
+    sizes = [abs(w) for w in weights.values() if w]
+    if not up_to_scale or not sizes:
+        return listing((f"{name} {number(w)}" for name, w in weights.items()), link="")
+    if len(weights) == 1:
+        return "of which the log shows only the ratio"
+    ratio_of = " : ".join(number(w / min(sizes)) for w in weights.values())
+    return f"{' : '.join(weights)} = {ratio_of} (the log shows their ratio alone)"
 
 
 def some(items: Iterable[object]) -> str:

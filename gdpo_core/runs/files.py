@@ -7,6 +7,7 @@ import re
 import stat
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ import polars as pl
 from gdpo_core._errors import InputError, expect, reason
 from gdpo_core._words import count, listing
 from gdpo_core.frameworks import FRAMEWORKS
+from gdpo_core.runs.unpack import CHUNK, ENDINGS, FREE, MAX_RATIO, PACKED, bare, ending, plain
 
 Source: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Mapping[str, bytes]
 
@@ -28,28 +30,27 @@ TABLES = (".parquet", ".csv", ".tsv", ".jsonl", ".ndjson", ".json")
 UNRELATED = re.compile(
     r"(audit|report|config|args|state|tokenizer|vocab|map|index|metrics|logging|results|processor|metadata)\b.*$"
 )
-# The first bytes of compressed files, which polars would unpack without a limit.
-_PACKED = {b"\x1f\x8b": "a gzip", b"(\xb5/\xfd": "zstd", b"x\x01": "zlib", b"x\x9c": "zlib", b"x\xda": "zlib"}
 # KEY_INDEX_HASH.table.json in the folder of a run of W&B, KEY.table.json in an artifact.
 WANDB_TABLE = re.compile(r"(?:^|/)(?P<key>[^/]+?)(?:_(?P<index>\d+)_[0-9a-f]{6,})?\.table\.json$")
 # The folders around a log that belong to the same run as those beside them; those of artifacts begin with their run.
 _INSIDE_A_RUN = re.compile(r"(^|/)(?:completions|media/table(?:/.*)?|([^/]*?)-?completions[-:_]v\d+)$")
 _TABLE_START = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*("columns"\s*:\s*\["|"data"\s*:\s*\[\s*\[)')  # of W&B
+# What systems add to the names of copies; the first group is the name of what was copied.
+_COPY = re.compile(
+    r"^(?:copy of )?(.+?)(?: \(\d+\)| ?\(copy(?: \d+)?\)| - copy(?: \(\d+\))?|[ _-]copy ?\d*)?(\.\w+)$", re.I
+)
 _FORMATS = {"csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "ndjson": "jsonl", "json": "json", "parquet": "parquet"}
 
 _ZIP = b"PK\x03\x04"
 MAX_FILES = 20_000  # in a zip, which anyone can upload
 MAX_BYTES = 1 << 30  # unpacked, of the whole zip
 MAX_IN_MEMORY = 1 << 28  # the same of a zip that is no file on disk
-MAX_RATIO = 200  # of unpacked to packed bytes; rewards as text reach about 20
 PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # the others unpack a whole block at once, however large
-FREE = 1 << 20  # bytes of a member up to which the ratio does not count
-_CHUNK = 1 << 20
 _BAD_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError)
 
 
 class NoLog(InputError):
-    """There are only files of other kinds: what writes the log may not have begun."""
+    """There is nothing, or there are only files of other kinds: what writes the log may not have begun."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,11 @@ class LogFile:
     frame: pl.LazyFrame | None = None
     run: str | None = None
     kind: str | None = None
+
+    @property
+    def plain_path(self) -> Path | None:
+        """Its path, where what lies there is not packed."""
+        return None if self.path is None or self.name.lower().endswith(ENDINGS) else self.path
 
     def content(self) -> bytes:
         """All its bytes."""
@@ -85,12 +91,12 @@ class LogFile:
     @contextmanager
     def _open(self) -> Iterator[BinaryIO]:
         if self.load is not None:
-            yield io.BytesIO(self.load())
+            yield plain(io.BytesIO(self.load()), self.name, MAX_IN_MEMORY)
             return
         assert self.path is not None, "a file has a path or a function that returns its bytes"
         try:
             with self.path.open("rb") as file:
-                yield file
+                yield plain(file, self.name, MAX_BYTES)
         except OSError as error:
             raise InputError(f"{self.name}: expected a file that can be read, got {error.strerror}") from None
 
@@ -102,6 +108,7 @@ class LogFiles:
     files: tuple[LogFile, ...]
     name: str
     args: LogFile | None
+    left_out: tuple[tuple[str, str], ...] = ()  # names of files that are not read, and why
 
 
 def find_files(path: object) -> LogFiles:
@@ -122,7 +129,8 @@ def find_files(path: object) -> LogFiles:
     files = {str(f.path.resolve()) if f.path else f.name: f for part in reversed(parts) for f in part.files}
     name = parts[0].name if len(parts) == 1 else f"{parts[0].name} and {len(parts) - 1} more"
     args = next((part.args for part in parts if part.args), None)
-    return LogFiles(tuple(sorted(files.values(), key=lambda file: natural(file.name))), name, args)
+    left_out = tuple(dict.fromkeys(one for part in parts for one in part.left_out))
+    return LogFiles(tuple(sorted(files.values(), key=lambda file: natural(file.name))), name, args, left_out)
 
 
 def format_of(file: LogFile) -> str:
@@ -139,14 +147,15 @@ def format_of(file: LogFile) -> str:
         return file.kind
     start = file.start(4096)
     expect(len(start) > 0, file.name, "a log", "an empty file")
-    packed = next((name for magic, name in _PACKED.items() if start.startswith(magic)), None)
+    packed = next((name for magic, name in PACKED.items() if start.startswith(magic)), None)
     expect(packed is None, file.name, "a log", f"{packed}; unpack it")
-    by_ending = _FORMATS.get(file.name.rpartition(".")[2].lower())
+    name = bare(file.name).lower()
+    by_ending = _FORMATS.get(name.rpartition(".")[2])
     if start.startswith(b"PAR1"):
         return "parquet"
-    if start.startswith(b"SQLite format 3\0") or file.name.lower().endswith(".db"):
+    if start.startswith(b"SQLite format 3\0") or name.endswith(".db"):
         return "trackio"
-    if file.name.lower().endswith(".table.json") or _TABLE_START.match(start):
+    if name.endswith(".table.json") or _TABLE_START.match(start):
         return "wandb"
     if by_ending:
         return by_ending
@@ -179,7 +188,7 @@ def choose(names: Sequence[str], where: str) -> list[str]:
     # Other keys, such as those of evaluations, are read where nothing has the usual one.
     for wanted in ("completions", "completions.+"):
         logs = logs or _by_folder(visible, partial(_wandb_key, wanted))
-    logs = logs or _by_folder(visible, lambda name: f"*{os.path.splitext(name)[1].lower()}" if is_table(name) else None)
+    logs = logs or _by_folder(visible, lambda name: f"*{ending(name)}" if is_table(name) else None)
     # Last, as other programs write databases too.
     logs = logs or _by_folder(visible, lambda name: "*.db" if name.endswith(".db") else None)
     if not logs:
@@ -191,6 +200,8 @@ def choose(names: Sequence[str], where: str) -> list[str]:
         which = "; ".join(listed[:4]) + ("; …" if len(listed) > 4 else "")
         raise InputError(f"{where}: expected the log of one run, got several, name one of them: {which}")
     [files] = nearest.values()
+    twice = [name for name, times in Counter(map(bare, files)).items() if times > 1]
+    expect(not twice, where, "each file of a log once", f"{listing(twice, most=3)} both packed and not")
     return files
 
 
@@ -213,19 +224,38 @@ def _run_around(inside: re.Match[str]) -> str:
 
 def _wandb_key(wanted: str, name: str) -> str | None:
     """What such tables of W&B are called, if their key is the one wanted."""
-    table = WANDB_TABLE.search(name)
+    table = WANDB_TABLE.search(bare(name))
     return f"{table['key']} of W&B" if table and re.fullmatch(wanted, table["key"]) else None
+
+
+def copied(name: str) -> str | None:
+    """The name of the file that a file is a copy of, as its own name says; None if it says nothing like that.
+
+    >>> copied("run/completions_00003 (1).parquet"), copied("completions_00003.parquet")
+    ('run/completions_00003.parquet', None)
+    """
+    folder, slash, base = name.rpartition("/")
+    match = _COPY.match(base)
+    original = f"{match[1]}{match[2]}" if match else base
+    return None if original == base else f"{folder}{slash}{original}"
+
+
+def without_copies(names: Sequence[str]) -> tuple[list[str], tuple[tuple[str, str], ...]]:
+    """The names without copies of others among them, and these copies, each with what it is a copy of."""
+    copies = {name: original for name in names if (original := copied(name)) in names}
+    said = tuple((name, f"is a copy of {str(original).rpartition('/')[2]}") for name, original in copies.items())
+    return [name for name in names if name not in copies], said
 
 
 def _framework(name: str) -> str | None:
     """The framework that gives its logs such names."""
+    name = bare(copied(name) or name)
     return next((f.title for f in FRAMEWORKS.values() if f.log_files and re.search(f.log_files, name)), None)
 
 
 def is_table(name: str) -> bool:
     """Whether a file with this name may be a log."""
-    base = name.rpartition("/")[2].lower()
-    suffix = os.path.splitext(base)[1]
+    base, suffix = bare(name).rpartition("/")[2].lower(), ending(name)
     return suffix in TABLES and not (suffix.startswith(".json") and bool(UNRELATED.search(base)))
 
 
@@ -248,7 +278,7 @@ def _at(path: str) -> LogFiles:
     try:
         if separator and database and not here.exists() and expanded(database).exists():
             log = _at(database)
-            return LogFiles(tuple(replace(file, run=run) for file in log.files), path, log.args)
+            return replace(log, files=tuple(replace(file, run=run) for file in log.files), name=path)
         if here.is_dir():
             return _directory(here)
         if here.is_file():
@@ -258,14 +288,18 @@ def _at(path: str) -> LogFiles:
         raise InputError(f"{path}: expected a file or directory that can be read, got {error.strerror}") from None
     url = re.match(r"\w+://", path)
     expect(url is None, path, "a file or directory, or a URL of hf://, s3:// or gs://", f"one of {url and url[0]}")
-    expect(bool(matches), path, "a file or directory", "nothing of that name")
+    if not matches:
+        raise NoLog(f"{path}: expected a file or directory, got nothing of that name")
     if len(matches) == 1:
         return _at(matches[0])
     # One path per file, as a link may lead back to a folder above it.
     once = {os.path.realpath(match): Path(match) for match in reversed(matches)}
-    files = [file for file in reversed(once.values()) if file.is_file()]
-    expect(bool(files), path, "one directory, or files", f"directories: {_listing(matches)}")
-    return LogFiles(tuple(map(_on_disk, files)), _spelt(path), _args_near(files[0].parent))
+    paths = [str(file) for file in reversed(once.values()) if file.is_file()]
+    expect(bool(paths), path, "one directory, or files", f"directories: {_listing(matches)}")
+    names, copies = without_copies(paths)
+    return LogFiles(
+        tuple(_on_disk(Path(name)) for name in names), _spelt(path), _args_near(Path(names[0]).parent), copies
+    )
 
 
 def expanded(path: str) -> Path:
@@ -284,10 +318,9 @@ def _directory(folder: Path) -> LogFiles:
     if errors and not names:
         got = f"{_spelt(errors[0].filename)!r} ({errors[0].strerror})"
         raise InputError(f"{_spelt(folder)}: expected a directory that can be read, got {got}")
-    chosen = choose(names, _spelt(folder))
-    return LogFiles(
-        tuple(_on_disk(folder / name) for name in chosen), _spelt(folder), _args_near((folder / chosen[0]).parent)
-    )
+    chosen, copies = without_copies(choose(names, _spelt(folder)))
+    found = tuple(_on_disk(folder / name) for name in chosen)
+    return LogFiles(found, _spelt(folder), _args_near((folder / chosen[0]).parent), copies)
 
 
 def _file(path: Path) -> LogFiles:
@@ -337,7 +370,7 @@ def _uploaded(files: Mapping) -> LogFiles:
         return LogFiles((LogFile(database, load=load, run=run),), name, None)
     first = next(iter(files))
     log = _inside(loads, first if len(files) == 1 else f"{first} and {len(files) - 1} more")
-    read = {file.name for file in log.files}
+    read = {*(file.name for file in log.files), *(name for name, _ in log.left_out)}
     for name in files:  # a directory may hold other files too, but who hands over a file wants it read
         expect(name in read or not is_table(name), name, f"a file of the same log as {log.files[0].name}", "another")
     return log
@@ -346,10 +379,11 @@ def _uploaded(files: Mapping) -> LogFiles:
 def _inside(loads: Mapping[str, Callable[[], bytes]], where: str) -> LogFiles:
     """The log among files in memory, whose names are archive:folder/file."""
     inner = {name.rpartition(":")[2]: name for name in loads}
-    chosen = [inner[name] for name in choose(list(inner), where)]
+    names, copies = without_copies(choose(list(inner), where))
+    chosen = [inner[name] for name in names]
     args = next((name for key, name in inner.items() if key.rpartition("/")[2] == "args.json"), None)
     files = tuple(LogFile(name, load=loads[name]) for name in chosen)
-    return LogFiles(files, where, None if args is None else LogFile(args, load=loads[args]))
+    return LogFiles(files, where, None if args is None else LogFile(args, load=loads[args]), copies)
 
 
 # --- zips ------------------------------------------------------------------------------------------------------------
@@ -397,7 +431,7 @@ def _unpack(name: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> byt
     content = bytearray()
     try:
         with archive.open(member) as file:
-            while part := file.read(_CHUNK):
+            while part := file.read(CHUNK):
                 content += part
                 expect(len(content) <= limit, where, f"at most {count(limit, 'byte')} unpacked", "more")
     except InputError:

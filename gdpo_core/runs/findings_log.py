@@ -5,13 +5,15 @@ from collections.abc import Iterator
 from math import isclose
 from typing import TypedDict, cast
 
+import numpy as np
+
 from gdpo_core import config_lines
 from gdpo_core._words import count, number
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import RECOGNISED
-from gdpo_core.runs.facts import LISTED, Facts, Finding, at_steps, scaled_share, some
-from gdpo_core.runs.sums import take
-from gdpo_core.runs.thresholds import EVERY_NTH, MERGED, SCALE_ONLY
+from gdpo_core.runs.facts import LISTED, Facts, Finding, at_steps, scaled_share, some, weights_in_words
+from gdpo_core.runs.sums import Array, Sums, take
+from gdpo_core.runs.thresholds import DEGREES, EVERY_NTH, MERGED, NO_SPREAD, SCALE_ONLY, VARYING
 
 
 class Evidence(TypedDict, total=False):
@@ -26,7 +28,12 @@ class Evidence(TypedDict, total=False):
     threshold: int
     step: int
     steps: int
+    eval_steps: list[int]
     columns: list[str]
+    files: list[str]
+    sizes: list[int]
+    from_steps: list[int]
+    score: str
     rewards: list[str]
     error: float
 
@@ -107,7 +114,79 @@ def steps_twice(f: Facts) -> Iterator[Finding]:
     )
 
 
+def eval_logged(f: Facts) -> Iterator[Finding]:
+    """Tables of evaluations in what a tracker keeps."""
+    for evidence in _issues(f, "eval-logged"):
+        steps = evidence["eval_steps"]
+        yield Finding(
+            "eval-logged",
+            "info",
+            f"{count(len(steps), 'table')} of {at_steps(steps)} {'comes' if len(steps) == 1 else 'come'} after another "
+            f"of the same step and {'holds' if len(steps) == 1 else 'hold'} other prompts, as {f.framework.title} logs "
+            "an evaluation. Left out: this report is about training.",
+            {"steps": steps[:LISTED], "tables": len(steps)},
+            None,
+            title=f"{count(len(steps), 'table')} of evaluations {_is(len(steps))} left out",
+        )
+
+
+def files_left_out(f: Facts) -> Iterator[Finding]:
+    """Files of the log that were not read."""
+    for evidence in _issues(f, "files-left-out"):
+        files = evidence["files"]
+        yield Finding(
+            "files-left-out",
+            "info",
+            f"Not read: {some(files)}. This report is about the other files.",
+            evidence,
+            None,
+            title=f"{count(len(files), 'file')} {_is(len(files))} left out",
+        )
+
+
 # --- groups and rewards -----------------------------------------------------------------------------------------------
+
+
+def rewards_collinear(f: Facts) -> Iterator[Finding]:
+    """Rewards of which one follows from others, as two equal columns."""
+    for name, parts in _relations(f):
+        terms = [f"{number(w)} × {part}" if abs(w) != 1 else f"{'−' * (w < 0)}{part}" for part, w in parts.items()]
+        sum_of, names = " + ".join(terms).replace("+ −", "− "), [name, *parts]
+        yield Finding(
+            "rewards-collinear",
+            "warning",
+            f"In every group {name} is {sum_of}, but for a constant. What {some(names)} do cannot be told apart: "
+            f"neither their weights nor their shares of the update, only what they do together. If {name} is a total "
+            f"of others, or a copy, name the rewards without it.",
+            {"rewards": names, "relation": f"{name} = {sum_of}", "groups": int(f.totals.groups)},
+            None,
+            title=f"{some(names)} say the same" if len(parts) == 1 else f"{name} follows from {some(parts)}",
+            to_do=f"Check which of {some(names)} the run used, and name the rewards.",
+        )
+
+
+def _relations(f: Facts) -> Iterator[tuple[str, dict[str, float]]]:
+    """Each reward that is a weighted sum of earlier ones inside every group, and these with their weights."""
+    sums, independent = f.totals.rewards, list[int]()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        correlation = sums.products / np.sqrt(sums.squared * sums.squared.T)
+    varying = int(f.totals.groups) - sums.dead_groups
+    live = [k for k in range(len(f.rewards)) if varying[k] >= VARYING and sums.degrees[k] > DEGREES * len(f.rewards)]
+    for k in live:
+        # Where responses lack some of the rewards, their correlations are those of different responses.
+        whole = all(sums.present[i] == sums.present[k] for i in independent)
+        for before in ([independent] if whole else []) + [[i] for i in independent]:
+            own, of = correlation[np.ix_(before, before)], correlation[before, k]
+            if not before or not np.isfinite(of).all():
+                continue
+            w = np.linalg.solve(own, of)
+            if 1 - w @ of <= NO_SPREAD:
+                sizes = np.sqrt(np.diagonal(sums.squared))
+                raw = {f.rewards[i]: float(f"{x * sizes[k] / sizes[i]:.6g}") for i, x in zip(before, w, strict=True)}
+                yield f.rewards[k], {part: x for (part, x), one in zip(raw.items(), w, strict=True) if abs(one) > 1e-5}
+                break
+        else:
+            independent.append(k)
 
 
 def prompts_merged(f: Facts) -> Iterator[Finding]:
@@ -132,6 +211,21 @@ def prompts_merged(f: Facts) -> Iterator[Finding]:
                 "does, and is not affected; a script that groups this log by prompt would merge them."
             )
         yield Finding("prompts-merged", severity, message, evidence, None, title=title, to_do=to_do)
+
+
+def group_size_changes(f: Facts) -> Iterator[Finding]:
+    """Groups that have another size from some step on."""
+    for evidence in _issues(f, "group-size-changes"):
+        pairs = list(zip(evidence["sizes"], evidence["from_steps"], strict=True))
+        later = [f"{size} from step {step} on" for size, step in pairs[1:]]
+        yield Finding(
+            "group-size-changes",
+            "info",
+            f"The groups hold {pairs[0][0]} responses at first, and {some(later)}. This report follows that.",
+            {**evidence, "steps": evidence["from_steps"][1 : LISTED + 1]},
+            None,
+            title="The size of the groups changes during the run",
+        )
 
 
 def ragged_batches(f: Facts) -> Iterator[Finding]:
@@ -227,30 +321,34 @@ def missing_rewards(f: Facts) -> Iterator[Finding]:
 
 
 def score_not_a_sum(f: Facts) -> Iterator[Finding]:
-    """verl's score, which its GRPO normalises, is no weighted sum of the rewards logged beside it."""
+    """A logged total, which GRPO normalises, is no weighted sum of the rewards logged beside it."""
     for evidence in _issues(f, "score-not-a-sum"):
+        score = evidence.get("score", "score")
+        grpo = f"{f.framework.title}'s GRPO" if f.framework.grpo_reads_score_alone else "GRPO"
         yield Finding(
             "score-not-a-sum",
             "info",
-            f"The score is not a weighted sum of {some(evidence['columns'])} (the nearest one differs by up to "
-            f"{number(evidence['error'], 2)}). verl's GRPO normalises the score, so what this report says about GRPO "
-            "holds for the weighted sum of these columns and not for the score. GDPO takes the columns themselves.",
+            f"The {score} is not a weighted sum of {some(evidence['columns'])} (the nearest one differs by up to "
+            f"{number(evidence['error'], 2)}). {grpo} normalises the {score}, so what this report says about "
+            f"GRPO holds for the weighted sum of these columns and not for the {score}. GDPO takes the columns "
+            "themselves.",
             evidence,
             None,
-            title="The score is not a weighted sum of the rewards",
+            title=f"The {score} is not a weighted sum of the rewards",
         )
 
 
 def not_in_score(f: Facts) -> Iterator[Finding]:
-    """Columns that verl's score leaves out, and that are taken for no rewards."""
+    """Columns that a logged total leaves out, and that are taken for no rewards."""
     for evidence in _issues(f, "not-in-score"):
         columns = evidence["columns"]
         yield Finding(
             "not-in-score",
             "info",
-            f"The score is a weighted sum of {some(evidence['rewards'])} alone, so {some(columns)} "
-            f"{_is(len(columns))} not counted as {'a reward' if len(columns) == 1 else 'rewards'} here. If "
-            "gdpo_reward_keys names more, name all of them as rewards.",
+            f"The {evidence.get('score', 'score')} is a weighted sum of {some(evidence['rewards'])} alone, so "
+            f"{some(columns)} {_is(len(columns))} not counted as {'a reward' if len(columns) == 1 else 'rewards'} "
+            f"here. If {'gdpo_reward_keys names' if f.framework.grpo_reads_score_alone else 'the run used'} more, name "
+            "all of them as rewards.",
             evidence,
             None,
             title=f"{some(columns)} {_is(len(columns))} not counted among the rewards",
@@ -258,10 +356,20 @@ def not_in_score(f: Facts) -> Iterator[Finding]:
 
 
 def no_components(f: Facts) -> Iterator[Finding]:
-    """The log holds only the total of the rewards."""
-    if not f.run.total_only:
-        return
+    """The log holds only the total of the rewards, or one reward that may be a total."""
     evidence = next(_issues(f, "no-components"), Evidence())
+    if not f.run.total_only:
+        if evidence:
+            yield Finding(
+                "no-components",
+                "info",
+                f"The log holds one reward, {f.rewards[0]}. If it is the total of several, log each in a column of its "
+                "own: from a total alone nothing can be said about them.",
+                evidence,
+                None,
+                title="The log holds one reward",
+            )
+        return
     why = f.framework.total_only_because or f"{f.framework.title} has to log each reward in a column of its own."
     yield Finding(
         "no-components",
@@ -287,9 +395,10 @@ def eval_overwrote(f: Facts) -> Iterator[Finding]:
         "eval-overwrote",
         "warning",
         f"The logged advantages of {at_steps(steps)} are not reproduced, while those of the other steps are: they "
-        f"differ by up to {number(error, 2)}, in most groups only by a factor. That is what an evaluation leaves "
-        "behind: it overwrites the file of its step, with its own responses beside those of the training or in their "
-        "place. These steps are left out of the figures here. Without evaluations the log stays whole.",
+        f"differ by up to {number(error, 2)}, in most groups only by a factor, and no rows are missing. That is what "
+        "an evaluation leaves behind: it overwrites the file of its step, with its own responses beside those of the "
+        "training or in their place. These steps are left out of the figures here. Without evaluations the log stays "
+        "whole.",
         {
             "steps": steps[:LISTED],
             "rows_off": int(f.overwritten.logged.wrong.sum()),
@@ -300,6 +409,35 @@ def eval_overwrote(f: Facts) -> Iterator[Finding]:
         f"{config_lines.no_evaluation(f.run.framework)}  # or leave {at_steps(steps)} out where you read the log",
         title=f"An evaluation overwrote {at_steps(steps)}",
         to_do="Train without evaluations, or leave these steps out where you read the log.",
+    )
+
+
+def rows_missing(f: Facts) -> Iterator[Finding]:
+    """Steps that lack rows which were there when the advantages were computed."""
+    short = take(f.batches, f.lack_rows)
+    if not len(short.batch):
+        return
+    steps, rows = short.step.tolist(), short.responses
+    most = int(f.batches.responses[f.batches.logged.wrong == 0].max())
+    held = f"{rows.min()}" if rows.min() == rows.max() else f"{rows.min()} to {rows.max()}"
+    yield Finding(
+        "rows-missing",
+        "warning",
+        f"{at_steps(steps).capitalize()} {'holds' if len(steps) == 1 else 'hold'} {held} rows, others {most}, and the "
+        f"logged advantages there are those of {NAMES[f.acting]} but for a factor: they were computed over more rows, "
+        "which are missing from the log. They were cut off, or groups were dropped, as a filter does with those "
+        "without a signal. The rows that are there count in the figures here.",
+        {
+            "steps": steps[:LISTED],
+            "rows": int(rows.sum()),
+            "usual_rows": most,
+            "rows_off": int(short.logged.wrong.sum()),
+            "groups_off_by_a_factor": scaled_share(short),
+            "threshold": SCALE_ONLY,
+        },
+        None,
+        title=f"Rows are missing at {at_steps(steps)}",
+        to_do=f"Find the missing rows of {at_steps(steps)}, or read the figures as those of the rows that are left.",
     )
 
 
@@ -334,8 +472,8 @@ def advantages_not_reproduced(f: Facts) -> Iterator[Finding]:
         return
     elif f.recipe is None:
         yield _nothing_makes_them(f)
-    elif f.totals.logged.wrong:
-        yield _some_are_others(f)
+    elif (bad := (f.batches.logged.wrong > 0) & ~f.lack_rows).any():
+        yield _some_are_others(f, take(f.batches, bad))
 
 
 def _all_zero_though_rewards_differ(f: Facts) -> Iterator[Finding]:
@@ -372,14 +510,13 @@ def _nothing_makes_them(f: Facts) -> Finding:
     return Finding("advantages-not-reproduced", severity, message, evidence, None, title=title, to_do=to_do)
 
 
-def _some_are_others(f: Facts) -> Finding:
+def _some_are_others(f: Facts, bad: Sums[Array]) -> Finding:
     """Of a run whose recipe makes the others."""
-    bad = take(f.batches, f.batches.logged.wrong > 0)
     ran, other = f.acting, f.recipe_of_the_rest
     steps, wrong, logged = bad.step.tolist(), int(bad.logged.wrong.sum()), int(f.totals.logged.count)
     scaled, error = scaled_share(bad), float(bad.logged.max_error.max())
     if other is not None:
-        weights = some(f"{name} {number(w)}" for name, w in zip(f.rewards, other.weights, strict=True))
+        weights = weights_in_words(dict(zip(f.rewards, other.weights, strict=True)), other.up_to_scale)
         why = f"There they are {NAMES[other.method]} with weights {weights}: another run wrote them, or this one "
         why += "was changed on the way"
     elif scaled >= SCALE_ONLY:

@@ -1,7 +1,7 @@
 """The findings about a method: ties, zero advantages, inverted priorities, amplification, what metrics miss."""
 
 from collections.abc import Iterator, Mapping
-from math import ceil, floor, isfinite, isnan, log10
+from math import ceil, floor, isfinite, log10
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from gdpo_core._words import count, decimal, listing, number, percent
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import RECOGNISED
 from gdpo_core.runs.facts import Facts, Finding, ratio, some
+from gdpo_core.runs.remedies import break_ties, put_first, tried
 from gdpo_core.runs.thresholds import (
     AMPLIFIES_INFO,
     AMPLIFIES_WARNING,
@@ -51,25 +52,28 @@ def ties_hide_signal(f: Facts) -> Iterator[Finding]:
         first, *rest = (f"{NAMES[m]} {_order_in_words(f, m)}" for m in methods)
         of = f"Of the {count(f.totals.primary_pairs, 'pair')} that differ in {f.rewards[f.plan.primary]},"
         message.append("; ".join([f"{of} {first}", *rest]) + ".")
-    fix = None
-    to_do = "Use unequal weights, or a reward with finer values."
-    if f.is_gdpo or not with_gdpo < ties:
-        message.append("Unequal weights, or a reward with finer values, would tell more of them apart.")
-    elif f.inversions("gdpo") > f.inversions(f.acting):  # NaN without a primary reward
-        message.append(
-            f"GDPO would leave ties in {percent(with_gdpo)} of these groups. That tells more responses apart, but not "
-            "what comes first: a larger weight or a gate does that."
-        )
-    else:
+    remedy = break_ties(f)
+    if not f.is_gdpo and with_gdpo < ties:
         message.append(f"GDPO would leave ties in {percent(with_gdpo)} of these groups.")
-        to_do, fix = "Use GDPO.", config_lines.switch_to_gdpo(f.run.framework, f.rewards, f.plan.weights)
+    if f.plan.primary is None:
+        message.append(
+            "Whether a tie that is broken has the better response first, shows only beside a primary reward."
+        )
+        to_do = "Name the reward that matters most (--primary): a broken tie can put the worse answer first."
+    elif remedy is None:
+        message.append("What is tried here does not break ties without putting the wrong responses first more often.")
+        to_do = f"Grade in finer steps, above all {f.rewards[f.plan.primary]}, if the ties matter."
+    else:
+        first = f.rewards[f.plan.primary]
+        to_do = f"{remedy.words}: fewer ties, and no more pairs in which the answer with less {first} comes first."
     yield Finding(
         "ties-hide-signal",
         "warning" if pairs >= TIED_PAIRS else "info",
         " ".join(message),
         evidence,
-        fix,
-        title="Different responses get the same advantage",
+        **tried(remedy),
+        extent=pairs,
+        title=f"{percent(pairs)} of the pairs of different responses get the same advantage",
         to_do=to_do,
     )
 
@@ -101,13 +105,13 @@ def silent_groups(f: Facts) -> Iterator[Finding]:
         part = "all" if cancelled == 1 else percent(cancelled)
         nothing = "" if all(f.plan.weights) else ", or the rewards that differ have weight 0"
         message.append(f"In {part} of them the rewards differ and cancel in the sum{nothing}.")
-    fix = None
     if cancelled <= 0.5:
         others = "The other prompts" if cancelled else "Such prompts"
-        message.append(f"{others} are mostly too easy or too hard: larger groups or other prompts help.")
-        to_do = "Use larger groups, or other prompts."
-        if f.run.group_size:
-            fix = config_lines.set_group_size(f.run.framework, 2 * f.run.group_size)
+        message.append(
+            f"{others} are mostly too easy or too hard: other prompts help, and mostly larger groups do. This log "
+            "cannot show how much."
+        )
+        to_do = "Use other prompts, neither too easy nor too hard, or larger groups."
     else:
         message.append("Larger groups do not change that; unequal weights, which say what counts more, do.")
         to_do = "Use unequal weights, which say what counts more."
@@ -124,7 +128,8 @@ def silent_groups(f: Facts) -> Iterator[Finding]:
             "threshold_info": SILENT_INFO,
             "threshold_warning": SILENT_WARNING,
         },
-        fix,
+        None,
+        extent=silent,
         title=f"{percent(silent)} of the groups teach nothing",
         to_do=to_do,
     )
@@ -135,7 +140,7 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
     inverted = f.inversions(f.acting)
     if f.plan.primary is None or len(f.rewards) < 2 or not inverted >= INVERTED_INFO:
         return
-    primary, other = f.rewards[f.plan.primary], _strongest_opponent(f, f.plan.primary)
+    primary = f.rewards[f.plan.primary]
     orders = {m: f.order(m) for m in f.methods if f.order(m).pairs}
     tied = {m: order.tied / order.pairs for m, order in orders.items()}
     right = {m: order.right / order.pairs for m, order in orders.items()}
@@ -148,13 +153,16 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
     )
     needed = {m: f.totals.methods[m].break_even for m in dict.fromkeys([f.acting, "gdpo"])}
     lowest = _break_even_in_words(f, f.plan.primary, needed)
+    weight = needed[f.acting]
+    remedy = put_first(
+        f, weight=_rounded_up(weight) if isfinite(weight) and _usable(f, f.plan.primary, weight) else None
+    )
     yield Finding(
         "priority-inversion",
         "warning" if inverted >= INVERTED_WARNING else "info",
         f"{f.under}, in {percent(inverted)} of the pairs that differ in {primary} the response with less {primary} "
         f"gets more, and {percent(tied[f.acting])} are tied. By method, inverted and tied: {compared}. {most} no "
-        f"normalisation puts {primary} first. {lowest} What always helps is letting the others, above all "
-        f"{f.rewards[other]}, count only where {primary} is reached.",
+        f"normalisation puts {primary} first. {lowest}",
         {
             "primary": primary,
             "method": f.acting,
@@ -166,16 +174,12 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
             "threshold_info": INVERTED_INFO,
             "threshold_warning": INVERTED_WARNING,
         },
-        config_lines.gate(
-            f.run.framework,
-            f.rewards,
-            f.rewards[other],
-            primary,
-            f.highest(f.plan.primary),
-            otherwise=f.worst(other),
-        ),
-        title=f"Responses with less {primary} get more",
-        to_do=_to_do(f, f.plan.primary, other, needed[f.acting]),
+        **tried(remedy),
+        extent=inverted,
+        title=f"The response with less {primary} gets more in {percent(inverted)} of the pairs",
+        to_do=f"{remedy.words}."
+        if remedy
+        else f"Decide how much {primary} counts: no gate and no weight tried here helps.",
     )
 
 
@@ -198,13 +202,6 @@ def _break_even_in_words(f: Facts, primary: int, needed: Mapping[str, float]) ->
     return f"With a weight on {on} above {weights} (now {now}), no pair would be the wrong way round."
 
 
-def _to_do(f: Facts, primary: int, other: int, weight: float) -> str:
-    gate = f"et {f.rewards[other]} count only where {f.rewards[primary]} is reached."
-    if not _usable(f, primary, weight):
-        return f"L{gate}"
-    return f"Give {f.rewards[primary]} a weight above {number(_rounded_up(weight))}, or l{gate}"
-
-
 def _rounded_up(weight: float) -> float:
     """The next number of three digits.
 
@@ -215,17 +212,6 @@ def _rounded_up(weight: float) -> float:
         return 0.0
     unit = 10.0 ** (floor(log10(abs(weight))) - 2)
     return float(f"{ceil(weight / unit - 1e-6) * unit:.3g}")
-
-
-def _strongest_opponent(f: Facts, primary: int) -> int:
-    """The reward most opposed to the primary one; if none is opposed, the one with the largest update share."""
-    others = [k for k in range(len(f.rewards)) if k != primary]
-    pulls = {k: f.correlation(k, primary) for k in others}
-    against = [k for k in others if pulls[k] < 0]
-    shares = f.shares(f.acting)
-    if against:
-        return min(against, key=lambda k: pulls[k])
-    return max(others, key=lambda k: -1.0 if isnan(shares[k]) else shares[k])
 
 
 def batch_step_amplifies(f: Facts) -> Iterator[Finding]:
@@ -268,6 +254,7 @@ def batch_step_amplifies(f: Facts) -> Iterator[Finding]:
             "threshold_warning": AMPLIFIES_WARNING,
         },
         None,
+        extent=1 - share,
         title=f"Silent groups scale the others up by {decimal(factor, 2)}",
         to_do="Watch how the share of silent groups changes.",
     )
@@ -301,8 +288,9 @@ def blind_zero_std_metric(f: Facts) -> Iterator[Finding]:
             "threshold": BLIND,
         },
         None,
+        extent=f.dead(most) - (0 if over_batch else sees),
         title=f"{f.framework.zero_std_metric} does not show that {f.rewards[most]} is constant",
-        to_do="Log the share of constant groups of each reward yourself.",
+        to_do=f"Log the share of groups in which each reward is constant, {f.rewards[most]} above all.",
     )
 
 
@@ -326,6 +314,7 @@ def filter_drops_signal(f: Facts) -> Iterator[Finding]:
         "every reward is constant.",
         {"groups": int(f.totals.filtered_groups), "share": share, "threshold": FILTERED},
         config_lines.keep_groups(f.run.framework) if f.is_gdpo else None,
+        extent=share,
         title="A filter would drop groups that GDPO can use",
         to_do="Leave the filter on the summed reward off." if f.is_gdpo else "",
     )

@@ -3,13 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations
-from math import isfinite, sqrt
+from math import isfinite, nan, sqrt
+from typing import NamedTuple
 
-from gdpo_core import config_lines
 from gdpo_core._words import count, number, percent, signed
 from gdpo_core.conventions import NAMES
 from gdpo_core.runs.facts import Facts, Finding, ratio, some
-from gdpo_core.runs.sums import take
+from gdpo_core.runs.remedies import lower_weight, put_first, rebalance, tried
+from gdpo_core.runs.sums import binned, take
 from gdpo_core.runs.thresholds import (
     AMPLIFIED,
     AMPLIFIED_SHARE,
@@ -17,8 +18,7 @@ from gdpo_core.runs.thresholds import (
     DEAD,
     DOMINATES,
     DOMINATES_BY,
-    DOMINATES_HELPED,
-    DOMINATES_WEIGHT,
+    DOMINATES_EASED,
     FADES_BATCHES,
     FADES_DEAD,
     FADES_GROUPS,
@@ -26,6 +26,11 @@ from gdpo_core.runs.thresholds import (
     FAINT,
     FAINT_STD,
     LENGTH,
+    MOVED,
+    STARVED,
+    STARVED_DUE,
+    STARVED_GROUPS,
+    STARVED_PART,
 )
 
 
@@ -55,7 +60,8 @@ def reward_dead(f: Facts) -> Iterator[Finding]:
             )
         groups = int(f.totals.rewards.holding_groups[k])
         evidence = {"reward": name, "dead_groups": dead, "groups": groups, "threshold": DEAD}
-        yield Finding("reward-dead", "warning", message, evidence, None, title=title, to_do=to_do)
+        extent = f.weight_share(k)
+        yield Finding("reward-dead", "warning", message, evidence, None, extent=extent, title=title, to_do=to_do)
 
 
 def reward_fades(f: Facts) -> Iterator[Finding]:
@@ -107,8 +113,12 @@ def reward_fades(f: Facts) -> Iterator[Finding]:
                 "threshold_times_share": FADES_SHARE,
             },
             None,
+            extent=dead[1] - dead[0],
             title=f"{name} fades",
-            to_do="" if better else "Look at what the other rewards pay for, and whether the prompts became harder.",
+            to_do=""
+            if better
+            else f"Find out why {name} fades: look at what the other rewards pay for, and whether the prompts became "
+            "harder.",
         )
 
 
@@ -120,12 +130,10 @@ def reward_noise(f: Facts) -> Iterator[Finding]:
         amplified = gdpo[k] >= AMPLIFIED_SHARE and gdpo[k] >= AMPLIFIED * abs(grpo[k])
         if faint < FAINT or not amplified or len(f.rewards) < 2:
             continue
-        fix = None
+        remedy = None
         if f.is_gdpo and 0 < grpo[k] < gdpo[k] < 1:
             # Update shares follow the squares of the weights: this factor brings the share to its value under GRPO.
-            factor = sqrt(grpo[k] / (1 - grpo[k]) * (1 - gdpo[k]) / gdpo[k])
-            lower = [w * factor if i == k else w for i, w in enumerate(f.plan.weights)]
-            fix = config_lines.set_weights(f.run.framework, f.rewards, [float(f"{w:.2g}") for w in lower])
+            remedy = lower_weight(f, k, sqrt(grpo[k] / (1 - grpo[k]) * (1 - gdpo[k]) / gdpo[k]))
         does, then = ("divides", "is") if f.is_gdpo else ("would divide", "would be")
         yield Finding(
             "reward-noise",
@@ -144,48 +152,124 @@ def reward_noise(f: Facts) -> Iterator[Finding]:
                 "threshold_times_grpo": AMPLIFIED,
                 "threshold_update_share": AMPLIFIED_SHARE,
             },
-            fix,
+            **tried(remedy),
+            extent=gdpo[k],
             title=f"{name} is nearly constant, and GDPO {'makes' if f.is_gdpo else 'would make'} it loud",
             to_do=f"Round {name}, or lower its weight, if such small differences mean nothing.",
         )
 
 
-# --- one reward makes most of the update ------------------------------------------------------------------------------
+# --- one reward makes most of the update, another next to nothing ----------------------------------------------------
 
 
 def reward_dominates(f: Facts) -> Iterator[Finding]:
-    """One reward makes most of the update, far more than its share of the weights."""
-    shares, weight_shares = f.shares(f.acting), _weight_shares(f)
+    """One reward makes most of the update, far more than its weight asks for."""
+    shares = f.shares(f.acting)
     for k in _acting_rewards(f):
         # The only reward that is neither constant nor noise makes most of the update; other findings say that.
         if all(f.dead(i) >= DEAD or f.faint(i) >= FAINT for i in _acting_rewards(f) if i != k):
             continue
-        if not _far_above(shares[k], weight_shares[k]):
+        asks = f.share_of_squares(k)
+        if not _far_above(shares[k], asks):
             continue
-        why, fix = _why_under_gdpo(f, k) if f.is_gdpo else _why_under_grpo(f, k)
-        smaller = f"give {f.rewards[k]} a smaller weight, if it is not meant to decide."
-        counted = ""
-        if any(f.coverage(i) < 1 for i in _acting_rewards(f)):
-            counted = ", counted in the groups that hold each reward"
+        remedy = rebalance(f, k, lambda now, then, asks=asks: then - asks <= DOMINATES_EASED * (now - asks))  # type: ignore[misc]
+        name, why = f.rewards[k], _why_under_gdpo(f, k) if f.is_gdpo else _why_under_grpo(f, k)
         yield Finding(
             "reward-dominates",
             "warning",
-            f"{f.under}, {f.rewards[k]} makes {percent(shares[k])} of the update with {percent(weight_shares[k])} of "
-            f"the weight{counted}. {why}".rstrip(),
+            f"{f.under}, {name} makes {percent(shares[k])} of the update with {_of_the_weight(f, k)}. {why}".rstrip(),
             {
-                "reward": f.rewards[k],
+                "reward": name,
                 "method": f.acting,
                 "update_share": shares[k],
-                "weight_share": weight_shares[k],
+                "weight_share": f.weight_share(k),
+                "weight_asks_for": asks,
                 "update_share_gdpo": f.shares("gdpo")[k],
                 "threshold": DOMINATES,
-                "threshold_weight_share": DOMINATES_WEIGHT,
                 "threshold_times_weight": DOMINATES_BY,
             },
-            fix,
-            title=f"{f.rewards[k]} makes most of the update",
-            to_do=f"Use GDPO, or {smaller}" if fix else f"{smaller[0].upper()}{smaller[1:]}",
+            **tried(remedy),
+            extent=shares[k] - asks,
+            title=f"{name} makes {percent(shares[k])} of the update",
+            to_do=f"{remedy.words}, if {name} is not meant to decide alone."
+            if remedy
+            else f"Ask whether {name} is meant to decide nearly alone.",
         )
+
+
+def reward_starved(f: Facts) -> Iterator[Finding]:
+    """A reward with a weight makes next to nothing of the update, or the update works against it."""
+    shares, acting = f.shares(f.acting), _acting_rewards(f)
+    for k in acting:
+        due, late = f.due_share(k), _at_the_end(f, k)
+        little = shares[k] <= STARVED * due or late.part >= STARVED_PART
+        if not little or due < STARVED_DUE or f.dead(k) >= DEAD or len(acting) < 2:
+            continue
+        share = shares[k] if shares[k] <= STARVED * due else late.share
+        remedy = rebalance(f, k, lambda now, then, due=due: then > max(now, STARVED * due))  # type: ignore[misc]
+        name, most = f.rewards[k], max(acting, key=lambda i: shares[i])
+        makes = (
+            f"the update works against {name}: its share is {percent(share)}"
+            if share < 0
+            else f"{name} makes {percent(share)} of the update"
+        )
+        where = " in the groups in which it differs" if f.dead_or_missing(k) else ""
+        why = _why_others_do_little(f, most) if f.is_gdpo else _why_under_grpo(f, most)
+        yield Finding(
+            "reward-starved",
+            "info" if f.faint(k) >= FAINT and not f.is_gdpo else "warning",
+            f"{f.under}, {makes}, {late.words}. With {percent(f.weight_share(k))} of the weight it could have "
+            f"{percent(due)}{where}. {f.rewards[most]} makes {percent(shares[most])}. {why}".rstrip(),
+            {
+                "reward": name,
+                "method": f.acting,
+                "update_share": shares[k],
+                "weight_share": f.weight_share(k),
+                "due_share": due,
+                "update_share_gdpo": f.shares("gdpo")[k],
+                "since_step": late.step,
+                "threshold_of_due": STARVED,
+            },
+            **tried(remedy),
+            extent=due - share,
+            title=f"The update works against {name}" if share < 0 else f"{name} makes {percent(share)} of the update",
+            to_do=f"{remedy.words}, if {name} is meant to count."
+            if remedy
+            else f"Look at what keeps {name} from counting, if it is meant to.",
+        )
+
+
+class _End(NamedTuple):
+    """The end of a run, in all parts of which a reward has been starved."""
+
+    step: int | None  # where it begins; None: there is no such end, or the log is too short to show it
+    part: float  # of the run
+    share: float  # of the update there
+    words: str
+
+
+def _at_the_end(f: Facts, k: int) -> _End:
+    parts = min(20, len(f.batches.batch), int(f.totals.groups) // STARVED_GROUPS)
+    if parts < 2:
+        return _End(None, 0.0, nan, "in a log too short to say since when")
+    b = binned(f.batches, parts)
+    update, squares = b.methods[f.acting].update[k], b.methods[f.acting].squares
+    starved = update <= STARVED * f.due_share(k) * squares
+    begin = next((i + 1 for i in reversed(range(parts)) if not starved[i]), 0)
+    if begin == parts:
+        return _End(None, 0.0, nan, "over the whole run, though not at its end")
+    step = int(b.step[begin])
+    words = "from the first step on" if begin == 0 else f"since step {step}"
+    return _End(step, 1 - begin / parts, ratio(update[begin:].sum(), squares[begin:].sum()), words)
+
+
+def _of_the_weight(f: Facts, k: int) -> str:
+    """The share of the weights, and what it asks for where weights are unequal."""
+    share, asks = f.weight_share(k), f.share_of_squares(k)
+    square = f" (weights act by their squares: {percent(asks)})" if abs(asks - share) >= 0.005 else ""
+    acting = _acting_rewards(f)
+    counted = ", counted in the groups that hold each reward" if any(f.coverage(i) < 1 for i in acting) else ""
+    return f"{percent(share)} of the weight{square}{counted}"
 
 
 def _acting_rewards(f: Facts) -> list[int]:
@@ -193,29 +277,21 @@ def _acting_rewards(f: Facts) -> list[int]:
     return [k for k, weight in enumerate(f.plan.weights) if weight and f.dead(k) < 1]
 
 
-def _weight_shares(f: Facts) -> list[float]:
-    """Each reward's part of the weights. A weight acts only in the groups that hold its reward."""
-    weights = [abs(w) * f.coverage(k) for k, w in enumerate(f.plan.weights)]
-    return [ratio(w, sum(weights)) for w in weights]
+def _far_above(share: float, asks: float) -> bool:
+    """Whether a share of the update is large, beside what its weight asks for too; false where it is NaN."""
+    # A reward that should have half cannot have twice its share, so what is left for the others counts too.
+    beside = share >= DOMINATES_BY * asks or DOMINATES_BY * (1 - share) <= 1 - asks
+    return share >= DOMINATES and beside and share - asks >= MOVED
 
 
-def _far_above(share: float, weight_share: float) -> bool:
-    """Whether a share of the update is large, beside the share of the weights too; false where it is NaN."""
-    # A reward with half of the weight cannot have twice its share, so what is left for the others counts too.
-    beside = share >= DOMINATES_BY * weight_share or DOMINATES_BY * (1 - share) <= 1 - weight_share
-    return share >= DOMINATES and beside and weight_share <= DOMINATES_WEIGHT
-
-
-def _why_under_gdpo(f: Facts, k: int) -> tuple[str, None]:
-    by_squares = f.plan.weights[k] ** 2 / sum(w**2 for w in f.plan.weights)
+def _why_under_gdpo(f: Facts, k: int) -> str:
     return (
         "Under GDPO, shares follow the squares of the weights if all rewards differ equally often and are not "
-        f"correlated; that would give it {percent(by_squares)}. {_why_others_do_little(f, k)}"
-    ), None
+        f"correlated; that would give it {percent(f.share_of_squares(k))}. {_why_others_do_little(f, k)}"
+    )
 
 
-def _why_under_grpo(f: Facts, k: int) -> tuple[str, str | None]:
-    """The reason, and the lines that change it if GDPO would."""
+def _why_under_grpo(f: Facts, k: int) -> str:
     spreads = some(
         f"{f.rewards[i]} {number(abs(f.plan.weights[i]) * _std_in_groups(f, i), digits=3)}" for i in _acting_rewards(f)
     )
@@ -223,13 +299,10 @@ def _why_under_grpo(f: Facts, k: int) -> tuple[str, str | None]:
         f"{NAMES[f.acting]} adds raw rewards up, so the reward that differs most inside a group decides "
         f"(weight times std there: {spreads})."
     )
-    share, with_gdpo = f.shares(f.acting)[k], f.shares("gdpo")[k]
-    if share - with_gdpo >= DOMINATES_HELPED:
-        why += f" GDPO would give it {percent(with_gdpo)}. If it is not meant to decide, use GDPO or give it a smaller"
-        return f"{why} weight.", config_lines.switch_to_gdpo(f.run.framework, f.rewards, f.plan.weights)
-    if with_gdpo >= DOMINATES:
-        why += f" GDPO would give it {percent(with_gdpo)}, so scale is not the reason. {_why_others_do_little(f, k)}"
-    return why, None
+    if f.shares("gdpo")[k] >= DOMINATES:
+        why += f" GDPO would give {f.rewards[k]} {percent(f.shares('gdpo')[k])}, so scale is not the reason. "
+        why += _why_others_do_little(f, k)
+    return why
 
 
 def _why_others_do_little(f: Facts, k: int) -> str:
@@ -259,18 +332,13 @@ def _std_in_groups(f: Facts, k: int) -> float:
 
 def conflict(f: Facts) -> Iterator[Finding]:
     """Two rewards oppose each other inside groups."""
+    shares = f.shares(f.acting)
     for i, j in sorted(combinations(range(len(f.rewards)), 2), key=lambda pair: pair[::-1]):
         correlation = f.correlation(i, j)
         if not correlation <= min(CONFLICT, -f.by_chance(i, j)):  # NaN where one is constant
             continue
         first, second = f.rewards[i], f.rewards[j]
-        fix = None
-        if f.plan.primary in (i, j):
-            primary, other = (i, j) if f.plan.primary == i else (j, i)
-            on = f.rewards[primary]
-            fix = config_lines.gate(
-                f.run.framework, f.rewards, f.rewards[other], on, f.highest(primary), otherwise=f.worst(other)
-            )
+        remedy = put_first(f, [j if f.plan.primary == i else i]) if f.plan.primary in (i, j) else None
         yield Finding(
             "conflict",
             "warning",
@@ -279,9 +347,15 @@ def conflict(f: Facts) -> Iterator[Finding]:
             "as far as they oppose each other, and under GRPO the one that varies more wins. Decide which one "
             "counts: give it the larger weight, or let the other count only where it is reached.",
             {"rewards": [first, second], "correlation": correlation, "threshold": CONFLICT},
-            fix,
+            **tried(remedy),
+            # A reward that makes nothing of the update undoes nothing there either.
+            extent=-correlation
+            * min(1.0, 2 * min((abs(shares[k]) for k in (i, j) if isfinite(shares[k])), default=1.0)),
             title=f"{first} and {second} work against each other",
-            to_do="Decide which one counts: give it the larger weight, or let the other count where it is reached.",
+            to_do=f"{remedy.words}."
+            if remedy
+            else f"Decide which of {first} and {second} counts: give it the larger weight, or let the other count only "
+            "where it is reached.",
         )
 
 
@@ -320,6 +394,7 @@ def length_coupled(f: Facts) -> Iterator[Finding]:
                 "threshold": LENGTH,
             },
             None,
+            extent=correlation**2,
             title=f"Longer responses get {more} {name}",
             to_do="Watch the length of the answers that get no signal."
             if by_tokens

@@ -9,8 +9,9 @@ from typing import Any
 import polars as pl
 
 from gdpo_core._errors import InputError, expect, reason
-from gdpo_core._words import clip, listing
+from gdpo_core._words import clip
 from gdpo_core.runs.files import LogFile, LogFiles
+from gdpo_core.runs.nested import flat_row, names_of
 from gdpo_core.runs.tables import MISSING, json_column, table_of
 
 NAME = "table"  # in messages
@@ -84,6 +85,8 @@ def _in_polars(table: Any) -> pl.DataFrame:
 
 
 def _of_records(rows: Sequence[Mapping]) -> pl.DataFrame:
+    members = names_of(rows, NAME)
+    rows = [flat_row(row, members) for row in rows] if members else rows
     odd = next((name for row in rows for name in row if not isinstance(name, str)), None)
     expect(odd is None, NAME, "texts as names of columns", repr(odd))
     names = dict.fromkeys(name for row in rows for name in row)
@@ -93,19 +96,6 @@ def _of_records(rows: Sequence[Mapping]) -> pl.DataFrame:
 def _plain(value: Any) -> object:
     """A scalar of numpy or torch as Python's own."""
     return value.item() if hasattr(value, "item") and getattr(value, "shape", None) == () else value
-
-
-def refuse_nested_rewards(where: str, schema: Mapping[str, pl.DataType]) -> None:
-    """Raise InputError for a column of rewards that holds several of them in one value."""
-    for name, kind in schema.items():
-        if re.search("reward|score", name, re.IGNORECASE) and kind.is_nested():
-            fields = (
-                f" of {listing([field.name for field in kind.fields], most=5)}" if isinstance(kind, pl.Struct) else ""
-            )
-            raise InputError(
-                f"{where}, column {name!r}: expected one column of numbers per reward, got nested values{fields}; "
-                "unnest it, or name the rewards"
-            )
 
 
 def _scan(url: str) -> pl.LazyFrame:

@@ -13,13 +13,16 @@ from gdpo_core.runs.columns import (
     cached,
     checked,
     expect_columns,
+    is_ordered,
     left_out,
     normalised,
     refuse_numeric_texts,
     union_schema,
 )
 from gdpo_core.runs.files import LogFile, LogFiles, format_of
-from gdpo_core.runs.run import Rows, Run, run_of
+from gdpo_core.runs.nested import refuse_nested_rewards
+from gdpo_core.runs.roles import Chosen, choose
+from gdpo_core.runs.run import LogIssue, Rows, Run, run_of
 from gdpo_core.runs.tables import Schema, is_number_type, parquet_frames, read_file
 
 STEPS = ("step", "global_step", "gen_step", "training_step", "iteration", "iter")
@@ -39,6 +42,7 @@ NOT_REWARDS = {
     *("answer", "target", "label", "labels", "ground_truth", "gts", "gold", "solution", "reference", "expected"),
 }
 KNOWN = {*STEPS, *GROUPS, *NOT_REWARDS}
+LOOKED_AT = 5_000  # rows that tell rewards from totals and metrics
 WHOLE = 0.8  # files are separate runs if this share of the groups that they have in common has the usual size
 
 
@@ -48,17 +52,20 @@ def matches(columns: Collection[str]) -> bool:
 
 
 def read(log: LogFiles, options: Options) -> Run:
-    """A log of any form: rewards are the columns named, else every number column not known to hold something else."""
+    """A log of any form: rewards are the columns named, else the number columns that look like rewards."""
     files = log.files
     kind = _one_format(files)
     schemas = [tables.schema(file, options.bad_lines) for file in files]
     schema = union_schema(schemas)
+    if options.rewards is None:
+        refuse_nested_rewards(files[0], options.bad_lines)
     no_rows = kind in ("csv", "tsv") and all(one == pl.Null for one in schema.values())
     expect(not no_rows, files[0].name, "at least one response", "0 rows")
-    columns = _columns(files[0], schema, options)
+    columns, chosen = _columns(files, schema, options)
     _expect_in_every_file(columns, files, schemas)
     known = KNOWN if options.rewards is None else {*schema} - {*ADVANTAGES, *LENGTHS}
     used = [*columns.names, *(name for name in schema if name.lower() in known or name in known)]
+    used += [chosen.total] if chosen.total else []
     refuse_numeric_texts(files, schemas, used, options.bad_lines)
 
     def frames(wanted: Columns) -> Iterator[pl.DataFrame]:
@@ -66,9 +73,7 @@ def read(log: LogFiles, options: Options) -> Run:
         return (normalised(frame, wanted, files) for frame in raw)
 
     # Only Parquet can read the steps alone; text is parsed whole in any case, so its numbers are kept.
-    ordered = columns.step is None or (
-        kind == "parquet" and _is_ordered(frames(Columns(rewards=(), step=columns.step)))
-    )
+    ordered = columns.step is None or (kind == "parquet" and is_ordered(frames(Columns(rewards=(), step=columns.step))))
 
     def rows(wanted: Columns) -> Iterator[pl.DataFrame]:
         by = ["step"] if columns.step else ["_file"]
@@ -83,8 +88,18 @@ def read(log: LogFiles, options: Options) -> Run:
             read=rows if kind == "parquet" else lambda _: all_rows(),
             keyed_by=columns.key and f"the column {columns.key}",
         ),
-        left_out=left_out(schema, columns.names),
+        total_only=chosen.total_only,
+        issues=(*chosen.issues, *_one_reward(chosen)),
+        left_out=left_out(schema, [*columns.names, *([chosen.total] if chosen.total else [])]),
+        weights=chosen.weights,
+        weights_by="score" if chosen.weights else None,
     )
+
+
+def _one_reward(chosen: Chosen) -> list[LogIssue]:
+    """An issue for the only reward of a log, which may be a total."""
+    alone = len(chosen.rewards) == 1 and chosen.total is None
+    return [LogIssue("no-components", {"framework": "generic", "has": list(chosen.rewards)})] if alone else []
 
 
 def _one_format(files: Sequence[LogFile]) -> str:
@@ -96,8 +111,9 @@ def _one_format(files: Sequence[LogFile]) -> str:
     return kind
 
 
-def _columns(file: LogFile, schema: Schema, options: Options) -> Columns:
-    """Which column holds what: the ones named, else those with usual names."""
+def _columns(files: Sequence[LogFile], schema: Schema, options: Options) -> tuple[Columns, Chosen]:
+    """Which column holds what: the ones named, else those with usual names; and which are rewards."""
+    file = files[0]
     expect_columns(options.names, list(schema), file.name)
     by_lower = {name.lower(): name for name in reversed(list(schema))}
     numeric = [name for name, kind in schema.items() if is_number_type(kind)]
@@ -111,13 +127,23 @@ def _columns(file: LogFile, schema: Schema, options: Options) -> Columns:
     length = options.length or usual(LENGTHS, numeric)
     key = options.group or (None if options.group_size else usual(GROUPS, schema))
     known = KNOWN | {*ADVANTAGES, *LENGTHS}
-    rewards = options.rewards or tuple(
+    numbers = [
         name
         for name in numeric
-        if name.lower() not in known and name not in (step, advantage, length, key) and not name.startswith("__")
+        if name.lower() not in known
+        and name not in (step, advantage, length, key, options.by)
+        and not name.startswith("__")
+    ]
+    chosen = choose(
+        numbers,
+        lambda names: tables.first_numbers(files, names, LOOKED_AT, options.bad_lines),
+        where=file.name,
+        named=options.rewards,
+        flags=[name for name in numbers if schema[name] == pl.Boolean],
+        asks=True,
     )
-    columns = Columns(rewards=rewards, step=step, advantage=advantage, length=length, key=key)
-    return checked(columns, schema, file.name)
+    columns = Columns(rewards=chosen.rewards, step=step, advantage=advantage, length=length, key=key, by=options.by)
+    return checked(columns, schema, file.name), chosen
 
 
 def _expect_in_every_file(columns: Columns, files: Sequence[LogFile], schemas: Sequence[Schema]) -> None:
@@ -133,19 +159,6 @@ def _texts(files: Sequence[LogFile], columns: Columns, options: Options) -> Iter
     for number, file in enumerate(files):
         frame = read_file(file, columns.numbers, columns.texts, options.bad_lines)
         yield frame.with_columns(pl.lit(number, pl.Int64).alias("_file"))
-
-
-def _is_ordered(frames: Iterator[pl.DataFrame]) -> bool:
-    """Whether steps never decrease, and each stands in one file."""
-    last = last_file = None
-    for frame in frames:
-        for (file,), rows in frame.group_by("_file", maintain_order=True):
-            steps = rows["step"]
-            falls = last is not None and (steps[0] < last or (steps[0] == last and file != last_file))
-            if falls or not steps.is_sorted():
-                return False
-            last, last_file = steps[-1], file
-    return True
 
 
 def _in_order(frames: Iterator[pl.DataFrame], files: Sequence[LogFile]) -> Iterator[pl.DataFrame]:

@@ -11,9 +11,9 @@ import polars as pl
 
 from gdpo_core._errors import InputError, expect
 from gdpo_core._words import count
-from gdpo_core.runs.files import LogFile, LogFiles, format_of
+from gdpo_core.runs.files import MAX_IN_MEMORY, LogFile, LogFiles, format_of
 from gdpo_core.runs.pages import unpacked_bytes
-from gdpo_core.runs.tables import COLUMNS, UNREAD, height, parquet_schema, text_bytes
+from gdpo_core.runs.tables import COLUMNS, SEPARATORS, UNREAD, height, parquet_schema, text_bytes
 
 ROWS = 2_000_000  # of all files
 VALUES = 4_000_000  # of a JSON document, in which one can take 70 bytes
@@ -26,9 +26,11 @@ _KEYS = msgspec.json.Decoder(dict[str, msgspec.Raw])  # the values are not parse
 
 def bounded(log: LogFiles) -> LogFiles:
     """The log, whose files in memory hold no more than the page reads in a few seconds; InputError for more."""
-    rows = 0
+    rows = unpacked = 0
     for file in log.files:
         if file.load is not None:
+            unpacked += len(file.content())
+            _expect_at_most(unpacked, MAX_IN_MEMORY, "byte", file, "bytes unpacked")
             rows += _rows(file)
             expect(rows <= ROWS, log.name, f"at most {count(ROWS, 'row')} in a log in memory", "more")
     return log
@@ -55,7 +57,7 @@ def _rows(file: LogFile) -> int:
     first = content[: content.find(b"\n") + 1] or content
     lines = max(content.count(b"\n"), content.count(b"\r"))
     if kind != "jsonl":
-        _expect_at_most(first.count(b"\t" if kind == "tsv" else b",") + 1, COLUMNS, "column", file)
+        _expect_at_most(max(first.count(s.encode()) for s in SEPARATORS) + 1, COLUMNS, "column", file)
     elif lines <= ROWS:  # of more, each would be parsed for nothing
         _expect_plain_lines(file.lines(), file)
     return lines

@@ -9,6 +9,7 @@ import polars as pl
 from gdpo_core._errors import InputError, expect
 from gdpo_core.runs.columns import TEXTS, Columns, Options, batches, cached, checked, expect_columns, normalised
 from gdpo_core.runs.files import LogFile, LogFiles
+from gdpo_core.runs.roles import Chosen, choose, role
 from gdpo_core.runs.run import PROMPTS, LogIssue, Rows, Run, run_of
 from gdpo_core.runs.tables import as_float, as_text, expect_one_length, first_objects, is_number, objects
 
@@ -35,10 +36,11 @@ def read(log: LogFiles, options: Options) -> Run:
     filled = any(value != [] for item in items for value in item.values())
     expect(filled, first.name, "at least one response", f"lists that are empty in {len(items)} log events")
     logged = list(dict.fromkeys(key for item in items for key in item))
-    columns, numbers = _columns(first, items, logged, options)
+    columns, chosen, numbers = _columns(first, items, logged, options)
     total_only = columns.rewards == ("reward",) and not isinstance(items[0]["reward"], list)
     settings = _settings(log.args)
     weights = None if total_only else _weights(settings, numbers, columns.rewards)
+    by = "config" if weights else "score" if chosen.weights else None
     rows = cached(lambda: _rows(log, columns, options))
     return run_of(
         log,
@@ -51,31 +53,47 @@ def read(log: LogFiles, options: Options) -> Run:
             group_size=_positive(settings.get("num_generations")),
         ),
         total_only=total_only,
-        issues=(LogIssue("no-components", {"framework": "ms_swift", "has": ["reward"]}),) if total_only else (),
-        left_out=tuple(name for name in logged if name not in {*columns.names, *NOT_REWARDS, *TEXTS}),
+        issues=(LogIssue("no-components", {"framework": "ms_swift", "has": ["reward"]}),)
+        if total_only
+        else chosen.issues,
+        left_out=tuple(n for n in logged if n not in {*columns.names, *NOT_REWARDS, *TEXTS, chosen.total}),
         asked=METHODS.get(str(settings.get("scale_rewards"))),
-        weights=weights,
-        weights_by="config" if weights else None,
+        weights=weights or chosen.weights,
+        weights_by=by,
     )
 
 
-def _columns(file: LogFile, items: list[dict], logged: Sequence[str], options: Options) -> tuple[Columns, list[str]]:
-    """Which column holds what, and all columns that may be rewards."""
+def _columns(
+    file: LogFile, items: list[dict], logged: Sequence[str], options: Options
+) -> tuple[Columns, Chosen, list[str]]:
+    """Which column holds what, which are rewards, and all columns of the reward functions."""
     step = options.step or next((name for name in ("step", "gen_step") if name in logged), None)
     if step is None or not {"prompt", "completion"} <= set(logged):
         wanted = "ms-swift's columns step or gen_step, prompt, completion"
         raise InputError(f"{file.name}: expected {wanted}, got {', '.join(logged)}")
     expect_columns(options.names, logged, file.name)
-    others = {*NOT_REWARDS, step, options.advantage, options.length, options.group}
+    others = {*NOT_REWARDS, step, options.advantage, options.length, options.group, options.by}
     numbers = [name for name in logged if name not in others and _holds_numbers(items, name)]
+    chosen = choose(numbers, lambda names: _table(items, names), where=file.name, named=options.rewards)
     columns = Columns(
-        rewards=options.rewards or tuple(numbers),
+        rewards=chosen.rewards,
         step=step,
         advantage=options.advantage or next((name for name in ("advantages", "advantage") if name in logged), None),
         length=options.length,
         key=options.group,
+        by=options.by,
     )
-    return checked(columns, logged, file.name), numbers
+    functions = [name for name in numbers if name != chosen.total and role(name) != "metric"]
+    return checked(columns, logged, file.name), chosen, functions
+
+
+def _table(items: list[dict], names: Sequence[str]) -> pl.DataFrame:
+    """The numbers in these columns of some events; null where there is none."""
+    events = (_as_lists(item) for item in items)
+    whole = [event for event in events if len({len(event.get(name, ())) for name in names}) == 1]
+    values = {name: [x if is_number(x) else None for event in whole for x in event[name]] for name in names}
+    floats = {name: [as_float(x, name, "") for x in column] for name, column in values.items()}
+    return pl.DataFrame(floats, schema=dict.fromkeys(names, pl.Float64))
 
 
 def _holds_numbers(items: list[dict], name: str) -> bool:

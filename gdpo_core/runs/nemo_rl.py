@@ -10,8 +10,9 @@ import polars as pl
 from gdpo_core._errors import InputError, expect
 from gdpo_core.runs.columns import Columns, Options, batches, cached, checked, expect_columns, normalised
 from gdpo_core.runs.files import LogFile, LogFiles
-from gdpo_core.runs.run import LogIssue, Rows, Run, divisors, run_of
-from gdpo_core.runs.tables import as_float, expect_one_length, objects
+from gdpo_core.runs.run import LogIssue, Rows, Run, run_of
+from gdpo_core.runs.sizes import divisors
+from gdpo_core.runs.tables import as_float, as_text, expect_one_length, objects
 
 # Columns that hold no rewards.
 KNOWN = {"content", "prompt_ids", "token_ids", "token_loss_mask", "sample_loss_mask", "input_lengths", "step", "idx"}
@@ -61,6 +62,7 @@ def _columns(file: LogFile, line: int, item: dict, options: Options) -> Columns:
         advantage=options.advantage or ("advantages" if "advantages" in item else None),
         length=options.length or ("token_loss_mask" if "token_loss_mask" in item else None),
         key=options.group or ("_prompt" if has_prompts else None),
+        by=options.by,
     )
     return checked(columns, item, file.name)
 
@@ -94,11 +96,13 @@ def _file(file: LogFile, columns: Columns, options: Options, number: int) -> pl.
                 rows[columns.length].append(_tokens(response.get(columns.length)))
             if columns.key and columns.key != "_prompt":
                 rows[columns.key].append(json.dumps(response.get(columns.key)))
+            if columns.by in columns.texts and columns.by != columns.key:
+                rows[f"{columns.by}"].append(as_text(response.get(f"{columns.by}")))
     if columns.key == "_prompt":
         rows["_prompt"] = _prompts(responses)
     rows["_text"] = [r["content"] if isinstance(r.get("content"), str) else "" for r in responses]
     kinds = {name: pl.Float64 for name in columns.numbers} | {"_step": pl.Int64, "_text": pl.String}
-    return pl.DataFrame(rows, schema=kinds | ({columns.key: pl.String} if columns.key else {}))
+    return pl.DataFrame(rows, schema=kinds | {name: pl.String for name in columns.texts if name != "_step"})
 
 
 def _responses(item: dict, columns: Columns, where: str) -> list[dict]:

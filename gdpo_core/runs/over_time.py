@@ -44,7 +44,7 @@ def over_time(plan: Plan, batches: Sums[Array]) -> pl.DataFrame:
         columns[column(MISSING, name)] = b.responses - n
         columns[column(DEAD, name)] = _ratio(sums.dead_groups[k] - missing_groups, sums.holding_groups[k])
     for m, method in b.methods.items():
-        shares = _ratio(method.update, method.update.sum(0))
+        shares = _ratio(method.update, method.squares)
         columns |= {column(SHARE, m, name): shares[k] for k, name in numbered}
         columns[column(TIES, m)] = _ratio(method.tie_groups, method.mixed_groups)
         columns[column(SILENT, m)] = _ratio(method.silent_groups, b.groups)

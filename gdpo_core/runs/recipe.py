@@ -25,7 +25,11 @@ _DIFFERENT = 1e-3
 # Multiples of the same advantages may differ by this part of their size.
 _MULTIPLE = 1e-4
 # Numbers that a log is rounded to: decimals, or the bits of a float's significand and its least exponent. Coarse first.
-GRIDS = {"2 decimals": 2, "3 decimals": 3, "4 decimals": 4, "bf16": (8, -126), "float16": (11, -14)}
+GRIDS: dict[str, int | tuple[int, int]] = {
+    **{f"{n} decimals": n for n in (2, 3, 4)},
+    "bf16": (8, -126),
+    "float16": (11, -14),
+}
 _SAME = 1e-7  # the relative distance of a number from the same one in float32
 _SIMPLE = (20, 64)
 _FITTED = 1.5  # times the rounding, as weights that are fitted to rounded numbers come only near

@@ -1,14 +1,12 @@
 """`read_run`: the log of a run in the same form for every framework, and its groups."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial, reduce
+from functools import cached_property, partial
 from importlib import import_module
-from math import gcd
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -20,16 +18,20 @@ from gdpo_core.runs import frames, tables
 from gdpo_core.runs.columns import Columns, Options, reward_names
 from gdpo_core.runs.files import LogFile, LogFiles, Source, find_files, format_of
 from gdpo_core.runs.limits import bounded
+from gdpo_core.runs.nested import as_columns, refuse_nested_rewards
+from gdpo_core.runs.sizes import WHOLE, infer, runs_of, stretches
 from gdpo_core.runs.tables import BadLines
 from gdpo_core.runs.trackers import as_tables
+from gdpo_core.runs.unfinished import without_unfinished
+from gdpo_core.runs.window import Steps, checked, window_of, within
 
 BATCHES = 200  # whose advantages are examined
 PROMPTS = 10_000  # rows whose prompts are examined
-USUAL = 0.6  # share of batches that a size must divide: an evaluation may have written the others
-CHANCE = 0.01  # a smaller size must be less likely than this to fit by chance
-DRAWS = 400  # shuffles that estimate this probability
 MANY = 0.5  # share of groups of an unusual size; where it is larger, groups have not lost rows but differ in size
-_BLOCKS = 64  # shuffled at most
+
+
+# The first batch of each stretch of batches, and the rows per group there.
+Blocks: TypeAlias = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
@@ -72,9 +74,9 @@ class Run:
     """A run's log: facts about it, and its responses as tables that are read on demand.
 
     Every table has the columns batch, step and group (Int64), one Float64 column per reward (NaN = missing), and
-    `advantage` (Float64) and `length` (Int64, tokens) if the log holds them. A batch is the responses of one training
-    step, over which GDPO's last step runs. A table holds whole batches, and the rows of a batch and of a group stand
-    together. The numbers of batches and of groups are unique over the run.
+    `advantage` (Float64) and `length` (Int64, tokens) if the log holds them, and `_by` (String) if `by` is named. A
+    batch is the responses of one training step, over which GDPO's last step runs. A table holds whole batches, and the
+    rows of a batch and of a group stand together. The numbers of batches and of groups are unique over the run.
     """
 
     path: str  # as the caller gave it
@@ -89,13 +91,16 @@ class Run:
     has_length: bool
     issues: tuple[LogIssue, ...] = ()  # found by the reader
     skipped_lines: int = 0
+    skipped_files: tuple[str, ...] = ()  # that cannot be read
     left_out: tuple[str, ...] = ()  # columns that are neither used nor texts that such logs are known to hold
     asked: str | None = None  # the method that a configuration file beside the log asks for
     weights: Mapping[str, float] | None = None  # per reward, if the log or a configuration file beside it holds them
-    weights_by: str | None = None  # their origin: score (a logged total is the weighted sum) or config
+    by: str | None = None  # the column whose values are looked at one by one
+    window: tuple[int, int] | None = None  # the first and the last step, where only some were asked for
+    weights_by: str | None = None  # their origin: log, score (a logged total is the weighted sum) or config
     other_sizes: tuple[int, ...] = ()  # group sizes that the prompts and advantages fit as well
     _rows: Rows | None = field(default=None, repr=False)
-    _block: int | None = field(default=None, repr=False)  # rows per group, where groups are blocks of rows
+    _blocks: Blocks = field(default=(), repr=False)  # where groups are blocks of rows
     _regrouped: Callable[[int], "Run"] = field(default=_no_other_size, repr=False)
     _tables: Callable[[], Iterator[pl.DataFrame]] = field(default=_no_tables, repr=False)
 
@@ -133,6 +138,7 @@ def run_of(files: LogFiles, framework: str, rows: Rows, **facts: Any) -> Run:
         rewards=rows.columns.rewards,
         has_advantage=rows.columns.advantage is not None,
         has_length=rows.columns.length is not None,
+        by=rows.columns.by,
         _rows=rows,
         **facts,
     )
@@ -149,24 +155,43 @@ def read_run(
     length: str | None = None,
     step: str | None = None,
     skip_bad_lines: bool = False,
+    by: str | None = None,
+    steps: Steps | None = None,
+    last: int | None = None,
+    skip_bad_files: bool = False,
 ) -> Run:
     """The log of a run, as a training framework wrote it.
 
     path: a file, directory, glob or zip, several of them, or {name: bytes}; DATABASE::RUN for a run in a database of
         trackio; a URL, hf://, s3:// or gs://; or a table: a DataFrame of polars, pandas or Arrow, or a list of dicts.
-    framework: trl (axolotl writes the same), verl, ms_swift, nemo_rl or generic; inferred from the content by default.
+    framework: trl (axolotl writes the same), verl, ms_swift, nemo_rl, verifiers or generic; inferred from the content
+        by default.
     group_size: responses per group, if groups are blocks of rows; inferred from advantages and prompts by default.
     rewards, group, advantage, length, step: names of columns.
     skip_bad_lines: leave out and count broken lines of JSON.
+    skip_bad_files: leave out and name files that cannot be read.
+    by: a column, such as the task, whose values an audit looks at one by one; it has one value in a group.
+    steps, last: of these steps alone: the first and the last, such as (100, 150) or (100, None), or so many at the end.
     Raises InputError, naming the file, and the column and row or line, if the log cannot be read.
     """
-    files = frames.log_of(path) or as_tables(bounded(find_files(path)))
-    options = options_of(group_size, rewards, group, advantage, length, step, skip_bad_lines)
-    run, evidence = read_rows(files, None if framework is None else framework_named(framework), options)
+    options = options_of(
+        group_size, rewards, group, advantage, length, step, skip_bad_lines, by, steps, last, skip_bad_files
+    )
+    known = None if framework is None else framework_named(framework)
+    files = frames.log_of(path) or find_files(path)
+    if skip_bad_files:
+        files, skipped = without_bad_files(files, options)
+    else:
+        files, skipped = without_unfinished(files, skip_bad_lines), ()
+    try:
+        files = files if files.files[0].frame is not None else as_tables(bounded(files))
+        run, evidence = read_rows(files, known, options)
+    except InputError as error:
+        raise _naming_the_way_out(error, files, options) from None
     with one_error(files.name):
         run = with_groups(run, evidence, options)
     next(run.tables())  # a fault in the first rows is reported now
-    return run
+    return replace(run, skipped_files=skipped)
 
 
 def options_of(
@@ -177,9 +202,14 @@ def options_of(
     length: str | None = None,
     step: str | None = None,
     skip_bad_lines: bool = False,
+    by: str | None = None,
+    steps: Steps | None = None,
+    last: int | None = None,
+    skip_bad_files: bool = False,
 ) -> Options:
     """The arguments of `read_run`, checked."""
-    for name, value in {"group": group, "advantage": advantage, "length": length, "step": step}.items():
+    steps, last = checked(steps, last)
+    for name, value in {"group": group, "advantage": advantage, "length": length, "step": step, "by": by}.items():
         expect(value is None or (isinstance(value, str) and value != ""), name, "the name of a column", repr(value))
     fits = group_size is None or (is_whole(group_size) and group_size > 0)
     expect(fits, "group_size", "a positive whole number", repr(group_size))
@@ -191,14 +221,49 @@ def options_of(
         step=step,
         group_size=None if group_size is None else int(group_size),
         bad_lines=BadLines(bool(skip_bad_lines)),
+        by=by,
+        steps=steps,
+        last=last,
+        skip_bad_files=bool(skip_bad_files),
     )
+
+
+def without_bad_files(log: LogFiles, options: Options) -> tuple[LogFiles, tuple[str, ...]]:
+    """The log without the files that cannot be read, and their names; InputError, of the first, if none can."""
+    faults = {file.name: fault for file in log.files if (fault := fault_of(file, log, options)) is not None}
+    good = tuple(file for file in log.files if file.name not in faults)
+    if not good:
+        raise next(iter(faults.values()))
+    return replace(log, files=good), tuple(faults)
+
+
+def fault_of(file: LogFile, log: LogFiles, options: Options) -> InputError | None:
+    """Why a file of a log cannot be read, by itself; None if it can."""
+    try:
+        with one_error(file.name):
+            for table in as_tables(bounded(replace(log, files=(file,)))).files:
+                tables.read_through(table, options.bad_lines)
+    except InputError as error:
+        return error
+    return None
+
+
+def _naming_the_way_out(error: InputError, log: LogFiles, options: Options) -> InputError:
+    """The error; where it is one file of several that cannot be read, with the option that leaves it out."""
+    file = next((file for file in log.files if str(error).startswith(file.name)), None)
+    if len(log.files) == 1 or options.skip_bad_files or file is None or fault_of(file, log, options) is None:
+        return error
+    return InputError(f"{error}; with skip_bad_files (--skip-bad-files) it is left out")
 
 
 def read_rows(files: LogFiles, framework: str | None, options: Options) -> tuple[Run, "GroupEvidence"]:
     """The run before its groups are known, and what shows them."""
     with one_error(files.name):
-        files = _as_its_framework_writes(files, framework)
+        files = _as_its_framework_writes(as_columns(files, options.bad_lines), framework)
         run = _reader(framework or detect(files, options)).read(files, options)
+        if files.left_out:
+            evidence = {"files": [f"{name} {why}" for name, why in files.left_out]}
+            run = replace(run, issues=(*run.issues, LogIssue("files-left-out", evidence)))
         return run, _evidence(run)
 
 
@@ -245,7 +310,7 @@ def _as_its_framework_writes(files: LogFiles, known: str | None) -> LogFiles:
             named = zip(files.files, lines, strict=True)
             written = (LogFile(file.name, load=partial(bytes, content), kind="jsonl") for file, content in named)
             return replace(files, files=tuple(written))
-    frames.refuse_nested_rewards(first.name, first.frame.collect_schema())
+    refuse_nested_rewards(first, BadLines())
     return files
 
 
@@ -284,8 +349,11 @@ class GroupEvidence:
 def with_groups(run: Run, evidence: GroupEvidence, options: Options) -> Run:
     """The run with its groups: those that a column identifies, or blocks of the size given, configured or inferred."""
     rows = _rows_of(run)
-    sizes, prompts = evidence.sizes, evidence.prompts
-    run = replace(run, skipped_lines=options.bad_lines.count)
+    window = window_of(evidence.sizes["step"], run.path, options.steps, options.last)
+    # The size of a group shows in the whole log; what may mislead a reader is said of the steps that are asked for.
+    sizes = within(evidence.sizes, window)
+    prompts = None if evidence.prompts is None else within(evidence.prompts, window)
+    run = replace(run, skipped_lines=options.bad_lines.count, window=window)
     if rows.keyed_by:
         return _by_key(run, rows, sizes, options.group_size)
     run = _noting_a_sample(run, prompts)
@@ -293,18 +361,22 @@ def with_groups(run: Run, evidence: GroupEvidence, options: Options) -> Run:
     def regrouped(size: int) -> Run:
         ragged = sizes.filter(pl.col("rows") % size != 0)
         _expect_none(ragged, run, f"rows that groups of {size} divide")
-        return _in_blocks(run, rows, size, sizes, prompts)
+        return _in_blocks(run, rows, ((0, size),), sizes, prompts)
 
     if options.group_size:
         return regrouped(options.group_size)
     size = rows.group_size
+    ids = _prompt_ids(evidence.prompts)
+    changes = () if size else tuple(stretches(evidence.sizes["rows"].to_list(), evidence.advantages, ids))
+    if changes:
+        return _in_blocks(_noting_changes(run, evidence.sizes, changes), rows, changes, sizes, prompts)
     others: tuple[int, ...] = ()
     if size is None or (sizes["rows"] % size != 0).any():
-        inferred = infer(sizes["rows"].to_list(), evidence.advantages, _prompt_ids(prompts))
+        inferred = infer(evidence.sizes["rows"].to_list(), evidence.advantages, ids)
         if inferred is None:
             raise _no_groups(run, prompts)
         size, others = inferred.size, inferred.others
-    return replace(_in_blocks(run, rows, size, sizes, prompts), other_sizes=others, _regrouped=regrouped)
+    return replace(_in_blocks(run, rows, ((0, size),), sizes, prompts), other_sizes=others, _regrouped=regrouped)
 
 
 def _evidence(run: Run) -> GroupEvidence:
@@ -313,7 +385,7 @@ def _evidence(run: Run) -> GroupEvidence:
     by = ["batch", "_key"] if rows.keyed_by else ["batch"]
     sizes: list[pl.DataFrame] = []
     advantages: list[np.ndarray] = []
-    for table in rows.read(replace(rows.columns, rewards=(), length=None)):
+    for table in rows.read(replace(rows.columns, rewards=(), length=None, by=None)):
         counts = table.group_by(by, maintain_order=True).agg(
             pl.len().alias("rows"), pl.col("step").first(), pl.col("_file").first()
         )
@@ -325,9 +397,25 @@ def _evidence(run: Run) -> GroupEvidence:
     return GroupEvidence(pl.concat(sizes), tuple(advantages[:BATCHES]), prompts)
 
 
-def tables_of(run: Run, block: int | None) -> Iterator[pl.DataFrame]:
-    """The tables of a part of a run, in the groups that the whole run has: blocks of so many rows, or by a column."""
-    return _tables(run, _rows_of(run), partial(_number_blocks, block) if block else _number_keys)
+def tables_of(run: Run, blocks: Blocks, first_batch: int = 0) -> Iterator[pl.DataFrame]:
+    """The tables of a part of a run, in the groups that the whole run has: blocks of rows, or by a column if none."""
+    here = tuple((batch - first_batch, size) for batch, size in blocks)
+    return _tables(run, _rows_of(run), partial(_number_blocks, here) if blocks else _number_keys)
+
+
+def _size_at(blocks: Blocks) -> pl.Expr:
+    """The rows per group in each batch."""
+    size = pl.lit(blocks[0][1])
+    for batch, later in blocks[1:]:
+        size = pl.when(pl.col("batch") >= batch).then(pl.lit(later)).otherwise(size)
+    return size
+
+
+def _noting_changes(run: Run, sizes: pl.DataFrame, changes: Blocks) -> Run:
+    """The run with an issue that says from which step on its groups have another size."""
+    steps = [sizes.filter(pl.col("batch") >= batch)["step"][0] for batch, _ in changes]
+    evidence = {"sizes": [size for _, size in changes], "from_steps": steps}
+    return replace(run, issues=(*run.issues, LogIssue("group-size-changes", evidence)))
 
 
 def _expect_none(ragged: pl.DataFrame, run: Run, wanted: str) -> None:
@@ -336,43 +424,47 @@ def _expect_none(ragged: pl.DataFrame, run: Run, wanted: str) -> None:
         raise InputError(f"{file}: expected {wanted}, got {rows} in step {step}")
 
 
-def _in_blocks(run: Run, rows: Rows, size: int, sizes: pl.DataFrame, prompts: pl.DataFrame | None) -> Run:
-    """The run in groups of `size` rows from the start of each batch."""
-    ragged = sizes.filter(pl.col("rows") % size != 0)
+def _in_blocks(run: Run, rows: Rows, blocks: Blocks, sizes: pl.DataFrame, prompts: pl.DataFrame | None) -> Run:
+    """The run in groups of so many rows from the start of each batch."""
+    size = _size_at(blocks)
+    ragged = sizes.filter(pl.col("rows") % size != 0).with_columns(size.alias("size"))
     issues = list(run.issues)
     if len(ragged):
-        evidence = {"group_size": size, "batches": len(ragged), "of": len(sizes)}
+        evidence = {"group_size": ragged["size"][0], "batches": len(ragged), "of": len(sizes)}
         issues.append(LogIssue("ragged-batches", evidence | {"step": ragged["step"][0], "rows": ragged["rows"][0]}))
     merged = None if prompts is None else _merged_prompts(prompts, size)
     if merged:
         issues.append(LogIssue("prompts-merged", merged))
     return replace(
         run,
-        group_size=None if len(ragged) else size,
-        grouped_by=f"blocks of {size} rows",
+        group_size=None if len(ragged) or len(blocks) > 1 else blocks[0][1],
+        grouped_by=f"blocks of {', then '.join(f'{size}' for _, size in blocks)} rows",
         issues=tuple(issues),
-        _block=size,
-        _tables=partial(_tables, run, rows, partial(_number_blocks, size)),
+        _blocks=blocks,
+        _tables=partial(_tables, run, rows, partial(_number_blocks, blocks)),
     )
 
 
 def _by_key(run: Run, rows: Rows, sizes: pl.DataFrame, group_size: int | None) -> Run:
     """The run in the groups that a column identifies."""
     usual = group_size or min(sizes["rows"].mode())
-    cut = sizes.filter(pl.col("rows") % usual != 0)
+    sizes, changes = _with_usual(sizes, usual, changes=group_size is None)
+    run = _noting_changes(run, sizes, changes) if changes else run
+    cut = sizes.filter(pl.col("rows") % pl.col("usual") != 0)
     if group_size:
         _expect_none(cut, run, f"groups of {usual} rows by {rows.keyed_by}")
     issues = list(run.issues)
     if (sizes["rows"] == 1).all() and len(sizes) > sizes["batch"].n_unique():
         evidence = {"step": sizes["step"][0], "steps": sizes["step"].n_unique(), "rows": len(sizes)}
         issues.append(LogIssue("groups-sampled", evidence))
-    merged = sizes.filter((pl.col("rows") > usual) & (pl.col("rows") % usual == 0)) if usual > 1 else sizes.head(0)
+    several = (pl.col("rows") > pl.col("usual")) & (pl.col("rows") % pl.col("usual") == 0)
+    merged = sizes.filter(several & (pl.col("usual") > 1))
     if len(merged):
         evidence = {"step": merged["step"][0], "steps": merged["step"].n_unique(), "groups": len(merged)}
-        evidence |= {"group_size": usual, "rows": merged["rows"][0], "looked_at_groups": len(sizes)}
+        evidence |= {"group_size": merged["usual"][0], "rows": merged["rows"][0], "looked_at_groups": len(sizes)}
         issues.append(LogIssue("prompts-merged", evidence))
     if rows.equal_groups and 0 < len(cut) < MANY * len(sizes):
-        evidence = {"group_size": usual, "batches": cut["batch"].n_unique(), "of": sizes["batch"].n_unique()}
+        evidence = {"group_size": cut["usual"][0], "batches": cut["batch"].n_unique(), "of": sizes["batch"].n_unique()}
         evidence |= {"step": cut["step"][0], "rows": cut["rows"][0], "groups": len(cut)}
         issues.append(LogIssue("ragged-batches", evidence))
     return replace(
@@ -385,10 +477,23 @@ def _by_key(run: Run, rows: Rows, sizes: pl.DataFrame, group_size: int | None) -
     )
 
 
+def _with_usual(sizes: pl.DataFrame, usual: int, changes: bool) -> tuple[pl.DataFrame, Blocks]:
+    """The groups with the usual size where they stand, and where it changes during the run: () if it does not."""
+    found: Blocks = ()
+    if changes:
+        mode = pl.col("rows").mode().min()
+        alike = (pl.col("rows") == mode).mean() >= WHOLE
+        of = sizes.group_by("batch", maintain_order=True).agg(pl.when(alike).then(mode).alias("size"))
+        runs = [(of["batch"][first], size) for first, size in runs_of(of["size"].to_list())]
+        found = tuple(runs) if len(runs) > 1 else ()
+    blocks = found or ((0, usual),)
+    return sizes.with_columns(_size_at(blocks).alias("usual")), found
+
+
 def _tables(run: Run, rows: Rows, number: Callable[[pl.DataFrame], pl.DataFrame]) -> Iterator[pl.DataFrame]:
     """Tables with the columns in order; InputError if there is no row, or no value of any reward."""
     columns = ["batch", "step", "group", *run.rewards]
-    columns += ["advantage"] * run.has_advantage + ["length"] * run.has_length
+    columns += ["advantage"] * run.has_advantage + ["length"] * run.has_length + ["_by"] * (run.by is not None)
     first, responses, values = 0, 0, 0
     frames = rows.read(rows.columns)
     while True:
@@ -398,6 +503,9 @@ def _tables(run: Run, rows: Rows, number: Callable[[pl.DataFrame], pl.DataFrame]
                 break
             table = number(table).with_columns(pl.col("group") + first)
         first = table["group"][-1] + 1
+        table = within(table, run.window)
+        if not len(table):
+            continue
         responses += len(table)
         values += sum(int(table[name].is_not_nan().sum()) for name in run.rewards) if values == 0 else 0
         yield table.select(columns)
@@ -405,9 +513,9 @@ def _tables(run: Run, rows: Rows, number: Callable[[pl.DataFrame], pl.DataFrame]
     expect(values > 0, run.path, f"a value in {', '.join(run.rewards)}", "every one missing")
 
 
-def _number_blocks(size: int, table: pl.DataFrame) -> pl.DataFrame:
-    """Add `group`: blocks of `size` rows from the start of each batch, of which the last may be shorter."""
-    block = pl.int_range(pl.len()).over("batch") // size
+def _number_blocks(blocks: Blocks, table: pl.DataFrame) -> pl.DataFrame:
+    """Add `group`: blocks of rows from the start of each batch, of which the last may be shorter."""
+    block = pl.int_range(pl.len()).over("batch") // _size_at(blocks)
     return table.with_columns(pl.struct("batch", block).rle_id().cast(pl.Int64).alias("group"))
 
 
@@ -417,60 +525,7 @@ def _number_keys(table: pl.DataFrame) -> pl.DataFrame:
     return table.sort("group", maintain_order=True).with_columns(pl.col("group").rle_id().cast(pl.Int64))
 
 
-# --- the size of a group ---------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Size:
-    """A group size and the evidence for it: advantages or prompts."""
-
-    size: int
-    shown_by: str
-    others: tuple[int, ...] = field(default=(), repr=False)  # smaller sizes that fit too, perhaps by chance
-
-
-def infer(sizes: Sequence[int], advantages: Sequence[np.ndarray], prompts: Sequence[np.ndarray]) -> Size | None:
-    """The group size of a log whose groups are blocks of one size; None if nothing shows it.
-
-    sizes: the rows of each batch. advantages: as logged, of the first batches; they sum to 0 in every group.
-    prompts: the prompt id of each row, of the first batches; it changes only where a group ends.
-
-    >>> infer([8] * 4, [np.array([3.0, -1.0, -2.0, 0.0, 7.0, -5.0, -2.0, 0.0])] * 4, [])
-    Size(size=4, shown_by='advantages')
-    >>> infer([6], [], [np.array([7, 7, 7, 4, 4, 4])])
-    Size(size=3, shown_by='prompts')
-    """
-    rows = Counter(sizes).most_common(1)[0][0]
-    largest = _from_prompts([ids for ids in prompts if len(ids) == rows] or prompts)
-    live = [a for a in advantages if np.abs(a).max(initial=0) > 0 and np.isfinite(a).all() and _sums_to_zero(a, len(a))]
-    fits = [g for g in divisors(largest or rows) if live and _fits(g, live)]
-    for size in fits:
-        if largest is None and size == rows:
-            return None  # advantages centred over the whole batch sum to 0 as well
-        if all(_chance(size, other, live) < CHANCE for other in fits if other > size and other % size == 0):
-            evidence = "advantages" if size != largest else "prompts"
-            return Size(size, evidence, tuple(g for g in fits if g < size))
-        if largest is None:
-            return None
-    return None if largest is None else Size(largest, "prompts", tuple(g for g in fits if g < largest))
-
-
-def divisors(n: int) -> list[int]:
-    return [g for g in range(2, n + 1) if n % g == 0]
-
-
-def _from_prompts(prompts: Sequence[np.ndarray]) -> int | None:
-    """The largest size that divides every stretch of equal prompts in most batches; None if that is 1."""
-    batches: Counter[int] = Counter()  # by the largest size that divides their stretches
-    for ids in prompts:
-        ends = np.flatnonzero(ids[1:] != ids[:-1]) + 1
-        lengths = np.diff(np.concatenate([[0], ends, [len(ids)]])).tolist()
-        whole = reduce(gcd, lengths[:-1], 0)
-        cut = len(set(lengths[:-1])) == 1 and len(lengths) > 2 and lengths[-1] < whole
-        batches[whole if cut else gcd(whole, lengths[-1])] += 1
-    sizes = {size for length in batches for size in divisors(length)}
-    usual = [g for g in sizes if sum(n for length, n in batches.items() if length % g == 0) >= USUAL * batches.total()]
-    return max(usual, default=None)
+# --- prompts ---------------------------------------------------------------------------------------------------------
 
 
 def _prompt_ids(prompts: pl.DataFrame | None) -> list[np.ndarray]:
@@ -479,31 +534,6 @@ def _prompt_ids(prompts: pl.DataFrame | None) -> list[np.ndarray]:
         return []
     parts = [part["_key"].to_numpy() for part in prompts.partition_by("batch", maintain_order=True)]
     return parts[:-1] if len(parts) > 1 else parts
-
-
-def _sums_to_zero(values: np.ndarray, size: int) -> bool:
-    """Whether every block of `size` sums to 0, up to the round-off of float32."""
-    blocks = values.reshape(-1, size)
-    return bool((np.abs(blocks.sum(1)) <= 1e-5 * np.abs(blocks).sum(1) + 1e-6 * np.abs(values).max()).all())
-
-
-def _fits(size: int, live: Sequence[np.ndarray]) -> bool:
-    """Whether blocks of this size sum to 0 in nearly all batches that the size divides."""
-    whole = [a for a in live if len(a) % size == 0]
-    return bool(whole) and sum(_sums_to_zero(a, size) for a in whole) >= 0.9 * len(whole)
-
-
-def _chance(size: int, larger: int, live: Sequence[np.ndarray]) -> float:
-    """How likely blocks of `size` sum to 0 by chance, if groups are the `larger` blocks with rows in random order."""
-    blocks = [block for a in live if len(a) % larger == 0 for block in a.reshape(-1, larger) if np.abs(block).max() > 0]
-    draw, log = np.random.default_rng(0), 0.0
-    for block in blocks[:_BLOCKS]:
-        shuffled = draw.permuted(np.tile(block, (DRAWS, 1)), axis=1).reshape(DRAWS, -1, size)
-        close = np.abs(shuffled.sum(2)) <= 1e-5 * np.abs(shuffled).sum(2) + 1e-6 * np.abs(block).max()
-        log += np.log(max(close.all(1).mean(), 0.5 / DRAWS))
-        if log < np.log(CHANCE):
-            break
-    return float(np.exp(log))
 
 
 def _noting_a_sample(run: Run, prompts: pl.DataFrame | None) -> Run:
@@ -523,6 +553,11 @@ def _no_groups(run: Run, prompts: pl.DataFrame | None) -> InputError:
             f"{run.path}: expected groups that can be told from prompts or advantages, got none; "
             f"give group_size, the responses per prompt, or the group column (rewards: {', '.join(run.rewards)})"
         )
+    if size := _shuffled(prompts):
+        return InputError(
+            f"{run.path}: expected the rows of a group one after the other, got each prompt in {size} rows apart from "
+            "each other: give --group prompt, or the column that tells groups apart"
+        )
     sampled = next((issue.evidence["step"] for issue in run.issues if issue.id == "groups-sampled"), None)
     got = "different numbers of rows" if sampled is None else f"one response per prompt in step {sampled}"
     return InputError(
@@ -531,10 +566,17 @@ def _no_groups(run: Run, prompts: pl.DataFrame | None) -> InputError:
     )
 
 
-def _merged_prompts(prompts: pl.DataFrame, size: int) -> dict[str, object] | None:
+def _shuffled(prompts: pl.DataFrame) -> int | None:
+    """The usual number of rows of a prompt in a step, if those are as many for most prompts and not side by side."""
+    size = prompts.group_by("step", "_key", maintain_order=True).agg(pl.len().alias("rows"))["rows"]
+    usual = min(size.mode())
+    return usual if usual > 1 and (size == usual).mean() >= WHOLE else None
+
+
+def _merged_prompts(prompts: pl.DataFrame, size: pl.Expr) -> dict[str, object] | None:
     """GroupEvidence that groups of one batch share a prompt, from a sample of the prompts; None if none do.
 
-    prompts: batch, step, `_key` and `text` of rows in blocks of `size`.
+    prompts: batch, step, `_key` and `text` of rows in blocks of this size.
     """
     block = pl.int_range(pl.len()).over("batch") // size
     groups = prompts.with_columns(block.alias("block")).unique(["batch", "block"], keep="first", maintain_order=True)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from gdpo_core._errors import expect, expect_index
-from gdpo_core._groups import Batch, skipping_missing
+from gdpo_core._groups import Batch, Reduction, skipping_missing
 from gdpo_core._pairs import Block, Distinctions, Ordered, blocks_of, count_orders, distinguish
 from gdpo_core._statistics import centre, std_of
 from gdpo_core.advantages import method_for
@@ -34,6 +34,7 @@ from gdpo_core.runs.sums import (
 from gdpo_core.runs.thresholds import FAINT_STD, FEW_VALUES
 
 _ROUNDS, _NEAR = 100, 1e-9  # of the search for a break-even weight, and how near two rounds are the same
+_DIGITS = 14  # of a reward: what differs in later ones, as 0.1 + 0.2 and 0.3 do, is round-off
 _AT_ONCE = 1 << 16  # responses per piece, so that a piece and what is computed from it fit into a processor's cache
 
 
@@ -41,7 +42,9 @@ def summarise(table: pl.DataFrame, plan: Plan) -> Summary:
     """The summary of one table of a run. It holds whole batches; the rows of a batch, and of a group, are consecutive.
 
     The advantages are computed with the plan's weights and convention. Where a batch lacks the lengths that the
-    convention weights by, GDPO's last step runs over responses. Raises InputError.
+    convention weights by, GDPO's last step runs over responses. A column `cell` numbers parts of batches, each of some
+    groups in a row: then the sums are those of each cell, under its number, and the advantages still those of whole
+    batches. Raises InputError.
 
     >>> table = pl.DataFrame({"batch": 0, "step": 1, "group": 0, "a": [1.0, 0.0, 1.0], "b": [0.0, 1.0, 1.0]})
     >>> from gdpo_core.runs.sums import total
@@ -103,26 +106,33 @@ def _in_float32(table: pl.DataFrame, rewards: Sequence[str]) -> Array:
 
 def _sums(part: pl.DataFrame, plan: Plan) -> Sums[Array]:
     """The sums of each batch; part: one of `_parts`."""
+    float32 = bool(_in_float32(part, plan.rewards).all())
+    part = part if float32 else part.with_columns(pl.col(plan.rewards).round_sig_figs(_DIGITS))
     log = read_log(part, plan.rewards)
     lengths = torch.from_numpy(_lengths(part, plan.rewards).copy()).view(log.rewards.shape[:-1])
     convention = RECOGNISED[plan.convention]
     if convention.last_step == "tokens" and not bool((lengths >= 1).all()):
         convention = replace(convention, last_step="responses")
-    of = _Grouped(log.read(convention, plan.weights), starts_of(log.batch.numpy()))
+    cell = "cell" if "cell" in part.columns else "batch"
+    cells = part[cell].to_numpy()
+    of_group = cells[starts_of(part["group"].to_numpy())]
+    of_cell = replace(log, batch=torch.from_numpy(of_group.copy())) if cell == "cell" else log
+    batch = log.read(convention, plan.weights)
+    over = of_cell.read(convention, plan.weights).all_responses if cell == "cell" else batch.all_responses
+    of = _Grouped(batch, starts_of(of_group), over)
     std, distance = of.centred(of.batch.rewards)
     outcomes = {method: _outcome(of, method) for method in plan.methods}
     # All methods but GDPO add up raw rewards, so one weight puts their pairs in order.
     break_even = dict.fromkeys(outcomes, _break_even(of, outcomes["grpo"].added, plan.primary))
     break_even["gdpo"] = _break_even(of, outcomes["gdpo"].added, plan.primary)
-    ties, order = _ties_and_order(of, outcomes, plan.primary, float32=bool(_in_float32(part, plan.rewards).all()))
+    ties, order = _ties_and_order(of, outcomes, plan.primary, float32)
     sizes = of.per_group(torch.ones_like(of.batch.rewards[0])).long()
     before = outcomes["gdpo"].before_batch_step
     live = ~of.silent(before.nan_to_num())
     constant = outcomes["grpo_no_std"].silent | (sizes == 1)
-    batch, step = part["batch"].to_numpy(), part["step"].to_numpy()
-    starts = starts_of(batch)
+    step, starts = part["step"].to_numpy(), starts_of(cells)
     return Sums(
-        batch=batch[starts],
+        batch=cells[starts],
         step=np.minimum.reduceat(step, starts),
         step_last=np.maximum.reduceat(step, starts),
         fingerprint=_fingerprints(part, plan.rewards, starts),
@@ -154,7 +164,8 @@ class _Grouped:
     """Several batches computed as one, with sums over groups and over batches."""
 
     batch: Batch
-    starts: Array  # (batches,) the first group of each batch
+    starts: Array  # (batches,) the first group of each batch, or of each cell
+    over: Reduction  # over the responses of each of these
 
     @cached_property
     def rewarded(self) -> Tensor:
@@ -246,7 +257,8 @@ class _Outcome:
     before_batch_step: Tensor  # the same before GDPO's step over the batch
     silent: Tensor  # (groups,) whether every advantage is 0
     counted: Tensor  # (groups,) whether no advantage is NaN
-    update: Array  # (rewards, batches) each reward's part
+    update: Array  # (rewards, batches) each reward's part of Σ A²
+    squares: Array  # (batches,) Σ A²
     added: Tensor  # (rewards, prompts, rollouts) or (rewards, responses) what the method adds up by weight
 
 
@@ -254,6 +266,7 @@ def _outcome(of: _Grouped, method: str) -> _Outcome:
     formula, batch = method_for(method, of.batch)
     steps = formula(batch)
     a = batch.zero_unrewarded(steps.advantages)
+    update, squares = update_parts(batch, steps, a, of.over)
     return _Outcome(
         advantages=a,
         # Under some conventions GRPO makes the advantages of a single reward: it has no z.
@@ -261,7 +274,8 @@ def _outcome(of: _Grouped, method: str) -> _Outcome:
         silent=of.silent(a),
         # A missing reward that makes an advantage NaN does so in its whole group.
         counted=of.per_group((a.isnan() & of.rewarded).to(a)) == 0,
-        update=update_parts(batch, steps.z, a, batch.all_responses).numpy(),
+        update=update.numpy(),
+        squares=squares.numpy(),
         added=batch.rewards if steps.z is None else steps.z,
     )
 
@@ -321,7 +335,7 @@ def _method_sums(
     tied = ties.tied[method] * counted
     return MethodSums(
         silent_groups=of.per_batch(outcome.silent),
-        squares=of.per_batch(of.per_group(outcome.advantages.nan_to_num().square())),
+        squares=outcome.squares,
         update=outcome.update,
         mixed_groups=of.per_batch(mixed),
         different_pairs=of.per_batch(ties.pairs * counted),
@@ -371,7 +385,7 @@ def _logged_sums(of: _Grouped, log: Log, table: pl.DataFrame, plan: Plan) -> Log
     hidden = np.zeros(len(of.starts), dtype=np.int64)
     # Costly, and of interest only where the rewards do not explain the advantages.
     if bool(present.any()) and (plan.recipe is None or bool(wrong.any())) and hidden_inputs(table, plan.rewards):
-        parts = table.partition_by("batch", maintain_order=True)
+        parts = table.partition_by("cell" if "cell" in table.columns else "batch", maintain_order=True)
         hidden = np.array([hidden_inputs(part, plan.rewards) for part in parts])
 
     def per_group(x: Tensor) -> Tensor:

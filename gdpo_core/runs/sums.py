@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
+import polars as pl
 
 from gdpo_core._errors import expect
 from gdpo_core.conventions import COMPARED
@@ -27,12 +28,13 @@ class Plan:
     convention: str  # a key of RECOGNISED
     primary: int | None
     recipe: Recipe | None  # how the logged advantages were made
+    also: str | None = None  # a method to compute besides
 
     @property
     def methods(self) -> tuple[str, ...]:
         """The methods to compute: the three that every report compares, and the one that made the log."""
         made_the_log = [] if self.recipe is None else [self.recipe.method]
-        return tuple(dict.fromkeys([*COMPARED, *made_the_log]))
+        return tuple(dict.fromkeys([*COMPARED, *made_the_log, *([self.also] if self.also else [])]))
 
 
 class Moments(NamedTuple):
@@ -72,7 +74,7 @@ class MethodSums(Generic[Number]):
 
     silent_groups: Number  # groups in which every advantage is 0
     squares: Number  # Σ A²
-    update: Array  # (rewards, batches) each reward's part of the variance, as in `gdpo_core.update_share`, not scaled
+    update: Array  # (rewards, batches) Σ a_k A, with each reward's part a_k of A as in `gdpo_core.update_share`
     mixed_groups: Number  # groups that hold two different reward vectors
     different_pairs: Number  # pairs in a group whose reward vectors differ
     tie_groups: Number  # groups in which such a pair has one advantage
@@ -137,6 +139,7 @@ class Summary:
 
     plan: Plan
     batches: Sums[Array]
+    sample: tuple[pl.DataFrame, ...] = ()  # whole batches from all over the run, on which settings are tried
 
 
 # --- merging ----------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ import io
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby, islice
 from pathlib import Path
@@ -20,6 +21,7 @@ from gdpo_core.runs.files import LogFile, format_of
 ROWS = 250_000  # per frame, about
 FILES = 400  # per scan; more would have many files open at once
 HEAD = 100  # lines of text from which the types of columns are inferred
+SPREAD = 16  # files over a log that are looked at first
 COLUMNS = 5_000  # of a table
 MISSING = ["", "NA", "N/A", "null", "None", "none", "NaN", "nan", "NAN", "<NA>"]  # in CSV
 UNREAD = ("completion", "completions")  # long texts, of which no reader needs more than that there are some
@@ -27,6 +29,9 @@ _NOT_FINITE = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float
 Schema: TypeAlias = Mapping[str, pl.DataType]
 _BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError)
 _BOM = b"\xef\xbb\xbf"
+SEPARATORS = (",", ";", "\t", "|")
+_ONE_COMMA = r"^\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*$"  # a number, if the comma is a decimal one
+_THOUSANDS = r"^\s*[+-]?[1-9]\d{0,2},\d{3}\s*$"  # a number in any case
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,37 @@ def first_values(file: LogFile, columns: Sequence[str], rows: int, bad_lines: Ba
     return {name: table[name].drop_nulls().to_list() for name in columns}
 
 
+def first_numbers(files: Sequence[LogFile], columns: Sequence[str], rows: int, bad_lines: BadLines) -> pl.DataFrame:
+    """The first values of these columns in some files spread over a log, as Float64: null where there is no number."""
+    some = files[:: -(-len(files) // SPREAD)]
+    kinds = dict.fromkeys(columns, pl.Float64)
+    parts = [pl.DataFrame(schema=kinds)]
+    for file in some:
+        kind, most = format_of(file), -(-rows // len(some))
+        if kind == "parquet":
+            known = [name for name, kind in parquet_schema(file).items() if name in columns and is_number_type(kind)]
+            try:
+                part = _scan(file).select(known).head(most).collect()
+            except _BROKEN as error:
+                raise _unreadable_parquet([file], error) from None
+        elif kind == "jsonl":
+            items = first_objects(file, bad_lines, most)
+            part = pl.DataFrame({name: [_number(item.get(name)) for item in items] for name in columns}, schema=kinds)
+        elif kind == "json":
+            part = _json_table(file).head(most)
+        else:
+            header = _header(file, kind)
+            part = _csv_values(file, kind, pl.col([name for name in columns if name in header]).head(most))
+            part = part.with_columns(_as_numbers(part[name]) for name in part.columns)
+        part = part.select(_column(name, part.columns).cast(pl.Float64, strict=False) for name in columns)
+        parts.append(part)
+    return pl.concat(parts)
+
+
+def _number(value: object) -> float | None:
+    return as_float(value, "", "") if is_number(value) else None
+
+
 def read_file(file: LogFile, numbers: Sequence[str], texts: Sequence[str], bad_lines: BadLines) -> pl.DataFrame:
     """These columns of a file other than Parquet, `numbers` as numbers where they are; an absent value is null."""
     kind = format_of(file)
@@ -82,6 +118,21 @@ def read_file(file: LogFile, numbers: Sequence[str], texts: Sequence[str], bad_l
     if kind == "json":
         return _json_table(file, [*numbers, *texts])
     return _read_csv(file, kind, numbers, texts)
+
+
+def read_through(file: LogFile, bad_lines: BadLines) -> None:
+    """Read all that a reader may want of a file, for the InputError where it is damaged."""
+    if format_of(file) == "parquet":
+        wanted = [name for name in parquet_schema(file) if name.lower() not in UNREAD]
+        for start in range(0, height(file), ROWS):
+            try:
+                _scan(file).select(wanted).slice(start, ROWS).collect()
+            except _BROKEN as error:
+                raise _unreadable_parquet([file], error) from None
+    else:
+        columns = schema(file, bad_lines)
+        numbers = [name for name, kind in columns.items() if is_number_type(kind)]
+        read_file(file, numbers, list(columns)[: not numbers], bad_lines)
 
 
 # --- Parquet ---------------------------------------------------------------------------------------------------------
@@ -124,7 +175,8 @@ def _files_of_a_frame(files: Sequence[LogFile], numbers: Sequence[int]) -> Seque
     first = files[numbers[0]]
     count = max(1, min(FILES, ROWS // max(height(first), 1)))
     same = [
-        files[i].frame is not None if first.frame is not None else files[i].path is not None for i in numbers[:count]
+        files[i].frame is not None if first.frame is not None else files[i].plain_path is not None
+        for i in numbers[:count]
     ]
     return numbers[: max(1, [*same, False].index(False))]
 
@@ -139,7 +191,9 @@ def _parts(first: LogFile, files: int) -> Iterator[tuple[int, int | None]]:
 def _scan_parquet(
     files: Sequence[LogFile], numbers: Sequence[int], wanted: Schema, start: int, rows: int | None
 ) -> pl.DataFrame:
-    paths = [file.path for file in files if file.path is not None]  # several files are all on disk, or all frames
+    paths = [
+        file.plain_path for file in files if file.plain_path is not None
+    ]  # several files are all on disk, or all frames
     tables = [file.frame for file in files if file.frame is not None]
     try:
         if tables:
@@ -189,7 +243,7 @@ def _scan(file: LogFile) -> pl.LazyFrame:
 
 
 def _source(file: LogFile) -> Path | io.BytesIO:
-    return file.path if file.path is not None else io.BytesIO(file.content())
+    return file.plain_path or io.BytesIO(file.content())
 
 
 def _unreadable_parquet(files: Sequence[LogFile], error: BaseException) -> InputError:
@@ -212,6 +266,8 @@ def _csv_schema(file: LogFile, kind: str) -> Schema:
     """The type of each column: Boolean if its first values are True and False, Float64 if most of them are numbers."""
     lists = _csv_values(file, kind, pl.all().drop_nulls().head(HEAD).implode())
     first = {name: lists[name].explode().drop_nulls() for name in lists.columns}
+    if _separator(file, kind) != ",":
+        first = {name: _with_points(texts) for name, texts in first.items()}
     if not any(map(len, first.values())) and not _csv_values(file, kind, pl.len()).item():
         return dict.fromkeys(first, pl.Null())
     return {name: _type_of(texts) for name, texts in first.items()}
@@ -227,6 +283,8 @@ def _read_csv(file: LogFile, kind: str, numbers: Sequence[str], texts: Sequence[
     """All rows of the columns; InputError, naming the line, for a record with more or fewer values than columns."""
     rows = _csv_values(file, kind, pl.col(*numbers, *texts))
     rows = rows.filter(_filled(file, kind, len(rows)))
+    if _separator(file, kind) != ",":
+        rows = rows.with_columns(_decimal_commas(rows[name], file) for name in numbers)
     return rows.with_columns(_as_numbers(rows[name]) for name in numbers)
 
 
@@ -239,9 +297,31 @@ def _as_numbers(texts: pl.Series) -> pl.Series:
     return numbers if numbers.null_count() == texts.null_count() else texts
 
 
+def _with_points(texts: pl.Series) -> pl.Series:
+    """The texts, with a point for the comma of those that are a number with one comma in it."""
+    point = texts.str.replace(",", ".", literal=True)
+    return point.zip_with(texts.str.contains(_ONE_COMMA).fill_null(False), texts)
+
+
+def _decimal_commas(texts: pl.Series, file: LogFile) -> pl.Series:
+    """The column with points for its decimal commas; as it is where its numbers have none.
+
+    Raises InputError where a comma may just as well stand for thousands, as in 1,000.
+    """
+    comma = texts.str.contains(_ONE_COMMA).fill_null(False)
+    if not comma.any():
+        return texts
+    thousands = texts.str.contains(_THOUSANDS).fill_null(False)
+    value = texts.filter(comma)[0]
+    clear = (comma & ~thousands).any() and not texts.str.contains(".", literal=True).any()
+    where, wanted = f"{file.name}, column {texts.name!r}", "numbers with a decimal point"
+    expect(clear, where, wanted, f"{value!r}, whose comma may be a decimal one or one of thousands")
+    return _with_points(texts)
+
+
 def _csv_values(file: LogFile, kind: str, values: pl.Expr) -> pl.DataFrame:
     """An expression of the columns, which are all text."""
-    separator, names = _separator(kind), _header(file, kind)
+    separator, names = _separator(file, kind), _header(file, kind)
     try:
         scan = pl.scan_csv(
             file.content(), separator=separator, null_values=MISSING, infer_schema=False, new_columns=names
@@ -251,8 +331,15 @@ def _csv_values(file: LogFile, kind: str, values: pl.Expr) -> pl.DataFrame:
         raise _unreadable_csv(file, kind, error) from None
 
 
-def _separator(kind: str) -> str:
-    return "\t" if kind == "tsv" else ","
+def _separator(file: LogFile, kind: str) -> str:
+    """The character that makes the first line more than one column; by default the one that the ending promises."""
+    start = file.start(1 << 16).removeprefix(_BOM).decode("utf-8", "replace").lstrip("\r\n")
+    usual = "\t" if kind == "tsv" else ","
+    for separator in (usual, *(other for other in SEPARATORS if other != usual)):
+        with suppress(csv.Error):
+            if len(next(csv.reader(io.StringIO(start, newline=""), delimiter=separator), [])) > 1:
+                return separator
+    return usual
 
 
 def _header(file: LogFile, kind: str) -> list[str]:
@@ -284,7 +371,8 @@ def _is_finite_number(name: str) -> bool:
 
 def _records(file: LogFile, kind: str) -> Iterator[tuple[int, list[str]]]:
     """The line on which each record begins, and its values."""
-    reader = csv.reader((line.decode("utf-8") for line in file.lines()), delimiter=_separator(kind), strict=True)
+    lines = (line.decode("utf-8") for line in file.lines())
+    reader = csv.reader(lines, delimiter=_separator(file, kind), strict=True)
     line = 1
     for record in reader:
         yield line, record

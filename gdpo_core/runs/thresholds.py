@@ -1,15 +1,23 @@
 """The thresholds of the findings, each with its reason. A finding's evidence repeats the thresholds that it used."""
 
 DOMINATES = 0.6  # share of the update: more than all other rewards together, with room for noise
-DOMINATES_WEIGHT = 0.5  # share of the weights: with more than all others together it is meant to make most of it
-DOMINATES_BY = 2.0  # times its share of the weights, or the others at most their share over this: less may be meant
-DOMINATES_HELPED = 0.1  # by which GDPO lowers the share: less is no reason to change the method
+DOMINATES_BY = 2.0  # times what its weight asks for, or the others at most their part over this: less may be meant
+DOMINATES_EASED = 0.5  # of what it has too much: a change that leaves more is no cure
+STARVED = 0.25  # of what its weight asks for: a quarter, where squares of spreads of 1 : 2 alone make such a quarter
+STARVED_DUE = 0.03  # of the update, by its weight: a reward that could have less is hardly meant to count
+STARVED_PART = 0.5  # of the run, up to its end: a reward starved for less may only be lagging
+STARVED_GROUPS = 16  # in each part of the run that is looked at for the step since when: of fewer a share says little
+MOVED = 0.1  # of the update: a share that moves less is the same share
 DEAD = 0.95  # share of the groups: a reward that differs in one of twenty still teaches something, a rarer one hardly
 FAINT_STD = 1e-2  # std in a group, beside the largest absolute value there: what differs by less is nearly constant
 FEW_VALUES = 0.25  # share of a group at its lowest or highest value: more mean few values, such as 5 or 5.01, not noise
 FAINT = 0.5  # share of the groups in which a reward differs: most of what it says is noise
 FADES_DEAD = 0.25  # by which the share of constant groups rises from the first to the last quarter: less is drift
 FADES_SHARE = 0.25  # times the update share of the first quarter: three quarters of what it did are gone
+BY_GROUPS = 16  # that have a value of a column: of fewer, all may be constant by chance
+BY_RISE = (
+    0.25  # by which a reward is constant more often there than in the other groups: less is no matter of the value
+)
 FADES_BATCHES, FADES_GROUPS = 8, 16  # in the run, and in a quarter of it: of fewer a quarter says little
 AMPLIFIED = 2.0  # times the update share that it has under GRPO
 AMPLIFIED_SHARE = 0.1  # of the update: below, noise does little harm
@@ -18,6 +26,7 @@ TIED_PAIRS = 0.05  # share of the pairs that differ: large groups hold a tie eas
 SILENT_INFO, SILENT_WARNING = 0.1, 0.3  # share of the groups: prompts too easy or too hard; then a third of the work
 AMPLIFIES_INFO, AMPLIFIES_WARNING = 1.25, 1.5  # times the advantages: a quarter more; then half as much again
 INVERTED_INFO, INVERTED_WARNING = 0.05, 0.1  # share of the pairs with different primary reward
+HELPED = 0.01  # of the pairs or the groups: a change that does less on the log is not worth advising
 BREAK_EVEN = 100.0  # times the largest other weight: beyond, the other rewards hardly count, as behind a gate
 CONFLICT = -0.5  # correlation inside groups: a quarter of what one reward does undoes the other
 BLIND = 0.1  # share of the groups in which a reward is constant and a metric does not show it
@@ -28,3 +37,5 @@ EVERY_NTH = 0.8  # share of the gaps between steps that are equal
 MERGED = 0.05  # share of the groups that are not reproduced: fewer may be equal by chance of rounding
 SCALE_ONLY = 0.5  # share of the groups that are not reproduced whose advantages are a multiple of what they should be
 FEW_GROUPS = 30  # a share of the groups is uncertain by a tenth and more below
+VARYING, DEGREES = 4, 3  # groups in which a reward varies, and responses per reward: of fewer one follows by chance
+NO_SPREAD = 1e-11  # of the variance of a reward that others do not explain: float32's round-off

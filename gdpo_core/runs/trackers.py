@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from urllib.parse import quote
@@ -44,7 +45,7 @@ def as_tables(log: LogFiles) -> LogFiles:
             files.append(LogFile(file.name, frame=_wandb(file)))
         else:
             files += _trackio(file) if kind == "trackio" else [file]
-    return LogFiles(tuple(files), log.name, log.args)
+    return replace(log, files=tuple(files))
 
 
 # --- W&B -------------------------------------------------------------------------------------------------------------
@@ -105,9 +106,9 @@ def _trackio(file: LogFile) -> list[LogFile]:
 
 def _opened(file: LogFile) -> sqlite3.Connection:
     """A connection that only reads."""
-    if file.path is None:
+    if file.plain_path is None:
         return _in_memory(file.content())
-    uri = f"file:{quote(str(file.path.absolute()))}"
+    uri = f"file:{quote(str(file.plain_path.absolute()))}"
     # A database that had a write-ahead log and has none now is at rest; opened as one in use, it would get a new log.
     at_rest = file.start(20)[18:19] == b"\2" and not Path(f"{file.path}-wal").exists()
     return sqlite3.connect(f"{uri}?{'immutable=1' if at_rest else 'mode=ro'}", uri=True, timeout=PATIENCE)

@@ -1,6 +1,7 @@
 """Reads TRL's completions, one Parquet file per logged step; axolotl's synchronous trainer writes the same."""
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 import polars as pl
@@ -12,15 +13,19 @@ from gdpo_core.runs.columns import (
     batches,
     checked,
     expect_columns,
+    hashed,
+    is_ordered,
     left_out,
     normalised,
     refuse_numeric_texts,
     union_schema,
 )
 from gdpo_core.runs.files import LogFile, LogFiles
+from gdpo_core.runs.roles import Chosen, choose, role
 from gdpo_core.runs.run import PROMPTS, LogIssue, Rows, Run, run_of
-from gdpo_core.runs.tables import Schema, height, is_number_type, parquet_frames, parquet_schema
+from gdpo_core.runs.tables import Schema, first_numbers, height, is_number_type, parquet_frames, parquet_schema
 
+LOOKED_AT = 20_000  # rows that tell rewards from totals
 WANDB_ROWS = 10_000  # wandb.Table.MAX_ROWS; an artifact takes more
 # Numbers that are logged beside the rewards.
 NOT_REWARDS = {"step", "advantage", "advantages", "epoch", "global_step", "index", "idx", "id", "seed"}
@@ -35,18 +40,27 @@ def matches(columns: Collection[str]) -> bool:
 
 def read(log: LogFiles, options: Options) -> Run:
     """The rewards of a TRL log: every number column but the step, the advantage and others known to hold no reward."""
+    log, evaluations = _of_training(log, options.step or "step")
     files = log.files
     schemas = [parquet_schema(file) for file in files]
     schema = union_schema(schemas)
-    columns = _columns(files[0], {name: schema[name] for name in schemas[0]}, options)
+    columns, chosen = _columns(files, {name: schema[name] for name in schemas[0]}, options)
     _expect_same_columns(files, schemas, columns, options)
     if options.rewards is None:
-        used = [*columns.names, *(name for name in schema if name.lower() in NOT_REWARDS)]
+        used = [*columns.names, *(name for name in schema if name.lower() in NOT_REWARDS or role(name) == "metric")]
         refuse_numeric_texts(files, schemas, used, options.bad_lines)
 
+    def frames(columns: Columns) -> Iterator[pl.DataFrame]:
+        return (normalised(frame, columns, files) for frame in parquet_frames(files, schemas, columns.names))
+
+    # Where a column tells groups apart, the rows of several steps may be shuffled too.
+    shuffled = options.group is not None and not is_ordered(frames(Columns(rewards=(), step=columns.step)))
+
     def rows(columns: Columns) -> Iterator[pl.DataFrame]:
-        frames = (normalised(frame, columns, files) for frame in parquet_frames(files, schemas, columns.names))
-        return batches(frames, ["_file", "step"])
+        whole = frames(columns)
+        if shuffled:
+            whole = iter([pl.concat(whole).sort("_file", "step", maintain_order=True)])
+        return batches(whole, ["_file", "step"])
 
     return run_of(
         log,
@@ -57,26 +71,76 @@ def read(log: LogFiles, options: Options) -> Run:
             keyed_by=options.group and f"the column {options.group}",
             prompts=partial(_prompts, files, schemas, columns) if "prompt" in schemas[0] else lambda: None,
         ),
-        issues=_cut_tables(files),
-        total_only=columns.rewards == ("reward",) and columns.advantage is None,  # as the first versions logged to W&B
-        left_out=left_out(schema, columns.names),
+        issues=(*chosen.issues, *_cut_tables(files), *evaluations),
+        # As the first versions logged to W&B; beside advantages it is the name of a function.
+        total_only=chosen.total_only and columns.advantage is None,
+        left_out=left_out(schema, [*columns.names, *([chosen.total] if chosen.total else [])]),
+        weights=chosen.weights,
+        weights_by="score" if chosen.weights else None,
     )
 
 
-def _columns(file: LogFile, schema: Schema, options: Options) -> Columns:
-    """Which column of the first file holds what."""
+def _columns(files: Sequence[LogFile], schema: Schema, options: Options) -> tuple[Columns, Chosen]:
+    """Which column of the first file holds what, and which are rewards."""
+    file = files[0]
     step = options.step or "step"
     expect_columns([name for name in options.names if name != options.step], list(schema), file.name)
     fits = step in schema and bool({"advantage", "completion", "prompt"} & set(schema))
     expect(fits, file.name, f"TRL's columns {step}, prompt, completion, rewards, advantage", ", ".join(schema))
     length = options.length or next((name for name in LENGTHS if name in schema and schema[name].is_integer()), None)
     advantage = options.advantage or next((name for name in ADVANTAGES if name in schema), None)
-    others = (length, step, advantage, options.group)
-    rewards = [name for name, kind in schema.items() if _may_be_reward(name, kind) and name not in others]
-    columns = Columns(
-        rewards=options.rewards or tuple(rewards), step=step, advantage=advantage, length=length, key=options.group
+    others = (length, step, advantage, options.group, options.by)
+    numbers = [
+        name for name, kind in schema.items() if is_number_type(kind) and not _known(name) and name not in others
+    ]
+    chosen = choose(
+        numbers,
+        lambda names: first_numbers(files, names, LOOKED_AT, options.bad_lines),
+        where=file.name,
+        named=options.rewards,
+        flags=[name for name in numbers if schema[name] == pl.Boolean],
     )
-    return checked(columns, schema, file.name)
+    columns = Columns(
+        rewards=chosen.rewards, step=step, advantage=advantage, length=length, key=options.group, by=options.by
+    )
+    return checked(columns, schema, file.name), chosen
+
+
+def _of_training(log: LogFiles, step: str) -> tuple[LogFiles, list[LogIssue]]:
+    """The tables of a tracker without those of evaluations, and an issue that says so.
+
+    TRL logs an evaluation under the step of the batch before: its responses, after some of that batch where there is
+    room. So a table that directly follows another of its step is an evaluation's if it holds other prompts.
+    """
+    kept: list[LogFile] = []
+    first: pl.DataFrame | None = None  # the first table of the step
+    before: pl.DataFrame | None = None  # the evaluation's, if it was the last
+    steps: list[int] = []
+    for file in log.files:
+        table = None if file.frame is None else _one_step(file.frame, step)
+        if table is None or first is None or table[step][0] != first[step][0]:
+            first, before = table, None
+        elif _other_prompts(table, first):
+            if before is None or not table.equals(before):  # at the end of training the last table is logged again
+                steps.append(int(float(table[step][0])))
+            before = table
+            continue
+        kept.append(file)
+    issues = [LogIssue("eval-logged", {"eval_steps": steps})] if steps else []
+    return (log if len(kept) == len(log.files) else replace(log, files=tuple(kept))), issues
+
+
+def _other_prompts(table: pl.DataFrame, first: pl.DataFrame) -> bool:
+    both = "prompt" in table.columns and "prompt" in first.columns and table["prompt"].dtype == first["prompt"].dtype
+    return both and not table["prompt"].is_in(first["prompt"].implode()).all()
+
+
+def _one_step(frame: pl.LazyFrame, step: str) -> pl.DataFrame | None:
+    """The table of one step of a tracker; None if it holds several."""
+    table = frame.collect()
+    whole = step in table.columns and len(table) > 0 and table[step].n_unique() == 1 and table[step].null_count() == 0
+    number = whole and table[step].cast(pl.Float64, strict=False).is_finite().all()
+    return table.with_columns(pl.col(n).hash() for n in table.columns if table[n].dtype.is_nested()) if number else None
 
 
 def _cut_tables(files: Sequence[LogFile]) -> tuple[LogIssue, ...]:
@@ -87,7 +151,11 @@ def _cut_tables(files: Sequence[LogFile]) -> tuple[LogIssue, ...]:
 
 
 def _may_be_reward(name: str, kind: pl.DataType) -> bool:
-    return is_number_type(kind) and name.lower() not in NOT_REWARDS and not name.startswith("__")
+    return is_number_type(kind) and not _known(name) and role(name) != "metric"
+
+
+def _known(name: str) -> bool:
+    return name.lower() in NOT_REWARDS or name.startswith("__")
 
 
 def _expect_same_columns(
@@ -110,7 +178,7 @@ def _prompts(files: Sequence[LogFile], schemas: Sequence[Schema], columns: Colum
         frame.select(
             "_file",
             pl.col(f"{columns.step}").cast(pl.Float64, strict=False).cast(pl.Int64, strict=False).alias("step"),
-            (pl.col("prompt").hash() if "prompt" in frame.columns else pl.lit(0, pl.UInt64)).alias("_key"),
+            (hashed(frame, "prompt") if "prompt" in frame.columns else pl.lit(0, pl.UInt64)).alias("_key"),
             _text(frame).str.slice(0, 60).alias("text"),
         )
         for frame in parquet_frames(files, schemas, [f"{columns.step}", "prompt"], head=PROMPTS)

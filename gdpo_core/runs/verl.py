@@ -1,15 +1,16 @@
 """Reads verl's rollout dumps, `{step}.jsonl` with one JSON line per response, of the legacy trainer and of v1."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 
-import numpy as np
 import polars as pl
 
 from gdpo_core._errors import InputError, expect
 from gdpo_core.runs.columns import TEXTS, Columns, Options, batches, cached, checked, expect_columns, normalised
 from gdpo_core.runs.files import LogFiles
+from gdpo_core.runs.roles import role
 from gdpo_core.runs.run import LogIssue, Rows, Run, run_of
+from gdpo_core.runs.score import weights_of
 from gdpo_core.runs.tables import first_objects, number_columns, read_json_lines
 
 EXPECTED = ("input", "output", "score")
@@ -41,6 +42,9 @@ def read(log: LogFiles, options: Options) -> Run:
         issues.append(LogIssue("no-components", {"framework": "verl", "has": ["score"], **v1}))
     elif "score" not in columns.rewards and "score" in number_columns(items):
         weights, issues = _weights(log, columns.rewards, items, options)
+        if weights is None and not options.rewards:  # the names alone tell metrics from rewards
+            rewards = tuple(name for name in columns.rewards if role(name) != "metric")
+            columns = replace(columns, rewards=rewards or columns.rewards)
         columns, weights, beside = _without_weight_zero(columns, weights, options)
         if beside:
             issues.append(LogIssue("not-in-score", {"columns": beside, "rewards": list(columns.rewards)}))
@@ -64,7 +68,7 @@ def read(log: LogFiles, options: Options) -> Run:
 
 def _columns(log: LogFiles, items: list[dict], logged: Sequence[str], options: Options) -> Columns:
     """Which column holds what."""
-    others = {*NOT_REWARDS, options.advantage, options.length, options.group, options.step}
+    others = {*NOT_REWARDS, options.advantage, options.length, options.group, options.step, options.by}
     components = () if options.rewards else [name for name in _numbers(log, items, options) if name not in others]
     if OVERLONG in components:  # beside it verl logs a flag: whether the penalty is below 0
         components = [name for name in components if name != "overlong"]
@@ -74,6 +78,7 @@ def _columns(log: LogFiles, items: list[dict], logged: Sequence[str], options: O
         advantage=options.advantage,
         length=options.length,
         key=options.group or ("uid" if "uid" in logged else "input"),
+        by=options.by,
     )
 
 
@@ -102,7 +107,8 @@ def _rows(log: LogFiles, columns: Columns, options: Options) -> Iterator[pl.Data
         # The step is a number here, so that a value of another kind names its line.
         numbers = [*columns.numbers, *([columns.step] if columns.step else [])]
         for number, file in enumerate(log.files):
-            frame = read_json_lines(file, numbers, [f"{columns.key}"], options.bad_lines)
+            texts = [name for name in columns.texts if name not in numbers]
+            frame = read_json_lines(file, numbers, texts, options.bad_lines)
             empty = [name for name in columns.rewards if number and len(frame) and not frame[name].count()]
             if empty:
                 logged = dict.fromkeys(key for item in first_objects(file, options.bad_lines) for key in item)
@@ -118,19 +124,6 @@ def _rows(log: LogFiles, columns: Columns, options: Options) -> Iterator[pl.Data
 
 
 # --- the score, which verl's GRPO sees -------------------------------------------------------------------------------
-
-_ROUND_OFF = 1e-6  # relative, of a total that was added up and logged in float32
-_RANK = 1e-9
-_DIGITS = (1, 2, 3, 4, 5, 6, 8)
-
-
-@dataclass(frozen=True)
-class Score:
-    """How a score comes from rewards: score = Σ weight · reward + a constant."""
-
-    exact: bool
-    weights: Mapping[str, float] | None  # per reward that varies; None: not exact, or other weights fit too
-    error: float  # the largest difference
 
 
 def _weights(
@@ -164,62 +157,3 @@ def _without_weight_zero(
         return columns, weights, []
     kept = tuple(name for name in columns.rewards if name not in beside)
     return replace(columns, rewards=kept), {n: w for n, w in weights.items() if n not in beside}, beside
-
-
-def weights_of(table: pl.DataFrame, rewards: Collection[str], flags: Collection[str] = ()) -> Score | None:
-    """The weights with which the rewards make the column `score`; None if too few rows hold them all, or none varies.
-
-    flags: rewards of true and false; one that the other rewards determine gets weight 0.
-
-    >>> table = pl.DataFrame({"score": [1.5, 0.0, 1.0, 0.5], "right": [1, 0, 1, 0], "format": [1, 0, 0, 1]})
-    >>> weights_of(table, ["right", "format"]).weights
-    {'right': 1.0, 'format': 0.5}
-    """
-    columns = table.select(pl.col("score", *rewards).cast(pl.Float64))
-    columns = columns.filter(pl.all_horizontal(pl.all().is_finite()))
-    score = columns["score"].to_numpy()
-    order = sorted(rewards, key=lambda name: name in flags)
-    values = {name: columns[name].to_numpy() for name in order}
-    values = {name: x for name, x in values.items() if len(x) and np.ptp(x) > 0}
-    if len(score) < len(values) + 2 or not values or np.ptp(score) == 0:
-        return None
-    independent, dependent = _independent(values)
-    x = np.stack([values[name] for name in independent], 1)  # (responses, rewards)
-    mean, std = x.mean(0), x.std(0)
-    w = np.linalg.lstsq((x - mean) / std, score - score.mean(), rcond=None)[0] / std
-    error = _error(x, score, w)
-    allowed = _ROUND_OFF * max(np.abs(score).max(), np.abs(x * w).max())
-    if error > allowed:
-        return Score(False, None, error)
-    if any(name not in flags for name in dependent):
-        return Score(True, None, error)
-    w[np.abs(w) * np.ptp(x, 0) <= allowed] = 0
-    rounded = ([float(f"{one:.{digits}g}") for one in w] for digits in _DIGITS)
-    w = next((r for r in rounded if _error(x, score, np.array(r)) <= allowed), w.tolist())
-    by_name = dict(zip(independent, w, strict=True)) | dict.fromkeys(dependent, 0.0)
-    return Score(True, {name: by_name[name] for name in rewards if name in by_name}, error)
-
-
-def _independent(values: Mapping[str, np.ndarray]) -> tuple[list[str], list[str]]:
-    """The columns that are linearly independent of earlier ones and a constant, and the others."""
-    independent: list[str] = []
-    dependent: list[str] = []
-    basis: list[np.ndarray] = []
-    for name, x in values.items():
-        rest = x - x.mean()
-        size = np.linalg.norm(rest)
-        for _ in range(2):  # once leaves round-off
-            for direction in basis:
-                rest = rest - (direction @ rest) * direction
-        length = np.linalg.norm(rest)
-        if length <= _RANK * size:
-            dependent.append(name)
-        else:
-            independent.append(name)
-            basis.append(rest / length)
-    return independent, dependent
-
-
-def _error(x: np.ndarray, score: np.ndarray, w: np.ndarray) -> float:
-    """Half the range of the differences: the constant is free."""
-    return float(np.ptp(score - x @ w) / 2)

@@ -12,9 +12,10 @@ import polars as pl
 from gdpo_core._errors import InputError, expect
 from gdpo_core._types import ArrayLike
 from gdpo_core.frameworks import framework_named
-from gdpo_core.runs.audit import SAMPLE, audit, facts_of, findings, plan_of, sample_of, solved, wishes
+from gdpo_core.runs.audit import SAMPLE, facts_of, findings, gather, plan_of, sample_of, solved, wishes
 from gdpo_core.runs.audit_report import AuditReport, over_time, report_of
 from gdpo_core.runs.columns import Options
+from gdpo_core.runs.facts import Facts
 from gdpo_core.runs.files import LogFile, LogFiles, NoLog, find_files, format_of
 from gdpo_core.runs.frames import REMOTE
 from gdpo_core.runs.run import (
@@ -30,6 +31,8 @@ from gdpo_core.runs.run import (
 )
 from gdpo_core.runs.summarise import summarise
 from gdpo_core.runs.sums import Plan, Summary, merge, take
+from gdpo_core.runs.trials import Sample
+from gdpo_core.runs.unfinished import without_unfinished
 
 LINES = ("jsonl", "csv", "tsv")  # formats that grow by lines
 RECENT = 8  # steps that are shown one by one
@@ -84,9 +87,12 @@ class Follower:
         self.path, self.framework, self.named = path, framework, named
         self.weights, self.primary, self.asked = weights, primary, asked
         options_of(**named)  # bad arguments are refused now
+        part = next((name for name in ("steps", "last", "by") if named.get(name) is not None), None)
+        expect(part is None, "--watch", "the whole log", f"{part}={named.get(f'{part}')!r} beside it")
         self.known = None if framework is None else framework_named(framework)
         self.marks: dict[str, _Mark] = {}
         self.fault: InputError | None = None
+        self.facts: Facts | None = None  # of the last report
         self.recent = pl.DataFrame()  # the last steps, as in `AuditReport.steps`
         self.responses_read = 0  # what is read again counts again
         self._forget()
@@ -98,6 +104,7 @@ class Follower:
         self.first: list[pl.DataFrame] = []  # tables from which the recipe is solved
         self.of_first: tuple[Plan, int, Summary] | None = None  # the summary of so many of them
         self.rest: Summary | None = None  # of the tables after them
+        self.sample = Sample()  # of all settled tables, on which changes are tried
         self.batches = self.groups = self.files = self.skipped = 0
         self.left_out: tuple[str, ...] = ()
         self.last: tuple[LogFile, _Mark, _Part] | None = None  # the file that may still change
@@ -106,7 +113,7 @@ class Follower:
         self.grouped_by: str | None = None
 
     def look(self) -> AuditReport | None:
-        """The report, if the log changed since the last look; None if not, or as long as a directory holds no log.
+        """The report, if the log changed since the last look; None if not, or as long as there is no log.
 
         Raises InputError if the log was removed, or what is settled was changed. A log that has not begun, and a last
         file that is being written, cannot be read yet: then `fault` says why, until a look succeeds.
@@ -118,14 +125,18 @@ class Follower:
         if marks == self.marks:
             return None
         self._expect_settled(marks)
-        single = len(log.files) == 1 and marks[log.files[0].name].size > 0 and format_of(log.files[0]) in LINES
-        lines = self._new_lines(log.files[0]) if single else None
+        first = log.files[0]
+        single = len(log.files) == 1 and marks[first.name].size > 0 and first.plain_path and format_of(first) in LINES
+        lines = self._new_lines(first) if single else None
         self.marks, self.fault = marks, None
         try:
             return self._new_files(log) if lines is None else self._report(self._with_lines(log, *lines))
-        except (_Changed, InputError):
+        except (_Changed, InputError) as error:
             # The whole log says what is wrong with it, if anything is; else it has no form that grows by parts.
             self._forget()
+            if isinstance(error, InputError) and without_unfinished(log) is not log:
+                self.fault = error
+                return None
         try:
             report = self.whole()
         except InputError as error:
@@ -137,12 +148,13 @@ class Follower:
     def whole(self) -> AuditReport:
         """The report of the log as it is now, read from its start."""
         run = read_run(self.path, self.framework, **self.named)
-        return audit(run, self.weights, self.primary, asked=self.asked)
+        self.facts = gather(run, self.weights, self.primary, self.asked)
+        return report_of(self.facts, findings(self.facts))
 
     # --- what is new ---
 
     def _log(self) -> LogFiles | None:
-        """The files of the log; None for a directory that holds none yet."""
+        """The files of the log; None where there are none yet."""
         try:
             log = find_files(self.path)
         except (InputError, OSError) as error:
@@ -171,7 +183,7 @@ class Follower:
     def _part(self, files: Sequence[LogFile], log: LogFiles) -> _Part:
         """These files as a part of the log."""
         options = self._options()
-        some = LogFiles(tuple(files), log.name, log.args)
+        some = replace(log, files=tuple(files))
         self.known = self.known or detect(some, options)
         run, evidence = read_rows(some, self.known, options)
         if self.rewards not in (None, run.rewards):
@@ -229,6 +241,7 @@ class Follower:
         """Add the part to the sums; its numbers of batches go on from the last one. read: its tables, if known."""
         evidence = self._with(part)
         for table in read or self._tables(part, self._grouped(part, evidence)):
+            self.sample.add(table)
             if sum(map(len, self.first)) < SAMPLE:
                 self.first.append(table)
                 continue
@@ -261,7 +274,7 @@ class Follower:
     def _grouped(self, part: _Part, evidence: GroupEvidence) -> Run:
         """The run of a part with its groups, told apart by the evidence of all parts."""
         run = with_groups(replace(part.run, files=tuple(self.marks)), evidence, self._options())
-        if self.grouped_by not in (None, run.grouped_by):
+        if self.grouped_by not in (None, run.grouped_by) or len(run._blocks) > 1:
             raise _Changed
         self.grouped_by = run.grouped_by
         return run
@@ -276,8 +289,8 @@ class Follower:
             yield table
 
     def _expect_later(self, run: Run, table: pl.DataFrame) -> None:
-        """A generic log is read in the order of its steps, so a part must not hold steps of those before."""
-        if run.framework != "generic" or self.evidence is None:
+        """Some logs are read in the order of their steps, so a part must not hold steps of those before."""
+        if run.framework not in ("generic", "verifiers") or self.evidence is None:
             return
         if table["step"][0] <= self.evidence.sizes["step"][-1]:
             raise _Changed
@@ -304,9 +317,13 @@ class Follower:
         if self.rest is not None:
             summaries.append(self.rest)
         given, intended = wishes(run, self.weights, self.primary, self.asked)
-        facts = facts_of(run, merge(summaries), given, intended, read_again=False)
-        self.recent = over_time(plan, take(facts.batches, slice(-RECENT, None)))
-        return report_of(facts, findings(facts))
+        sample = Sample(list(self.sample.tables), self.sample.every)
+        for table in tables:
+            sample.add(table)
+        summary = replace(merge(summaries), sample=tuple(sample.tables))
+        self.facts = facts_of(run, summary, given, intended, read_again=False)
+        self.recent = over_time(plan, take(self.facts.batches, slice(-RECENT, None)))
+        return report_of(self.facts, findings(self.facts))
 
     def _summary_of_first(self, plan: Plan) -> Summary:
         """The summary of the first tables, of which only those are computed that are new under this plan."""

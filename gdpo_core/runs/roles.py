@@ -1,0 +1,244 @@
+"""Which number columns of a log are rewards, which is the total of others, and which are metrics beside them.
+
+The names decide, and then the numbers: a total is a weighted sum of others. What can be either is asked about.
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from gdpo_core._errors import InputError
+from gdpo_core._words import listing
+from gdpo_core.runs.columns import REWARDS, expect_names
+from gdpo_core.runs.run import LogIssue
+from gdpo_core.runs.score import Score, weights_of
+
+METRICS = "metrics."  # what the names of a log's nested metrics begin with
+_REWARD = {"reward", "rewards", "score", "scores", "penalty", "penalties", "bonus", "correct", "correctness"}
+_REWARD |= {"accuracy", "acc", "format", "quality"}
+# Words of metrics: anywhere in a name, at its end, or as a whole.
+_ANYWHERE = {"kl", "entropy", "logprob", "logprobs", "logp", "logps", "perplexity", "temperature"}
+_LAST = {"len", "length", "lengths", "tokens", "turns", "truncated", "completed"}
+_TIME = {"time", "ms", "sec", "secs", "seconds", "duration", "latency", "elapsed", "std", "var"}
+_WHOLE = {"lr", "learning_rate", "top_p", "top_k", "min_p", "grad_norm", "duration", "latency", "turn", "ppl", "std"}
+# Settings of a run, as far as they have one value in the whole log.
+_SETTINGS = {"alpha", "beta", "gamma", "epsilon", "eps", "num_generations", "group_size", "batch_size", "n", "version"}
+_SETTINGS |= {
+    "max_turns",
+    "repetition_penalty",
+    "frequency_penalty",
+    "presence_penalty",
+    "num_iterations",
+    "world_size",
+}
+_EITHER = {"num", "count", "n", "level", "difficulty", "confidence", "value", "loss", "baseline", "mean", "avg"}
+# Totals by their names, the surest first.
+_TOTALS = (
+    {"total", "combined", "aggregate", "aggregated", "composite", "sum", "summed"},
+    {"overall", "final", "weighted", "return"},
+    {"reward", "rewards", "r"},
+    {"score", "scores"},
+)
+_FILLING = {"reward", "rewards", "score", "scores", "of", "the", "raw"}  # words that a total's name may have besides
+_SURE = 1  # how many of these sets hold names that nothing but a total has
+LARGEST = 100  # of a reward in whole numbers; more look like a count
+GRADES = 8  # different values that a reward in whole numbers may have though some are larger
+NEARLY = 0.5  # explained by the others: less is a reward of its own, more may be a total that was clipped or gated
+_NOTHING, _FAINT = 1e-11, 1e-6  # of the variance that is float32's round-off; of a weight, beside the largest
+ROWS = 30  # from which a column of any other name can be the total
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The rewards of a log, and what a total beside them tells."""
+
+    rewards: tuple[str, ...]
+    weights: Mapping[str, float] | None = None  # with which they add up to the total
+    total: str | None = None  # the column that is their total
+    issues: tuple[LogIssue, ...] = ()
+
+    @property
+    def total_only(self) -> bool:
+        """Whether the only reward is a total by its name."""
+        return len(self.rewards) == 1 and _rank(self.rewards[0]) is not None
+
+
+def role(name: str) -> str:
+    """reward, metric or either, as far as the name of a column says; a name that says nothing is a reward's.
+
+    >>> [role(name) for name in ("has_digit", "responseLen", "kl_reward", "is_completed", "num_sources")]
+    ['reward', 'metric', 'reward', 'metric', 'either']
+    """
+    words = _words(name)
+    if name.startswith(METRICS):
+        return "metric"
+    if not words:
+        return "reward"
+    whole, last = "_".join(words), words[-1]
+    says_reward = bool(_REWARD & {words[0], last})
+    if whole in _WHOLE or (len(words) > 1 and last in _TIME):
+        return "metric"
+    if words[0] == "is":
+        return "either" if _REWARD & {*words} else "metric"
+    if says_reward:
+        return "either" if {"mean", "avg"} & {*words} else "reward"
+    if _ANYWHERE & {*words} or "log_prob" in whole or (last in _LAST and (len(words) > 1 or last == "turns")):
+        return "metric"
+    return "either" if _EITHER & {words[0], last} and not _REWARD & {*words} else "reward"
+
+
+def choose(
+    numbers: Sequence[str],
+    sample: Callable[[Sequence[str]], pl.DataFrame],
+    *,
+    where: str,
+    named: Sequence[str] | None = None,
+    flags: Collection[str] = (),
+    asks: bool = False,
+) -> Chosen:
+    """The rewards among the number columns of a log.
+
+    sample: reads some rows of columns, spread over the run. named: the rewards that the caller names, which stand.
+    flags: columns of true and false. asks: raise InputError for columns that may be rewards or metrics.
+    """
+    expect_names(numbers if named is None else named, where)
+    clear = [name for name in numbers if role(name) != "metric"]
+    metrics = [name for name in numbers if name not in clear]
+    if metrics and not clear and named is None:
+        got = f"columns that look like metrics: {listing(metrics, most=8)}"
+        raise InputError(f"{where}: expected at least one column of numbers that is a reward, got {got}; name it")
+    clear = _without_settings(clear, sample)
+    totals = sorted((name for name in clear if _rank(name) is not None), key=lambda name: _rank(name) or 0)
+    if named is not None:
+        table = sample([*dict.fromkeys((*named, *totals))]) if totals and len(named) > 1 else pl.DataFrame()
+        for total in totals:
+            score = None if total in named else weights_of(table, named, flags, total)
+            if score is not None and score.exact and score.weights:
+                return Chosen(tuple(named), score.weights, total)
+        return Chosen(tuple(named))
+    if len(clear) + len(metrics) * bool(totals) < 2 or len(clear) > REWARDS:
+        return Chosen(tuple(clear))
+    table = sample([*clear, *metrics])
+    found = _total(table, clear, metrics, totals, flags)
+    if found is not None:
+        return _of_total(numbers, *found)
+    issues: tuple[LogIssue, ...] = ()
+    others = [name for name in clear if name not in totals]
+    for total in totals if len(others) > 1 else ():
+        score = weights_of(table, others, flags, total)
+        if score is None or score.exact:
+            continue
+        if _rank(total) < _SURE:  # type: ignore[operator]  # totals have ranks
+            clear.remove(total)
+            issues = (LogIssue("score-not-a-sum", {"score": total, "columns": others, "error": score.error}),)
+        elif asks and score.explained >= NEARLY:
+            parts = listing(others, most=8)
+            _ask(where, [total], f"the total of {parts}, after a clip or with something else, or a reward", others)
+    if asks:
+        open_ones = [name for name in clear if role(name) == "either" or _looks_like_a_count(name, table)]
+        if open_ones:
+            sure = [name for name in clear if name not in open_ones]
+            _ask(where, open_ones, "a reward or a metric", sure)
+    return Chosen(tuple(clear), issues=issues)
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+
+def _words(name: str) -> list[str]:
+    """The words of a name, also of one in camel case, in lower case."""
+    parts = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.rpartition("/")[2])
+    return [word for word in re.split(r"[^a-z0-9]+", parts.lower()) if word]
+
+
+def _rank(name: str) -> int | None:
+    """How surely the name is that of a total, 0 the surest; None if it is not."""
+    words = _words(name)
+    for rank, totals in enumerate(_TOTALS):
+        if totals & {*words} and {*words} <= totals | _FILLING:
+            return rank
+    return None
+
+
+def _ask(where: str, columns: Sequence[str], what: str, sure: Sequence[str]) -> None:
+    named = " ".join(f"--reward {name}" for name in sure) or f"--reward {columns[0]}"
+    each = f"{listing(map(repr, columns), most=8)}, {'each ' * (len(columns) > 1)}of which may be"
+    if len(columns) == 1:
+        each = f"{columns[0]!r}, which may be"
+    raise InputError(
+        f"{where}: expected columns that are clearly rewards, got {each} {what}: name all rewards, as {named}"
+    )
+
+
+# --- numbers ----------------------------------------------------------------------------------------------------------
+
+
+def _without_settings(names: Sequence[str], sample: Callable[[Sequence[str]], pl.DataFrame]) -> list[str]:
+    """The names without settings of the run: those that have one value where other columns vary."""
+    settings = [name for name in names if "_".join(_words(name)) in _SETTINGS]
+    if not settings or len(settings) == len(names):
+        return list(names)
+    table = sample(settings)
+    return [name for name in names if name not in settings or table[name].n_unique() > 1]
+
+
+def _looks_like_a_count(name: str, table: pl.DataFrame) -> bool:
+    """Whether a column holds many different whole numbers, some too large for marks, and its name says no reward."""
+    values = table[name].drop_nulls().drop_nans()
+    if _REWARD & {*_words(name)} or not len(values):
+        return False
+    whole = bool((values.floor() == values).all() and (values >= 0).all() and (values > LARGEST).any())
+    return whole and values.n_unique() > GRADES
+
+
+def _total(
+    table: pl.DataFrame, clear: Sequence[str], metrics: Sequence[str], totals: Sequence[str], flags: Collection[str]
+) -> tuple[str, Sequence[str], Score] | None:
+    """The column that is a weighted sum of several others, those others, and how it is."""
+    plain = [name for name in clear if name not in totals]
+    for total in totals:
+        beside = [name for name in clear if name != total]
+        for parts in (plain, beside, [*plain, *metrics]):
+            score = weights_of(table, parts, flags, total) if len(parts) > 1 else None
+            if score is not None and score.exact and score.parts > 1 and score.spare > 0:
+                return total, parts, score
+    odd = _odd_one(table, clear)
+    if odd is None:
+        return None
+    parts = [name for name in clear if name != odd]
+    score = weights_of(table, parts, flags, odd)
+    fits = score is not None and score.exact and score.parts > 1 and score.spare > 0 and bool(score.weights)
+    return (odd, parts, score) if score is not None and fits else None
+
+
+def _odd_one(table: pl.DataFrame, names: Sequence[str]) -> str | None:
+    """The column that all the others add up to with weights above 0; None where there is none, or another relation."""
+    values = table.select(names).to_numpy() if len(names) > 2 else np.empty((0, 0))
+    values = values[np.isfinite(values).all(1)]
+    if len(values) < ROWS or (np.ptp(values, 0) == 0).any():
+        return None
+    size, vector = np.linalg.eigh(np.corrcoef(values.T))
+    relation = vector[:, 0] / np.abs(vector[:, 0]).max()
+    if size[0] > _NOTHING or size[1] <= _NOTHING or (np.abs(relation) < _FAINT).any():
+        return None
+    below = relation < 0
+    alone = [k for k, less in enumerate(below) if less == (below.sum() == 1)]
+    # A sum of rewards that go their own ways spreads more than each of them: a = b + c may be b = a − c as well.
+    most = bool((np.abs(relation[alone[0]]) >= np.abs(relation)).all())
+    return names[alone[0]] if len(alone) == 1 and most else None
+
+
+def _of_total(numbers: Iterable[str], total: str, parts: Sequence[str], score: Score) -> Chosen:
+    """The parts that the total counts, in the order of the log."""
+    weights = score.weights
+    if weights is None:  # several fit, as where two parts are equal
+        return Chosen(tuple(name for name in numbers if name in parts and role(name) != "metric"), None, total)
+    counted = [name for name in numbers if name in parts and weights.get(name, role(name) != "metric")]
+    beside = [name for name in parts if name not in counted and role(name) != "metric"]
+    issues: tuple[LogIssue, ...] = ()
+    if beside:
+        issues = (LogIssue("not-in-score", {"score": total, "columns": beside, "rewards": counted}),)
+    return Chosen(tuple(counted), {name: weights[name] for name in counted if name in weights}, total, issues)

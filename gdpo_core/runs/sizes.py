@@ -1,0 +1,178 @@
+"""The size of the groups of a log, where groups are blocks of rows: what prompts and advantages show of it."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from math import gcd
+
+import numpy as np
+
+USUAL = 0.6  # share of batches that a size must divide: an evaluation may have written the others
+CHANCE = 0.01  # a smaller size must be less likely than this to fit by chance
+DRAWS = 400  # shuffles that estimate this probability
+WHOLE = 0.8  # share of the groups of a batch that have its usual size, where that is the run's at the time
+FEW_PROMPTS = 0.1  # how often two groups share a prompt, from which on prompts alone show no change of size
+LEAST = 3  # batches in a row whose groups have another size than before: fewer may be an evaluation's
+_BLOCKS = 64  # shuffled at most
+
+
+@dataclass(frozen=True)
+class Size:
+    """A group size and the evidence for it: advantages or prompts."""
+
+    size: int
+    shown_by: str
+    others: tuple[int, ...] = field(default=(), repr=False)  # smaller sizes that fit too, perhaps by chance
+
+
+def infer(sizes: Sequence[int], advantages: Sequence[np.ndarray], prompts: Sequence[np.ndarray]) -> Size | None:
+    """The group size of a log whose groups are blocks of one size; None if nothing shows it.
+
+    sizes: the rows of each batch. advantages: as logged, of the first batches; they sum to 0 in every group.
+    prompts: the prompt id of each row, of the first batches; it changes only where a group ends.
+
+    >>> infer([8] * 4, [np.array([3.0, -1.0, -2.0, 0.0, 7.0, -5.0, -2.0, 0.0])] * 4, [])
+    Size(size=4, shown_by='advantages')
+    >>> infer([6], [], [np.array([7, 7, 7, 4, 4, 4])])
+    Size(size=3, shown_by='prompts')
+    """
+    rows = Counter(sizes).most_common(1)[0][0]
+    largest = _from_prompts([ids for ids in prompts if len(ids) == rows] or prompts)
+    live = [a for a in advantages if np.abs(a).max(initial=0) > 0 and np.isfinite(a).all() and _sums_to_zero(a, len(a))]
+    fits = [g for g in divisors(largest or rows) if live and _fits(g, live)]
+    for size in fits:
+        if largest is None and size == rows:
+            return None  # advantages centred over the whole batch sum to 0 as well
+        if all(_chance(size, other, live) < CHANCE for other in fits if other > size and other % size == 0):
+            evidence = "advantages" if size != largest else "prompts"
+            return Size(size, evidence, tuple(g for g in fits if g < size))
+        if largest is None:
+            return None
+    return None if largest is None else Size(largest, "prompts", tuple(g for g in fits if g < largest))
+
+
+def stretches(
+    sizes: Sequence[int], advantages: Sequence[np.ndarray], prompts: Sequence[np.ndarray]
+) -> list[tuple[int, int]]:
+    """The first batch and the group size of each stretch of batches, where the size changes during the run; else none.
+
+    The arguments are those of `infer`. Prompts show the sizes, and advantages where there are none.
+
+    >>> stretches([4] * 8, [], [np.repeat([n], 4) for n in range(4)] + [np.repeat([n, 2 * n], 2) for n in range(4, 8)])
+    [(0, 4), (4, 2)]
+    """
+    own = [_whole(ids) for ids in prompts] if prompts else _own_sizes(sizes, advantages)
+    runs = runs_of(own)
+    if len(runs) < 2:
+        return []
+    found: list[tuple[int, int]] = []
+    for (first, size), (end, _) in zip(runs, [*runs[1:], (len(sizes), 0)], strict=True):
+        if prompts:
+            part = slice(first, end)
+            inferred = infer(sizes[part], advantages[part], prompts[part])
+            if inferred is None:
+                return []
+            size = inferred.size
+            if not any(np.abs(a).max(initial=0) > 0 for a in advantages[part]):
+                smaller = reduce(gcd, (other for _, other in runs))
+                if _chance_of_prompts(size, smaller, prompts[part], prompts) > CHANCE:
+                    return []
+        if not found or found[-1][1] != size:
+            found.append((first, size))
+    return found if len(found) > 1 else []
+
+
+def _chance_of_prompts(size: int, smaller: int, part: Sequence[np.ndarray], prompts: Sequence[np.ndarray]) -> float:
+    """How likely some part of a run looks like groups of `size` as `smaller` ones that share prompts by chance."""
+    starts = Counter(int(x) for ids in prompts for x in ids[np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))])
+    alike = sum((times / starts.total()) ** 2 for times in starts.values())
+    alike_ones = [ids for ids in part if (_whole(ids) or 1) % size == 0]
+    together = sum(len(ids) // size * (size // smaller - 1) for ids in alike_ones)
+    if size == smaller:
+        return 0.0
+    return len(prompts) * alike**together if alike < FEW_PROMPTS else 1.0
+
+
+def runs_of(own: Sequence[int | None]) -> list[tuple[int, int]]:
+    """The first batch and the size of each run of batches of one size; those of a few batches are left out."""
+    known = [(batch, size) for batch, size in enumerate(own) if size is not None]
+    runs: list[list[tuple[int, int]]] = []
+    for batch, size in known:
+        if runs and runs[-1][0][1] == size:
+            runs[-1].append((batch, size))
+        else:
+            runs.append([(batch, size)])
+    long = [run for run in runs if len(run) >= LEAST]
+    found: list[tuple[int, int]] = []
+    for run in long:
+        if not found or found[-1][1] != run[0][1]:
+            found.append((run[0][0] if found else 0, run[0][1]))
+    return found
+
+
+def _own_sizes(sizes: Sequence[int], advantages: Sequence[np.ndarray]) -> list[int | None]:
+    """The group size of each batch as its advantages show it: a smaller one than usual in batches in a row."""
+    inferred = infer(sizes, advantages, [])
+    usual = inferred.size if inferred else Counter(sizes).most_common(1)[0][0]
+    live = [n for n, a in enumerate(advantages) if np.abs(a).max(initial=0) > 0 and np.isfinite(a).all()]
+    own: list[int | None] = [usual if inferred and n in live else None for n in range(len(advantages))]
+    enough = CHANCE / max(len(live), 1)
+    for size in divisors(usual)[-2::-1]:
+        fits = [len(advantages[n]) % size == 0 and _sums_to_zero(advantages[n], size) for n in live]
+        ends = [*np.flatnonzero(~np.array(fits, dtype=bool)).tolist(), len(live)]
+        for begin, end in zip([-1, *ends[:-1]], ends, strict=True):
+            run = live[begin + 1 : end]
+            if len(run) >= LEAST and _chance(size, usual, [advantages[n] for n in run], enough) < enough:
+                for n in run:
+                    own[n] = size
+    return own
+
+
+def divisors(n: int) -> list[int]:
+    return [g for g in range(2, n + 1) if n % g == 0]
+
+
+def _from_prompts(prompts: Sequence[np.ndarray]) -> int | None:
+    """The largest size that divides every stretch of equal prompts in most batches; None if that is 1."""
+    batches: Counter[int] = Counter()  # by the largest size that divides their stretches
+    for ids in prompts:
+        batches[_whole(ids) or 1] += 1
+    sizes = {size for length in batches for size in divisors(length)}
+    usual = [g for g in sizes if sum(n for length, n in batches.items() if length % g == 0) >= USUAL * batches.total()]
+    return max(usual, default=None)
+
+
+def _whole(ids: np.ndarray) -> int | None:
+    """The largest size that divides every stretch of equal prompts of a batch, which may be cut; None if it is 1."""
+    ends = np.flatnonzero(ids[1:] != ids[:-1]) + 1
+    lengths = np.diff(np.concatenate([[0], ends, [len(ids)]])).tolist()
+    whole = reduce(gcd, lengths[:-1], 0)
+    cut = len(set(lengths[:-1])) == 1 and len(lengths) > 2 and lengths[-1] < whole
+    size = whole if cut else gcd(whole, lengths[-1])
+    return size if size > 1 else None
+
+
+def _sums_to_zero(values: np.ndarray, size: int) -> bool:
+    """Whether every block of `size` sums to 0, up to the round-off of float32."""
+    blocks = values.reshape(-1, size)
+    return bool((np.abs(blocks.sum(1)) <= 1e-5 * np.abs(blocks).sum(1) + 1e-6 * np.abs(values).max()).all())
+
+
+def _fits(size: int, live: Sequence[np.ndarray]) -> bool:
+    """Whether blocks of this size sum to 0 in nearly all batches that the size divides."""
+    whole = [a for a in live if len(a) % size == 0]
+    return bool(whole) and sum(_sums_to_zero(a, size) for a in whole) >= 0.9 * len(whole)
+
+
+def _chance(size: int, larger: int, live: Sequence[np.ndarray], enough: float = CHANCE) -> float:
+    """How likely blocks of `size` sum to 0 by chance, if groups are the `larger` blocks with rows in random order."""
+    blocks = [block for a in live if len(a) % larger == 0 for block in a.reshape(-1, larger) if np.abs(block).max() > 0]
+    draw, log = np.random.default_rng(0), 0.0
+    for block in blocks[:_BLOCKS]:
+        shuffled = draw.permuted(np.tile(block, (DRAWS, 1)), axis=1).reshape(DRAWS, -1, size)
+        close = np.abs(shuffled.sum(2)) <= 1e-5 * np.abs(shuffled).sum(2) + 1e-6 * np.abs(block).max()
+        log += np.log(max(close.all(1).mean(), 0.5 / DRAWS))
+        if log < np.log(enough):
+            break
+    return float(np.exp(log))

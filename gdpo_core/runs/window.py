@@ -1,0 +1,58 @@
+"""Some steps of a run: `--steps 100:150` and `--last 50`."""
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from gdpo_core._errors import InputError, expect, is_whole
+from gdpo_core._words import count
+
+Steps = tuple[int | None, int | None]  # the first and the last one; None: as far as the log goes
+
+
+def checked(steps: object, last: object) -> tuple[Steps | None, int | None]:
+    """The arguments `steps` and `last` of `read_run`, of which one at most is given; InputError names the argument."""
+    expect(last is None or (is_whole(last) and last > 0), "last", "a positive whole number of steps", repr(last))
+    if steps is None:
+        return None, None if last is None else int(last)  # type: ignore[call-overload]
+    expect(last is None, "last", "none beside steps", repr(last))
+    wanted = "the first and the last step, (100, 150), of which one may be None"
+    pair = steps if isinstance(steps, Sequence) and not isinstance(steps, str) and len(steps) == 2 else (None, None)
+    whole = all(end is None or is_whole(end) for end in pair) and any(end is not None for end in pair)
+    expect(whole, "steps", wanted, repr(steps))
+    low, high = (None if end is None else int(end) for end in pair)
+    in_order = low is None or high is None or low <= high
+    expect(in_order, "steps", "a first step that is not after the last", f"{low} and {high}")
+    return (low, high), None
+
+
+def window_of(logged: pl.Series, where: str, steps: Steps | None, last: int | None) -> tuple[int, int] | None:
+    """The first and the last logged step that is asked for; None where all are. logged: steps in any order.
+
+    Raises InputError, which says what the log holds, if no step is asked for.
+
+    >>> window_of(pl.Series([5, 1, 2, 1, 9]), "run", None, 3), window_of(pl.Series([5, 1, 2, 9]), "run", (2, 8), None)
+    ((2, 9), (2, 5))
+    """
+    if steps is None and last is None:
+        return None
+    there = logged.unique().sort()
+    low, high = steps or (None, None)
+    chosen = there if last is None else there.tail(last)
+    chosen = chosen.filter(
+        (chosen >= (chosen[0] if low is None else low)) & (chosen <= (there[-1] if high is None else high))
+    )
+    if not len(chosen):
+        asked = f"{'the first' if low is None else low} to {'the last' if high is None else high}"
+        got = (
+            f"step {there[0]} alone"
+            if len(there) == 1
+            else f"{count(len(there), 'step')} from {there[0]} to {there[-1]}"
+        )
+        raise InputError(f"{where}: expected steps of {asked} in the log, got {got}")
+    return chosen[0], chosen[-1]
+
+
+def within(table: pl.DataFrame, window: tuple[int, int] | None) -> pl.DataFrame:
+    """The rows of these steps; window: as `window_of` gives it."""
+    return table if window is None else table.filter(pl.col("step").is_between(*window))

@@ -1,0 +1,316 @@
+"""Every remedy that a report prints is tried on the log: held here to logs written anew, and to slow loops."""
+
+import re
+from itertools import combinations
+from math import isnan
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from naive import compute, update_share
+
+import gdpo_core as gc
+from gdpo_core.report import sentences
+from gdpo_core.runs import trials
+from gdpo_core.runs.trials import Sample
+
+PROMPTS, ROLLOUTS, STEPS = 8, 8, 12
+
+
+def log_of(rewards, names, method="grpo", weights=None, convention=gc.TRL):
+    """Rows as TRL logs them; rewards: (steps, prompts, rollouts, rewards)."""
+    rows = []
+    for step, batch in enumerate(np.asarray(rewards, dtype=np.float32), start=1):
+        a = gc.advantages(batch, method, weights=weights, convention=convention).numpy()
+        for prompt, group in enumerate(batch):
+            for j, row in enumerate(group):
+                values = {name: float(x) for name, x in zip(names, row, strict=True)}
+                text = {"step": step, "prompt": f"p{prompt}", "completion": ""}
+                rows.append(text | values | {"advantage": float(a[prompt, j])})
+    return pl.DataFrame(rows)
+
+
+def audited(table, **options):
+    return gc.audit(gc.read_run(table, group_size=ROLLOUTS), **options)
+
+
+def found(report, which):
+    return [f for f in report.findings if f.id == which]
+
+
+# --- a reward that makes next to nothing -----------------------------------------------------------------------------
+
+LOUD = ("has_digit", "short", "vowels")
+
+
+def loud(seed=0, steps=STEPS):
+    """Rewards as of a real run: 0 or 1, between 0 and 1, and from 0 to 10, which the second opposes a little."""
+    rng = np.random.default_rng(seed)
+    vowels = rng.integers(0, 11, (steps, PROMPTS, ROLLOUTS))
+    digit = rng.random(vowels.shape) < 0.5
+    short = np.clip(0.6 - 0.03 * vowels + 0.1 * rng.normal(size=vowels.shape), 0, 1)
+    return np.stack([digit, short, vowels], -1)
+
+
+def test_rewards_with_weight_that_make_nothing_of_the_update_are_found():
+    report = audited(log_of(loud(), LOUD, weights=[1, 0.5, 2]))
+    dominates, starved = found(report, "reward-dominates"), found(report, "reward-starved")
+    assert [f.evidence["reward"] for f in dominates] == ["vowels"]
+    assert dominates[0].evidence["update_share"] > 0.95 and dominates[0].evidence["weight_share"] > 0.5
+    assert {f.evidence["reward"] for f in starved} == {"has_digit", "short"}
+    (against,) = [f for f in starved if f.evidence["reward"] == "short"]
+    assert against.evidence["update_share"] < 0 and "works against short" in against.message
+    assert all("from the first step on" in f.message and f.evidence["since_step"] == 1 for f in starved)
+    assert "Nothing to change" not in report.verdict and report.first in dominates
+    # Within a severity, what is about most of the run comes first.
+    extents = [f.extent for f in report.findings if f.severity == "warning"]
+    assert extents == sorted(extents, reverse=True)
+
+
+def test_the_step_since_when_a_reward_is_starved():
+    rng = np.random.default_rng(1)
+    rewards = rng.normal(size=(STEPS, 32, ROLLOUTS, 2))
+    rewards[STEPS // 2 :, ..., 1] *= 40
+    (starved,) = found(audited(log_of(rewards, ("a", "b"))), "reward-starved")
+    assert starved.evidence["reward"] == "a" and starved.evidence["since_step"] == STEPS // 2 + 1
+    assert f"since step {STEPS // 2 + 1}" in starved.message
+
+
+@pytest.mark.parametrize("weights", [[1, 1, 1], [1, 0.5, 2], [8, 1, 1], [1, 0, 1]])
+def test_rewards_that_get_what_their_weights_ask_for_are_not_starved(weights):
+    rewards = np.random.default_rng(2).normal(size=(STEPS, PROMPTS, ROLLOUTS, 3))
+    for method in ("grpo", "gdpo"):
+        ids = {f.id for f in audited(log_of(rewards, "abc", method, weights)).findings}
+        assert not ids & {"reward-starved", "reward-dominates"}
+
+
+def test_a_reward_that_seldom_differs_is_not_starved_where_it_does_its_part():
+    rewards = np.random.default_rng(3).normal(size=(STEPS, 20, ROLLOUTS, 2))
+    rewards[:, 2:, :, 0] = 0  # constant in nine of ten groups
+    report = audited(log_of(rewards, "ab", "gdpo"))
+    assert report.rewards[0]["update_share"]["gdpo"] < 0.15 and not found(report, "reward-starved")
+
+
+# --- advice is what the log, written anew, shows ---------------------------------------------------------------------
+
+
+def written_anew(table, finding, names):
+    """The log as the lines of a finding would have made it, audited."""
+    rewards = table.select(names).to_numpy().reshape(-1, PROMPTS, ROLLOUTS, len(names)).copy()
+    method, weights = "grpo", None
+    for name, on, reached, otherwise in re.findall(
+        r"def (\w+)_gated.*?zip\(\w+\(\*\*given\), (\w+)\(\*\*given\)\).*?g >= (\S+) else (\S+) for", finding.fix, re.S
+    ):
+        gated, gate = names.index(name), rewards[..., names.index(on)]
+        rewards[..., gated] = np.where(gate >= float(reached), rewards[..., gated], float(otherwise))
+    if given_weights := re.search(r"reward_weights=\[(.*?)\]", finding.fix):
+        weights = [float(w) for w in given_weights[1].split(",")]
+    if "normalize_then_sum" in finding.fix:
+        method = "gdpo"
+    return log_of(rewards, names, method, weights), method
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_a_report_promises_is_what_the_log_written_anew_shows(seed):
+    names = list(LOUD)
+    table = log_of(loud(seed), names)
+    report = audited(table, primary="has_digit")
+    tried = [f for f in report.findings if f.effect]
+    assert {"reward-dominates", "reward-starved", "priority-inversion"} <= {f.id for f in tried}
+    for finding in tried:
+        assert finding.tried_on == len(table)
+        anew, method = written_anew(table, finding, names)
+        after = audited(anew, primary="has_digit")
+        for figure, (now, then) in finding.effect.items():
+            if figure == "update_share":
+                k = names.index(finding.evidence["reward"])
+                shares = [r.rewards[k]["update_share"][m] for r, m in ((report, "grpo"), (after, method))]
+            else:
+                shares = [r.methods[m][figure] for r, m in ((report, "grpo"), (after, method))]
+            assert (now, then) == pytest.approx(tuple(shares), abs=1e-6), (finding.id, figure)
+
+
+def test_the_gate_is_on_the_reward_that_makes_the_inversions():
+    """Not on the one that is most opposed to the primary reward, which makes none of them."""
+    rng = np.random.default_rng(4)
+    digit = rng.random((STEPS, PROMPTS, ROLLOUTS)) < 0.5
+    short = -0.001 * digit + 0.0001 * rng.normal(size=digit.shape)  # correlation near −1, and small
+    vowels = 10 * rng.random(digit.shape)
+    report = audited(log_of(np.stack([digit, short, vowels], -1), LOUD), primary="has_digit")
+    (finding,) = found(report, "priority-inversion")
+    now, then = finding.effect["inversions"]
+    assert now == pytest.approx(report.methods["grpo"]["inversions"]) and now > 0.3 and then < 0.01
+    assert "vowels_gated" in finding.fix and "Let vowels count only where has_digit reaches 1" in finding.to_do
+    (opposed,) = found(report, "conflict")
+    assert opposed.fix is None and opposed.effect == {}  # a gate on short would change nothing
+
+
+def test_nothing_is_advised_where_nothing_tried_helps():
+    digit = np.tile([1, 1, 1, 1, 0, 0, 0, 0], (STEPS, PROMPTS, 1))
+    rewards = np.stack([digit, np.zeros_like(digit), -3 * digit], -1)  # the gate would be the reward itself
+    rewards[..., 2] = np.where(digit == 1, -3, 0)
+    report = audited(log_of(rewards, LOUD), primary="has_digit")
+    for finding in report.findings:
+        if finding.effect:
+            now, then = finding.effect.get("inversions", (1, 0))
+            assert then < now
+
+
+# --- weights for wanted shares ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["grpo", "gdpo", "grpo_no_std", "grpo_batch_std"])
+@pytest.mark.parametrize("wanted", [{"has_digit": 0.6}, {"has_digit": 0.2, "vowels": 0.3, "short": 0.5}])
+def test_weights_that_give_the_wanted_shares(method, wanted):
+    names = list(LOUD)
+    rewards = np.random.default_rng(5).normal(size=(4, PROMPTS, ROLLOUTS, 3)) * [1, 0.1, 10]
+    report = gc.audit(gc.read_run(log_of(rewards, names, method), group_size=ROLLOUTS), target_share=wanted)
+    of = {row["method"]: row for row in report.weights_for_shares}
+    assert {method, "gdpo"} <= of.keys()
+    for m, row in of.items():
+        anew = audited(log_of(rewards, names, m, [row["weights"][name] for name in names]))
+        shares = {r["name"]: r["update_share"][m] for r in anew.rewards}
+        assert row["update_share"] == pytest.approx(shares, abs=1e-4)
+        assert {name: shares[name] for name in wanted} == pytest.approx(wanted, abs=0.01)
+
+
+def test_bad_targets_are_named():
+    run = gc.read_run(log_of(loud(steps=2), LOUD), group_size=ROLLOUTS)
+    for wanted, text in (
+        ({"x": 0.5}, "target share: expected the name of a reward: has_digit, short, vowels, got 'x'"),
+        ({"short": 1.5}, "target share of short: expected a number between 0 and 1, got 1.5"),
+        ({"short": 0.6, "vowels": 0.5}, "target shares: expected shares that sum to less than 1"),
+        (
+            {"has_digit": 0.2, "short": 0.2, "vowels": 0.2},
+            "target shares: expected shares that sum to 1, as no other reward can have the rest, got 0.6",
+        ),
+    ):
+        with pytest.raises(gc.InputError, match=re.escape(text)):
+            gc.audit(run, target_share=wanted)
+
+
+# --- the sample ------------------------------------------------------------------------------------------------------
+
+
+def sample_of_run(tables):
+    sample = Sample()
+    for table in tables:
+        sample.add(table)
+    return sample.tables
+
+
+def tables(sizes, batch_size, group=4):
+    """Tables of whole batches."""
+    at = 0
+    for batches in sizes:
+        rows = batches * batch_size
+        number = np.arange(rows)
+        yield pl.DataFrame({"batch": at + number // batch_size, "group": at * batch_size + number // group})
+        at += batches
+
+
+@settings(max_examples=30)
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=6), st.sampled_from([4, 40, 400]))
+def test_the_sample_is_whole_batches_from_all_over_the_run(sizes, batch_size):
+    trials.MOST, most = 1000, trials.MOST
+    try:
+        sample = pl.concat(sample_of_run(tables(sizes, batch_size)))
+    finally:
+        trials.MOST = most
+    batches = sum(sizes)
+    there = sample["batch"].unique().sort().to_list()
+    assert len(sample) == len(there) * batch_size  # whole
+    every = there[1] - there[0] if len(there) > 1 else batches
+    assert (there == list(range(0, batches, every)) and every & (every - 1) == 0) or len(there) == 1
+    assert len(sample) <= 1000 and (every == 1 or 2 * len(sample) + 2 * batch_size > 1000)
+
+
+def test_of_one_large_batch_the_sample_has_whole_groups(monkeypatch):
+    monkeypatch.setattr(trials, "MOST", 1001)
+    sample = pl.concat(sample_of_run(tables([1], 4000)))
+    assert len(sample) == 1000 and (sample["group"].value_counts()["count"] == 4).all()
+
+
+def test_of_a_large_log_the_report_says_on_how_many_responses_it_was_tried(monkeypatch):
+    monkeypatch.setattr(trials, "MOST", 300)
+    table = log_of(loud(), LOUD)
+    report = audited(table)
+    finding = found(report, "reward-dominates")[0]
+    assert 150 < finding.tried_on <= 300 < len(table)
+    assert f"Tried on {finding.tried_on} of 768 responses: vowels’s share" in sentences.effect(report, finding)
+
+
+# --- verdicts that know what they don't know -------------------------------------------------------------------------
+
+
+def half_and_half(scale):
+    """100 groups of 8: in half of them only the first reward varies, in the others only the second, `scale` times."""
+    rows = [
+        {"group": g, "correct": float(g < 50 and j < 4), "brief": scale * float(g >= 50 and j < 4)}
+        for g in range(100)
+        for j in range(8)
+    ]
+    return pl.DataFrame(rows)
+
+
+@pytest.mark.parametrize("scale", [1, 5, 1000])
+def test_of_two_proportional_updates_none_is_recommended(scale):
+    report = gc.audit(gc.read_run(half_and_half(scale)))
+    for reward in report.rewards:
+        assert reward["update_share"]["grpo"] == pytest.approx(0.5, abs=1e-3)
+        assert reward["update_share"]["gdpo"] == pytest.approx(0.5, abs=1e-3)
+    assert report.first is None and "Use GDPO" not in report.verdict
+
+
+def test_eight_responses_without_a_primary_reward_are_no_reason_to_use_gdpo():
+    acc, style = [1, 0, 1, 0, 1, 1, 0, 0], [0, 1, 1, 0, 0, 1, 1, 0]
+    rows = [{"prompt": i // 4, "acc": acc[i], "style": style[i]} for i in range(8)]
+    report = gc.audit(gc.read_run(rows, rewards=["acc", "style"], group="prompt"))
+    first = sentences.to_do(report)
+    assert first.startswith("Too few to judge (8 responses in 2 groups). So far: ") and "Use GDPO" not in first
+    assert found(report, "ties-hide-signal")[0].to_do.startswith("Name the reward that matters most")
+
+
+def test_below_thirty_groups_every_first_line_says_so():
+    few, enough = (audited(log_of(loud(steps=steps), LOUD)) for steps in (3, 4))
+    assert few.source["groups"] == 24 and enough.source["groups"] == 32
+    assert few.what_first.startswith("Too few to judge (192 responses in 24 groups). So far: ")
+    assert "Too few" not in enough.verdict
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=15)
+def test_no_verdict_on_ties_without_a_primary_reward_says_use_gdpo(seed):
+    rewards = np.random.default_rng(seed).integers(0, 2, (6, PROMPTS, ROLLOUTS, 3))
+    for finding in found(audited(log_of(rewards, "abc")), "ties-hide-signal"):
+        assert finding.fix is None and "GDPO" not in finding.to_do
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_shares_of_a_whole_log_are_those_of_plain_loops(seed):
+    rng = np.random.default_rng(seed)
+    rewards = rng.integers(0, 3, (3, 4, 5, 2)) * np.array([1.0, 5.0])
+    table = log_of(rewards, "ab")
+    report = gc.audit(gc.read_run(table, group_size=5))
+    for method in ("grpo", "grpo_no_std", "gdpo"):
+        parts, whole = np.zeros(2), 0.0
+        for batch in rewards:
+            rows = batch.reshape(-1, 2).tolist()
+            ids = [i // 5 for i in range(len(rows))]
+            computed = compute(rows, ids, method, None, "TRL")
+            shares = update_share(rows, ids, computed, None, (1e-4, 1e-4), method)
+            squares = sum(a * a for a in computed.advantages)
+            if not any(map(isnan, shares)):
+                parts += np.array(shares) * squares
+                whole += squares
+        got = [r["update_share"][method] for r in report.rewards]
+        assert got == pytest.approx((parts / whole).tolist(), abs=1e-9)
+
+
+def test_pairs_of_different_rewards_by_hand():
+    """Kept beside the shares: one group, counted by hand."""
+    group = np.array([[1, 0], [0, 1], [1, 1], [0, 0]], dtype=float)
+    report = gc.audit(gc.read_run(log_of(group[None, None], "ab"), group_size=4))
+    assert report.methods["grpo"]["tied_pairs"] == 1 / len(list(combinations(group, 2)))
