@@ -33,6 +33,7 @@ from gdpo_core.runs.weights import (
     Solution,
     Terms,
     eps_of,
+    fitted_to_rounded,
     scale_of,
     separating,
     solution_of,
@@ -127,27 +128,39 @@ def solve(
     expect(given is None or len(given) == len(rewards), "weights", f"{len(rewards)} numbers", repr(weights))
 
     found = _search(log, framework, given)
+    if found is None or not _exactly(log, found):
+        log, found = _search_otherwise(log, found, framework, given)
+    return None if found is None else _agreed(log, found, framework, given)
+
+
+def _exactly(log: Log, found: Attempt) -> bool:
+    """Whether the attempt explains the log as it stands, and the log is not one of rounded numbers by its looks."""
+    # A few rounded numbers are exactly what some odd weights make.
+    most = 2 * (len(found.recipe.weights) - len(found.recipe.unknown)) if _few_sizes(log) else FITTED - 1
+    return found.share == 1 and (not grid_of(log.advantages) or (found.error <= _EXACT and found.complexity <= most))
+
+
+def _search_otherwise(
+    log: Log, found: Attempt | None, framework: str, given: tuple[float, ...] | None
+) -> tuple[Log, Attempt | None]:
+    """The log as one of numbers that were rounded, clipped or scaled, and what explains that; or what was found."""
     grid = grid_of(log.advantages)
-    # Rounded numbers of few sizes are exactly what some odd weights make.
-    most = 2 * len(rewards) if _few_sizes(log) else FITTED - 1
-    exact = found is not None and found.share == 1 and found.error <= _EXACT and found.complexity <= most
-    for other in [] if exact else _otherwise_logged(log, grid):
+    for other in _otherwise_logged(log, grid):
         only_rounded = other.clipped_at == inf and not other.rewards_grid
         if found is not None and (other.rewards_grid or (found.share == 1 and not only_rounded)):
             break
         instead = _search(other, framework, given)
         if instead is not None and (found is None or instead.share >= found.share):
             found, log = instead, other
-    if found is not None and (log.grid or log.rewards_grid):
-        found = replace(found, recipe=_as_rounding_allows(log, found))
-        if log.rewards_grid and len(found.recipe.unknown) == len(rewards):  # rounded so coarsely that all will do
-            log, found = replace(log, rewards_grid=""), None
+    if found is not None and (grid or log.rewards_grid):
+        recipe = _as_rounding_allows(replace(log, grid=grid), found)
+        if not log.rewards_grid or len(recipe.unknown) < len(recipe.weights):  # else all will do
+            return log, replace(found, recipe=recipe)
+        log, found = replace(log, rewards_grid=""), None
     if found is None:
         log = replace(log, scaled=True, grid=grid)
         found = _search(log, framework, given)
-    if found is None:
-        return None
-    return _agreed(log, found, framework, given)
+    return log, found
 
 
 def _search(log: Log, framework: str, given: tuple[float, ...] | None) -> Attempt | None:
@@ -280,6 +293,10 @@ def _attempt(
         if scale.fits < _FEWEST / 2:
             return None
         guesses, unknown, scale_known = _along_direction(solution, scale, wanted)
+        if log.grid and not log.scaled:
+            fitted = (torch.tensor(g.weights, dtype=torch.float64) for g in guesses if g.complexity >= FITTED)
+            better = [fitted_to_rounded(w, terms, method not in UNDIVIDED) for w in fitted]
+            guesses += [Guess(rounded(w), FITTED) for w in better]
         surest = int((solution.directions[:, 0] * solution.size).abs().argmax())
         measured = (scale.factor or 0) * solution.directions[surest, 0].item()
     elif solvable:
@@ -296,12 +313,11 @@ def _attempt(
     for guess in (*preferred, *guesses):
         if not _plausible(guess, unknown, terms, eps_of(batch.convention, method), equations):
             continue
-        # In a single batch another method can make the advantages larger or smaller by any factor.
-        up_to_scale = not scale_known or (guess.complexity >= FITTED and int(live.sum()) == 1)
+        up_to_scale = not scale_known
         if guess.weights != given:
             # What the advantages show of the scale only roughly, several weights of one digit each show.
             settled = count - solution.null_space.shape[1]
-            shown = 3 * scale.error <= _APART or (guess.complexity <= settled and settled > 1)
+            shown = 10 * scale.error <= _APART or (guess.complexity <= settled and settled > 1)
             away = abs(guess.weights[surest] - measured) > (3 * scale.error + _SCALE_OFF) * abs(measured)
             up_to_scale |= not shown or (bool(measured) and away)
         known = [w for k, w in enumerate(guess.weights) if k not in unknown]
@@ -309,6 +325,9 @@ def _attempt(
         recipe = Recipe(method, convention, guess.weights, tuple(open_ones), up_to_scale)
         recipe = replace(recipe, **log.after_the_method)
         share, error = _judge(log, with_weights(batch, guess.weights), method, live)
+        # In a single batch another method can make the advantages larger or smaller by any factor.
+        if guess.complexity >= FITTED and share * int(live.sum()) < 1.5:
+            recipe = replace(recipe, up_to_scale=True)
         attempts.append(Attempt(recipe, guess.complexity, share, error))
         if share == 1 and error <= _EXACT:
             break
@@ -348,7 +367,7 @@ def _along_direction(solution: Solution, of: Scale, wanted: Tensor) -> tuple[lis
     windows: list[tuple[float, float | None]] = [(factor, None) for factor in scales]
     if known := scale is not None and error <= _KNOWN_SCALE:
         scales = [scale]
-        windows = [(scale, (3 * error + 1e-3) / by) for by in (1, 3, 10)]  # the simplest numbers are in the widest
+        windows = [(scale, (3 * error + _SCALE_OFF) / by) for by in (1, 3, 10)]  # the simplest are in the widest
     simple = [_simple_along(solution, factor, window, wanted) for factor, window in windows]
     guesses = [guess for guess in dict.fromkeys(simple) if guess is not None]
     guesses += [Guess(rounded(solution.completed(factor * direction, wanted)), FITTED) for factor in scales]
@@ -523,6 +542,8 @@ def _degrees_of_freedom(log: Log, terms: Terms, solution: Solution) -> float:
 def _as_rounding_allows(log: Log, found: Attempt) -> Recipe:
     """The recipe, with unknown what could be another weight, or another scale, without a trace in rounded numbers."""
     recipe, w = found.recipe, torch.tensor(found.recipe.weights, dtype=torch.float64)
+    if len(recipe.unknown) == len(w):
+        return recipe
     batch = log.read(RECOGNISED[recipe.convention])
     terms = terms_of(log, batch, recipe.method)
     solution, live = solution_of(terms, log.batches), terms.live_batches(log.batches)
@@ -533,8 +554,11 @@ def _as_rounding_allows(log: Log, found: Attempt) -> Recipe:
         return max(shares) < found.share
 
     unknown = set(recipe.unknown)
-    for k in set(range(len(w))) - unknown:
-        others = [i for i in range(len(w)) if i != k]
+    known = [k for k in range(len(w)) if k not in unknown]
+    # Where the scale is divided away, one weight is what the others are held against.
+    fixed = set[int]() if recipe.method in UNDIVIDED else {max(known, key=lambda k: abs(w[k] * solution.size[k]))}
+    for k in set(known) - fixed:
+        others = [i for i in range(len(w)) if i not in (k, *fixed)]
         change = torch.zeros_like(w)
         change[k] = _SHOWN * (w[k].abs() or w.abs().max())
         alone = change.clone()
@@ -553,6 +577,9 @@ def _agreed(log: Log, found: Attempt, framework: str, given: tuple[float, ...] |
         return recipe
     part = _reproduced_part(log, recipe)
     rounded_log, single = bool(log.grid or log.rewards_grid), count - len(recipe.unknown) == 1
+    if rounded_log and found.share < 1:
+        recipe = replace(recipe, up_to_scale=True)
+        found = replace(found, recipe=recipe)
     readings = [found]
     for attempt in _attempts(part, framework, given, by_chance=True, methods=_alike(part, recipe.method)):
         other = attempt.recipe
@@ -564,7 +591,7 @@ def _agreed(log: Log, found: Attempt, framework: str, given: tuple[float, ...] |
             and _as_good(log, attempt, found)
         ):
             readings.append(attempt)
-    best = min(readings, key=_claims)
+    best = found if rounded_log else min(readings, key=_claims)
     recipe = replace(best.recipe, unknown=recipe.unknown if best is found else best.recipe.unknown)
     # Numbers that are as round by chance, of a single weight or of rounded advantages, say little.
     anything = rounded_log or best.complexity >= FITTED or (single and best.complexity > _ONE_DIGIT)
@@ -588,7 +615,7 @@ def _reproduced_part(log: Log, recipe: Recipe) -> Log:
     comparison, index = compare(log, recipe), log.batch_of_response
     wrong = torch.zeros(log.batches).index_add_(0, index, (comparison.error > comparison.allowed).float())
     size = index.bincount(minlength=log.batches)
-    good = wrong == 0
+    good = (wrong == 0) | bool(log.grid or log.rewards_grid)  # weights fitted to rounded numbers miss some
     return log.of_batches(good & ((size * good).cumsum(0) - size < _ENOUGH))
 
 

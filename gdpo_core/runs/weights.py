@@ -35,6 +35,7 @@ _ROUNDS = 200
 UNDIVIDED = ("grpo_no_std", "mo_grpo")
 # So much larger than that of chance is the error of weights where it repeats itself.
 _REPEATED = 3
+_REFINED = 20  # rounds
 # A unit's divisor may be off by this part of it, besides what rounding does.
 _DIVISOR_OFF = 1e-3
 
@@ -320,6 +321,26 @@ def _slopes(y: Tensor, x: Tensor, trust: Tensor, batch: Tensor) -> Tensor:
 def _share(which: Tensor, of: Tensor) -> float:
     """The share of those marked in `of`; 1 where none is."""
     return ((which & of).sum() / of.sum()).item() if bool(of.any()) else 1.0
+
+
+def fitted_to_rounded(weights: Tensor, terms: Terms, divided: bool) -> Tensor:
+    """Weights near these whose advantages round to the logged ones, where some of theirs do not; as near as found."""
+    x, a, total = terms.x, terms.a, terms.total
+    for _ in range(_REFINED):
+        s = weights @ x
+        by = (
+            (total(a * s) / total(a.square())).nan_to_num(nan=1.0, posinf=1.0)
+            if divided
+            else torch.ones(len(terms.batch))
+        )
+        off = a - s / by[terms.unit].masked_fill(by[terms.unit] == 0, 1)
+        off = (off - off.clamp(-terms.rounding, terms.rounding)) * terms.part
+        wrong = off != 0
+        if not wrong.any():
+            break
+        of_wrong = x[:, wrong]
+        weights = weights + torch.linalg.pinv(of_wrong @ of_wrong.T) @ (of_wrong @ (off * by[terms.unit])[wrong])
+    return weights
 
 
 def _median(values: Tensor, weights: Tensor) -> float | None:
