@@ -73,6 +73,7 @@ BAD_FIELDS = {
     "group_of_one": ("one", 0, 1.0, nan, None),
     "leave_one_out": (0, 1, None, "yes"),
     "one_reward_is_grpo": (0, 1, None, []),
+    "mean_of_others": (0, 1, None, "yes"),
 }
 
 

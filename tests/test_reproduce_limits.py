@@ -69,14 +69,19 @@ def test_weights_that_two_conventions_scale_differently_are_told_up_to_scale(siz
     assert recipe.up_to_scale and recipe.weights[1] / recipe.weights[0] == pytest.approx(100)
     assert not solved(r, made(r, "grpo", (1, 100)), "trl").up_to_scale
     assert solved(r, made(r, "grpo", (1, 100)), "generic", (1, 100)) == Recipe("grpo", "trl", (1.0, 100.0), (), False)
-    assert not solved(r, made(r, "grpo", (1, 0.5)), "generic").up_to_scale
+    recipe = solved(r, made(r, "grpo", (1, 0.5)), "generic")  # as (0.1, 0.05) with eps 1e-5
+    assert recipe == Recipe("grpo", "trl", (1.0, 0.5), (), True)
+    assert not solved(r, made(r, "grpo", (1, 0.5)), "trl").up_to_scale
 
 
 def test_leave_one_out_halves_the_weights_of_pairs():
     r = draw(2, size=2, rewards=2)
-    assert solved(r, made(r, "grpo_no_std", (1, 100)), "generic").up_to_scale
-    assert not solved(r, made(r, "grpo_no_std", (1, 100)), "trl").up_to_scale
-    assert solved(r, made(r, "grpo_no_std", (1, 1)), "generic") == Recipe("grpo_no_std", "paper", (1.0, 1.0), (), False)
+    for framework, convention in (("generic", "paper"), ("trl", "trl"), ("ms_swift", "ms_swift")):
+        for weights in ((1.0, 100.0), (1.0, 1.0)):
+            recipe = solved(r, made(r, "grpo_no_std", weights), framework)
+            assert recipe == Recipe("grpo_no_std", convention, weights, (), True)
+            told = solved(r, made(r, "grpo_no_std", weights), framework, weights)
+            assert told == Recipe("grpo_no_std", convention, weights, (), False)
 
 
 @pytest.mark.parametrize("length", [0, -3, 1.5])

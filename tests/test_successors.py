@@ -654,4 +654,5 @@ def test_successors_say_where_they_come_from():
 
 def test_the_audit_and_the_three_methods_know_nothing_of_them():
     assert list(gc.METHODS) == ["grpo", "grpo_no_std", "gdpo"]
-    assert list(conventions.NAMES) == [*gc.METHODS, "grpo_batch_std"]
+    recognised = ["grpo_batch_std", "reinforce_pp_baseline", "reinforce_pp", "mo_grpo"]  # in logs
+    assert list(conventions.NAMES) == [*gc.METHODS, *recognised]

@@ -127,7 +127,10 @@ class Log:
         """The log as a `Batch` under a convention; weights: one per reward, 1 by default."""
         lengths = self._batch.lengths if convention.last_step == "tokens" else None
         batch = replace(self._batch, convention=convention, lengths=lengths)
-        return batch if weights is None else with_weights(batch, weights)
+        if weights is None:
+            return batch
+        expect(len(weights) == len(batch.rewards), "weights", f"{len(batch.rewards)} numbers", f"{len(weights)}")
+        return with_weights(batch, weights)
 
     @cached_property
     def _batch(self) -> Batch:

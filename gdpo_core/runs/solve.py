@@ -44,8 +44,8 @@ from gdpo_core.runs.weights import (
 _METHODS = ("grpo", "gdpo", "grpo_no_std", "grpo_batch_std"), ("reinforce_pp_baseline", "mo_grpo", "reinforce_pp")
 # Those that differ, where each batch may be times a factor of its own.
 _SCALED = ("grpo", "gdpo", "grpo_no_std", "reinforce_pp")
-# A recipe has to reproduce this share of the batches with a signal; fitted weights, which may fit some batches by
-# chance, have to reproduce more.
+# A recipe has to reproduce this share of the batches with a signal; one that few use, fitted weights and rounded
+# advantages, which may fit some batches by chance, more.
 _FEWEST, _FEWEST_FITTED = 1 / 3, 1 / 2
 # Nearly all, where advantages have so few sizes, as in groups of two, that a recipe only has to explain their signs.
 _FEWEST_BY_SIGNS, _FEW_SIZES = 0.9, 3
@@ -61,6 +61,8 @@ _LARGEST = (1, *range(2, 13), 15, 20)
 # A weight is changed by no more than this part of it to make it a round number.
 _COARSEST = 0.02
 _DENOMINATORS = (3, 6, 7, 9, 11, 12)
+# A scale may be off by this part of it, besides its error.
+_SCALE_OFF = 1e-3
 # Nobody chooses one weight so much smaller than another.
 _FAR_APART = 1e-5
 # Nobody chooses weights so small that eps is more than a correction: such a part of the std. With smaller weights one
@@ -127,9 +129,11 @@ def solve(
     found = _search(log, framework, given)
     grid = grid_of(log.advantages)
     # Rounded numbers of few sizes are exactly what some odd weights make.
-    exact = found is not None and found.error <= _EXACT and found.complexity < FITTED and not _few_sizes(log)
-    for other in _otherwise_logged(log, grid):
-        if found is not None and (other.rewards_grid or (found.share == 1 and (exact or not grid))):
+    most = 2 * len(rewards) if _few_sizes(log) else FITTED - 1
+    exact = found is not None and found.share == 1 and found.error <= _EXACT and found.complexity <= most
+    for other in [] if exact else _otherwise_logged(log, grid):
+        only_rounded = other.clipped_at == inf and not other.rewards_grid
+        if found is not None and (other.rewards_grid or (found.share == 1 and not only_rounded)):
             break
         instead = _search(other, framework, given)
         if instead is not None and (found is None or instead.share >= found.share):
@@ -183,7 +187,8 @@ def _attempts(
         attempt = _attempt(log, method, convention, given, *solved[key], by_chance)
         if attempt is None:
             continue
-        fewest = _FEWEST_FITTED if attempt.complexity >= FITTED else _FEWEST
+        sure = method in _METHODS[0] and attempt.complexity < FITTED and not log.grid
+        fewest = _FEWEST if sure else _FEWEST_FITTED
         if log.scaled or (method != "grpo" and few_sizes):
             fewest = _FEWEST_BY_SIGNS
         if attempt.share >= fewest:
@@ -267,7 +272,7 @@ def _attempt(
     wanted = torch.tensor(given or ones, dtype=torch.float64)
     preferred = [Guess(w, 0) for w in dict.fromkeys([given or ones, ones])]
     guesses, unknown, scale_known = list[Guess](), list(range(count)) if count > 1 else [], False
-    scale_shown = True
+    scale, surest, measured = Scale(None, 0, 1), 0, 0.0
     if solvable and solution.is_direction:
         scale = scale_of(solution, terms, batch, method, log.scaled)
         if log.scaled:  # which may hide it
@@ -275,7 +280,8 @@ def _attempt(
         if scale.fits < _FEWEST / 2:
             return None
         guesses, unknown, scale_known = _along_direction(solution, scale, wanted)
-        scale_shown = 3 * scale.error <= _APART
+        surest = int((solution.directions[:, 0] * solution.size).abs().argmax())
+        measured = (scale.factor or 0) * solution.directions[surest, 0].item()
     elif solvable:
         guesses, unknown, scale_known = _where_directions_are_open(solution, terms, batch, method, wanted)
         if log.clipped_at < inf:  # what is left of a group does not show its std
@@ -292,9 +298,12 @@ def _attempt(
             continue
         # In a single batch another method can make the advantages larger or smaller by any factor.
         up_to_scale = not scale_known or (guess.complexity >= FITTED and int(live.sum()) == 1)
-        # What the advantages show of the scale only roughly, several weights of one digit each show.
-        settled = count - len(unknown)
-        up_to_scale |= not (scale_shown or guess.weights == given or (guess.complexity <= settled and settled > 1))
+        if guess.weights != given:
+            # What the advantages show of the scale only roughly, several weights of one digit each show.
+            settled = count - solution.null_space.shape[1]
+            shown = 3 * scale.error <= _APART or (guess.complexity <= settled and settled > 1)
+            away = abs(guess.weights[surest] - measured) > (3 * scale.error + _SCALE_OFF) * abs(measured)
+            up_to_scale |= not shown or (bool(measured) and away)
         known = [w for k, w in enumerate(guess.weights) if k not in unknown]
         open_ones = unknown if any(known) or not any(guess.weights) else range(count)  # 0 beside nothing is nothing
         recipe = Recipe(method, convention, guess.weights, tuple(open_ones), up_to_scale)
@@ -462,9 +471,9 @@ def _by_complexity(size: float, tolerance: float) -> list[tuple[int, float, floa
 
 
 def rounded(weights: Tensor) -> tuple[float, ...]:
-    """Weights with six digits, as many as a log can tell."""
+    """Weights with eight digits: with fewer, those of large rewards miss what they made."""
     nothing = 1e-9 * weights.abs().max().item()  # round-off of a sum that is 0
-    return tuple(0.0 if abs(w) <= nothing else float(f"{w:.6g}") for w in weights.tolist())
+    return tuple(0.0 if abs(w) <= nothing else float(f"{w:.8g}") for w in weights.tolist())
 
 
 # Which weights are plausible: chance, or another convention, can reproduce a log too
