@@ -129,7 +129,8 @@ def test_a_run_does_not_differ_from_itself(tmp_path):
     assert c.settings == () and not any(x.clear for x in c.figures)
     assert {x.difference for x in c.figures} == {x.low for x in c.figures} == {0.0}
     assert headline(c) == (
-        "As far as the logs show, the runs were made the same way. No figure differs beyond the scatter of their steps."
+        f"Too few to judge ({c.groups} groups in a run). So far: As far as the logs show, the runs were made the same "
+        "way. No figure differs beyond the scatter of their steps."
     )
 
 
@@ -147,7 +148,9 @@ def test_a_course_that_both_runs_share_cancels_only_where_steps_pair(tmp_path):
 def test_how_the_runs_were_made(capsys):
     trl = ROOT / "tests/goldens/logs/trl"
     code, out, err = run(capsys, trl / "grpo", trl / "gdpo")
-    assert (code, err) == (0, "") and out.startswith("As far as the logs show, the runs differ in method")
+    assert (code, err) == (0, "") and out.startswith(
+        "Too few to judge (16 groups in a run). So far: As far as the logs show, the runs differ in method"
+    )
     assert "under GRPO in A, GDPO in B" in out and "another seed" in out
     made = json.loads(run(capsys, trl / "grpo", trl / "gdpo", "--json", "-")[1])
     settings = {s["name"]: (s["a"], s["b"]) for s in made["settings"]}

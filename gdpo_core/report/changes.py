@@ -18,6 +18,7 @@ from gdpo_core.report.sentences import Table, comparable, comparison, shown_meth
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.over_time import DEAD, MEAN, SHARE, SILENT, TIES, column
 from gdpo_core.runs.sums import Array
+from gdpo_core.runs.thresholds import FEW_GROUPS
 
 # The 97.5 % quantiles of Student's t for 1 to 30 degrees of freedom; for more, the last one is a little wide.
 _T = (
@@ -80,6 +81,7 @@ class Changes:
     ]
     steps_a: Annotated[int, Meta(description="Rows of steps; of several runs, in the shortest.")]
     steps_b: int
+    groups: Annotated[int, Meta(description="In the run that has the fewest.")]
     figures: tuple[Change, ...]
     level: Annotated[float, Meta(description="Of the intervals.")] = field(default=LEVEL, kw_only=True)
     clear_by_seed: Annotated[
@@ -148,6 +150,7 @@ def changes(
         rewards_of_b=tuple(name for name in names_b if name not in names_a),
         unit="runs" if several else "steps",
         paired=paired if several else by_step,
+        groups=min(report.source["groups"] for report in flat),
         steps_a=min(map(len, rows_of[0])),
         steps_b=min(map(len, rows_of[1])),
         figures=tuple(
@@ -254,7 +257,8 @@ def headline(c: Changes) -> str:
         beyond = f"They have too few {c.unit} to tell differences from scatter."
     else:
         beyond = f"No figure differs beyond the {scatter}."
-    return f"As far as the logs show, the runs {made}. {beyond}"
+    few = f"Too few to judge ({count(c.groups, 'group')} in a run). So far: " * (c.groups < FEW_GROUPS)
+    return f"{few}As far as the logs show, the runs {made}. {beyond}"
 
 
 def settings_table(c: Changes) -> Table | None:

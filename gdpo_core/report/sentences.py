@@ -132,6 +132,8 @@ def run_facts(report: AuditReport) -> dict[str, str]:
         rows["convention"] = f"{convention.name} ({convention.source})"
     if run["weights"]:
         rows["weights"] = listing(_weights(run), link="")
+    if run["remarks"]:
+        rows["afterwards"] = listing(run["remarks"], link="")
     rows["reproduced"] = _reproduced(report)
     if run["weights"] is None or run["weights"] != run["weights_used"]:
         used = listing((f"{name} {number(w)}" for name, w in run["weights_used"].items()), link="")

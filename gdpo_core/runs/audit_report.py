@@ -45,6 +45,7 @@ class RunPart(TypedDict):
     convention: str | None
     weights: Annotated[dict[str, float | None] | None, Meta(description="null for a weight: the log cannot tell it.")]
     weights_up_to_scale: Annotated[bool | None, Meta(description="true: only the ratios of these weights are known.")]
+    remarks: Annotated[list[str], Meta(description="What was done to the advantages afterwards, and to the log.")]
     logged: int
     reproduced: Annotated[bool | None, Meta(description="null: nothing to compare with, or nothing but round-off.")]
     max_error: float | None
@@ -294,6 +295,7 @@ def _run(f: Facts) -> RunPart:
         "convention": None if recipe is None else recipe.convention,
         "weights": weights,
         "weights_up_to_scale": None if recipe is None else recipe.up_to_scale,
+        "remarks": [] if recipe is None else list(recipe.remarks),
         "logged": _logged(f),
         "reproduced": f.reproduced,
         "max_error": error if recipe is not None and error >= 0 else None,
@@ -385,6 +387,7 @@ def _what_ran(f: Facts) -> str:
     weights = {name: w for k, (name, w) in enumerate(pairs) if k not in f.recipe.unknown}
     if weights and len(f.rewards) > 1:
         made += f" with weights {weights_in_words(weights, f.recipe.up_to_scale)}"
+    made = ", ".join([made, *f.recipe.remarks])
     if f.reproduced:
         error = power_of_ten(float(f"{f.totals.logged.max_error:.0e}"))
         return f"The logged advantages are {made}: all {count(_logged(f))} are reproduced, to {error}."

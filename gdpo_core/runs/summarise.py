@@ -122,9 +122,10 @@ def _sums(part: pl.DataFrame, plan: Plan) -> Sums[Array]:
     of = _Grouped(batch, starts_of(of_group), over)
     std, distance = of.centred(of.batch.rewards)
     outcomes = {method: _outcome(of, method) for method in plan.methods}
-    # All methods but GDPO add up raw rewards, so one weight puts their pairs in order.
-    break_even = dict.fromkeys(outcomes, _break_even(of, outcomes["grpo"].added, plan.primary))
-    break_even["gdpo"] = _break_even(of, outcomes["gdpo"].added, plan.primary)
+    # All methods but GDPO add up raw rewards, so one weight puts their pairs in order. Nobody asks for that of a trial.
+    first = plan.primary if plan.also is None else None
+    break_even = dict.fromkeys(outcomes, _break_even(of, outcomes["grpo"].added, first))
+    break_even["gdpo"] = _break_even(of, outcomes["gdpo"].added, first)
     ties, order = _ties_and_order(of, outcomes, plan.primary, float32)
     sizes = of.per_group(torch.ones_like(of.batch.rewards[0])).long()
     before = outcomes["gdpo"].before_batch_step
