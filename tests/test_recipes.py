@@ -281,6 +281,7 @@ def wrong_or_nothing(name, seeds):
     return said
 
 
+@pytest.mark.slow
 def test_one_random_log_of_every_recipe():
     said = [verdict for seed, name in enumerate(MAKERS) for verdict in wrong_or_nothing(name, [seed])]
     assert said.count("nothing") <= len(said) // 10

@@ -92,6 +92,9 @@ _SHOWN = 0.003
 _CLIPPED = 2
 
 
+Solved = dict[tuple[object, ...], tuple[Terms, Solution]]
+
+
 @dataclass(frozen=True)
 class Guess:
     """Weights to try."""
@@ -127,9 +130,10 @@ def solve(
     given = None if weights is None else tuple(float(w) for w in weights)
     expect(given is None or len(given) == len(rewards), "weights", f"{len(rewards)} numbers", repr(weights))
 
-    found = _search(log, framework, given)
+    solved: Solved = {}
+    found = _search(log, framework, given, solved)
     if found is None or not _exactly(log, found):
-        log, found = _search_otherwise(log, found, framework, given)
+        log, found = _search_otherwise(log, found, framework, given, solved)
     return None if found is None else _agreed(log, found, framework, given)
 
 
@@ -141,7 +145,7 @@ def _exactly(log: Log, found: Attempt) -> bool:
 
 
 def _search_otherwise(
-    log: Log, found: Attempt | None, framework: str, given: tuple[float, ...] | None
+    log: Log, found: Attempt | None, framework: str, given: tuple[float, ...] | None, solved: Solved
 ) -> tuple[Log, Attempt | None]:
     """The log as one of numbers that were rounded, clipped or scaled, and what explains that; or what was found."""
     grid = grid_of(log.advantages)
@@ -149,7 +153,7 @@ def _search_otherwise(
         only_rounded = other.clipped_at == inf and not other.rewards_grid
         if found is not None and (other.rewards_grid or (found.share == 1 and not only_rounded)):
             break
-        instead = _search(other, framework, given)
+        instead = _search(other, framework, given, solved)
         if instead is not None and (found is None or instead.share >= found.share):
             found, log = instead, other
     if found is not None and (grid or log.rewards_grid):
@@ -159,14 +163,14 @@ def _search_otherwise(
         log, found = replace(log, rewards_grid=""), None
     if found is None:
         log = replace(log, scaled=True, grid=grid)
-        found = _search(log, framework, given)
+        found = _search(log, framework, given, solved)
     return log, found
 
 
-def _search(log: Log, framework: str, given: tuple[float, ...] | None) -> Attempt | None:
+def _search(log: Log, framework: str, given: tuple[float, ...] | None, solved: Solved) -> Attempt | None:
     """The likeliest attempt that reproduces the log about as well as the best one does."""
     attempts: list[Attempt] = []
-    for attempt in _attempts(log, framework, given):
+    for attempt in _attempts(log, framework, given, solved):
         attempts.append(attempt)
         if attempt.share == 1 and attempt.error <= _EXACT and attempt.complexity <= 2 * log.rewards.shape[-1]:
             return attempt
@@ -182,18 +186,20 @@ def _attempts(
     log: Log,
     framework: str,
     given: tuple[float, ...] | None,
+    solved: Solved,
     by_chance: bool = False,
     methods: Sequence[str] = tuple(NAMES),
 ) -> Iterator[Attempt]:
     """The best attempt with each method and convention that reproduces enough of the log, the likeliest first.
 
-    by_chance: also those with weights that chance alone may make fit. methods: no others.
+    solved: what is solved for is kept here. by_chance: also those with weights that chance alone may make fit.
+    methods: no others.
     """
-    solved: dict[tuple[object, ...], tuple[Terms, Solution]] = {}
     few_sizes = _few_sizes(log)
     for method, convention, key in _candidates(log, framework):
         if method not in methods:
             continue
+        key = *key, log.clipped_at, log.grid, log.rewards_grid
         if key not in solved:
             terms = terms_of(log, log.read(RECOGNISED[convention]), method)
             solved[key] = terms, solution_of(terms, log.batches)
@@ -317,7 +323,9 @@ def _attempt(
         if guess.weights != given:
             # What the advantages show of the scale only roughly, several weights of one digit each show.
             settled = count - solution.null_space.shape[1]
-            shown = 10 * scale.error <= _APART or (guess.complexity <= settled and settled > 1)
+            shown = (3 if log.clipped_at == inf else 10) * scale.error <= _APART or (
+                guess.complexity <= settled and settled > 1
+            )
             away = abs(guess.weights[surest] - measured) > (3 * scale.error + _SCALE_OFF) * abs(measured)
             up_to_scale |= not shown or (bool(measured) and away)
         known = [w for k, w in enumerate(guess.weights) if k not in unknown]
@@ -581,7 +589,7 @@ def _agreed(log: Log, found: Attempt, framework: str, given: tuple[float, ...] |
         recipe = replace(recipe, up_to_scale=True)
         found = replace(found, recipe=recipe)
     readings = [found]
-    for attempt in _attempts(part, framework, given, by_chance=True, methods=_alike(part, recipe.method)):
+    for attempt in _attempts(part, framework, given, {}, by_chance=True, methods=_alike(part, recipe.method)):
         other = attempt.recipe
         same = (other.method, other.convention) == (recipe.method, recipe.convention)
         if (
