@@ -140,8 +140,13 @@ def solve(
 def _exactly(log: Log, found: Attempt) -> bool:
     """Whether the attempt explains the log as it stands, and the log is not one of rounded numbers by its looks."""
     # A few rounded numbers are exactly what some odd weights make.
-    most = 2 * (len(found.recipe.weights) - len(found.recipe.unknown)) if _few_sizes(log) else FITTED - 1
+    most = 2 * _known_weights(found.recipe) if _few_sizes(log) else FITTED - 1
     return found.share == 1 and (not grid_of(log.advantages) or (found.error <= _EXACT and found.complexity <= most))
+
+
+def _known_weights(recipe: Recipe) -> int:
+    """How many weights other than 0 the log tells."""
+    return sum(w != 0 and k not in recipe.unknown for k, w in enumerate(recipe.weights))
 
 
 def _search_otherwise(
@@ -584,7 +589,7 @@ def _agreed(log: Log, found: Attempt, framework: str, given: tuple[float, ...] |
     if recipe.weights == given or recipe.scaled or len(recipe.unknown) == count:
         return recipe
     part = _reproduced_part(log, recipe)
-    rounded_log, single = bool(log.grid or log.rewards_grid), count - len(recipe.unknown) == 1
+    rounded_log, single = bool(log.grid or log.rewards_grid), _known_weights(recipe) == 1
     if rounded_log and found.share < 1:
         recipe = replace(recipe, up_to_scale=True)
         found = replace(found, recipe=recipe)
