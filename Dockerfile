@@ -1,4 +1,4 @@
-FROM python:3.11-slim AS dependencies
+FROM python:3.13-slim AS dependencies
 # Dependencies before code. TORCH_INDEX may be empty; without it, Linux's plain torch brings CUDA.
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 ENV PIP_PYTHON=/venv/bin/python PIP_NO_CACHE_DIR=1 PIP_NO_COMPILE=1 PIP_ROOT_USER_ACTION=ignore
@@ -20,20 +20,20 @@ RUN cd /venv/lib/python3.*/site-packages \
 FROM slim AS code
 COPY . .
 RUN python -m pip install -qq --no-deps --no-build-isolation --prefix /installed -e . && cp -r /installed/. /venv \
-    && /venv/bin/python -m compileall -q --invalidation-mode unchecked-hash gdpo_core views serving marimo_private.py \
+    && /venv/bin/python -m compileall -q --invalidation-mode unchecked-hash gdpo_core views serve.py \
     && /venv/bin/gdpo audit data/samples/trl_gdpo >/dev/null \
-    && /venv/bin/python -c "import app, serving; from views import lab, train, evidence, run, use"
+    && /venv/bin/python -c "import app, serve; from views import lab, train, evidence, run, use"
 
 # The file system may be read-only (then mount a tmpfs on /tmp), so byte code was made before and home is /tmp.
-FROM python:3.11-slim
+FROM python:3.13-slim
 RUN useradd --uid 1000 --home-dir /tmp --no-create-home app
 COPY --from=slim /venv /venv
 COPY --from=code /installed /venv
 COPY --from=code /app /app
 WORKDIR /app
-ENV HOME=/tmp PATH=/venv/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 MALLOC_ARENA_MAX=2 PYTHONMALLOC=malloc
+ENV HOME=/tmp PATH=/venv/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 USER 1000
 
 EXPOSE 7860
 HEALTHCHECK --interval=30s --timeout=5s --start-period=30s CMD ["python", "-c", "import http.client as h, sys; c = h.HTTPConnection('127.0.0.1', 7860, timeout=4); c.request('GET', '/health'); sys.exit(c.getresponse().status != 200)"]
-CMD ["python", "-m", "marimo", "run", "app.py", "--host", "0.0.0.0", "--port", "7860", "--headless", "--no-sandbox"]
+CMD ["python", "serve.py", "--host", "0.0.0.0", "--port", "7860"]

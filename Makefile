@@ -14,9 +14,6 @@ VENV ?= .venv
 VENV_PYTHON = $(VENV)/bin/python
 # Without a screen there is no browser to open, and a text one would take the terminal.
 HEADLESS = $(if $(filter-out Linux,$(shell uname -s))$(DISPLAY)$(WAYLAND_DISPLAY)$(BROWSER),,--headless)
-# Threads come and go with visitors; by default each leaves memory of its own behind.
-export MALLOC_ARENA_MAX ?= 2
-SERVE = app.py --host '$(HOST)' --port '$(PORT)' --no-sandbox $(HEADLESS)
 
 # A worker per core, each with a server and a browser of its own; what one has left at the end, another takes over.
 # Byte code is kept whatever the shell says: without it each worker compiles all tests anew.
@@ -24,14 +21,11 @@ PYTEST = PYTHONDONTWRITEBYTECODE= $(VENV_PYTHON) -m pytest -n logical --maxproce
 
 .PHONY: run check test install edit bench parity parity-trainer parity-ray image image-offline fresh lowest resolves faults fuzz clean static check-cpu
 
-# Python's own allocator keeps nearly all that two hundred visitors leave behind; the system's gives it back.
 run: $(VENV)/.installed-run
-	@$(VENV_PYTHON) scripts/check_port.py '$(HOST)' '$(PORT)'
-	@PYTHONMALLOC=$${PYTHONMALLOC:-malloc} exec $(VENV_PYTHON) -m marimo -y run $(SERVE)
+	@exec $(VENV_PYTHON) serve.py --host '$(HOST)' --port '$(PORT)'
 
 edit: $(VENV)/.installed-run
-	@$(VENV_PYTHON) scripts/check_port.py '$(HOST)' '$(PORT)'
-	@exec $(VENV_PYTHON) -m marimo -y edit --skip-update-check $(SERVE)
+	@exec $(VENV_PYTHON) -m marimo -y edit --skip-update-check app.py --host '$(HOST)' --port '$(PORT)' --no-sandbox $(HEADLESS)
 
 install: $(VENV)/.installed-run
 	@echo "$(VENV) is ready"
@@ -129,7 +123,7 @@ clean:
 	rm -rf .image .fuzz .venv .fresh .lowest .parity .parity-trainer .parity-ray build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 
 # One stamp for the page and one for each further extra; pip does nothing for what is there already.
-$(addprefix $(VENV)/.installed-,run dev bench parity): $(VENV)/.installed-%: pyproject.toml setup.py constraints.txt scripts/install.py
+$(addprefix $(VENV)/.installed-,run dev bench parity): $(VENV)/.installed-%: pyproject.toml constraints.txt scripts/install.py
 	@'$(PYTHON)' -c '$(NEW_ENOUGH)' 2>/dev/null || \
 		{ echo "Python 3.11 or newer is needed; name it with PYTHON=/path/to/python3" >&2; exit 1; }
 	@$(VENV_PYTHON) -m pip --version >/dev/null 2>&1 || '$(PYTHON)' -m venv --clear $(VENV)

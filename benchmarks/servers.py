@@ -14,18 +14,10 @@ ROOT = Path(__file__).resolve().parents[1]
 MARIMO = ("-m", "marimo", "-y", "run")
 MARIMO_OPTIONS = ("--headless", "--no-token", "--no-sandbox", "--port", "{port}")
 COMMANDS = {
-    "this page": (*MARIMO, "app.py", *MARIMO_OPTIONS),
-    "the page with a download": (*MARIMO, "benchmarks/toys/download.py", *MARIMO_OPTIONS),
+    "this page": ("serve.py", "--port", "{port}"),
     "empty marimo app": (*MARIMO, "benchmarks/toys/empty.py", *MARIMO_OPTIONS),
     "idiomatic marimo": (*MARIMO, "benchmarks/toys/idiomatic.py", *MARIMO_OPTIONS),
     "Dash": ("-m", "benchmarks.toys.dash_toy", "{port}"),
-}
-# As in the Makefile, for every server.
-ENVIRONMENT = {"MALLOC_ARENA_MAX": "2", "PYTHONMALLOC": "malloc"} | os.environ
-# What anyone gets who writes an empty app: without this project's entry points, which would import torch for it.
-PLAIN = {
-    "MARIMO_SERVER_ASGI_MIDDLEWARE_DENYLIST": "compress",
-    "MARIMO_SERVER_ASGI_LIFESPAN_DENYLIST": "warm",
 }
 
 
@@ -65,11 +57,8 @@ def serve(name: str, stderr: int = subprocess.DEVNULL) -> Iterator[Server]:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
     command = [sys.executable, *(part.format(port=port) for part in COMMANDS[name])]
-    environment = ENVIRONMENT | (PLAIN if name == "empty marimo app" else {})
     started = time.perf_counter()
-    process = subprocess.Popen(
-        command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr
-    )
+    process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr)
     try:
         _until_listening(process, port)
         yield Server(process, port, started)

@@ -10,17 +10,13 @@ from urllib.request import urlopen
 
 from websockets.asyncio.client import ClientConnection, connect
 
-from marimo_private import (
-    MODEL_MESSAGE,
-    RUN_ENDED,
-    SESSION_HEADER,
-    SET_MODEL_VALUE,
-    SET_VALUE,
-    SOCKET,
-    TOKEN_HEADER,
-    TOKEN_KEY,
-)
-
+SOCKET = "/ws"  # of a session, which it names as ?session_id=
+SET_MODEL_VALUE = "/api/kernel/set_model_value"  # where an anywidget's messages go
+SET_VALUE = "/api/kernel/set_ui_element_value"  # where those of marimo's own controls go
+CALL_FUNCTION = "/api/kernel/function_call"  # by which a control asks Python, such as a part of the page that is late
+SESSION_HEADER, TOKEN_HEADER = "Marimo-Session-Id", "Marimo-Server-Token"
+MODEL_MESSAGE, RUN_ENDED = "model-lifecycle", "completed-run"  # what the server tells a session
+TOKEN_KEY = "serverToken"  # in the page's HTML
 CONTROLS = ("task", "marks", "pays", "weights", "convention", "method")  # of the Lab, which each of its messages names
 PATIENCE = 60  # seconds, after which an answer counts as lost
 FILE = re.compile(r"object-id='([^']+)'[^>]*><marimo-file")
@@ -33,6 +29,8 @@ class Visitor:
         self.port = port
         self.token = ""
         self.id = f"s_{secrets.token_hex(3)}"
+        # Of an address of its own: from one, a hundred sessions in a minute are refused.
+        self.address = f"10.{'.'.join(str(byte) for byte in secrets.token_bytes(3))}"
         self.models: dict[str, str] = {}  # by a chapter's name its widget's id, by "door of NAME" its door's
         self.files = ""  # id of the area for files, once Your run is open
         self.drawings: dict[str, dict] = {}  # by widget's id, its last drawing
@@ -56,7 +54,11 @@ class Visitor:
         self.token, self.cookie = await asyncio.to_thread(greeted, self.port)
         url = f"ws://127.0.0.1:{self.port}{SOCKET}?session_id={self.id}"
         self.socket = await connect(
-            url, max_size=None, compression=None, proxy=None, additional_headers={"Cookie": self.cookie}
+            url,
+            max_size=None,
+            compression=None,
+            proxy=None,
+            additional_headers={"Cookie": self.cookie, "X-Forwarded-For": self.address},
         )
         self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port)
         while not self.runs:
@@ -132,7 +134,8 @@ class Visitor:
         head = (
             f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\n"
             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-            f"{SESSION_HEADER}: {self.id}\r\n{TOKEN_HEADER}: {self.token}\r\nCookie: {self.cookie}\r\n\r\n"
+            f"{SESSION_HEADER}: {self.id}\r\n{TOKEN_HEADER}: {self.token}\r\n"
+            f"Cookie: {self.cookie}\r\nX-Forwarded-For: {self.address}\r\n\r\n"
         )
         self.writer.write(head.encode() + body)
         await asyncio.wait_for(self._until_answered(), PATIENCE)

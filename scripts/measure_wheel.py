@@ -20,7 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SAMPLE = ROOT / "data/samples/trl_gdpo"
-BUILT = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "gdpo_core")
+BUILT = ("pyproject.toml", "README.md", "LICENSE", "gdpo_core")
 SHELLS = {  # how each asks for what follows "gdpo au"
     "bash": {"COMP_WORDS": "gdpo au", "COMP_CWORD": "1"},
     "zsh": {"_TYPER_COMPLETE_ARGS": "gdpo au"},

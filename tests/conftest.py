@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # Its examples would be looked for in every run; `make parity-trainer` has what it imports.
 collect_ignore = [] if find_spec("trl") else ["parity_callback.py"]
 if not find_spec("marimo"):  # without the page's extra, as in `make lowest`, the tests are those of the library
-    _page = "app|benchmarks.visitors|faults_browser|fuzz|guests|links|marimo|marimo_private|serving|views|websockets"
+    _page = "app|benchmarks.visitors|fuzz|guests|links|marimo|serve|views|websockets"
     _imports = re.compile(rf"^(from|import) ({_page})\b", re.MULTILINE)
     collect_ignore += [f.name for f in Path(__file__).parent.glob("*.py") if _imports.search(f.read_text("utf-8"))]
 
@@ -74,15 +74,16 @@ def pytest_sessionfinish(session):
 
 
 @contextmanager
-def served(notebook: str, **environment: str):
-    """The address of a notebook that runs as `make run` runs the page."""
+def served(notebook: str, base_url: str = "", **environment: str):
+    """The address of the page as `make run` serves it, or of another notebook as marimo runs it."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "marimo", "run", notebook, "--headless", "--no-token", "--no-sandbox"]
-    command += ["--port", str(port)]
+    command = [sys.executable, "serve.py", "--port", str(port), "--base-url", base_url]
+    if notebook != "app.py":
+        command[1:2] = ["-m", "marimo", "run", notebook, "--headless", "--no-token", "--no-sandbox"]
     server = subprocess.Popen(command, cwd=ROOT, env=os.environ | environment, stdout=subprocess.DEVNULL)
-    url = f"http://127.0.0.1:{port}"
+    url = f"http://127.0.0.1:{port}{base_url}"
     for _ in range(600):
         try:
             urllib.request.urlopen(f"{url}/health", timeout=1)

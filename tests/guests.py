@@ -9,8 +9,7 @@ from contextlib import contextmanager
 
 from websockets.sync.client import connect
 
-from benchmarks.visitors import greeted
-from marimo_private import (
+from benchmarks.visitors import (
     MODEL_MESSAGE,
     RUN_ENDED,
     SESSION_HEADER,
@@ -18,6 +17,7 @@ from marimo_private import (
     SET_VALUE,
     SOCKET,
     TOKEN_HEADER,
+    greeted,
 )
 
 

@@ -11,7 +11,7 @@ import torch
 from nudge import Nudge
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ("gdpo_core", "views", "serving", "tests", "benchmarks", "scripts", "parity", "fuzz")
+FOLDERS = ("gdpo_core", "views", "tests", "benchmarks", "scripts", "parity", "fuzz")
 FILES = sorted([path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")] + list(ROOT.glob("*.py")))
 # marimo's names have a file and tests of their own.
 DOTTED = re.compile(r"[A-Za-z]\w*(\.\w+)+")

@@ -47,20 +47,6 @@ def test_a_link_keeps_what_its_chapter_never_read():
     assert "train-compare" not in session.query("evidence")
 
 
-@settings(max_examples=10)
-@given(st.integers(0, 2**32))
-def test_a_link_of_all_chapters_holds_what_was_set_in_each(seed):
-    given_in = {}
-    for chapter in CHAPTERS:
-        given_in |= {key: text for key, text in random_link(chapter, seed).items() if key.startswith(chapter)}
-    _, session = lab(urlencode(given_in))
-    again = Session.of(parse_qs(session.query("run", CHAPTERS), keep_blank_values=True))
-    _, expected = lab(urlencode(given_in))
-    for key in given_in:
-        assert again.now(key) == expected.now(key) or again.now(key) is None, key
-    assert {key for key in given_in if not key.startswith("lab")} <= again.brought.keys()
-
-
 @pytest.mark.parametrize(("query", "note"), HOSTILE, ids=[query[:40] for query, _ in HOSTILE])
 def test_what_a_link_cannot_say_is_ignored_with_a_note(query, note):
     named = {key.split("-")[0] for key in parse_qs(query, keep_blank_values=True)} & set(CHAPTERS)

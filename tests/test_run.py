@@ -146,20 +146,22 @@ def test_a_sample_that_is_missing_is_a_sentence_and_the_others_are_read(tmp_path
     real = run.SAMPLES[1]
     shutil.copytree(run.DATA / "samples" / real.path, tmp_path / "samples" / real.path)
     monkeypatch.setattr(run, "DATA", tmp_path)  # without the published answers
+    run._of_sample.cache_clear()
     assert run._of_sample(real, run.Reading()).run.rewards
     with pytest.raises(gc.InputError, match="samples/verl_v1: expected the files of a log, got none"):
         run._of_sample(run.SAMPLES[-1], run.Reading())
+    run._of_sample.cache_clear()
 
 
 def test_an_upload_is_kept_nowhere_but_a_sample_is_read_once():
-    before = len(run._logs._kept), len(run._audits._kept)
+    before = run._of_sample.cache_info().currsize, run._audit_of_sample.cache_info().currsize
     log = read(MADE, files_of(SAME_NAME), FOUND_OUT)
     audited(log, None, "")
-    assert (len(run._logs._kept), len(run._audits._kept)) == before
+    assert (run._of_sample.cache_info().currsize, run._audit_of_sample.cache_info().currsize) == before
     assert read(TRL, (), FOUND_OUT) is read(TRL, (), FOUND_OUT)
     log = read(TRL, (), FOUND_OUT)
-    assert audited(log, None, "") is audited(log, None, "")
-    assert audited(log, None, "format_reward=2") is not audited(log, None, "")
+    assert audited(log, None, "").report is audited(log, None, "").report
+    assert audited(log, None, "format_reward=2").report is not audited(log, None, "").report
 
 
 def test_a_name_in_a_file_is_text_on_the_page():
@@ -192,7 +194,7 @@ def test_a_file_that_is_no_log_is_one_sentence(name, content):
 
 
 def test_uploads_have_a_limit_together_and_names_of_their_own(monkeypatch):
-    monkeypatch.setattr(run, "LARGEST", 20_000)
+    monkeypatch.setattr(run.worker, "LARGEST", 20_000)
     with pytest.raises(gc.InputError, match=r"upload: expected at most 0 MB in all, got 0\.0 MB"):
         read(MADE, files_of(TRL), FOUND_OUT)
     first, second, *_ = files_of(TRL)

@@ -62,7 +62,7 @@ def test_the_container_answers_on_the_port_of_the_settings_as_the_user_that_spac
     port = str(settings()["app_port"])
     (exposed,) = re.findall(r"^EXPOSE (\d+)$", dockerfile, re.M)
     (asked,) = re.findall(r"HTTPConnection\('127.0.0.1', (\d+),", dockerfile)
-    (served,) = re.findall(r'^CMD .*"--host", "0\.0\.0\.0", "--port", "(\d+)"', dockerfile, re.M)
+    (served,) = re.findall(r'^CMD .*"--host", "0\.0\.0\.0", "--port", "(\d+)"\]$', dockerfile, re.M)
     assert exposed == asked == served == port
     # The last USER counts, and its number is what Spaces run everything as.
     assert re.findall(r"^USER (\S+)$", dockerfile, re.M)[-1] == "1000"

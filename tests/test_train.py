@@ -4,8 +4,6 @@ import contextlib
 import io
 import json
 import re
-import threading
-import time
 from dataclasses import replace
 from html import unescape
 from math import inf
@@ -448,7 +446,6 @@ def test_a_later_question_stops_the_run_of_the_earlier_one():
     widget._wanted = 2
     widget._train(1, state)  # what a thread that was overtaken does
     assert widget.drawing is before
-    assert not trained.ready(setting_of(state, ALL["scales"]), trained.COMPARED)
 
 
 def test_a_run_that_is_stopped_leaves_nothing_behind_and_the_next_tells_its_progress():
@@ -464,22 +461,9 @@ def test_a_run_that_is_stopped_leaves_nothing_behind_and_the_next_tells_its_prog
     assert shares == sorted(shares) and shares[-1] == 1
 
 
-def test_equal_requests_of_several_visitors_are_trained_once(monkeypatch):
-    calls, train = [], Setting.train
-
-    def counted(self, method, progress=None):
-        calls.append(method)
-        time.sleep(0.1)
-        return train(self, method, progress)
-
-    monkeypatch.setattr(Setting, "train", counted)
-    setting, found = replace(ALL["conflict"].setting, epochs=11, seeds=2), []
-    visitors = [threading.Thread(target=lambda: found.append(trained.runs(setting)["gdpo"])) for _ in range(4)]
-    for visitor in visitors:
-        visitor.start()
-    for visitor in visitors:
-        visitor.join(20)
-    assert sorted(calls) == ["gdpo", "grpo"] and len(found) == 4 and len(set(map(id, found))) == 1
+def test_equal_requests_are_trained_once():
+    setting = replace(ALL["conflict"].setting, epochs=11, seeds=2)
+    assert trained.runs(setting)["gdpo"] is trained.runs(setting)["gdpo"]
 
 
 # --- depth and programs ----------------------------------------------------------------------------------------------

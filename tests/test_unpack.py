@@ -124,14 +124,6 @@ def test_no_file_unpacks_to_more_than_a_log_may_hold(monkeypatch, tmp_path, name
         read_run({"a.csv.gz": content} if most == "memory" else tmp_path / "a.csv.gz")
 
 
-def test_packed_files_in_memory_have_one_limit_together(monkeypatch):
-    content = gzip.compress(PLAIN["csv"])
-    monkeypatch.setattr("gdpo_core.runs.limits.MAX_IN_MEMORY", len(PLAIN["csv"]) + 10)
-    same(read_run({"a.csv.gz": content}))
-    with pytest.raises(gc.InputError, match=r"expected at most .* bytes unpacked"):
-        read_run({"a.csv.gz": content, "b.csv.gz": content})
-
-
 @pytest.mark.parametrize("pack", [gzip.compress, zstd])
 def test_a_packed_file_that_is_cut_or_damaged_is_one_sentence_at_every_byte(pack):
     content = pack(PLAIN["csv"])

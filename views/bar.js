@@ -148,8 +148,6 @@ function render({ model, el }) {
       tell((await copy(text)) ? "Program copied. It prints these numbers." : "The browser refused to copy.");
     } else if (what === "csv") {
       handOver(text, `${chart}.csv`);
-    } else if (what === "all") {
-      lost.told(text);
     }
   };
   model.on("change:reply", replied);
@@ -208,9 +206,8 @@ function render({ model, el }) {
   }
   noted();
   model.on("change:notes", noted);
-  const lost = away({ model, names, ask: () => ask("all"), deeds: () => [...done], did });
   const bar = make("header", { class: "bar" }, skip, make("a", { class: "name", href: "?at=lab", "data-go": "lab" }, "Reward Policy Intuition"), nav, make("div", { class: "tools" }, tourButton, share, python));
-  el.append(bar, lost.line, status, tour, ignored);
+  el.append(bar, status, tour, ignored);
   const embed = new URLSearchParams(location.search).get("embed");
   if (names.includes(embed)) root.dataset.embed = embed;
   if (!model.get("edit")) show(root.dataset.embed ?? start());
@@ -224,7 +221,6 @@ function render({ model, el }) {
     document.removeEventListener("click", take);
     model.off("change:reply", replied);
     seen.disconnect();
-    lost.end();
   };
 }
 

@@ -1,6 +1,5 @@
 """The bar that is always there, and the doors of the chapters: a chapter's cells run once its door is opened."""
 
-import secrets
 from pathlib import Path
 
 import anywidget
@@ -23,14 +22,13 @@ TOUR = (  # what is told to the page when it is done, what to do, where
 class Bar(anywidget.AnyWidget):
     """Chapters, tour, link and program. The browser asks with a message; the answer comes back in `reply`."""
 
-    _esm = "\n".join((HERE / name).read_text(encoding="utf-8") for name in ("save.js", "away.js", "bar.js"))
+    _esm = "\n".join((HERE / name).read_text(encoding="utf-8") for name in ("save.js", "bar.js"))
     _css = (HERE / "bar.css").read_text(encoding="utf-8")
     chapters = traitlets.List().tag(sync=True)  # (name, title)
     edit = traitlets.Bool().tag(sync=True)  # in `marimo edit` all chapters are there, below each other
     notes = traitlets.List().tag(sync=True)
     tour = traitlets.List().tag(sync=True)  # (deed, sentence, chapter)
     reply = traitlets.Dict().tag(sync=True)
-    visit = traitlets.Unicode().tag(sync=True)  # another one tells the browser that the server has forgotten it
 
     def __init__(self, session: Session, edit: bool) -> None:
         super().__init__(
@@ -38,7 +36,6 @@ class Bar(anywidget.AnyWidget):
             edit=edit,
             notes=list(session.notes),
             tour=[list(step) for step in TOUR],
-            visit=secrets.token_hex(8),
         )
         self._session = session
         session.heard = self._heard
@@ -54,7 +51,6 @@ class Bar(anywidget.AnyWidget):
         numbers = self._session.charts.get(chart)
         texts = {
             "link": lambda: self._session.query(chapter),
-            "all": lambda: self._session.query(chapter, CHAPTERS),
             "python": lambda: program() if program else "",
             "csv": lambda: numbers() if numbers else "",
         }

@@ -48,10 +48,7 @@ function render({ model, el }) {
   const title = (key) => choices.methods.find(([name]) => name === key)?.[1] ?? key;
 
   // --- asking ----------------------------------------------------------------------------------------------------
-  const told = (detail) => window.dispatchEvent(new CustomEvent("rpi:lab", { detail })); // for a server that is gone
-  const marked = () => marks.map((row) => row.join("")).join(".");
   function send() {
-    told({ "lab-task": sheet().id, "lab-marks": marked(), "lab-pays": pays.join("_"), "lab-weights": weights.join("_"), "lab-convention": convention, "lab-method": method });
     model.send({ task, marks, pays, weights, convention, method, n: ++n, active, open: folds.filter(({ node }) => node.open).map(({ name }) => name) });
     clearTimeout(rest);
     rest = setTimeout(() => sort(), RESTED);
@@ -145,7 +142,6 @@ function render({ model, el }) {
   const shelf = folds.find(({ name }) => name === "books")?.body;
   shelf?.addEventListener("input", ({ target }) => {
     say(target.nextElementSibling, target.value);
-    told({ "lab-books": [...shelf.querySelectorAll("input")].map((one) => one.value).join("_") });
     model.send({ books: [...shelf.querySelectorAll("input")].map((one) => Number(one.value)) });
   });
   const ranked = () => shelf?.querySelector(".rankings") && (shelf.querySelector(".rankings").innerHTML = model.get("ranking"));
@@ -438,12 +434,8 @@ function render({ model, el }) {
   draw();
   sort(true);
   model.on("change:drawing", draw);
-  window.dispatchEvent(new CustomEvent("rpi:drawn", { detail: el })); // for what stood here until now
-  const again = () => n && send(); // what was flipped while the server was away
-  window.addEventListener("rpi:back", again);
   return () => {
     clearTimeout(rest);
-    window.removeEventListener("rpi:back", again);
     narrow.removeEventListener("change", turned);
     model.off("change:ranking", ranked);
     model.off("change:drawing", draw);

@@ -25,9 +25,7 @@ from gdpo_core.successors import kept_shares
 from views import books, save, terms
 from views.html import reason, show
 from views.link import CONTROLS, Session
-from views.shipped import shipped
 from views.state import BASE, HEAVIEST, PAYS, UNDEFINED, Marks, State, checked, frozen, methods
-from views.turn import IN_TURN
 
 HERE = Path(__file__).parent
 LIMIT_STEP = 0.5
@@ -56,7 +54,7 @@ Here are {word(answers)} answers to one request. GRPO adds the {word(len(REWARDS
 def chapter(tasks: Path, session: Session) -> mo.Html:
     """The claim and the instrument; one sentence instead of it where a task's file is broken."""
     try:
-        loaded = load_tasks(shipped(tasks))
+        loaded = load_tasks(tasks)
     except gc.InputError as error:
         every = tuple(product((0, 1), repeat=len(REWARDS)))  # mix of marks, for the chapters that ask the Lab
         session.lab = SimpleNamespace(state=State(0, every), sheets=[{"answers": ["answer"] * len(every)}])
@@ -128,8 +126,7 @@ class Lab(anywidget.AnyWidget):
                 raise traitlets.TraitError(
                     f"expected ratings of the books, got {controls['books']!s:.80}: {error}"
                 ) from None
-            with IN_TURN:
-                self.ranking = str(books.ranking(self._ratings))
+            self.ranking = str(books.ranking(self._ratings))
             return
         try:
             self._state = checked(controls, [len(s["answers"]) for s in self._sheets])
@@ -142,10 +139,8 @@ class Lab(anywidget.AnyWidget):
         lengths = self._lengths[self._state.task]
         answer = active if isinstance(active, int) and 0 <= active < len(lengths) else 0
         names = [name for name in opened if name in FOLD_TITLES] if isinstance(opened, list) else []
-        with IN_TURN:
-            drawing = drawn(self._sheets, self._state)
-            folds = {name: self._unfolded(name, answer) for name in names}
-        return {**drawing, "n": n, "folds": folds}
+        folds = {name: self._unfolded(name, answer) for name in names}
+        return {**drawn(self._sheets, self._state), "n": n, "folds": folds}
 
     def _unfolded(self, name: str, answer: int) -> str:
         """HTML of an open fold."""
@@ -205,8 +200,7 @@ def brought(sheets: Sequence[dict], session: Session) -> State:
 
 def shown(sheets: Sequence[dict], state: State) -> dict:
     """All that the browser needs to draw a state, by trait."""
-    with IN_TURN:
-        drawing = drawn(sheets, state)
+    drawing = drawn(sheets, state)
     return {
         "sheets": list(sheets),
         "choices": {

@@ -4,7 +4,7 @@ A control that is as it was stays out of the link. What a link holds beyond its 
 be read is left out, with a note for the reader.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
@@ -216,11 +216,11 @@ class Session:
             return self.current[key]()
         return self.brought.get(key, CONTROLS[key].default)
 
-    def query(self, chapter: str, chapters: Iterable[str] = ()) -> str:
-        """The query of a link to this chapter with all that is not as it was, there, in the Lab and in `chapters`."""
+    def query(self, chapter: str) -> str:
+        """The query of a link to this chapter with all that is not as it was, there and in the Lab."""
         pairs = [("v", VERSION), ("at", chapter)]
         for key, control in CONTROLS.items():
-            if control.chapter not in ("lab", chapter, *chapters):
+            if control.chapter not in ("lab", chapter):
                 continue
             if key in self.current:
                 value = self.current[key]()

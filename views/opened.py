@@ -11,7 +11,6 @@ from gdpo_core._html import Cell, Html, Row, fold, join, prose, table, tag
 from gdpo_core._words import count, decimal, listing, signed
 from gdpo_core.bfcl import REWARDS, Published, draw
 from views.prompts import METHODS, Choice, collapsed, marks_of, priorities
-from views.turn import in_turn
 
 SHORT = ("correct", "style", "concise")
 Vector = tuple[int, ...]
@@ -24,7 +23,6 @@ def advantages(data: Published, choice: Choice) -> dict[str, Tensor]:
 
 
 @lru_cache(maxsize=256)  # of some kB each
-@in_turn
 def prompt(data: Published, choice: Choice, number: int, called: bool) -> Html:
     """HTML of one prompt's answers, a row per mix of marks, GDPO's highest first; called: the reader asked for it."""
     marks = marks_of(data, choice)[number]  # (group_size, rewards)

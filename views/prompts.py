@@ -11,8 +11,6 @@ from torch import Tensor
 import gdpo_core as gc
 from gdpo_core.bfcl import REWARDS, Published, draw, load_published
 from gdpo_core.collapse import Order, most_needed
-from views.shipped import shipped
-from views.turn import in_turn
 
 GROUP_SIZE = 12  # as in the Lab
 METHODS = ("grpo", "gdpo")
@@ -39,7 +37,7 @@ OUTCOMES = ("both", "wrong", "apart", "gdpo", "untied", "alike")
 @lru_cache(maxsize=2)
 def published(path: str | Path) -> Published:
     """The published verdicts, read once; InputError where the file is not the one that was shipped."""
-    return load_published(shipped(path))
+    return load_published(path)
 
 
 @dataclass(frozen=True)
@@ -111,7 +109,6 @@ def models(data: Published) -> int:
 
 
 @lru_cache(maxsize=16)
-@in_turn
 def groups(data: Published, group_size: int, seed: int, graders: tuple[str, ...]) -> Tensor:
     """The marks of the drawn answers, (prompts, group_size, rewards); 0.2 MB at most."""
     marks = data.rewards(graders)
@@ -125,14 +122,12 @@ def marks_of(data: Published, choice: Choice) -> Tensor:
 
 
 @lru_cache(maxsize=8)
-@in_turn
 def collapsed(data: Published, choice: Choice, method: str) -> gc.Collapse:
     """What a method ties; 8 MB at most for all that is kept."""
     return gc.collapse(marks_of(data, choice), method, weights=choice.weights)
 
 
 @lru_cache(maxsize=256)
-@in_turn
 def found(data: Published, choice: Choice) -> Found:
     """What happens to each prompt; 10 kB an entry."""
     collapses = {method: collapsed(data, choice, method) for method in METHODS}
@@ -190,7 +185,6 @@ def _equal(level: Tensor) -> Tensor:
 
 
 @lru_cache(maxsize=32)
-@in_turn
 def unlike_ties(data: Published, choice: Choice) -> dict[str, int]:
     """By method, the prompts with a tie at weights of which no two are equal and none is the sum of the others."""
     marks = marks_of(data, choice)
@@ -206,7 +200,6 @@ def priorities(data: Published, choice: Choice) -> Priorities:
 
 
 @lru_cache(maxsize=256)
-@in_turn
 def _priorities(data: Published, choice: Choice) -> Priorities:
     marks = marks_of(data, choice)
     mixes = mixed(marks)

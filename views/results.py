@@ -10,7 +10,6 @@ from gdpo_core._errors import InputError, expect
 from gdpo_core._words import count, decimal, listing, signed
 from views import save
 from views.html import Cell, Html, charts, element, join, says, table, tag
-from views.shipped import shipped
 
 FILE = Path(__file__).parent.parent / "data" / "paper_results.csv"
 CHARTS = ("evidence-right", "evidence-rest")
@@ -56,7 +55,7 @@ def results() -> tuple[Result, ...]:
     """All cells, in the order of the file; InputError where it is missing or has changed."""
     place = f"data/{FILE.name}"
     try:
-        read = pl.read_csv(shipped(FILE), schema_overrides=dict.fromkeys(NUMBERS, pl.Float64))
+        read = pl.read_csv(FILE, schema_overrides=dict.fromkeys(NUMBERS, pl.Float64))
     except (OSError, pl.exceptions.PolarsError) as error:
         why = "none" if isinstance(error, FileNotFoundError) else str(error).splitlines()[0]
         raise InputError(f"{place}: expected the paper's tables as CSV, got {why}") from error

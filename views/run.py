@@ -4,9 +4,8 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
+from functools import lru_cache
 from pathlib import Path
-from pickle import PickleBuffer
 
 import marimo as mo
 
@@ -19,19 +18,13 @@ from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.facts import Finding
 from gdpo_core.runs.read_more import READ_MORE
 from gdpo_core.runs.run import Run, read_run
-from serving.limits import AT_ONCE, LARGEST, REFUSED
-from views import elsewhere, prompts, room, save, terms, work
+from views import prompts, save, terms, worker
 from views.html import Html, controls, fold, framed, join, lazily, paragraphs, prose, reason, show, tag
 from views.link import CHAPTERS, Session
-from views.once import Once
-from views.shipped import shipped
 from views.should import titles
 
-# So many times its bytes a log takes in memory until its report is there, at most: short rows of CSV 5.4, Parquet 21.
-TIMES, TIMES_PACKED = 6, 22
-PACKED = (".parquet", ".zip", ".gz", ".zst")
-LARGE = 2 * 10**6  # bytes, from which on a reader is told to wait, and the process that read them is not kept
-UPLOAD = f"Drop the files of your run here, or a zip of their directory ({LARGEST / 1e6:.0f} MB at most)"
+LARGE = 2 * 10**6  # bytes, from which on a reader is told to wait
+UPLOAD = f"Drop the files of your run here, or a zip of their directory ({worker.LARGEST / 1e6:.0f} MB at most)"
 FILES = "Which files, and how they are read"
 NO_PRIMARY = "none"  # in a link
 LARGEST_CSV = 100_000  # responses; a larger table is handed out as Parquet
@@ -48,9 +41,6 @@ _SCENARIOS = {  # of Train, that show what a finding says, by its id
     "reward-noise": "noise",
     "conflict": "conflict",
 }
-_logs, _audits = Once(maxsize=8), Once(maxsize=16)  # of the samples alone: what a reader uploads is not kept
-_uploads = Once(maxsize=0)  # under way: one of a class may ask for the file that another just gave
-PATIENCE = 120  # seconds for reading and auditing an upload
 
 
 @dataclass(frozen=True)
@@ -142,7 +132,7 @@ def files_wanted() -> Html:
         "logging_steps=1 write. verl, ms-swift, NeMo-RL: their JSONL dump. Anything else: a table (CSV, JSON, JSONL, "
         "Parquet) with one column per reward. `gdpo audit PATH` says the same in a terminal.".replace("`", ""),
         "Files are read in this server's memory and forgotten when you clear them or a few minutes after you leave; "
-        f"nothing is stored or sent on. It takes {AT_ONCE / 1e6:.0f} MB of all readers at once.",
+        "nothing is stored or sent on.",
     )
 
 
@@ -160,7 +150,7 @@ def samples(session: Session) -> mo.ui.dropdown:
 
 def upload() -> mo.ui.file:
     """The area for the reader's files."""
-    return mo.ui.file(multiple=True, kind="area", max_size=LARGEST, label=UPLOAD)
+    return mo.ui.file(multiple=True, kind="area", max_size=worker.LARGEST, label=UPLOAD)
 
 
 def corrections(session: Session) -> mo.ui.dictionary:
@@ -219,49 +209,25 @@ def read(sample: Sample, uploads: Sequence, how: Reading) -> Log:
     Raises InputError, also for uploads that are too large together or two of one name.
     """
     if not uploads:
-        return _logs.get((sample, how), lambda: _of_sample(sample, how))
-    total = sum(len(file.contents) for file in uploads)
-    expect(total <= LARGEST, "upload", f"at most {LARGEST / 1e6:.0f} MB in all", f"{total / 1e6:.1f} MB")
+        return _of_sample(sample, how)
+    total, most = sum(len(file.contents) for file in uploads), worker.LARGEST
+    expect(total <= most, "upload", f"at most {most / 1e6:.0f} MB in all", f"{total / 1e6:.1f} MB")
+    if worker.full():
+        raise InputError(worker.NO_ROOM)
     files: dict[str, bytes] = {}
     for file in uploads:
-        if file.name == REFUSED:  # by the server, before they came here
-            raise InputError(file.contents.decode("utf-8", "replace"))
         different = "files of different names, or a zip of their directory"
         expect(file.name not in files, "upload", different, f"two called {file.name}")
         files[file.name] = file.contents
-    left = room.left()
-    packed = sum(len(file.contents) for file in uploads if file.name.lower().endswith(PACKED))
-    needed = TIMES * (total - packed) + TIMES_PACKED * packed
-    told = f"{total / 1e6:.1f} MB, which may take {needed / 1e6:.0f} MB where {left / 1e6:.0f} MB are left"
-    expect(needed <= left, "upload", "files that fit into this server's memory", told)
     first, *more = files
     note = f"Your {'files' if more else 'file'}: {first}" + (f" and {count(len(more))} more." if more else ".")
-    run, report = _elsewhere(files, how, None, None)
+    run, report = worker.call(worker.audited, files, vars(how), None, None)
     return Log(run, note, None, None, how, files, report)
 
 
-def _elsewhere(
-    files: Mapping[str, bytes], how: Reading, weights: dict[str, float] | None, primary: str | None
-) -> tuple[Run, AuditReport | InputError]:
-    """What an upload says of itself, and the report; for all who ask for it at the same moment once.
-
-    A small one too: of some damaged Parquet files the library that reads them asks for so much memory that its process
-    ends at once, which must not be everyone's.
-    """
-    names = tuple((name, sha256(content).digest()) for name, content in files.items())
-    key = names, how, weights and tuple(weights.items()), primary
-    buffers = {name: PickleBuffer(content) for name, content in files.items()}
-
-    def compute() -> tuple[Run, AuditReport | InputError]:
-        options = (buffers, vars(how), weights, primary)
-        small = sum(map(len, files.values())) <= LARGE  # which leaves little memory behind
-        return elsewhere.compute(work.audited, *options, most=PATIENCE, keep=small)
-
-    return _uploads.get(key, compute)
-
-
+@lru_cache(8)
 def _of_sample(sample: Sample, how: Reading) -> Log:
-    path = shipped(DATA / "samples" / sample.path)
+    path = DATA / "samples" / sample.path
     try:
         files = {file.name: file.read_bytes() for file in (sorted(path.iterdir()) if path.is_dir() else [path])}
     except OSError as error:
@@ -293,17 +259,18 @@ def audited(log: Log, primary: str | None, weights: str) -> Audit:
     given = weighted(weights)
     if log.files:
         plain = given is None and primary is None
-        report = log.report if plain else _elsewhere(log.files, log.how, given, primary)[1]
+        report = log.report
+        if not plain:
+            _, report = worker.call(worker.audited, log.files, vars(log.how), given, primary)
         if isinstance(report, InputError):
             raise report
         return Audit(report, given)
+    return Audit(_audit_of_sample(*log.key, primary, tuple((given or {}).items())), given)
 
-    def compute() -> Audit:
-        return Audit(audit(log.run, weights=given, primary=primary), given)
 
-    if log.key is None:
-        return compute()
-    return _audits.get((*log.key, primary, given and tuple(given.items())), compute)
+@lru_cache(16)
+def _audit_of_sample(sample: Sample, how: Reading, primary: str | None, weights: tuple) -> AuditReport:
+    return audit(_of_sample(sample, how).run, weights=dict(weights) or None, primary=primary)
 
 
 def shown(log: Log, audit: Audit, session: Session) -> mo.Html:
@@ -390,9 +357,9 @@ def downloads(log: Log, audit: Audit) -> list[tuple[str, str, Callable[[], bytes
     label, kind = ("CSV", "csv") if audit.report.source["responses"] <= LARGEST_CSV else ("Parquet", "parquet")
 
     def table() -> bytes:
-        if log.files is None:
-            return work.written(log.run, kind)
-        return elsewhere.compute(work.table, log.files, vars(log.how), kind, keep=False)
+        if log.files:
+            return worker.call(worker.table, log.files, vars(log.how), kind)
+        return save.written(log.run.table, kind)
 
     return [
         ("Report (HTML)", "audit.html", lambda: report.document(audit.report, note).encode()),

@@ -73,6 +73,15 @@ def table(rows: Rows) -> str:
     return _written([rows[0], *(row.values() for row in rows)]) if rows else ""
 
 
+def written(numbers: pl.DataFrame, kind: str) -> bytes:
+    """Numbers as a file of this kind, csv or parquet."""
+    if kind == "csv":
+        return of_frame(numbers).encode()
+    content = io.BytesIO()
+    numbers.write_parquet(content)
+    return content.getvalue()
+
+
 def of_frame(numbers: pl.DataFrame) -> str:
     """A table of numbers as CSV.
 

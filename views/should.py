@@ -14,7 +14,6 @@ from gdpo_core.runs.thresholds import CONFLICT, MOVED
 from gdpo_core.scenarios import load_scenarios
 from views.html import Html, prose, show, tag
 from views.link import Session
-from views.shipped import shipped
 from views.use import Lab
 
 DATA = Path(__file__).resolve().parent.parent / "data"
@@ -255,7 +254,7 @@ def _row(answer: Answer) -> Html:
 def titles() -> dict[str, str]:
     """The scenarios' titles by id; none where their file cannot be read, which Train then says."""
     try:
-        return {scenario.id: scenario.title for scenario in load_scenarios(shipped(DATA / "scenarios.json"))}
+        return {scenario.id: scenario.title for scenario in load_scenarios(DATA / "scenarios.json")}
     except gc.InputError:
         return {}
 

@@ -42,7 +42,6 @@ from views.controls import (
 from views.html import reason, says, show
 from views.large import draw, weighed
 from views.link import Session
-from views.shipped import shipped
 from views.text import NAMES
 from views.trained import TITLES, Stopped
 
@@ -77,9 +76,9 @@ class Train(anywidget.AnyWidget):
     folded = traitlets.Dict().tag(sync=True)  # the content of open folds
 
     def __init__(self, data: Path, session: Session) -> None:
-        self._scenarios = {s.id: s for s in load_scenarios(shipped(data / "scenarios.json"))}
+        self._scenarios = {s.id: s for s in load_scenarios(data / "scenarios.json")}
         self._file = gallery.load(
-            shipped(data / "gallery.json"), tuple((s.id, bool(s.setting.arms)) for s in self._scenarios.values())
+            data / "gallery.json", tuple((s.id, bool(s.setting.arms)) for s in self._scenarios.values())
         )
         self._session = session
         self._state = self._brought()
@@ -103,8 +102,6 @@ class Train(anywidget.AnyWidget):
             },
             cards={c: self._cards(c) for c in COMPARISONS},
         )
-        if trained.as_given(self._scenarios[self._state.scenario], self._setting(self._state)):
-            trained.run_here(self._setting(self._state))
         self._show(0, self._state)
         self.on_msg(lambda _, message, __: self._asked(message if isinstance(message, dict) else {}))
         self._keep()
@@ -184,8 +181,6 @@ class Train(anywidget.AnyWidget):
             raise traitlets.TraitError(f"expected the controls of Train, got {controls!s:.80}: {error}") from None
         self._state = state
         self.working = {"n": n, "share": 0.0}
-        if trained.ready(self._setting(state), methods_of(state)):
-            self._show(n, state)
         mo.Thread(target=self._train, args=(n, state)).start()
 
     def _chosen(self, controls: Mapping[str, Any]) -> State:
@@ -207,10 +202,9 @@ class Train(anywidget.AnyWidget):
                 self.working = {"n": n, "share": round(share, 2)}
 
         try:
-            if self.drawing["n"] != n:
-                trained.runs(setting, methods_of(state), progress)
-                self._go_on(n)
-                self._show(n, state)
+            trained.runs(setting, methods_of(state), progress)
+            self._go_on(n)
+            self._show(n, state)
             self._weigh(n, state)
         except Stopped:
             return

@@ -1,7 +1,9 @@
 """Training runs and what they show: one run per setting and method for all visitors, curves, verdicts, tables."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import replace
+from functools import lru_cache
 from math import inf
 
 from torch import Tensor
@@ -21,8 +23,6 @@ from gdpo_core.scenarios import (
     medians,
     verdict,
 )
-from views import elsewhere, work
-from views.once import Once
 from views.text import NAMES
 
 BAND = (0.05, 0.95)  # quantiles over seeds between which a band is drawn
@@ -39,7 +39,9 @@ UNDER = {
 }
 
 Runs = Mapping[str, gc.TrainingRun]
-_runs, _limits = Once(maxsize=96), Once(maxsize=96)  # 6 MB as scenarios are given, 75 MB at most
+KEPT = 96  # runs and limits of the latest settings: 6 MB as scenarios are given, 75 MB at most
+Progress = Callable[[float], None]
+_progress: ContextVar[Progress] = ContextVar("progress", default=lambda share: None)  # of the thread that trains
 
 
 class Stopped(Exception):
@@ -51,36 +53,26 @@ def names() -> dict[str, str]:
     return NAMES | {key: one.name for key, one in getattr(gc, "SUCCESSORS", {}).items()}
 
 
-def runs(setting: Setting, methods: Sequence[str] = COMPARED, progress: Callable[[float], None] | None = None) -> Runs:
-    """Each method from the same start with the same seeds; `progress` hears the share that is done, and may raise."""
-    hear = progress or (lambda share: None)
-    return {
-        method: _runs.get(
-            (setting, method),
-            lambda method=method, n=n: elsewhere.compute(
-                work.trained, setting, method, hear=lambda share: hear((n + share) / len(methods))
-            ),
-            waiting=lambda n=n: hear(n / len(methods)),
-        )
-        for n, method in enumerate(methods)
-    }
+def runs(setting: Setting, methods: Sequence[str] = COMPARED, progress: Progress | None = None) -> Runs:
+    """Each method from the same start with the same seeds; `progress` gets the share that is done, and may raise."""
+    found = {}
+    for n, method in enumerate(methods):
+        _progress.set(lambda share, n=n: progress and progress((n + share) / len(methods)))
+        found[method] = _run(setting, method)
+    return found
 
 
-def run_here(setting: Setting) -> None:
-    """Train in place what a chapter opens with, so that nobody waits there for a process to start."""
-    for method in COMPARED:
-        _runs.get((setting, method), lambda method=method: setting.train(method))
-        _limits.get((setting, method), lambda method=method: setting.mean_field(method))
+@lru_cache(KEPT)
+def _run(setting: Setting, method: str) -> gc.TrainingRun:
+    progress = _progress.get()
+    run = setting.train(method, lambda epoch: progress(epoch / setting.epochs))
+    return gc.TrainingRun(run.method, run.p.contiguous())
 
 
-def ready(setting: Setting, methods: Sequence[str]) -> bool:
-    """Whether these runs are there already."""
-    return all(_runs.has((setting, method)) for method in methods)
-
-
+@lru_cache(KEPT)
 def limit(setting: Setting, method: str) -> Tensor:
     """The infinite-group limit, (epochs + 1, coins)."""
-    return _limits.get((setting, method), lambda: elsewhere.compute(work.limit, setting, method))
+    return setting.mean_field(method)
 
 
 def panels(setting: Setting, coins: Sequence[str], methods: Sequence[str]) -> list[dict]:

@@ -17,7 +17,6 @@ from gdpo_core.frameworks import FRAMEWORKS, READABLE, framework_named
 from gdpo_core.runs import frames, tables
 from gdpo_core.runs.columns import Columns, Options, reward_names
 from gdpo_core.runs.files import LogFile, LogFiles, Source, find_files, format_of
-from gdpo_core.runs.limits import bounded
 from gdpo_core.runs.nested import as_columns, refuse_nested_rewards
 from gdpo_core.runs.sizes import WHOLE, infer, runs_of, stretches
 from gdpo_core.runs.tables import BadLines
@@ -184,7 +183,7 @@ def read_run(
     else:
         files, skipped = without_unfinished(files, skip_bad_lines), ()
     try:
-        files = files if files.files[0].frame is not None else as_tables(bounded(files))
+        files = files if files.files[0].frame is not None else as_tables(files)
         run, evidence = read_rows(files, known, options)
     except InputError as error:
         raise _naming_the_way_out(error, files, options) from None
@@ -241,7 +240,7 @@ def fault_of(file: LogFile, log: LogFiles, options: Options) -> InputError | Non
     """Why a file of a log cannot be read, by itself; None if it can."""
     try:
         with one_error(file.name):
-            for table in as_tables(bounded(replace(log, files=(file,)))).files:
+            for table in as_tables(replace(log, files=(file,))).files:
                 tables.read_through(table, options.bad_lines)
     except InputError as error:
         return error

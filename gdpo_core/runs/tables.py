@@ -229,15 +229,6 @@ def height(file: LogFile) -> int:
         raise _unreadable_parquet([file], error) from None
 
 
-def text_bytes(file: LogFile, columns: Sequence[str]) -> int:
-    """The bytes of all values of these text columns of a Parquet file, also of values that it holds once."""
-    try:
-        sizes = _scan(file).select(pl.col(columns).str.len_bytes().cast(pl.Int64).sum()).collect()
-        return sum(size or 0 for row in sizes.rows() for size in row)
-    except _BROKEN as error:
-        raise _unreadable_parquet([file], error) from None
-
-
 def _scan(file: LogFile) -> pl.LazyFrame:
     return file.frame if file.frame is not None else pl.scan_parquet(_source(file), glob=False)
 

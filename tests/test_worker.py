@@ -1,0 +1,93 @@
+"""A stranger's file in a process of its own: the same report as here, and whatever happens to it is one sentence."""
+
+import os
+import signal
+import threading
+import time
+from types import SimpleNamespace
+
+import psutil
+import pytest
+from helpers import nearly
+
+from gdpo_core._errors import InputError
+from views import run, worker
+
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def swell():
+    return len(bytearray(worker.MEMORY + 2**30))
+
+
+def spin():
+    while True:
+        pass
+
+
+def refuse():
+    raise InputError("a.csv: expected something else")
+
+
+def left_over() -> list[psutil.Process]:
+    """Processes of workers, beside those that they are forked from."""
+    below = psutil.Process().children(recursive=True)
+    return [one for one in below if one.pid in {p.pid for p in worker.multiprocessing.active_children()}]
+
+
+@pytest.mark.parametrize(("function", "sentence"), [(die, "damaged"), (swell, "2 GB"), (refuse, "else")])
+def test_whatever_happens_is_one_sentence_and_leaves_no_process(function, sentence):
+    with pytest.raises(InputError, match=sentence):
+        worker.call(function)
+    assert worker.call(os.getpid) != os.getpid() and not left_over()
+
+
+def test_what_takes_too_long_is_one_sentence(monkeypatch):
+    monkeypatch.setattr(worker, "SECONDS", 0.3)
+    with pytest.raises(InputError, match="or take more"):
+        worker.call(spin)
+    assert not left_over()
+
+
+def test_two_at_a_time(monkeypatch):
+    """Of four that never end, two run at a time; each ends when its time is up."""
+    monkeypatch.setattr(worker, "SECONDS", 1.0)
+
+    def one():
+        with pytest.raises(InputError):
+            worker.call(spin)
+
+    threads = [threading.Thread(target=one) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    seen = set()
+    while any(thread.is_alive() for thread in threads):
+        seen.add(len(worker.multiprocessing.active_children()))
+        time.sleep(0.01)
+    assert max(seen) == 2 and not left_over()
+
+
+def test_an_upload_has_the_report_that_the_same_files_have_here():
+    path = run.DATA / "samples" / "trl_gdpo"
+    uploads = [SimpleNamespace(name=file.name, contents=file.read_bytes()) for file in sorted(path.iterdir())]
+    there = run.read(run.SAMPLES[0], uploads, run.Reading())
+    here = run.read(next(sample for sample in run.SAMPLES if sample.path == path.name), (), run.Reading())
+    assert here.files is None and there.run.rewards == here.run.rewards
+    assert there.told == "Your files: completions_00001.parquet and 3 more."
+    first = here.run.rewards[0]
+    for primary, weights in ((None, ""), (first, ""), (None, f"{first}=3")):
+        expected, found = (run.audited(log, primary, weights) for log in (here, there))
+        assert found.report.to_dict() == nearly(expected.report.to_dict()) and found.given == expected.given
+    assert len({run.downloads(log, found)[-1][2]() for log in (here, there)}) == 1
+    with pytest.raises(InputError, match="groups of 1000000"):
+        run.read(run.SAMPLES[0], uploads, run.Reading(group_size=10**6))
+    with pytest.raises(InputError, match="weights"):
+        run.audited(there, None, "none=1")
+
+
+def test_a_full_server_takes_no_files(monkeypatch):
+    monkeypatch.setattr(worker, "full", lambda: True)
+    with pytest.raises(InputError, match="try again in a moment"):
+        run.read(run.SAMPLES[0], [SimpleNamespace(name="a.csv", contents=b"group,acc\n0,1\n0,0\n")], run.Reading())
