@@ -100,8 +100,7 @@ image:
 image-offline:
 	@'$(PYTHON)' scripts/image_offline.py
 
-# What goes wrong around a server, a command, a browser and a proxy, each tried for real; some minutes. It needs
-# chromium, nginx and haproxy. LOADS=300: as many page loads in a row.
+# What goes wrong around a server and a command, each tried for real; some minutes. It needs chromium.
 faults: $(VENV)/.installed-dev
 	$(VENV_PYTHON) -m pytest -p no:xdist -v $(wildcard tests/faults_*.py)
 

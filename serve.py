@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -54,6 +54,9 @@ def guarded(app: ASGIApp) -> ASGIApp:
     """The app with the headers, and 413 for a body that is larger than a visitor's files may be."""
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
+        socket = scope["type"] == "websocket" and not scope["path"].endswith("/ws")  # two visitors could talk by it
+        if socket or QueryParams(scope.get("query_string", b"")).get("file", "").startswith("__new__"):
+            return await JSONResponse({"detail": "Not found"}, 404, HEADERS)(scope, receive, send)
         if scope["type"] != "http":
             return await app(scope, receive, send)
         most, length = SMALL if worker.full(0.75) else BODY, Headers(scope=scope).get("content-length", "")
@@ -93,7 +96,7 @@ def main(host: str = "127.0.0.1", port: Port = 7860, base_url: str = "/") -> Non
     from views import lab, patches  # noqa: F401 (the Lab and torch are there before the port opens)
 
     patches.apply()
-    path = f"/{base_url.strip('/')}"
+    path = f"/{base_url.strip('/')}".rstrip("/")
     builder = marimo.create_asgi_app(quiet=True, skew_protection=True)
     page = builder.with_app(path=path, root=str(Path(__file__).with_name("app.py"))).build()
     times = {"ws_ping_interval": 1, "ws_ping_timeout": 60, "timeout_keep_alive": 300, "timeout_graceful_shutdown": 1}

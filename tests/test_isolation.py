@@ -222,7 +222,7 @@ LOOKS = """
 api/status api/status/connections api/sessions api/version api/environment api/usage api/kernel/status api/files/roots
 api/files/download?path=app.py api/export/availability api/packages/list api/packages/tree api/documentation/snippets
 api/ai/mcp/status api/lsp/health auth/token auth/login?next=//evil.example mcp/server docs openapi.json api/openapi.json
-app.py serving/__init__.py data/README.md .git/config .env pyproject.toml views/../app.py
+app.py serve.py data/README.md .git/config .env pyproject.toml views/../app.py
 assets/index.html assets/../index.html assets/..%2f..%2fapp.py assets/%2e%2e/%2e%2e/app.py assets/%2fetc%2fpasswd
 public/app.py public/../app.py public/%2e%2e/app.py public/..%2f..%2fapp.py public//etc/passwd public/%00
 @file/5-../../app.py @file/..%2f..%2fapp.py @file/99-/etc/passwd @file/9-%2e%2e%2fapp.py @file/app.py @file/ @file/-x
@@ -250,8 +250,8 @@ def test_no_file_of_the_server_can_be_read(page_url):
 @pytest.mark.parametrize(
     "path",
     [
-        "/terminal/ws", "/lsp/pylsp", "/lsp/copilot", "/x/ws", "/ws/", "/ws",
-        "/ws?session_id=s_1&kiosk=true", "/ws?session_id=s_1&file=/etc/passwd",
+        "/terminal/ws", "/ws_sync?session_id=s_1", "/lsp/pylsp", "/lsp/copilot", "/x/ws", "/ws/", "/ws",
+        "/ws?session_id=s_1&kiosk=true", "/ws?session_id=s_1&file=/etc/passwd", "/ws?session_id=s_1&file=__new__",
     ],
 )  # fmt: skip
 def test_no_other_socket_opens(page_url, path):

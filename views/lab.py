@@ -22,7 +22,7 @@ from gdpo_core.bfcl import REWARDS, Task, grade_all, load_tasks
 from gdpo_core.collapse import explain_and_collapse
 from gdpo_core.explain import Explanation
 from gdpo_core.successors import kept_shares
-from views import books, save, terms
+from views import TURN, books, save, terms
 from views.html import reason, show
 from views.link import CONTROLS, Session
 from views.state import BASE, HEAVIEST, PAYS, UNDEFINED, Marks, State, checked, frozen, methods
@@ -139,8 +139,9 @@ class Lab(anywidget.AnyWidget):
         lengths = self._lengths[self._state.task]
         answer = active if isinstance(active, int) and 0 <= active < len(lengths) else 0
         names = [name for name in opened if name in FOLD_TITLES] if isinstance(opened, list) else []
-        folds = {name: self._unfolded(name, answer) for name in names}
-        return {**drawn(self._sheets, self._state), "n": n, "folds": folds}
+        with TURN:
+            folds = {name: self._unfolded(name, answer) for name in names}
+            return {**drawn(self._sheets, self._state), "n": n, "folds": folds}
 
     def _unfolded(self, name: str, answer: int) -> str:
         """HTML of an open fold."""

@@ -1,5 +1,6 @@
 """Training runs and what they show: one run per setting and method for all visitors, curves, verdicts, tables."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
@@ -23,6 +24,7 @@ from gdpo_core.scenarios import (
     medians,
     verdict,
 )
+from views import TURN
 from views.text import NAMES
 
 BAND = (0.05, 0.95)  # quantiles over seeds between which a band is drawn
@@ -65,7 +67,15 @@ def runs(setting: Setting, methods: Sequence[str] = COMPARED, progress: Progress
 @lru_cache(KEPT)
 def _run(setting: Setting, method: str) -> gc.TrainingRun:
     progress = _progress.get()
-    run = setting.train(method, lambda epoch: progress(epoch / setting.epochs))
+
+    def give_way(epoch: int) -> None:
+        TURN.release()
+        time.sleep(0)  # who waits has it now
+        TURN.acquire()
+        progress(epoch / setting.epochs)
+
+    with TURN:
+        run = setting.train(method, give_way)
     return gc.TrainingRun(run.method, run.p.contiguous())
 
 
