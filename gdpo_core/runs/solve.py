@@ -356,7 +356,7 @@ def _best(attempts: list[Attempt], slack: float, log: Log) -> list[Attempt]:
     most = max(attempt.share for attempt in attempts)
     attempts = [attempt for attempt in attempts if attempt.share >= 0.98 * most]
     # An error below that of the rounding is chance: the log has few different numbers.
-    of_rounding = _rms_of(log.rounding[log.advantages.isfinite()]) / math.sqrt(3)
+    of_rounding = _rms_of(log.rounding[log.advantages.isfinite()]) / math.sqrt(3) if log.grid else 0.0
     least = max(min(attempt.error for attempt in attempts), of_rounding)
     return [attempt for attempt in attempts if attempt.error <= max(_EXACT, slack * least)]
 
