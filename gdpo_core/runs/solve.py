@@ -370,8 +370,10 @@ def _judge(log: Log, batch: Batch, method: str, live: Tensor) -> tuple[float, fl
     if not good.any():
         return 0.0, torch.inf
     # Round-off is not taken off: where it may be as large as the advantages, every recipe reproduces them.
+    share = (good.sum() / live.sum()).item()
     off, size = (_rms_of(x[good[index]].nan_to_num()) for x in (error, log.advantages))
-    return (0.0, torch.inf) if off > max(_UNLIKE * size, TOLERANCE) else ((good.sum() / live.sum()).item(), off)
+    # Where that is so in some batches alone, as sums cancel there, they explain nothing.
+    return (0.0, torch.inf) if share < 1 and off > max(_UNLIKE * size, TOLERANCE) else (share, off)
 
 
 # Which weights to try
