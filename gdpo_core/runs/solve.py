@@ -17,6 +17,7 @@ from gdpo_core.conventions import NAMES, PAPER
 from gdpo_core.frameworks import RECOGNISED, conventions_to_try
 from gdpo_core.runs.recipe import (
     GRIDS,
+    TOLERANCE,
     Log,
     Recipe,
     compare,
@@ -50,8 +51,8 @@ _SCALED = ("grpo", "gdpo", "grpo_no_std", "reinforce_pp")
 _FEWEST, _FEWEST_FITTED = 1 / 3, 1 / 2
 # Nearly all, where advantages have so few sizes, as in groups of two, that a recipe only has to explain their signs.
 _FEWEST_BY_SIGNS, _FEW_SIZES = 0.9, 3
-# A root mean square error that counts as exact.
-_EXACT = 2e-6
+# A root mean square error that counts as exact, and one that explains nothing, relative to the advantages.
+_EXACT, _UNLIKE = 2e-6, 0.2
 # The largest standard error of a known weight, relative to it; of a weight of 0, relative to the largest weight; and of
 # a known scale.
 _KNOWN_WEIGHT, _KNOWN_ZERO, _KNOWN_SCALE = 3e-3, 1e-5, 0.05
@@ -179,12 +180,13 @@ def _search(log: Log, framework: str, given: tuple[float, ...] | None, solved: S
         attempts.append(attempt)
         if attempt.share == 1 and attempt.error <= _EXACT and attempt.complexity <= 2 * log.rewards.shape[-1]:
             return attempt
-    return min(_best(attempts, 2), key=_claims) if attempts else None
+    return min(_best(attempts, 2, log), key=_claims) if attempts else None
 
 
 def _claims(attempt: Attempt) -> int:
-    """How much its weights have to be right by chance; those that only explain signs claim nothing."""
-    return 0 if len(attempt.recipe.unknown) == len(attempt.recipe.weights) else attempt.complexity
+    """How much its weights have to be right by chance: nothing, where they only explain signs or one is alone."""
+    known = len(attempt.recipe.weights) - len(attempt.recipe.unknown)
+    return 0 if known <= attempt.recipe.up_to_scale else attempt.complexity
 
 
 def _attempts(
@@ -340,18 +342,22 @@ def _attempt(
         share, error = _judge(log, with_weights(batch, guess.weights), method, live)
         # In a single batch another method can make the advantages larger or smaller by any factor.
         if guess.complexity >= FITTED and share * int(live.sum()) < 1.5:
+            if method in UNDIVIDED and live.sum() > 1:
+                continue
             recipe = replace(recipe, up_to_scale=True)
         attempts.append(Attempt(recipe, guess.complexity, share, error))
         if share == 1 and error <= _EXACT:
             break
-    return _best(attempts, 1.5)[0] if attempts else None
+    return _best(attempts, 1.5, log)[0] if attempts else None
 
 
-def _best(attempts: list[Attempt], slack: float) -> list[Attempt]:
+def _best(attempts: list[Attempt], slack: float, log: Log) -> list[Attempt]:
     """Those that reproduce about as many batches as the best, with at most `slack` times its error; in their order."""
     most = max(attempt.share for attempt in attempts)
     attempts = [attempt for attempt in attempts if attempt.share >= 0.98 * most]
-    least = min(attempt.error for attempt in attempts)
+    # An error below that of the rounding is chance: the log has few different numbers.
+    of_rounding = _rms_of(log.rounding[log.advantages.isfinite()]) / math.sqrt(3) if log.grid else 0.0
+    least = max(min(attempt.error for attempt in attempts), of_rounding)
     return [attempt for attempt in attempts if attempt.error <= max(_EXACT, slack * least)]
 
 
@@ -364,7 +370,10 @@ def _judge(log: Log, batch: Batch, method: str, live: Tensor) -> tuple[float, fl
     if not good.any():
         return 0.0, torch.inf
     # Round-off is not taken off: where it may be as large as the advantages, every recipe reproduces them.
-    return (good.sum() / live.sum()).item(), error[good[index]].nan_to_num().square().mean().sqrt().item()
+    share = (good.sum() / live.sum()).item()
+    off, size = (_rms_of(x[good[index]].nan_to_num()) for x in (error, log.advantages))
+    # Where that is so in some batches alone, as sums cancel there, they explain nothing.
+    return (0.0, torch.inf) if share < 1 and off > max(_UNLIKE * size, TOLERANCE) else (share, off)
 
 
 # Which weights to try
@@ -529,6 +538,11 @@ def _plausible(guess: Guess, unknown: Sequence[int], terms: Terms, eps: float, e
     if guess.complexity >= FITTED and equations <= 0:
         return False
     return eps < _EPS_AT_MOST * std
+
+
+def _rms_of(x: Tensor) -> float:
+    """The root mean square of numbers; 0 of none."""
+    return x.square().mean().sqrt().item() if len(x) else 0.0
 
 
 def _rms(x: Tensor, terms: Terms) -> float:

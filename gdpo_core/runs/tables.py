@@ -265,7 +265,7 @@ def _csv_schema(file: LogFile, kind: str) -> Schema:
 
 
 def _type_of(texts: pl.Series) -> pl.DataType:
-    if len(texts) and texts.str.to_lowercase().is_in(["true", "false"]).all():
+    if len(texts) and _all_booleans(texts):
         return pl.Boolean()
     return pl.Float64() if 2 * texts.cast(pl.Float64, strict=False).count() > len(texts) else pl.String()
 
@@ -281,11 +281,14 @@ def _read_csv(file: LogFile, kind: str, numbers: Sequence[str], texts: Sequence[
 
 def _as_numbers(texts: pl.Series) -> pl.Series:
     """The column as numbers or booleans if all its values are, else as it is."""
-    lower = texts.str.to_lowercase()
-    if lower.drop_nulls().is_in(["true", "false"]).all():
-        return lower == "true"
+    if _all_booleans(texts.drop_nulls().head(HEAD)) and _all_booleans(texts.drop_nulls()):
+        return texts.str.to_lowercase() == "true"
     numbers = texts.cast(pl.Float64, strict=False)
     return numbers if numbers.null_count() == texts.null_count() else texts
+
+
+def _all_booleans(texts: pl.Series) -> bool:
+    return texts.str.to_lowercase().is_in(["true", "false"]).all()
 
 
 def _with_points(texts: pl.Series) -> pl.Series:

@@ -15,7 +15,7 @@ from gdpo_core._groups import Batch, skipping_missing
 from gdpo_core._statistics import centre
 from gdpo_core.advantages import method_for, method_named
 from gdpo_core.conventions import Convention
-from gdpo_core.runs.recipe import Log, float32_error, with_weights
+from gdpo_core.runs.recipe import TOLERANCE, Log, float32_error, with_weights
 
 # Relative round-off of logged advantages; the bound of `float32_error` is about 4 times as large.
 FLOAT32 = 2e-7
@@ -47,6 +47,7 @@ class Terms:
     x: Tensor  # (rewards, responses); 0 where the response takes no part
     a: Tensor  # (responses,) logged advantages, 0 where the response takes no part
     part: Tensor  # (responses,) 1 where it does, else 0
+    unread: Tensor  # (responses,) whether an advantage other than 0 is logged where the method gives none
     round_off: Tensor  # (responses,) of x, relative to the round-off of 1
     rounding: Tensor  # (responses,) how far a may be from what it was before it was rounded; 0 where it takes no part
     unit: Tensor  # (responses,) the unit of each response: a group or a batch
@@ -65,8 +66,11 @@ class Terms:
         return (self.total(value * trust) / weight.masked_fill(weight == 0, 1))[..., self.unit]
 
     def live_batches(self, batches: int) -> Tensor:
-        """(batches,) whether some reward varies within a group of the batch, and advantages are logged there."""
-        varying = self.total((self.x != 0).any(0).double())
+        """(batches,) whether some reward varies within a group of the batch, and advantages are logged there.
+
+        Those that the method cannot read at all, as values are missing, are no less of the log.
+        """
+        varying = self.total(((self.x != 0).any(0) | self.unread).double())
         return varying.new_zeros(batches).index_add_(0, self.batch, varying) > 0
 
 
@@ -88,12 +92,14 @@ def terms_of(log: Log, batch: Batch, method: str) -> Terms:
         size = x.nan_to_num().square().flatten(1).mean(1).sqrt()
         alike = with_weights(batch, 1 / size.masked_fill(size == 0, torch.inf))
         round_off = float32_error("grpo_no_std", alike, undivided(alike), log.rewards_rounding)
-    x, nothing = x.nan_to_num().reshape(count, -1), nothing.flatten() | ~(logged.abs() <= _LARGEST)
+    x, nothing, there = x.nan_to_num().reshape(count, -1), nothing.flatten(), logged.abs() <= _LARGEST
+    unread, nothing = nothing & there & (logged.abs() > TOLERANCE), nothing | ~there
     by_group = method == "grpo" or (method == "gdpo" and batch.convention.last_step == "group")
     return Terms(
         x=x.masked_fill(nothing, 0),
         a=logged.masked_fill(nothing, 0),
         part=(~nothing).to(x),
+        unread=unread,
         rounding=log.rounding.masked_fill(nothing, 0),
         round_off=round_off.flatten().nan_to_num().expand(len(groups)) / (_BOUND * FLOAT32),
         unit=groups if by_group else log.batch_of_response,
