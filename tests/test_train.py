@@ -458,7 +458,7 @@ def test_a_run_that_is_stopped_leaves_nothing_behind_and_the_next_tells_its_prog
     with pytest.raises(trained.Stopped):
         trained.runs(setting, progress=stop)
     assert trained.runs(setting, progress=shares.append)["gdpo"].p.shape == (3, 41, 2)
-    assert shares == sorted(shares) and shares[-1] == 1
+    assert sorted(set(shares)) == [0, 0.5]
 
 
 def test_equal_requests_are_trained_once():

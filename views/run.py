@@ -18,13 +18,13 @@ from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.facts import Finding
 from gdpo_core.runs.read_more import READ_MORE
 from gdpo_core.runs.run import Run, read_run
-from views import prompts, save, terms, worker
+from views import limits, prompts, save, terms, worker
 from views.html import Html, controls, fold, framed, join, lazily, paragraphs, prose, reason, show, tag
 from views.link import CHAPTERS, Session
 from views.should import titles
 
 LARGE = 2 * 10**6  # bytes, from which on a reader is told to wait
-UPLOAD = f"Drop the files of your run here, or a zip of their directory ({worker.LARGEST / 1e6:.0f} MB at most)"
+UPLOAD = f"Drop the files of your run here, or a zip of their directory ({limits.LARGEST / 1e6:.0f} MB at most)"
 FILES = "Which files, and how they are read"
 NO_PRIMARY = "none"  # in a link
 LARGEST_CSV = 100_000  # responses; a larger table is handed out as Parquet
@@ -150,7 +150,7 @@ def samples(session: Session) -> mo.ui.dropdown:
 
 def upload() -> mo.ui.file:
     """The area for the reader's files."""
-    return mo.ui.file(multiple=True, kind="area", max_size=worker.LARGEST, label=UPLOAD)
+    return mo.ui.file(multiple=True, kind="area", max_size=limits.LARGEST, label=UPLOAD)
 
 
 def corrections(session: Session) -> mo.ui.dictionary:
@@ -210,10 +210,10 @@ def read(sample: Sample, uploads: Sequence, how: Reading) -> Log:
     """
     if not uploads:
         return _of_sample(sample, how)
-    total, most = sum(len(file.contents) for file in uploads), worker.LARGEST
+    total, most = sum(len(file.contents) for file in uploads), limits.LARGEST
     expect(total <= most, "upload", f"at most {most / 1e6:.0f} MB in all", f"{total / 1e6:.1f} MB")
-    if worker.full():
-        raise InputError(worker.NO_ROOM)
+    if limits.full():
+        raise InputError(limits.NO_ROOM)
     files: dict[str, bytes] = {}
     for file in uploads:
         different = "files of different names, or a zip of their directory"
@@ -358,7 +358,7 @@ def downloads(log: Log, audit: Audit) -> list[tuple[str, str, Callable[[], bytes
 
     def table() -> bytes:
         if log.files:
-            return worker.call(worker.table, log.files, vars(log.how), kind)
+            return worker.call(save.of_log, log.files, vars(log.how), kind)
         return save.written(log.run.table, kind)
 
     return [

@@ -12,6 +12,7 @@ import polars as pl
 from gdpo_core._html import Html, style, tag
 from gdpo_core.report import figures
 from gdpo_core.report.figures import Figure, Frame
+from gdpo_core.runs.run import read_run
 
 Rows = Iterable[Mapping[str, object]]
 KINDS = ("png", "svg", "csv")
@@ -80,6 +81,11 @@ def written(numbers: pl.DataFrame, kind: str) -> bytes:
     content = io.BytesIO()
     numbers.write_parquet(content)
     return content.getvalue()
+
+
+def of_log(files: dict, how: dict, kind: str) -> bytes:
+    """A log's responses as a file of this kind, csv or parquet."""
+    return written(read_run(files, **how).table, kind)
 
 
 def of_frame(numbers: pl.DataFrame) -> str:

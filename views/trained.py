@@ -1,12 +1,12 @@
 """Training runs and what they show: one run per setting and method for all visitors, curves, verdicts, tables."""
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import inf
 
+import torch
 from torch import Tensor
 
 import gdpo_core as gc
@@ -24,7 +24,7 @@ from gdpo_core.scenarios import (
     medians,
     verdict,
 )
-from views import TURN
+from views import worker
 from views.text import NAMES
 
 BAND = (0.05, 0.95)  # quantiles over seeds between which a band is drawn
@@ -43,7 +43,7 @@ UNDER = {
 Runs = Mapping[str, gc.TrainingRun]
 KEPT = 96  # runs and limits of the latest settings: 6 MB as scenarios are given, 75 MB at most
 Progress = Callable[[float], None]
-_progress: ContextVar[Progress] = ContextVar("progress", default=lambda share: None)  # of the thread that trains
+_check: ContextVar[Callable[[], None] | None] = ContextVar("check", default=None)  # of the thread that trains
 
 
 class Stopped(Exception):
@@ -56,32 +56,35 @@ def names() -> dict[str, str]:
 
 
 def runs(setting: Setting, methods: Sequence[str] = COMPARED, progress: Progress | None = None) -> Runs:
-    """Each method from the same start with the same seeds; `progress` gets the share that is done, and may raise."""
+    """Each method from the same start with the same seeds.
+
+    progress: called with the share of the methods that is done, now and then, and may raise; with it they are
+    trained in processes of their own, so that no flip waits meanwhile.
+    """
     found = {}
     for n, method in enumerate(methods):
-        _progress.set(lambda share, n=n: progress and progress((n + share) / len(methods)))
+        check = progress and partial(progress, n / len(methods))
+        _check.set(check)
+        if check:
+            check()
         found[method] = _run(setting, method)
     return found
 
 
 @lru_cache(KEPT)
 def _run(setting: Setting, method: str) -> gc.TrainingRun:
-    progress = _progress.get()
-
-    def give_way(epoch: int) -> None:
-        TURN.release()
-        time.sleep(0)  # who waits has it now
-        TURN.acquire()
-        progress(epoch / setting.epochs)
-
-    with TURN:
-        run = setting.train(method, give_way)
-    return gc.TrainingRun(run.method, run.p.contiguous())
+    if check := _check.get():
+        return gc.TrainingRun(
+            method, torch.from_numpy(worker.call(worker.trained, setting, method, False, check=check))
+        )
+    return setting.train(method)
 
 
 @lru_cache(KEPT)
 def limit(setting: Setting, method: str) -> Tensor:
     """The infinite-group limit, (epochs + 1, coins)."""
+    if check := _check.get():
+        return torch.from_numpy(worker.call(worker.trained, setting, method, True, check=check))
     return setting.mean_field(method)
 
 

@@ -1,26 +1,24 @@
-"""A stranger's file is read in a process of its own: it may take so much memory and time, and may die."""
+"""A stranger's file is read, and a long training run, in a process of its own: it has limits, and may die."""
 
 import multiprocessing
 import os
+import time
 from collections.abc import Callable
 from dataclasses import fields
 from multiprocessing.connection import Connection
 from threading import BoundedSemaphore
 from typing import Any
 
-import psutil
+import numpy as np
 
 from gdpo_core._errors import InputError
 from gdpo_core.runs.audit import audit
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.run import Run, read_run
-from views import save
+from gdpo_core.scenarios import Setting
 
-LARGEST = 64 * 10**6  # bytes of a visitor's files
 # Of one file's process, which ends before its visitor's session does: marimo holds that for two minutes.
 MEMORY, SECONDS = 2 << 30, 60
-TOO_LARGE = f"upload: expected at most {LARGEST / 1e6:.0f} MB in all, got more"
-NO_ROOM = "upload: expected room in this server's memory, got none: try again in a moment"
 ENDED = f"upload: expected files that take {MEMORY >> 30} GB and {SECONDS} s, got some that are damaged, or take more"
 _slots = BoundedSemaphore(2)
 # A fork takes 9 ms once torch is imported there.
@@ -28,25 +26,25 @@ _context = multiprocessing.get_context("forkserver" if os.name == "posix" else "
 _context.set_forkserver_preload(["views.worker"])
 
 
-def full(share: float = 0.5) -> bool:
-    """Whether this process holds that share of the machine's memory, so that it takes no more files."""
-    return psutil.Process().memory_info().rss > share * psutil.virtual_memory().total
-
-
-def call(function: Callable[..., Any], *args: Any) -> Any:
-    """What the function returns or raises; InputError where its process dies or takes too long. Two at a time."""
-    with _slots:
-        ours, theirs = _context.Pipe(duplex=False)
-        process = _context.Process(target=_run, args=(theirs, function, args), daemon=True)
+def call(function: Callable[..., Any], *args: Any, check: Callable[[], None] = lambda: None) -> Any:
+    """What the function returns or raises; InputError where its process dies or is late; `check` may raise, too."""
+    while not _slots.acquire(timeout=0.1):
+        check()
+    ours, theirs = _context.Pipe(duplex=False)
+    process = _context.Process(target=_run, args=(theirs, function, args), daemon=True)
+    try:
         process.start()
         theirs.close()
-        try:
-            returned, outcome = ours.recv() if ours.poll(SECONDS) else (False, InputError(ENDED))
-        except EOFError:
-            returned, outcome = False, InputError(ENDED)
-        finally:
-            process.kill()
-            process.join()
+        ends = time.monotonic() + SECONDS
+        while not ours.poll(0.1) and time.monotonic() < ends:
+            check()
+        returned, outcome = ours.recv() if ours.poll() else (False, InputError(ENDED))
+    except EOFError:
+        returned, outcome = False, InputError(ENDED)
+    finally:
+        process.kill()
+        process.join()
+        _slots.release()
     if returned:
         return outcome
     raise outcome
@@ -62,15 +60,16 @@ def audited(files: dict, how: dict, weights: dict | None, primary: str | None) -
         return facts, error
 
 
-def table(files: dict, how: dict, kind: str) -> bytes:
-    """A log's responses as a file of this kind, csv or parquet."""
-    return save.written(read_run(files, **how).table, kind)
+def trained(setting: Setting, method: str, limit: bool) -> np.ndarray:
+    """The probabilities of one method's runs, or of its infinite-group limit."""
+    return (setting.mean_field(method) if limit else setting.train(method).p).numpy()
 
 
 def _run(pipe: Connection, function: Callable[..., Any], args: tuple) -> None:
     if os.name == "posix":  # Windows has the limit of time alone
         import resource
 
+        os.nice(10)  # flips come first
         resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
         resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
     try:

@@ -1,12 +1,24 @@
-"""Names of sessions cannot be tried: marimo gives them six letters, and who knows one meets what its visitor set."""
+"""What one visitor may take: files, memory, and names of sessions.
+
+marimo gives a session six letters, and who knows them meets what its visitor set.
+"""
 
 import time
 
+import psutil
 from starlette.datastructures import Headers, QueryParams
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+LARGEST = 64 * 10**6  # bytes of a visitor's files
+TOO_LARGE = f"upload: expected at most {LARGEST / 1e6:.0f} MB in all, got more"
+NO_ROOM = "upload: expected room in this server's memory, got none: try again in a moment"
 NAMES, MINUTE, HOUR, CLIENTS = 100, 60, 3600, 10_000
+
+
+def full(share: float = 0.5) -> bool:
+    """Whether this process holds that share of the machine's memory, so that it takes no more files."""
+    return psutil.Process().memory_info().rss > share * psutil.virtual_memory().total
 
 
 def limited(app: ASGIApp) -> ASGIApp:
