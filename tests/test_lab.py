@@ -74,7 +74,16 @@ def test_the_default_view_shows_its_case():
     assert told.startswith(
         "With equal pay and weights GRPO gives 6 different mixes of marks only 4 advantages , GDPO all 6"
     )
-    assert "But GDPO puts answer 9 , wrong, above answer 10 , right" in told
+    mended = "Of 4 ties of a right and a wrong answer GDPO puts the right one first in 3."
+    assert f"{mended} But GDPO puts answer 9 , wrong, above answer 10 , right" in told
+
+
+def test_but_is_said_only_where_gdpo_has_more_wrong_answers_above_right_ones_than_grpo():
+    rows = "111 111 110 110 110 110 101 101 101 011 100 100".split()
+    marks = tuple(tuple(map(int, row)) for row in rows)
+    told = text_of(" ".join(drawn(State(0, marks))["verdict"]))
+    assert "Of 7 ties of a right and a wrong answer GDPO puts the right one first in 7. It also puts" in told
+    assert "2 of 11 pairs of wrong and right, 2 under GRPO" in told and "But" not in told
 
 
 # --- the arithmetic --------------------------------------------------------------------------------------------------

@@ -36,13 +36,15 @@ def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
     yield (
         "“From p = 0.5 GRPO puts all rewards on one path, GDPO does not.”",
         FALSE,
-        "With equal scales all methods coincide. The usual demo leaves out GDPO's last step, so it takes longer steps.",
+        "With equal scales and equal starts all methods coincide. The usual demo leaves out GDPO's last step, so it "
+        "takes longer steps.",
         ("train", "demo"),
     )
     yield (
         "“GDPO learns each reward on its own; GRPO cannot tell which matters.”",
         PARTLY,
-        "True of unequal scales. From equal ones no method tells which matters; a weight or a gate has to.",
+        "With unequal scales GDPO's speed does not depend on the scale; GRPO's does, which may be what was meant. No "
+        "method tells which reward matters; a weight or a gate has to.",
         ("train", "scales"),
     )
     weights = (2, 1, 1)

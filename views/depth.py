@@ -73,7 +73,7 @@ def conventions(state: State, lengths: tuple[int, ...], answer: int) -> Html:
             [row(c) for c in gc.CONVENTIONS.values()],
             "wide",
         ),
-        tag("p", f"Where the formulas leave something open, {_here(chosen)}:"),
+        tag("p", f"Where the paper's formulas leave something open, {_here(chosen)}:"),
         tag("ul", *(tag("li", line) for line in exceptions(chosen))),
         tag("p", NO_EPS) if chosen == gc.PAPER else "",
     )

@@ -401,7 +401,12 @@ function render({ model, el }) {
     if (lines.length !== rows.length) return;
     const answer = active ?? ties[0].at(0)?.answers.at(-1) ?? order[0];
     rows.forEach(({ node }, i) => node.classList.toggle("active", i === answer));
-    const failed = rewards.flatMap((name, k) => (sheet().graded[answer][k] ? [] : [make("span", { class: `why r${k}` }, `✗ ${name}: ${sheet().reasons[answer][k]}`)]));
+    // A grader's reason is that of its mark; of a mark that was flipped nobody but the reader knows why.
+    const failed = rewards.flatMap((name, k) => {
+      const passed = marks[answer][k];
+      const why = Boolean(sheet().graded[answer][k]) === Boolean(passed) ? sheet().reasons[answer][k] : `you set it to ${passed ? "passed" : "failed"}`;
+      return passed && sheet().graded[answer][k] ? [] : [make("span", { class: `why r${k}` }, `${passed ? "✓" : "✗"} ${name}: ${why}`)];
+    });
     // ⟨1|−2.14⟩ is what the second reward adds; what stands between two ** is the result.
     const line = (name, side, text) => {
       const parts = text.split(/(⟨\d\|[^⟩]*⟩|\*\*[^*]*\*\*)/).map((part) => {

@@ -391,7 +391,8 @@ def _worth(state: State, left: Seen, right: Seen, b: str) -> Html:
     if not left.collapsed.tied_pair_count and not state.equal:
         return prose(_left_over(state, left, right, b) + still)
     if wrong:
-        return join(prose(_priority(wrong, of, before, right, b)), " ", AIM, still)
+        mended = _mended(state.marks, left.levels, right.levels, b)
+        return join(prose(f"{mended}{_priority(wrong, of, before, right, b, bool(mended))}"), " ", AIM, still)
     if not of:
         return prose(f"{_all_one(state.marks)}, so the other marks alone decide who comes first.{still}")
     split = _split(state.marks, left.levels, right.levels)
@@ -411,12 +412,22 @@ def _all_one(marks: Marks) -> str:
     return "All answers are right" if marks[0][0] else "No answer is right"
 
 
-def _priority(wrong: list[tuple[int, int]], of: int, before: list, right: Seen, b: str) -> str:
+def _mended(marks: Marks, before: list[int], after: list[int], b: str) -> str:
+    """Of the ties of a right and a wrong answer those that now put the right one first; empty without any."""
+    pairs = [(i, j) for i, row in enumerate(marks) if not row[0] for j, other in enumerate(marks) if other[0]]
+    tied = [(i, j) for i, j in pairs if before[i] == before[j]]
+    first = sum(after[j] > after[i] for i, j in tied)
+    ties = f"Of {count(len(tied), 'tie')} of a right and a wrong answer"
+    return f"{ties} {b} puts the right one first in {first}. " if tied else ""
+
+
+def _priority(wrong: list[tuple[int, int]], of: int, before: list, right: Seen, b: str, mended: bool) -> str:
     """That a wrong answer stands above a right one: the widest case, and how many there are."""
     low, high = max(wrong, key=lambda pair: right.levels[pair[0]] - right.levels[pair[1]])
     more = f", {len(before)} under GRPO" if before else ""
+    subject = f"But {b}" if len(wrong) > len(before) else "It also" if mended else b
     return (
-        f"But {b} puts answer **{low + 1}**, wrong, above answer **{high + 1}**, right: {len(wrong)} of "
+        f"{subject} puts answer **{low + 1}**, wrong, above answer **{high + 1}**, right: {len(wrong)} of "
         f"{count(of, 'pair')} of wrong and right{more}."
     )
 

@@ -1,5 +1,6 @@
 """The result tables of the paper, every cell of them: where GDPO is ahead, and where GRPO is."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from pathlib import Path
@@ -107,12 +108,19 @@ def _says() -> list[str]:
     largest = max(found["grpo"], key=lambda cell: -cell.ahead)
     return [
         f"As the paper reports, **GRPO is ahead in {cells['grpo']} of {count(len(results()))} cells**, GDPO in "
-        f"{cells['gdpo']}, and {cells['equal']} are equal; for right answers alone it is {len(right['grpo'])} to "
-        f"{len(right['gdpo'])} of {all_right}. GRPO's largest lead is {decimal(-largest.ahead, 1)} points "
+        f"{cells['gdpo']}, and {cells['equal']} are equal. By at least one point it is {_clear(found['grpo'])} to "
+        f"{_clear(found['gdpo'])}; the paper gives no spread for most, and the cells are not independent. For right "
+        f"answers alone it is {len(right['grpo'])} to {len(right['gdpo'])} of {all_right}. GRPO's largest lead is "
+        f"{decimal(-largest.ahead, 1)} points "
         f"({largest.name}), GDPO's {decimal(max(cell.ahead for cell in results()), 1)}. The tool-calling model with "
         f"1.5 billion parameters, {first.benchmark}: {decimal(first.grpo, 2)} % with GRPO, {decimal(first.gdpo, 2)} % "
         "with GDPO.",
     ]
+
+
+def _clear(cells: Sequence[Result]) -> int:
+    """How many leads are of a percentage point at least, before rounding."""
+    return sum(abs(cell.ahead) >= 1 - 1e-9 for cell in cells)
 
 
 def _note() -> str:

@@ -118,7 +118,7 @@ class Audit:
 def opening() -> str:
     """Markdown: the claim, what a log must hold and what it cannot tell."""
     return (
-        "# Your log knows which reward drove the run\n\n"
+        "# Your log shows which reward shapes the advantages\n\n"
         "From **one column per reward and the advantages** the report tells the method, its weights, which reward "
         "drives the update, what the other method would do, and the line that changes it. Without "
         "advantages (verl) the method stays open, with a total alone (verl's v1 trainer, NeMo-RL) most does."

@@ -225,7 +225,7 @@ def should(chosen: dict[str, str], session: Session) -> mo.Html:
 def _priority(report: gc.AuditReport) -> str:
     first = report.run["primary"] or "the reward that matters most"
     return (
-        f"No way of normalising puts **{first}** first. A larger weight helps. A gate does it, if "
+        f"No normalisation knows that **{first}** matters most. A larger weight helps. A gate does it, if "
         "what stands behind it falls to its worst value."
     )
 

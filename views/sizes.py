@@ -1,6 +1,6 @@
 """How ties and priorities change with the number of answers per prompt."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import lru_cache
 
 from gdpo_core._words import percent
@@ -79,10 +79,20 @@ def _says(data: Published, choice: Choice, by_title: dict) -> list[str]:
     return [
         f"From {first} to {last} answers the share of prompts with a tie goes from {percent(grpo[first], 1)} to "
         f"**{percent(grpo[last], 1)}** under GRPO; under GDPO it {rest}. More answers do not mend the order: with "
-        f"{min(broken)} to {max(broken)} answers the wrong one is first in {percent(min(broken.values()))} to "
-        f"**{percent(max(broken.values()))}** of the ties that GDPO breaks{_weighed(choice)}.",
+        f"{min(broken)} to {max(broken)} answers the wrong one is first in {_tenths(broken.values())} of "
+        f"the ties that GDPO breaks{_weighed(choice)}.",
         without_std,
     ]
+
+
+def _tenths(shares: Collection[float]) -> str:
+    """About how many in ten; of few answers another draw gives another percentage.
+
+    >>> _tenths([0.6, 0.68]), _tenths([0.61, 0.63])
+    ('about **6 to 7 in 10**', 'about **6 in 10**')
+    """
+    low, high = (round(10 * share) for share in (min(shares), max(shares)))
+    return f"about **{low if low == high else f'{low} to {high}'} in 10**"
 
 
 def _weighed(choice: Choice) -> str:

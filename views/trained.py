@@ -341,7 +341,7 @@ def how_it_learns(setting: Setting) -> Html:
                 "Longer steps would win without being better, so by default every method gets GDPO's last step: steps "
                 "of equal size. **Each as published** gives it to GDPO alone. **Neither** takes it from GDPO too, as "
                 "many a demo does; then GDPO's steps are longer than GRPO's.",
-                f"**Thin lines** are the infinite-group limit: endless answers per prompt, so no luck.{formulas}",
+                f"**Thin lines** are the infinite-group limit: what ever larger groups would do.{formulas}",
                 f"**Bands** hold {percent(BAND[1] - BAND[0])} of the seeds. Two medians count as equal if they are "
                 f"within {ALIKE_EPOCHS} epochs or {percent(ALIKE_SHARE)}.",
             )
