@@ -316,4 +316,4 @@ def test_one_random_log_of_every_recipe():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MAKERS)
 def test_random_logs(name):
-    wrong_or_nothing(name, range(100, 110))
+    wrong_or_nothing(name, range(100, 102))  # benchmarks/recipes.py tries thousands
