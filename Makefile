@@ -30,7 +30,7 @@ edit: $(VENV)/.installed-run
 install: $(VENV)/.installed-run
 	@echo "$(VENV) is ready"
 
-# Half a minute: what is slow is left out, and properties are tried on ten examples.
+# Three minutes: what is slow is left out, and properties are tried on ten examples.
 check: static
 	$(PYTEST) -m "not slow" --hypothesis-profile=dev
 

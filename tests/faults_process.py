@@ -45,7 +45,7 @@ class Fault:
 
     @property
     def variables(self) -> dict[str, str]:
-        changed = dict(os.environ) | {"MALLOC_ARENA_MAX": "2", "PYTHONMALLOC": "malloc"} | self.environment
+        changed = dict(os.environ) | self.environment
         return {name: value for name, value in changed.items() if value is not None}
 
 

@@ -79,7 +79,7 @@ def test_the_default_view_shows_its_case():
 
 
 def test_but_is_said_only_where_gdpo_has_more_wrong_answers_above_right_ones_than_grpo():
-    rows = "111 111 110 110 110 110 101 101 101 011 100 100".split()
+    rows = ["111", "111", "110", "110", "110", "110", "101", "101", "101", "011", "100", "100"]
     marks = tuple(tuple(map(int, row)) for row in rows)
     told = text_of(" ".join(drawn(State(0, marks))["verdict"]))
     assert "Of 7 ties of a right and a wrong answer GDPO puts the right one first in 7. It also puts" in told
