@@ -308,8 +308,8 @@ def test_the_claim_counts_what_the_columns_show():
         counted = [s for s in COINS.values() if s.setting.comparison in ("equal", comparison)]
         kinds = [s.verdict_of(comparison) for s in counted]
         said = widget.cards[comparison]["claim"]
-        assert f"{kinds.count(FASTER)} of our {len(kinds)} set-ups, slower in {kinds.count(SLOWER)}" in said
-    assert claim("equal", [0, 1, 2]) == "At equal step size GDPO is faster in 1 of our 3 set-ups, slower in 1"
+        assert f"{kinds.count(FASTER)} of {len(kinds)} set-ups, slower in {kinds.count(SLOWER)}" in said
+    assert claim("equal", [0, 1, 2]) == "At equal step size GDPO is faster in 1 of 3 set-ups, slower in 1"
 
 
 @pytest.mark.parametrize("scenario", EVERY)

@@ -310,7 +310,7 @@ def claim(compare: str, columns: Sequence[int]) -> str:
     """What the cards add up to, in a line."""
     faster, slower = columns.count(gallery.FASTER), columns.count(gallery.SLOWER)
     first = FIRST_WORDS[compare]
-    return f"{first} GDPO is faster in {faster} of our {len(columns)} set-ups, slower in {slower}"
+    return f"{first} GDPO is faster in {faster} of {len(columns)} set-ups, slower in {slower}"
 
 
 def _looks() -> dict:
