@@ -2,12 +2,15 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from types import SimpleNamespace
 
 import psutil
 import pytest
+from conftest import ROOT
 from helpers import nearly
 
 from gdpo_core._errors import InputError
@@ -31,6 +34,11 @@ def refuse():
     raise InputError("a.csv: expected something else")
 
 
+def late():
+    with pytest.raises(InputError):
+        worker.call(spin)
+
+
 def left_over() -> list[psutil.Process]:
     """Processes of workers, beside those that they are forked from."""
     below = psutil.Process().children(recursive=True)
@@ -46,20 +54,26 @@ def test_whatever_happens_is_one_sentence_and_leaves_no_process(function, senten
 
 def test_what_takes_too_long_is_one_sentence(monkeypatch):
     monkeypatch.setattr(worker, "SECONDS", 0.3)
-    with pytest.raises(InputError, match="or take more"):
+    with pytest.raises(InputError, match="got more"):
         worker.call(spin)
     assert not left_over()
+
+
+def test_where_no_process_can_start_it_is_one_sentence_and_the_place_is_free_again(tmp_path):
+    long = tmp_path / ("x" * 120)  # too long a name for a socket
+    long.mkdir()
+    program = "from views import worker\nfrom gdpo_core._errors import InputError\n"
+    program += "for _ in range(3):\n    try:\n        worker.call(abs, -3)\n    except InputError as error:\n"
+    program += "        print(error)"
+    environment = os.environ | {"TMPDIR": str(long)}
+    ran = subprocess.run([sys.executable, "-c", program], env=environment, cwd=ROOT, capture_output=True, text=True)
+    assert ran.returncode == 0 and ran.stdout.count("server: expected room for one more process") == 3, ran.stderr
 
 
 def test_two_at_a_time(monkeypatch):
     """Of four that never end, two run at a time; each ends when its time is up."""
     monkeypatch.setattr(worker, "SECONDS", 1.0)
-
-    def one():
-        with pytest.raises(InputError):
-            worker.call(spin)
-
-    threads = [threading.Thread(target=one) for _ in range(4)]
+    threads = [threading.Thread(target=late) for _ in range(4)]
     for thread in threads:
         thread.start()
     seen = set()
@@ -67,6 +81,19 @@ def test_two_at_a_time(monkeypatch):
         seen.add(len(worker.multiprocessing.active_children()))
         time.sleep(0.01)
     assert max(seen) == 2 and not left_over()
+
+
+def test_who_trains_does_not_wait_for_files_that_never_end(monkeypatch):
+    monkeypatch.setattr(worker, "SECONDS", 5.0)
+    worker.call(os.getpid)  # the first starts what the others are forked from
+    threads = [threading.Thread(target=late) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    while len(worker.multiprocessing.active_children()) < 2:
+        time.sleep(0.01)
+    assert worker.call(os.getpid) and all(thread.is_alive() for thread in threads)
+    for thread in threads:
+        thread.join()
 
 
 def test_an_upload_has_the_report_that_the_same_files_have_here():

@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import fields
 from multiprocessing.connection import Connection
@@ -17,18 +18,17 @@ from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.run import Run, read_run
 from gdpo_core.scenarios import Setting
 
-# Of one file's process, which ends before its visitor's session does: marimo holds that for two minutes.
-MEMORY, SECONDS = 2 << 30, 60
-ENDED = f"upload: expected files that take {MEMORY >> 30} GB and {SECONDS} s, got some that are damaged, or take more"
-_slots = BoundedSemaphore(2)
-# A fork takes 9 ms once torch is imported there.
+MEMORY, SECONDS = 2 << 30, 60  # of one process; marimo holds a session for two minutes after its visitor left
+ENDED = f"server: expected what takes {MEMORY >> 30} GB and {SECONDS} s at most, got more, or a damaged file"
+_slots = defaultdict(lambda: BoundedSemaphore(2))  # by function: who trains does not wait for others' files
 _context = multiprocessing.get_context("forkserver" if os.name == "posix" else "spawn")
-_context.set_forkserver_preload(["views.worker"])
+_context.set_forkserver_preload(["views.worker"])  # with torch, so that a fork takes 9 ms
 
 
 def call(function: Callable[..., Any], *args: Any, check: Callable[[], None] = lambda: None) -> Any:
     """What the function returns or raises; InputError where its process dies or is late; `check` may raise, too."""
-    while not _slots.acquire(timeout=0.1):
+    slots = _slots[function]
+    while not slots.acquire(timeout=0.1):
         check()
     ours, theirs = _context.Pipe(duplex=False)
     process = _context.Process(target=_run, args=(theirs, function, args), daemon=True)
@@ -39,15 +39,17 @@ def call(function: Callable[..., Any], *args: Any, check: Callable[[], None] = l
         while not ours.poll(0.1) and time.monotonic() < ends:
             check()
         returned, outcome = ours.recv() if ours.poll() else (False, InputError(ENDED))
-    except EOFError:
-        returned, outcome = False, InputError(ENDED)
+    except (EOFError, OSError) as error:  # it died, or could not be started
+        room = f"server: expected room for one more process, got {error}"
+        returned, outcome = False, InputError(room if isinstance(error, OSError) else ENDED)
     finally:
-        process.kill()
-        process.join()
-        _slots.release()
-    if returned:
-        return outcome
-    raise outcome
+        if process.pid:
+            process.kill()
+            process.join()
+        slots.release()
+    if not returned:
+        raise outcome
+    return outcome
 
 
 def audited(files: dict, how: dict, weights: dict | None, primary: str | None) -> tuple[Run, AuditReport | InputError]:
