@@ -12,163 +12,138 @@ __generated_with = "0.25.2"
 app = marimo.App(
     width="full",
     app_title="Reward Policy Intuition",
-    css_file="views/page.css",
+    css_file="views/theme.css",
     html_head_file="views/head.html",
 )
 
 with app.setup:
     import marimo as mo
+    import torch
 
-    from views import lab
-    from views.bar import Bar, Door
-    from views.link import Session
+    import gdpo_core as gc
+    from gdpo_core.board.state import State
+    from views.nav import Nav
 
     DATA = mo.notebook_dir() / "data"
 
 
-@app.cell(hide_code=True)
+@app.cell
 def bar():
-    session = Session.of(mo.query_params().to_dict())
-    edit = mo.app_meta().mode != "run"
-    mo.ui.anywidget(Bar(session, edit))
-    return edit, session
+    # `page` holds the address; `nav` is its value, and runs what depends on the chapter.
+    editing = mo.app_meta().mode != "run"
+    page = Nav(mo.query_params().to_dict(), editing)
+    nav = mo.ui.anywidget(page)
+    nav
+    return editing, nav, page
 
 
-@app.cell(hide_code=True)
-def lab_instrument(session):
-    lab.chapter(DATA / "tasks", session)
+@app.cell
+def doors(editing, page):
+    # A chapter's cells run once its door is open, and keep what the reader sets when they leave: a gate that followed
+    # `nav` would make their controls anew at each return.
+    train_open, open_train = mo.state(editing)
+    evidence_open, open_evidence = mo.state(editing)
+    run_open, open_run = mo.state(editing)
+    use_open, open_use = mo.state(editing)
+    # The scenario of Train that a link inside the page asks for.
+    scenario_asked, ask_scenario = mo.state(page.given("train-scenario"))
+    return (
+        ask_scenario,
+        evidence_open,
+        open_evidence,
+        open_run,
+        open_train,
+        open_use,
+        run_open,
+        scenario_asked,
+        train_open,
+        use_open,
+    )
+
+
+@app.cell
+def chapter(
+    ask_scenario,
+    evidence_open,
+    nav,
+    open_evidence,
+    open_run,
+    open_train,
+    open_use,
+    run_open,
+    train_open,
+    use_open,
+):
+    at = nav.value["at"]
+    if at == "train" and not train_open():
+        open_train(True)
+    if at == "evidence" and not evidence_open():
+        open_evidence(True)
+    if at == "run" and not run_open():
+        open_run(True)
+    if at == "use" and not use_open():
+        open_use(True)
+    if nav.value["asked"].get("train-scenario"):
+        ask_scenario(nav.value["asked"]["train-scenario"])
+    return (at,)
+
+
+# --- Lab ---------------------------------------------------------------------------------------------------------------
+
+
+@app.cell
+def lab_shared():
+    # What the Lab shows, for the chapters that follow it: set when the reader leaves the Lab, so that a flip runs none.
+    shown, share = mo.state(
+        State(
+            ((1, 1, 1), (1, 1, 0), (1, 0, 1), (0, 1, 1), (1, 0, 0), (0, 0, 1)), (1.0, 1.0, 1.0), (1.0, 1.0, 1.0)
+        )
+    )
+    mo.md("# The Lab")
+    return share, shown
+
+
+# --- Train -------------------------------------------------------------------------------------------------------------
+
+
+@app.cell
+def train_title(train_open):
+    mo.stop(not train_open())
+    mo.md("# Train")
     return
 
 
-@app.cell(hide_code=True)
-def train_door(edit):
-    train_open = mo.ui.anywidget(Door("train", edit))
-    train_open
-    return (train_open,)
+# --- Evidence ----------------------------------------------------------------------------------------------------------
 
 
-@app.cell(hide_code=True)
-def train_pictures(session, train_open):
-    mo.stop(not train_open.value["opened"])
-    from views import train
-
-    train.chapter(DATA, session)
+@app.cell
+def evidence_title(evidence_open):
+    mo.stop(not evidence_open())
+    mo.md("# Evidence")
     return
 
 
-@app.cell(hide_code=True)
-def evidence_door(edit):
-    evidence_open = mo.ui.anywidget(Door("evidence", edit))
-    evidence_open
-    return (evidence_open,)
+# --- Your run ----------------------------------------------------------------------------------------------------------
 
 
-@app.cell(hide_code=True)
-def evidence_squares(evidence_open, session):
-    mo.stop(not evidence_open.value["opened"])
-    from views import evidence
-
-    evidence.chapter(DATA / "bfcl_rewards.parquet", session)
+@app.cell
+def run_title(run_open):
+    mo.stop(not run_open())
+    mo.md("# Your run")
     return
 
 
-@app.cell(hide_code=True)
-def run_door(edit):
-    run_open = mo.ui.anywidget(Door("run", edit))
-    run_open
-    return (run_open,)
+# --- Use it ------------------------------------------------------------------------------------------------------------
 
 
-@app.cell(hide_code=True)
-def run_claim(run_open, session):
-    mo.stop(not run_open.value["opened"])
-    from views import run
-
-    mo.md(run.opening())
-    return (run,)
-
-
-@app.cell(hide_code=True)
-def run_sample(run, session):
-    run_chosen = run.samples(session)
-    run_chosen
-    return (run_chosen,)
-
-
-@app.cell(hide_code=True)
-def run_upload(run, run_chosen):
-    _ = run_chosen  # who chooses a sample wants to see it: no files then
-    run_files = run.upload()
-    run.area(run_files)
-    return (run_files,)
-
-
-@app.cell(hide_code=True)
-def run_corrections(run, run_files, session):
-    _ = run_files  # with other files the corrections start anew
-    run_reading = run.corrections(session)
-    run.asking(run_reading)
-    return (run_reading,)
-
-
-@app.cell(hide_code=True)
-def run_log(run, run_chosen, run_files, run_reading):
-    run_read = run.read_or_why(run_chosen.value, run_files.value, run_reading.value)
-    mo.stop(run_read.log is None, run_read.shown)
-    run_read.shown
-    return (run_read,)
-
-
-@app.cell(hide_code=True)
-def run_primary(run, run_read, session):
-    run_first = run.primary(run_read.log, session)
-    run_first
-    return (run_first,)
-
-
-@app.cell(hide_code=True)
-def run_report(run, run_first, run_read, session):
-    run.audited_or_why(run_read, run_first.value, session)
+@app.cell
+def use_title(use_open):
+    mo.stop(not use_open())
+    mo.md("# Use it")
     return
 
 
-@app.cell(hide_code=True)
-def use_door(edit):
-    use_open = mo.ui.anywidget(Door("use", edit))
-    use_visit = mo.ui.anywidget(Door("use", edit, counts=True))  # what follows the Lab is drawn anew at each visit
-    mo.vstack([use_open, use_visit])
-    return use_open, use_visit
-
-
-@app.cell(hide_code=True)
-def use_claim(session, use_open):
-    mo.stop(not use_open.value["opened"])
-    from views import claims, should, use
-
-    use_chosen = use.choices(session)
-    mo.vstack([mo.md(use.opening()), use.asked(use_chosen)])
-    return claims, should, use, use_chosen
-
-
-@app.cell(hide_code=True)
-def use_lines(session, use, use_chosen, use_visit):
-    _ = use_visit
-    use.configuration(use_chosen.value, session)
-    return
-
-
-@app.cell(hide_code=True)
-def use_should(session, should, use_chosen, use_visit):
-    _ = use_visit
-    should.should(use_chosen.value, session)
-    return
-
-
-@app.cell(hide_code=True)
-def use_more(claims, session, use_visit):
-    _ = use_visit
-    claims.more(session)
-    return
+# --- Your own cell -----------------------------------------------------------------------------------------------------
 
 
 if __name__ == "__main__":

@@ -93,7 +93,7 @@ def main(host: str = "127.0.0.1", port: Port = 7860, base_url: str = "/") -> Non
     import marimo
     import uvicorn
 
-    from views import lab, patches  # noqa: F401 (the Lab and torch are there before the port opens)
+    from views import nav, patches  # noqa: F401 (torch is there before the port opens)
 
     patches.apply()
     path = f"/{base_url.strip('/')}".rstrip("/")

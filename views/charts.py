@@ -11,10 +11,20 @@ from gdpo_core._words import decimal, percent, signed
 from views.text import NAMES
 
 
+# Vega's own menu saves a picture; its editor would leave the page.
+SAVE = {"export": True, "source": False, "compiled": False, "editor": False}
+
+
 def _inline(rows: Sequence[Mapping]) -> alt.InlineData:
     # As text, which Altair need not look through; as JSON, for Vega compiles a function to read CSV.
     json = pl.DataFrame(rows).with_columns(pl.selectors.float().round(4)).write_json()
     return alt.InlineData(values=json, format=alt.JsonDataFormat(type="json"))
+
+
+# --- Lab ------
+
+
+# --- Train ------
 
 
 # --- the Evidence -------------------------------------------------------------------------------------------------
@@ -214,7 +224,7 @@ def _typed(chart: alt.LayerChart, title: str, description: str) -> alt.LayerChar
     """In the page's type, without a grid."""
     return (
         chart.properties(width="container", height=210, title=title, description=description)
-        .properties(usermeta={"embedOptions": {"actions": False, "renderer": "svg", "ast": True}})
+        .properties(usermeta={"embedOptions": {"actions": SAVE, "renderer": "svg", "ast": True}})
         .configure(background="transparent", font=VALUES["sans"])
         .configure_axis(
             grid=False, labelFontSize=12, titleFontSize=12, titleFontWeight="normal", domainOpacity=0.4, tickOpacity=0.4

@@ -1,0 +1,1 @@
+"""The instrument: one group of answers, their marks, and what two methods make of them. Needs the extra `board`."""

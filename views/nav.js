@@ -1,0 +1,152 @@
+// The bar: which chapter is shown, the address, and the program of its numbers. A chapter is shown by `data-at` on the
+// page's root; theme.css hides the cells of the others, whose names begin with theirs.
+
+const HUB = "https://huggingface.co";
+
+function make(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  node.append(...children);
+  return node;
+}
+
+function render({ model, el }) {
+  const root = document.documentElement;
+  const chapters = model.get("chapters");
+  const names = chapters.map(([name]) => name);
+  const editing = model.get("editing");
+  const query = () => new URLSearchParams(location.search);
+  const scroller = () => document.getElementById("App") ?? document.scrollingElement;
+  const scrolled = {};
+
+  // --- chapters ------------------------------------------------------------------------------------------------
+  const links = chapters.map(([name, title], n) =>
+    make("a", { href: `?at=${name}` }, make("span", { class: "n", "aria-hidden": "true" }, `${n + 1}`), title));
+  const nav = make("nav", { "aria-label": "Chapters" }, ...links);
+
+  function show(at, asked = {}) {
+    if (editing) return;
+    if (root.dataset.at) scrolled[root.dataset.at] = scroller().scrollTop;
+    root.dataset.at = at;
+    links.forEach((link, n) => (names[n] === at ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current")));
+    scroller().scrollTop = scrolled[at] ?? 0;
+    window.dispatchEvent(new Event("resize")); // charts that were drawn unseen take their width now
+    if (model.get("at") === at && !Object.keys(asked).length) return;
+    model.set("at", at);
+    model.set("asked", asked);
+    model.save_changes();
+  }
+
+  // The controls of a chapter that is open write their part of the address; of the others it stays as it came.
+  function address(at, anew) {
+    const old = query();
+    const opened = Object.entries(model.get("controls"));
+    const kept = [...old].filter(([key]) => key !== "at" && !opened.some(([chapter]) => key.startsWith(`${chapter}-`)));
+    const now = new URLSearchParams([["at", at], ...kept, ...opened.flatMap(([, texts]) => Object.entries(texts))]);
+    if (!anew && !old.has("at") && [...now].length === 1) now.delete("at"); // nothing is set, so nothing is written
+    const text = now.toString();
+    if (text === old.toString()) return;
+    history[anew ? "pushState" : "replaceState"]({}, "", `${location.pathname}${text && `?${text}`}${location.hash}`);
+    if (window.parent !== window) window.parent.postMessage({ queryString: text }, HUB); // a Space shows the page in a frame
+  }
+  const written = () => editing || root.dataset.embed || address(root.dataset.at, false);
+  model.on("change:controls", written);
+
+  const start = () => (names.includes(query().get("at")) ? query().get("at") : names[0]);
+  const back = () => (show(start()), written());
+  window.addEventListener("popstate", back);
+
+  // No link inside the page loads it anew; a link with a control's value hands it to the cells.
+  function lead(event) {
+    const target = event.composedPath().find((node) => node.matches?.("a[href^='?']"));
+    if (!target || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+    event.preventDefault();
+    const { at, ...asked } = Object.fromEntries(new URL(target.href).searchParams);
+    if (editing) return document.querySelector(`[data-cell-name^="${at}_"]`)?.scrollIntoView();
+    if (!names.includes(at)) return;
+    if (at !== root.dataset.at) address(at, true);
+    show(at, asked);
+    if (!nav.contains(target)) links[names.indexOf(at)].focus({ preventScroll: true });
+    const place = target.hash && document.getElementById(target.hash.slice(1));
+    if (place) setTimeout(() => ((place.open = true), place.scrollIntoView({ behavior: "smooth" })), 60);
+  }
+  document.addEventListener("click", lead);
+
+  // --- copying -------------------------------------------------------------------------------------------------
+  const status = make("p", { class: "status", role: "status" });
+  let fading = 0;
+  function say(text) {
+    status.textContent = text;
+    clearTimeout(fading);
+    fading = setTimeout(() => (status.textContent = ""), 4000);
+  }
+  async function copy(text, done) {
+    try {
+      await navigator.clipboard.writeText(text);
+    } catch {
+      // A frame without the permission still lets a selected text be copied.
+      const area = make("textarea", { readonly: "", class: "unseen" });
+      area.value = text;
+      el.append(area);
+      area.select();
+      const copied = document.execCommand("copy");
+      area.remove();
+      if (!copied) return say("The browser refused to copy.");
+    }
+    say(done);
+  }
+  const share = make("button", { type: "button" }, "Share");
+  const python = make("button", { type: "button" }, make("span", { class: "more" }, "Copy as "), "Python");
+  share.addEventListener("click", () => {
+    const host = window.parent === window ? location.origin + location.pathname : document.referrer.split("?")[0] || location.origin + location.pathname;
+    const shown = query();
+    shown.set("at", root.dataset.at ?? names[0]);
+    copy(`${host}?${shown}`, "Link copied. It restores what you see.");
+  });
+  python.addEventListener("click", () => {
+    const text = model.get("programs")[root.dataset.at ?? names[0]];
+    if (text) copy(text, "Program copied. It prints these numbers.");
+    else say("This chapter has no numbers to copy yet.");
+  });
+  // What has data-copy is copied by a click on it.
+  const taken = (event) => {
+    const target = event.composedPath().find((node) => node.dataset?.copy !== undefined);
+    if (target) copy(target.dataset.copy, "Copied.");
+  };
+  document.addEventListener("click", taken);
+
+  // --- the whole -------------------------------------------------------------------------------------------------
+  const skip = make("button", { type: "button", class: "skip" }, "Skip to the chapter");
+  skip.addEventListener("click", () => {
+    const heading = [...document.querySelectorAll(".marimo-cell h1")].find((one) => one.checkVisibility());
+    heading?.setAttribute("tabindex", "-1");
+    heading?.focus();
+  });
+  // The page has one main part; marimo gives it none.
+  el.getRootNode().host?.closest(".marimo-cell")?.parentElement?.setAttribute("role", "main");
+  const notes = make("ul", {});
+  const close = make("button", { type: "button" }, "Close");
+  const ignored = make("div", { class: "ignored" }, make("p", { role: "status" }, "Parts of this link were ignored:"), notes, close);
+  close.addEventListener("click", () => (ignored.hidden = true));
+  function noted() {
+    notes.replaceChildren(...model.get("notes").map((note) => make("li", {}, note)));
+    ignored.hidden = !model.get("notes").length;
+  }
+  noted();
+  model.on("change:notes", noted);
+  const name = make("a", { class: "name", href: "?at=lab" }, "Reward Policy Intuition");
+  el.append(make("header", { class: "bar" }, skip, name, nav, make("div", { class: "tools" }, share, python)), status, ignored);
+  const embed = query().get("embed");
+  if (names.includes(embed)) root.dataset.embed = embed;
+  show(root.dataset.embed ?? start());
+
+  return () => {
+    window.removeEventListener("popstate", back);
+    document.removeEventListener("click", lead);
+    document.removeEventListener("click", taken);
+    model.off("change:controls", written);
+    model.off("change:notes", noted);
+  };
+}
+
+export default { render };

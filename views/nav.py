@@ -1,0 +1,54 @@
+"""The bar that is always there: the five chapters, the address that holds the state of all controls, and the program."""
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import traitlets
+
+from views import address
+from views.address import CHAPTERS
+
+HERE = Path(__file__).parent
+
+
+class Nav(anywidget.AnyWidget):
+    """`at` and `asked` come from the browser: the chapter that is shown, and the query of the link that led to it."""
+
+    _esm = (HERE / "nav.js").read_text(encoding="utf-8")
+    _css = (HERE / "nav.css").read_text(encoding="utf-8")
+    chapters = traitlets.List(list(map(list, CHAPTERS.items()))).tag(sync=True)  # (name, title)
+    at = traitlets.Unicode().tag(sync=True)
+    asked = traitlets.Dict().tag(sync=True)
+    editing = traitlets.Bool().tag(sync=True)  # in `marimo edit` all chapters are there, below each other
+    notes = traitlets.List().tag(sync=True)
+    controls = traitlets.Dict().tag(sync=True)  # by chapter: what its controls write into the address
+    programs = traitlets.Dict().tag(sync=True)  # by chapter: a program that prints its numbers
+
+    def __init__(self, params: Mapping[str, str | list[str]], editing: bool) -> None:
+        self._given, notes = address.read(params)
+        at = params.get("at")
+        super().__init__(at=at if at in CHAPTERS else "lab", editing=editing, notes=notes)
+
+    def given(self, key: str, options: Collection[Any] | None = None, default: Any = None) -> Any:
+        """What the address says of a control; the default where it says nothing, or, with a note, no option."""
+        fallback = address.CONTROLS[key].default if default is None else default
+        value = self._given.get(key)
+        if value is None or options is None or value in options:
+            return fallback if value is None else value
+        expected = f"one of {', '.join(map(str, options))}" if len(options) < 20 else "a name that is known here"
+        self.refuse(key, expected, str(value))
+        return fallback
+
+    def refuse(self, key: str, expected: str, got: str) -> None:
+        """A note that a part of the address was of no use to its chapter."""
+        self.notes = [*self.notes, f"{key}: expected {expected}, got “{address.clipped(got)}”"]
+
+    def write(
+        self, chapter: str, values: Mapping[str, Any], untouched: Mapping[str, Any] | None = None, program: str = ""
+    ) -> None:
+        """Where a chapter's controls stand, and where they stand untouched; the program that prints its numbers."""
+        with self.hold_sync():
+            self.controls = {**self.controls, chapter: address.write(values, untouched or {})}
+            self.programs = {**self.programs, chapter: program}

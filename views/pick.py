@@ -1,0 +1,26 @@
+"""A picture whose parts can be chosen: it is made in Python, the browser reports the part that was chosen."""
+
+from pathlib import Path
+
+import anywidget
+import traitlets
+
+from gdpo_core import _theme
+from gdpo_core._html import Html
+
+HERE = Path(__file__).parent
+
+
+class Pick(anywidget.AnyWidget):
+    """`html` holds parts with `data-id`; a click, Enter or the space bar puts that of one into `chosen`.
+
+    Arrows move among the parts, which together have one tab stop. Vega gives its marks no focus: hence no chart.
+    """
+
+    _esm = (HERE / "pick.js").read_text(encoding="utf-8")
+    html = traitlets.Unicode().tag(sync=True)
+    chosen = traitlets.Unicode().tag(sync=True)
+
+    def __init__(self, html: Html, chosen: str = "", css: str = "") -> None:
+        self._css = _theme.css(".pick") + css
+        super().__init__(html=str(html), chosen=chosen)
