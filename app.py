@@ -245,7 +245,7 @@ def use_controls(page, use):
     trainer = use.configure.choice(page, "use-framework", "Trainer", use.configure.TRAINERS)
     gate = use.configure.choice(page, "use-gate", "Gate", use.configure.GATES)
     source = use.configure.choice(page, "use-source", "Judge by", use.configure.SOURCES)
-    mo.hstack([trainer, gate, source], justify="start", gap=2, wrap=True)
+    mo.hstack([trainer, gate, source], justify="start", gap=1, wrap=True)
     return gate, source, trainer
 
 

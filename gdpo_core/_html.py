@@ -184,8 +184,8 @@ def picture(drawn: Html, title: str, css: str) -> Html:
     """An SVG file of its own: the first chart in this HTML with its title above it and its legend below.
 
     >>> chart = tag("svg", tag("path", d="M0,0"), viewBox="0 0 360 50")
-    >>> picture(chart, "a", "")[:69]
-    Markup('<svg xmlns="http://www.w3.org/2000/svg" viewBox="-12 -12 384 104" ')
+    >>> picture(chart, "a", "").partition(" width")[0]
+    Markup('<svg xmlns="http://www.w3.org/2000/svg" viewBox="-12 -12 384 104"')
     """
     # Around it is a margin of 12.
     (height, chart, _), *key = re.findall(r'<svg[^>]*? ([\d.]+)"[^>]*>(.*?)</svg>([^<]*)', drawn, re.DOTALL)

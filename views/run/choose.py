@@ -45,7 +45,7 @@ def sample(page: Nav) -> mo.ui.dropdown:
     """The choice of a sample; the address may bring one."""
     brought = page.given("run-sample", list(_BY_ID), SAMPLES[0].id)
     options = {one.title: one for one in SAMPLES}
-    return mo.ui.dropdown(options, value=_BY_ID[brought].title, label="No log at hand? Sample")
+    return mo.ui.dropdown(options, value=_BY_ID[brought].title, label="Sample")
 
 
 def upload(sample: Sample) -> mo.ui.file:

@@ -109,17 +109,15 @@ def program(log: Log, report: AuditReport, weights: str) -> str:
     how = "".join(f", {key}={value!r}" for key, value in log.how)
     corrected = {"weights": weighted(weights), "primary": report.run["primary"]}
     options = "".join(f", {key}={value!r}" for key, value in corrected.items() if value is not None)
-    lines = [
-        "import gdpo_core as gc",
-        "",
-        f"run = gc.read_run({(files[0] if len(files) == 1 else files)!r}{how})",
-        f"report = gc.audit(run{options})",
-        'print(report.run["method"], report.run["convention"], report.run["weights_used"])',
-        "for reward in report.rewards:",
-        '    print(reward["name"], reward["dead_groups"], reward["update_share"])',
-        "for method, found in report.methods.items():",
-        "    print(method, found)",
-        "for finding in report.findings:",
-        "    print(finding.severity, finding.id)",
-    ]
-    return "\n".join(lines) + "\n"
+    return f"""import gdpo_core as gc
+
+run = gc.read_run({(files[0] if len(files) == 1 else files)!r}{how})
+report = gc.audit(run{options})
+print(report.run["method"], report.run["convention"], report.run["weights_used"])
+for reward in report.rewards:
+    print(reward["name"], reward["dead_groups"], reward["update_share"])
+for method, found in report.methods.items():
+    print(method, found)
+for finding in report.findings:
+    print(finding.severity, finding.id)
+"""

@@ -6,15 +6,14 @@ import marimo as mo
 
 import gdpo_core as gc
 from gdpo_core import config_lines, report
-from gdpo_core._words import decimal, listing, number, percent, power_of_ten
+from gdpo_core._words import listing, percent
 from gdpo_core.bfcl import REWARDS
 from gdpo_core.board.state import METHODS, State
-from gdpo_core.conventions import exceptions, formulas
+from gdpo_core.differences import differences, left_open, undoing
 from gdpo_core.frameworks import FRAMEWORKS, Framework
 from views.html import Html, fold, prose, show, tag
 from views.nav import Nav
 
-TINY = 1e-4  # by which one of four answers differs, to show what an eps does to a small difference
 FIRST, *OTHERS = REWARDS
 TRAINERS = {f.id: f.title for f in FRAMEWORKS.values()}
 GATES = {  # which rewards count only for right answers
@@ -51,14 +50,8 @@ def rewards(lab: State, gate: str) -> list[list[float]]:
     return paid.tolist()
 
 
-def explained(lab: State, gate: str, convention: gc.Convention) -> gc.Explanation:
-    """GDPO on the Lab's rewards behind the gate."""
-    given = {"weights": lab.weights, "lengths": lengths(lab), "convention": convention}
-    return gc.explain(rewards(lab, gate), "gdpo", **given)
-
-
 def lengths(lab: State) -> list[int]:
-    """What a convention that weighs tokens counts: characters of the answers, or one where they are not known."""
+    """Of the answers, in characters; one where they are not known."""
     return list(lab.lengths) or [1] * len(lab.marks)
 
 
@@ -93,9 +86,9 @@ def section(lines: str, framework: Framework, lab: State, gate: str) -> mo.Html:
             report.copied(f"gdpo audit {framework.log_place}", "the audit that makes sure"),
             tag("p", framework.proof),
             tag("h3", title),
-            _points(differs(framework, lab, gate)),
-            fold("Its last step, missing rewards, a group of one", _points(left_open(framework))),
-            fold("Or keep GRPO and divide the scales out by weights", *instead(framework, lab)),
+            _points(differences(framework, rewards(lab, gate), lab.weights, lengths(lab))),
+            fold("Its last step, missing rewards, a group of one", _points(left_open(framework, len(REWARDS)))),
+            fold("Or keep GRPO and divide the scales out by weights", *_instead(framework, lab)),
             kind="audit use",
         ),
     )
@@ -127,43 +120,12 @@ def _about(lab: State, gate: str) -> list[str]:
     return notes
 
 
-def differs(framework: Framework, lab: State, gate: str) -> list[str]:
-    """What the trainer does with what the formulas leave open, measured on the Lab's answers."""
-    c = gc.CONVENTIONS[framework.convention]
-    notes = list(framework.notes)
-    if c.group_eps:
-        here, formula = decimal(_tiny(c), 2), decimal(_tiny(gc.PAPER), 2)
-        as_said = "as by the formula" if here == formula else f"not {formula} as by the formula"
-        notes.append(
-            f"It adds {power_of_ten(c.group_eps)} to each standard deviation: a reward that differs by "
-            f"{power_of_ten(TINY)} in one of four answers becomes {here}, {as_said}."
-        )
-    error = (explained(lab, gate, c).advantages - explained(lab, gate, gc.PAPER).advantages).abs().max().item()
-    if c != gc.PAPER:
-        tokens = ", with a token per character," if c.last_step == "tokens" else ""
-        notes.append(
-            f"On the Lab's answers{tokens} its advantages are off the paper's formula by at most {number(error, 2)}."
-        )
-    return notes or ["Nothing: this library computes the paper's formula."]
-
-
-def _tiny(c: gc.Convention) -> float:
-    return gc.explain([[0.0, 0], [0, 1], [0, 0], [TINY, 1]], "gdpo", convention=c, lengths=[1] * 4).z[-1, 0].item()
-
-
-def left_open(framework: Framework) -> tuple[str, ...]:
-    """The trainer's last step, and what it does in the cases that the formulas leave open."""
-    c = gc.CONVENTIONS[framework.convention]
-    return formulas("gdpo", c, len(REWARDS))[-1], *exceptions(c)
-
-
-def instead(framework: Framework, lab: State) -> list[Html]:
+def _instead(framework: Framework, lab: State) -> list[Html]:
     """GRPO with weights that undo the spreads."""
-    stds = [std.item() for std in explained(lab, "none", gc.PAPER).group_stds]
-    if not all(stds):
-        constant = listing(name for name, std in zip(REWARDS, stds, strict=True) if not std)
+    weights = undoing(lab.rewards, lab.weights)
+    if None in weights:
+        constant = listing(name for name, w in zip(REWARDS, weights, strict=True) if w is None)
         return [tag("p", f"All answers agree in {constant}, so there is no spread to divide by.")]
-    weights = [float(f"{w / std:.4g}") for w, std in zip(lab.weights, stds, strict=True)]
     fit = "With these weights GRPO has GDPO's order in the Lab's group. They fit this group alone; GDPO fits each anew."
     configuration = _own(config_lines.set_weights(framework.id, REWARDS, weights, "grpo"))
     return [tag("p", fit), report.copied(configuration, "GRPO with these weights")]
@@ -171,25 +133,23 @@ def instead(framework: Framework, lab: State) -> list[Html]:
 
 def program(framework: Framework, lab: State, gate: str) -> str:
     """A program of at most 15 lines that prints this trainer's numbers on the Lab's marks."""
-    c = framework.convention
-    half = -(-len(lab.marks) // 2)
+    c, half = framework.convention, -(-len(lab.marks) // 2)
     tokens = f", lengths={lengths(lab)}" if gc.CONVENTIONS[c].last_step == "tokens" else ""
-    body = [
-        "import torch",
-        "",
-        "import gdpo_core as gc",
-        "",
-        f"rewards = torch.tensor({lab.rewards[:half]}".removesuffix("]") + ",",
-        f"    {lab.rewards[half:]}".replace("[[", "[", 1) + ", dtype=torch.float64)",
-        *(
-            f"rewards = gc.condition(rewards, reward={REWARDS.index(name)}, on=0, threshold={lab.pays[0]})"
-            for name in gated(gate)
-        ),
-        f"weights = {list(lab.weights)}",
-        f'e = gc.explain(rewards, "gdpo", weights=weights{tokens}, convention=gc.CONVENTIONS["{c}"])',
-        "print(e.convention.name, e.batch_mean, e.batch_std)",
-        "print([round(a, 4) for a in e.advantages.tolist()])",
-        "paper = gc.gdpo(rewards, weights=weights)",
-        'print("off the paper by", f"{(e.advantages - paper).abs().max().item():.2g}")',
-    ]
-    return "\n".join(body) + "\n"
+    first, second = str(lab.rewards[:half])[:-1], str(lab.rewards[half:])[1:]
+    conditions = "".join(
+        f"\nrewards = gc.condition(rewards, reward={REWARDS.index(name)}, on=0, threshold={lab.pays[0]})"
+        for name in gated(gate)
+    )
+    return f'''import torch
+
+import gdpo_core as gc
+
+rewards = torch.tensor({first},
+    {second}, dtype=torch.float64){conditions}
+weights = {list(lab.weights)}
+e = gc.explain(rewards, "gdpo", weights=weights{tokens}, convention=gc.CONVENTIONS["{c}"])
+print(e.convention.name, e.batch_mean, e.batch_std)
+print([round(a, 4) for a in e.advantages.tolist()])
+paper = gc.gdpo(rewards, weights=weights)
+print("off the paper by", f"{{(e.advantages - paper).abs().max().item():.2g}}")
+'''
