@@ -185,7 +185,7 @@ def picture(drawn: Html, title: str, css: str) -> Html:
 
     >>> chart = tag("svg", tag("path", d="M0,0"), viewBox="0 0 360 50")
     >>> picture(chart, "a", "").partition(" width")[0]
-    Markup('<svg xmlns="http://www.w3.org/2000/svg" viewBox="-12 -12 384 104"')
+    Markup('<svg viewBox="-12 -12 384 104"')
     """
     # Around it is a margin of 12.
     (height, chart, _), *key = re.findall(r'<svg[^>]*? ([\d.]+)"[^>]*>(.*?)</svg>([^<]*)', drawn, re.DOTALL)
@@ -196,9 +196,9 @@ def picture(drawn: Html, title: str, css: str) -> Html:
     )
     whole, paper = bottom + 6 + 18 * len(key), tag("rect", kind="paper", x=-12, y=-12, width="100%", height="100%")
     parts = [style(css), paper, tag("text", title, kind="title", x=0, y=15)]
-    size = {"viewBox": f"-12 -12 384 {whole + 24:g}", "width": 768, "height": f"{2 * whole + 48:g}"}
+    size = {"width": 768, "height": f"{2 * whole + 48:g}", "xmlns": "http://www.w3.org/2000/svg"}
     body = tag("g", Html(chart), transform="translate(0,24)")
-    return tag("svg", *parts, body, *rows, xmlns="http://www.w3.org/2000/svg", **size)
+    return tag("svg", *parts, body, *rows, viewBox=f"-12 -12 384 {whole + 24:g}", kind="", **size)
 
 
 def legend(entries: Iterable[tuple[Html, str]], **attributes: object) -> Html:

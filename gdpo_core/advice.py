@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import isnan, nan
+from typing import cast
 
 from gdpo_core._words import listing, percent, signed
 from gdpo_core.report import over_time, sentences
@@ -95,10 +97,11 @@ def priority(report: AuditReport) -> str:
 
 def _scales(report: AuditReport) -> Answer:
     title, names = "Unequal scales", [r["name"] for r in report.rewards]
-    grpo, gdpo = ([r["update_share"][m] for r in report.rewards] for m in ("grpo", "gdpo"))
+    found = [[r["update_share"][m] for r in report.rewards] for m in ("grpo", "gdpo")]
+    grpo, gdpo = ([nan if share is None else share for share in shares] for shares in found)
     weights = [report.run["weights_used"][name] for name in names]
     squares = sum(w * w for w in weights)
-    if not squares or not all(share == share for share in (*grpo, *gdpo)):
+    if not squares or any(map(isnan, (*grpo, *gdpo))):
         return Answer("nothing", title, "There is no update: every advantage is 0.", "train", "live")
     moved = [abs(a - b) for a, b in zip(grpo, gdpo, strict=True)]
 
@@ -169,7 +172,8 @@ def _constant(report: AuditReport) -> Answer:
 
 
 def _conflict(report: AuditReport) -> Answer:
-    title, mean = "Conflict", {}
+    title = "Conflict"
+    mean: dict[tuple[str, str], float] = {}
     for pair, series in over_time.correlations(report).items():
         known = over_time.present(series)
         mean |= {pair: sum(known) / len(known)} if known else {}
@@ -190,7 +194,7 @@ def _noise(report: AuditReport) -> Answer:
     title, loud = "Nearly constant noise", "GDPO makes it as loud as the others"
     for finding in report.findings:
         if finding.id == "reward-noise":
-            reward, share = finding.evidence["reward"], percent(finding.evidence["faint_groups"])
+            reward, share = finding.evidence["reward"], percent(cast(float, finding.evidence["faint_groups"]))
             sentence = f"{reward} is nearly constant in {share} of the groups in which it differs at all. {loud}."
             return Answer("hurts", title, sentence, "train", "noise")
     return Answer("nothing", title, f"No reward varies by next to nothing. Where one does, {loud}.", "train", "noise")

@@ -32,7 +32,9 @@ def differences(
 
 
 def _tiny(c: Convention) -> float:
-    return explain([[0.0, 0], [0, 1], [0, 0], [TINY, 1]], "gdpo", convention=c, lengths=[1] * 4).z[-1, 0].item()
+    z = explain([[0.0, 0], [0, 1], [0, 0], [TINY, 1]], "gdpo", convention=c, lengths=[1] * 4).z
+    assert z is not None  # of GDPO it is there
+    return z[-1, 0].item()
 
 
 def left_open(framework: Framework, rewards: int) -> tuple[str, ...]:
