@@ -77,7 +77,7 @@ def test_the_chapter_as_it_opens(run, subtests):
         assert page.evaluate("navigator.clipboard.readText()") == button.get_attribute("data-copy")
     with subtests.test("a fold is computed when it is opened, and looks like the rest"):
         assert page.locator(".figures-grid").count() == 0
-        page.get_by_role("button", name="All charts").click()
+        page.get_by_role("button", name="More charts").click()
         page.locator(".figures-grid figure svg").first.wait_for()
         assert page.locator(".figures-grid").evaluate("e => getComputedStyle(e).display") == "grid"
     with subtests.test("each picture has one link that saves it, with a name of its own"):
@@ -155,12 +155,12 @@ def test_corrections_change_the_report_and_go_with_the_files_and_a_sample_puts_f
     cards.filter(has_text="priority-inversion").wait_for()
     page.get_by_label("The reward that matters most").select_option("--")
     cards.filter(has_text="priority-inversion").wait_for(state="detached")
-    page.wait_for_function("new URLSearchParams(location.search).get('run-primary') === 'none'")
+    page.wait_for_function("() => new URLSearchParams(location.search).get('run-primary') === 'none'")
     assert "run-weights" not in asked(page)
     upload(page, *TRL)
     verdict(page).get_by_text(WEIGHTS).wait_for()
-    page.wait_for_function("!new URLSearchParams(location.search).has('run-primary')")
-    page.get_by_text("Which files, and how they are read").click()
+    page.wait_for_function("() => !new URLSearchParams(location.search).has('run-primary')")
+    page.locator("#run-files").evaluate("fold => fold.open = true")
     page.get_by_label("Written by").select_option("verl")
     page.locator(".unread").wait_for()
     page.get_by_label("Written by").select_option("TRL or axolotl")
@@ -171,7 +171,7 @@ def test_corrections_change_the_report_and_go_with_the_files_and_a_sample_puts_f
         page.wait_for_function("before => document.querySelector('.whose')?.innerText !== before", arg=before)
         page.locator(".audit .card").first.wait_for()
     assert page.get_by_text("Click to clear files").count() == 0
-    assert asked(page)["run-sample"] == "verl_v1"
+    page.wait_for_function("() => new URLSearchParams(location.search).get('run-sample') === 'verl_v1'")
 
 
 def test_no_accessibility_fault_and_nothing_wider_than_the_screen(run):
@@ -179,10 +179,12 @@ def test_no_accessibility_fault_and_nothing_wider_than_the_screen(run):
     upload(page, *TRL)
     verdict(page).get_by_text(WEIGHTS).wait_for()
     page.get_by_text("Which files, and how they are read").click()
-    for title in ("What the run did", "All charts", "Tables", "How it was computed, and what this cannot tell"):
+    for title in ("What the run did", "More charts", "Tables", "How it was computed, and what this cannot tell"):
         page.get_by_role("button", name=title).click()
     page.locator(".audit details").evaluate_all("all => all.forEach(e => e.open = true)")
-    section = [[selector] for selector in (".upload", ".whose", ".audit.front", "marimo-accordion", ".taken", ".asking")]
+    section = [
+        [selector] for selector in (".upload", ".whose", ".audit.front", "marimo-accordion", ".taken", ".asking")
+    ]
     for scheme, width in (("dark", 1440), ("light", 1440), ("light", 1024), ("light", 390), ("light", 320)):
         page.emulate_media(color_scheme=scheme)
         page.set_viewport_size({"width": width, "height": 960})

@@ -32,14 +32,14 @@ def test_the_first_screen_holds_lines_and_answers_and_links_lead_to_what_they_na
         assert box["y"] + box["height"] <= 900, selector
     assert page.evaluate("document.getElementById('App').scrollHeight") <= 4 * 900
     assert page.locator("table.claims:visible").count() == 1
-    page.get_by_label("Trainer").select_option("verl")
+    page.get_by_label("Trainer", exact=True).select_option("verl")
     lines(page).get_by_text("adv_estimator=gdpo").wait_for()
-    page.get_by_label("Gate").select_option(label="conciseness only where correctness is passed")
+    page.get_by_label("Gate", exact=True).select_option(label="conciseness only where correctness is passed")
     lines(page).get_by_text("conciseness if correctness >= 1").wait_for()
     page.locator(".use .copied button").first.click()
     page.get_by_text("Copied.").wait_for()
     assert page.evaluate("navigator.clipboard.readText()") == lines(page).inner_text()
-    page.wait_for_function("location.search.includes('use-framework=verl&use-gate=conciseness')")
+    page.wait_for_function("() => location.search.includes('use-framework=verl&use-gate=conciseness')")
     page.get_by_role("button", name="Copy as Python").click()
     page.get_by_text("Program copied.").wait_for()
     assert 'gc.CONVENTIONS["verl"]' in page.evaluate("navigator.clipboard.readText()")
@@ -47,12 +47,16 @@ def test_the_first_screen_holds_lines_and_answers_and_links_lead_to_what_they_na
     asked = page.evaluate("Object.fromEntries(new URLSearchParams(location.search))")
     assert asked["at"] == "train" and asked["use-framework"] == "verl"
     go(page, "Use it")
-    assert page.get_by_label("Trainer").evaluate("e => e.selectedOptions[0].text") == "verl"
+    assert page.get_by_label("Trainer", exact=True).evaluate("e => e.selectedOptions[0].text") == "verl"
 
 
 def test_the_lines_follow_the_lab(use):
     page = use("&lab-weights=3_1_1&use-framework=ms_swift")
     lines(page).get_by_text("--reward_weights 3 1 1").wait_for()
+
+
+def test_the_run_that_was_audited_is_judged(use):
+    page = use()
     page.get_by_label("Judge by").select_option("the run of chapter 4")
     page.locator(".should").get_by_text("No run is audited yet").wait_for()
     page.locator(".should").get_by_role("link", name="Your run").click()
