@@ -124,14 +124,6 @@ def evidence_title(evidence_open):
 # --- Your run ----------------------------------------------------------------------------------------------------------
 
 
-@app.cell(hide_code=True)
-def run_note():
-    mo.md(r"""
-    Files or a sample → `log` → `report`, which is handed to *Use it* as `audited()`.
-    """)
-    return
-
-
 @app.cell
 def run_claim(run_open):
     mo.stop(not run_open())
@@ -139,6 +131,14 @@ def run_claim(run_open):
 
     mo.md(run.choose.OPENING)
     return (run,)
+
+
+@app.cell(hide_code=True)
+def run_choose_note():
+    mo.md(r"""
+    What the reader chooses: files of a run, or a sample, and how they are read.
+    """)
+    return
 
 
 @app.cell
@@ -160,6 +160,14 @@ def run_corrections(page, run, sample, upload):
     corrections = run.choose.corrections(page, sample.value, upload.value)
     run.choose.asking(corrections)
     return (corrections,)
+
+
+@app.cell(hide_code=True)
+def run_report_note():
+    mo.md(r"""
+    The files become a `log`, the log a `report`, which is handed to *Use it* as `audited()`.
+    """)
+    return
 
 
 @app.cell
@@ -223,14 +231,6 @@ def run_address(corrections, log, page, primary, report, run, sample):
 # --- Use it ------------------------------------------------------------------------------------------------------------
 
 
-@app.cell(hide_code=True)
-def use_note():
-    mo.md(r"""
-    What the Lab shows, a trainer and a gate → `lines`; whose rewards → `advice`: should I?
-    """)
-    return
-
-
 @app.cell
 def use_claim(use_open):
     mo.stop(not use_open())
@@ -238,6 +238,14 @@ def use_claim(use_open):
 
     mo.md(use.configure.OPENING)
     return (use,)
+
+
+@app.cell(hide_code=True)
+def use_lines_note():
+    mo.md(r"""
+    What the Lab shows, a trainer and a gate become the `lines` of a configuration.
+    """)
+    return
 
 
 @app.cell
@@ -256,6 +264,14 @@ def use_lines(gate, shown, trainer, use, use_open):
     lines = use.configure.lines(framework.id, shown(), gate.value)
     use.configure.section(lines, framework, shown(), gate.value)
     return framework, lines
+
+
+@app.cell(hide_code=True)
+def use_advice_note():
+    mo.md(r"""
+    Whose rewards are judged, `judged`, and what GDPO would change on them: `advice`.
+    """)
+    return
 
 
 @app.cell

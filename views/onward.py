@@ -13,6 +13,7 @@ SEEN = {
     "evidence": "See it on real prompts",
     "run": "See the report",
     "train": "See it trained",
+    "use": "See the lines for your trainer",
 }
 
 

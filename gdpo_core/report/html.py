@@ -75,7 +75,7 @@ def front(report: AuditReport, frame: Frame = framed, guide: Guide = _place) -> 
 
 
 def behind(report: AuditReport, frame: Frame = framed) -> dict[str, Callable[[], Html]]:
-    """What stands behind the first screen, whose chart is not repeated, by title; each is built when it is asked for."""
+    """What stands behind the first screen, whose chart is not repeated, by title; each is built when asked for."""
     parts: dict[str, Callable[[AuditReport], Html]] = {
         "What the run did": _facts,
         **({"More charts": partial(_charts, frame=frame, but=picture(report).title)} if drawable(report) else {}),

@@ -17,19 +17,13 @@ from gdpo_core.runs.read_more import READ_MORE
 from views import terms
 from views.address import CHAPTERS
 from views.html import Html, framed, prose, reason, show, tag
-from views.onward import titles
+from views.onward import onward
 from views.run.choose import HOW
 from views.run.downloads import downloads
 from views.run.log import Log
 
 LARGE = 2 * 10**6  # bytes, from which on a reader is told to wait
 _AT = {title: key for key, title in CHAPTERS.items()}
-_SCENARIOS = {  # of Train, that show what a finding says, by its id
-    "reward-dominates": "scales",
-    "reward-dead": "live",
-    "reward-noise": "noise",
-    "conflict": "conflict",
-}
 
 
 def waiting(doing: str, files: Sequence[Any]) -> None:
@@ -63,8 +57,8 @@ def folds(audit: AuditReport) -> mo.Html:
 def taken(log: Log, audit: AuditReport) -> mo.Html:
     """The files to take away, and what comes next."""
     files = [mo.download(content, name, label=label) for label, name, content in downloads(log, audit)]
-    onward = tag("a", "the lines for your trainer, and whether you should", href="?at=use")
-    return show(framed("taken", *files), tag("p", "Next: ", onward, kind="next"))
+    then = tag("a", "the lines for your trainer, and whether you should", href="?at=use")
+    return show(framed("taken", *files), tag("p", "Next: ", then, kind="next"))
 
 
 def frame(figure: Figure) -> Html:
@@ -82,16 +76,11 @@ def guide(finding: Finding) -> Html:
     """The way to the chapter or the fold that explains a finding, and the terms that it rests on."""
     place = READ_MORE[finding.id]
     kind, _, name = place.place.partition(", ")
-    to = "?at=run#run-files"
     if kind == "page":
-        title = name.removeprefix("chapter ")
-        to = f"?at={_AT[title]}"
-        if scenario := titles().get(_SCENARIOS.get(finding.id, "")):
-            to += f"&train-scenario={_SCENARIOS[finding.id]}"
-            title = f"{title}: {scenario}"
+        way = onward(_AT[name.removeprefix("chapter ")], finding.title, place.scenario)
     elif name == "Limits":
-        title, to = "Use it: limits", "?at=use"
+        way = tag("a", "Use it: limits", href="?at=use")
     else:
-        title = HOW
+        way = tag("a", HOW, href="?at=run#run-files")
     says = Html(", ").join(map(terms.term, place.terms))
-    return Html(" · ").join([tag("a", title, href=to), *([says] if says else [])])
+    return Html(" · ").join([way, *([says] if says else [])])

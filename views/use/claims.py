@@ -218,5 +218,5 @@ def folds(lab: State) -> mo.Html:
         "References": tag("div", references(), kind="audit"),
     }
     drawn = {title: mo.lazy(lambda of=of: show(of())) if callable(of) else show(of) for title, of in parts.items()}
-    onward = tag("p", "Next: ", tag("a", "change the Lab", href="?at=lab"), ", and these lines follow.", kind="next")
-    return show(mo.accordion(drawn, multiple=True, expanded=[next(iter(drawn))]), onward)
+    then = tag("p", "Next: ", tag("a", "change the Lab", href="?at=lab"), ", and these lines follow.", kind="next")
+    return show(mo.accordion(drawn, multiple=True, expanded=[next(iter(drawn))]), then)
