@@ -219,7 +219,7 @@ def folds(lab: State) -> mo.Html:
         f"What came before and after: {listing(s.name for s in SUCCESSORS.values())}": lambda: after(lab),
         # A fold's content stands in a shadow root, which only the style of the page reaches.
         "Limits of this page": join(report.STYLE, tag("div", _points(LIMITS), kind="audit")),
-        "References": join(report.STYLE, tag("div", references(), kind="audit references")),
+        "References": lambda: join(report.STYLE, tag("div", references(), kind="audit references")),
     }
     drawn = {title: mo.lazy(lambda of=of: show(of())) if callable(of) else show(of) for title, of in parts.items()}
     then = tag("p", "Next: ", tag("a", "change the Lab", href="?at=lab"), ", and these lines follow.", kind="next")
