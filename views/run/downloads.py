@@ -26,8 +26,6 @@ def downloads(log: Log, report: AuditReport) -> list[tuple[str, str, Callable[[]
     note = log.told.replace("**", "") if log.sample else ""
     label, kind = ("CSV", "csv") if report.source["responses"] <= LARGEST_CSV else ("Parquet", "parquet")
 
-    drawn = figures.figures(report)
-
     def as_json() -> bytes:
         content = report.to_dict() | ({"note": note} if note else {})
         return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False).encode()
@@ -40,7 +38,7 @@ def downloads(log: Log, report: AuditReport) -> list[tuple[str, str, Callable[[]
     def charts() -> bytes:
         content = io.BytesIO()
         with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as packed:
-            for figure in drawn:
+            for figure in figures.figures(report):
                 packed.writestr(figures.file_name(figure), figures.picture_file(figure))
         return content.getvalue()
 
@@ -49,7 +47,7 @@ def downloads(log: Log, report: AuditReport) -> list[tuple[str, str, Callable[[]
         ("Report (JSON)", "audit.json", as_json),
         (f"Table ({label})", f"responses.{kind}", table),
     ]
-    return [*files, *([("Charts (SVG)", "charts.zip", charts)] if drawn else [])]
+    return [*files, *([("Charts (SVG)", "charts.zip", charts)] if figures.drawable(report) else [])]
 
 
 def of_log(files: Mapping[str, bytes], how: Mapping, kind: str) -> bytes:
