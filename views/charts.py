@@ -2,17 +2,24 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import altair as alt
 import polars as pl
 
 from gdpo_core._theme import METHODS, VALUES
 from gdpo_core._words import decimal, percent, signed
+from gdpo_core.board.seen import seen
+from gdpo_core.board.state import BASE, State
+from gdpo_core.board.state import METHODS as OTHERS
 from views.text import NAMES
-
 
 # Vega's own menu saves a picture; its editor would leave the page.
 SAVE = {"export": True, "source": False, "compiled": False, "editor": False}
+
+
+def _name(method: str) -> str:
+    return OTHERS.get(method, NAMES.get(method, method))
 
 
 def _inline(rows: Sequence[Mapping]) -> alt.InlineData:
@@ -21,7 +28,46 @@ def _inline(rows: Sequence[Mapping]) -> alt.InlineData:
     return alt.InlineData(values=json, format=alt.JsonDataFormat(type="json"))
 
 
-# --- Lab ------
+# --- Lab ----------------------------------------------------------------------------------------------------------
+
+
+def advantages(state: State) -> alt.HConcatChart:
+    """A bar per answer and method, from the highest; answers with different marks and one advantage are lighter."""
+    sides = []
+    for method in (BASE, state.method):
+        one = seen(state, method)
+        tied = {i: n for n, tie in enumerate(one.ties) for i in tie["answers"]}
+        rows = [
+            {
+                "answer": f"{i + 1}",
+                "advantage": a,
+                "marks": " ".join(map(str, state.marks[i])),
+                "label": signed(a),
+                "kind": f"tie {tied[i] + 1}" if i in tied else "an advantage of its own",
+            }
+            for i, a in enumerate(one.advantages)
+        ]
+        look = METHODS[method if method in METHODS else "grpo_no_std"]
+        order = [row["answer"] for row in sorted(rows, key=lambda row: -row["advantage"])]
+        y = alt.Y("answer:N", sort=order, title="answer" if method == BASE else None)
+        x = alt.X("advantage:Q", title="advantage", scale=alt.Scale(domain=[-2.5, 2.5], nice=True))
+        tooltip = [alt.Tooltip(f"{name}:N") for name in ("answer", "marks", "label", "kind")]
+        base = alt.Chart(_inline(rows)).encode(y, x, tooltip=tooltip)
+        is_tied = "indexof(datum.kind, 'tie') == 0"
+        faint = alt.when(is_tied).then(alt.value(0.45)).otherwise(alt.value(1.0))
+        bars = base.mark_bar(color=look.colour, stroke=look.colour).encode(
+            opacity=faint, strokeDash=alt.when(is_tied).then(alt.value([3, 2])).otherwise(alt.value([1, 0]))
+        )
+        right = base.transform_filter("datum.advantage >= 0").mark_text(align="left", dx=6, fontSize=12)
+        left = base.transform_filter("datum.advantage < 0").mark_text(align="right", dx=-6, fontSize=12)
+        described = f"{_name(method)}: " + ", ".join(f"answer {row['answer']} {row['label']}" for row in rows)
+        sides.append(
+            alt.layer(bars, right.encode(text="label:N"), left.encode(text="label:N")).properties(
+                title=f"{_name(method)}", width=380, height=26 * len(rows), description=described
+            )
+        )
+    ties = "Lighter and dashed: different marks, one advantage"
+    return _dressed(alt.hconcat(*sides).properties(title=alt.TitleParams(ties, fontSize=13, fontWeight="normal")))
 
 
 # --- Train ------
@@ -221,10 +267,14 @@ def _looks(names: Sequence[str]) -> tuple[alt.Color, alt.StrokeDash, alt.Shape]:
 
 
 def _typed(chart: alt.LayerChart, title: str, description: str) -> alt.LayerChart:
+    """As wide as its place, in the page's type."""
+    return _dressed(chart.properties(width="container", height=210, title=title, description=description))
+
+
+def _dressed(chart: Any) -> Any:
     """In the page's type, without a grid."""
     return (
-        chart.properties(width="container", height=210, title=title, description=description)
-        .properties(usermeta={"embedOptions": {"actions": SAVE, "renderer": "svg", "ast": True}})
+        chart.properties(usermeta={"embedOptions": {"actions": SAVE, "renderer": "svg", "ast": True}})
         .configure(background="transparent", font=VALUES["sans"])
         .configure_axis(
             grid=False, labelFontSize=12, titleFontSize=12, titleFontWeight="normal", domainOpacity=0.4, tickOpacity=0.4
