@@ -91,7 +91,7 @@ def chapter(
     return (at,)
 
 
-# --- Lab ---------------------------------------------------------------------------------------------------------------
+# --- Lab --------------------------------------------------------------------------------------------------------------
 
 
 @app.cell
@@ -144,11 +144,11 @@ def lab_rewards(board):
 
 
 @app.cell
-def lab_advantages(convention, lengths, rewards, weights):
+def lab_advantages(board, convention, lengths, rewards, weights):
     _given = {"weights": weights, "lengths": lengths, "convention": convention}
     grpo = gc.explain(rewards, "grpo", **_given)  # adds the rewards, then normalises
     gdpo = gc.explain(rewards, "gdpo", **_given)  # normalises each reward, then adds
-    ties = {method: gc.collapse(rewards, method, **_given) for method in ("grpo", "gdpo")}
+    ties = {method: board.collapse(method) for method in ("grpo", "gdpo")}
     return gdpo, grpo, ties
 
 
@@ -235,7 +235,7 @@ def lab_next():
     return
 
 
-# --- Train -------------------------------------------------------------------------------------------------------------
+# --- Train ------------------------------------------------------------------------------------------------------------
 
 
 @app.cell
@@ -245,7 +245,7 @@ def train_title(train_open):
     return
 
 
-# --- Evidence ----------------------------------------------------------------------------------------------------------
+# --- Evidence ---------------------------------------------------------------------------------------------------------
 
 
 @app.cell
@@ -255,7 +255,7 @@ def evidence_title(evidence_open):
     return
 
 
-# --- Your run ----------------------------------------------------------------------------------------------------------
+# --- Your run ---------------------------------------------------------------------------------------------------------
 
 
 @app.cell
@@ -265,7 +265,7 @@ def run_title(run_open):
     return
 
 
-# --- Use it ------------------------------------------------------------------------------------------------------------
+# --- Use it -----------------------------------------------------------------------------------------------------------
 
 
 @app.cell
@@ -275,15 +275,15 @@ def use_title(use_open):
     return
 
 
-# --- Your own cell -----------------------------------------------------------------------------------------------------
+# --- Your own cell ----------------------------------------------------------------------------------------------------
 
 
 @app.cell
-def your_own_cell(convention, editing, lengths, rewards, weights):
-    # Flip a mark: this runs again. Change it: any number of the page is a variable of a cell.
-    mo.stop(not editing)
+def your_own_cell(shown):
+    # Flip a mark: this runs again. `shown()` is what the board shows; `rewards` and all other variables are yours too.
+    _board = shown()
     for _method in ("grpo", "gdpo"):
-        _a = gc.advantages(rewards, _method, weights=weights, lengths=lengths, convention=convention)
+        _a = gc.advantages(_board.rewards, _method, weights=_board.weights)
         print(_method, *(f"{_x:+.2f}" for _x in _a.tolist()))
     return
 

@@ -13,6 +13,7 @@ import gdpo_core as gc
 from gdpo_core import _theme
 from gdpo_core._errors import expect
 from gdpo_core.board.drawing import draw, order_at_first
+from gdpo_core.board.seen import seen
 from gdpo_core.board.state import BASE, HEAVIEST, METHODS, PAYS, UNDEFINED, State, frozen
 
 HERE = Path(__file__).parent
@@ -106,6 +107,10 @@ class Board(anywidget.AnyWidget):
     def rewards(self) -> torch.Tensor:
         """(answers, rewards) what each answer is paid now, float64."""
         return torch.tensor(self.state.rewards, dtype=torch.float64)
+
+    def collapse(self, method: str) -> gc.Collapse:
+        """`gdpo_core.collapse` of what it shows; computed with the drawing."""
+        return seen(self.state, method).collapsed
 
     @traitlets.validate("marks")
     def _marks(self, proposal: Any) -> list:
