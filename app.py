@@ -259,9 +259,106 @@ def evidence_title(evidence_open):
 
 
 @app.cell
-def run_title(run_open):
+def run_claim(run_open):
     mo.stop(not run_open())
-    mo.md("# Your run")
+    from views import run
+
+    mo.md(run.choose.OPENING)
+    return (run,)
+
+
+@app.cell(hide_code=True)
+def run_choose_note():
+    mo.md(r"""
+    What the reader chooses: files of a run, or a sample, and how they are read.
+    """)
+    return
+
+
+@app.cell
+def run_upload(run, sample):
+    upload = run.choose.upload(sample.value)
+    run.choose.area(upload)
+    return (upload,)
+
+
+@app.cell
+def run_sample(page, run):
+    sample = run.choose.sample(page)
+    sample
+    return (sample,)
+
+
+@app.cell
+def run_corrections(page, run, sample, upload):
+    corrections = run.choose.corrections(page, sample.value, upload.value)
+    run.choose.asking(corrections)
+    return (corrections,)
+
+
+@app.cell(hide_code=True)
+def run_report_note():
+    mo.md(r"""
+    The files become a `log`, the log a `report`, which is handed to *Use it* as `audited()`.
+    """)
+    return
+
+
+@app.cell
+def run_log(corrections, run, sample, upload):
+    # A stranger's file is read in a process of its own, which has limits and may die.
+    run.show.waiting("Reading", upload.value)
+    try:
+        log = run.log.read(sample.value, upload.value, **corrections.value)
+        _said = run.show.whose(log)
+    except gc.InputError as _error:
+        log, _said = None, run.show.refused(_error)
+    _said
+    return (log,)
+
+
+@app.cell
+def run_primary(log, page, run):
+    primary = run.choose.primary(page, log)
+    primary
+    return (primary,)
+
+
+@app.cell
+def run_handover():
+    # Use it follows the audited report, and must not depend on Your run being open: hence no variable.
+    audited, set_audited = mo.state(None)
+    return audited, set_audited
+
+
+@app.cell
+def run_report(corrections, log, primary, run, set_audited, upload):
+    report, _said = None, None
+    run.show.waiting("Auditing", upload.value)
+    try:
+        if log:
+            report = run.log.audited(log, primary.value, corrections.value["weights"])
+            _said = run.show.front(report)
+    except gc.InputError as _error:
+        _said = run.show.refused(_error)
+    set_audited(report)
+    _said
+    return (report,)
+
+
+@app.cell
+def run_more(log, report, run):
+    mo.vstack([run.show.folds(report), run.show.taken(log, report)]) if report else None
+    return
+
+
+@app.cell
+def run_address(corrections, log, page, primary, report, run, sample):
+    page.write(
+        "run",
+        *run.choose.address(sample.value, corrections.value, log, primary.value),
+        run.log.program(log, report, corrections.value["weights"]) if report else "",
+    )
     return
 
 
@@ -269,9 +366,74 @@ def run_title(run_open):
 
 
 @app.cell
-def use_title(use_open):
+def use_claim(use_open):
     mo.stop(not use_open())
-    mo.md("# Use it")
+    from views import use
+
+    mo.md(use.configure.OPENING)
+    return (use,)
+
+
+@app.cell(hide_code=True)
+def use_lines_note():
+    mo.md(r"""
+    What the Lab shows, a trainer and a gate become the `lines` of a configuration.
+    """)
+    return
+
+
+@app.cell
+def use_controls(page, use):
+    trainer = use.configure.choice(page, "use-framework", "Trainer", use.configure.TRAINERS)
+    gate = use.configure.choice(page, "use-gate", "Gate", use.configure.GATES)
+    source = use.configure.choice(page, "use-source", "Judge by", use.configure.SOURCES)
+    mo.hstack([trainer, gate, source], justify="start", gap=1, wrap=True)
+    return gate, source, trainer
+
+
+@app.cell
+def use_lines(gate, shown, trainer, use, use_open):
+    mo.stop(not use_open())
+    framework = use.configure.FRAMEWORKS[trainer.value]
+    lines = use.configure.lines(framework.id, shown(), gate.value)
+    use.configure.section(lines, framework, shown(), gate.value)
+    return framework, lines
+
+
+@app.cell(hide_code=True)
+def use_advice_note():
+    mo.md(r"""
+    Whose rewards are judged, `judged`, and what GDPO would change on them: `advice`.
+    """)
+    return
+
+
+@app.cell
+def use_advice(audited, gate, shown, source, use, use_open):
+    mo.stop(not use_open())
+    _of_run = source.value == "run"
+    judged = audited() if _of_run else use.advise.report_of(shown(), gate.value)
+    advice = use.advise.answers(judged) if judged else []
+    use.advise.section(advice, judged, _of_run)
+    return advice, judged
+
+
+@app.cell
+def use_more(shown, use, use_open):
+    mo.stop(not use_open())
+    use.claims.folds(shown())
+    return
+
+
+@app.cell
+def use_address(framework, gate, page, shown, source, trainer, use, use_open):
+    mo.stop(not use_open())
+    page.write(
+        "use",
+        {"use-framework": trainer.value, "use-gate": gate.value, "use-source": source.value},
+        use.configure.UNTOUCHED,
+        use.configure.program(framework, shown(), gate.value),
+    )
     return
 
 

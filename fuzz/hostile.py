@@ -427,13 +427,15 @@ def outcome(files: Files) -> str:
     """The line that a log gets, or "report"; any other exception goes on."""
     from gdpo_core import report
     from gdpo_core._errors import InputError
-    from views.run import SAMPLES, Reading, audited, downloads, read
+    from views.run.downloads import downloads
+    from views.run.log import audited, read
+    from views.run.samples import SAMPLES
 
     uploads = [type("File", (), {"name": name, "contents": content}) for name, content in files.items()]
     try:
-        log = read(SAMPLES[0], uploads, Reading())
+        log = read(SAMPLES[0], uploads)
         audit = audited(log, None, "")
-        report.front(audit.report)
+        report.front(audit)
         for _, _, content in downloads(log, audit):
             content()
     except InputError as error:

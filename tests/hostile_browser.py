@@ -65,8 +65,8 @@ def test_no_string_of_a_log_runs_in_the_page(visit, browser):
     page.wait_for_function("() => document.querySelector('.whose')?.innerText.startsWith('Your file')")
     page.locator(".audit.front .card").first.wait_for()
     opened(page)
-    page.locator(".folds > .fold", has_text="All charts").locator("summary").first.scroll_into_view_if_needed()
-    page.locator(".folds figure svg").first.wait_for(state="attached")
+    page.get_by_role("button", name="More charts").click()
+    page.locator(".figures-grid figure svg").first.wait_for(state="attached")
     opened(page)
     assert page.locator("body").get_by_text(PAYLOADS[1]).count()  # as text
     assert page.evaluate("window.hacked") is None

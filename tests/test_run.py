@@ -1,6 +1,5 @@
 """Your run without a browser: the samples are what they say, and any upload ends in a report or one sentence."""
 
-import ast
 import html as html_module
 import importlib
 import io
@@ -13,20 +12,23 @@ import zipfile
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
+from urllib.parse import unquote
+from xml.etree import ElementTree
 
 import polars as pl
 import pytest
 
 import gdpo_core as gc
 from gdpo_core.bfcl import load_published
-from gdpo_core.report import behind, body, front
-from views import run
-from views.link import Session
-from views.run import SAMPLES, Reading, audited, read, weighted
+from gdpo_core.report import behind, body, figures, front
+from views.nav import Nav
+from views.run import choose, downloads, samples, show
+from views.run import log as logs
+from views.run.log import audited, read, weighted
+from views.run.samples import SAMPLES
 
 ROOT = Path(__file__).parent.parent
 MADE, TRL, SAME_NAME, MS_SWIFT, VERL = SAMPLES
-FOUND_OUT = Reading()
 
 
 def uploaded(name, contents):
@@ -47,8 +49,8 @@ def zipped(files):
 
 
 def report(sample):
-    log = read(sample, (), FOUND_OUT)
-    return audited(log, log.primary, "").report
+    log = read(sample)
+    return audited(log, log.primary, "")
 
 
 def ids(report):
@@ -114,7 +116,7 @@ def test_the_made_sample_has_findings_worth_reading():
 
 
 def test_the_made_sample_says_that_it_is_no_training_run():
-    told = read(MADE, (), FOUND_OUT).told
+    told = read(MADE).told
     assert "no training run" in told
     published = load_published(ROOT / "data" / "bfcl_rewards.parquet")
     assert f"{len(published.models)} configurations of 50 models" in told
@@ -133,9 +135,9 @@ def test_each_real_sample_has_its_verdict():
 
 
 def test_several_files_and_a_zip_of_them_read_as_one_log():
-    several, one = read(MADE, files_of(TRL), FOUND_OUT), read(MADE, [zipped(files_of(TRL))], FOUND_OUT)
-    logs = (several, one, read(TRL, (), FOUND_OUT))
-    tables = [run.downloads(log, audited(log, None, ""))[-1][2]() for log in logs]
+    several, one = read(MADE, files_of(TRL)), read(MADE, [zipped(files_of(TRL))])
+    found = (several, one, read(TRL))
+    tables = [downloads.downloads(log, audited(log, None, ""))[-1][2]() for log in found]
     assert tables[0] == tables[1] == tables[2]
     assert "Your files: completions_00001.parquet and 3 more" in several.told
     assert "Your file: run.zip" in one.told
@@ -143,25 +145,24 @@ def test_several_files_and_a_zip_of_them_read_as_one_log():
 
 
 def test_a_sample_that_is_missing_is_a_sentence_and_the_others_are_read(tmp_path, monkeypatch):
-    real = run.SAMPLES[1]
-    shutil.copytree(run.DATA / "samples" / real.path, tmp_path / "samples" / real.path)
-    monkeypatch.setattr(run, "DATA", tmp_path)  # without the published answers
-    run._of_sample.cache_clear()
-    assert run._of_sample(real, run.Reading()).run.rewards
+    shutil.copytree(samples.DATA / "samples" / TRL.path, tmp_path / "samples" / TRL.path)
+    monkeypatch.setattr(samples, "DATA", tmp_path)  # without the published answers
+    logs._of_sample.cache_clear()
+    assert read(TRL).run.rewards
     with pytest.raises(gc.InputError, match="samples/verl_v1: expected the files of a log, got none"):
-        run._of_sample(run.SAMPLES[-1], run.Reading())
-    run._of_sample.cache_clear()
+        read(VERL)
+    logs._of_sample.cache_clear()
 
 
 def test_an_upload_is_kept_nowhere_but_a_sample_is_read_once():
-    before = run._of_sample.cache_info().currsize, run._audit_of_sample.cache_info().currsize
-    log = read(MADE, files_of(SAME_NAME), FOUND_OUT)
+    before = logs._of_sample.cache_info().currsize, logs._audit_of_sample.cache_info().currsize
+    log = read(MADE, files_of(SAME_NAME))
     audited(log, None, "")
-    assert (run._of_sample.cache_info().currsize, run._audit_of_sample.cache_info().currsize) == before
-    assert read(TRL, (), FOUND_OUT) is read(TRL, (), FOUND_OUT)
-    log = read(TRL, (), FOUND_OUT)
-    assert audited(log, None, "").report is audited(log, None, "").report
-    assert audited(log, None, "format_reward=2").report is not audited(log, None, "").report
+    assert (logs._of_sample.cache_info().currsize, logs._audit_of_sample.cache_info().currsize) == before
+    assert read(TRL) is read(TRL)
+    log = read(TRL)
+    assert audited(log, None, "") is audited(log, None, "")
+    assert audited(log, None, "format_reward=2") is not audited(log, None, "")
 
 
 def test_a_name_in_a_file_is_text_on_the_page():
@@ -169,9 +170,9 @@ def test_a_name_in_a_file_is_text_on_the_page():
     table = pl.read_parquet(file.contents).rename({"format_reward": "<b id=own>"})
     content = io.BytesIO()
     table.write_parquet(content)
-    log = read(MADE, [uploaded("<i>x.parquet", content.getvalue())], FOUND_OUT)
-    found = audited(log, None, "").report
-    shown = run.whose(log) + body(found) + front(found) + "".join(draw() for draw in behind(found).values())
+    log = read(MADE, [uploaded("<i>x.parquet", content.getvalue())])
+    found = audited(log, None, "")
+    shown = show.whose(log).text + body(found) + front(found) + "".join(draw() for draw in behind(found).values())
     assert "<b id=own>" in log.run.rewards
     assert "<b id=own>" not in shown and "<i>x" not in shown
     assert "&lt;b id=own&gt;" in shown
@@ -188,25 +189,18 @@ BAD = {
 @pytest.mark.parametrize("name", ["completions_00001.parquet", "completions.jsonl", "run.zip", "rewards.csv"])
 def test_a_file_that_is_no_log_is_one_sentence(name, content):
     with pytest.raises(gc.InputError) as caught:
-        log = read(MADE, [uploaded(name, content)], FOUND_OUT)
+        log = read(MADE, [uploaded(name, content)])
         audited(log, None, "")
     assert "\n" not in str(caught.value)
 
 
 def test_uploads_have_a_limit_together_and_names_of_their_own(monkeypatch):
-    monkeypatch.setattr(run.limits, "LARGEST", 20_000)
+    monkeypatch.setattr(logs.limits, "LARGEST", 20_000)
     with pytest.raises(gc.InputError, match=r"upload: expected at most 0 MB in all, got 0\.0 MB"):
-        read(MADE, files_of(TRL), FOUND_OUT)
+        read(MADE, files_of(TRL))
     first, second, *_ = files_of(TRL)
     with pytest.raises(gc.InputError, match=r"files of different names.*got two called completions_00001"):
-        read(MADE, [first, uploaded(first.name, second.contents)], FOUND_OUT)
-
-
-def test_a_reader_is_told_to_wait_for_large_files_alone():
-    assert not run.large(()) and not run.large(files_of(TRL))
-    half = uploaded("a.csv", bytes(run.LARGE // 2 + 1))
-    assert run.large([half, half])
-    assert "Auditing your files" in run.waiting("Auditing")
+        read(MADE, [first, uploaded(first.name, second.contents)])
 
 
 def test_a_zip_that_leads_elsewhere_or_swells_is_refused():
@@ -215,24 +209,24 @@ def test_a_zip_that_leads_elsewhere_or_swells_is_refused():
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr(name, content)
         with pytest.raises(gc.InputError, match=r"run\.zip"):
-            read(MADE, [uploaded("run.zip", packed.getvalue())], FOUND_OUT)
+            read(MADE, [uploaded("run.zip", packed.getvalue())])
 
 
 def test_a_correction_by_hand_is_obeyed():
-    halves = read(TRL, (), Reading(group_size=4)).run
+    halves = read(TRL, group_size="4").run
     assert halves.group_size == 4 and halves.table["group"].n_unique() == 32
-    one = read(TRL, (), Reading(framework="generic", rewards=("length_reward",), group="prompt")).run
+    one = read(TRL, framework="generic", rewards="length_reward", group="prompt").run
     assert one.framework == "generic" and one.rewards == ("length_reward",)
     with pytest.raises(gc.InputError, match="5"):
-        read(TRL, (), Reading(group_size=5))
+        read(TRL, group_size="5")
     with pytest.raises(gc.InputError, match="accuracy"):
-        read(TRL, (), Reading(rewards=("accuracy",)))
+        read(TRL, rewards="accuracy")
 
 
 @pytest.mark.parametrize("size", ["0", "-8", "2.5", "eight", "²"])
 def test_a_group_size_that_is_none_is_refused(size):
     with pytest.raises(gc.InputError, match="responses per prompt: expected a whole number from 1"):
-        run.reading(None, size, "", "")
+        logs.reading(None, size, "", "")
 
 
 @pytest.mark.parametrize(
@@ -252,37 +246,37 @@ def test_weights_that_are_none_are_refused(text, told):
 @pytest.mark.parametrize("text", ["format_reward=nan", "format_reward=-inf", "length=1"])
 def test_weights_of_nothing_or_without_end_are_refused(text):
     with pytest.raises(gc.InputError, match=text.split("=")[0]):
-        audited(read(TRL, (), FOUND_OUT), None, text)
+        audited(read(TRL), None, text)
 
 
 # --- what can be taken away ------------------------------------------------------------------------------------------
 
 
 def test_the_downloads_open_and_hold_the_report():
-    log = read(MADE, (), FOUND_OUT)
+    log = read(MADE)
     found = audited(log, "correctness", "")
-    files = {name: content() for _, name, content in run.downloads(log, found)}
+    files = {name: content() for _, name, content in downloads.downloads(log, found)}
     data = json.loads(files["audit.json"])
     note = data.pop("note")
-    assert data == found.report.to_dict()
+    assert data == found.to_dict()
     page = files["audit.html"].decode()
     assert "no training run" in note and note in html_module.unescape(page) and "<" not in note
-    assert page.lower().startswith("<!doctype html>") and all(finding.id in page for finding in found.report.findings)
+    assert page.lower().startswith("<!doctype html>") and all(finding.id in page for finding in found.findings)
     assert pl.read_csv(files["responses.csv"]).equals(log.run.table, null_equal=True)
 
 
 def test_the_downloads_of_an_upload_hold_the_report_alone():
-    log = read(MADE, files_of(TRL), FOUND_OUT)
+    log = read(MADE, files_of(TRL))
     found = audited(log, None, "")
-    files = {name: content() for _, name, content in run.downloads(log, found)}
-    assert json.loads(files["audit.json"]) == found.report.to_dict()
+    files = {name: content() for _, name, content in downloads.downloads(log, found)}
+    assert json.loads(files["audit.json"]) == found.to_dict()
     assert "Your file" not in files["audit.html"].decode()
 
 
 def test_a_large_table_is_parquet(monkeypatch):
-    monkeypatch.setattr(run, "LARGEST_CSV", 100)
-    log = read(TRL, (), FOUND_OUT)
-    *_, (label, name, content) = run.downloads(log, audited(log, None, ""))
+    monkeypatch.setattr(downloads, "LARGEST_CSV", 100)
+    log = read(TRL)
+    *_, (label, name, content) = downloads.downloads(log, audited(log, None, ""))
     assert (label, name) == ("Table (Parquet)", "responses.parquet")
     assert pl.read_parquet(content()).equals(log.run.table)
 
@@ -290,57 +284,57 @@ def test_a_large_table_is_parquet(monkeypatch):
 # --- the page --------------------------------------------------------------------------------------------------------
 
 
-def shown(sample=MADE, files=(), primary=None, asked=None, session=None):
-    """What the cells of the chapter show, and the session after them."""
-    session = session or Session()
-    asked = {"framework": None, "group_size": "", "rewards": "", "group": "", "weights": "", **(asked or {})}
-    given = run.read_or_why(sample, files, asked)
-    if given.log is None:
-        return given.shown.text, session
-    return given.shown.text + run.audited_or_why(given, primary or given.log.primary, session).text, session
+def front_of(sample=MADE):
+    log = read(sample)
+    return show.front(audited(log, log.primary, "")).text
 
 
 def test_the_claim_says_in_sixty_words_what_a_log_must_hold_and_what_it_cannot_tell():
-    claim, lead = run.opening().split("\n\n")
+    claim, lead = choose.OPENING.split("\n\n")
     assert claim.startswith("# ") and len(lead.split()) <= 60
     assert "one column per reward and the advantages" in lead and "verl" in lead and "NeMo-RL" in lead
 
 
-def test_the_tour_hears_of_a_sample_that_was_chosen_and_of_files_but_not_of_what_was_there():
-    for link in ({}, {"run-sample": "trl_gdpo"}):
-        session = Session.of(link)
-        first = run.samples(session).value
-        other = next(sample for sample in SAMPLES if sample is not first)
-        assert 'data-deed="audited"' not in shown(first, session=session)[0]
-        assert 'data-deed="audited"' in shown(other, session=session)[0]
-        assert 'data-deed="audited"' in shown(first, files_of(TRL), session=session)[0]
-
-
 def test_the_default_shows_the_findings_of_the_made_sample():
-    text, session = shown()
-    assert "no training run" in text
-    report = audited(read(MADE, (), FOUND_OUT), "correctness", "").report
+    found = report(MADE)
+    assert found.run["primary"] == "correctness"
     # The page adds what saves a figure.
-    pieces = re.split("<figure[^>]*>|</figure>", front(report, guide=run.guide))
-    assert len(pieces) == 2 * len(report.findings) + 3 and all(piece in text for piece in pieces)
-    assert session.audited.run["primary"] == "correctness"
+    pieces = re.split("<figure[^>]*>|</figure>", front(found, guide=show.guide))
+    text = show.front(found).text
+    assert len(pieces) == 2 * len(found.findings) + 3 and all(piece in text for piece in pieces)
 
 
 def test_the_worst_finding_is_open_and_its_line_is_copied_with_a_click():
-    text, session = shown()
-    [dominates] = [f for f in session.audited.findings if f.id == "reward-dominates"]
+    text = front_of()
+    [dominates] = [f for f in report(MADE).findings if f.id == "reward-dominates"]
     assert text.index("<details") == text.index('<details class="card warning" open=""')
     assert f'data-copy="{html_module.escape(dominates.fix)}"' in text.replace("&#34;", "&quot;")
 
 
 def test_each_first_finding_has_the_picture_that_explains_it():
-    titles = {}
-    for sample in SAMPLES:
-        text, _ = shown(sample)
-        titles[sample] = re.search(r"<figcaption><b>(.*?)</b>", text)[1]
+    titles = {sample: re.search(r"<figcaption><b>(.*?)</b>", front_of(sample))[1] for sample in SAMPLES}
     assert titles[MADE] == "Which reward makes the update"
     assert titles[TRL] == "Groups in which a reward is constant"
     assert titles[SAME_NAME] == titles[MS_SWIFT] == titles[VERL] == "What this log holds"
+
+
+def test_the_first_chart_has_no_rows_that_say_the_same_twice():
+    first = figures.picture(report(MADE))
+    assert "GRPO without std" not in first.drawn and "grpo_no_std" in first.rows[0]
+
+
+def test_a_chart_is_saved_as_a_file_that_needs_nothing_else():
+    found = report(MADE)
+    for figure in [figures.picture(found), *figures.figures(found)]:
+        text = figures.picture_file(figure)
+        drawing = ElementTree.fromstring(text)  # well-formed
+        words = [node.text for node in drawing.iter("{http://www.w3.org/2000/svg}text")]
+        assert words[0] == figure.title and len(words) > 5
+        assert "var(" not in text and "href" not in text  # nothing that only the page knows
+        if 'class="key"' in figure.drawn:
+            assert set(list(figure.rows[0])[1:]) <= set(words)
+    link = re.search(r'href="data:image/svg\+xml,([^"]+)" download="([\w-]+\.svg)"', show.front(found).text)
+    assert ElementTree.fromstring(unquote(link[1])) is not None and link[2] == "style-makes-79-of-the-update.svg"
 
 
 @pytest.mark.parametrize("sample", [SAME_NAME, VERL], ids=lambda sample: sample.title)
@@ -352,64 +346,56 @@ def test_what_one_column_cannot_tell_is_not_shown(sample):
     assert all(method["groups_with_ties"] == 0 for method in found.to_dict()["methods"].values())  # the JSON stays
 
 
-def test_an_upload_comes_before_the_sample_and_its_names_stay_out_of_links():
-    session = Session()
-    text, _ = shown(files=files_of(TRL), session=session)
-    assert "Your files: completions_00001.parquet" in text and "no training run" not in text
-    log = read(MADE, files_of(TRL), FOUND_OUT)
-    element = run.primary(log, session)
-    assert element.value is None and "run-primary" not in session.query("run")
+def test_an_upload_stays_out_of_the_address():
+    page = Nav({"run-primary": "format_reward", "run-weights": "format_reward=2"}, False)
+    log = read(MADE, files_of(TRL))
+    corrections = choose.corrections(page, MADE, files_of(TRL))
+    assert choose.primary(page, log).value is None and not any(corrections.value.values())
+    values, _ = choose.address(MADE, {"weights": "secret=2"}, log, "secret")
+    assert values == {"run-sample": MADE.id}
 
 
-def test_a_bad_upload_is_a_sentence():
-    text, session = shown(files=[uploaded("completions_00001.parquet", b"PAR1 no more")])
-    assert "completions_00001.parquet" in text and "Traceback" not in text and 'class="audit' not in text
-    assert session.audited is None
-
-
-def test_an_audit_that_fails_takes_the_last_ones_program_away():
-    _, session = shown()
-    text, _ = shown(asked={"weights": "accuracy=1"}, session=session)
-    assert "accuracy" in text and session.audited is None and "run" not in session.programs
-
-
-def test_a_link_brings_sample_primary_and_corrections():
+def test_an_address_brings_sample_primary_and_corrections_which_another_sample_has_not():
     asked = {"run-sample": "trl_gdpo", "run-primary": "format_reward", "run-weights": "format_reward=2"}
-    session = Session.of(asked)
-    sample = run.samples(session).value
-    element = run.corrections(session)
-    log = read(sample, (), Reading())
-    assert sample is TRL and run.primary(log, session).value == "format_reward"
-    assert element.value["weights"] == "format_reward=2" and not session.notes
-    for key, value in asked.items():
-        assert f"{key}={value.replace('=', '%3D')}" in session.query("run")
+    page = Nav(asked, False)
+    sample = choose.sample(page).value
+    corrections = choose.corrections(page, sample, ())
+    primary = choose.primary(page, read(sample))
+    assert sample is TRL and primary.value == "format_reward"
+    assert corrections.value["weights"] == "format_reward=2" and not page.notes
+    page.write("run", *choose.address(sample, corrections.value, read(sample), primary.value))
+    assert page.controls["run"] == asked
+    assert choose.corrections(page, MADE, ()).value["weights"] == ""
+    assert choose.primary(page, read(MADE)).value == "correctness"
 
 
-def test_a_link_with_an_unknown_sample_is_noted():
-    session = Session.of({"run-sample": "mine", "run-primary": "speed"})
-    assert run.samples(session).value is MADE
-    assert run.primary(read(MADE, (), FOUND_OUT), session).value == "correctness"
-    assert len(session.notes) == 2
+def test_what_stands_untouched_stays_out_of_the_address():
+    page = Nav({}, False)
+    log = read(MADE)
+    page.write("run", *choose.address(MADE, choose.corrections(page, MADE, ()).value, log, log.primary))
+    assert page.controls["run"] == {}
+    page.write("run", *choose.address(MADE, choose.corrections(page, MADE, ()).value, log, None))
+    assert page.controls["run"] == {"run-primary": "none"}
+
+
+def test_an_address_with_an_unknown_sample_is_noted_once():
+    page = Nav({"run-sample": "mine", "run-primary": "speed"}, False)
+    for _ in range(2):
+        assert choose.sample(page).value is MADE
+        assert choose.primary(page, read(MADE)).value == "correctness"
+    assert len(page.notes) == 2
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.id)
 def test_the_program_prints_what_the_report_shows(sample, monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
-    _, session = shown(sample)
-    program = session.programs["run"]()
+    found = report(sample)
+    program = logs.program(read(sample), found, "")
     assert program.count("\n") <= 15
     exec(program, {})
-    printed, found = capsys.readouterr().out, session.audited
+    printed = capsys.readouterr().out
     assert printed.startswith(f"{found.run['method']} {found.run['convention']} {found.run['weights_used']}")
     for reward in found.rewards:
         assert f"{reward['name']} {reward['dead_groups']} {reward['update_share']}" in printed
     for finding in found.findings:
         assert f"{finding.severity} {finding.id}" in printed
-
-
-def test_no_cell_of_the_chapter_depends_on_another_chapter():
-    tree = ast.parse((ROOT / "app.py").read_text(encoding="utf-8"))
-    cells = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("run_")]
-    assert 4 <= len(cells) <= 8
-    names = {argument.arg for cell in cells for argument in cell.args.args}
-    assert all(name in ("session", "edit", "run") or name.startswith("run_") for name in names)

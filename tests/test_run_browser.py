@@ -4,6 +4,7 @@ import io
 import json
 import zipfile
 from pathlib import Path
+from xml.etree import ElementTree
 
 import polars as pl
 import pytest
@@ -27,17 +28,16 @@ def zipped():
 
 
 @pytest.fixture
-def visit(visit):
+def run(visit):
     """Opens the chapter."""
 
-    def open_page(*size, **options):
-        page = visit(*size, **options)
-        page.locator("nav").get_by_role("link", name="Your run").click()
+    def open_chapter(query="", **options):
+        page = visit(f"?at=run{query}", **options)
         arrived(page, ".audit.front")
         settled(page)
         return page
 
-    return open_page
+    return open_chapter
 
 
 def upload(page, *files):
@@ -54,71 +54,55 @@ def verdict(page):
     return page.locator(".audit .what-ran")
 
 
-def test_the_chapter_as_it_opens(visit, subtests):
-    page = visit(width=1440, height=900, permissions=["clipboard-read", "clipboard-write"])
+def asked(page):
+    return page.evaluate("Object.fromEntries(new URLSearchParams(location.search))")
+
+
+def test_the_chapter_as_it_opens(run, subtests):
+    page = run(width=1440, height=900, permissions=["clipboard-read", "clipboard-write"])
     with subtests.test("the sample is audited without a click"):
         assert "no training run" in page.locator(".whose").inner_text()
         assert "GRPO" in verdict(page).inner_text()
-        cards = page.locator(".audit .card > summary").all_inner_texts()
-        assert any("reward-dominates" in text for text in cards)
-        assert page.locator(".audit figure svg").count() > 0
-    with subtests.test("claim, verdict, findings, picture and controls are on the first screen"):
-        for selector in (
-            "h1:visible",
-            ".upload",
-            ".verdict-line",
-            ".what-ran",
-            ".card >> nth=0",
-            ".front > figure > svg",
-        ):
-            box = page.locator(selector).bounding_box()
-            assert box["y"] + box["height"] <= 900, selector
+        assert "reward-dominates" in page.locator(".audit .card > summary").first.inner_text()
+    with subtests.test("the area for files is the first thing, and the report's start is on the same screen"):
+        places = ("h1:visible", ".upload", ".verdict-line", ".what-ran", ".card >> nth=0", ".front > figure > svg")
+        boxes = [page.locator(selector).bounding_box() for selector in places]
+        assert all(box["y"] + box["height"] <= 900 for box in boxes)
+        assert boxes[1]["y"] < 120 and boxes[1]["height"] > 150
         assert page.evaluate("document.getElementById('App').scrollHeight") <= 4 * 900
     with subtests.test("a line of configuration is copied with a click"):
         button = page.locator(".card .copied button").first
         button.click()
-        page.get_by_role("button", name="Copied").wait_for()
+        page.get_by_text("Copied.").wait_for()
         assert page.evaluate("navigator.clipboard.readText()") == button.get_attribute("data-copy")
-        assert "normalize_then_sum" in button.get_attribute("data-copy")
-    with subtests.test("a fold is computed when it is opened"):
-        charts = page.locator(".folds > .fold", has_text="All charts")
-        assert charts.locator("figure").count() == 0
-        charts.locator("summary").first.click()
-        charts.locator("figure svg").first.wait_for()
-        # The page's own style does not reach into it.
-        assert charts.locator(".figures-grid").evaluate("e => getComputedStyle(e).display") == "grid"
-        button = charts.locator(".save button").first
-        assert button.evaluate("e => getComputedStyle(e).borderTopWidth") == "0px"
+    with subtests.test("a fold is computed when it is opened, and looks like the rest"):
+        assert page.locator(".figures-grid").count() == 0
+        page.get_by_role("button", name="More charts").click()
+        page.locator(".figures-grid figure svg").first.wait_for()
+        assert page.locator(".figures-grid").evaluate("e => getComputedStyle(e).display") == "grid"
+    with subtests.test("each picture has one link that saves it, with a name of its own"):
+        links = page.locator(".save a:visible")
+        names = links.evaluate_all("all => all.map(a => a.ariaLabel)")
+        assert len(names) == len(set(names)) >= 5
+        with page.expect_download() as download:
+            links.first.press("Enter")
+        assert ElementTree.parse(download.value.path()).getroot().tag.endswith("svg")
+    with subtests.test("a link of a finding opens the fold that explains it, or the scenario"):
+        page.get_by_role("link", name="Train: Rewards of unequal scale").first.click()
+        assert asked(page)["at"] == "train"
 
 
-def test_what_the_reader_set_outlives_a_visit_to_another_chapter(visit):
-    page = visit()
-    page.get_by_label("Sample", exact=True).select_option("ms-swift")
-    verdict(page).get_by_text("Every logged advantage is 0").wait_for()
-    page.locator("nav").get_by_role("link", name="Use it").click()
-    page.locator(".should").wait_for()
-    page.locator("nav").get_by_role("link", name="Your run").click()
-    assert verdict(page).get_by_text("Every logged advantage is 0").is_visible()
-
-
-def test_a_real_log_is_handed_over_by_keyboard_or_zipped_and_gets_its_verdict(visit):
-    page = visit()
+def test_a_readers_log_is_read_audited_and_taken_away(run, browser):
+    page = run()
     for files in (TRL, [zipped()]):
         with page.expect_file_chooser() as chooser:
             page.locator(".upload [tabindex='0']").press("Enter")
         assert chooser.value.is_multiple()
         chooser.value.set_files(files)
         verdict(page).get_by_text(WEIGHTS).wait_for()
-        assert "GDPO" in verdict(page).inner_text()
-        assert page.locator(".audit .card").count() > 0
-        page.get_by_role("button", name="Click to clear files").click()
-        page.locator(".whose").get_by_text("no training run").wait_for()
-
-
-def test_what_can_be_taken_away_opens(visit, browser):
-    page = visit()
-    upload(page, *TRL)
-    verdict(page).get_by_text(WEIGHTS).wait_for()
+        if len(files) > 1:
+            page.get_by_role("button", name="Click to clear files").click()
+            page.locator(".whose").get_by_text("no training run").wait_for()
     taken = {}
     for label in ("Report (JSON)", "Report (HTML)", "Table (CSV)"):
         with page.expect_download() as download:
@@ -126,112 +110,82 @@ def test_what_can_be_taken_away_opens(visit, browser):
         taken[download.value.suggested_filename] = download.value.path().read_bytes()
     report = json.loads(taken["audit.json"])
     assert report["schema"] == 1 and report["run"]["method"] == "gdpo"
-    table = pl.read_csv(taken["responses.csv"])
-    assert len(table) == report["source"]["responses"] == 128
+    assert len(pl.read_csv(taken["responses.csv"])) == report["source"]["responses"] == 128
     offline = browser.new_context(offline=True)
     opened = offline.new_page()
-    asked = []
-    opened.on("request", lambda request: asked.append(request.url))
+    requests = []
+    opened.on("request", lambda request: requests.append(request.url))
     opened.set_content(taken["audit.html"].decode())
-    assert WEIGHTS in opened.locator("body").inner_text()
-    assert opened.locator("svg").count() > 0
-    assert not asked
+    assert WEIGHTS in opened.locator("body").inner_text() and opened.locator("svg").count() > 0 and not requests
     offline.close()
+    page.locator("nav").get_by_role("link", name="Use it").click()
+    page.get_by_label("Judge by").select_option("the run of chapter 4")
+    page.locator(".should").get_by_text("Too few to judge (128 responses in 16 groups)").wait_for()
+    page.locator("nav").get_by_role("link", name="Your run").click()
+    assert verdict(page).get_by_text(WEIGHTS).is_visible()
 
 
-def test_a_bad_file_is_one_sentence_and_a_good_one_then_a_report(visit):
-    page = visit()
+def test_a_bad_file_is_one_sentence_and_a_good_one_then_a_report(run, tmp_path):
+    page = run()
     upload(page, file("completions_00001.parquet", b"PAR1 and no more"))
     page.locator(".unread").get_by_text("completions_00001.parquet").wait_for()
     page.locator(".audit.front").wait_for(state="detached")
-    assert page.get_by_text("Traceback").count() == 0
-    assert page.get_by_label("Sample", exact=True).count() == 1
+    assert page.get_by_text("Traceback").count() == 0 and page.locator("marimo-download").count() == 0
+    large = tmp_path / "large.parquet"
+    large.write_bytes(bytes(64_000_001))
+    page.locator(".upload input[type=file]").set_input_files(large)
+    page.get_by_text("large.parquet (File is larger than 64000000 bytes)", exact=True).wait_for()
     upload(page, *TRL)
     verdict(page).get_by_text(WEIGHTS).wait_for()
     assert page.locator(".unread").count() == 0
 
 
-def test_a_file_over_the_limit_is_refused(visit, tmp_path):
-    page = visit()
-    large = tmp_path / "large.parquet"
-    large.write_bytes(bytes(64_000_001))
-    page.locator(".upload input[type=file]").set_input_files(large)
-    page.get_by_text("large.parquet (File is larger than 64000000 bytes)", exact=True).wait_for()
-    assert page.locator(".audit.front").count() == 1
-
-
-def test_corrections_by_hand_change_the_report_and_go_with_the_files(visit):
-    page = visit()
-    upload(page, *TRL)
-    verdict(page).get_by_text(WEIGHTS).wait_for()
-    page.get_by_text("Which files, and how they are read").click()
-    page.get_by_label("Written by").select_option("verl")
-    page.locator(".unread").wait_for()
-    page.get_by_label("Written by").select_option("TRL or axolotl")
-    verdict(page).get_by_text(WEIGHTS).wait_for()
-    size = page.get_by_label("Responses per prompt")
-    size.fill("5")
-    size.press("Enter")
-    page.locator(".unread").get_by_text("5").first.wait_for()
-    page.get_by_role("button", name="Click to clear files").click()
-    page.locator(".whose").get_by_text("no training run").wait_for()
-    page.get_by_text("Which files, and how they are read").click()
-    assert page.get_by_label("Responses per prompt").input_value() == ""
-
-
-def test_the_reward_that_should_decide_and_the_weights_are_asked(visit):
-    page = visit()
-    cards = page.locator(".audit .card > summary")
-    assert cards.filter(has_text="priority-inversion").count() == 1
-    page.get_by_label("The reward that matters most").select_option("--")
-    cards.filter(has_text="priority-inversion").wait_for(state="detached")
+def test_corrections_change_the_report_and_go_with_the_files_and_a_sample_puts_files_away(run):
+    page = run("&run-weights=conciseness=0.1")
     page.get_by_text("Which files, and how they are read").click()
     weights = page.get_by_label("Weights, if not those of the log")
+    assert weights.input_value() == "conciseness=0.1"
     weights.fill("accuracy=1")
     weights.press("Enter")
     page.locator(".unread").get_by_text("accuracy").wait_for()
     assert page.locator(".audit.front").count() == 0
-    weights.fill("conciseness=0.1")
+    weights.fill("")
     weights.press("Enter")
-    page.locator(".audit.front").wait_for()
-
-
-def test_every_sample_has_its_report_and_puts_files_away(visit):
-    page = visit()
+    cards = page.locator(".audit .card > summary")
+    cards.filter(has_text="priority-inversion").wait_for()
+    page.get_by_label("The reward that matters most").select_option("--")
+    cards.filter(has_text="priority-inversion").wait_for(state="detached")
+    page.wait_for_function("() => new URLSearchParams(location.search).get('run-primary') === 'none'")
+    assert "run-weights" not in asked(page)
     upload(page, *TRL)
-    choice = page.get_by_label("Sample", exact=True)
-    for title in choice.locator("option").all_inner_texts()[1:]:
+    verdict(page).get_by_text(WEIGHTS).wait_for()
+    page.wait_for_function("() => !new URLSearchParams(location.search).has('run-primary')")
+    page.locator("#run-files").evaluate("fold => fold.open = true")
+    page.get_by_label("Written by").select_option("verl")
+    page.locator(".unread").wait_for()
+    page.get_by_label("Written by").select_option("TRL or axolotl")
+    verdict(page).get_by_text(WEIGHTS).wait_for()
+    for title in page.get_by_label("Sample", exact=True).locator("option").all_inner_texts()[1:]:
         before = page.locator(".whose").inner_text()
-        choice.select_option(title)
+        page.get_by_label("Sample", exact=True).select_option(title)
         page.wait_for_function("before => document.querySelector('.whose')?.innerText !== before", arg=before)
         page.locator(".audit .card").first.wait_for()
     assert page.get_by_text("Click to clear files").count() == 0
+    page.wait_for_function("() => new URLSearchParams(location.search).get('run-sample') === 'verl_v1'")
 
 
-def test_a_phone_shows_the_report_within_its_width(visit):
-    page = visit(width=390, height=844, has_touch=True, is_mobile=True)
-    page.get_by_text("Which files, and how they are read").click()
-    page.locator(".audit details, .folds details").evaluate_all("all => all.forEach(e => e.open = true)")
-    for width in (390, 360):
-        page.set_viewport_size({"width": width, "height": 844})
-        settled(page)
-        assert page.evaluate("document.querySelector('#App').scrollWidth") <= width
-        too_wide = page.eval_on_selector_all(
-            ".upload, .whose, .audit, .audit > *, .audit .card, .audit .card > *, .audit figure, .taken",
-            f"all => all.filter(e => e.getBoundingClientRect().right > {width} + 1 && e.checkVisibility())"
-            ".map(e => e.className || e.tagName)",
-        )
-        assert too_wide == []
-
-
-def test_no_accessibility_fault(visit):
-    page = visit(width=1440, scheme="dark")
+def test_no_accessibility_fault_and_nothing_wider_than_the_screen(run):
+    page = run(width=1440, scheme="dark")
     upload(page, *TRL)
     verdict(page).get_by_text(WEIGHTS).wait_for()
     page.get_by_text("Which files, and how they are read").click()
-    page.locator(".audit details, .folds details").evaluate_all("all => all.forEach(e => e.open = true)")
-    section = [[selector] for selector in (".upload", ".whose", ".audit", ".folds", ".taken", ".asking")]
-    for scheme, width in (("dark", 1440), ("light", 1440), ("light", 390)):
+    for title in ("What the run did", "More charts", "Tables", "How it was computed, and what this cannot tell"):
+        page.get_by_role("button", name=title).click()
+    page.locator(".audit details").evaluate_all("all => all.forEach(e => e.open = true)")
+    section = [
+        [selector] for selector in (".upload", ".whose", ".audit.front", "marimo-accordion", ".taken", ".asking")
+    ]
+    for scheme, width in (("dark", 1440), ("light", 1440), ("light", 1024), ("light", 390), ("light", 320)):
         page.emulate_media(color_scheme=scheme)
         page.set_viewport_size({"width": width, "height": 960})
         settled(page)
@@ -242,3 +196,10 @@ def test_no_accessibility_fault(visit):
             if not (fault["id"] == "label" and 'type="file"' in node["html"])
         ]
         assert ours == [], (scheme, width)
+        assert page.evaluate("document.querySelector('#App').scrollWidth") <= width
+        too_wide = page.eval_on_selector_all(
+            ".upload, .whose, .audit, .audit > *, .audit .card, .audit .card > *, .audit figure, .taken",
+            f"all => all.filter(e => e.getBoundingClientRect().right > {width} + 1 && e.checkVisibility())"
+            ".map(e => e.className || e.tagName)",
+        )
+        assert too_wide == [], width

@@ -1,6 +1,5 @@
 """Use it without a browser: lines that follow the Lab, answers that follow the rewards, claims that are computed."""
 
-import ast
 import contextlib
 import io
 import re
@@ -8,81 +7,91 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 from helpers import text_of
 
 import gdpo_core as gc
-from gdpo_core import bfcl, config_lines
+from gdpo_core import advice, bfcl, config_lines
 from gdpo_core.bfcl import REWARDS
+from gdpo_core.board.state import METHODS, State
+from gdpo_core.differences import differences
+from gdpo_core.frameworks import FRAMEWORKS
 from gdpo_core.successors import SUCCESSORS
-from views import claims, should, use
-from views.lab import Lab
-from views.link import Session
-from views.run import SAMPLES, Reading, audited, read
-from views.state import methods
+from views import onward
+from views.nav import Nav
+from views.run.log import audited, read
+from views.run.samples import SAMPLES
+from views.use import advise, claims, configure
 
 ROOT = Path(__file__).parent.parent
 
 
-@pytest.fixture
-def session():
-    found = Session()
-    Lab(bfcl.load_tasks(ROOT / "data" / "tasks"), found)
-    return found
+@pytest.fixture(scope="module")
+def default():
+    """The first task of the Lab as it is graded."""
+    task = bfcl.load_tasks(ROOT / "data" / "tasks")[0]
+    marks = tuple(tuple(grades.vector) for grades in bfcl.grade_all(task))
+    return State(marks, (1.0, 1.0, 1.0), (1.0, 1.0, 1.0), lengths=tuple(map(len, task.answers)))
 
 
-def set_lab(session, **changes):
-    session.lab._state = replace(session.lab.state, **changes)
+def section(lab, framework="trl", gate="none"):
+    """The words of the chapter's left side."""
+    lines = configure.lines(framework, lab, gate)
+    return text_of(configure.section(lines, FRAMEWORKS[framework], lab, gate).text)
 
 
-def chosen(framework="trl", gate="none", source="lab"):
-    return {"framework": framework, "gate": gate, "source": source}
-
-
-def effects(session, **options):
+def effects(lab, gate="none"):
     """The effect of each answer, by its title."""
-    html = should.should(chosen(**options), session).text
-    return dict(re.findall(r"<b>([\w -]+)</b> <span class=\"effect\">.*?</svg>([\w ]+)</span>", html))
+    return {one.title: one.effect for one in advice.answers(advise.report_of(lab, gate))}
+
+
+def should(report, of_run=True):
+    return advise.section(advice.answers(report), report, of_run).text
 
 
 # --- the lines -------------------------------------------------------------------------------------------------------
 
 
-def test_every_framework_can_be_chosen(session):
-    options = use.choices(session).elements["framework"].options
-    assert set(options.values()) == set(use.FRAMEWORKS)
+def test_every_framework_can_be_chosen():
+    options = configure.choice(Nav({}, False), "use-framework", "Trainer", configure.TRAINERS).options
+    assert set(options.values()) == set(FRAMEWORKS)
 
 
-@pytest.mark.parametrize("framework", use.FRAMEWORKS)
-def test_the_lines_follow_the_labs_pays_weights_and_gate(session, framework):
-    set_lab(session, weights=(2.0, 1.0, 0.5), pays=(1.0, 1.0, 10.0))
-    text = text_of(use.configuration(chosen(framework, "conciseness"), session).text)
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_the_lines_follow_the_labs_pays_weights_and_gate(default, framework):
+    lab = replace(default, weights=(2.0, 1.0, 0.5), pays=(1.0, 1.0, 10.0))
+    text = section(lab, framework, "conciseness")
     assert "correctness 0 or 1, style 0 or 1, conciseness 0 or 10" in text
     assert "conciseness counts only where correctness reaches 1" in text
     switch = config_lines.switch_to_gdpo(framework, REWARDS, (2.0, 1.0, 0.5), 12)
     assert all(line in text for line in map(text_of, switch.splitlines()) if not line.startswith("# axolotl"))
     assert "What a pass pays drops out under GDPO" in text
-    set_lab(session, weights=(1.0, 1.0, 1.0), pays=(1.0, 1.0, 1.0))
-    text = text_of(use.configuration(chosen(framework), session).text)
+    text = section(default, framework)
     assert "counts only where" not in text and "drops out" not in text
 
 
-def test_the_gate_is_measured_on_the_labs_answers(session):
-    text = text_of(use.configuration(chosen(gate="all"), session).text)
-    assert re.search(r"wrong answer stands above a right one from \S+\s% to 0\s%", text)
+def test_what_is_needed_is_told_from_what_is_extra(default):
+    text = section(default)
+    assert text.index("all that is needed") < text.index("multi_objective_aggregation") < text.index("extra")
+    assert text.count("extra") == 2
 
 
-def test_what_eps_does_to_a_small_difference_is_computed(session):
+def test_the_gate_is_measured_on_the_labs_answers(default):
+    assert re.search(r"wrong answer stands above a right one from \S+\s% to 0\s%", section(default, gate="all"))
+
+
+def test_what_eps_does_to_a_small_difference_is_computed(default):
     # By hand: three at 0 and one at d have mean d/4 and std d/2, so z = 1.5 d / (d + 2 eps).
     for key, told in {"trl": 0.5, "verl": 1.5 / 1.02, "ms_swift": 1.5}.items():
-        text = " ".join(use.differs(use.FRAMEWORKS[key], "none", use.Lab.now(session)))
-        assert f"becomes {told:.2f}" in text
+        assert f"becomes {told:.2f}" in " ".join(
+            differences(FRAMEWORKS[key], default.rewards, default.weights, default.lengths)
+        )
 
 
-def test_grpo_with_the_weights_that_are_offered_has_gdpos_order(session):
-    [_, lines] = use._instead(use.FRAMEWORKS["ms_swift"], use.Lab.now(session))
+def test_grpo_with_the_weights_that_are_offered_has_gdpos_order(default):
+    [_, lines] = configure._instead(FRAMEWORKS["ms_swift"], default)
     weights = [float(w) for w in re.search(r"--reward_weights ([\d. ]+)", lines)[1].split()]
-    rewards = session.lab.state.rewards
-    assert order(gc.grpo(rewards, weights=weights)) == order(gc.gdpo(rewards))
+    assert order(gc.grpo(default.rewards, weights=weights)) == order(gc.gdpo(default.rewards))
 
 
 def order(a):
@@ -90,112 +99,125 @@ def order(a):
     return [sorted(set(values)).index(x) for x in values]
 
 
-def test_a_successor_in_the_lab_is_said_to_be_in_no_trainer(session):
-    set_lab(session, method="dvao")
-    assert f"No trainer here has {methods()['dvao']}" in text_of(use.configuration(chosen(), session).text)
+def test_a_successor_in_the_lab_is_said_to_be_in_no_trainer(default):
+    assert f"No trainer here has {METHODS['dvao']}" in section(replace(default, method="dvao"))
 
 
-@pytest.mark.parametrize("framework", use.FRAMEWORKS)
-@pytest.mark.parametrize("gate", use.gates())
-def test_the_program_prints_what_the_page_says(session, framework, gate):
-    set_lab(session, weights=(3.0, 1.0, 0.5), pays=(1.0, 3.0, 10.0))
-    page = text_of(use.configuration(chosen(framework, gate), session).text)
-    program = session.programs["use"]()
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("gate", configure.GATES)
+def test_the_program_prints_what_the_page_says(default, framework, gate):
+    lab = replace(default, weights=(3.0, 1.0, 0.5), pays=(1.0, 3.0, 10.0))
+    program = configure.program(FRAMEWORKS[framework], lab, gate)
     assert program.count("\n") <= 15
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(program, {})
     name, advantages, off = printed.getvalue().splitlines()
-    convention = gc.CONVENTIONS[use.FRAMEWORKS[framework].convention]
-    lab = use.Lab.now(session)
+    convention = gc.CONVENTIONS[FRAMEWORKS[framework].convention]
     assert name.startswith(convention.name)
-    assert advantages == str([round(a, 4) for a in lab.explained(convention, gate).advantages.tolist()])
+    given = {"weights": lab.weights, "lengths": lab.lengths, "convention": convention}
+    computed = gc.gdpo(configure.rewards(lab, gate), **given).tolist()
+    assert advantages == str([round(a, 4) for a in computed])
     if convention != gc.PAPER:
-        assert f"by at most {off.removeprefix('off the paper by ')}" in page
+        assert f"by at most {off.removeprefix('off the paper by ')}" in section(lab, framework, gate)
 
 
-def test_a_link_brings_the_choices_and_notes_what_is_none(session):
-    linked = Session.of({"use-framework": "verl", "use-gate": "style", "use-source": "moon"})
-    element = use.choices(linked)
-    assert element.value == {"framework": "verl", "gate": "style", "source": "lab"}
-    assert len(linked.notes) == 1 and "use-source" in linked.notes[0]
-    assert "use-framework=verl" in linked.query("use") and "use-source" not in linked.query("use")
+def test_an_address_brings_the_choices_and_notes_what_is_none():
+    page = Nav({"use-framework": "verl", "use-gate": "style", "use-source": "moon"}, False)
+    lists = {"framework": configure.TRAINERS, "gate": configure.GATES, "source": configure.SOURCES}
+    chosen = {f"use-{key}": configure.choice(page, f"use-{key}", key, titles).value for key, titles in lists.items()}
+    assert chosen == {"use-framework": "verl", "use-gate": "style", "use-source": "lab"}
+    assert len(page.notes) == 1 and "use-source" in page.notes[0]
+    page.write("use", chosen, configure.UNTOUCHED)
+    assert page.controls["use"] == {"use-framework": "verl", "use-gate": "style"}
 
 
 # --- should I? -------------------------------------------------------------------------------------------------------
 
 
-def test_the_labs_default_changes_ties_alone(session):
-    found = effects(session)
+def test_the_first_task_changes_ties_alone(default):
+    found = effects(default)
     assert len(found) == 5
-    assert {title for title, effect in found.items() if effect != "changes nothing"} == {"Ties"}
+    assert {title for title, effect in found.items() if effect != "nothing"} == {"Ties"}
 
 
-def test_unequal_pay_is_where_it_helps_and_weights_that_undo_it_where_it_hurts(session):
-    set_lab(session, pays=(1.0, 1.0, 10.0))
-    assert effects(session)["Unequal scales"] == "helps"
-    set_lab(session, pays=(1.0, 1.0, 10.0), weights=(1.0, 1.0, 0.1))
-    assert effects(session)["Unequal scales"] == "hurts"
-    assert effects(session, gate="conciseness")["Unequal scales"] == "hurts"
+def test_unequal_pay_is_where_it_helps_and_weights_that_undo_it_where_it_hurts(default):
+    lab = replace(default, pays=(1.0, 1.0, 10.0))
+    assert effects(lab)["Unequal scales"] == "helps"
+    lab = replace(lab, weights=(1.0, 1.0, 0.1))
+    assert effects(lab)["Unequal scales"] == "hurts"
+    assert effects(lab, "conciseness")["Unequal scales"] == "hurts"
 
 
-def test_conflict_and_constants_are_seen(session):
-    marks = tuple((i % 2, 1 - i % 2, 1) for i in range(12))
-    set_lab(session, marks=marks)
-    found = effects(session)
-    assert found["Conflict"] == "hurts"
-    html = text_of(should.should(chosen(), session).text)
-    assert "correctness and style pull against each other (−1.00)" in html
-    assert "No group teaches anything" in html  # under GDPO the two cancel
+def test_conflict_and_constants_are_seen(default):
+    lab = replace(default, marks=tuple((i % 2, 1 - i % 2, 1) for i in range(12)))
+    assert effects(lab)["Conflict"] == "hurts"
+    text = text_of(should(advise.report_of(lab, "none"), False))
+    assert "correctness and style pull against each other (−1.00)" in text
+    assert "No group teaches anything" in text  # under GDPO the two cancel
 
 
 def test_noise_that_is_nearly_constant_is_seen():
     rows = "".join(f"{g},{(g + i) % 2},{5 + 1e-4 * ((i * 7 + g) % 5)}\n" for g in range(40) for i in range(8))
     run = gc.read_run({"a.csv": f"group,right,noise\n{rows}".encode()}, rewards=["right", "noise"], group="group")
-    [noise] = [a for a in should.answers(gc.audit(run)) if a.title == "Nearly constant noise"]
+    [noise] = [a for a in advice.answers(gc.audit(run)) if a.title == "Nearly constant noise"]
     assert noise.effect == "hurts" and noise.scenario == "noise"
 
 
-def test_when_nothing_can_be_learnt_nothing_is_said_to_help(session):
+def test_when_nothing_can_be_learnt_nothing_is_said_to_help(default):
     for marks in (((1, 1, 1),) * 12, ((0, 0, 0),) * 12):
-        set_lab(session, marks=marks)
-        assert set(effects(session).values()) == {"changes nothing"}
-    set_lab(session, weights=(0.0, 0.0, 0.0))
-    assert set(effects(session).values()) == {"changes nothing"}
+        assert set(effects(replace(default, marks=marks)).values()) == {"nothing"}
+    assert set(effects(replace(default, weights=(0.0, 0.0, 0.0))).values()) == {"nothing"}
 
 
-def test_the_audited_run_is_judged_when_there_is_one(session):
-    assert "No run is audited yet" in should.should(chosen(source="run"), session).text
+def of_sample(sample):
+    log = read(sample)
+    return audited(log, log.primary, "")
+
+
+def test_the_audited_run_is_judged_when_there_is_one():
+    assert "No run is audited yet" in advise.section([], None, True).text
     for sample in SAMPLES:
-        log = read(sample, (), Reading())
-        session.audited = audited(log, log.primary, "").report
-        text = text_of(should.should(chosen(source="run"), session).text)
-        assert ("It cannot be told" in text) == (len(log.run.rewards) == 1)
-    text = text_of(_of_sample(session, SAMPLES[0]))
+        found = of_sample(sample)
+        assert ("It cannot be told" in text_of(should(found))) == (len(found.rewards) == 1)
+    text = text_of(should(of_sample(SAMPLES[0])))
     assert re.search(r"style takes 79\s% of the update under GRPO and 40\s% under GDPO", text)
 
 
-def _of_sample(session, sample):
-    log = read(sample, (), Reading())
-    session.audited = audited(log, log.primary, "").report
-    return should.should(chosen(source="run"), session).text
+def test_of_few_groups_the_verdict_says_so_but_a_lab_is_always_one():
+    few = of_sample(SAMPLES[1])
+    assert text_of(should(few)).startswith("Should I? Too few to judge (128 responses in 16 groups). So far: ")
+    assert "Too few" not in should(few, False)
 
 
-def test_every_link_leads_to_a_chapter_and_a_scenario_that_exist(session):
-    html = should.should(chosen(), session).text + claims.more(session).text + _of_sample(session, SAMPLES[0])
+def test_a_verdict_is_in_words_that_need_no_second_look():
+    def said(**effects):
+        return advice.verdict([advice.Answer(effect, title, "", "lab") for title, effect in effects.items()])
+
+    assert said(Ties="mixed") == "**It changes one thing, ties, for better and for worse.** The rest stays as it is."
+    assert said(Ties="mixed", Scales="helps").startswith("**Yes, for the scales.** It changes the ties, for better")
+    assert said(Noise="hurts", Ties="mixed").startswith("**Not yet:** mend the noise first, where it hurts. It changes")
+    assert said(Noise="hurts") == "**Not as it stands:** it hurts by noise and helps nowhere."
+    assert said(Silent="steps") == "**It would take longer steps** and aim no better."
+    assert said(Ties="nothing") == "**It would change next to nothing** on these rewards."
+
+
+def test_every_link_leads_to_a_chapter_and_a_scenario_that_exist(default):
+    lab = advise.report_of(default, "none")
+    html = should(lab, False) + str(claims.checked()) + should(of_sample(SAMPLES[0]))
     links = re.findall(r'<a class="onward"[^>]*href="\?at=(\w+)(?:&amp;train-scenario=(\w+))?"', html)
     assert len(links) > 10
     assert all(chapter in ("lab", "train", "evidence", "run") for chapter, _ in links)
-    assert {scenario for _, scenario in links if scenario} <= set(should.titles())
+    assert {scenario for _, scenario in links if scenario} <= set(onward.titles())
     wanted = {"scales", "equal", "undone", "difficulty", "live", "conflict", "gated", "noise", "demo"}
-    assert wanted <= set(should.titles())
+    assert wanted <= set(onward.titles())
     assert 'href="#' not in html
 
 
 # --- claims, successors ----------------------------------------------------------------------------------------------
 
 
-def test_the_first_claim_is_computed_as_the_rule_says(session):
+def test_the_first_claim_is_computed_as_the_rule_says():
     text = text_of(claims.checked())
     assert "it ties them where two and two pass, and splits them where three and two do" in text
     assert re.search(r"weights 2, 1, 1 give 67\s%, not 50\s%", text)
@@ -203,16 +225,23 @@ def test_the_first_claim_is_computed_as_the_rule_says(session):
     assert all(f"{n}" in text for n in counts)
 
 
-def test_every_successor_is_cited_with_its_formula(session):
-    html = claims.after(use.Lab.now(session))
+def test_what_the_papers_tables_say_is_counted_with_its_uncertainty():
+    text = text_of(claims.checked())
+    assert "GDPO is ahead by at least one point in 35 of 68 cells, GRPO in 0. By less GRPO is in 8" in text
+    assert "gives no spread" in text
+
+
+def test_every_successor_is_cited_with_its_formula(default):
+    html = claims.after(default)
     for s in SUCCESSORS.values():
         assert f"https://arxiv.org/abs/{s.paper}" in html and s.name in html
     assert "of 6" in html
 
 
-def test_no_cell_of_the_chapter_depends_on_another_chapter():
-    tree = ast.parse((ROOT / "app.py").read_text(encoding="utf-8"))
-    cells = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("use_")]
-    assert 4 <= len(cells) <= 7
-    names = {argument.arg for cell in cells for argument in cell.args.args}
-    assert all(name in ("session", "edit", "use", "should", "claims") or name.startswith("use_") for name in names)
+def test_the_paper_is_named_linked_and_cited_as_citation_cff_has_it():
+    html, text = claims.references(), text_of(claims.references())
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))["references"][0]
+    assert f'href="{cited["url"]}"' in html and "Group Relative Policy Optimization" in text
+    assert f"title={{{cited['title']}}}" in claims.CITE and cited["title"].removeprefix("GDPO: ") in text
+    names = [f"{author['family-names']}, {author['given-names']}" for author in cited["authors"]]
+    assert f"author={{{' and '.join(names)}}}" in claims.CITE

@@ -14,7 +14,10 @@ from conftest import ROOT
 from helpers import nearly
 
 from gdpo_core._errors import InputError
-from views import run, worker
+from views import worker
+from views.run import log as logs
+from views.run.downloads import downloads
+from views.run.samples import DATA, SAMPLES
 
 
 def die():
@@ -97,24 +100,24 @@ def test_who_trains_does_not_wait_for_files_that_never_end(monkeypatch):
 
 
 def test_an_upload_has_the_report_that_the_same_files_have_here():
-    path = run.DATA / "samples" / "trl_gdpo"
+    path = DATA / "samples" / "trl_gdpo"
     uploads = [SimpleNamespace(name=file.name, contents=file.read_bytes()) for file in sorted(path.iterdir())]
-    there = run.read(run.SAMPLES[0], uploads, run.Reading())
-    here = run.read(next(sample for sample in run.SAMPLES if sample.path == path.name), (), run.Reading())
+    there = logs.read(SAMPLES[0], uploads)
+    here = logs.read(next(sample for sample in SAMPLES if sample.path == path.name))
     assert here.files is None and there.run.rewards == here.run.rewards
     assert there.told == "Your files: completions_00001.parquet and 3 more."
     first = here.run.rewards[0]
     for primary, weights in ((None, ""), (first, ""), (None, f"{first}=3")):
-        expected, found = (run.audited(log, primary, weights) for log in (here, there))
-        assert found.report.to_dict() == nearly(expected.report.to_dict()) and found.given == expected.given
-    assert len({run.downloads(log, found)[-1][2]() for log in (here, there)}) == 1
+        expected, found = (logs.audited(log, primary, weights) for log in (here, there))
+        assert found.to_dict() == nearly(expected.to_dict())
+    assert len({downloads(log, found)[-1][2]() for log in (here, there)}) == 1
     with pytest.raises(InputError, match="groups of 1000000"):
-        run.read(run.SAMPLES[0], uploads, run.Reading(group_size=10**6))
+        logs.read(SAMPLES[0], uploads, group_size="1000000")
     with pytest.raises(InputError, match="weights"):
-        run.audited(there, None, "none=1")
+        logs.audited(there, None, "none=1")
 
 
 def test_a_full_server_takes_no_files(monkeypatch):
-    monkeypatch.setattr(run.limits, "full", lambda: True)
+    monkeypatch.setattr(logs.limits, "full", lambda: True)
     with pytest.raises(InputError, match="try again in a moment"):
-        run.read(run.SAMPLES[0], [SimpleNamespace(name="a.csv", contents=b"group,acc\n0,1\n0,0\n")], run.Reading())
+        logs.read(SAMPLES[0], [SimpleNamespace(name="a.csv", contents=b"group,acc\n0,1\n0,0\n")])

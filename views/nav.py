@@ -43,7 +43,8 @@ class Nav(anywidget.AnyWidget):
 
     def refuse(self, key: str, expected: str, got: str) -> None:
         """A note that a part of the address was of no use to its chapter."""
-        self.notes = [*self.notes, f"{key}: expected {expected}, got “{address.clipped(got)}”"]
+        note = f"{key}: expected {expected}, got “{address.clipped(got)}”"
+        self.notes = [*self.notes, *([] if note in self.notes else [note])]
 
     def write(
         self, chapter: str, values: Mapping[str, Any], untouched: Mapping[str, Any] | None = None, program: str = ""

@@ -6,6 +6,7 @@ from math import isnan
 
 from gdpo_core import _html
 from gdpo_core._html import Html, fold, join, legend, tag
+from gdpo_core._theme import VALUES
 from gdpo_core._words import number, percent
 from gdpo_core.conventions import NAMES
 from gdpo_core.report import over_time, svg
@@ -13,6 +14,7 @@ from gdpo_core.report.over_time import Series, present
 from gdpo_core.report.sentences import checklist, comparable, own_method, shown_method, weight_shares
 from gdpo_core.runs.audit_report import AuditReport
 
+METHODS_AND_REWARDS = ("grpo", "grpo_no_std", "grpo_batch_std", "gdpo", "r0", "r1", "r2", "r3", "alarm")  # looks
 _COLOURS = 4  # of rewards; they repeat, with other dashes
 _ROWS = 40  # of a table behind a chart
 _FARTHEST = 2.0  # of a share from 0, as far as it is drawn
@@ -68,6 +70,26 @@ def content(figure: Figure) -> Html:
     said = figure.kind and figure.rows  # by the finding around it; what a log holds needs its title
     caption = tag("figcaption", "" if said else tag("b", figure.title), "" if said else " ", figure.caption)
     return join(caption, figure.drawn, fold("Numbers", _numbers(figure)) if figure.rows and not said else "")
+
+
+def picture_file(figure: Figure) -> str:
+    """The chart as an SVG file of its own, in the look of a report on paper."""
+    ink, soft, rule, paper = (VALUES[f"light-{name}"] for name in ("ink", "soft", "rule", "paper"))
+    looks = {look: VALUES[look.replace("_", "-").replace("batch", "no")] for look in METHODS_AND_REWARDS}
+    looks |= {"p0": ink, "p1": VALUES["grpo-no-std"]}
+    rules = {
+        "text": f"font: 12px {VALUES['sans']}; fill: {soft}",
+        ".head, .strong, .title": f"font-weight: 700; fill: {ink}",
+        ".title": "font-size: 15px",
+        ".paper": f"fill: {paper}",
+        ".zero, .weight, .line": f"fill: none; stroke: {ink}; stroke-width: 2",
+        ".zero": "stroke-width: 1",
+        ".grid, .track": f"fill: none; stroke: {rule}",
+        **{f".{look}.mark": f"fill: {colour}" for look, colour in looks.items()},
+        **{f".{look}.line": f"stroke: {colour}" for look, colour in looks.items()},
+    }
+    css = "\n".join(f"{which} {{ {how} }}" for which, how in rules.items())
+    return str(_html.picture(figure.drawn, figure.title, css))
 
 
 def _numbers(figure: Figure) -> Html:
@@ -131,16 +153,14 @@ def _distinctions(report: AuditReport) -> list[Figure]:
         "silent_groups": "Groups without any advantage",
         "inversions": f"Pairs where less {report.run['primary']} gets more",
     }
-    groups = [
-        svg.Bars(title, None, _bars_of_methods(report, {m: shares.get(key) for m, shares in report.methods.items()}))
-        for key, title in titles.items()
-    ]
+    found = {title: {m: shares.get(key) for m, shares in report.methods.items()} for key, title in titles.items()}
+    groups = [svg.Bars(title, None, _bars_of_methods(report, by_method)) for title, by_method in found.items()]
     groups = [group for group in groups if any(bar.value is not None for bar in group.bars)]
     if not groups:
         return []
     caption = "What each method tells apart on the rewards of this run. A tie: other rewards, same advantage."
     rows = [
-        {"share of": group.title} | {m: bar.value for m, bar in zip(report.methods, group.bars, strict=True)}
+        {"share of": group.title} | {m: None if x is None or isnan(x) else x for m, x in found[group.title].items()}
         for group in groups
     ]
     drawn = svg.grouped_bars(groups, f"{described(groups)}.")
@@ -161,10 +181,11 @@ def _constant(report: AuditReport) -> list[Figure]:
 
 
 def _bars_of_methods(report: AuditReport, shares: Mapping[str, float | None]) -> list[svg.Bar]:
-    """A bar per method; the run's own stands out."""
+    """A bar per method, the run's own stands out; GRPO without std, which ties what GRPO ties, only if it is that."""
     own = own_method(report)
     known = {m: None if share is None or isnan(share) else share for m, share in shares.items()}
-    return [svg.Bar(NAMES[m], m, known.get(m), percent(known.get(m)), m == own) for m in report.methods]
+    drawn = [m for m in report.methods if m != "grpo_no_std" or m == own]
+    return [svg.Bar(NAMES[m], m, known.get(m), percent(known.get(m)), m == own) for m in drawn]
 
 
 def described(groups: Sequence[svg.Bars]) -> str:

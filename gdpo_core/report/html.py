@@ -75,10 +75,10 @@ def front(report: AuditReport, frame: Frame = framed, guide: Guide = _place) -> 
 
 
 def behind(report: AuditReport, frame: Frame = framed) -> dict[str, Callable[[], Html]]:
-    """What stands behind the first screen, by title; each is built when it is asked for."""
+    """What stands behind the first screen, whose chart is not repeated, by title; each is built when asked for."""
     parts: dict[str, Callable[[AuditReport], Html]] = {
         "What the run did": _facts,
-        **({"All charts": partial(_charts, frame=frame)} if drawable(report) else {}),
+        **({"More charts": partial(_charts, frame=frame, but=picture(report).title)} if drawable(report) else {}),
         "Tables": _tables,
         "How it was computed, and what this cannot tell": _computed,
     }
@@ -94,8 +94,8 @@ def _verdict(report: AuditReport) -> Html:
     return join(tag("p", to_do(report), kind="verdict-line"), tag("p", report.what_ran, kind="what-ran"))
 
 
-def _charts(report: AuditReport, frame: Frame) -> Html:
-    return tag("div", *map(frame, figures(report)), kind="figures-grid")
+def _charts(report: AuditReport, frame: Frame, but: str = "") -> Html:
+    return tag("div", *(frame(figure) for figure in figures(report) if figure.title != but), kind="figures-grid")
 
 
 def _short(report: AuditReport, finding: Finding, first: bool, frame: Frame, guide: Guide) -> Html:

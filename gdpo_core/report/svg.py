@@ -69,7 +69,7 @@ def dash(k: int) -> str:
 def grouped_bars(groups: Sequence[Bars], description: str, low: float = 0.0, high: float = 1.0) -> Html:
     """Horizontal bars from zero between fixed ends, the values in words on the right."""
     longest = max((len(bar.name) for group in groups for bar in group.bars), default=0)
-    left, right = min(18 + 6.4 * longest, 170), WIDTH - _WORDS
+    left, right = min(24 + 6.4 * longest, 170), WIDTH - _WORDS
     x = _scale((low, high), (left, right))
     parts: list[Html] = []
     y = 2.0
@@ -91,7 +91,7 @@ def grouped_bars(groups: Sequence[Bars], description: str, low: float = 0.0, hig
 def intervals(groups: Mapping[str, Sequence[Interval]], description: str, ends: tuple[float, float]) -> Html:
     """A point with its interval per row, between fixed ends with a line at zero; groups of rows by their title."""
     longest = max((len(row.name) for rows in groups.values() for row in rows), default=0)
-    left, right = min(18 + 6.4 * longest, 170), WIDTH - _WORDS
+    left, right = min(24 + 6.4 * longest, 170), WIDTH - _WORDS
     x = _scale(ends, (left, right))
     parts: list[Html] = []
     y = 2.0

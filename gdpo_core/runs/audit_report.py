@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from decimal import ROUND_UP, Context
 from math import isfinite, sqrt
 from typing import Annotated, Any, Literal, TypedDict
 
@@ -389,8 +390,9 @@ def _what_ran(f: Facts) -> str:
         made += f" with weights {weights_in_words(weights, f.recipe.up_to_scale)}"
     made = ", ".join([made, *f.recipe.remarks])
     if f.reproduced:
-        error = power_of_ten(float(f"{f.totals.logged.max_error:.0e}"))
-        return f"The logged advantages are {made}: all {count(_logged(f))} are reproduced, to {error}."
+        up = Context(prec=1, rounding=ROUND_UP)
+        error = power_of_ten(float(up.create_decimal_from_float(f.totals.logged.max_error)))
+        return f"The logged advantages are {made}: all {count(_logged(f))} are reproduced, off by {error} at most."
     wrong = f.totals.logged.wrong + f.overwritten.logged.wrong.sum()
     return f"The logged advantages are {made}, but for {count(wrong)} of {count(_logged(f))}."
 

@@ -162,7 +162,7 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
         "warning" if inverted >= INVERTED_WARNING else "info",
         f"{f.under}, in {percent(inverted)} of the pairs that differ in {primary} the response with less {primary} "
         f"gets more, and {percent(tied[f.acting])} are tied. By method, inverted and tied: {compared}. {most} no "
-        f"normalisation puts {primary} first. {lowest}",
+        f"normalisation knows that {primary} matters most. {lowest}",
         {
             "primary": primary,
             "method": f.acting,
@@ -289,7 +289,7 @@ def blind_zero_std_metric(f: Facts) -> Iterator[Finding]:
         },
         None,
         extent=f.dead(most) - (0 if over_batch else sees),
-        title=f"{f.framework.zero_std_metric} does not show that {f.rewards[most]} is constant",
+        title=f"{f.framework.title}'s metric does not show that {f.rewards[most]} is constant",
         to_do=f"Log the share of groups in which each reward is constant, {f.rewards[most]} above all.",
     )
 

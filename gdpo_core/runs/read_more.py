@@ -9,11 +9,15 @@ PAPER = "https://arxiv.org/abs/2601.05242"
 
 @dataclass(frozen=True)
 class ReadMore:
-    """place: a chapter of the page or a section of the README; paper: what of the paper; terms: of the glossary."""
+    """place: a chapter of the page or a section of the README; paper: what of the paper; terms: of the glossary.
+
+    scenario: of the chapter Train, that shows what the finding says.
+    """
 
     place: str
     paper: str = ""
     terms: tuple[str, ...] = ()
+    scenario: str = ""
 
 
 @dataclass(frozen=True)
@@ -28,13 +32,13 @@ _SCALE, _PRIORITY, _LEVELS = "page, chapter Train", "page, chapter Evidence", "p
 _USE, _LOG, _LIMITS = "page, chapter Use it", "README, Check your own run", "README, Limits"
 _FORMULAS = "equations 4 to 7"
 READ_MORE = {  # by the finding's id
-    "reward-dominates": ReadMore(_SCALE, _FORMULAS, ("update share", "scale", "weight")),
+    "reward-dominates": ReadMore(_SCALE, _FORMULAS, ("update share", "scale", "weight"), "scales"),
     "reward-starved": ReadMore(_SCALE, _FORMULAS, ("update share", "scale", "weight")),
-    "reward-dead": ReadMore(_SCALE, "", ("zero-variance group",)),
+    "reward-dead": ReadMore(_SCALE, "", ("zero-variance group",), "live"),
     "reward-dead-in-part": ReadMore(_LOG, "", ("zero-variance group",)),
     "reward-fades": ReadMore(_SCALE, "", ("zero-variance group", "update share")),
-    "reward-noise": ReadMore(_SCALE, _FORMULAS, ("normalise", "eps")),
-    "conflict": ReadMore(_SCALE),
+    "reward-noise": ReadMore(_SCALE, _FORMULAS, ("normalise", "eps"), "noise"),
+    "conflict": ReadMore(_SCALE, scenario="conflict"),
     "length-coupled": ReadMore(_USE, "equation 8"),
     "ties-hide-signal": ReadMore(_LEVELS, "section 3.1 and Fig. 2", ("tie", "level")),
     "silent-groups": ReadMore(_LEVELS, "", ("silent group",)),

@@ -6,17 +6,16 @@ from functools import lru_cache
 import marimo as mo
 
 import gdpo_core as gc
+from gdpo_core import report
 from gdpo_core._errors import InputError
 from gdpo_core._words import count, decimal, listing, percent, word
+from gdpo_core.board.state import State
 from gdpo_core.successors import SUCCESSORS
-from views.html import Html, fold, framed, join, lazily, prose, show, table, tag
-from views.link import Session
+from views.html import Html, join, prose, show, table, tag
+from views.onward import onward
 from views.results import ahead, results
-from views.should import lead
-from views.use import Lab
 
 TRUE, PARTLY, FALSE = "true", "partly", "false"
-ARXIV = "https://arxiv.org/abs/"
 
 
 def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
@@ -61,9 +60,9 @@ def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
     yield (
         "“Leaving out the division by std is half of the cure.”",
         PARTLY,
-        f"Of 4 answers with 6 marks GRPO makes {count(n['grpo'])} different lists of advantages, without std "
-        f"{count(n['grpo_no_std'])}, GDPO {count(n['gdpo'])}. In the paper's tool-calling run it left no answer in the "
-        "right format.",
+        f"All groups of 4 answers with 6 marks get {count(n['grpo'])} different sets of advantages from GRPO, "
+        f"{count(n['grpo_no_std'])} without std, {count(n['gdpo'])} from GDPO. In the paper's tool-calling run leaving "
+        "it out left no answer in the right format.",
         ("evidence",),
     )
     yield (
@@ -72,7 +71,7 @@ def claims() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
         "It makes them count alike, whether they matter or not; a reward of nearly constant noise too.",
         ("train", "noise"),
     )
-    yield ("“No setting gets worse with GDPO.”", FALSE, _where_grpo_is_ahead(), ("evidence",))
+    yield ("“No setting gets worse with GDPO.”", PARTLY, _where_grpo_is_ahead(), ("evidence",))
     yield (
         "“One line: apply_gdpo: True.”",
         FALSE,
@@ -93,11 +92,13 @@ def _where_grpo_is_ahead() -> str:
         cells = results()
     except InputError as error:
         return f"The numbers can't be shown. {error}"
-    worse = ahead(cells)["grpo"]
+    of = ahead(cells)
+    worse, clear = of["grpo"], {method: sum(abs(cell.ahead) >= 1 - 1e-9 for cell in of[method]) for method in of}
     return (
-        f"GRPO is ahead in {count(len(worse))} of {count(len(cells))} cells of the paper's own tables, by up to "
-        f"{decimal(max(-cell.ahead for cell in worse), 1)} points, in "
-        f"{listing(dict.fromkeys(cell.experiment for cell in worse))}."
+        f"In the paper's own tables GDPO is ahead by at least one point in {count(clear['gdpo'])} of "
+        f"{count(len(cells))} cells, GRPO in {clear['grpo']}. By less GRPO is in {count(len(worse) - clear['grpo'])}, "
+        f"by up to {decimal(max(-cell.ahead for cell in worse), 1)} points, in "
+        f"{listing(dict.fromkeys(cell.experiment for cell in worse))}. The paper gives no spread for most."
     )
 
 
@@ -113,30 +114,30 @@ def checked() -> Html:
         [
             tag("span", claim),
             tag("span", verdict, kind=f"claim-{verdict}"),
-            join(tag("span", reason), " ", lead(place[0], claim, *place[1:]) if place else ""),
+            join(tag("span", reason), " ", onward(place[0], claim, *place[1:]) if place else ""),
         ]
         for claim, verdict, reason, place in claims()
     ]
     return table(["what is said", "is", "what we found"], rows, "claims")
 
 
-def after(lab: Lab) -> Html:
+def after(lab: State) -> Html:
     """The successors, with what each makes of the Lab's answers."""
-    state, mixes = lab.state, len(set(lab.state.marks))
+    mixes = len(set(lab.marks))
     rows = []
     for key, s in SUCCESSORS.items():
-        collapsed = gc.collapse(state.rewards, key, weights=state.weights)
+        collapsed = gc.collapse(lab.rewards, key, weights=lab.weights)
         kept = f"{len(set(collapsed.level.tolist()))} of {mixes}"
-        paper = tag("a", s.title, href=f"{ARXIV}{s.paper}", target="_blank", rel="noreferrer")
-        rows.append([join(tag("b", s.name), " ", tag("small", s.published)), paper, tag("span", s.formula), kept])
-    here = ["different advantages for the Lab's mixes of marks"]
+        name = join(tag("b", s.name), " ", tag("small", s.published))
+        rows.append([name, _paper(s.paper, s.title), tag("span", s.formula), kept])
+    here = ["different advantages for the Lab's kinds of answers"]
     return join(
         tag(
             "p",
             prose(
                 "All are methods of gdpo_core.advantages, and of the **Lab** and of **Train**. Inside a group DVAO and "
                 "CorrGRPO keep GRPO's order and change the length of the step; MO-GRPO keeps GDPO's order; GD²PO and "
-                "SA-MRPO each have their own."
+                "SA-MRPO each have their own. All have our weights w_k; the papers of MO-GRPO and CorrGRPO have none."
             ),
         ),
         table(["method", "paper", "what it computes", *here], rows, "successors"),
@@ -153,54 +154,69 @@ LIMITS = (
     "KL term and how tokens are averaged too.",
     "The released scripts of the paper differ in more than the order of normalising: GRPO carries a KL penalty inside "
     "its reward, GDPO trains without one, and only GDPO has the last step.",
-    "In Train's conflict at equal pay any weight below 1 on brevity lets the right answer win. The paper found lower "
-    "weights unreliable on models, a gate not.",
+    "In Train's conflict at equal pay any weight below 1 on conciseness lets the right answer win. The paper found "
+    "lower weights unreliable on models, a gate not.",
     "Frameworks were read and run as of August 2026; the versions stand with each convention.",
 )
 PAPER_LEFT_OPEN = "the ε of its last step is 0, and std divides by n − 1"  # it gives neither
 REFERENCES = {
-    "GDPO": ("2601.05242", "the paper, with its conditioned rewards (eq. 8) and experiments"),
-    "GRPO": ("2402.03300", "DeepSeekMath"),
-    "GRPO without std": ("2503.20783", "Dr. GRPO"),
+    "GDPO": (
+        "2601.05242",
+        "Group reward-Decoupled Normalization Policy Optimization for Multi-reward RL Optimization",
+        "the paper, with its conditioned rewards (eq. 8) and experiments",
+    ),
+    "GRPO": (
+        "2402.03300",
+        "DeepSeekMath: Pushing the Limits of Mathematical Reasoning in Open Language Models",
+        "which introduces Group Relative Policy Optimization",
+    ),
+    "GRPO without std": (
+        "2503.20783",
+        "Understanding R1-Zero-Like Training: A Critical Perspective",
+        "which calls it Dr. GRPO",
+    ),
 }
+CITE = """@article{liu2026gdpo,
+  title={GDPO: Group reward-Decoupled Normalization Policy Optimization for Multi-reward RL Optimization},
+  author={Liu, Shih-Yang and Dong, Xin and Lu, Ximing and Diao, Shizhe and Belcak, Peter and Liu, Mingjie and \
+Chen, Min-Hung and Yin, Hongxu and Wang, Yu-Chiang Frank and Cheng, Kwang-Ting and Choi, Yejin and Kautz, Jan and \
+Molchanov, Pavlo},
+  journal={arXiv preprint arXiv:2601.05242},
+  year={2026}
+}"""
 
 
-def more(session: Session) -> mo.Html:
-    """What stands below the first screen."""
-    references = [
-        tag(
-            "li",
-            tag("a", f"{name}: arXiv {number}", href=f"{ARXIV}{number}", target="_blank", rel="noreferrer"),
-            f", {what}",
-        )
-        for name, (number, what) in REFERENCES.items()
-    ]
-    conventions = [
+def references() -> Html:
+    """The papers, how to cite the one that this is about, and the code that conventions were read from."""
+    papers = (
+        tag("li", tag("b", name), ": ", _paper(number, title), f" (arXiv {number}), {what}")
+        for name, (number, title, what) in REFERENCES.items()
+    )
+    conventions = (
         tag("li", f"{c.name}: {c.source}{'; ' + PAPER_LEFT_OPEN if c == gc.PAPER else ''}")
         for c in gc.CONVENTIONS.values()
-    ]
-    return show(
-        tag("h2", "What is said about GDPO, and what we found"),
-        checked(),
-        framed(
-            "folds",
-            fold(
-                f"What came before and after: {listing(s.name for s in SUCCESSORS.values())}",
-                lazily(lambda: after(Lab.now(session))),
-            ),
-            fold("Limits of this page", tag("ul", *(tag("li", x) for x in LIMITS))),
-            fold(
-                "References",
-                tag("ul", *references),
-                tag("p", "Conventions, and the code they were read from:"),
-                tag("ul", *conventions),
-            ),
-        ),
-        tag(
-            "p",
-            "Next: ",
-            tag("a", "change the Lab", href="?at=lab", data_go="lab"),
-            ", and these lines follow.",
-            kind="next",
-        ),
     )
+    return join(
+        tag("ul", *papers),
+        tag("p", "To cite the paper:"),
+        report.copied(CITE, "the paper as BibTeX"),
+        tag("p", "Conventions, and the code they were read from:"),
+        tag("ul", *conventions),
+    )
+
+
+def _paper(number: str, title: str) -> Html:
+    return tag("a", title, href=f"https://arxiv.org/abs/{number}", target="_blank", rel="noreferrer")
+
+
+def folds(lab: State) -> mo.Html:
+    """What stands below the lines: the claims, which are open, successors, limits, references."""
+    parts = {
+        "What is said about GDPO, and what we found": checked(),
+        f"What came before and after: {listing(s.name for s in SUCCESSORS.values())}": lambda: after(lab),
+        "Limits of this page": tag("ul", *(tag("li", x) for x in LIMITS)),
+        "References": tag("div", references(), kind="audit"),
+    }
+    drawn = {title: mo.lazy(lambda of=of: show(of())) if callable(of) else show(of) for title, of in parts.items()}
+    then = tag("p", "Next: ", tag("a", "change the Lab", href="?at=lab"), ", and these lines follow.", kind="next")
+    return show(mo.accordion(drawn, multiple=True, expanded=[next(iter(drawn))]), then)

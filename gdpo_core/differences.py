@@ -1,0 +1,58 @@
+"""What a trainer makes of some rewards that the paper's formulas do not, in words; and GRPO with GDPO's order."""
+
+from collections.abc import Sequence
+
+from gdpo_core._words import decimal, number, power_of_ten
+from gdpo_core.conventions import PAPER, Convention, exceptions, formulas
+from gdpo_core.explain import explain
+from gdpo_core.frameworks import CONVENTIONS, Framework
+
+TINY = 1e-4  # by which one of four answers differs, to show what an eps does to a small difference
+
+
+def differences(
+    framework: Framework, rewards: Sequence[Sequence[float]], weights: Sequence[float], lengths: Sequence[int]
+) -> list[str]:
+    """What GDPO differs in, measured on one group; rewards: (rollouts, rewards), lengths: tokens a rollout."""
+    c = CONVENTIONS[framework.convention]
+    notes = list(framework.notes)
+    if c.group_eps:
+        here, formula = decimal(_tiny(c), 2), decimal(_tiny(PAPER), 2)
+        as_said = "as by the formula" if here == formula else f"not {formula} as by the formula"
+        notes.append(
+            f"It adds {power_of_ten(c.group_eps)} to each standard deviation: a reward that differs by "
+            f"{power_of_ten(TINY)} in one of four answers becomes {here}, {as_said}."
+        )
+    if c != PAPER:
+        a, b = (explain(rewards, "gdpo", weights=weights, lengths=lengths, convention=x).advantages for x in (c, PAPER))
+        tokens = ", with a token per character," if c.last_step == "tokens" else ""
+        off = number((a - b).abs().max().item(), 2)
+        notes.append(f"On the Lab's answers{tokens} its advantages are off the paper's formula by at most {off}.")
+    return notes or ["Nothing: this library computes the paper's formula."]
+
+
+def _tiny(c: Convention) -> float:
+    z = explain([[0.0, 0], [0, 1], [0, 0], [TINY, 1]], "gdpo", convention=c, lengths=[1] * 4).z
+    assert z is not None  # of GDPO it is there
+    return z[-1, 0].item()
+
+
+def left_open(framework: Framework, rewards: int) -> tuple[str, ...]:
+    """The trainer's last step, and what it does in the cases that the formulas leave open.
+
+    >>> from gdpo_core.frameworks import FRAMEWORKS
+    >>> left_open(FRAMEWORKS["generic"], 3)[-1]
+    'A group of one gets 0.'
+    """
+    c = CONVENTIONS[framework.convention]
+    return formulas("gdpo", c, rewards)[-1], *exceptions(c)
+
+
+def undoing(rewards: Sequence[Sequence[float]], weights: Sequence[float]) -> list[float | None]:
+    """The weights with which GRPO has GDPO's order in this group: divided by the spreads; None where there is none.
+
+    >>> undoing([[0.0, 0, 1], [1, 10, 1]], [1, 1, 1])
+    [1.414, 0.1414, None]
+    """
+    stds = [std.item() for std in explain(rewards, "gdpo", weights=weights).group_stds]
+    return [float(f"{w / std:.4g}") if std else None for w, std in zip(weights, stds, strict=True)]

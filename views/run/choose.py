@@ -1,0 +1,111 @@
+"""What the reader chooses: files or a sample, how they are read, and the reward that matters most."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import marimo as mo
+
+from gdpo_core import frameworks
+from gdpo_core._html import fold
+from views import limits
+from views.html import Html, controls, framed, paragraphs, show
+from views.nav import Nav
+from views.run.log import Log
+from views.run.samples import SAMPLES, Sample
+
+NO_PRIMARY = "none"  # in the address
+HOW = "Which files, and how they are read"
+FRAMEWORKS = {"found out from the files": None} | {
+    f.log_title or f.title: f.id for f in frameworks.FRAMEWORKS.values() if f.id in frameworks.READABLE
+}
+TEXTS = {  # by what they correct: label, example
+    "group_size": ("Responses per prompt", "8"),
+    "rewards": ("Reward columns", "correctness, style"),
+    "group": ("Group column", "prompt_id"),
+    "weights": ("Weights, if not those of the log", "correctness=2"),
+}
+_BY_ID = {sample.id: sample for sample in SAMPLES}
+
+OPENING = """# Your log shows which reward shapes the advantages
+
+From **one column per reward and the advantages** the report tells the method, its weights, which reward drives the \
+update, what the other method would do, and the line that changes it. Without advantages (verl) the method stays open, \
+with a total alone (verl's v1 trainer, NeMo-RL) most does."""
+
+FILES = (
+    "TRL and axolotl: the Parquet files in OUTPUT_DIR/completions, which log_completions=True and, for every step, "
+    "logging_steps=1 write. verl, ms-swift, NeMo-RL: their JSONL dump. Anything else: a table (CSV, JSON, JSONL, "
+    "Parquet) with one column per reward. In a terminal gdpo audit PATH says the same.",
+    "Files are read in this server's memory and forgotten when you clear them or a few minutes after you leave; "
+    "nothing is stored or sent on.",
+)
+
+
+def sample(page: Nav) -> mo.ui.dropdown:
+    """The choice of a sample; the address may bring one."""
+    brought = page.given("run-sample", list(_BY_ID), SAMPLES[0].id)
+    options = {one.title: one for one in SAMPLES}
+    return mo.ui.dropdown(options, value=_BY_ID[brought].title, label="Sample")
+
+
+def upload(sample: Sample) -> mo.ui.file:
+    """The area for the reader's files, empty again once they choose a sample, which they then want to see."""
+    label = (
+        f"**Drop the files of your run here**, or a zip of their directory ({limits.LARGEST / 1e6:.0f} MB at most). "
+        f"Until then you see a sample, “{sample.title}”."
+    )
+    return mo.ui.file(multiple=True, kind="area", max_size=limits.LARGEST, label=label)
+
+
+def area(files: mo.ui.file) -> mo.Html:
+    """The area for files with a name for a screen reader, which it has not of its own."""
+    return show(framed("upload", files, role="group", aria_label="The files of your run"))
+
+
+def corrections(page: Nav, sample: Sample, files: Sequence[Any]) -> mo.ui.dictionary:
+    """How a log is read and weighed, where the reader knows better; other files, another sample: nothing corrected."""
+    linked = _linked(page, sample) and not files
+    by_id = {key or "": title for title, key in FRAMEWORKS.items()}
+    framework = by_id[page.given("run-framework") if linked else ""]
+    texts = {
+        key: mo.ui.text(page.given(f"run-{key}") if linked else "", placeholder=like, label=label)
+        for key, (label, like) in TEXTS.items()
+    }
+    return mo.ui.dictionary({"framework": mo.ui.dropdown(FRAMEWORKS, value=framework, label="Written by")} | texts)
+
+
+def asking(corrections: mo.ui.dictionary) -> mo.Html:
+    """Corrections in a fold, with which files are wanted and what happens to them."""
+    inside: Html = framed("", paragraphs(*FILES), controls(corrections.elements.values()))
+    return show(framed("asking", fold(HOW, inside, kind="fold", name="run-files")))
+
+
+def primary(page: Nav, log: Log | None) -> mo.ui.dropdown:
+    """The choice of the reward that matters most."""
+    rewards = list(log.run.rewards) if log else []
+    chosen = _known(log)
+    if log and log.sample and _linked(page, log.sample):
+        chosen = page.given("run-primary", [NO_PRIMARY, *rewards], chosen)
+    value = None if chosen == NO_PRIMARY else chosen
+    return mo.ui.dropdown(rewards, value, allow_select_none=True, label="The reward that matters most")
+
+
+def address(
+    sample: Sample, corrected: Mapping[str, str | None], log: Log | None, primary: str | None
+) -> tuple[dict[str, str], dict[str, str]]:
+    """What the controls write into the address, and what they would untouched; of an upload it tells nothing."""
+    untouched = {"run-sample": SAMPLES[0].id, "run-primary": _known(log)}
+    if log and not log.sample:
+        return {"run-sample": sample.id}, untouched
+    values = {"run-sample": sample.id} | {f"run-{key}": text or "" for key, text in corrected.items()}
+    return (values | {"run-primary": primary or NO_PRIMARY} if log else values), untouched
+
+
+def _known(log: Log | None) -> str:
+    return (log.primary if log else None) or NO_PRIMARY
+
+
+def _linked(page: Nav, sample: Sample) -> bool:
+    """Whether the address is of this sample."""
+    named = page.given("run-sample", default=SAMPLES[0].id)
+    return sample is _BY_ID.get(named, SAMPLES[0])

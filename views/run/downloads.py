@@ -1,0 +1,71 @@
+"""The files of a report that a reader can take away."""
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+
+import polars as pl
+
+from gdpo_core import report as reports
+from gdpo_core.runs.audit_report import AuditReport
+from gdpo_core.runs.run import read_run
+from views import worker
+from views.run.log import Log
+
+LARGEST_CSV = 100_000  # responses; a larger table is handed out as Parquet
+FORMULA = re.compile(r"\s*[=+\-@＝＋－＠]|[\t\r\n]")  # what a spreadsheet takes for one
+
+
+def downloads(log: Log, report: AuditReport) -> list[tuple[str, str, Callable[[], bytes]]]:
+    """Label, file name and content of each file; the content is made when it is asked for."""
+    # A file of a sample says what the page says about it; an upload is its reader's own.
+    note = log.told.replace("**", "") if log.sample else ""
+    label, kind = ("CSV", "csv") if report.source["responses"] <= LARGEST_CSV else ("Parquet", "parquet")
+
+    def as_json() -> bytes:
+        content = report.to_dict() | ({"note": note} if note else {})
+        return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False).encode()
+
+    def table() -> bytes:
+        if log.files:
+            return worker.call(of_log, log.files, dict(log.how), kind)
+        return written(log.run.table, kind)
+
+    return [
+        ("Report (HTML)", "audit.html", lambda: reports.document(report, note).encode()),
+        ("Report (JSON)", "audit.json", as_json),
+        (f"Table ({label})", f"responses.{kind}", table),
+    ]
+
+
+def of_log(files: Mapping[str, bytes], how: Mapping, kind: str) -> bytes:
+    """A log's responses as a file of this kind, csv or parquet."""
+    return written(read_run(files, **how).table, kind)
+
+
+def written(numbers: pl.DataFrame, kind: str) -> bytes:
+    """Numbers as a file of this kind, csv or parquet; names that a spreadsheet would run are neutral.
+
+    >>> written(pl.DataFrame({"=a": [-1.5]}), "csv")
+    b"'=a\\n-1.5\\n"
+    """
+    if kind == "csv":
+        head = io.StringIO()
+        csv.writer(head, lineterminator="\n").writerow(neutral(numbers.columns))
+        return (head.getvalue() + numbers.write_csv(include_header=False)).encode()
+    content = io.BytesIO()
+    numbers.write_parquet(content)
+    return content.getvalue()
+
+
+def neutral(cells: Iterable[object]) -> list[object]:
+    """Cells of which a spreadsheet runs none: a text that it would take for a formula gets an apostrophe before it.
+
+    Source: OWASP's "CSV Injection". Numbers stay as they are, signs too.
+
+    >>> neutral(["=1+1", "@SUM(A1)", "-length", "a=b", -1.5, None])
+    ["'=1+1", "'@SUM(A1)", "'-length", 'a=b', -1.5, None]
+    """
+    return [f"'{cell}" if isinstance(cell, str) and FORMULA.match(cell) else cell for cell in cells]

@@ -1,0 +1,123 @@
+"""A log is read and audited: a reader's files in a process of their own, a sample once for all visitors."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from gdpo_core._errors import InputError, expect
+from gdpo_core._parse import parse_count, parse_weights
+from gdpo_core._words import count
+from gdpo_core.runs.audit import audit
+from gdpo_core.runs.audit_report import AuditReport
+from gdpo_core.runs.run import Run, read_run
+from views import limits, worker
+from views.run.samples import Sample
+
+How = tuple[tuple[str, Any], ...]  # what read_run is told; nothing: found out from the files
+
+
+@dataclass(frozen=True)
+class Log:
+    """A log that was read."""
+
+    run: Run
+    told: str  # whose it is
+    how: How
+    sample: Sample | None = None  # None: the reader's own files
+    files: Mapping[str, bytes] | None = None  # the reader's, whose tables are read again where they are needed
+    report: AuditReport | InputError | None = None  # on the reader's, with nothing corrected
+
+    @property
+    def primary(self) -> str | None:
+        """The reward that matters most, where that is known."""
+        return self.sample.primary if self.sample and self.sample.primary in self.run.rewards else None
+
+
+def reading(framework: str | None = None, group_size: str = "", rewards: str = "", group: str = "", **_: Any) -> How:
+    """What the controls for a correction by hand say; InputError.
+
+    >>> reading(None, "8", "correctness, style")
+    (('group_size', 8), ('rewards', ('correctness', 'style')))
+    """
+    size = parse_count(group_size, "responses per prompt") if group_size.strip() else None
+    names = tuple(name.strip() for name in rewards.split(",") if name.strip())
+    how = {"framework": framework, "group_size": size, "rewards": names, "group": group.strip()}
+    return tuple((key, value) for key, value in how.items() if value)
+
+
+def read(sample: Sample, uploads: Sequence[Any] = (), **corrected: Any) -> Log:
+    """The log in the uploaded files, each with `name` and `contents`, or in the sample where there are none.
+
+    corrected: as `reading` has it. Raises InputError, also for uploads too large together or two of one name.
+    """
+    how = reading(**corrected)
+    if not uploads:
+        return _of_sample(sample, how)
+    total, most = sum(len(file.contents) for file in uploads), limits.LARGEST
+    expect(total <= most, "upload", f"at most {most / 1e6:.0f} MB in all", f"{total / 1e6:.1f} MB")
+    if limits.full():
+        raise InputError(limits.NO_ROOM)
+    files: dict[str, bytes] = {}
+    for file in uploads:
+        different = "files of different names, or a zip of their directory"
+        expect(file.name not in files, "upload", different, f"two called {file.name}")
+        files[file.name] = file.contents
+    first, *more = files
+    told = f"Your {'files' if more else 'file'}: {first}" + (f" and {count(len(more))} more." if more else ".")
+    run, report = worker.call(worker.audited, files, dict(how), None, None)
+    return Log(run, told, how, files=files, report=report)
+
+
+@lru_cache(8)
+def _of_sample(sample: Sample, how: How) -> Log:
+    return Log(read_run(sample.files(), **dict(how)), sample.note(), how, sample)
+
+
+def weighted(text: str) -> dict[str, float] | None:
+    """Weights by the names of rewards; None for no text. InputError.
+
+    >>> weighted("style=0.5, correctness=2")
+    {'style': 0.5, 'correctness': 2.0}
+    """
+    parts = [re.sub(r"\s*=\s*", "=", part.strip()) for part in text.split(",")] if text.strip() else []
+    return parse_weights(parts, "weights", "NAME=NUMBER, with commas between several") or None
+
+
+def audited(log: Log, primary: str | None, weights: str) -> AuditReport:
+    """The report on a log, with weights as `weighted` reads them; of a sample once for all visitors. InputError."""
+    given = weighted(weights)
+    if log.sample:
+        return _audit_of_sample(log.sample, log.how, primary, tuple((given or {}).items()))
+    report = log.report
+    if given or primary:
+        _, report = worker.call(worker.audited, log.files, dict(log.how), given, primary)
+    if isinstance(report, InputError):
+        raise report
+    return report
+
+
+@lru_cache(16)
+def _audit_of_sample(sample: Sample, how: How, primary: str | None, weights: tuple) -> AuditReport:
+    return audit(_of_sample(sample, how).run, weights=dict(weights) or None, primary=primary)
+
+
+def program(log: Log, report: AuditReport, weights: str) -> str:
+    """A program of at most 15 lines that prints the numbers of the report."""
+    files = [f"data/samples/{log.sample.path}"] if log.sample else list(log.run.files)
+    how = "".join(f", {key}={value!r}" for key, value in log.how)
+    corrected = {"weights": weighted(weights), "primary": report.run["primary"]}
+    options = "".join(f", {key}={value!r}" for key, value in corrected.items() if value is not None)
+    return f"""import gdpo_core as gc
+
+run = gc.read_run({(files[0] if len(files) == 1 else files)!r}{how})
+report = gc.audit(run{options})
+print(report.run["method"], report.run["convention"], report.run["weights_used"])
+for reward in report.rewards:
+    print(reward["name"], reward["dead_groups"], reward["update_share"])
+for method, found in report.methods.items():
+    print(method, found)
+for finding in report.findings:
+    print(finding.severity, finding.id)
+"""

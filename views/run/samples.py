@@ -1,0 +1,63 @@
+"""The logs that come with the page."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from gdpo_core._errors import InputError
+from gdpo_core.bfcl import load_published
+
+DATA = Path(__file__).resolve().parent.parent.parent / "data"
+REAL = "Written by a real trainer ({}) with a tiny random model: short, and what the model said is gibberish."
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A log that comes with the page: its files in data/samples, what it is, and the reward that should decide."""
+
+    title: str
+    path: str  # in data/samples
+    told: str  # what stands between two ** is bold
+    primary: str | None = None
+
+    @property
+    def id(self) -> str:
+        """What the address calls it."""
+        return self.path.removesuffix(".zip")
+
+    def files(self) -> dict[str, bytes]:
+        """The content of its files by their names; InputError where they are missing."""
+        path = DATA / "samples" / self.path
+        try:
+            return {file.name: file.read_bytes() for file in (sorted(path.iterdir()) if path.is_dir() else [path])}
+        except OSError as error:
+            raise InputError(f"{path}: expected the files of a log, got none") from error
+
+    def note(self) -> str:
+        """What it is, with its numbers."""
+        if "{models}" not in self.told:
+            return self.told
+        names = load_published(DATA / "bfcl_rewards.parquet").models
+        models = {re.sub(r"-FC(-Any|-Auto)?$", "", name) for name in names}  # with and without native calling
+        return self.told.format(configurations=len(names), models=len(models))
+
+
+SAMPLES = (
+    Sample(
+        "made from published answers",
+        "published_answers.zip",
+        "Made for this page, **no training run**: verdicts on published answers of {configurations} configurations "
+        "of {models} models, laid out like a log of TRL's GRPO. Every weight is 1, but style pays 0 or 5 and the "
+        "others 0 or 1, a common mistake. Steps follow the benchmark from one call to several: what changes over them "
+        "is the prompts, not a policy.",
+        primary="correctness",
+    ),
+    Sample("TRL with GDPO", "trl_gdpo", REAL.format("TRL 1.16")),
+    Sample(
+        "TRL, two reward functions of one name",
+        "trl_same_name",
+        REAL.format("TRL 1.16") + " Two of its reward functions have the same name, and the log shows it.",
+    ),
+    Sample("ms-swift", "ms_swift", "Written by ms-swift 4.6 itself, for responses that are invented."),
+    Sample("verl, v1 trainer", "verl_v1", "Written by verl 0.9 itself, for responses that are invented."),
+)

@@ -1,0 +1,86 @@
+"""What the chapter shows: whose log it is, its report, and where a finding is explained."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+import marimo as mo
+
+from gdpo_core import report
+from gdpo_core._errors import InputError
+from gdpo_core.report import figures
+from gdpo_core.report.figures import Figure
+from gdpo_core.runs.audit_report import AuditReport
+from gdpo_core.runs.facts import Finding
+from gdpo_core.runs.read_more import READ_MORE
+from views import terms
+from views.address import CHAPTERS
+from views.html import Html, framed, prose, reason, show, tag
+from views.onward import onward
+from views.run.choose import HOW
+from views.run.downloads import downloads
+from views.run.log import Log
+
+LARGE = 2 * 10**6  # bytes, from which on a reader is told to wait
+_AT = {title: key for key, title in CHAPTERS.items()}
+
+
+def waiting(doing: str, files: Sequence[Any]) -> None:
+    """A line in place of what is being computed, where that takes more than a moment."""
+    if sum(len(file.contents) for file in files) > LARGE:
+        mo.output.replace(show(tag("p", f"{doing} your files …", kind="whose", role="status")))
+
+
+def whose(log: Log) -> mo.Html:
+    """Whose log this is; the names of uploaded files are text, whatever they hold."""
+    return show(tag("p", prose(log.told) if log.sample else log.told, kind="whose"))
+
+
+def refused(error: InputError) -> mo.Html:
+    """One sentence in place of what could not be done."""
+    return show(framed("unread", mo.callout(reason(error), kind="danger")))
+
+
+def front(audit: AuditReport) -> mo.Html:
+    """What to do, what ran, the findings, and the figure of the first one."""
+    return show(report.STYLE, report.front(audit, frame, guide))
+
+
+def folds(audit: AuditReport) -> mo.Html:
+    """The rest of the report, each part made once it is opened."""
+    # What waits to be seen stands in a shadow root, which the style of the page does not reach.
+    behind = report.behind(audit, frame).items()
+    return mo.accordion({title: lambda draw=draw: show(report.STYLE, draw()) for title, draw in behind}, True, True)
+
+
+def taken(log: Log, audit: AuditReport) -> mo.Html:
+    """The files to take away, and what comes next."""
+    files = [mo.download(content, name, label=label) for label, name, content in downloads(log, audit)]
+    then = tag("a", "the lines for your trainer, and whether you should", href="?at=use")
+    return show(framed("taken", *files), tag("p", "Next: ", then, kind="next"))
+
+
+def frame(figure: Figure) -> Html:
+    """A figure of the report with a link that saves it, where it is a chart."""
+    if not figure.rows:
+        return figures.framed(figure)
+    file = f"data:image/svg+xml,{quote(figures.picture_file(figure))}"
+    name = f"{re.sub(r'[^a-z0-9]+', '-', figure.title.lower()).strip('-')}.svg"
+    label = f"Save the chart “{figure.title}” as SVG"
+    link = tag("a", "Save", href=file, download=name, aria_label=label)
+    return tag("figure", figures.content(figure), tag("p", link, kind="save"), kind=figure.kind)
+
+
+def guide(finding: Finding) -> Html:
+    """The way to the chapter or the fold that explains a finding, and the terms that it rests on."""
+    place = READ_MORE[finding.id]
+    kind, _, name = place.place.partition(", ")
+    if kind == "page":
+        way = onward(_AT[name.removeprefix("chapter ")], finding.title, place.scenario)
+    elif name == "Limits":
+        way = tag("a", "Use it: limits", href="?at=use")
+    else:
+        way = tag("a", HOW, href="?at=run#run-files")
+    says = Html(", ").join(map(terms.term, place.terms))
+    return Html(" · ").join([way, *([says] if says else [])])

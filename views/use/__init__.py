@@ -1,0 +1,5 @@
+"""Use it: the lines for a trainer, whether to use them, and what is said about GDPO."""
+
+from views.use import advise, claims, configure
+
+__all__ = ["advise", "claims", "configure"]

@@ -1,0 +1,155 @@
+"""The lines that make a trainer do what the Lab shows, and what to know about that trainer."""
+
+from collections.abc import Sequence
+
+import marimo as mo
+
+import gdpo_core as gc
+from gdpo_core import config_lines, report
+from gdpo_core._words import listing, percent
+from gdpo_core.bfcl import REWARDS
+from gdpo_core.board.state import METHODS, State
+from gdpo_core.differences import differences, left_open, undoing
+from gdpo_core.frameworks import FRAMEWORKS, Framework
+from views.html import Html, fold, prose, show, tag
+from views.nav import Nav
+
+FIRST, *OTHERS = REWARDS
+TRAINERS = {f.id: f.title for f in FRAMEWORKS.values()}
+GATES = {  # which rewards count only for right answers
+    "none": "none",
+    **{name: f"{name} only where {FIRST} is passed" for name in OTHERS},
+    "all": f"{listing(OTHERS)} only where {FIRST} is passed",
+}
+SOURCES = {"lab": "the Lab's answers", "run": "the run of chapter 4"}
+UNTOUCHED = {"use-framework": next(iter(TRAINERS)), "use-gate": "none", "use-source": "lab"}
+
+OPENING = """# A few lines switch it on. Your rewards say whether to
+
+The lines for your trainer, **for the pays and weights that the Lab shows now**, what this trainer does differently, \
+and how to make sure that it ran. And what GDPO would change on these rewards, or on those of the run you audited: \
+where it helps, changes nothing, or hurts."""
+
+
+def choice(page: Nav, key: str, label: str, titles: dict[str, str]) -> mo.ui.dropdown:
+    """A choice by titles, the first by default; the address may bring another."""
+    brought = page.given(key, list(titles), next(iter(titles)))
+    return mo.ui.dropdown({title: id for id, title in titles.items()}, value=titles[brought], label=label)
+
+
+def gated(gate: str) -> tuple[str, ...]:
+    """The rewards behind a gate."""
+    return tuple(name for name in OTHERS if gate in (name, "all"))
+
+
+def rewards(lab: State, gate: str) -> list[list[float]]:
+    """(answers, rewards) what each answer of the Lab is paid behind the gate."""
+    paid = gc.explain(lab.rewards).rewards
+    for name in gated(gate):
+        paid = gc.condition(paid, reward=REWARDS.index(name), on=0, threshold=lab.pays[0])
+    return paid.tolist()
+
+
+def lengths(lab: State) -> list[int]:
+    """Of the answers, in characters; one where they are not known."""
+    return list(lab.lengths) or [1] * len(lab.marks)
+
+
+def lines(framework: str, lab: State, gate: str) -> str:
+    """All lines of configuration for what the Lab shows."""
+    pays = ", ".join(f"{name} 0 or {pay:g}" for name, pay in zip(REWARDS, lab.pays, strict=True))
+    parts = [f"# what the rewards pay: {pays}"]
+    parts += [config_lines.gate(framework, REWARDS, name, FIRST, lab.pays[0]) for name in gated(gate)]
+    parts.append(config_lines.switch_to_gdpo(framework, REWARDS, lab.weights, len(lab.marks)))
+    return _own("\n".join(parts))
+
+
+def _own(text: str) -> str:
+    """Without the notes for axolotl beside TRL's lines: who uses it chooses it here."""
+    return "\n".join(line for line in text.split("\n") if not line.startswith("# axolotl"))
+
+
+def section(lines: str, framework: Framework, lab: State, gate: str) -> mo.Html:
+    """The lines, all that is needed; then what makes sure of them, and what this trainer does differently."""
+    log = _own(config_lines.log_rewards(framework.id, REWARDS))
+    title = f"What {framework.title} does differently" if framework.id != "generic" else "What to know"
+    return show(
+        report.STYLE,
+        tag(
+            "section",
+            tag("h2", f"GDPO in {framework.title} ", tag("small", f"all that is needed; {framework.version}")),
+            report.copied(lines, f"GDPO in {framework.title}"),
+            *(tag("p", prose(said)) for said in _about(lab, gate)),
+            tag("h3", "Write a log that can be audited ", tag("small", "extra")),
+            report.copied(log, "a log that can be audited"),
+            tag("h3", "Make sure that it ran ", tag("small", "extra")),
+            report.copied(f"gdpo audit {framework.log_place}", "the audit that makes sure"),
+            tag("p", framework.proof),
+            tag("h3", title),
+            _points(differences(framework, rewards(lab, gate), lab.weights, lengths(lab))),
+            fold("Its last step, missing rewards, a group of one", _points(left_open(framework, len(REWARDS)))),
+            fold("Or keep GRPO and divide the scales out by weights", *_instead(framework, lab)),
+            kind="audit use",
+        ),
+    )
+
+
+def _points(said: Sequence[str]) -> Html:
+    return tag("ul", *(tag("li", one) for one in said))
+
+
+def _about(lab: State, gate: str) -> list[str]:
+    """What the lines do with the Lab's pays, method and gate."""
+    notes = []
+    if len(set(lab.pays)) > 1:
+        notes.append(
+            "What a pass pays drops out under GDPO, which divides each reward by its own spread. What should count for "
+            "more needs a larger **weight**."
+        )
+    if lab.method != "gdpo":
+        notes.append(f"No trainer here has {METHODS[lab.method]}, which the Lab shows; these lines are for GDPO.")
+    if gated(gate):
+        before, after = (
+            gc.collapse(rewards(lab, behind), "gdpo", weights=lab.weights).inversions(0) for behind in ("none", gate)
+        )
+        notes.append(
+            f"On the Lab's answers the gate takes the pairs in which a wrong answer stands above a right one from "
+            f"**{percent(before)}** to **{percent(after)}**. It gives 0, the worst these rewards pay; a penalty would "
+            "need its own worst value there."
+        )
+    return notes
+
+
+def _instead(framework: Framework, lab: State) -> list[Html]:
+    """GRPO with weights that undo the spreads."""
+    weights = undoing(lab.rewards, lab.weights)
+    if None in weights:
+        constant = listing(name for name, w in zip(REWARDS, weights, strict=True) if w is None)
+        return [tag("p", f"All answers agree in {constant}, so there is no spread to divide by.")]
+    fit = "With these weights GRPO has GDPO's order in the Lab's group. They fit this group alone; GDPO fits each anew."
+    configuration = _own(config_lines.set_weights(framework.id, REWARDS, weights, "grpo"))
+    return [tag("p", fit), report.copied(configuration, "GRPO with these weights")]
+
+
+def program(framework: Framework, lab: State, gate: str) -> str:
+    """A program of at most 15 lines that prints this trainer's numbers on the Lab's marks."""
+    c, half = framework.convention, -(-len(lab.marks) // 2)
+    tokens = f", lengths={lengths(lab)}" if gc.CONVENTIONS[c].last_step == "tokens" else ""
+    first, second = str(lab.rewards[:half])[:-1], str(lab.rewards[half:])[1:]
+    conditions = "".join(
+        f"\nrewards = gc.condition(rewards, reward={REWARDS.index(name)}, on=0, threshold={lab.pays[0]})"
+        for name in gated(gate)
+    )
+    return f'''import torch
+
+import gdpo_core as gc
+
+rewards = torch.tensor({first},
+    {second}, dtype=torch.float64){conditions}
+weights = {list(lab.weights)}
+e = gc.explain(rewards, "gdpo", weights=weights{tokens}, convention=gc.CONVENTIONS["{c}"])
+print(e.convention.name, e.batch_mean, e.batch_std)
+print([round(a, 4) for a in e.advantages.tolist()])
+paper = gc.gdpo(rewards, weights=weights)
+print("off the paper by", f"{{(e.advantages - paper).abs().max().item():.2g}}")
+'''
