@@ -1,7 +1,7 @@
 """The charts: the only importer of Altair."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from math import ceil
 
 import altair as alt
 import polars as pl
@@ -29,100 +29,146 @@ def _inline(rows: Sequence[Mapping]) -> alt.InlineData:
 
 # --- the Evidence -------------------------------------------------------------------------------------------------
 
+PARTS = {"right": "right first", "tied": "tied", "wrong": "wrong first"}  # of a pair of a right and a wrong answer
+INK = "currentColor"  # of the page, dark or light
 
-def by_group_size(lines: Mapping[str, Mapping[int, float | None]], title: str, top: float, now: int) -> alt.LayerChart:
-    """A line per method: the share of what the title names, from 0 to `top`, by group size; upright, the size now."""
-    rows = [{"size": s, "method": NAMES[m], "share": x} for m, line in lines.items() for s, x in line.items()]
-    sizes = sorted({row["size"] for row in rows})
-    ends = [
-        max((row for row in rows if row["method"] == NAMES[m] and _there(row)), key=_size, default=None) for m in lines
-    ]
-    # A label stands above its line, also where that comes down to its end.
-    high = {
-        m: max(
-            (r["share"] for r in rows if r["method"] == NAMES[m] and _there(r) and 3 * r["size"] >= sizes[-1]),
-            default=0,
+
+def who_comes_first(rows: Sequence[Mapping]) -> alt.LayerChart:
+    """A bar per method and what it is of: the pairs by which answer comes first, in the order of PARTS."""
+    drawn: dict[str, list[dict]] = {}
+    for row in rows:
+        bar = drawn.setdefault(f"{NAMES[row['method']]}, {row['of']}", [])
+        at = bar[-1]["to"] if bar else 0.0
+        label = f"{percent(row['share'], 1 if row['share'] < 0.1 else 0)} {PARTS[row['part']]}"
+        colour = INK if row["part"] == "wrong" else METHODS[row["method"]].colour
+        bar.append(
+            dict(row)
+            | {
+                "at": at,
+                "to": at + row["share"],
+                "label": label,
+                "colour": colour,
+                "opacity": 0.3 if row["part"] == "tied" else 1.0,
+            }
         )
-        for m in lines
-    }
-    ends = [
-        row | {"label": f"{row['method']} {percent(row['share'])}", "at": high[m]}
-        for m, row in zip(lines, ends, strict=True)
-        if row
+    parts = [part | {"bar": bar} for bar, of in drawn.items() for part in of if part["share"]]
+    labels = {bar: [part["label"] for part in of if part["share"]] for bar, of in drawn.items()}
+    heads = [{"bar": bar, "rest": " · ".join(x for x in said if "right" not in x)} for bar, said in labels.items()]
+    y = alt.Y("bar:N", axis=None, sort=list(drawn), scale=alt.Scale(paddingInner=0.56, paddingOuter=0.28))
+    x = alt.X("at:Q", axis=None, scale=alt.Scale(domain=[0, 1]))
+    opacity = alt.Opacity("opacity:Q", scale=None)
+    tooltip = [alt.Tooltip("bar:N", title="of"), alt.Tooltip("label:N", title="share")]
+    base = alt.Chart(_inline(parts)).encode(y)
+    head = alt.Chart(_inline(heads)).encode(y)
+    color = alt.Color("colour:N", scale=None)
+    inside = base.transform_filter("datum.part == 'right' && datum.share > 0.2")
+    layers = [
+        base.mark_bar(stroke=INK, strokeWidth=0.7).encode(x, color, opacity, alt.X2("to"), tooltip=tooltip),
+        inside.mark_text(align="left", dx=8, fontSize=13, fontWeight=600, color=VALUES["on-mark"]).encode(
+            x, text="label:N"
+        ),
+        head.mark_text(align="left", dy=-22, fontSize=13, fontWeight=600).encode(x=alt.value(0), text="bar:N"),
+        head.mark_text(align="right", dy=-22, fontSize=13).encode(x=alt.value("width"), text="rest:N"),
     ]
-    description = f"Share of {title}, {sizes[0]} to {sizes[-1]} answers per prompt; at the end: "
-    description += f"{', '.join(row['label'] for row in ends)}."
+    said = "; ".join(f"{bar}: {', '.join(of)}" for bar, of in labels.items())
+    return _typed(alt.layer(*layers), "Which answer comes first", f"{said}.").properties(height=54 * len(drawn))
+
+
+Lines = Mapping[str, Mapping[float, float]]  # by method, by what is on the x axis: a share
+
+
+def by_weight(lines: Lines, of: str, now: float, none: Mapping[str, str]) -> alt.LayerChart:
+    """The share with the wrong answer first as correctness weighs more; none: by method, from where on it is 0."""
+    most = max(share for line in lines.values() for share in line.values())
+    top = 1.0 if most > 0.3 else max(0.05, ceil(20 * most) / 20)
+    weights = [weight for line in lines.values() for weight in line]
     x = alt.X(
-        "size:Q",
-        title="answers per prompt",
-        scale=alt.Scale(type="log", base=2, domain=[sizes[0], sizes[-1]]),
-        axis=alt.Axis(values=[s for s in sizes if s in (2, 4, 8, 16, 32, sizes[-1])]),
+        "x:Q",
+        title="weight of correctness",
+        scale=alt.Scale(domain=[min(weights), max(weights)]),
+        axis=alt.Axis(values=[1, 2, 3, 4, 5]),
     )
+    labels = [
+        {"x": max(weights), "at": top * (0.98 - 0.14 * k), "method": NAMES[m], "label": f"{NAMES[m]}: none from {text}"}
+        for k, (m, text) in enumerate(none.items())
+    ]
+    said = ", ".join(f"{NAMES[m]} {percent(line[1.0], 1)} at weight 1" for m, line in lines.items())
+    said = "; ".join([said, *(row["label"] for row in labels)])
+    chart = _shares(lines, x, top, now, labels, "weight")
+    return _typed(chart, f"wrong answer first, {of}", f"Wrong answer first, {of}: {said}.").properties(height=110)
+
+
+def by_group_size(lines: Lines, title: str, now: int) -> alt.LayerChart:
+    """A line per method: the share of what the title names by group size; upright, the size now."""
+    sizes = list(next(iter(lines.values())))
+    last = sizes[-1]
+    # A label stands above its line, also where that comes down to its end.
+    labels = [
+        {
+            "x": last,
+            "at": max(share for size, share in line.items() if 3 * size >= last) + 0.06,
+            "method": NAMES[m],
+            "label": f"{NAMES[m]} {percent(line[last])}",
+        }
+        for m, line in lines.items()
+    ]
+    x = alt.X(
+        "x:Q",
+        title="answers per prompt",
+        scale=alt.Scale(type="log", base=2, domain=[sizes[0], last]),
+        axis=alt.Axis(values=[size for size in sizes if size in (2, 4, 8, 16, 32, last)]),
+    )
+    description = f"Share of {title}, {sizes[0]} to {last} answers per prompt; at the end: "
+    description += f"{', '.join(row['label'] for row in labels)}."
+    return _typed(_shares(lines, x, 1.0, now, labels, "answers"), title, description)
+
+
+def _shares(lines: Lines, x: alt.X, top: float, now: float, labels: list[dict], of: str) -> alt.LayerChart:
+    """A line per method from 0 to `top`, with labels and an upright rule at what is chosen now."""
+    rows = [{"x": at, "method": NAMES[m], "share": share} for m, line in lines.items() for at, share in line.items()]
     y = alt.Y(
         "share:Q", title=None, scale=alt.Scale(domain=[0, top]), axis=alt.Axis(format="%", values=[0, top / 2, top])
     )
     color, dash, _ = _looks([NAMES[m] for m in lines])
-    tooltip = [alt.Tooltip("method:N"), alt.Tooltip("size:Q", title="answers"), alt.Tooltip("share:Q", format=".1%")]
-    base = alt.Chart(_inline([row for row in rows if _there(row)])).encode(x, y, color)
-    here = alt.Chart(_inline([{"size": now}])).mark_rule(
-        strokeDash=[1, 2], opacity=0.7, color=METHODS["grpo_no_std"].colour
-    )
-    text = alt.Chart(_inline(ends)).mark_text(align="right", dy=-12, fontSize=13, fontWeight=600)
-    layers = [
+    tooltip = [alt.Tooltip("method:N"), alt.Tooltip("x:Q", title=of), alt.Tooltip("share:Q", format=".1%")]
+    base = alt.Chart(_inline(rows)).encode(x, y, color)
+    here = alt.Chart(_inline([{"x": now}])).mark_rule(strokeDash=[1, 2], opacity=0.7, color=INK)
+    text = alt.Chart(_inline(labels)).mark_text(align="right", fontSize=13, fontWeight=600)
+    at_now = base.transform_filter(f"datum.x == {now:g}").mark_point(filled=True, size=50, opacity=1)
+    return alt.layer(
         here.encode(x),
         base.mark_line(strokeWidth=2.5, clip=True).encode(dash),
-        base.mark_point(filled=True, size=26, opacity=1, clip=True).encode(tooltip=tooltip),
+        base.mark_point(size=90, opacity=0).encode(tooltip=tooltip),
+        at_now,
         text.encode(x, alt.Y("at:Q", title=None), color, text="label:N"),
-    ]
-    return _typed(alt.layer(*layers), title, description)
+    )
 
 
-def _there(row: Mapping) -> bool:
-    return row["share"] is not None and row["share"] == row["share"]
-
-
-def _size(row: Mapping) -> int:
-    return row["size"]
-
-
-@dataclass(frozen=True)
-class Growth:
-    """How many advantage vectors each method has while one size grows."""
-
-    found: Mapping[int, Mapping[str, int]]  # by the size that grows
-    title: str
-    grows: str
-    paper: int  # the size up to which the paper's figure draws GDPO
-    top: int  # of the axis
-
-
-def counts(growth: Growth) -> alt.LayerChart:
-    """A line with markers per method, and an upright one where the paper's figure stops drawing GDPO."""
-    rows = [{"size": n, "method": NAMES[m], "count": c} for n, row in growth.found.items() for m, c in row.items()]
-    sizes = list(growth.found)
+def counts(found: Mapping[int, Mapping[str, int]], title: str, grows: str, paper: int, top: int) -> alt.LayerChart:
+    """How many groups each method tells apart while one size grows; paper: where its figure stops drawing GDPO."""
+    rows = [{"size": n, "method": NAMES[m], "count": c} for n, row in found.items() for m, c in row.items()]
+    sizes = list(found)
     ends = [row | {"label": f"{row['method']} {row['count']:,}"} for row in rows if row["size"] == sizes[-1]]
-    description = f"Different lists of advantages, {growth.title}; at {sizes[-1]} {growth.grows}: "
-    description += f"{', '.join(row['label'] for row in ends)}. The paper draws GDPO up to {growth.paper}."
+    description = f"Groups told apart, {title}; at {sizes[-1]} {grows}: "
+    description += f"{', '.join(row['label'] for row in ends)}. The paper draws GDPO up to {paper}."
     x = alt.X(
         "size:Q",
-        title=growth.grows,
+        title=grows,
         scale=alt.Scale(domain=[sizes[0], sizes[-1]]),
         axis=alt.Axis(tickMinStep=1, format="d", values=sizes),
     )
     y = alt.Y(
         "count:Q",
         title=None,
-        scale=alt.Scale(domain=[0, growth.top]),
-        axis=alt.Axis(format=",d", values=[0, growth.top / 2, growth.top]),
+        scale=alt.Scale(domain=[0, top]),
+        axis=alt.Axis(format=",d", values=[0, top / 2, top]),
     )
     color, dash, shape = _looks(list(NAMES.values()))
-    tooltip = [alt.Tooltip("method:N"), alt.Tooltip("size:Q", title=growth.grows), alt.Tooltip("count:Q", format=",d")]
+    tooltip = [alt.Tooltip("method:N"), alt.Tooltip("size:Q", title=grows), alt.Tooltip("count:Q", format=",d")]
     base = alt.Chart(_inline(rows)).encode(x, y, color)
     soft = METHODS["grpo_no_std"].colour
-    end = alt.Chart(_inline([{"size": growth.paper, "count": growth.top, "label": "the paper draws GDPO up to here"}]))
-    labels = alt.Chart(_inline(_apart(ends, growth.top))).mark_text(
-        align="right", dx=-10, dy=-9, fontSize=13, fontWeight=600
-    )
+    end = alt.Chart(_inline([{"size": paper, "count": top, "label": "the paper draws GDPO up to here"}]))
+    labels = alt.Chart(_inline(_apart(ends, top))).mark_text(align="right", dx=-10, dy=-9, fontSize=13, fontWeight=600)
     layers = [
         end.mark_rule(color=soft, strokeDash=[1, 2]).encode(x),
         end.mark_text(align="right", dx=-5, dy=6, fontSize=12, color=soft).encode(x, y, text="label:N"),
@@ -130,7 +176,7 @@ def counts(growth: Growth) -> alt.LayerChart:
         base.mark_point(filled=True, size=40, opacity=1).encode(shape, tooltip=tooltip),
         labels.encode(x, alt.Y("at:Q", title=None), color, text="label:N"),
     ]
-    return _typed(alt.layer(*layers), growth.title, description)
+    return _typed(alt.layer(*layers), title, description)
 
 
 def _apart(ends: list[dict], top: float) -> list[dict]:
@@ -162,7 +208,8 @@ def who_is_ahead(cells: Sequence, title: str) -> alt.LayerChart:
     many = {leader: sum(cell.leader == leader for cell in cells) for leader in names}
     description = f"{title}: GRPO is ahead in {many['grpo']} of {len(cells)} cells, by up to {-low:g} points, "
     description += f"GDPO in {many['gdpo']}, by up to {high:g}."
-    scale = alt.Scale(domain=[low - 0.15 * high, high * 1.16])
+    room = 0.22 * (high - low)  # for the numbers beside the ends, also where a chart is narrow
+    scale = alt.Scale(domain=[low - room, high + room])
     x = alt.X(
         "ahead:Q",
         title="← points ahead: GRPO | GDPO →",
