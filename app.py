@@ -173,7 +173,7 @@ def evidence_controls(page, prompts, verdicts):
     draw_number = mo.ui.number(0, prompts.DRAWS - 1, value=page.given("evidence-draw"), label="Draw")
     graders = mo.ui.array(
         [
-            mo.ui.dropdown({words: key for key, words in one.items()}, one[key], label=f"{mark} asks for")
+            mo.ui.dropdown({words: key for key, words in one.items()}, one[key], label=f"{mark} is")
             for mark, one, key in zip(prompts.REWARDS, prompts.READINGS, _graders, strict=True)
         ]
     )
@@ -264,17 +264,17 @@ def evidence_found(ask_prompt, find, opened, verdicts):
 def evidence_steps(ask_prompt, find, outcomes, prompt, squares, unknown, verdicts):
     # Squares are smaller than a fingertip.
     _before, _after = squares.beside(verdicts, outcomes, prompt)
-    _back = mo.ui.button(lambda _: ask_prompt(_before), label="←", tooltip=f"Previous prompt: {_before}")
-    _forth = mo.ui.button(lambda _: ask_prompt(_after), label="→", tooltip=f"Next prompt: {_after}")
-    html.show(html.framed("asking", _back, _forth, find), unknown)
-    return
+    step_back = mo.ui.button(lambda _: ask_prompt(_before), label="←", tooltip=f"Previous prompt: {_before}")
+    step_on = mo.ui.button(lambda _: ask_prompt(_after), label="→", tooltip=f"Next prompt: {_after}")
+    html.show(html.framed("asking", step_back, step_on, find), unknown)
+    return step_back, step_on
 
 
 @app.cell
-def evidence_opened(asked_prompt, choice, first, marks, opened, prompt, ties, verdicts):
+def evidence_opened(asked_prompt, choice, first, marks, opened, prompt, sentences, ties, verdicts):
     html.show(
         opened.prompt(verdicts, choice, marks, ties, first, prompt, bool(asked_prompt())),
-        mo.accordion({"Whose answers": mo.lazy(lambda: html.show(opened.whose(verdicts, choice, marks, prompt)))}),
+        sentences.more({"Whose answers": lambda: opened.whose(verdicts, choice, marks, prompt)}),
     )
     return
 
@@ -314,7 +314,7 @@ def evidence_weight(page, prompts):
 
 @app.cell
 def evidence_curves(choice, evidence_charts, first, prompts, sentences):
-    html.show(html.charts(sentences.curves(choice, first)))
+    html.show(html.charts(sentences.curves(choice, first), "small"))
     return
 
 
@@ -336,51 +336,52 @@ def evidence_more_note():
 @app.cell
 def evidence_sizes(choice, first, prompts, sentences, sizes, verdicts):
     html.show(
-        html.lazily(lambda: sizes.part(prompts.by_size(verdicts, choice), choice)),
-        mo.accordion(
+        sentences.section(
+            "More or fewer answers per prompt",
+            lambda: sizes.part(prompts.by_size(verdicts, choice), choice),
             {
-                "All shares by answers per prompt": html.lazily(
-                    lambda: sizes.tabled(prompts.by_size(verdicts, choice))
-                ),
-                "All shares by weight of correctness": html.lazily(lambda: sentences.weights_table(first)),
-            }
-        ),
+                "All shares by answers per prompt": lambda: sizes.tabled(prompts.by_size(verdicts, choice)),
+                "All shares by weight of correctness": lambda: sentences.weights_table(first),
+            },
+        )
     )
     return
 
 
 @app.cell
-def evidence_counts(counting):
+def evidence_counts(counting, sentences):
     html.show(
-        html.lazily(counting.part),
-        mo.accordion(
+        sentences.section(
+            "How much can survive",
+            counting.part,
             {
-                "The paper's Fig. 2: every group of two answers with two marks, listed": html.lazily(counting.listed),
-                "The counts as tables": html.lazily(counting.tables),
-                "The trap: eps and rounding make the collapse vanish": html.lazily(counting.trap),
-            }
-        ),
+                "The paper's Fig. 2: every group of two answers with two marks, listed": counting.listed,
+                "The counts as tables": counting.tables,
+                "The trap: eps and rounding make the collapse vanish": counting.trap,
+            },
+        )
     )
     return
 
 
 @app.cell
-def evidence_paper(paper):
+def evidence_paper(paper, sentences):
     html.show(
-        html.lazily(lambda: paper.or_why_not(paper.part)),
-        mo.accordion({"The paper's tables": html.lazily(lambda: paper.or_why_not(paper.tabled))}),
+        sentences.section(
+            "What the paper measured on language models", paper.part, {"The paper's tables": paper.tabled}
+        )
     )
     return
 
 
 @app.cell
-def evidence_about(about, choice, marks, outcomes, squares, verdicts):
+def evidence_about(about, choice, marks, outcomes, sentences, squares, verdicts):
     html.show(
-        mo.accordion(
+        sentences.more(
             {
-                "What the marks ask for": html.lazily(lambda: about.readings(verdicts)),
-                "What a gate on correctness would do to these answers": html.lazily(lambda: about.gate(marks, choice)),
-                "Whose answers these are": html.lazily(lambda: about.whose(verdicts)),
+                "What the marks ask for": lambda: about.readings(verdicts),
+                "What a gate on correctness would do to these answers": lambda: about.gate(marks, choice),
+                "Whose answers these are": lambda: about.whose(verdicts),
             }
         ),
         mo.download(lambda: squares.as_table(verdicts, outcomes).encode(), "prompts.csv", label="The squares as CSV"),

@@ -54,7 +54,7 @@ def who_comes_first(rows: Sequence[Mapping]) -> alt.LayerChart:
     parts = [part | {"bar": bar} for bar, of in drawn.items() for part in of if part["share"]]
     labels = {bar: [part["label"] for part in of if part["share"]] for bar, of in drawn.items()}
     heads = [{"bar": bar, "rest": " · ".join(x for x in said if "right" not in x)} for bar, said in labels.items()]
-    y = alt.Y("bar:N", axis=None, sort=list(drawn), scale=alt.Scale(paddingInner=0.56, paddingOuter=0.28))
+    y = alt.Y("bar:N", axis=None, sort=list(drawn), scale=alt.Scale(paddingInner=0.64, paddingOuter=0.32))
     x = alt.X("at:Q", axis=None, scale=alt.Scale(domain=[0, 1]))
     opacity = alt.Opacity("opacity:Q", scale=None)
     tooltip = [alt.Tooltip("bar:N", title="of"), alt.Tooltip("label:N", title="share")]
@@ -67,11 +67,13 @@ def who_comes_first(rows: Sequence[Mapping]) -> alt.LayerChart:
         inside.mark_text(align="left", dx=8, fontSize=13, fontWeight=600, color=VALUES["on-mark"]).encode(
             x, text="label:N"
         ),
-        head.mark_text(align="left", dy=-22, fontSize=13, fontWeight=600).encode(x=alt.value(0), text="bar:N"),
-        head.mark_text(align="right", dy=-22, fontSize=13).encode(x=alt.value("width"), text="rest:N"),
+        head.mark_text(align="left", dy=-21, fontSize=13, fontWeight=600, color=INK).encode(
+            x=alt.value(0), text="bar:N"
+        ),
+        head.mark_text(align="right", dy=21, fontSize=13, color=INK).encode(x=alt.value("width"), text="rest:N"),
     ]
     said = "; ".join(f"{bar}: {', '.join(of)}" for bar, of in labels.items())
-    return _typed(alt.layer(*layers), "Which answer comes first", f"{said}.").properties(height=54 * len(drawn))
+    return _typed(alt.layer(*layers), "Which answer comes first", f"{said}.").properties(height=66 * len(drawn))
 
 
 Lines = Mapping[str, Mapping[float, float]]  # by method, by what is on the x axis: a share
@@ -95,7 +97,7 @@ def by_weight(lines: Lines, of: str, now: float, none: Mapping[str, str]) -> alt
     said = ", ".join(f"{NAMES[m]} {percent(line[1.0], 1)} at weight 1" for m, line in lines.items())
     said = "; ".join([said, *(row["label"] for row in labels)])
     chart = _shares(lines, x, top, now, labels, "weight")
-    return _typed(chart, f"wrong answer first, {of}", f"Wrong answer first, {of}: {said}.").properties(height=110)
+    return _typed(chart, f"wrong first, {of}", f"Wrong answer first, {of}: {said}.").properties(height=110)
 
 
 def by_group_size(lines: Lines, title: str, now: int) -> alt.LayerChart:
@@ -208,8 +210,7 @@ def who_is_ahead(cells: Sequence, title: str) -> alt.LayerChart:
     many = {leader: sum(cell.leader == leader for cell in cells) for leader in names}
     description = f"{title}: GRPO is ahead in {many['grpo']} of {len(cells)} cells, by up to {-low:g} points, "
     description += f"GDPO in {many['gdpo']}, by up to {high:g}."
-    room = 0.22 * (high - low)  # for the numbers beside the ends, also where a chart is narrow
-    scale = alt.Scale(domain=[low - room, high + room])
+    scale = alt.Scale(domain=[low, high], padding=44, nice=False)  # pixels, for the numbers beside the ends
     x = alt.X(
         "ahead:Q",
         title="← points ahead: GRPO | GDPO →",

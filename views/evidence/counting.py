@@ -44,7 +44,7 @@ def part() -> Html:
         f"How much can survive: of the groups of {ROLLOUTS} answers with {TO_REWARDS} marks GRPO tells "
         f"{count(most['grpo'])} apart, GDPO {count(most['gdpo'])}"
     )
-    return join(tag("h2", title), says(_ends()), html.charts(drawn))
+    return join(tag("h2", title, kind="part"), says(_ends()), html.charts(drawn))
 
 
 def _ends() -> str:

@@ -58,7 +58,7 @@ def prompt(
     category = CATEGORIES.get(data.categories[number], data.categories[number])
     text = f"A BFCL prompt with {category}. Its request is not in our data, which hold verdicts alone."
     return join(
-        tag("h2", name),
+        tag("h2", name, kind="part"),
         tag("p", text, kind="note"),
         tag("p", prose(f"{_says(choice, of_one, mixes, level)}{why}")),
         table([*head, *(Cell(m.upper(), m) for m in METHODS)], body, "mixes"),

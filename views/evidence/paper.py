@@ -1,8 +1,7 @@
 """The paper's result tables: where GDPO is ahead, and where GRPO is."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from gdpo_core._errors import InputError
 from gdpo_core._words import count, decimal, listing, signed
 from views import charts, html
 from views.html import Cell, Html, join, says, table, tag
@@ -21,8 +20,8 @@ def kinds() -> dict[str, tuple[Result, ...]]:
 def part() -> Html:
     """Both charts and what is to be seen on them."""
     drawn = (charts.who_is_ahead(cells, title) for title, cells in kinds().items())
-    title = tag("h2", "What the paper measured on language models")
-    return join(title, says(_says()), html.charts(drawn), tag("p", _note(), kind="note"))
+    title = tag("h2", "What the paper measured on language models", kind="part")
+    return join(title, says(_says()), html.charts(drawn, "wide"), tag("p", _note(), kind="note"))
 
 
 def _says() -> str:
@@ -74,11 +73,3 @@ def tabled() -> Html:
 
 def _lead(cell: Result) -> str:
     return "equal" if cell.leader == "equal" else f"{cell.leader.upper()} {signed(abs(cell.ahead))}"
-
-
-def or_why_not(draw: Callable[[], Html]) -> Html:
-    """What is drawn of the tables, or one sentence where their file cannot be used."""
-    try:
-        return draw()
-    except InputError as error:
-        return tag("p", f"This part can't be shown. {error}")

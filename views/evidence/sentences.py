@@ -1,19 +1,23 @@
 """What the chapter says of the prompts that are drawn, and the program that prints its numbers."""
 
+from collections.abc import Callable, Mapping
 from math import ceil
 
-import torch
+import marimo as mo
+from torch import Tensor
 
+from gdpo_core import _html
+from gdpo_core._errors import InputError
 from gdpo_core._words import count, listing, percent
 from gdpo_core.bfcl import Published
 from gdpo_core.bfcl.prompts import DRAWS, WEIGHTS, Choice, Outcomes, Pairs, Spread, models, outcomes, ties_of
-from views import charts, terms
+from views import charts, html, terms
 from views.html import Html, join, paragraphs, prose, table, tag
 
 UNLIKE = (1.0, 0.9, 0.8)  # weights of which no two are equal, and none is the sum of the others
 
 
-def claim(data: Published, choice: Choice, marks: torch.Tensor, found: Outcomes, first: Pairs) -> Html:
+def claim(data: Published, choice: Choice, marks: Tensor, found: Outcomes, first: Pairs) -> Html:
     """The head of the chapter: how often answers are tied, which comes first where GDPO breaks a tie, what a square is."""
     shares = [percent(n / len(data.tasks)) for n in found.tied.values()]
     title = f"On {count(len(data.tasks))} real prompts GRPO ties different answers in {shares[0]}, GDPO in {shares[1]}"
@@ -35,7 +39,7 @@ def matters(choice: Choice, first: Pairs) -> str:
     return f"**Where GDPO breaks a tie of a right and a wrong answer, the wrong one is first in {percent(wrong)}**{weighed}."
 
 
-def lead(data: Published, choice: Choice, marks: torch.Tensor) -> Html:
+def lead(data: Published, choice: Choice, marks: Tensor) -> Html:
     """What a square is, whose answers these are, and the weights without which there are no ties."""
     who = f"{len(data.models)} configurations of {models(data)} models"
     everything = choice.group_size == len(data.models)
@@ -63,7 +67,7 @@ def lead(data: Published, choice: Choice, marks: torch.Tensor) -> Html:
 
 def verdict(choice: Choice, first: Pairs) -> Html:
     """What breaking ties is worth: which answer comes first, and from which weight on it is the right one."""
-    return join(tag("h2", _title(first)), tag("div", paragraphs(*_worth(choice, first)), kind="says"))
+    return join(tag("h2", _title(first), kind="part"), tag("div", paragraphs(*_worth(choice, first)), kind="says"))
 
 
 def _title(first: Pairs) -> str:
@@ -147,7 +151,7 @@ def weight_rows(first: Pairs) -> dict[str, dict[str, dict[float, float]]]:
     """The share with the wrong answer first by the weight of correctness: of what, by method."""
     if not len(first.count):
         return {}
-    of = {"of the broken ties": (("gdpo",), first.broken), "of all pairs": (("gdpo", "grpo"), None)}
+    of = {"broken ties": (("gdpo",), first.broken), "all pairs": (("gdpo", "grpo"), None)}
     return {
         name: {m: {w: first.wrong(m, w, among) or 0.0 for w in WEIGHTS} for m in methods}
         for name, (methods, among) in of.items()
@@ -157,7 +161,7 @@ def weight_rows(first: Pairs) -> dict[str, dict[str, dict[float, float]]]:
 
 def curves(choice: Choice, first: Pairs) -> list:
     """A chart of each."""
-    among = {"of the broken ties": first.broken}
+    among = {"broken ties": first.broken}
     needed = {of: {m: first.enough(m, among.get(of)) for m in lines} for of, lines in weight_rows(first).items()}
     return [
         charts.by_weight(lines, of, choice.weight, {m: enough(w) for m, w in needed[of].items() if w >= 1})
@@ -171,6 +175,24 @@ def weights_table(first: Pairs) -> Html:
     heads = [f"{m.upper()}, {of}" for of, lines in columns.items() for m in lines]
     lines = [line for by_method in columns.values() for line in by_method.values()]
     return table(["weight", *heads], [[f"{w:g}", *(percent(x[w], 1) for x in lines)] for w in WEIGHTS], "figures")
+
+
+def section(title: str, draw: Callable[[], Html], folds: Mapping[str, Callable[[], Html]]) -> Html:
+    """What lies further down, computed when the reader comes near: on a phone it waits behind its title."""
+    return _html.fold(title, html.lazily(lambda: or_why_not(draw)), html.element(more(folds)), kind="part")
+
+
+def more(folds: Mapping[str, Callable[[], Html]]) -> mo.Html:
+    """What is computed when its fold is opened."""
+    return mo.accordion({name: html.lazily(lambda draw=draw: or_why_not(draw)) for name, draw in folds.items()})
+
+
+def or_why_not(draw: Callable[[], Html]) -> Html:
+    """What is drawn, or one sentence where its data cannot be used."""
+    try:
+        return draw()
+    except InputError as error:
+        return tag("p", f"This part can't be shown. {error}")
 
 
 def program(choice: Choice) -> str:

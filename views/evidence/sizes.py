@@ -26,7 +26,7 @@ def part(sizes: Mapping[int, Sized], choice: Choice) -> Html:
     lines = shares(sizes)
     title = next(iter(lines))
     drawn = html.charts([charts.by_group_size(lines[title], title, choice.group_size)])
-    heading = tag("h2", "More answers per prompt, more ties under GRPO")
+    heading = tag("h2", "More answers per prompt, more ties under GRPO", kind="part")
     return join(heading, tag("div", says(*_says(lines, choice)), drawn, kind="aside"))
 
 
