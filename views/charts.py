@@ -1,7 +1,11 @@
 """The charts: the only importer of Altair."""
 
+import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from math import ceil
+from typing import Any
 
 import altair as alt
 import polars as pl
@@ -9,7 +13,6 @@ import polars as pl
 from gdpo_core._theme import METHODS, VALUES
 from gdpo_core._words import decimal, percent, signed
 from views.text import NAMES
-
 
 # Vega's own menu saves a picture; its editor would leave the page.
 SAVE = {"export": True, "source": False, "compiled": False, "editor": False}
@@ -33,74 +36,84 @@ PARTS = {"right": "right first", "tied": "tied", "wrong": "wrong first"}  # of a
 INK = "currentColor"  # of the page, dark or light
 
 
-def who_comes_first(rows: Sequence[Mapping]) -> alt.LayerChart:
+@dataclass(frozen=True)
+class Filled:
+    """A chart with data put in: Altair needs 50 ms to build and check one, too long while a slider moves."""
+
+    spec: dict[str, Any]
+
+    def _mime_(self) -> tuple[str, str]:
+        return f"application/vnd.vegalite.{alt.SCHEMA_VERSION.partition('.')[0]}+json", json.dumps(self.spec)
+
+
+def _filled(spec: Mapping[str, Any], description: str, **rows: list[dict]) -> Filled:
+    return Filled({**spec, "description": description, "datasets": rows})
+
+
+def who_comes_first(rows: Sequence[Mapping]) -> Filled:
     """A bar per method and what it is of: the pairs by which answer comes first, in the order of PARTS."""
     drawn: dict[str, list[dict]] = {}
     for row in rows:
-        bar = drawn.setdefault(f"{NAMES[row['method']]}, {row['of']}", [])
+        name = f"{NAMES[row['method']]}, {row['of']}"
+        bar = drawn.setdefault(name, [])
         at = bar[-1]["to"] if bar else 0.0
         label = f"{percent(row['share'], 1 if row['share'] < 0.1 else 0)} {PARTS[row['part']]}"
-        colour = INK if row["part"] == "wrong" else METHODS[row["method"]].colour
-        bar.append(
-            dict(row)
-            | {
-                "at": at,
-                "to": at + row["share"],
-                "label": label,
-                "colour": colour,
-                "opacity": 0.3 if row["part"] == "tied" else 1.0,
-            }
-        )
-    parts = [part | {"bar": bar} for bar, of in drawn.items() for part in of if part["share"]]
-    labels = {bar: [part["label"] for part in of if part["share"]] for bar, of in drawn.items()}
-    heads = [{"bar": bar, "rest": " · ".join(x for x in said if "right" not in x)} for bar, said in labels.items()]
-    y = alt.Y("bar:N", axis=None, sort=list(drawn), scale=alt.Scale(paddingInner=0.64, paddingOuter=0.32))
+        look = {
+            "colour": INK if row["part"] == "wrong" else METHODS[row["method"]].colour,
+            "opacity": 0.3 if row["part"] == "tied" else 1.0,
+        }
+        bar.append(dict(row) | look | {"bar": name, "at": at, "to": at + row["share"], "label": label})
+    parts = [part for bar in drawn.values() for part in bar if part["share"]]
+    said = {name: [part["label"] for part in bar if part["share"]] for name, bar in drawn.items()}
+    heads = [{"bar": name, "rest": " · ".join(x for x in of if "right" not in x)} for name, of in said.items()]
+    description = "; ".join(f"{name}: {', '.join(of)}" for name, of in said.items())
+    return _filled(_bars(len(drawn)), f"{description}.", parts=parts, heads=heads)
+
+
+@lru_cache(maxsize=4)
+def _bars(many: int) -> dict[str, Any]:
+    y = alt.Y("bar:N", axis=None, sort=None, scale=alt.Scale(paddingInner=0.64, paddingOuter=0.32))
     x = alt.X("at:Q", axis=None, scale=alt.Scale(domain=[0, 1]))
-    opacity = alt.Opacity("opacity:Q", scale=None)
+    looks = alt.Color("colour:N", scale=None), alt.Opacity("opacity:Q", scale=None)
     tooltip = [alt.Tooltip("bar:N", title="of"), alt.Tooltip("label:N", title="share")]
-    base = alt.Chart(_inline(parts)).encode(y)
-    head = alt.Chart(_inline(heads)).encode(y)
-    color = alt.Color("colour:N", scale=None)
+    base, head = (alt.Chart(alt.NamedData(name)).encode(y) for name in ("parts", "heads"))
     inside = base.transform_filter("datum.part == 'right' && datum.share > 0.2")
+    bold = {"align": "left", "fontSize": 13, "fontWeight": 600}
     layers = [
-        base.mark_bar(stroke=INK, strokeWidth=0.7).encode(x, color, opacity, alt.X2("to"), tooltip=tooltip),
-        inside.mark_text(align="left", dx=8, fontSize=13, fontWeight=600, color=VALUES["on-mark"]).encode(
-            x, text="label:N"
-        ),
-        head.mark_text(align="left", dy=-21, fontSize=13, fontWeight=600, color=INK).encode(
-            x=alt.value(0), text="bar:N"
-        ),
+        base.mark_bar(stroke=INK, strokeWidth=0.7).encode(x, *looks, alt.X2("to"), tooltip=tooltip),
+        inside.mark_text(dx=8, color=VALUES["on-mark"], **bold).encode(x, text="label:N"),
+        head.mark_text(dy=-21, color=INK, **bold).encode(x=alt.value(0), text="bar:N"),
         head.mark_text(align="right", dy=21, fontSize=13, color=INK).encode(x=alt.value("width"), text="rest:N"),
     ]
-    said = "; ".join(f"{bar}: {', '.join(of)}" for bar, of in labels.items())
-    return _typed(alt.layer(*layers), "Which answer comes first", f"{said}.").properties(height=66 * len(drawn))
+    chart = _typed(alt.layer(*layers), "Which answer comes first", "").properties(height=66 * many)
+    return chart.to_dict()
 
 
 Lines = Mapping[str, Mapping[float, float]]  # by method, by what is on the x axis: a share
 
 
-def by_weight(lines: Lines, of: str, now: float, none: Mapping[str, str]) -> alt.LayerChart:
+def by_weight(lines: Lines, of: str, now: float, none: Mapping[str, str]) -> Filled:
     """The share with the wrong answer first as correctness weighs more; none: by method, from where on it is 0."""
     most = max(share for line in lines.values() for share in line.values())
     top = 1.0 if most > 0.3 else max(0.05, ceil(20 * most) / 20)
-    weights = [weight for line in lines.values() for weight in line]
-    x = alt.X(
-        "x:Q",
-        title="weight of correctness",
-        scale=alt.Scale(domain=[min(weights), max(weights)]),
-        axis=alt.Axis(values=[1, 2, 3, 4, 5]),
-    )
     labels = [
-        {"x": max(weights), "at": top * (0.98 - 0.14 * k), "method": NAMES[m], "label": f"{NAMES[m]}: none from {text}"}
+        {"x": 5, "at": top * (0.98 - 0.14 * k), "method": NAMES[m], "label": f"{NAMES[m]}: none from {text}"}
         for k, (m, text) in enumerate(none.items())
     ]
     said = ", ".join(f"{NAMES[m]} {percent(line[1.0], 1)} at weight 1" for m, line in lines.items())
-    said = "; ".join([said, *(row["label"] for row in labels)])
-    chart = _shares(lines, x, top, now, labels, "weight")
-    return _typed(chart, f"wrong first, {of}", f"Wrong answer first, {of}: {said}.").properties(height=110)
+    description = f"Wrong answer first, {of}: {'; '.join([said, *(row['label'] for row in labels)])}."
+    return _filled(_weights(tuple(lines), top, of), description, **_rows(lines, now, labels))
 
 
-def by_group_size(lines: Lines, title: str, now: int) -> alt.LayerChart:
+@lru_cache(maxsize=64)
+def _weights(methods: tuple[str, ...], top: float, of: str) -> dict[str, Any]:
+    x = alt.X(
+        "x:Q", title="weight of correctness", scale=alt.Scale(domain=[1, 5]), axis=alt.Axis(values=[1, 2, 3, 4, 5])
+    )
+    return _typed(_shares(methods, x, top, "weight"), f"wrong first, {of}", "").properties(height=110).to_dict()
+
+
+def by_group_size(lines: Lines, title: str, now: int) -> Filled:
     """A line per method: the share of what the title names by group size; upright, the size now."""
     sizes = list(next(iter(lines.values())))
     last = sizes[-1]
@@ -122,27 +135,29 @@ def by_group_size(lines: Lines, title: str, now: int) -> alt.LayerChart:
     )
     description = f"Share of {title}, {sizes[0]} to {last} answers per prompt; at the end: "
     description += f"{', '.join(row['label'] for row in labels)}."
-    return _typed(_shares(lines, x, 1.0, now, labels, "answers"), title, description)
+    chart = _typed(_shares(tuple(lines), x, 1.0, "answers"), title, "")
+    return _filled(chart.to_dict(), description, **_rows(lines, now, labels))
 
 
-def _shares(lines: Lines, x: alt.X, top: float, now: float, labels: list[dict], of: str) -> alt.LayerChart:
-    """A line per method from 0 to `top`, with labels and an upright rule at what is chosen now."""
+def _rows(lines: Lines, now: float, labels: list[dict]) -> dict[str, list[dict]]:
     rows = [{"x": at, "method": NAMES[m], "share": share} for m, line in lines.items() for at, share in line.items()]
-    y = alt.Y(
-        "share:Q", title=None, scale=alt.Scale(domain=[0, top]), axis=alt.Axis(format="%", values=[0, top / 2, top])
-    )
-    color, dash, _ = _looks([NAMES[m] for m in lines])
+    return {"lines": rows, "now": [row for row in rows if row["x"] == now] or [{"x": now}], "labels": labels}
+
+
+def _shares(methods: Sequence[str], x: alt.X, top: float, of: str) -> alt.LayerChart:
+    """A line per method from 0 to `top`, with labels, and an upright rule at what is chosen now."""
+    ticks = alt.Axis(format="%", values=[0, top / 2, top])
+    y = alt.Y("share:Q", title=None, scale=alt.Scale(domain=[0, top]), axis=ticks)
+    color, dash, _ = _looks([NAMES[m] for m in methods])
     tooltip = [alt.Tooltip("method:N"), alt.Tooltip("x:Q", title=of), alt.Tooltip("share:Q", format=".1%")]
-    base = alt.Chart(_inline(rows)).encode(x, y, color)
-    here = alt.Chart(_inline([{"x": now}])).mark_rule(strokeDash=[1, 2], opacity=0.7, color=INK)
-    text = alt.Chart(_inline(labels)).mark_text(align="right", fontSize=13, fontWeight=600)
-    at_now = base.transform_filter(f"datum.x == {now:g}").mark_point(filled=True, size=50, opacity=1)
+    lines, now, labels = (alt.Chart(alt.NamedData(name)).encode(x, color) for name in ("lines", "now", "labels"))
+    text = labels.mark_text(align="right", fontSize=13, fontWeight=600)
     return alt.layer(
-        here.encode(x),
-        base.mark_line(strokeWidth=2.5, clip=True).encode(dash),
-        base.mark_point(size=90, opacity=0).encode(tooltip=tooltip),
-        at_now,
-        text.encode(x, alt.Y("at:Q", title=None), color, text="label:N"),
+        alt.Chart(alt.NamedData("now")).mark_rule(strokeDash=[1, 2], opacity=0.7, color=INK).encode(x),
+        lines.mark_line(strokeWidth=2.5, clip=True).encode(y, dash),
+        lines.mark_point(size=90, opacity=0).encode(y, tooltip=tooltip),
+        now.mark_point(filled=True, size=50, opacity=1).encode(y),
+        text.encode(alt.Y("at:Q", title=None), text="label:N"),
     )
 
 
