@@ -1,4 +1,4 @@
-"""How many advantage vectors are left of all groups that can occur, listed once and then counted."""
+"""How many groups each method still tells apart of all that can occur, listed once and then counted."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,10 +7,12 @@ from string import ascii_uppercase
 
 import gdpo_core as gc
 from gdpo_core._words import count, listing, power_of_ten, signed
-from views import html, save
+from gdpo_core.advantages import METHODS
+from gdpo_core.conventions import NAMES as ALL_NAMES
+from views import charts, html
 from views.html import Cell, Html, bold, join, says, table, tag
-from views.text import NAMES
 
+NAMES = {method: ALL_NAMES[method] for method in METHODS}
 EPS, DIGITS = gc.TRL.group_eps, 4
 LISTED = (2, 2)  # rollouts, rewards of the groups that are listed, as in the paper's Fig. 2
 REWARDS, ROLLOUTS = 2, 4  # what stays while the other grows, as in its Fig. 3
@@ -18,34 +20,64 @@ TO_ROLLOUTS, TO_REWARDS = 16, 8
 PAPER_ROLLOUTS, PAPER_REWARDS = 11, 6  # where GDPO's curves end in its Fig. 3; GRPO's go on
 BY_ROLLOUTS = tuple((rollouts, REWARDS) for rollouts in range(2, TO_ROLLOUTS + 1))
 BY_REWARDS = tuple((ROLLOUTS, rewards) for rewards in range(1, TO_REWARDS + 1))
-CHARTS = {"evidence-marks": BY_REWARDS, "evidence-answers": BY_ROLLOUTS}
-
 Size = tuple[int, int]  # rollouts, rewards
 
 
 @lru_cache(maxsize=256)
 def counted(size: Size, rounded: bool = False) -> dict[str, int]:
-    """How many advantage vectors each method has, exactly or as rounded floats show it."""
+    """How many groups each method tells apart, exactly or as rounded floats show it."""
     if rounded:
         return {method: gc.count_rounded(method, *size, eps=EPS, digits=DIGITS) for method in NAMES}
     return {method: gc.count_distinct(method, *size) for method in NAMES}
 
 
 @lru_cache(maxsize=1)
+def part() -> Html:
+    """Both charts, with what they show at their right ends."""
+    marks, answers = ({size[k]: counted(size) for size in of} for k, of in ((1, BY_REWARDS), (0, BY_ROLLOUTS)))
+    drawn = (
+        charts.counts(marks, f"{ROLLOUTS} answers, more marks", "marks", PAPER_REWARDS, 3000),
+        charts.counts(answers, f"{REWARDS} marks, more answers", "answers", PAPER_ROLLOUTS, 500),
+    )
+    most = counted(BY_REWARDS[-1])
+    title = (
+        f"How much can survive: of the groups of {ROLLOUTS} answers with {TO_REWARDS} marks GRPO tells "
+        f"{count(most['grpo'])} apart, GDPO {count(most['gdpo'])}"
+    )
+    return join(tag("h2", title, kind="part"), says(_ends()), html.charts(drawn))
+
+
+def _ends() -> str:
+    return (
+        "Two groups look the same to a method if their answers get the same advantages: what differed between them is "
+        f"lost. {' '.join(map(_at, (BY_REWARDS[-1], BY_ROLLOUTS[-1])))} More resolution does not put the right answer "
+        "first. Counted exactly, without eps, in any order of the answers, and for GDPO before its last step."
+    )
+
+
+def _at(size: Size) -> str:
+    found = counted(size)
+    each = listing(f"{NAMES[m]} **{count(n)}**" for m, n in found.items())
+    rollouts, rewards = size
+    return (
+        f"Of {count(gc.count_groups(*size))} groups of {rollouts} answers with {rewards} marks, {each} are told apart."
+    )
+
+
+@lru_cache(maxsize=1)
 def listed() -> Html:
-    """HTML of all small groups with the advantages that each method gives, and what they share."""
+    """All small groups with the advantages that each method gives, and what they share."""
     groups = gc.enumerate_groups(*LISTED)
     vectors = {method: _vectors(groups, method) for method in NAMES}
     letters = {
         method: dict(zip(sorted(set(v), key=_size), ascii_uppercase, strict=False)) for method, v in vectors.items()
     }
-    order = sorted(range(len(groups)), key=lambda g: _size(vectors["gdpo"][g]))
     rows = [
         [
             join(*map(_pattern, groups[g].int().tolist())),
             *(_cell(m, vectors[m], letters[m], vectors["gdpo"], g) for m in NAMES),
         ]
-        for g in order
+        for g in sorted(range(len(groups)), key=lambda g: _size(vectors["gdpo"][g]))
     ]
     caption = (
         f"{len(groups)} groups (order of the two answers ignored); ● passed, ○ failed. Equal letters in a column are "
@@ -100,12 +132,11 @@ def _merged(vectors: dict, letters: dict) -> list[str]:
 
 @lru_cache(maxsize=1)
 def trap() -> Html:
-    """HTML of what eps and rounding do to GRPO's counts, and the two numbers that show why."""
+    """What eps and rounding do to GRPO's counts, and the two numbers that show why."""
     exact, seen = ([counted(size, rounded) for size in BY_ROLLOUTS] for rounded in (False, True))
     hidden = [s["grpo"] == e["grpo_no_std"] for e, s in zip(exact, seen, strict=True)]
-    short = ", ".join(count(s["grpo"]) for s in seen[:3])
-    were = ", ".join(count(e["grpo"]) for e in exact[:3])
     same = "exactly what GRPO without std has" if all(hidden) else f"what GRPO without std has in {sum(hidden)} sizes"
+    short, were = (", ".join(count(of["grpo"]) for of in sizes[:3]) for sizes in (seen, exact))
     pairs = [[[0, 0], [0, 1]], [[0, 0], [1, 1]]]  # two answers, one mark and two marks apart
     plain = gc.explain(pairs, "grpo")
     blurred = gc.group_advantages(pairs, "grpo", convention=replace(gc.PAPER, group_eps=EPS))
@@ -122,54 +153,8 @@ def trap() -> Html:
     )
 
 
-@lru_cache(maxsize=1)
-def part() -> Html:
-    """HTML of both charts, with what they show at their right ends."""
-    from views.charts import Growth, counts  # here, because Altair is half of what the first visitor would wait for
-
-    answers = {rollouts: counted((rollouts, rewards)) for rollouts, rewards in BY_ROLLOUTS}
-    marks = {rewards: counted((rollouts, rewards)) for rollouts, rewards in BY_REWARDS}
-    growths = (
-        Growth(marks, f"{ROLLOUTS} answers, more marks", "marks", PAPER_REWARDS, 3000),
-        Growth(answers, f"{REWARDS} marks, more answers", "answers", PAPER_ROLLOUTS, 500),
-    )
-    drawn = [
-        save.pictured(chart, f"Lists of advantages: {growth.title}", html.element(counts(growth)))
-        for chart, growth in zip(CHARTS, growths, strict=True)
-    ]
-    lists = counted(BY_REWARDS[-1])
-    title = (
-        f"How much can survive: {ROLLOUTS} answers with {TO_REWARDS} marks leave GRPO {count(lists['grpo'])} lists of "
-        f"advantages, GDPO {count(lists['gdpo'])}"
-    )
-    return join(tag("h2", title), says(*_ends()), html.charts(drawn))
-
-
-def numbers(chart: str) -> list[dict]:
-    """What a chart shows: per size, the different lists of advantages under each method."""
-    sizes = CHARTS[chart]
-    return [{"answers": g, "marks": k} | {NAMES[m]: n for m, n in counted((g, k)).items()} for g, k in sizes]
-
-
-def _ends() -> list[str]:
-    return [
-        "A list holds the advantages that one group gets; a method with few lists throws information away: many groups "
-        f"look the same to it. {' '.join(map(_at, (BY_REWARDS[-1], BY_ROLLOUTS[-1])))} More lists are more resolution. "
-        "They do not put the right answer first. Counted exactly, without eps, in any order of the answers, and for "
-        "GDPO before its last step."
-    ]
-
-
-def _at(size: Size) -> str:
-    lists = counted(size)
-    each = listing(f"{NAMES[m]} **{count(n)}**" for m, n in lists.items())
-    rollouts, rewards = size
-    groups = gc.count_groups(rollouts, rewards)
-    return f"Of {count(groups)} different groups of {rollouts} answers with {rewards} marks, {each} lists are left."
-
-
 def tables() -> Html:
-    """HTML of every number of the charts."""
+    """Every number of the charts."""
     return tag(
         "div",
         _table(BY_REWARDS, [k for _, k in BY_REWARDS], "marks", f"{ROLLOUTS} answers"),
@@ -178,10 +163,9 @@ def tables() -> Html:
     )
 
 
-def _table(sizes: Sequence[Size], column: Sequence[int], label: str, fixed: str, rounded: bool = False) -> Html:
+def _table(sizes: Sequence[Size], column: Sequence[int], label: str, fixed: str) -> Html:
     rows = [
-        [n, *map(count, counted(size, rounded).values()), count(gc.count_groups(*size))]
+        [n, *map(count, counted(size).values()), count(gc.count_groups(*size))]
         for n, size in zip(column, sizes, strict=True)
     ]
-    how = f"eps = {power_of_ten(EPS)}, {DIGITS} decimals" if rounded else "exact"
-    return table([label, *NAMES.values(), "different groups"], rows, "figures", f"{fixed}; {how}")
+    return table([label, *NAMES.values(), "different groups"], rows, "figures", f"{fixed}; exact")
