@@ -20,7 +20,7 @@ with app.setup:
     import marimo as mo
 
     import gdpo_core as gc
-    from views import charts, html
+    from views import html
     from views.html import show
     from views.lab import answers, books, depth
     from views.nav import Nav
@@ -149,8 +149,8 @@ def lab_advantages(board, convention, lengths, rewards, weights):
     _given = {"weights": weights, "lengths": lengths, "convention": convention}
     grpo = gc.explain(rewards, "grpo", **_given)  # adds the rewards, then normalises
     gdpo = gc.explain(rewards, "gdpo", **_given)  # normalises each reward, then adds
-    ties = {method: board.collapse(method) for method in ("grpo", "gdpo")}
-    return gdpo, grpo, ties
+    board_ties = {method: board.collapse(method) for method in ("grpo", "gdpo")}
+    return board_ties, gdpo, grpo
 
 
 @app.cell
@@ -183,7 +183,9 @@ def lab_depth(page, tasks):
 @app.cell
 def lab_chart(as_chart, shown):
     mo.stop(not as_chart.value)
-    charts.advantages(shown())
+    from views import charts as _charts  # Altair takes as long as all else that a first visitor waits for
+
+    _charts.advantages(shown())
     return
 
 
