@@ -727,7 +727,8 @@ def use_address(framework, gate, page, shown, source, trainer, use, use_open):
 
 
 @app.cell
-def your_own_cell(shown):
+def your_own_cell(editing, shown):
+    mo.stop(not editing)
     # Flip a mark: this runs again. `shown()` is what the board shows; `rewards` and all other variables are yours too.
     _board = shown()
     for _method in ("grpo", "gdpo"):
