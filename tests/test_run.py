@@ -137,7 +137,7 @@ def test_each_real_sample_has_its_verdict():
 def test_several_files_and_a_zip_of_them_read_as_one_log():
     several, one = read(MADE, files_of(TRL)), read(MADE, [zipped(files_of(TRL))])
     found = (several, one, read(TRL))
-    tables = [downloads.downloads(log, audited(log, None, ""))[-1][2]() for log in found]
+    tables = [downloads.downloads(log, audited(log, None, ""))[2][2]() for log in found]
     assert tables[0] == tables[1] == tables[2]
     assert "Your files: completions_00001.parquet and 3 more" in several.told
     assert "Your file: run.zip" in one.told
@@ -263,6 +263,10 @@ def test_the_downloads_open_and_hold_the_report():
     assert "no training run" in note and note in html_module.unescape(page) and "<" not in note
     assert page.lower().startswith("<!doctype html>") and all(finding.id in page for finding in found.findings)
     assert pl.read_csv(files["responses.csv"]).equals(log.run.table, null_equal=True)
+    with zipfile.ZipFile(io.BytesIO(files["charts.zip"])) as charts:
+        names = charts.namelist()
+        assert "shares-of-the-update.svg" in names and len(names) == len(figures.figures(found)) == len(set(names))
+        assert all(ElementTree.fromstring(charts.read(name)) is not None for name in names)
 
 
 def test_the_downloads_of_an_upload_hold_the_report_alone():
@@ -276,7 +280,7 @@ def test_the_downloads_of_an_upload_hold_the_report_alone():
 def test_a_large_table_is_parquet(monkeypatch):
     monkeypatch.setattr(downloads, "LARGEST_CSV", 100)
     log = read(TRL)
-    *_, (label, name, content) = downloads.downloads(log, audited(log, None, ""))
+    label, name, content = downloads.downloads(log, audited(log, None, ""))[2]
     assert (label, name) == ("Table (Parquet)", "responses.parquet")
     assert pl.read_parquet(content()).equals(log.run.table)
 

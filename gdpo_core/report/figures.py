@@ -1,5 +1,6 @@
 """The figures of a report: a chart, the sentence that says the same, and the numbers behind it."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
@@ -70,6 +71,15 @@ def content(figure: Figure) -> Html:
     said = figure.kind and figure.rows  # by the finding around it; what a log holds needs its title
     caption = tag("figcaption", "" if said else tag("b", figure.title), "" if said else " ", figure.caption)
     return join(caption, figure.drawn, fold("Numbers", _numbers(figure)) if figure.rows and not said else "")
+
+
+def file_name(figure: Figure) -> str:
+    """What its file is called.
+
+    >>> file_name(Figure("Mean of <style>", "", Html(), []))
+    'mean-of-style.svg'
+    """
+    return f"{re.sub(r'[^a-z0-9]+', '-', figure.title.lower()).strip('-')}.svg"
 
 
 def picture_file(figure: Figure) -> str:

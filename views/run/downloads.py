@@ -4,11 +4,13 @@ import csv
 import io
 import json
 import re
+import zipfile
 from collections.abc import Callable, Iterable, Mapping
 
 import polars as pl
 
 from gdpo_core import report as reports
+from gdpo_core.report import figures
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.run import read_run
 from views import worker
@@ -24,6 +26,8 @@ def downloads(log: Log, report: AuditReport) -> list[tuple[str, str, Callable[[]
     note = log.told.replace("**", "") if log.sample else ""
     label, kind = ("CSV", "csv") if report.source["responses"] <= LARGEST_CSV else ("Parquet", "parquet")
 
+    drawn = figures.figures(report)
+
     def as_json() -> bytes:
         content = report.to_dict() | ({"note": note} if note else {})
         return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False).encode()
@@ -33,11 +37,19 @@ def downloads(log: Log, report: AuditReport) -> list[tuple[str, str, Callable[[]
             return worker.call(of_log, log.files, dict(log.how), kind)
         return written(log.run.table, kind)
 
-    return [
+    def charts() -> bytes:
+        content = io.BytesIO()
+        with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as packed:
+            for figure in drawn:
+                packed.writestr(figures.file_name(figure), figures.picture_file(figure))
+        return content.getvalue()
+
+    files = [
         ("Report (HTML)", "audit.html", lambda: reports.document(report, note).encode()),
         ("Report (JSON)", "audit.json", as_json),
         (f"Table ({label})", f"responses.{kind}", table),
     ]
+    return [*files, *([("Charts (SVG)", "charts.zip", charts)] if drawn else [])]
 
 
 def of_log(files: Mapping[str, bytes], how: Mapping, kind: str) -> bytes:

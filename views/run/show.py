@@ -1,6 +1,5 @@
 """What the chapter shows: whose log it is, its report, and where a finding is explained."""
 
-import re
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
@@ -49,8 +48,8 @@ def front(audit: AuditReport) -> mo.Html:
 
 def folds(audit: AuditReport) -> mo.Html:
     """The rest of the report, each part made once it is opened."""
-    # What waits to be seen stands in a shadow root, which the style of the page does not reach.
-    behind = report.behind(audit, frame).items()
+    # What waits stands in a shadow root, with no style but the page's; there marimo takes links to data away.
+    behind = report.behind(audit).items()
     return mo.accordion({title: lambda draw=draw: show(report.STYLE, draw()) for title, draw in behind}, True, True)
 
 
@@ -66,9 +65,8 @@ def frame(figure: Figure) -> Html:
     if not figure.rows:
         return figures.framed(figure)
     file = f"data:image/svg+xml,{quote(figures.picture_file(figure))}"
-    name = f"{re.sub(r'[^a-z0-9]+', '-', figure.title.lower()).strip('-')}.svg"
     label = f"Save the chart “{figure.title}” as SVG"
-    link = tag("a", "Save", href=file, download=name, aria_label=label)
+    link = tag("a", "Save", href=file, download=figures.file_name(figure), aria_label=label)
     return tag("figure", figures.content(figure), tag("p", link, kind="save"), kind=figure.kind)
 
 

@@ -1,6 +1,6 @@
 """What is said about GDPO and what was found, what came after it, limits and references."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 import marimo as mo
@@ -193,16 +193,19 @@ def references() -> Html:
         for name, (number, title, what) in REFERENCES.items()
     )
     conventions = (
-        tag("li", f"{c.name}: {c.source}{'; ' + PAPER_LEFT_OPEN if c == gc.PAPER else ''}")
-        for c in gc.CONVENTIONS.values()
+        f"{c.name}: {c.source}{'; ' + PAPER_LEFT_OPEN if c == gc.PAPER else ''}" for c in gc.CONVENTIONS.values()
     )
     return join(
         tag("ul", *papers),
         tag("p", "To cite the paper:"),
         report.copied(CITE, "the paper as BibTeX"),
         tag("p", "Conventions, and the code they were read from:"),
-        tag("ul", *conventions),
+        _points(conventions),
     )
+
+
+def _points(said: Iterable[str]) -> Html:
+    return tag("ul", *(tag("li", one) for one in said))
 
 
 def _paper(number: str, title: str) -> Html:
@@ -214,8 +217,9 @@ def folds(lab: State) -> mo.Html:
     parts = {
         "What is said about GDPO, and what we found": checked(),
         f"What came before and after: {listing(s.name for s in SUCCESSORS.values())}": lambda: after(lab),
-        "Limits of this page": tag("ul", *(tag("li", x) for x in LIMITS)),
-        "References": tag("div", references(), kind="audit"),
+        # A fold's content stands in a shadow root, which only the style of the page reaches.
+        "Limits of this page": join(report.STYLE, tag("div", _points(LIMITS), kind="audit")),
+        "References": lambda: join(report.STYLE, tag("div", references(), kind="audit references")),
     }
     drawn = {title: mo.lazy(lambda of=of: show(of())) if callable(of) else show(of) for title, of in parts.items()}
     then = tag("p", "Next: ", tag("a", "change the Lab", href="?at=lab"), ", and these lines follow.", kind="next")
