@@ -490,7 +490,6 @@ def evidence_counts(counting, sentences):
             {
                 "The paper's Fig. 2: every group of two answers with two marks, listed": counting.listed,
                 "The counts as tables": counting.tables,
-                "The trap: eps and rounding make the collapse vanish": counting.trap,
             },
         )
     )

@@ -91,15 +91,6 @@ def test_the_charts_stay_inside_fixed_axes_and_say_their_ends(sizes, grows, pape
     assert spec["config"]["background"] == "transparent" and spec["config"]["axis"]["grid"] is False
 
 
-def test_floats_seem_to_end_the_collapse_and_the_page_says_why():
-    told = text(counts.trap())
-    assert "The collapse seems to be gone" in told
-    assert "3, 6, 10, … instead of 2, 4, 7, …" in told
-    assert "0.7070 and 0.7071" in told and "0.707107" in told
-    assert "GDPO's 497 at 16 answers turn into 499" in told
-    assert "10⁻⁴" in told
-
-
 def test_unequal_groups_are_not_called_the_same_to_training():
     assert "size of the advantages counts too" in text(counts.listed())
     assert "order of the two answers ignored" in text(counts.listed())

@@ -150,6 +150,13 @@ class Pairs:
         order = self.order(method, weight, among)
         return order.wrong / order.pairs if order.pairs else None
 
+    def curve(self, method: str, among: Tensor | None = None) -> dict[float, float]:
+        """The same share by each of WEIGHTS; 0 without a pair."""
+        count = self.count if among is None else self.count * among
+        wrong = self.needed[method][:, None] > torch.tensor(WEIGHTS, dtype=torch.float64) + _SAME
+        shares = (wrong * count[:, None]).sum(0).double() / count.sum().clamp(min=1)
+        return dict(zip(WEIGHTS, shares.tolist(), strict=True))
+
     def enough(self, method: str, among: Tensor | None = None) -> float:
         """The weight above which the right answer is first in every pair; NaN without a pair."""
         needed = self.needed[method] if among is None else self.needed[method][among]

@@ -29,9 +29,9 @@ def whose(data: Published) -> Html:
     return join(
         tag("p", prompts, " prompts of the ", link, graded),
         paragraphs(
-            f"These are **{configurations}, not {len(data.models)} samples of one policy**. The marks are real, but the "
-            "answers of a model that you train may differ more or less from each other than these do: read the shares as "
-            "what can happen, not as a forecast."
+            f"These are **{configurations}, not {len(data.models)} samples of one policy**. The marks are real, but "
+            "the answers of a model that you train may differ more or less from each other than these do: read the "
+            "shares as what can happen, not as a forecast."
         ),
     )
 
@@ -75,8 +75,8 @@ def gate(marks: Tensor, choice: Choice) -> Html:
             rows.append([f"{NAMES[method]}, {name}", *ends, percent(c.tied_pairs, 1)])
     said = (
         "The gate counts style and conciseness only where an answer is right, as the paper's eq. 8 does. **The right "
-        "answer is first in every pair**, under either method and with any positive weights: these marks are never below "
-        "0. The price: wrong answers become all alike, and prompts with nothing to learn go from "
+        "answer is first in every pair**, under either method and with any positive weights: these marks are never "
+        "below 0. The price: wrong answers become all alike, and prompts with nothing to learn go from "
         f"{count(alike['as graded'])} to {count(alike['gated'])}."
     )
     caption = "Of all pairs of a right and a wrong answer; last column: of what is still rewarded"

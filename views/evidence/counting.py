@@ -1,19 +1,17 @@
 """How many groups each method still tells apart of all that can occur, listed once and then counted."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import lru_cache
 from string import ascii_uppercase
 
 import gdpo_core as gc
-from gdpo_core._words import count, listing, power_of_ten, signed
+from gdpo_core._words import count, listing, signed
 from gdpo_core.advantages import METHODS
 from gdpo_core.conventions import NAMES as ALL_NAMES
 from views import charts, html
 from views.html import Cell, Html, bold, join, says, table, tag
 
 NAMES = {method: ALL_NAMES[method] for method in METHODS}
-EPS, DIGITS = gc.TRL.group_eps, 4
 LISTED = (2, 2)  # rollouts, rewards of the groups that are listed, as in the paper's Fig. 2
 REWARDS, ROLLOUTS = 2, 4  # what stays while the other grows, as in its Fig. 3
 TO_ROLLOUTS, TO_REWARDS = 16, 8
@@ -23,11 +21,9 @@ BY_REWARDS = tuple((ROLLOUTS, rewards) for rewards in range(1, TO_REWARDS + 1))
 Size = tuple[int, int]  # rollouts, rewards
 
 
-@lru_cache(maxsize=256)
-def counted(size: Size, rounded: bool = False) -> dict[str, int]:
-    """How many groups each method tells apart, exactly or as rounded floats show it."""
-    if rounded:
-        return {method: gc.count_rounded(method, *size, eps=EPS, digits=DIGITS) for method in NAMES}
+@lru_cache(maxsize=64)
+def counted(size: Size) -> dict[str, int]:
+    """How many groups each method tells apart."""
     return {method: gc.count_distinct(method, *size) for method in NAMES}
 
 
@@ -128,29 +124,6 @@ def _merged(vectors: dict, letters: dict) -> list[str]:
         "GDPO's numbers are those before its last step, which scales the whole batch; if this one prompt were the "
         f"batch, {listing(f'±{_size(g):.2f}' for g in inside[most])} would become one number again.",
     ]
-
-
-@lru_cache(maxsize=1)
-def trap() -> Html:
-    """What eps and rounding do to GRPO's counts, and the two numbers that show why."""
-    exact, seen = ([counted(size, rounded) for size in BY_ROLLOUTS] for rounded in (False, True))
-    hidden = [s["grpo"] == e["grpo_no_std"] for e, s in zip(exact, seen, strict=True)]
-    same = "exactly what GRPO without std has" if all(hidden) else f"what GRPO without std has in {sum(hidden)} sizes"
-    short, were = (", ".join(count(of["grpo"]) for of in sizes[:3]) for sizes in (seen, exact))
-    pairs = [[[0, 0], [0, 1]], [[0, 0], [1, 1]]]  # two answers, one mark and two marks apart
-    plain = gc.explain(pairs, "grpo")
-    blurred = gc.group_advantages(pairs, "grpo", convention=replace(gc.PAPER, group_eps=EPS))
-    stds = " and ".join(f"{std:.2f}" for std in plain.group_stds.flatten().tolist())
-    real = sorted({f"{a:.6f}" for a in plain.advantages[:, 1].tolist()})
-    two = " and ".join(f"{a:.{DIGITS}f}" for a in blurred[:, 1].tolist())
-    end, end_seen = exact[-1]["gdpo"], seen[-1]["gdpo"]
-    gdpo = f" GDPO's {count(end)} at {TO_ROLLOUTS} answers turn into {count(end_seen)}." if end != end_seen else ""
-    return says(
-        f"**The collapse seems to be gone**: with {REWARDS} marks GRPO has {short}, … instead of {were}, …, {same}. "
-        "Nothing was won. Of two answers that are one mark apart, or two, the better one has the advantage "
-        f"{listing(real, 'or')}. An eps of {power_of_ten(EPS)} beside stds of {stds} makes it {two}, and {DIGITS} "
-        f"decimals count these as two.{gdpo}"
-    )
 
 
 def tables() -> Html:

@@ -123,5 +123,6 @@ def _says(choice: Choice, marks: Tensor, mixes: Sequence[Vector], level: Mapping
     pairs = gc.broken_ties(*(gc.collapse(marks, m, weights=choice.weights) for m in METHODS))
     if not len(pairs.lower):
         return f"{text} GDPO breaks no tie of a right and a wrong answer."
+    wrong = int(pairs.inverted.sum()) or "none"
     ties = count(len(pairs.lower), "tie")
-    return f"{text} GDPO breaks {ties} of a right and a wrong answer, **{int(pairs.inverted.sum()) or 'none'} the wrong way**."
+    return f"{text} GDPO breaks {ties} of a right and a wrong answer, **{wrong} the wrong way**."

@@ -26,14 +26,15 @@ def part() -> Html:
 
 def _says() -> str:
     found, right = ahead(results()), ahead(kinds()["right answers, %"])
+    (grpo, equal, gdpo), rights = (len(cells) for cells in found.values()), sum(map(len, right.values()))
     largest = max(found["grpo"], key=lambda cell: -cell.ahead)
     first = next(cell for cell in results() if cell.benchmark == "BFCL-v3 live")
     return (
         f"As the paper reports, by at least one point **GDPO is ahead in {_clear(found['gdpo'])} of "
-        f"{count(len(results()))} cells, GRPO in {_clear(found['grpo'])}**. By any margin it is {len(found['gdpo'])} to "
-        f"{len(found['grpo'])}, and {len(found['equal'])} are equal; for right answers alone {len(right['gdpo'])} to "
-        f"{len(right['grpo'])} of {sum(map(len, right.values()))}. The paper gives no spread for most, and the cells are "
-        f"not independent. GRPO's largest lead is {decimal(-largest.ahead, 1)} points ({largest.name}), GDPO's "
+        f"{count(len(results()))} cells, GRPO in {_clear(found['grpo'])}**. By any margin it is {gdpo} to {grpo}, and "
+        f"{equal} are equal; for right answers alone {len(right['gdpo'])} to {len(right['grpo'])} of {rights}. The paper "
+        "gives no spread for most, and the cells are not independent. GRPO's largest lead is "
+        f"{decimal(-largest.ahead, 1)} points ({largest.name}), GDPO's "
         f"{decimal(max(cell.ahead for cell in results()), 1)}. The tool-calling model with 1.5 billion parameters, "
         f"{first.benchmark}: {decimal(first.grpo, 2)} % with GRPO, {decimal(first.gdpo, 2)} % with GDPO."
     )

@@ -18,7 +18,7 @@ UNLIKE = (1.0, 0.9, 0.8)  # weights of which no two are equal, and none is the s
 
 
 def claim(data: Published, choice: Choice, marks: Tensor, found: Outcomes, first: Pairs) -> Html:
-    """The head of the chapter: how often answers are tied, which comes first where GDPO breaks a tie, what a square is."""
+    """The head of the chapter: how often answers are tied, which of two is first then, and what a square is."""
     shares = [percent(n / len(data.tasks)) for n in found.tied.values()]
     title = f"On {count(len(data.tasks))} real prompts GRPO ties different answers in {shares[0]}, GDPO in {shares[1]}"
     return tag(
@@ -36,7 +36,8 @@ def matters(choice: Choice, first: Pairs) -> str:
     if wrong is None:
         return f"**With {choice.group_size} answers GDPO breaks no tie of a right and a wrong answer.**"
     weighed = f", with correctness at {choice.weight:g}" if choice.weight != 1 else ""
-    return f"**Where GDPO breaks a tie of a right and a wrong answer, the wrong one is first in {percent(wrong)}**{weighed}."
+    where = "Where GDPO breaks a tie of a right and a wrong answer, the wrong one is first"
+    return f"**{where} in {percent(wrong)}**{weighed}."
 
 
 def lead(data: Published, choice: Choice, marks: Tensor) -> Html:
@@ -119,8 +120,8 @@ def other_draws(data: Published, choice: Choice, spread: Spread) -> Html:
         return tag("p", "All answers are drawn: there is one draw only.", kind="note")
     grpo, gdpo = (between(*spread.tied[m]) for m in ("grpo", "gdpo"))
     wrong = f" Where GDPO breaks a tie, the wrong one is first in {between(*spread.wrong)}." if spread.wrong else ""
-    text = f"Over {DRAWS} draws of {choice.group_size} answers GRPO ties different answers in {grpo}, GDPO in {gdpo}.{wrong}"
-    return tag("p", text, kind="note")
+    over = f"Over {DRAWS} draws of {choice.group_size} answers"
+    return tag("p", f"{over} GRPO ties different answers in {grpo}, GDPO in {gdpo}.{wrong}", kind="note")
 
 
 def between(low: float, high: float) -> str:
@@ -153,7 +154,7 @@ def weight_rows(first: Pairs) -> dict[str, dict[str, dict[float, float]]]:
         return {}
     of = {"broken ties": (("gdpo",), first.broken), "all pairs": (("gdpo", "grpo"), None)}
     return {
-        name: {m: {w: first.wrong(m, w, among) or 0.0 for w in WEIGHTS} for m in methods}
+        name: {m: first.curve(m, among) for m in methods}
         for name, (methods, among) in of.items()
         if among is None or among.any()
     }
@@ -202,7 +203,7 @@ import gdpo_core as gc
 from gdpo_core.bfcl import prompts
 
 data = prompts.published("data/bfcl_rewards.parquet")
-choice = prompts.Choice(group_size={choice.group_size}, seed={choice.seed}, graders={choice.graders!r}, weight={choice.weight:g})
+choice = prompts.Choice({choice.group_size}, {choice.seed}, {choice.graders!r}, weight={choice.weight:g})
 marks = prompts.marks_of(data, choice)  # (prompts, answers, rewards)
 for method in ("grpo", "gdpo"):
     c = gc.collapse(marks, method, weights=choice.weights)

@@ -47,8 +47,8 @@ def _says(lines: dict[str, Lines], choice: Choice) -> list[str]:
     if broken := lines["broken ties, wrong answer first"]["gdpo"]:
         weighed = f", with correctness at {choice.weight:g}" if choice.weight != 1 else ""
         said += (
-            f" More answers do not mend the order: with {min(broken)} to {max(broken)} answers the wrong one is first in "
-            f"{_tenths(broken.values())} of the ties that GDPO breaks{weighed}."
+            f" More answers do not mend the order: with {min(broken)} to {max(broken)} answers the wrong one is first "
+            f"in {_tenths(broken.values())} of the ties that GDPO breaks{weighed}."
         )
     return [said, without_std]
 
