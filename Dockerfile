@@ -22,7 +22,7 @@ COPY . .
 RUN python -m pip install -qq --no-deps --no-build-isolation --prefix /installed -e . && cp -r /installed/. /venv \
     && /venv/bin/python -m compileall -q --invalidation-mode unchecked-hash gdpo_core views serve.py \
     && /venv/bin/gdpo audit data/samples/trl_gdpo >/dev/null \
-    && /venv/bin/python -c "import app, serve; from views import lab, train, evidence, run, use"
+    && /venv/bin/python -c "import serve, app; app.app.run()" >/dev/null
 
 # The file system may be read-only (then mount a tmpfs on /tmp), so byte code was made before and home is /tmp.
 FROM python:3.13-slim

@@ -18,13 +18,17 @@ app = marimo.App(
 
 with app.setup:
     import marimo as mo
-    import torch
 
     import gdpo_core as gc
-    from gdpo_core.board.state import State
+    from views import html
+    from views.html import show
+    from views.lab import answers, books, depth
     from views.nav import Nav
+    from views.pick import Pick
+    from views.terms import term
 
     DATA = mo.notebook_dir() / "data"
+    GRPO, GDPO = "https://arxiv.org/abs/2402.03300", "https://arxiv.org/abs/2601.05242"
 
 
 @app.cell
@@ -88,20 +92,153 @@ def chapter(
     return (at,)
 
 
-# --- Lab ---------------------------------------------------------------------------------------------------------------
+# --- Lab --------------------------------------------------------------------------------------------------------------
 
 
 @app.cell
-def lab_shared():
-    # What the Lab shows, for the chapters that follow it: set when the reader leaves the Lab, so that a flip runs none.
-    shown, share = mo.state(
-        State(((1, 1, 1), (1, 1, 0), (1, 0, 1), (0, 1, 1), (1, 0, 0), (0, 0, 1)), (1.0, 1.0, 1.0), (1.0, 1.0, 1.0))
+def lab_claim():
+    mo.md(f"""
+    # Different answers, the same advantage
+
+    Training pushes towards an answer, or away from it, by its {term("advantage")}. GRPO ([group relative policy
+    optimization]({GRPO})) adds the marks of an answer, then {term("normalise", "normalises")}. GDPO ([group
+    reward-decoupled normalization policy optimization]({GDPO})) normalises each mark, then adds. **Flip a mark.**
+    """)
+    return
+
+
+@app.cell
+def lab_tasks(page):
+    # Three requests with twelve answers each, written by hand and marked by three programs.
+    tasks, refusal = answers.load(DATA / "tasks")
+    lab_task = mo.ui.radio({task.title: task for task in tasks}, value=answers.chosen(tasks, page), inline=True)
+    # What the board shows, for all that follows it: set when the reader leaves it, so that a flip runs none of that.
+    shown, share = mo.state(answers.first_state(tasks))
+    touched, touch = mo.state(0)
+    return lab_task, refusal, share, shown, tasks, touch, touched
+
+
+@app.cell
+def lab_board(lab_task, page, refusal, tasks):
+    mo.stop(not tasks, show(refusal))
+    task = lab_task.value
+    board = mo.ui.anywidget(answers.board(task, tasks[0], page))
+    show(answers.asked(task, lab_task), board)
+    return board, task
+
+
+@app.cell(hide_code=True)
+def lab_value_note():
+    mo.md("""
+    The board's value is what each answer is paid. Both methods compute from it, here and in the board alike.
+    """)
+    return
+
+
+@app.cell
+def lab_rewards(board):
+    rewards = board.rewards  # (answers, rewards)
+    weights = board.weights
+    convention = gc.CONVENTIONS[board.convention]
+    lengths = board.state.lengths  # what a convention that weighs tokens counts; here characters
+    return convention, lengths, rewards, weights
+
+
+@app.cell
+def lab_advantages(board, convention, lengths, rewards, weights):
+    _given = {"weights": weights, "lengths": lengths, "convention": convention}
+    grpo = gc.explain(rewards, "grpo", **_given)  # adds the rewards, then normalises
+    gdpo = gc.explain(rewards, "gdpo", **_given)  # normalises each reward, then adds
+    board_ties = {method: board.collapse(method) for method in ("grpo", "gdpo")}
+    return board_ties, gdpo, grpo
+
+
+@app.cell
+def lab_address(all_conventions, as_chart, at, board, editing, figure_two, page, share, task, tasks, touch):
+    page.write(
+        "lab",
+        answers.controls(task, board.state),
+        answers.untouched(tasks[0], task),
+        answers.program(board.state),
     )
-    mo.md("# The Lab")
-    return share, shown
+    board.widget.followed = all_conventions.value
+    if editing or at != "lab" or as_chart.value or all_conventions.value or figure_two.value:
+        share(board.state)
+        touch(board.active)
+    return
 
 
-# --- Train -------------------------------------------------------------------------------------------------------------
+@app.cell
+def lab_depth(page, tasks):
+    mo.stop(not tasks)
+    as_chart = mo.ui.switch(label="As a chart")
+    all_conventions = mo.ui.switch(label="As each training program computes it")
+    figure_two = mo.ui.switch(label="The paper's Fig. 2: 0.707 or 1.414?")
+    marking = mo.ui.switch(label="How the answers are marked")
+    five_books = mo.ui.switch(label="In plain words: five books", value=page.given("lab-books") is not None)
+    mo.hstack([as_chart, all_conventions, figure_two, marking, five_books], justify="start", wrap=True, gap=2)
+    return all_conventions, as_chart, figure_two, five_books, marking
+
+
+@app.cell
+def lab_chart(as_chart, shown):
+    mo.stop(not as_chart.value)
+    from views import charts as _charts  # Altair takes as long as all else that a first visitor waits for
+
+    _charts.advantages(shown())
+    return
+
+
+@app.cell
+def lab_conventions(all_conventions, shown, touched):
+    mo.stop(not all_conventions.value)
+    show(depth.conventions(shown(), touched()))
+    return
+
+
+@app.cell
+def lab_figure_two(figure_two, shown):
+    mo.stop(not figure_two.value)
+    show(depth.figure_two(shown().convention))
+    return
+
+
+@app.cell
+def lab_marking(marking, task):
+    mo.stop(not marking.value)
+    show(depth.marking(task, answers.graded(task).answers))
+    return
+
+
+@app.cell
+def lab_book_ratings(five_books, page):
+    mo.stop(not five_books.value)
+    ratings = mo.ui.array(
+        [
+            mo.ui.slider(low, high, value=rating, show_value=True, label=label)
+            for label, low, high, rating in books.given(page)
+        ]
+    )
+    mo.vstack([mo.md(books.opening()), show(books.shelf(ratings.elements))])
+    return (ratings,)
+
+
+@app.cell
+def lab_book_ranking(page, ratings):
+    page.write("lab", {"lab-books": tuple(map(float, ratings.value))}, {"lab-books": books.RATINGS})
+    show(books.ranking(ratings.value))
+    return
+
+
+@app.cell
+def lab_next():
+    mo.md("""
+    [Next: does it learn better with the one or the other? Train →](?at=train)
+    """)
+    return
+
+
+# --- Train ------------------------------------------------------------------------------------------------------------
 
 
 @app.cell
@@ -111,17 +248,299 @@ def train_title(train_open):
     return
 
 
-# --- Evidence ----------------------------------------------------------------------------------------------------------
+# --- Evidence ---------------------------------------------------------------------------------------------------------
 
 
-@app.cell
-def evidence_title(evidence_open):
-    mo.stop(not evidence_open())
-    mo.md("# Evidence")
+@app.cell(hide_code=True)
+def evidence_data_note():
+    mo.md("""
+    The graded answers of 71 model configurations to 963 real prompts, and the controls that draw from them.
+    """)
     return
 
 
-# --- Your run ----------------------------------------------------------------------------------------------------------
+@app.cell
+def evidence_data(evidence_open):
+    mo.stop(not evidence_open())
+    # Altair takes as long as all else that a first visitor waits for, so it comes with the chapter.
+    from gdpo_core.bfcl import prompts
+    from views import charts as evidence_charts
+    from views.evidence import about, counting, opened, paper, sentences, sizes, squares
+
+    try:
+        verdicts = prompts.published(DATA / "bfcl_rewards.parquet")  # (prompts, models, graders)
+    except gc.InputError as _error:
+        mo.stop(True, html.show("The answers to real prompts cannot be shown. ", html.reason(_error)))
+    return (
+        about,
+        counting,
+        evidence_charts,
+        opened,
+        paper,
+        prompts,
+        sentences,
+        sizes,
+        squares,
+        verdicts,
+    )
+
+
+@app.cell
+def evidence_claim(choice, first, marks, outcomes, sentences, verdicts):
+    html.show(sentences.claim(verdicts, choice, marks, outcomes, first))
+    return
+
+
+@app.cell
+def evidence_controls(page, prompts, verdicts):
+    _most, _default = len(verdicts.models), ".".join(prompts.REWARDS)
+    _graders = page.given("evidence-graders", prompts.GRADED, _default).split(".")
+    answers_drawn = mo.ui.slider(
+        2,
+        _most,
+        value=min(page.given("evidence-group"), _most),
+        label="Answers per prompt",
+        show_value=True,
+        debounce=True,
+    )
+    draw_number = mo.ui.number(0, prompts.DRAWS - 1, value=page.given("evidence-draw"), label="Draw")
+    graders = mo.ui.array(
+        [
+            mo.ui.dropdown({words: key for key, words in one.items()}, one[key], label=f"{mark} is")
+            for mark, one, key in zip(prompts.REWARDS, prompts.READINGS, _graders, strict=True)
+        ]
+    )
+    html.show(html.framed("asking", answers_drawn, draw_number, *graders))
+    return answers_drawn, draw_number, graders
+
+
+@app.cell
+def evidence_marks(answers_drawn, correctness_weight, draw_number, graders, prompts, verdicts):
+    choice = prompts.Choice(answers_drawn.value, draw_number.value, tuple(graders.value), correctness_weight.value)
+    marks = prompts.marks_of(verdicts, choice)  # (prompts, answers, rewards)
+    return choice, marks
+
+
+@app.cell(hide_code=True)
+def evidence_outcomes_note():
+    mo.md("""
+    What each method ties, and what happens to each prompt: a square each.
+    """)
+    return
+
+
+@app.cell
+def evidence_outcomes(choice, marks, prompts):
+    ties = {method: gc.collapse(marks, method, weights=choice.weights) for method in ("grpo", "gdpo")}
+    outcomes = prompts.outcomes(marks, ties)
+    return outcomes, ties
+
+
+@app.cell
+def evidence_first(marks, prompts):
+    first = prompts.pairs(marks)  # of a right and a wrong answer: from which weight on the right one is first
+    return (first,)
+
+
+@app.cell
+def evidence_legend(page, prompts, verdicts):
+    kinds = mo.ui.anywidget(Pick("", page.given("evidence-kind", prompts.OUTCOMES)))
+    kinds
+    return (kinds,)
+
+
+@app.cell
+def evidence_squares(verdicts):
+    picture = mo.ui.anywidget(Pick(""))
+    picture
+    return (picture,)
+
+
+@app.cell
+def evidence_asked(page, verdicts):
+    # A prompt is opened by a square, by its name or by a step: one value from three sources is a state.
+    asked_prompt, ask_prompt = mo.state(page.given("evidence-prompt", verdicts.tasks))
+    return ask_prompt, asked_prompt
+
+
+@app.cell
+def evidence_pointed(ask_prompt, picture):
+    if picture.value["chosen"]:
+        ask_prompt(picture.value["chosen"])
+    return
+
+
+@app.cell
+def evidence_drawing(asked_prompt, choice, first, kinds, outcomes, picture, squares, verdicts):
+    prompt = asked_prompt() or verdicts.tasks[first.worst()]
+    kinds.widget.html = str(squares.legend(outcomes, choice.group_size))
+    picture.widget.html = str(squares.squares(verdicts, outcomes, choice.group_size, kinds.value["chosen"]))
+    picture.widget.chosen = prompt
+    return (prompt,)
+
+
+@app.cell
+def evidence_find(verdicts):
+    find = mo.ui.text(placeholder="find a prompt", label="Open a prompt by its name")
+    return (find,)
+
+
+@app.cell
+def evidence_found(ask_prompt, find, opened, verdicts):
+    unknown = opened.unknown(verdicts, find.value)
+    if find.value and not unknown:
+        ask_prompt(find.value)
+    return (unknown,)
+
+
+@app.cell
+def evidence_steps(ask_prompt, find, outcomes, prompt, squares, unknown, verdicts):
+    # Squares are smaller than a fingertip.
+    _before, _after = squares.beside(verdicts, outcomes, prompt)
+    step_back = mo.ui.button(lambda _: ask_prompt(_before), label="←", tooltip=f"Previous prompt: {_before}")
+    step_on = mo.ui.button(lambda _: ask_prompt(_after), label="→", tooltip=f"Next prompt: {_after}")
+    html.show(html.framed("asking", step_back, step_on, find), unknown)
+    return step_back, step_on
+
+
+@app.cell
+def evidence_opened(asked_prompt, choice, first, marks, opened, prompt, sentences, ties, verdicts):
+    html.show(
+        opened.prompt(verdicts, choice, marks, ties, first, prompt, bool(asked_prompt())),
+        sentences.more({"Whose answers": lambda: opened.whose(verdicts, choice, marks, prompt)}),
+    )
+    return
+
+
+@app.cell(hide_code=True)
+def evidence_first_note():
+    mo.md("""
+    Which answer comes first where GDPO breaks a tie, in all pairs, and as correctness weighs more.
+    """)
+    return
+
+
+@app.cell
+def evidence_verdict(choice, first, sentences):
+    html.show(sentences.verdict(choice, first))
+    return
+
+
+@app.cell
+def evidence_bars(choice, evidence_charts, first, sentences):
+    evidence_charts.who_comes_first(sentences.first_rows(choice, first)) if len(first.count) else None
+    return
+
+
+@app.cell
+def evidence_weight(page, prompts):
+    correctness_weight = mo.ui.slider(
+        steps=prompts.WEIGHTS,
+        value=prompts.nearest(page.given("evidence-weight")),
+        label="Weight of correctness",
+        show_value=True,
+        debounce=True,
+    )
+    correctness_weight
+    return (correctness_weight,)
+
+
+@app.cell
+def evidence_curves(choice, evidence_charts, first, prompts, sentences):
+    html.show(html.charts(sentences.curves(choice, first), "small"))
+    return
+
+
+@app.cell
+def evidence_draws(choice, prompts, sentences, verdicts):
+    spread = prompts.spread(verdicts, choice)  # over 100 draws
+    html.show(sentences.other_draws(verdicts, choice, spread))
+    return (spread,)
+
+
+@app.cell(hide_code=True)
+def evidence_more_note():
+    mo.md("""
+    Further down, each computed when the reader comes near it.
+    """)
+    return
+
+
+@app.cell
+def evidence_sizes(choice, first, prompts, sentences, sizes, verdicts):
+    html.show(
+        sentences.section(
+            "More or fewer answers per prompt",
+            lambda: sizes.part(prompts.by_size(verdicts, choice), choice),
+            {
+                "All shares by answers per prompt": lambda: sizes.tabled(prompts.by_size(verdicts, choice)),
+                "All shares by weight of correctness": lambda: sentences.weights_table(first),
+            },
+        )
+    )
+    return
+
+
+@app.cell
+def evidence_counts(counting, sentences):
+    html.show(
+        sentences.section(
+            "How much can survive",
+            counting.part,
+            {
+                "The paper's Fig. 2: every group of two answers with two marks, listed": counting.listed,
+                "The counts as tables": counting.tables,
+            },
+        )
+    )
+    return
+
+
+@app.cell
+def evidence_paper(paper, sentences):
+    html.show(
+        sentences.section(
+            "What the paper measured on language models", paper.part, {"The paper's tables": paper.tabled}
+        )
+    )
+    return
+
+
+@app.cell
+def evidence_about(about, choice, marks, outcomes, sentences, squares, verdicts):
+    html.show(
+        sentences.more(
+            {
+                "What the marks ask for": lambda: about.readings(verdicts),
+                "What a gate on correctness would do to these answers": lambda: about.gate(marks, choice),
+                "Whose answers these are": lambda: about.whose(verdicts),
+            }
+        ),
+        mo.download(lambda: squares.as_table(verdicts, outcomes).encode(), "prompts.csv", label="The squares as CSV"),
+        about.onward(),
+    )
+    return
+
+
+@app.cell
+def evidence_address(asked_prompt, choice, kinds, page, prompts, sentences):
+    page.write(
+        "evidence",
+        {
+            "evidence-group": choice.group_size,
+            "evidence-draw": choice.seed,
+            "evidence-kind": kinds.value["chosen"],
+            "evidence-graders": ".".join(choice.graders),
+            "evidence-weight": choice.weight,
+            "evidence-prompt": asked_prompt(),
+        },
+        {"evidence-graders": ".".join(prompts.REWARDS)},
+        sentences.program(choice),
+    )
+    return
+
+
+# --- Your run ---------------------------------------------------------------------------------------------------------
 
 
 @app.cell
@@ -228,7 +647,7 @@ def run_address(corrections, log, page, primary, report, run, sample):
     return
 
 
-# --- Use it ------------------------------------------------------------------------------------------------------------
+# --- Use it -----------------------------------------------------------------------------------------------------------
 
 
 @app.cell
@@ -303,7 +722,24 @@ def use_address(framework, gate, page, shown, source, trainer, use, use_open):
     return
 
 
-# --- Your own cell -----------------------------------------------------------------------------------------------------
+# --- Your own cell ----------------------------------------------------------------------------------------------------
+
+
+@app.cell
+def your_own_cell(editing, shown):
+    mo.stop(not editing)
+    # Flip a mark: this runs again. `shown()` is what the board shows; `rewards` and all other variables are yours too.
+    _board = shown()
+    for _method in ("grpo", "gdpo"):
+        _a = gc.advantages(_board.rewards, _method, weights=_board.weights)
+        print(_method, *(f"{_x:+.2f}" for _x in _a.tolist()))
+    return
+
+
+@app.cell(hide_code=True)
+def footer():
+    show(html.footer(GDPO))
+    return
 
 
 if __name__ == "__main__":

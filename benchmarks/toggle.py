@@ -10,7 +10,7 @@ from benchmarks.browser import PAGE, STATED, browser
 from benchmarks.servers import ROOT, serve
 from benchmarks.table import judged, quantile, record, show
 from gdpo_core import bfcl
-from views.lab import sheet
+from views.lab.answers import graded as sheet_of
 
 READERS = {"this page": "lab", "idiomatic marimo": "vega", "Dash": "plotly"}
 RATIOS = {"idiomatic marimo": 2.5, "Dash": 1.8}
@@ -52,7 +52,7 @@ def run(rounds: int = 60, seed: int = 0) -> None:
 
 def listed(task: bfcl.Task, graded: tuple) -> list[int]:
     """The task's answers in the order in which the Lab numbers them."""
-    return [task.answers.index(answer) for answer in sheet(task)["answers"]]
+    return [task.answers.index(answer) for answer in sheet_of(task).answers]
 
 
 def walk(graded, length: int, seed: int) -> tuple[list[tuple[int, int]], list[tuple]]:

@@ -17,7 +17,6 @@ CALL_FUNCTION = "/api/kernel/function_call"  # by which a control asks Python, s
 SESSION_HEADER, TOKEN_HEADER = "Marimo-Session-Id", "Marimo-Server-Token"
 MODEL_MESSAGE, RUN_ENDED = "model-lifecycle", "completed-run"  # what the server tells a session
 TOKEN_KEY = "serverToken"  # in the page's HTML
-CONTROLS = ("task", "marks", "pays", "weights", "convention", "method")  # of the Lab, which each of its messages names
 PATIENCE = 60  # seconds, after which an answer counts as lost
 FILE = re.compile(r"object-id='([^']+)'[^>]*><marimo-file")
 
@@ -31,11 +30,10 @@ class Visitor:
         self.id = f"s_{secrets.token_hex(3)}"
         # Of an address of its own: from one, a hundred sessions in a minute are refused.
         self.address = f"10.{'.'.join(str(byte) for byte in secrets.token_bytes(3))}"
-        self.models: dict[str, str] = {}  # by a chapter's name its widget's id, by "door of NAME" its door's
+        self.models: dict[str, str] = {}  # by a widget's name its id
         self.files = ""  # id of the area for files, once Your run is open
         self.drawings: dict[str, dict] = {}  # by widget's id, its last drawing
         self.state: dict = {}  # where the Lab's controls stand
-        self.asked = self.visits = 0
         self.runs = 0  # of cells, which have ended
         self.told: list[str] = []  # while it arrives
         self.heard = asyncio.Condition()
@@ -46,8 +44,8 @@ class Visitor:
 
     @property
     def model_id(self) -> str:
-        """The Lab's."""
-        return self.models["lab"]
+        """The board's."""
+        return self.models["board"]
 
     async def arrive(self) -> None:
         """Ask for the page, open the session and read until the page has run once."""
@@ -68,42 +66,21 @@ class Visitor:
         self.listening = asyncio.create_task(self._listen())
 
     async def flip(self, answer: int, reward: int) -> float:
-        """Flip one mark as the page does: a message with all controls; the seconds until its drawing is there."""
+        """Flip one mark as the page does; the seconds until its drawing is there."""
         self.state["marks"][answer][reward] ^= 1
-        controls = {name: self.state[name] for name in CONTROLS}
-        return await self.ask("lab", {**controls, "active": None, "open": []})
-
-    async def ask(self, chapter: str, content: dict, patience: float = PATIENCE) -> float:
-        """Send a widget what its browser's half would; the seconds until its drawing is there."""
-        self.asked = n = self.asked + 1
-        model_id, sent = self.models[chapter], time.perf_counter()
-        await self._to_model(model_id, {"method": "custom", "content": {**content, "n": n}})
-        await self._until(lambda: self.drawings.get(model_id, {}).get("n") == n, patience)
+        marks, sent = json.loads(json.dumps(self.state["marks"])), time.perf_counter()
+        await self.set("board", {"marks": marks, "active": answer})
+        await self._until(lambda: self.drawings[self.model_id]["state"]["marks"] == marks)
         return time.perf_counter() - sent
+
+    async def set(self, widget: str, state: dict) -> None:
+        """Set traits of a widget, as its browser's half does."""
+        await self._to_model(self.models[widget], {"method": "update", "state": state, "bufferPaths": []})
 
     async def open(self, chapter: str) -> float:
-        """Open a chapter's door; the seconds until its cells have run."""
+        """Come to a chapter; the seconds until its cells have run."""
         runs, sent = self.runs, time.perf_counter()
-        await self._to_model(
-            self.models[f"door of {chapter}"], {"method": "update", "state": {"opened": True}, "bufferPaths": []}
-        )
-        await self._until(lambda: self.runs > runs and self._has(chapter))
-        return time.perf_counter() - sent
-
-    def _has(self, chapter: str) -> bool:
-        """Whether it has drawn its controls: another run of cells may end before that."""
-        if chapter in ("train", "evidence"):
-            return bool(self.drawings.get(self.models.get(chapter, "")))
-        return bool(self.files) or chapter != "run"
-
-    async def come_back(self, chapter: str) -> float:
-        """Visit a chapter again that follows the Lab; the seconds until its cells have run."""
-        self.visits += 1
-        runs, sent = self.runs, time.perf_counter()
-        state = {"visits": self.visits}
-        await self._to_model(
-            self.models[f"visits of {chapter}"], {"method": "update", "state": state, "bufferPaths": []}
-        )
+        await self.set("nav", {"at": chapter, "asked": {}})
         await self._until(lambda: self.runs > runs)
         return time.perf_counter() - sent
 
@@ -175,8 +152,6 @@ class Visitor:
         state = told["message"].get("state", {})
         if told["message"]["method"] == "open" and "_anywidget_id" in state:
             kind = state["_anywidget_id"].rsplit(".", 1)[1].lower()
-            if kind == "door":
-                kind = f"{'visits' if state['counts'] else 'door'} of {state['chapter']}"
             self.models[kind] = told["model_id"]
         if "drawing" in state:
             self.drawings[told["model_id"]] = state["drawing"]

@@ -46,7 +46,7 @@
 
   const numbered = () => {
     const number = (row) => Number(row.querySelector(".number").textContent);
-    return all(".lab .row").sort((a, b) => number(a) - number(b));
+    return all(".board .row").sort((a, b) => number(a) - number(b));
   };
   const said = (value) => parseFloat(value.textContent.replace("−", "-").match(/[-+]?\d+\.\d+/)?.[0]);
 

@@ -1,21 +1,28 @@
-"""Links for the tests: random ones that say something of every control, hostile ones, and a page that opens them."""
+"""Links for the tests: random ones that say something of every control, hostile ones, and the page that opens them."""
 
 import random
+from functools import cache
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, quote_from_bytes
 
+import marimo as mo
 from hypothesis import strategies as st
 
 import gdpo_core as gc
+from app import app
 from gdpo_core import bfcl
+from gdpo_core.bfcl.prompts import GRADED, OUTCOMES, WEIGHTS, published
+from gdpo_core.board.state import HEAVIEST, METHODS, PAYS, UNDEFINED
 from gdpo_core.scenarios import load_scenarios
-from views import books, controls, run, use
-from views.evidence import Evidence
-from views.lab import Lab
-from views.link import CONTROLS, Session
-from views.prompts import GRADERS, OUTCOMES, WEIGHTS, published
-from views.state import HEAVIEST, PAYS, UNDEFINED, methods
-from views.train import Train
+from views.address import CHAPTERS, CONTROLS
+from views.lab import books
+from views.nav import Nav
+from views.run import choose, log
+from views.run.samples import SAMPLES
+from views.train import controls
+from views.train.runs import THIRD
+from views.use import configure
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 TASKS = bfcl.load_tasks(DATA / "tasks")
@@ -29,7 +36,7 @@ def joined(values) -> str:
 
 def _lab(r: random.Random) -> dict[str, str]:
     task = r.choice(TASKS)
-    pairs = [(m, c) for m in methods() if m != "grpo" for c in gc.CONVENTIONS if [m, c] not in UNDEFINED]
+    pairs = [(m, c) for m in METHODS for c in gc.CONVENTIONS if [m, c] not in UNDEFINED]
     method, convention = r.choice(pairs)
     bounds = list(books.SCALES.values()) * len(books.TITLES)
     return {
@@ -44,18 +51,16 @@ def _lab(r: random.Random) -> dict[str, str]:
 
 
 def _train(r: random.Random) -> dict[str, str]:
-    scenario = r.choice(SCENARIOS)
-    arms, own = bool(scenario.setting.arms), controls.state_of(scenario, "equal")
-    noise = [0 if arms else r.choice((0, 0.001, 0.5)) for _ in own.more.noise]
+    scenario = r.choice([s for s in SCENARIOS if not s.from_marks])
+    arms, given = bool(scenario.setting.arms), controls.as_given(scenario)
+    noise = [0 if arms else r.choice((0, 0.001, 0.5)) for _ in given["noise"]]
     # Small, for many are trained.
     sizes = (r.choice((2, 4, 8)), r.choice((1, 8)), 4, r.randint(10, 40), r.choice((0.01, 0.25, 5)))
     return {
         "train-scenario": scenario.id,
         "train-compare": r.choice(("equal", "published", "neither")),
-        "train-start": joined(r.choice(controls.STARTS) for _ in own.start),
-        "train-pays": joined(r.choice(controls.PAYS) for _ in own.pays),
-        "train-weights": joined(r.choice(controls.WEIGHTS) for _ in own.weights),
-        "train-method": r.choice(list(controls.extras())),
+        **{f"train-{name}": joined(r.choice(controls.STEPS[name]) for _ in given[name]) for name in controls.STEPS},
+        "train-method": r.choice(list(THIRD)),
         "train-more": joined((r.choice((0, 1)), *sizes, *noise)),
         "train-gate": r.choice("01") if arms else "0",
     }
@@ -66,20 +71,25 @@ def _evidence(r: random.Random) -> dict[str, str]:
         "evidence-group": str(r.randint(2, len(PUBLISHED.models))),
         "evidence-draw": str(r.randint(0, 99)),
         "evidence-kind": r.choice(OUTCOMES),
-        "evidence-graders": ".".join(r.choice(list(one)) for one in GRADERS),
+        "evidence-graders": r.choice(GRADED),
         "evidence-weight": f"{r.choice(WEIGHTS):g}",
         "evidence-prompt": r.choice(PUBLISHED.tasks),
     }
 
 
+@cache
+def rewards_of(sample) -> tuple[str, ...]:
+    return tuple(log.read(sample).run.rewards)
+
+
 def _run(r: random.Random) -> dict[str, str]:
-    sample = r.choice(run.SAMPLES)
-    rewards = run.read(sample, (), run.Reading()).run.rewards
+    sample = r.choice(SAMPLES)
+    rewards = rewards_of(sample)
     columns = r.choice(["", rewards[0], "ß & ü"])
     return {
         "run-sample": sample.id,
-        "run-primary": r.choice([run.NO_PRIMARY, *([columns] if columns == rewards[0] else rewards)]),
-        "run-framework": r.choice(["", *filter(None, run.FRAMEWORKS.values())]),  # of some the sample is no log
+        "run-primary": r.choice([choose.NO_PRIMARY, *([columns] if columns == rewards[0] else rewards)]),
+        "run-framework": r.choice(["", *filter(None, choose.FRAMEWORKS.values())]),  # of some the sample is no log
         "run-group_size": r.choice(["", "4", "five"]),
         "run-rewards": columns,
         "run-group": r.choice(["", "prompt", "a column = none"]),
@@ -89,9 +99,9 @@ def _run(r: random.Random) -> dict[str, str]:
 
 def _use(r: random.Random) -> dict[str, str]:
     return {
-        "use-framework": r.choice(list(use.FRAMEWORKS)),
-        "use-gate": r.choice(list(use.gates())),
-        "use-source": r.choice(list(use.SOURCES)),
+        "use-framework": r.choice(list(configure.TRAINERS)),
+        "use-gate": r.choice(list(configure.GATES)),
+        "use-source": r.choice(list(configure.SOURCES)),
     }
 
 
@@ -108,23 +118,19 @@ def random_link(chapter: str, seed: int) -> dict[str, str]:
     return {key: text for key, text in full.items() if key in tied or r.random() >= silent}
 
 
-def opened(query: str, chapter: str) -> tuple[Session, list]:
-    """The session of a visitor who came by this link and has the chapter open, and what the chapters hold."""
-    session = Session.of(parse_qs(query, keep_blank_values=True))
-    lab = Lab(TASKS, session)
-    holds: list = [lab.state, lab.drawing | {"n": 0}]
-    if chapter in ("train", "evidence"):
-        widget = Train(DATA, session) if chapter == "train" else Evidence(PUBLISHED, session)
-        holds += [widget.state, widget.drawing | {"n": 0}]
-    if chapter == "run":
-        sample, reading = run.samples(session), run.corrections(session)
-        holds += [sample.value, reading.value]
-        found = run.read_or_why(sample.value, (), reading.value)
-        if found.log:
-            holds += [run.primary(found.log, session).value]
-    if chapter == "use":
-        holds += [use.choices(session).value]
-    return session, holds
+def opened(query: str | dict[str, str], chapter: str) -> tuple[Nav, dict[str, Any]]:
+    """The page's bar and the variables of all its cells after a visitor came by this link and has the chapter open."""
+    params = parse_qs(query, keep_blank_values=True) if isinstance(query, str) else query
+    page = Nav(params | {"at": chapter}, False)
+    doors: dict[str, Any] = {}
+    for name in CHAPTERS:
+        doors |= {f"{name}_open": lambda name=name: name == chapter, f"open_{name}": lambda _: None}
+    del doors["lab_open"], doors["open_lab"]
+    asked = page.given("train-scenario")
+    bar = {"page": page, "nav": mo.ui.anywidget(page), "editing": False}
+    scenario = {"scenario_asked": lambda: asked, "ask_scenario": lambda _: None}
+    _, variables = app.run(defs=bar | doors | scenario)
+    return page, dict(variables)
 
 
 # The first ones are opened in a browser too. Each: the query, and what the note about it holds.

@@ -14,34 +14,34 @@ TASKS = Path(__file__).parent.parent / "data" / "tasks"
 INTEREST, HOTEL, WEATHER = bfcl.load_tasks(TASKS)
 
 # worked out by hand from the request and the documentation: (correctness, style, conciseness) and why
-ORACLE = {
+ORACLE = {  # of the answers that the Lab shows
     "interest": [
         ((1, 1, 1), "as documented"),
-        ((1, 1, 0), "EUR is the default"),
-        ((0, 1, 1), "5 is a percentage, 0.05 the fraction"),
         ((1, 1, 1), "no brackets is a bare call too"),
-        ((1, 0, 1), "5000 as text"),
-        ((0, 0, 0), "a sentence, no call"),
         ((1, 1, 0), "once a year is the default"),
-        ((1, 1, 1), "5000.0 for a documented float"),
-        ((0, 1, 0), "the parameter is principal, amount is unknown"),
-        ((1, 1, 1), "names may come in any order"),
+        ((1, 1, 0), "EUR is the default"),
         ((1, 1, 0), "two defaults"),
-        ((1, 1, 1), "5_000 is the Python literal 5000"),
+        ((1, 1, 0), "a default, in another order"),
+        ((1, 0, 1), "fenced"),
+        ((1, 0, 1), "Sure!"),
+        ((1, 0, 1), "a sentence before it"),
+        ((0, 1, 1), "5 is a percentage, 0.05 the fraction"),
+        ((1, 0, 0), "fenced, and a default"),
+        ((1, 0, 0), "in prose, and a default"),
     ],
     "hotel": [
-        ((1, 1, 1), "as documented"),
-        ((1, 0, 1), "suite for SUITE"),
-        ((0, 1, 1), "6 March, well written"),
-        ((0, 1, 1), "left out, the room is a DOUBLE"),
-        ((0, 1, 0), "DOUBLE is wrong, and the default"),
-        ((0, 1, 1), "Paris for Lyon"),
-        ((0, 1, 0), "a day late, with a default"),
-        ((0, 0, 1), "day or month first cannot be told"),
+        ((1, 1, 1), "names may come in any order"),
+        ((1, 1, 1), "no brackets is a bare call too"),
+        ((1, 1, 0), "one night is the default"),
+        ((1, 1, 0), "no breakfast is the default"),
         ((1, 1, 0), "an empty note"),
-        ((0, 0, 0), "fenced, no suite, a default"),
-        ((0, 0, 0), "the day in words, no suite, a default"),
-        ((0, 0, 0), "cut off"),
+        ((1, 1, 0), "two defaults"),
+        ((0, 1, 1), "6 March, well written"),
+        ((0, 1, 1), "SINGLE for SUITE"),
+        ((0, 1, 1), "Paris for Lyon"),
+        ((1, 0, 1), "suite for SUITE"),
+        ((0, 1, 0), "a day late, with a default"),
+        ((0, 1, 0), "Nice for Lyon, with a default"),
     ],
     "weather": [
         ((1, 1, 1), "as documented"),
@@ -58,7 +58,45 @@ ORACLE = {
         ((0, 0, 0), "an excuse, no call"),
     ],
 }
-EVERY_ANSWER = [(task, i) for task in (INTEREST, HOTEL, WEATHER) for i in range(len(task.answers))]
+CASES = {  # twelve answers that the Lab does not show, by task
+    "interest": [
+        ("[compound(principal=5000, rate=0.05, years=10)]", (1, 1, 1), "as documented"),
+        ('[compound(principal=5000, currency="EUR", rate=0.05, years=10)]', (1, 1, 0), "EUR is the default"),
+        ("[compound(principal=5000, rate=5, years=10)]", (0, 1, 1), "5 is a percentage, 0.05 the fraction"),
+        ("compound(principal=5000, rate=0.05, years=10)", (1, 1, 1), "no brackets is a bare call too"),
+        ("```\n[compound(principal=5000, rate=0.05, years=10)]\n```", (1, 0, 1), "5000 as text"),
+        ("The balance after 10 years will be €8,144.47.", (0, 0, 0), "a sentence, no call"),
+        ("[compound(principal=5000, rate=0.05, per_year=1, years=10)]", (1, 1, 0), "once a year is the default"),
+        ("[compound(principal=5000.0, rate=0.05, years=10)]", (1, 1, 1), "5000.0 for a documented float"),
+        ("[compound(amount=5000, rate=0.05, years=10)]", (0, 1, 0), "the parameter is principal, amount is unknown"),
+        ("[compound(years=10, rate=0.05, principal=5000)]", (1, 1, 1), "names may come in any order"),
+        ('[compound(principal=5000, currency="EUR", rate=0.05, per_year=1, years=10)]', (1, 1, 0), "two defaults"),
+        ("compound(principal=5_000, rate=0.05, years=10)", (1, 1, 1), "5_000 is the Python literal 5000"),
+    ],
+    "hotel": [
+        ('[book(date="2026-06-03", room="SUITE", city="Lyon")]', (1, 1, 1), "as documented"),
+        ('[book(date="2026-06-03", room="suite", city="Lyon")]', (1, 0, 1), "suite for SUITE"),
+        ('[book(date="2026-03-06", room="SUITE", city="Lyon")]', (0, 1, 1), "6 March, well written"),
+        ('[book(date="2026-06-03", city="Lyon")]', (0, 1, 1), "left out, the room is a DOUBLE"),
+        ('[book(date="2026-06-03", room="DOUBLE", city="Lyon")]', (0, 1, 0), "DOUBLE is wrong, and the default"),
+        ('[book(date="2026-06-03", room="SUITE", city="Paris")]', (0, 1, 1), "Paris for Lyon"),
+        ('[book(date="2026-06-04", room="SUITE", city="Lyon", nights=1)]', (0, 1, 0), "a day late, with a default"),
+        ('[book(date="03/06/2026", room="SUITE", city="Lyon")]', (0, 0, 1), "day or month first cannot be told"),
+        ('[book(date="2026-06-03", room="SUITE", city="Lyon", note="")]', (1, 1, 0), "an empty note"),
+        ('```python\n[book(date="2026-06-03", city="Lyon", nights=1)]\n```', (0, 0, 0), "fenced, no suite, a default"),
+        (
+            '[book(date="June 3, 2026", city="Lyon", breakfast=False)]',
+            (0, 0, 0),
+            "the day in words, no suite, a default",
+        ),
+        ('[book(date="2026-06-03", room="SUITE", city="Ly', (0, 0, 0), "cut off"),
+    ],
+}
+EVERY_ANSWER = [
+    (task, answer, *expected)
+    for task in (INTEREST, HOTEL, WEATHER)
+    for answer, expected in zip(task.answers, ORACLE[task.id], strict=True)
+] + [(task, *case) for task in (INTEREST, HOTEL) for case in CASES[task.id]]
 
 
 def vectors(task):
@@ -73,39 +111,32 @@ def gdpo_sums(rows):
     ]
 
 
-@pytest.mark.parametrize(("task", "i"), EVERY_ANSWER, ids=lambda value: getattr(value, "id", value))
-def test_every_answer_gets_the_rewards_worked_out_by_hand(task, i):
-    expected, why = ORACLE[task.id][i]
-    assert bfcl.grade(task, task.answers[i]).vector == expected, why
+@pytest.mark.parametrize(("task", "answer", "expected", "why"), EVERY_ANSWER)
+def test_every_answer_gets_the_rewards_worked_out_by_hand(task, answer, expected, why):
+    assert bfcl.grade(task, answer).vector == expected, why
 
 
-@pytest.mark.parametrize(("task", "i"), EVERY_ANSWER, ids=lambda value: getattr(value, "id", value))
-def test_every_reason_is_one_sentence(task, i):
-    grades = bfcl.grade(task, task.answers[i])
+@pytest.mark.parametrize(("task", "answer", "_expected", "_why"), EVERY_ANSWER)
+def test_every_reason_is_one_sentence(task, answer, _expected, _why):
+    grades = bfcl.grade(task, answer)
     for name in bfcl.REWARDS:
         reason = getattr(grades, name).reason
         assert reason.endswith(".") and not reason.endswith("..")
         assert reason[:-1].strip() and "\n" not in reason
 
 
-def test_default_task_shows_the_collapse_and_its_honest_twist():
+def test_default_task_shows_the_collapse():
     rows = vectors(INTEREST)
-    totals, sums = [sum(row) for row in rows], gdpo_sums(rows)
-    k = [sum(column) for column in zip(*rows, strict=True)]
-    assert k == [9, 10, 7]
-    assert k[0] != k[1] and k[0] + k[1] != len(rows)  # else GDPO would tie (1, 0, 1) and (0, 1, 1) too
-    assert len(set(rows)) >= 6 and {(1, 0, 1), (0, 1, 1)} <= set(rows)
-    assert len(set(totals)) <= 4
-    assert len(set(sums)) >= 6
-    tied = [(a, b) for a in range(12) for b in range(12) if totals[a] == totals[b]]
-    assert any(rows[a][0] > rows[b][0] and sums[a] < sums[b] for a, b in tied)
+    assert [sum(column) for column in zip(*rows, strict=True)] == [11, 7, 6]
+    assert len(set(rows)) == len(set(gdpo_sums(rows))) == 5 and len({sum(row) for row in rows}) == 3
+    assert [sum(row) for row in rows].count(2) == 8 and [row for row in rows if sum(row) == 2].count((0, 1, 1)) == 1
 
 
 @pytest.mark.parametrize(
     "task, shown",
     [
-        (INTEREST, "wrong above right"),
-        (HOTEL, "right above wrong"),
+        (INTEREST, "right above wrong"),
+        (HOTEL, "wrong above right"),
         (WEATHER, "ties too"),
     ],
     ids=lambda x: x if isinstance(x, str) else x.id,
@@ -124,7 +155,7 @@ def test_each_task_makes_a_point_of_its_own(task, shown):
 def test_tasks_hold_twelve_different_answers_and_titles_fit_a_tab():
     for task in (INTEREST, HOTEL, WEATHER):
         assert len(set(task.answers)) == 12
-        assert 1 < len(task.title.split()) <= 3
+        assert 1 < len(task.title.split()) <= 4
 
 
 @pytest.mark.parametrize(

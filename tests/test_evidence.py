@@ -17,18 +17,19 @@ import naive
 import polars as pl
 import pytest
 import torch
-import traitlets
+from helpers import html_of, text_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gdpo_core as gc
 from gdpo_core import bfcl
+from gdpo_core._errors import InputError
 from gdpo_core._words import percent, signed
+from gdpo_core.bfcl import prompts
+from gdpo_core.bfcl.prompts import OUTCOMES, WEIGHTS, Choice
 from gdpo_core.collapse import most_needed
-from views import about, charts, claims, evidence, opened, prompts, results, sizes
-from views.evidence import Evidence, State, part
-from views.link import Session, parse
-from views.prompts import OUTCOMES, WEIGHTS, Choice
+from views import charts, claims, results
+from views.evidence import about, opened, paper, sentences, sizes, squares
 
 FILE = Path("data/bfcl_rewards.parquet")
 FRAME = pl.read_parquet(FILE)
@@ -47,8 +48,15 @@ CHOICES = [
 ]
 
 
-def text_of(html):
-    return " ".join(re.sub(r"<[^>]+>", " ", str(html)).replace("\xa0", " ").split())
+def looked(choice, data=DATA):
+    """Marks, what is tied, what happens, who comes first: what the cells of the chapter hold."""
+    marks = prompts.marks_of(data, choice)
+    ties = prompts.ties_of(marks, choice.weights)
+    return marks, ties, prompts.outcomes(marks, ties), prompts.pairs(marks)
+
+
+def told(html):
+    return text_of(str(html)).replace("\xa0", " ")
 
 
 # --- the same counts without gdpo_core -------------------------------------------------------------------------------
@@ -112,82 +120,90 @@ def happens(rows, weight):
 
 @pytest.mark.parametrize("choice", CHOICES, ids=str)
 def test_what_happens_to_each_prompt_is_what_a_plain_count_gives(choice):
-    found = prompts.found(DATA, choice)
+    _, ties, found, first = looked(choice)
     plain = [happens(group(task, choice), choice.weight) for task in DATA.tasks]
     assert [OUTCOMES[n] for n in found.outcome.tolist()] == [outcome for outcome, _ in plain]
     for k, method in enumerate(prompts.METHODS):
-        order = found.order[method]
+        order = first.order(method, choice.weight)
         assert [order.right, order.tied, order.wrong] == [sum(o[k][part] for _, o in plain) for part in range(3)]
-        c = gc.collapse(prompts.marks_of(DATA, choice), method, weights=choice.weights)
-        assert order == c.order() and found.tied_pairs[method] == c.tied_pairs
-        assert found.tied_prompts[method] == round(c.groups_with_ties * c.mixed_groups)
-        assert found.mixed == c.mixed_groups
+        assert order == ties[method].order()
+        assert found.tied[method] == round(ties[method].groups_with_ties * ties[method].mixed_groups)
+        assert prompts.sized(DATA, choice).tied_pairs[method] == ties[method].tied_pairs
 
 
 @pytest.mark.parametrize("choice", [c for c in CHOICES if c.weight == 1], ids=str)
 def test_the_priorities_are_those_of_the_broken_ties_and_of_all_pairs(choice):
-    marks, first = prompts.marks_of(DATA, choice), prompts.priorities(DATA, choice)
-    collapses = [gc.collapse(marks, method) for method in prompts.METHODS]
-    broken = gc.broken_ties(*collapses)
-    assert first.broken == len(broken.lower) and first.wrong == int(broken.inverted.sum())
-    assert first.grpo_ties == collapses[0].order().tied and first.pairs == collapses[0].order().pairs
+    marks, ties, _, first = looked(choice)
+    broken = gc.broken_ties(*ties.values())
+    of_broken = first.order("gdpo", 1, first.broken)
+    assert (of_broken.pairs, of_broken.wrong) == (len(broken.lower), int(broken.inverted.sum()))
+    assert first.order("grpo") == ties["grpo"].order()
     needed = gc.break_even_weights(marks, broken)
     for weight in (1.0, 1.2, 1.5, 2.0, 3.0, 5.0):
-        order = {m: gc.collapse(marks, m, weights=(weight, 1, 1)).order() for m in prompts.METHODS}
-        want = [(needed > weight + 1e-9).double().mean().item() if len(needed) else 0.0]
-        want += [order[m].wrong / order[m].pairs for m in ("gdpo", "grpo")]
-        assert first.wrong_at(weight) == pytest.approx(want, abs=1e-12)
-    assert list(first.gdpo_wrong) == sorted(first.gdpo_wrong, reverse=True)
+        order = {m: c.order() for m, c in prompts.ties_of(marks, (weight, 1, 1)).items()}
+        want = (needed > weight + 1e-9).double().mean().item() if len(needed) else None
+        assert first.wrong("gdpo", weight, first.broken) == pytest.approx(want, abs=1e-12)
+        for method in prompts.METHODS:
+            assert first.wrong(method, weight) == order[method].wrong / order[method].pairs
+    curve = [first.wrong("gdpo", weight) for weight in WEIGHTS]
+    assert curve == sorted(curve, reverse=True)
 
 
 @pytest.mark.parametrize("size", [4, 12, 40])
 def test_the_weights_that_are_said_to_be_enough_are_and_less_is_not(size):
     choice = Choice(size)
-    first, marks = prompts.priorities(DATA, choice), prompts.marks_of(DATA, choice)
-    said = [
-        float(n)
-        for n in re.findall(r"weighs ([\d.]+\d)|needs ([\d.]+\d)", text_of(evidence.worth(choice, first)))
-        for n in n
-        if n
-    ]
-    assert len(said) == 2
-    pairs = gc.broken_ties(*(gc.collapse(marks, m) for m in prompts.METHODS))
-    for weight, wrong in ((said[0], False), (first.broken_needed - 0.005, True)):
+    marks, ties, _, first = looked(choice)
+    said = told(sentences.verdict(choice, first))
+    broken, every = (float(n) for n in re.findall(r"from ([\d.]+) on", said))
+    pairs = gc.broken_ties(*ties.values())
+    for weight, wrong in ((broken, False), (first.enough("gdpo", first.broken) - 0.005, True)):
         a = gc.gdpo(marks, weights=(weight, 1, 1)).flatten()
         assert bool((a[pairs.lower] >= a[pairs.higher] - 1e-12).any()) == wrong
-    for method, enough, short in (("gdpo", said[1], first.gdpo_needed - 0.005), ("grpo", 2.001, 2.0)):
+    for method, enough, short in (("gdpo", every, first.enough("gdpo") - 0.005), ("grpo", 2.001, 2.0)):
         order = [gc.collapse(marks, method, weights=(w, 1, 1)).order() for w in (enough, short)]
         assert order[0].right == order[0].pairs and order[1].right < order[1].pairs
-    assert "GRPO just over 2" in text_of(evidence.worth(choice, first))
+    assert "just over 2 under GRPO" in said
 
 
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.tuples(*[st.integers(0, 1)] * 3), min_size=2, max_size=14))
-def test_no_group_needs_more_weight_than_is_said(rows):
-    marks = torch.tensor([rows])
-    right = [i for i, row in enumerate(rows) if row[0]]
-    wrong = [i for i, row in enumerate(rows) if not row[0]]
-    pairs = torch.tensor([[i, j] for i in wrong for j in right], dtype=torch.int64).reshape(-1, 2)
-    everyone = gc.BrokenTies(pairs[:, 0], pairs[:, 1], torch.zeros(len(pairs), dtype=torch.bool))
-    ties = gc.broken_ties(gc.collapse(rows, "grpo"), gc.collapse(rows, "gdpo"))
-    for found, most in ((everyone, prompts.most_of_all(len(rows))), (ties, most_needed(len(rows)))):
-        assert max(gc.break_even_weights(marks, found).tolist(), default=0) <= most + 1e-9
+def test_no_group_needs_more_weight_than_twice_the_largest_ratio_of_spreads(rows):
+    first = prompts.pairs(torch.tensor([rows]))
+    needed = first.needed["gdpo"]
+    assert max(needed.tolist(), default=0) <= 2 * most_needed(len(rows)) + 1e-9
+    assert max(needed[first.broken].tolist(), default=0) <= most_needed(len(rows)) + 1e-9
 
 
 def test_the_reference_figures():
-    found = prompts.found(DATA, Choice(ALL))
-    assert [round(found.tied_prompts[m] / 963, 3) for m in prompts.METHODS] == [0.825, 0.065]
-    first = prompts.priorities(DATA, Choice(ALL))
-    assert first.wrong / first.broken == pytest.approx(0.678, abs=0.001)
-    assert Counter(OUTCOMES[n] for n in prompts.found(DATA, Choice()).outcome.tolist()) == {
-        "both": 140,
-        "wrong": 129,
-        "apart": 125,
-        "untied": 485,
-        "alike": 84,
-    }
-    shares = [prompts.priorities(DATA, Choice(seed=seed)) for seed in range(6)]
-    assert sum(p.wrong / p.broken for p in shares) / 6 == pytest.approx(0.62, abs=0.05)
+    _, _, found, first = looked(Choice(ALL))
+    assert [round(found.tied[m] / 963, 3) for m in prompts.METHODS] == [0.825, 0.065]
+    assert first.wrong("gdpo", 1, first.broken) == pytest.approx(0.678, abs=0.001)
+    _, _, found, first = looked(Choice())
+    assert found.counts == {"both": 140, "wrong": 129, "apart": 125, "gdpo": 0, "untied": 485, "alike": 84}
+    assert found.wrong == 136  # 7 of them are tied by both, for another tie
+    assert (first.order("gdpo", 1, first.broken).pairs, first.order("grpo").tied) == (996, 1378)
+    shares = [looked(Choice(seed=seed))[3] for seed in range(6)]
+    assert sum(p.wrong("gdpo", 1, p.broken) for p in shares) / 6 == pytest.approx(0.62, abs=0.05)
+
+
+@pytest.mark.parametrize("choice", [Choice(), Choice(4, weight=1.2), Choice(16, graders=OTHER), Choice(2)], ids=str)
+def test_the_range_over_draws_is_that_of_each_draw_alone(choice):
+    spread = prompts.spread(DATA, choice)
+    each = [looked(replace(choice, seed=seed)) for seed in range(prompts.DRAWS)]
+    for method in prompts.METHODS:
+        tied = [found.tied[method] / 963 for _, _, found, _ in each]
+        assert spread.tied[method] == pytest.approx((min(tied), max(tied)))
+    wrong = [first.wrong("gdpo", choice.weight, first.broken) for *_, first in each]
+    assert spread.wrong == (None if None in wrong else pytest.approx((min(wrong), max(wrong))))
+
+
+def test_one_draw_is_said_to_be_one():
+    said = told(sentences.other_draws(DATA, Choice(), prompts.spread(DATA, Choice())))
+    assert said == (
+        "Over 100 draws of 12 answers GRPO ties different answers in 38–44 %, GDPO in 11–17 %. "
+        "Where GDPO breaks a tie, the wrong one is first in 53–71 %."
+    )
+    assert "one draw only" in told(sentences.other_draws(DATA, Choice(ALL), prompts.spread(DATA, Choice(ALL))))
 
 
 def test_the_naive_collapse_agrees_on_some_prompts():
@@ -202,11 +218,10 @@ def test_the_naive_collapse_agrees_on_some_prompts():
 
 def test_with_two_or_three_answers_gdpo_ties_what_grpo_ties():
     for size in (2, 3):
-        found = prompts.found(DATA, Choice(size))
-        assert set(found.outcome.tolist()) <= {OUTCOMES.index(name) for name in ("both", "untied", "alike")}
-        first = prompts.priorities(DATA, Choice(size))
-        assert evidence.title(first) == "No more resolution than GRPO"
-        assert f"With {size} answers GDPO breaks none" in text_of(evidence.worth(Choice(size), first))
+        _, _, found, first = looked(Choice(size))
+        assert {name for name, n in found.counts.items() if n} <= {"both", "untied", "alike"}
+        said = told(sentences.verdict(Choice(size), first))
+        assert "No more resolution than GRPO" in said and f"With {size} answers GDPO breaks none" in said
 
 
 def test_without_std_ties_what_grpo_ties():
@@ -219,69 +234,75 @@ def test_without_std_ties_what_grpo_ties():
 # --- what is shown ---------------------------------------------------------------------------------------------------
 
 
-def asked(**changed):
-    start = {"group": 12, "draw": 0, "graders": list(bfcl.REWARDS), "weight": 1, "kind": "", "prompt": "", "n": 1}
-    return {**start, "open": [], **changed}
-
-
-def sent(widget, **changed):
-    widget._asked(asked(**changed))
-    return widget.drawing
+def claimed(choice):
+    marks, _, found, first = looked(choice)
+    return told(sentences.claim(DATA, choice, marks, found, first))
 
 
 def test_the_claim_follows_the_controls():
-    widget = Evidence(DATA, Session())
-    assert text_of(widget.drawing["claim"]) == "On 963 real prompts GRPO ties different answers in 41 %, GDPO in 15 %"
-    lead = text_of(widget.drawing["lead"])
-    assert "All marks weigh the same here" in lead and "71 configurations of 50 models" in lead
-    assert "no samples of one policy" in lead
-    assert "With weights 1, 0.9 and 0.8 neither method ties different answers" in lead
-    for group_size, weight in ((71, 1), (12, 1.2), (4, 2)):
-        drawing = sent(widget, group=group_size, weight=weight)
-        tied = prompts.found(DATA, Choice(group_size, weight=weight)).tied_prompts
-        shares = [percent(tied[m] / 963) for m in prompts.METHODS]
-        assert f"in {shares[0]}, GDPO in {shares[1]}" in text_of(drawing["claim"])
-        assert ("All marks weigh the same" in drawing["lead"]) == (weight == 1)
-        words = text_of(drawing["lead"]).split()
-        assert len(words) <= 60
-    assert "a draw changes nothing" in sent(widget, group=ALL)["lead"]
+    said = claimed(Choice())
+    assert said.startswith("On 963 real prompts GRPO ties different answers in 41 %, GDPO in 15 % ")
+    assert "Where GDPO breaks a tie of a right and a wrong answer, the wrong one is first in 62 %" in said
+    assert "All marks weigh the same here" in said and "12 of 71 configurations of 50 models" in said
+    assert "no samples of one policy" in said
+    assert "With weights 1, 0.9 and 0.8 neither method ties different answers" in said
+    for choice in (Choice(71), Choice(12, weight=1.2), Choice(4, weight=2)):
+        shares = [percent(n / 963) for n in looked(choice)[2].tied.values()]
+        said = claimed(choice)
+        assert f"in {shares[0]}, GDPO in {shares[1]}" in said
+        assert ("All marks weigh the same" in said) == (choice.weight == 1)
+        assert len(told(sentences.lead(DATA, choice, looked(choice)[0])).split()) <= 60
+    assert "a draw changes nothing" in claimed(Choice(ALL))
 
 
 @pytest.mark.parametrize("size", [2, 12, ALL])
 def test_weights_of_which_none_is_equal_leave_the_ties_that_are_said(size):
-    choice = Choice(size)
-    for method, ties in prompts.unlike_ties(DATA, choice).items():
-        c = gc.collapse(prompts.marks_of(DATA, choice), method, weights=(1, 0.9, 0.8))
-        assert c.tied_pair_count == 0 and ties == 0
+    for c in prompts.ties_of(prompts.marks_of(DATA, Choice(size)), sentences.UNLIKE).values():
+        assert c.tied_pair_count == 0
+    assert "With weights 1, 0.9 and 0.8 neither method ties different answers" in claimed(Choice(size))
 
 
 @pytest.mark.parametrize("choice", CHOICES, ids=str)
 def test_squares_legend_bars_and_curves_hold_the_same_counts(choice):
-    drawing = evidence.draw(DATA, State(choice), 1)
-    counted = Counter(OUTCOMES[int(digit)] for digit in drawing["outcome"])
-    assert len(drawing["outcome"]) == 963
-    assert {name: int(n) for name, n, _ in drawing["legend"] if int(n)} == dict(counted)
-    for bar in drawing["bars"]:
-        assert sum(share for _, share, _ in bar["parts"]) == pytest.approx(1)
-    at = WEIGHTS.index(choice.weight)
-    wrong = {name: share for name, share, _ in drawing["bars"][-1]["parts"]}.get("wrong", 0)
-    line = {method: values for method, _, values in drawing["curves"][-1]["lines"]}["gdpo"]
-    assert line[at] == pytest.approx(wrong, abs=1e-5)
-    assert all(0 <= x <= curve["top"] for curve in drawing["curves"] for _, _, values in curve["lines"] for x in values)
-    told = text_of([drawing[name] for name in ("claim", "lead", "title", "worth", "opened", "never")])
-    assert "nan" not in told.split() and "None" not in told
+    marks, ties, found, first = looked(choice)
+    drawn = str(squares.squares(DATA, found, choice.group_size, ""))
+    runs = re.findall(r'<span class="(\w+)" role="group"[^>]*>(.*?)</span>', drawn)
+    counted = Counter({outcome: 0 for outcome in OUTCOMES})
+    for outcome, run in runs:
+        counted[outcome] += run.count("data-id")
+    assert counted == found.counts
+    assert sorted(re.findall('data-id="([^"]+)"', drawn)) == sorted(DATA.tasks)
+    legend = dict(re.findall(r'data-id="(\w*)"[^>]* aria-label="([\d,]+):', str(squares.legend(found, 12))))
+    assert {name: int(n) for name, n in legend.items() if name} == {
+        k: n for k, n in found.counts.items() if k in legend
+    }
+    rows = sentences.first_rows(choice, first)
+    for bar in {(row["of"], row["method"]) for row in rows}:
+        assert sum(row["share"] for row in rows if (row["of"], row["method"]) == bar) == pytest.approx(1)
+    line = sentences.weight_rows(first)["all pairs"]["gdpo"]
+    assert line[choice.weight] == next(r["share"] for r in reversed(rows) if r["part"] == "wrong")
+    named = [DATA.tasks[first.worst()], DATA.tasks[-1]]
+    shown = [opened.prompt(DATA, choice, marks, ties, first, name, True) for name in named]
+    words = " ".join(map(told, (sentences.verdict(choice, first), claimed(choice), *shown))).split()
+    assert "nan" not in words and "None" not in words
+    spec = charts.who_comes_first(rows).spec
+    assert all(row["of"] in spec["description"] for row in rows)
+    for chart in sentences.curves(choice, first):
+        assert "at weight 1" in chart.spec["description"]
 
 
 def test_prompts_whose_answers_agree_are_no_division_by_zero():
     some = replace(DATA, verdicts=torch.ones_like(DATA.verdicts))
-    drawing = evidence.draw(some, State(), 1)
-    assert set(drawing["outcome"]) == {str(OUTCOMES.index("alike"))}
-    assert "No prompt here has both a right and a wrong answer" in drawing["worth"]
-    assert drawing["bars"] == drawing["curves"] == []
-    assert "every advantage is 0" in drawing["opened"]
-    for name in evidence.PARTS:
-        told = text_of(evidence.part(some, name, Choice()))
-        assert "nan" not in told.split()
+    marks, ties, found, first = looked(Choice(), some)
+    assert found.counts["alike"] == len(some.tasks)
+    assert "No prompt here has both a right and a wrong answer" in told(sentences.verdict(Choice(), first))
+    assert sentences.first_rows(Choice(), first) == sentences.curves(Choice(), first) == []
+    name = some.tasks[first.worst()]
+    assert "every advantage is 0" in told(opened.prompt(some, Choice(), marks, ties, first, name, False))
+    by_size = prompts.by_size(some, Choice())
+    for html in (sizes.part(by_size, Choice()), sizes.tabled(by_size), about.gate(marks, Choice())):
+        assert "nan" not in told(html).split()
+    assert prompts.spread(some, Choice()).wrong is None
 
 
 def test_the_prompt_that_is_open_at_first_has_most_ties_broken_the_wrong_way():
@@ -294,39 +315,60 @@ def test_the_prompt_that_is_open_at_first_has_most_ties_broken_the_wrong_way():
             for right in found
             if wrong[0] < right[0] and found[wrong][1] == found[right][1] and found[wrong][2] > found[right][2] + 1e-9
         )
-    drawing = evidence.draw(DATA, State(), 1)
-    assert most[DATA.tasks[drawing["prompt"]]] == max(most.values())
-    assert f"{max(most.values())} the wrong way" in text_of(drawing["opened"])
-    without = evidence.draw(DATA, State(Choice(2)), 1)
-    assert "No tie is broken the wrong way at equal weights" in text_of(without["opened"])
-    a, b = group(DATA.tasks[without["prompt"]], Choice(2))
+    marks, ties, _, first = looked(Choice())
+    name = DATA.tasks[first.worst()]
+    assert most[name] == max(most.values())
+    said = told(opened.prompt(DATA, Choice(), marks, ties, first, name, False))
+    assert f"{max(most.values())} the wrong way" in said and "with the most ties broken the wrong way" in said
+    assert "Its request is not in our data" in said and "several functions, several calls" in said
+    marks, ties, _, first = looked(Choice(2))
+    name = DATA.tasks[first.worst()]
+    said = told(opened.prompt(DATA, Choice(2), marks, ties, first, name, False))
+    assert "No tie is broken the wrong way at equal weights" in said
+    a, b = group(name, Choice(2))
     assert a[0] != b[0] and sum(a) == sum(b)
+
+
+def test_a_prompt_that_is_not_known_gets_a_sentence():
+    assert opened.unknown(DATA, "") == opened.unknown(DATA, "parallel_65") == ""
+    assert "No prompt has the name “parallel_6x”. A name here is" in told(opened.unknown(DATA, "parallel_6x"))
+    assert "Names that begin so: multiple_0, multiple_1, " in told(opened.unknown(DATA, "multiple_"))
+
+
+def test_a_step_leads_to_the_square_beside_and_around_the_ends():
+    found = looked(Choice())[2]
+    names = squares.ordered(DATA, found)
+    assert squares.beside(DATA, found, names[5]) == (names[4], names[6])
+    assert squares.beside(DATA, found, names[-1]) == (names[-2], names[0])
+    assert squares.as_table(DATA, found).count("\n") == 964
 
 
 @pytest.mark.parametrize("task", ["parallel_multiple_95", "simple_python_100", "parallel_65"])
 def test_an_opened_prompt_shows_each_mix_with_its_answers(task):
     choice = Choice(30, 3)
-    html = opened.prompt(DATA, choice, DATA.tasks.index(task), True)
+    marks, ties, _, first = looked(choice)
+    html = opened.prompt(DATA, choice, marks, ties, first, task, True)
+    whose = told(opened.whose(DATA, choice, marks, task))
     rows = group(task, choice)
     body = html.split("<tbody>")[1].split("</tbody>")[0]
     assert body.count("<tr") == len(set(rows))
     assert sum(map(int, re.findall(r"</th><td>(\d+)</td>", body))) == 30
     names = [DATA.models[m] for m in bfcl.draw(DATA, 30, 3)[DATA.tasks.index(task)].tolist()]
-    assert all(name in text_of(html) for name in names)
+    assert all(name in whose for name in names)
     ties = sum(n for n in Counter(sum(mix) for mix in set(rows)).values() if n > 1)
     assert len(re.findall(r'class="grpo tied"', body)) == ties
-    a = gc.gdpo(prompts.marks_of(DATA, choice))[DATA.tasks.index(task)]
+    a = gc.gdpo(marks)[DATA.tasks.index(task)]
     shown = [signed(x) for x in sorted({round(x, 9) for x in a.tolist()}, reverse=True)]
     assert list(dict.fromkeys(re.findall(r'<td class="gdpo[^>]*>([^ <]+)', body))) == list(dict.fromkeys(shown))
-    std = float(gc.explain(prompts.marks_of(DATA, choice), "gdpo").batch_std)
-    assert f"divides by the spread over all 963 prompts drawn, here {std:.3f}" in text_of(html)
+    std = float(gc.explain(marks, "gdpo").batch_std)
+    assert f"divides by the spread over all 963 prompts drawn, here {std:.3f}" in whose
 
 
 def test_the_configurations_are_of_fewer_models():
     endings = ("-FC-Any", "-FC-Auto", "-FC")
     stripped = {next((n[: -len(e)] for e in endings if n.endswith(e)), n) for n in DATA.models}
     assert prompts.models(DATA) == len(stripped) == 50
-    assert "71 configurations of 50 models, not 71 samples of one policy" in text_of(about.whose(DATA))
+    assert "71 configurations of 50 models, not 71 samples of one policy" in told(about.whose(DATA))
     for file in ("README.md", "data/README.md"):
         assert "71 configurations of 50 models" in Path(file).read_text(encoding="utf-8")
 
@@ -335,24 +377,21 @@ def test_the_configurations_are_of_fewer_models():
 
 
 def test_the_curves_by_size_hold_the_numbers_and_say_where_gdpo_peaks():
-    found = sizes.shares(DATA, Choice())
-    for size in prompts.sizes(DATA):
-        tied = prompts.found(DATA, Choice(size)).tied_prompts
+    by_size = prompts.by_size(DATA, Choice())
+    found = sizes.shares(by_size)
+    for size in by_size:
+        tied = looked(Choice(size))[2].tied
         assert [found["prompts with a tie"][m][size] for m in prompts.METHODS] == [
             tied[m] / 963 for m in prompts.METHODS
         ]
-    told = text_of(sizes.part(DATA, Choice()))
-    assert "it rises from 3.1 % to 15.1 % at 16 and falls to 6.5 %" in told
-    for title, lines in found.items():
-        spec = charts.by_group_size(lines, title, 1.0, 12).to_dict()
-        assert "71 answers per prompt" in spec["description"] and spec["config"]["axis"]["grid"] is False
-    assert text_of(sizes.tabled(DATA, Choice())).count("%") == 5 * 11 - 2  # nothing is broken with 2 and 3 answers
-
-
-def test_larger_groups_tie_more_under_grpo():
-    found = prompts.by_size(DATA, Choice())
-    grpo = [f.tied_prompts["grpo"] for f, _ in found.values()]
-    assert grpo == sorted(grpo) and max(found) == ALL
+    assert list(by_size) == [2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 71]
+    said = told(sizes.part(by_size, Choice()))
+    assert "it rises from 3.1 % to 15.1 % at 16 and falls to 6.5 %" in said and "about 6 to 7 in 10" in said
+    spec = charts.by_group_size(found["prompts with a tie"], "prompts with a tie", 12).spec
+    assert "71 answers per prompt" in spec["description"] and spec["config"]["axis"]["grid"] is False
+    assert told(sizes.tabled(by_size)).count("%") == 5 * 11 - 2  # nothing is broken with 2 and 3 answers
+    grpo = list(found["prompts with a tie"]["grpo"].values())
+    assert grpo == sorted(grpo)
 
 
 def test_the_papers_cells_are_counted_on_both_sides():
@@ -363,16 +402,17 @@ def test_the_papers_cells_are_counted_on_both_sides():
     )
     assert ahead == {"gdpo": 58, "grpo": 8, "equal": 2}
     assert {name: len(of) for name, of in results.ahead(cells).items()} == ahead
-    told = text_of(results.part())
-    assert "GRPO is ahead in 8 of 68 cells , GDPO in 58, and 2 are equal" in told
-    assert "6 to 26 of 34" in told and "not measured by us" in told and "KL penalty" in told
+    said = told(paper.part())
+    assert "by at least one point GDPO is ahead in 35 of 68 cells, GRPO in 0" in said
+    assert "By any margin it is 58 to 8, and 2 are equal" in said and "no spread for most" in said
+    assert "26 to 6 of 34" in said and "not measured by us" in said and "KL penalty" in said
     assert len({c.name + c.metric for c in cells}) == len(cells)
-    for title, some in results.kinds().items():
+    for title, some in paper.kinds().items():
         spec = charts.who_is_ahead(some, title).to_dict()
         assert f"in {len(results.ahead(some)['grpo'])} of {len(some)} cells" in spec["description"]
         drawn = next(pl.read_json(rows.encode()) for rows in spec["datasets"].values() if "leader" in rows)
         assert sorted(drawn["ahead"].to_list()) == sorted(c.ahead for c in some)
-    assert str(results.tabled()).count('class="ahead"') == 8
+    assert str(paper.tabled()).count('class="ahead"') == 8
 
 
 @pytest.mark.parametrize(
@@ -393,8 +433,8 @@ def test_without_the_papers_tables_what_needs_them_says_so(tmp_path, monkeypatch
     monkeypatch.setattr(results, "FILE", path)
     for kept in (results.results, claims.checked):
         kept.cache_clear()
-    for html in (part(DATA, "paper", Choice()), part(DATA, "paper-table", Choice()), claims.checked()):
-        assert "can't be shown. data/paper_results.csv: expected" in text_of(html) and said in text_of(html)
+    for html in (*map(sentences.or_why_not, (paper.part, paper.tabled)), claims.checked()):
+        assert "can't be shown. data/paper_results.csv: expected" in told(html) and said in told(html)
     for kept in (results.results, claims.checked):
         kept.cache_clear()
 
@@ -402,101 +442,48 @@ def test_without_the_papers_tables_what_needs_them_says_so(tmp_path, monkeypatch
 @pytest.mark.parametrize("choice", [Choice(), Choice(5, 3, weight=1.5), Choice(ALL, 0, OTHER)], ids=str)
 def test_behind_the_gate_the_right_answer_is_first_in_every_pair(choice):
     rows = re.findall(
-        r"<tr><th scope=\"row\">(\w+), gated</th><td>([^<]+)</td><td>([^<]+)</td>", about.gate(DATA, choice)
+        r"<tr><th scope=\"row\">(\w+), gated</th><td>([^<]+)</td><td>([^<]+)</td>",
+        str(about.gate(prompts.marks_of(DATA, choice), choice)),
     )
     assert [row[0] for row in rows] == ["GRPO", "GDPO"]
     assert all(row[1].startswith("100") and row[2].startswith("0") for row in rows)
 
 
-# --- the widget ------------------------------------------------------------------------------------------------------
+# --- the cells -------------------------------------------------------------------------------------------------------
 
 
-def test_a_part_is_sent_when_it_is_near_and_again_only_when_it_changes():
-    widget = Evidence(DATA, Session())
-    assert widget.parts == {}
-    sent(widget, open=["figure-two", "sizes-table"])
-    assert set(widget.parts) == {"figure-two", "sizes-table"}
-    before = widget.parts
-    sent(widget, open=["figure-two", "sizes-table"])
-    assert widget.parts is before or widget.parts == before
-    sent(widget, open=["figure-two", "sizes-table"], draw=3)
-    assert set(widget.parts) == {"sizes-table"}
+def test_the_cells_hold_what_the_chapter_shows(default_page):
+    outputs, defs = default_page
+    assert defs["marks"].shape == (963, 12, 3) and defs["outcomes"].counts["wrong"] == 129
+    assert defs["first"].order("gdpo", 1, defs["first"].broken).pairs == 996
+    assert "GRPO ties different answers in 41" in html_of(outputs)
+    assert defs["picture"].widget.chosen == "parallel_multiple_95"
+    assert defs["picture"].widget.html.count("data-id") == 963
 
 
-@pytest.mark.parametrize(
-    "message",
-    [
-        "nonsense",
-        {},
-        asked(group=1),
-        asked(group=72),
-        asked(draw=100),
-        asked(graders=["correctness"]),
-        asked(graders=["style", "style", "conciseness"]),
-        asked(weight=float("nan")),
-        asked(weight=11),
-        asked(kind="odd"),
-        asked(prompt="none_such"),
-    ],
-    ids=str,
-)
-def test_what_is_no_control_changes_nothing(message):
-    widget = Evidence(DATA, Session())
-    before = widget.drawing
-    with pytest.raises(traitlets.TraitError, match="expected the controls of Evidence"):
-        widget._asked(message)
-    assert widget.drawing is before and widget.state == State()
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"group": 5, "draw": 9, "weight": 1.45},
-        {"graders": list(OTHER), "kind": "wrong"},
-        {"prompt": "parallel_65", "group": 71, "weight": 5},
-    ],
-    ids=str,
-)
-def test_a_link_restores_what_was_seen(changed):
-    session = Session()
-    widget = Evidence(DATA, session)
-    sent(widget, **changed)
-    query = dict(pair.split("=") for pair in session.query("evidence").split("&"))
-    again = Session(*parse(query))
-    restored = Evidence(DATA, again)
-    assert again.notes == [] and restored.state == widget.state
-    assert restored.drawing | {"n": 1} == widget.drawing
-
-
-def test_a_link_that_does_not_fit_says_so():
-    query = {"evidence-graders": "a.b.c", "evidence-kind": "odd", "evidence-prompt": "none", "evidence-group": "500"}
-    session = Session(*parse(query))
-    widget = Evidence(DATA, session)
-    assert len(session.notes) == 3 and widget.state == State(Choice(ALL))
+def test_the_address_holds_what_is_not_untouched(default_page):
+    assert default_page[1]["page"].controls["evidence"] == {}
+    assert default_page[1]["page"].programs["evidence"] == sentences.program(Choice())
 
 
 @pytest.mark.parametrize("choice", CHOICES, ids=str)
 def test_the_program_prints_the_numbers_on_the_screen(choice):
-    program = evidence.program(choice)
+    program = sentences.program(choice)
     assert len(program.splitlines()) <= 15
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(program, {})
     printed = printed.getvalue().replace("%", " %")
-    drawing = evidence.draw(DATA, State(choice), 1)
-    for share in re.findall(r"in ([\d.]+)", text_of(drawing["claim"])):
-        assert f" {round(float(share))} % of the prompts" in printed
-    order = prompts.found(DATA, choice).order["gdpo"]
+    _, _, found, first = looked(choice)
+    for n in found.tied.values():
+        assert f" {round(100 * n / 963)} % of the prompts" in printed
+    order = first.order("gdpo", choice.weight)
     assert f"right {100 * order.right / order.pairs:.1f} % tied {100 * order.tied / order.pairs:.1f} %" in printed
-    first = prompts.priorities(DATA, choice)
-    if first.broken:
-        assert f"{first.broken} broken ties, {percent(first.wrong / first.broken)} with" in printed
+    broken = first.order("gdpo", 1, first.broken)
+    if broken.pairs:
+        assert f"{broken.pairs} broken ties, {percent(broken.wrong / broken.pairs)} with" in printed
 
 
-def test_a_file_that_cannot_be_used_is_one_sentence(tmp_path):
-    shown = evidence.chapter(tmp_path / "bfcl_rewards.parquet", Session())
-    assert (
-        "cannot be shown" in shown.text
-        and "expected a Parquet file of published verdicts, got: no such file" in shown.text
-    )
-    assert "Traceback" not in shown.text
+def test_a_file_that_cannot_be_used_is_refused(tmp_path):
+    with pytest.raises(InputError, match="expected a Parquet file of published verdicts, got: no such file"):
+        prompts.published(tmp_path / "bfcl_rewards.parquet")

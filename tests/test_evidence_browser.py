@@ -1,115 +1,93 @@
-"""Evidence in a browser: squares by pointer and keyboard, controls that move everything, parts that come when near."""
+"""Evidence in a browser: one visit, from the claim to the paper's tables, and the same on a phone."""
 
 import pytest
-from helpers import arrived, settled
+from helpers import accessibility_faults, settled
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def evidence(visit):
-    """Opens the chapter from the bar."""
+def browse(browser, page_url):
+    """Opens an address of the page as a new visitor; there must be no error in the console."""
+    contexts, errors = [], []
 
-    def open_chapter(**options):
-        page = visit(**options)
-        page.get_by_role("navigation", name="Chapters").get_by_role("link", name="Evidence").click()
-        arrived(page, ".square.both")
+    def go(query, width=1440, height=960, scheme="light"):
+        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.goto(f"{page_url}/{query}")
         return page
 
-    return open_chapter
+    yield go
+    for context in contexts:
+        context.close()
+    assert not errors
 
 
-def claim(page):
-    return page.locator(".evidence h1").inner_text().replace("\xa0", " ")
+def opened(page, name):
+    page.get_by_role("heading", name=name, exact=True).wait_for()
 
 
-def test_the_first_screen_holds_claim_squares_verdict_and_controls(evidence):
-    page = evidence(height=900)
-    assert claim(page) == "On 963 real prompts GRPO ties different answers in 41 %, GDPO in 15 %"
-    assert page.locator(".field .square").count() == 963
-    for selector in ("h1", ".worth", ".heavy", ".plots", ".controls", ".field >> nth=3"):
-        box = page.locator(f".evidence {selector}").first.bounding_box()
-        assert box["y"] + box["height"] <= 900
-    assert page.evaluate("document.getElementById('App').scrollHeight") <= 4 * 900
+def test_a_visit_to_the_real_prompts(browse):
+    page = browse("?at=evidence&evidence-draw=1")
+    page.locator(".field i").first.wait_for()
+    assert page.locator(".field i").count() == 963
+    page.get_by_role("heading", level=1, name="real prompts GRPO ties different answers in").wait_for()
+    for text in ("the wrong one is first in", "Over 100 draws of 12 answers"):
+        page.get_by_text(text).first.wait_for()
 
-
-def test_a_square_tells_and_opens_under_the_pointer_and_by_keyboard(evidence):
-    page = evidence()
-    square = page.locator(".field .square.wrong").first
-    box = square.bounding_box()
-    at = box["x"] + box["width"] / 2 + 1, box["y"] + box["height"] / 2 - 1
-    page.mouse.move(*at)
-    assert "puts a wrong answer above a right one" in page.locator(".tip").inner_text()
-    page.mouse.click(*at)
-    page.locator(".opened h3", has_text=square.get_attribute("aria-label").split(":")[0]).wait_for()
-    first = page.locator(".field .square[tabindex='0']")
-    assert first.count() == 1
-    first.focus()
-    page.keyboard.press("Home")
+    # A prompt by hand, by keyboard, by a step and by its name.
+    page.locator("[data-id='parallel_65']").click()
+    opened(page, "parallel_65")
     page.keyboard.press("ArrowRight")
-    page.keyboard.press("ArrowDown")
-    label = page.evaluate(
-        "() => { let e = document.activeElement; while (e.shadowRoot) e = e.shadowRoot.activeElement;"
-        " return e.getAttribute('aria-label'); }"
-    )
-    prompt = label.split(":")[0]
-    assert prompt in page.locator(".tip").inner_text()
     page.keyboard.press("Enter")
-    page.wait_for_function(
-        "name => { const f = (r) => { for (const e of r.querySelectorAll('*')) { if (e.matches('.opened h3')) return e;"
-        " const x = e.shadowRoot && f(e.shadowRoot); if (x) return x; } }; return f(document).textContent === name; }",
-        arg=prompt,
-    )
+    page.wait_for_url(lambda url: "evidence-prompt=parallel_65" not in url)
+    name = page.evaluate("new URLSearchParams(location.search).get('evidence-prompt')")
+    opened(page, name)
+    page.get_by_role("button", name="←").click()
+    opened(page, "parallel_65")
+    find = page.get_by_placeholder("find a prompt")
+    find.fill("no_such_prompt")
+    find.press("Enter")
+    page.get_by_text("No prompt has the name “no_such_prompt”").wait_for()
+    find.fill("multiple_99")
+    find.press("Enter")
+    opened(page, "multiple_99")
+
+    # Controls move claim, squares and address; a link restores all of it.
+    page.locator("[data-id='wrong']").click()
+    page.locator(".squares[data-kind='wrong']").wait_for()
+    before = page.locator("h1:visible").inner_text()
+    page.get_by_role("slider").first.press("ArrowRight")
+    page.wait_for_url("**evidence-group=13**")
     settled(page)
-    assert "It is the prompt with the most ties" not in page.locator(".opened").inner_text()
+    assert page.locator("h1:visible").inner_text() != before
+    again = browse(f"?{page.url.partition('?')[2]}")
+    opened(again, "multiple_99")
+    again.locator(".squares[data-kind='wrong']").wait_for()
+    assert again.locator("h1:visible").inner_text() == page.locator("h1:visible").inner_text()
+
+    page.locator("[data-cell-name='evidence_sizes']").scroll_into_view_if_needed()
+    page.get_by_role("heading", name="More answers per prompt").wait_for()
+    page.locator("[data-cell-name='evidence_paper']").scroll_into_view_if_needed()
+    page.get_by_role("heading", name="What the paper measured").wait_for()
+    page.get_by_role("button", name="The paper's tables").click()
+    page.locator("td.ahead").first.wait_for()
+    assert page.locator("td.ahead").count() == 8
 
 
-def test_the_whole_field_is_the_target_and_the_nearest_square_answers(evidence):
-    page = evidence()
-    for field in page.locator(".field").all():
-        box, squares = field.bounding_box(), field.locator(".square")
-        assert min(box["width"], box["height"]) >= 24
-        for n in (0, 1, squares.count() - 1):
-            one = squares.nth(n).bounding_box()
-            page.mouse.move(one["x"] + one["width"] + 0.5, one["y"] + one["height"] / 2)  # in the gap beside it
-            assert squares.nth(n).evaluate("node => node.classList.contains('near')")
-        assert field.locator(".near").count() == 1
-    for name in ("Previous prompt", "Next prompt"):  # the same with targets of their own
-        box = page.get_by_role("button", name=name).bounding_box()
-        assert min(box["width"], box["height"]) >= 24
-
-
-def test_the_controls_move_claim_squares_and_bars(evidence):
-    page = evidence()
-    before = page.locator(".bars").inner_text()
-    page.get_by_role("slider", name="Answers per prompt").fill("71")
-    page.locator(".evidence h1", has_text="82").wait_for()
-    assert page.locator(".bars").inner_text() != before
-    page.get_by_label("Weight of correctness, real prompts").fill("2")
-    page.locator(".lead", has_text="Correctness weighs 2 here").wait_for()
-    page.get_by_label("What style asks for").select_option("envelope")
-    page.get_by_role("button", name="Draw again").click()
-    button = page.locator(".legend button").first
-    button.click()
-    assert button.get_attribute("aria-pressed") == "true"
-    assert page.locator(".squares").get_attribute("data-kind") == "both"
-
-
-def test_parts_and_folds_are_there_when_the_reader_comes(evidence):
-    page = evidence()
-    assert page.locator(".part.paper h2").count() == 0
-    page.locator(".part.paper").scroll_into_view_if_needed()
-    page.locator(".part.paper h2").wait_for()
-    page.locator("summary", has_text="The paper's tables").click()
-    page.locator(".part.paper table").wait_for()
-    assert page.locator(".part.paper td.ahead").count() == 8
-
-
-def test_nothing_sticks_out(evidence):
-    page = evidence(width=390, height=844)
-    for width in (390, 320, 1440):
-        page.set_viewport_size({"width": width, "height": 844})
-        settled(page)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        if width == 390:
-            assert page.evaluate("document.getElementById('App').scrollHeight") <= 6 * 844
+@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (320, "dark")])
+def test_on_a_phone_nothing_sticks_out_and_nothing_serious_is_found(browse, width, scheme):
+    page = browse("?at=evidence", width=width, height=844, scheme=scheme)
+    page.locator(".field i").first.wait_for()
+    page.get_by_text("Over 100 draws").wait_for()
+    settled(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    serious = [
+        (fault["id"], node["html"][:120])
+        for fault, node in accessibility_faults(page)
+        if fault["impact"] in ("serious", "critical")
+    ]
+    assert not serious

@@ -1,4 +1,4 @@
-"""The Lab without a browser: verdicts, arithmetic, shares, folds, deeds and the program, over all its controls."""
+"""The Lab without a browser: bars, verdicts, arithmetic, shares, folds and the program, over all its controls."""
 
 import contextlib
 import io
@@ -16,30 +16,38 @@ import gdpo_core as gc
 from app import app
 from gdpo_core import bfcl
 from gdpo_core._words import signed
-from views import books, depth, lab, terms
-from views.lab import Lab, draw, program, seen, sheet
-from views.link import Session
-from views.state import PAYS, UNDEFINED, State, frozen, methods
+from gdpo_core.bfcl import REWARDS
+from gdpo_core.board import Board
+from gdpo_core.board.drawing import draw
+from gdpo_core.board.seen import seen
+from gdpo_core.board.state import METHODS, PAYS, UNDEFINED, State
+from gdpo_core.board.verdict import wrong_first
+from views import terms
+from views.lab import answers, books, depth
+from views.nav import Nav
 
 TASKS = bfcl.load_tasks("data/tasks")
-SHEETS = [sheet(task) for task in TASKS]
-GRADED = frozen(SHEETS[0]["graded"])
-LENGTHS = tuple(map(len, SHEETS[0]["answers"]))
-START = State(0, GRADED)
+SHEETS = [answers.graded(task) for task in TASKS]
+START = SHEETS[0].state
+GRADED, LENGTHS, ONES = START.marks, START.lengths, START.weights
 marks = st.lists(st.tuples(*[st.integers(0, 1)] * 3), min_size=12, max_size=12).map(tuple)
 states = st.builds(
     State,
-    st.just(0),
     marks,
     st.tuples(*[st.sampled_from([1.0, 1.0, *PAYS])] * 3),
     st.tuples(*[st.sampled_from([1.0, 1.0, 0.0, 0.5, 1.3, 2.0, 5.0])] * 3),
     st.sampled_from(list(gc.CONVENTIONS)),
-    st.sampled_from([key for key in methods() if key != "grpo"]),
+    st.sampled_from(list(METHODS)),
+    st.just(LENGTHS),
 ).filter(lambda s: [s.method, s.convention] not in UNDEFINED)
 
 
 def drawn(state: State) -> dict:
-    return draw(state, LENGTHS, GRADED)
+    return draw(state, REWARDS)
+
+
+def equal(marks, **given) -> State:
+    return State(marks, ONES, ONES, lengths=LENGTHS, **given)
 
 
 def advantages(state: State, method: str) -> list[float]:
@@ -66,24 +74,58 @@ def test_bars_ties_and_order_are_those_of_the_core(state):
     assert all(x >= y - 1e-8 * max(1, abs(x)) for x, y in itertools.pairwise(ranked))
 
 
-def test_the_default_view_shows_its_case():
+@pytest.mark.parametrize(
+    ("sheet", "levels", "tied", "share", "inverted"),
+    [
+        (0, (3, 5), 0.345, (0.0, 0.29), (2, 2, 11)),
+        (1, (3, 5), 0.345, (0.5, 0.37), (0, 3, 35)),
+        (2, (4, 4), 0.089, (0.29, 0.29), (2, 2, 36)),
+    ],
+    ids=["helps", "hurts", "changes nothing"],
+)
+def test_each_task_shows_its_case(sheet, levels, tied, share, inverted):
+    state = SHEETS[sheet].state
+    both = [seen(state, method) for method in ("grpo", "gdpo")]
+    assert tuple(len(set(one.levels)) for one in both) == levels
+    assert both[0].collapsed.tied_pairs == pytest.approx(tied, abs=5e-4)
+    assert tuple(round(one.shares[0], 2) for one in both) == share
+    wrong = [wrong_first(state.marks, one.levels) for one in both]
+    assert (len(wrong[0][0]), len(wrong[1][0]), wrong[0][1]) == inverted
+
+
+def test_the_first_picture_is_one_wrong_answer_among_seven_right_ones():
     d = drawn(START)
-    assert [sum(column) for column in zip(*GRADED, strict=True)] == [9, 10, 7]
-    assert d["levels"] == [4, 6] and d["mixes"] == 6
-    told = text_of(" ".join(d["verdict"]))
-    assert told.startswith(
-        "With equal pay and weights GRPO gives 6 different mixes of marks only 4 advantages , GDPO all 6"
+    assert d["said"][0] == ["+1.66"] * 2 + ["0.00"] * 8 + ["−1.66"] * 2
+    assert d["said"][1] == ["+1.65"] * 2 + ["+0.11"] * 4 + ["+0.09"] * 3 + ["−1.13"] + ["−1.45"] * 2
+    said = text_of(" ".join(d["verdict"]))
+    assert said.startswith("GRPO gives eight answers, seven right and one wrong, one advantage; GDPO parts them.")
+    assert "With equal pay and weights GRPO gives 5 kinds of answers only 3 advantages, GDPO all 5." in said
+    assert "Of 7 ties of a right and a wrong answer GDPO puts the right one first in 7. It also puts" in said
+    assert "2 of 11 pairs of wrong and right, 2 under GRPO" in said and "But" not in said
+
+
+def test_but_is_said_where_gdpo_has_more_wrong_answers_above_right_ones_than_grpo():
+    said = text_of(" ".join(drawn(SHEETS[1].state)["verdict"]))
+    assert (
+        "GDPO puts the right one first in" in said and "But GDPO puts answer 7 , wrong, above answer 10 , right" in said
     )
-    mended = "Of 4 ties of a right and a wrong answer GDPO puts the right one first in 3."
-    assert f"{mended} But GDPO puts answer 9 , wrong, above answer 10 , right" in told
+    assert "3 of 35 pairs of wrong and right." in said
 
 
-def test_but_is_said_only_where_gdpo_has_more_wrong_answers_above_right_ones_than_grpo():
-    rows = ["111", "111", "110", "110", "110", "110", "101", "101", "101", "011", "100", "100"]
-    marks = tuple(tuple(map(int, row)) for row in rows)
-    told = text_of(" ".join(drawn(State(0, marks))["verdict"]))
-    assert "Of 7 ties of a right and a wrong answer GDPO puts the right one first in 7. It also puts" in told
-    assert "2 of 11 pairs of wrong and right, 2 under GRPO" in told and "But" not in told
+@given(states)
+def test_the_weight_that_is_enough_puts_every_right_answer_first_and_a_smaller_one_does_not(state):
+    found = drawn(state)["enough"]
+    if not found or found["weight"] is None:
+        return
+    assert wrong_first(state.marks, seen(state, state.method).levels)[0]
+
+    def wrong(weight):
+        other = replace(state, weights=(weight, *state.weights[1:]))
+        return wrong_first(state.marks, seen(other, state.method).levels)[0]
+
+    assert not wrong(found["weight"])
+    least = float(re.search(r"weight of ([\d.]+) or more", found["said"])[1])
+    assert not wrong(least) and (wrong(max(0.0, least - 0.02)) or least <= 0.02)
 
 
 # --- the arithmetic --------------------------------------------------------------------------------------------------
@@ -122,9 +164,9 @@ def test_every_line_adds_up_as_it_is_printed_and_ends_in_the_bars_number(state):
 
 
 def test_a_line_by_hand():
-    # 1 + 0 + 1 = 2; sums have the mean 26/12 = 2.17 and the std 0.937
-    line = re.sub(r"⟨\d\||⟩|\*\*", "", drawn(START)["lines"][9][0])
-    assert line == "1 + 0 + 1 = 2 → (2 − 2.17) ÷ 0.937 = −0.18"
+    # 1 + 1 + 1 = 3; the sums 3, 3, eight times 2, 1, 1 have the mean 2 and the std √(4/11)
+    line = re.sub(r"⟨\d\||⟩|\*\*", "", drawn(START)["lines"][0][0])
+    assert line == "1 + 1 + 1 = 3 → (3 − 2) ÷ 0.603 = +1.66"
 
 
 # --- the verdict -----------------------------------------------------------------------------------------------------
@@ -134,7 +176,8 @@ def test_a_line_by_hand():
 def test_what_the_verdict_counts_is_so(state):
     d = drawn(state)
     told = text_of(" ".join(d["verdict"])).replace(" ,", ",")
-    mixes, (left, right) = len(set(state.marks)), d["levels"]
+    mixes = len(set(state.marks))
+    left, right = (len(set(seen(state, m).levels)) for m in ("grpo", state.method))
     assert "nan" not in told and "  " not in told and not re.search(r": \.|left: *\.", told)
     if mixes == 1 or not any(state.weights):
         assert "every advantage is 0" in told
@@ -142,7 +185,7 @@ def test_what_the_verdict_counts_is_so(state):
         return
     one, two = (advantages(state, m) for m in ("grpo", state.method))
     if "gives" in told and "only" in told and left < mixes:
-        assert re.search(rf"gives {mixes} different mixes of marks only {left} advantages?", told), told
+        assert re.search(rf"gives {mixes} kinds of answers only {left} advantages?", told), told
     assert ("No tie" in told) == (left == mixes == right)
     assert ("With equal pay and weights" in told) == (
         left < mixes and len(set(state.pays)) == len(set(state.weights)) == 1
@@ -169,8 +212,8 @@ def test_what_the_verdict_counts_is_so(state):
 def test_why_gdpo_ties_is_said_where_it_is_the_reason():
     passed = ((0, 1, 1),) * 8 + ((1, 1, 0),) * 3 + ((0, 0, 1),)
     assert sum(row[0] for row in passed) + sum(row[2] for row in passed) == len(passed)
-    assert "as many pass the one as fail the other" in " ".join(drawn(State(0, passed))["verdict"])
-    unequal = drawn(State(0, passed, weights=(1.0, 0.0, 0.0)))
+    assert "as many pass the one as fail the other" in " ".join(drawn(equal(passed))["verdict"])
+    unequal = drawn(State(passed, ONES, (1.0, 0.0, 0.0), lengths=LENGTHS))
     assert "A mark without weight" in " ".join(unequal["verdict"])
 
 
@@ -180,30 +223,12 @@ def test_unequal_weights_leave_near_ties_and_priorities():
     assert "GRPO's closest two only 0." in told and "the largest share of the update" in told
 
 
-def test_a_weight_puts_right_answers_first_and_a_pay_drowns():
-    assert "right-first" in drawn(replace(START, weights=(2.0, 1.0, 1.0)))["deeds"]
-    assert "drowned" in drawn(replace(START, pays=(1.0, 1.0, 100.0)))["deeds"]
-    assert "best-differs" not in drawn(START)["deeds"] and "tie-broken" not in drawn(START)["deeds"]
-    flipped = frozen([[*row] for row in GRADED[:9]] + [[0, 0, 0]] + [[*row] for row in GRADED[10:]])
-    assert "tie-broken" in drawn(State(0, flipped))["deeds"]
-    tied = State(0, ((1, 0, 0),) * 3 + ((0, 1, 0),) * 3 + ((0, 0, 1),) * 6)
-    assert "gdpo-ties" in drawn(tied)["deeds"]
-
-
-def test_every_task_makes_another_point():
-    told = [
-        " ".join(draw(State(i, frozen(s["graded"])), tuple(map(len, s["answers"])), frozen(s["graded"]))["verdict"])
-        for i, s in enumerate(SHEETS)
-    ]
-    assert len({re.sub(r"\d+", "", one) for one in told}) == len(told)
-
-
 # --- the same numbers from a program ----------------------------------------------------------------------------------
 
 
 @given(states)
 def test_the_program_prints_the_numbers_on_the_screen(state):
-    source = program(state, LENGTHS)
+    source = answers.program(state)
     assert len(source.splitlines()) <= 15
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
@@ -223,17 +248,6 @@ def test_the_program_prints_the_numbers_on_the_screen(state):
 # --- folds -----------------------------------------------------------------------------------------------------------
 
 
-def test_every_fold_is_computed_when_it_is_opened():
-    one = Lab(TASKS, Session.of({}))
-    assert one.drawing["folds"] == {}
-    asked = {"task": 0, "marks": GRADED, "pays": [1, 1, 1], "weights": [1, 1, 1], "convention": "trl", "method": "gdpo"}
-    one._asked(asked | {"n": 1, "open": [*lab.FOLD_TITLES, "x"], "active": 9})
-    assert set(one.drawing["folds"]) == set(lab.FOLD_TITLES)
-    table = text_of(one.drawing["folds"]["conventions"])
-    for convention in gc.CONVENTIONS.values():
-        assert convention.name in table
-
-
 @pytest.mark.parametrize(
     ("convention", "before", "alone", "together"),
     [
@@ -251,49 +265,101 @@ def test_figure_2_in_both_readings(convention, before, alone, together):
 
 
 def test_an_answer_under_every_convention():
-    text = depth.conventions(START, LENGTHS, 9)
+    text = depth.conventions(START, 0)
     for c in gc.CONVENTIONS.values():
         row = re.search(f'<tr><th scope="row">{re.escape(c.name)}</th>(.*?)</tr>', text)[1]
         for method in ("grpo", "gdpo"):
-            a = gc.advantages(GRADED, method, convention=c, lengths=LENGTHS)[9].item()
+            a = gc.advantages(GRADED, method, convention=c, lengths=LENGTHS)[0].item()
             assert f"<td>{a:.4f}</td>".replace("-", "−") in row
 
 
 def test_no_right_answer_of_the_first_task_is_one_that_bfcl_would_fail():
-    assert "here it would fail" not in depth.marking(TASKS[0], SHEETS[0]["answers"])
-    assert "here it would fail" in depth.marking(TASKS[2], SHEETS[2]["answers"])
+    assert "here it would fail" not in depth.marking(TASKS[0], SHEETS[0].answers)
+    assert "here it would fail" in depth.marking(TASKS[2], SHEETS[2].answers)
 
 
 def test_books_are_ranked_by_both_methods():
-    text = text_of(books.shelf(books.RATINGS))
+    text = text_of(books.ranking(books.RATINGS))
     rows = [books.RATINGS[i : i + 3] for i in range(0, 15, 3)]
     for method in ("grpo", "gdpo"):
         for a in gc.advantages(rows, method).tolist():
             assert signed(a) in text
+    assert "GRPO puts A short history of salt first, GDPO The lighthouse keeper ." in text
     tie = books.ranking((9, 1, 2, 1, 9, 2, 9, 9, 5, 1, 1, 1, 1, 1, 1))
     grpo, _ = tie.split('<section class="gdpo">')
     assert grpo.count("= tie") == 2
     assert "= tie" not in books.ranking((3,) * 15) and "rated alike" in books.ranking((3,) * 15)
-    assert books.checked([99] * 15) == (10, 10, 5) * 5
-    with pytest.raises(ValueError):
-        books.checked([1, 2])
+    assert [rating for *_, rating in books.given(Nav({"lab-books": "_".join(["9.6"] * 15)}, False))] == [10, 10, 5] * 5
+    page = Nav({"lab-books": "1_2"}, False)
+    assert [rating for *_, rating in books.given(page)] == list(books.RATINGS) and page.notes
+
+
+def test_the_ratings_of_the_books_go_together():
+    rows = [books.RATINGS[i : i + 3] for i in range(0, 15, 3)]
+    z = gc.explain(rows, "gdpo").z
+    assert (z.T @ z > 0).all()
+
+
+# --- the board's traits ----------------------------------------------------------------------------------------------
+
+
+def board() -> Board:
+    return answers.board(TASKS[0], TASKS[0], Nav({}, False))
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"marks": [[1]]},
+        {"marks": [[1, 0, {}]] * 12},
+        {"marks": [[True, False, True]] * 12},
+        {"marks": "x"},
+        {"pays": [0, 1, 1]},
+        {"pays": [1, 1, 1e9]},
+        {"weights": [1, 1, 9]},
+        {"weights": [float("nan"), 1, 1]},
+        {"method": "x"},
+        {"convention": None},
+        {"convention": "nemo_rl_loo", "method": "corr_grpo"},
+    ],
+    ids=str,
+)
+def test_a_value_that_a_trait_does_not_accept_leaves_the_board_as_it_was(state):
+    one = board()
+    before = one.state, one.drawing
+    with pytest.raises(traitlets.TraitError, match="expected"):
+        one.set_state(state)
+    assert (one.state, one.drawing) == before
+
+
+@given(states)
+def test_setting_traits_from_a_browser_draws_that_state(state):
+    one = board()
+    given = {"marks": [*map(list, state.marks)], "pays": list(state.pays), "weights": list(state.weights)}
+    one.set_state(given | {"method": state.method, "convention": state.convention, "active": 3})
+    assert one.state == state and one.active == 3
+    assert one.drawing == drawn(state) and {k: one.drawing["state"][k] for k in given} | given is not None
+    assert one.rewards.tolist() == state.rewards
+    assert one.collapse(state.method).tied_pair_count == seen(state, state.method).collapsed.tied_pair_count
+
+
+def test_a_board_of_nothing_is_refused():
+    with pytest.raises(gc.InputError, match="rewards: expected"):
+        Board([])
 
 
 # --- the page around it ----------------------------------------------------------------------------------------------
 
 
 def test_the_lead_is_short_and_its_terms_explain_themselves():
-    said = re.sub(r"<[^>]+>", "", lab.opening(12)).split("\n", 3)[3]
-    assert len(said.split()) <= 60
-    assert 'data-tip="The number that says' in lab.opening(12)
-    assert {"mix", "advantage", "normalise", "tie"} <= terms.glossary().keys()
+    assert {"advantage", "normalise", "tie"} <= terms.glossary().keys()
 
 
 def test_a_broken_task_file_closes_the_lab_alone(monkeypatch):
     def broken(_directory):
         raise gc.InputError("data/tasks/2_hotel.json: answers[3]: expected text, got 5")
 
-    monkeypatch.setattr(lab, "load_tasks", broken)
+    monkeypatch.setattr(answers, "load_tasks", broken)
     outputs, _ = app.run()
     assert "answers[3]: expected text, got 5" in html_of(outputs)
     assert "Traceback" not in html_of(outputs)
@@ -301,28 +367,17 @@ def test_a_broken_task_file_closes_the_lab_alone(monkeypatch):
 
 def test_tasks_may_have_different_numbers_of_answers():
     longer = replace(TASKS[1], answers=(*TASKS[1].answers, "book()"))
-    one = Lab([TASKS[0], longer], Session.of({"lab-task": longer.id}))
+    one = answers.board(longer, TASKS[0], Nav({"lab-task": longer.id}, False))
     assert len(one.drawing["order"]) == 13
 
 
-@pytest.mark.parametrize(
-    "message", [{}, None, {"task": 0}, {"books": [1]}, {"books": None}, {"task": "x"}, {"marks": [[1, 0, {}]] * 12}]
-)
-def test_a_message_that_is_none_of_ours_leaves_the_drawing(message):
-    one = Lab(TASKS, Session.of({}))
-    before = one.drawing
-    with pytest.raises(traitlets.TraitError):
-        one._asked(message)
-    assert one.drawing == before and one.state == START
-
-
 def test_a_method_is_refused_where_its_convention_does_not_define_it():
-    session = Session.of({"lab-method": "corr_grpo", "lab-convention": "nemo_rl_loo"})
-    one = Lab(TASKS, session)
-    assert one.state.method == "corr_grpo" and one.state.convention == "paper" and session.notes
+    page = Nav({"lab-method": "corr_grpo", "lab-convention": "nemo_rl_loo"}, False)
+    one = answers.board(TASKS[0], TASKS[0], page)
+    assert one.method == "corr_grpo" and one.convention == "paper" and page.notes
     for method, convention in UNDEFINED:
         with pytest.raises(gc.InputError):
             gc.advantages(GRADED, method, convention=gc.CONVENTIONS[convention])
-    for method, convention in itertools.product(methods(), gc.CONVENTIONS):
+    for method, convention in itertools.product(METHODS, gc.CONVENTIONS):
         if [method, convention] not in UNDEFINED:
-            seen(replace(START, method=method, convention=convention), method, LENGTHS)
+            seen(replace(START, method=method, convention=convention), method)

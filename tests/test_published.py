@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import gdpo_core as gc
 from gdpo_core import bfcl
-from views import prompts
+from gdpo_core.bfcl import prompts
 
 FILE = "data/bfcl_rewards.parquet"
 FRAME = pl.read_parquet(FILE)
@@ -42,7 +42,7 @@ def test_the_break_even_weights_of_a_batch_are_those_of_its_prompts(batch, weigh
 
 
 def test_the_break_even_weights_turn_the_order_of_the_published_answers():
-    marks = prompts.groups(DATA, 12, 0, bfcl.REWARDS)
+    marks = prompts.marks_of(DATA, prompts.Choice())
     pairs = gc.broken_ties(gc.collapse(marks, "grpo"), gc.collapse(marks, "gdpo"))
     needed = gc.break_even_weights(marks, pairs)
     assert torch.equal(needed > 1, pairs.inverted)

@@ -151,16 +151,13 @@ def read(params: Mapping[str, str | list[str]]) -> tuple[dict[str, Any], list[st
 
 
 def write(values: Mapping[str, Any], untouched: Mapping[str, Any]) -> dict[str, str]:
-    """The values as text, without those that are None or as they were untouched.
+    """The values as text, by control; "" for one that is None or as it was untouched.
 
     >>> write({"evidence-draw": 7, "evidence-group": 12, "lab-weights": (1.0, 2.5, 1.0)}, {})
-    {'evidence-draw': '7', 'lab-weights': '1_2.5_1'}
+    {'evidence-draw': '7', 'evidence-group': '', 'lab-weights': '1_2.5_1'}
     """
-    return {
-        key: CONTROLS[key].write(value)
-        for key, value in values.items()
-        if value is not None and value != untouched.get(key, CONTROLS[key].default)
-    }
+    moved = {key: value not in (None, untouched.get(key, CONTROLS[key].default)) for key, value in values.items()}
+    return {key: CONTROLS[key].write(value) if moved[key] else "" for key, value in values.items()}
 
 
 def clipped(text: str) -> str:

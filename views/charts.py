@@ -1,18 +1,28 @@
 """The charts: the only importer of Altair."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from math import ceil
+from typing import Any
 
 import altair as alt
 import polars as pl
 
 from gdpo_core._theme import METHODS, VALUES
 from gdpo_core._words import decimal, percent, signed
+from gdpo_core.board.seen import seen
+from gdpo_core.board.state import BASE, State
+from gdpo_core.board.state import METHODS as OTHERS
 from views.text import NAMES
-
 
 # Vega's own menu saves a picture; its editor would leave the page.
 SAVE = {"export": True, "source": False, "compiled": False, "editor": False}
+
+
+def _name(method: str) -> str:
+    return OTHERS.get(method, NAMES.get(method, method))
 
 
 def _inline(rows: Sequence[Mapping]) -> alt.InlineData:
@@ -21,7 +31,46 @@ def _inline(rows: Sequence[Mapping]) -> alt.InlineData:
     return alt.InlineData(values=json, format=alt.JsonDataFormat(type="json"))
 
 
-# --- Lab ------
+# --- Lab ----------------------------------------------------------------------------------------------------------
+
+
+def advantages(state: State) -> alt.HConcatChart:
+    """A bar per answer and method, from the highest; answers with different marks and one advantage are lighter."""
+    sides = []
+    for method in (BASE, state.method):
+        one = seen(state, method)
+        tied = {i: n for n, tie in enumerate(one.ties) for i in tie["answers"]}
+        rows = [
+            {
+                "answer": f"{i + 1}",
+                "advantage": a,
+                "marks": " ".join(map(str, state.marks[i])),
+                "label": signed(a),
+                "kind": f"tie {tied[i] + 1}" if i in tied else "an advantage of its own",
+            }
+            for i, a in enumerate(one.advantages)
+        ]
+        look = METHODS[method if method in METHODS else "grpo_no_std"]
+        order = [row["answer"] for row in sorted(rows, key=lambda row: -row["advantage"])]
+        y = alt.Y("answer:N", sort=order, title="answer" if method == BASE else None)
+        x = alt.X("advantage:Q", title="advantage", scale=alt.Scale(domain=[-2.5, 2.5], nice=True))
+        tooltip = [alt.Tooltip(f"{name}:N") for name in ("answer", "marks", "label", "kind")]
+        base = alt.Chart(_inline(rows)).encode(y, x, tooltip=tooltip)
+        is_tied = "indexof(datum.kind, 'tie') == 0"
+        faint = alt.when(is_tied).then(alt.value(0.45)).otherwise(alt.value(1.0))
+        bars = base.mark_bar(color=look.colour, stroke=look.colour).encode(
+            opacity=faint, strokeDash=alt.when(is_tied).then(alt.value([3, 2])).otherwise(alt.value([1, 0]))
+        )
+        right = base.transform_filter("datum.advantage >= 0").mark_text(align="left", dx=6, fontSize=12)
+        left = base.transform_filter("datum.advantage < 0").mark_text(align="right", dx=-6, fontSize=12)
+        described = f"{_name(method)}: " + ", ".join(f"answer {row['answer']} {row['label']}" for row in rows)
+        sides.append(
+            alt.layer(bars, right.encode(text="label:N"), left.encode(text="label:N")).properties(
+                title=f"{_name(method)}", width=380, height=26 * len(rows), description=described
+            )
+        )
+    ties = "Lighter and dashed: different marks, one advantage"
+    return _dressed(alt.hconcat(*sides).properties(title=alt.TitleParams(ties, fontSize=13, fontWeight="normal")))
 
 
 # --- Train ------
@@ -29,100 +78,160 @@ def _inline(rows: Sequence[Mapping]) -> alt.InlineData:
 
 # --- the Evidence -------------------------------------------------------------------------------------------------
 
-
-def by_group_size(lines: Mapping[str, Mapping[int, float | None]], title: str, top: float, now: int) -> alt.LayerChart:
-    """A line per method: the share of what the title names, from 0 to `top`, by group size; upright, the size now."""
-    rows = [{"size": s, "method": NAMES[m], "share": x} for m, line in lines.items() for s, x in line.items()]
-    sizes = sorted({row["size"] for row in rows})
-    ends = [
-        max((row for row in rows if row["method"] == NAMES[m] and _there(row)), key=_size, default=None) for m in lines
-    ]
-    # A label stands above its line, also where that comes down to its end.
-    high = {
-        m: max(
-            (r["share"] for r in rows if r["method"] == NAMES[m] and _there(r) and 3 * r["size"] >= sizes[-1]),
-            default=0,
-        )
-        for m in lines
-    }
-    ends = [
-        row | {"label": f"{row['method']} {percent(row['share'])}", "at": high[m]}
-        for m, row in zip(lines, ends, strict=True)
-        if row
-    ]
-    description = f"Share of {title}, {sizes[0]} to {sizes[-1]} answers per prompt; at the end: "
-    description += f"{', '.join(row['label'] for row in ends)}."
-    x = alt.X(
-        "size:Q",
-        title="answers per prompt",
-        scale=alt.Scale(type="log", base=2, domain=[sizes[0], sizes[-1]]),
-        axis=alt.Axis(values=[s for s in sizes if s in (2, 4, 8, 16, 32, sizes[-1])]),
-    )
-    y = alt.Y(
-        "share:Q", title=None, scale=alt.Scale(domain=[0, top]), axis=alt.Axis(format="%", values=[0, top / 2, top])
-    )
-    color, dash, _ = _looks([NAMES[m] for m in lines])
-    tooltip = [alt.Tooltip("method:N"), alt.Tooltip("size:Q", title="answers"), alt.Tooltip("share:Q", format=".1%")]
-    base = alt.Chart(_inline([row for row in rows if _there(row)])).encode(x, y, color)
-    here = alt.Chart(_inline([{"size": now}])).mark_rule(
-        strokeDash=[1, 2], opacity=0.7, color=METHODS["grpo_no_std"].colour
-    )
-    text = alt.Chart(_inline(ends)).mark_text(align="right", dy=-12, fontSize=13, fontWeight=600)
-    layers = [
-        here.encode(x),
-        base.mark_line(strokeWidth=2.5, clip=True).encode(dash),
-        base.mark_point(filled=True, size=26, opacity=1, clip=True).encode(tooltip=tooltip),
-        text.encode(x, alt.Y("at:Q", title=None), color, text="label:N"),
-    ]
-    return _typed(alt.layer(*layers), title, description)
-
-
-def _there(row: Mapping) -> bool:
-    return row["share"] is not None and row["share"] == row["share"]
-
-
-def _size(row: Mapping) -> int:
-    return row["size"]
+PARTS = {"right": "right first", "tied": "tied", "wrong": "wrong first"}  # of a pair of a right and a wrong answer
+INK = "currentColor"  # of the page, dark or light
 
 
 @dataclass(frozen=True)
-class Growth:
-    """How many advantage vectors each method has while one size grows."""
+class Filled:
+    """A chart with data put in: Altair needs 50 ms to build and check one, too long while a slider moves."""
 
-    found: Mapping[int, Mapping[str, int]]  # by the size that grows
-    title: str
-    grows: str
-    paper: int  # the size up to which the paper's figure draws GDPO
-    top: int  # of the axis
+    spec: dict[str, Any]
+
+    def _mime_(self) -> tuple[str, str]:
+        return f"application/vnd.vegalite.{alt.SCHEMA_VERSION.partition('.')[0]}+json", json.dumps(self.spec)
 
 
-def counts(growth: Growth) -> alt.LayerChart:
-    """A line with markers per method, and an upright one where the paper's figure stops drawing GDPO."""
-    rows = [{"size": n, "method": NAMES[m], "count": c} for n, row in growth.found.items() for m, c in row.items()]
-    sizes = list(growth.found)
+def _filled(spec: Mapping[str, Any], description: str, **rows: list[dict]) -> Filled:
+    return Filled({**spec, "description": description, "datasets": rows})
+
+
+def who_comes_first(rows: Sequence[Mapping]) -> Filled:
+    """A bar per method and what it is of: the pairs by which answer comes first, in the order of PARTS."""
+    drawn: dict[str, list[dict]] = {}
+    for row in rows:
+        name = f"{NAMES[row['method']]}, {row['of']}"
+        bar = drawn.setdefault(name, [])
+        at = bar[-1]["to"] if bar else 0.0
+        label = f"{percent(row['share'], 1 if row['share'] < 0.1 else 0)} {PARTS[row['part']]}"
+        look = {
+            "colour": INK if row["part"] == "wrong" else METHODS[row["method"]].colour,
+            "opacity": 0.3 if row["part"] == "tied" else 1.0,
+        }
+        bar.append(dict(row) | look | {"bar": name, "at": at, "to": at + row["share"], "label": label})
+    parts = [part for bar in drawn.values() for part in bar if part["share"]]
+    said = {name: [part["label"] for part in bar if part["share"]] for name, bar in drawn.items()}
+    heads = [{"bar": name, "rest": " · ".join(x for x in of if "right" not in x)} for name, of in said.items()]
+    description = "; ".join(f"{name}: {', '.join(of)}" for name, of in said.items())
+    return _filled(_bars(len(drawn)), f"{description}.", parts=parts, heads=heads)
+
+
+@lru_cache(maxsize=4)
+def _bars(many: int) -> dict[str, Any]:
+    y = alt.Y("bar:N", axis=None, sort=None, scale=alt.Scale(paddingInner=0.64, paddingOuter=0.32))
+    x = alt.X("at:Q", axis=None, scale=alt.Scale(domain=[0, 1]))
+    looks = alt.Color("colour:N", scale=None), alt.Opacity("opacity:Q", scale=None)
+    tooltip = [alt.Tooltip("bar:N", title="of"), alt.Tooltip("label:N", title="share")]
+    base, head = (alt.Chart(alt.NamedData(name)).encode(y) for name in ("parts", "heads"))
+    inside = base.transform_filter("datum.part == 'right' && datum.share > 0.2")
+    bold = {"align": "left", "fontSize": 13, "fontWeight": 600}
+    layers = [
+        base.mark_bar(stroke=INK, strokeWidth=0.7).encode(x, *looks, alt.X2("to"), tooltip=tooltip),
+        inside.mark_text(dx=8, color=VALUES["on-mark"], **bold).encode(x, text="label:N"),
+        head.mark_text(dy=-21, color=INK, **bold).encode(x=alt.value(0), text="bar:N"),
+        head.mark_text(align="right", dy=21, fontSize=13, color=INK).encode(x=alt.value("width"), text="rest:N"),
+    ]
+    chart = _typed(alt.layer(*layers), "Which answer comes first", "").properties(height=66 * many)
+    return chart.to_dict()
+
+
+Lines = Mapping[str, Mapping[float, float]]  # by method, by what is on the x axis: a share
+
+
+def by_weight(lines: Lines, of: str, now: float, none: Mapping[str, str]) -> Filled:
+    """The share with the wrong answer first as correctness weighs more; none: by method, from where on it is 0."""
+    most = max(share for line in lines.values() for share in line.values())
+    top = 1.0 if most > 0.3 else max(0.05, ceil(20 * most) / 20)
+    labels = [
+        {"x": 5, "at": top * (0.98 - 0.14 * k), "method": NAMES[m], "label": f"{NAMES[m]}: none from {text}"}
+        for k, (m, text) in enumerate(none.items())
+    ]
+    said = ", ".join(f"{NAMES[m]} {percent(line[1.0], 1)} at weight 1" for m, line in lines.items())
+    description = f"Wrong answer first, {of}: {'; '.join([said, *(row['label'] for row in labels)])}."
+    return _filled(_weights(tuple(lines), top, of), description, **_rows(lines, now, labels))
+
+
+@lru_cache(maxsize=64)
+def _weights(methods: tuple[str, ...], top: float, of: str) -> dict[str, Any]:
+    x = alt.X(
+        "x:Q", title="weight of correctness", scale=alt.Scale(domain=[1, 5]), axis=alt.Axis(values=[1, 2, 3, 4, 5])
+    )
+    return _typed(_shares(methods, x, top, "weight"), f"wrong first, {of}", "").properties(height=110).to_dict()
+
+
+def by_group_size(lines: Lines, title: str, now: int) -> Filled:
+    """A line per method: the share of what the title names by group size; upright, the size now."""
+    sizes = list(next(iter(lines.values())))
+    last = sizes[-1]
+    # A label stands above its line, also where that comes down to its end.
+    labels = [
+        {
+            "x": last,
+            "at": max(share for size, share in line.items() if 3 * size >= last) + 0.06,
+            "method": NAMES[m],
+            "label": f"{NAMES[m]} {percent(line[last])}",
+        }
+        for m, line in lines.items()
+    ]
+    x = alt.X(
+        "x:Q",
+        title="answers per prompt",
+        scale=alt.Scale(type="log", base=2, domain=[sizes[0], last]),
+        axis=alt.Axis(values=[size for size in sizes if size in (2, 4, 8, 16, 32, last)]),
+    )
+    description = f"Share of {title}, {sizes[0]} to {last} answers per prompt; at the end: "
+    description += f"{', '.join(row['label'] for row in labels)}."
+    chart = _typed(_shares(tuple(lines), x, 1.0, "answers"), title, "")
+    return _filled(chart.to_dict(), description, **_rows(lines, now, labels))
+
+
+def _rows(lines: Lines, now: float, labels: list[dict]) -> dict[str, list[dict]]:
+    rows = [{"x": at, "method": NAMES[m], "share": share} for m, line in lines.items() for at, share in line.items()]
+    return {"lines": rows, "now": [row for row in rows if row["x"] == now] or [{"x": now}], "labels": labels}
+
+
+def _shares(methods: Sequence[str], x: alt.X, top: float, of: str) -> alt.LayerChart:
+    """A line per method from 0 to `top`, with labels, and an upright rule at what is chosen now."""
+    ticks = alt.Axis(format="%", values=[0, top / 2, top])
+    y = alt.Y("share:Q", title=None, scale=alt.Scale(domain=[0, top]), axis=ticks)
+    color, dash, _ = _looks([NAMES[m] for m in methods])
+    tooltip = [alt.Tooltip("method:N"), alt.Tooltip("x:Q", title=of), alt.Tooltip("share:Q", format=".1%")]
+    lines, now, labels = (alt.Chart(alt.NamedData(name)).encode(x, color) for name in ("lines", "now", "labels"))
+    text = labels.mark_text(align="right", fontSize=13, fontWeight=600)
+    return alt.layer(
+        alt.Chart(alt.NamedData("now")).mark_rule(strokeDash=[1, 2], opacity=0.7, color=INK).encode(x),
+        lines.mark_line(strokeWidth=2.5, clip=True).encode(y, dash),
+        lines.mark_point(size=90, opacity=0).encode(y, tooltip=tooltip),
+        now.mark_point(filled=True, size=50, opacity=1).encode(y),
+        text.encode(alt.Y("at:Q", title=None), text="label:N"),
+    )
+
+
+def counts(found: Mapping[int, Mapping[str, int]], title: str, grows: str, paper: int, top: int) -> alt.LayerChart:
+    """How many groups each method tells apart while one size grows; paper: where its figure stops drawing GDPO."""
+    rows = [{"size": n, "method": NAMES[m], "count": c} for n, row in found.items() for m, c in row.items()]
+    sizes = list(found)
     ends = [row | {"label": f"{row['method']} {row['count']:,}"} for row in rows if row["size"] == sizes[-1]]
-    description = f"Different lists of advantages, {growth.title}; at {sizes[-1]} {growth.grows}: "
-    description += f"{', '.join(row['label'] for row in ends)}. The paper draws GDPO up to {growth.paper}."
+    description = f"Groups told apart, {title}; at {sizes[-1]} {grows}: "
+    description += f"{', '.join(row['label'] for row in ends)}. The paper draws GDPO up to {paper}."
     x = alt.X(
         "size:Q",
-        title=growth.grows,
+        title=grows,
         scale=alt.Scale(domain=[sizes[0], sizes[-1]]),
         axis=alt.Axis(tickMinStep=1, format="d", values=sizes),
     )
     y = alt.Y(
         "count:Q",
         title=None,
-        scale=alt.Scale(domain=[0, growth.top]),
-        axis=alt.Axis(format=",d", values=[0, growth.top / 2, growth.top]),
+        scale=alt.Scale(domain=[0, top]),
+        axis=alt.Axis(format=",d", values=[0, top / 2, top]),
     )
     color, dash, shape = _looks(list(NAMES.values()))
-    tooltip = [alt.Tooltip("method:N"), alt.Tooltip("size:Q", title=growth.grows), alt.Tooltip("count:Q", format=",d")]
+    tooltip = [alt.Tooltip("method:N"), alt.Tooltip("size:Q", title=grows), alt.Tooltip("count:Q", format=",d")]
     base = alt.Chart(_inline(rows)).encode(x, y, color)
     soft = METHODS["grpo_no_std"].colour
-    end = alt.Chart(_inline([{"size": growth.paper, "count": growth.top, "label": "the paper draws GDPO up to here"}]))
-    labels = alt.Chart(_inline(_apart(ends, growth.top))).mark_text(
-        align="right", dx=-10, dy=-9, fontSize=13, fontWeight=600
-    )
+    end = alt.Chart(_inline([{"size": paper, "count": top, "label": "the paper draws GDPO up to here"}]))
+    labels = alt.Chart(_inline(_apart(ends, top))).mark_text(align="right", dx=-10, dy=-9, fontSize=13, fontWeight=600)
     layers = [
         end.mark_rule(color=soft, strokeDash=[1, 2]).encode(x),
         end.mark_text(align="right", dx=-5, dy=6, fontSize=12, color=soft).encode(x, y, text="label:N"),
@@ -130,7 +239,7 @@ def counts(growth: Growth) -> alt.LayerChart:
         base.mark_point(filled=True, size=40, opacity=1).encode(shape, tooltip=tooltip),
         labels.encode(x, alt.Y("at:Q", title=None), color, text="label:N"),
     ]
-    return _typed(alt.layer(*layers), growth.title, description)
+    return _typed(alt.layer(*layers), title, description)
 
 
 def _apart(ends: list[dict], top: float) -> list[dict]:
@@ -162,7 +271,7 @@ def who_is_ahead(cells: Sequence, title: str) -> alt.LayerChart:
     many = {leader: sum(cell.leader == leader for cell in cells) for leader in names}
     description = f"{title}: GRPO is ahead in {many['grpo']} of {len(cells)} cells, by up to {-low:g} points, "
     description += f"GDPO in {many['gdpo']}, by up to {high:g}."
-    scale = alt.Scale(domain=[low - 0.15 * high, high * 1.16])
+    scale = alt.Scale(domain=[low, high], padding=44, nice=False)  # pixels, for the numbers beside the ends
     x = alt.X(
         "ahead:Q",
         title="← points ahead: GRPO | GDPO →",
@@ -221,10 +330,14 @@ def _looks(names: Sequence[str]) -> tuple[alt.Color, alt.StrokeDash, alt.Shape]:
 
 
 def _typed(chart: alt.LayerChart, title: str, description: str) -> alt.LayerChart:
+    """As wide as its place, in the page's type."""
+    return _dressed(chart.properties(width="container", height=210, title=title, description=description))
+
+
+def _dressed(chart: Any) -> Any:
     """In the page's type, without a grid."""
     return (
-        chart.properties(width="container", height=210, title=title, description=description)
-        .properties(usermeta={"embedOptions": {"actions": SAVE, "renderer": "svg", "ast": True}})
+        chart.properties(usermeta={"embedOptions": {"actions": SAVE, "renderer": "svg", "ast": True}})
         .configure(background="transparent", font=VALUES["sans"])
         .configure_axis(
             grid=False, labelFontSize=12, titleFontSize=12, titleFontWeight="normal", domainOpacity=0.4, tickOpacity=0.4

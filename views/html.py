@@ -1,5 +1,6 @@
 """The one HTML layer of the page: what a cell shows, verdicts, folds, controls, and what waits to be seen."""
 
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -105,3 +106,12 @@ def framed(kind: str, *parts: object, **attributes: object) -> Html:
 def lazily(draw: Callable[[], Html], busy: bool = False) -> Html:
     """What is drawn once the reader comes near; busy: with a sign while it is computed."""
     return element(mo.lazy(lambda: show(draw()), show_loading_indicator=busy))
+
+
+def footer(paper: str) -> Html:
+    """Paper, code, how to cite, licence; the code is that of the Space, where there is one."""
+    space = os.environ.get("SPACE_ID", "")
+    code = tag("a", "Code", href=f"https://huggingface.co/spaces/{space}/tree/main") if space else text("Code: app.py")
+    cite = tag("a", "How to cite", href="?at=use#references")
+    parts = [tag("a", "Paper", href=paper), code, cite, text("MIT licence")]
+    return tag("p", Html(" · ").join(parts), kind="footer")

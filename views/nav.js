@@ -37,13 +37,12 @@ function render({ model, el }) {
     model.save_changes();
   }
 
-  // The controls of a chapter that is open write their part of the address; of the others it stays as it came.
+  // Controls that are there write their part of the address; the rest of it stays as it came.
   function address(at, anew) {
     const old = query();
-    const opened = Object.entries(model.get("controls"));
-    const kept = [...old].filter(([key]) => key !== "at" && !opened.some(([chapter]) => key.startsWith(`${chapter}-`)));
-    const now = new URLSearchParams([["at", at], ...kept, ...opened.flatMap(([, texts]) => Object.entries(texts))]);
-    if (!anew && !old.has("at") && [...now].length === 1) now.delete("at"); // nothing is set, so nothing is written
+    const now = new URLSearchParams(old);
+    if (anew || now.has("at")) now.set("at", at);
+    for (const [key, text] of Object.entries(model.get("controls"))) text ? now.set(key, text) : now.delete(key);
     const text = now.toString();
     if (text === old.toString()) return;
     history[anew ? "pushState" : "replaceState"]({}, "", `${location.pathname}${text && `?${text}`}${location.hash}`);

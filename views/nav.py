@@ -1,4 +1,4 @@
-"""The bar that is always there: the five chapters, the address that holds the state of all controls, and the program."""
+"""The bar that is always there: five chapters, the address that holds the state of all controls, and the program."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -23,7 +23,7 @@ class Nav(anywidget.AnyWidget):
     asked = traitlets.Dict().tag(sync=True)
     editing = traitlets.Bool().tag(sync=True)  # in `marimo edit` all chapters are there, below each other
     notes = traitlets.List().tag(sync=True)
-    controls = traitlets.Dict().tag(sync=True)  # by chapter: what its controls write into the address
+    controls = traitlets.Dict().tag(sync=True)  # what each writes into the address, "" where untouched
     programs = traitlets.Dict().tag(sync=True)  # by chapter: a program that prints its numbers
 
     def __init__(self, params: Mapping[str, str | list[str]], editing: bool) -> None:
@@ -51,5 +51,5 @@ class Nav(anywidget.AnyWidget):
     ) -> None:
         """Where a chapter's controls stand, and where they stand untouched; the program that prints its numbers."""
         with self.hold_sync():
-            self.controls = {**self.controls, chapter: address.write(values, untouched or {})}
-            self.programs = {**self.programs, chapter: program}
+            self.controls = self.controls | address.write(values, untouched or {})
+            self.programs = self.programs | {chapter: program}

@@ -59,7 +59,7 @@ def grade_all(task: Task) -> tuple[Grades, ...]:
 
     >>> from gdpo_core.bfcl import load_task
     >>> [grades.vector for grades in grade_all(load_task("data/tasks/1_interest.json"))][:3]
-    [(1, 1, 1), (1, 1, 0), (0, 1, 1)]
+    [(1, 1, 1), (1, 1, 1), (1, 1, 0)]
     """
     return tuple(grade(task, answer) for answer in task.answers)
 

@@ -1,1 +1,5 @@
 """The instrument: one group of answers, their marks, and what two methods make of them. Needs the extra `board`."""
+
+from gdpo_core.board.board import Board
+
+__all__ = ["Board"]

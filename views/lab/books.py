@@ -7,9 +7,11 @@ from pathlib import Path
 import gdpo_core as gc
 from gdpo_core._html import Html, join, prose, table, tag
 from gdpo_core._json import read_json
-from gdpo_core._words import listing, percent, signed
+from gdpo_core._words import listing, signed, word
+from views.html import element
+from views.nav import Nav
 
-FILE = Path(__file__).parent.parent / "data" / "books.json"
+FILE = Path(__file__).resolve().parents[2] / "data" / "books.json"
 
 
 @dataclass(frozen=True)
@@ -38,44 +40,40 @@ RATINGS = tuple(rating for book in _DATA.books for rating in book.ratings)
 METHODS = {"grpo": "GRPO: add the ratings", "gdpo": "GDPO: normalise, then add"}
 
 
-def checked(ratings: Sequence[float]) -> tuple[float, ...]:
-    """Ratings book by book, brought onto their scales; ValueError where there are too few or too many."""
-    if len(ratings) != len(RATINGS):
-        raise ValueError(f"{len(RATINGS)} ratings, got {len(ratings)}")
-    bounds = list(SCALES.values()) * len(TITLES)
-    return tuple(float(min(max(round(float(x)), low), high)) for x, (low, high) in zip(ratings, bounds, strict=True))
-
-
-def shelf(ratings: Sequence[float]) -> Html:
-    """HTML of the fold: what is shown, a slider per rating, and both rankings."""
-    if not TITLES:
-        return tag("p", f"data/{FILE.name} is missing or has changed: expected scales and rated books.")
+def opening() -> str:
+    """What is shown."""
     scales = listing([f"{name} from {low} to {high}" for name, (low, high) in SCALES.items()])
-    opening = (
-        f"Five books are an answer each, their ratings the rewards: {scales}. A wide scale speaks louder: GRPO adds "
-        "the ratings as they are, GDPO makes each rating count alike first."
+    return (
+        f"{word(len(TITLES)).capitalize()} books are an answer each, their ratings the rewards: {scales}. A wide scale "
+        "speaks louder: GRPO adds the ratings as they are, GDPO makes each scale count alike first. "
+        "**Move a rating.**"
     )
-    rows = [
-        [title, *(_slider(title, k, ratings[len(SCALES) * i + k]) for k in range(len(SCALES)))]
-        for i, title in enumerate(TITLES)
+
+
+def given(page: Nav) -> list[tuple[str, int, int, int]]:
+    """Per slider its label, its scale and its rating: that of the address, the shipped one where that does not fit."""
+    ratings = page.given("lab-books", default=RATINGS)
+    if len(ratings) != len(RATINGS):
+        page.refuse("lab-books", f"{len(RATINGS)} ratings", f"{len(ratings)}")
+        ratings = RATINGS
+    bounds = list(SCALES.values()) * len(TITLES)
+    labels = [f"{title}: {name}" for title in TITLES for name in SCALES]
+    return [
+        (label, low, high, min(max(round(x), low), high))
+        for label, x, (low, high) in zip(labels, ratings, bounds, strict=True)
     ]
-    return tag(
-        "div",
-        tag("p", opening),
-        table(["", *SCALES], rows, "sliders"),
-        tag("div", ranking(ratings), kind="rankings"),
-        kind="books",
-    )
 
 
-def _slider(title: str, k: int, value: float) -> Html:
-    name, (low, high) = list(SCALES.items())[k]
-    slider = tag("input", type="range", min=low, max=high, step=1, value=int(value), aria_label=f"{title}: {name}")
-    return tag("span", slider, tag("output", int(value)), kind="slide")
+def shelf(sliders: Sequence[object]) -> Html:
+    """HTML: a slider per rating, in a table of books."""
+    rows = [
+        [title, *(element(sliders[len(SCALES) * i + k]) for k in range(len(SCALES)))] for i, title in enumerate(TITLES)
+    ]
+    return tag("div", table(["", *SCALES], rows, "sliders"), kind="books")
 
 
 def ranking(ratings: Sequence[float]) -> Html:
-    """HTML of both rankings side by side, and of whose ratings decide."""
+    """HTML of both rankings side by side."""
     rows = [list(ratings[i : i + len(SCALES)]) for i in range(0, len(ratings), len(SCALES))]
     collapses = {method: gc.collapse(rows, method) for method in METHODS}
     columns = (
@@ -92,24 +90,8 @@ def _said(collapses: dict[str, gc.Collapse]) -> str:
     }
     if all(len(first) == len(TITLES) for first in firsts.values()):
         return "All books are rated alike: neither method puts one before another."
-    shares = {m: list(c.update_share) for m, c in collapses.items()}
-    names = list(SCALES)
-    largest = [
-        f"{names[s.index(max(s))]} makes {percent(max(s))} of the difference under {m.upper()}"
-        for m, s in shares.items()
-        if all(x == x for x in s)
-    ]
-    best = " and ".join(f"**{title}**" for title in firsts["grpo"])
-    if firsts["grpo"] == firsts["gdpo"]:
-        first = f"Both put {best} first."
-    else:
-        first = f"GRPO puts {best} first, GDPO {' and '.join(f'**{title}**' for title in firsts['gdpo'])}."
-    against = " More than 100 %: the other ratings pull against it." if any(max(s) > 1 for s in shares.values()) else ""
-    return f"{first} {_sentence(listing(largest))}{against}" if largest else first
-
-
-def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}."
+    grpo, gdpo = (" and ".join(f"**{title}**" for title in first) for first in firsts.values())
+    return f"Both put {grpo} first." if grpo == gdpo else f"GRPO puts {grpo} first, GDPO {gdpo}."
 
 
 def _list(rows: list[list[float]], method: str, collapse: gc.Collapse) -> Html:

@@ -1,4 +1,4 @@
-"""What lies under the Lab, in folds that compute when they are opened: all conventions, the paper's Fig. 2."""
+"""What lies under the board: how answers are marked, all conventions, the paper's Fig. 2 in both readings."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -9,8 +9,8 @@ from gdpo_core._words import decimal, listing
 from gdpo_core.bfcl import Task, grade
 from gdpo_core.bfcl.calls import read
 from gdpo_core.bfcl.task import mistyped
-from gdpo_core.conventions import exceptions, formulas
-from views.state import BASE, State, methods
+from gdpo_core.board.state import BASE, METHODS, State
+from gdpo_core.conventions import NAMES, exceptions, formulas
 
 
 def marking(task: Task, answers: Sequence[str]) -> Html:
@@ -52,12 +52,11 @@ NO_EPS = (
 ONE_MARK, BOTH_MARKS = ((0, 0), (1, 0)), ((0, 0), (1, 1))  # the paper's Fig. 2: (0, 1) and (0, 2) marks in all
 
 
-def conventions(state: State, lengths: tuple[int, ...], answer: int) -> Html:
+def conventions(state: State, answer: int) -> Html:
     """One answer's advantage under every convention, and what each does where the formulas leave something open."""
-    titles = methods()
 
     def row(c: gc.Convention) -> list[str]:
-        both = (_advantage(state, method, c, lengths, answer) for method in (BASE, state.method))
+        both = (_advantage(state, method, c, answer) for method in (BASE, state.method))
         return [c.name, *both, formulas("gdpo", c, len(state.pays))[-1], c.source]
 
     chosen = gc.CONVENTIONS[state.convention]
@@ -69,7 +68,7 @@ def conventions(state: State, lengths: tuple[int, ...], answer: int) -> Html:
             "each of them:",
         ),
         table(
-            ["", titles[BASE], titles[state.method], "GDPO's last step", "source"],
+            ["", NAMES[BASE], METHODS[state.method], "GDPO's last step", "source"],
             [row(c) for c in gc.CONVENTIONS.values()],
             "wide",
         ),
@@ -83,9 +82,9 @@ def _here(c: gc.Convention) -> str:
     return "and the paper does, this library" if c == gc.PAPER else c.name
 
 
-def _advantage(state: State, method: str, c: gc.Convention, lengths: tuple[int, ...], answer: int) -> str:
+def _advantage(state: State, method: str, c: gc.Convention, answer: int) -> str:
     try:
-        a = gc.advantages(state.rewards, method, weights=state.weights, lengths=lengths, convention=c)
+        a = gc.advantages(state.rewards, method, weights=state.weights, lengths=state.lengths, convention=c)
     except gc.InputError:  # a method that this convention does not define
         return "–"
     return decimal(a[answer].item(), 4)

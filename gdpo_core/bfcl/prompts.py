@@ -1,0 +1,287 @@
+"""What GRPO and GDPO make of the published answers to real prompts: which they tie, and which of two comes first."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import product
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from gdpo_core.bfcl.graders import REWARDS
+from gdpo_core.bfcl.published import Published, draw, load_published, shuffled
+from gdpo_core.collapse import BrokenTies, Collapse, Order, break_even_weights, broken_ties, collapse
+
+METHODS = ("grpo", "gdpo")
+DRAWS = 100  # of which a range is of: the seeds from 0 on
+WEIGHTS = tuple(round(1 + n / 20, 2) for n in range(81))  # of correctness
+SIZES = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48)  # of groups, and all answers
+# What each mark can stand for: the grader's name, the reader's words. The first is the default.
+READINGS = (
+    {"correctness": "accepted values", "bfcl_ast_valid": "BFCL's own checker"},
+    {"style": "types, spelling, bare call", "style_args": "types and spelling", "envelope": "a bare call"},
+    {"conciseness": "strict", "conciseness_lenient": "lenient"},
+)
+GRADED = tuple(".".join(names) for names in product(*READINGS))  # every choice of graders
+# What can happen to a prompt: tied by both; tied by GRPO, and GDPO puts a wrong answer above a right one or does not;
+# tied by GDPO alone; by none; all answers have the same marks.
+OUTCOMES = ("both", "wrong", "apart", "gdpo", "untied", "alike")
+_SAME = 1e-9  # how close to each other two weights are one
+_BITS = 7  # of a count of answers, which are fewer than 128
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which answers make up a group, how they are marked, and what correctness weighs."""
+
+    group_size: int = 12
+    seed: int = 0
+    graders: tuple[str, ...] = REWARDS
+    weight: float = 1.0
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        return (self.weight, *[1.0] * (len(self.graders) - 1))
+
+
+def nearest(weight: float) -> float:
+    """The one of WEIGHTS that is nearest.
+
+    >>> nearest(1.234)
+    1.25
+    """
+    return min(WEIGHTS, key=lambda one: abs(one - weight))
+
+
+@lru_cache(maxsize=2)
+def published(path: str | Path) -> Published:
+    """The published verdicts, read once; errors as `load_published`."""
+    return load_published(path)
+
+
+def models(data: Published) -> int:
+    """How many models the configurations are of: one may be there with and without native function calling.
+
+    >>> models(published("data/bfcl_rewards.parquet"))
+    50
+    """
+    return len({re.sub(r"-FC(-Any|-Auto)?$", "", name) for name in data.models})
+
+
+@lru_cache(maxsize=16)
+def marks_of(data: Published, choice: Choice) -> Tensor:
+    """The marks of the drawn answers, (prompts, group_size, rewards); 0.2 MB at most."""
+    marks = data.rewards(choice.graders)
+    return marks.gather(1, draw(data, choice.group_size, choice.seed)[..., None].expand(-1, -1, marks.shape[-1]))
+
+
+def ties_of(marks: Tensor, weights: Iterable[float]) -> dict[str, Collapse]:
+    """What each method ties."""
+    return {method: collapse(marks, method, weights=tuple(weights)) for method in METHODS}
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """What happens to each prompt."""
+
+    outcome: Tensor  # (prompts,) places in OUTCOMES
+    tied: dict[str, int]  # by method, prompts in which different marks have one advantage
+    wrong: int  # prompts in which GDPO puts a wrong answer above a right one that GRPO ties with it
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Prompts by what happens to them."""
+        return dict(zip(OUTCOMES, self.outcome.bincount(minlength=len(OUTCOMES)).tolist(), strict=True))
+
+
+def outcomes(marks: Tensor, ties: Mapping[str, Collapse]) -> Outcomes:
+    """What happens to each prompt; marks: (prompts, answers, rewards), ties: what each method ties of them.
+
+    >>> marks = torch.tensor([[[1, 0, 0], [0, 1, 0], [0, 0, 0], [0, 1, 1]]])
+    >>> outcomes(marks, ties_of(marks, (1, 1, 1))).counts["apart"]
+    1
+    """
+    tied, different = _tied(marks, ties)
+    broken = broken_ties(ties["grpo"], ties["gdpo"])
+    wrong = torch.zeros(len(marks), dtype=torch.bool)
+    wrong[broken.lower[broken.inverted] // marks.shape[1]] = True
+    grpo, gdpo = tied.values()
+    outcome = torch.where(gdpo, 3, 4).where(~grpo, torch.where(gdpo, 0, torch.where(wrong, 1, 2)))
+    return Outcomes(outcome.where(different > 1, 5), {m: int(x.sum()) for m, x in tied.items()}, int(wrong.sum()))
+
+
+def _tied(marks: Tensor, ties: Mapping[str, Collapse]) -> tuple[dict[str, Tensor], Tensor]:
+    """By method, (prompts,) whether different marks have one advantage; and (prompts,) how many different there are."""
+    different = (_mixes(marks)[0] > 0).sum(1)
+    return {m: ties[m].level.view(marks.shape[:2]).amax(1) + 1 < different for m in METHODS}, different
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """All pairs of a wrong and a right answer to one prompt; those with the same marks are one entry.
+
+    Which comes first follows from how much correctness has to weigh, whatever it weighs now.
+    """
+
+    prompt: Tensor  # (entries,)
+    count: Tensor  # (entries,) pairs
+    needed: dict[str, Tensor]  # by method, (entries,) the weight of correctness above which the right one is first
+
+    def tied(self, method: str, weight: float = 1.0) -> Tensor:
+        """(entries,) whether the two have one advantage."""
+        return (self.needed[method] - weight).abs() < _SAME
+
+    @property
+    def broken(self) -> Tensor:
+        """(entries,) whether GRPO ties the two with equal weights, and GDPO does not."""
+        return self.tied("grpo") & ~self.tied("gdpo")
+
+    def order(self, method: str, weight: float = 1.0, among: Tensor | None = None) -> Order:
+        """How many pairs have which order."""
+        tied, wrong = self.tied(method, weight), self.needed[method] > weight + _SAME
+        counted = (self.count if among is None else self.count * among).double()
+        right, same, first = (int((counted * where).sum()) for where in (~tied & ~wrong, tied, wrong))
+        return Order(right, same, first)
+
+    def wrong(self, method: str, weight: float = 1.0, among: Tensor | None = None) -> float | None:
+        """The share of the pairs whose wrong answer is first; None without a pair."""
+        order = self.order(method, weight, among)
+        return order.wrong / order.pairs if order.pairs else None
+
+    def curve(self, method: str, among: Tensor | None = None) -> dict[float, float]:
+        """The same share by each of WEIGHTS; 0 without a pair."""
+        count = self.count if among is None else self.count * among
+        wrong = self.needed[method][:, None] > torch.tensor(WEIGHTS, dtype=torch.float64) + _SAME
+        shares = (wrong * count[:, None]).sum(0).double() / count.sum().clamp(min=1)
+        return dict(zip(WEIGHTS, shares.tolist(), strict=True))
+
+    def enough(self, method: str, among: Tensor | None = None) -> float:
+        """The weight above which the right answer is first in every pair; NaN without a pair."""
+        needed = self.needed[method] if among is None else self.needed[method][among]
+        return needed.max().item() if len(needed) else float("nan")
+
+    def worst(self) -> int:
+        """The prompt with most ties broken the wrong way at equal weights; without any, with most ties under GRPO."""
+        inverted = self.broken & (self.needed["gdpo"] > 1)
+        which = inverted if inverted.any() else self.tied("grpo")
+        if not len(which):
+            return 0
+        whole = torch.zeros(int(self.prompt.max()) + 1, dtype=torch.int64)
+        return int(whole.scatter_add_(0, self.prompt, self.count * which).argmax())
+
+
+def pairs(marks: Tensor) -> Pairs:
+    """All pairs of a wrong and a right answer; marks: (prompts, answers, rewards) of 0 or 1, correctness first.
+
+    >>> found = pairs(torch.tensor([[[1, 0, 0], [0, 1, 0], [0, 1, 0], [0, 1, 1]]]))
+    >>> found.order("grpo"), found.order("grpo", weight=3)
+    (Order(right=0, tied=2, wrong=1), Order(right=3, tied=0, wrong=0))
+    """
+    count, response, passed = _mixes(marks)
+    there, right = count > 0, passed[:, 0] > 0
+    prompt, wrong, better = (there[:, :, None] & there[:, None, :] & ~right[:, None] & right).nonzero(as_tuple=True)
+    lower, higher = response[prompt, wrong], response[prompt, better]
+    needed = break_even_weights(marks, BrokenTies(lower, higher, lower > higher))
+    # GRPO adds the marks up, so the weight has to make up for the marks by which the wrong answer is ahead.
+    ahead = (passed[wrong, 1:].sum(1) - passed[better, 1:].sum(1)).double()
+    return Pairs(prompt, count[prompt, wrong] * count[prompt, better], {"grpo": ahead, "gdpo": needed})
+
+
+def _mixes(marks: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The answers by their mix of marks, which is numbered by these as binary digits.
+
+    (prompts, mixes) how many answers have it, (prompts, mixes) the number, among all, of one of them, 0 where there is
+    none, and (mixes, rewards) its marks.
+    """
+    prompts, size, rewards = marks.shape
+    mix = _mix(marks)
+    count = torch.zeros(prompts, 2**rewards, dtype=torch.int64).scatter_add_(1, mix, torch.ones_like(mix))
+    number = torch.arange(prompts * size).reshape(prompts, size)
+    return count, torch.zeros_like(count).scatter_(1, mix, number), _marks(torch.arange(2**rewards), rewards)
+
+
+def _mix(marks: Tensor) -> Tensor:
+    """(…, rewards) marks as (…) numbers of mixes."""
+    return (marks.long() << torch.arange(marks.shape[-1] - 1, -1, -1)).sum(-1)
+
+
+def _marks(mix: Tensor, rewards: int) -> Tensor:
+    """(…) numbers of mixes as (…, rewards) marks."""
+    return (mix[..., None] >> torch.arange(rewards - 1, -1, -1)) & 1
+
+
+# --- other draws and other sizes -------------------------------------------------------------------------------------
+
+Range = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The lowest and the highest share over DRAWS draws."""
+
+    tied: dict[str, Range]  # by method, prompts with a tie
+    wrong: Range | None  # wrong answers first among the ties that GDPO breaks; None without any
+
+
+@lru_cache(maxsize=64)
+def spread(data: Published, choice: Choice) -> Spread:
+    """What other draws of as many answers give; the seed of the choice does not matter.
+
+    Prompts whose answers have the same marks equally often fare alike, so each such count is looked at once.
+    """
+    chosen = (1 << _BITS * _mix(data.rewards(choice.graders)))[None].expand(DRAWS, -1, -1)  # (draws, prompts, models)
+    counted = chosen.gather(2, _orders(data)[..., : choice.group_size].long()).sum(2)  # a count in every 7 bits
+    kinds, kind = counted.unique(return_inverse=True)
+    rewards = len(choice.graders)
+    mixes = torch.arange(2**rewards)
+    count = (kinds[:, None] >> _BITS * mixes) & 2**_BITS - 1
+    groups = mixes.expand(len(kinds), -1).flatten().repeat_interleave(count.flatten())
+    marks = _marks(groups.view(len(kinds), choice.group_size), rewards)
+    tied, _ = _tied(marks, ties_of(marks, choice.weights))
+    first = pairs(marks)
+
+    def per_draw(among: Tensor) -> Tensor:
+        whole = torch.zeros(len(kinds), dtype=torch.int64).scatter_add_(0, first.prompt, first.count * among)
+        return whole[kind].sum(1).double()
+
+    broken = per_draw(first.broken)
+    wrong = per_draw(first.broken & (first.needed["gdpo"] > choice.weight + _SAME)) / broken
+    return Spread(
+        {m: _range(x[kind].double().mean(1)) for m, x in tied.items()}, _range(wrong) if bool(broken.all()) else None
+    )
+
+
+@lru_cache(maxsize=1)
+def _orders(data: Published) -> Tensor:
+    """(draws, prompts, models) the orders of which every group is a beginning; 7 MB."""
+    return torch.stack([shuffled(data, seed).byte() for seed in range(DRAWS)])
+
+
+def _range(x: Tensor) -> Range:
+    return x.min().item(), x.max().item()
+
+
+@dataclass(frozen=True)
+class Sized:
+    """Shares in groups of one size."""
+
+    tied: dict[str, float]  # by method, prompts with a tie
+    tied_pairs: dict[str, float]  # by method, of the pairs of answers whose marks differ
+    wrong: float | None  # wrong answers first among the ties that GDPO breaks
+
+
+@lru_cache(maxsize=64)
+def sized(data: Published, choice: Choice) -> Sized:
+    """The shares that are drawn over the group size."""
+    marks = marks_of(data, choice)
+    ties, first = ties_of(marks, choice.weights), pairs(marks)
+    tied = {m: count / len(marks) for m, count in outcomes(marks, ties).tied.items()}
+    return Sized(tied, {m: c.tied_pairs for m, c in ties.items()}, first.wrong("gdpo", choice.weight, first.broken))
+
+
+def by_size(data: Published, choice: Choice) -> dict[int, Sized]:
+    """What happens as the groups grow; a larger group holds the smaller ones."""
+    most = len(data.models)
+    return {size: sized(data, replace(choice, group_size=size)) for size in (*filter(most.__gt__, SIZES), most)}

@@ -1,0 +1,410 @@
+// The board: rows that run from an answer through its marks and their sum to both bars. A flip shows at once; every
+// number comes from Python in `drawing`, which is recognised by its state, so that an older one is never drawn.
+
+const GLYPHS = ["◆", "▲", "■", "★", "✚", "⬟"];
+const RESTED = 900; // ms without a change and without a hand on the board, after which rows take their places
+const GLIDE = 320; // ms
+const WORDS = 47; // px from the middle of the lane to where its lines end, so that they leave its words room
+const APART = 56; // px from one tie's words to the next
+const LABEL = 50; // px that a value takes beside its bar
+const FUSED = 14; // px that the bar of a tied answer has at least, so that the bars of one tie make one block
+const CAPTIONS = { base: "add, then normalise", gdpo: "normalise, then add" };
+const SHARE = "A reward's part of the variance of the advantages: how much of the push is its own.";
+
+function make(tag, attributes = {}, ...children) {
+  const svg = ["svg", "path"].includes(tag);
+  const node = svg ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  node.append(...children);
+  return node;
+}
+
+const say = (node, text) => node.textContent === text || (node.textContent = text);
+const flat = (text) => text.replaceAll("\n", "⏎"); // in one line
+const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
+const wave = (x0, y0, x1, y1) => `M${x0} ${y0}C${(x0 + x1) / 2} ${y0} ${(x0 + x1) / 2} ${y1} ${x1} ${y1}`;
+
+function choose(label, pairs, chosen, changed) {
+  const select = make("select", { "aria-label": label }, ...pairs.map(([value, title]) => make("option", { value }, title)));
+  select.value = chosen;
+  select.addEventListener("change", () => changed(select.value));
+  return select;
+}
+
+function render({ model, el }) {
+  const [answers, names, labels, reasons, given, choices] = ["answers", "names", "labels", "reasons", "given", "choices"].map((one) => model.get(one));
+  const many = answers.length;
+  const ones = names.map(() => 1);
+  const now = (name) => model.get(name);
+  const title = (key) => choices.methods.find(([name]) => name === key)?.[1] ?? key;
+  const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
+  const narrow = matchMedia("(max-width: 760px)");
+  let listed = [...choices.order]; // answers from top to bottom
+  let active = null;
+  let domain = [0.5, 0.5]; // how far the axis goes below and above 0; it grows, so that nothing jumps
+  let changed = false;
+  let rest = 0;
+
+  function set(values) {
+    for (const [name, value] of Object.entries(values)) model.set(name, value);
+    if (active !== null) model.set("active", active);
+    model.save_changes();
+    changed = true;
+    aimed.replaceChildren();
+    tick();
+    settle();
+  }
+
+  // --- controls --------------------------------------------------------------------------------------------------
+  const pays = names.map((name, k) => choose(`What a pass of ${name} pays`, choices.pays.map((x) => [x, `pays ${x}`]), now("pays")[k], (value) => set({ pays: now("pays").with(k, Number(value)) })));
+  const weights = names.map((name, k) => {
+    const input = make("input", { type: "number", min: 0, max: choices.heaviest, step: 0.1, "aria-label": `Weight of ${name}, 0 to ${choices.heaviest}`, inputmode: "decimal" });
+    input.addEventListener("input", () => {
+      if (input.value === "" || Number.isNaN(Number(input.value))) return;
+      const value = Math.min(choices.heaviest, Math.max(0, Number(input.value)));
+      if (value !== Number(input.value)) input.value = value;
+      set({ weights: now("weights").with(k, value) });
+    });
+    input.addEventListener("blur", () => (input.value = now("weights")[k]));
+    return input;
+  });
+  const convention = choose("Formulas of", choices.conventions.map(([key, name]) => [key, name === "paper" ? "the paper" : name]), now("convention"), (value) => set({ convention: value }));
+  const method = choose("Method on the right", choices.methods, now("method"), (value) => set({ method: value }));
+  const summary = make("summary");
+  const paying = make(
+    "details",
+    { class: "paying" },
+    summary,
+    ...names.map((name, k) => make("div", { class: `r${k}` }, make("b", {}, name), pays[k], make("label", {}, "weight ", weights[k]))),
+    make("label", {}, "formulas of ", convention),
+  );
+  const reset = make("button", { type: "button" }, "Reset");
+  reset.addEventListener("click", () => {
+    set({ marks: given, pays: ones, weights: ones, convention: "paper", method: "gdpo" });
+    rows[listed[0]].toggles[0].focus();
+  });
+  const order = make("button", { type: "button" });
+  order.addEventListener("click", () => sort());
+
+  // --- the parts that stay ---------------------------------------------------------------------------------------
+  const passes = names.map(() => make("span", { class: "soft" }));
+  const caption = make("p", { class: "soft" });
+  const head = make(
+    "div",
+    { class: "head" },
+    make("div", { class: "who" }, make("h2", {}, `${many} answers`), make("p", { class: "soft" }, make("span", { class: "tight" }, "Tap a row. "), make("i", { class: "hatched", "aria-hidden": "true" }), " different marks, same number")),
+    make("div", { class: "marks" }, ...names.map((name, k) => make("div", { class: `r${k}` }, make("b", { title: name }, labels[k]), passes[k]))),
+    make("div", { class: "sum soft", "aria-hidden": "true" }, "sum"),
+    make("div", { class: "panel base" }, make("h2", {}, choices.base), make("p", { class: "soft" }, CAPTIONS.base)),
+    make("div", { class: "panel other" }, make("h2", {}, method), caption),
+  );
+  const list = make("ol", { class: "rows" });
+  const lane = make("svg", { class: "lane", "aria-hidden": "true" });
+  const words = make("div", { class: "words", "aria-hidden": "true" });
+  const verdict = make("div", { class: "sentences" }); // a live region from the first change on
+  const aim = make("button", { type: "button" }, "What would change that?");
+  const aimed = make("p", { class: "aimed" });
+  const shares = make("div", { class: "shares" });
+  const detail = make("div", { class: "detail" });
+  const table = make("table");
+  const numbers = make("details", { class: "numbers" }, make("summary", {}, "The same as a table"), table);
+  const worked = make("div", { class: "worked" }, detail, shares);
+  const board = make(
+    "div",
+    { class: "board" },
+    make("div", { class: "frame" }, head, make("div", { class: "grid" }, list, lane, words)),
+    make("div", { class: "foot" }, paying, make("div", { class: "buttons" }, order, reset)),
+    make("div", { class: "below" }, make("div", { class: "verdict" }, verdict, aim, aimed), worked),
+    numbers,
+  );
+  el.append(board);
+  numbers.addEventListener("toggle", () => numbers.open && tabulate());
+
+  // One click gives the weight that puts every right answer first, says from which on, and can be taken back.
+  aim.addEventListener("click", () => {
+    const { weight, said } = now("drawing").enough;
+    const before = now("weights");
+    if (weight !== null) set({ weights: before.with(0, weight) });
+    aimed.replaceChildren(said);
+    if (weight === null) return;
+    const undo = make("button", { type: "button" }, "Undo");
+    undo.addEventListener("click", () => (set({ weights: before }), aim.focus()));
+    aimed.append(" ", undo);
+    undo.focus();
+  });
+
+  // --- rows --------------------------------------------------------------------------------------------------------
+  const rows = answers.map((text, answer) => {
+    const toggles = names.map((_, k) => {
+      const input = make("input", { type: "checkbox", title: reasons[answer][k] });
+      input.addEventListener("change", () => {
+        active = answer;
+        const marks = now("marks");
+        set({ marks: marks.with(answer, marks[answer].with(k, input.checked ? 1 : 0)) });
+      });
+      input.addEventListener("focus", () => rove(answer, k));
+      input.addEventListener("keydown", (event) => move(event, answer, k));
+      return input;
+    });
+    const bars = ["base", "other"].map((side) => {
+      const fill = make("span", { class: "fill" });
+      const value = make("span", { class: "value" });
+      return { node: make("div", { class: `bar ${side}` }, fill, value), fill, value };
+    });
+    const stack = make("span", { class: "stack" }, ...names.map((_, k) => make("i", { class: `r${k}` })));
+    const total = make("b");
+    const node = make(
+      "li",
+      { class: "row" },
+      make("div", { class: "who" }, make("span", { class: "number" }, String(answer + 1)), make("code", { title: text }, flat(text))),
+      make("div", { class: "marks" }, ...toggles.map((input, k) => make("label", { class: `toggle r${k}` }, input))),
+      make("div", { class: "sum" }, stack, total),
+      bars[0].node,
+      bars[1].node,
+    );
+    for (const event of ["pointerenter", "focusin", "click"]) node.addEventListener(event, () => point(answer));
+    return { node, toggles, bars, stack, total };
+  });
+
+  // One tab stop for the grid; arrows move in it.
+  function rove(answer, k) {
+    rows.forEach((one, i) => one.toggles.forEach((input, j) => (input.tabIndex = i === answer && j === k ? 0 : -1)));
+  }
+
+  function move(event, answer, k) {
+    const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const at = Math.min(many - 1, Math.max(0, listed.indexOf(answer) + step[0]));
+    rows[listed[at]].toggles[Math.min(names.length - 1, Math.max(0, k + step[1]))].focus();
+  }
+
+  // What the controls show needs no answer from Python.
+  function tick() {
+    const marks = now("marks");
+    rows.forEach(({ toggles }, answer) =>
+      toggles.forEach((input, k) => {
+        input.checked = Boolean(marks[answer][k]);
+        input.setAttribute("aria-label", `Answer ${answer + 1}, ${names[k]}, ${marks[answer][k] ? "passed" : "failed"}`);
+      }),
+    );
+    passes.forEach((node, k) => say(node, `${marks.reduce((sum, one) => sum + one[k], 0)} of ${many}`));
+    pays.forEach((select, k) => (select.value = now("pays")[k]));
+    weights.forEach((input, k) => el.getRootNode().activeElement === input || (input.value = now("weights")[k]));
+    convention.value = now("convention");
+    method.value = now("method");
+    // A method that a convention does not define is not to be had with it.
+    const lacks = (m, c) => choices.undefined.some(([one, other]) => one === m && other === c);
+    [...method.options].forEach((option) => (option.disabled = lacks(option.value, convention.value)));
+    [...convention.options].forEach((option) => (option.disabled = lacks(method.value, option.value)));
+    const moved = [
+      ...(same(now("pays"), ones) ? [] : [`pays ${now("pays").join(", ")}`]),
+      ...(same(now("weights"), ones) ? [] : [`weights ${now("weights").join(", ")}`]),
+      ...(now("convention") === "paper" ? [] : [`as ${convention.selectedOptions[0].textContent}`]),
+    ];
+    say(summary, moved.length ? `Scale and weight: ${moved.join("; ")}` : "What a pass pays and weighs");
+    reset.hidden = !moved.length && same(marks, given) && now("method") === "gdpo";
+    say(caption, CAPTIONS[now("method")] ?? "");
+  }
+
+  // --- drawing -----------------------------------------------------------------------------------------------------
+  function draw() {
+    const drawing = now("drawing");
+    if (!Object.entries(drawing.state).every(([name, value]) => same(value, now(name)))) return; // of an earlier state
+    tick();
+    const values = drawing.a.flat();
+    const step = (x) => Math.max(0.5, Math.ceil(x * 2 - 1e-9) / 2);
+    domain = [Math.max(domain[0], step(-Math.min(...values))), Math.max(domain[1], step(Math.max(...values)))];
+    // On a phone a value stands above its bar, so that the bar has the whole width.
+    const tight = narrow.matches;
+    const span = domain[0] + domain[1];
+    const label = tight ? 8 : LABEL;
+    const room = `(100% - ${2 * label}px)`;
+    list.style.setProperty("--zero", `calc(${label}px + ${room} * ${domain[0] / span})`);
+    const sets = shapes(drawing.ties);
+    const [marks, worth] = [now("marks"), now("pays").map((pay, k) => pay * now("weights")[k])];
+    const whole = worth.reduce((sum, one) => sum + one, 0) || 1;
+    rows.forEach(({ node, bars, stack, total }, answer) => {
+      bars.forEach(({ node: bar, fill, value }, side) => {
+        const a = drawing.a[side][answer];
+        const tied = sets[side].get(answer);
+        const width = `${room} * ${Math.abs(a) / span}`;
+        const least = tied === undefined ? "1px" : `${FUSED}px`;
+        fill.style.width = `max(${least}, ${width})`;
+        fill.style.left = `calc(var(--zero) - ${a < 0 ? `max(${width}, (${least} + ${width}) / 2)` : `max(0px, (${least} - ${width}) / 2)`})`;
+        value.style.left = tight ? "" : a < 0 ? `calc(var(--zero) - ${width} - ${LABEL}px)` : `calc(var(--zero) + ${width})`;
+        bar.classList.toggle("left", a < 0);
+        bar.classList.toggle("tied", tied !== undefined);
+        say(value, (tied === undefined ? "" : GLYPHS[tied % GLYPHS.length] + " ") + drawing.said[side][answer]);
+      });
+      [...stack.children].forEach((piece, k) => (piece.style.width = `${marks[answer][k] ? (100 * worth[k]) / whole : 0}%`));
+      say(total, drawing.sums_said[answer]);
+      node.classList.toggle("tied", sets[0].has(answer));
+      node.classList.toggle("odd", sets[0].get(answer) % 2 === 1);
+    });
+    const html = drawing.verdict.map((one) => `<p>${one}</p>`).join("");
+    if (verdict.dataset.html !== html) verdict.dataset.html = verdict.innerHTML = html;
+    if (changed) verdict.setAttribute("role", "status");
+    aim.hidden = !drawing.enough;
+    if (listed.length !== list.childElementCount) sort(listed);
+    share(drawing);
+    link(drawing);
+    follow(drawing);
+    if (numbers.open) tabulate();
+    say(order, `Sort by ${title(now("method"))}`);
+    settle();
+  }
+
+  // Per side, the number of each tied answer's tie. One set that both methods tie has one number, any other its own.
+  function shapes(ties) {
+    const known = ties[0].map((tie) => String(tie.answers));
+    return ties.map((side) => new Map(side.flatMap((tie) => {
+      const at = known.indexOf(String(tie.answers));
+      const number = at >= 0 ? at : known.push(String(tie.answers)) - 1;
+      return tie.answers.map((answer) => [answer, number]);
+    })));
+  }
+
+  // Rows never move under a hand: as long as the pointer or the focus is on the board, a button moves them.
+  function settle() {
+    clearTimeout(rest);
+    const busy = board.matches(":hover") || board.contains(el.getRootNode().activeElement);
+    const drawing = now("drawing");
+    const placed = same(drawing.order, listed);
+    order.hidden = placed || !busy;
+    if (!placed && !busy) rest = setTimeout(() => sort(), RESTED);
+  }
+  board.addEventListener("pointerleave", settle);
+  board.addEventListener("focusout", () => setTimeout(settle));
+
+  function sort(to) {
+    const before = new Map(to || still() ? [] : rows.map(({ node }) => [node, node.getBoundingClientRect().top]));
+    listed = [...(to ?? now("drawing").order)];
+    const focused = el.getRootNode().activeElement;
+    list.append(...listed.map((answer) => rows[answer].node));
+    if (list.contains(focused) || rows.some(({ toggles }) => toggles.includes(focused))) focused.focus();
+    before.forEach((top, node) => {
+      const moved = top - node.getBoundingClientRect().top;
+      if (moved) node.animate([{ transform: `translateY(${moved}px)` }, { transform: "none" }], { duration: GLIDE, easing: "ease-in-out" });
+    });
+    link(now("drawing"));
+    order.hidden = true;
+  }
+
+  // Each tie: lines from the answers that share an advantage to what they share, and on to where the other method has
+  // them; a tie of the other method alone hangs on its side.
+  function link({ ties, a }) {
+    const height = rows[0].node.offsetHeight || 31;
+    const wide = lane.clientWidth || 164;
+    const bottom = many * height;
+    const y = (answer) => (listed.indexOf(answer) + 0.5) * height;
+    const sets = shapes(ties);
+    const inside = (tie) => ties[0].some((one) => tie.answers.every((answer) => one.answers.includes(answer)));
+    const all = [...ties[0].map((tie) => ({ ...tie, side: 0 })), ...ties[1].filter((tie) => !inside(tie)).map((tie) => ({ ...tie, side: 1 }))];
+    for (const tie of all) {
+      tie.ys = tie.answers.map(y);
+      tie.at = tie.ys.reduce((sum, one) => sum + one, 0) / tie.ys.length;
+    }
+    // Words that would collide move apart, within the grid.
+    all.sort((one, other) => one.at - other.at);
+    all.forEach((tie, i) => (tie.at = Math.max(tie.at, i ? all[i - 1].at + APART : APART / 2)));
+    all.toReversed().forEach((tie, i, back) => (tie.at = Math.min(tie.at, i ? back[i - 1].at - APART : bottom - APART / 2)));
+    const paths = [];
+    const texts = [];
+    for (const { answers: tied, mixes, side, ys, at } of all) {
+      const apart = new Set(tied.map((answer) => a[1][answer].toFixed(6))).size;
+      for (const one of ys) {
+        if (!side) paths.push(make("path", { class: "from", d: wave(2, one, wide / 2 - WORDS, at) }));
+        paths.push(make("path", { class: "to", d: wave(wide / 2 + WORDS, at, wide - 2, one) }));
+      }
+      const who = side ? "other" : "base";
+      const text = make("p", {}, make("b", { class: who }, `${GLYPHS[sets[side].get(tied[0]) % GLYPHS.length]} ${mixes} kinds,`), make("b", { class: who }, "1 advantage"));
+      if (!side) text.append(make("b", { class: "other" }, `${title(now("method"))}: ${apart > 1 ? apart : "still 1"}`));
+      text.style.top = `${at}px`;
+      texts.push(text);
+    }
+    lane.setAttribute("viewBox", `0 0 ${wide} ${bottom}`);
+    lane.replaceChildren(...paths);
+    words.replaceChildren(...texts);
+  }
+
+  function share({ shares: parts, percents, squared }) {
+    const methods = [choices.base, title(now("method"))];
+    const stake = (part, side) => {
+      const said = percents[side];
+      const label = `Share of the update under ${methods[side]}: ${part ? names.map((name, k) => `${name} ${said[k]}`).join(", ") : "no update"}`;
+      const pieces = (part ?? []).map((x, k) => {
+        const piece = make("i", { class: `r${k}` }, x > 0.22 ? said[k] : "");
+        piece.style.flexGrow = Math.max(0, x);
+        return piece;
+      });
+      return make("div", { class: `stake ${["base", "other"][side]}` }, make("b", {}, methods[side]), make("span", { class: "parts", role: "img", "aria-label": label }, ...pieces));
+    };
+    shares.replaceChildren(make("span", { class: "soft", title: SHARE }, "Share of the update"), ...parts.map(stake));
+    const against = parts.flatMap((part, side) => (part ?? []).flatMap((x, k) => (x < -0.005 ? [`${names[k]} ${percents[side][k]} under ${methods[side]}`] : [])));
+    const notes = [...(against.length ? [`overruled: ${against.join(", ")}`] : []), ...(squared ? [squared] : [])];
+    if (notes.length) shares.append(make("small", { class: "soft" }, notes.join("; ")));
+  }
+
+  // --- the answer under the pointer --------------------------------------------------------------------------------
+  function point(answer) {
+    if (answer === active) return;
+    active = answer;
+    follow(now("drawing"));
+    if (!now("followed")) return;
+    model.set("active", answer);
+    model.save_changes();
+  }
+
+  function follow({ ties, lines, order: sorted }) {
+    const answer = active ?? ties[0].at(0)?.answers.at(-1) ?? sorted[0];
+    rows.forEach(({ node }, i) => node.classList.toggle("active", i === answer));
+    const marks = now("marks");
+    // A grader's reason is that of its mark; of a mark that was flipped nobody but the reader knows why.
+    const why = names.flatMap((name, k) => {
+      const passed = marks[answer][k];
+      if (passed && given[answer][k]) return [];
+      const reason = passed === given[answer][k] ? reasons[answer][k] : `you set it to ${passed ? "passed" : "failed"}`;
+      return [make("span", { class: `why r${k}` }, `${passed ? "✓" : "✗"} ${name}${reason && `: ${reason}`}`)];
+    });
+    // ⟨1|−2.14⟩ is what the second reward adds; what stands between two ** is the result.
+    const line = (name, side, text) => {
+      const parts = text.split(/(⟨\d\|[^⟩]*⟩|\*\*[^*]*\*\*)/).map((part) => {
+        const term = part.match(/^⟨(\d)\|(.*)⟩$/);
+        return term ? make("i", { class: `r${term[1]}` }, term[2]) : part.startsWith("**") ? make("b", {}, part.slice(2, -2)) : part;
+      });
+      return make("p", { class: `line ${side}` }, make("b", {}, name), make("span", {}, ...parts));
+    };
+    detail.replaceChildren(
+      make("p", { class: "title" }, make("b", {}, `Answer ${answer + 1}`), " ", make("code", {}, flat(answers[answer])), ...why),
+      line(choices.base, "base", lines[answer][0]),
+      line(title(now("method")), "other", lines[answer][1]),
+    );
+    if (narrow.matches && active !== null) rows[answer].node.append(detail);
+    else if (detail.parentNode !== worked) worked.prepend(detail);
+  }
+
+  function tabulate() {
+    const { said, order: sorted } = now("drawing");
+    const cells = (tag, texts, attributes = {}) => texts.map((text) => make(tag, attributes, String(text)));
+    table.replaceChildren(
+      make("thead", {}, make("tr", {}, ...cells("th", ["answer", ...names, choices.base, title(now("method"))], { scope: "col" }))),
+      make("tbody", {}, ...sorted.map((answer) => make("tr", {}, ...cells("th", [answer + 1], { scope: "row" }), ...cells("td", [...now("marks")[answer], ...said.map((side) => side[answer])])))),
+    );
+  }
+
+  rove(listed[0], 0);
+  tick();
+  draw();
+  narrow.addEventListener("change", draw);
+  window.addEventListener("resize", draw);
+  model.on("change:drawing", draw);
+  return () => {
+    clearTimeout(rest);
+    narrow.removeEventListener("change", draw);
+    window.removeEventListener("resize", draw);
+    model.off("change:drawing", draw);
+  };
+}
+
+export default { render };

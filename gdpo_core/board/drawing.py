@@ -1,0 +1,47 @@
+"""What the board draws of a state: bars, sums, ties, shares, and the words beside them."""
+
+from dataclasses import asdict
+from functools import lru_cache
+
+from gdpo_core._words import number, percent, signed
+from gdpo_core.board.arithmetic import arithmetic
+from gdpo_core.board.seen import seen
+from gdpo_core.board.state import BASE, METHODS, State
+from gdpo_core.board.verdict import enough, verdict
+
+
+@lru_cache(maxsize=512)
+def draw(state: State, names: tuple[str, ...]) -> dict:
+    """Everything that the board draws of a state; names: of the rewards."""
+    both = left, right = seen(state, BASE), seen(state, state.method)
+    given = asdict(state)
+    del given["lengths"]
+    return {
+        "state": given,
+        "a": [one.advantages for one in both],
+        "said": [[signed(a) for a in one.advantages] for one in both],
+        "sums": left.sums,
+        "sums_said": [number(x, 2) for x in left.sums],
+        "order": sorted(range(len(state.marks)), key=lambda i: (-right.levels[i], -left.levels[i], i)),
+        "ties": [left.ties, right.ties],
+        "verdict": [str(sentence) for sentence in verdict(state, names, left, right)],
+        "enough": enough(state, right),
+        "shares": [one.shares for one in both],
+        "percents": [[percent(x) for x in one.shares or ()] for one in both],
+        "squared": _squared(state),
+        "lines": [list(both) for both in zip(arithmetic(left), arithmetic(right), strict=True)],
+    }
+
+
+def _squared(state: State) -> str:
+    """How unequal weights count in the shares."""
+    if len(set(state.weights)) == 1:
+        return ""
+    alike = state.method not in ("gd2po", "sa_mrpo")  # which change the weights, or leave answers out
+    return f"a weight counts squared here, under {METHODS[state.method] + ' too' if alike else 'GRPO'}"
+
+
+def order_at_first(state: State) -> list[int]:
+    """The answers from GDPO's highest to its lowest, of equals GRPO's first."""
+    left, right = seen(state, BASE), seen(state, "gdpo")
+    return sorted(range(len(state.marks)), key=lambda i: (-right.levels[i], -left.levels[i], i))

@@ -1,0 +1,212 @@
+"""What a state shows, in two sentences: what is told apart, then what that is worth."""
+
+from functools import lru_cache
+from itertools import pairwise
+from math import ceil, inf
+
+from gdpo_core._html import Html, prose
+from gdpo_core._words import count, number, percent, word
+from gdpo_core.board.seen import Seen
+from gdpo_core.board.state import HEAVIEST, METHODS, Marks, State
+
+NEAR = 0.1  # advantages that are no further apart are a near-tie
+WHY_TIED = (
+    "It can't tell two marks apart when as many answers pass the one as pass the other, or as many pass the one as "
+    "fail the other."
+)
+NO_WEIGHT = "A mark without weight tells no answers apart."
+
+
+def verdict(state: State, names: tuple[str, ...], left: Seen, right: Seen) -> list[Html]:
+    """What this state shows: first what is told apart, then what that is worth."""
+    mixes, b = len(set(state.marks)), METHODS[state.method]
+    if mixes == 1:
+        return [
+            prose("All answers have the same marks, so every advantage is 0."),
+            prose("Nothing can be learnt from this request, under either method."),
+        ]
+    if not any(state.weights):
+        return [
+            prose("All weights are 0, so every advantage is 0."),
+            prose("Nothing can be learnt: give a mark some weight."),
+        ]
+    values = [len(set(one.levels)) for one in (left, right)]
+    if left.ties:
+        first = f"{_largest_tie(state, left, right, b)} {_alike(state)}GRPO gives {mixes} kinds of answers "
+        of = f"all {mixes}" if values[1] == mixes else str(values[1])
+        first += f"only {count(values[0], 'advantage')}, {b} {of}."
+    elif right.ties:
+        only = count(values[1], "advantage")
+        first = f"GRPO tells all {mixes} kinds of answers apart, {b} gives them only **{only}**."
+    else:
+        first = f"No tie: GRPO and {b} both give each of the {mixes} kinds of answers **an advantage of its own**."
+    return [prose(first), prose(_worth(state, names, left, right, b))]
+
+
+def _largest_tie(state: State, left: Seen, right: Seen, b: str) -> str:
+    """The answers that GRPO ties most, and how many values the other method gives them."""
+    tie = max(left.ties, key=lambda one: len(one["answers"]))["answers"]
+    passed = sum(state.marks[i][0] for i in tie)
+    both = f", {word(passed)} right and {word(len(tie) - passed)} wrong" if 0 < passed < len(tie) else ""
+    apart = len({right.levels[i] for i in tie})
+    then = f"{b} parts them" if apart > 1 else f"{b} ties them too"
+    return f"**GRPO gives {word(len(tie))} answers{both}, one advantage; {then}.**"
+
+
+def _alike(state: State) -> str:
+    """That GRPO's ties are those of equal pay and weights, where these are equal."""
+    return "With equal pay and weights " if len(set(state.pays)) == len(set(state.weights)) == 1 else ""
+
+
+def _worth(state: State, names: tuple[str, ...], left: Seen, right: Seen, b: str) -> str:
+    """The second sentence: whether telling apart helped the right answers, or what is left once nothing ties."""
+    wrong, of = wrong_first(state.marks, right.levels)
+    before, _ = wrong_first(state.marks, left.levels)
+    tied = right.collapsed.tied_pair_count
+    why = f" {WHY_TIED}" if _same_spread(state, right) else f" {NO_WEIGHT}" if 0 in state.weights else ""
+    still = f" {b} still ties {count(tied, 'pair')}.{why}" if tied else ""
+    if left.ties and left.levels == right.levels:
+        return f"{b} ties them too.{why}"
+    if not left.ties and not state.equal:
+        return _left_over(state, names, left, right, b) + still
+    if wrong:
+        mended = _mended(state.marks, left.levels, right.levels, b)
+        return f"{mended}{_priority(wrong, of, before, right, b, bool(mended))}{still}"
+    if not of:
+        whole = "All answers are right" if state.marks[0][0] else "No answer is right"
+        return f"{whole}, so the other marks alone decide who comes first.{still}"
+    split = _split(state.marks, left.levels, right.levels)
+    if split:
+        right_first = f"{b} splits {count(split, 'such pair')} and puts **the right one first** in all."
+        worse = f" GRPO puts a wrong answer above a right one in {count(len(before), 'pair')}." if before else ""
+        return f"GRPO ties wrong answers with right ones; {right_first}{worse}{still}"
+    if before:
+        return f"GRPO puts a wrong answer above a right one in {count(len(before), 'pair')}, {b} in none.{still}"
+    return f"No wrong answer stands above a right one under {b}.{still}"
+
+
+def _mended(marks: Marks, before: list[int], after: list[int], b: str) -> str:
+    """Of the ties of a right and a wrong answer those that now put the right one first; empty without any."""
+    tied = [(i, j) for i, j in _right_and_wrong(marks) if before[i] == before[j]]
+    first = sum(after[j] > after[i] for i, j in tied)
+    ties = f"Of {count(len(tied), 'tie')} of a right and a wrong answer"
+    return f"{ties} {b} puts the right one first in {first}. " if tied else ""
+
+
+def _priority(wrong: list[tuple[int, int]], of: int, before: list, right: Seen, b: str, mended: bool) -> str:
+    """That a wrong answer stands above a right one: the widest case, and how many there are."""
+    low, high = max(wrong, key=lambda pair: right.levels[pair[0]] - right.levels[pair[1]])
+    more = f", {len(before)} under GRPO" if before else ""
+    subject = f"But {b}" if len(wrong) > len(before) else "It also" if mended else b
+    return (
+        f"{subject} puts answer **{low + 1}**, wrong, above answer **{high + 1}**, right: {len(wrong)} of "
+        f"{count(of, 'pair')} of wrong and right{more}."
+    )
+
+
+def _same_spread(state: State, one: Seen) -> bool:
+    """Whether every tie is between two marks of equal weight that spread alike: the reason that WHY_TIED gives."""
+    passes = [sum(column) for column in zip(*state.marks, strict=True)]
+    n = len(state.marks)
+
+    def alike(u: tuple[int, ...], v: tuple[int, ...]) -> bool:
+        apart = [k for k in range(len(u)) if u[k] != v[k]]
+        if len(apart) != 2:
+            return False
+        j, k = apart
+        return u[j] != u[k] and (passes[j] == passes[k] or passes[j] + passes[k] == n)
+
+    kinds = [{state.marks[i] for i in tie["answers"]} for tie in one.ties]
+    return (
+        one.explained.z is not None
+        and len(set(state.weights)) == 1
+        and one.explained.method in ("gdpo", "mo_grpo")
+        and bool(kinds)
+        and all(alike(u, v) for kind in kinds for u in kind for v in kind if u < v)
+    )
+
+
+def _left_over(state: State, names: tuple[str, ...], left: Seen, right: Seen, b: str) -> str:
+    """What unequal pay and weights leave once they have broken the ties: priorities, near-ties, scale."""
+    rest = []
+    wrong, of = wrong_first(state.marks, right.levels)
+    before, _ = wrong_first(state.marks, left.levels)
+    if wrong or before:
+        rest.append(
+            f"of {count(of, 'pair')} a wrong answer comes before the right one "
+            f"{_both(len(before), len(wrong), b, 'in ')}"
+        )
+    for name, one in (("GRPO", left), (b, right)):
+        values = sorted(dict(zip(one.levels, one.advantages, strict=True)).values())
+        gap = min((y - x for x, y in pairwise(values)), default=0)
+        rest += [f"{name}'s closest two only {number(gap, 2)} apart"] if 0 < gap <= NEAR else []
+    tops = [(name, one.shares) for name, one in (("GRPO", left), (b, right))]
+    largest = [f"{names[parts.index(max(parts))]} {percent(max(parts))}" for _, parts in tops if parts]
+    rest += [f"{name} gives every answer 0" for name, parts in tops if not parts]
+    if len(largest) == len(tops):
+        rest.append(f"the largest share of the update: {_both(largest[0], largest[1], b)}")
+    lead = "Unequal pay or weights break GRPO's ties too. " if _ties_when_equal(state.marks) else ""
+    return f"{lead}What is left: {'; '.join(rest)}."
+
+
+def _both(one: object, other: object, b: str, before: str = "") -> str:
+    """What holds under GRPO and what under the other method."""
+    if one == other:
+        return f"{before}{one} under both"
+    return f"{before}{one} under GRPO, {before}{other} under {b}"
+
+
+@lru_cache(maxsize=1024)
+def _ties_when_equal(marks: Marks) -> bool:
+    """Whether GRPO ties different marks of equal pay and weight: those with as many passes."""
+    return len({sum(row) for row in marks}) < len(set(marks))
+
+
+def _right_and_wrong(marks: Marks) -> list[tuple[int, int]]:
+    """All pairs (wrong, right) by the first reward."""
+    return [(i, j) for i, row in enumerate(marks) if not row[0] for j, other in enumerate(marks) if other[0]]
+
+
+def _split(marks: Marks, before: list[int], after: list[int]) -> int:
+    """The number of pairs of a wrong and a right answer that tie before and no longer do after."""
+    return sum(before[i] == before[j] and after[i] != after[j] for i, j in _right_and_wrong(marks))
+
+
+def wrong_first(marks: Marks, levels: list[int]) -> tuple[list[tuple[int, int]], int]:
+    """The pairs (wrong, right) in which the wrong answer gets more, and the number of all such pairs."""
+    pairs = _right_and_wrong(marks)
+    return [(i, j) for i, j in pairs if levels[i] > levels[j]], len(pairs)
+
+
+# --- what would change that -------------------------------------------------------------------------------------------
+
+
+SCALED = ("gdpo", "mo_grpo", "grpo_no_std")  # whose order is that of the sum of weight times term
+GATE = "A gate does it at any weight: the other marks count where the answer is right."
+
+
+def enough(state: State, right: Seen) -> dict | None:
+    """The weight of the first reward from which on every right answer is first, and what it says; None: no need.
+
+    It lies where the last pair of a right and a wrong answer changes places: source, the break-even weight of
+    `gdpo_core.break_even_weight`.
+    """
+    wrong, _ = wrong_first(state.marks, right.levels)
+    if not wrong or state.method not in SCALED or right.explained.convention.leave_one_out:
+        return None
+    z, weights = right.terms, state.weights
+
+    def balance(low: int, high: int) -> float:
+        gained = z[high][0] - z[low][0]
+        rest = sum(w * (z[high][k] - z[low][k]) for k, w in enumerate(weights) if k)
+        return -rest / gained if gained > 0 else inf
+
+    needed = max(balance(*pair) for pair in _right_and_wrong(state.marks))
+    if needed >= HEAVIEST:
+        return {"weight": None, "said": f"No weight up to {HEAVIEST:g} does it here. {GATE}"}
+    weight = ceil(10 * needed + 1e-6) / 10
+    from_on = ceil(100 * needed + 1e-6) / 100
+    return {
+        "weight": weight,
+        "said": f"With a weight of {from_on:g} or more, every right answer comes first; it is {weight:g} now. {GATE}",
+    }

@@ -1,0 +1,215 @@
+"""What the chapter says of the prompts that are drawn, and the program that prints its numbers."""
+
+from collections.abc import Callable, Mapping
+from math import ceil
+
+import marimo as mo
+from torch import Tensor
+
+from gdpo_core import _html
+from gdpo_core._errors import InputError
+from gdpo_core._words import count, listing, percent
+from gdpo_core.bfcl import Published
+from gdpo_core.bfcl.prompts import DRAWS, WEIGHTS, Choice, Outcomes, Pairs, Spread, models, outcomes, ties_of
+from views import charts, html, terms
+from views.html import Html, join, paragraphs, prose, table, tag
+
+UNLIKE = (1.0, 0.9, 0.8)  # weights of which no two are equal, and none is the sum of the others
+
+
+def claim(data: Published, choice: Choice, marks: Tensor, found: Outcomes, first: Pairs) -> Html:
+    """The head of the chapter: how often answers are tied, which of two is first then, and what a square is."""
+    shares = [percent(n / len(data.tasks)) for n in found.tied.values()]
+    title = f"On {count(len(data.tasks))} real prompts GRPO ties different answers in {shares[0]}, GDPO in {shares[1]}"
+    return tag(
+        "div",
+        tag("h1", prose(title)),
+        tag("p", prose(matters(choice, first)), kind="paragraph matters"),
+        tag("p", lead(data, choice, marks), kind="paragraph"),
+        kind="markdown",
+    )
+
+
+def matters(choice: Choice, first: Pairs) -> str:
+    """The one sentence that matters."""
+    wrong = first.wrong("gdpo", choice.weight, first.broken)
+    if wrong is None:
+        return f"**With {choice.group_size} answers GDPO breaks no tie of a right and a wrong answer.**"
+    weighed = f", with correctness at {choice.weight:g}" if choice.weight != 1 else ""
+    where = "Where GDPO breaks a tie of a right and a wrong answer, the wrong one is first"
+    return f"**{where} in {percent(wrong)}**{weighed}."
+
+
+def lead(data: Published, choice: Choice, marks: Tensor) -> Html:
+    """What a square is, whose answers these are, and the weights without which there are no ties."""
+    who = f"{len(data.models)} configurations of {models(data)} models"
+    everything = choice.group_size == len(data.models)
+    drawn = f"all {who} (so a draw changes nothing)" if everything else f"{choice.group_size} of {who}"
+    now = (
+        "**All marks weigh the same here.**"
+        if choice.weight == 1
+        else f"**Correctness weighs {choice.weight:g} here**, the other marks 1."
+    )
+    grpo, gdpo = outcomes(marks, ties_of(marks, UNLIKE)).tied.values()
+    rarely = (
+        f"GRPO ties different answers in {count(grpo, 'prompt')} and GDPO in {count(gdpo)}"
+        if grpo or gdpo
+        else "neither method ties different answers"
+    )
+    return join(
+        f"A square is a prompt with the answers of {drawn}, which are no samples of one ",
+        terms.term("policy"),
+        ". A ",
+        terms.term("tie"),
+        " is one advantage for different marks. ",
+        prose(f"{now} With weights {listing(f'{w:g}' for w in UNLIKE)} {rarely}."),
+    )
+
+
+def verdict(choice: Choice, first: Pairs) -> Html:
+    """What breaking ties is worth: which answer comes first, and from which weight on it is the right one."""
+    return join(tag("h2", _title(first), kind="part"), tag("div", paragraphs(*_worth(choice, first)), kind="says"))
+
+
+def _title(first: Pairs) -> str:
+    wrong = first.wrong("gdpo", 1, first.broken)
+    if wrong is None:
+        return "No more resolution than GRPO"
+    return "More resolution, not better priorities" if wrong else "More resolution, and never the wrong answer first"
+
+
+def _worth(choice: Choice, first: Pairs) -> list[str]:
+    order, broken = first.order("grpo"), first.order("gdpo", 1, first.broken)
+    if not order.pairs:
+        return ["No prompt here has both a right and a wrong answer among those drawn."]
+    ties = f"{count(order.tied)} ties of a right and a wrong answer that GRPO has with equal weights"
+    if not broken.pairs:
+        return [f"With {choice.group_size} answers GDPO breaks none of the {ties}.", _all_pairs(first)]
+    now = first.wrong("gdpo", choice.weight, first.broken)
+    weighed = f" ({percent(now)} at weight {choice.weight:g})" if choice.weight != 1 else ""
+    return [
+        f"GDPO breaks {count(broken.pairs)} of the {ties}. It puts the **wrong answer first in "
+        f"{percent(broken.wrong / broken.pairs)}**{weighed} of these.",
+        f"A heavier correctness mends that: from **{enough(first.enough('gdpo', first.broken))}** on, the right answer "
+        f"is first in all of them. {_all_pairs(first)}",
+    ]
+
+
+def _all_pairs(first: Pairs) -> str:
+    pairs, (grpo, gdpo) = count(int(first.count.sum())), (first.enough(m) for m in ("grpo", "gdpo"))
+    if max(grpo, gdpo) < 1:
+        return f"Both methods put the right answer first in all {pairs} pairs."
+    return f"In all {pairs} pairs it is first from **{enough(gdpo)}** on under GDPO, **{enough(grpo)}** under GRPO."
+
+
+def enough(needed: float) -> str:
+    """A weight with which the right answer is first, with two decimals: rounded up, so that it is true.
+
+    >>> enough(1.8091), enough(2.0), enough(0.3)
+    ('1.81', 'just over 2', '1')
+    """
+    if needed < 1:
+        return "1"
+    exact = abs(100 * needed - round(100 * needed)) < 1e-6
+    return f"just over {needed:g}" if exact else f"{ceil(100 * needed) / 100:g}"
+
+
+def other_draws(data: Published, choice: Choice, spread: Spread) -> Html:
+    """What one draw cannot tell: the range of the shares over many."""
+    if choice.group_size == len(data.models):
+        return tag("p", "All answers are drawn: there is one draw only.", kind="note")
+    grpo, gdpo = (between(*spread.tied[m]) for m in ("grpo", "gdpo"))
+    wrong = f" Where GDPO breaks a tie, the wrong one is first in {between(*spread.wrong)}." if spread.wrong else ""
+    over = f"Over {DRAWS} draws of {choice.group_size} answers"
+    return tag("p", f"{over} GRPO ties different answers in {grpo}, GDPO in {gdpo}.{wrong}", kind="note")
+
+
+def between(low: float, high: float) -> str:
+    """A range of shares.
+
+    >>> between(0.38, 0.437), between(0.0, 0.0)
+    ('38–44 %', '0 %')
+    """
+    return percent(low) if percent(low) == percent(high) else f"{percent(low).removesuffix(' %')}–{percent(high)}"
+
+
+def first_rows(choice: Choice, first: Pairs) -> list[dict]:
+    """Who comes first: of the broken ties under GDPO, of all pairs under both; a row per part of a bar."""
+    if not len(first.count):
+        return []
+    of = [("the {} ties it breaks", "gdpo", first.broken)] if first.broken.any() else []
+    of += [("all {} pairs", method, None) for method in ("grpo", "gdpo")]
+    rows = []
+    for what, method, among in of:
+        order = first.order(method, choice.weight, among)
+        for part in ("right", "tied", "wrong"):
+            share = getattr(order, part) / order.pairs
+            rows.append({"of": what.format(count(order.pairs)), "method": method, "part": part, "share": share})
+    return rows
+
+
+def weight_rows(first: Pairs) -> dict[str, dict[str, dict[float, float]]]:
+    """The share with the wrong answer first by the weight of correctness: of what, by method."""
+    if not len(first.count):
+        return {}
+    of = {"broken ties": (("gdpo",), first.broken), "all pairs": (("gdpo", "grpo"), None)}
+    return {
+        name: {m: first.curve(m, among) for m in methods}
+        for name, (methods, among) in of.items()
+        if among is None or among.any()
+    }
+
+
+def curves(choice: Choice, first: Pairs) -> list:
+    """A chart of each."""
+    among = {"broken ties": first.broken}
+    needed = {of: {m: first.enough(m, among.get(of)) for m in lines} for of, lines in weight_rows(first).items()}
+    return [
+        charts.by_weight(lines, of, choice.weight, {m: enough(w) for m, w in needed[of].items() if w >= 1})
+        for of, lines in weight_rows(first).items()
+    ]
+
+
+def weights_table(first: Pairs) -> Html:
+    """The curves as a table."""
+    columns = weight_rows(first)
+    heads = [f"{m.upper()}, {of}" for of, lines in columns.items() for m in lines]
+    lines = [line for by_method in columns.values() for line in by_method.values()]
+    return table(["weight", *heads], [[f"{w:g}", *(percent(x[w], 1) for x in lines)] for w in WEIGHTS], "figures")
+
+
+def section(title: str, draw: Callable[[], Html], folds: Mapping[str, Callable[[], Html]]) -> Html:
+    """What lies further down, computed when the reader comes near: on a phone it waits behind its title."""
+    return _html.fold(title, html.lazily(lambda: or_why_not(draw)), html.element(more(folds)), kind="part")
+
+
+def more(folds: Mapping[str, Callable[[], Html]]) -> mo.Html:
+    """What is computed when its fold is opened."""
+    return mo.accordion({name: html.lazily(lambda draw=draw: or_why_not(draw)) for name, draw in folds.items()})
+
+
+def or_why_not(draw: Callable[[], Html]) -> Html:
+    """What is drawn, or one sentence where its data cannot be used."""
+    try:
+        return draw()
+    except InputError as error:
+        return tag("p", f"This part can't be shown. {error}")
+
+
+def program(choice: Choice) -> str:
+    """A program of at most 15 lines that prints the shares on the screen."""
+    return f"""\
+import gdpo_core as gc
+from gdpo_core.bfcl import prompts
+
+data = prompts.published("data/bfcl_rewards.parquet")
+choice = prompts.Choice({choice.group_size}, {choice.seed}, {choice.graders!r}, weight={choice.weight:g})
+marks = prompts.marks_of(data, choice)  # (prompts, answers, rewards)
+for method in ("grpo", "gdpo"):
+    c = gc.collapse(marks, method, weights=choice.weights)
+    order = c.order()  # of all pairs of a right and a wrong answer
+    print(method, f"{{c.groups_with_ties * c.mixed_groups / c.groups:.0%}} of the prompts with a tie;", end=" ")
+    print(*(f"{{name}} {{getattr(order, name) / order.pairs:.1%}}" for name in ("right", "tied", "wrong")))
+broken = gc.broken_ties(gc.collapse(marks, "grpo"), gc.collapse(marks, "gdpo"))
+print(len(broken.lower), "broken ties,", f"{{broken.inverted.double().mean():.0%}} with the wrong answer first")
+"""

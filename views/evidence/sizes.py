@@ -1,0 +1,72 @@
+"""How ties and priorities change with the number of answers per prompt."""
+
+from collections.abc import Collection, Mapping
+
+from gdpo_core._words import percent
+from gdpo_core.bfcl.prompts import METHODS, Choice, Sized
+from gdpo_core.conventions import NAMES
+from views import charts, html
+from views.html import Html, join, says, table, tag
+
+Lines = dict[str, dict[int, float]]  # by method, by group size
+
+
+def shares(sizes: Mapping[int, Sized]) -> dict[str, Lines]:
+    """By what is counted, by method and by group size: a share, where there is something to count."""
+    wrong = {n: of.wrong for n, of in sizes.items() if of.wrong is not None}
+    return {
+        "prompts with a tie": {m: {n: of.tied[m] for n, of in sizes.items()} for m in METHODS},
+        "pairs with different marks, tied": {m: {n: of.tied_pairs[m] for n, of in sizes.items()} for m in METHODS},
+        "broken ties, wrong answer first": {"gdpo": wrong},
+    }
+
+
+def part(sizes: Mapping[int, Sized], choice: Choice) -> Html:
+    """How the share of prompts with a tie changes, and what the other shares do."""
+    lines = shares(sizes)
+    title = next(iter(lines))
+    drawn = html.charts([charts.by_group_size(lines[title], title, choice.group_size)])
+    heading = tag("h2", "More answers per prompt, more ties under GRPO", kind="part")
+    return join(heading, tag("div", says(*_says(lines, choice)), drawn, kind="aside"))
+
+
+def _says(lines: dict[str, Lines], choice: Choice) -> list[str]:
+    grpo, gdpo = (lines["prompts with a tie"][m] for m in METHODS)
+    first, last, top = min(grpo), max(grpo), max(gdpo, key=lambda size: gdpo[size])
+    start, most, end = (percent(gdpo[size], 1) for size in (first, top, last))
+    rises = first < top < last
+    rest = f"rises from {start} to {most} at {top} and falls to {end}" if rises else f"goes from {start} to {end}"
+    without_std = (
+        "GRPO without std (Dr. GRPO) leaves out the division. It ties exactly what GRPO ties: dividing a group by one "
+        "number moves no answer past another."
+    )
+    said = (
+        f"From {first} to {last} answers the share of prompts with a tie goes from {percent(grpo[first], 1)} to "
+        f"**{percent(grpo[last], 1)}** under GRPO; under GDPO it {rest}."
+    )
+    if broken := lines["broken ties, wrong answer first"]["gdpo"]:
+        weighed = f", with correctness at {choice.weight:g}" if choice.weight != 1 else ""
+        said += (
+            f" More answers do not mend the order: with {min(broken)} to {max(broken)} answers the wrong one is first "
+            f"in {_tenths(broken.values())} of the ties that GDPO breaks{weighed}."
+        )
+    return [said, without_std]
+
+
+def _tenths(found: Collection[float]) -> str:
+    """About how many in ten; of few answers another draw gives another percentage.
+
+    >>> _tenths([0.6, 0.68]), _tenths([0.61, 0.63])
+    ('about **6 to 7 in 10**', 'about **6 in 10**')
+    """
+    low, high = (round(10 * share) for share in (min(found), max(found)))
+    return f"about **{low if low == high else f'{low} to {high}'} in 10**"
+
+
+def tabled(sizes: Mapping[int, Sized]) -> Html:
+    """The curves as a table."""
+    lines = shares(sizes)
+    columns = [of[m] for of in lines.values() for m in of]
+    rows = [[size, *(percent(column.get(size), 1) for column in columns)] for size in sizes]
+    over = {title: len(of) for title, of in lines.items()}
+    return table(["answers", *(NAMES[m] for of in lines.values() for m in of)], rows, "figures", over=over)

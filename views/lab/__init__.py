@@ -1,0 +1,1 @@
+"""The Lab: the board with the answers to a task, and what lies below it."""
