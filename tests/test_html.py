@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from gdpo_core import _html, _theme
 from gdpo_core._html import Cell, Html, Row
+from gdpo_core.board import Board
 from gdpo_core.report import figures, svg
 from views import html, text
-from views.lab import Lab
 
 NASTY = "<script>alert(\"1\" + '2')</script> & </td></table>"
 
@@ -135,7 +135,7 @@ def test_each_method_is_said_once_where_all_are_alike():
 def test_css_and_charts_have_one_theme():
     for method, look in _theme.METHODS.items():
         assert f"--{method.replace('_', '-')}: {look.colour};" in _theme.css(":root")
-    assert Lab._css.startswith("/*") and _theme.css(".lab") in Lab._css
+    assert Board._css.startswith("/*") and _theme.css(".board") in Board._css
 
 
 def test_the_page_is_served_with_the_theme(page_url):
@@ -148,7 +148,7 @@ def test_methods_differ_without_colour():
     assert len({look.dash for look in looks}) == len({look.shape for look in looks}) == len(looks) == 3
 
 
-@pytest.mark.parametrize("file", ["views/page.css", "views/lab.css", "gdpo_core/report/report.css"])
+@pytest.mark.parametrize("file", ["views/theme.css", "gdpo_core/board/board.css", "gdpo_core/report/report.css"])
 def test_every_property_of_the_theme_that_a_sheet_uses_is_there(file):
     sheet = Path(file).read_text(encoding="utf-8")
     used = set(re.findall(r"var\(--((?:type|space|light|dark|r\d|grpo|gdpo|alarm|sans|mono)[\w-]*)", sheet))

@@ -37,8 +37,8 @@ class Nav(anywidget.AnyWidget):
         value = self._given.get(key)
         if value is None or options is None or value in options:
             return fallback if value is None else value
-        expected = f"one of {', '.join(map(str, options))}" if len(options) < 20 else "a name that is known here"
-        self.refuse(key, expected, str(value))
+        listed = ", ".join(str(option) for option in options if option != "")
+        self.refuse(key, f"one of {listed}" if len(listed) < 250 else "a name that is known here", str(value))
         return fallback
 
     def refuse(self, key: str, expected: str, got: str) -> None:
