@@ -77,7 +77,7 @@ def corrections(page: Nav, sample: Sample, files: Sequence[Any]) -> mo.ui.dictio
 def asking(corrections: mo.ui.dictionary) -> mo.Html:
     """Corrections in a fold, with which files are wanted and what happens to them."""
     inside: Html = framed("", paragraphs(*FILES), controls(corrections.elements.values()))
-    return show(framed("asking", fold(HOW, inside, kind="fold", name="run-files")))
+    return show(framed("reading", fold(HOW, inside, kind="fold", name="run-files")))
 
 
 def primary(page: Nav, log: Log | None) -> mo.ui.dropdown:
