@@ -241,10 +241,164 @@ def lab_next():
 # --- Train ------------------------------------------------------------------------------------------------------------
 
 
+@app.cell(hide_code=True)
+def train_note():
+    mo.md("""
+    **Train.** Coins that learn from several rewards: set-up and controls → `setting` → `runs` → curves.
+    """)
+    return
+
+
 @app.cell
-def train_title(train_open):
+def train_files(train_open):
     mo.stop(not train_open())
-    mo.md("# Train")
+    from views import train  # with Altair
+
+    try:
+        scenarios, pictures = train.cards.load(DATA)
+    except gc.InputError as _error:
+        mo.stop(True, html.show(html.says(f"This chapter can't be shown. {html.reason(_error)}")))
+    return pictures, scenarios, train
+
+
+@app.cell
+def train_choices(page, scenarios, train):
+    # What stays when another set-up is chosen. The values of a link are those of the set-up that it names.
+    linked = page.given("train-scenario", scenarios, next(iter(scenarios)))
+    as_linked = train.controls.as_linked(scenarios[linked], page)
+    comparison, third = train.controls.for_all(page, scenarios[linked])
+    predict = mo.ui.switch(label="Predict first")
+    guesses = mo.ui.dictionary({_id: train.controls.question(_one) for _id, _one in scenarios.items()})
+    reset = mo.ui.button(value=0, on_click=lambda times: times + 1, label="Reset")
+    return as_linked, comparison, guesses, linked, predict, reset, third
+
+
+@app.cell
+def train_sketches(comparison, pictures, scenarios, shown, train):
+    sketches = train.cards.sketches(scenarios, pictures, comparison.value, shown())
+    return (sketches,)
+
+
+@app.cell
+def train_headline(comparison, guesses, predict, scenarios, sketches, train):
+    _kinds = train.cards.kinds(scenarios, sketches, comparison.value)
+    _score = train.cards.score(scenarios, sketches, guesses.value) if predict.value else None
+    html.show(train.words.headline(comparison.value, _kinds, _score), html.framed("choices", comparison, predict))
+    return
+
+
+@app.cell
+def train_cards(linked, scenario_asked, scenarios, train):
+    # A link inside the page asks for a set-up; the first one comes from the address.
+    gallery = Pick(html.Html(""), scenario_asked() if scenario_asked() in scenarios else linked, train.cards.CSS)
+    chosen = mo.ui.anywidget(gallery)
+    chosen
+    return chosen, gallery
+
+
+@app.cell
+def train_pictures(comparison, gallery, guesses, predict, scenarios, sketches, train):
+    _guesses = guesses.value if predict.value else None
+    gallery.html = str(train.cards.gallery(scenarios, sketches, comparison.value, _guesses))
+    return
+
+
+@app.cell
+def train_scenario(chosen, scenarios):
+    scenario = scenarios[chosen.value["chosen"]]
+    html.show(html.tag("h2", scenario.title))
+    return (scenario,)
+
+
+@app.cell
+def train_controls(as_linked, linked, reset, scenario, third, train):
+    as_given = train.controls.as_given(scenario)
+    controls = train.controls.elements(scenario, as_linked if (scenario.id, reset.value) == (linked, 0) else as_given)
+    train.controls.panel(scenario, controls, third, reset)
+    return as_given, controls
+
+
+@app.cell
+def train_setting(comparison, controls, scenario, shown, third, train):
+    setting = train.controls.setting_of(scenario, comparison.value, controls.value, shown())
+    methods = [*train.runs.COMPARED, *([third.value] if third.value else [])]
+    return methods, setting
+
+
+@app.cell
+def train_runs(methods, setting, train):
+    # p of each run: (seeds, epochs + 1, coins). They are trained in another process, once for all visitors.
+    try:
+        with mo.status.spinner("Training", remove_on_exit=True):
+            runs = train.runs.train(setting, methods)
+            limits = train.runs.train_limits(setting, methods)
+    except gc.InputError as _error:
+        mo.stop(True, html.show(html.says(f"This can't be trained. {html.reason(_error)}")))
+    return limits, runs
+
+
+@app.cell
+def train_curves(as_given, controls, guesses, limits, predict, runs, scenario, setting, shown, train):
+    _given = setting == train.controls.setting_of(scenario, setting.comparison, as_given, shown())
+    mo.stop(predict.value and not guesses.value[scenario.id], guesses[scenario.id])
+    html.show(
+        html.tag("p", train.words.under_title(setting), kind="picture-sub"),
+        html.framed("verdict", train.words.said(setting, scenario.coins, runs, limits), role="status"),
+        train.panels.draw(scenario, setting, runs, limits),
+        train.words.why(scenario, setting, _given),
+    )
+    return
+
+
+@app.cell
+def train_weights(methods, pictures, scenario, setting, train):
+    # Of the conflict: where the right answer ends at other weights of being concise.
+    mo.stop(not setting.arms)
+    endings = train.cards.endings(pictures, scenario, setting, methods)
+    html.show(html.framed("weighed", train.cards.weights_table(endings, setting)))
+    return
+
+
+@app.cell
+def train_depth(limits, methods, runs, scenario, setting, train):
+    mo.accordion(
+        {
+            "What is trained, and how": html.show(html.framed("fold", train.words.how_it_learns(setting))),
+            "Every median, in all three comparisons": mo.lazy(
+                lambda: train.panels.medians_table(scenario, setting, methods)
+            ),
+            "The curves as a table": mo.lazy(lambda: train.panels.curves_table(scenario, runs, limits)),
+        },
+        multiple=True,
+    )
+    return
+
+
+@app.cell
+def train_next():
+    html.show(
+        html.framed(
+            "next",
+            "Coins are a toy. ",
+            html.tag("a", "On 963 real prompts: how often does it happen? →", href="?at=evidence"),
+        )
+    )
+    return
+
+
+@app.cell
+def train_address(as_given, comparison, controls, methods, page, scenario, scenarios, setting, third, train):
+    _written = train.controls.written(controls.value)
+    page.write(
+        "train",
+        {"train-scenario": scenario.id, "train-compare": setting.comparison, "train-method": third.value, **_written},
+        {
+            "train-scenario": next(iter(scenarios)),
+            "train-compare": scenario.setting.comparison,
+            **train.controls.written(as_given),
+        },
+        train.runs.program(setting, methods),
+    )
     return
 
 

@@ -8,17 +8,16 @@ from pathlib import Path
 
 from gdpo_core import bfcl
 from gdpo_core.scenarios import load_scenarios
-from views import gallery
-from views.controls import pass_rates
-from views.lab import sheet
+from views.train import cards
+from views.train.controls import pass_rates
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 
 
 def main() -> None:
     """Train everything once, and keep what the pictures show."""
-    rates = pass_rates(sheet(bfcl.load_tasks(DATA / "tasks")[0])["graded"])
-    made = gallery.made(load_scenarios(DATA / "scenarios.json"), rates)
+    rates = pass_rates([grades.vector for grades in bfcl.grade_all(bfcl.load_tasks(DATA / "tasks")[0])])
+    made = cards.made(load_scenarios(DATA / "scenarios.json"), rates)
     text = json.dumps(made, separators=(",", ":"), allow_nan=False) + "\n"
     (DATA / "gallery.json").write_text(text, encoding="utf-8")
 

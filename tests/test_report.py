@@ -171,7 +171,7 @@ def test_a_button_and_a_fold_of_a_finding_have_its_title_in_their_names():
 
 
 def test_where_to_read_more_is_a_chapter_of_the_page_or_a_section_of_the_readme():
-    from views.link import CHAPTERS
+    from views.address import CHAPTERS
 
     readme = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
     places = {f"page, chapter {title}" for title in CHAPTERS.values()}

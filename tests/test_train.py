@@ -11,17 +11,15 @@ from pathlib import Path
 
 import pytest
 import torch
-import traitlets
 
 import gdpo_core as gc
 from gdpo_core import bfcl
+from gdpo_core.board.state import State
 from gdpo_core.scenarios import COMPARISONS, ENDS, Setting, load_scenarios, medians, verdict, verdict_on_coins
-from views import controls, gallery, trained
-from views.controls import pass_rates, setting_of, state_of
-from views.lab import Lab, sheet
-from views.link import Session
-from views.train import Train, chapter, claim
-from views.trained import FASTER, NEITHER, SAME, SLOWER
+from views.nav import Nav
+from views.train import cards, controls, panels, runs, words
+from views.train.controls import as_given, as_linked, pass_rates, setting_of
+from views.train.words import FASTER, NEITHER, SAME, SLOWER
 
 DATA = Path("data")
 PATH = DATA / "scenarios.json"
@@ -30,8 +28,10 @@ COINS = {name: one for name, one in ALL.items() if not one.setting.arms}
 ARMS = {name: one for name, one in ALL.items() if one.setting.arms}
 KINDS = ("scales", "equal", "noise", "pays")  # one of each; the others are slow
 EVERY = [pytest.param(s, id=s.id, marks=() if s.id in KINDS else pytest.mark.slow) for s in ALL.values()]
-RATES = pass_rates(sheet(bfcl.load_tasks(DATA / "tasks")[0])["graded"])
-FILE = gallery.load(DATA / "gallery.json", tuple((s.id, bool(s.setting.arms)) for s in ALL.values()))
+MARKS = tuple(tuple(grades.vector) for grades in bfcl.grade_all(bfcl.load_tasks(DATA / "tasks")[0]))
+RATES = pass_rates(MARKS)
+LAB = State(MARKS, (1.0,) * 3, (1.0,) * 3)
+FILE = cards.load(DATA)[1]
 CLOSE = 3  # epochs: the processor rounds, a draw falls otherwise, and a median moves by an epoch or two
 
 
@@ -52,9 +52,9 @@ def plain(html):
 def test_a_scenario_ends_as_it_promises_and_as_its_picture_shows(scenario, comparison):
     setting, stored = scenario.at(RATES).compared(comparison), FILE["sketches"][scenario.id][comparison]
     arms = bool(setting.arms)
-    assert gallery.kind(stored, arms) == scenario.verdict_of(comparison) == verdict(trained.runs(setting), arms)
-    made = gallery.sketch(setting)
-    for method in trained.COMPARED:
+    assert cards.kind(stored, arms) == scenario.verdict_of(comparison) == verdict(runs.train(setting), arms)
+    made = cards.sketch(setting)
+    for method in runs.COMPARED:
         for epochs, kept in zip(made[method]["steps"], stored[method]["steps"], strict=True):
             assert (epochs is None) == (kept is None)
             assert epochs is None or abs(epochs - kept) <= CLOSE
@@ -68,7 +68,7 @@ def test_a_scenario_ends_as_it_promises_and_as_its_picture_shows(scenario, compa
 @pytest.mark.parametrize("comparison", COMPARISONS)
 def test_a_promise_does_not_hang_on_the_seed(scenario, comparison):
     setting = scenario.at(RATES).compared(comparison)
-    found = {m: _train(setting, m, seed=1) for m in trained.COMPARED}
+    found = {m: _train(setting, m, seed=1) for m in runs.COMPARED}
     assert verdict(found, bool(setting.arms)) == scenario.verdict_of(comparison)
 
 
@@ -91,7 +91,7 @@ def test_helps_nothing_and_hurts_are_all_there():
 @pytest.mark.parametrize(("name", "grpo", "gdpo"), [("live", inf, 175), ("difficulty", 85, 69), ("rare", 97, 62)])
 def test_as_published_the_recorded_medians_come_out(name, grpo, gdpo):
     setting = replace(ALL[name].setting.compared("published"), seeds=8)
-    found = {m: max(medians(setting.train(m))) for m in trained.COMPARED}
+    found = {m: max(medians(setting.train(m))) for m in runs.COMPARED}
     assert found["grpo"] == pytest.approx(grpo, abs=CLOSE)
     assert found["gdpo"] == pytest.approx(gdpo, abs=CLOSE)
 
@@ -116,7 +116,7 @@ def test_another_comparison_is_refused(wrong):
 @pytest.mark.slow
 @pytest.mark.parametrize("marks", [[0, 0, 0], [1, 1, 1], [0, 1, 0], [1, 1, 0]])
 def test_the_labs_answers_make_no_difference_whatever_their_marks(marks):
-    assert verdict(trained.runs(ALL["board"].at(pass_rates([marks] * 12)))) == SAME
+    assert verdict(runs.train(ALL["board"].at(pass_rates([marks] * 12)))) == SAME
 
 
 # --- the conflict ----------------------------------------------------------------------------------------------------
@@ -137,19 +137,19 @@ def test_at_equal_weights_every_method_ends_wrong_any_less_turns_it_and_so_does_
 def test_the_weight_that_is_enough_moves_with_the_pay_under_grpo_alone():
     need = {}
     for pay in (1.0, 3.0):
-        found = gallery.ends(replace(ALL["conflict"].setting, scale=(1.0, pay)), trained.COMPARED)
+        found = cards.ends(replace(ALL["conflict"].setting, scale=(1.0, pay)), runs.COMPARED)
         need[pay] = {m: _largest(cells) for m, cells in found.items()}
     assert need == {1.0: {"grpo": 0.9, "gdpo": 0.9}, 3.0: {"grpo": 0.25, "gdpo": 0.9}}
 
 
 def _largest(cells):
-    right = [weight for weight, (p, _) in zip(gallery.WEIGHTS, cells, strict=False) if p >= 0.9]
+    right = [weight for weight, (p, _) in zip(cards.WEIGHTS, cells, strict=False) if p >= 0.9]
     return max(right)
 
 
 def test_a_gate_that_spares_wrong_answers_from_a_penalty_teaches_nothing_and_one_to_the_worst_value_does():
     setting = ALL["penalty"].setting
-    for method in trained.COMPARED:
+    for method in runs.COMPARED:
         assert setting.train(method).p[:, -1, 0].median() == pytest.approx(0.1, abs=1e-6)
         to_worst = replace(setting, arms=((1, -1), (0, -1), (0, -1)), gate=None)
         assert to_worst.train(method).p[:, -1, 0].median() > 0.99
@@ -157,16 +157,18 @@ def test_a_gate_that_spares_wrong_answers_from_a_penalty_teaches_nothing_and_one
 
 def test_in_groups_without_end_the_conflict_cancels_under_gdpo():
     setting = ALL["conflict"].setting
-    assert trained.limit(setting, "gdpo")[-1, 0].item() == pytest.approx(0.1, abs=0.02)
-    assert "mirror images and cancel" in trained.without_end(setting, ALL["conflict"].coins)
-    assert trained.without_end(ALL["weighed"].setting, ALL["weighed"].coins) == ""
+    assert runs.limit(setting, "gdpo")[-1, 0].item() == pytest.approx(0.1, abs=0.02)
+    for name, told in (("conflict", True), ("weighed", False)):
+        one = ALL[name].setting
+        said = words.said(one, ALL[name].coins, runs.train(one), runs.train_limits(one))
+        assert ("mirror images and cancel" in plain(said)) == told
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", fast_first("conflict", "penalty"))
 def test_the_stored_weights_are_those_that_are_trained(name):
     stored = FILE["weights"][name]["equal"]
-    for method, cells in gallery.ends(ALL[name].setting, list(stored)).items():
+    for method, cells in cards.ends(ALL[name].setting, list(stored)).items():
         for (p, steps), (kept, before) in zip(cells, stored[method], strict=True):
             assert p == pytest.approx(kept, abs=0.02)
             assert (steps is None) == (before is None) and (steps is None or abs(steps - before) <= CLOSE)
@@ -232,31 +234,26 @@ def test_a_broken_promise_is_named(tmp_path, change, told):
         load_scenarios(file)
 
 
-def test_a_missing_picture_file_is_named(tmp_path):
+def test_pictures_that_are_missing_or_hold_other_numbers_are_named(tmp_path, subtests):
     (tmp_path / "scenarios.json").write_text(PATH.read_text(encoding="utf-8"), encoding="utf-8")
-    told = chapter(tmp_path, Session()).text
-    assert "This chapter can't be shown." in unescape(told) and "gallery.json: expected a readable file" in told
-    (tmp_path / "gallery.json").write_text('{"sketches": {"scales": {}}, "weights": {}}')
-    assert "expected the pictures of all scenarios, got scales" in chapter(tmp_path, Session()).text
-
-
-def test_pictures_with_other_numbers_close_the_chapter_with_a_sentence(tmp_path):
-    (tmp_path / "scenarios.json").write_text(PATH.read_text(encoding="utf-8"), encoding="utf-8")
-    kept = json.loads((DATA / "gallery.json").read_text(encoding="utf-8"))
-    text = json.loads((DATA / "gallery.json").read_text(encoding="utf-8"))
+    with pytest.raises(gc.InputError, match=r"gallery\.json: expected a readable file"):
+        cards.load(tmp_path)
+    kept, text, short = (json.loads((DATA / "gallery.json").read_text(encoding="utf-8")) for _ in range(3))
     text["sketches"]["rare"]["equal"]["gdpo"]["curve"][3] = "seven"
-    short = json.loads((DATA / "gallery.json").read_text(encoding="utf-8"))
     del short["weights"]["gated"]["equal"]["gdpo"][0]
     cases = (
+        (
+            "expected the pictures of all scenarios, got scales",
+            {"rates": [], "sketches": {"scales": {}}, "weights": {}},
+        ),
         ("rare: expected the numbers", text),
         ("gated: expected the numbers", short),
-        ("object missing required field `weights`", {"sketches": kept["sketches"]}),
+        ("object missing required field `weights`", {"rates": [], "sketches": kept["sketches"]}),
     )
     for fault, file in cases:
         (tmp_path / "gallery.json").write_text(json.dumps(file), encoding="utf-8")
-        gallery.load.cache_clear()
-        told = unescape(chapter(tmp_path, Session()).text)
-        assert "This chapter can't be shown. " in told and f"gallery.json: {fault}" in told
+        with subtests.test(fault), pytest.raises(gc.InputError, match=f"gallery.json: {fault}"):
+            cards.load(tmp_path)
 
 
 # --- the sentences ---------------------------------------------------------------------------------------------------
@@ -267,203 +264,215 @@ def test_pictures_with_other_numbers_close_the_chapter_with_a_sentence(tmp_path)
     [
         ((20, 21), (20, 20), SAME, "no difference, every coin is at 0.9 after 21 epochs under GRPO, 20 under GDPO."),
         ((40, 20), (20, 20), FASTER, "the slowest coin is at 0.9 after 20 epochs under GDPO, 40 under GRPO."),
-        ((40, 10), (20, 20), FASTER, "In return the second coin comes later under GDPO: 20, not 10."),
+        ((40, 10), (20, 20), FASTER, "But the second coin is there later under GDPO: after 20, not 10."),
         (
             (20, 20),
             (10, 50),
             SLOWER,
             "with the slowest coin at 0.9 after 50 epochs; under GRPO after 20.",
         ),
-        ((40, 10), (40, 30), SAME, "But the second coin comes later under GDPO: 30, not 10."),
+        ((40, 10), (40, 30), SAME, "But the second coin is there later under GDPO: after 30, not 10."),
         ((None, 10), (50, 10), FASTER, "GDPO has every coin at 0.9 after 50 epochs, GRPO not in 100."),
         ((40, 10), (50, None), SLOWER, "GRPO has every coin at 0.9 after 40 epochs, GDPO not in 100."),
         ((None, 10), (None, 10), NEITHER, "neither method has every coin at 0.9 within 100 epochs."),
     ],
 )
 @pytest.mark.parametrize("comparison", COMPARISONS)
-def test_the_sentence_follows_from_the_medians_and_says_of_which_comparison_it_is(
-    monkeypatch, grpo, gdpo, kind, said, comparison
-):
+def test_the_sentence_follows_from_the_medians_and_says_of_which_comparison_it_is(grpo, gdpo, kind, said, comparison):
     def run(steps):
         reached = torch.tensor([101 if s is None else s for s in steps])
         return gc.TrainingRun("any", torch.where(torch.arange(101)[:, None] >= reached, 0.95, 0.1)[None])
 
-    monkeypatch.setattr(trained, "runs", lambda *_: {"grpo": run(grpo), "gdpo": run(gdpo)})
-    setting = Setting((0.5, 0.5), epochs=100).compared(comparison)
-    found, sentence = trained.said(setting, ("first coin", "second coin"))
-    assert found == kind
-    assert plain(sentence).startswith(f"{trained.UNDER[comparison]}: ")
+    setting, found = Setting((0.5, 0.5), epochs=100).compared(comparison), {"grpo": run(grpo), "gdpo": run(gdpo)}
+    sentence = words.said(setting, ("first coin", "second coin"), found, {m: one.p[0] for m, one in found.items()})
+    assert verdict(found) == kind
+    assert plain(sentence).startswith(f"{words.UNDER[comparison]}: ")
     assert said in plain(sentence) and "inf" not in plain(sentence)
 
 
 def test_the_tolerance_is_two_epochs_or_five_percent():
     for grpo, gdpo, kind in ((20, 18, SAME), (20, 17, FASTER), (95, 100, SAME), (94, 100, SLOWER)):
         assert verdict_on_coins([grpo], [gdpo]) == kind
-    assert "within 2 epochs or 5 %" in Train(DATA, Session()).choices["same"]
+    assert "within 2 epochs or 5 %" in plain(words.headline("equal", [SAME], None))
 
 
-def test_the_claim_counts_what_the_columns_show():
-    widget = Train(DATA, Session())
+def test_the_headline_counts_what_the_columns_show_and_claims_no_more():
     for comparison in COMPARISONS:
         counted = [s for s in COINS.values() if s.setting.comparison in ("equal", comparison)]
-        kinds = [s.verdict_of(comparison) for s in counted]
-        said = widget.cards[comparison]["claim"]
-        assert f"{kinds.count(FASTER)} of {len(kinds)} set-ups, slower in {kinds.count(SLOWER)}" in said
-    assert claim("equal", [0, 1, 2]) == "At equal step size GDPO is faster in 1 of 3 set-ups, slower in 1"
+        promised = [s.verdict_of(comparison) for s in counted]
+        sketches = cards.sketches(ALL, FILE, comparison, LAB)
+        found = cards.kinds(ALL, sketches, comparison)
+        assert sorted(found) == sorted(promised)
+        said = plain(words.headline(comparison, found, None))
+        many = promised.count(FASTER), promised.count(SLOWER)
+        assert f"of our {len(promised)} set-ups GDPO is faster in {many[0]}, slower in {many[1]}" in said
+        shown = plain(cards.gallery(ALL, sketches, comparison, None))
+        assert f"GDPO faster {many[0]}" in shown and f"GDPO slower {many[1]}" in shown
+    faster, slower = ({n for n, s in COINS.items() if s.verdict_of("equal") == kind} for kind in (FASTER, SLOWER))
+    assert all(len(set(COINS[name].setting.scale)) > 1 for name in faster - {"demo"})
+    assert all(COINS[name].setting.noise or COINS[name].setting.weights for name in slower)
+    also = {n for n, s in COINS.items() if s.verdict_of("published") == FASTER} - faster
+    assert also and all(min(COINS[name].setting.p0) <= 0.02 for name in also)
+
+
+def test_in_larger_groups_the_gap_is_another_and_the_verdict_says_so():
+    setting = ALL["hundred"].setting
+    said = plain(words.said(setting, ALL["hundred"].coins, runs.train(setting), runs.train_limits(setting)))
+    assert "the slowest coin is at 0.9 after 17 epochs under GDPO, 29 under GRPO." in said
+    assert "In groups of 8 answers. In endless ones (thin lines) it is 15 for GDPO, 145 for GRPO." in said
 
 
 @pytest.mark.parametrize("scenario", EVERY)
 def test_the_large_picture_says_what_the_small_one_shows(scenario):
-    session = Session(brought={"train-scenario": scenario.id})
-    widget = Train(DATA, session)
-    drawing, card = widget.drawing, widget.cards["equal"]["cards"][scenario.id]
-    assert drawing["given"] or scenario.from_marks
-    assert drawing["state"]["scenario"] == scenario.id and drawing["kind"] == scenario.verdict
-    if not scenario.from_marks:
-        assert card["kind"] == drawing["kind"]
-    assert scenario.lesson_of(scenario.setting.comparison) in plain(drawing["why"])
-    assert ("hurts" in drawing["deeds"]) == (scenario.verdict in (SLOWER, ENDS[3]))
-    assert len(drawing["panels"]) == len(scenario.coins)
-    assert not re.search(r"\b(nan|inf)\b", plain(drawing["verdict"]))
+    values = as_given(scenario)
+    setting = setting_of(scenario, scenario.setting.comparison, values, LAB)
+    found, limits = runs.train(setting), runs.train_limits(setting)
+    sketches = cards.sketches(ALL, FILE, "equal", LAB)
+    kind = cards.kind(sketches[scenario.id], bool(setting.arms))
+    assert kind == verdict(found, bool(setting.arms)) == scenario.verdict
+    assert scenario.lesson_of(setting.comparison) in plain(words.why(scenario, setting, True))
+    drawn = str(panels.draw(scenario, setting, found, limits))
+    assert drawn.count("vegalite") == len(scenario.coins)
+    assert not re.search(r"\b(nan|inf)\b", plain(words.said(setting, scenario.coins, found, limits)))
+    rows = runs.curves(scenario.coins, found, limits)
+    assert len(rows) == 2 * len(scenario.coins) * (setting.epochs + 1)
+    assert all(row["low"] <= row["median"] <= row["high"] for row in rows)
+
+
+def test_the_axes_use_their_room():
+    for name, end in (("scales", 56), ("noise", 32), ("varying", 286)):
+        setting = ALL[name].setting
+        assert runs.last_epoch(setting, runs.train(setting)) == pytest.approx(end, abs=5)
+    slow = replace(ALL["live"].setting, epochs=20, seeds=2)
+    assert runs.last_epoch(slow, runs.train(slow)) == 20
+
+
+# --- predictions -----------------------------------------------------------------------------------------------------
+
+
+def test_who_predicts_is_told_nothing_before_the_guess_and_the_score_after_it():
+    sketches, guesses = cards.sketches(ALL, FILE, "equal", LAB), dict.fromkeys(ALL)
+    hidden = plain(cards.gallery(ALL, sketches, "equal", guesses))
+    assert "1.9×" not in hidden and "GDPO faster" not in hidden and "right under" not in hidden
+    assert "start 0.5, 0.5 · pay 1, 100" in hidden
+    assert cards.score(ALL, sketches, guesses) == ""
+    for score in ("", "Score: 1 of 1 guesses were right."):
+        headline = plain(words.headline("equal", [FASTER], score))
+        assert not any(claim in headline for claim in (*words.HEADLINES.values(), "is faster in"))
+    guesses |= {"scales": FASTER, "noise": FASTER}
+    shown = plain(cards.gallery(ALL, sketches, "equal", guesses))
+    assert "✓ GDPO 1.9× faster" in shown and "✗ GDPO 1.2× slower" in shown
+    assert cards.score(ALL, sketches, guesses) == "Score: 1 of 2 guesses were right."
+    everything = {name: cards.kind(one, bool(ALL[name].setting.arms)) for name, one in sketches.items()}
+    assert f"{len(ALL)} of {len(ALL)} guesses were right, and that was the last" in cards.score(
+        ALL, sketches, everything
+    )
 
 
 # --- the controls ----------------------------------------------------------------------------------------------------
 
 
-def asked(state, **changes):
-    given = {**state.__dict__, "more": dict(state.more.__dict__), **changes}
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
+def linked(**params):
+    page = Nav({f"train-{key}": text for key, text in params.items()}, editing=False)
+    scenario = ALL[page.given("train-scenario", ALL, "scales")]
+    return page, scenario, as_linked(scenario, page)
 
 
 @pytest.mark.parametrize("scenario", ALL.values(), ids=ALL)
 def test_the_controls_as_they_start_are_the_scenario(scenario):
-    state = state_of(scenario, scenario.setting.comparison)
-    assert controls.checked(asked(state), ALL) == state
-    setting = setting_of(state, scenario)
-    assert trained.as_given(scenario, setting)
+    values = as_given(scenario)
+    made = controls.elements(scenario, values)
+    own = scenario.setting.comparison
+    for given in (values, made.value):
+        setting = setting_of(scenario, own, given, LAB)
+        assert setting == scenario.at(RATES)
+    assert controls.written(made.value) == {
+        k: v for k, v in controls.written(values).items() if k in controls.written(made.value)
+    }
+    assert linked(scenario=scenario.id)[2] == values
     for name in ("start", "pays", "weights"):
-        stops = {"start": controls.STARTS, "pays": controls.PAYS, "weights": controls.WEIGHTS}[name]
-        assert scenario.from_marks or set(getattr(state, name)) <= set(stops)
-    assert not trained.as_given(scenario, replace(setting, seeds=8))
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"scenario": "none"},
-        {"compare": "fair"},
-        {"method": "ppo"},
-        {"start": [0.5, 0.5]},
-        {"start": [0.5, 0.5, 1.0]},
-        {"start": [0.5, 0.5, float("nan")]},
-        {"pays": [1, 3, 1e9]},
-        {"weights": [1, 1, -1]},
-        {"weights": [1, 1, float("inf")]},
-        {"gate": True},
-        {"more": {}},
-        {"more": {"optimizer": "sgd", "rollouts": 8, "prompts": 32, "seeds": 10**9, "epochs": 9, "lr": 1, "noise": []}},
-        {"start": "many"},
-    ],
-)
-def test_controls_that_fit_nothing_are_refused_and_change_nothing(change):
-    widget = Train(DATA, Session())
-    before = widget.state
-    with pytest.raises(traitlets.TraitError, match="expected the controls of Train"):
-        widget._asked({**asked(before), **change, "n": 1})
-    assert widget.state == before
+        assert set(values[name]) <= set(controls.STEPS[name])
 
 
 def test_a_link_restores_every_control():
-    first = Session(brought={"train-scenario": "noise", "train-compare": "published", "train-method": "grpo_no_std"})
-    widget = Train(DATA, first)
-    widget._state = replace(
-        widget.state,
-        start=(0.3, 0.85),
-        pays=(3.0, 1.0),
-        weights=(2.0, 0.5, 1.0),
-        more=replace(widget.state.more, optimizer="adam", seeds=4, epochs=20, lr=0.05, noise=(0.0, 0.5, 0.001)),
-    )
-    query = dict(pair.split("=") for pair in first.query("train").split("&"))
-    second = Session.of(query)
-    assert Train(DATA, second).state == widget.state and second.notes == []
-    gated = Train(DATA, Session.of({"train-scenario": "conflict", "train-gate": "1", "train-start": "0.6"}))
-    assert gated.state.gate and gated.state.start == (0.6,)
+    told = {
+        "scenario": "noise",
+        "start": "0.3_0.85",
+        "pays": "3_1",
+        "weights": "2_0.5_1",
+        "more": "1_8_32_4_20_0.05_0_0.5_0.001",
+    }
+    page, scenario, values = linked(**told)
+    setting = setting_of(scenario, "published", controls.elements(scenario, values).value, LAB)
+    assert setting == Setting(
+        (0.3, 0.85), scale=(3.0, 1.0), weights=(2.0, 0.5, 1.0), noise=(0.0, 0.5, 0.001), epochs=20, lr=0.05,
+        optimizer="adam", seeds=4, match_scale="published",
+    )  # fmt: skip
+    page.write("train", {"train-scenario": "noise", **controls.written(controls.elements(scenario, values).value)})
+    assert page.controls["train"] == {f"train-{k}": v for k, v in told.items()} | {"train-gate": "0"}
+    assert page.notes == []
+    _, _, gated = linked(scenario="conflict", gate="1", start="0.6")
+    assert gated["gate"] and gated["start"] == (0.6,)
+    assert linked(scenario="demo", compare="equal")[2]["compare"] == "equal"
 
 
 @pytest.mark.parametrize(
     "params",
     [
-        {"train-scenario": "none"},
-        {"train-start": "0.5"},
-        {"train-more": "1_2"},
-        {"train-method": "ppo"},
-        {"train-gate": "1"},
-        {"train-scenario": "conflict", "train-start": "0.99"},
+        {"scenario": "none"},
+        {"start": "0.5"},
+        {"more": "1_2"},
+        {"gate": "1"},
+        {"gate": "yes", "scenario": "conflict"},
+        {"scenario": "conflict", "start": "0.99"},
+        {"scenario": "board", "pays": "1_1_1"},
+        {"compare": "fair"},
+        {"weights": "1_x_1"},
     ],
 )
 def test_a_link_that_fits_nothing_opens_the_chapter_with_a_note(params):
-    session = Session.of(params)
-    widget = Train(DATA, session)
-    assert widget.drawing["panels"] and session.notes
+    page, scenario, values = linked(**params)
+    assert len(page.notes) == 1
+    assert setting_of(scenario, "equal", controls.elements(scenario, values).value, LAB) == scenario.at(RATES)
 
 
-def test_a_link_restores_another_comparison_than_a_scenarios_own():
-    session = Session(brought={"train-scenario": "demo"})
-    widget = Train(DATA, session)
-    assert widget.state.compare == "neither" and "compare" not in session.query("train")
-    widget._state = replace(widget.state, compare="equal")
-    again = Session.of(dict(pair.split("=") for pair in session.query("train").split("&")))
-    assert Train(DATA, again).state == widget.state
-
-
-def test_what_is_untouched_stays_out_of_the_link():
-    session = Session()
-    Train(DATA, session)
-    assert session.query("train") == "v=1&at=train"
+def test_a_link_beyond_the_ranges_is_brought_into_them():
+    page, scenario, values = linked(more="7_1e9_-3_1e9_1_1e9_50_0_0", start="9_9_9", pays="0_1e9_1", weights="-1_99_1")
+    setting_of(scenario, "equal", controls.elements(scenario, values).value, LAB).check()
+    assert (values["rollouts"], values["prompts"], values["seeds"], values["epochs"]) == (32, 1, 64, 10)
+    assert (values["lr"], values["noise"][0], values["start"][0], values["weights"][0]) == (5.0, 10.0, 0.99, 0.0)
+    assert page.notes == []
 
 
 def test_the_labs_answers_bring_marks_pay_and_weights():
-    session = Session()
-    lab = Lab(bfcl.load_tasks(DATA / "tasks"), session)
-    widget = Train(DATA, session)
     marks = ((1, 0, 1),) * 6 + ((0, 0, 1),) * 6
-    lab._state = replace(lab.state, marks=marks, pays=(1.0, 3.0, 10.0), weights=(2.0, 1.0, 1.0))
-    state = widget._chosen({"choose": "board", "compare": "equal"})
-    assert state.start == (0.5, round(0.5 / 12, 4), round(11.5 / 12, 4))
-    assert (state.pays, state.weights) == ((1.0, 3.0, 10.0), (2.0, 1.0, 1.0))
+    lab, board = State(marks, (1.0, 3.0, 10.0), (2.0, 1.0, 1.0)), ALL["board"]
+    setting = setting_of(board, "equal", controls.elements(board, as_given(board)).value, lab)
+    assert setting.p0 == (0.5, round(0.5 / 12, 4), round(11.5 / 12, 4))
+    assert (setting.scale, setting.weights) == ((1.0, 3.0, 10.0), (2.0, 1.0, 1.0))
+    assert cards.sketches(ALL, FILE, "equal", lab)["board"] == cards.sketch(setting)
+    assert cards.sketches(ALL, FILE, "equal", LAB)["board"] is FILE["sketches"]["board"]["equal"]
 
 
-def test_a_scenario_with_a_comparison_of_its_own_brings_it_along():
-    widget = Train(DATA, Session())
-    assert widget._chosen({"choose": "demo", "compare": "equal"}).compare == "neither"
-    assert widget._chosen({"choose": "equal", "compare": "published"}).compare == "published"
-
-
-def test_a_later_question_stops_the_run_of_the_earlier_one():
-    widget = Train(DATA, Session())
-    before = widget.drawing
-    state = replace(widget.state, more=replace(widget.state.more, epochs=777))
-    widget._wanted = 2
-    widget._train(1, state)  # what a thread that was overtaken does
-    assert widget.drawing is before
-
-
-def test_a_run_that_is_stopped_leaves_nothing_behind_and_the_next_tells_its_progress():
-    setting, shares = Setting((0.3, 0.4), epochs=40, seeds=3), []
-
-    def stop(share):
-        if share > 0.2:
-            raise trained.Stopped
-
-    with pytest.raises(trained.Stopped):
-        trained.runs(setting, progress=stop)
-    assert trained.runs(setting, progress=shares.append)["gdpo"].p.shape == (3, 41, 2)
-    assert sorted(set(shares)) == [0, 0.5]
+def test_a_scenario_with_a_comparison_of_its_own_keeps_it_and_can_be_shown_under_another():
+    demo = ALL["demo"]
+    values = controls.elements(demo, as_given(demo)).value
+    assert setting_of(demo, "equal", values, LAB).comparison == "neither"
+    assert setting_of(demo, "equal", values | {"compare": "equal"}, LAB).comparison == "equal"
+    assert (
+        setting_of(ALL["equal"], "published", as_given(ALL["equal"]) | {"compare": "published"}, LAB).comparison
+        == "published"
+    )
 
 
 def test_equal_requests_are_trained_once():
     setting = replace(ALL["conflict"].setting, epochs=11, seeds=2)
-    assert trained.runs(setting)["gdpo"] is trained.runs(setting)["gdpo"]
+    assert runs.train(setting)["gdpo"] is runs.train(setting)["gdpo"]
+
+
+def test_a_run_that_diverges_is_one_sentence():
+    with pytest.raises(gc.InputError, match="lr: expected"):
+        runs.train(replace(ALL["scales"].setting, lr=-1.0, seeds=2))
 
 
 # --- depth and programs ----------------------------------------------------------------------------------------------
@@ -471,43 +480,46 @@ def test_equal_requests_are_trained_once():
 
 @pytest.mark.parametrize("name", ["scales", "noise", "pays"])
 def test_the_folds_hold_what_the_runs_say(name):
-    widget = Train(DATA, Session(brought={"train-scenario": name}))
-    assert widget.folded == {}
-    widget._asked({"fold": ["how", "steps", "curves", "other"]})
-    assert set(widget.folded) == {"how", "steps", "curves"}
     scenario = ALL[name]
+    told = panels.medians_table(scenario, scenario.setting, runs.COMPARED).text
     for comparison in COMPARISONS:
-        for run in trained.runs(scenario.setting.compared(comparison)).values():
+        for run in runs.train(scenario.setting.compared(comparison)).values():
             for steps in medians(run):
-                assert f"<td>{'–' if steps == inf else f'{steps:g}'}</td>" in widget.folded["steps"]
-    assert f"{scenario.setting.prompts} groups of {scenario.setting.rollouts} answers" in plain(widget.folded["how"])
+                assert f"<td>{'–' if steps == inf else f'{steps:g}'}</td>" in told
+    how = plain(words.how_it_learns(scenario.setting))
+    assert f"{scenario.setting.prompts} groups of {scenario.setting.rollouts} answers" in how
+
+
+def test_who_wins_by_weight_is_told_of_the_weight_that_is_set():
+    scenario = ALL["pays"]
+    endings = cards.endings(FILE, scenario, scenario.setting, runs.COMPARED)
+    told = str(cards.weights_table(endings, scenario.setting))
+    assert told.count("here") == 3  # of each method the weight 0.5
+    assert "the largest with which the right answer wins: GRPO 0.25, GRPO without std 0.25 and GDPO 0.9" in plain(told)
 
 
 @pytest.mark.parametrize(
     "name", fast_first("pays", "scales", "varying", "undone", "demo", "live", "penalty", "gated", fast=2)
 )
 def test_the_program_prints_the_numbers_on_the_screen(name):
-    session = Session(brought={"train-scenario": name, "train-method": "grpo_no_std"})
-    widget = Train(DATA, session)
-    program = session.programs["train"]()
+    setting, methods = ALL[name].setting, [*runs.COMPARED, "grpo_no_std"]
+    program = runs.program(setting, methods)
     assert len(program.splitlines()) <= 15
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         exec(program, {})
-    scenario = ALL[name]
-    for line, (method, run) in zip(
-        out.getvalue().splitlines(),
-        trained.runs(setting_of(widget.state, scenario), controls.methods_of(widget.state)).items(),
-        strict=True,
-    ):
-        shown = [round(p, 2) for p in run.p[:, -1].median(0).values.tolist()] if scenario.setting.arms else medians(run)
+    found = runs.train(setting, methods)
+    for line, (method, run) in zip(out.getvalue().splitlines(), found.items(), strict=True):
+        shown = [round(p, 2) for p in run.p[:, -1].median(0).values.tolist()] if setting.arms else medians(run)
         assert line == f"{method} {shown}"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", sorted(controls.extras()))
+@pytest.mark.parametrize("method", sorted(runs.THIRD))
 def test_every_third_method_trains_and_is_named(method):
-    widget = Train(DATA, Session(brought={"train-method": method}))
-    series = widget.drawing["panels"][0]["series"]
-    assert [one["method"] for one in series] == ["grpo", "gdpo", method]
-    assert f"{controls.extras()[method]} has every coin there" in plain(widget.drawing["verdict"])
+    scenario, methods = ALL["scales"], [*runs.COMPARED, method]
+    found, limits = (train(scenario.setting, methods) for train in (runs.train, runs.train_limits))
+    assert f"{runs.THIRD[method]} has every coin there" in plain(
+        words.said(scenario.setting, scenario.coins, found, limits)
+    )
+    assert runs.THIRD[method] in plain(panels.draw(scenario, scenario.setting, found, limits))

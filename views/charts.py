@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil
-from typing import Any
+from typing import Any, Literal
 
 import altair as alt
 import polars as pl
@@ -15,6 +15,7 @@ from gdpo_core._words import decimal, percent, signed
 from gdpo_core.board.seen import seen
 from gdpo_core.board.state import BASE, State
 from gdpo_core.board.state import METHODS as OTHERS
+from gdpo_core.scenarios import LEVEL
 from views.text import NAMES
 
 # Vega's own menu saves a picture; its editor would leave the page.
@@ -74,6 +75,72 @@ def advantages(state: State) -> alt.HConcatChart:
 
 
 # --- Train ------
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A chart that was built before, with the data of now: Altair takes 100 ms to build and to check one of these."""
+
+    spec: str
+
+    def _mime_(self) -> tuple[str, str]:  # how marimo asks
+        return "application/vnd.vegalite.v6+json", self.spec
+
+
+def learning(
+    rows: Sequence[Mapping], marks: Sequence[Mapping], title: str, methods: tuple[str, ...], low: float
+) -> Drawn:
+    """How likely one coin or answer is, by epoch: median, band and limit of each method, and where it is learnt.
+
+    rows: as `curves` gives them, of one coin; marks: method, epoch, level and label of each that gets there, the first
+    one first; methods: their names; low: where the axis begins.
+    """
+    ends = (
+        ", ".join(f"{mark['method']} after {mark['epoch']:g} epochs" for mark in marks) or "neither within these epochs"
+    )
+    described = f"{title}: its probability by epoch, 0 to {rows[-1]['epoch']}; learnt: {ends}."
+    data = {"rows": list(rows), "marks": [{**mark, "place": n} for n, mark in enumerate(marks)]}
+    panel = _panel(methods, low)
+    named = {"title": title, "description": described, "datasets": {**panel.get("datasets", {}), **data}}
+    return Drawn(json.dumps(panel | named))
+
+
+@lru_cache(maxsize=32)
+def _panel(methods: tuple[str, ...], low: float) -> dict:
+    grey = METHODS["grpo_no_std"]
+    looks = [METHODS.get({name: m for m, name in NAMES.items()}.get(name, ""), grey) for name in methods]
+
+    def scale(values: list) -> alt.Scale:
+        return alt.Scale(domain=list(methods), range=values)
+
+    color = alt.Color("method:N", scale=scale([look.colour for look in looks]), legend=None)
+    dash = alt.StrokeDash("method:N", scale=scale([list(look.dash) for look in looks]), legend=None)
+    shape = alt.Shape("method:N", scale=scale([look.shape for look in looks]), legend=None)
+    x = alt.X("epoch:Q", title=None, scale=alt.Scale(nice=False), axis=alt.Axis(tickCount=4, format="d"))
+
+    def y(name: str) -> alt.Y:
+        ticks = alt.Axis(values=[low, 0.5, LEVEL], format=".1~f")
+        return alt.Y(f"{name}:Q", title=None, scale=alt.Scale(domain=[low, 1]), axis=ticks)
+
+    tooltip = [alt.Tooltip("method:N"), alt.Tooltip("epoch:Q")]
+    tooltip += [alt.Tooltip(f"{name}:Q", format=".3f") for name in ("median", "low", "high", "limit")]
+    base = alt.Chart(alt.NamedData("rows")).encode(x, color)
+    marks = alt.Chart(alt.NamedData("marks")).encode(x, y("level"), color)
+    line = alt.Chart(_inline([{"level": LEVEL}])).mark_rule(strokeDash=[2, 3], opacity=0.8, color=grey.colour)
+    layers = [
+        line.encode(y("level")),
+        base.mark_area(opacity=0.15).encode(y("low"), alt.Y2("high:Q")),
+        base.mark_line(strokeWidth=1, opacity=0.8).encode(y("limit"), detail="method:N"),
+        base.mark_line(strokeWidth=2.5).encode(y("median"), dash),
+        base.mark_point(opacity=0, size=200).encode(y("median"), tooltip=tooltip),
+        marks.mark_point(filled=True, size=110, opacity=1).encode(shape),
+    ]
+    for n, _ in enumerate(methods):  # the first label stands left of the curves, the others right of them
+        align: Literal["left", "right"] = "left" if n else "right"
+        place = {"dx": 9, "dy": 2 + 13 * n} if n else {"dx": -9, "dy": -9}
+        text = marks.transform_filter(alt.datum.place == n).encode(text="label:N")
+        layers.append(text.mark_text(align=align, dx=place["dx"], dy=place["dy"], fontSize=14, fontWeight=700))
+    return _typed(alt.layer(*layers), "", "").properties(height=236).to_dict()
 
 
 # --- the Evidence -------------------------------------------------------------------------------------------------

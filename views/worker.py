@@ -22,7 +22,7 @@ MEMORY, SECONDS = 2 << 30, 60  # of one process; marimo holds a session for two 
 ENDED = f"server: expected what takes {MEMORY >> 30} GB and {SECONDS} s at most, got more, or a damaged file"
 _slots = defaultdict(lambda: BoundedSemaphore(2))  # by function: who trains does not wait for others' files
 _context = multiprocessing.get_context("forkserver" if os.name == "posix" else "spawn")
-_context.set_forkserver_preload(["views.worker"])  # with torch, so that a fork takes 9 ms
+_context.set_forkserver_preload(["views.worker", "__main__"])  # once, with torch, so that a fork takes 9 ms
 
 
 def call(function: Callable[..., Any], *args: Any, check: Callable[[], None] = lambda: None) -> Any:

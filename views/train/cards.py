@@ -1,0 +1,312 @@
+"""The small pictures: every scenario under every comparison, from a file that a script wrote and a test recomputes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from math import inf
+from pathlib import Path
+from typing import Any, TypedDict
+
+from gdpo_core._errors import InputError, expect
+from gdpo_core._html import Html, Row, join, prose, table, tag
+from gdpo_core._json import read_json
+from gdpo_core._words import listing, number
+from gdpo_core.board.state import State
+from gdpo_core.scenarios import (
+    COMPARISONS,
+    ENDS,
+    LEVEL,
+    VERDICTS,
+    Scenario,
+    Setting,
+    load_scenarios,
+    medians,
+    verdict_on_arms,
+    verdict_on_coins,
+)
+from views.train.controls import as_given, setting_of
+from views.train.runs import COMPARED, METHODS, NAMES, ROOM, train
+from views.train.words import FASTER, NEITHER, SAME, SLOWER, probability
+
+POINTS = 32  # of a small curve
+WEIGHTS = (4.0, 2.0, 1.0, 0.9, 0.5, 0.25, 0.125)  # of being concise, in the picture of all weights
+COLUMNS = {"faster": ("▲", FASTER), "same": ("=", SAME), "slower": ("▼", SLOWER)}
+COLUMN = dict(
+    zip((*VERDICTS, *ENDS), ("same", "faster", "slower", "same", "same", "same", "faster", "slower"), strict=True)
+)
+WIDTH, HEIGHT = 160, 28
+CSS = (Path(__file__).parent / "cards.css").read_text(encoding="utf-8")
+
+
+# --- the file --------------------------------------------------------------------------------------------------------
+
+
+def sketch(setting: Setting) -> dict:
+    """What a small picture shows: per method the medians of all coins, and the curve of the slowest one.
+
+    Of arms it is the right answer, and where it ends.
+    """
+    runs = train(setting)
+    steps = {m: medians(run) for m, run in runs.items()}
+    followed = {m: 0 if setting.arms else s.index(max(s)) for m, s in steps.items()}
+    last = max(steps[m][followed[m]] for m in COMPARED)
+    end = setting.epochs if last == inf else min(setting.epochs, max(8, round(ROOM * last)))
+    epochs = sorted({round(end * n / (POINTS - 1)) for n in range(POINTS)})
+    return {
+        "epochs": epochs,
+        **{
+            m: {
+                "steps": [None if s == inf else int(s) for s in steps[m]],
+                "last": round(run.p[:, -1, 0].median().item(), 4),
+                "curve": [round(p, 3) for p in run.p[:, epochs, followed[m]].median(0).values.tolist()],
+            }
+            for m, run in runs.items()
+        },
+    }
+
+
+def ends(setting: Setting, methods: Sequence[str]) -> dict[str, list]:
+    """Per method, for each of WEIGHTS and at last for the gate: [p of the right answer at the end, epochs to LEVEL]."""
+    settings = [replace(setting, weights=(1.0, weight), gate=None) for weight in WEIGHTS]
+    settings.append(replace(setting, weights=None, gate=(1, 0)))
+    endings: dict[str, list] = {m: [] for m in methods}
+    for one in settings:
+        for m, run in train(one, methods).items():
+            steps = medians(run)[0]
+            endings[m].append([round(run.p[:, -1, 0].median().item(), 4), None if steps == inf else int(steps)])
+    return endings
+
+
+def made(scenarios: Sequence[Scenario], rates: Sequence[float]) -> dict:
+    """All that the file holds; rates: the pass rates of the answers that the Lab shows first."""
+    file: dict[str, Any] = {"rates": list(rates), "sketches": {}, "weights": {}}
+    for scenario in scenarios:
+        setting = scenario.at(rates)
+        file["sketches"][scenario.id] = {c: sketch(setting.compared(c)) for c in COMPARISONS}
+        if setting.arms:
+            file["weights"][scenario.id] = {c: ends(setting.compared(c), METHODS) for c in COMPARISONS}
+    return file
+
+
+class File(TypedDict):
+    """What the file holds, by scenario and comparison."""
+
+    rates: list[float]  # with which the Lab's answers were trained
+    sketches: dict[str, dict[str, dict[str, Any]]]
+    weights: dict[str, dict[str, dict[str, list[list[float | None]]]]]
+
+
+@lru_cache(maxsize=2)
+def load(data: Path) -> tuple[dict[str, Scenario], File]:
+    """The scenarios by id, and their pictures. InputError where a file can't be read or drawn."""
+    scenarios = {scenario.id: scenario for scenario in load_scenarios(data / "scenarios.json")}
+    path = data / "gallery.json"
+    file = read_json(path, File)
+    names = list(file["sketches"])
+    expect(set(names) == set(scenarios), path.name, "the pictures of all scenarios", ", ".join(names) or "none")
+    for name, scenario in scenarios.items():
+        try:
+            _check(file, name, bool(scenario.setting.arms))
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            numbers = "the numbers that scripts/make_gallery.py writes"
+            raise InputError(f"{path.name}: {name}: expected {numbers}, got something else") from error
+    return scenarios, file
+
+
+def _check(file: Mapping[str, Any], name: str, arms: bool) -> None:
+    """Raises one of several errors where a scenario's pictures can't be drawn under every comparison."""
+    for comparison in COMPARISONS:
+        one = file["sketches"][name][comparison]
+        _spark(one, arms)
+        label(one, arms)
+        if {len(one["epochs"])} != {len(one[m]["curve"]) for m in COMPARED}:
+            raise ValueError("a curve of another length")
+        if arms:
+            for method in METHODS:
+                for p, _ in zip(file["weights"][name][comparison][method], (*WEIGHTS, "gate"), strict=True):
+                    float(p[0]), p[1]
+
+
+# --- one card --------------------------------------------------------------------------------------------------------
+
+
+def kind(one: Mapping[str, Any], arms: bool) -> str:
+    """The verdict that a sketch shows."""
+    if arms:
+        return verdict_on_arms(*(one[m]["last"] for m in COMPARED))
+    return verdict_on_coins(*(_never(one[m]["steps"]) for m in COMPARED))
+
+
+def _never(steps: Sequence[int | None]) -> list[float]:
+    return [inf if s is None else s for s in steps]
+
+
+def label(one: Mapping[str, Any], arms: bool) -> str:
+    """The verdict of a sketch in a few words.
+
+    >>> label({"grpo": {"steps": [37, 14]}, "gdpo": {"steps": [20, 20]}}, False)
+    'GDPO 1.9× faster'
+    """
+    ending = kind(one, arms)
+    if ending in ENDS[2:]:
+        return f"only {ending.split()[2]} is right"
+    if arms or ending in (SAME, NEITHER):
+        return ending
+    grpo, gdpo = (max(_never(one[m]["steps"])) for m in COMPARED)
+    if inf in (grpo, gdpo):
+        return "only GDPO gets there" if grpo == inf else "only GRPO gets there"
+    return f"GDPO {grpo / gdpo:.1f}× faster" if gdpo < grpo else f"GDPO {gdpo / grpo:.1f}× slower"
+
+
+def _spark(one: Mapping[str, Any], arms: bool) -> Html:
+    """The slowest coin under both methods, with the gap between the epochs at which it is learnt."""
+    low, end = min(0.6, *(min(one[m]["curve"]) for m in COMPARED)), one["epochs"][-1]
+
+    def at(epoch: float, p: float) -> str:
+        return f"{2 + (WIDTH - 8) * epoch / end:.1f} {HEIGHT - 2 - (HEIGHT - 4) * (p - low) / (1 - low):.1f}"
+
+    lines = [tag("path", kind="level", d=f"M{at(0, LEVEL)}L{at(end, LEVEL)}")]
+    for m in COMPARED:
+        points = "L".join(at(epoch, p) for epoch, p in zip(one["epochs"], one[m]["curve"], strict=True))
+        lines.append(tag("path", kind=f"curve {m}", d=f"M{points}"))
+    there = [max(_never(one[m]["steps"][: 1 if arms else None])) for m in COMPARED]
+    column = COLUMN[kind(one, arms)]
+    if column != "same" and inf not in there:
+        lines.append(tag("path", kind=f"gap {column}", d=f"M{at(there[0], LEVEL)}L{at(there[1], LEVEL)}"))
+    box = f"0 0 {WIDTH} {HEIGHT}"
+    return tag("svg", *lines, viewBox=box, preserveAspectRatio="none", aria_hidden="true")
+
+
+def facts(scenario: Scenario) -> str:
+    """What a set-up is, in a few words, for who predicts how it ends.
+
+    >>> facts(load(Path("data"))[0]["varying"])
+    'start 0.02, 0.1 · pay 1, 6 · noise 0, 1'
+    """
+    s = scenario.setting
+    given = {"start": s.p0[:1] if s.arms else s.p0, "pay": s.scale, "weight": s.weights, "noise": s.noise}
+    parts = [f"{name} {', '.join(f'{x:g}' for x in values)}" for name, values in given.items() if values]
+    if scenario.from_marks:
+        parts = ["start: pass rates"]
+    return " · ".join([*parts, *(["Adam"] if s.optimizer == "adam" else []), *(["gate"] if s.gate else [])])
+
+
+# --- all of them -----------------------------------------------------------------------------------------------------
+
+Sketches = Mapping[str, Mapping[str, Any]]
+Guesses = Mapping[str, str | None]
+
+
+def sketches(scenarios: Mapping[str, Scenario], file: File, comparison: str, lab: State) -> Sketches:
+    """By scenario its sketch under a comparison, or under the one it is about; of the Lab's answers as they are."""
+    found = {}
+    for s in scenarios.values():
+        compare = comparison if s.setting.comparison == "equal" else s.setting.comparison
+        found[s.id] = file["sketches"][s.id][compare]
+        setting = setting_of(s, compare, as_given(s), lab)
+        if s.from_marks and setting != s.at(file["rates"]).compared(compare):
+            found[s.id] = sketch(setting)
+    return found
+
+
+def apart(scenario: Scenario, comparison: str) -> bool:
+    """Whether a scenario is about another comparison."""
+    return scenario.setting.comparison not in ("equal", comparison)
+
+
+def kinds(scenarios: Mapping[str, Scenario], found: Sketches, comparison: str) -> list[str]:
+    """The verdicts on the set-ups of coins that the comparison is about."""
+    counted = [s for s in scenarios.values() if not s.setting.arms and not apart(s, comparison)]
+    return [kind(found[s.id], False) for s in counted]
+
+
+def gallery(scenarios: Mapping[str, Scenario], found: Sketches, comparison: str, guesses: Guesses | None) -> Html:
+    """All cards in the columns of their verdicts; guesses: what the reader predicts, so that the rest is not told."""
+    places: dict[str, list[Html]] = {name: [] for name in ("hidden", *COLUMNS, "arms")}
+    for s in scenarios.values():
+        one, arms = found[s.id], bool(s.setting.arms)
+        column, secret = COLUMN[kind(one, arms)], guesses is not None and not guesses[s.id]
+        longer = ", by longer steps" if apart(s, comparison) else ""
+        right = "" if guesses is None else "✓ " if guesses[s.id] == kind(one, arms) else "✗ "
+        said = tag("span", right, label(one, arms), longer, kind=f"label {column}")
+        body = join(tag("i", "?"), tag("small", facts(s))) if secret else join(_spark(one, arms), said)
+        card = tag("div", tag("b", s.title), body, kind=f"card{' apart' if longer else ''}", role="radio", data_id=s.id)
+        places["arms" if arms else "hidden" if secret else column].append(card)
+    counted = [COLUMN[one] for one in kinds(scenarios, found, comparison)]
+    columns = [
+        tag("div", _heading(sign, title, "" if guesses else counted.count(name)), *places[name], kind=f"column {name}")
+        for name, (sign, title) in COLUMNS.items()
+        if guesses is None or places[name]
+    ]
+    rows = [tag("div", *places["hidden"], kind="row")] if places["hidden"] else []
+    rows += [tag("div", *columns, kind="columns")] if columns else []
+    conflict = tag("h2", "Rewards in conflict: right, or concise but wrong")
+    return tag("div", *rows, conflict, tag("div", *places["arms"], kind="row"), role="radiogroup", aria_label="Set-ups")
+
+
+def _heading(sign: str, title: str, many: object) -> Html:
+    return tag("h2", tag("span", sign, aria_hidden="true"), f" {title} ", tag("small", many))
+
+
+def score(scenarios: Mapping[str, Scenario], found: Sketches, guesses: Guesses) -> str:
+    """How many of the guesses were right."""
+    guessed = [s for s in scenarios.values() if guesses[s.id]]
+    right = sum(kind(found[s.id], bool(s.setting.arms)) == guesses[s.id] for s in guessed)
+    last = f"{right} of {len(guessed)} guesses were right"
+    return f"Score: {last}{', and that was the last one' if len(guessed) == len(scenarios) else ''}." if guessed else ""
+
+
+# --- the conflict ----------------------------------------------------------------------------------------------------
+
+
+def weights_table(endings: Mapping[str, Sequence], setting: Setting) -> Html:
+    """Who wins at which weight of being concise, and behind the gate; what stands out of it."""
+    here = "gate" if setting.gate else (setting.weights or (1.0, 1.0))[1]
+    columns = [*WEIGHTS, "gate"]
+    rows = [
+        Row([NAMES[m], *(_ending(p, column == here) for column, (p, _) in zip(columns, cells, strict=True))], m)
+        for m, cells in endings.items()
+    ]
+    need = {m: _largest(cells) for m, cells in endings.items()}
+    each = listing([f"{NAMES[m]} {'none of these' if w is None else number(w)}" for m, w in need.items()])
+    gate = (
+        "Behind the gate it wins under every method, at any weight."
+        if all(cells[-1][0] >= LEVEL for cells in endings.values())
+        else "Behind this gate it does not win: being concise is a penalty here, and the gate spares wrong answers it."
+    )
+    sentences = (
+        f"Of these weights of being concise, the largest with which the right answer wins: **{each}**. {gate}",
+        "Normalising does not know which reward matters more. It moves the weight up to which the right answer wins; "
+        "it does not choose it. The gate needs no number, if the gated reward is never below 0; else gate it to its "
+        "worst value.",
+    )
+    caption = (
+        "Who wins, by the weight of being concise (being right weighs 1). ✓ right, ✗ wrong, ~ open; below, how likely "
+        "the right answer is in the end"
+    )
+    head = ["", *(f"{w:g}" for w in WEIGHTS), "gate"]
+    return join(table(head, rows, "ends", caption), *(tag("p", prose(one)) for one in sentences))
+
+
+def _ending(p: float, here: bool) -> Html:
+    name, sign = ("right", "✓") if p >= LEVEL else ("wrong", "✗") if p <= 1 - LEVEL else ("open", "~")
+    return tag("span", tag("b", sign), tag("small", probability(p)), kind=f"{name}{' here' if here else ''}")
+
+
+def _largest(cells: Sequence[Sequence[Any]]) -> float | None:
+    """The largest weight from which on, downwards, the right answer wins."""
+    largest = None
+    for weight, (p, _) in zip(reversed(WEIGHTS), reversed(cells[:-1]), strict=True):
+        if p < LEVEL:
+            break
+        largest = weight
+    return largest
+
+
+def endings(file: File, scenario: Scenario, setting: Setting, methods: Sequence[str]) -> Mapping[str, Sequence]:
+    """Per method who wins at which weight: from the file where it has it, else trained."""
+    shown = list(dict.fromkeys([*METHODS, *methods]))
+    own = replace(scenario.setting, match_scale=setting.match_scale, weights=None, gate=None)
+    if replace(setting, weights=None, gate=None) == own and len(shown) == len(METHODS):
+        return file["weights"][scenario.id][setting.comparison]
+    return ends(setting, shown)

@@ -1,0 +1,199 @@
+"""The controls of Train: as a scenario and a link set them, and the setting that they add up to."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import marimo as mo
+
+from gdpo_core._html import tag
+from gdpo_core.board.state import State
+from gdpo_core.scenarios import COMPARISONS, Scenario, Setting
+from views.html import element, framed, show
+from views.nav import Nav
+from views.train.runs import THIRD
+from views.train.words import QUESTIONS, TITLES
+
+STEPS = {
+    "start": (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.6, 0.7, 0.85),
+    "pays": (0.1, 0.3, 1.0, 3.0, 6.0, 10.0, 30.0, 100.0),
+    "weights": (0.0, 0.1, 0.125, 0.25, 0.5, 0.9, 1.0, 2.0, 4.0, 5.0),
+}
+SIZES = {  # name, what can be chosen
+    "rollouts": ("Answers per group", (2, 4, 8, 16, 32)),
+    "prompts": ("Groups per batch", (1, 8, 16, 32, 64, 128)),
+    "seeds": ("Seeds", (4, 8, 16, 32, 64)),
+}
+NUMBERS = {"epochs": ("Epochs", 10, 1000, 10), "lr": ("Learning rate", 0.01, 5.0, 0.01)}  # name, least, most, step
+NOISIEST = 10.0
+OPTIMIZERS = ("sgd", "adam")
+LABELS = (("How the methods are", "segments unseen"), ("A third method that is", "unseen"))  # of what is seen at once
+REST = 0.05  # where the conflict starts the answer that is wrong and not concise
+
+
+def pass_rates(marks: Sequence[Sequence[int]]) -> tuple[float, ...]:
+    """The share of answers that passes each mark, kept half an answer away from none and all.
+
+    >>> pass_rates([[1, 0], [1, 0], [0, 0], [1, 0]])
+    (0.75, 0.125)
+    """
+    edge = 0.5 / len(marks)
+    return tuple(round(min(max(sum(mark) / len(mark), edge), 1 - edge), 4) for mark in zip(*marks, strict=True))
+
+
+def as_given(scenario: Scenario) -> dict[str, Any]:
+    """Where the controls stand as the scenario has them."""
+    s, ones = scenario.setting, (1.0,) * scenario.setting.rewards
+    return {
+        "start": s.p0[:1] if s.arms else s.p0,  # of arms the right one's alone
+        "pays": s.scale or (ones if s.arms else ones[: len(s.p0)]),
+        "weights": s.weights or ones,
+        "gate": bool(s.gate),
+        "compare": s.comparison,
+        "optimizer": s.optimizer,
+        **{name: getattr(s, name) for name in (*SIZES, *NUMBERS)},
+        "noise": s.noise or (0.0,) * s.rewards,
+    }
+
+
+def as_linked(scenario: Scenario, page: Nav) -> dict[str, Any]:
+    """The same with what the address says of them; a note for what does not fit."""
+    values, arms = as_given(scenario), bool(scenario.setting.arms)
+    for name in ("start", "pays", "weights"):
+        given, many = page.given(f"train-{name}"), 0 if scenario.from_marks else len(values[name])
+        if given is not None and (len(given) != many or (name == "start" and arms and given[0] > 1 - REST - 0.001)):
+            fits = "nothing, for the Lab sets it" if scenario.from_marks else f"numbers for {scenario.title}, {many}"
+            page.refuse(f"train-{name}", fits, "_".join(map("{:g}".format, given)))
+        elif given is not None:
+            values[name] = given
+    values["gate"] = page.given("train-gate", ("0", "1") if arms else ("0",), str(int(values["gate"]))) == "1"
+    if scenario.setting.comparison != "equal":
+        values["compare"] = page.given("train-compare", default=values["compare"])
+    more = page.given("train-more")
+    if more is not None and len(more) != 6 + len(values["noise"]):
+        page.refuse("train-more", f"{6 + len(values['noise'])} numbers", "_".join(map("{:g}".format, more)))
+    elif more is not None:
+        values["optimizer"] = OPTIMIZERS[more[0] == 1]
+        for name, x in zip(SIZES, more[1:4], strict=True):
+            values[name] = round(min(max(x, 1), SIZES[name][1][-1]))
+        for (name, (_, low, high, _)), x in zip(NUMBERS.items(), more[4:6], strict=True):
+            values[name] = type(low)(min(max(x, low), high))
+        values["noise"] = tuple(0.0 if arms else min(std, NOISIEST) for std in more[6:])
+    return values
+
+
+def for_all(page: Nav, linked: Scenario) -> tuple[mo.ui.radio, mo.ui.dropdown]:
+    """How the methods are compared, and the third one: they stay when another scenario is chosen."""
+    compare = page.given("train-compare") if linked.setting.comparison == "equal" else "equal"
+    titles = {title: name for name, title in TITLES.items()}
+    third = {"no third method": ""} | {f"+ {name}": m for m, name in THIRD.items()}
+    method = page.given("train-method", list(third.values()))
+    standing = next(title for title, m in third.items() if m == method)
+    label, other = (tag("span", f"{said} compared", kind=kind) for said, kind in LABELS)
+    return (
+        mo.ui.radio(titles, TITLES[compare], inline=True, label=label),
+        mo.ui.dropdown(third, standing, label=other),
+    )
+
+
+def question(scenario: Scenario) -> mo.ui.radio:
+    """What to predict of a scenario."""
+    asked, answers = QUESTIONS[bool(scenario.setting.arms)]
+    return mo.ui.radio({said: kind for kind, said in answers.items()}, label=asked, inline=True)
+
+
+def elements(scenario: Scenario, values: Mapping[str, Any]) -> mo.ui.dictionary:
+    """The controls of this scenario, which stand at these values; the Lab's answers bring starts, pays and weights."""
+    made: dict[str, Any] = {}
+    names = rewards(scenario)
+    for name, said in (("start", "start"), ("pays", "pays"), ("weights", "weight")):
+        if not scenario.from_marks:
+            sliders = [_slider(name, x, said, of) for of, x in zip(names, values[name], strict=False)]
+            made[name] = mo.ui.array(sliders)
+    if scenario.setting.arms:
+        made["gate"] = mo.ui.checkbox(values["gate"], label="gate: being concise counts only if right")
+    if scenario.setting.comparison != "equal":
+        made["compare"] = mo.ui.dropdown(
+            {title: c for c, title in TITLES.items()}, TITLES[values["compare"]], label="Compared"
+        )
+    made["optimizer"] = mo.ui.dropdown(
+        {"SGD": "sgd", "Adam": "adam"}, {"sgd": "SGD", "adam": "Adam"}[values["optimizer"]], label="Optimizer"
+    )
+    for name, (title, sizes) in SIZES.items():
+        options = {f"{n}": n for n in sorted({*sizes, values[name]})}
+        made[name] = mo.ui.dropdown(options, f"{values[name]}", label=title)
+    for name, (title, low, high, step) in NUMBERS.items():
+        made[name] = mo.ui.number(low, high, step, values[name], debounce=True, label=title)
+    if not scenario.setting.arms:
+        made["noise"] = mo.ui.array(
+            [
+                mo.ui.number(0, NOISIEST, 0.001, std, debounce=True, label=f"Noise of {of}")
+                for of, std in zip(names, values["noise"], strict=True)
+            ]
+        )
+    return mo.ui.dictionary(made)
+
+
+def _slider(name: str, value: float, kind: str, of: str) -> mo.ui.slider:
+    said = tag(
+        "span", kind, tag("span", f" of {of}", kind="unseen"), kind="reward-label"
+    )  # the row names it for who sees
+    steps = sorted({*STEPS[name], value})
+    return mo.ui.slider(steps=steps, value=value, label=said, debounce=True, show_value=True)
+
+
+def rewards(scenario: Scenario) -> list[str]:
+    """The rewards by name, those of noise alone included."""
+    if scenario.setting.arms:
+        return ["being right", "being concise"]
+    return [*scenario.coins, *["noise"] * (scenario.setting.rewards - len(scenario.coins))]
+
+
+def panel(scenario: Scenario, controls: Mapping[str, Any], third: mo.ui.dropdown, reset: mo.ui.button) -> mo.Html:
+    """The controls as they are laid out: a row per reward, and what few need in a fold."""
+    parts: list[object] = []
+    for k, name in enumerate(() if scenario.from_marks else rewards(scenario)):
+        own = (list(controls[said]) for said in ("start", "pays", "weights"))
+        cells = (tag("span", element(sliders[k]) if k < len(sliders) else "") for sliders in own)
+        parts.append(tag("div", tag("b", name), *cells, kind="reward"))
+    if scenario.from_marks:
+        link = tag("a", "Change them in the Lab →", href="?at=lab")
+        parts.append(tag("p", "Starts, pays and weights are those of the Lab. ", link))
+    line = [controls[name] for name in ("gate", "compare") if name in controls]
+    few = [controls[name] for name in ("optimizer", *SIZES, *NUMBERS)] + list(controls.get("noise", []))
+    more = mo.accordion({"Optimizer, noise, groups, seeds, epochs": show(framed("few", *few))})
+    return show(framed("setting", *parts, framed("line", *line, third, reset), more))
+
+
+def setting_of(scenario: Scenario, comparison: str, values: Mapping[str, Any], lab: State) -> Setting:
+    """What the controls add up to; the Lab's answers bring starts, pays and weights."""
+    if scenario.from_marks:
+        values = {**values, "start": pass_rates(lab.marks), "pays": lab.pays, "weights": lab.weights}
+    start = tuple(values["start"])
+    if scenario.setting.comparison != "equal":  # it is about another one, and says itself under which it is shown
+        comparison = values["compare"]
+    return replace(
+        scenario.setting,
+        p0=(start[0], round(1 - REST - start[0], 6), REST) if scenario.setting.arms else start,
+        scale=_unless_all(1, values["pays"]),
+        weights=_unless_all(1, values["weights"]),
+        noise=_unless_all(0, values.get("noise", ())),
+        gate=(1, 0) if values.get("gate") else None,
+        match_scale=COMPARISONS[comparison],
+        **{name: values[name] for name in ("optimizer", *SIZES, *NUMBERS)},
+    )
+
+
+def _unless_all(untouched: float, values: Sequence[float]) -> tuple[float, ...] | None:
+    return None if all(x == untouched for x in values) else tuple(map(float, values))
+
+
+def written(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values as the address has them."""
+    more = tuple(float(values[name]) for name in (*SIZES, *NUMBERS))
+    noise = values.get("noise", (0.0, 0.0))  # a conflict has none
+    return {
+        **{f"train-{name}": tuple(values[name]) for name in ("start", "pays", "weights") if name in values},
+        "train-gate": str(int(values.get("gate", False))),
+        "train-more": (float(OPTIMIZERS.index(values["optimizer"])), *more, *noise),
+    }

@@ -1,0 +1,107 @@
+"""What is trained: a run and a limit per setting and method, once for all visitors, and their numbers as rows."""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache, partial
+from math import inf
+
+import torch
+from torch import Tensor
+
+from gdpo_core.conventions import COMPARED as METHODS
+from gdpo_core.conventions import NAMES as ALL_NAMES
+from gdpo_core.scenarios import LEVEL, Setting, medians
+from gdpo_core.successors import SUCCESSORS
+from gdpo_core.training import TrainingRun
+from views import worker
+
+COMPARED = ("grpo", "gdpo")
+NAMES = {m: ALL_NAMES[m] for m in METHODS} | {m: one.name for m, one in SUCCESSORS.items()}
+THIRD = {m: name for m, name in NAMES.items() if m not in COMPARED}
+BAND = (0.05, 0.95)  # quantiles over seeds between which a band is drawn
+ROOM, SETTLED = 1.5, 0.98  # of a picture after the slowest method is there; a probability that hardly moves any more
+KEPT = 96  # runs and limits of the latest settings: 6 MB as scenarios are given, 75 MB at most
+
+Runs = Mapping[str, TrainingRun]
+
+
+@lru_cache(KEPT)
+def run(setting: Setting, method: str) -> TrainingRun:
+    """The runs of one method, in a process of their own, so that no visitor's flip waits for them.
+
+    >>> run(Setting((0.5, 0.5), epochs=3, seeds=2), "gdpo").p.shape
+    torch.Size([2, 4, 2])
+    """
+    return TrainingRun(method, torch.from_numpy(worker.call(worker.trained, setting, method, False)))
+
+
+@lru_cache(KEPT)
+def limit(setting: Setting, method: str) -> Tensor:
+    """The infinite-group limit of one method, (epochs + 1, coins)."""
+    return torch.from_numpy(worker.call(worker.trained, setting, method, True))
+
+
+def train(setting: Setting, methods: Sequence[str] = COMPARED) -> dict[str, TrainingRun]:
+    """Each method from the same start with the same seeds."""
+    with ThreadPoolExecutor(len(methods)) as pool:  # as many at once as `worker` lets
+        return dict(zip(methods, pool.map(partial(run, setting), methods), strict=True))
+
+
+def train_limits(setting: Setting, methods: Sequence[str] = COMPARED) -> dict[str, Tensor]:
+    """The infinite-group limit of each method."""
+    with ThreadPoolExecutor(len(methods)) as pool:
+        return dict(zip(methods, pool.map(partial(limit, setting), methods), strict=True))
+
+
+def reached(limit: Tensor) -> list[float]:
+    """Per coin the epoch at which the limit reaches the level; infinity for never."""
+    return medians(TrainingRun("limit", limit[None]))
+
+
+def curves(coins: Sequence[str], runs: Runs, limits: Mapping[str, Tensor], every: int = 1) -> list[dict]:
+    """A row per coin, method and epoch: median, band and infinite-group limit."""
+    rows = []
+    for m, one in runs.items():
+        p = one.p[:, ::every]
+        drawn = [*p.quantile(p.new_tensor([0.5, *BAND]), dim=0), limits[m][::every]]  # each (epochs, coins)
+        for k, coin in enumerate(coins):
+            columns = zip(*(x[:, k].tolist() for x in drawn), strict=True)
+            rows += [
+                {"of": coin, "method": NAMES[m], "epoch": every * i}
+                | dict(zip(("median", "low", "high", "limit"), (round(x, 4) for x in values), strict=True))
+                for i, values in enumerate(columns)
+            ]
+    return rows
+
+
+def program(setting: Setting, methods: Sequence[str]) -> str:
+    """A program of at most 15 lines that prints the medians, or where the answers end, as on the screen."""
+    untouched = vars(Setting(setting.p0))
+    given = {k: v for k, v in vars(setting).items() if v != untouched[k] and k not in ("arms", "p0", "scale")}
+    if not setting.arms and setting.scale:
+        given["scale"] = setting.scale
+    p0 = [round(p, 6) for p in setting.p0]
+    call = f"train_arms(method, {p0}, {setting.paid}, **options)" if setting.arms else f"train(method, {p0}, **options)"
+    result = (
+        "[round(p, 2) for p in run.p[:, -1].median(0).values.tolist()]"
+        if setting.arms
+        else f"run.steps_to({LEVEL:g}).median(0).values.tolist()"
+    )
+    lines = [
+        "import gdpo_core as gc",
+        "",
+        f"options = { ({name: list(x) if isinstance(x, tuple) else x for name, x in given.items()})!r}",
+        f"for method in {tuple(methods)!r}:",
+        f"    run = gc.{call}",
+        f"    print(method, {result})",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def last_epoch(setting: Setting, runs: Runs) -> int:
+    """Where a picture of these runs ends: once every curve that gets there had some room after it."""
+    if setting.arms:  # each method settles on one answer, or on none
+        steps = [min(medians(one, SETTLED)) for one in runs.values()]
+    else:
+        steps = [max(medians(one)) for one in runs.values()]
+    return setting.epochs if inf in steps else min(setting.epochs, max(8, round(ROOM * max(steps))))

@@ -1,0 +1,255 @@
+"""What Train says: the headline, the verdict on the runs, its reason, and how it is trained."""
+
+from collections.abc import Mapping, Sequence
+from math import inf
+
+from torch import Tensor
+
+from gdpo_core._html import Html, join, prose, tag
+from gdpo_core._words import count, listing, percent
+from gdpo_core.scenarios import (
+    ALIKE_EPOCHS,
+    ALIKE_SHARE,
+    ENDS,
+    LEVEL,
+    VERDICTS,
+    Scenario,
+    Setting,
+    alike,
+    medians,
+    verdict,
+)
+from views import terms
+from views.train.runs import BAND, COMPARED, NAMES, Runs, reached
+
+UNMOVED = 0.001  # of a probability, from where it started
+FAR = 0.05  # between the runs and the infinite-group limit
+SAME, FASTER, SLOWER, NEITHER = VERDICTS
+TITLES = {"equal": "Steps of equal size", "published": "Each as published", "neither": "No last step for either"}
+UNDER = {
+    "equal": "With steps of equal size",
+    "published": "Each as published",
+    "neither": "With no last step for either",
+}
+HEADLINES = {
+    "equal": "GDPO helps where scales differ, hurts where a reward is noise",
+    "published": "As published, GDPO also gains where successes are rare",
+    "neither": "Without a last step GDPO wins by longer steps, not better ones",
+}
+STEPS = {
+    "equal": "All advantages of a batch are divided by their spread, as in GDPO's last step, whatever the method.",
+    "published": "GDPO's last step divides all advantages of a batch by their spread. GRPO has no such step.",
+    "neither": "Neither method divides the advantages of a batch by their spread, as in many a demo of GDPO.",
+}
+QUESTIONS = (  # of coins, of answers: the question, and of each verdict how one says it
+    (
+        f"Who has every coin at {LEVEL:g} first?",
+        {FASTER: "GDPO", SLOWER: "GRPO", SAME: "no difference", NEITHER: "neither gets there"},
+    ),
+    ("Which method learns the right answer?", {end: end.removeprefix("right under ") for end in ENDS}),
+)
+
+
+def headline(comparison: str, kinds: Sequence[str], score: str | None) -> Html:
+    """The chapter's claim and the verdicts on our set-ups of coins; score: of who predicts, and is told neither."""
+    counts = f"{UNDER[comparison]}, of our {len(kinds)} set-ups GDPO is faster in {kinds.count(FASTER)}, "
+    counts += f"slower in {kinds.count(SLOWER)}, and no different in {len(kinds) - _apart(kinds)}."
+    if score is not None:
+        counts = score or "Choose a set-up and say how it ends; its curves come then."
+    policy = join("the smallest ", terms.term("policy"), " with several rewards")
+    lead = join("A few coins stand for the marks of an answer. Each pays when it falls on 1: ", policy, ". ")
+    shown = join(
+        "Each picture follows the slowest coin under ", method("grpo", "GRPO"), " and ", method("gdpo", "GDPO")
+    )
+    small = f"“No difference”: medians within {ALIKE_EPOCHS} epochs or {percent(ALIKE_SHARE)}; groups of "
+    small += f"{Setting((0.5,)).rollouts} answers. {STEPS[comparison]}"
+    title = "Which method learns faster? Predict, then look" if score is not None else HEADLINES[comparison]
+    return join(
+        tag("h1", title),
+        tag("p", lead, shown, " (dashed). ", tag("b", counts), " ", tag("small", small), kind="lead"),
+    )
+
+
+def _apart(kinds: Sequence[str]) -> int:
+    return kinds.count(FASTER) + kinds.count(SLOWER)
+
+
+def method(key: str, said: object) -> Html:
+    """What is said of a method, in its colour."""
+    return tag("b", said, kind=key)
+
+
+def probability(p: float) -> str:
+    """Two decimals that never say always or never.
+
+    >>> probability(0.98765), probability(0.9992), probability(0.0001)
+    ('0.99', 'over 0.99', 'under 0.01')
+    """
+    if p > 0.995 or p < 0.005:
+        return "over 0.99" if p > 0.5 else "under 0.01"
+    return f"{p:.2f}"
+
+
+# --- the verdict -----------------------------------------------------------------------------------------------------
+
+
+def said(setting: Setting, coins: Sequence[str], runs: Runs, limits: Mapping[str, Tensor]) -> Html:
+    """The verdict on these runs in words: of which comparison it is, what it shows, and what larger groups would."""
+    kind = verdict(runs, bool(setting.arms))
+    sentence = _of_arms(setting, runs, coins) if setting.arms else _of_coins(setting, runs, coins, kind)
+    further = [_of_third(setting, m, runs) for m in runs if m not in COMPARED]
+    further.append(
+        _without_end(setting, coins, runs, limits) if setting.arms else _in_large_groups(setting, runs, limits)
+    )
+    return join(tag("p", UNDER[setting.comparison], ": ", sentence), tag("p", " ".join(further).strip(), kind="beside"))
+
+
+def _of_coins(setting: Setting, runs: Runs, coins: Sequence[str], kind: str) -> Html:
+    grpo, gdpo = (medians(runs[m]) for m in COMPARED)
+    a, b = _epochs("grpo", max(grpo)), _epochs("gdpo", max(gdpo))
+    level = f" at {LEVEL:g} "
+    if kind == NEITHER:
+        return join(tag("b", "neither method"), f" has every coin{level}within {setting.epochs} epochs.")
+    if inf in (max(grpo), max(gdpo)):
+        first, last, when = ("GDPO", "GRPO", b) if kind == FASTER else ("GRPO", "GDPO", a)
+        head = tag("b", f"{first} gets there, {last} does not")
+        return join(head, f": {first} has every coin{level}after ", when, f" epochs, {last} not in {setting.epochs}.")
+    if kind == SAME:
+        apart = [k for k in range(len(coins)) if not alike(grpo[k], gdpo[k])]
+        more = _other(max(apart, key=lambda k: abs(gdpo[k] - grpo[k])), grpo, gdpo, coins) if apart else ""
+        pace = join("every coin is", level, "after ", a, " epochs under GRPO, ", b, " under GDPO.")
+        return join(tag("b", "no difference"), ", ", pace, more)
+    if kind == FASTER:
+        behind = max(range(len(coins)), key=lambda k: gdpo[k] - grpo[k])
+        late = gdpo[behind] > grpo[behind] and not alike(grpo[behind], gdpo[behind])
+        more = _other(behind, grpo, gdpo, coins) if late else ""
+        return join("the slowest coin is", level, "after ", b, " epochs under GDPO, ", a, " under GRPO.", more)
+    head = tag("b", "GDPO is slower")
+    return join(head, ", with the slowest coin", level, "after ", b, " epochs; under GRPO after ", a, ".")
+
+
+def _epochs(key: str, steps: float) -> Html:
+    return method(key, f"{steps:g}")
+
+
+def _other(k: int, grpo: Sequence[float], gdpo: Sequence[float], coins: Sequence[str]) -> Html:
+    order = "later" if gdpo[k] > grpo[k] else "sooner"
+    never = max(grpo[k], gdpo[k]) == inf
+    when = "" if never else join(": after ", _epochs("gdpo", gdpo[k]), ", not ", _epochs("grpo", grpo[k]))
+    return join(f" But the {coins[k]} is there {order} under GDPO", when, ".")
+
+
+def _of_arms(setting: Setting, runs: Runs, coins: Sequence[str]) -> Html:
+    last = {m: runs[m].p[:, -1].median(0).values.tolist() for m in COMPARED}
+    likeliest = {m: p.index(max(p)) for m, p in last.items()}
+    grpo, gdpo = (method(m, probability(p[0])) for m, p in last.items())
+    after = f" After {setting.epochs} epochs the right answer has a probability of "
+    if all(abs(a - b) < UNMOVED for p in last.values() for a, b in zip(p, setting.p0, strict=True)):
+        head = "nothing is learnt"
+    elif all(max(p) < LEVEL for p in last.values()):
+        head = "neither settles"
+    elif likeliest["grpo"] == likeliest["gdpo"] and min(map(max, last.values())) >= LEVEL:
+        head = f"both methods end {coins[likeliest['grpo']]}"
+    else:
+        head = ", ".join(f"{NAMES[m]} {_ends(last[m], coins)}" for m in COMPARED)
+    return join(tag("b", head), ".", after, grpo, " under GRPO, ", gdpo, " under GDPO.")
+
+
+def _ends(p: Sequence[float], coins: Sequence[str]) -> str:
+    return f"ends {coins[p.index(max(p))]}" if max(p) >= LEVEL else "does not settle"
+
+
+def _of_third(setting: Setting, key: str, runs: Runs) -> str:
+    if setting.arms:
+        return f"{NAMES[key]} gives the right answer with {probability(runs[key].p[:, -1, 0].median().item())}."
+    steps = max(medians(runs[key]))
+    when = f"not within {setting.epochs} epochs" if steps == inf else f"after {steps:g} epochs"
+    return f"{NAMES[key]} has every coin there {when}."
+
+
+def _in_large_groups(setting: Setting, runs: Runs, limits: Mapping[str, Tensor]) -> str:
+    """Of coins: when the limit gets there, where that is another time."""
+    in_limit = {m: max(reached(limits[m])) for m in COMPARED}
+    if all(alike(in_limit[m], max(medians(runs[m]))) for m in COMPARED):
+        return ""
+    grpo, gdpo = (f"{s:g}" if s < inf else f"over {setting.epochs}" for s in in_limit.values())
+    return (
+        f"In groups of {setting.rollouts} answers. In endless ones (thin lines) it is {gdpo} for GDPO, {grpo} for GRPO."
+    )
+
+
+def _without_end(setting: Setting, coins: Sequence[str], runs: Runs, limits: Mapping[str, Tensor]) -> str:
+    """Of a conflict: where the limit leaves GDPO, if that is far from where it ends."""
+    p, median = limits["gdpo"][-1], runs["gdpo"].p[:, -1].median(0).values
+    if float((p - median).abs().max()) < FAR:
+        return ""
+    limited = f"In endless groups (thin lines) GDPO stays at {probability(p[0].item())} {coins[0]}."
+    if setting.gate or len(set(setting.weights or (1.0,))) > 1:
+        return limited
+    return (
+        f"{limited} If every answer is either right or concise, the two rewards are mirror images and cancel under "
+        f"GDPO: only the few groups of {setting.rollouts} with a {coins[-1]} answer still move it."
+    )
+
+
+# --- its reason ------------------------------------------------------------------------------------------------------
+
+
+def why(scenario: Scenario, setting: Setting, given: bool) -> Html:
+    """What to learn from the scenario, and what its controls do not say."""
+    about = "Why" if given else f"Changed. As it was, “{scenario.title}” shows"
+    lesson = scenario.lesson_of(setting.comparison)
+    return tag("p", tag("b", about), ": ", lesson, " ", tag("small", " ".join(_told(setting, scenario))), kind="why")
+
+
+def _told(setting: Setting, scenario: Scenario) -> list[str]:
+    notes = []
+    rows = ["being right", "being concise"] if setting.arms else [*scenario.coins]
+    rows += ["noise"] * (setting.rewards - len(rows))
+    for name, std in zip(rows, setting.noise or (), strict=False):
+        if std and name == "noise":
+            notes.append(f"One more reward is noise alone, standard deviation {std:g}; no coin moves it.")
+        elif std:
+            notes.append(f"The {name}'s reward also has noise, standard deviation {std:g}.")
+    if not any(setting.weights or (1,)):
+        notes.append("All weights are 0: every advantage is 0 and nothing is learnt.")
+    elif 0 in (setting.weights or ()):
+        idle = [name for name, w in zip(rows, setting.weights or (), strict=False) if w == 0]
+        notes.append(f"A weight of 0: nothing pays for {listing([f'the {name}' for name in idle])}.")
+    if setting.optimizer == "adam":
+        notes.append("Adam divides each coin's gradient by its own size.")
+    return notes
+
+
+def under_title(setting: Setting) -> str:
+    """What the large picture shows."""
+    what, band = "each answer" if setting.arms else "a 1", percent(BAND[1] - BAND[0])
+    return f"probability of {what} by epoch · median and {band} band of {count(setting.seeds, 'seed')}"
+
+
+def how_it_learns(setting: Setting) -> Html:
+    """What is trained and how, in plain words."""
+    drawn = "The policy is a few coins. A coin that falls on 1 earns its reward; the policy sets how likely that is."
+    outcome = "b is 1 or 0, as the coin fell, and p its probability of a 1"
+    formulas = (
+        " With p, v = p (1 − p), pay c and weight w a logit then moves by w c v / √(Σ w² c² v) under GRPO and by "
+        "w √v / √(Σ w²) under GDPO, times the learning rate, without noise and at steps of equal size."
+    )
+    if setting.arms:
+        drawn, formulas = "The policy is a softmax over three answers.", ""
+        outcome = "b is 1 for the answer that was drawn and 0 for the others, p their probabilities"
+    adam = setting.optimizer == "adam"
+    moves = "Adam moves each logit along" if adam else "each logit moves by the learning rate times"
+    sentences = (
+        f"**The policy.** {drawn} An epoch draws {setting.prompts} groups of {setting.rollouts} answers, "
+        "computes their advantages, and makes what got a positive one likelier, what got a negative one less "
+        f"likely: {moves} the mean of A (b − p), the score-function gradient; {outcome}.",
+        "**The last step.** GDPO divides all advantages of a batch by their standard deviation, GRPO does not. "
+        "Longer steps would win without being better, so by default every method gets GDPO's last step: steps "
+        "of equal size. **Each as published** gives it to GDPO alone. **No last step for either** takes it from GDPO "
+        "too, as many a demo does; then GDPO's steps are longer than GRPO's.",
+        f"**Thin lines** are the infinite-group limit: what ever larger groups would do.{formulas}",
+        f"**Bands** hold {percent(BAND[1] - BAND[0])} of the seeds. Two medians count as equal if they are "
+        f"within {ALIKE_EPOCHS} epochs or {percent(ALIKE_SHARE)}.",
+    )
+    return join(*(tag("p", prose(one)) for one in sentences))
