@@ -77,8 +77,10 @@ def _in_one(effects: dict[str, list[str]]) -> str:
         )
     if bad:
         return f"**Not as it stands:** it hurts by {bad} and helps nowhere."
+    if good and both:
+        return f"**It helps with the {good}.{also}** Which counts more, is yours to say."
     if good:
-        return f"**Yes, for the {good}.**{also} None of these checks speaks against it."
+        return f"**Yes, for the {good}.** None of these checks speaks against it."
     if both:
         return f"**It changes one thing, {both}, for better and for worse.** The rest stays as it is."
     if effects["steps"]:
@@ -96,7 +98,7 @@ def priority(report: AuditReport) -> str:
 
 
 def _scales(report: AuditReport) -> Answer:
-    title, names = "Unequal scales", [r["name"] for r in report.rewards]
+    title, names = "Shares of the update", [r["name"] for r in report.rewards]
     found = [[r["update_share"][m] for r in report.rewards] for m in ("grpo", "gdpo")]
     grpo, gdpo = ([nan if share is None else share for share in shares] for shares in found)
     weights = [report.run["weights_used"][name] for name in names]

@@ -91,7 +91,7 @@ def test_what_one_visitor_uploads_no_other_is_told(page_url):
             for body in files[mine][:3]:
                 assert secrets[mine].encode() in body and secrets[others].encode() not in body
             address = both[mine].models[both[mine].having("chapters")]["controls"]
-            assert secrets[mine] not in json.dumps(address) and address["run"] == {}
+            assert not [text for key, text in address.items() if key.startswith("run-") and text]
             # What has an address, which others might guess, is the same for all: the scripts of the widgets.
             assert {kind for _, kind in FILE.findall(told)} == {"js"}
 

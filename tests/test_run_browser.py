@@ -183,7 +183,7 @@ def test_no_accessibility_fault_and_nothing_wider_than_the_screen(run):
         page.get_by_role("button", name=title).click()
     page.locator(".audit details").evaluate_all("all => all.forEach(e => e.open = true)")
     section = [
-        [selector] for selector in (".upload", ".whose", ".audit.front", "marimo-accordion", ".taken", ".asking")
+        [selector] for selector in (".upload", ".whose", ".audit.front", "marimo-accordion", ".taken", ".reading")
     ]
     for scheme, width in (("dark", 1440), ("light", 1440), ("light", 1024), ("light", 390), ("light", 320)):
         page.emulate_media(color_scheme=scheme)

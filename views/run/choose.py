@@ -77,7 +77,7 @@ def corrections(page: Nav, sample: Sample, files: Sequence[Any]) -> mo.ui.dictio
 def asking(corrections: mo.ui.dictionary) -> mo.Html:
     """Corrections in a fold, with which files are wanted and what happens to them."""
     inside: Html = framed("", paragraphs(*FILES), controls(corrections.elements.values()))
-    return show(framed("asking", fold(HOW, inside, kind="fold", name="run-files")))
+    return show(framed("reading", fold(HOW, inside, kind="fold", name="run-files")))
 
 
 def primary(page: Nav, log: Log | None) -> mo.ui.dropdown:
@@ -92,13 +92,13 @@ def primary(page: Nav, log: Log | None) -> mo.ui.dropdown:
 
 def address(
     sample: Sample, corrected: Mapping[str, str | None], log: Log | None, primary: str | None
-) -> tuple[dict[str, str], dict[str, str]]:
+) -> tuple[dict[str, str | None], dict[str, str]]:
     """What the controls write into the address, and what they would untouched; of an upload it tells nothing."""
-    untouched = {"run-sample": SAMPLES[0].id, "run-primary": _known(log)}
+    values = {f"run-{key}": text or "" for key, text in corrected.items()}
+    values |= {"run-primary": primary or NO_PRIMARY} if log else {}
     if log and not log.sample:
-        return {"run-sample": sample.id}, untouched
-    values = {"run-sample": sample.id} | {f"run-{key}": text or "" for key, text in corrected.items()}
-    return (values | {"run-primary": primary or NO_PRIMARY} if log else values), untouched
+        values = dict.fromkeys(values)
+    return {"run-sample": sample.id, **values}, {"run-sample": SAMPLES[0].id, "run-primary": _known(log)}
 
 
 def _known(log: Log | None) -> str:
