@@ -140,7 +140,7 @@ def by_group_size(lines: Lines, title: str, now: int) -> Filled:
 
 
 def _rows(lines: Lines, now: float, labels: list[dict]) -> dict[str, list[dict]]:
-    rows = [{"x": at, "method": NAMES[m], "share": share} for m, line in lines.items() for at, share in line.items()]
+    rows = [{"x": x, "method": NAMES[m], "share": round(y, 4)} for m, line in lines.items() for x, y in line.items()]
     return {"lines": rows, "now": [row for row in rows if row["x"] == now] or [{"x": now}], "labels": labels}
 
 
