@@ -159,7 +159,10 @@ def evidence_claim(choice, first, marks, outcomes, sentences, verdicts):
 @app.cell
 def evidence_controls(page, prompts, verdicts):
     _most, _default = len(verdicts.models), ".".join(prompts.REWARDS)
-    _graders = page.given("evidence-graders", prompts.GRADED, _default).split(".")
+    _graders = page.given("evidence-graders", default=_default)
+    if _graders not in prompts.GRADED:
+        page.refuse("evidence-graders", f"a reading of each mark, as in {_default}", _graders)
+        _graders = _default
     answers_drawn = mo.ui.slider(
         2,
         _most,
@@ -172,7 +175,7 @@ def evidence_controls(page, prompts, verdicts):
     graders = mo.ui.array(
         [
             mo.ui.dropdown({words: key for key, words in one.items()}, one[key], label=f"{mark} is")
-            for mark, one, key in zip(prompts.REWARDS, prompts.READINGS, _graders, strict=True)
+            for mark, one, key in zip(prompts.REWARDS, prompts.READINGS, _graders.split("."), strict=True)
         ]
     )
     html.show(html.framed("asking", answers_drawn, draw_number, *graders))
