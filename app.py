@@ -418,7 +418,6 @@ def evidence_data(evidence_open):
     mo.stop(not evidence_open())
     # Altair takes as long as all else that a first visitor waits for, so it comes with the chapter.
     from gdpo_core.bfcl import prompts
-    from views import charts as evidence_charts
     from views.evidence import about, counting, opened, paper, sentences, sizes, squares
 
     try:
@@ -428,7 +427,6 @@ def evidence_data(evidence_open):
     return (
         about,
         counting,
-        evidence_charts,
         opened,
         paper,
         prompts,
@@ -448,7 +446,10 @@ def evidence_claim(choice, first, marks, outcomes, sentences, verdicts):
 @app.cell
 def evidence_controls(page, prompts, verdicts):
     _most, _default = len(verdicts.models), ".".join(prompts.REWARDS)
-    _graders = page.given("evidence-graders", prompts.GRADED, _default).split(".")
+    _graders = page.given("evidence-graders", default=_default)
+    if _graders not in prompts.GRADED:
+        page.refuse("evidence-graders", f"a reading of each mark, as in {_default}", _graders)
+        _graders = _default
     answers_drawn = mo.ui.slider(
         2,
         _most,
@@ -461,7 +462,7 @@ def evidence_controls(page, prompts, verdicts):
     graders = mo.ui.array(
         [
             mo.ui.dropdown({words: key for key, words in one.items()}, one[key], label=f"{mark} is")
-            for mark, one, key in zip(prompts.REWARDS, prompts.READINGS, _graders, strict=True)
+            for mark, one, key in zip(prompts.REWARDS, prompts.READINGS, _graders.split("."), strict=True)
         ]
     )
     html.show(html.framed("asking", answers_drawn, draw_number, *graders))
@@ -487,13 +488,8 @@ def evidence_outcomes_note():
 def evidence_outcomes(choice, marks, prompts):
     ties = {method: gc.collapse(marks, method, weights=choice.weights) for method in ("grpo", "gdpo")}
     outcomes = prompts.outcomes(marks, ties)
-    return outcomes, ties
-
-
-@app.cell
-def evidence_first(marks, prompts):
     first = prompts.pairs(marks)  # of a right and a wrong answer: from which weight on the right one is first
-    return (first,)
+    return first, outcomes, ties
 
 
 @app.cell
@@ -548,22 +544,33 @@ def evidence_found(ask_prompt, find, opened, verdicts):
 
 
 @app.cell
-def evidence_steps(ask_prompt, find, outcomes, prompt, squares, unknown, verdicts):
+def evidence_opened(
+    ask_prompt,
+    asked_prompt,
+    choice,
+    find,
+    first,
+    marks,
+    opened,
+    outcomes,
+    prompt,
+    sentences,
+    squares,
+    ties,
+    unknown,
+    verdicts,
+):
     # Squares are smaller than a fingertip.
     _before, _after = squares.beside(verdicts, outcomes, prompt)
     step_back = mo.ui.button(lambda _: ask_prompt(_before), label="←", tooltip=f"Previous prompt: {_before}")
     step_on = mo.ui.button(lambda _: ask_prompt(_after), label="→", tooltip=f"Next prompt: {_after}")
-    html.show(html.framed("asking", step_back, step_on, find), unknown)
-    return step_back, step_on
-
-
-@app.cell
-def evidence_opened(asked_prompt, choice, first, marks, opened, prompt, sentences, ties, verdicts):
     html.show(
+        html.framed("asking", step_back, step_on, find),
+        unknown,
         opened.prompt(verdicts, choice, marks, ties, first, prompt, bool(asked_prompt())),
         sentences.more({"Whose answers": lambda: opened.whose(verdicts, choice, marks, prompt)}),
     )
-    return
+    return step_back, step_on
 
 
 @app.cell(hide_code=True)
@@ -571,18 +578,6 @@ def evidence_first_note():
     mo.md("""
     Which answer comes first where GDPO breaks a tie, in all pairs, and as correctness weighs more.
     """)
-    return
-
-
-@app.cell
-def evidence_verdict(choice, first, sentences):
-    html.show(sentences.verdict(choice, first))
-    return
-
-
-@app.cell
-def evidence_bars(choice, evidence_charts, first, sentences):
-    evidence_charts.who_comes_first(sentences.first_rows(choice, first)) if len(first.count) else None
     return
 
 
@@ -600,8 +595,12 @@ def evidence_weight(page, prompts):
 
 
 @app.cell
-def evidence_curves(choice, evidence_charts, first, prompts, sentences):
-    html.show(html.charts(sentences.curves(choice, first), "small"))
+def evidence_priorities(choice, first, sentences):
+    html.show(
+        sentences.verdict(choice, first),
+        html.charts(sentences.bars(choice, first), "small"),
+        html.charts(sentences.curves(choice, first), "small"),
+    )
     return
 
 

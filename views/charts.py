@@ -178,7 +178,11 @@ def who_comes_first(rows: Sequence[Mapping]) -> Filled:
         bar.append(dict(row) | look | {"bar": name, "at": at, "to": at + row["share"], "label": label})
     parts = [part for bar in drawn.values() for part in bar if part["share"]]
     said = {name: [part["label"] for part in bar if part["share"]] for name, bar in drawn.items()}
-    heads = [{"bar": name, "rest": " · ".join(x for x in of if "right" not in x)} for name, of in said.items()]
+    # Inside its bar only where that is long enough on a phone.
+    heads = [
+        {"bar": name, "rest": " · ".join(of[bar[0]["share"] > 0.5 :])}
+        for (name, bar), of in zip(drawn.items(), said.values(), strict=True)
+    ]
     description = "; ".join(f"{name}: {', '.join(of)}" for name, of in said.items())
     return _filled(_bars(len(drawn)), f"{description}.", parts=parts, heads=heads)
 
@@ -190,7 +194,7 @@ def _bars(many: int) -> dict[str, Any]:
     looks = alt.Color("colour:N", scale=None), alt.Opacity("opacity:Q", scale=None)
     tooltip = [alt.Tooltip("bar:N", title="of"), alt.Tooltip("label:N", title="share")]
     base, head = (alt.Chart(alt.NamedData(name)).encode(y) for name in ("parts", "heads"))
-    inside = base.transform_filter("datum.part == 'right' && datum.share > 0.2")
+    inside = base.transform_filter("datum.part == 'right' && datum.share > 0.5")
     bold = {"align": "left", "fontSize": 13, "fontWeight": 600}
     layers = [
         base.mark_bar(stroke=INK, strokeWidth=0.7).encode(x, *looks, alt.X2("to"), tooltip=tooltip),
@@ -253,7 +257,7 @@ def by_group_size(lines: Lines, title: str, now: int) -> Filled:
 
 
 def _rows(lines: Lines, now: float, labels: list[dict]) -> dict[str, list[dict]]:
-    rows = [{"x": at, "method": NAMES[m], "share": share} for m, line in lines.items() for at, share in line.items()]
+    rows = [{"x": x, "method": NAMES[m], "share": round(y, 4)} for m, line in lines.items() for x, y in line.items()]
     return {"lines": rows, "now": [row for row in rows if row["x"] == now] or [{"x": now}], "labels": labels}
 
 

@@ -32,8 +32,8 @@ def _says() -> str:
     return (
         f"As the paper reports, by at least one point **GDPO is ahead in {_clear(found['gdpo'])} of "
         f"{count(len(results()))} cells, GRPO in {_clear(found['grpo'])}**. By any margin it is {gdpo} to {grpo}, and "
-        f"{equal} are equal; for right answers alone {len(right['gdpo'])} to {len(right['grpo'])} of {rights}. The paper "
-        "gives no spread for most, and the cells are not independent. GRPO's largest lead is "
+        f"{equal} are equal; for right answers alone {len(right['gdpo'])} to {len(right['grpo'])} of {rights}. The "
+        "paper gives no spread for most, and the cells are not independent. GRPO's largest lead is "
         f"{decimal(-largest.ahead, 1)} points ({largest.name}), GDPO's "
         f"{decimal(max(cell.ahead for cell in results()), 1)}. The tool-calling model with 1.5 billion parameters, "
         f"{first.benchmark}: {decimal(first.grpo, 2)} % with GRPO, {decimal(first.gdpo, 2)} % with GDPO."

@@ -148,6 +148,12 @@ def first_rows(choice: Choice, first: Pairs) -> list[dict]:
     return rows
 
 
+def bars(choice: Choice, first: Pairs) -> list:
+    """A chart of it, where there is a pair."""
+    rows = first_rows(choice, first)
+    return [charts.who_comes_first(rows)] if rows else []
+
+
 def weight_rows(first: Pairs) -> dict[str, dict[str, dict[float, float]]]:
     """The share with the wrong answer first by the weight of correctness: of what, by method."""
     if not len(first.count):
