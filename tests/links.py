@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 import gdpo_core as gc
 from gdpo_core import bfcl
 from gdpo_core.scenarios import load_scenarios
-from views import books, controls, run, use
+from views import books, run, use
 from views.evidence import Evidence
 from views.lab import Lab
 from views.link import CONTROLS, Session
 from views.prompts import GRADERS, OUTCOMES, WEIGHTS, published
 from views.state import HEAVIEST, PAYS, UNDEFINED, methods
-from views.train import Train
+from views.train.controls import STEPS, as_given
+from views.train.runs import THIRD
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 TASKS = bfcl.load_tasks(DATA / "tasks")
@@ -45,17 +46,16 @@ def _lab(r: random.Random) -> dict[str, str]:
 
 def _train(r: random.Random) -> dict[str, str]:
     scenario = r.choice(SCENARIOS)
-    arms, own = bool(scenario.setting.arms), controls.state_of(scenario, "equal")
-    noise = [0 if arms else r.choice((0, 0.001, 0.5)) for _ in own.more.noise]
+    arms, own = bool(scenario.setting.arms), as_given(scenario)
+    noise = [0 if arms else r.choice((0, 0.001, 0.5)) for _ in own["noise"]]
     # Small, for many are trained.
     sizes = (r.choice((2, 4, 8)), r.choice((1, 8)), 4, r.randint(10, 40), r.choice((0.01, 0.25, 5)))
+    sliders = () if scenario.from_marks else STEPS
     return {
         "train-scenario": scenario.id,
         "train-compare": r.choice(("equal", "published", "neither")),
-        "train-start": joined(r.choice(controls.STARTS) for _ in own.start),
-        "train-pays": joined(r.choice(controls.PAYS) for _ in own.pays),
-        "train-weights": joined(r.choice(controls.WEIGHTS) for _ in own.weights),
-        "train-method": r.choice(list(controls.extras())),
+        **{f"train-{name}": joined(r.choice(STEPS[name]) for _ in own[name]) for name in sliders},
+        "train-method": r.choice(list(THIRD)),
         "train-more": joined((r.choice((0, 1)), *sizes, *noise)),
         "train-gate": r.choice("01") if arms else "0",
     }
