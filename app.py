@@ -338,12 +338,14 @@ def train_runs(methods, setting, train):
 
 
 @app.cell
-def train_curves(as_given, controls, guesses, limits, predict, runs, scenario, setting, shown, train):
+def train_curves(as_given, guesses, limits, pictures, predict, runs, scenario, setting, shown, train):
     _given = setting == train.controls.setting_of(scenario, setting.comparison, as_given, shown())
+    _left = train.cards.at_equal(pictures, scenario, setting.comparison) if _given else ""
+    _equal = html.tag("p", _left, kind="beside")
     mo.stop(predict.value and not guesses.value[scenario.id], guesses[scenario.id])
     html.show(
         html.tag("p", train.words.under_title(setting), kind="picture-sub"),
-        html.framed("verdict", train.words.said(setting, scenario.coins, runs, limits), role="status"),
+        html.framed("verdict", train.words.said(setting, scenario.coins, runs, limits), _equal, role="status"),
         train.panels.draw(scenario, setting, runs, limits),
         train.words.why(scenario, setting, _given),
     )

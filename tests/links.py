@@ -51,15 +51,16 @@ def _lab(r: random.Random) -> dict[str, str]:
 
 
 def _train(r: random.Random) -> dict[str, str]:
-    scenario = r.choice([s for s in SCENARIOS if not s.from_marks])
+    scenario = r.choice(SCENARIOS)
     arms, given = bool(scenario.setting.arms), controls.as_given(scenario)
     noise = [0 if arms else r.choice((0, 0.001, 0.5)) for _ in given["noise"]]
     # Small, for many are trained.
     sizes = (r.choice((2, 4, 8)), r.choice((1, 8)), 4, r.randint(10, 40), r.choice((0.01, 0.25, 5)))
+    sliders = () if scenario.from_marks else STEPS
     return {
         "train-scenario": scenario.id,
         "train-compare": r.choice(("equal", "published", "neither")),
-        **{f"train-{name}": joined(r.choice(controls.STEPS[name]) for _ in given[name]) for name in controls.STEPS},
+        **{f"train-{name}": joined(r.choice(controls.STEPS[name]) for _ in given[name]) for name in sliders},
         "train-method": r.choice(list(THIRD)),
         "train-more": joined((r.choice((0, 1)), *sizes, *noise)),
         "train-gate": r.choice("01") if arms else "0",

@@ -347,6 +347,13 @@ def test_the_axes_use_their_room():
     assert runs.last_epoch(slow, runs.train(slow)) == 20
 
 
+def test_under_another_comparison_it_is_said_what_is_left_at_steps_of_equal_size():
+    left = {name: cards.at_equal(FILE, ALL[name], "neither") for name in ("demo", "conflict", "board")}
+    gdpo, grpo = (max(medians(ALL["demo"].setting.compared("equal").train(m))) for m in ("gdpo", "grpo"))
+    assert left["demo"] == f"With steps of equal size it is {gdpo:g} for GDPO, {grpo:g} for GRPO: no difference."
+    assert left["conflict"] == left["board"] == cards.at_equal(FILE, ALL["demo"], "equal") == ""
+
+
 # --- predictions -----------------------------------------------------------------------------------------------------
 
 

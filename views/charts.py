@@ -132,14 +132,16 @@ def _panel(methods: tuple[str, ...], low: float) -> dict:
         base.mark_area(opacity=0.15).encode(y("low"), alt.Y2("high:Q")),
         base.mark_line(strokeWidth=1, opacity=0.8).encode(y("limit"), detail="method:N"),
         base.mark_line(strokeWidth=2.5).encode(y("median"), dash),
-        base.mark_point(opacity=0, size=200).encode(y("median"), tooltip=tooltip),
-        marks.mark_point(filled=True, size=110, opacity=1).encode(shape),
+        base.mark_point(opacity=0, size=200, aria=False).encode(y("median"), tooltip=tooltip),
+        marks.mark_point(filled=True, size=110, opacity=1, aria=False).encode(shape),
     ]
     for n, _ in enumerate(methods):  # the first label stands left of the curves, the others right of them
         align: Literal["left", "right"] = "left" if n else "right"
         place = {"dx": 9, "dy": 2 + 13 * n} if n else {"dx": -9, "dy": -9}
         text = marks.transform_filter(alt.datum.place == n).encode(text="label:N")
-        layers.append(text.mark_text(align=align, dx=place["dx"], dy=place["dy"], fontSize=14, fontWeight=700))
+        layers.append(
+            text.mark_text(align=align, dx=place["dx"], dy=place["dy"], fontSize=14, fontWeight=700, aria=False)
+        )
     return _typed(alt.layer(*layers), "", "").properties(height=236).to_dict()
 
 

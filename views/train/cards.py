@@ -248,6 +248,15 @@ def _heading(sign: str, title: str, many: object) -> Html:
     return tag("h2", tag("span", sign, aria_hidden="true"), f" {title} ", tag("small", many))
 
 
+def at_equal(file: File, scenario: Scenario, comparison: str) -> str:
+    """Of coins under another comparison: what is left at steps of equal size."""
+    one = file["sketches"][scenario.id]["equal"]
+    grpo, gdpo = (max(_never(one[m]["steps"])) for m in COMPARED)
+    if comparison == "equal" or scenario.setting.arms or scenario.from_marks or inf in (grpo, gdpo):
+        return ""
+    return f"With steps of equal size it is {gdpo:g} for GDPO, {grpo:g} for GRPO: {kind(one, False)}."
+
+
 def score(scenarios: Mapping[str, Scenario], found: Sketches, guesses: Guesses) -> str:
     """How many of the guesses were right."""
     guessed = [s for s in scenarios.values() if guesses[s.id]]
