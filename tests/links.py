@@ -56,7 +56,7 @@ def _train(r: random.Random) -> dict[str, str]:
     noise = [0 if arms else r.choice((0, 0.001, 0.5)) for _ in given["noise"]]
     # Small, for many are trained.
     sizes = (r.choice((2, 4, 8)), r.choice((1, 8)), 4, r.randint(10, 40), r.choice((0.01, 0.25, 5)))
-    sliders = () if scenario.from_marks else STEPS
+    sliders = () if scenario.from_marks else controls.STEPS
     return {
         "train-scenario": scenario.id,
         "train-compare": r.choice(("equal", "published", "neither")),
