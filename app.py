@@ -145,10 +145,10 @@ def lab_rewards(board):
 
 
 @app.cell
-def lab_advantages(board, convention, lengths, rewards, weights):
-    _given = {"weights": weights, "lengths": lengths, "convention": convention}
-    grpo = gc.explain(rewards, "grpo", **_given)  # adds the rewards, then normalises
-    gdpo = gc.explain(rewards, "gdpo", **_given)  # normalises each reward, then adds
+def lab_advantages(board):
+    # gc.explain(rewards, method, weights=…, convention=…) and gc.collapse of the same; the board has computed them.
+    grpo = board.explain("grpo")  # adds the rewards, then normalises
+    gdpo = board.explain("gdpo")  # normalises each reward, then adds
     board_ties = {method: board.collapse(method) for method in ("grpo", "gdpo")}
     return board_ties, gdpo, grpo
 

@@ -15,6 +15,7 @@ from gdpo_core._errors import expect
 from gdpo_core.board.drawing import draw, order_at_first
 from gdpo_core.board.seen import seen
 from gdpo_core.board.state import BASE, HEAVIEST, METHODS, PAYS, UNDEFINED, State, frozen
+from gdpo_core.explain import Explanation
 
 HERE = Path(__file__).parent
 # Every call of torch lets another thread in, and waits for the interpreter afterwards: of fifty visitors who flip
@@ -107,6 +108,10 @@ class Board(anywidget.AnyWidget):
     def rewards(self) -> torch.Tensor:
         """(answers, rewards) what each answer is paid now, float64."""
         return torch.tensor(self.state.rewards, dtype=torch.float64)
+
+    def explain(self, method: str) -> Explanation:
+        """`gdpo_core.explain` of what it shows; computed with the drawing."""
+        return seen(self.state, method).explained
 
     def collapse(self, method: str) -> gc.Collapse:
         """`gdpo_core.collapse` of what it shows; computed with the drawing."""
