@@ -39,16 +39,14 @@ def log(steps: int) -> str:
         return base64.b64encode(file.read_bytes()).decode()
 
 
-def training(visitor: Visitor, rng: random.Random) -> dict:
-    """Controls of Train that nobody has asked for before."""
-    state = visitor.drawings[visitor.models["train"]]["state"]
-    return {**state, "start": [round(rng.uniform(0.1, 0.8), 6) for _ in state["start"]]}
+def training(rng: random.Random) -> dict[str, float]:
+    """A control of Train, at a value that nobody has asked for before: what was trained once is kept."""
+    return {"Learning rate": rng.uniform(0.1, 1)}
 
 
-def choosing(rng: random.Random) -> dict:
+def choosing(rng: random.Random) -> dict[str, int]:
     """Controls of the Evidence."""
-    marks = ["correctness", "style", "conciseness"]
-    return {"group": rng.randint(2, 24), "draw": rng.randint(0, 99), "graders": marks, "weight": 1, "open": []}
+    return {"Answers per prompt": rng.randint(2, 24), "Draw": rng.randint(0, 99)}
 
 
 async def arrivals(port: int, until: float, rng: random.Random, deeds: Deeds, log: str) -> None:
@@ -72,7 +70,7 @@ async def trains(visitor: Visitor, until: float, rng: random.Random, deeds: Deed
     await _open(visitor, "train", deeds)
     while time.time() < until:
         async with _timed(deeds):
-            await visitor.ask("train", training(visitor, rng))
+            await visitor.choose(training(rng))
         await asyncio.sleep(pause * rng.uniform(0.5, 1.5))
 
 
@@ -81,7 +79,7 @@ async def chooses(visitor: Visitor, until: float, rng: random.Random, deeds: Dee
     await _open(visitor, "evidence", deeds)
     while time.time() < until:
         async with _timed(deeds):
-            await visitor.ask("evidence", choosing(rng))
+            await visitor.choose(choosing(rng))
         await asyncio.sleep(pause * rng.uniform(0.5, 1.5))
 
 
@@ -95,13 +93,15 @@ async def audits(visitor: Visitor, until: float, rng: random.Random, deeds: Deed
 
 
 async def reads(visitor: Visitor, until: float, rng: random.Random, deeds: Deeds, log: str) -> None:
-    """Open Use it, flip a mark now and then, and come back."""
+    """Open Use it, go back to the Lab now and then, flip a mark, and return."""
     await _open(visitor, "use", deeds)
     while time.time() < until:
         await asyncio.sleep(10 * rng.uniform(0.5, 1.5))
+        await _open(visitor, "lab", deeds)
         async with _timed(deeds):
             await visitor.flip(rng.randrange(12), rng.randrange(3))
-            await visitor.come_back("use")
+        await asyncio.sleep(1)
+        await _open(visitor, "use", deeds)
 
 
 async def trainers(port: int, until: float, rng: random.Random, deeds: Deeds, log: str) -> None:

@@ -5,7 +5,9 @@ import json
 import re
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from html import unescape
+from typing import Any
 from urllib.request import urlopen
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -18,7 +20,9 @@ SESSION_HEADER, TOKEN_HEADER = "Marimo-Session-Id", "Marimo-Server-Token"
 MODEL_MESSAGE, RUN_ENDED = "model-lifecycle", "completed-run"  # what the server tells a session
 TOKEN_KEY = "serverToken"  # in the page's HTML
 PATIENCE = 60  # seconds, after which an answer counts as lost
-FILE = re.compile(r"object-id='([^']+)'[^>]*><marimo-file")
+CONTROL = re.compile(r"<marimo-ui-element object-id='([^']+)'[^>]*><marimo-[a-z-]+[^>]*? data-label='([^']+)'")
+TAG = re.compile(r"<[^>]+>")
+FILES = "Drop the files of your run here"  # how the label of the area for files begins
 
 
 class Visitor:
@@ -31,7 +35,7 @@ class Visitor:
         # Of an address of its own: from one, a hundred sessions in a minute are refused.
         self.address = f"10.{'.'.join(str(byte) for byte in secrets.token_bytes(3))}"
         self.models: dict[str, str] = {}  # by a widget's name its id
-        self.files = ""  # id of the area for files, once Your run is open
+        self.controls: dict[str, str] = {}  # by the label of a control its id
         self.drawings: dict[str, dict] = {}  # by widget's id, its last drawing
         self.state: dict = {}  # where the Lab's controls stand
         self.runs = 0  # of cells, which have ended
@@ -84,17 +88,17 @@ class Visitor:
         await self._until(lambda: self.runs > runs)
         return time.perf_counter() - sent
 
-    async def upload(self, name: str, encoded: str, patience: float = PATIENCE) -> float:
-        """Give Your run a file, in base64 as the browser sends it; the seconds until the audit is there."""
+    async def choose(self, values: Mapping[str, Any]) -> float:
+        """Set marimo's controls, each by the beginning of its label; the seconds until the cells have run."""
         runs, sent = self.runs, time.perf_counter()
-        body = b'{"objectIds": ["%b"], "values": [[["%b", "%b"]]]}' % (
-            self.files.encode(),
-            name.encode(),
-            encoded.encode(),
-        )
-        await self._post(SET_VALUE, body)
-        await self._until(lambda: self.runs > runs, patience)
+        ids = [next(id for said, id in self.controls.items() if said.startswith(label)) for label in values]
+        await self._post(SET_VALUE, json.dumps({"objectIds": ids, "values": list(values.values())}).encode())
+        await self._until(lambda: self.runs > runs)
         return time.perf_counter() - sent
+
+    async def upload(self, name: str, encoded: str) -> float:
+        """Give Your run a file, in base64 as the browser sends it; the seconds until the audit is there."""
+        return await self.choose({FILES: [[name, encoded]]})
 
     async def leave(self) -> None:
         if self.listening:
@@ -117,9 +121,9 @@ class Visitor:
         self.writer.write(head.encode() + body)
         await asyncio.wait_for(self._until_answered(), PATIENCE)
 
-    async def _until(self, there: Callable[[], bool], patience: float = PATIENCE) -> None:
+    async def _until(self, there: Callable[[], bool]) -> None:
         async with self.heard:
-            await asyncio.wait_for(self.heard.wait_for(lambda: self.lost or there()), patience)
+            await asyncio.wait_for(self.heard.wait_for(lambda: self.lost or there()), PATIENCE)
         if self.lost:
             raise ConnectionError(f"a session was lost: {self.lost}")
 
@@ -143,8 +147,8 @@ class Visitor:
         if RUN_ENDED in message[:60]:
             self.runs += 1
             return True
-        if found := FILE.search(message):
-            self.files = found[1]
+        if "<marimo-ui-element" in message:
+            self.controls |= {labelled(label): control for control, label in CONTROL.findall(message)}
         if MODEL_MESSAGE not in message[:60]:
             return False
         told = json.loads(message)
@@ -163,6 +167,12 @@ class Visitor:
             raise RuntimeError(f"the server answered a visitor with {head.splitlines()[0]}")
         length = re.search(r"(?i)content-length: (\d+)", head)
         await self.reader.readexactly(int(length.group(1)) if length else 0)
+
+
+def labelled(attribute: str) -> str:
+    """The text of a control's label: JSON of HTML, in an attribute."""
+    label = json.loads(unescape(attribute))
+    return TAG.sub("", label) if label else ""
 
 
 def greeted(port: int) -> tuple[str, str]:

@@ -51,21 +51,17 @@ def taken(visitor: Guest) -> list[bytes]:
     return files
 
 
-def open_run(visitor: Guest) -> None:
-    """Go to Your run, as a click in the bar does."""
-    visitor.set(visitor.having("chapters"), at="run")
+def open_chapter(visitor: Guest, chapter: str) -> None:
+    """Go there, as a click in the bar does."""
+    visitor.set(visitor.having("chapters"), at=chapter)
     visitor.rest()
 
 
-def asked(n: int, weight: float) -> dict:
-    """The n-th question of the Lab, in which nothing but a weight is the reader's."""
-    controls = {"task": 0, "marks": [[1, 1, 1]] * 12, "pays": [1, 1, 1], "convention": "paper", "method": "gdpo"}
-    return controls | {"weights": [weight, 1, 1], "n": n, "open": []}
-
-
-def drawn(visitor: Guest, n: int) -> dict:
-    """The answer to it."""
-    return drawing(visitor.hear(lambda told: drawing(told).get("n") == n))
+def weighs(visitor: Guest, weight: float) -> None:
+    """Set a weight of the board, and wait for its drawing and for the cells that follow."""
+    assert visitor.set(visitor.having("drawing"), weights=[weight, 1, 1]) == 200
+    visitor.hear(lambda told: drawing(told).get("state", {}).get("weights") == [weight, 1, 1])
+    visitor.rest()
 
 
 def drawing(told: dict) -> dict:
@@ -78,7 +74,7 @@ def test_what_one_visitor_uploads_no_other_is_told(page_url):
     with guest(page_url) as first, guest(page_url) as second:
         both = (first, second)
         for visitor in both:
-            open_run(visitor)
+            open_chapter(visitor, "run")
         for visitor, secret in zip(both, secrets, strict=True):
             visitor.choose(visitor.controls("marimo-file")[-1], uploaded(secret))
             visitor.hear(lambda _, secret=secret, visitor=visitor: secret in visitor.told[-1])  # the report
@@ -113,7 +109,7 @@ def upload_three(places: dict[str, Path]) -> None:
         served("app.py", **{name: str(place) for name, place in places.items()}) as url,
         guest(url) as visitor,
     ):
-        open_run(visitor)
+        open_chapter(visitor, "run")
         for secret, files in uploads.items():
             visitor.choose(visitor.controls("marimo-file")[-1], files)
             visitor.hear(lambda _, secret=secret: secret in visitor.told[-1])  # the audit
@@ -122,14 +118,15 @@ def upload_three(places: dict[str, Path]) -> None:
 
 def test_who_knows_no_name_reaches_no_session(page_url):
     with guest(page_url) as owner, guest(page_url) as stranger:
-        board = owner.having("sheets")
+        board, switch = owner.having("drawing"), owner.controls("marimo-switch")[0]
         heard = len(owner.told)
         for name in ("s_none", " ", owner.name[:-1], owner.name + "0", "../" + owner.name, "*"):
-            assert stranger.say(board, asked(7, 3), session=name) >= 400
-            assert stranger.choose("Hbol-0", {"opened": True}, session=name) >= 400
-        owner.say(board, asked(1, 1))
-        assert drawn(owner, 1)["state"]["weights"] == [1, 1, 1]
-        assert len(owner.told) == heard + 1
+            assert stranger.set(board, session=name, weights=[3, 1, 1]) >= 400
+            assert stranger.choose(switch, True, session=name) >= 400
+        assert stranger.set(board, weights=[3, 1, 1]) == 200  # the id of a widget is no key to another session
+        weighs(owner, 2)
+        told = "".join(owner.told[heard:])
+        assert "[3," not in told and "[3.0," not in told
 
 
 # --- hostile messages ------------------------------------------------------------------------------------------------
@@ -137,21 +134,17 @@ def test_who_knows_no_name_reaches_no_session(page_url):
 DEEP: list = []
 for _ in range(200):
     DEEP = [DEEP]
-CONTENTS = [
-    None, 5, "x", [], {}, DEEP, {"n": DEEP},
-    {"ask": [], "at": []}, {"ask": "csv", "chart": {}, "at": 5}, {"ask": "link", "at": "../../etc/passwd", "n": {}},
-    {"marks": "x", "task": 0}, {"task": 1e308, "n": -1}, {"task": -1}, {"task": 10**30, "marks": [[]]},
-    asked(3, 1) | {"weights": [1e308] * 3}, asked(3, 1) | {"pays": [None] * 3}, asked(3, 1) | {"n": "x"},
-    asked(3, 1) | {"open": 5, "active": "zz"}, asked(3, 1) | {"open": [["x"]], "active": 10**9},
-    asked(3, 1) | {"marks": [[1, 1, 1]] * 100_000}, asked(3, 1) | {"method": ["gdpo"], "convention": {}},
-    {"books": ["a"]}, {"books": [[]] * 1000}, {"books": None},
-    {"scenario": "none", "n": 1}, {"state": {"scenario": None}},
-    {"group": 10**9, "draw": 0, "graders": "x", "weight": {}},
-    {"group": 2, "draw": 0, "graders": [[]], "weight": 1, "parts": 5}
-]  # fmt: skip
+CONTENTS = [None, 5, "x", [], {}, DEEP, {"n": DEEP}, {"ask": []}, {"at": "../../etc/passwd"}, {"visits": 10**40}]
 STATES = [
-    {"opened": "yes"}, {"visits": "x"}, {"visits": 10**40}, {"drawing": 5}, {"drawing": {}}, {"reply": []},
-    {"chapters": None}, {"tour": 5}, {"notes": [1] * 100_000}, {"sheets": {}}, {"choices": []}, {"parts": DEEP},
+    {"marks": "x"}, {"marks": []}, {"marks": [[]]}, {"marks": [[1, 1, 1]] * 100_000}, {"marks": [[2, True, 0.5]] * 12},
+    {"marks": DEEP}, {"weights": [1e308] * 3}, {"weights": [-1, 1, 1]}, {"weights": {}}, {"pays": [None] * 3},
+    {"pays": [0, 1, 1]}, {"method": ["gdpo"], "convention": {}}, {"method": "none"}, {"convention": "../x"},
+    {"active": "zz"}, {"active": 10**9}, {"active": -1}, {"followed": "yes"}, {"drawing": 5}, {"drawing": {}},
+    {"answers": []}, {"names": None}, {"labels": DEEP}, {"reasons": {}}, {"given": [[5]]}, {"choices": []},
+    {"at": 5}, {"at": "../../etc/passwd"}, {"asked": DEEP}, {"asked": {"train-scenario": ["x"]}},
+    {"asked": {"train-scenario": "none"}}, {"chapters": None}, {"editing": True}, {"notes": [1] * 100_000},
+    {"controls": []}, {"programs": {"lab": DEEP}}, {"html": "<script>alert(1)</script>"}, {"html": 5},
+    {"chosen": "<b>"}, {"chosen": {}}, {"chosen": "x" * 100_000},
     {"_esm": "alert(1)", "_css": "*{}"}, {"_model_id": "x", "comm": 1, "__class__": 1}, {},
 ]  # fmt: skip
 BODIES = [
@@ -166,11 +159,10 @@ BODIES = [
 
 def test_a_hostile_message_harms_nobody(page_url):
     with guest(page_url) as bystander, guest(page_url) as hostile:
-        for chapter in ("train", "evidence"):
-            hostile.set(hostile.widget(chapter=chapter), opened=True)
-            hostile.rest()
+        for chapter in ("train", "evidence", "run", "use"):
+            open_chapter(hostile, chapter)
         widgets = [id for id, state in hostile.models.items() if "_anywidget_id" in state]
-        assert len(widgets) >= 9
+        assert len(widgets) == 5  # bar, board, the cards of Train, legend and squares of Evidence
         for widget in widgets:
             for content in CONTENTS:
                 assert hostile.say(widget, content) == 200
@@ -185,11 +177,8 @@ def test_a_hostile_message_harms_nobody(page_url):
                 assert hostile.choose(element, value) == 200
             call = {"functionCallId": "1", "args": {}, "namespace": element, "functionName": "__class__"}
             assert hostile.post(CALL_FUNCTION, call)[0] == 200
-        heard = len(bystander.told)
         for visitor in (hostile, bystander):
-            visitor.say(visitor.having("sheets"), asked(99, 2))
-            assert drawn(visitor, 99)["state"]["weights"] == [2, 1, 1]
-        assert len(bystander.told) == heard + 1
+            weighs(visitor, 2)
         told = "".join(hostile.told)
         assert "Traceback" not in told and "site-packages" not in told and str(DATA.parent) not in told
 

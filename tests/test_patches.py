@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from importlib import import_module
+from pkgutil import resolve_name
 from types import SimpleNamespace
 
 import pytest
@@ -18,13 +19,16 @@ NAMES = {
         "marimo._session.state.session_view.deserialize_kernel_message",
         "marimo._messaging.notification.NotificationMessage",
     ),
-    "cache_cell_texts": ("marimo._ast.parse.fixed_dedent", "marimo._ast.compiler.ends_with_semicolon"),
+    "cache_cells": (
+        "marimo._ast.parse.parse_notebook",
+        "marimo._ast.compiler.compile_cell",
+        "marimo._runtime.runtime.compile_cell",
+        "marimo._ast.cell.CellImpl.imported_namespaces",
+    ),
 }
 
 
-def found(name: str) -> object:
-    module, _, attribute = name.rpartition(".")
-    return getattr(import_module(module), attribute)
+found = resolve_name
 
 
 @pytest.fixture
@@ -32,8 +36,8 @@ def restored(monkeypatch):
     """Whatever a test changes is as it was afterwards."""
     for names in NAMES.values():
         for name in names:
-            module, _, attribute = name.rpartition(".")
-            monkeypatch.setattr(import_module(module), attribute, found(name))
+            owner, _, attribute = name.rpartition(".")
+            monkeypatch.setattr(found(owner), attribute, found(name))
 
 
 @pytest.mark.parametrize("change", NAMES)
@@ -54,12 +58,36 @@ def test_messages_are_decoded_as_marimo_decodes_them(restored):
         assert fast(encode(message)) == plain(encode(message)) == message
 
 
-def test_texts_of_cells_are_read_as_marimo_reads_them(restored):
-    texts = ["x = 1", "    x = 1\n    y;", "mo.md('''\n  a\n''')", "x;", ""]
-    names = NAMES["cache_cell_texts"]
-    expected = [[found(name)(text) for name in names] for text in texts]
-    patches.cache_cell_texts()
-    assert [[found(name)(text) for name in names] for text in texts] == expected
+CELLS = ["x = 1", "import numpy as np\nimport os.path", "def f():\n    return y;", "mo.md('''\n  a\n''')", "x;", ""]
+
+
+def read_of(cell) -> list:
+    """What marimo knows of a cell, without its code objects: they are never equal over files."""
+    return [cell.defs, cell.refs, cell.imports, cell.imported_namespaces, cell.temporaries, cell.language, cell.code]
+
+
+def test_cells_are_compiled_once_as_marimo_compiles_them(restored):
+    plain = [found("marimo._ast.compiler.compile_cell")(text, cell_id=f"a{n}") for n, text in enumerate(CELLS)]
+    patches.cache_cells()
+    compile_cell = found("marimo._runtime.runtime.compile_cell")
+    for n, (text, expected) in enumerate(zip(CELLS, plain, strict=True)):
+        one, two = (compile_cell(text, cell_id=f"a{n}") for _ in range(2))
+        assert read_of(one) == read_of(two) == read_of(expected) and one.config == expected.config
+        assert one.body is two.body and one.mod is two.mod
+        assert compile_cell(text, cell_id="b").cell_id == "b"
+
+
+def test_no_session_sees_what_another_changes_of_a_cell(restored):
+    patches.cache_cells()
+    compile_cell = found("marimo._runtime.runtime.compile_cell")
+    one, two = (compile_cell("import numpy as np", cell_id="a") for _ in range(2))
+    one.configure({"hide_code": True, "disabled": True})
+    one.set_stale(True, broadcast=False)
+    one.set_output(5)
+    one.import_workspace.imported_defs.add("np")
+    assert one.import_workspace.is_import_block and two.import_workspace.is_import_block
+    assert not two.config.hide_code and not two.config.disabled and not two.stale
+    assert two.output is None and not two.import_workspace.imported_defs
 
 
 def test_what_a_session_holds_is_disposed_of_when_it_ends(restored, monkeypatch):
@@ -73,8 +101,8 @@ def test_what_a_session_holds_is_disposed_of_when_it_ends(restored, monkeypatch)
 
 def test_a_marimo_without_the_names_serves_all_the_same():
     gone = [name for names in NAMES.values() for name in names if name.startswith("marimo")]
-    program = f"import json, sys\nfrom importlib import import_module\nfor name in {gone!r}:\n"
-    program += "    module, _, attribute = name.rpartition('.')\n    delattr(import_module(module), attribute)\n"
+    program = f"import json\nfrom pkgutil import resolve_name\nfor name in {gone!r}:\n"
+    program += "    owner, _, attribute = name.rpartition('.')\n    delattr(resolve_name(owner), attribute)\n"
     program += "from views import patches\npatches.apply()\nprint(json.dumps('whole'))"
     ran = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
     assert ran.returncode == 0 and json.loads(ran.stdout) == "whole", ran.stderr
