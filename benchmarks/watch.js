@@ -98,7 +98,8 @@
       const widths = fills.map((fill) => fill.getBoundingClientRect().width);
       const sizes = shown().flat().map(Math.abs);
       const unit = Math.max(...widths) / Math.max(...sizes);
-      return Math.max(...widths.map((width, n) => Math.abs(width - unit * sizes[n])));
+      // A bar of 0 is a mark of its own where it is tied.
+      return Math.max(...widths.map((width, n) => sizes[n] && Math.abs(width - unit * sizes[n])));
     },
     // Where to click: the middles of the toggles, answer by answer.
     toggles: () =>
