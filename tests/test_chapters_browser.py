@@ -1,7 +1,7 @@
 """The page in a browser: its bar, its chapters, its links and the Lab's instrument, by mouse, touch and keyboard."""
 
 import re
-from urllib.parse import parse_qs, urlencode
+from urllib.parse import urlencode
 
 import pytest
 from helpers import accessibility_faults, arrived, settled
