@@ -26,7 +26,7 @@ _context.set_forkserver_preload(["views.worker", "__main__"])  # once, with torc
 
 
 def start_soon(seconds: float = 4) -> None:
-    """The process that all others are forked from imports torch first: it starts when the first visitor has the page."""
+    """The process that all others are forked from imports torch: it starts once the first visitor has the page."""
     if os.name == "posix":
         from multiprocessing.forkserver import ensure_running
 
