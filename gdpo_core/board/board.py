@@ -12,7 +12,7 @@ import traitlets
 import gdpo_core as gc
 from gdpo_core import _theme
 from gdpo_core._errors import expect
-from gdpo_core.board.drawing import draw, order_at_first
+from gdpo_core.board.drawing import draw
 from gdpo_core.board.seen import seen
 from gdpo_core.board.state import BASE, HEAVIEST, METHODS, PAYS, UNDEFINED, State, frozen
 from gdpo_core.explain import Explanation
@@ -70,7 +70,6 @@ class Board(anywidget.AnyWidget):
         answers = [f"answer {i + 1}" for i in range(len(marks))] if answers is None else list(answers)
         self._lengths = tuple(map(len, answers))
         ones = [1.0] * width
-        first = State(frozen(marks), tuple(ones), tuple(ones), lengths=self._lengths)
         super().__init__(
             answers=answers,
             names=names,
@@ -87,7 +86,6 @@ class Board(anywidget.AnyWidget):
                 "undefined": UNDEFINED,
                 "methods": list(map(list, METHODS.items())),
                 "base": BASE.upper(),
-                "order": order_at_first(first),
             },
         )
         self._draw()
