@@ -93,9 +93,11 @@ def main(host: str = "127.0.0.1", port: Port = 7860, base_url: str = "/") -> Non
     import marimo
     import uvicorn
 
-    from views import nav, patches  # noqa: F401 (torch is there before the port opens)
+    from gdpo_core import board  # noqa: F401 (torch is there before the port opens)
+    from views import patches, worker
 
     patches.apply()
+    worker.start_soon()
     path = f"/{base_url.strip('/')}".rstrip("/")
     builder = marimo.create_asgi_app(quiet=True, skew_protection=True)
     page = builder.with_app(path=path, root=str(Path(__file__).with_name("app.py"))).build()

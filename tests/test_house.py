@@ -87,7 +87,8 @@ def test_values_flow_through_the_variables_of_cells():
     assert "_" not in assigned  # an order by decree
     assert "on_change" not in {node.arg for node in ast.walk(tree) if isinstance(node, ast.keyword)}
     cells = [n for n in tree.body if isinstance(n, ast.FunctionDef)]
-    held = {a.id for c in cells for r in ast.walk(c) if isinstance(r, ast.Return) and r.value for a in ast.walk(r.value) if isinstance(a, ast.Name)}
+    returned = [n.value for cell in cells for n in ast.walk(cell) if isinstance(n, ast.Return) and n.value]
+    held = {n.id for value in returned for n in ast.walk(value) if isinstance(n, ast.Name)}
     assert {"board", "rewards", "weights", "convention", "grpo", "gdpo", "runs", "log", "report"} <= held
     assert all(c.end_lineno - c.lineno <= 40 for c in cells)
 

@@ -416,7 +416,7 @@ def test_a_link_restores_every_control():
         optimizer="adam", seeds=4, match_scale="published",
     )  # fmt: skip
     page.write("train", {"train-scenario": "noise", **controls.written(controls.elements(scenario, values).value)})
-    assert page.controls["train"] == {f"train-{k}": v for k, v in told.items()} | {"train-gate": "0"}
+    assert page.controls == {f"train-{k}": v for k, v in told.items()} | {"train-gate": "0"}
     assert page.notes == []
     _, _, gated = linked(scenario="conflict", gate="1", start="0.6")
     assert gated["gate"] and gated["start"] == (0.6,)

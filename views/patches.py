@@ -52,7 +52,7 @@ def decode_once() -> None:
 
 
 def cache_cells() -> None:
-    """The page's cells are parsed and compiled once, not three times a visitor: 260 of the 340 ms of an arrival.
+    """The page's cells are parsed and compiled once, not three times a visitor: 260 ms of the 340 of an arrival.
 
     What a session changes of a cell is its own: the same fields that marimo's `App.clone` makes anew.
     """

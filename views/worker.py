@@ -2,12 +2,12 @@
 
 import multiprocessing
 import os
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import fields
 from multiprocessing.connection import Connection
-from threading import BoundedSemaphore
 from typing import Any
 
 import numpy as np
@@ -20,9 +20,19 @@ from gdpo_core.scenarios import Setting
 
 MEMORY, SECONDS = 2 << 30, 60  # of one process; marimo holds a session for two minutes after its visitor left
 ENDED = f"server: expected what takes {MEMORY >> 30} GB and {SECONDS} s at most, got more, or a damaged file"
-_slots = defaultdict(lambda: BoundedSemaphore(2))  # by function: who trains does not wait for others' files
+_slots = defaultdict(lambda: threading.BoundedSemaphore(2))  # by function: who trains does not wait for others' files
 _context = multiprocessing.get_context("forkserver" if os.name == "posix" else "spawn")
 _context.set_forkserver_preload(["views.worker", "__main__"])  # once, with torch, so that a fork takes 9 ms
+
+
+def start_soon(seconds: float = 4) -> None:
+    """The process that all others are forked from imports torch: it starts once the first visitor has the page."""
+    if os.name == "posix":
+        from multiprocessing.forkserver import ensure_running
+
+        timer = threading.Timer(seconds, ensure_running)
+        timer.daemon = True
+        timer.start()
 
 
 def call(function: Callable[..., Any], *args: Any, check: Callable[[], None] = lambda: None) -> Any:

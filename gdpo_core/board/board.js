@@ -39,7 +39,7 @@ function render({ model, el }) {
   const title = (key) => choices.methods.find(([name]) => name === key)?.[1] ?? key;
   const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
   const narrow = matchMedia("(max-width: 760px)");
-  let listed = [...choices.order]; // answers from top to bottom
+  let listed = []; // answers from top to bottom
   let active = null;
   let domain = [0.5, 0.5]; // how far the axis goes below and above 0; it grows, so that nothing jumps
   let changed = false;
@@ -246,7 +246,7 @@ function render({ model, el }) {
     if (verdict.dataset.html !== html) verdict.dataset.html = verdict.innerHTML = html;
     if (changed) verdict.setAttribute("role", "status");
     aim.hidden = !drawing.enough;
-    if (listed.length !== list.childElementCount) sort(listed);
+    if (!listed.length) sort(drawing.order);
     share(drawing);
     link(drawing);
     follow(drawing);
@@ -393,9 +393,8 @@ function render({ model, el }) {
     );
   }
 
-  rove(listed[0], 0);
-  tick();
   draw();
+  rove(listed[0], 0);
   narrow.addEventListener("change", draw);
   window.addEventListener("resize", draw);
   model.on("change:drawing", draw);

@@ -12,7 +12,7 @@ import traitlets
 import gdpo_core as gc
 from gdpo_core import _theme
 from gdpo_core._errors import expect
-from gdpo_core.board.drawing import draw, order_at_first
+from gdpo_core.board.drawing import draw
 from gdpo_core.board.seen import seen
 from gdpo_core.board.state import BASE, HEAVIEST, METHODS, PAYS, UNDEFINED, State, frozen
 from gdpo_core.explain import Explanation
@@ -37,16 +37,16 @@ class Board(anywidget.AnyWidget):
     _esm = (HERE / "board.js").read_text(encoding="utf-8")
     _css = _theme.css(".board") + (HERE / "board.css").read_text(encoding="utf-8")
     # what is shown
-    answers = traitlets.List().tag(sync=True)
-    names = traitlets.List().tag(sync=True)  # of the rewards; the first is the one that matters most
-    labels = traitlets.List().tag(sync=True)  # short names, over the columns
-    reasons = traitlets.List().tag(sync=True)  # (answers, rewards) why each mark is as it was given
-    given = traitlets.List().tag(sync=True)  # (answers, rewards) the marks as they were given
+    answers: Any = traitlets.List().tag(sync=True)
+    names: Any = traitlets.List().tag(sync=True)  # of the rewards; the first is the one that matters most
+    labels: Any = traitlets.List().tag(sync=True)  # short names, over the columns
+    reasons: Any = traitlets.List().tag(sync=True)  # (answers, rewards) why each mark is as it was given
+    given: Any = traitlets.List().tag(sync=True)  # (answers, rewards) the marks as they were given
     choices = traitlets.Dict().tag(sync=True)
     # what the reader sets
-    marks = traitlets.List().tag(sync=True)  # (answers, rewards)
-    pays = traitlets.List().tag(sync=True)
-    weights = traitlets.List().tag(sync=True)
+    marks: Any = traitlets.List().tag(sync=True)  # (answers, rewards)
+    pays: Any = traitlets.List().tag(sync=True)
+    weights: Any = traitlets.List().tag(sync=True)
     convention = traitlets.Enum(list(gc.CONVENTIONS), "paper").tag(sync=True)
     method = traitlets.Enum(list(METHODS), "gdpo").tag(sync=True)
     active = traitlets.Int(0).tag(sync=True)  # the answer that was touched last
@@ -70,7 +70,6 @@ class Board(anywidget.AnyWidget):
         answers = [f"answer {i + 1}" for i in range(len(marks))] if answers is None else list(answers)
         self._lengths = tuple(map(len, answers))
         ones = [1.0] * width
-        first = State(frozen(marks), tuple(ones), tuple(ones), lengths=self._lengths)
         super().__init__(
             answers=answers,
             names=names,
@@ -87,7 +86,6 @@ class Board(anywidget.AnyWidget):
                 "undefined": UNDEFINED,
                 "methods": list(map(list, METHODS.items())),
                 "base": BASE.upper(),
-                "order": order_at_first(first),
             },
         )
         self._draw()
