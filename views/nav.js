@@ -75,7 +75,7 @@ function render({ model, el }) {
     const fold = place?.querySelector("marimo-accordion")?.shadowRoot?.querySelector("button");
     if (!fold) return tries && setTimeout(reveal, 100, id, tries - 1);
     if (fold.ariaExpanded === "false") fold.click();
-    setTimeout(() => place.scrollIntoView(), 300); // once it has grown
+    for (const wait of [300, 1200]) setTimeout(() => place.scrollIntoView(), wait); // once it has grown
   }
   document.addEventListener("click", lead);
 
@@ -142,7 +142,7 @@ function render({ model, el }) {
   noted();
   model.on("change:notes", noted);
   const name = make("a", { class: "name", href: "?at=lab" }, "Reward Policy Intuition");
-  el.append(make("header", { class: "bar" }, skip, name, nav, make("div", { class: "tools" }, share, python)), status, ignored);
+  el.append(make("div", { class: "bar" }, skip, name, nav, make("div", { class: "tools" }, share, python)), status, ignored);
   const embed = query().get("embed");
   if (names.includes(embed)) root.dataset.embed = embed;
   show(root.dataset.embed ?? start());

@@ -66,7 +66,7 @@ def _worth(state: State, names: tuple[str, ...], left: Seen, right: Seen, b: str
     why = f" {WHY_TIED}" if _same_spread(state, right) else f" {NO_WEIGHT}" if 0 in state.weights else ""
     still = f" {b} still ties {count(tied, 'pair')}.{why}" if tied else ""
     if left.ties and left.levels == right.levels:
-        return f"{b} ties them too.{why}"
+        return why.strip().replace("It can't", f"{b} can't", 1) or "Both put the answers in the same order."
     if not left.ties and not state.equal:
         return _left_over(state, names, left, right, b) + still
     if wrong:
@@ -90,7 +90,8 @@ def _mended(marks: Marks, before: list[int], after: list[int], b: str) -> str:
     tied = [(i, j) for i, j in _right_and_wrong(marks) if before[i] == before[j]]
     first = sum(after[j] > after[i] for i, j in tied)
     ties = f"Of {count(len(tied), 'tie')} of a right and a wrong answer"
-    return f"{ties} {b} puts the right one first {'each time' if first == len(tied) else f'in {first}'}. " if tied else ""
+    where = "each time" if first == len(tied) else f"in {first}"
+    return f"{ties} {b} puts the right one first {where}. " if tied else ""
 
 
 def _priority(wrong: list[tuple[int, int]], of: int, before: list, right: Seen, b: str, mended: bool) -> str:
