@@ -154,7 +154,7 @@ def lab_advantages(board):
 
 
 @app.cell
-def lab_address(all_conventions, as_chart, at, board, editing, figure_two, page, share, task, tasks, touch):
+def lab_address(all_conventions, as_chart, at, board, editing, figure_two, page, share, shown, task, tasks, touch):
     page.write(
         "lab",
         answers.controls(task, board.state),
@@ -162,8 +162,10 @@ def lab_address(all_conventions, as_chart, at, board, editing, figure_two, page,
         answers.program(board.state),
     )
     board.widget.followed = all_conventions.value
-    if editing or at != "lab" or as_chart.value or all_conventions.value or figure_two.value:
+    _followed = editing or at != "lab" or as_chart.value or all_conventions.value or figure_two.value
+    if _followed and shown() != board.state:
         share(board.state)
+    if all_conventions.value:
         touch(board.active)
     return
 

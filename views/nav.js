@@ -66,8 +66,16 @@ function render({ model, el }) {
     if (at !== root.dataset.at) address(at, true);
     show(at, asked);
     if (!nav.contains(target)) links[names.indexOf(at)].focus({ preventScroll: true });
-    const place = target.hash && document.getElementById(target.hash.slice(1));
-    if (place) setTimeout(() => ((place.open = true), place.scrollIntoView({ behavior: "smooth" })), 60);
+    if (target.hash) reveal(target.hash.slice(1));
+  }
+
+  // Opens and shows the fold that stands in the element of that id, as soon as its chapter is there.
+  function reveal(id, tries = 80) {
+    const place = document.getElementById(id);
+    const fold = place?.querySelector("marimo-accordion")?.shadowRoot?.querySelector("button");
+    if (!fold) return tries && setTimeout(reveal, 100, id, tries - 1);
+    if (fold.ariaExpanded === "false") fold.click();
+    for (const wait of [300, 1200]) setTimeout(() => place.scrollIntoView(), wait); // once it has grown
   }
   document.addEventListener("click", lead);
 
@@ -134,10 +142,11 @@ function render({ model, el }) {
   noted();
   model.on("change:notes", noted);
   const name = make("a", { class: "name", href: "?at=lab" }, "Reward Policy Intuition");
-  el.append(make("header", { class: "bar" }, skip, name, nav, make("div", { class: "tools" }, share, python)), status, ignored);
+  el.append(make("div", { class: "bar" }, skip, name, nav, make("div", { class: "tools" }, share, python)), status, ignored);
   const embed = query().get("embed");
   if (names.includes(embed)) root.dataset.embed = embed;
   show(root.dataset.embed ?? start());
+  if (location.hash) reveal(location.hash.slice(1));
 
   return () => {
     window.removeEventListener("popstate", back);

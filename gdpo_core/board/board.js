@@ -38,7 +38,7 @@ function render({ model, el }) {
   const now = (name) => model.get(name);
   const title = (key) => choices.methods.find(([name]) => name === key)?.[1] ?? key;
   const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
-  const narrow = matchMedia("(max-width: 760px)");
+  const narrow = matchMedia("screen and (max-width: 760px)");
   let listed = []; // answers from top to bottom
   let active = null;
   let domain = [0.5, 0.5]; // how far the axis goes below and above 0; it grows, so that nothing jumps

@@ -47,10 +47,10 @@ def _largest_tie(state: State, left: Seen, right: Seen, b: str) -> str:
     """The answers that GRPO ties most, and how many values the other method gives them."""
     tie = max(left.ties, key=lambda one: len(one["answers"]))["answers"]
     passed = sum(state.marks[i][0] for i in tie)
-    both = f", {word(passed)} right and {word(len(tie) - passed)} wrong" if 0 < passed < len(tie) else ""
+    both = f", {word(passed)} right and {word(len(tie) - passed)} wrong," if 0 < passed < len(tie) else ""
     apart = len({right.levels[i] for i in tie})
     then = f"{b} parts them" if apart > 1 else f"{b} ties them too"
-    return f"**GRPO gives {word(len(tie))} answers{both}, one advantage; {then}.**"
+    return f"**GRPO gives {word(len(tie))} answers{both} one advantage; {then}.**"
 
 
 def _alike(state: State) -> str:
@@ -66,7 +66,7 @@ def _worth(state: State, names: tuple[str, ...], left: Seen, right: Seen, b: str
     why = f" {WHY_TIED}" if _same_spread(state, right) else f" {NO_WEIGHT}" if 0 in state.weights else ""
     still = f" {b} still ties {count(tied, 'pair')}.{why}" if tied else ""
     if left.ties and left.levels == right.levels:
-        return f"{b} ties them too.{why}"
+        return why.strip().replace("It can't", f"{b} can't", 1) or "Both put the answers in the same order."
     if not left.ties and not state.equal:
         return _left_over(state, names, left, right, b) + still
     if wrong:
@@ -90,13 +90,14 @@ def _mended(marks: Marks, before: list[int], after: list[int], b: str) -> str:
     tied = [(i, j) for i, j in _right_and_wrong(marks) if before[i] == before[j]]
     first = sum(after[j] > after[i] for i, j in tied)
     ties = f"Of {count(len(tied), 'tie')} of a right and a wrong answer"
-    return f"{ties} {b} puts the right one first in {first}. " if tied else ""
+    where = "each time" if first == len(tied) else f"in {first}"
+    return f"{ties} {b} puts the right one first {where}. " if tied else ""
 
 
 def _priority(wrong: list[tuple[int, int]], of: int, before: list, right: Seen, b: str, mended: bool) -> str:
     """That a wrong answer stands above a right one: the widest case, and how many there are."""
     low, high = max(wrong, key=lambda pair: right.levels[pair[0]] - right.levels[pair[1]])
-    more = f", {len(before)} under GRPO" if before else ""
+    more = f", {'as many' if len(before) == len(wrong) else len(before)} under GRPO" if before else ""
     subject = f"But {b}" if len(wrong) > len(before) else "It also" if mended else b
     return (
         f"{subject} puts answer **{low + 1}**, wrong, above answer **{high + 1}**, right: {len(wrong)} of "

@@ -11,7 +11,7 @@ from gdpo_core._errors import InputError
 from gdpo_core._words import count, decimal, listing, percent, word
 from gdpo_core.board.state import State
 from gdpo_core.successors import SUCCESSORS
-from views.html import Html, join, prose, show, table, tag
+from views.html import Html, element, join, prose, show, table, tag
 from views.onward import onward
 from views.results import ahead, results
 
@@ -219,8 +219,10 @@ def folds(lab: State) -> mo.Html:
         f"What came before and after: {listing(s.name for s in SUCCESSORS.values())}": lambda: after(lab),
         # A fold's content stands in a shadow root, which only the style of the page reaches.
         "Limits of this page": join(report.STYLE, tag("div", _points(LIMITS), kind="audit")),
-        "References": lambda: join(report.STYLE, tag("div", references(), kind="audit references")),
     }
+    cited = {"References": mo.lazy(lambda: show(report.STYLE, tag("div", references(), kind="audit references")))}
     drawn = {title: mo.lazy(lambda of=of: show(of())) if callable(of) else show(of) for title, of in parts.items()}
     then = tag("p", "Next: ", tag("a", "change the Lab", href="?at=lab"), ", and these lines follow.", kind="next")
-    return show(mo.accordion(drawn, multiple=True, expanded=[next(iter(drawn))]), then)
+    # In an element of its own, so that a link can lead to it.
+    last = tag("div", element(mo.accordion(cited)), id="references")
+    return show(mo.accordion(drawn, multiple=True, expanded=[next(iter(drawn))]), last, then)
