@@ -29,8 +29,8 @@ from gdpo_core.bfcl import prompts
 from gdpo_core.bfcl.prompts import OUTCOMES, WEIGHTS, Choice
 from gdpo_core.collapse import most_needed
 from views import charts, results
-from views.use import claims
 from views.evidence import about, opened, paper, sentences, sizes, squares
+from views.use import claims
 
 FILE = Path("data/bfcl_rewards.parquet")
 FRAME = pl.read_parquet(FILE)
