@@ -130,7 +130,8 @@ def lab_board(lab_task, page, refusal, tasks):
 @app.cell(hide_code=True)
 def lab_value_note():
     mo.md("""
-    The board's value is what each answer is paid. Both methods compute from it, here and in the board alike.
+    The board's value is what each answer is paid. Both methods compute from it, here and in the board alike. Train and
+    Use it follow it when one goes there by the bar.
     """)
     return
 
@@ -140,21 +141,15 @@ def lab_rewards(board):
     rewards = board.rewards  # (answers, rewards)
     weights = board.weights
     convention = gc.CONVENTIONS[board.convention]
-    lengths = board.state.lengths  # what a convention that weighs tokens counts; here characters
-    return convention, lengths, rewards, weights
-
-
-@app.cell
-def lab_advantages(board):
-    # gc.explain(rewards, method, weights=…, convention=…) and gc.collapse of the same; the board has computed them.
+    # gc.explain(rewards, method, weights=weights, convention=convention) and gc.collapse: the board has computed them.
     grpo = board.explain("grpo")  # adds the rewards, then normalises
     gdpo = board.explain("gdpo")  # normalises each reward, then adds
     board_ties = {method: board.collapse(method) for method in ("grpo", "gdpo")}
-    return board_ties, gdpo, grpo
+    return board_ties, convention, gdpo, grpo, rewards, weights
 
 
 @app.cell
-def lab_address(all_conventions, as_chart, at, board, editing, figure_two, page, share, shown, task, tasks, touch):
+def lab_address(all_conventions, as_chart, at, board, figure_two, page, share, shown, task, tasks, touch):
     page.write(
         "lab",
         answers.controls(task, board.state),
@@ -162,7 +157,7 @@ def lab_address(all_conventions, as_chart, at, board, editing, figure_two, page,
         answers.program(board.state),
     )
     board.widget.followed = all_conventions.value
-    _followed = editing or at != "lab" or as_chart.value or all_conventions.value or figure_two.value
+    _followed = at != "lab" or as_chart.value or all_conventions.value or figure_two.value
     if _followed and shown() != board.state:
         share(board.state)
     if all_conventions.value:
@@ -883,12 +878,11 @@ def use_address(framework, gate, page, shown, source, trainer, use, use_open):
 
 
 @app.cell
-def your_own_cell(editing, shown):
+def your_own_cell(editing, rewards, weights):
     mo.stop(not editing)
-    # Flip a mark: this runs again. `shown()` is what the board shows; `rewards` and all other variables are yours too.
-    _board = shown()
+    # Flip a mark: this runs again. Any variable of any cell is yours.
     for _method in ("grpo", "gdpo"):
-        _a = gc.advantages(_board.rewards, _method, weights=_board.weights)
+        _a = gc.advantages(rewards, _method, weights=weights)
         print(_method, *(f"{_x:+.2f}" for _x in _a.tolist()))
     return
 

@@ -39,10 +39,11 @@ def imported(path) -> set[str]:
 IMPORT_ALL_OF_THE_CORE = """
 import importlib, pkgutil, sys
 import gdpo_core
+sys.modules["anywidget"] = None  # gdpo_core.board needs it, and is an extra
 for module in pkgutil.walk_packages(gdpo_core.__path__, "gdpo_core."):
     if not module.name.endswith(("__main__", ".callbacks")) and ".board" not in module.name:  # these need more
         importlib.import_module(module.name)
-print(*sorted({name.split(".")[0] for name in sys.modules}))
+print(*sorted({name.split(".")[0] for name, loaded in sys.modules.items() if loaded}))
 """
 
 

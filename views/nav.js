@@ -31,7 +31,10 @@ function render({ model, el }) {
     links.forEach((link, n) => (names[n] === at ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current")));
     scroller().scrollTop = scrolled[at] ?? 0;
     window.dispatchEvent(new Event("resize")); // charts that were drawn unseen take their width now
-    if (model.get("at") === at && !Object.keys(asked).length) return;
+    if (model.get("at") !== at || Object.keys(asked).length) hand(at, asked);
+  }
+
+  function hand(at, asked) {
     model.set("at", at);
     model.set("asked", asked);
     model.save_changes();
@@ -61,8 +64,11 @@ function render({ model, el }) {
     if (!target || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
     event.preventDefault();
     const { at, ...asked } = Object.fromEntries(new URL(target.href).searchParams);
-    if (editing) return document.querySelector(`[data-cell-name^="${at}_"]`)?.scrollIntoView();
     if (!names.includes(at)) return;
+    if (editing) {
+      hand(at, asked);
+      return document.querySelector(`[data-cell-name^="${at}_"]`)?.scrollIntoView();
+    }
     if (at !== root.dataset.at) address(at, true);
     show(at, asked);
     if (!nav.contains(target)) links[names.indexOf(at)].focus({ preventScroll: true });
