@@ -170,9 +170,9 @@ def lab_depth(page, tasks):
     mo.stop(not tasks)
     as_chart = mo.ui.switch(label="As a chart")
     all_conventions = mo.ui.switch(label="As each training program computes it")
-    figure_two = mo.ui.switch(label="The paper's Fig. 2: 0.707 or 1.414?")
+    figure_two = mo.ui.switch(label="The paper's Fig. 2, in both readings")
     marking = mo.ui.switch(label="How the answers are marked")
-    five_books = mo.ui.switch(label="In plain words: five books", value=page.given("lab-books") is not None)
+    five_books = mo.ui.switch(label="In plain words: books", value=page.given("lab-books") is not None)
     mo.hstack([as_chart, all_conventions, figure_two, marking, five_books], justify="start", wrap=True, gap=2)
     return all_conventions, as_chart, figure_two, five_books, marking
 
@@ -407,7 +407,7 @@ def train_address(as_given, comparison, controls, methods, page, scenario, scena
 @app.cell(hide_code=True)
 def evidence_data_note():
     mo.md("""
-    The graded answers of 71 model configurations to 963 real prompts, and the controls that draw from them.
+    The graded answers of many models to real prompts, and the controls that draw from them.
     """)
     return
 

@@ -26,7 +26,7 @@ from gdpo_core._statistics import (
 )
 from gdpo_core._types import ArrayLike, Groups
 from gdpo_core.advantages import ALL_METHODS, Method, Steps, _gdpo, computed, over_batch
-from gdpo_core.conventions import PAPER, Convention
+from gdpo_core.conventions import NAMES, PAPER, Convention
 
 GAMMA = 0.5  # of SA-MRPO: the best of the paper's ablation
 THRESHOLD = 0.8  # of GD²PO: what its scripts set; 1 drops every rollout whose rewards disagree
@@ -84,6 +84,8 @@ SUCCESSORS = {
         "2026-09",
     ),
 }
+
+TITLES = NAMES | {key: one.name for key, one in SUCCESSORS.items()}  # of every method, by its key
 
 
 def _mo_grpo(batch: Batch) -> Steps:

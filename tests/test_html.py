@@ -15,7 +15,7 @@ from gdpo_core import _html, _theme
 from gdpo_core._html import Cell, Html, Row
 from gdpo_core.board import Board
 from gdpo_core.report import figures, svg
-from views import html, text
+from views import html
 
 NASTY = "<script>alert(\"1\" + '2')</script> & </td></table>"
 
@@ -122,11 +122,6 @@ def test_what_waits_to_be_seen_is_drawn_later():
     drawn = []
     made = html.lazily(lambda: drawn.append(1) or html.says("x"))
     assert made.startswith("<marimo-ui-element") and "marimo-lazy" in made and not drawn
-
-
-def test_each_method_is_said_once_where_all_are_alike():
-    assert text.each_method(lambda m: "3") == "3 under every method"
-    assert text.each_method(lambda m: m).startswith("grpo under GRPO, grpo_no_std under")
 
 
 # --- the theme -------------------------------------------------------------------------------------------------------

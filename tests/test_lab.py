@@ -6,6 +6,7 @@ import itertools
 import re
 from dataclasses import replace
 
+import marimo as mo
 import pytest
 import traitlets
 from helpers import html_of, text_of
@@ -338,10 +339,11 @@ def test_a_value_that_a_trait_does_not_accept_leaves_the_board_as_it_was(state):
 @given(states)
 def test_setting_traits_from_a_browser_draws_that_state(state):
     one = board()
-    given = {"marks": [*map(list, state.marks)], "pays": list(state.pays), "weights": list(state.weights)}
+    shown = {"pays": state.pays, "weights": state.weights}
+    given = {name: list(value) for name, value in shown.items()} | {"marks": [*map(list, state.marks)]}
     one.set_state(given | {"method": state.method, "convention": state.convention, "active": 3})
     assert one.state == state and one.active == 3
-    assert one.drawing == drawn(state) and {k: one.drawing["state"][k] for k in given} | given is not None
+    assert one.drawing == drawn(state) and all(list(one.drawing["state"][k]) == list(v) for k, v in shown.items())
     assert one.rewards.tolist() == state.rewards
     assert one.collapse(state.method).tied_pair_count == seen(state, state.method).collapsed.tied_pair_count
 
@@ -355,6 +357,10 @@ def test_a_board_of_nothing_is_refused():
 
 
 def test_the_lead_is_short_and_its_terms_explain_themselves():
+    outputs, _ = app.run(defs={"editing": False, "page": Nav({}, False), "nav": mo.ui.anywidget(Nav({}, False))})
+    lead = html_of(outputs).split("</h1>")[1].split("</span>")[0]
+    assert "Flip a mark." in lead and len(text_of(lead).split()) <= 60
+    assert 'data-tip="The number that says' in lead
     assert {"advantage", "normalise", "tie"} <= terms.glossary().keys()
 
 

@@ -14,16 +14,12 @@ from gdpo_core._theme import METHODS, VALUES
 from gdpo_core._words import decimal, percent, signed
 from gdpo_core.board.seen import seen
 from gdpo_core.board.state import BASE, State
-from gdpo_core.board.state import METHODS as OTHERS
+from gdpo_core.conventions import COMPARED
 from gdpo_core.scenarios import LEVEL
-from views.text import NAMES
+from gdpo_core.successors import TITLES as NAMES
 
 # Vega's own menu saves a picture; its editor would leave the page.
 SAVE = {"export": True, "source": False, "compiled": False, "editor": False}
-
-
-def _name(method: str) -> str:
-    return OTHERS.get(method, NAMES.get(method, method))
 
 
 def _inline(rows: Sequence[Mapping]) -> alt.InlineData:
@@ -37,8 +33,9 @@ def _inline(rows: Sequence[Mapping]) -> alt.InlineData:
 
 def advantages(state: State) -> alt.HConcatChart:
     """A bar per answer and method, from the highest; answers with different marks and one advantage are lighter."""
-    sides = []
-    for method in (BASE, state.method):
+    sides, both = [], (BASE, state.method)
+    reach = max(2.5, ceil(2.4 * max(abs(a) for method in both for a in seen(state, method).advantages)) / 2)
+    for method in both:
         one = seen(state, method)
         tied = {i: n for n, tie in enumerate(one.ties) for i in tie["answers"]}
         rows = [
@@ -54,7 +51,7 @@ def advantages(state: State) -> alt.HConcatChart:
         look = METHODS[method if method in METHODS else "grpo_no_std"]
         order = [row["answer"] for row in sorted(rows, key=lambda row: -row["advantage"])]
         y = alt.Y("answer:N", sort=order, title="answer" if method == BASE else None)
-        x = alt.X("advantage:Q", title="advantage", scale=alt.Scale(domain=[-2.5, 2.5], nice=True))
+        x = alt.X("advantage:Q", title="advantage", scale=alt.Scale(domain=[-reach, reach]))
         tooltip = [alt.Tooltip(f"{name}:N") for name in ("answer", "marks", "label", "kind")]
         base = alt.Chart(_inline(rows)).encode(y, x, tooltip=tooltip)
         is_tied = "indexof(datum.kind, 'tie') == 0"
@@ -64,10 +61,10 @@ def advantages(state: State) -> alt.HConcatChart:
         )
         right = base.transform_filter("datum.advantage >= 0").mark_text(align="left", dx=6, fontSize=12)
         left = base.transform_filter("datum.advantage < 0").mark_text(align="right", dx=-6, fontSize=12)
-        described = f"{_name(method)}: " + ", ".join(f"answer {row['answer']} {row['label']}" for row in rows)
+        described = f"{NAMES[method]}: " + ", ".join(f"answer {row['answer']} {row['label']}" for row in rows)
         sides.append(
             alt.layer(bars, right.encode(text="label:N"), left.encode(text="label:N")).properties(
-                title=f"{_name(method)}", width=380, height=26 * len(rows), description=described
+                title=f"{NAMES[method]}", width=380, height=26 * len(rows), description=described
             )
         )
     ties = "Lighter and dashed: different marks, one advantage"
@@ -299,7 +296,7 @@ def counts(found: Mapping[int, Mapping[str, int]], title: str, grows: str, paper
         scale=alt.Scale(domain=[0, top]),
         axis=alt.Axis(format=",d", values=[0, top / 2, top]),
     )
-    color, dash, shape = _looks(list(NAMES.values()))
+    color, dash, shape = _looks([NAMES[m] for m in COMPARED])
     tooltip = [alt.Tooltip("method:N"), alt.Tooltip("size:Q", title=grows), alt.Tooltip("count:Q", format=",d")]
     base = alt.Chart(_inline(rows)).encode(x, y, color)
     soft = METHODS["grpo_no_std"].colour

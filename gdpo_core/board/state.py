@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gdpo_core import CONVENTIONS
-from gdpo_core.conventions import NAMES
-from gdpo_core.successors import SUCCESSORS
+from gdpo_core.successors import SUCCESSORS, TITLES
 
 PAYS = (0.1, 0.3, 1.0, 3.0, 10.0, 100.0)
 HEAVIEST = 5.0
 BASE = "grpo"  # the method on the left
-METHODS = {m: NAMES[m] for m in ("gdpo", "grpo_no_std")} | {m: s.name for m, s in SUCCESSORS.items()}  # on the right
+METHODS = {m: TITLES[m] for m in ("gdpo", "grpo_no_std", *SUCCESSORS)}  # those on the right
 UNDEFINED = [["corr_grpo", key] for key, c in CONVENTIONS.items() if c.leave_one_out]  # (method, convention)
 Marks = tuple[tuple[int, ...], ...]  # (answers, rewards) of 0 or 1
 

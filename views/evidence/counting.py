@@ -6,12 +6,12 @@ from string import ascii_uppercase
 
 import gdpo_core as gc
 from gdpo_core._words import count, listing, signed
-from gdpo_core.advantages import METHODS
+from gdpo_core.conventions import COMPARED
 from gdpo_core.conventions import NAMES as ALL_NAMES
 from views import charts, html
 from views.html import Cell, Html, bold, join, says, table, tag
 
-NAMES = {method: ALL_NAMES[method] for method in METHODS}
+NAMES = {method: ALL_NAMES[method] for method in COMPARED}
 LISTED = (2, 2)  # rollouts, rewards of the groups that are listed, as in the paper's Fig. 2
 REWARDS, ROLLOUTS = 2, 4  # what stays while the other grows, as in its Fig. 3
 TO_ROLLOUTS, TO_REWARDS = 16, 8

@@ -9,14 +9,13 @@ import torch
 from torch import Tensor
 
 from gdpo_core.conventions import COMPARED as METHODS
-from gdpo_core.conventions import NAMES as ALL_NAMES
 from gdpo_core.scenarios import LEVEL, Setting, medians
-from gdpo_core.successors import SUCCESSORS
+from gdpo_core.successors import SUCCESSORS, TITLES
 from gdpo_core.training import TrainingRun
 from views import worker
 
 COMPARED = ("grpo", "gdpo")
-NAMES = {m: ALL_NAMES[m] for m in METHODS} | {m: one.name for m, one in SUCCESSORS.items()}
+NAMES = {m: TITLES[m] for m in (*METHODS, *SUCCESSORS)}
 THIRD = {m: name for m, name in NAMES.items() if m not in COMPARED}
 BAND = (0.05, 0.95)  # quantiles over seeds between which a band is drawn
 ROOM, SETTLED = 1.5, 0.98  # of a picture after the slowest method is there; a probability that hardly moves any more
