@@ -6,12 +6,15 @@ from functools import cache
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
+import traitlets
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from links import HOSTILE, QUERIES, RAW, opened, random_link
 
+from gdpo_core._html import tag
 from views.address import CHAPTERS, CONTROLS, read, write
 from views.nav import Nav
+from views.pick import Pick
 
 START = opened({}, "lab")[1]["board"].state
 
@@ -70,6 +73,25 @@ def test_numbers_beyond_their_range_are_brought_into_it():
     values, notes = read({"evidence-draw": "1e9", "lab-weights": "-3_99_1"})
     assert values == {"evidence-draw": 99, "lab-weights": (0, 5, 1.0)}
     assert not notes
+
+
+@pytest.mark.parametrize(
+    "state", [{"at": "moon"}, {"at": None}, {"asked": {"train-scenario": []}}, {"asked": "x"}], ids=str
+)
+def test_a_chapter_that_is_none_leaves_the_page_where_it_was(state):
+    page = Nav({"at": "use"}, False)
+    with pytest.raises(traitlets.TraitError, match="expected"):
+        page.set_state(state)
+    assert page.at == "use" and page.asked == {}
+
+
+def test_a_part_that_a_picture_lacks_cannot_be_chosen():
+    picture = Pick(tag("i", data_id="a"), "a")
+    picture.set_state({"chosen": ""})
+    for part in ("b", 5, "<"):
+        with pytest.raises(traitlets.TraitError, match="expected"):
+            picture.set_state({"chosen": part})
+    assert picture.chosen == ""
 
 
 def test_what_is_untouched_is_not_written():

@@ -325,6 +325,8 @@ def board() -> Board:
         {"method": "x"},
         {"convention": None},
         {"convention": "nemo_rl_loo", "method": "corr_grpo"},
+        {"active": 12},
+        {"active": -1},
     ],
     ids=str,
 )

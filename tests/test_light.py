@@ -122,9 +122,8 @@ def entry_points(wheel: zipfile.ZipFile) -> set[str]:
 @pytest.mark.slow
 def test_the_wheel_holds_the_library_alone(checkout):
     wheel = built(checkout)
-    here = {
-        path.relative_to(ROOT).as_posix() for path in (ROOT / "gdpo_core").rglob("*") if path.suffix in (".py", ".css")
-    }
+    files = (ROOT / "gdpo_core").rglob("*")
+    here = {path.relative_to(ROOT).as_posix() for path in files if path.suffix in (".py", ".css", ".js")}
     assert {name for name in wheel.namelist() if ".dist-info/" not in name} == here
     assert entry_points(wheel) == {"gdpo = gdpo_core.cli:main"}
     (about,) = (wheel.read(name).decode() for name in wheel.namelist() if name.endswith("/METADATA"))

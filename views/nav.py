@@ -31,6 +31,18 @@ class Nav(anywidget.AnyWidget):
         at = params.get("at")
         super().__init__(at=at if at in CHAPTERS else "lab", editing=editing, notes=notes)
 
+    @traitlets.validate("at")
+    def _chapter(self, proposal: Any) -> str:
+        if proposal["value"] not in CHAPTERS:
+            raise traitlets.TraitError(f"at: expected one of {', '.join(CHAPTERS)}, got {proposal['value']!r:.80}")
+        return proposal["value"]
+
+    @traitlets.validate("asked")
+    def _texts(self, proposal: Any) -> dict:
+        if not all(isinstance(value, str) for value in proposal["value"].values()):
+            raise traitlets.TraitError(f"asked: expected texts, got {proposal['value']!r:.80}")
+        return proposal["value"]
+
     def given(self, key: str, options: Collection[Any] | None = None, default: Any = None) -> Any:
         """What the address says of a control; the default where it says nothing, or, with a note, no option."""
         fallback = address.CONTROLS[key].default if default is None else default

@@ -1,6 +1,7 @@
 """A picture whose parts can be chosen: it is made in Python, the browser reports the part that was chosen."""
 
 from pathlib import Path
+from typing import Any
 
 import anywidget
 import traitlets
@@ -24,3 +25,10 @@ class Pick(anywidget.AnyWidget):
     def __init__(self, html: Html, chosen: str = "", css: str = "") -> None:
         self._css = _theme.css(".pick") + css
         super().__init__(html=str(html), chosen=chosen)
+
+    @traitlets.validate("chosen")
+    def _chosen(self, proposal: Any) -> str:
+        part = proposal["value"]
+        if part and self.html and f'data-id="{part}"' not in self.html:
+            raise traitlets.TraitError(f"chosen: expected a part of the picture, got {part!r:.80}")
+        return part

@@ -136,6 +136,11 @@ class Board(anywidget.AnyWidget):
         fits = len(weights) == len(self.names) and all(_number(w) and 0 <= w <= HEAVIEST for w in weights)
         return _accepted(fits, "weights", f"{len(self.names)} numbers from 0 to {HEAVIEST:g}", weights)
 
+    @traitlets.validate("active")
+    def _active(self, proposal: Any) -> int:
+        fits = 0 <= proposal["value"] < len(self.answers)
+        return _accepted(fits, "active", f"an answer from 0 to {len(self.answers) - 1}", proposal["value"])
+
     @traitlets.validate("method", "convention")
     def _defined(self, proposal: Any) -> str:
         name, value = proposal["trait"].name, proposal["value"]
