@@ -167,7 +167,7 @@ STATE = """chapter => {
 READY = {
     "lab": ".board .bar",
     "train": "[data-cell-name^=train_] svg",
-    "evidence": ".pick [data-id]",
+    "evidence": "[data-cell-name=evidence_about] .onward",
     "run": ".audit.front, .unread",
     "use": ".claims",
 }

@@ -90,7 +90,7 @@ def test_each_task_shows_its_case(sheet, levels, tied, share, inverted):
     assert tuple(len(set(one.levels)) for one in both) == levels
     assert both[0].collapsed.tied_pairs == pytest.approx(tied, abs=5e-4)
     assert tuple(round(one.shares[0], 2) for one in both) == share
-    wrong = [wrong_first(state.marks, one.levels) for one in both]
+    wrong = [wrong_first(state, one.levels) for one in both]
     assert (len(wrong[0][0]), len(wrong[1][0]), wrong[0][1]) == inverted
 
 
@@ -118,11 +118,11 @@ def test_the_weight_that_is_enough_puts_every_right_answer_first_and_a_smaller_o
     found = drawn(state)["enough"]
     if not found or found["weight"] is None:
         return
-    assert wrong_first(state.marks, seen(state, state.method).levels)[0]
+    assert wrong_first(state, seen(state, state.method).levels)[0]
 
     def wrong(weight):
         other = replace(state, weights=(weight, *state.weights[1:]))
-        return wrong_first(state.marks, seen(other, state.method).levels)[0]
+        return wrong_first(state, seen(other, state.method).levels)[0]
 
     assert not wrong(found["weight"])
     least = float(re.search(r"weight of ([\d.]+) or more", found["said"])[1])

@@ -6,6 +6,8 @@ const RESTED = 900; // ms without a change and without a hand on the board, afte
 const GLIDE = 320; // ms
 const WORDS = 47; // px from the middle of the lane to where its lines end, so that they leave its words room
 const APART = 56; // px from one tie's words to the next
+const ROWS = 16; // answers with a row each; of more, equal ones share one
+const CLIP = 300; // characters of an answer that are shown at once
 const LABEL = 50; // px that a value takes beside its bar
 const FUSED = 14; // px that the bar of a tied answer has at least, so that the bars of one tie make one block
 const CAPTIONS = { base: "add, then normalise", gdpo: "normalise, then add" };
@@ -32,15 +34,19 @@ function choose(label, pairs, chosen, changed) {
 }
 
 function render({ model, el }) {
-  const [answers, names, labels, reasons, given, choices] = ["answers", "names", "labels", "reasons", "given", "choices"].map((one) => model.get(one));
+  const [answers, names, labels, reasons, given, choices, logged] = ["answers", "names", "labels", "reasons", "given", "choices", "logged"].map((one) => model.get(one));
+  const { levels, start, editable } = choices;
   const many = answers.length;
-  const ones = names.map(() => 1);
   const now = (name) => model.get(name);
   const title = (key) => choices.methods.find(([name]) => name === key)?.[1] ?? key;
   const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
   const narrow = matchMedia("screen and (max-width: 760px)");
   let listed = []; // answers from top to bottom
   let active = null;
+  // Of many answers the equal ones share the row of the first of them, until it is opened.
+  let folds = answers.map((_, i) => [i]);
+  if (many > ROWS) folds = Object.values(Object.groupBy(folds.flat(), (i) => JSON.stringify([given[i], logged[i]])));
+  const leader = (answer) => folds.find((fold) => fold.includes(answer))[0];
   let domain = [0.5, 0.5]; // how far the axis goes below and above 0; it grows, so that nothing jumps
   let changed = false;
   let rest = 0;
@@ -58,10 +64,10 @@ function render({ model, el }) {
   // --- controls --------------------------------------------------------------------------------------------------
   const pays = names.map((name, k) => choose(`What a pass of ${name} pays`, choices.pays.map((x) => [x, `pays ${x}`]), now("pays")[k], (value) => set({ pays: now("pays").with(k, Number(value)) })));
   const weights = names.map((name, k) => {
-    const input = make("input", { type: "number", min: 0, max: choices.heaviest, step: 0.1, "aria-label": `Weight of ${name}, 0 to ${choices.heaviest}`, inputmode: "decimal" });
+    const input = make("input", { type: "number", min: choices.lightest, max: choices.heaviest, step: 0.1, "aria-label": `Weight of ${name}, ${choices.lightest} to ${choices.heaviest}`, inputmode: "decimal" });
     input.addEventListener("input", () => {
       if (input.value === "" || Number.isNaN(Number(input.value))) return;
-      const value = Math.min(choices.heaviest, Math.max(0, Number(input.value)));
+      const value = Math.min(choices.heaviest, Math.max(choices.lightest, Number(input.value)));
       if (value !== Number(input.value)) input.value = value;
       set({ weights: now("weights").with(k, value) });
     });
@@ -75,13 +81,13 @@ function render({ model, el }) {
     "details",
     { class: "paying" },
     summary,
-    ...names.map((name, k) => make("div", { class: `r${k}` }, make("b", {}, name), pays[k], make("label", {}, "weight ", weights[k]))),
+    ...names.map((name, k) => make("div", { class: `r${k}` }, make("b", {}, name), same(levels[k], [0, 1]) ? pays[k] : "", make("label", {}, "weight ", weights[k]))),
     make("label", {}, "formulas of ", convention),
   );
   const reset = make("button", { type: "button" }, "Reset");
   reset.addEventListener("click", () => {
-    set({ marks: given, pays: ones, weights: ones, convention: "paper", method: "gdpo" });
-    rows[listed[0]].toggles[0].focus();
+    set({ marks: given, ...start });
+    rows[listed[0]].marks[0].focus();
   });
   const order = make("button", { type: "button" });
   order.addEventListener("click", () => sort());
@@ -95,6 +101,7 @@ function render({ model, el }) {
     make("div", { class: "who" }, make("h2", {}, `${many} answers`), make("p", { class: "soft" }, make("span", { class: "tight" }, "Tap a row. "), make("i", { class: "hatched", "aria-hidden": "true" }), " different marks, same number")),
     make("div", { class: "marks" }, ...names.map((name, k) => make("div", { class: `r${k}` }, make("b", { title: name }, labels[k]), passes[k]))),
     make("div", { class: "sum soft", "aria-hidden": "true" }, "sum"),
+    make("div", { class: "logged soft" }, "logged"),
     make("div", { class: "panel base" }, make("h2", {}, choices.base), make("p", { class: "soft" }, CAPTIONS.base)),
     make("div", { class: "panel other" }, make("h2", {}, method), caption),
   );
@@ -111,20 +118,24 @@ function render({ model, el }) {
   const worked = make("div", { class: "worked" }, detail, shares);
   const board = make(
     "div",
-    { class: "board" },
+    { class: `board${logged.length ? " compared" : ""}${names.length > 4 || levels.includes(null) ? " broad" : ""}`, style: `--rewards: ${names.length}` },
     make("div", { class: "frame" }, head, make("div", { class: "grid" }, list, lane, words)),
     make("div", { class: "foot" }, paying, make("div", { class: "buttons" }, order, reset)),
     make("div", { class: "below" }, make("div", { class: "verdict" }, verdict, aim, aimed), worked),
     numbers,
   );
+  paying.hidden = !editable;
+  method.disabled = !editable;
+  // A page without colours of its own for ink and paper, such as JupyterLab's: the board has some.
+  if (!getComputedStyle(el).getPropertyValue("--muted-foreground")) board.classList.add("guest");
   el.append(board);
   numbers.addEventListener("toggle", () => numbers.open && tabulate());
 
   // One click gives the weight that puts every right answer first, says from which on, and can be taken back.
   aim.addEventListener("click", () => {
-    const { weight, said } = now("drawing").enough;
+    const { reward, weight, said } = now("drawing").enough;
     const before = now("weights");
-    if (weight !== null) set({ weights: before.with(0, weight) });
+    if (weight !== null) set({ weights: before.with(reward, weight) });
     aimed.replaceChildren(said);
     if (weight === null) return;
     const undo = make("button", { type: "button" }, "Undo");
@@ -135,12 +146,16 @@ function render({ model, el }) {
 
   // --- rows --------------------------------------------------------------------------------------------------------
   const rows = answers.map((text, answer) => {
-    const toggles = names.map((_, k) => {
-      const input = make("input", { type: "checkbox", title: reasons[answer][k] });
+    // A reward of two values is flipped, any other typed; a row of equal answers is set as one.
+    const marks = names.map((_, k) => {
+      const input = make("input", { type: levels[k] ? "checkbox" : "number", step: "any", title: reasons[answer][k] });
+      input.disabled = !editable;
       input.addEventListener("change", () => {
+        const mark = levels[k] ? levels[k][Number(input.checked)] : Number(input.value);
+        if (input.value === "" || !Number.isFinite(mark)) return tick();
         active = answer;
-        const marks = now("marks");
-        set({ marks: marks.with(answer, marks[answer].with(k, input.checked ? 1 : 0)) });
+        const fold = folds.find((one) => one.includes(answer));
+        set({ marks: now("marks").map((row, i) => (fold.includes(i) ? row.with(k, mark) : row)) });
       });
       input.addEventListener("focus", () => rove(answer, k));
       input.addEventListener("keydown", (event) => move(event, answer, k));
@@ -153,42 +168,64 @@ function render({ model, el }) {
     });
     const stack = make("span", { class: "stack" }, ...names.map((_, k) => make("i", { class: `r${k}` })));
     const total = make("b");
+    const unfold = make("button", { type: "button", title: "Equal answers: give each its own row" });
+    unfold.addEventListener("click", () => {
+      folds = folds.flatMap((fold) => (fold[0] === answer ? fold.map((i) => [i]) : [fold]));
+      draw();
+      sort();
+      rows[answer].marks[0].focus();
+    });
+    const short = flat(text.slice(0, CLIP));
     const node = make(
       "li",
       { class: "row" },
-      make("div", { class: "who" }, make("span", { class: "number" }, String(answer + 1)), make("code", { title: text }, flat(text))),
-      make("div", { class: "marks" }, ...toggles.map((input, k) => make("label", { class: `toggle r${k}` }, input))),
+      make("div", { class: "who" }, make("span", { class: "number" }, String(answer + 1)), unfold, make("code", { title: short }, short)),
+      make("div", { class: "marks" }, ...marks.map((input, k) => make("label", { class: `${levels[k] ? "toggle" : "field"} r${k}` }, input))),
       make("div", { class: "sum" }, stack, total),
+      make("div", { class: "logged" }, logged[answer] ?? ""),
       bars[0].node,
       bars[1].node,
     );
     for (const event of ["pointerenter", "focusin", "click"]) node.addEventListener(event, () => point(answer));
-    return { node, toggles, bars, stack, total };
+    return { node, marks, unfold, bars, stack, total };
   });
 
   // One tab stop for the grid; arrows move in it.
   function rove(answer, k) {
-    rows.forEach((one, i) => one.toggles.forEach((input, j) => (input.tabIndex = i === answer && j === k ? 0 : -1)));
+    rows.forEach((one, i) => one.marks.forEach((input, j) => (input.tabIndex = i === answer && j === k ? 0 : -1)));
   }
 
   function move(event, answer, k) {
     const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
-    if (!step) return;
+    if (!step || (step[1] && !levels[k])) return;
     event.preventDefault();
-    const at = Math.min(many - 1, Math.max(0, listed.indexOf(answer) + step[0]));
-    rows[listed[at]].toggles[Math.min(names.length - 1, Math.max(0, k + step[1]))].focus();
+    const at = Math.min(listed.length - 1, Math.max(0, listed.indexOf(answer) + step[0]));
+    rows[listed[at]].marks[Math.min(names.length - 1, Math.max(0, k + step[1]))].focus();
   }
 
   // What the controls show needs no answer from Python.
   function tick() {
     const marks = now("marks");
-    rows.forEach(({ toggles }, answer) =>
-      toggles.forEach((input, k) => {
-        input.checked = Boolean(marks[answer][k]);
-        input.setAttribute("aria-label", `Answer ${answer + 1}, ${names[k]}, ${marks[answer][k] ? "passed" : "failed"}`);
-      }),
-    );
-    passes.forEach((node, k) => say(node, `${marks.reduce((sum, one) => sum + one[k], 0)} of ${many}`));
+    const focused = el.getRootNode().activeElement;
+    folds = folds.flatMap((fold) => (fold.every((i) => same(marks[i], marks[fold[0]])) ? [fold] : fold.map((i) => [i])));
+    rows.forEach(({ node, marks: inputs, unfold }, answer) => {
+      const fold = folds.find((one) => one[0] === answer);
+      node.hidden = !fold;
+      unfold.hidden = !fold || fold.length === 1;
+      if (fold) say(unfold, `× ${fold.length}`);
+      inputs.forEach((input, k) => {
+        const mark = marks[answer][k];
+        if (levels[k]) input.checked = mark === levels[k][1];
+        else if (input !== focused) [input.value, input.title] = [Number(mark.toPrecision(3)), `${mark} ${reasons[answer][k]}`];
+        const said = levels[k] ? `, ${input.checked ? "passed" : "failed"}` : "";
+        input.setAttribute("aria-label", `Answer ${answer + 1}${fold?.length > 1 ? ` and ${fold.length - 1} more` : ""}, ${names[k]}${said}`);
+      });
+    });
+    passes.forEach((node, k) => {
+      const column = marks.map((row) => row[k]);
+      const passed = column.filter((mark) => mark === levels[k]?.[1]).length;
+      say(node, levels[k] ? `${passed} of ${many}` : `mean ${Number((column.reduce((sum, one) => sum + one, 0) / many).toPrecision(2))}`);
+    });
     pays.forEach((select, k) => (select.value = now("pays")[k]));
     weights.forEach((input, k) => el.getRootNode().activeElement === input || (input.value = now("weights")[k]));
     convention.value = now("convention");
@@ -198,12 +235,12 @@ function render({ model, el }) {
     [...method.options].forEach((option) => (option.disabled = lacks(option.value, convention.value)));
     [...convention.options].forEach((option) => (option.disabled = lacks(method.value, option.value)));
     const moved = [
-      ...(same(now("pays"), ones) ? [] : [`pays ${now("pays").join(", ")}`]),
-      ...(same(now("weights"), ones) ? [] : [`weights ${now("weights").join(", ")}`]),
+      ...(same(now("pays"), start.pays) ? [] : [`pays ${now("pays").join(", ")}`]),
+      ...(now("weights").every((one) => one === 1) ? [] : [`weights ${now("weights").join(", ")}`]),
       ...(now("convention") === "paper" ? [] : [`as ${convention.selectedOptions[0].textContent}`]),
     ];
-    say(summary, moved.length ? `Scale and weight: ${moved.join("; ")}` : "What a pass pays and weighs");
-    reset.hidden = !moved.length && same(marks, given) && now("method") === "gdpo";
+    say(summary, moved.length ? `Scale and weight: ${moved.join("; ")}` : levels.includes(null) ? "What each reward weighs" : "What a pass pays and weighs");
+    reset.hidden = !editable || Object.entries({ marks: given, ...start }).every(([name, value]) => same(value, now(name)));
     say(caption, CAPTIONS[now("method")] ?? "");
   }
 
@@ -223,7 +260,8 @@ function render({ model, el }) {
     list.style.setProperty("--zero", `calc(${label}px + ${room} * ${domain[0] / span})`);
     const sets = shapes(drawing.ties);
     const [marks, worth] = [now("marks"), now("pays").map((pay, k) => pay * now("weights")[k])];
-    const whole = worth.reduce((sum, one) => sum + one, 0) || 1;
+    const most = (k) => Math.max(...(levels[k] ?? []).map(Math.abs), ...marks.map((row) => Math.abs(row[k])));
+    const whole = worth.reduce((sum, one, k) => sum + Math.abs(one) * most(k), 0) || 1;
     rows.forEach(({ node, bars, stack, total }, answer) => {
       bars.forEach(({ node: bar, fill, value }, side) => {
         const a = drawing.a[side][answer];
@@ -237,7 +275,10 @@ function render({ model, el }) {
         bar.classList.toggle("tied", tied !== undefined);
         say(value, (tied === undefined ? "" : GLYPHS[tied % GLYPHS.length] + " ") + drawing.said[side][answer]);
       });
-      [...stack.children].forEach((piece, k) => (piece.style.width = `${marks[answer][k] ? (100 * worth[k]) / whole : 0}%`));
+      [...stack.children].forEach((piece, k) => {
+        piece.style.width = `${(100 * Math.abs(marks[answer][k] * worth[k])) / whole}%`;
+        piece.classList.toggle("minus", marks[answer][k] * worth[k] < 0);
+      });
       say(total, drawing.sums_said[answer]);
       node.classList.toggle("tied", sets[0].has(answer));
       node.classList.toggle("odd", sets[0].get(answer) % 2 === 1);
@@ -245,7 +286,7 @@ function render({ model, el }) {
     const html = drawing.verdict.map((one) => `<p>${one}</p>`).join("");
     if (verdict.dataset.html !== html) verdict.dataset.html = verdict.innerHTML = html;
     if (changed) verdict.setAttribute("role", "status");
-    aim.hidden = !drawing.enough;
+    aim.hidden = !editable || !drawing.enough;
     if (!listed.length) sort(drawing.order);
     share(drawing);
     link(drawing);
@@ -270,7 +311,7 @@ function render({ model, el }) {
     clearTimeout(rest);
     const busy = board.matches(":hover") || board.contains(el.getRootNode().activeElement);
     const drawing = now("drawing");
-    const placed = same(drawing.order, listed);
+    const placed = same(drawing.order.filter((i) => leader(i) === i), listed);
     order.hidden = placed || !busy;
     if (!placed && !busy) rest = setTimeout(() => sort(), RESTED);
   }
@@ -279,10 +320,10 @@ function render({ model, el }) {
 
   function sort(to) {
     const before = new Map(to || still() ? [] : rows.map(({ node }) => [node, node.getBoundingClientRect().top]));
-    listed = [...(to ?? now("drawing").order)];
+    listed = (to ?? now("drawing").order).filter((i) => leader(i) === i);
     const focused = el.getRootNode().activeElement;
     list.append(...listed.map((answer) => rows[answer].node));
-    if (list.contains(focused) || rows.some(({ toggles }) => toggles.includes(focused))) focused.focus();
+    if (list.contains(focused) || rows.some(({ marks }) => marks.includes(focused))) focused.focus();
     before.forEach((top, node) => {
       const moved = top - node.getBoundingClientRect().top;
       if (moved) node.animate([{ transform: `translateY(${moved}px)` }, { transform: "none" }], { duration: GLIDE, easing: "ease-in-out" });
@@ -294,15 +335,15 @@ function render({ model, el }) {
   // Each tie: lines from the answers that share an advantage to what they share, and on to where the other method has
   // them; a tie of the other method alone hangs on its side.
   function link({ ties, a }) {
-    const height = rows[0].node.offsetHeight || 31;
+    const height = rows[listed[0]].node.offsetHeight || 31;
     const wide = lane.clientWidth || 164;
-    const bottom = many * height;
-    const y = (answer) => (listed.indexOf(answer) + 0.5) * height;
+    const bottom = listed.length * height;
+    const y = (answer) => (listed.indexOf(leader(answer)) + 0.5) * height;
     const sets = shapes(ties);
     const inside = (tie) => ties[0].some((one) => tie.answers.every((answer) => one.answers.includes(answer)));
     const all = [...ties[0].map((tie) => ({ ...tie, side: 0 })), ...ties[1].filter((tie) => !inside(tie)).map((tie) => ({ ...tie, side: 1 }))];
     for (const tie of all) {
-      tie.ys = tie.answers.map(y);
+      tie.ys = [...new Set(tie.answers.map(y))];
       tie.at = tie.ys.reduce((sum, one) => sum + one, 0) / tie.ys.length;
     }
     // Words that would collide move apart, within the grid.
@@ -357,16 +398,20 @@ function render({ model, el }) {
   }
 
   function follow({ ties, lines, order: sorted }) {
-    const answer = active ?? ties[0].at(0)?.answers.at(-1) ?? sorted[0];
+    const answer = leader(active ?? ties[0].at(0)?.answers.at(-1) ?? sorted[0]);
     rows.forEach(({ node }, i) => node.classList.toggle("active", i === answer));
     const marks = now("marks");
     // A grader's reason is that of its mark; of a mark that was flipped nobody but the reader knows why.
     const why = names.flatMap((name, k) => {
-      const passed = marks[answer][k];
-      if (passed && given[answer][k]) return [];
-      const reason = passed === given[answer][k] ? reasons[answer][k] : `you set it to ${passed ? "passed" : "failed"}`;
-      return [make("span", { class: `why r${k}` }, `${passed ? "✓" : "✗"} ${name}${reason && `: ${reason}`}`)];
+      const [mark, was] = [marks[answer][k], given[answer][k]];
+      const passed = levels[k] && mark === levels[k][1];
+      if (mark === was && (levels[k] ? passed : !reasons[answer][k])) return [];
+      const reason = mark === was ? reasons[answer][k] : `you set it to ${levels[k] ? (passed ? "passed" : "failed") : mark}`;
+      return [make("span", { class: `why r${k}` }, `${levels[k] ? (passed ? "✓ " : "✗ ") : ""}${name}${reason && `: ${reason}`}`)];
     });
+    const text = make("code", {}, flat(answers[answer].slice(0, CLIP)));
+    const more = make("button", { type: "button" }, "… whole");
+    more.addEventListener("click", () => (text.replaceChildren(answers[answer]), text.classList.add("whole"), more.remove()));
     // ⟨1|−2.14⟩ is what the second reward adds; what stands between two ** is the result.
     const line = (name, side, text) => {
       const parts = text.split(/(⟨\d\|[^⟩]*⟩|\*\*[^*]*\*\*)/).map((part) => {
@@ -376,7 +421,7 @@ function render({ model, el }) {
       return make("p", { class: `line ${side}` }, make("b", {}, name), make("span", {}, ...parts));
     };
     detail.replaceChildren(
-      make("p", { class: "title" }, make("b", {}, `Answer ${answer + 1}`), " ", make("code", {}, flat(answers[answer])), ...why),
+      make("p", { class: "title" }, make("b", {}, `Answer ${answer + 1}`), " ", text, ...(answers[answer].length > CLIP ? [more] : []), ...why),
       line(choices.base, "base", lines[answer][0]),
       line(title(now("method")), "other", lines[answer][1]),
     );
@@ -388,8 +433,8 @@ function render({ model, el }) {
     const { said, order: sorted } = now("drawing");
     const cells = (tag, texts, attributes = {}) => texts.map((text) => make(tag, attributes, String(text)));
     table.replaceChildren(
-      make("thead", {}, make("tr", {}, ...cells("th", ["answer", ...names, choices.base, title(now("method"))], { scope: "col" }))),
-      make("tbody", {}, ...sorted.map((answer) => make("tr", {}, ...cells("th", [answer + 1], { scope: "row" }), ...cells("td", [...now("marks")[answer], ...said.map((side) => side[answer])])))),
+      make("thead", {}, make("tr", {}, ...cells("th", ["answer", ...names, choices.base, title(now("method")), ...(logged.length ? ["logged"] : [])], { scope: "col" }))),
+      make("tbody", {}, ...sorted.map((answer) => make("tr", {}, ...cells("th", [answer + 1], { scope: "row" }), ...cells("td", [...now("marks")[answer], ...said.map((side) => side[answer]), ...logged.slice(answer, answer + 1)])))),
     );
   }
 

@@ -10,23 +10,46 @@ import torch
 import traitlets
 
 import gdpo_core as gc
+from gdpo_core import _inputs as inputs
 from gdpo_core import _theme
-from gdpo_core._errors import expect
+from gdpo_core._errors import expect, is_whole, reason
+from gdpo_core._types import ArrayLike
+from gdpo_core._words import count, signed
 from gdpo_core.board.drawing import draw
 from gdpo_core.board.seen import seen
-from gdpo_core.board.state import BASE, HEAVIEST, METHODS, PAYS, UNDEFINED, State, frozen
+from gdpo_core.board.state import (
+    BASE,
+    HEAVIEST,
+    LARGEST,
+    METHODS,
+    PAYS,
+    UNDEFINED,
+    State,
+    frozen,
+    levels_of,
+)
 from gdpo_core.explain import Explanation
 
 HERE = Path(__file__).parent
 # Every call of torch lets another thread in, and waits for the interpreter afterwards: of fifty visitors who flip
 # once a second, 95 of 100 drawings would take 983 ms instead of 56. One drawing is made at a time.
 TURN = Lock()
+ANSWERS, REWARDS = 64, 6  # at most
+LONGEST = 4000  # characters of a text
 
 
 class Board(anywidget.AnyWidget):
-    """Toggles and bars; its traits are its value, and `drawing` is sent before any cell of a notebook runs.
+    """Answers, their rewards, and what two methods make of them; it computes whenever one of its traits is set.
 
-    rewards: (answers, rewards) of 0 or 1. Where marimo is, `mo.ui.anywidget(Board(…))` reruns the cells that name it.
+    rewards: (answers, rewards) finite numbers. A reward with two values, 0 and another or one and its negative, is
+        flipped by a toggle, any other is set in a field.
+    answers: their texts; names: of the rewards; reasons: (answers, rewards) why each reward is as it is.
+    weights: one per reward, 1 each by default; convention: one of gdpo_core.CONVENTIONS, or its key.
+    editable: whether what it shows can be changed by hand.
+    labels: short names, over the columns; primary: the name of the reward that tells right answers from wrong ones.
+    lengths: tokens per answer, by default its characters; logged: the advantages that a run logged.
+    Its value is its traits; with marimo, `mo.ui.anywidget(Board(…))` reruns the cells that name it.
+    Raises InputError; a trait that is set to what does not fit raises traitlets.TraitError.
 
     >>> board = Board([[1, 1], [1, 0], [0, 1]], names=["right", "short"])
     >>> board.marks = [[1, 1], [1, 0], [1, 1]]
@@ -38,14 +61,15 @@ class Board(anywidget.AnyWidget):
     _css = _theme.css(".board") + (HERE / "board.css").read_text(encoding="utf-8")
     # what is shown
     answers: Any = traitlets.List().tag(sync=True)
-    names: Any = traitlets.List().tag(sync=True)  # of the rewards; the first is the one that matters most
-    labels: Any = traitlets.List().tag(sync=True)  # short names, over the columns
+    names: Any = traitlets.List().tag(sync=True)
+    labels: Any = traitlets.List().tag(sync=True)
     reasons: Any = traitlets.List().tag(sync=True)  # (answers, rewards) why each mark is as it was given
     given: Any = traitlets.List().tag(sync=True)  # (answers, rewards) the marks as they were given
+    logged: Any = traitlets.List().tag(sync=True)  # per answer, in words; empty without any
     choices = traitlets.Dict().tag(sync=True)
     # what the reader sets
     marks: Any = traitlets.List().tag(sync=True)  # (answers, rewards)
-    pays: Any = traitlets.List().tag(sync=True)
+    pays: Any = traitlets.List().tag(sync=True)  # what a mark of 1 pays
     weights: Any = traitlets.List().tag(sync=True)
     convention = traitlets.Enum(list(gc.CONVENTIONS), "paper").tag(sync=True)
     method = traitlets.Enum(list(METHODS), "gdpo").tag(sync=True)
@@ -56,38 +80,66 @@ class Board(anywidget.AnyWidget):
 
     def __init__(
         self,
-        rewards: Sequence[Sequence[int]],
+        rewards: ArrayLike,
         *,
         answers: Sequence[str] | None = None,
         names: Sequence[str] | None = None,
-        labels: Sequence[str] | None = None,
         reasons: Sequence[Sequence[str]] | None = None,
+        weights: ArrayLike | None = None,
+        convention: gc.Convention | str = gc.PAPER,
+        method: str = "gdpo",
+        editable: bool = True,
+        labels: Sequence[str] | None = None,
+        primary: str | None = None,
+        lengths: Sequence[int] | None = None,
+        logged: Sequence[float] | None = None,
     ) -> None:
-        marks = [list(map(int, row)) for row in rewards]
-        width = len(marks[0]) if marks else 0
-        expect(bool(width) and all(len(row) == width for row in marks), "rewards", "(answers, rewards)", str(rewards))
-        names = [f"reward {k + 1}" for k in range(width)] if names is None else list(names)
-        answers = [f"answer {i + 1}" for i in range(len(marks))] if answers is None else list(answers)
-        self._lengths = tuple(map(len, answers))
-        ones = [1.0] * width
-        super().__init__(
-            answers=answers,
-            names=names,
-            labels=names if labels is None else list(labels),
-            reasons=[["" for _ in names] for _ in marks] if reasons is None else [list(row) for row in reasons],
-            given=marks,
-            marks=marks,
-            pays=ones,
-            weights=ones,
-            choices={
-                "pays": list(PAYS),
-                "heaviest": HEAVIEST,
-                "conventions": [[key, c.name] for key, c in gc.CONVENTIONS.items()],
-                "undefined": UNDEFINED,
-                "methods": list(map(list, METHODS.items())),
-                "base": BASE.upper(),
-            },
-        )
+        marks = _group(rewards)
+        many, width = len(marks), len(marks[0])
+        names = _texts(names, "names", width, "reward", "reward")
+        texts = _texts(answers, "answers", many, "answer", "answer")
+        if lengths is None:
+            lengths = [1] * many if answers is None else [max(1, len(text)) for text in answers]
+        whole = all(is_whole(n) and n >= 1 for n in lengths)
+        expect(len(lengths) == many and whole, "lengths", f"{many} whole numbers from 1", f"{lengths!r:.80}")
+        expect(primary is None or primary in names, "primary", f"one of {', '.join(names)}", repr(primary))
+        key = next((key for key, c in gc.CONVENTIONS.items() if convention in (key, c)), None)
+        expect(key is not None, "convention", f"one of {', '.join(gc.CONVENTIONS)}", f"{convention!r:.80}")
+        expect(logged is None or len(logged) == many, "logged", f"{many} advantages", f"{logged!r:.80}")
+        weighing = [1.0] * width if weights is None else inputs.numbers(weights, "weights").flatten().tolist()
+        self._lengths = tuple(map(int, lengths))
+        self._primary = None if primary is None else names.index(primary)
+        self._levels = tuple(levels_of(column) for column in zip(*marks, strict=True))
+        if self._primary is not None and self._levels[self._primary] is None:
+            self._primary = None  # of more than two values none is right or wrong
+        try:
+            super().__init__(
+                answers=texts,
+                names=names,
+                labels=names if labels is None else _texts(labels, "labels", width, "reward", "reward"),
+                reasons=[[""] * width] * many if reasons is None else _reasons(reasons, many, width),
+                given=marks,
+                logged=[] if logged is None else [signed(a) for a in logged],
+                choices={
+                    "editable": bool(editable),
+                    "levels": [levels and list(levels) for levels in self._levels],
+                    "pays": list(PAYS),
+                    "lightest": min(0.0, *weighing),
+                    "heaviest": max(HEAVIEST, *weighing),
+                    "conventions": [[key, c.name] for key, c in gc.CONVENTIONS.items()],
+                    "undefined": UNDEFINED,
+                    "methods": list(map(list, METHODS.items())),
+                    "base": BASE.upper(),
+                    "start": {"pays": [1.0] * width, "weights": weighing, "convention": key, "method": method},
+                },
+                marks=marks,
+                pays=[1.0] * width,
+                weights=weighing,
+                convention=key,
+                method=method,
+            )
+        except traitlets.TraitError as error:
+            raise gc.InputError(reason(error)) from None
         self._draw()
 
     @property
@@ -100,6 +152,7 @@ class Board(anywidget.AnyWidget):
             self.convention,
             self.method,
             self._lengths,
+            self._primary,
         )
 
     @property
@@ -117,12 +170,13 @@ class Board(anywidget.AnyWidget):
 
     @traitlets.validate("marks")
     def _marks(self, proposal: Any) -> list:
-        marks = proposal["value"]
-        fits = len(marks) == len(self.answers) and all(
-            isinstance(row, list | tuple) and len(row) == len(self.names) and set(map(repr, row)) <= {"0", "1"}
-            for row in marks
+        marks, many, width = proposal["value"], len(self.answers), len(self.names)
+        fits = len(marks) == many and all(
+            isinstance(row, list | tuple) and len(row) == width and all(map(_fits, row, self._levels)) for row in marks
         )
-        return _accepted(fits, "marks", f"{len(self.answers)} rows of {len(self.names)} marks, 0 or 1", marks)
+        kinds = ["a finite number" if one is None else f"{one[0]:g} or {one[1]:g}" for one in self._levels]
+        each = f"marks, {kinds[0]}" if len(set(kinds)) == 1 else f"marks: {'; '.join(kinds)}"
+        return _accepted(fits, "marks", f"{many} rows of {width} {each}", marks)
 
     @traitlets.validate("pays")
     def _pays(self, proposal: Any) -> list:
@@ -133,8 +187,9 @@ class Board(anywidget.AnyWidget):
     @traitlets.validate("weights")
     def _weights(self, proposal: Any) -> list:
         weights = proposal["value"]
-        fits = len(weights) == len(self.names) and all(_number(w) and 0 <= w <= HEAVIEST for w in weights)
-        return _accepted(fits, "weights", f"{len(self.names)} numbers from 0 to {HEAVIEST:g}", weights)
+        low, high = self.choices["lightest"], self.choices["heaviest"]
+        fits = len(weights) == len(self.names) and all(_number(w) and low <= w <= high for w in weights)
+        return _accepted(fits, "weights", f"{len(self.names)} numbers from {low:g} to {high:g}", weights)
 
     @traitlets.validate("active")
     def _active(self, proposal: Any) -> int:
@@ -154,6 +209,47 @@ class Board(anywidget.AnyWidget):
             return  # before it is whole
         with TURN:
             self.drawing = draw(self.state, tuple(self.names))
+
+
+def _group(rewards: ArrayLike) -> list[list[float]]:
+    """The rewards of one group as plain numbers. Raises InputError."""
+    r = inputs.numbers(rewards, "rewards")
+    expect(r.ndim == 2, "rewards", "one group, (answers, rewards)", f"shape {tuple(r.shape)}")
+    many, width = r.shape
+    expect(2 <= many <= ANSWERS, "rewards", f"2 to {ANSWERS} answers", count(many))
+    expect(1 <= width <= REWARDS, "rewards", f"1 to {REWARDS} rewards", count(width))
+    wrong = (~(r.abs() <= LARGEST)).nonzero().tolist()
+    if wrong:
+        answer, k = wrong[0]
+        where = f"answer {answer + 1}, reward {k + 1}"
+        raise gc.InputError(f"rewards: expected numbers up to {LARGEST:g} in size, got {r[answer, k].item()} in {where}")
+    if r.dtype != torch.float64:  # 0.1 is 0.1, not what is left of it in few bits
+        r = torch.tensor([[float(str(x)) for x in row] for row in r.float().numpy()], dtype=torch.float64)
+    return [list(row) for row in frozen(r.tolist())]
+
+
+def _texts(given: Sequence[object] | None, name: str, n: int, things: str, noun: str) -> list[str]:
+    """So many texts, long ones clipped; numbered ones where none are given. Raises InputError."""
+    if given is None:
+        return [f"{noun} {i + 1}" for i in range(n)]
+    fits = not isinstance(given, str) and len(given) == n
+    expect(fits, name, f"{n} texts, one per {things}", f"{len(given)}" if not isinstance(given, str) else repr(given)[:80])
+    return [_clipped(str(text)) for text in given]
+
+
+def _reasons(reasons: Sequence[Sequence[str]], many: int, width: int) -> list[list[str]]:
+    expect(len(reasons) == many, "reasons", f"{many} rows, one per answer", f"{len(reasons)}")
+    return [_texts(row, "reasons", width, "reward", "") for row in reasons]
+
+
+def _clipped(text: str) -> str:
+    """The text, which a half character or a million of them may not stop on its way to the browser."""
+    shown = text if len(text) <= LONGEST else f"{text[:LONGEST]}… ({len(text):,} characters)"
+    return shown.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _fits(mark: object, levels: tuple[float, float] | None) -> bool:
+    return _number(mark) and (abs(mark) <= LARGEST if levels is None else mark in levels)  # type: ignore[operator, arg-type]
 
 
 def _number(x: object) -> bool:

@@ -15,13 +15,13 @@ def draw(state: State, names: tuple[str, ...]) -> dict:
     """Everything that the board draws of a state; names: of the rewards."""
     both = left, right = seen(state, BASE), seen(state, state.method)
     given = asdict(state)
-    del given["lengths"]
+    del given["lengths"], given["primary"]
     return {
         "state": given,
         "a": [one.advantages for one in both],
         "said": [[signed(a) for a in one.advantages] for one in both],
         "sums": left.sums,
-        "sums_said": [number(x, 2) for x in left.sums],
+        "sums_said": [number(x, 2 if state.binary else 3) for x in left.sums],
         "order": sorted(range(len(state.marks)), key=lambda i: (-right.levels[i], -left.levels[i], i)),
         "ties": [left.ties, right.ties],
         "verdict": [str(sentence) for sentence in verdict(state, names, left, right)],

@@ -8,22 +8,24 @@ from gdpo_core.successors import SUCCESSORS, TITLES
 
 PAYS = (0.1, 0.3, 1.0, 3.0, 10.0, 100.0)
 HEAVIEST = 5.0
+LARGEST = 1e9  # a reward's size
 BASE = "grpo"  # the method on the left
 METHODS = {m: TITLES[m] for m in ("gdpo", "grpo_no_std", *SUCCESSORS)}  # those on the right
 UNDEFINED = [["corr_grpo", key] for key, c in CONVENTIONS.items() if c.leave_one_out]  # (method, convention)
-Marks = tuple[tuple[int, ...], ...]  # (answers, rewards) of 0 or 1
+Marks = tuple[tuple[float, ...], ...]  # (answers, rewards)
 
 
 @dataclass(frozen=True)
 class State:
-    """Marks, what a pass of each pays and weighs, the convention, the method on the right."""
+    """Marks, what a mark of 1 pays and weighs, the convention, the method on the right."""
 
     marks: Marks
     pays: tuple[float, ...]
     weights: tuple[float, ...]
     convention: str = "paper"
     method: str = "gdpo"
-    lengths: tuple[int, ...] = ()  # of the answers, in characters: what a convention that weighs tokens counts
+    lengths: tuple[int, ...] = ()  # of the answers: what a convention that weighs tokens counts
+    primary: int | None = 0  # the reward that tells right answers from wrong ones
 
     @property
     def rewards(self) -> list[list[float]]:
@@ -31,11 +33,34 @@ class State:
         return [[mark * pay for mark, pay in zip(row, self.pays, strict=True)] for row in self.marks]
 
     @property
+    def binary(self) -> bool:
+        """Whether every mark is a pass or a fail."""
+        return {mark for row in self.marks for mark in row} <= {0, 1}
+
+    @property
+    def right(self) -> tuple[bool, ...] | None:
+        """Whether each answer passes the primary reward; None where none is named."""
+        return None if self.primary is None else tuple(row[self.primary] > 0 for row in self.marks)
+
+    @property
     def equal(self) -> bool:
-        """Whether a pass of each mark counts the same in GRPO's sum."""
+        """Whether a mark of 1 counts the same in GRPO's sum, whatever its reward."""
         return len({round(pay * weight, 9) for pay, weight in zip(self.pays, self.weights, strict=True)}) == 1
 
 
-def frozen(marks: Sequence[Sequence[int]]) -> Marks:
-    """Marks as a key for a cache."""
-    return tuple(tuple(int(mark) for mark in row) for row in marks)
+def frozen(marks: Sequence[Sequence[float]]) -> Marks:
+    """Marks as a key for a cache; whole ones as whole numbers."""
+    return tuple(tuple(int(mark) if mark == int(mark) else float(mark) for mark in row) for row in marks)
+
+
+def levels_of(values: Sequence[float]) -> tuple[float, float] | None:
+    """The two values between which a reward can be flipped: 0 and another, or one and its negative; else None.
+
+    >>> levels_of([1, 0, 1]), levels_of([-1, 1]), levels_of([0, 0]), levels_of([0.5, 0, 0.5]), levels_of([0.2, 0.7])
+    ((0, 1), (-1, 1), (0, 1), (0, 0.5), None)
+    """
+    high = max(values) or 1
+    for low in (0, -high):
+        if set(values) <= {low, high} and high > 0:
+            return low, high
+    return None

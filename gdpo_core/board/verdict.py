@@ -22,13 +22,13 @@ def verdict(state: State, names: tuple[str, ...], left: Seen, right: Seen) -> li
     mixes, b = len(set(state.marks)), METHODS[state.method]
     if mixes == 1:
         return [
-            prose("All answers have the same marks, so every advantage is 0."),
-            prose("Nothing can be learnt from this request, under either method."),
+            prose("All answers have the same rewards, so every advantage is 0."),
+            prose("Nothing can be learnt from these answers, under either method."),
         ]
     if not any(state.weights):
         return [
             prose("All weights are 0, so every advantage is 0."),
-            prose("Nothing can be learnt: give a mark some weight."),
+            prose("Nothing can be learnt: give a reward some weight."),
         ]
     values = [len(set(one.levels)) for one in (left, right)]
     if left.ties:
@@ -46,7 +46,7 @@ def verdict(state: State, names: tuple[str, ...], left: Seen, right: Seen) -> li
 def _largest_tie(state: State, left: Seen, right: Seen, b: str) -> str:
     """The answers that GRPO ties most, and how many values the other method gives them."""
     tie = max(left.ties, key=lambda one: len(one["answers"]))["answers"]
-    passed = sum(state.marks[i][0] for i in tie)
+    passed = sum(state.right[i] for i in tie) if state.right else 0
     both = f", {word(passed)} right and {word(len(tie) - passed)} wrong," if 0 < passed < len(tie) else ""
     apart = len({right.levels[i] for i in tie})
     then = f"{b} parts them" if apart > 1 else f"{b} ties them too"
@@ -55,27 +55,30 @@ def _largest_tie(state: State, left: Seen, right: Seen, b: str) -> str:
 
 def _alike(state: State) -> str:
     """That GRPO's ties are those of equal pay and weights, where these are equal."""
-    return "With equal pay and weights " if len(set(state.pays)) == len(set(state.weights)) == 1 else ""
+    equal = state.binary and len(set(state.pays)) == len(set(state.weights)) == 1
+    return "With equal pay and weights " if equal else ""
 
 
 def _worth(state: State, names: tuple[str, ...], left: Seen, right: Seen, b: str) -> str:
     """The second sentence: whether telling apart helped the right answers, or what is left once nothing ties."""
-    wrong, of = wrong_first(state.marks, right.levels)
-    before, _ = wrong_first(state.marks, left.levels)
+    wrong, of = wrong_first(state, right.levels)
+    before, _ = wrong_first(state, left.levels)
     tied = right.collapsed.tied_pair_count
     why = f" {WHY_TIED}" if _same_spread(state, right) else f" {NO_WEIGHT}" if 0 in state.weights else ""
     still = f" {b} still ties {count(tied, 'pair')}.{why}" if tied else ""
     if left.ties and left.levels == right.levels:
         return why.strip().replace("It can't", f"{b} can't", 1) or "Both put the answers in the same order."
+    if state.right is None:
+        return f"What is left: {_scale(names, left, right, b)}.{still}"
     if not left.ties and not state.equal:
         return _left_over(state, names, left, right, b) + still
     if wrong:
-        mended = _mended(state.marks, left.levels, right.levels, b)
+        mended = _mended(state, left.levels, right.levels, b)
         return f"{mended}{_priority(wrong, of, before, right, b, bool(mended))}{still}"
     if not of:
-        whole = "All answers are right" if state.marks[0][0] else "No answer is right"
-        return f"{whole}, so the other marks alone decide who comes first.{still}"
-    split = _split(state.marks, left.levels, right.levels)
+        whole = "All answers are right" if state.right[0] else "No answer is right"
+        return f"{whole}, so the other rewards alone decide who comes first.{still}"
+    split = _split(state, left.levels, right.levels)
     if split:
         right_first = f"{b} splits {count(split, 'such pair')} and puts **the right one first** in all."
         worse = f" GRPO puts a wrong answer above a right one in {count(len(before), 'pair')}." if before else ""
@@ -85,9 +88,9 @@ def _worth(state: State, names: tuple[str, ...], left: Seen, right: Seen, b: str
     return f"No wrong answer stands above a right one under {b}.{still}"
 
 
-def _mended(marks: Marks, before: list[int], after: list[int], b: str) -> str:
+def _mended(state: State, before: list[int], after: list[int], b: str) -> str:
     """Of the ties of a right and a wrong answer those that now put the right one first; empty without any."""
-    tied = [(i, j) for i, j in _right_and_wrong(marks) if before[i] == before[j]]
+    tied = [(i, j) for i, j in _right_and_wrong(state) if before[i] == before[j]]
     first = sum(after[j] > after[i] for i, j in tied)
     ties = f"Of {count(len(tied), 'tie')} of a right and a wrong answer"
     where = "each time" if first == len(tied) else f"in {first}"
@@ -107,6 +110,8 @@ def _priority(wrong: list[tuple[int, int]], of: int, before: list, right: Seen, 
 
 def _same_spread(state: State, one: Seen) -> bool:
     """Whether every tie is between two marks of equal weight that spread alike: the reason that WHY_TIED gives."""
+    if not state.binary:
+        return False
     passes = [sum(column) for column in zip(*state.marks, strict=True)]
     n = len(state.marks)
 
@@ -129,14 +134,18 @@ def _same_spread(state: State, one: Seen) -> bool:
 
 def _left_over(state: State, names: tuple[str, ...], left: Seen, right: Seen, b: str) -> str:
     """What unequal pay and weights leave once they have broken the ties: priorities, near-ties, scale."""
+    wrong, of = wrong_first(state, right.levels)
+    before, _ = wrong_first(state, left.levels)
+    order = (
+        f"of {count(of, 'pair')} a wrong answer comes before the right one {_both(len(before), len(wrong), b, 'in ')}; "
+    )
+    lead = "Unequal pay or weights break GRPO's ties too. " if state.binary and _ties_when_equal(state.marks) else ""
+    return f"{lead}What is left: {order if wrong or before else ''}{_scale(names, left, right, b)}."
+
+
+def _scale(names: tuple[str, ...], left: Seen, right: Seen, b: str) -> str:
+    """Near-ties, and which reward has the largest share of the update."""
     rest = []
-    wrong, of = wrong_first(state.marks, right.levels)
-    before, _ = wrong_first(state.marks, left.levels)
-    if wrong or before:
-        rest.append(
-            f"of {count(of, 'pair')} a wrong answer comes before the right one "
-            f"{_both(len(before), len(wrong), b, 'in ')}"
-        )
     for name, one in (("GRPO", left), (b, right)):
         values = sorted(dict(zip(one.levels, one.advantages, strict=True)).values())
         gap = min((y - x for x, y in pairwise(values)), default=0)
@@ -146,8 +155,7 @@ def _left_over(state: State, names: tuple[str, ...], left: Seen, right: Seen, b:
     rest += [f"{name} gives every answer 0" for name, parts in tops if not parts]
     if len(largest) == len(tops):
         rest.append(f"the largest share of the update: {_both(largest[0], largest[1], b)}")
-    lead = "Unequal pay or weights break GRPO's ties too. " if _ties_when_equal(state.marks) else ""
-    return f"{lead}What is left: {'; '.join(rest)}."
+    return "; ".join(rest)
 
 
 def _both(one: object, other: object, b: str, before: str = "") -> str:
@@ -163,19 +171,20 @@ def _ties_when_equal(marks: Marks) -> bool:
     return len({sum(row) for row in marks}) < len(set(marks))
 
 
-def _right_and_wrong(marks: Marks) -> list[tuple[int, int]]:
-    """All pairs (wrong, right) by the first reward."""
-    return [(i, j) for i, row in enumerate(marks) if not row[0] for j, other in enumerate(marks) if other[0]]
+def _right_and_wrong(state: State) -> list[tuple[int, int]]:
+    """All pairs (wrong, right) by the primary reward."""
+    right = state.right or ()
+    return [(i, j) for i, one in enumerate(right) if not one for j, other in enumerate(right) if other]
 
 
-def _split(marks: Marks, before: list[int], after: list[int]) -> int:
+def _split(state: State, before: list[int], after: list[int]) -> int:
     """The number of pairs of a wrong and a right answer that tie before and no longer do after."""
-    return sum(before[i] == before[j] and after[i] != after[j] for i, j in _right_and_wrong(marks))
+    return sum(before[i] == before[j] and after[i] != after[j] for i, j in _right_and_wrong(state))
 
 
-def wrong_first(marks: Marks, levels: list[int]) -> tuple[list[tuple[int, int]], int]:
+def wrong_first(state: State, levels: list[int]) -> tuple[list[tuple[int, int]], int]:
     """The pairs (wrong, right) in which the wrong answer gets more, and the number of all such pairs."""
-    pairs = _right_and_wrong(marks)
+    pairs = _right_and_wrong(state)
     return [(i, j) for i, j in pairs if levels[i] > levels[j]], len(pairs)
 
 
@@ -187,27 +196,29 @@ GATE = "A gate does it at any weight: the other marks count where the answer is 
 
 
 def enough(state: State, right: Seen) -> dict | None:
-    """The weight of the first reward from which on every right answer is first, and what it says; None: no need.
+    """The weight of the primary reward from which on every right answer is first, and what it says; None: no need.
 
     It lies where the last pair of a right and a wrong answer changes places: source, the break-even weight of
     `gdpo_core.break_even_weight`.
     """
-    wrong, _ = wrong_first(state.marks, right.levels)
-    if not wrong or state.method not in SCALED or right.explained.convention.leave_one_out:
+    wrong, _ = wrong_first(state, right.levels)
+    k0 = state.primary
+    if k0 is None or not wrong or state.method not in SCALED or right.explained.convention.leave_one_out:
         return None
     z, weights = right.terms, state.weights
 
     def balance(low: int, high: int) -> float:
-        gained = z[high][0] - z[low][0]
-        rest = sum(w * (z[high][k] - z[low][k]) for k, w in enumerate(weights) if k)
+        gained = z[high][k0] - z[low][k0]
+        rest = sum(w * (z[high][k] - z[low][k]) for k, w in enumerate(weights) if k != k0)
         return -rest / gained if gained > 0 else inf
 
-    needed = max(balance(*pair) for pair in _right_and_wrong(state.marks))
+    needed = max(balance(*pair) for pair in _right_and_wrong(state))
     if needed >= HEAVIEST:
-        return {"weight": None, "said": f"No weight up to {HEAVIEST:g} does it here. {GATE}"}
+        return {"reward": k0, "weight": None, "said": f"No weight up to {HEAVIEST:g} does it here. {GATE}"}
     weight = ceil(10 * needed + 1e-6) / 10
     from_on = ceil(100 * needed + 1e-6) / 100
     return {
+        "reward": k0,
         "weight": weight,
         "said": f"With a weight of {from_on:g} or more, every right answer comes first; it is {weight:g} now. {GATE}",
     }
