@@ -553,7 +553,6 @@ def evidence_opened(
     opened,
     outcomes,
     prompt,
-    sentences,
     squares,
     ties,
     unknown,
@@ -567,9 +566,16 @@ def evidence_opened(
         html.framed("asking", step_back, step_on, find),
         unknown,
         opened.prompt(verdicts, choice, marks, ties, first, prompt, bool(asked_prompt())),
-        sentences.more({"Whose answers": lambda: opened.whose(verdicts, choice, marks, prompt)}),
     )
     return step_back, step_on
+
+
+@app.cell
+def evidence_board(choice, marks, opened, prompt, verdicts):
+    # What if this answer had passed? The same instrument as in the Lab, with this prompt's answers.
+    opened_board = mo.ui.anywidget(opened.board(verdicts, choice, marks, prompt))
+    opened_board
+    return (opened_board,)
 
 
 @app.cell(hide_code=True)

@@ -321,7 +321,7 @@ def test_the_prompt_that_is_open_at_first_has_most_ties_broken_the_wrong_way():
     assert most[name] == max(most.values())
     said = told(opened.prompt(DATA, Choice(), marks, ties, first, name, False))
     assert f"{max(most.values())} the wrong way" in said and "with the most ties broken the wrong way" in said
-    assert "Its request is not in our data" in said and "several functions, several calls" in said
+    assert "Neither its request nor the texts of the answers are in our data" in said and "several functions, several calls" in said
     marks, ties, _, first = looked(Choice(2))
     name = DATA.tasks[first.worst()]
     said = told(opened.prompt(DATA, Choice(2), marks, ties, first, name, False))
@@ -345,24 +345,18 @@ def test_a_step_leads_to_the_square_beside_and_around_the_ends():
 
 
 @pytest.mark.parametrize("task", ["parallel_multiple_95", "simple_python_100", "parallel_65"])
-def test_an_opened_prompt_shows_each_mix_with_its_answers(task):
-    choice = Choice(30, 3)
+def test_an_opened_prompt_is_a_board_of_its_answers(task):
+    choice = Choice(30, 3, weight=2.0)
     marks, ties, _, first = looked(choice)
-    html = opened.prompt(DATA, choice, marks, ties, first, task, True)
-    whose = told(opened.whose(DATA, choice, marks, task))
-    rows = group(task, choice)
-    body = html.split("<tbody>")[1].split("</tbody>")[0]
-    assert body.count("<tr") == len(set(rows))
-    assert sum(map(int, re.findall(r"</th><td>(\d+)</td>", body))) == 30
-    names = [DATA.models[m] for m in bfcl.draw(DATA, 30, 3)[DATA.tasks.index(task)].tolist()]
-    assert all(name in whose for name in names)
-    ties = sum(n for n in Counter(sum(mix) for mix in set(rows)).values() if n > 1)
-    assert len(re.findall(r'class="grpo tied"', body)) == ties
-    a = gc.gdpo(marks)[DATA.tasks.index(task)]
-    shown = [signed(x) for x in sorted({round(x, 9) for x in a.tolist()}, reverse=True)]
-    assert list(dict.fromkeys(re.findall(r'<td class="gdpo[^>]*>([^ <]+)', body))) == list(dict.fromkeys(shown))
-    std = float(gc.explain(marks, "gdpo").batch_std)
-    assert f"divides by the spread over all 963 prompts drawn, here {std:.3f}" in whose
+    board, rows = opened.board(DATA, choice, marks, task), group(task, choice)
+    assert sorted(map(tuple, board.marks)) == sorted(rows) and board.weights == list(choice.weights)
+    assert board.answers == [DATA.models[m] for m in bfcl.draw(DATA, 30, 3)[DATA.tasks.index(task)].tolist()]
+    for method, shown in zip(("grpo", "gdpo"), board.drawing["a"], strict=True):
+        alone = gc.advantages(marks[DATA.tasks.index(task)], method, weights=choice.weights)
+        assert shown == pytest.approx(alone.tolist())
+    std = float(gc.explain(marks, "gdpo", weights=choice.weights).batch_std)
+    said = told(opened.prompt(DATA, choice, marks, ties, first, task, True))
+    assert f"among all 963 prompts GDPO's last step divides by {std:.3f}" in said
 
 
 def test_the_configurations_are_of_fewer_models():

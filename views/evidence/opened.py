@@ -1,19 +1,18 @@
-"""One prompt opened: its different mixes of marks and what GRPO and GDPO make of each."""
+"""One prompt opened: in words, and as a board."""
 
-from collections.abc import Mapping, Sequence
-from string import ascii_uppercase
+from collections.abc import Mapping
 
 from torch import Tensor
 
 import gdpo_core as gc
-from gdpo_core._words import count, decimal, listing, signed
+from gdpo_core._words import count, decimal, listing
 from gdpo_core.bfcl import REWARDS, Published, draw
 from gdpo_core.bfcl.prompts import METHODS, Choice, Pairs
+from gdpo_core.board import Board
 from views.evidence.squares import CATEGORIES
-from views.html import Cell, Html, Row, join, prose, table, tag
+from views.html import Html, join, prose, tag
 
 SHORT = ("correct", "style", "concise")
-Vector = tuple[int, ...]
 
 
 def unknown(data: Published, asked: str) -> Html | str:
@@ -34,53 +33,31 @@ def prompt(
     name: str,
     called: bool,
 ) -> Html:
-    """One prompt's answers, a row per mix of marks, GDPO's highest first; called: the reader asked for it."""
+    """One prompt in words; called: the reader asked for it."""
     number, size = data.tasks.index(name), choice.group_size
     of_one = marks[number]  # (answers, rewards)
-    rows = [tuple(row) for row in of_one.tolist()]
     level = {m: ties[m].level.view(-1, size)[number].tolist() for m in METHODS}
-    a = {m: gc.advantages(marks, m, weights=choice.weights)[number].tolist() for m in METHODS}
-    mixes = sorted(set(rows), key=lambda v: (-level["gdpo"][rows.index(v)], -level["grpo"][rows.index(v)], v))
-    letters = {m: _letters(mixes, [level[m][rows.index(v)] for v in mixes]) for m in METHODS}
-    body = [
-        Row(
-            [
-                join(*map(_mark, range(len(v)), v)),
-                count(rows.count(v)),
-                *(_advantage(a[m][rows.index(v)], letters[m].get(v), m) for m in METHODS),
-            ],
-            "right" if v[0] else "",
-        )
-        for v in mixes
-    ]
-    head = [join(*(tag("span", short, kind=f"r{k}") for k, short in enumerate(SHORT))), "answers"]
+    std = float(gc.explain(marks, "gdpo", weights=choice.weights).batch_std)
     why = "" if called else f" {_chosen(first)}"
     category = CATEGORIES.get(data.categories[number], data.categories[number])
-    text = f"A BFCL prompt with {category}. Its request is not in our data, which hold verdicts alone."
+    text = (
+        f"A BFCL prompt with {category}. Neither its request nor the texts of the answers are in our data, which hold "
+        f"verdicts alone. Below it is a batch of its own; among all {count(len(data.tasks))} prompts GDPO's last step "
+        f"divides by {decimal(std)}."
+    )
     return join(
         tag("h2", name, kind="part"),
         tag("p", text, kind="note"),
-        tag("p", prose(f"{_says(choice, of_one, mixes, level)}{why}")),
-        table([*head, *(Cell(m.upper(), m) for m in METHODS)], body, "mixes"),
+        tag("p", prose(f"{_says(choice, of_one, level)}{why}")),
     )
 
 
-def whose(data: Published, choice: Choice, marks: Tensor, name: str) -> Html:
-    """The configurations that gave each mix of marks, and what GDPO's last step divides by."""
+def board(data: Published, choice: Choice, marks: Tensor, name: str) -> Board:
+    """The prompt's answers, by the configuration that gave each: what if this one had passed?"""
     number = data.tasks.index(name)
-    names = [data.models[m] for m in draw(data, choice.group_size, choice.seed)[number].tolist()]
-    rows = [tuple(row) for row in marks[number].tolist()]
-    std = float(gc.explain(marks, "gdpo", weights=choice.weights).batch_std)
-    return join(
-        *(
-            tag("p", tag("b", _said(v)), ": ", listing(n for n, row in zip(names, rows, strict=True) if row == v))
-            for v in sorted(set(rows), reverse=True)
-        ),
-        tag(
-            "p",
-            "The texts of the answers are not in our data. GDPO's last step divides by the spread over all "
-            f"{count(len(data.tasks))} prompts drawn, here {decimal(std)}.",
-        ),
+    models = [data.models[m] for m in draw(data, choice.group_size, choice.seed)[number].tolist()]
+    return Board(
+        marks[number], answers=models, names=REWARDS, labels=SHORT, weights=choice.weights, primary=REWARDS[0]
     )
 
 
@@ -91,33 +68,13 @@ def _chosen(first: Pairs) -> str:
     return "No tie is broken the wrong way at equal weights; shown is the prompt with the most ties under GRPO."
 
 
-def _mark(reward: int, passed: int) -> Html:
-    caption = f"{REWARDS[reward]} {'passed' if passed else 'failed'};"
-    return tag("span", kind=f"mark r{reward} {'on' if passed else ''}".strip(), role="img", aria_label=caption)
-
-
-def _said(vector: Vector) -> str:
-    return f"passed {listing(name for name, mark in zip(REWARDS, vector, strict=True) if mark)}"
-
-
-def _letters(vectors: Sequence[Vector], levels: Sequence[int]) -> dict[Vector, str]:
-    """A letter for each advantage that several mixes share, to each of them."""
-    shared = [level for level in dict.fromkeys(levels) if levels.count(level) > 1]
-    return {v: ascii_uppercase[shared.index(x)] for v, x in zip(vectors, levels, strict=True) if x in shared}
-
-
-def _advantage(a: float, letter: str | None, method: str) -> Cell:
-    if not letter:
-        return Cell(signed(a), method)
-    return Cell(join(signed(a), " ", tag("b", f"tie {letter}")), f"{method} tied")
-
-
-def _says(choice: Choice, marks: Tensor, mixes: Sequence[Vector], level: Mapping[str, list[int]]) -> str:
-    if len(mixes) == 1:
+def _says(choice: Choice, marks: Tensor, level: Mapping[str, list[int]]) -> str:
+    mixes = len(marks.unique(dim=0))
+    if mixes == 1:
         return f"All {len(marks)} answers have the same marks, so every advantage is 0."
     grpo, gdpo = (len(set(level[m])) for m in METHODS)
     text = (
-        f"{len(marks)} answers, **{len(mixes)} kinds** by their marks: GRPO has {count(grpo, 'advantage')} for them, "
+        f"{len(marks)} answers, **{mixes} kinds** by their marks: GRPO has {count(grpo, 'advantage')} for them, "
     )
     text += f"GDPO {count(gdpo)}."
     pairs = gc.broken_ties(*(gc.collapse(marks, m, weights=choice.weights) for m in METHODS))
