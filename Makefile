@@ -19,7 +19,7 @@ HEADLESS = $(if $(filter-out Linux,$(shell uname -s))$(DISPLAY)$(WAYLAND_DISPLAY
 # Byte code is kept whatever the shell says: without it each worker compiles all tests anew.
 PYTEST = PYTHONDONTWRITEBYTECODE= $(VENV_PYTHON) -m pytest -n logical --maxprocesses 4 --dist worksteal
 
-.PHONY: run check test install edit bench parity parity-trainer parity-ray image image-offline fresh lowest resolves faults fuzz clean static check-cpu
+.PHONY: run check test install edit bench parity parity-trainer parity-ray jupyter image image-offline fresh lowest resolves faults fuzz clean static check-cpu
 
 run: $(VENV)/.installed-run
 	@exec $(VENV_PYTHON) serve.py --host '$(HOST)' --port '$(PORT)'
@@ -43,7 +43,7 @@ static: $(VENV)/.installed-dev
 	$(VENV_PYTHON) -m ruff check
 	$(VENV_PYTHON) -m ruff format --check
 	$(VENV_PYTHON) -m mypy
-	$(VENV_PYTHON) -m marimo check --strict app.py examples/audit.py
+	$(VENV_PYTHON) -m marimo check --strict app.py examples/audit.py examples/board.py
 
 bench: $(VENV)/.installed-bench
 	$(VENV_PYTHON) -m benchmarks
@@ -71,6 +71,16 @@ parity-ray: $(VENV)/.installed-parity
 		"$$(.parity-ray/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/venv.pth"
 	.parity-ray/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt ray
 	.parity-ray/bin/python -m pytest tests/parity_ray.py
+
+# The board in JupyterLab and Jupyter Notebook, which find the browser's half of a widget in their own environment alone.
+jupyter: $(VENV)/.installed-dev
+	@test -x .jupyter/bin/python || '$(PYTHON)' -m venv .jupyter
+	@$(VENV_PYTHON) -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > \
+		"$$(.jupyter/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/venv.pth"
+	.jupyter/bin/python -m pip install -qq --disable-pip-version-check jupyterlab notebook
+	.jupyter/bin/python -m pip install -qq --disable-pip-version-check --ignore-installed --no-deps \
+		anywidget ipywidgets jupyterlab_widgets widgetsnbextension
+	.jupyter/bin/python -m pytest -p no:xdist tests/jupyter_board.py
 
 .parity/.installed: $(VENV)/.installed-parity constraints.txt
 	@rm -rf .parity
@@ -119,7 +129,7 @@ resolves: $(VENV)/.installed-run
 	@$(VENV_PYTHON) -m scripts.bounds resolves
 
 clean:
-	rm -rf .image .fuzz .venv .fresh .lowest .parity .parity-trainer .parity-ray build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf .image .fuzz .venv .fresh .lowest .parity .parity-trainer .parity-ray .jupyter build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 
 # One stamp for the page and one for each further extra; pip does nothing for what is there already.
 $(addprefix $(VENV)/.installed-,run dev bench parity): $(VENV)/.installed-%: pyproject.toml constraints.txt scripts/install.py

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 import gdpo_core as gc
 from gdpo_core import bfcl
 from gdpo_core._errors import InputError
-from gdpo_core._words import percent, signed
+from gdpo_core._words import percent
 from gdpo_core.bfcl import prompts
 from gdpo_core.bfcl.prompts import OUTCOMES, WEIGHTS, Choice
 from gdpo_core.collapse import most_needed
@@ -321,7 +321,10 @@ def test_the_prompt_that_is_open_at_first_has_most_ties_broken_the_wrong_way():
     assert most[name] == max(most.values())
     said = told(opened.prompt(DATA, Choice(), marks, ties, first, name, False))
     assert f"{max(most.values())} the wrong way" in said and "with the most ties broken the wrong way" in said
-    assert "Neither its request nor the texts of the answers are in our data" in said and "several functions, several calls" in said
+    assert (
+        "Neither its request nor the texts of the answers are in our data" in said
+        and "several functions, several calls" in said
+    )
     marks, ties, _, first = looked(Choice(2))
     name = DATA.tasks[first.worst()]
     said = told(opened.prompt(DATA, Choice(2), marks, ties, first, name, False))

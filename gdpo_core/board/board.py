@@ -99,7 +99,7 @@ class Board(anywidget.AnyWidget):
         names = _texts(names, "names", width, "reward", "reward")
         texts = _texts(answers, "answers", many, "answer", "answer")
         if lengths is None:
-            lengths = [1] * many if answers is None else [max(1, len(text)) for text in answers]
+            lengths = [1] * many if answers is None else [max(1, len(str(text))) for text in answers]
         whole = all(is_whole(n) and n >= 1 for n in lengths)
         expect(len(lengths) == many and whole, "lengths", f"{many} whole numbers from 1", f"{lengths!r:.80}")
         expect(primary is None or primary in names, "primary", f"one of {', '.join(names)}", repr(primary))
@@ -222,7 +222,9 @@ def _group(rewards: ArrayLike) -> list[list[float]]:
     if wrong:
         answer, k = wrong[0]
         where = f"answer {answer + 1}, reward {k + 1}"
-        raise gc.InputError(f"rewards: expected numbers up to {LARGEST:g} in size, got {r[answer, k].item()} in {where}")
+        raise gc.InputError(
+            f"rewards: expected numbers up to {LARGEST:g} in size, got {r[answer, k].item()} in {where}"
+        )
     if r.dtype != torch.float64:  # 0.1 is 0.1, not what is left of it in few bits
         r = torch.tensor([[float(str(x)) for x in row] for row in r.float().numpy()], dtype=torch.float64)
     return [list(row) for row in frozen(r.tolist())]
@@ -233,7 +235,9 @@ def _texts(given: Sequence[object] | None, name: str, n: int, things: str, noun:
     if given is None:
         return [f"{noun} {i + 1}" for i in range(n)]
     fits = not isinstance(given, str) and len(given) == n
-    expect(fits, name, f"{n} texts, one per {things}", f"{len(given)}" if not isinstance(given, str) else repr(given)[:80])
+    expect(
+        fits, name, f"{n} texts, one per {things}", f"{len(given)}" if not isinstance(given, str) else repr(given)[:80]
+    )
     return [_clipped(str(text)) for text in given]
 
 
@@ -249,7 +253,7 @@ def _clipped(text: str) -> str:
 
 
 def _fits(mark: object, levels: tuple[float, float] | None) -> bool:
-    return _number(mark) and (abs(mark) <= LARGEST if levels is None else mark in levels)  # type: ignore[operator, arg-type]
+    return _number(mark) and (abs(mark) <= LARGEST if levels is None else mark in levels)  # type: ignore[arg-type]
 
 
 def _number(x: object) -> bool:

@@ -93,7 +93,7 @@ def _mended(state: State, before: list[int], after: list[int], b: str) -> str:
     tied = [(i, j) for i, j in _right_and_wrong(state) if before[i] == before[j]]
     first = sum(after[j] > after[i] for i, j in tied)
     ties = f"Of {count(len(tied), 'tie')} of a right and a wrong answer"
-    where = "each time" if first == len(tied) else f"in {first}"
+    where = "each time" if first == len(tied) else f"in {first or 'none'}"
     return f"{ties} {b} puts the right one first {where}. " if tied else ""
 
 

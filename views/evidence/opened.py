@@ -56,9 +56,7 @@ def board(data: Published, choice: Choice, marks: Tensor, name: str) -> Board:
     """The prompt's answers, by the configuration that gave each: what if this one had passed?"""
     number = data.tasks.index(name)
     models = [data.models[m] for m in draw(data, choice.group_size, choice.seed)[number].tolist()]
-    return Board(
-        marks[number], answers=models, names=REWARDS, labels=SHORT, weights=choice.weights, primary=REWARDS[0]
-    )
+    return Board(marks[number], answers=models, names=REWARDS, labels=SHORT, weights=choice.weights, primary=REWARDS[0])
 
 
 def _chosen(first: Pairs) -> str:
@@ -73,9 +71,7 @@ def _says(choice: Choice, marks: Tensor, level: Mapping[str, list[int]]) -> str:
     if mixes == 1:
         return f"All {len(marks)} answers have the same marks, so every advantage is 0."
     grpo, gdpo = (len(set(level[m])) for m in METHODS)
-    text = (
-        f"{len(marks)} answers, **{mixes} kinds** by their marks: GRPO has {count(grpo, 'advantage')} for them, "
-    )
+    text = f"{len(marks)} answers, **{mixes} kinds** by their marks: GRPO has {count(grpo, 'advantage')} for them, "
     text += f"GDPO {count(gdpo)}."
     pairs = gc.broken_ties(*(gc.collapse(marks, m, weights=choice.weights) for m in METHODS))
     if not len(pairs.lower):

@@ -53,7 +53,9 @@ def graded(task: Task) -> Graded:
 def board(task: Task, first: Task, page: Nav) -> Board:
     """The board of a task's answers; of the task that the address names, as it has it, as far as that fits."""
     sheet = graded(task)
-    made = Board(sheet.marks, answers=sheet.answers, names=REWARDS, labels=LABELS, reasons=sheet.reasons, primary=REWARDS[0])
+    made = Board(
+        sheet.marks, answers=sheet.answers, names=REWARDS, labels=LABELS, reasons=sheet.reasons, primary=REWARDS[0]
+    )
     if task.id != page.given("lab-task", default=first.id):
         return made
     expected = {

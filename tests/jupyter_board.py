@@ -1,0 +1,88 @@
+"""The board in JupyterLab and in Jupyter Notebook, in a real browser; `make jupyter` runs it."""
+
+import json
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+import gdpo_core as gc
+from benchmarks.browser import browser
+
+ROOT = Path(__file__).parent.parent
+NOTEBOOK = ROOT / "examples" / "board.ipynb"
+BARS = """board => {
+  const rows = [...board.querySelectorAll(".row")]
+  const number = row => Number(row.querySelector(".number").textContent)
+  rows.sort((one, other) => number(one) - number(other))
+  const said = node => Number(node.textContent.match(/[+−]?[\\d.]+$/)[0].replace("−", "-"))
+  return rows.map(row => [...row.querySelectorAll(".value")].map(said))
+}"""
+
+
+@pytest.fixture(scope="module")
+def jupyter(tmp_path_factory):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    folder = tmp_path_factory.mktemp("notebooks")
+    (folder / "board.ipynb").write_text(NOTEBOOK.read_text(encoding="utf-8"), encoding="utf-8")
+    command = [sys.executable, "-m", "jupyter", "lab", "--no-browser", "--allow-root", f"--port={port}"]
+    command += ["--ServerApp.token=", "--ServerApp.password=", f"--ServerApp.root_dir={folder}"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+        url = f"http://127.0.0.1:{port}"
+        for _ in range(120):
+            try:
+                urllib.request.urlopen(f"{url}/api", timeout=1).close()
+                break
+            except OSError:
+                time.sleep(0.5)
+        yield url
+        server.terminate()
+
+
+def rewards():
+    """The rewards in the notebook."""
+    source = "".join(json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"][1]["source"])
+    names = {"Board": lambda rewards, **_: rewards}
+    exec(source, names)
+    return names["board"]
+
+
+@pytest.mark.parametrize("width", [1400, 390])
+@pytest.mark.parametrize("path", ["lab/tree/board.ipynb", "notebooks/board.ipynb"])
+def test_a_flip_in_jupyter_moves_the_bars_to_what_the_core_computes(jupyter, path, width, tmp_path):
+    expected = rewards()
+
+    def shows_it():
+        both = [gc.advantages(expected, method).tolist() for method in ("grpo", "gdpo")]
+        wanted = json.dumps([[round(a, 2) for a in one] for one in zip(*both, strict=True)], separators=(",", ":"))
+        given = [board.element_handle(), wanted]
+        page.wait_for_function(f"([board, wanted]) => JSON.stringify(({BARS})(board)) === wanted", arg=given)
+
+    with browser() as started:
+        page = started.new_page(viewport={"width": 1400, "height": 1000})
+        page.goto(f"{jupyter}/{path}")
+        page.locator(".jp-Cell").first.wait_for(timeout=60_000)
+        page.wait_for_timeout(5000)  # until the kernel listens
+        page.locator(".jp-Cell .cm-content").first.click()
+        for _ in range(3):
+            page.keyboard.press("Shift+Enter")
+            page.wait_for_timeout(500)
+        board = page.locator(".board").first
+        board.locator(".bar .value").first.wait_for(timeout=60_000)
+        page.set_viewport_size({"width": width, "height": 1000})
+        shows_it()
+        board.get_by_label("Answer 4, correct").click()
+        expected[3][0] = 0
+        shows_it()
+        fluency = board.get_by_label("Answer 6, fluency")
+        fluency.fill("0.5")
+        fluency.press("Tab")
+        expected[5][2] = 0.5
+        shows_it()
+        page.screenshot(path=tmp_path / "board.png")

@@ -1,0 +1,266 @@
+"""Any group on the board: what it shows is what gdpo_core computes, and what it cannot show it refuses."""
+
+import json
+import random
+import re
+
+import numpy as np
+import pytest
+import torch
+import traitlets
+from conftest import served
+from helpers import text_of
+from hypothesis import given
+from hypothesis import strategies as st
+
+import gdpo_core as gc
+from gdpo_core.board import Board
+from gdpo_core.board.state import UNDEFINED, levels_of
+
+NUMBERS = st.one_of(
+    st.sampled_from([0, 1]), st.sampled_from([-1.0, 1.0]), st.floats(-100, 100).map(lambda x: round(x, 3))
+)
+
+
+def number(said: str) -> float:
+    return float(said.replace("−", "-"))
+
+
+@st.composite
+def groups(draw):
+    many, width = draw(st.integers(2, 20)), draw(st.integers(1, 6))
+    kinds = [draw(st.sampled_from([(0, 1), (-1, 1), (0, 0.5), (0, 0.1, 0.25, 1.0, 7.5)])) for _ in range(width)]
+    rows = [[draw(st.sampled_from(kind)) for kind in kinds] for _ in range(many)]
+    return rows, [draw(st.sampled_from([0.0, 0.5, 1.0, 8.0, -1.0])) for _ in range(width)]
+
+
+@given(groups(), st.sampled_from([*gc.CONVENTIONS]), st.sampled_from(["gdpo", "grpo_no_std", "mo_grpo", "dvao"]))
+def test_bars_sums_ties_and_shares_are_those_of_the_core(group, convention, method):
+    rewards, weights = group
+    if [method, convention] in UNDEFINED:
+        return
+    board = Board(rewards, weights=weights, convention=convention, method=method)
+    options = {"weights": weights, "convention": gc.CONVENTIONS[convention]}
+    if options["convention"].last_step == "tokens":
+        options["lengths"] = [1] * len(rewards)
+    both = [gc.explain(rewards, m, **options) for m in ("grpo", method)]
+    for side, one in enumerate(both):
+        assert board.drawing["a"][side] == pytest.approx(one.advantages.tolist(), abs=1e-6)
+        assert [number(x) for x in board.drawing["said"][side]] == pytest.approx(one.advantages.tolist(), abs=0.0051)
+        c = gc.collapse(rewards, one.method, **options)
+        if all(share == share for share in c.update_share):
+            assert board.drawing["shares"][side] == pytest.approx(list(c.update_share))
+        tied = {(i, j) for tie in board.drawing["ties"][side] for i in tie["answers"] for j in tie["answers"] if i < j}
+        assert sum(rewards[i] != rewards[j] for i, j in tied) == c.tied_pair_count
+        results = [re.search(r"\*\*(.*)\*\*", lines[side])[1] for lines in board.drawing["lines"]]
+        assert results == board.drawing["said"][side]
+    assert board.drawing["sums"] == pytest.approx(both[0].weighted_sums.tolist(), abs=1e-9)
+    assert torch.equal(board.rewards, torch.tensor(rewards, dtype=torch.float64))
+    assert json.dumps(board.drawing, allow_nan=False)
+    words = " ".join(board.drawing["verdict"])
+    assert "right" not in words and "wrong" not in words, "no reward is named that says so"
+
+
+@given(groups(), st.data())
+def test_a_change_by_hand_is_a_board_of_that(group, data):
+    rewards, weights = group
+    board = Board(rewards, weights=weights)
+    i, k = data.draw(st.integers(0, len(rewards) - 1)), data.draw(st.integers(0, len(weights) - 1))
+    levels = levels_of([row[k] for row in rewards])
+    rewards[i][k] = data.draw(st.sampled_from(levels)) if levels else data.draw(st.floats(-1e9, 1e9))
+    board.set_state({"marks": rewards})
+    assert board.drawing["a"] == Board(rewards, weights=weights).drawing["a"]
+    if levels:
+        with pytest.raises(traitlets.TraitError, match=r"marks: expected"):
+            board.marks = [[0.123456] * len(weights)] * len(rewards)
+
+
+def test_right_and_wrong_are_those_of_the_primary_reward_wherever_it_stands():
+    rows = [[1, 1, 0], [1, 0, 1], [0, 1, 1], [0, 1, 0]] * 2
+    first = Board([[c, *rest] for *rest, c in rows], names=["c", "a", "b"], primary="c")
+    last = Board(rows, names=["a", "b", "c"], primary="c")
+    assert first.drawing["verdict"] == last.drawing["verdict"] and "right" in last.drawing["verdict"][0]
+    mended = Board([[0, 1, 1], *[[1, 0, 0]] * 3], names=["c", "a", "b"], primary="c").drawing["enough"]
+    last = Board([[1, 1, 0], *[[0, 0, 1]] * 3], names=["a", "b", "c"], primary="c")
+    assert last.drawing["enough"] == {**mended, "reward": 2}
+    a = gc.gdpo(last.rewards, weights=[1, 1, mended["weight"]])
+    assert a[0] < a[1:].min()
+
+
+def test_arrays_tensors_and_booleans_are_read_as_they_print():
+    for rewards in (
+        np.array([[0.1, 1], [0.7, 0]], dtype=np.float32),
+        torch.tensor([[0.1, 1], [0.7, 0]]),
+        [[0.1, True], [0.7, False]],
+        np.array([[0.1, 1], [0.7, 0]]),
+    ):
+        assert Board(rewards).marks == [[0.1, 1], [0.7, 0]]
+    board = Board(np.array([[True], [False]]), weights=torch.tensor([8.0]), convention=gc.TRL, names=("ok",))
+    assert (board.weights, board.convention, board.choices["heaviest"]) == ([8.0], "trl", 8.0)
+
+
+@pytest.mark.parametrize(
+    ("rewards", "options", "said"),
+    [
+        ([[1, 0]], {}, "rewards: expected 2 to 64 answers, got 1"),
+        ([[0]] * 10_000, {}, "rewards: expected 2 to 64 answers, got 10,000"),
+        ([[0] * 7] * 2, {}, "rewards: expected 1 to 6 rewards, got 7"),
+        ([[], []], {}, "rewards: expected 1 to 6 rewards, got 0"),
+        ([1, 0], {}, "rewards: expected one group"),
+        ([[1, 2], [3]], {}, "rewards: expected numbers in a regular array"),
+        ([["a"], ["b"]], {}, "rewards: expected"),
+        ([[1, float("nan")], [0, 1]], {}, "got nan in answer 1, reward 2"),
+        ([[1, 0], [float("inf"), 1]], {}, "got inf in answer 2, reward 1"),
+        ([[1, 0], [1e12, 1]], {}, "got 1000000000000.0 in answer 2, reward 1"),
+        ([[1], [0]], {"answers": ["one"]}, "answers: expected 2 texts"),
+        ([[1], [0]], {"answers": "ab"}, "answers: expected 2 texts"),
+        ([[1], [0]], {"names": ["a", "b"]}, "names: expected 1 texts"),
+        ([[1], [0]], {"reasons": [["a"]]}, "reasons: expected 2 rows"),
+        ([[1], [0]], {"weights": [1, 2]}, "weights: expected 1 numbers"),
+        ([[1], [0]], {"weights": [float("nan")]}, "weights: expected"),
+        ([[1], [0]], {"weights": "heavy"}, "weights: expected"),
+        ([[1], [0]], {"method": "ppo"}, "method"),
+        ([[1], [0]], {"convention": "moon"}, "convention: expected one of paper"),
+        ([[1], [0]], {"convention": "nemo_rl_loo", "method": "corr_grpo"}, "expected one that defines corr_grpo"),
+        ([[1], [0]], {"primary": "x"}, "primary: expected one of reward 1"),
+        ([[1], [0]], {"lengths": [0, 1]}, "lengths: expected 2 whole numbers from 1"),
+        ([[1], [0]], {"logged": [1.0]}, "logged: expected 2 advantages"),
+    ],
+)
+def test_what_cannot_be_shown_is_refused_in_one_sentence(rewards, options, said):
+    with pytest.raises(gc.InputError) as caught:
+        Board(rewards, **options)
+    assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_groups_that_teach_nothing_are_shown():
+    for rewards in ([[1, 1]] * 3, [[0.3]] * 2, [[0, 0]] * 64):
+        board = Board(rewards)
+        assert board.drawing["a"] == [[0.0] * len(rewards)] * 2
+        assert "every advantage is 0" in board.drawing["verdict"][0]
+
+
+def test_texts_are_clipped_and_half_characters_do_not_stop_them():
+    board = Board([[1], [0], [1]], answers=["x" * 2**20, "\ud83d<script>", 7], names=["a\udc00<b>"])
+    assert board.answers[0].endswith("… (1,048,576 characters)") and len(board.answers[0]) < 5000
+    assert board.answers[1:] == ["�<script>", "7"] and board.names == ["a�<b>"]
+    assert json.dumps(board.get_state(), ensure_ascii=False, default=str).encode("utf-8")
+
+
+def test_names_cannot_write_html_into_the_sentences():
+    board = Board([[0.2, 5], [0.1, 1], [0.7, 2]], names=["<img src=x onerror=alert(1)>", "b"])
+    assert "<img" not in " ".join(board.drawing["verdict"])
+    assert "<img" in text_of(" ".join(board.drawing["verdict"]))
+
+
+# --- in a browser ----------------------------------------------------------------------------------------------------
+
+NOTEBOOK = """
+import marimo
+app = marimo.App(width="full")
+@app.cell
+def _():
+    import json
+    import marimo as mo
+    import gdpo_core as gc
+    from gdpo_core.board import Board
+    return Board, gc, json, mo
+@app.cell
+def _(Board, json, mo):
+    board = mo.ui.anywidget(Board(**json.loads({given!r})))
+    board
+    return (board,)
+@app.cell
+def _(board, gc, mo):
+    mo.md("now " + " ".join(f"{{a:.4f}}" for a in gc.gdpo(board.rewards, weights=board.weights).tolist()))
+    return
+"""
+SHOWN = """() => {
+  const inside = node => node.shadowRoot && find(node.shadowRoot)
+  const find = root => root.querySelector(".board") ?? [...root.querySelectorAll("*")].map(inside).find(Boolean)
+  const said = node => node.textContent.match(/[+−]?[\\d.]+$/)[0]
+  const of = (node, name) => [...node.querySelectorAll(name)]
+  const row = node => [Number(of(node, ".number")[0].textContent), ...of(node, ".value").map(said)]
+  return [...find(document).querySelectorAll(".row")].filter(node => !node.hidden).map(row)
+}"""
+
+
+@pytest.fixture
+def shown(browser, tmp_path):
+    """Opens a notebook with one board."""
+
+    def open_board(width: int = 1400, **given):
+        file = tmp_path / "one.py"
+        file.write_text(NOTEBOOK.format(given=json.dumps(given)), encoding="utf-8")
+        server = served(str(file))
+        url = server.__enter__()
+        servers.append(server)
+        page = browser.new_page(viewport={"width": width, "height": 900})
+        page.goto(url)
+        page.locator(".board .bar .value").first.wait_for()
+        return page
+
+    servers = []
+    yield open_board
+    for server in servers:
+        server.__exit__(None, None, None)
+
+
+def bars(board: Board) -> dict[int, list[str]]:
+    return {i + 1: list(said) for i, said in enumerate(zip(*board.drawing["said"], strict=True))}
+
+
+def test_ten_random_groups_of_numbers_fold_and_open(shown):
+    rng = random.Random(5)
+    kinds = [[rng.choice([0, 1]), rng.choice([-1, 1]), round(rng.random(), 2)] for _ in range(5)]
+    rewards = [list(kinds[i % 5]) for i in range(45)]
+    page = shown(rewards=rewards, names=["ok", "sign", "score"], logged=[0.5 * (i % 5) for i in range(45)])
+    rows = page.evaluate(SHOWN)
+    assert len(rows) == 5 and {n: said for n, *said in rows} == {
+        n: s for n, s in bars(Board(rewards)).items() if n <= 5
+    }
+    assert page.locator(".row:visible .who button").all_inner_texts() == ["× 9"] * 5
+    page.get_by_label(re.compile("Answer 2 and 8 more, score")).fill("0.5")
+    page.keyboard.press("Tab")
+    rewards = [[*row[:2], 0.5] if i % 5 == 1 else row for i, row in enumerate(rewards)]
+    expected = " ".join(f"{a:.4f}" for a in gc.gdpo(rewards).tolist())
+    page.get_by_text(f"now {expected}").wait_for()
+    assert {n: said for n, *said in page.evaluate(SHOWN)}[2] == bars(Board(rewards))[2]
+    page.locator(".row:visible", has=page.get_by_label("Answer 3 and 8 more, ok")).get_by_role("button").click()
+    assert len(page.evaluate(SHOWN)) == 13
+    page.get_by_label(re.compile("^Answer 8, ok")).click()
+    rewards[7] = [1 - rewards[7][0], *rewards[7][1:]]
+    page.get_by_text("now " + " ".join(f"{a:.4f}" for a in gc.gdpo(rewards).tolist())).wait_for()
+    said = bars(Board(rewards))
+    assert all(said[n] == one for n, *one in page.evaluate(SHOWN))
+
+
+@pytest.mark.parametrize("width", [1400, 390])
+def test_nothing_of_a_stranger_runs_and_a_board_that_is_not_editable_stays(shown, width):
+    page = shown(
+        width=width,
+        rewards=[[1, 0.25, 0], [0, 0.5, 1], [0, 0.5, 0]],
+        names=["<img src=x onerror=window.ran=1>", "**b**", "c"],
+        answers=["<script>window.ran=1</script>" * 40, "<b onmouseover=window.ran=1>x</b>", "plain"],
+        reasons=[["<i onclick=window.ran=1>"] * 3] * 3,
+        editable=False,
+    )
+    assert page.locator(".board input:enabled:visible, .board select:enabled:visible").count() == 0
+    page.locator(".row", has=page.locator("code", has_text="ran=1</script>")).locator(".number").click()
+    page.locator(".detail").get_by_role("button", name="… whole").click()
+    assert page.locator(".detail code").inner_text().count("<script>") == 40
+    assert page.evaluate("window.ran") is None and page.locator("img[src=x]").count() == 0
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_the_example_for_marimo_reruns_at_a_flip(browser):
+    with served("examples/board.py") as url:
+        page = browser.new_page()
+        page.goto(url)
+        page.get_by_label("Answer 4, correct").click()
+        page.get_by_label("Answer 4, correct, failed").wait_for()
+        rewards = [[1, 1, 0.2], [1, 1, 0.9], [0, 1, 0.9], [0, 0, 0.4]]
+        rewards += [[0, 1, 0.2], [1, 1, 0.2], [0, 0, 0.9], [1, 0, 0.9]]
+        first = str(gc.advantages(rewards, "gdpo").tolist()[0])[:6]
+        page.get_by_text(first).first.wait_for()
+        page.close()
