@@ -300,7 +300,7 @@ class Follower:
         recipe = solved(run, sample if run.has_advantage else [], given, intended)
         if recipe is None and run.other_sizes:
             raise _Changed  # another group size may explain the advantages
-        return plan_of(run, given, self.primary, recipe)
+        return plan_of(run, given, self.primary, recipe, intended)
 
     def _report(self, part: _Part) -> AuditReport:
         """The report of what is settled and of the part that is not."""
