@@ -367,18 +367,23 @@ def _best(
         **{("reward-dominates", k): own for k, own in enumerate(share)},
     }
     group = rows["group"].to_numpy()
-    ids, parts = group[starts_of(group)], []
-    for (finding, reward), score in scores.items():
-        best = np.argsort(-score.double().numpy(), kind="stable")[:HELD]  # NaN is last
-        best = best[~score[best].isnan().numpy()]
-        held = {"score": score[best].double().numpy(), "group": ids[best]}
-        parts.append(
-            pl.DataFrame(held).select(
-                pl.lit(finding).alias("finding"), pl.lit(reward).alias("reward"), "score", "group"
-            )
-        )
-    table = pl.concat(parts)
-    return Best(table, rows.filter(pl.Series(np.isin(group, table["group"].to_numpy()))))
+    starts = starts_of(group)
+    best = {about: _highest(score.double().numpy()) for about, score in scores.items()}
+    held = [(*about, scores[about][i].item(), group[starts[i]]) for about, some in best.items() for i in some]
+    chosen = np.isin(np.arange(len(starts)), np.concatenate(list(best.values())))
+    columns = {"finding": pl.String, "reward": pl.Int64, "score": pl.Float64, "group": pl.Int64}
+    return Best(
+        pl.DataFrame(held, schema=columns, orient="row"),
+        rows.filter(pl.Series(chosen.repeat(np.diff(starts, append=len(group))))),
+    )
+
+
+def _highest(score: Array) -> Array:
+    """The numbers of the `HELD` highest scores, of equal ones the first; NaN is none."""
+    there = np.flatnonzero(~np.isnan(score))
+    if len(there) > HELD:
+        there = there[score[there] >= np.partition(score[there], -HELD)[-HELD]]
+    return there[np.argsort(-score[there], kind="stable")[:HELD]]
 
 
 # --- lengths and logged advantages ------------------------------------------------------------------------------------
