@@ -411,6 +411,14 @@ def tables_of(run: Run, blocks: Blocks, first_batch: int = 0) -> Iterator[pl.Dat
     return _tables(run, _rows_of(run), partial(_number_blocks, here) if blocks else _number_keys)
 
 
+def groups_before(run: Run, evidence: GroupEvidence, batch: int) -> int:
+    """The number of the first group of a batch: how many groups the batches before it hold."""
+    before = evidence.sizes.filter(pl.col("batch") < batch)
+    if not run._blocks:
+        return len(before)
+    return before.select((pl.col("rows") / _size_at(run._blocks)).ceil().sum().cast(pl.Int64)).item()
+
+
 def _size_at(blocks: Blocks) -> pl.Expr:
     """The rows per group in each batch."""
     size = pl.lit(blocks[0][1])
