@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
@@ -276,6 +277,9 @@ def audit_command(
     watch: Annotated[
         bool, typer.Option("--watch", help="follow a log that grows; Ctrl-C ends with the report")
     ] = False,
+    groups: Annotated[
+        str | None, typer.Option(metavar="N", help="print the N groups that show a finding best, 1 to 5")
+    ] = None,
     verbose: Annotated[
         bool, typer.Option("--verbose", help="print the evidence of each finding, and every table")
     ] = False,
@@ -294,10 +298,14 @@ def audit_command(
     """
     from gdpo_core.report import document, terminal
     from gdpo_core.report.github import annotations
+    from gdpo_core.runs.shown import SHOWN
 
     format_ = format_.strip().lower()
     expect(format_ in _FORMATS, "format", listing(_FORMATS, "or"), repr(format_))
     failing = _failing(fail_on)
+    one_to_five = groups is None or re.fullmatch(f" *[1-{SHOWN}] *", groups)
+    expect(bool(one_to_five), "groups", f"a whole number from 1 to {SHOWN}", repr(groups))
+    shown = int(groups or 0)
     only_json = json_ == Path("-")
     expect(not only_json or format_ == "text", "format", "none beside --json -, which prints only JSON", repr(format_))
     targets = _targets(html, None if only_json else json_)
@@ -318,16 +326,16 @@ def audit_command(
             reports = [_watched(paths[0], wishes | named, sys.stderr if only_json else sys.stdout)]
     else:
         reports = _audited(_runs(paths), wishes, named, targets, engine)
-    texts = {"html": document, "json": _json}
+    texts: dict[str, Callable[..., str]] = {"html": document, "json": partial(_json, groups=shown)}
     for option, path in targets.items():
         _write(path, texts[option](reports), option)
     with _reader_may_leave():
         if only_json:
-            sys.stdout.write(_json(reports))
+            sys.stdout.write(_json(reports, shown))
         elif format_ == "github":
             sys.stdout.write(annotations(reports))
         else:
-            terminal.show(reports, sys.stdout, verbose)
+            terminal.show(reports, sys.stdout, verbose, shown)
     return _status(reports, failing)
 
 
@@ -515,8 +523,8 @@ def _spare(targets: Mapping[str, Path], paths: Sequence[str], files: Sequence[st
         )
 
 
-def _json(reports: Sequence["AuditReport"]) -> str:
-    parts = [report.to_dict() for report in reports]
+def _json(reports: Sequence["AuditReport"], groups: int) -> str:
+    parts = [report.to_dict(groups) for report in reports]
     return _dumped(parts[0] if len(parts) == 1 else {"schema": 1, "runs": parts})
 
 

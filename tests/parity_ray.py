@@ -27,8 +27,8 @@ def ray():
 
 
 def same(path, **named) -> bool:
-    fresh = gc.audit(gc.read_run(path), **named).to_dict()
-    assert engine_ray.audit_on_ray(str(path), **named).to_dict() == fresh
+    fresh = gc.audit(gc.read_run(path), **named).to_dict(groups=True)
+    assert engine_ray.audit_on_ray(str(path), **named).to_dict(groups=True) == fresh
     return True
 
 

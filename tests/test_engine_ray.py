@@ -46,8 +46,8 @@ def here(monkeypatch):
 
 
 def same(path, **named) -> bool:
-    fresh = gc.audit(gc.read_run(path, **named)).to_dict()
-    assert engine_ray.audit_on_ray(str(path), **named).to_dict() == nearly(fresh)
+    fresh = gc.audit(gc.read_run(path, **named)).to_dict(groups=True)
+    assert engine_ray.audit_on_ray(str(path), **named).to_dict(groups=True) == nearly(fresh)
     return True
 
 

@@ -69,7 +69,7 @@ def test_what_compare_prints_fits(capsys, a, b):
 
 
 def test_every_member_of_a_report_is_described():
-    whole = report(ROOT / "data/samples/trl_gdpo")
+    whole = gc.audit(gc.read_run(ROOT / "data/samples/trl_gdpo")).to_dict(groups=True)
     parts = {name: set(part["properties"]) for name, part in SCHEMA["$defs"].items()}
     assert set(whole) == parts["ReportPart"] and set(whole["source"]) == parts["SourcePart"]
     assert set(whole["run"]) == parts["RunPart"] and set(whole["rewards"][0]) == parts["RewardPart"]

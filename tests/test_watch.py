@@ -30,8 +30,8 @@ ROOT = Path(__file__).parent.parent
 
 
 def same(report, path, **named) -> bool:
-    fresh = gc.audit(gc.read_run(path, **named)).to_dict()
-    assert report.to_dict() == nearly(fresh)
+    fresh = gc.audit(gc.read_run(path, **named)).to_dict(groups=True)
+    assert report.to_dict(groups=True) == nearly(fresh)
     return True
 
 

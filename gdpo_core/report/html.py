@@ -13,6 +13,7 @@ from gdpo_core.report.by import by_table
 from gdpo_core.report.changes import Changes, changes_figures, figures_table, headline, named, settings_table
 from gdpo_core.report.evidence import evidence
 from gdpo_core.report.figures import Frame, drawable, figures, framed, picture, table
+from gdpo_core.report.groups import MEANING, group_tables
 from gdpo_core.report.sentences import (
     comparable,
     comparison,
@@ -149,7 +150,18 @@ def _card(report: AuditReport, finding: Finding) -> Html:
     shape = tag("svg", _SHAPES[finding.severity], viewBox="0 0 12 12", aria_hidden="true")
     fix = tag("pre", tag("code", finding.fix), tabindex=0) if finding.fix else Html()
     title = tag("h4", shape, finding.title, " ", tag("code", f"{finding.severity} · {finding.id}"))
-    return tag("section", title, *_inside(report, finding, fix, framed, _place), kind=f"card {finding.severity}")
+    inside = [*_inside(report, finding, fix, framed, _place), _groups(report, finding)]
+    return tag("section", title, *inside, kind=f"card {finding.severity}")
+
+
+def _groups(report: AuditReport, finding: Finding) -> Html:
+    """The groups that show a finding best, behind a fold."""
+    tables = group_tables(report, finding, clipped=300)
+    parts = [
+        join(tag("h5", t.title), tag("p", t.meaning) if t.meaning else Html(), table(t.head, t.rows)) for t in tables
+    ]
+    title = f"The {count(len(parts), 'group')} that show it best" if len(parts) > 1 else "The group that shows it best"
+    return fold(title, *parts, tag("p", MEANING), label=f"{title}: {finding.title}") if parts else Html()
 
 
 def _evidence(finding: Finding) -> Html:

@@ -1,6 +1,7 @@
 """Audit reports, and the numbers of one computation, as text and tables for a terminal."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TextIO
 
 from rich.box import SIMPLE
@@ -15,6 +16,7 @@ from gdpo_core.explain import Explanation, float32_error, only_eps_is_left
 from gdpo_core.report import sentences
 from gdpo_core.report.by import by_table
 from gdpo_core.report.changes import Changes, figures_table, headline, settings_table
+from gdpo_core.report.groups import MEANING, group_tables
 from gdpo_core.report.sentences import (
     comparable,
     comparison,
@@ -39,8 +41,11 @@ _NAME, _RUN = 22, 26  # characters per line of a comparison: for the names, and 
 COLOURS = {"error": "bold red", "warning": "bold yellow", "info": "bold"}  # of the severities
 
 
-def show(reports: Sequence[AuditReport], file: TextIO, verbose: bool = False) -> None:
-    """Print the reports; several first side by side, then each with its findings. verbose: with evidence and tables."""
+def show(reports: Sequence[AuditReport], file: TextIO, verbose: bool = False, groups: int = 0) -> None:
+    """Print the reports; several first side by side, then each with its findings.
+
+    verbose: with evidence and tables; groups: with so many groups that show a finding best.
+    """
     console = _console(file)
     if len(reports) > 1:
         _side_by_side(console, reports)
@@ -48,7 +53,7 @@ def show(reports: Sequence[AuditReport], file: TextIO, verbose: bool = False) ->
         if len(reports) > 1:
             path = printable(report.source["path"])
             console.print(f"\n{path}\n{'─' * min(len(path), console.width)}", style="bold")
-        _report(console, report, verbose)
+        _report(console, report, verbose, groups)
 
 
 def show_changes(c: Changes, file: TextIO) -> None:
@@ -72,7 +77,7 @@ def _console(file: TextIO) -> Console:
     return Console(file=file, width=width, highlight=False, markup=False, emoji=False)
 
 
-def _report(console: Console, report: AuditReport, verbose: bool) -> None:
+def _report(console: Console, report: AuditReport, verbose: bool, groups: int) -> None:
     _paragraph(console, sentences.to_do(report), "bold")
     _paragraph(console, report.what_ran)
     console.print()
@@ -94,6 +99,8 @@ def _report(console: Console, report: AuditReport, verbose: bool) -> None:
         if verbose or finding.severity != "info" or not n or report.findings[n - 1].severity != "info":
             console.print()
         _finding(console, report, finding, verbose)
+        if groups:
+            _groups(console, group_tables(report, finding, groups))
     console.print()
     own = own_method(report)
     for table in _tables(report, verbose):
@@ -125,6 +132,17 @@ def _finding(console: Console, report: AuditReport, finding: Finding, verbose: b
     elsewhere = [f"{link.title}: {link.url}" for link in report.links(finding)]
     if more := [place for place in (finding.read_more, *elsewhere) if place and verbose]:
         _paragraph(console, f"read more: {'; '.join(more)}", "dim")
+
+
+def _groups(console: Console, tables: Sequence[sentences.Table]) -> None:
+    for table in tables:
+        console.print()
+        _paragraph(console, table.title, "bold")
+        if table.meaning:
+            _paragraph(console, table.meaning, "dim")
+        console.print(_table(replace(table, title=""), None))
+    if tables:
+        _paragraph(console, MEANING, "dim")
 
 
 def _paragraph(console: Console, words: str, style: str = "") -> None:

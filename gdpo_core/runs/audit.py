@@ -11,7 +11,7 @@ import polars as pl
 
 from gdpo_core._errors import InputError, expect
 from gdpo_core._types import ArrayLike
-from gdpo_core.conventions import NAMES
+from gdpo_core.conventions import COMPARED, NAMES
 from gdpo_core.frameworks import FRAMEWORKS
 from gdpo_core.runs import findings_by, findings_log, findings_methods, findings_rewards
 from gdpo_core.runs.audit_report import AuditReport, report_of
@@ -116,13 +116,13 @@ def gather(
     recipe = solved(run, sample, given, intended)
     if recipe is None and (regrouped := _regrouped(run, given, intended)):
         return gather(regrouped, given or None, primary, intended, progress, engine)
-    plan = plan_of(run, given, primary, recipe)
+    plan = plan_of(run, given, primary, recipe, intended)
     summary = engine(run, plan) if engine else _summary(chain(first, tables), run, plan, progress)
     if open_batches := _may_tell_more(summary, sample):
         sample += _tables_of(run, open_batches)
         better = solved(run, sample, given, intended)
         if better is not None and better != recipe:
-            plan = plan_of(run, given, primary, better)
+            plan = plan_of(run, given, primary, better, intended)
             summary = engine(run, plan) if engine else _summary(run.tables(), run, plan)
     facts = facts_of(run, summary, given, intended)
     return replace(facts, by=by_value(facts))
@@ -194,7 +194,9 @@ def _may_tell_more(summary: Summary, sample: list[pl.DataFrame]) -> list[int]:
     return rest.batch[::every].tolist()
 
 
-def plan_of(run: Run, given: Mapping[str, float], primary: str | None, recipe: Recipe | None) -> Plan:
+def plan_of(
+    run: Run, given: Mapping[str, float], primary: str | None, recipe: Recipe | None, intended: str | None
+) -> Plan:
     made = run.weights or {}
     if recipe is not None:
         made = dict(zip(run.rewards, recipe.weights, strict=True))
@@ -204,6 +206,7 @@ def plan_of(run: Run, given: Mapping[str, float], primary: str | None, recipe: R
         convention=FRAMEWORKS[run.framework].convention if recipe is None else recipe.convention,
         primary=None if primary is None else run.rewards.index(primary),
         recipe=recipe,
+        shown=recipe.method if recipe is not None else intended if intended in COMPARED else "grpo",
     )
 
 
@@ -251,6 +254,7 @@ def facts_of(
         intended_method=intended,
         recipe_of_the_rest=None,
         tables=summary.sample,
+        best=summary.best,
     )
     wrong = (facts.batches.logged.wrong > 0) & ~facts.lack_rows
     if _by_evaluations(facts, wrong):

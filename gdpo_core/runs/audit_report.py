@@ -1,10 +1,11 @@
 """The report of an audit: the parts that are no findings, from the facts about a run."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from decimal import ROUND_UP, Context
+from functools import cached_property
 from math import isfinite, sqrt
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 import numpy as np
 import polars as pl
@@ -17,6 +18,8 @@ from gdpo_core.frameworks import RECOGNISED
 from gdpo_core.runs.facts import LISTED, Facts, Finding, OfValue, ratio, weights_in_words
 from gdpo_core.runs.over_time import over_time
 from gdpo_core.runs.read_more import IDS, Link, links
+from gdpo_core.runs.shown import SHOWN, ShownGroup, shown_groups, with_texts
+from gdpo_core.runs.texts import Texts, no_texts
 from gdpo_core.runs.thresholds import FEW_GROUPS
 from gdpo_core.runs.trials import WeightsForShares
 
@@ -142,6 +145,19 @@ class ByPart(TypedDict):
     inversions: Annotated[float | None, Meta(description="null without a primary reward.")]
 
 
+class GroupPart(TypedDict):
+    """One group that shows a finding best; lists are of its answers, in the order of the log."""
+
+    finding: str
+    step: int
+    group: int
+    rewards: Annotated[list[list[float | None]], Meta(description="Of each answer, in the order of source.rewards.")]
+    advantages: Annotated[list[float | None], Meta(description="Of this group alone, under the run's method.")]
+    logged: list[float | None] | None
+    prompt: Annotated[str | None, Meta(description="Clipped; null where the log has none.")]
+    completions: list[str | None] | None
+
+
 class ReportPart(TypedDict):
     """The audit of one run: what `gdpo audit --json` writes, and `AuditReport.to_dict()` gives."""
 
@@ -155,6 +171,7 @@ class ReportPart(TypedDict):
     weights_for_shares: Annotated[list[WeightsForShares], Meta(description="Empty unless shares were asked for.")]
     steps: list[StepPart]
     by: Annotated[list[ByPart], Meta(description="Empty where no column was asked for.")]
+    groups: NotRequired[Annotated[list[GroupPart], Meta(description="Where they were asked for (--groups).")]]
 
 
 class ReportsPart(TypedDict):
@@ -191,6 +208,17 @@ class AuditReport:
     caution: str = ""
     weights_for_shares: tuple[WeightsForShares, ...] = ()
     by: tuple[ByPart, ...] = ()
+    _groups: tuple[ShownGroup, ...] = field(default=(), repr=False)
+    _texts: Texts = field(default=no_texts, repr=False, compare=False)
+
+    @cached_property
+    def groups(self) -> tuple[ShownGroup, ...]:
+        """The groups that show a finding best, five of each at most, with their texts: these are read at first use."""
+        return with_texts(self._groups, self._texts)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: with the texts, as the log may not be there where the report goes."""
+        return {"groups": self.groups} | self.__dict__ | {"_groups": self.groups, "_texts": no_texts}
 
     @property
     def verdict(self) -> str:
@@ -206,8 +234,11 @@ class AuditReport:
         """The pages elsewhere about a finding: in the paper, and in the documentation of the run's framework."""
         return links(finding.id, self.source["framework"], finding.fix is not None)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The report as plain lists, numbers and text, ready for JSON; NaN and infinity become None."""
+    def to_dict(self, groups: bool | int = False) -> dict[str, Any]:
+        """The report as plain lists, numbers and text, ready for JSON; NaN and infinity become None.
+
+        groups: with the groups that show a finding best, their texts among them; or so many of each finding.
+        """
         parts = {
             "schema": 1,
             "verdict": self.verdict,
@@ -223,6 +254,9 @@ class AuditReport:
             "steps": self.steps.to_dicts(),
             "by": self.by,
         }
+        if groups:
+            most = SHOWN if groups is True else groups
+            parts["groups"] = self.groups_table().group_by("finding", maintain_order=True).head(most).to_dicts()
         return {name: _plain(part) for name, part in parts.items()}
 
     def findings_table(self) -> pl.DataFrame:
@@ -230,6 +264,30 @@ class AuditReport:
         columns = ("id", "severity", "message", "fix")
         rows = [[getattr(finding, name) for name in columns] for finding in self.findings]
         return pl.DataFrame(rows, schema=dict.fromkeys(columns, pl.String), orient="row")
+
+    def groups_table(self) -> pl.DataFrame:
+        """The groups that show a finding best, one a row, with lists of their answers; at most five of each finding.
+
+        Columns: finding, step, group, rewards (answers × rewards), advantages (of the group alone, under the run's
+        method), logged, prompt, completions; null where the log has none.
+
+        >>> from gdpo_core import audit, read_run
+        >>> rows = [(g, a, b) for g in "xy" for a, b in ((1, 0), (0, 1), (1, 1), (0, 0))]
+        >>> run = read_run([{"prompt": g, "a": a, "b": b, "completion": f"{a} {b}"} for g, a, b in rows])
+        >>> table = audit(run).groups_table().filter(finding="ties-hide-signal")
+        >>> table["rewards"][0].to_list(), table["completions"][0].to_list()
+        ([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.0, 0.0]], ['1 0', '0 1', '1 1', '0 0'])
+        """
+        numbers = pl.List(pl.Float64)
+        schema: dict[str, Any] = {
+            "finding": pl.String,
+            "step": pl.Int64,
+            "group": pl.Int64,
+            "rewards": pl.List(numbers),
+        }
+        schema |= {"advantages": numbers, "logged": numbers, "prompt": pl.String, "completions": pl.List(pl.String)}
+        rows = [[getattr(group, name) for name in schema] for group in self.groups]
+        return pl.DataFrame(rows, schema=schema, orient="row")
 
     def _repr_html_(self) -> str:
         """The report as a notebook shows it."""
@@ -258,6 +316,8 @@ def report_of(
         caution=_caution(f),
         weights_for_shares=tuple(weights_for_shares),
         by=tuple(_of_value(f, of) for of in f.by),
+        _groups=shown_groups(f, findings),
+        _texts=f.run.texts,
     )
 
 

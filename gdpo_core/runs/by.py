@@ -29,9 +29,10 @@ def by_value(f: Facts) -> tuple[OfValue, ...]:
     values = _values(f.run)
     known, others = values.head(VALUES), len(values) - VALUES
     summary: Summary | None = None
+    plan = replace(f.plan, shown=None)
     for table in _in_cells(f, known["key"]):
-        batches = summarise(table, f.plan).batches
-        part = Summary(f.plan, replace(batches, batch=batches.batch % (VALUES + 1)))
+        batches = summarise(table, plan).batches
+        part = Summary(plan, replace(batches, batch=batches.batch % (VALUES + 1)))
         summary = merge([part] if summary is None else [summary, part])
     assert summary is not None, "the facts are of a batch"
     of = summary.batches

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import polars as pl
 
 from gdpo_core._errors import InputError, expect
@@ -16,7 +17,8 @@ REWARDS = 100  # at most: the work grows with their pairs, and no run has as man
 KEPT = 2_000_000  # rows that are kept in memory at most
 NAME = 10_000  # characters; a report says the name of a reward a hundred times
 SAMPLE = 100  # rows that decide whether a text column holds numbers
-INNER = ("_file", "_row", "_event", "_key", "_by", "_path")  # columns that readers add to a log's own
+INNER = ("_file", "_row", "_event", "_key", "_by", "_path", "_place")  # columns that readers add to a log's own
+A_FILE = 1 << 32  # rows: the place of a row is its file's number times this, plus its own number in the file
 TAKEN = ("batch", "step", "group", "advantage")  # columns of every table, so that no reward can have these names
 # Usual names of the texts beside rewards.
 TEXTS = {
@@ -190,14 +192,14 @@ def _listing(columns: Iterable[str]) -> str:
 
 
 def normalised(frame: pl.DataFrame, columns: Columns, files: Sequence[LogFile]) -> pl.DataFrame:
-    """Turn raw columns and `_file` into `_file`, step, `_key`, the rewards, advantage and length.
+    """Turn raw columns and `_file` into `_file`, `_place`, step, `_key`, the rewards, advantage and length.
 
     Raises InputError that names the file, the column and the first value that does not fit.
     """
     for name in columns.numbers:
         _expect_numbers(frame, name, files)
     chosen = [pl.col(name) for name in ("_file", "_event") if name in frame.columns]
-    chosen.append(_steps(frame, columns.step, files).alias("step"))
+    chosen += [pl.lit(_places(frame)).alias("_place"), _steps(frame, columns.step, files).alias("step")]
     chosen += [_float(frame, name).alias(name) for name in columns.rewards]
     if columns.advantage:
         chosen.append(_float(frame, columns.advantage).alias("advantage"))
@@ -229,6 +231,15 @@ def _at(frame: pl.DataFrame, row: int, files: Sequence[LogFile]) -> str:
         return f"{files[file].name}, log event {frame['_event'][row]}" if frame["_event"][row] else files[file].name
     before = frame["_row"][0] if "_row" in frame.columns else 0
     return f"{files[file].name}, row {row - (_first(frame['_file'] == file) or 0) + before + 1}"
+
+
+def _places(frame: pl.DataFrame) -> pl.Series:
+    """The file of each row, times `A_FILE`, plus its number there, from 0; a frame may begin inside its first file."""
+    file = frame["_file"].to_numpy()
+    starts = np.flatnonzero(np.diff(file, prepend=-1))
+    first = starts.repeat(np.diff(starts, append=len(file)))
+    before = frame["_row"][0] if "_row" in frame.columns and len(frame) else 0
+    return pl.Series(file * A_FILE + np.arange(len(file)) - first + before, dtype=pl.Int64)
 
 
 def _expect_numbers(frame: pl.DataFrame, name: str, files: Sequence[LogFile]) -> None:

@@ -17,12 +17,14 @@ from gdpo_core._types import ArrayLike
 from gdpo_core.frameworks import framework_named
 from gdpo_core.runs.audit import audit
 from gdpo_core.runs.audit_report import AuditReport
+from gdpo_core.runs.columns import A_FILE
 from gdpo_core.runs.files import LogFiles, find_files, format_of
 from gdpo_core.runs.frames import REMOTE
 from gdpo_core.runs.run import (
     Blocks,
     GroupEvidence,
     Run,
+    groups_before,
     options_of,
     read_rows,
     tables_of,
@@ -85,7 +87,7 @@ def _mapped(log: LogFiles, named: Mapping[str, Any], evidence: GroupEvidence, ru
         if not ray.is_initialized():
             ray.init(log_to_driver=False, logging_level="ERROR", include_dashboard=False)
         workers = max(1, int(ray.cluster_resources().get("CPU", 1)))
-        tasks = _tasks(log, evidence, run.window, PER_WORKER * workers)
+        tasks = _tasks(log, evidence, run, PER_WORKER * workers)
         work = partial(_summed, run.framework, dict(named), run._blocks, run.window, plan)
         remote = ray.remote(max_retries=RETRIES)(lambda task: work(task))
         rows = ray.get([remote.remote(task) for task in tasks])
@@ -102,17 +104,18 @@ def _mapped(log: LogFiles, named: Mapping[str, Any], evidence: GroupEvidence, ru
     return replace(merge(parts), sample=tuple(sample.tables))
 
 
-def _tasks(log: LogFiles, evidence: GroupEvidence, window: tuple[int, int] | None, count: int) -> list[dict[str, Any]]:
+def _tasks(log: LogFiles, evidence: GroupEvidence, run: Run, count: int) -> list[dict[str, Any]]:
     """The files in about so many parts of equal numbers of files that hold steps of the window, and what each holds."""
     size = -(-len(log.files) // count)
     batches = evidence.batches
     tasks = []
     for first in range(0, len(log.files), size):
         mine = batches.filter(pl.col("_file").is_between(first, first + size - 1))
-        if len(within(mine, window)):
+        if len(within(mine, run.window)):
             paths = [str(file.path) for file in log.files[first : first + size]]
             held = {"steps": mine["step"].to_list(), "rows": mine["rows"].to_list()}
             task = {"paths": paths, "first_file": first, "first_batch": mine["batch"][0], **held}
+            task["first_group"] = groups_before(run, evidence, task["first_batch"])
             in_a_row = mine["batch"].to_list() == list(range(task["first_batch"], task["first_batch"] + len(mine)))
             wanted = "files in the order of their steps for ray, or --engine local"
             expect(in_a_row, "--engine", wanted, f"others in {log.files[first].name}")
@@ -144,7 +147,9 @@ def _summed(
             raise InputError(f"{wanted}; use --engine local")
         summaries, sample = [], Sample()
         for table in tables_of(run, blocks, task["first_batch"]):
-            table = table.with_columns(pl.col("batch") + task["first_batch"], pl.col("step") + offset)
+            first = {"batch": task["first_batch"], "group": task["first_group"], "step": offset}
+            first["_place"] = task["first_file"] * A_FILE
+            table = table.with_columns(pl.col(name) + number for name, number in first.items())
             if len(table := within(table, window)):
                 summaries.append(summarise(table, plan))
                 sample.add(table)

@@ -57,6 +57,7 @@ class NoLog(InputError):
 class LogFile:
     """One file of a log: its name in messages, and its path, a function that returns its bytes, or its rows.
 
+    texts: reads the rows again with their long texts, where `frame` lacks these.
     run: the run that was named, where the file can hold several.
     kind: its format, where the name and the first bytes do not show it.
     """
@@ -65,6 +66,7 @@ class LogFile:
     path: Path | None = None
     load: Callable[[], bytes] | None = None
     frame: pl.LazyFrame | None = None
+    texts: Callable[[], pl.LazyFrame] | None = None
     run: str | None = None
     kind: str | None = None
 

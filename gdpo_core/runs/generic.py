@@ -24,6 +24,7 @@ from gdpo_core.runs.nested import refuse_nested_rewards
 from gdpo_core.runs.roles import Chosen, choose
 from gdpo_core.runs.run import LogIssue, Rows, Run, run_of
 from gdpo_core.runs.tables import Schema, is_number_type, parquet_frames, read_file
+from gdpo_core.runs.texts import texts_of
 
 STEPS = ("step", "global_step", "gen_step", "training_step", "iteration", "iter")
 ADVANTAGES = ("advantage", "advantages", "adv")
@@ -87,6 +88,7 @@ def read(log: LogFiles, options: Options) -> Run:
             columns=columns,
             read=rows if kind == "parquet" else lambda _: all_rows(),
             keyed_by=columns.key and f"the column {columns.key}",
+            texts=texts_of(files, options.bad_lines),
         ),
         total_only=chosen.total_only,
         issues=(*chosen.issues, *_one_reward(chosen)),

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from math import isfinite
 
 import polars as pl
@@ -12,6 +13,7 @@ from gdpo_core.runs.files import LogFile, LogFiles
 from gdpo_core.runs.roles import Chosen, choose, role
 from gdpo_core.runs.run import PROMPTS, LogIssue, Rows, Run, run_of
 from gdpo_core.runs.tables import as_float, as_text, expect_one_length, first_objects, is_number, objects
+from gdpo_core.runs.texts import texts_of
 
 # Lists of numbers that are logged beside the rewards.
 NOT_REWARDS = {"step", "gen_step", "prompt", "completion", "solution"}
@@ -51,6 +53,7 @@ def read(log: LogFiles, options: Options) -> Run:
             keyed_by=options.group and f"the column {options.group}",
             prompts=lambda: _prompts(_events(log, columns, options), f"{columns.step}") if "prompt" in logged else None,
             group_size=_positive(settings.get("num_generations")),
+            texts=texts_of(log.files, options.bad_lines, partial(_responses, step=f"{columns.step}")),
         ),
         total_only=total_only,
         issues=(LogIssue("no-components", {"framework": "ms_swift", "has": ["reward"]}),)
@@ -106,6 +109,13 @@ def _as_lists(item: dict) -> dict[str, list]:
     return {name: value if isinstance(value, list) and name != "messages" else [value] for name, value in item.items()}
 
 
+def _responses(item: dict, step: str) -> Iterator[dict]:
+    """The prompt and the completion of each response of an event."""
+    lists = _as_lists(item)
+    for row in range(len(lists[step])):
+        yield {name: lists[name][row] for name in ("prompt", "completion") if row < len(lists.get(name, ()))}
+
+
 def _rows(log: LogFiles, columns: Columns, options: Options) -> Iterator[pl.DataFrame]:
     frames = (normalised(frame, columns, log.files) for frame in _events(log, columns, options))
     return batches(frames, ["_file", "_event", "step"])
@@ -114,11 +124,13 @@ def _rows(log: LogFiles, columns: Columns, options: Options) -> Iterator[pl.Data
 def _events(log: LogFiles, columns: Columns, options: Options) -> Iterator[pl.DataFrame]:
     """The responses of each line, with the number of its file and of its log event."""
     for number, file in enumerate(log.files):
-        event = 0
+        event = row = 0
         for line, item in objects(file, options.bad_lines):
             event += isinstance(item.get(f"{columns.step}"), list)
             frame = _frame(_as_lists(item), columns, f"{file.name}, line {line}")
-            yield frame.with_columns(pl.lit(number, pl.Int64).alias("_file"), pl.lit(event, pl.Int64).alias("_event"))
+            numbers = {"_file": number, "_event": event, "_row": row}
+            yield frame.with_columns(pl.lit(n, pl.Int64).alias(name) for name, n in numbers.items())
+            row += len(frame)
 
 
 def _frame(lists: dict[str, list], columns: Columns, where: str) -> pl.DataFrame:

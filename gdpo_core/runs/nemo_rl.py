@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import pairwise
 
 import polars as pl
@@ -13,6 +14,7 @@ from gdpo_core.runs.files import LogFile, LogFiles
 from gdpo_core.runs.run import LogIssue, Rows, Run, run_of
 from gdpo_core.runs.sizes import divisors
 from gdpo_core.runs.tables import as_float, as_text, expect_one_length, objects
+from gdpo_core.runs.texts import texts_of
 
 # Columns that hold no rewards.
 KNOWN = {"content", "prompt_ids", "token_ids", "token_loss_mask", "sample_loss_mask", "input_lengths", "step", "idx"}
@@ -43,6 +45,7 @@ def read(log: LogFiles, options: Options) -> Run:
             read=lambda _: rows(),
             keyed_by=columns.key and (prompt if columns.key == "_prompt" else column),
             prompts=lambda: _by_prefix(_file(first, columns, options, 1)),
+            texts=texts_of(log.files, options.bad_lines, partial(_responses, columns=columns, where=log.name)),
         ),
         total_only=total_only,
         issues=(LogIssue("no-components", {"framework": "nemo_rl", "has": ["rewards"]}),) if total_only else (),

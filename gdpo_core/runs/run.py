@@ -20,6 +20,7 @@ from gdpo_core.runs.files import LogFile, LogFiles, Source, find_files, format_o
 from gdpo_core.runs.nested import as_columns, refuse_nested_rewards
 from gdpo_core.runs.sizes import WHOLE, infer, runs_of, stretches
 from gdpo_core.runs.tables import BadLines
+from gdpo_core.runs.texts import Texts, no_texts
 from gdpo_core.runs.trackers import as_tables
 from gdpo_core.runs.unfinished import without_unfinished
 from gdpo_core.runs.window import Steps, checked, window_of, within
@@ -50,6 +51,7 @@ class Rows:
         columns name them, and `_key` (UInt64) if a column identifies the groups of a batch.
     prompts: returns batch, step, `_key` and `text` of the prompts of some first rows, if the log has prompts and they
         do not identify the groups.
+    texts: returns prompts and completions by their `_place`, if the log has any.
     """
 
     columns: Columns
@@ -58,6 +60,7 @@ class Rows:
     equal_groups: bool = False  # a keyed group smaller than the others has lost rows
     prompts: Callable[[], pl.DataFrame | None] = lambda: None
     group_size: int | None = None  # from a configuration file beside the log
+    texts: Texts = no_texts
 
 
 def _no_tables() -> Iterator[pl.DataFrame]:
@@ -73,7 +76,8 @@ class Run:
     """A run's log: facts about it, and its responses as tables that are read on demand.
 
     Every table has the columns batch, step and group (Int64), one Float64 column per reward (NaN = missing), and
-    `advantage` (Float64) and `length` (Int64, tokens) if the log holds them, and `_by` (String) if `by` is named. A
+    `advantage` (Float64) and `length` (Int64, tokens) if the log holds them, and `_by` (String) if `by` is named;
+    `_place` (Int64) says where in the files each row stands. A
     batch is the responses of one training step, over which GDPO's last step runs. A table holds whole batches, and the
     rows of a batch and of a group stand together. The numbers of batches and of groups are unique over the run.
     """
@@ -112,6 +116,11 @@ class Run:
         """The responses, some ten thousand to a few hundred thousand at a time; each call reads the files anew."""
         return self._tables()
 
+    @property
+    def texts(self) -> Texts:
+        """What reads the prompts and completions of some responses, by their `_place`."""
+        return no_texts if self._rows is None else self._rows.texts
+
     def regrouped(self, size: int) -> "Run":
         """The same log in groups of another size."""
         return self._regrouped(size)
@@ -119,7 +128,7 @@ class Run:
     @cached_property
     def table(self) -> pl.DataFrame:
         """All responses: step, group, the rewards, advantage if logged, length if known."""
-        return pl.concat(list(self.tables())).drop("batch")
+        return pl.concat(list(self.tables())).drop("batch", "_place", strict=False)
 
 
 def _rows_of(run: Run) -> Rows:
@@ -402,6 +411,14 @@ def tables_of(run: Run, blocks: Blocks, first_batch: int = 0) -> Iterator[pl.Dat
     return _tables(run, _rows_of(run), partial(_number_blocks, here) if blocks else _number_keys)
 
 
+def groups_before(run: Run, evidence: GroupEvidence, batch: int) -> int:
+    """The number of the first group of a batch: how many groups the batches before it hold."""
+    before = evidence.sizes.filter(pl.col("batch") < batch)
+    if not run._blocks:
+        return len(before)
+    return before.select((pl.col("rows") / _size_at(run._blocks)).ceil().sum().cast(pl.Int64)).item()
+
+
 def _size_at(blocks: Blocks) -> pl.Expr:
     """The rows per group in each batch."""
     size = pl.lit(blocks[0][1])
@@ -491,7 +508,7 @@ def _with_usual(sizes: pl.DataFrame, usual: int, changes: bool) -> tuple[pl.Data
 
 def _tables(run: Run, rows: Rows, number: Callable[[pl.DataFrame], pl.DataFrame]) -> Iterator[pl.DataFrame]:
     """Tables with the columns in order; InputError if there is no row, or no value of any reward."""
-    columns = ["batch", "step", "group", *run.rewards]
+    columns = ["batch", "step", "group", "_place", *run.rewards]
     columns += ["advantage"] * run.has_advantage + ["length"] * run.has_length + ["_by"] * (run.by is not None)
     first, responses, values = 0, 0, 0
     frames = rows.read(rows.columns)

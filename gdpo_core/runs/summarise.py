@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from gdpo_core._errors import expect, expect_index
-from gdpo_core._groups import Batch, Reduction, skipping_missing
+from gdpo_core._groups import Batch, skipping_missing
 from gdpo_core._pairs import Block, Distinctions, Ordered, blocks_of, count_orders, distinguish
 from gdpo_core._statistics import centre, std_of
 from gdpo_core.advantages import method_for
@@ -19,7 +19,9 @@ from gdpo_core.collapse import SAME, balance, update_parts
 from gdpo_core.frameworks import RECOGNISED, VERL
 from gdpo_core.runs.recipe import Log, compare, hidden_inputs, holds_lengths, read_log, same_direction, starts_of
 from gdpo_core.runs.sums import (
+    HELD,
     Array,
+    Best,
     LengthSums,
     LoggedSums,
     MethodSums,
@@ -59,7 +61,7 @@ def summarise(table: pl.DataFrame, plan: Plan) -> Summary:
     expect(plan.convention in RECOGNISED, "convention", f"one of {', '.join(RECOGNISED)}", repr(plan.convention))
     if plan.primary is not None:
         expect_index(plan.primary, len(plan.rewards), "primary", "rewards")
-    return merge([Summary(plan, _sums(part, plan)) for part in _parts(table, plan)])
+    return merge([_summary(part, plan) for part in _parts(table, plan)])
 
 
 def _parts(table: pl.DataFrame, plan: Plan) -> Iterator[pl.DataFrame]:
@@ -104,10 +106,10 @@ def _in_float32(table: pl.DataFrame, rewards: Sequence[str]) -> Array:
     return fits
 
 
-def _sums(part: pl.DataFrame, plan: Plan) -> Sums[Array]:
-    """The sums of each batch; part: one of `_parts`."""
-    float32 = bool(_in_float32(part, plan.rewards).all())
-    part = part if float32 else part.with_columns(pl.col(plan.rewards).round_sig_figs(_DIGITS))
+def _summary(rows: pl.DataFrame, plan: Plan) -> Summary:
+    """The sums of each batch, and the groups that show something best; rows: one of `_parts`."""
+    float32 = bool(_in_float32(rows, plan.rewards).all())
+    part = rows if float32 else rows.with_columns(pl.col(plan.rewards).round_sig_figs(_DIGITS))
     log = read_log(part, plan.rewards)
     lengths = torch.from_numpy(_lengths(part, plan.rewards).copy()).view(log.rewards.shape[:-1])
     convention = RECOGNISED[plan.convention]
@@ -116,10 +118,7 @@ def _sums(part: pl.DataFrame, plan: Plan) -> Sums[Array]:
     cell = "cell" if "cell" in part.columns else "batch"
     cells = part[cell].to_numpy()
     of_group = cells[starts_of(part["group"].to_numpy())]
-    of_cell = replace(log, batch=torch.from_numpy(of_group.copy())) if cell == "cell" else log
-    batch = log.read(convention, plan.weights)
-    over = of_cell.read(convention, plan.weights).all_responses if cell == "cell" else batch.all_responses
-    of = _Grouped(batch, starts_of(of_group), over)
+    of = _Grouped(log.read(convention, plan.weights), starts_of(of_group))
     std, distance = of.centred(of.batch.rewards)
     outcomes = {method: _outcome(of, method) for method in plan.methods}
     # All methods but GDPO add up raw rewards, so one weight puts their pairs in order. Nobody asks for that of a trial.
@@ -132,7 +131,7 @@ def _sums(part: pl.DataFrame, plan: Plan) -> Sums[Array]:
     live = ~of.silent(before.nan_to_num())
     constant = outcomes["grpo_no_std"].silent | (sizes == 1)
     step, starts = part["step"].to_numpy(), starts_of(cells)
-    return Sums(
+    sums = Sums(
         batch=cells[starts],
         step=np.minimum.reduceat(step, starts),
         step_last=np.maximum.reduceat(step, starts),
@@ -150,6 +149,8 @@ def _sums(part: pl.DataFrame, plan: Plan) -> Sums[Array]:
         lengths=_length_sums(of, distance, lengths),
         logged=_logged_sums(of, log, part, plan),
     )
+    best = _best(rows, plan.shown, outcomes[plan.shown], ties, order, (std > 0).sum(0) > 1) if plan.shown else None
+    return Summary(plan, sums, best)
 
 
 def _fingerprints(part: pl.DataFrame, rewards: Sequence[str], starts: Array) -> Array:
@@ -166,7 +167,6 @@ class _Grouped:
 
     batch: Batch
     starts: Array  # (batches,) the first group of each batch, or of each cell
-    over: Reduction  # over the responses of each of these
 
     @cached_property
     def rewarded(self) -> Tensor:
@@ -180,11 +180,11 @@ class _Grouped:
 
     def per_group(self, x: Tensor) -> Tensor:
         """(…, prompts, rollouts) or (…, responses) summed to (…, groups)."""
-        return self._flat(self.batch.group.total(x))
+        return self.flat(self.batch.group.total(x))
 
     def lowest(self, x: Tensor) -> Tensor:
         """(…, groups) the lowest value of each group."""
-        return self._flat(self.batch.group.lowest(x))
+        return self.flat(self.batch.group.lowest(x))
 
     def silent(self, x: Tensor) -> Tensor:
         """(groups,) whether every value of a group is 0; NaN is not 0."""
@@ -199,14 +199,15 @@ class _Grouped:
         group = self.batch.group
         over = skipping_missing(group) if bool(x.isnan().any()) else group
         distance = centre(x, over)[1]
-        return self._flat(std_of(distance, over, ddof=1)), distance.nan_to_num_(nan=0.0)
+        return self.flat(std_of(distance, over, ddof=1)), distance.nan_to_num_(nan=0.0)
 
     def per_batch(self, x: Tensor, merge: np.ufunc = np.add) -> Array:
         """(…, groups) added up, or merged in another way, to (…, batches)."""
         values = x if x.is_floating_point() else x.long()
         return merge.reduceat(values.numpy(), self.starts, axis=-1)
 
-    def _flat(self, x: Tensor) -> Tensor:
+    def flat(self, x: Tensor) -> Tensor:
+        """(…, groups) what a reduction over groups gives."""
         return x.squeeze(-1) if self.batch.index is None else x
 
 
@@ -258,8 +259,8 @@ class _Outcome:
     before_batch_step: Tensor  # the same before GDPO's step over the batch
     silent: Tensor  # (groups,) whether every advantage is 0
     counted: Tensor  # (groups,) whether no advantage is NaN
-    update: Array  # (rewards, batches) each reward's part of Σ A²
-    squares: Array  # (batches,) Σ A²
+    update: Tensor  # (rewards, groups) each reward's part of Σ A²
+    squares: Tensor  # (groups,) Σ A²
     added: Tensor  # (rewards, prompts, rollouts) or (rewards, responses) what the method adds up by weight
 
 
@@ -267,7 +268,7 @@ def _outcome(of: _Grouped, method: str) -> _Outcome:
     formula, batch = method_for(method, of.batch)
     steps = formula(batch)
     a = batch.zero_unrewarded(steps.advantages)
-    update, squares = update_parts(batch, steps, a, of.over)
+    update, squares = (of.flat(x) for x in update_parts(batch, steps, a, batch.group))
     return _Outcome(
         advantages=a,
         # Under some conventions GRPO makes the advantages of a single reward: it has no z.
@@ -275,8 +276,8 @@ def _outcome(of: _Grouped, method: str) -> _Outcome:
         silent=of.silent(a),
         # A missing reward that makes an advantage NaN does so in its whole group.
         counted=of.per_group((a.isnan() & of.rewarded).to(a)) == 0,
-        update=update.numpy(),
-        squares=squares.numpy(),
+        update=update,
+        squares=squares,
         added=batch.rewards if steps.z is None else steps.z,
     )
 
@@ -336,8 +337,8 @@ def _method_sums(
     tied = ties.tied[method] * counted
     return MethodSums(
         silent_groups=of.per_batch(outcome.silent),
-        squares=outcome.squares,
-        update=outcome.update,
+        squares=of.per_batch(outcome.squares),
+        update=of.per_batch(outcome.update),
         mixed_groups=of.per_batch(mixed),
         different_pairs=of.per_batch(ties.pairs * counted),
         tie_groups=of.per_batch(tied > 0),
@@ -348,6 +349,41 @@ def _method_sums(
         tied_primary=of.per_batch(order.tied[method] * counted),
         break_even=of.per_batch(break_even.masked_fill(~counted, -torch.inf), np.maximum),
     )
+
+
+def _best(
+    rows: pl.DataFrame, method: str, outcome: _Outcome, ties: Distinctions, order: Ordered, several: Tensor
+) -> Best:
+    """The groups of a part that show something best; several: (groups,) whether two rewards differ, or more."""
+    counted = outcome.counted
+    tied, inverted = ties.tied[method] * counted, order.inverted[method] * counted
+    # Shares that agree in nine digits are equal, whatever their round-off.
+    share = (outcome.update / outcome.squares).mul_(1e9).round_().div_(1e9)
+    share = share.masked_fill_(~(several & counted & (outcome.squares > 0)), torch.nan)
+    scores = {
+        ("ties-hide-signal", -1): torch.where(tied > 0, tied, torch.nan),
+        ("priority-inversion", -1): torch.where(inverted > 0, inverted, torch.nan),
+        ("silent-groups", -1): torch.where(outcome.silent, ties.pairs, torch.nan),
+        **{("reward-dominates", k): own for k, own in enumerate(share)},
+    }
+    group = rows["group"].to_numpy()
+    starts = starts_of(group)
+    best = {about: _highest(score.double().numpy()) for about, score in scores.items()}
+    held = [(*about, scores[about][i].item(), group[starts[i]]) for about, some in best.items() for i in some]
+    chosen = np.isin(np.arange(len(starts)), np.concatenate(list(best.values())))
+    columns = {"finding": pl.String, "reward": pl.Int64, "score": pl.Float64, "group": pl.Int64}
+    return Best(
+        pl.DataFrame(held, schema=columns, orient="row"),
+        rows.filter(pl.Series(chosen.repeat(np.diff(starts, append=len(group))))),
+    )
+
+
+def _highest(score: Array) -> Array:
+    """The numbers of the `HELD` highest scores, of equal ones the first; NaN is none."""
+    there = np.flatnonzero(~np.isnan(score))
+    if len(there) > HELD:
+        there = there[score[there] >= np.partition(score[there], -HELD)[-HELD]]
+    return there[np.argsort(-score[there], kind="stable")[:HELD]]
 
 
 # --- lengths and logged advantages ------------------------------------------------------------------------------------

@@ -4,12 +4,12 @@ import csv
 import io
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby, islice
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -27,6 +27,7 @@ MISSING = ["", "NA", "N/A", "null", "None", "none", "NaN", "nan", "NAN", "<NA>"]
 UNREAD = ("completion", "completions")  # long texts, of which no reader needs more than that there are some
 _NOT_FINITE = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}  # as trackers spell them
 Schema: TypeAlias = Mapping[str, pl.DataType]
+Responses: TypeAlias = Callable[[dict], Iterable[Mapping[str, object]]]  # of an object of JSON
 _BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError)
 _BOM = b"\xef\xbb\xbf"
 SEPARATORS = (",", ";", "\t", "|")
@@ -118,6 +119,64 @@ def read_file(file: LogFile, numbers: Sequence[str], texts: Sequence[str], bad_l
     if kind == "json":
         return _json_table(file, [*numbers, *texts])
     return _read_csv(file, kind, numbers, texts)
+
+
+def records_at(
+    file: LogFile,
+    rows: Sequence[int],
+    columns: Collection[str],
+    bad_lines: BadLines,
+    responses: Responses | None = None,
+) -> Iterator[tuple[int, Mapping[str, object]]]:
+    """Some rows of a file, ascending, with their numbers from 0: of a table those columns of it that are there.
+
+    columns: small letters. responses: those of a line of JSON, where it holds several.
+    """
+    kind = format_of(file)
+    if kind == "jsonl":
+        yield from _objects_at(file, rows, bad_lines, responses)
+        return
+    if kind == "parquet":
+        scan = _scan(file) if file.texts is None else file.texts()
+        names = [
+            name for name, kind in scan.collect_schema().items() if name.lower() in columns and not is_number_type(kind)
+        ]
+        for first, some in _in_a_row(rows):
+            yield from enumerate(scan.select(names).slice(first, some).collect().to_dicts(), start=first)
+        return
+    if kind == "json":
+        lists = _lists(file, json.loads(file.content().decode("utf-8-sig")))
+        yield from ((row, {name: values[row] for name, values in lists.items()}) for row in rows)
+        return
+    names = [name for name in _header(file, kind) if name.lower() in columns]
+    yield from zip(rows, _read_csv(file, kind, (), names)[rows].to_dicts(), strict=True)
+
+
+def _in_a_row(rows: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """The first of each run of rows that follow one another, and how many these are.
+
+    >>> list(_in_a_row([3, 4, 7]))
+    [(3, 2), (7, 1)]
+    """
+    starts = np.flatnonzero(np.diff(rows, prepend=-2) != 1)
+    return zip(np.array(rows)[starts].tolist(), np.diff(starts, append=len(rows)).tolist(), strict=True)
+
+
+def _objects_at(
+    file: LogFile, rows: Sequence[int], bad_lines: BadLines, responses: Responses | None
+) -> Iterator[tuple[int, Mapping[str, object]]]:
+    """The same of JSON lines; those that nobody asked for are parsed only where they may be no rows, or several."""
+    wanted, last = set(rows), max(rows)
+    items: Iterable[Any]
+    if responses is not None:
+        items = (response for _, item in objects(file, bad_lines) for response in responses(item))
+    elif bad_lines.skip:
+        items = (item for _, item in objects(file, bad_lines))
+    else:
+        items = (line for line in file.lines() if line.strip())
+    for row, item in enumerate(islice(items, last + 1)):
+        if row in wanted:
+            yield row, json.loads(item.decode("utf-8-sig")) if isinstance(item, bytes) else item
 
 
 def read_through(file: LogFile, bad_lines: BadLines) -> None:
@@ -621,10 +680,13 @@ def table_of(columns: Iterable[pl.Series]) -> pl.DataFrame:
     return pl.DataFrame({column.name: column for column in columns})
 
 
-def json_column(name: str, values: Sequence[object], where: str) -> pl.Series:
-    """A column of JSON values: numbers as numbers, the names of NaN and infinity among them too; else text."""
+def json_column(name: str, values: Sequence[object], where: str, texts: bool = True) -> pl.Series:
+    """A column of JSON values: numbers as numbers, the names of NaN and infinity among them too; else text.
+
+    texts: with the long ones too, in the place of which others are empty.
+    """
     name = _utf8(name)
-    if name.lower() in UNREAD and all(value is None or isinstance(value, str) for value in values):
+    if not texts and name.lower() in UNREAD and all(value is None or isinstance(value, str) for value in values):
         return pl.repeat("", len(values), eager=True).alias(name)
     kinds = {type(value) for value in values} - {type(None)}
     if str in kinds and {value for value in values if isinstance(value, str)} <= _NOT_FINITE.keys():

@@ -5,9 +5,10 @@ import re
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from urllib.parse import quote
@@ -42,7 +43,7 @@ def as_tables(log: LogFiles) -> LogFiles:
         if file.run is not None:
             expect(kind == "trackio", f"{file.name}::{file.run}", "a trackio database before ::", "another file")
         if kind == "wandb":
-            files.append(LogFile(file.name, frame=_wandb(file)))
+            files.append(LogFile(file.name, frame=_wandb(file, False), texts=partial(_wandb, file, True)))
         else:
             files += _trackio(file) if kind == "trackio" else [file]
     return replace(log, files=tuple(files))
@@ -62,8 +63,8 @@ def _expect_one_run(log: LogFiles, names: Sequence[str]) -> None:
     expect(not twice, log.name, "the tables of one run; name those of one", got)
 
 
-def _wandb(file: LogFile) -> pl.LazyFrame:
-    """The table of a `*.table.json`: names in `columns`, rows in `data`."""
+def _wandb(file: LogFile, texts: bool) -> pl.LazyFrame:
+    """The table of a `*.table.json`: names in `columns`, rows in `data`; texts: as `json_column` has it."""
     wanted = 'a table of W&B, {"columns": [names], "data": [rows]}'
     try:
         content = json.loads(file.content().decode("utf-8-sig"))
@@ -82,14 +83,18 @@ def _wandb(file: LogFile) -> pl.LazyFrame:
             got = f"{len(row)}" if isinstance(row, list) else type(row).__name__
             raise InputError(f"{file.name}, row {number}: expected {count(len(names), 'value')}, got {got}")
     values = list(zip(*rows, strict=True)) if rows else [()] * len(names)
-    return table_of(json_column(name, list(v), file.name) for name, v in zip(names, values, strict=True)).lazy()
+    columns = zip(names, values, strict=True)
+    return table_of(json_column(name, list(v), file.name, texts) for name, v in columns).lazy()
 
 
 # --- trackio ---------------------------------------------------------------------------------------------------------
 
 
-def _trackio(file: LogFile) -> list[LogFile]:
-    """The tables of completions of one run of a database, each as a file, in the order in which they were logged."""
+def _trackio(file: LogFile, only: int | None = None) -> list[LogFile]:
+    """The tables of completions of one run of a database, each as a file, in the order in which they were logged.
+
+    only: the number of one entry of the run, whose table is wanted alone, with its long texts.
+    """
     try:
         with closing(_opened(file)) as database:
             ends = time.monotonic() + LONGEST
@@ -97,7 +102,9 @@ def _trackio(file: LogFile) -> list[LogFile]:
             database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_IN_MEMORY)
             identity, run, name = _run(database, file)
             query = f"SELECT metrics FROM metrics WHERE {identity} = ? ORDER BY step, id"
-            tables = list(_tables(f"{file.name}::{name}", (text for (text,) in database.execute(query, (run,)))))
+            entries = enumerate(text for (text,) in database.execute(query, (run,)))
+            some = entries if only is None else islice(entries, only, only + 1)
+            tables = list(_tables(file, f"{file.name}::{name}", some, only is not None))
     except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter of names that are no UTF-8
         raise _unreadable(file, error) from None
     expect(bool(tables), file.name, "a run that logged completions (log_completions=True)", "one without such a table")
@@ -157,9 +164,15 @@ def _run(database: sqlite3.Connection, file: LogFile) -> tuple[str, str, str]:
     raise InputError(f"{file.name}: expected one run, got {len(chosen)}, name one, as {example!r}: {shown}")
 
 
-def _tables(name: str, texts: Iterator[object]) -> Iterator[LogFile]:
+def _with_texts(file: LogFile, entry: int) -> pl.LazyFrame:
+    [table] = _trackio(file, entry)
+    assert table.frame is not None, "tables of trackers are parsed"
+    return table.frame
+
+
+def _tables(file: LogFile, name: str, entries: Iterable[tuple[int, object]], texts: bool) -> Iterator[LogFile]:
     number = 0
-    for text in texts:
+    for entry, text in entries:
         if not isinstance(text, str | bytes) or KEY not in (
             text if isinstance(text, str) else text.decode(errors="replace")
         ):
@@ -175,10 +188,10 @@ def _tables(name: str, texts: Iterator[object]) -> Iterator[LogFile]:
             continue
         number += 1
         where = f"{name}, table {number}"
-        yield LogFile(where, frame=_records(table, where))
+        yield LogFile(where, frame=_records(table, where, texts), texts=partial(_with_texts, file, entry))
 
 
-def _records(table: dict, where: str) -> pl.LazyFrame:
+def _records(table: dict, where: str, texts: bool) -> pl.LazyFrame:
     rows = table.get("_value")
     wanted = 'a table of trackio, {"_type": "trackio.table", "_value": [rows]}'
     fits = isinstance(rows, list) and all(isinstance(row, dict) for row in rows)
@@ -188,7 +201,7 @@ def _records(table: dict, where: str) -> pl.LazyFrame:
     for number, row in enumerate(rows, start=1):
         if row.keys() != rows[0].keys():
             raise InputError(f"{where}, row {number}: expected {', '.join(names)}, got {', '.join(row)}")
-    return table_of(json_column(name, [row[name] for row in rows], where) for name in names).lazy()
+    return table_of(json_column(name, [row[name] for row in rows], where, texts) for name in names).lazy()
 
 
 def _unreadable(file: LogFile, error: Exception) -> InputError:

@@ -93,7 +93,7 @@ def _every(table: pl.DataFrame, number: int) -> pl.DataFrame:
 
 def summed(f: "Facts", setting: Setting) -> Sums[Array]:
     """The sums over the sample of a run under another setting. Raises InputError."""
-    plan = replace(f.plan, weights=setting.weights, recipe=None, also=setting.method)
+    plan = replace(f.plan, weights=setting.weights, recipe=None, also=setting.method, shown=None)
     tables = [_gated(table, f.rewards, setting.gates) for table in f.sample]
     return merge([summarise(table.drop("advantage", strict=False), plan) for table in tables]).batches
 

@@ -24,6 +24,7 @@ from gdpo_core.runs.files import LogFile, LogFiles
 from gdpo_core.runs.roles import Chosen, choose, role
 from gdpo_core.runs.run import PROMPTS, LogIssue, Rows, Run, run_of
 from gdpo_core.runs.tables import Schema, first_numbers, height, is_number_type, parquet_frames, parquet_schema
+from gdpo_core.runs.texts import texts_of
 
 LOOKED_AT = 20_000  # rows that tell rewards from totals
 WANDB_ROWS = 10_000  # wandb.Table.MAX_ROWS; an artifact takes more
@@ -70,6 +71,7 @@ def read(log: LogFiles, options: Options) -> Run:
             read=rows,
             keyed_by=options.group and f"the column {options.group}",
             prompts=partial(_prompts, files, schemas, columns) if "prompt" in schemas[0] else lambda: None,
+            texts=texts_of(files, options.bad_lines),
         ),
         issues=(*chosen.issues, *_cut_tables(files), *evaluations),
         # As the first versions logged to W&B; beside advantages it is the name of a function.

@@ -5,6 +5,7 @@ Each trace of an agent that is trained is a response. Of a training run the epis
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from math import isfinite
 from typing import Annotated
 
@@ -17,6 +18,7 @@ from gdpo_core.runs.columns import Columns, Options, batches, checked, expect_co
 from gdpo_core.runs.files import LogFile, LogFiles
 from gdpo_core.runs.run import Rows, Run, run_of
 from gdpo_core.runs.tables import as_text, expect_width, objects
+from gdpo_core.runs.texts import texts_of
 
 # Where a trace has what every log has; no reward or metric can have these names.
 STEP, GROUP, ADVANTAGE, LENGTH = "run.work.step", "group.id", "nodes.advantages", "num_output_tokens"
@@ -81,6 +83,14 @@ class _Episode(msgspec.Struct):
     group: _Group | None = None
     run: _RunInfo | None = None
 
+    @property
+    def work(self) -> _Work:
+        return (self.run and self.run.work) or _Work()
+
+    @property
+    def evaluates(self) -> bool:
+        return self.work.type == "eval" or (self.run is not None and self.run.type == "eval")
+
 
 @dataclass(frozen=True)
 class _Response:
@@ -142,6 +152,7 @@ def read(log: LogFiles, options: Options) -> Run:
             read=lambda wanted: batches(iter([_in_order(normalised(table, wanted, log.files))]), by),
             keyed_by=f"the column {options.group}" if options.group else "the group or task of an episode",
             equal_groups=True,
+            texts=texts_of(log.files, options.bad_lines, partial(_said, evaluations=not train)),
         ),
         left_out=(*(name for name in logged if name not in columns.names), *evaluations),
         weights=known or None,
@@ -163,9 +174,16 @@ def _responses(number: int, file: LogFile, options: Options) -> Iterator[_Respon
                 yield _response(number, where, episode, trace)
 
 
+def _said(item: dict, evaluations: bool) -> Iterator[dict]:
+    """The messages of each response of an episode; evaluations: also of one that is an evaluation's."""
+    episode = msgspec.convert(item, _Episode)
+    if evaluations or not episode.evaluates:
+        for trace, raw in zip(episode.traces, item["traces"], strict=True):
+            if trace.agent.trainable:
+                yield {"messages": [node.get("message") for node in raw.get("nodes", ())]}
+
+
 def _response(number: int, where: str, episode: _Episode, trace: _Trace) -> _Response:
-    run = episode.run or _RunInfo()
-    work = run.work or _Work()
     task = episode.task
     keys = (episode.group and episode.group.id, task.key, task.hash, task.data.id, task.data.idx)
     group = next((key for key in keys if key is not None), None)
@@ -178,8 +196,8 @@ def _response(number: int, where: str, episode: _Episode, trace: _Trace) -> _Res
     return _Response(
         file=number,
         where=where,
-        evaluated="eval" in (run.type, work.type),
-        step=work.step,
+        evaluated=episode.evaluates,
+        step=episode.work.step,
         group=repr((episode.env.id, episode.env.name, trace.agent.name, group)),
         advantage=_advantage(trace.nodes),
         length=trace.num_output_tokens,

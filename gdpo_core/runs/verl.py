@@ -12,6 +12,7 @@ from gdpo_core.runs.roles import role
 from gdpo_core.runs.run import LogIssue, Rows, Run, run_of
 from gdpo_core.runs.score import weights_of
 from gdpo_core.runs.tables import first_objects, number_columns, read_json_lines
+from gdpo_core.runs.texts import texts_of
 
 EXPECTED = ("input", "output", "score")
 # Columns of a dump that the reward function did not return.
@@ -57,6 +58,7 @@ def read(log: LogFiles, options: Options) -> Run:
             read=lambda _: rows(),
             keyed_by=f"the column {columns.key}" + ", without its last two parts" * (columns.key == "uid"),
             equal_groups=True,
+            texts=texts_of(log.files, options.bad_lines),
         ),
         total_only=total_only,
         issues=tuple(issues),

@@ -1,6 +1,6 @@
 """A log that still grows: each look reads what is new, and its sums are merged with those of what was read before."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,7 +14,7 @@ from gdpo_core._types import ArrayLike
 from gdpo_core.frameworks import framework_named
 from gdpo_core.runs.audit import SAMPLE, facts_of, findings, gather, plan_of, sample_of, solved, wishes
 from gdpo_core.runs.audit_report import AuditReport, over_time, report_of
-from gdpo_core.runs.columns import Options
+from gdpo_core.runs.columns import A_FILE, Options
 from gdpo_core.runs.facts import Facts
 from gdpo_core.runs.files import LogFile, LogFiles, NoLog, find_files, format_of
 from gdpo_core.runs.frames import REMOTE
@@ -31,6 +31,7 @@ from gdpo_core.runs.run import (
 )
 from gdpo_core.runs.summarise import summarise
 from gdpo_core.runs.sums import Plan, Summary, merge, take
+from gdpo_core.runs.texts import Said
 from gdpo_core.runs.trials import Sample
 from gdpo_core.runs.unfinished import without_unfinished
 
@@ -285,8 +286,22 @@ class Follower:
             self.responses_read += len(table)
             step = pl.col("step") + self.files * part.run._numbered_by_file
             table = table.with_columns(step, pl.col("batch") + self.batches, pl.col("group") + self.groups)
+            table = table.with_columns(pl.col("_place") + self._settled_place)
             self._expect_later(run, table)
             yield table
+
+    @property
+    def _settled_place(self) -> int:
+        """What the places of the unsettled rows begin with: so many settled files, or rows of the only file."""
+        rows = 0 if self.evidence is None or self.closed else int(self.evidence.sizes["rows"].sum())
+        return self.files * A_FILE + rows
+
+    def _texts(self, places: Collection[int]) -> Mapping[int, Said]:
+        """The texts of the whole log, as it is now."""
+        try:
+            return read_rows(find_files(self.path), self.known, self._options())[0].texts(places)
+        except InputError:
+            return {}
 
     def _expect_later(self, run: Run, table: pl.DataFrame) -> None:
         """Some logs are read in the order of their steps, so a part must not hold steps of those before."""
@@ -300,7 +315,7 @@ class Follower:
         recipe = solved(run, sample if run.has_advantage else [], given, intended)
         if recipe is None and run.other_sizes:
             raise _Changed  # another group size may explain the advantages
-        return plan_of(run, given, self.primary, recipe)
+        return plan_of(run, given, self.primary, recipe, intended)
 
     def _report(self, part: _Part) -> AuditReport:
         """The report of what is settled and of the part that is not."""
@@ -323,7 +338,7 @@ class Follower:
         summary = replace(merge(summaries), sample=tuple(sample.tables))
         self.facts = facts_of(run, summary, given, intended, read_again=False)
         self.recent = over_time(plan, take(self.facts.batches, slice(-RECENT, None)))
-        return report_of(self.facts, findings(self.facts))
+        return replace(report_of(self.facts, findings(self.facts)), _texts=self._texts)
 
     def _summary_of_first(self, plan: Plan) -> Summary:
         """The summary of the first tables, of which only those are computed that are new under this plan."""

@@ -1,0 +1,126 @@
+"""The groups of a run that show a finding best: their numbers, and their texts where the log has them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import isnan
+
+import numpy as np
+import polars as pl
+import torch
+
+from gdpo_core.collapse import collapse
+from gdpo_core.explain import explain
+from gdpo_core.frameworks import RECOGNISED
+from gdpo_core.runs.facts import Facts, Finding
+from gdpo_core.runs.recipe import holds_lengths
+from gdpo_core.runs.texts import Texts
+
+SHOWN = 5  # groups a finding, at most
+FINDINGS = ("ties-hide-signal", "priority-inversion", "reward-dominates", "silent-groups")
+
+
+@dataclass(frozen=True)
+class ShownGroup:
+    """One group that shows a finding best, answers in the order of the log.
+
+    >>> group = ShownGroup("ties-hide-signal", 1, 0, 1.0, ("a", "b"), ((1, 0), (0, 1), (0, 0)), method="grpo",
+    ...     convention="paper", weights=(1, 1))
+    >>> [round(a, 2) for a in group.advantages], group.ties("grpo")
+    ([0.58, 0.58, -1.15], [0, 0, None])
+    """
+
+    finding: str  # its id
+    step: int
+    group: int  # its number in the run's table
+    score: float  # pairs that are tied, inverted or lost in silence; a reward's share of the update of the group
+    names: tuple[str, ...]  # of the rewards
+    rewards: tuple[tuple[float, ...], ...]  # answers × rewards; NaN = missing
+    method: str  # the run's, or what stands in for it
+    convention: str  # its key
+    weights: tuple[float, ...]
+    logged: tuple[float, ...] | None = None  # advantages
+    lengths: tuple[float, ...] | None = None  # tokens
+    prompt: str | None = None  # clipped, as all texts are
+    completions: tuple[str | None, ...] | None = None
+    places: tuple[int, ...] = ()  # of its answers in the files of the log
+
+    @property
+    def advantages(self) -> tuple[float, ...]:
+        """(answers,) of the run's method, for this group alone."""
+        return self.under(self.method)
+
+    def under(self, method: str) -> tuple[float, ...]:
+        """(answers,) the advantages of any method for this group alone, with the run's convention and weights."""
+        return tuple(explain(self.rewards, method, **self._settings()).advantages.tolist())
+
+    def ties(self, method: str) -> list[int | None]:
+        """(answers,) which of the method's ties each answer is in: different rewards with one advantage, from 0."""
+        # In float32 where the log holds such numbers, whose round-off breaks no tie.
+        rewards = torch.tensor(self.rewards, dtype=torch.float64)
+        single = rewards.float()
+        fits = torch.equal(single.double().nan_to_num(), rewards.nan_to_num())
+        c = collapse(single if fits else rewards, method, **self._settings())
+        levels = dict(zip(c.response.tolist(), c.level.tolist(), strict=True))
+        vectors: dict[int, set[str]] = {}
+        for answer, level in levels.items():
+            vectors.setdefault(level, set()).add(str(self.rewards[answer]))
+        tied = sorted((level for level, some in vectors.items() if len(some) > 1), reverse=True)
+        return [tied.index(levels[i]) if i in levels and levels[i] in tied else None for i in range(len(self.rewards))]
+
+    def _settings(self) -> dict:
+        convention, lengths = RECOGNISED[self.convention], self.lengths
+        if convention.last_step != "tokens":
+            lengths = None
+        elif lengths is None:  # as the audit computes such a log
+            convention = replace(convention, last_step="responses")
+        return {"weights": self.weights, "convention": convention, "lengths": lengths}
+
+
+def shown_groups(f: Facts, findings: Sequence[Finding]) -> tuple[ShownGroup, ...]:
+    """The groups that show each of `FINDINGS` best, with their numbers alone; of batches that the facts count."""
+    if f.best is None or f.plan.shown != f.acting:
+        return ()
+    named = (finding.evidence["reward"] for finding in findings if finding.id == "reward-dominates")
+    share = np.nan_to_num(f.shares(f.acting), nan=-np.inf)
+    reward = f.rewards.index(str(next(named, f.rewards[int(share.argmax())])))
+    rows = f.best.rows.filter(pl.col("batch").is_in(f.batches.batch.tolist()))
+    of_group = {number: part for (number,), part in rows.partition_by("group", as_dict=True).items()}
+    scores = f.best.scores.filter(pl.col("reward").is_in([-1, reward]), pl.col("group").is_in(list(of_group)))
+    return tuple(
+        _shown(f, finding, score, of_group[group])
+        for finding in FINDINGS
+        for score, group in scores.filter(finding=finding).head(SHOWN).select("score", "group").rows()
+    )
+
+
+def _shown(f: Facts, finding: str, score: float, rows: pl.DataFrame) -> ShownGroup:
+    def column(name: str) -> tuple[float, ...] | None:
+        values = tuple(rows[name].cast(pl.Float64).to_list()) if name in rows.columns else None
+        return None if values is None or any(v is None or isnan(v) for v in values) else values
+
+    return ShownGroup(
+        finding=finding,
+        step=rows["step"][0],
+        group=rows["group"][0],
+        score=score,
+        names=f.rewards,
+        rewards=tuple(rows.select(f.rewards).rows()),
+        method=f.acting,
+        convention=f.plan.convention,
+        weights=f.plan.weights,
+        logged=column("advantage"),
+        lengths=column("length") if holds_lengths(rows, f.rewards) else None,
+        places=tuple(rows["_place"].to_list()) if "_place" in rows.columns else (),
+    )
+
+
+def with_texts(groups: Sequence[ShownGroup], texts: Texts) -> tuple[ShownGroup, ...]:
+    """The groups with what the log says in their places."""
+    said = texts({place for group in groups for place in group.places})
+    return tuple(_saying(group, [said.get(place) for place in group.places]) for group in groups)
+
+
+def _saying(group: ShownGroup, said: Sequence) -> ShownGroup:
+    prompt = next((one.prompt for one in said if one and one.prompt is not None), group.prompt)
+    completions = tuple(one and one.completion for one in said)
+    return replace(group, prompt=prompt, completions=completions if any(completions) else group.completions)

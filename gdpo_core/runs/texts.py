@@ -1,0 +1,128 @@
+"""The prompts and completions of a few responses, read where a report shows them: no audit waits for texts."""
+
+import json
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from itertools import groupby
+from typing import NamedTuple, TypeAlias
+
+import polars as pl
+
+from gdpo_core._errors import InputError
+from gdpo_core._words import count
+from gdpo_core.runs.columns import A_FILE
+from gdpo_core.runs.files import LogFile
+from gdpo_core.runs.tables import BadLines, Responses, records_at
+
+PROMPTS = ("prompt", "prompts", "input", "inputs", "question", "questions", "query", "problem")
+COMPLETIONS = (
+    *("completion", "completions", "response", "responses", "output", "outputs"),
+    *("generation", "prediction", "predicted"),
+)
+CHATS = ("messages", "content", "text", "texts")  # the prompt and the completion in one
+LONGEST_PROMPT, LONGEST_COMPLETION = 1_000, 2_000  # characters
+_HALVES = re.compile("[\ud800-\udfff]")
+_GONE = (InputError, pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, RecursionError)
+
+
+class Said(NamedTuple):
+    """The prompt and the completion of a response, clipped; None where the log has none."""
+
+    prompt: str | None
+    completion: str | None
+
+
+Texts: TypeAlias = Callable[[Collection[int]], Mapping[int, Said]]  # by `_place`
+
+
+def no_texts(places: Collection[int]) -> Mapping[int, Said]:
+    """What a log without texts says."""
+    return {}
+
+
+def texts_of(files: Sequence[LogFile], bad_lines: BadLines, responses: Responses | None = None) -> Texts:
+    """What reads the texts of a log; nothing of a file that is gone then, or not what it is now.
+
+    responses: those of a line of JSON, where it holds several.
+    """
+    marks = [_mark(file) for file in files]
+
+    def read(places: Collection[int]) -> Mapping[int, Said]:
+        found: dict[int, Said] = {}
+        for number, some in groupby(sorted(places), key=lambda place: place // A_FILE):
+            rows = [place % A_FILE for place in some]
+            with suppress(*_GONE):
+                if _mark(files[number]) == marks[number]:
+                    records = records_at(files[number], rows, (*PROMPTS, *COMPLETIONS, *CHATS), bad_lines, responses)
+                    found |= {number * A_FILE + row: said(record) for row, record in records}
+        return found
+
+    return read
+
+
+def _mark(file: LogFile) -> tuple[int, int] | None:
+    """What shows that a file on a disk changed: its size and when it was written."""
+    with suppress(OSError):
+        state = file.path.stat() if file.path is not None else None
+        return None if state is None else (state.st_size, state.st_mtime_ns)
+    return (-1, -1)
+
+
+def said(record: Mapping[str, object]) -> Said:
+    """The prompt and the completion in the columns of a response.
+
+    >>> said({"question": "2 + 2?", "response": [{"role": "assistant", "content": "4"}]})
+    Said(prompt='2 + 2?', completion='4')
+    >>> said({"messages": [{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}]})
+    Said(prompt='2 + 2?', completion='4')
+    """
+    filled = ((name, value) for name, value in record.items() if isinstance(value, str | list | dict) and value)
+    by_name: Mapping[str, object] = {name.lower(): value for name, value in filled}
+    prompt, completion, chat = (
+        next((by_name[name] for name in names if name in by_name), None) for names in (PROMPTS, COMPLETIONS, CHATS)
+    )
+    if prompt is None and completion is None:
+        prompt, completion = _parted(chat)
+    return Said(_clipped(readable(prompt), LONGEST_PROMPT), _clipped(readable(completion), LONGEST_COMPLETION))
+
+
+def _parted(chat: object) -> tuple[object, object]:
+    """What stands before the first answer of the assistant, and the rest; of texts without roles the last alone."""
+    if not isinstance(chat, list):
+        return None, chat
+    roles = [message.get("role") if isinstance(message, dict) else None for message in chat]
+    at = roles.index("assistant") if "assistant" in roles else len(chat) - 1
+    return chat[:at], chat[at:]
+
+
+def readable(value: object) -> str | None:
+    """A text as it is, half characters replaced; a chat as lines `role: content`, or the content of its one message.
+
+    >>> print(readable([{"role": "user", "content": "Hi"}, {"role": "user", "content": [{"text": "2 + 2?"}]}]))
+    user: Hi
+    user: 2 + 2?
+    """
+    if value is None or value == []:
+        return None
+    if isinstance(value, list) and any(isinstance(part, dict | str) for part in value):
+        parts = [(part.get("role") if isinstance(part, dict) else None, _content(part)) for part in value]
+        lines = [f"{role}: {content}" if role and len(parts) > 1 else content for role, content in parts]
+        value = "\n".join(lines)
+    return _HALVES.sub("\N{REPLACEMENT CHARACTER}", _content(value))
+
+
+def _content(part: object) -> str:
+    """The text of a message, or of a part of one; what has no text as JSON."""
+    if isinstance(part, dict):
+        inner = part.get("content") or part.get("text")
+        if inner:
+            return readable(inner) or ""
+        part = {name: value for name, value in part.items() if value is not None}
+    return part if isinstance(part, str) else json.dumps(part, ensure_ascii=False, default=str)
+
+
+def _clipped(text: str | None, longest: int) -> str | None:
+    if text is None or len(text) <= longest:
+        return text
+    return f"{text[:longest]}… ({count(len(text), 'character')})"
