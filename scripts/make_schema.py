@@ -21,7 +21,8 @@ def schema(title: str, *types: type) -> dict[str, Any]:
     either, parts = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
     for part in parts.values():
         part["description"] = cleandoc(part["description"])  # as Python itself does from 3.13 on
-        part["required"] = list(part["properties"])  # a default is written too
+        # A default is written too.
+        part["required"] = [name for name in part["properties"] if name not in ReportPart.__optional_keys__]
     if "StepPart" in parts:
         parts["StepPart"]["additionalProperties"] = {"type": ["number", "null"]}
     return {
