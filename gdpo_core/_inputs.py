@@ -1,6 +1,9 @@
 """What callers hand in, as tensors, checked here once: the formulas need no checks."""
 
 import math
+from collections.abc import Mapping, Sequence
+from numbers import Real
+from sys import float_info
 from typing import Any
 
 import numpy as np
@@ -74,6 +77,27 @@ def rewards_and_weights(
     expect(largest < float("inf"), "rewards", "finite numbers or NaN for missing", "an infinite value")
     r = r.to(width([largest, largest * w.abs().amax().item()], r.dtype, "rewards"))
     return r, w.to(r), given, missing
+
+
+def weights_by_name(weights: object, rewards: Sequence[str], name: str = "weights") -> dict[str, float]:
+    """The weights of rewards that a caller gives by their names, or all of them in their order; name: the argument.
+
+    >>> weights_by_name({"b": 2}, ["a", "b"]), weights_by_name([1, 2], ["a", "b"]), weights_by_name(None, ["a", "b"])
+    ({'b': 2.0}, {'a': 1.0, 'b': 2.0}, {})
+    """
+    if weights is None:
+        return {}
+    if not isinstance(weights, Mapping):
+        values = weights.tolist() if hasattr(weights, "tolist") else weights
+        if not isinstance(values, Sequence) or isinstance(values, str):
+            raise InputError(f"{name}: expected numbers, got {weights!r}")
+        expect(len(values) == len(rewards), name, f"{len(rewards)} numbers, one per reward", f"{len(values)}")
+        weights = dict(zip(rewards, values, strict=True))
+    for reward, w in weights.items():
+        expect(reward in rewards, name, f"names of rewards: {', '.join(rewards)}", repr(reward))
+        number = isinstance(w, Real) and not isinstance(w, bool) and abs(w) <= float_info.max  # type: ignore[operator]
+        expect(number, f"{name}, {reward}", "a finite number", repr(w))
+    return {reward: float(w) for reward, w in weights.items()}
 
 
 def width(sizes: list[float], dtype: torch.dtype, name: str) -> torch.dtype:

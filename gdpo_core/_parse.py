@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 from math import isfinite
+from typing import Any
 
 from gdpo_core._errors import InputError, expect
 from gdpo_core._words import clip
@@ -46,6 +47,32 @@ def parse_steps(text: str, argument: str) -> tuple[int | None, int | None]:
         raise InputError(f"{argument}: expected {wanted}, got {clip(text)!r}")
     first, last = (int(end) if end else None for end in fits.groups())
     return first, last
+
+
+def parse_setting(text: str, argument: str) -> dict[str, Any]:
+    """The parts of a setting: method=NAME, convention=NAME and weights.REWARD=NUMBER with commas between them.
+
+    The name of a reward may hold dots, spaces, commas and =: its number follows the last = before a comma. What stands
+    between commas without a = belongs to the name after it. InputError names the argument.
+
+    >>> parse_setting("method=gdpo, weights.length=0.2, weights.a, b=1", "what-if")
+    {'method': 'gdpo', 'weights': {'length': 0.2, 'a, b': 1.0}}
+    """
+    wanted = "method=NAME, convention=NAME or weights.REWARD=NUMBER, with commas between several"
+    setting: dict[str, Any] = {}
+    weights: list[str] = []
+    *parts, rest = re.split(r"(?<==)([^=,]*)(?:,|$)", text)
+    for named, value in zip(parts[::2], map(str.strip, parts[1::2]), strict=True):
+        key = named[:-1].strip()
+        if key.startswith("weights."):
+            weights.append(f"{key.removeprefix('weights.')}={value}")
+            continue
+        expect(key in ("method", "convention") and value != "", argument, wanted, repr(clip(f"{named}{value}")))
+        expect(key not in setting, argument, "each part once", f"{key!r} twice")
+        setting[key] = value
+    expect(rest == "" and len(parts) > 0, argument, wanted, repr(clip(rest or text)))
+    found = parse_weights(weights, argument, "weights.REWARD=NUMBER")
+    return setting | ({"weights": found} if found else {})
 
 
 def parse_weights(texts: Iterable[str], argument: str, form: str = "NAME=NUMBER") -> dict[str, float]:

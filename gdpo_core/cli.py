@@ -21,7 +21,7 @@ import typer
 from rich.console import Console
 
 from gdpo_core._errors import InputError, expect
-from gdpo_core._parse import parse_count, parse_number, parse_steps, parse_weights
+from gdpo_core._parse import parse_count, parse_number, parse_setting, parse_steps, parse_weights
 from gdpo_core._words import count, listing, one_line
 from gdpo_core.conventions import COMPARED, NAMES
 from gdpo_core.frameworks import CONVENTIONS, readable_with_writers
@@ -248,6 +248,12 @@ def audit_command(
             metavar="NAME=SHARE", help="a reward's wanted share of the update: prints the weights that give it"
         ),
     ] = None,
+    what_if: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SETTING", help='the whole run under another setting too: "method=gdpo,weights.length=0.2"'
+        ),
+    ] = None,
     reward: _Reward = None,
     group: _Group = None,
     advantage: _Advantage = None,
@@ -317,6 +323,10 @@ def audit_command(
     if target_share:
         expect(not watch, "--watch", "no --target-share beside it", "one")
         wishes["target_share"] = parse_weights(target_share, "target-share", "NAME=SHARE")
+    if what_if is not None:
+        expect(not watch, "--watch", "no --what-if beside it", "one")
+        wishes["what_if"] = setting = parse_setting(what_if, "what-if")
+        setting |= {name: _key(setting[name]) for name in ("method", "convention") if name in setting}
     expect(engine in ("local", "ray"), "--engine", "local or ray", repr(engine))
     if watch:
         expect(engine == "local", "--watch", "the engine local", engine)

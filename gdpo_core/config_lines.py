@@ -31,6 +31,21 @@ def switch_to_gdpo(
     return text
 
 
+def switch_to(framework: str, rewards: Sequence[str], weights: Sequence[float], method: str) -> str | None:
+    """The lines that make a run of this framework use this method; None if none are known. Raises InputError.
+
+    >>> print(switch_to("ms_swift", ["correct", "format"], [1, 0.5], "grpo_no_std"))
+    --scale_rewards none --reward_weights 1 0.5
+    """
+    if method == "gdpo":
+        return switch_to_gdpo(framework, rewards, weights)
+    lines = _lines(framework)
+    option = lines.options.get(method)
+    if option is None:
+        return None
+    return Template(lines.switch_to_other).substitute(_values(rewards, weights), option=option)
+
+
 def set_weights(framework: str, rewards: Sequence[str], weights: Sequence[float], method: str = "gdpo") -> str:
     """The lines that give the rewards these weights under this method, one per reward. Raises InputError.
 

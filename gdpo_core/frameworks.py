@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from gdpo_core._errors import InputError, expect
-from gdpo_core.conventions import PAPER, Convention
+from gdpo_core.conventions import NAMES, PAPER, Convention
 
 _FUNCTION_WITH_GATE = """\
 # reward_funcs: in place of $reward; $says
@@ -29,6 +29,9 @@ table = polars.DataFrame({
 })
 table.write_parquet("rewards.parquet")"""
 
+_SCALES = {"grpo": "group", "grpo_no_std": "none", "grpo_batch_std": "batch"}  # of TRL and ms-swift
+_OWN_NAMES = {method: method for method in (*NAMES, "dvao", "gd2po", "corr_grpo")}
+
 _AUDIT_SHOWS = "The report has to say “The logged advantages are GDPO as {} computes it”, with your weights."
 
 
@@ -37,12 +40,15 @@ class Lines:
     """Lines of configuration, in which `config_lines` fills in $weights, $rewards and other values; None: no such line.
 
     with_size: what $with_size stands for in `switch_to_gdpo`, where the group size is known.
+    switch_to_other: to another method than GDPO; options: what $option stands for there, by method.
     set_grpo_weights: where the weights of the other methods are set elsewhere than GDPO's.
     gate_to: `gate`, where the value that takes the reward's place is not 0.
     """
 
     switch_to_gdpo: str
     with_size: str = ""
+    switch_to_other: str
+    options: Mapping[str, str]
     set_weights: str
     set_grpo_weights: str | None = None
     set_group_size: str | None = None
@@ -150,6 +156,9 @@ _TRL = Framework(
         switch_to_gdpo='GRPOConfig(multi_objective_aggregation="normalize_then_sum", '
         "reward_weights=$weights$with_size)\n# axolotl: rl: gdpo, trl.reward_weights: $weights",
         with_size=", num_generations=$size",
+        switch_to_other='GRPOConfig(multi_objective_aggregation="sum_then_normalize", scale_rewards="$option", '
+        "reward_weights=$weights)\n# axolotl: rl: grpo, trl.scale_rewards, trl.reward_weights: $weights",
+        options=_SCALES,
         set_weights="GRPOConfig(reward_weights=$weights)\n# axolotl: trl.reward_weights: $weights",
         set_group_size="GRPOConfig(num_generations=$size)",
         log_every_step="GRPOConfig(log_completions=True, logging_steps=1)",
@@ -185,6 +194,8 @@ VERL = Convention(
 # The plus adds keys that verl's yaml does not have.
 _VERL_WEIGHTS = "+algorithm.gdpo_reward_keys='$json_rewards' +algorithm.gdpo_reward_weights='$json_weights'"
 
+_VERL_SCORE = '# compute_score: GRPO sees the score alone\nreturn {"score": $weighted_sum, $items}'
+
 _VERL = Framework(
     id="verl",
     title="verl",
@@ -201,8 +212,10 @@ _VERL = Framework(
         "beside score\nalgorithm.adv_estimator=gdpo trainer.use_v1=False reward.reward_manager.name=gdpo \\\n"
         f"  {_VERL_WEIGHTS}$with_size",
         with_size=" actor_rollout_ref.rollout.n=$size",
+        switch_to_other=f"algorithm.adv_estimator=grpo algorithm.norm_adv_by_std_in_grpo=$option\n{_VERL_SCORE}",
+        options={"grpo": "True", "grpo_no_std": "False"},
         set_weights=_VERL_WEIGHTS,
-        set_grpo_weights='# compute_score: GRPO sees the score alone\nreturn {"score": $weighted_sum, $items}',
+        set_grpo_weights=_VERL_SCORE,
         set_group_size="actor_rollout_ref.rollout.n=$size",
         log_rewards="trainer.use_v1=False trainer.rollout_data_dir=rollouts\n"
         '# compute_score: each key becomes a column of the dump\nreturn {"score": $sum, $items}',
@@ -258,6 +271,8 @@ _MS_SWIFT = Framework(
     lines=Lines(
         switch_to_gdpo="--scale_rewards gdpo --reward_weights $spaced_weights$with_size",
         with_size=" --num_generations $size",
+        switch_to_other="--scale_rewards $option --reward_weights $spaced_weights",
+        options=_SCALES,
         set_weights="--reward_weights $spaced_weights",
         set_group_size="--num_generations $size",
         log_every_step="--log_completions true --logging_steps 1",
@@ -294,6 +309,8 @@ NEMO_RL_LOO = Convention(
 
 _NEMO_ORDER = "# reward_weights in the alphabetical order of the rewards: $sorted_rewards"
 
+_NEMO_TOTAL = "# the environment adds the rewards up: GRPO sees their total alone\ntotal = $weighted_sum"
+
 _NEMO_RL = Framework(
     id="nemo_rl",
     title="NeMo-RL",
@@ -309,8 +326,11 @@ _NEMO_RL = Framework(
         "grpo:$with_size\n  adv_estimator: {name: gdpo, normalize_rewards: true, use_leave_one_out_baseline: false, "
         "reward_weights: $sorted_weights}",
         with_size="\n  num_generations_per_prompt: $size",
+        switch_to_other="grpo: {adv_estimator: {name: grpo, normalize_rewards: $option, "
+        f"use_leave_one_out_baseline: false}}}}\n{_NEMO_TOTAL}",
+        options={"grpo": "true", "grpo_no_std": "false"},
         set_weights=f"{_NEMO_ORDER}\ngrpo: {{adv_estimator: {{reward_weights: $sorted_weights}}}}",
-        set_grpo_weights="# the environment adds the rewards up: GRPO sees their total alone\ntotal = $weighted_sum",
+        set_grpo_weights=_NEMO_TOTAL,
         set_group_size="grpo: {num_generations_per_prompt: $size}",
         keep_groups="grpo: {use_dynamic_sampling: false}",
         gate="# in the environment, before it returns the rewards: $says\n"
@@ -356,6 +376,8 @@ _AXOLOTL = Framework(
     lines=Lines(
         switch_to_gdpo="rl: gdpo\ntrl: {${with_size}reward_weights: $weights, log_completions: true}",
         with_size="num_generations: $size, ",
+        switch_to_other="rl: grpo\ntrl: {scale_rewards: $option, reward_weights: $weights, log_completions: true}",
+        options={"grpo": "true", "grpo_no_std": "false"},
         set_weights="trl: {reward_weights: $weights}",
         set_group_size="trl: {num_generations: $size}",
         log_every_step="logging_steps: 1\ntrl: {log_completions: true}",
@@ -384,6 +406,9 @@ _VERIFIERS = Framework(
     total_only_because="Each @vf.reward of a task is logged by its name: give each its own instead of their sum.",
     lines=Lines(
         switch_to_gdpo="# in the trainer, which gets trace.rewards: $names\ngdpo_core.gdpo(rewards, weights=$weights)",
+        switch_to_other="# in the trainer, which gets trace.rewards: $names\n"
+        'gdpo_core.advantages(rewards, "$option", weights=$weights)',
+        options=_OWN_NAMES,
         set_weights="# the weight of each @vf.reward: $names\nweights = $weights",
         log_rewards="# a method of the task for each reward; traces.jsonl has them all, with their weights\n"
         "@vf.reward(weight=1.0)",
@@ -433,6 +458,8 @@ _GENERIC = Framework(
     steps_twice_because="several runs in one table, or a resumed one",
     lines=Lines(
         switch_to_gdpo="gdpo_core.gdpo(rewards, weights=$weights)  # rewards: $names",
+        switch_to_other='gdpo_core.advantages(rewards, "$option", weights=$weights)  # $names',
+        options=_OWN_NAMES,
         set_weights="gdpo_core.gdpo(rewards, weights=$weights)  # $names",
         set_grpo_weights="gdpo_core.grpo(rewards, weights=$weights)  # $names",
         gate="rewards = gdpo_core.condition(rewards, reward=$reward_number, on=$on_number, threshold=$threshold)  "

@@ -19,10 +19,10 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 def schema(title: str, *types: type) -> dict[str, Any]:
     """The JSON schema of a value of one of the types."""
     either, parts = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
-    for of, part in parts.items():
+    for part in parts.values():
         part["description"] = cleandoc(part["description"])  # as Python itself does from 3.13 on
-        # A default is written too, but groups only where they were asked for.
-        part["required"] = [name for name in part["properties"] if (of, name) != ("ReportPart", "groups")]
+        # A default is written too.
+        part["required"] = [name for name in part["properties"] if name not in ReportPart.__optional_keys__]
     if "StepPart" in parts:
         parts["StepPart"]["additionalProperties"] = {"type": ["number", "null"]}
     return {

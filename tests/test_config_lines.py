@@ -110,6 +110,30 @@ def test_the_generic_line_runs():
     assert eval(code(line), {"gdpo_core": gc, "rewards": rewards}).equal(gc.gdpo(rewards, weights=[1, 0.5]))
 
 
+def test_every_framework_is_switched_to_other_methods():
+    switch = functools.partial(config_lines.switch_to, rewards=REWARDS, weights=WEIGHTS)
+    for method, scale in {"grpo": "group", "grpo_no_std": "none", "grpo_batch_std": "batch"}.items():
+        aggregation = {"multi_objective_aggregation": "sum_then_normalize", "scale_rewards": scale}
+        assert keywords(code(switch("trl", method=method))) == ("GRPOConfig", aggregation | {"reward_weights": WEIGHTS})
+        words = shlex.split(switch("ms_swift", method=method))
+        assert words == ["--scale_rewards", scale, "--reward_weights", "1", "0.5", "2"]
+    for method, divides in {"grpo": True, "grpo_no_std": False}.items():
+        overrides, score = switch("verl", method=method).split("\n", 1)
+        assert shlex.split(overrides)[1] == f"algorithm.norm_adv_by_std_in_grpo={divides}"
+        assert score == config_lines.set_weights("verl", REWARDS, WEIGHTS, method)
+        estimator = yaml(switch("nemo_rl", method=method).splitlines()[0])["grpo"]["adv_estimator"]
+        assert (estimator["name"], estimator["normalize_rewards"]) == ("grpo", divides)
+        given = yaml(switch("axolotl", method=method))
+        assert given["rl"] == "grpo" and given["trl"]["scale_rewards"] is divides
+    rewards = torch.rand(4, 8, 3, dtype=torch.float64)
+    for method in (*FRAMEWORKS["generic"].lines.options, "gdpo"):
+        for framework in ("generic", "verifiers"):
+            made = eval(code(switch(framework, method=method)), {"gdpo_core": gc, "rewards": rewards})
+            assert made.equal(gc.advantages(rewards, method, weights=WEIGHTS))
+    assert switch("verl", method="grpo_batch_std") is None
+    assert switch("trl", method="gdpo") == config_lines.switch_to_gdpo("trl", REWARDS, WEIGHTS)
+
+
 @pytest.mark.parametrize("framework", config_lines.FRAMEWORKS)
 def test_a_change_of_what_weights_mean_is_said_where_they_differ(framework):
     meaning = "GDPO's weights multiply normalised rewards"

@@ -1,7 +1,5 @@
 """The groups that an audit shows: held to a search over all groups, and their texts to what the files say."""
 
-import json
-import pickle
 from itertools import combinations
 from math import isnan
 

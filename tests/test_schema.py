@@ -48,9 +48,10 @@ def test_the_report_of_a_recorded_log_fits(log):
 
 
 def test_what_the_command_prints_of_one_run_and_of_several_fits(capsys):
-    for logs in (LOGS[:1], LOGS[:2]):
+    setting = ["--what-if", "method=grpo_no_std"]
+    for logs, more in ((LOGS[:1], []), (LOGS[:2], []), (LOGS[:1], setting), (LOGS[:2], setting)):
         with pytest.raises(SystemExit):
-            cli.main(["audit", *map(str, logs), "--json", "-"])
+            cli.main(["audit", *map(str, logs), *more, "--json", "-"])
         VALID.validate(json.loads(capsys.readouterr().out))
 
 
@@ -71,7 +72,7 @@ def test_what_compare_prints_fits(capsys, a, b):
 def test_every_member_of_a_report_is_described():
     whole = gc.audit(gc.read_run(ROOT / "data/samples/trl_gdpo")).to_dict(groups=True)
     parts = {name: set(part["properties"]) for name, part in SCHEMA["$defs"].items()}
-    assert set(whole) == parts["ReportPart"] and set(whole["source"]) == parts["SourcePart"]
+    assert set(whole) | {"what_if"} == parts["ReportPart"] and set(whole["source"]) == parts["SourcePart"]
     assert set(whole["run"]) == parts["RunPart"] and set(whole["rewards"][0]) == parts["RewardPart"]
     assert set(whole["findings"][0]) == parts["FindingPart"] and set(whole["methods"]["gdpo"]) == parts["MethodPart"]
     assert set(whole["steps"][0]) > parts["StepPart"]
@@ -86,6 +87,7 @@ def test_every_member_of_a_report_is_described():
         (["rewards", 0, "name"], None),
         (["methods", "gdpo", "levels"], "many"),
         (["findings", 0, "severity"], "fatal"),
+        (["what_if"], {"before": {}, "after": {}, "fix": None, "notes": []}),
         (["steps", 0, "mean:correctness"], "high"),
     ],
 )

@@ -34,8 +34,10 @@ from gdpo_core.report.sentences import (
     value,
     weights_for_shares_table,
 )
+from gdpo_core.report.what_if import what_if_table
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.facts import Finding
+from gdpo_core.runs.what_if import WhatIf
 
 CSS = _theme.css(".audit") + (Path(__file__).parent / "report.css").read_text(encoding="utf-8")
 STYLE = style(CSS)
@@ -58,7 +60,8 @@ def _place(finding: Finding) -> Html:
 def body(report: AuditReport) -> Html:
     """The report as an HTML fragment, all of it inside `<div class="audit">`, styled by `CSS`."""
     charts = join(tag("h3", "Charts"), _charts(report, framed)) if drawable(report) else Html()
-    parts = [_verdict(report), _findings(report), _did(report), charts, _tables(report), _computed(report)]
+    otherwise = _what_if(report.otherwise) if report.otherwise else Html()
+    parts = [_verdict(report), _findings(report), otherwise, _did(report), charts, _tables(report), _computed(report)]
     return tag("div", *parts, kind="audit")
 
 
@@ -167,6 +170,17 @@ def _groups(report: AuditReport, finding: Finding) -> Html:
 def _evidence(finding: Finding) -> Html:
     rows = [[label(key), value(x)] for key, x in finding.evidence.items()]
     return fold("Evidence", table(["evidence", "value"], rows), label=f"Evidence: {finding.title}")
+
+
+def what_if(w: WhatIf) -> Html:
+    """A run as it was and under another setting, as an HTML fragment styled by `CSS`."""
+    return tag("div", _what_if(w), kind="audit")
+
+
+def _what_if(w: WhatIf) -> Html:
+    drawn = what_if_table(w)
+    lines = tag("pre", tag("code", w.fix), tabindex=0) if w.fix else Html()
+    return join(tag("h3", drawn.title), table(drawn.head, drawn.rows), lines, tag("p", drawn.meaning))
 
 
 def _did(report: AuditReport) -> Html:

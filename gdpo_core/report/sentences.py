@@ -13,19 +13,10 @@ from gdpo_core.conventions import NAMES, exceptions, formulas
 from gdpo_core.frameworks import FRAMEWORKS, RECOGNISED
 from gdpo_core.report import over_time
 from gdpo_core.report.over_time import Series, quarters
-from gdpo_core.runs.audit_report import AuditReport, RunPart
+from gdpo_core.runs.audit_report import WEIGHTS_FROM, AuditReport, RunPart
 from gdpo_core.runs.facts import SEVERITIES, Finding, weights_in_words
 
 _SHOWN = 12  # items of a list
-
-_WEIGHTS_FROM = {
-    "given": "as given",
-    "solved": "solved from the advantages",
-    "score": "from the logged score",
-    "config": "from args.json",
-    "log": "from the log",
-    "assumed": "assumed",
-}
 
 
 def value(x: object) -> str:
@@ -137,7 +128,7 @@ def run_facts(report: AuditReport) -> dict[str, str]:
     rows["reproduced"] = _reproduced(report)
     if run["weights"] is None or run["weights"] != run["weights_used"]:
         used = listing((f"{name} {number(w)}" for name, w in run["weights_used"].items()), link="")
-        rows["weights used here"] = f"{used} ({_WEIGHTS_FROM[run['weights_from']]})"
+        rows["weights used here"] = f"{used} ({WEIGHTS_FROM[run['weights_from']]})"
     if run["asked"]:
         rows["asked for"] = NAMES[run["asked"]]
     return rows

@@ -32,8 +32,10 @@ from gdpo_core.report.sentences import (
     source_facts,
     value,
 )
+from gdpo_core.report.what_if import what_if_table
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.facts import Finding
+from gdpo_core.runs.what_if import WhatIf
 
 _WIDE = 240  # characters per line in a file or a pipe, where nothing is cut to a screen
 _TEXT = 100  # characters per line of a paragraph on a screen
@@ -102,6 +104,8 @@ def _report(console: Console, report: AuditReport, verbose: bool, groups: int) -
         if groups:
             _groups(console, group_tables(report, finding, groups))
     console.print()
+    if report.otherwise is not None:
+        _what_if(console, report.otherwise)
     own = own_method(report)
     for table in _tables(report, verbose):
         console.print(_table(table, NAMES[own] if own else None))
@@ -124,9 +128,7 @@ def _finding(console: Console, report: AuditReport, finding: Finding, verbose: b
     if verbose:
         _paragraph(console, "; ".join(f"{label(key)} {value(x)}" for key, x in finding.evidence.items()), "dim")
     if finding.fix:
-        console.print("what changes it:", style="dim")
-        # Not wrapped, so that it can be copied.
-        console.print(Text(printable(finding.fix), "cyan"), soft_wrap=True)
+        _lines(console, finding.fix)
     if tried := sentences.effect(report, finding):
         _paragraph(console, tried)
     elsewhere = [f"{link.title}: {link.url}" for link in report.links(finding)]
@@ -143,6 +145,22 @@ def _groups(console: Console, tables: Sequence[sentences.Table]) -> None:
         console.print(_table(replace(table, title=""), None))
     if tables:
         _paragraph(console, MEANING, "dim")
+
+
+def _what_if(console: Console, w: WhatIf) -> None:
+    table = what_if_table(w)
+    console.print(_table(table, None))
+    if w.fix:
+        _lines(console, w.fix)
+    _paragraph(console, table.meaning, "dim")
+    console.print()
+
+
+def _lines(console: Console, fix: str) -> None:
+    """Lines of configuration."""
+    console.print("what changes it:", style="dim")
+    # Not wrapped, so that it can be copied.
+    console.print(Text(printable(fix), "cyan"), soft_wrap=True)
 
 
 def _paragraph(console: Console, words: str, style: str = "") -> None:

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from numbers import Real
-from sys import float_info
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from gdpo_core._errors import InputError, expect
+from gdpo_core._inputs import weights_by_name
 from gdpo_core._types import ArrayLike
 from gdpo_core.conventions import COMPARED, NAMES
 from gdpo_core.frameworks import FRAMEWORKS
@@ -24,6 +24,7 @@ from gdpo_core.runs.summarise import summarise
 from gdpo_core.runs.sums import Array, Plan, Summary, Sums, merge, take
 from gdpo_core.runs.thresholds import SCALE_ONLY
 from gdpo_core.runs.trials import Sample, weights_for_shares
+from gdpo_core.runs.what_if import under, wanted
 
 # Responses from which method and weights are solved, and those of batches that they do not explain; all responses then
 # check the result.
@@ -80,6 +81,7 @@ def audit(
     *,
     asked: str | None = None,
     target_share: Mapping[str, float] | None = None,
+    what_if: Mapping[str, Any] | None = None,
     progress: Callable[[int], None] | None = None,
     engine: Callable[[Run, Plan], Summary] | None = None,
 ) -> AuditReport:
@@ -90,13 +92,17 @@ def audit(
     primary: the reward that matters most.
     asked: the method that was meant to run: grpo, grpo_no_std, grpo_batch_std or gdpo.
     target_share: shares of the update that rewards should have, by name; the report then has weights that give them.
+    what_if: a setting to compute the whole run under too, as the arguments of `AuditReport.what_if`.
     progress: called after each table with its number of responses.
     engine: computes the summary of a run elsewhere; here by default.
     Raises InputError.
     """
+    setting = None if what_if is None else wanted(run, what_if)
     facts = gather(run, weights, primary, asked, progress, engine)
-    wanted = weights_for_shares(facts, target_share) if target_share else ()
-    return report_of(facts, findings(facts), wanted)
+    for_shares = weights_for_shares(facts, target_share) if target_share else ()
+    report = report_of(facts, findings(facts), for_shares)
+    otherwise = None if setting is None else under(facts, setting, engine)
+    return replace(report, otherwise=otherwise, _facts=replace(facts, tables=(), by=(), _tried={}))
 
 
 def gather(
@@ -132,7 +138,7 @@ def wishes(
     run: Run, weights: Mapping[str, float] | ArrayLike | None, primary: str | None, asked: str | None
 ) -> tuple[dict[str, float], str | None]:
     """The weights that the caller gives, and the method that was meant to run; the arguments are checked."""
-    given = _given(weights, run.rewards)
+    given = weights_by_name(weights, run.rewards)
     expect(primary is None or primary in run.rewards, "primary", f"one of {', '.join(run.rewards)}", repr(primary))
     intended = run.asked if asked is None else asked
     expect(intended is None or intended in tuple(NAMES), "asked", f"one of {', '.join(NAMES)}", repr(intended))
@@ -298,24 +304,7 @@ def _recipe_of_the_rest(f: Facts) -> Recipe | None:
     return recipe
 
 
-# --- arguments and tables ---------------------------------------------------------------------------------------------
-
-
-def _given(weights: object, rewards: Sequence[str]) -> dict[str, float]:
-    """The weights that the caller gives, by reward."""
-    if weights is None:
-        return {}
-    if not isinstance(weights, Mapping):
-        values = weights.tolist() if hasattr(weights, "tolist") else weights
-        if not isinstance(values, Sequence) or isinstance(values, str):
-            raise InputError(f"weights: expected numbers, got {weights!r}")
-        expect(len(values) == len(rewards), "weights", f"{len(rewards)} numbers, one per reward", f"{len(values)}")
-        weights = dict(zip(rewards, values, strict=True))
-    for name, w in weights.items():
-        expect(name in rewards, "weights", f"names of rewards: {', '.join(rewards)}", repr(name))
-        number = isinstance(w, Real) and not isinstance(w, bool) and abs(w) <= float_info.max  # type: ignore[operator]
-        expect(number, f"weights, {name}", "a finite number", repr(w))
-    return {name: float(w) for name, w in weights.items()}
+# --- tables -----------------------------------------------------------------------------------------------------------
 
 
 def _first(tables: Iterator[pl.DataFrame]) -> list[pl.DataFrame]:

@@ -5,13 +5,14 @@ from dataclasses import asdict, dataclass, field
 from decimal import ROUND_UP, Context
 from functools import cached_property
 from math import isfinite, sqrt
-from typing import Annotated, Any, Literal, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDict
 
 import numpy as np
 import polars as pl
 from msgspec import Meta
 
 from gdpo_core._errors import InputError
+from gdpo_core._types import ArrayLike
 from gdpo_core._words import count, power_of_ten
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import RECOGNISED
@@ -22,6 +23,18 @@ from gdpo_core.runs.shown import SHOWN, ShownGroup, shown_groups, with_texts
 from gdpo_core.runs.texts import Texts, no_texts
 from gdpo_core.runs.thresholds import FEW_GROUPS
 from gdpo_core.runs.trials import WeightsForShares
+
+if TYPE_CHECKING:
+    from gdpo_core.runs.what_if import WhatIf  # which says where weights come from as this module does
+
+WEIGHTS_FROM = {
+    "given": "as given",
+    "solved": "solved from the advantages",
+    "score": "from the logged score",
+    "config": "from args.json",
+    "log": "from the log",
+    "assumed": "assumed",
+}
 
 
 class SourcePart(TypedDict):
@@ -158,6 +171,28 @@ class GroupPart(TypedDict):
     completions: list[str | None] | None
 
 
+class SettingPart(TypedDict):
+    """A setting, and what the whole run shows under it; null: there is nothing to compute it from."""
+
+    method: str
+    convention: str
+    weights: dict[str, float]
+    update_share: dict[str, float | None]
+    groups_with_ties: float | None
+    tied_pairs: float | None
+    silent_groups: float | None
+    inversions: Annotated[float | None, Meta(description="null without a primary reward.")]
+
+
+class WhatIfPart(TypedDict):
+    """The whole run as it was, and under another setting."""
+
+    before: SettingPart
+    after: SettingPart
+    fix: Annotated[str | None, Meta(description="Lines of configuration that set it; null: none are known.")]
+    notes: Annotated[list[str], Meta(description="What the figures stand on.")]
+
+
 class ReportPart(TypedDict):
     """The audit of one run: what `gdpo audit --json` writes, and `AuditReport.to_dict()` gives."""
 
@@ -172,6 +207,7 @@ class ReportPart(TypedDict):
     steps: list[StepPart]
     by: Annotated[list[ByPart], Meta(description="Empty where no column was asked for.")]
     groups: NotRequired[Annotated[list[GroupPart], Meta(description="Where they were asked for (--groups).")]]
+    what_if: NotRequired[Annotated[WhatIfPart, Meta(description="Only where a setting was asked for.")]]
 
 
 class ReportsPart(TypedDict):
@@ -195,6 +231,7 @@ class AuditReport:
     what_ran, what_first: the method and whether that is certain; what to do first. Together they are the verdict.
     weights_for_shares: weights that give the shares of the update that the caller wants, by method.
     caution: the start of both what_first and the first line, where there are too few groups to judge; else empty.
+    otherwise: the run under another setting, where one was asked for.
     """
 
     source: SourcePart
@@ -208,6 +245,8 @@ class AuditReport:
     caution: str = ""
     weights_for_shares: tuple[WeightsForShares, ...] = ()
     by: tuple[ByPart, ...] = ()
+    otherwise: "WhatIf | None" = None
+    _facts: Facts | None = field(default=None, repr=False, compare=False)  # where its log can be read once more
     _groups: tuple[ShownGroup, ...] = field(default=(), repr=False)
     _texts: Texts = field(default=no_texts, repr=False, compare=False)
 
@@ -217,8 +256,30 @@ class AuditReport:
         return with_texts(self._groups, self._texts)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is pickled: with the texts, as the log may not be there where the report goes."""
-        return {"groups": self.groups} | self.__dict__ | {"_groups": self.groups, "_texts": no_texts}
+        """What is pickled: with the texts and without the log, which may not be there where the report goes."""
+        with_texts = {"groups": self.groups, "_groups": self.groups, "_texts": no_texts}
+        return self.__dict__ | with_texts | {"_facts": None}
+
+    def what_if(
+        self,
+        method: str | None = None,
+        weights: Mapping[str, float] | ArrayLike | None = None,
+        convention: str | None = None,
+    ) -> "WhatIf":
+        """The whole run under another method, other weights or another convention, beside what it had.
+
+        method: as in `gdpo_core.advantages`, but for sa_mrpo. weights: {reward: weight}; a reward without one has that
+        of the run. convention: a key of `gdpo_core.CONVENTIONS`. What is not given stays. It reads the log once more.
+        Raises InputError, also where the log changed since, or the report came here without it.
+        """
+        from gdpo_core.runs.what_if import under, wanted  # which imports this module
+
+        if self._facts is None:
+            made_here = "a report that gdpo_core.audit made in this process (the audit takes what_if={...} itself)"
+            raise InputError(f"what_if: expected {made_here}, got one without its log")
+        given = {"method": method, "weights": weights, "convention": convention}
+        setting = {name: value for name, value in given.items() if value is not None}
+        return under(self._facts, wanted(self._facts.run, setting))
 
     @property
     def verdict(self) -> str:
@@ -257,7 +318,9 @@ class AuditReport:
         if groups:
             most = SHOWN if groups is True else groups
             parts["groups"] = self.groups_table().group_by("finding", maintain_order=True).head(most).to_dicts()
-        return {name: _plain(part) for name, part in parts.items()}
+        if self.otherwise is not None:
+            parts["what_if"] = self.otherwise.to_dict()
+        return {name: plain(part) for name, part in parts.items()}
 
     def findings_table(self) -> pl.DataFrame:
         """The findings, one per row: id, severity, message and fix."""
@@ -361,7 +424,7 @@ def _run(f: Facts) -> RunPart:
         "reproduced": f.reproduced,
         "max_error": error if recipe is not None and error >= 0 else None,
         "weights_used": dict(zip(f.rewards, f.plan.weights, strict=True)),
-        "weights_from": _origin_of_weights(f),
+        "weights_from": origin_of_weights(f),
         "convention_used": f.plan.convention,
         "asked": f.intended_method,
         "primary": None if f.plan.primary is None else f.rewards[f.plan.primary],
@@ -369,7 +432,8 @@ def _run(f: Facts) -> RunPart:
     }
 
 
-def _origin_of_weights(f: Facts) -> str:
+def origin_of_weights(f: Facts) -> str:
+    """Where the weights of the figures come from: a key of WEIGHTS_FROM."""
     if f.given:
         return "given"
     if f.recipe is not None and (len(f.recipe.unknown) < len(f.rewards) or not f.run.weights):
@@ -481,11 +545,12 @@ def _logged(f: Facts) -> int:
     return int(f.totals.logged.count + f.overwritten.logged.count.sum())
 
 
-def _plain(value: object) -> object:
+def plain(value: object) -> Any:
+    """A value as lists, mappings, text and numbers, ready for JSON; NaN and infinity become None."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, float):
         return value if isfinite(value) else None
     if value is None or isinstance(value, str | bool | int):

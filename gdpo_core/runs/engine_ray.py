@@ -48,6 +48,8 @@ def audit_on_ray(
     weights: Mapping[str, float] | ArrayLike | None = None,
     primary: str | None = None,
     asked: str | None = None,
+    target_share: Mapping[str, float] | None = None,
+    what_if: Mapping[str, Any] | None = None,
     **named: Any,
 ) -> AuditReport:
     """The report of `audit(read_run(path))`, computed by the workers of a Ray cluster, or of one started here.
@@ -67,7 +69,8 @@ def audit_on_ray(
     expect(tracked is None, "--engine", "files of rows for ray; --engine local reads trackers", f"{tracked}")
     run, evidence = read_rows(log, None if framework is None else framework_named(framework), options)
     run = replace(with_groups(run, evidence, options), skipped_files=skipped)
-    return audit(run, weights, primary, asked=asked, engine=partial(_mapped, log, named, evidence))
+    wishes: dict[str, Any] = {"asked": asked, "target_share": target_share, "what_if": what_if}
+    return audit(run, weights, primary, **wishes, engine=partial(_mapped, log, named, evidence))
 
 
 def _ray() -> Any:

@@ -1,0 +1,169 @@
+"""What a whole run would have shown under another method, other weights or another convention, beside what it had."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from math import isfinite
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from gdpo_core import config_lines
+from gdpo_core._errors import expect
+from gdpo_core._inputs import weights_by_name
+from gdpo_core._words import listing
+from gdpo_core.advantages import ALL_METHODS, method_named
+from gdpo_core.frameworks import CONVENTIONS, FRAMEWORKS, RECOGNISED, Framework
+from gdpo_core.runs.audit_report import WEIGHTS_FROM, SettingPart, origin_of_weights, plain
+from gdpo_core.runs.facts import Facts
+from gdpo_core.runs.run import Run, one_error
+from gdpo_core.runs.summarise import summarise
+from gdpo_core.runs.sums import Plan, Summary, merge, take
+from gdpo_core.successors import TITLES
+
+# Several batches are computed as one, which a method that first looks at its whole batch does not allow.
+METHODS = tuple(method for method in TITLES if ALL_METHODS[method].prepared is None)
+FIGURES = ("groups_with_ties", "tied_pairs", "silent_groups", "inversions")  # of a run, beside the shares
+
+
+class Wanted(NamedTuple):
+    """A setting that a caller asks for, checked; None, and a reward without a weight: as the run has it."""
+
+    method: str | None
+    weights: dict[str, float]
+    convention: str | None
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """A whole run as it was, and under another setting.
+
+    before, after: each the setting (method, convention, weights), and under it each reward's share of the update, the
+    share of groups with ties, of tied pairs and of silent groups, and inversions; None where a figure has no value.
+    fix: the lines of configuration that make the run this; None where none are known.
+    notes: what the figures stand on, one sentence each.
+    """
+
+    before: SettingPart
+    after: SettingPart
+    fix: str | None
+    notes: tuple[str, ...]
+
+    def table(self) -> pl.DataFrame:
+        """One row per figure: figure, reward (null: of the whole run), before and after."""
+        sides: list[dict[str, Any]] = [dict(self.before), dict(self.after)]
+        by_reward = [(figure, name) for figure in ("weights", "update_share") for name in self.after["weights"]]
+        rows = [(figure, name, *(side[figure][name] for side in sides)) for figure, name in by_reward]
+        rows += [(figure, None, *(side[figure] for side in sides)) for figure in FIGURES]
+        names = {"figure": pl.String, "reward": pl.String, "before": pl.Float64, "after": pl.Float64}
+        return pl.DataFrame(rows, schema=names, orient="row")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain values, ready for JSON."""
+        return plain(asdict(self))
+
+    def _repr_html_(self) -> str:
+        """The table as a notebook shows it."""
+        from gdpo_core.report import STYLE, what_if  # which import this module
+
+        return f"{STYLE}{what_if(self)}"
+
+    def _mime_(self) -> tuple[str, str]:
+        """The table as marimo shows it."""
+        return "text/html", self._repr_html_()
+
+
+def wanted(run: Run, setting: Mapping[str, Any]) -> Wanted:
+    """The setting that a caller gives by the names of its parts, checked against a run. Raises InputError."""
+    parts = Wanted._fields
+    known = isinstance(setting, Mapping) and bool(setting) and set(setting) <= set(parts)
+    expect(known, "what_if", f"one or more of {', '.join(parts)}", repr(setting))
+    method, convention = setting.get("method"), setting.get("convention")
+    for name, value, choices in (("method", method, METHODS), ("convention", convention, tuple(CONVENTIONS))):
+        expect(value is None or value in choices, f"what_if, {name}", f"one of {', '.join(choices)}", repr(value))
+    expect(not run.total_only, "what_if", "a log with each reward in a column of its own", f"one total, in {run.path}")
+    return Wanted(method, weights_by_name(setting.get("weights"), run.rewards, "what_if, weights"), convention)
+
+
+def under(f: Facts, setting: Wanted, engine: Callable[[Run, Plan], Summary] | None = None) -> WhatIf:
+    """The whole run under a setting, from one more pass over its log; engine: as in `audit`. Raises InputError."""
+    expect(not f.lacks_a_reward, "what_if", "a log with every reward", f"one that lacks some, in {f.run.path}")
+    method = setting.method or f.acting
+    plan = replace(
+        f.plan,
+        weights=tuple(setting.weights.get(name, w) for name, w in zip(f.rewards, f.plan.weights, strict=True)),
+        convention=setting.convention or f.plan.convention,
+        also=method,
+        shown=None,
+    )
+    expect(any(plan.weights), "what_if, weights", "one that is not 0", "0 for every reward")
+    with one_error(f.run.path):
+        summary = engine(f.run, plan) if engine else merge([summarise(table, plan) for table in f.run.tables()])
+    batches = take(summary.batches, np.isin(summary.batches.batch, f.batches.batch))
+    same = np.array_equal(batches.fingerprint, f.batches.fingerprint)
+    expect(same, f.run.path, "the log that was audited", "another one: it changed since")
+    lines = _lines(f, setting, method, plan)
+    return WhatIf(
+        before=_figures(f, f.acting),
+        after=_figures(replace(f, plan=plan, batches=batches), method),
+        fix=lines,
+        notes=tuple(_notes(f, setting, method, plan, lines)),
+    )
+
+
+def _figures(f: Facts, method: str) -> SettingPart:
+    figures = f.ties(method), f.tied_pairs(method), f.silent(method), f.inversions(method)
+    shares = dict(zip(f.rewards, map(_known, f.shares(method)), strict=True))
+    weights = dict(zip(f.rewards, f.plan.weights, strict=True))
+    setting = {"method": method, "convention": f.plan.convention, "weights": weights, "update_share": shares}
+    return SettingPart(**setting, **dict(zip(FIGURES, map(_known, figures), strict=True)))  # type: ignore[typeddict-item]
+
+
+def _known(x: float) -> float | None:
+    return x if isfinite(x) else None
+
+
+# --- lines and sentences ----------------------------------------------------------------------------------------------
+
+
+def _framework(f: Facts, setting: Wanted) -> Framework:
+    """The one whose configuration is to change: the run's, or the one that has the convention asked for."""
+    if setting.convention in (None, f.plan.convention):
+        return f.framework
+    owners = (one for one in FRAMEWORKS.values() if setting.convention in one.conventions)
+    return next(owners, FRAMEWORKS["generic"])
+
+
+def _switches(f: Facts, setting: Wanted) -> bool:
+    """Whether more than weights change, or the log does not show that only they do."""
+    own = None if f.recipe is None else f.recipe.method
+    return setting.method not in (None, own) or _framework(f, setting) is not f.framework
+
+
+def _lines(f: Facts, setting: Wanted, method: str, plan: Plan) -> str | None:
+    lines = config_lines.switch_to if _switches(f, setting) else config_lines.set_weights
+    return lines(_framework(f, setting).id, f.rewards, plan.weights, method)
+
+
+def _notes(f: Facts, setting: Wanted, method: str, plan: Plan, lines: str | None) -> list[str]:
+    framework, convention = _framework(f, setting), RECOGNISED[plan.convention]
+    origin = origin_of_weights(f)
+    weights = f"weights {WEIGHTS_FROM[origin]}"
+    if origin == "solved" and f.recipe is not None:
+        weights += " (the log shows their ratio alone)" * f.recipe.up_to_scale
+        hidden = [f.rewards[k] for k in f.recipe.unknown]
+        weights += f", but for {listing(hidden)}, whose weight it does not show" * bool(hidden)
+    notes = [f"“Had” is {f.under.removeprefix('Under ')}, with {weights}."]
+    formula = method_named(method)
+    lengths = f.run.has_length and "length" not in f.rewards
+    if convention.last_step == "tokens" and formula.decoupled and formula.over_batch and not lengths:
+        notes.append(
+            f"{TITLES[method]}’s last step, which {convention.name} weights by tokens, runs over responses here: the "
+            "log has no lengths."
+        )
+    makes = RECOGNISED[framework.convention]
+    if lines is None:
+        notes.append(f"No setting of {framework.title} is known here that makes it {TITLES[method]}.")
+    elif _switches(f, setting) and makes != convention:
+        notes.append(f"The lines make it as {makes.name} computes it; the figures are as {convention.name} does.")
+    return notes

@@ -1,0 +1,405 @@
+"""What if, on the whole run: held against the audit of a log that was written under the setting, and against loops."""
+
+import json
+import pickle
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+
+import fake_logs
+import numpy as np
+import polars as pl
+import pytest
+from helpers import nearly
+
+import gdpo_core as gc
+from gdpo_core import cli
+from gdpo_core._parse import parse_setting
+from gdpo_core.report import document, what_if
+from gdpo_core.runs import engine_ray
+from gdpo_core.runs.what_if import FIGURES, METHODS, WhatIf
+
+ROOT = Path(__file__).parent.parent
+TRL, SWIFT, TOTAL = (str(ROOT / "data/samples" / name) for name in ("trl_gdpo", "ms_swift", "verl_v1"))
+BRIEF = ("brief", lambda draw, groups, size: draw.integers(0, 3, (groups, size)))
+BINARY = (fake_logs.ACCURACY, fake_logs.FORMAT, BRIEF)
+
+
+def run(capsys, *arguments) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["audit", *map(str, arguments)])
+    printed = capsys.readouterr()
+    return stopped.value.code, printed.out, printed.err
+
+
+# --- against a log that was written under the setting -----------------------------------------------------------------
+
+
+def of_sample(folder):
+    """Four steps of a real run, a file each."""
+    names = ["correctness_reward", "format_reward", "length_reward"]
+    return {path: pl.read_parquet(path) for path in sorted(Path(TRL).glob("*.parquet"))}, names, gc.TRL, {}
+
+
+def of_trl(folder):
+    """Many ties, silent groups and missing rewards."""
+    steps = fake_logs.write_trl(folder, steps=12, groups=7, rewards=BINARY, method="grpo", missing=0.05)
+    assert any(np.isnan(step.rewards).any() for step in steps)
+    tables = {path: pl.read_parquet(path) for path in sorted((folder / "completions").iterdir())}
+    return tables, [name for name, _ in BINARY], gc.TRL, {}
+
+
+def of_verl(folder):
+    """Dumps with the number of tokens, by which verl's GDPO weights its last step."""
+    fake_logs.write_verl(folder, steps=9, groups=5, rewards=BINARY)
+    draw, tables = np.random.default_rng(1), {}
+    for path in sorted(folder.iterdir()):
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        tables[path] = pl.DataFrame([row | {"tokens": int(draw.integers(1, 500))} for row in rows])
+    return tables, [name for name, _ in BINARY], gc.VERL, {"length": "tokens", "framework": "verl"}
+
+
+def write(tables, folder, **columns):
+    """The files once more, with more columns, each from a function of a table."""
+    folder.mkdir(exist_ok=True)
+    for path, table in tables.items():
+        more = table.with_columns(pl.Series(name, make(table)) for name, make in columns.items())
+        if path.suffix == ".parquet":
+            more.write_parquet(folder / path.name)
+        else:
+            fake_logs.write_lines(folder / path.name, more.to_dicts())
+    return str(folder)
+
+
+def figures(report, method) -> dict:
+    """What a report says of a method, as one side of a what-if."""
+    shares = {reward["name"]: reward["update_share"][method] for reward in report.rewards}
+    return {"update_share": shares, **{name: report.methods[method][name] for name in FIGURES}}
+
+
+@pytest.mark.parametrize("log", [of_sample, of_trl, of_verl])
+@pytest.mark.parametrize(
+    ("method", "weights"),
+    [("gdpo", (1, 0.5, 0.2)), ("grpo", (1, 1, 1)), ("grpo_no_std", (2, 1, -0.5)), ("grpo_batch_std", (2, 2, 1))],
+)
+def test_it_is_the_audit_of_a_log_that_was_written_under_the_setting(tmp_path, log, method, weights):
+    tables, names, convention, how = log(tmp_path / "made")
+    primary, size = names[0], 8
+
+    def advantages(table):
+        groups = table["input"].to_list() if "input" in table.columns else np.arange(len(table)) // size
+        lengths = table["tokens"].to_list() if "tokens" in table.columns else None
+        rewards = table.select(names).to_numpy().astype(float)
+        made = gc.advantages(rewards, method, weights=weights, groups=groups, lengths=lengths, convention=convention)
+        return made.numpy().astype(np.float32).astype(float)
+
+    before = gc.audit(gc.read_run(write(tables, tmp_path / "before"), **how), primary=primary)
+    found = before.what_if(method, dict(zip(names, weights, strict=True)))
+    how |= {"advantage": "advantage"}
+    written = write(tables, tmp_path / "after", advantage=advantages)
+    after = gc.audit(gc.read_run(written, **how), primary=primary)
+    assert after.run["method"] == method and after.run["reproduced"]
+    # The log shows the weights with the digits of float32, and GRPO's only up to a factor.
+    assert {name: found.after[name] for name in FIGURES} == nearly({n: after.methods[method][n] for n in FIGURES})
+    assert found.after["update_share"] == pytest.approx(figures(after, method)["update_share"], abs=1e-4)
+    # Given the weights themselves it is the same computation.
+    after = gc.audit(gc.read_run(written, **how), weights=weights, primary=primary)
+    assert {name: found.after[name] for name in figures(after, method)} == nearly(figures(after, method))
+    own = before.run["method"] or "grpo"
+    assert {name: found.before[name] for name in figures(before, own)} == nearly(figures(before, own))
+    assert found.before["weights"] == before.run["weights_used"]
+    assert all(found.before[part] != found.after[part] for part in ("update_share", "inversions"))
+
+
+# --- against loops ----------------------------------------------------------------------------------------------------
+
+
+def looped(batches, method, weights, convention=gc.TRL) -> dict:
+    """The figures of batches (groups, size, rewards) by loops over pairs, from advantages of each batch by itself."""
+    squares, parts = 0.0, np.zeros(len(weights))
+    counts = dict.fromkeys(("groups", "mixed", "with_ties", "pairs", "tied", "silent", "primary", "wrong"), 0)
+    for batch in batches:
+        a = gc.advantages(batch, method, weights=weights, convention=convention).numpy()
+        size = float((a**2).sum())
+        share = gc.collapse(batch, method, weights=weights, convention=convention).update_share
+        squares, parts = squares + size, parts + np.nan_to_num(share) * size
+        for rewards, own in zip(batch, a, strict=True):
+            pairs = list(combinations(range(len(own)), 2))
+            differ = [(i, j) for i, j in pairs if (rewards[i] != rewards[j]).any()]
+            tied = sum(abs(own[i] - own[j]) < 1e-9 for i, j in differ)
+            apart = [(i, j) for i, j in pairs if rewards[i, 0] != rewards[j, 0]]
+            first = [(i, j) if rewards[i, 0] < rewards[j, 0] else (j, i) for i, j in apart]
+            counts["groups"] += 1
+            counts["mixed"] += bool(differ)
+            counts["with_ties"] += tied > 0
+            counts["pairs"] += len(differ)
+            counts["tied"] += tied
+            counts["silent"] += not own.any()
+            counts["primary"] += len(first)
+            counts["wrong"] += sum(own[low] > own[high] + 1e-9 for low, high in first)
+    return {
+        "update_share": (parts / squares).tolist(),
+        "groups_with_ties": counts["with_ties"] / counts["mixed"],
+        "tied_pairs": counts["tied"] / counts["pairs"],
+        "silent_groups": counts["silent"] / counts["groups"],
+        "inversions": counts["wrong"] / counts["primary"],
+    }
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_is_computed_batch_by_batch(tmp_path, method):
+    steps = fake_logs.write_trl(tmp_path, steps=10, groups=6, rewards=BINARY, method="grpo", seed=3)
+    names, weights = [name for name, _ in BINARY], (1.0, 0.5, 0.25)
+    found = gc.audit(gc.read_run(tmp_path), primary=names[0]).what_if(method, dict(zip(names, weights, strict=True)))
+    expected = looped([step.rewards for step in steps], method, weights)
+    got = {"update_share": list(found.after["update_share"].values())} | {name: found.after[name] for name in FIGURES}
+    assert got == {name: pytest.approx(value, abs=1e-9) for name, value in expected.items()}
+
+
+def test_by_hand():
+    """Two groups of four: all combinations of two rewards, and four equal responses."""
+    groups = [(1, 1), (1, 0), (0, 1), (0, 0)], [(1, 1)] * 4
+    rows = [{"prompt": g, "a": float(a), "b": float(b)} for g, pairs in enumerate(groups) for a, b in pairs]
+    report = gc.audit(gc.read_run(rows, group="prompt"), primary="a")
+    found = report.what_if(weights={"b": 2})
+    # Sums 2, 1, 1, 0: one of six pairs is tied. Sums 3, 1, 2, 0: none is, and of the four pairs that differ in a one is
+    # the wrong way round. The rewards are uncorrelated, so shares go by the squares of the weights.
+    setting = {"method": "grpo", "convention": "paper", "silent_groups": 0.5}
+    had = {"weights": {"a": 1, "b": 1}, "update_share": {"a": 0.5, "b": 0.5}, "groups_with_ties": 1.0}
+    would = {"weights": {"a": 1, "b": 2}, "update_share": {"a": 0.2, "b": 0.8}, "groups_with_ties": 0.0}
+    assert found.before == nearly({**setting, **had, "tied_pairs": 1 / 6, "inversions": 0.0})
+    assert found.after == nearly({**setting, **would, "tied_pairs": 0.0, "inversions": 0.25})
+    assert found.fix == "gdpo_core.grpo(rewards, weights=[1.0, 2.0])  # a, b"
+    assert found.notes == (
+        "“Had” is GRPO (taken as the default: the log does not show the method), with weights assumed.",
+    )
+    table = found.table()
+    assert table.columns == ["figure", "reward", "before", "after"] and len(table) == 8
+    assert table.row(1) == ("weights", "b", 1.0, 2.0) and table.rows()[-1] == ("inversions", None, 0.0, 0.25)
+
+
+# --- what it stands on ------------------------------------------------------------------------------------------------
+
+
+def test_batches_that_the_audit_leaves_out_are_left_out(tmp_path):
+    fake_logs.write_trl(tmp_path / "once", steps=5, rewards=BINARY)
+    fake_logs.write_trl(tmp_path / "twice", steps=5, rewards=BINARY, iterations=2)
+    once, twice = (gc.audit(gc.read_run(tmp_path / name)).what_if("grpo") for name in ("once", "twice"))
+    assert once == twice and once.before["inversions"] is None
+
+
+def test_a_run_that_an_evaluation_overwrote(tmp_path):
+    fake_logs.write_trl(tmp_path, steps=8, groups=8, method="gdpo", evaluated=(3,))
+    report = gc.audit(gc.read_run(tmp_path))
+    assert "eval-overwrote" in {finding.id for finding in report.findings}
+    method = report.what_if("gdpo", report.run["weights"])
+    assert method.before == method.after
+
+
+def test_weights_that_the_log_shows_only_in_part(tmp_path):
+    dead = ("never", lambda draw, groups, size: np.zeros((groups, size)))
+    fake_logs.write_trl(tmp_path, rewards=(*BINARY[:2], dead), method="gdpo", weights=(1, 0.5, 1))
+    note, *_ = gc.audit(gc.read_run(tmp_path)).what_if("gdpo", {"format": 1}).notes
+    assert note.startswith("“Had” is GDPO, with weights solved from the advantages")
+    assert note.endswith(", but for never, whose weight it does not show.")
+    note, *_ = gc.audit(gc.read_run(tmp_path), weights=[1, 2, 3]).what_if("grpo").notes
+    assert note == "“Had” is GDPO, with weights as given."
+
+
+def test_a_convention_that_counts_tokens_says_where_the_log_has_none(tmp_path):
+    fake_logs.write_verl(tmp_path)
+    report = gc.audit(gc.read_run(tmp_path))
+    said = "GDPO’s last step, which verl weights by tokens, runs over responses here: the log has no lengths."
+    assert said in report.what_if("gdpo").notes and said not in report.what_if("grpo").notes
+    assert "weights from the logged score" in report.what_if("grpo").notes[0]
+
+
+def test_the_lines_are_those_of_the_framework_that_has_the_convention():
+    report = gc.audit(gc.read_run(TRL))
+    assert report.what_if(weights={"length_reward": 0.2}).fix.startswith("GRPOConfig(reward_weights=[1.0, 0.5, 0.2])")
+    assert 'scale_rewards="none"' in report.what_if("grpo_no_std").fix
+    assert "adv_estimator=gdpo" in report.what_if(convention="verl").fix
+    found = report.what_if("mo_grpo")
+    assert found.fix is None and "No setting of TRL is known here that makes it MO-GRPO." in found.notes
+    said = "The lines make it as NeMo-RL computes it; the figures are as NeMo-RL, leave-one-out does."
+    assert said in report.what_if("grpo", convention="nemo_rl_loo").notes
+    assert "gdpo_core.advantages" in report.what_if("dvao", convention="paper").fix
+
+
+# --- bad input --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ({}, r"what_if: expected one or more of method, weights, convention, got \{\}"),
+        ({"method": "ppo"}, "what_if, method: expected one of grpo, .*, got 'ppo'"),
+        ({"method": "sa_mrpo"}, "what_if, method: expected one of grpo, .*, got 'sa_mrpo'"),
+        ({"method": []}, "what_if, method: expected one of"),
+        ({"convention": "numpy"}, "what_if, convention: expected one of paper, trl, .*, got 'numpy'"),
+        ({"weights": {"brief": 1}}, "what_if, weights: expected names of rewards: correctness_reward, .*, got 'brief'"),
+        ({"weights": {"length_reward": float("nan")}}, "what_if, weights, length_reward: expected a finite number"),
+        ({"weights": [1, 2]}, "what_if, weights: expected 3 numbers, one per reward, got 2"),
+        ({"weights": [0, 0, 0]}, "what_if, weights: expected one that is not 0, got 0 for every reward"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused(setting, said):
+    log = gc.read_run(TRL)
+    with pytest.raises(gc.InputError, match=said):
+        gc.audit(log, what_if=setting)
+    with pytest.raises(gc.InputError, match=said):
+        gc.audit(log).what_if(**setting)
+
+
+@pytest.mark.parametrize("setting", [{"weight": 1}, 3, [("method", "grpo")]])
+def test_what_the_audit_takes_has_the_names_of_the_parts(setting):
+    with pytest.raises(gc.InputError, match="what_if: expected one or more of method, weights, convention, got"):
+        gc.audit(gc.read_run(TRL), what_if=setting)
+
+
+def test_a_log_without_its_rewards_is_refused():
+    with pytest.raises(gc.InputError, match="expected a log with each reward in a column of its own, got one total"):
+        gc.audit(gc.read_run(TOTAL)).what_if("gdpo")
+    merged = gc.audit(gc.read_run(ROOT / "data/samples/trl_same_name"))
+    with pytest.raises(gc.InputError, match="what_if: expected a log with every reward, got one that lacks some"):
+        merged.what_if("gdpo")
+
+
+def test_a_report_keeps_its_log_to_itself():
+    report = gc.audit(gc.read_run(TRL))
+    assert "_facts" not in report.to_dict() and "_facts" not in repr(report)
+    back = pickle.loads(pickle.dumps(report))
+    assert back.to_dict() == report.to_dict()
+    with pytest.raises(gc.InputError, match=r"the audit takes what_if=\{...\} itself\), got one without its log"):
+        back.what_if("grpo")
+    there = gc.audit(gc.read_run(TRL), what_if={"method": "grpo"})
+    back = pickle.loads(pickle.dumps(there))
+    assert back.otherwise == there.otherwise == report.what_if("grpo") and report.otherwise is None
+    assert len(pickle.dumps(there.otherwise)) < 2000
+
+
+def test_a_log_that_changed_since(tmp_path):
+    fake_logs.write_trl(tmp_path, steps=3)
+    report = gc.audit(gc.read_run(tmp_path))
+    assert isinstance(report.what_if("grpo"), WhatIf)
+    fake_logs.write_trl(tmp_path, steps=3, seed=1)
+    with pytest.raises(gc.InputError, match="expected the log that was audited, got another one: it changed since"):
+        report.what_if("grpo")
+    (tmp_path / "completions/completions_00002.parquet").unlink()
+    with pytest.raises(gc.InputError, match="completions_00002"):
+        report.what_if("grpo")
+
+
+# --- the command line -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "setting"),
+    [
+        ("method=gdpo", {"method": "gdpo"}),
+        (" method = gdpo , weights.a = -.5 ", {"method": "gdpo", "weights": {"a": -0.5}}),
+        ("convention=trl,weights.a=1,weights.b=2e-3", {"convention": "trl", "weights": {"a": 1.0, "b": 0.002}}),
+        ("weights.a.b c=1", {"weights": {"a.b c": 1.0}}),
+        ("weights.a=b=1", {"weights": {"a=b": 1.0}}),
+        ("weights.a,b=1,weights.c, d=2", {"weights": {"a,b": 1.0, "c, d": 2.0}}),
+        ("weights.method=1", {"weights": {"method": 1.0}}),
+    ],
+)
+def test_a_setting_is_read(text, setting):
+    assert parse_setting(text, "what-if") == setting
+
+
+FORMS = "method=NAME, convention=NAME or weights.REWARD=NUMBER, with commas between several"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", f"what-if: expected {FORMS}, got ''"),
+        (" ", f"what-if: expected {FORMS}, got ' '"),
+        ("gdpo", f"what-if: expected {FORMS}, got 'gdpo'"),
+        ("method=", f"what-if: expected {FORMS}, got 'method='"),
+        ("method=gdpo,,", f"what-if: expected {FORMS}, got ','"),
+        ("method=gdpo,length", f"what-if: expected {FORMS}, got 'length'"),
+        ("method=gdpo,weight.a=1", f"what-if: expected {FORMS}, got 'weight.a=1'"),
+        ("weights.a=1,b=2", f"what-if: expected {FORMS}, got 'b=2'"),
+        ("method=gdpo,method=grpo", "what-if: expected each part once, got 'method' twice"),
+        ("weights.a=1,weights.a=2", "what-if: expected each reward once, got 'a' twice"),
+        ("weights.a=nan", "what-if: expected weights.REWARD=NUMBER, got 'a=nan'"),
+        ("weights.a=x", "what-if: expected weights.REWARD=NUMBER, got 'a=x'"),
+        ("weights.a=", "what-if: expected weights.REWARD=NUMBER, got 'a='"),
+        ("weights.=1", "what-if: expected weights.REWARD=NUMBER, got '=1'"),
+        ("weights.a=1e40", "what-if: expected a number of at most 1e+30, got 'a=1e40'"),
+    ],
+)
+def test_a_setting_that_cannot_be_read_is_one_line(capsys, text, said):
+    assert run(capsys, TRL, "--what-if", text) == (2, "", f"gdpo: {said}\n")
+
+
+def test_the_terminal_shows_both_sides_and_the_lines(capsys):
+    setting = "method=GRPO-no-std,weights.length_reward=0.2"
+    code, out, err = run(capsys, TRL, "--primary", "correctness_reward", "--what-if", setting)
+    assert (code, err) == (0, "")
+    rows = [line.split() for line in out.splitlines()]
+    assert ["whole", "run", "had", "would", "have"] in rows and ["weight,", "length_reward", "2", "0.2"] in rows
+    assert ["method", "GDPO", "GRPO", "without", "std"] in rows
+    found = gc.audit(gc.read_run(TRL), primary="correctness_reward").what_if("grpo_no_std", {"length_reward": 0.2})
+    before, after = (f"{100 * side['update_share']['length_reward']:.1f}" for side in (found.before, found.after))
+    assert ["update,", "length_reward", before, "%", after, "%"] in rows
+    assert found.fix in out and "“Had” is GDPO, with weights solved from the advantages." in out
+    assert "weight, format_reward" not in out and "convention" not in out  # they stay
+    assert "What if" not in run(capsys, TRL)[1]
+
+
+def test_json_has_it_where_it_was_asked_for(capsys):
+    found = json.loads(run(capsys, TRL, "--what-if", "method=grpo", "--json", "-")[1])
+    expected = gc.audit(gc.read_run(TRL)).what_if("grpo")
+    assert found["what_if"] == json.loads(json.dumps(expected.to_dict())) and found["what_if"]["fix"] == expected.fix
+    assert "what_if" not in json.loads(run(capsys, TRL, "--json", "-")[1])
+
+
+def test_several_runs_have_it_each(capsys):
+    several = json.loads(run(capsys, TRL, SWIFT, "--what-if", "method=grpo", "--json", "-")[1])["runs"]
+    assert [part["what_if"]["after"]["method"] for part in several] == ["grpo", "grpo"]
+    code, _, err = run(capsys, TRL, SWIFT, "--what-if", "weights.length_reward=1")
+    assert code == 2 and err.startswith(f"gdpo: {SWIFT}: what_if, weights: expected names of rewards: ")
+
+
+def test_a_log_that_is_followed_has_none(capsys):
+    err = run(capsys, TRL, "--watch", "--what-if", "method=grpo")[2]
+    assert err == "gdpo: --watch: expected no --what-if beside it, got one\n"
+
+
+def test_names_of_rewards_do_nothing_on_a_page(tmp_path, capsys):
+    name = "<script>alert(1)</script>"
+    rows = [f"{i // 8},{i % 3},{i % 2}" for i in range(32)]
+    (tmp_path / "log.csv").write_text("\n".join([f"prompt,{name},b", *rows]))
+    page = tmp_path / "report.html"
+    assert run(capsys, tmp_path / "log.csv", "--what-if", f"weights.{name}=0.5", "--html", page)[0] == 0
+    written = page.read_text(encoding="utf-8")
+    assert "<script" not in written and "weight, &lt;script&gt;" in written and ">What if</h3>" in written
+    report = gc.audit(gc.read_run(tmp_path / "log.csv"))
+    found = report.what_if(weights={name: 0.5})
+    kind, shown = found._mime_()
+    assert kind == "text/html" and shown == found._repr_html_() and "<script" not in shown
+    assert str(what_if(found)) in shown and "What if" not in document(report)
+    assert "What if" in document(replace(report, otherwise=found))
+
+
+def test_the_engine_computes_it_too(monkeypatch, tmp_path):
+    fake_logs.write_trl(tmp_path, steps=6)
+    passes = []
+
+    def engine(run, plan):
+        passes.append(plan)
+        return gc_audit._summary(run.tables(), run, plan)
+
+    from gdpo_core.runs import audit as gc_audit
+
+    monkeypatch.setattr(engine_ray, "_ray", lambda: None)
+    monkeypatch.setattr(engine_ray, "_mapped", lambda log, named, evidence, run, plan: engine(run, plan))
+    setting, share = {"method": "grpo", "weights": {"format": 3}}, {"format": 0.5}
+    found = engine_ray.audit_on_ray(str(tmp_path), what_if=setting, target_share=share)
+    local = gc.audit(gc.read_run(tmp_path), what_if=setting, target_share=share)
+    assert found.otherwise == local.otherwise and found.weights_for_shares == local.weights_for_shares
+    assert len(passes) == 2 and passes[-1].also == "grpo"
