@@ -19,10 +19,11 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 def schema(title: str, *types: type) -> dict[str, Any]:
     """The JSON schema of a value of one of the types."""
     either, parts = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
-    for part in parts.values():
+    for of, part in parts.items():
         part["description"] = cleandoc(part["description"])  # as Python itself does from 3.13 on
         # A default is written too.
-        part["required"] = [name for name in part["properties"] if name not in ReportPart.__optional_keys__]
+        optional = ReportPart.__optional_keys__ if of == "ReportPart" else ()
+        part["required"] = [name for name in part["properties"] if name not in optional]
     if "StepPart" in parts:
         parts["StepPart"]["additionalProperties"] = {"type": ["number", "null"]}
     return {
