@@ -789,6 +789,46 @@ def run_report(corrections, log, primary, run, set_audited, upload):
     return (report,)
 
 
+@app.cell(hide_code=True)
+def run_groups_note():
+    mo.md(r"""
+    The groups that show each finding best, one of them on the board: the reader's own prompt and answers.
+    """)
+    return
+
+
+@app.cell
+def run_groups(report, run):
+    shown_group = run.groups.choice(report)
+    return (shown_group,)
+
+
+@app.cell
+def run_board(report, run, shown_group):
+    own_board = run.groups.board(shown_group.value, report)
+    run.groups.opened(shown_group, own_board)
+    return (own_board,)
+
+
+@app.cell
+def run_setting(log, page, run, sample):
+    what_if_setting = run.groups.setting(page, sample.value, log)
+    return (what_if_setting,)
+
+
+@app.cell
+def run_what_if(corrections, log, report, run, what_if_setting):
+    what_if = None
+    try:
+        if report and (_setting := run.groups.supposed(what_if_setting.value)):
+            what_if = run.log.what_if(log, report, corrections.value["weights"], _setting)
+        _said = what_if
+    except gc.InputError as _error:
+        _said = _error
+    run.groups.answered(what_if_setting, _said) if report else None
+    return (what_if,)
+
+
 @app.cell
 def run_more(log, report, run):
     mo.vstack([run.show.folds(report), run.show.taken(log, report)]) if report else None
@@ -796,10 +836,10 @@ def run_more(log, report, run):
 
 
 @app.cell
-def run_address(corrections, log, page, primary, report, run, sample):
+def run_address(corrections, log, page, primary, report, run, sample, what_if_setting):
     page.write(
         "run",
-        *run.choose.address(sample.value, corrections.value, log, primary.value),
+        *run.choose.address(sample.value, corrections.value | what_if_setting.value, log, primary.value),
         run.log.program(log, report, corrections.value["weights"]) if report else "",
     )
     return

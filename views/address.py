@@ -114,7 +114,7 @@ CONTROLS = {
     "run-sample": word(),
     "run-primary": word(),
     "run-framework": choice("", *READABLE),
-    **{f"run-{key}": word("") for key in ("group_size", "rewards", "group", "weights")},
+    **{f"run-{key}": word("") for key in ("group_size", "rewards", "group", "weights", "if_method", "if_weights")},
     "use-framework": word(),
     "use-gate": word(),
     "use-source": word(),

@@ -16,6 +16,7 @@ from gdpo_core._errors import InputError
 from gdpo_core.runs.audit import audit
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.run import Run, read_run
+from gdpo_core.runs.what_if import WhatIf
 from gdpo_core.scenarios import Setting
 
 MEMORY, SECONDS = 2 << 30, 60  # of one process; marimo holds a session for two minutes after its visitor left
@@ -70,6 +71,11 @@ def audited(files: dict, how: dict, weights: dict | None, primary: str | None) -
         return facts, audit(run, weights=weights, primary=primary)
     except InputError as error:
         return facts, error
+
+
+def supposed(files: dict, how: dict, weights: dict | None, primary: str | None, setting: dict) -> WhatIf | None:
+    """A log as it was and under a setting."""
+    return audit(read_run(files, **how), weights=weights, primary=primary, what_if=setting).otherwise
 
 
 def trained(setting: Setting, method: str, limit: bool) -> np.ndarray:

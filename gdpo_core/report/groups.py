@@ -42,7 +42,7 @@ def _table(report: AuditReport, finding: Finding, group: ShownGroup, clipped: in
     if len(answers) > ROWS:
         rows.append([f"… and {count(len(answers) - ROWS, 'other')}", *[""] * (len(head) - 1)])
     prompt = "" if group.prompt is None else f"Prompt: {clip(one_line(group.prompt), 3 * clipped)}"
-    return Table(f"Step {group.step}, group {group.group}: {_shows(report, finding, group)}", head, rows, prompt)
+    return Table(title(report, finding, group), head, rows, prompt)
 
 
 def _advantages(group: ShownGroup, method: str) -> list[str]:
@@ -51,8 +51,12 @@ def _advantages(group: ShownGroup, method: str) -> list[str]:
     return [f"{signed(a)}{tie}" for a, tie in zip(group.under(method), ties, strict=True)]
 
 
+def title(report: AuditReport, finding: Finding, group: ShownGroup) -> str:
+    """Which group it is, and what it shows."""
+    return f"Step {group.step}, group {group.group}: {_shows(report, finding, group)}"
+
+
 def _shows(report: AuditReport, finding: Finding, group: ShownGroup) -> str:
-    """What the group shows, in a few words."""
     if finding.id == "reward-dominates":
         return f"{one_line(finding.evidence['reward'])} makes {percent(group.score)} of its update"
     pairs = count(group.score, "pair")

@@ -64,11 +64,11 @@ def area(files: mo.ui.file) -> mo.Html:
 
 def corrections(page: Nav, sample: Sample, files: Sequence[Any]) -> mo.ui.dictionary:
     """How a log is read and weighed, where the reader knows better; other files, another sample: nothing corrected."""
-    linked = _linked(page, sample) and not files
+    here = linked(page, sample) and not files
     by_id = {key or "": title for title, key in FRAMEWORKS.items()}
-    framework = by_id[page.given("run-framework") if linked else ""]
+    framework = by_id[page.given("run-framework") if here else ""]
     texts = {
-        key: mo.ui.text(page.given(f"run-{key}") if linked else "", placeholder=like, label=label)
+        key: mo.ui.text(page.given(f"run-{key}") if here else "", placeholder=like, label=label)
         for key, (label, like) in TEXTS.items()
     }
     return mo.ui.dictionary({"framework": mo.ui.dropdown(FRAMEWORKS, value=framework, label="Written by")} | texts)
@@ -84,7 +84,7 @@ def primary(page: Nav, log: Log | None) -> mo.ui.dropdown:
     """The choice of the reward that matters most."""
     rewards = list(log.run.rewards) if log else []
     chosen = _known(log)
-    if log and log.sample and _linked(page, log.sample):
+    if log and log.sample and linked(page, log.sample):
         chosen = page.given("run-primary", [NO_PRIMARY, *rewards], chosen)
     value = None if chosen == NO_PRIMARY else chosen
     return mo.ui.dropdown(rewards, value, allow_select_none=True, label="The reward that matters most")
@@ -105,7 +105,7 @@ def _known(log: Log | None) -> str:
     return (log.primary if log else None) or NO_PRIMARY
 
 
-def _linked(page: Nav, sample: Sample) -> bool:
+def linked(page: Nav, sample: Sample) -> bool:
     """Whether the address is of this sample."""
     named = page.given("run-sample", default=SAMPLES[0].id)
     return sample is _BY_ID.get(named, SAMPLES[0])

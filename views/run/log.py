@@ -12,6 +12,7 @@ from gdpo_core._words import count
 from gdpo_core.runs.audit import audit
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.run import Run, read_run
+from gdpo_core.runs.what_if import WhatIf
 from views import limits, worker
 from views.run.samples import Sample
 
@@ -96,6 +97,13 @@ def audited(log: Log, primary: str | None, weights: str) -> AuditReport:
     if isinstance(report, InputError):
         raise report
     return report
+
+
+def what_if(log: Log, report: AuditReport, weights: str, setting: dict[str, Any]) -> WhatIf:
+    """The whole run under a setting, as `AuditReport.what_if` names it. InputError."""
+    if log.sample:
+        return report.what_if(**setting)
+    return worker.call(worker.supposed, log.files, dict(log.how), weighted(weights), report.run["primary"], setting)
 
 
 @lru_cache(16)

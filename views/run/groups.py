@@ -1,0 +1,103 @@
+"""The groups that show a finding, each on the board; and the whole run under another setting."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import marimo as mo
+
+import gdpo_core as gc
+from gdpo_core import report
+from gdpo_core._errors import InputError
+from gdpo_core.board import Board
+from gdpo_core.frameworks import RECOGNISED
+from gdpo_core.report.groups import title
+from gdpo_core.runs.audit_report import AuditReport
+from gdpo_core.runs.shown import ShownGroup
+from gdpo_core.runs.what_if import METHODS
+from gdpo_core.successors import TITLES
+from views.html import element, framed, join, reason, show, tag
+from views.nav import Nav
+from views.run.choose import linked
+from views.run.log import Log, weighted
+from views.run.samples import Sample
+
+AS_IT_WAS = "the method it ran"
+
+
+def choice(audit: AuditReport | None) -> mo.ui.dropdown:
+    """The groups that show the findings best, by what each shows."""
+    found = {finding.id: finding for finding in reversed(audit.findings)} if audit else {}
+    options = {title(audit, found[g.finding], g): g for g in audit.groups if g.finding in found} if audit else {}
+    return mo.ui.dropdown(options, next(iter(options), None), label="A group that shows it")
+
+
+def board(group: ShownGroup | None, audit: AuditReport) -> mo.ui.anywidget | mo.Html | None:
+    """The board of a group's own answers and logged advantages, or why the board cannot show them."""
+    if group is None:
+        return None
+    try:
+        made = Board(
+            group.rewards,
+            answers=group.completions and [text or f"answer {i + 1}" for i, text in enumerate(group.completions)],
+            names=group.names,
+            weights=group.weights,
+            convention=group.convention if group.convention in gc.CONVENTIONS else gc.PAPER,
+            primary=audit.run["primary"],
+            lengths=group.lengths and [max(1, round(n)) for n in group.lengths],
+            logged=group.logged,
+        )
+        return mo.ui.anywidget(made)
+    except InputError as error:
+        return show(framed("unread", mo.callout(reason(error), kind="neutral")))
+
+
+def opened(choice: mo.ui.dropdown, drawn: mo.ui.anywidget | mo.Html | None) -> mo.Html:
+    """The choice of a group, its prompt, and its board."""
+    group = choice.value
+    if group is None:
+        return mo.Html("")
+    prompt = tag("blockquote", group.prompt) if group.prompt is not None else None
+    about = "The log holds neither prompts nor answers." if prompt is None and group.completions is None else ""
+    if group.convention not in gc.CONVENTIONS:
+        about += f" The bars follow the paper's formulas, the run those of {RECOGNISED[group.convention].name}."
+    note = "This group alone: a step over the whole batch is one over these answers here. What if one had passed?"
+    return show(
+        tag("h2", "Groups that show it, and what if", kind="part"),
+        framed("asking", choice),
+        *([prompt] if prompt else []),
+        tag("p", f"{about} {note}".strip(), kind="note"),
+        drawn,
+    )
+
+
+# --- what if, on the whole run ----------------------------------------------------------------------------------------
+
+
+def setting(page: Nav, sample: Sample, log: Log | None) -> mo.ui.dictionary:
+    """The method and the weights that the whole run is looked at under."""
+    known = linked(page, sample) and bool(log and log.sample)
+    titles = {AS_IT_WAS: ""} | {TITLES[method]: method for method in METHODS}
+    method = page.given("run-if_method", titles.values(), "") if known else ""
+    of = next(name for name, key in titles.items() if key == method)
+    weights = page.given("run-if_weights") if known else ""
+    like = f"{log.run.rewards[0]}=0.2" if log else ""
+    return mo.ui.dictionary(
+        {
+            "if_method": mo.ui.dropdown(titles, of, label="What if the whole run had used"),
+            "if_weights": mo.ui.text(weights, placeholder=like, label="with weights"),
+        }
+    )
+
+
+def supposed(values: Mapping[str, str]) -> dict[str, Any]:
+    """The setting in the words of `AuditReport.what_if`; empty where nothing is set. InputError."""
+    parts = {"method": values["if_method"] or None, "weights": weighted(values["if_weights"])}
+    return {name: value for name, value in parts.items() if value}
+
+
+def answered(controls: mo.ui.dictionary, found: Any) -> mo.Html:
+    """The two controls, and the run as it was beside the run as it would have been."""
+    both = framed("asking", *map(element, controls.elements.values()))
+    if isinstance(found, InputError):
+        return show(both, framed("unread", mo.callout(reason(found), kind="danger")))
+    return show(both, *([join(report.STYLE, report.what_if(found))] if found else []))
