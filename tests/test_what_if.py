@@ -223,6 +223,8 @@ def test_the_lines_are_those_of_the_framework_that_has_the_convention():
     assert found.fix is None and "No setting of TRL is known here that makes it MO-GRPO." in found.notes
     said = "The lines make it as NeMo-RL computes it; the figures are as NeMo-RL, leave-one-out does."
     assert said in report.what_if("grpo", convention="nemo_rl_loo").notes
+    said = "The lines make it as TRL computes it; the figures are as NVlabs TRL fork does."
+    assert said in report.what_if(convention="nvlabs_trl").notes and len(report.what_if(convention="trl").notes) == 1
     assert "gdpo_core.advantages" in report.what_if("dvao", convention="paper").fix
 
 

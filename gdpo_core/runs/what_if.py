@@ -137,7 +137,7 @@ def _framework(f: Facts, setting: Wanted) -> Framework:
 def _switches(f: Facts, setting: Wanted) -> bool:
     """Whether more than weights change, or the log does not show that only they do."""
     own = None if f.recipe is None else f.recipe.method
-    return setting.method not in (None, own) or _framework(f, setting) is not f.framework
+    return setting.method not in (None, own) or setting.convention not in (None, f.plan.convention)
 
 
 def _lines(f: Facts, setting: Wanted, method: str, plan: Plan) -> str | None:
