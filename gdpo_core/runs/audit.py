@@ -102,7 +102,7 @@ def audit(
     for_shares = weights_for_shares(facts, target_share) if target_share else ()
     report = report_of(facts, findings(facts), for_shares)
     otherwise = None if setting is None else under(facts, setting, engine)
-    return replace(report, otherwise=otherwise, _facts=replace(facts, tables=(), by=(), _tried={}))
+    return replace(report, otherwise=otherwise, _facts=replace(facts, tables=(), by=(), best=None, _tried={}))
 
 
 def gather(

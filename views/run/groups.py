@@ -26,8 +26,8 @@ AS_IT_WAS = "the method it ran"
 
 def choice(audit: AuditReport | None) -> mo.ui.dropdown:
     """The groups that show the findings best, by what each shows."""
-    found = {finding.id: finding for finding in reversed(audit.findings)} if audit else {}
-    options = {title(audit, found[g.finding], g): g for g in audit.groups if g.finding in found} if audit else {}
+    findings = {finding.id: finding for finding in audit.findings}.values() if audit else ()
+    options = {title(audit, of, group): group for of in findings for group in audit.groups if group.finding == of.id}
     return mo.ui.dropdown(options, next(iter(options), None), label="A group that shows it")
 
 
