@@ -22,7 +22,7 @@ import gdpo_core as gc
 from gdpo_core.bfcl import load_published
 from gdpo_core.report import behind, body, figures, front
 from views.nav import Nav
-from views.run import choose, downloads, samples, show
+from views.run import choose, downloads, groups, samples, show
 from views.run import log as logs
 from views.run.log import audited, read, weighted
 from views.run.samples import SAMPLES
@@ -408,3 +408,62 @@ def test_the_program_prints_what_the_report_shows(sample, monkeypatch, capsys):
         assert f"{reward['name']} {reward['dead_groups']} {reward['update_share']}" in printed
     for finding in found.findings:
         assert f"{finding.severity} {finding.id}" in printed
+
+
+# --- groups, and what if ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.id)
+def test_each_group_that_shows_a_finding_opens_on_the_board_with_the_cores_numbers(sample):
+    audit = report(sample)
+    choice = groups.choice(audit)
+    shown = list(choice.options.values())
+    assert {group.finding for group in shown} == {g.finding for g in audit.groups} & ids(audit)
+    assert [choice.value] == shown[:1]
+    for group in shown:
+        board = groups.board(group, audit).widget
+        lengths = None if group.lengths is None else [max(1, round(n)) for n in group.lengths]
+        known = board.convention == group.convention
+        convention = gc.CONVENTIONS[board.convention]
+        lengths = (lengths or [1] * len(group.rewards)) if convention.last_step == "tokens" else None
+        assert board.rewards.tolist() == [list(row) for row in group.rewards] and known
+        for side, method in enumerate(("grpo", "gdpo")):
+            a = gc.advantages(
+                group.rewards, method, weights=group.weights, convention=convention, lengths=lengths
+            ).tolist()
+            assert board.drawing["a"][side] == pytest.approx(a, abs=1e-6)
+        if group.completions:
+            assert board.answers[0].startswith(group.completions[0][:100])
+    assert "Groups that show it" in (groups.opened(choice, board).text if shown else "Groups that show it")
+
+
+def test_a_group_that_the_board_cannot_show_is_a_sentence():
+    rows = [{"prompt": "x", "a": i % 2, "b": i % 3, "completion": "y"} for i in range(65)]
+    audit = gc.audit(gc.read_run(rows, group_size=65))
+    choice = groups.choice(audit)
+    assert "expected 2 to 64 answers, got 65" in groups.opened(choice, groups.board(choice.value, audit)).text
+    assert groups.opened(groups.choice(None), None).text == ""
+
+
+def test_a_setting_gives_the_numbers_of_the_core_for_a_sample_and_for_an_upload_alike():
+    controls = groups.setting(Nav({"run-sample": "trl_gdpo", "run-if_method": "grpo"}, False), TRL, read(TRL))
+    assert controls.value == {"if_method": "grpo", "if_weights": ""}
+    setting = groups.supposed({"if_method": "grpo", "if_weights": "length_reward=0.2"})
+    assert setting == {"method": "grpo", "weights": {"length_reward": 0.2}} and not groups.supposed(
+        {"if_method": "", "if_weights": ""}
+    )
+    mine = gc.audit(gc.read_run(ROOT / "data/samples" / TRL.path)).what_if(**setting)
+    for log in (read(TRL), read(TRL, files_of(TRL))):
+        found = logs.what_if(log, audited(log, None, ""), "", setting)
+        assert found.to_dict() == mine.to_dict()
+        assert "would have" in groups.answered(controls, found).text
+    with pytest.raises(gc.InputError, match="what_if, weights"):
+        logs.what_if(read(TRL), report(TRL), "", {"weights": {"nothing": 1.0}})
+    assert "what_if" in groups.answered(controls, gc.InputError("what_if: no")).text
+
+
+def test_a_setting_goes_into_the_address_of_a_sample():
+    page = Nav({}, False)
+    values, untouched = choose.address(TRL, {"if_method": "grpo", "if_weights": "a=1"}, read(TRL), None)
+    page.write("run", values, untouched)
+    assert written(page) == {"run-sample": "trl_gdpo", "run-if_method": "grpo", "run-if_weights": "a=1"}

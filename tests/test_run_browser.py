@@ -174,6 +174,44 @@ def test_corrections_change_the_report_and_go_with_the_files_and_a_sample_puts_f
     page.wait_for_function("() => new URLSearchParams(location.search).get('run-sample') === 'verl_v1'")
 
 
+def test_a_hostile_logs_own_group_opens_and_runs_nothing(run):
+    page = run()
+    script = "<script>window.ran=1</script><img src=x onerror=window.ran=1>\ud83d"
+    rows = [
+        {
+            "step": 1 + g // 8,
+            "prompt": f"{g} {script} what is asked",
+            "completion": [{"role": "assistant", "content": f"{script} answer {i} of {g}"}],
+            "<b onmouseover=window.ran=1>x": (i >> 0) & 1,
+            "**ok**": (i >> 1) & 1,
+            "advantage": [-1.1619, 0.0, 0.0, 1.1619][i] if g else 0.0,
+        }
+        for g in range(32)
+        for i in range(4)
+    ]
+    upload(page, file("log.jsonl", "\n".join(json.dumps(row) for row in rows).encode()))
+    page.locator(".audit.front").wait_for()
+    group = page.get_by_label("A group that shows it")
+    group.wait_for()
+    assert len(group.locator("option").all_inner_texts()) >= 2
+    page.locator("blockquote").get_by_text("what is asked").wait_for()
+    own = page.locator("[data-cell-name=run_board] .board")
+    own.locator(".row").first.click()
+    assert "<script>" in own.locator(".detail code").inner_text()
+    before = own.locator(".value").all_inner_texts()
+    own.locator(".toggle input").first.click()
+    page.wait_for_function(
+        "([nodes, before]) => nodes.some((node, i) => node.textContent !== before[i])",
+        arg=[own.locator(".value").element_handles(), before],
+    )
+    page.get_by_label("What if the whole run had used").select_option("GDPO")
+    page.get_by_text("would have").wait_for()
+    assert page.evaluate("window.ran") is None
+    assert "ran=1" not in page.evaluate("decodeURIComponent(location.search)")
+    other = run()
+    assert "log.jsonl" not in other.content() and "what is asked" not in other.content()
+
+
 def test_no_accessibility_fault_and_nothing_wider_than_the_screen(run):
     page = run(width=1440, scheme="dark")
     upload(page, *TRL)
