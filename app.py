@@ -573,7 +573,7 @@ def evidence_opened(
 @app.cell
 def evidence_board(choice, marks, opened, prompt, verdicts):
     # What if this answer had passed? The same instrument as in the Lab, with this prompt's answers.
-    opened_board = mo.ui.anywidget(opened.board(verdicts, choice, marks, prompt))
+    opened_board = html.boarded(lambda: opened.board(verdicts, choice, marks, prompt))
     opened_board
     return (opened_board,)
 
@@ -805,7 +805,7 @@ def run_groups(report, run):
 
 @app.cell
 def run_board(report, run, shown_group):
-    own_board = run.groups.board(shown_group.value, report)
+    own_board = html.boarded(lambda: run.groups.board(shown_group.value, report)) if shown_group.value else None
     run.groups.opened(shown_group, own_board)
     return (own_board,)
 

@@ -95,6 +95,8 @@ def _run(r: random.Random) -> dict[str, str]:
         "run-rewards": columns,
         "run-group": r.choice(["", "prompt", "a column = none"]),
         "run-weights": r.choice(["", f"{rewards[0]}=0.5", "nothing=1"]),
+        "run-if_method": r.choice(["", "gdpo", "grpo_no_std"]),
+        "run-if_weights": r.choice(["", f"{rewards[-1]}=0.2", "nothing=1"]),
     }
 
 

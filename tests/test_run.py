@@ -21,6 +21,7 @@ import pytest
 import gdpo_core as gc
 from gdpo_core.bfcl import load_published
 from gdpo_core.report import behind, body, figures, front
+from views.html import boarded
 from views.nav import Nav
 from views.run import choose, downloads, groups, samples, show
 from views.run import log as logs
@@ -421,7 +422,7 @@ def test_each_group_that_shows_a_finding_opens_on_the_board_with_the_cores_numbe
     assert {group.finding for group in shown} == {g.finding for g in audit.groups} & ids(audit)
     assert [choice.value] == shown[:1]
     for group in shown:
-        board = groups.board(group, audit).widget
+        board = groups.board(group, audit)
         lengths = None if group.lengths is None else [max(1, round(n)) for n in group.lengths]
         known = board.convention == group.convention
         convention = gc.CONVENTIONS[board.convention]
@@ -441,7 +442,10 @@ def test_a_group_that_the_board_cannot_show_is_a_sentence():
     rows = [{"prompt": "x", "a": i % 2, "b": i % 3, "completion": "y"} for i in range(65)]
     audit = gc.audit(gc.read_run(rows, group_size=65))
     choice = groups.choice(audit)
-    assert "expected 2 to 64 answers, got 65" in groups.opened(choice, groups.board(choice.value, audit)).text
+    assert (
+        "expected 2 to 64 answers, got 65"
+        in groups.opened(choice, boarded(lambda: groups.board(choice.value, audit))).text
+    )
     assert groups.opened(groups.choice(None), None).text == ""
 
 

@@ -5,8 +5,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import marimo as mo
+from anywidget import AnyWidget
 
 from gdpo_core import _html
+from gdpo_core._errors import InputError
 from gdpo_core._html import Cell, Html, Row, join, prose, table, tag, text
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -14,6 +16,7 @@ __all__ = [
     "Cell",
     "Html",
     "Row",
+    "boarded",
     "bold",
     "charts",
     "controls",
@@ -96,6 +99,14 @@ def controls(elements: Iterable[object]) -> Html:
 def charts(drawn: Iterable[object], kind: str = "") -> Html:
     """Charts side by side, or below each other where there is no room."""
     return tag("div", *(tag("div", element(chart)) for chart in drawn), kind=f"charts {kind}".strip())
+
+
+def boarded(make: Callable[[], AnyWidget]) -> mo.ui.anywidget | mo.Html:
+    """A board that cells can read, or one sentence that says why there is none."""
+    try:
+        return mo.ui.anywidget(make())
+    except InputError as error:
+        return show(framed("unread", mo.callout(reason(error), kind="neutral")))
 
 
 def framed(kind: str, *parts: object, **attributes: object) -> Html:

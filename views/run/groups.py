@@ -31,24 +31,18 @@ def choice(audit: AuditReport | None) -> mo.ui.dropdown:
     return mo.ui.dropdown(options, next(iter(options), None), label="A group that shows it")
 
 
-def board(group: ShownGroup | None, audit: AuditReport) -> mo.ui.anywidget | mo.Html | None:
-    """The board of a group's own answers and logged advantages, or why the board cannot show them."""
-    if group is None:
-        return None
-    try:
-        made = Board(
-            group.rewards,
-            answers=group.completions and [text or f"answer {i + 1}" for i, text in enumerate(group.completions)],
-            names=group.names,
-            weights=group.weights,
-            convention=group.convention if group.convention in gc.CONVENTIONS else gc.PAPER,
-            primary=audit.run["primary"],
-            lengths=group.lengths and [max(1, round(n)) for n in group.lengths],
-            logged=group.logged,
-        )
-        return mo.ui.anywidget(made)
-    except InputError as error:
-        return show(framed("unread", mo.callout(reason(error), kind="neutral")))
+def board(group: ShownGroup, audit: AuditReport) -> Board:
+    """The board of a group's own answers and logged advantages. InputError where the board cannot show them."""
+    return Board(
+        group.rewards,
+        answers=group.completions and [text or f"answer {i + 1}" for i, text in enumerate(group.completions)],
+        names=group.names,
+        weights=group.weights,
+        convention=group.convention if group.convention in gc.CONVENTIONS else gc.PAPER,
+        primary=audit.run["primary"],
+        lengths=group.lengths and [max(1, round(n)) for n in group.lengths],
+        logged=group.logged,
+    )
 
 
 def opened(choice: mo.ui.dropdown, drawn: mo.ui.anywidget | mo.Html | None) -> mo.Html:
