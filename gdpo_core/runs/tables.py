@@ -149,7 +149,8 @@ def records_at(
         yield from ((row, {name: values[row] for name, values in lists.items()}) for row in rows)
         return
     names = [name for name in _header(file, kind) if name.lower() in columns]
-    yield from zip(rows, _read_csv(file, kind, (), names)[rows].to_dicts(), strict=True)
+    if names:
+        yield from zip(rows, _read_csv(file, kind, (), names)[rows].to_dicts(), strict=True)
 
 
 def _in_a_row(rows: Sequence[int]) -> Iterator[tuple[int, int]]:
