@@ -8,6 +8,7 @@ import pickle
 import shutil
 from itertools import combinations
 from math import isnan
+from pathlib import Path
 
 import fake_logs
 import numpy as np
@@ -29,6 +30,10 @@ from gdpo_core.runs.sums import merge
 from gdpo_core.runs.texts import readable
 from gdpo_core.runs.watch import Follower
 
+ROOT = Path(__file__).parent.parent
+SAMPLES = sorted((ROOT / "data/samples").iterdir())
+RECORDED = [path for path in sorted((ROOT / "tests/goldens/logs").glob("*")) if path.name != "trl"]
+RECORDED += sorted((ROOT / "tests/goldens/logs/trl").iterdir())
 BINARY = [("right", 0.4), ("format", 0.7), ("short", 0.5)]
 
 
@@ -55,6 +60,8 @@ def searched(run, report, primary=None, but=()):
     names, weights = list(run.rewards), list(report.run["weights_used"].values())
     method = report.run["method"] or report.run["asked"] or "grpo"
     convention = RECOGNISED[report.run["convention_used"]]
+    if convention.last_step == "tokens":  # these logs have no lengths
+        convention = dataclasses.replace(convention, last_step="responses")
     share = [reward["update_share"][method] for reward in report.rewards]
     dominant = next((f.evidence["reward"] for f in report.findings if f.id == "reward-dominates"), None)
     k = int(np.nanargmax(share)) if dominant is None else names.index(dominant)
@@ -124,6 +131,14 @@ def test_under_the_method_that_made_the_log(tmp_path, method, missing):
         assert (group.step, group.method, group.names) == (rows["step"][0], method, run.rewards)
         np.testing.assert_equal(np.array(group.rewards), rows.select(run.rewards).to_numpy())
         assert group.logged == tuple(rows["advantage"])
+
+
+@pytest.mark.parametrize("log", [*SAMPLES, *RECORDED], ids=lambda path: path.name)
+@pytest.mark.parametrize("asked", [None, "grpo", "gdpo"])
+def test_of_samples_and_recorded_logs(log, asked):
+    run = read_run(log)
+    report = gc.audit(run, primary=run.rewards[0], asked=asked)
+    assert shown(report) == searched(run, report, run.rewards[0])
 
 
 def test_however_the_run_is_split():
@@ -487,7 +502,7 @@ def test_several_runs_each_show_theirs(capsys, tied, tmp_path):
     assert two.count("Prompt: ") == 2 * one.count("Prompt: ") > 0
 
 
-def test_json_holds_groups_only_where_they_are_asked_for(capsys, tied):
+def test_json_holds_groups_only_beside_the_option(capsys, tied):
     assert "answer 1" not in (plain := printed(capsys, tied, "--json", "-")) and "groups" not in json.loads(plain)
     asked = json.loads(printed(capsys, tied, "--json", "-", "--groups", 2))["groups"]
     report = gc.audit(read_run(tied))

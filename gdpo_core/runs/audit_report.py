@@ -171,7 +171,7 @@ class ReportPart(TypedDict):
     weights_for_shares: Annotated[list[WeightsForShares], Meta(description="Empty unless shares were asked for.")]
     steps: list[StepPart]
     by: Annotated[list[ByPart], Meta(description="Empty where no column was asked for.")]
-    groups: NotRequired[Annotated[list[GroupPart], Meta(description="Where they were asked for (--groups).")]]
+    groups: NotRequired[Annotated[list[GroupPart], Meta(description="Only with --groups.")]]
 
 
 class ReportsPart(TypedDict):
@@ -193,6 +193,7 @@ class AuditReport:
     steps: one row per step.
     by: the same figures by the values of a column, where one was asked for.
     what_ran, what_first: the method and whether that is certain; what to do first. Together they are the verdict.
+    groups: the groups that show a finding best; each computes its advantages under any method.
     weights_for_shares: weights that give the shares of the update that the caller wants, by method.
     caution: the start of both what_first and the first line, where there are too few groups to judge; else empty.
     """

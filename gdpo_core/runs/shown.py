@@ -71,7 +71,8 @@ class ShownGroup:
         convention, lengths = RECOGNISED[self.convention], self.lengths
         if convention.last_step != "tokens":
             lengths = None
-        elif lengths is None:  # as the audit computes such a log
+        elif lengths is None or min(lengths) < 1:  # as the audit computes such a log
+            lengths = None
             convention = replace(convention, last_step="responses")
         return {"weights": self.weights, "convention": convention, "lengths": lengths}
 

@@ -166,7 +166,7 @@ def _in_a_row(rows: Sequence[int]) -> Iterator[tuple[int, int]]:
 def _objects_at(
     file: LogFile, rows: Sequence[int], bad_lines: BadLines, responses: Responses | None
 ) -> Iterator[tuple[int, Mapping[str, object]]]:
-    """The same of JSON lines; those that nobody asked for are parsed only where they may be no rows, or several."""
+    """The same of JSON lines; other lines are parsed only where they may be no rows, or several."""
     wanted, last = set(rows), max(rows)
     items: Iterable[Any]
     if responses is not None:
