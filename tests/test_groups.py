@@ -524,7 +524,16 @@ def test_script_markup_and_escapes_in_a_log_stay_text(capsys, tmp_path):
     assert "<script" not in html and "<img" not in html and "\x1b" not in html
 
 
-def test_a_group_of_one_is_shown(capsys):
+def test_groups_of_missing_rewards_and_of_huge_ones_are_shown():
+    nan = float("nan")
+    rewards = [(nan, nan), (nan, nan), (1e50, 1.0), (-1e50, nan), (5.0, 5.0), (5.0, 5.0)]
+    rows = [{"group": i // 2, "a": a, "b": b} for i, (a, b) in enumerate(rewards)]
+    groups = gc.audit(read_run(rows)).groups
+    assert {g.group for g in groups if g.finding == "silent-groups"} == {0, 2}
+    assert all(len(g.under(m)) == len(g.ties(m)) == 2 for g in groups for m in ("grpo", "gdpo"))
+
+
+def test_a_group_of_one_is_shown():
     report = gc.audit(read_run(drawn(4, groups=30, sizes=(1, 1)), group="prompt"))
     assert {g.finding for g in report.groups} == {"silent-groups"}
     assert all(g.advantages == (0.0,) and g.ties("gdpo") == [None] for g in report.groups)

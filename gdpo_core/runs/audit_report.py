@@ -219,7 +219,7 @@ class AuditReport:
 
     def __getstate__(self) -> dict[str, Any]:
         """What is pickled: with the texts, as the log may not be there where the report goes."""
-        return {"groups": self.groups} | self.__dict__ | {"_groups": self.groups, "_texts": no_texts}
+        return {**self.__dict__, "_groups": self.groups, "_texts": no_texts}
 
     @property
     def verdict(self) -> str:

@@ -65,7 +65,8 @@ class ShownGroup:
         for answer, level in levels.items():
             vectors.setdefault(level, set()).add(str(self.rewards[answer]))
         tied = sorted((level for level, some in vectors.items() if len(some) > 1), reverse=True)
-        return [tied.index(levels[i]) if i in levels and levels[i] in tied else None for i in range(len(self.rewards))]
+        numbers = {level: number for number, level in enumerate(tied)}
+        return [numbers.get(levels.get(answer, -1)) for answer in range(len(self.rewards))]
 
     def _settings(self) -> dict:
         convention, lengths = RECOGNISED[self.convention], self.lengths
