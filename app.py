@@ -806,7 +806,7 @@ def run_groups(report, run):
 @app.cell
 def run_board(report, run, shown_group):
     own_board = html.boarded(lambda: run.groups.board(shown_group.value, report)) if shown_group.value else None
-    run.groups.opened(shown_group, own_board)
+    run.groups.opened(report, shown_group, own_board)
     return (own_board,)
 
 

@@ -1,22 +1,39 @@
 """The groups that an audit shows: held to a search over all groups, and their texts to what the files say."""
 
+import dataclasses
+import gzip
+import io
+import json
+import pickle
+import shutil
 from itertools import combinations
 from math import isnan
+from pathlib import Path
 
 import fake_logs
 import numpy as np
 import polars as pl
 import pytest
 import torch
+from test_trackers import write_trackio, write_wandb
 
 import gdpo_core as gc
+from gdpo_core import _words, cli
 from gdpo_core.frameworks import RECOGNISED
+from gdpo_core.report.groups import group_tables
 from gdpo_core.runs.audit import facts_of, plan_of
+from gdpo_core.runs.facts import Finding
 from gdpo_core.runs.run import read_run
 from gdpo_core.runs.shown import FINDINGS, SHOWN, shown_groups
 from gdpo_core.runs.summarise import summarise
 from gdpo_core.runs.sums import merge
+from gdpo_core.runs.texts import readable
+from gdpo_core.runs.watch import Follower
 
+ROOT = Path(__file__).parent.parent
+SAMPLES = sorted((ROOT / "data/samples").iterdir())
+RECORDED = [path for path in sorted((ROOT / "tests/goldens/logs").glob("*")) if path.name != "trl"]
+RECORDED += sorted((ROOT / "tests/goldens/logs/trl").iterdir())
 BINARY = [("right", 0.4), ("format", 0.7), ("short", 0.5)]
 
 
@@ -43,6 +60,8 @@ def searched(run, report, primary=None, but=()):
     names, weights = list(run.rewards), list(report.run["weights_used"].values())
     method = report.run["method"] or report.run["asked"] or "grpo"
     convention = RECOGNISED[report.run["convention_used"]]
+    if convention.last_step == "tokens":  # these logs have no lengths
+        convention = dataclasses.replace(convention, last_step="responses")
     share = [reward["update_share"][method] for reward in report.rewards]
     dominant = next((f.evidence["reward"] for f in report.findings if f.id == "reward-dominates"), None)
     k = int(np.nanargmax(share)) if dominant is None else names.index(dominant)
@@ -61,7 +80,7 @@ def searched(run, report, primary=None, but=()):
             found["silent-groups"].append((-sum(a != b for a, b in combinations(some, 2)), number))
         varying = [len({x for x in column if not isnan(x)}) > 1 for column in zip(*r, strict=True)]
         own = gc.update_share(r, method, weights=weights, convention=convention)[k]
-        if sum(varying) > 1 and not isnan(own):
+        if sum(varying) > 1 and round(own, 9) <= 1:
             found["reward-dominates"].append((-round(own, 9), number))
     return {finding: [number for _, number in sorted(scored)[:SHOWN]] for finding, scored in found.items()}
 
@@ -114,6 +133,14 @@ def test_under_the_method_that_made_the_log(tmp_path, method, missing):
         assert group.logged == tuple(rows["advantage"])
 
 
+@pytest.mark.parametrize("log", [*SAMPLES, *RECORDED], ids=lambda path: path.name)
+@pytest.mark.parametrize("asked", [None, "grpo", "gdpo"])
+def test_of_samples_and_recorded_logs(log, asked):
+    run = read_run(log)
+    report = gc.audit(run, primary=run.rewards[0], asked=asked)
+    assert shown(report) == searched(run, report, run.rewards[0])
+
+
 def test_however_the_run_is_split():
     run = read_run(drawn(5, groups=90, sizes=(2, 6)), group="prompt")
     [table] = run.tables()
@@ -161,3 +188,352 @@ def test_what_a_group_computes_is_what_explain_says():
                 if tied[a] is not None and tied[a] == tied[b]:
                     assert group.under(method)[a] == pytest.approx(group.under(method)[b], abs=1e-6)
         assert group.advantages == group.under(group.method)
+
+
+# --- texts -----------------------------------------------------------------------------------------------------------
+
+
+def lines(rows) -> bytes:
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+def parquet(frame) -> bytes:
+    frame.write_parquet(content := io.BytesIO())
+    return content.getvalue()
+
+
+def steps_of(log):
+    return log.partition_by("step", maintain_order=True)
+
+
+def as_chat(log):
+    def chat(role, name):
+        return pl.Series(name, [[{"role": role, "content": text}] for text in log[name]])
+
+    return log.with_columns(chat("user", "prompt"), chat("assistant", "completion"))
+
+
+def verl(log):
+    """A file a step, its lines shuffled."""
+    rows = [
+        [
+            {"input": row["prompt"], "output": row["completion"], "gts": "", "score": sum(row[n] for n, _ in BINARY)}
+            | {name: row[name] for name, _ in BINARY}
+            for row in part.sample(fraction=1, shuffle=True, seed=1).to_dicts()
+        ]
+        for part in steps_of(log)
+    ]
+    return {f"{number}.jsonl": lines(some) for number, some in enumerate(rows, start=1)}
+
+
+def ms_swift(log):
+    events = (part.to_dict(as_series=False) for part in steps_of(log))
+    return {"completions.jsonl": lines(event | {"advantages": [0.0] * len(event["step"])} for event in events)}
+
+
+def nemo_rl(log, as_lists=False):
+    files = {}
+    for part in steps_of(log):
+        rows = [
+            {
+                "content": [
+                    {"role": "user", "content": row["prompt"]},
+                    {"role": "assistant", "content": row["completion"]},
+                ],
+                "rewards": sum(row[name] for name, _ in BINARY),
+                "input_lengths": 3,
+            }
+            for row in part.to_dicts()
+        ]
+        rows = [{key: [row[key] for row in rows] for key in rows[0]}] if as_lists else rows
+        files[f"train_data_step{part['step'][0]}.jsonl"] = lines(rows)
+    return files
+
+
+def verifiers(log, evaluations=3):
+    """Episodes of two traces, the second of an agent that is not trained; some are of evaluations."""
+    episodes = []
+    for number, row in enumerate(log.to_dicts()):
+        said = [{"role": "user", "content": row["prompt"]}, {"role": "assistant", "content": row["completion"]}]
+        rewards = {name: {"score": row[name], "weight": 1.0} for name, _ in BINARY}
+        trace = {"agent": {"name": "solver"}, "nodes": [{"message": m} for m in said], "rewards": rewards}
+        other = trace | {"agent": {"name": "judge", "trainable": False}, "nodes": []}
+        work = {"type": "train", "step": row["step"]}
+        episode = {"task": {"key": row["prompt"]}, "traces": [other, trace]}
+        if number % 7 == 0 and number < 7 * evaluations:
+            eval_ = {"id": "e", "type": "eval", "work": {"type": "eval", "step": row["step"]}}
+            episodes.append(episode | {"run": eval_, "traces": [trace | {"nodes": [{"message": {"content": "no"}}]}]})
+        episodes.append(episode | {"run": {"id": "r", "type": "train", "work": work}})
+    return {"traces.jsonl": lines(episodes)}
+
+
+def trl(log):
+    made = log.with_columns(advantage=pl.lit(0.0))
+    return {f"completions_{n:05d}.parquet": parquet(part) for n, part in enumerate(steps_of(made), start=1)}
+
+
+SOURCES = {
+    "trl": trl,
+    "trl, chats": lambda log: trl(as_chat(log)),
+    "trl, one file": lambda log: {"a.parquet": parquet(log.with_columns(advantage=pl.lit(0.0)))},
+    "verl": verl,
+    "ms_swift": ms_swift,
+    "nemo_rl": nemo_rl,
+    "nemo_rl, lists": lambda log: nemo_rl(log, as_lists=True),
+    "verifiers": verifiers,
+    "parquet": lambda log: {"a.parquet": parquet(log.drop("step"))},
+    "jsonl": lambda log: {"a.jsonl": lines(log.to_dicts()).replace(b"\n", b"\n\n", 3)},
+    "jsonl, chats": lambda log: {"a.jsonl": lines(as_chat(log).to_dicts())},
+    "jsonl, shuffled": lambda log: {"a.jsonl": lines(log.sample(fraction=1, shuffle=True, seed=2).to_dicts())},
+    "jsonl, nested": lambda log: {
+        "a.jsonl": lines({"rewards": {n: row.pop(n) for n, _ in BINARY}} | row for row in log.to_dicts())
+    },
+    "json": lambda log: {"a.json": json.dumps(log.to_dicts()).encode()},
+    "json, lists": lambda log: {"a.json": json.dumps(log.to_dict(as_series=False)).encode()},
+    "csv": lambda log: {"a.csv": log.write_csv().encode()},
+    "tsv": lambda log: {"a.tsv": log.write_csv(separator="\t").encode()},
+    "packed": lambda log: {"a.jsonl.gz": gzip.compress(lines(log.to_dicts()))},
+    "frame": lambda log: log,
+    "lazy frame": lambda log: log.lazy(),
+    "pandas": lambda log: log.to_pandas(),
+    "arrow": lambda log: log.to_arrow(),
+    "dicts": lambda log: log.to_dicts(),
+    "question and response": lambda log: log.rename({"prompt": "Question", "completion": "Response"}),
+}
+
+
+def check_texts(report, log) -> int:
+    """Each answer shown is one of the log with this prompt and these rewards; how many groups there are."""
+    rows = {row["completion"]: row for row in log.to_dicts()}
+    for group in report.groups:
+        for text, rewards in zip(group.completions, group.rewards, strict=True):
+            row = rows[text]
+            total = sum(row[name] for name, _ in BINARY)
+            assert group.prompt == row["prompt"]
+            assert list(rewards) == ([total] if len(rewards) == 1 else [row[name] for name in group.names])
+    return len(report.groups)
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_prompts_and_completions_are_those_of_the_rows(kind):
+    log = drawn(11, groups=48, sizes=(4, 4))
+    source = SOURCES[kind](log)
+    named = {"group": "Question"} if "question" in kind else {}
+    named |= {"group_size": 4} if kind.startswith(("trl", "ms")) else {}
+    named |= {"rewards": [name for name, _ in BINARY]} if kind == "verl" else {}
+    report = gc.audit(read_run(source, **named))
+    assert check_texts(report, log) >= 5
+    again = pickle.loads(pickle.dumps(report))
+    assert again.groups == report.groups and again.groups_table().equals(report.groups_table())
+
+
+@pytest.mark.parametrize("write", [write_wandb, write_trackio])
+def test_the_texts_of_trackers(tmp_path, write):
+    log = drawn(11, groups=48, sizes=(4, 4)).with_columns(advantage=pl.lit(0.0))
+    tables = steps_of(log)
+    path = write(tmp_path / "t.db", {"run": tables}) if write is write_trackio else write(tmp_path / "t", tables)
+    assert check_texts(gc.audit(read_run(path, group_size=4)), log) >= 5
+
+
+def test_bad_lines_that_are_left_out_move_no_text():
+    log = drawn(2, groups=40, sizes=(4, 4))
+    content = lines(log.to_dicts()).split(b"\n")
+    content[5:5] = [b"{broken", b"", b'"no object"']
+    assert check_texts(gc.audit(read_run({"a.jsonl": b"\n".join(content)}, skip_bad_lines=True)), log) >= 5
+
+
+def test_of_some_steps_alone():
+    log = drawn(2, groups=60, sizes=(4, 4))
+    report = gc.audit(read_run(SOURCES["trl"](log), group_size=4, steps=(3, 5)))
+    assert check_texts(report, log) >= 5 and {group.step for group in report.groups} <= {3, 4, 5}
+
+
+def test_a_followed_log_has_the_texts_of_all_its_files(tmp_path):
+    log = drawn(2, groups=60, sizes=(4, 4))
+    follower = Follower(str(tmp_path), group="prompt")
+    for number, part in enumerate(steps_of(log)):
+        with (tmp_path / "a.csv").open("a") as file:
+            file.write(part.write_csv(include_header=not number))
+        report = follower.look()
+    assert check_texts(report, log) >= 5
+
+
+def test_a_file_that_is_gone_or_was_rewritten_gives_no_texts(tmp_path):
+    log = drawn(2, groups=60, sizes=(4, 4))
+    for name, content in SOURCES["trl"](log).items():
+        (tmp_path / name).write_bytes(content)
+    reports = [gc.audit(read_run(tmp_path, group_size=4)) for _ in range(3)]
+    assert check_texts(reports[0], log)
+    files = sorted(tmp_path.iterdir())
+    files[-1].write_bytes(parquet(log.with_columns(advantage=pl.lit(0.0))))
+    last = [group.completions for group in reports[1].groups if group.step == len(files)]
+    assert all(text is None for text in last)
+    for file in files:
+        file.unlink()
+    table = reports[2].groups_table()
+    assert len(table) and table["completions"].null_count() == table["prompt"].null_count() == len(table)
+
+
+def test_a_log_without_texts_shows_its_numbers(capsys, tmp_path):
+    log = drawn(2, groups=60, sizes=(4, 4)).drop("completion").rename({"prompt": "prompt_id"})
+    log.write_csv(tmp_path / "a.csv")
+    report = gc.audit(read_run(tmp_path))
+    assert report.groups and all(group.prompt is group.completions is None for group in report.groups)
+    text = printed(capsys, tmp_path, "--groups", "1")
+    assert "answer 4 " in text and "Prompt" not in text
+
+
+def odd(prompt, completions):
+    """A log of two groups of four whose first holds these texts; GRPO ties two answers of each."""
+    r = [(1, 0), (0, 1), (1, 1), (0, 0)]
+    said = [(prompt, text) for text in completions] + [("other", f"{i}") for i in range(4)]
+    return [{"prompt": p, "a": a, "b": b, "completion": c} for (p, c), (a, b) in zip(said, 2 * r, strict=True)]
+
+
+@pytest.mark.parametrize("kind", ["lines", "dicts"])
+def test_texts_are_clipped_and_whole_characters(kind):
+    rows = odd("p" * 1001, ["x" * (1 << 20), "half \ud83d", None, "\N{GRINNING FACE} whole"])
+    [group, *_] = gc.audit(read_run({"a.jsonl": lines(rows)} if kind == "lines" else rows, group_size=4)).groups
+    assert group.prompt == "p" * 1000 + "… (1,001 characters)"
+    half = "half \ufffd" if kind == "lines" else r"half \ud83d"  # no column of polars can hold it
+    assert group.completions == ("x" * 2000 + "… (1,048,576 characters)", half, None, "\N{GRINNING FACE} whole")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ([], None),
+        ("plain", "plain"),
+        ([{"role": "assistant", "content": "one"}], "one"),
+        ([{"role": "assistant", "content": "one"}, {"role": "tool", "content": "two"}], "assistant: one\ntool: two"),
+        ([{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}], "a\nb"),
+        ([{"role": "assistant", "content": None, "tool_calls": [1]}], '{"role": "assistant", "tool_calls": [1]}'),
+        (["a", "b"], "a\nb"),
+        ([1, 2], "[1, 2]"),
+        ({"content": "alone"}, "alone"),
+        ("\ud83d", "\ufffd"),
+    ],
+)
+def test_chats_become_readable(value, text):
+    assert readable(value) == text
+
+
+# --- what is shown ---------------------------------------------------------------------------------------------------
+
+
+def printed(capsys, *arguments, status=0) -> str:
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["audit", *map(str, arguments)])
+    captured = capsys.readouterr()
+    assert stopped.value.code == status, captured.err
+    return captured.err if status else captured.out
+
+
+@pytest.fixture
+def tied(tmp_path):
+    """A log under GRPO with ties, silent groups and inverted pairs."""
+    (tmp_path / "log").mkdir()
+    drawn(2, groups=60, sizes=(6, 6)).write_csv(tmp_path / "log/a.csv")
+    return tmp_path / "log"
+
+
+def test_the_terminal_shows_so_many_groups_of_each_finding(capsys, tied):
+    wishes = "--primary", "right", "--weight", "right=0.3"
+    without = printed(capsys, tied, *wishes)
+    assert "answer 1" not in without and "question" not in without
+    ids = [f.id for f in gc.audit(read_run(tied), primary="right", weights={"right": 0.3}).findings]
+    assert {"ties-hide-signal", "silent-groups", "priority-inversion"} <= {*ids}
+    for number in (1, 3, 5):
+        text = printed(capsys, tied, *wishes, "--groups", number)
+        assert text.count("Prompt: question") == number * sum(id_ in FINDINGS for id_ in ids)
+        group = next(
+            g
+            for g in gc.audit(read_run(tied), primary="right", weights={"right": 0.3}).groups
+            if g.finding == "ties-hide-signal"
+        )
+        assert f"Step {group.step}, group {group.group}: {group.score:.0f} pairs of different rewards" in text
+        assert all(f"answer {group.group}.{i} " in text for i in range(6))
+
+
+def test_each_advantage_stands_in_its_row_and_ties_have_one_mark(capsys, tied):
+    report = gc.audit(read_run(tied))
+    finding = next(f for f in report.findings if f.id == "ties-hide-signal")
+    group = next(g for g in report.groups if g.finding == finding.id)
+    table = group_tables(report, finding)[0]
+    assert table.head == ["answer", "right", "format", "short", "GRPO", "GDPO"]
+    for i, row in enumerate(table.rows):
+        assert row[1:4] == [_words.number(x) for x in group.rewards[i]]
+        assert row[4].split()[0] == _words.signed(group.under("grpo")[i]) and row[5].split()[0] == _words.signed(
+            group.under("gdpo")[i]
+        )
+    marked = [(row[4], group.rewards[i]) for i, row in enumerate(table.rows) if " " in row[4]]
+    assert len({cell for cell, _ in marked}) < len({rewards for _, rewards in marked})
+
+
+def test_equal_answers_of_a_large_group_share_a_row():
+    log = drawn(1, groups=12, sizes=(40, 40), silent=0)
+    report = gc.audit(read_run(log))
+    finding = next(f for f in report.findings if f.id == "ties-hide-signal")
+    for table, group in zip(group_tables(report, finding), report.groups, strict=False):
+        times = [int(row[0].rpartition("× ")[2]) if "× " in row[0] else 1 for row in table.rows]
+        assert sum(times) == 40 and len(table.rows) == len({*group.rewards}) <= 8
+
+
+def test_a_group_of_ten_thousand_different_answers():
+    draw = np.random.default_rng(0)
+    log = pl.DataFrame({"a": draw.normal(size=20_000), "b": draw.normal(size=20_000), "completion": ["x"] * 20_000})
+    report = gc.audit(read_run(log.with_columns(step=pl.int_range(20_000) // 10_000), group_size=10_000))
+    group = report.groups[0]
+    assert len(group.rewards) == len(group.completions) == 10_000
+    finding = Finding("reward-dominates", "warning", "", {"reward": "a"}, None, title="")
+    table = group_tables(dataclasses.replace(report, findings=(finding,)), finding)[0]
+    assert len(table.rows) == 65 and table.rows[-1][0] == "… and 9,936 others"
+
+
+@pytest.mark.parametrize("wrong", ["0", "6", "-1", "many", "1.5", ""])
+def test_other_numbers_of_groups_are_refused_in_one_line(capsys, tied, wrong):
+    said = printed(capsys, tied, f"--groups={wrong}", status=2)
+    assert said == f"gdpo: groups: expected a whole number from 1 to 5, got {wrong!r}\n"
+
+
+def test_several_runs_each_show_theirs(capsys, tied, tmp_path):
+    shutil.copytree(tied, tmp_path / "b")
+    one, two = (printed(capsys, *paths, "--groups", 2) for paths in ([tied], [tied, tmp_path / "b"]))
+    assert two.count("Prompt: ") == 2 * one.count("Prompt: ") > 0
+
+
+def test_json_holds_groups_only_beside_the_option(capsys, tied):
+    assert "answer 1" not in (plain := printed(capsys, tied, "--json", "-")) and "groups" not in json.loads(plain)
+    asked = json.loads(printed(capsys, tied, "--json", "-", "--groups", 2))["groups"]
+    report = gc.audit(read_run(tied))
+    whole = report.to_dict(groups=True)["groups"]
+    assert "groups" not in report.to_dict() and len(whole) == len(report.groups)
+    assert asked == [g for f in FINDINGS for g in [g for g in whole if g["finding"] == f][:2]]
+    assert asked[0]["completions"] and json.dumps(whole, allow_nan=False)
+
+
+def test_script_markup_and_escapes_in_a_log_stay_text(capsys, tmp_path):
+    bad = "<script>alert(1)</script><img src=x onerror=alert(1)> [bold red]red[/] \x1b[2J\x07 \u202e"
+    rows = [row | {bad: row.pop("a")} for row in odd(bad, [bad] * 4)]
+    (tmp_path / "log.jsonl").write_bytes(lines(rows))
+    text = printed(capsys, tmp_path / "log.jsonl", "--group-size", 4, "--groups", 2, "--html", tmp_path / "a.html")
+    assert "[bold red]red[/]" in text and "\\x1b[2J" in text
+    assert not {"\x1b", "\x07", "\u202e"} & {*text}
+    html = (tmp_path / "a.html").read_text()
+    assert "groups that show it best" in html and "&lt;script&gt;alert(1)" in html
+    assert "<script" not in html and "<img" not in html and "\x1b" not in html
+
+
+def test_groups_of_missing_rewards_and_of_huge_ones_are_shown():
+    nan = float("nan")
+    rewards = [(nan, nan), (nan, nan), (1e50, 1.0), (-1e50, nan), (5.0, 5.0), (5.0, 5.0)]
+    rows = [{"group": i // 2, "a": a, "b": b} for i, (a, b) in enumerate(rewards)]
+    groups = gc.audit(read_run(rows)).groups
+    assert {g.group for g in groups if g.finding == "silent-groups"} == {0, 2}
+    assert all(len(g.under(m)) == len(g.ties(m)) == 2 for g in groups for m in ("grpo", "gdpo"))
+
+
+def test_a_group_of_one_is_shown():
+    report = gc.audit(read_run(drawn(4, groups=30, sizes=(1, 1)), group="prompt"))
+    assert {g.finding for g in report.groups} == {"silent-groups"}
+    assert all(g.advantages == (0.0,) and g.ties("gdpo") == [None] for g in report.groups)

@@ -22,10 +22,11 @@ def group_tables(report: AuditReport, finding: Finding, most: int = SHOWN, clipp
     """
     first = next(other for other in report.findings if other.id == finding.id)
     groups = [group for group in report.groups if group.finding == finding.id] if finding is first else []
-    return [_table(report, finding, group, clipped) for group in groups[:most]]
+    return [group_table(report, group, clipped) for group in groups[:most]]
 
 
-def _table(report: AuditReport, finding: Finding, group: ShownGroup, clipped: int) -> Table:
+def group_table(report: AuditReport, group: ShownGroup, clipped: int = 60) -> Table:
+    """One group: its answers with their rewards and advantages; clipped: characters of an answer."""
     methods = list(dict.fromkeys(["grpo", "gdpo", group.method]))
     head = ["answer", *map(one_line, group.names), *["logged"] * bool(group.logged), *(NAMES[m] for m in methods)]
     answers: dict[object, list[int]] = {}
@@ -42,7 +43,7 @@ def _table(report: AuditReport, finding: Finding, group: ShownGroup, clipped: in
     if len(answers) > ROWS:
         rows.append([f"… and {count(len(answers) - ROWS, 'other')}", *[""] * (len(head) - 1)])
     prompt = "" if group.prompt is None else f"Prompt: {clip(one_line(group.prompt), 3 * clipped)}"
-    return Table(title(report, finding, group), head, rows, prompt)
+    return Table(title(report, group), head, rows, prompt)
 
 
 def _advantages(group: ShownGroup, method: str) -> list[str]:
@@ -51,17 +52,17 @@ def _advantages(group: ShownGroup, method: str) -> list[str]:
     return [f"{signed(a)}{tie}" for a, tie in zip(group.under(method), ties, strict=True)]
 
 
-def title(report: AuditReport, finding: Finding, group: ShownGroup) -> str:
+def title(report: AuditReport, group: ShownGroup) -> str:
     """Which group it is, and what it shows."""
-    return f"Step {group.step}, group {group.group}: {_shows(report, finding, group)}"
+    return f"Step {group.step}, group {group.group}: {_shows(report, group)}"
 
 
-def _shows(report: AuditReport, finding: Finding, group: ShownGroup) -> str:
-    if finding.id == "reward-dominates":
-        return f"{one_line(finding.evidence['reward'])} makes {percent(group.score)} of its update"
+def _shows(report: AuditReport, group: ShownGroup) -> str:
+    if group.finding == "reward-dominates":
+        return f"{one_line(group.reward)} makes {percent(group.score)} of its update"
     pairs = count(group.score, "pair")
-    if finding.id == "priority-inversion":
+    if group.finding == "priority-inversion":
         return f"{pairs} in which the answer with less {one_line(report.run['primary'])} gets more"
-    if finding.id == "ties-hide-signal":
+    if group.finding == "ties-hide-signal":
         return f"{pairs} of different rewards with one advantage"
     return f"every advantage is 0, with {pairs} of different rewards" if group.score else "every advantage is 0"

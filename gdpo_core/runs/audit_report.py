@@ -229,6 +229,7 @@ class AuditReport:
     steps: one row per step.
     by: the same figures by the values of a column, where one was asked for.
     what_ran, what_first: the method and whether that is certain; what to do first. Together they are the verdict.
+    groups: the groups that show a finding best; each computes its advantages under any method.
     weights_for_shares: weights that give the shares of the update that the caller wants, by method.
     caution: the start of both what_first and the first line, where there are too few groups to judge; else empty.
     otherwise: the run under another setting, where one was asked for.

@@ -192,14 +192,15 @@ def _listing(columns: Iterable[str]) -> str:
 
 
 def normalised(frame: pl.DataFrame, columns: Columns, files: Sequence[LogFile]) -> pl.DataFrame:
-    """Turn raw columns and `_file` into `_file`, `_place`, step, `_key`, the rewards, advantage and length.
+    """Turn raw columns and `_file` into `_file`, step, `_key`, `_place`, the rewards, advantage and length.
 
     Raises InputError that names the file, the column and the first value that does not fit.
     """
     for name in columns.numbers:
         _expect_numbers(frame, name, files)
     chosen = [pl.col(name) for name in ("_file", "_event") if name in frame.columns]
-    chosen += [pl.lit(_places(frame)).alias("_place"), _steps(frame, columns.step, files).alias("step")]
+    chosen += [_places(frame).alias("_place")] * bool(columns.rewards)
+    chosen.append(_steps(frame, columns.step, files).alias("step"))
     chosen += [_float(frame, name).alias(name) for name in columns.rewards]
     if columns.advantage:
         chosen.append(_float(frame, columns.advantage).alias("advantage"))
@@ -233,13 +234,13 @@ def _at(frame: pl.DataFrame, row: int, files: Sequence[LogFile]) -> str:
     return f"{files[file].name}, row {row - (_first(frame['_file'] == file) or 0) + before + 1}"
 
 
-def _places(frame: pl.DataFrame) -> pl.Series:
-    """The file of each row, times `A_FILE`, plus its number there, from 0; a frame may begin inside its first file."""
-    file = frame["_file"].to_numpy()
-    starts = np.flatnonzero(np.diff(file, prepend=-1))
-    first = starts.repeat(np.diff(starts, append=len(file)))
-    before = frame["_row"][0] if "_row" in frame.columns and len(frame) else 0
-    return pl.Series(file * A_FILE + np.arange(len(file)) - first + before, dtype=pl.Int64)
+def _places(frame: pl.DataFrame) -> pl.Expr:
+    """The file of each row, times `A_FILE`, plus its number there, from 0; a frame may begin inside its only file."""
+    starts = np.flatnonzero(np.diff(frame["_file"].to_numpy(), prepend=-1))
+    row = pl.int_range(pl.len())
+    if len(starts) > 1:
+        row -= pl.lit(pl.Series(starts.repeat(np.diff(starts, append=len(frame)))))
+    return pl.col("_file") * A_FILE + row + (pl.col("_row") if "_row" in frame.columns else 0)
 
 
 def _expect_numbers(frame: pl.DataFrame, name: str, files: Sequence[LogFile]) -> None:

@@ -40,6 +40,7 @@ class ShownGroup:
     weights: tuple[float, ...]
     logged: tuple[float, ...] | None = None  # advantages
     lengths: tuple[float, ...] | None = None  # tokens
+    reward: str | None = None  # the one that decides alone
     prompt: str | None = None  # clipped, as all texts are
     completions: tuple[str | None, ...] | None = None
     places: tuple[int, ...] = ()  # of its answers in the files of the log
@@ -65,13 +66,15 @@ class ShownGroup:
         for answer, level in levels.items():
             vectors.setdefault(level, set()).add(str(self.rewards[answer]))
         tied = sorted((level for level, some in vectors.items() if len(some) > 1), reverse=True)
-        return [tied.index(levels[i]) if i in levels and levels[i] in tied else None for i in range(len(self.rewards))]
+        numbers = {level: number for number, level in enumerate(tied)}
+        return [numbers.get(levels.get(answer, -1)) for answer in range(len(self.rewards))]
 
     def _settings(self) -> dict:
         convention, lengths = RECOGNISED[self.convention], self.lengths
         if convention.last_step != "tokens":
             lengths = None
-        elif lengths is None:  # as the audit computes such a log
+        elif lengths is None or min(lengths) < 1:  # as the audit computes such a log
+            lengths = None
             convention = replace(convention, last_step="responses")
         return {"weights": self.weights, "convention": convention, "lengths": lengths}
 
@@ -87,13 +90,13 @@ def shown_groups(f: Facts, findings: Sequence[Finding]) -> tuple[ShownGroup, ...
     of_group = {number: part for (number,), part in rows.partition_by("group", as_dict=True).items()}
     scores = f.best.scores.filter(pl.col("reward").is_in([-1, reward]), pl.col("group").is_in(list(of_group)))
     return tuple(
-        _shown(f, finding, score, of_group[group])
+        _shown(f, finding, score, of_group[group], f.rewards[reward] if finding == "reward-dominates" else None)
         for finding in FINDINGS
         for score, group in scores.filter(finding=finding).head(SHOWN).select("score", "group").rows()
     )
 
 
-def _shown(f: Facts, finding: str, score: float, rows: pl.DataFrame) -> ShownGroup:
+def _shown(f: Facts, finding: str, score: float, rows: pl.DataFrame, reward: str | None) -> ShownGroup:
     def column(name: str) -> tuple[float, ...] | None:
         values = tuple(rows[name].cast(pl.Float64).to_list()) if name in rows.columns else None
         return None if values is None or any(v is None or isnan(v) for v in values) else values
@@ -110,6 +113,7 @@ def _shown(f: Facts, finding: str, score: float, rows: pl.DataFrame) -> ShownGro
         weights=f.plan.weights,
         logged=column("advantage"),
         lengths=column("length") if holds_lengths(rows, f.rewards) else None,
+        reward=reward,
         places=tuple(rows["_place"].to_list()) if "_place" in rows.columns else (),
     )
 

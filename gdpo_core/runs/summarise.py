@@ -359,23 +359,27 @@ def _best(
     tied, inverted = ties.tied[method] * counted, order.inverted[method] * counted
     # Shares that agree in nine digits are equal, whatever their round-off.
     share = (outcome.update / outcome.squares).mul_(1e9).round_().div_(1e9)
-    share = share.masked_fill_(~(several & counted & (outcome.squares > 0)), torch.nan)
+    # A reward with more than all of the update decides against others, not alone.
+    share = share.masked_fill_(~(several & counted & (outcome.squares > 0) & (share <= 1)), torch.nan)
     scores = {
         ("ties-hide-signal", -1): torch.where(tied > 0, tied, torch.nan),
         ("priority-inversion", -1): torch.where(inverted > 0, inverted, torch.nan),
         ("silent-groups", -1): torch.where(outcome.silent, ties.pairs, torch.nan),
         **{("reward-dominates", k): own for k, own in enumerate(share)},
     }
+    values = [score.double().numpy() for score in scores.values()]
+    best = [_highest(score) for score in values]
+    times, held = [len(some) for some in best], np.concatenate(best)
     group = rows["group"].to_numpy()
     starts = starts_of(group)
-    best = {about: _highest(score.double().numpy()) for about, score in scores.items()}
-    held = [(*about, scores[about][i].item(), group[starts[i]]) for about, some in best.items() for i in some]
-    chosen = np.isin(np.arange(len(starts)), np.concatenate(list(best.values())))
-    columns = {"finding": pl.String, "reward": pl.Int64, "score": pl.Float64, "group": pl.Int64}
-    return Best(
-        pl.DataFrame(held, schema=columns, orient="row"),
-        rows.filter(pl.Series(chosen.repeat(np.diff(starts, append=len(group))))),
-    )
+    table = {
+        "finding": np.repeat([finding for finding, _ in scores], times),
+        "reward": np.repeat([reward for _, reward in scores], times),
+        "score": np.concatenate([score[some] for score, some in zip(values, best, strict=True)]),
+        "group": group[starts[held]],
+    }
+    chosen = np.bincount(held, minlength=len(starts)) > 0
+    return Best(pl.DataFrame(table), rows[np.flatnonzero(chosen.repeat(np.diff(starts, append=len(group))))])
 
 
 def _highest(score: Array) -> Array:

@@ -149,7 +149,8 @@ def records_at(
         yield from ((row, {name: values[row] for name, values in lists.items()}) for row in rows)
         return
     names = [name for name in _header(file, kind) if name.lower() in columns]
-    yield from zip(rows, _read_csv(file, kind, (), names)[rows].to_dicts(), strict=True)
+    if names:
+        yield from zip(rows, _read_csv(file, kind, (), names)[rows].to_dicts(), strict=True)
 
 
 def _in_a_row(rows: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -165,7 +166,7 @@ def _in_a_row(rows: Sequence[int]) -> Iterator[tuple[int, int]]:
 def _objects_at(
     file: LogFile, rows: Sequence[int], bad_lines: BadLines, responses: Responses | None
 ) -> Iterator[tuple[int, Mapping[str, object]]]:
-    """The same of JSON lines; those that nobody asked for are parsed only where they may be no rows, or several."""
+    """The same of JSON lines; other lines are parsed only where they may be no rows, or several."""
     wanted, last = set(rows), max(rows)
     items: Iterable[Any]
     if responses is not None:

@@ -23,7 +23,10 @@ COMPLETIONS = (
 CHATS = ("messages", "content", "text", "texts")  # the prompt and the completion in one
 LONGEST_PROMPT, LONGEST_COMPLETION = 1_000, 2_000  # characters
 _HALVES = re.compile("[\ud800-\udfff]")
-_GONE = (InputError, pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, RecursionError)
+_GONE = (
+    *(InputError, pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError),
+    *(RecursionError, MemoryError),
+)
 
 
 class Said(NamedTuple):

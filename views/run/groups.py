@@ -10,12 +10,12 @@ from gdpo_core import report
 from gdpo_core._errors import InputError
 from gdpo_core.board import Board
 from gdpo_core.frameworks import RECOGNISED
-from gdpo_core.report.groups import title
+from gdpo_core.report.groups import group_table, title
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.shown import ShownGroup
 from gdpo_core.runs.what_if import METHODS
 from gdpo_core.successors import TITLES
-from views.html import element, framed, join, reason, show, tag
+from views.html import element, framed, join, reason, show, table, tag
 from views.nav import Nav
 from views.run.choose import linked
 from views.run.log import Log, weighted
@@ -25,9 +25,10 @@ AS_IT_WAS = "the method it ran"
 
 
 def choice(audit: AuditReport | None) -> mo.ui.dropdown:
-    """The groups that show the findings best, by what each shows."""
-    findings = {finding.id: finding for finding in audit.findings}.values() if audit else ()
-    options = {title(audit, of, group): group for of in findings for group in audit.groups if group.finding == of.id}
+    """The groups that show the findings best, in the order of these, by what each shows."""
+    found = [finding.id for finding in audit.findings] if audit else []
+    groups = sorted(audit.groups if audit else (), key=lambda g: found.index(g.finding) if g.finding in found else 99)
+    options = {title(audit, group): group for group in groups}
     return mo.ui.dropdown(options, next(iter(options), None), label="A group that shows it")
 
 
@@ -45,11 +46,12 @@ def board(group: ShownGroup, audit: AuditReport) -> Board:
     )
 
 
-def opened(choice: mo.ui.dropdown, drawn: mo.ui.anywidget | mo.Html | None) -> mo.Html:
-    """The choice of a group, its prompt, and its board."""
+def opened(audit: AuditReport | None, choice: mo.ui.dropdown, drawn: mo.ui.anywidget | mo.Html | None) -> mo.Html:
+    """The choice of a group, its prompt, and its board, or else a still table."""
     group = choice.value
-    if group is None:
+    if audit is None or group is None:
         return mo.Html("")
+    still = group_table(audit, group)
     prompt = tag("blockquote", group.prompt) if group.prompt is not None else None
     about = "The log holds neither prompts nor answers." if prompt is None and group.completions is None else ""
     if group.convention not in gc.CONVENTIONS:
@@ -61,6 +63,7 @@ def opened(choice: mo.ui.dropdown, drawn: mo.ui.anywidget | mo.Html | None) -> m
         *([prompt] if prompt else []),
         tag("p", f"{about} {note}".strip(), kind="note"),
         drawn,
+        *([] if isinstance(drawn, mo.ui.anywidget) else [framed("wide", table(still.head, still.rows))]),
     )
 
 
