@@ -63,7 +63,7 @@ def opened(audit: AuditReport | None, choice: mo.ui.dropdown, drawn: mo.ui.anywi
         *([prompt] if prompt else []),
         tag("p", f"{about} {note}".strip(), kind="note"),
         drawn,
-        *([] if isinstance(drawn, mo.ui.anywidget) else [framed("wide", table(still.head, still.rows))]),
+        *([] if isinstance(drawn, mo.ui.anywidget) else [framed("still", table(still.head, still.rows))]),
     )
 
 
