@@ -21,8 +21,9 @@ def schema(title: str, *types: type) -> dict[str, Any]:
     either, parts = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
     for of, part in parts.items():
         part["description"] = cleandoc(part["description"])  # as Python itself does from 3.13 on
-        # A default is written too, but groups only where they were asked for.
-        part["required"] = [name for name in part["properties"] if (of, name) != ("ReportPart", "groups")]
+        # A default is written too.
+        optional = ReportPart.__optional_keys__ if of == "ReportPart" else ()
+        part["required"] = [name for name in part["properties"] if name not in optional]
     if "StepPart" in parts:
         parts["StepPart"]["additionalProperties"] = {"type": ["number", "null"]}
     return {
