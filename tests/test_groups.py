@@ -20,7 +20,7 @@ from test_trackers import write_trackio, write_wandb
 import gdpo_core as gc
 from gdpo_core import _words, cli
 from gdpo_core.frameworks import RECOGNISED
-from gdpo_core.report.groups import group_tables
+from gdpo_core.report.groups import MARKS, group_tables
 from gdpo_core.runs.audit import facts_of, plan_of
 from gdpo_core.runs.facts import Finding
 from gdpo_core.runs.run import read_run
@@ -463,10 +463,9 @@ def test_each_advantage_stands_in_its_row_and_ties_have_one_mark(capsys, tied):
     assert table.head == ["answer", "right", "format", "short", "GRPO", "GDPO"]
     for i, row in enumerate(table.rows):
         assert row[1:4] == [_words.number(x) for x in group.rewards[i]]
-        assert row[4].split()[0] == _words.signed(group.under("grpo")[i]) and row[5].split()[0] == _words.signed(
-            group.under("gdpo")[i]
-        )
-    marked = [(row[4], group.rewards[i]) for i, row in enumerate(table.rows) if " " in row[4]]
+        for cell, method in zip(row[4:], ("grpo", "gdpo"), strict=True):
+            assert cell.rstrip(MARKS) == _words.signed(group.under(method)[i])
+    marked = [(row[4], group.rewards[i]) for i, row in enumerate(table.rows) if row[4][-1] in MARKS]
     assert len({cell for cell, _ in marked}) < len({rewards for _, rewards in marked})
 
 

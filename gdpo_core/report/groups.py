@@ -48,7 +48,7 @@ def group_table(report: AuditReport, group: ShownGroup, clipped: int = 60) -> Ta
 
 def _advantages(group: ShownGroup, method: str) -> list[str]:
     """Each answer's advantage in this group alone, with a mark where different rewards share it."""
-    ties = [f" {MARKS[tie % len(MARKS)]}" if tie is not None else "" for tie in group.ties(method)]
+    ties = [MARKS[tie % len(MARKS)] if tie is not None else "" for tie in group.ties(method)]
     return [f"{signed(a)}{tie}" for a, tie in zip(group.under(method), ties, strict=True)]
 
 
