@@ -367,7 +367,7 @@ def test_the_configurations_are_of_fewer_models():
     stripped = {next((n[: -len(e)] for e in endings if n.endswith(e)), n) for n in DATA.models}
     assert prompts.models(DATA) == len(stripped) == 50
     assert "71 configurations of 50 models, not 71 samples of one policy" in told(about.whose(DATA))
-    for file in ("README.md", "data/README.md"):
+    for file in ("docs/page.md", "data/README.md"):
         assert "71 configurations of 50 models" in Path(file).read_text(encoding="utf-8")
 
 

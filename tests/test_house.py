@@ -151,6 +151,29 @@ def test_no_string_becomes_html_unescaped(path):
     assert all(isinstance(arg, ast.Constant) for call in calls(path, "Html", "html.Html") for arg in call.args)
 
 
+# --- the documents ---------------------------------------------------------------------------------------------------
+
+DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=relative)
+def test_a_link_inside_the_project_leads_somewhere(path):
+    for link in re.findall(r"\]\(([^)\s]+)\)", path.read_text(encoding="utf-8")):
+        file, _, section = link.partition("#")
+        if "://" not in link:
+            there = (path.parent / file) if file else path
+            assert there.exists(), link
+            titles = re.findall(r"^#+ (.+)$", there.read_text(encoding="utf-8"), re.M) if section else []
+            assert not section or section in [re.sub(r"[^\w -]", "", t).lower().replace(" ", "-") for t in titles], link
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "docs/charts.md", "docs/serving.md"])
+def test_a_file_that_a_document_names_is_there(name):
+    text = (ROOT / name).read_text(encoding="utf-8")
+    files = {path.name for path in ROOT.rglob("*.py")}
+    assert {Path(file).name for file in re.findall(r"[\w./]*\w\.py\b", text)} <= files
+
+
 # --- the data --------------------------------------------------------------------------------------------------------
 
 README = ROOT / "data" / "README.md"

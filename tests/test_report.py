@@ -170,12 +170,12 @@ def test_a_button_and_a_fold_of_a_finding_have_its_title_in_their_names():
     assert page.count(">Evidence</summary>") == len(report.findings)
 
 
-def test_where_to_read_more_is_a_chapter_of_the_page_or_a_section_of_the_readme():
+def test_where_to_read_more_is_a_chapter_of_the_page_or_a_section_about_the_audit():
     from views.address import CHAPTERS
 
-    readme = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+    about = (Path(__file__).parent.parent / "docs" / "audit.md").read_text(encoding="utf-8")
     places = {f"page, chapter {title}" for title in CHAPTERS.values()}
-    places |= {f"README, {title}" for title in re.findall(r"^## (.+)$", readme, re.M)}
+    places |= {f"docs/audit.md, {title}" for title in re.findall(r"^## (.+)$", about, re.M)}
     assert {more.place for more in READ_MORE.values()} <= places
     assert READ_MORE.keys() == evidence._PICTURES.keys()
 

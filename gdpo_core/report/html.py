@@ -53,7 +53,7 @@ Guide = Callable[[Finding], Html]
 
 
 def _place(finding: Finding) -> Html:
-    """The chapter of the page or the section of the README, which have no address that a file could know."""
+    """The chapter of the page or the section of docs/audit.md, which have no address that a file could know."""
     return text(finding.read_more)
 
 

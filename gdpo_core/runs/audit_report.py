@@ -110,7 +110,7 @@ class FindingPart(TypedDict):
     severity: Literal["error", "warning", "info"]
     message: str
     to_do: Annotated[str, Meta(description="One sentence; empty where nothing has to be done.")]
-    read_more: Annotated[str, Meta(description="The chapter of the page, or the section of the README, about it.")]
+    read_more: Annotated[str, Meta(description="The chapter of the page, or the section of docs/audit.md, about it.")]
     links: Annotated[list[LinkPart], Meta(description="In the paper, and in the framework's documentation.")]
     evidence: Annotated[dict[str, Any], Meta(description="The numbers, and the thresholds they were held against.")]
     fix: Annotated[str | None, Meta(description="Lines of configuration that change it.")]

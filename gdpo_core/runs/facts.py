@@ -41,7 +41,7 @@ class Finding:
 
     @property
     def read_more(self) -> str:
-        """The chapter of the page, or the section of the README, that explains it."""
+        """The chapter of the page, or the section of docs/audit.md, that explains it."""
         return READ_MORE[self.id].place if self.id in READ_MORE else ""
 
 

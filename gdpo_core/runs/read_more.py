@@ -1,4 +1,4 @@
-"""Where each finding is explained: in the page or the README, in the paper, in the documentation of the framework."""
+"""Where each finding is explained: in the page or docs/audit.md, in the paper, in the documentation of the framework."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ PAPER = "https://arxiv.org/abs/2601.05242"
 
 @dataclass(frozen=True)
 class ReadMore:
-    """place: a chapter of the page or a section of the README; paper: what of the paper; terms: of the glossary.
+    """place: a chapter of the page or a section of docs/audit.md; paper: what of the paper; terms: of the glossary.
 
     scenario: of the chapter Train, that shows what the finding says.
     """
@@ -29,7 +29,7 @@ class Link:
 
 
 _SCALE, _PRIORITY, _LEVELS = "page, chapter Train", "page, chapter Evidence", "page, chapter Lab"
-_USE, _LOG, _LIMITS = "page, chapter Use it", "README, Check your own run", "README, Limits"
+_USE, _LOG, _LIMITS = "page, chapter Use it", "docs/audit.md, Reading a log", "docs/audit.md, Limits"
 _FORMULAS = "equations 4 to 7"
 READ_MORE = {  # by the finding's id
     "reward-dominates": ReadMore(_SCALE, _FORMULAS, ("update share", "scale", "weight"), "scales"),
