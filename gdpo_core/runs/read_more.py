@@ -1,4 +1,4 @@
-"""Where each finding is explained: in the page or docs/audit.md, in the paper, in the documentation of the framework."""
+"""Where each finding is explained: in the page or docs/audit.md, in the paper, in the framework's documentation."""
 
 from dataclasses import dataclass
 
