@@ -17,7 +17,7 @@ from gdpo_core import report as drawn
 from gdpo_core._errors import InputError
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import FRAMEWORKS
-from gdpo_core.report import evidence, figures, over_time, sentences, svg
+from gdpo_core.report import figures, over_time, sentences, svg, thumbnails
 from gdpo_core.runs.facts import Finding
 from gdpo_core.runs.read_more import PAPER, READ_MORE, links
 
@@ -91,7 +91,7 @@ def test_the_fragment_is_what_the_page_holds_and_is_styled_by_its_class_alone():
 def test_every_chart_is_named_and_has_a_table_behind_it(rewards):
     page = Page(drawn.body(audited.report(rewards)))
     charts = [attributes for attributes in page.all("svg") if attributes.get("role") == "img"]
-    small = page.all("figure").count({"class": "small"})  # of findings, whose numbers are their evidence
+    small = page.all("figure").count({"class": "small"})  # of findings, whose numbers stand in a fold of their own
     assert small == len(audited.report(rewards).findings) - 1 and len(charts) == len(page.all("figure"))
     assert len(charts) - small == (2 if len(rewards) == 1 else 5 + len(rewards))
     assert all(len(chart["aria-label"]) > 20 for chart in charts)
@@ -177,7 +177,7 @@ def test_where_to_read_more_is_a_chapter_of_the_page_or_a_section_about_the_audi
     places = {f"page, chapter {title}" for title in CHAPTERS.values()}
     places |= {f"docs/audit.md, {title}" for title in re.findall(r"^## (.+)$", about, re.M)}
     assert {more.place for more in READ_MORE.values()} <= places
-    assert READ_MORE.keys() == evidence._PICTURES.keys()
+    assert thumbnails.THUMBNAILS.keys() <= READ_MORE.keys()
 
 
 def test_the_terms_to_read_more_about_are_in_the_glossary_and_the_pages_are_https():
@@ -200,12 +200,12 @@ def test_a_finding_leads_to_the_paper_and_to_the_documentation_of_its_framework(
     assert "Read more: page, chapter Lab · <a" in page
 
 
-def test_the_picture_of_a_finding_draws_its_evidence():
+def test_the_picture_of_a_finding_draws_its_numbers():
     finding = replace(
         audited.report().findings[0],
         evidence={"reward": "format", "method": "grpo", "weight_share": 0.25, "update_share": 0.75, "threshold": 0.6},
     )
-    figure = evidence.evidence(audited.report(), finding)
+    figure = thumbnails.thumbnail(audited.report(), finding)
     assert [(row["bar"], row["value"]) for row in figure.rows] == [("its weight", 0.25), ("GRPO", 0.75)]
     small, large = (float(width) for width in re.findall(r'<rect[^>]*width="([\d.]+)"', figure.drawn))
     assert large == pytest.approx(3 * small, abs=0.2)
@@ -215,16 +215,9 @@ def test_the_picture_of_a_finding_draws_its_evidence():
 @pytest.mark.parametrize("steps", [[], [3, 7]])
 def test_the_picture_of_steps_marks_those_of_the_finding(steps):
     finding = Finding("steps-missing", "warning", "Some.", {"steps": steps}, None, title="Some", to_do="Look.")
-    figure = evidence.evidence(audited.report(steps=9), finding)
+    figure = thumbnails.thumbnail(audited.report(steps=9), finding)
     assert [row["step"] for row in figure.rows if row["marked"]] == steps and len(figure.rows) == 9
     assert figure.drawn.count("alarm") == len(steps)
-
-
-def test_a_correlation_below_its_threshold_and_one_above_have_the_mark_on_their_side():
-    for correlation, mark in ((-0.8, "−0.50"), (0.8, "+0.30")):
-        told = {"rewards": ["a", "b"], "correlation": correlation, "threshold": -0.5 if correlation < 0 else 0.3}
-        finding = Finding("conflict", "warning", "They do.", told, None, title="They do", to_do="Decide.")
-        assert f"threshold, {mark}" in evidence.evidence(audited.report(), finding).caption
 
 
 def test_a_wide_table_names_the_column_in_each_cell_and_a_narrow_one_does_not():

@@ -11,7 +11,6 @@ from gdpo_core._html import Html, fold, join, style, tag, text
 from gdpo_core._words import count
 from gdpo_core.report.by import by_table
 from gdpo_core.report.changes import Changes, changes_figures, figures_table, headline, named, settings_table
-from gdpo_core.report.evidence import evidence
 from gdpo_core.report.figures import Frame, drawable, figures, framed, picture, table
 from gdpo_core.report.groups import MEANING, group_tables
 from gdpo_core.report.sentences import (
@@ -34,6 +33,7 @@ from gdpo_core.report.sentences import (
     value,
     weights_for_shares_table,
 )
+from gdpo_core.report.thumbnails import thumbnail
 from gdpo_core.report.what_if import what_if_table
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.facts import Finding
@@ -114,11 +114,11 @@ def _short(report: AuditReport, finding: Finding, first: bool, frame: Frame, gui
 def _inside(
     report: AuditReport, finding: Finding, fix: Html, frame: Frame, guide: Guide, beside: bool = False
 ) -> list[Html]:
-    """What it is, its evidence as a picture, what to do about it, and where to read more.
+    """What it is, a picture where one says more than its number, what to do about it, and where to read more.
 
     beside: a large figure beside it says what the picture says.
     """
-    small = evidence(report, finding)
+    small = thumbnail(report, finding)
     if small and beside:
         small = replace(small, kind=f"{small.kind} beside")
     drawn = frame(small) if small else Html()
