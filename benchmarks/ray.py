@@ -90,9 +90,9 @@ def _measure(path: str, workers: int) -> None:
     for module, name, phase in (
         (engine_ray, "read_rows", "read_rows"),
         (sys.modules["gdpo_core.runs.run"], "read_rows", "read_rows"),
-        (audit, "solved", "solved"),
+        (audit, "solve_recipe", "solved"),
         (audit, "_summary", "summed"),
-        (engine_ray, "_mapped", "summed"),
+        (engine_ray, "_map_and_merge", "summed"),
     ):
         setattr(module, name, _timed(getattr(module, name), phase, phases))
     moved = _counted(engine_ray)

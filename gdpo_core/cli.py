@@ -315,17 +315,21 @@ def audit_command(
     only_json = json_ == Path("-")
     expect(not only_json or format_ == "text", "format", "none beside --json -, which prints only JSON", repr(format_))
     targets = _targets(html, None if only_json else json_)
-    named = _reading(framework, group_size, reward, group, advantage, length, step, skip_bad_lines, skip_bad_files)
-    named |= {"by": by, "steps": None if steps is None else parse_steps(steps, "steps")}
-    named["last"] = None if last is None else parse_count(last, "last")
+    read_args = _reading(framework, group_size, reward, group, advantage, length, step, skip_bad_lines, skip_bad_files)
+    read_args |= {"by": by, "steps": None if steps is None else parse_steps(steps, "steps")}
+    read_args["last"] = None if last is None else parse_count(last, "last")
     weights = parse_weights(weight or [], "weight") or None
-    wishes: dict[str, Any] = {"weights": weights, "primary": primary, "asked": None if asked is None else _key(asked)}
+    audit_args: dict[str, Any] = {
+        "weights": weights,
+        "primary": primary,
+        "asked": None if asked is None else _key(asked),
+    }
     if target_share:
         expect(not watch, "--watch", "no --target-share beside it", "one")
-        wishes["target_share"] = parse_weights(target_share, "target-share", "NAME=SHARE")
+        audit_args["target_share"] = parse_weights(target_share, "target-share", "NAME=SHARE")
     if what_if is not None:
         expect(not watch, "--watch", "no --what-if beside it", "one")
-        wishes["what_if"] = setting = parse_setting(what_if, "what-if")
+        audit_args["what_if"] = setting = parse_setting(what_if, "what-if")
         setting |= {name: _key(setting[name]) for name in ("method", "convention") if name in setting}
     expect(engine in ("local", "ray"), "--engine", "local or ray", repr(engine))
     if watch:
@@ -333,9 +337,9 @@ def audit_command(
         expect(len(paths) == 1, "--watch", "one directory or file", f"{len(paths)}")
         _spare(targets, paths, paths)
         with _named(paths, False):
-            reports = [_watched(paths[0], wishes | named, sys.stderr if only_json else sys.stdout)]
+            reports = [_watched(paths[0], audit_args | read_args, sys.stderr if only_json else sys.stdout)]
     else:
-        reports = _audited(_runs(paths), wishes, named, targets, engine)
+        reports = _audited(_runs(paths), audit_args, read_args, targets, engine)
     texts: dict[str, Callable[..., str]] = {"html": document, "json": partial(_json, groups=shown)}
     for option, path in targets.items():
         _write(path, texts[option](reports), option)
@@ -386,7 +390,7 @@ def _failing(texts: Sequence[str] | None) -> frozenset[str]:
 
 
 def _status(reports: Sequence["AuditReport"], failing: frozenset[str]) -> int:
-    """1 if a report holds a finding of these severities or ids, which are named on stderr; else 0."""
+    """1 if a report holds a finding of these severities or ids, which are read_args on stderr; else 0."""
     status = 0
     for report in reports:
         ids = dict.fromkeys(f.id for f in report.findings if not failing.isdisjoint((f.id, f.severity)))
@@ -398,12 +402,12 @@ def _status(reports: Sequence["AuditReport"], failing: frozenset[str]) -> int:
 
 def _audited(
     runs: Sequence[Sequence[str]],
-    wishes: Mapping[str, Any],
-    named: Mapping[str, Any],
+    audit_args: Mapping[str, Any],
+    read_args: Mapping[str, Any],
     targets: Mapping[str, Path],
     engine: str = "local",
 ) -> list["AuditReport"]:
-    """The reports of runs, each given by its paths; wishes and named: arguments of `audit` and of `read_run`."""
+    """The reports of runs, each given by its paths; audit_args, read_args: arguments of `audit` and of `read_run`."""
     from gdpo_core.runs.audit import audit
     from gdpo_core.runs.run import read_run
 
@@ -416,20 +420,20 @@ def _audited(
                 from gdpo_core.runs.engine_ray import audit_on_ray  # what only --engine ray needs
 
                 _spare(targets, files, files)
-                reports.append(audit_on_ray(path, **wishes, **named))
+                reports.append(audit_on_ray(path, **audit_args, **read_args))
             else:
-                run = read_run(path, **named)
+                run = read_run(path, **read_args)
                 _spare(targets, files, run.files)
-                reports.append(audit(run, progress=progress, **wishes))
+                reports.append(audit(run, progress=progress, **audit_args))
     return reports
 
 
-def _watched(path: str, named: Mapping[str, Any], file: TextIO) -> "AuditReport":
+def _watched(path: str, read_args: Mapping[str, Any], file: TextIO) -> "AuditReport":
     """The report of a log that was followed until Ctrl-C."""
     from gdpo_core.report.live import follow  # what only --watch needs
     from gdpo_core.runs.watch import Follower
 
-    return follow(Follower(path, **named), file)
+    return follow(Follower(path, **read_args), file)
 
 
 def _runs(paths: Sequence[str]) -> list[list[str]]:
@@ -442,14 +446,14 @@ def _runs(paths: Sequence[str]) -> list[list[str]]:
     ...     [[pathlib.Path(path).name for path in run] for run in _runs([*names, "elsewhere"])]
     [['1.parquet', '2.parquet'], ['a.csv'], ['elsewhere']]
     """
-    from gdpo_core.runs.unpack import ending
+    from gdpo_core.runs.unpack import format_suffix
 
     runs: dict[object, list[str]] = {}
     for path in paths:
         file = Path(path)
         # Each zip holds a whole run.
         part = os.path.isfile(path) and file.suffix.lower() != ".zip"
-        run = runs.setdefault((file.resolve().parent, ending(path)) if part else _real(path), [])
+        run = runs.setdefault((file.resolve().parent, format_suffix(path)) if part else _real(path), [])
         if _real(path) not in map(_real, run):
             run.append(path)
     return list(runs.values())
@@ -621,13 +625,13 @@ def compare_command(
 
     only_json = json_ == Path("-")
     targets = _targets(html, None if only_json else json_)
-    named = _reading(framework, group_size, reward, group, advantage, length, step, skip_bad_lines, skip_bad_files)
-    wishes = {"weights": parse_weights(weight or [], "weight") or None}
+    read_args = _reading(framework, group_size, reward, group, advantage, length, step, skip_bad_lines, skip_bad_files)
+    audit_args = {"weights": parse_weights(weight or [], "weight") or None}
     two = len(runs) == 2 or bool(with_)
     expect(two, "compare", "two runs, A B, or several of each kind, A1 A2 --with B1 B2", count(len(runs), "run"))
     sides = (runs, with_) if with_ else (runs[:1], runs[1:])
     expect(not with_ or min(map(len, sides)) > 1, "--with", "at least two runs on each side", _sizes(sides))
-    reports = _audited([[path] for side in sides for path in side], wishes, named, targets)
+    reports = _audited([[path] for side in sides for path in side], audit_args, read_args, targets)
     difference = changes(reports[: len(sides[0])], reports[len(sides[0]) :], paired=paired)
     text = _dumped(difference.to_dict())
     texts = {"html": lambda: compared(difference), "json": lambda: text}

@@ -101,7 +101,7 @@ def test_a_worker_that_dies_is_one_line(ray, tmp_path, monkeypatch):
     def dies(*_):
         os._exit(1)
 
-    monkeypatch.setattr(engine_ray, "_summed", dies)
+    monkeypatch.setattr(engine_ray, "_summarise_files", dies)
     with pytest.raises(gc.InputError, match="--engine: expected ray's workers to finish, got ") as died:
         engine_ray.audit_on_ray(str(tmp_path))
     assert "\n" not in str(died.value)
@@ -113,6 +113,6 @@ def test_a_log_that_a_worker_cannot_read_is_one_line(ray, tmp_path, monkeypatch)
     def refuses(*rest):
         return {"first_batch": rest[-1]["first_batch"], "summary": b"", "error": "a.parquet: expected rows, got none"}
 
-    monkeypatch.setattr(engine_ray, "_summed", refuses)
+    monkeypatch.setattr(engine_ray, "_summarise_files", refuses)
     with pytest.raises(gc.InputError, match=r"--engine: expected a log .*, got a.parquet: expected rows, got none$"):
         engine_ray.audit_on_ray(str(tmp_path))

@@ -20,7 +20,7 @@ from gdpo_core._pairs import blocks, inversions
 from gdpo_core.advantages import method_named
 from gdpo_core.runs.recipe import Recipe
 from gdpo_core.runs.summarise import summarise
-from gdpo_core.runs.sums import Plan, binned, merge, take, total
+from gdpo_core.runs.sums import Plan, bin_batches, merge, take, total
 
 conventions = st.sampled_from(sorted(gc.CONVENTIONS))
 EXTREMES = ("low", "high", "max_error")  # each of one row; a break-even weight is a quotient of sums
@@ -418,7 +418,7 @@ def test_a_large_mean_costs_the_scatter_no_digits(mean):
     x = table["r0"].to_numpy()
     x = x[~np.isnan(x)] - mean  # exact: the values lie close together
     merged = merge([summarise(part, plan_for(3)) for part in reversed(one_by_one(table))]).batches
-    for together in (total(merged), total(binned(merged, 7)), total(binned(merged, 1))):
+    for together in (total(merged), total(bin_batches(merged, 7)), total(bin_batches(merged, 1))):
         assert together.rewards.scatter[0] == pytest.approx(((x - x.mean()) ** 2).sum(), rel=1e-9 + 1e-16 * abs(mean))
 
 
@@ -433,7 +433,7 @@ def test_a_summary_survives_the_way_to_another_process():
 @pytest.mark.parametrize("at_most", (1, 3, 7, 20))
 def test_bins_hold_the_same_sums_in_the_order_of_steps(at_most):
     batches = summarise(random_table(10, batches=17), plan_for(3)).batches
-    few = binned(batches, at_most)
+    few = bin_batches(batches, at_most)
     assert len(few.batch) == min(17, at_most)
     assert (few.step <= few.step_last).all() and (few.step_last[:-1] < few.step[1:]).all()
     check_same(total(few), total(batches))
@@ -474,7 +474,7 @@ def test_many_batches_are_cut_where_they_end(monkeypatch):
         ("batch", lambda t, p: summarise(t.with_columns(batch=pl.col("group") % 2), p)),
         ("summaries", lambda t, p: merge([])),
         ("summaries", lambda t, p: merge([summarise(t, p), summarise(t, replace(p, primary=0))])),
-        ("at_most", lambda t, p: binned(summarise(t, p).batches, 0)),
+        ("at_most", lambda t, p: bin_batches(summarise(t, p).batches, 0)),
     ),
 )
 def test_what_cannot_be_used_is_named(argument, call):

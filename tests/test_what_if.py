@@ -399,7 +399,7 @@ def test_the_engine_computes_it_too(monkeypatch, tmp_path):
     from gdpo_core.runs import audit as gc_audit
 
     monkeypatch.setattr(engine_ray, "_ray", lambda: None)
-    monkeypatch.setattr(engine_ray, "_mapped", lambda log, named, evidence, run, plan: engine(run, plan))
+    monkeypatch.setattr(engine_ray, "_map_and_merge", lambda log, named, evidence, run, plan: engine(run, plan))
     setting, share = {"method": "grpo", "weights": {"format": 3}}, {"format": 0.5}
     found = engine_ray.audit_on_ray(str(tmp_path), what_if=setting, target_share=share)
     local = gc.audit(gc.read_run(tmp_path), what_if=setting, target_share=share)

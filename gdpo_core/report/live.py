@@ -22,7 +22,7 @@ from gdpo_core.report.sentences import severity_counts, shown_method
 from gdpo_core.report.terminal import COLOURS
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.facts import Finding
-from gdpo_core.runs.files import expanded
+from gdpo_core.runs.files import expand_home
 from gdpo_core.runs.over_time import MEAN, SHARE, SILENT, column
 from gdpo_core.runs.watch import Follower
 
@@ -139,7 +139,7 @@ def _draw(live: Live | None, follower: Follower, report: AuditReport | None, cha
 
 
 def _is_there(follower: Follower) -> bool:
-    return expanded(follower.path.partition("::")[0]).exists()
+    return expand_home(follower.path.partition("::")[0]).exists()
 
 
 def _waiting(follower: Follower) -> str:

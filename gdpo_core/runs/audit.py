@@ -24,7 +24,7 @@ from gdpo_core.runs.summarise import summarise
 from gdpo_core.runs.sums import Array, Plan, Summary, Sums, merge, take
 from gdpo_core.runs.thresholds import SCALE_ONLY
 from gdpo_core.runs.trials import Sample, weights_for_shares
-from gdpo_core.runs.what_if import under, wanted
+from gdpo_core.runs.what_if import compute_what_if, validate_setting
 
 # Responses from which method and weights are solved, and those of batches that they do not explain; all responses then
 # check the result.
@@ -97,11 +97,11 @@ def audit(
     engine: computes the summary of a run elsewhere; here by default.
     Raises InputError.
     """
-    setting = None if what_if is None else wanted(run, what_if)
+    setting = None if what_if is None else validate_setting(run, what_if)
     facts = gather(run, weights, primary, asked, progress, engine)
     for_shares = weights_for_shares(facts, target_share) if target_share else ()
     report = report_of(facts, findings(facts), for_shares)
-    otherwise = None if setting is None else under(facts, setting, engine)
+    otherwise = None if setting is None else compute_what_if(facts, setting, engine)
     return replace(report, otherwise=otherwise, _facts=replace(facts, tables=(), by=(), best=None, _tried={}))
 
 
@@ -115,18 +115,18 @@ def gather(
 ) -> Facts:
     """The facts that the audit of a run stands on; arguments and errors as `audit`."""
     expect(isinstance(run, Run), "run", "what gdpo_core.read_run returns", type(run).__name__)
-    given, intended = wishes(run, weights, primary, asked)
+    given, intended = check_arguments(run, weights, primary, asked)
     tables = run.tables()
     first = _first(tables)
     sample = sample_of(first) if run.has_advantage else []
-    recipe = solved(run, sample, given, intended)
-    if recipe is None and (regrouped := _regrouped(run, given, intended)):
+    recipe = solve_recipe(run, sample, given, intended)
+    if recipe is None and (regrouped := _regroup(run, given, intended)):
         return gather(regrouped, given or None, primary, intended, progress, engine)
     plan = plan_of(run, given, primary, recipe, intended)
     summary = engine(run, plan) if engine else _summary(chain(first, tables), run, plan, progress)
     if open_batches := _may_tell_more(summary, sample):
         sample += _tables_of(run, open_batches)
-        better = solved(run, sample, given, intended)
+        better = solve_recipe(run, sample, given, intended)
         if better is not None and better != recipe:
             plan = plan_of(run, given, primary, better, intended)
             summary = engine(run, plan) if engine else _summary(run.tables(), run, plan)
@@ -134,7 +134,7 @@ def gather(
     return replace(facts, by=by_value(facts))
 
 
-def wishes(
+def check_arguments(
     run: Run, weights: Mapping[str, float] | ArrayLike | None, primary: str | None, asked: str | None
 ) -> tuple[dict[str, float], str | None]:
     """The weights that the caller gives, and the method that was meant to run; the arguments are checked."""
@@ -154,7 +154,9 @@ def findings(facts: Facts) -> tuple[Finding, ...]:
 # --- what made the advantages -----------------------------------------------------------------------------------------
 
 
-def solved(run: Run, sample: list[pl.DataFrame], given: Mapping[str, float], intended: str | None) -> Recipe | None:
+def solve_recipe(
+    run: Run, sample: list[pl.DataFrame], given: Mapping[str, float], intended: str | None
+) -> Recipe | None:
     """The recipe of the sample's advantages; with the intended method, if several make the same ones."""
     if not sample:
         return None
@@ -175,11 +177,11 @@ def _reproduces(recipe: Recipe, tables: Iterable[pl.DataFrame], rewards: Sequenc
     return not any(bool((c.error > c.allowed).any()) for c in compared)
 
 
-def _regrouped(run: Run, given: Mapping[str, float], intended: str | None) -> Run | None:
+def _regroup(run: Run, given: Mapping[str, float], intended: str | None) -> Run | None:
     """The run with another group size that fits its prompts, if the advantages can be reproduced with it."""
     for size in run.other_sizes:
         other = run.regrouped(size)
-        if solved(other, sample_of(_first(other.tables())), given, intended) is not None:
+        if solve_recipe(other, sample_of(_first(other.tables())), given, intended) is not None:
             return other
     return None
 
@@ -248,7 +250,7 @@ def facts_of(
     read_again: look in the log for a second recipe, of the batches that the first does not reproduce.
     """
     batches = _without_last_again(summary.batches)
-    again = _repeated(batches)
+    again = _repeats_the_one_before(batches)
     facts = Facts(
         run=run,
         plan=summary.plan,
@@ -274,7 +276,7 @@ def _without_last_again(batches: Sums[Array]) -> Sums[Array]:
     return take(batches, slice(-1)) if twice and batches.fingerprint[-2] == batches.fingerprint[-1] else batches
 
 
-def _repeated(batches: Sums[Array]) -> Array:
+def _repeats_the_one_before(batches: Sums[Array]) -> Array:
     """(batches,) whether a batch repeats the rows of the batch before it."""
     differs = batches.different_pairs > 0  # batches in which nothing differs are equal without being repeated
     same = np.append(False, batches.fingerprint[1:] == batches.fingerprint[:-1]) & differs

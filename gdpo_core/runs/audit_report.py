@@ -273,14 +273,14 @@ class AuditReport:
         of the run. convention: a key of `gdpo_core.CONVENTIONS`. What is not given stays. It reads the log once more.
         Raises InputError, also where the log changed since, or the report came here without it.
         """
-        from gdpo_core.runs.what_if import under, wanted  # which imports this module
+        from gdpo_core.runs.what_if import compute_what_if, validate_setting  # which imports this module
 
         if self._facts is None:
             made_here = "a report that gdpo_core.audit made in this process (the audit takes what_if={...} itself)"
             raise InputError(f"what_if: expected {made_here}, got one without its log")
         given = {"method": method, "weights": weights, "convention": convention}
         setting = {name: value for name, value in given.items() if value is not None}
-        return under(self._facts, wanted(self._facts.run, setting))
+        return compute_what_if(self._facts, validate_setting(self._facts.run, setting))
 
     @property
     def verdict(self) -> str:
@@ -321,7 +321,7 @@ class AuditReport:
             parts["groups"] = self.groups_table().group_by("finding", maintain_order=True).head(most).to_dicts()
         if self.otherwise is not None:
             parts["what_if"] = self.otherwise.to_dict()
-        return {name: plain(part) for name, part in parts.items()}
+        return {name: jsonable(part) for name, part in parts.items()}
 
     def findings_table(self) -> pl.DataFrame:
         """The findings, one per row: id, severity, message and fix."""
@@ -546,12 +546,12 @@ def _logged(f: Facts) -> int:
     return int(f.totals.logged.count + f.overwritten.logged.count.sum())
 
 
-def plain(value: object) -> Any:
+def jsonable(value: object) -> Any:
     """A value as lists, mappings, text and numbers, ready for JSON; NaN and infinity become None."""
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): jsonable(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [jsonable(item) for item in value]
     if isinstance(value, float):
         return value if isfinite(value) else None
     if value is None or isinstance(value, str | bool | int):

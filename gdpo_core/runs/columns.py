@@ -100,8 +100,8 @@ def expect_columns(names: Iterable[str], columns: Sequence[str], where: str) -> 
             raise InputError(f"{where}: expected a column {name!r}, got {_listing(columns)}")
 
 
-def checked(columns: Columns, logged: Iterable[str], where: str) -> Columns:
-    """The columns, checked: at least one reward, and no reserved name. A column that is a reward is no `length` too."""
+def validate_columns(columns: Columns, logged: Iterable[str], where: str) -> Columns:
+    """The columns: at least one reward, and no reserved name. A column that is a reward is no `length` too."""
     expect(len(columns.rewards) > 0, where, "at least one column of numbers that is a reward", _listing(logged))
     got = f"{len(columns.rewards)} columns of numbers: {_listing(columns.rewards[:3])}, …"
     expect(len(columns.rewards) <= REWARDS, where, f"at most {REWARDS} rewards; name those that are", got)
@@ -191,7 +191,7 @@ def _listing(columns: Iterable[str]) -> str:
 # --- rows ------------------------------------------------------------------------------------------------------------
 
 
-def normalised(frame: pl.DataFrame, columns: Columns, files: Sequence[LogFile]) -> pl.DataFrame:
+def normalise(frame: pl.DataFrame, columns: Columns, files: Sequence[LogFile]) -> pl.DataFrame:
     """Turn raw columns and `_file` into `_file`, step, `_key`, `_place`, the rewards, advantage and length.
 
     Raises InputError that names the file, the column and the first value that does not fit.
@@ -282,10 +282,10 @@ def _key(frame: pl.DataFrame, name: str, files: Sequence[LogFile]) -> pl.Expr:
     if (row := _first(missing)) is not None:
         wanted = f"a value in every row of {name!r}, which tells groups apart"
         raise InputError(f"{_at(frame, row, files)}: expected {wanted}, got a missing one")
-    return hashed(frame, name)
+    return hash_column(frame, name)
 
 
-def hashed(frame: pl.DataFrame, name: str) -> pl.Expr:
+def hash_column(frame: pl.DataFrame, name: str) -> pl.Expr:
     """A number for each value of a column, the same for equal values; a chat by its JSON, which old polars can hash."""
     nested = frame.schema.get(name, pl.Null()).is_nested()
     return (pl.struct(name).struct.json_encode() if nested else pl.col(name).cast(pl.String)).hash()
@@ -341,7 +341,7 @@ def _changes(by: Sequence[str]) -> pl.Expr:
     return changed.fill_null(False).cast(pl.Int64).cum_sum()
 
 
-def cached(rows: Callable[[], Iterator[pl.DataFrame]]) -> Callable[[], Iterator[pl.DataFrame]]:
+def cache(rows: Callable[[], Iterator[pl.DataFrame]]) -> Callable[[], Iterator[pl.DataFrame]]:
     """The same frames, kept in memory by the first pass unless they are large: text is slow to parse."""
     kept: list[pl.DataFrame] | None = None
 

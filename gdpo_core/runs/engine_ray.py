@@ -22,7 +22,7 @@ from gdpo_core.runs.files import LogFiles, find_files, format_of
 from gdpo_core.runs.frames import REMOTE
 from gdpo_core.runs.run import (
     Blocks,
-    GroupEvidence,
+    GroupingProof,
     Run,
     groups_before,
     options_of,
@@ -35,7 +35,7 @@ from gdpo_core.runs.summarise import summarise
 from gdpo_core.runs.sums import Plan, Summary, merge
 from gdpo_core.runs.trials import Sample
 from gdpo_core.runs.unfinished import without_unfinished
-from gdpo_core.runs.window import within
+from gdpo_core.runs.window import select_steps
 
 PER_WORKER = 8  # tasks, so that workers that are done early take over
 RETRIES = 2  # of a task whose worker died
@@ -69,8 +69,8 @@ def audit_on_ray(
     expect(tracked is None, "--engine", "files of rows for ray; --engine local reads trackers", f"{tracked}")
     run, evidence = read_rows(log, None if framework is None else framework_named(framework), options)
     run = replace(with_groups(run, evidence, options), skipped_files=skipped)
-    wishes: dict[str, Any] = {"asked": asked, "target_share": target_share, "what_if": what_if}
-    return audit(run, weights, primary, **wishes, engine=partial(_mapped, log, named, evidence))
+    engine = partial(_map_and_merge, log, named, evidence)
+    return audit(run, weights, primary, asked=asked, target_share=target_share, what_if=what_if, engine=engine)
 
 
 def _ray() -> Any:
@@ -83,7 +83,7 @@ def _ray() -> Any:
     return ray
 
 
-def _mapped(log: LogFiles, named: Mapping[str, Any], evidence: GroupEvidence, run: Run, plan: Plan) -> Summary:
+def _map_and_merge(log: LogFiles, named: Mapping[str, Any], evidence: GroupingProof, run: Run, plan: Plan) -> Summary:
     """The summary of the run, merged from those of its files."""
     ray = _ray()
     try:
@@ -91,7 +91,7 @@ def _mapped(log: LogFiles, named: Mapping[str, Any], evidence: GroupEvidence, ru
             ray.init(log_to_driver=False, logging_level="ERROR", include_dashboard=False)
         workers = max(1, int(ray.cluster_resources().get("CPU", 1)))
         tasks = _tasks(log, evidence, run, PER_WORKER * workers)
-        work = partial(_summed, run.framework, dict(named), run._blocks, run.window, plan)
+        work = partial(_summarise_files, run.framework, dict(named), run._blocks, run.window, plan)
         remote = ray.remote(max_retries=RETRIES)(lambda task: work(task))
         rows = ray.get([remote.remote(task) for task in tasks])
     except ray.exceptions.RayError as error:
@@ -107,14 +107,14 @@ def _mapped(log: LogFiles, named: Mapping[str, Any], evidence: GroupEvidence, ru
     return replace(merge(parts), sample=tuple(sample.tables))
 
 
-def _tasks(log: LogFiles, evidence: GroupEvidence, run: Run, count: int) -> list[dict[str, Any]]:
+def _tasks(log: LogFiles, evidence: GroupingProof, run: Run, count: int) -> list[dict[str, Any]]:
     """The files in about so many parts of equal numbers of files that hold steps of the window, and what each holds."""
     size = -(-len(log.files) // count)
     batches = evidence.batches
     tasks = []
     for first in range(0, len(log.files), size):
         mine = batches.filter(pl.col("_file").is_between(first, first + size - 1))
-        if len(within(mine, run.window)):
+        if len(select_steps(mine, run.window)):
             paths = [str(file.path) for file in log.files[first : first + size]]
             held = {"steps": mine["step"].to_list(), "rows": mine["rows"].to_list()}
             task = {"paths": paths, "first_file": first, "first_batch": mine["batch"][0], **held}
@@ -126,7 +126,7 @@ def _tasks(log: LogFiles, evidence: GroupEvidence, run: Run, count: int) -> list
     return tasks
 
 
-def _summed(
+def _summarise_files(
     framework: str,
     named: Mapping[str, Any],
     blocks: Blocks,
@@ -153,7 +153,7 @@ def _summed(
             first = {"batch": task["first_batch"], "group": task["first_group"], "step": offset}
             first["_place"] = task["first_file"] * A_FILE
             table = table.with_columns(pl.col(name) + number for name, number in first.items())
-            if len(table := within(table, window)):
+            if len(table := select_steps(table, window)):
                 summaries.append(summarise(table, plan))
                 sample.add(table)
         done |= {"summary": pickle.dumps(merge(summaries)), "sample": pickle.dumps(sample)}

@@ -17,7 +17,7 @@ from gdpo_core.runs.recipe import Recipe
 from gdpo_core.runs.run import Run
 from gdpo_core.runs.sums import Array, Best, MethodSums, Plan, Sums, total
 from gdpo_core.runs.thresholds import CHANCE, MERGED, SCALE_ONLY
-from gdpo_core.runs.trials import Setting, summed
+from gdpo_core.runs.trials import Trial, sums_under
 
 SEVERITIES = ("error", "warning", "info")
 LISTED = 100  # steps in a report or in the evidence of a finding
@@ -61,7 +61,7 @@ class Facts:
     tables: Sequence[pl.DataFrame]  # whole batches from all over the run, on which settings are tried
     best: Best | None = None  # the groups that show something best
     by: "tuple[OfValue, ...]" = ()  # the same of each value of the column that was asked for
-    _tried: dict[Setting, "Facts"] = field(default_factory=dict, repr=False, compare=False)
+    _tried: dict[Trial, "Facts"] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def totals(self) -> Sums[float]:
@@ -232,17 +232,17 @@ class Facts:
         tables = [table.filter(pl.col("batch").is_in(counted.implode())) for table in self.tables]
         return [table for table in tables if len(table)]
 
-    def tried(self, setting: Setting) -> "Facts":
+    def tried(self, setting: Trial) -> "Facts":
         """The facts of the sample under another setting. Raises InputError."""
         if setting not in self._tried:
             plan = replace(self.plan, weights=setting.weights, recipe=None, also=setting.method)
-            self._tried[setting] = replace(self, plan=plan, batches=summed(self, setting), _tried={})
+            self._tried[setting] = replace(self, plan=plan, batches=sums_under(self, setting), _tried={})
         return self._tried[setting]
 
     @cached_property
     def as_it_ran(self) -> "Facts":
         """The facts of the sample as the run was, to compare with what is tried."""
-        return self.tried(Setting(self.acting, self.plan.weights))
+        return self.tried(Trial(self.acting, self.plan.weights))
 
     # --- one method ---
 

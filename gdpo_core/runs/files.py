@@ -20,7 +20,7 @@ import polars as pl
 from gdpo_core._errors import InputError, expect, reason
 from gdpo_core._words import count, listing
 from gdpo_core.frameworks import FRAMEWORKS
-from gdpo_core.runs.unpack import CHUNK, ENDINGS, FREE, MAX_RATIO, PACKED, bare, ending, plain
+from gdpo_core.runs.unpack import CHUNK, ENDINGS, FREE, MAX_RATIO, PACKED, format_suffix, unpack, unpacked_name
 
 Source: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Mapping[str, bytes]
 
@@ -93,12 +93,12 @@ class LogFile:
     @contextmanager
     def _open(self) -> Iterator[BinaryIO]:
         if self.load is not None:
-            yield plain(io.BytesIO(self.load()), self.name, MAX_IN_MEMORY)
+            yield unpack(io.BytesIO(self.load()), self.name, MAX_IN_MEMORY)
             return
         assert self.path is not None, "a file has a path or a function that returns its bytes"
         try:
             with self.path.open("rb") as file:
-                yield plain(file, self.name, MAX_BYTES)
+                yield unpack(file, self.name, MAX_BYTES)
         except OSError as error:
             raise InputError(f"{self.name}: expected a file that can be read, got {error.strerror}") from None
 
@@ -119,7 +119,7 @@ def find_files(path: object) -> LogFiles:
     Raises InputError if there is no log, or if several logs lie side by side.
     """
     if isinstance(path, Mapping):
-        return _uploaded(path)
+        return _log_of_upload(path)
     if isinstance(path, str | os.PathLike):
         return _at(os.fspath(path))
     if not isinstance(path, Sequence) or not all(isinstance(p, str | os.PathLike) for p in path):
@@ -151,7 +151,7 @@ def format_of(file: LogFile) -> str:
     expect(len(start) > 0, file.name, "a log", "an empty file")
     packed = next((name for magic, name in PACKED.items() if start.startswith(magic)), None)
     expect(packed is None, file.name, "a log", f"{packed}; unpack it")
-    name = bare(file.name).lower()
+    name = unpacked_name(file.name).lower()
     by_ending = _FORMATS.get(name.rpartition(".")[2])
     if start.startswith(b"PAR1"):
         return "parquet"
@@ -190,7 +190,7 @@ def choose(names: Sequence[str], where: str) -> list[str]:
     # Other keys, such as those of evaluations, are read where nothing has the usual one.
     for wanted in ("completions", "completions.+"):
         logs = logs or _by_folder(visible, partial(_wandb_key, wanted))
-    logs = logs or _by_folder(visible, lambda name: f"*{ending(name)}" if is_table(name) else None)
+    logs = logs or _by_folder(visible, lambda name: f"*{format_suffix(name)}" if is_table(name) else None)
     # Last, as other programs write databases too.
     logs = logs or _by_folder(visible, lambda name: "*.db" if name.endswith(".db") else None)
     if not logs:
@@ -202,7 +202,7 @@ def choose(names: Sequence[str], where: str) -> list[str]:
         which = "; ".join(listed[:4]) + ("; …" if len(listed) > 4 else "")
         raise InputError(f"{where}: expected the log of one run, got several, name one of them: {which}")
     [files] = nearest.values()
-    twice = [name for name, times in Counter(map(bare, files)).items() if times > 1]
+    twice = [name for name, times in Counter(map(unpacked_name, files)).items() if times > 1]
     expect(not twice, where, "each file of a log once", f"{listing(twice, most=3)} both packed and not")
     return files
 
@@ -226,11 +226,11 @@ def _run_around(inside: re.Match[str]) -> str:
 
 def _wandb_key(wanted: str, name: str) -> str | None:
     """What such tables of W&B are called, if their key is the one wanted."""
-    table = WANDB_TABLE.search(bare(name))
+    table = WANDB_TABLE.search(unpacked_name(name))
     return f"{table['key']} of W&B" if table and re.fullmatch(wanted, table["key"]) else None
 
 
-def copied(name: str) -> str | None:
+def original_name(name: str) -> str | None:
     """The name of the file that a file is a copy of, as its own name says; None if it says nothing like that.
 
     >>> copied("run/completions_00003 (1).parquet"), copied("completions_00003.parquet")
@@ -244,20 +244,20 @@ def copied(name: str) -> str | None:
 
 def without_copies(names: Sequence[str]) -> tuple[list[str], tuple[tuple[str, str], ...]]:
     """The names without copies of others among them, and these copies, each with what it is a copy of."""
-    copies = {name: original for name in names if (original := copied(name)) in names}
+    copies = {name: original for name in names if (original := original_name(name)) in names}
     said = tuple((name, f"is a copy of {str(original).rpartition('/')[2]}") for name, original in copies.items())
     return [name for name in names if name not in copies], said
 
 
 def _framework(name: str) -> str | None:
     """The framework that gives its logs such names."""
-    name = bare(copied(name) or name)
+    name = unpacked_name(original_name(name) or name)
     return next((f.title for f in FRAMEWORKS.values() if f.log_files and re.search(f.log_files, name)), None)
 
 
 def is_table(name: str) -> bool:
     """Whether a file with this name may be a log."""
-    base, suffix = bare(name).rpartition("/")[2].lower(), ending(name)
+    base, suffix = unpacked_name(name).rpartition("/")[2].lower(), format_suffix(name)
     return suffix in TABLES and not (suffix.startswith(".json") and bool(UNRELATED.search(base)))
 
 
@@ -275,10 +275,10 @@ def _listing(names: Sequence[str]) -> str:
 def _at(path: str) -> LogFiles:
     """The log at a path or a glob."""
     expect(path != "" and "\0" not in path, "path", "the name of a file or directory", repr(path))
-    here = expanded(path)
+    here = expand_home(path)
     database, separator, run = path.partition("::")
     try:
-        if separator and database and not here.exists() and expanded(database).exists():
+        if separator and database and not here.exists() and expand_home(database).exists():
             log = _at(database)
             return replace(log, files=tuple(replace(file, run=run) for file in log.files), name=path)
         if here.is_dir():
@@ -304,7 +304,7 @@ def _at(path: str) -> LogFiles:
     )
 
 
-def expanded(path: str) -> Path:
+def expand_home(path: str) -> Path:
     """A path whose ~ is the home of a user, as long as there is such a user."""
     return Path(os.path.expanduser(path))
 
@@ -353,7 +353,7 @@ def _args_near(folder: Path) -> LogFile | None:
 # --- in memory -------------------------------------------------------------------------------------------------------
 
 
-def _uploaded(files: Mapping) -> LogFiles:
+def _log_of_upload(files: Mapping) -> LogFiles:
     """The log among files and zips that were handed over by name."""
     expect(len(files) > 0, "path", "at least one file", "none")
     loads: dict[str, Callable[[], bytes]] = {}

@@ -16,7 +16,7 @@ from gdpo_core.runs.sums import Array, Sums, take
 from gdpo_core.runs.thresholds import DEGREES, EVERY_NTH, MERGED, NO_SPREAD, SCALE_ONLY, VARYING
 
 
-class Evidence(TypedDict, total=False):
+class IssueDetails(TypedDict, total=False):
     """What the reader of a log notes about an issue; each kind of issue has some of these."""
 
     batches: int  # that have the issue
@@ -38,9 +38,9 @@ class Evidence(TypedDict, total=False):
     error: float
 
 
-def _issues(f: Facts, which: str) -> Iterator[Evidence]:
+def _issues(f: Facts, which: str) -> Iterator[IssueDetails]:
     """What the reader noted about the issues of one kind."""
-    return (cast(Evidence, dict(issue.evidence)) for issue in f.run.issues if issue.id == which)
+    return (cast(IssueDetails, dict(issue.evidence)) for issue in f.run.issues if issue.id == which)
 
 
 # --- steps ------------------------------------------------------------------------------------------------------------
@@ -357,7 +357,7 @@ def not_in_score(f: Facts) -> Iterator[Finding]:
 
 def no_components(f: Facts) -> Iterator[Finding]:
     """The log holds only the total of the rewards, or one reward that may be a total."""
-    evidence = next(_issues(f, "no-components"), Evidence())
+    evidence = next(_issues(f, "no-components"), IssueDetails())
     if not f.run.total_only:
         if evidence:
             yield Finding(

@@ -10,7 +10,7 @@ from gdpo_core._words import count, decimal, listing, number, percent
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import RECOGNISED
 from gdpo_core.runs.facts import Facts, Finding, ratio, some
-from gdpo_core.runs.remedies import break_ties, put_first, tried
+from gdpo_core.runs.remedies import break_ties, finding_members, put_first
 from gdpo_core.runs.thresholds import (
     AMPLIFIES_INFO,
     AMPLIFIES_WARNING,
@@ -71,7 +71,7 @@ def ties_hide_signal(f: Facts) -> Iterator[Finding]:
         "warning" if pairs >= TIED_PAIRS else "info",
         " ".join(message),
         evidence,
-        **tried(remedy),
+        **finding_members(remedy),
         extent=pairs,
         title=f"{percent(pairs)} of the pairs of different responses get the same advantage",
         to_do=to_do,
@@ -154,9 +154,7 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
     needed = {m: f.totals.methods[m].break_even for m in dict.fromkeys([f.acting, "gdpo"])}
     lowest = _break_even_in_words(f, f.plan.primary, needed)
     weight = needed[f.acting]
-    remedy = put_first(
-        f, weight=_rounded_up(weight) if isfinite(weight) and _usable(f, f.plan.primary, weight) else None
-    )
+    remedy = put_first(f, weight=_round_up(weight) if isfinite(weight) and _usable(f, f.plan.primary, weight) else None)
     yield Finding(
         "priority-inversion",
         "warning" if inverted >= INVERTED_WARNING else "info",
@@ -174,7 +172,7 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
             "threshold_info": INVERTED_INFO,
             "threshold_warning": INVERTED_WARNING,
         },
-        **tried(remedy),
+        **finding_members(remedy),
         extent=inverted,
         title=f"The response with less {primary} gets more in {percent(inverted)} of the pairs",
         to_do=f"{remedy.words}."
@@ -194,15 +192,13 @@ def _break_even_in_words(f: Facts, primary: int, needed: Mapping[str, float]) ->
     usable = {m: w for m, w in needed.items() if isfinite(w) and _usable(f, primary, w)}
     if not usable:
         last = needed[f.acting]
-        turns = (
-            f"the last pair turns only at {number(_rounded_up(last))}" if isfinite(last) else "some pair never turns"
-        )
+        turns = f"the last pair turns only at {number(_round_up(last))}" if isfinite(last) else "some pair never turns"
         return f"No usable weight on {on} does either (now {now}): {turns}."
-    weights = listing(f"{number(_rounded_up(w))} under {NAMES[m]}" for m, w in usable.items())
+    weights = listing(f"{number(_round_up(w))} under {NAMES[m]}" for m, w in usable.items())
     return f"With a weight on {on} above {weights} (now {now}), no pair would be the wrong way round."
 
 
-def _rounded_up(weight: float) -> float:
+def _round_up(weight: float) -> float:
     """The next number of three digits.
 
     >>> _rounded_up(1.2301), _rounded_up(-0.5)

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from gdpo_core._words import count, number, percent, signed
 from gdpo_core.conventions import NAMES
 from gdpo_core.runs.facts import Facts, Finding, ratio, some
-from gdpo_core.runs.remedies import lower_weight, put_first, rebalance, tried
-from gdpo_core.runs.sums import binned, take
+from gdpo_core.runs.remedies import finding_members, lower_weight, put_first, rebalance
+from gdpo_core.runs.sums import bin_batches, take
 from gdpo_core.runs.thresholds import (
     AMPLIFIED,
     AMPLIFIED_SHARE,
@@ -152,7 +152,7 @@ def reward_noise(f: Facts) -> Iterator[Finding]:
                 "threshold_times_grpo": AMPLIFIED,
                 "threshold_update_share": AMPLIFIED_SHARE,
             },
-            **tried(remedy),
+            **finding_members(remedy),
             extent=gdpo[k],
             title=f"{name} is nearly constant, and GDPO {'makes' if f.is_gdpo else 'would make'} it loud",
             to_do=f"Round {name}, or lower its weight, if such small differences mean nothing.",
@@ -188,7 +188,7 @@ def reward_dominates(f: Facts) -> Iterator[Finding]:
                 "threshold": DOMINATES,
                 "threshold_times_weight": DOMINATES_BY,
             },
-            **tried(remedy),
+            **finding_members(remedy),
             extent=shares[k] - asks,
             title=f"{name} makes {percent(shares[k])} of the update",
             to_do=f"{remedy.words}, if {name} is not meant to decide alone."
@@ -230,7 +230,7 @@ def reward_starved(f: Facts) -> Iterator[Finding]:
                 "since_step": late.step,
                 "threshold_of_due": STARVED,
             },
-            **tried(remedy),
+            **finding_members(remedy),
             extent=due - share,
             title=f"The update works against {name}" if share < 0 else f"{name} makes {percent(share)} of the update",
             to_do=f"{remedy.words}, if {name} is meant to count."
@@ -252,7 +252,7 @@ def _at_the_end(f: Facts, k: int) -> _End:
     parts = min(20, len(f.batches.batch), int(f.totals.groups) // STARVED_GROUPS)
     if parts < 2:
         return _End(None, 0.0, nan, "in a log too short to say since when")
-    b = binned(f.batches, parts)
+    b = bin_batches(f.batches, parts)
     update, squares = b.methods[f.acting].update[k], b.methods[f.acting].squares
     starved = update <= STARVED * f.due_share(k) * squares
     begin = next((i + 1 for i in reversed(range(parts)) if not starved[i]), 0)
@@ -347,7 +347,7 @@ def conflict(f: Facts) -> Iterator[Finding]:
             "as far as they oppose each other, and under GRPO the one that varies more wins. Decide which one "
             "counts: give it the larger weight, or let the other count only where it is reached.",
             {"rewards": [first, second], "correlation": correlation, "threshold": CONFLICT},
-            **tried(remedy),
+            **finding_members(remedy),
             # A reward that makes nothing of the update undoes nothing there either.
             extent=-correlation
             * min(1.0, 2 * min((abs(shares[k]) for k in (i, j) if isfinite(shares[k])), default=1.0)),

@@ -10,18 +10,18 @@ from gdpo_core.runs.columns import (
     Columns,
     Options,
     batches,
-    cached,
-    checked,
+    cache,
     expect_columns,
     is_ordered,
     left_out,
-    normalised,
+    normalise,
     refuse_numeric_texts,
     union_schema,
+    validate_columns,
 )
 from gdpo_core.runs.files import LogFile, LogFiles, format_of
 from gdpo_core.runs.nested import refuse_nested_rewards
-from gdpo_core.runs.roles import Chosen, choose
+from gdpo_core.runs.roles import RewardChoice, choose
 from gdpo_core.runs.run import LogIssue, Rows, Run, run_of
 from gdpo_core.runs.tables import Schema, is_number_type, parquet_frames, read_file
 from gdpo_core.runs.texts import texts_of
@@ -71,7 +71,7 @@ def read(log: LogFiles, options: Options) -> Run:
 
     def frames(wanted: Columns) -> Iterator[pl.DataFrame]:
         raw = parquet_frames(files, schemas, wanted.names) if kind == "parquet" else _texts(files, wanted, options)
-        return (normalised(frame, wanted, files) for frame in raw)
+        return (normalise(frame, wanted, files) for frame in raw)
 
     # Only Parquet can read the steps alone; text is parsed whole in any case, so its numbers are kept.
     ordered = columns.step is None or (kind == "parquet" and is_ordered(frames(Columns(rewards=(), step=columns.step))))
@@ -80,7 +80,7 @@ def read(log: LogFiles, options: Options) -> Run:
         by = ["step"] if columns.step else ["_file"]
         return batches(frames(wanted) if ordered else _in_order(frames(wanted), files), by)
 
-    all_rows = cached(lambda: rows(columns))
+    all_rows = cache(lambda: rows(columns))
     return run_of(
         log,
         "generic",
@@ -98,7 +98,7 @@ def read(log: LogFiles, options: Options) -> Run:
     )
 
 
-def _one_reward(chosen: Chosen) -> list[LogIssue]:
+def _one_reward(chosen: RewardChoice) -> list[LogIssue]:
     """An issue for the only reward of a log, which may be a total."""
     alone = len(chosen.rewards) == 1 and chosen.total is None
     return [LogIssue("no-components", {"framework": "generic", "has": list(chosen.rewards)})] if alone else []
@@ -113,7 +113,7 @@ def _one_format(files: Sequence[LogFile]) -> str:
     return kind
 
 
-def _columns(files: Sequence[LogFile], schema: Schema, options: Options) -> tuple[Columns, Chosen]:
+def _columns(files: Sequence[LogFile], schema: Schema, options: Options) -> tuple[Columns, RewardChoice]:
     """Which column holds what: the ones named, else those with usual names; and which are rewards."""
     file = files[0]
     expect_columns(options.names, list(schema), file.name)
@@ -145,7 +145,7 @@ def _columns(files: Sequence[LogFile], schema: Schema, options: Options) -> tupl
         asks=True,
     )
     columns = Columns(rewards=chosen.rewards, step=step, advantage=advantage, length=length, key=key, by=options.by)
-    return checked(columns, schema, file.name), chosen
+    return validate_columns(columns, schema, file.name), chosen
 
 
 def _expect_in_every_file(columns: Columns, files: Sequence[LogFile], schemas: Sequence[Schema]) -> None:

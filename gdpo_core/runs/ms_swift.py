@@ -8,9 +8,9 @@ from math import isfinite
 import polars as pl
 
 from gdpo_core._errors import InputError, expect
-from gdpo_core.runs.columns import TEXTS, Columns, Options, batches, cached, checked, expect_columns, normalised
+from gdpo_core.runs.columns import TEXTS, Columns, Options, batches, cache, expect_columns, normalise, validate_columns
 from gdpo_core.runs.files import LogFile, LogFiles
-from gdpo_core.runs.roles import Chosen, choose, role
+from gdpo_core.runs.roles import RewardChoice, choose, role
 from gdpo_core.runs.run import PROMPTS, LogIssue, Rows, Run, run_of
 from gdpo_core.runs.tables import as_float, as_text, expect_one_length, first_objects, is_number, objects
 from gdpo_core.runs.texts import texts_of
@@ -43,7 +43,7 @@ def read(log: LogFiles, options: Options) -> Run:
     settings = _settings(log.args)
     weights = None if total_only else _weights(settings, numbers, columns.rewards)
     by = "config" if weights else "score" if chosen.weights else None
-    rows = cached(lambda: _rows(log, columns, options))
+    rows = cache(lambda: _rows(log, columns, options))
     return run_of(
         log,
         "ms_swift",
@@ -68,7 +68,7 @@ def read(log: LogFiles, options: Options) -> Run:
 
 def _columns(
     file: LogFile, items: list[dict], logged: Sequence[str], options: Options
-) -> tuple[Columns, Chosen, list[str]]:
+) -> tuple[Columns, RewardChoice, list[str]]:
     """Which column holds what, which are rewards, and all columns of the reward functions."""
     step = options.step or next((name for name in ("step", "gen_step") if name in logged), None)
     if step is None or not {"prompt", "completion"} <= set(logged):
@@ -87,7 +87,7 @@ def _columns(
         by=options.by,
     )
     functions = [name for name in numbers if name != chosen.total and role(name) != "metric"]
-    return checked(columns, logged, file.name), chosen, functions
+    return validate_columns(columns, logged, file.name), chosen, functions
 
 
 def _table(items: list[dict], names: Sequence[str]) -> pl.DataFrame:
@@ -117,7 +117,7 @@ def _responses(item: dict, step: str) -> Iterator[dict]:
 
 
 def _rows(log: LogFiles, columns: Columns, options: Options) -> Iterator[pl.DataFrame]:
-    frames = (normalised(frame, columns, log.files) for frame in _events(log, columns, options))
+    frames = (normalise(frame, columns, log.files) for frame in _events(log, columns, options))
     return batches(frames, ["_file", "_event", "step"])
 
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 import polars as pl
 
 from gdpo_core._errors import InputError, expect
-from gdpo_core.runs.columns import Columns, Options, batches, cached, checked, expect_columns, normalised
+from gdpo_core.runs.columns import Columns, Options, batches, cache, expect_columns, normalise, validate_columns
 from gdpo_core.runs.files import LogFile, LogFiles
 from gdpo_core.runs.run import LogIssue, Rows, Run, run_of
 from gdpo_core.runs.sizes import divisors
@@ -35,7 +35,7 @@ def read(log: LogFiles, options: Options) -> Run:
         raise InputError(f"{first.name}: expected at least one response, got 0 rows")
     columns = _columns(first, line, item, options)
     total_only = columns.rewards == ("rewards",)
-    rows = cached(lambda: _rows(log, columns, options))
+    rows = cache(lambda: _rows(log, columns, options))
     prompt, column = "the prompt part of content", f"the column {columns.key}"
     return run_of(
         log,
@@ -67,14 +67,14 @@ def _columns(file: LogFile, line: int, item: dict, options: Options) -> Columns:
         key=options.group or ("_prompt" if has_prompts else None),
         by=options.by,
     )
-    return checked(columns, item, file.name)
+    return validate_columns(columns, item, file.name)
 
 
 def _rows(log: LogFiles, columns: Columns, options: Options) -> Iterator[pl.DataFrame]:
     def frames() -> Iterator[pl.DataFrame]:
         for number, file in enumerate(log.files):
             frame = _file(file, columns, options, number + 1).with_columns(pl.lit(number, pl.Int64).alias("_file"))
-            yield normalised(frame, columns, log.files)
+            yield normalise(frame, columns, log.files)
 
     return batches(frames(), ["_file", "step"])
 
@@ -116,12 +116,12 @@ def _responses(item: dict, columns: Columns, where: str) -> list[dict]:
     needed = [name for name in (*columns.names, "content", "prompt_ids") if name in item]
     step = {"step": item.get("step")}
     if len(totals) == 1:
-        return [{name: _unwrapped(item[name]) for name in needed} | step]
+        return [{name: _unwrap(item[name]) for name in needed} | step]
     expect_one_length({name: len(item[name]) if isinstance(item[name], list) else 1 for name in needed}, where)
     return [{name: item[name][i] for name in needed} | step for i in range(len(totals))]
 
 
-def _unwrapped(value: object) -> object:
+def _unwrap(value: object) -> object:
     return value[0] if isinstance(value, list) and len(value) == 1 else value
 
 

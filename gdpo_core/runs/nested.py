@@ -35,14 +35,14 @@ def as_columns(log: LogFiles, bad_lines: BadLines) -> LogFiles:
     """The log with the members of nested rewards and metrics as columns; the same log where none are nested."""
     kind = format_of(log.files[0])
     if kind == "parquet":
-        if not any(_nested(name, kind) for name, kind in _schema(log.files[0]).items()):
+        if not any(_is_nested(name, kind) for name, kind in _schema(log.files[0]).items()):
             return log
-        return replace(log, files=tuple(map(_unnested, log.files)))
+        return replace(log, files=tuple(map(_unnest, log.files)))
     if kind not in ("jsonl", "json") or not _any(first_objects_of(log.files[0], bad_lines)):
         return log
     if any(format_of(file) != kind for file in log.files):
         return log  # which the reader refuses
-    rows = (row for file in log.files for row in _parsed(file, kind) if isinstance(row, dict))
+    rows = (row for file in log.files for row in _parse_rows(file, kind) if isinstance(row, dict))
     names = names_of(rows, log.name)
     return replace(log, files=tuple(_flat_file(file, kind, names) for file in log.files))
 
@@ -124,12 +124,12 @@ def first_objects_of(file: LogFile, bad_lines: BadLines) -> list[dict]:
     try:
         if format_of(file) == "jsonl":
             return first_objects(file, bad_lines)
-        return [item for item in _parsed(file, "json") if isinstance(item, dict)]
+        return [item for item in _parse_rows(file, "json") if isinstance(item, dict)]
     except InputError:
         return []
 
 
-def _parsed(file: LogFile, kind: str) -> Iterator[object]:
+def _parse_rows(file: LogFile, kind: str) -> Iterator[object]:
     """The rows of a file of JSON; a line that is no object as its bytes, and nothing of a document that is broken."""
     if kind == "jsonl":
         yield from map(_object, file.lines())
@@ -151,7 +151,7 @@ def _object(line: bytes) -> object:
 
 def _flat_file(file: LogFile, kind: str, names: Names) -> LogFile:
     """The file with the members of its objects as columns; each line stays where it was, so that errors name it."""
-    flat = (flat_row(row, names) if isinstance(row, dict) else row for row in _parsed(file, kind))
+    flat = (flat_row(row, names) if isinstance(row, dict) else row for row in _parse_rows(file, kind))
     if kind == "jsonl":
         content = b"".join(row if isinstance(row, bytes) else json.dumps(row).encode() + b"\n" for row in flat)
     else:
@@ -160,7 +160,7 @@ def _flat_file(file: LogFile, kind: str, names: Names) -> LogFile:
     return LogFile(file.name, load=partial(bytes, content), kind=kind)
 
 
-def _nested(name: str, kind: pl.DataType) -> bool:
+def _is_nested(name: str, kind: pl.DataType) -> bool:
     numbers = isinstance(kind, pl.Struct) and any(
         is_number_type(inner) for inner in kind.to_schema().values() if isinstance(inner, pl.DataType)
     )
@@ -171,21 +171,21 @@ def _schema(file: LogFile) -> Schema:
     return parquet_schema(file) if file.frame is None else file.frame.collect_schema()
 
 
-def _unnested(file: LogFile) -> LogFile:
+def _unnest(file: LogFile) -> LogFile:
     """A table with the fields of its structs of numbers as columns."""
     schema = _schema(file)
     fields = [
         (name, field.name)
         for name, kind in schema.items()
-        if isinstance(kind, pl.Struct) and _nested(name, kind)
+        if isinstance(kind, pl.Struct) and _is_nested(name, kind)
         for field in kind.fields
     ]
-    names = _names(fields, {name for name, kind in schema.items() if not _nested(name, kind)})
+    names = _names(fields, {name for name, kind in schema.items() if not _is_nested(name, kind)})
     for name, kind in schema.items():
         deeper = [f.name for f in kind.fields if f.dtype.is_nested()] if isinstance(kind, pl.Struct) else []
-        if deeper and _nested(name, kind):
+        if deeper and _is_nested(name, kind):
             raise _too_deep(file.name, name, deeper)
     table = file.frame if file.frame is not None else pl.scan_parquet(file.path or file.content(), glob=False)
-    columns = [pl.col(name) for name, kind in schema.items() if not _nested(name, kind)]
+    columns = [pl.col(name) for name, kind in schema.items() if not _is_nested(name, kind)]
     columns += [pl.col(name).struct.field(member).alias(column) for (name, member), column in names.items()]
     return replace(file, path=None, load=None, frame=table.select(columns))

@@ -6,7 +6,7 @@ from math import nan
 import numpy as np
 import polars as pl
 
-from gdpo_core.runs.sums import Array, Plan, Sums, binned
+from gdpo_core.runs.sums import Array, Plan, Sums, bin_batches
 
 MEAN, STD = "mean", "std"  # of a reward
 MISSING = "missing"  # responses without a reward
@@ -32,7 +32,7 @@ def over_time(plan: Plan, batches: Sums[Array]) -> pl.DataFrame:
     The columns: step, step_last, responses, groups; by reward its `MEAN`, `STD`, `MISSING` and `DEAD`; by method its
     `SHARE` of each reward, `TIES` and `SILENT`; by pair, in the order of the rewards, their `CORRELATION`.
     """
-    b = binned(batches)
+    b = bin_batches(batches)
     sums, numbered = b.rewards, list(enumerate(plan.rewards))
     columns = {"step": b.step, "step_last": b.step_last, "responses": b.responses, "groups": b.groups}
     for k, name in numbered:

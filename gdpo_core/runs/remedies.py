@@ -9,7 +9,7 @@ from gdpo_core import config_lines
 from gdpo_core._words import listing, number
 from gdpo_core.runs.facts import Facts
 from gdpo_core.runs.thresholds import HELPED, MOVED
-from gdpo_core.runs.trials import Gate, Setting, weights_for
+from gdpo_core.runs.trials import Gate, Trial, weights_for
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Remedy:
     tried_on: int  # responses
 
 
-def tried(remedy: Remedy | None) -> dict[str, Any]:
+def finding_members(remedy: Remedy | None) -> dict[str, Any]:
     """The members of a finding that say what mends it."""
     if remedy is None:
         return {"fix": None}
@@ -35,17 +35,17 @@ def rebalance(f: Facts, k: int, helps: Callable[[float, float], bool]) -> Remedy
     helps: whether the change mends the share of reward k, from the shares without and with it. Of two that do about as
     much GDPO is the first: it follows scales that drift.
     """
-    wanted = _wanted_shares(f)
+    wanted = _due_shares(f)
     if k not in wanted:
         return None
-    options: list[tuple[str, str, Setting]] = []
+    options: list[tuple[str, str, Trial]] = []
     if not f.is_gdpo:
         lines = config_lines.switch_to_gdpo(f.run.framework, f.rewards, f.plan.weights)
-        options.append(("Use GDPO", lines, Setting("gdpo", f.plan.weights)))
+        options.append(("Use GDPO", lines, Trial("gdpo", f.plan.weights)))
     weights = weights_for(f, f.acting, wanted)
     if weights is not None:
         lines = config_lines.set_weights(f.run.framework, f.rewards, weights, f.acting)
-        options.append((f"Set the weights {_weights_in_words(f, weights)}", lines, Setting(f.acting, weights)))
+        options.append((f"Set the weights {_weights_in_words(f, weights)}", lines, Trial(f.acting, weights)))
     before, after = f.as_it_ran.shares(f.acting), [f.tried(s).shares(s.method) for _, _, s in options]
     off = [sum(abs(shares[i] - share) for i, share in wanted.items()) / 2 for shares in after]
     helping = [i for i, shares in enumerate(after) if helps(before[k], shares[k])]
@@ -54,19 +54,19 @@ def rebalance(f: Facts, k: int, helps: Callable[[float, float], bool]) -> Remedy
         return None
     words, lines, setting = options[best]
     effect = {"update_share": (before[k], after[best][k])} | _inversions(f, setting)
-    return Remedy(words, lines, effect, _tried_on(f))
+    return Remedy(words, lines, effect, _sample_responses(f))
 
 
 def lower_weight(f: Facts, k: int, factor: float) -> Remedy | None:
     """The weight of one reward times a factor, if that lowers its share of the update by half."""
     weights = tuple(float(f"{w * factor:.2g}") if i == k else w for i, w in enumerate(f.plan.weights))
-    setting = Setting(f.acting, weights)
+    setting = Trial(f.acting, weights)
     before, after = f.as_it_ran.shares(f.acting)[k], f.tried(setting).shares(f.acting)[k]
     if not after <= before / 2:
         return None
     lines = config_lines.set_weights(f.run.framework, f.rewards, weights, f.acting)
     words = f"Give {f.rewards[k]} the weight {number(weights[k])}"
-    return Remedy(words, lines, {"update_share": (before, after)} | _inversions(f, setting), _tried_on(f))
+    return Remedy(words, lines, {"update_share": (before, after)} | _inversions(f, setting), _sample_responses(f))
 
 
 def put_first(f: Facts, gated: Iterable[int] | None = None, weight: float | None = None) -> Remedy | None:
@@ -91,12 +91,12 @@ def put_first(f: Facts, gated: Iterable[int] | None = None, weight: float | None
         ]
         reached = f"only where {f.rewards[on]} reaches {number(f.highest(on))}"
         words = f"Let {listing(f.rewards[k] for k in rewards)} count {reached}"
-        options.append((words, "\n".join(lines), Setting(f.acting, f.plan.weights, gates)))
+        options.append((words, "\n".join(lines), Trial(f.acting, f.plan.weights, gates)))
     if weight is not None and isfinite(weight):
         weights = tuple(weight if k == on else w for k, w in enumerate(f.plan.weights))
         lines_of_weights = config_lines.set_weights(f.run.framework, f.rewards, weights, f.acting)
         words = f"Give {f.rewards[on]} the weight {number(weight)}"
-        options.append((words, lines_of_weights, Setting(f.acting, weights)))
+        options.append((words, lines_of_weights, Trial(f.acting, weights)))
     before = f.as_it_ran.inversions(f.acting)
     after = [f.tried(setting).inversions(setting.method) for _, _, setting in options]
     helping = [i for i, share in enumerate(after) if before - share >= HELPED]
@@ -104,7 +104,7 @@ def put_first(f: Facts, gated: Iterable[int] | None = None, weight: float | None
         return None
     best = next(i for i in helping if after[i] <= min(after[j] for j in helping) + HELPED)
     words, text, setting = options[best]
-    return Remedy(words, text, _inversions(f, setting), _tried_on(f))
+    return Remedy(words, text, _inversions(f, setting), _sample_responses(f))
 
 
 def break_ties(f: Facts) -> Remedy | None:
@@ -114,10 +114,10 @@ def break_ties(f: Facts) -> Remedy | None:
         return None
     weights = tuple(2 * w if k == on else w for k, w in enumerate(f.plan.weights))
     heavier = config_lines.set_weights(f.run.framework, f.rewards, weights, f.acting)
-    options = [(f"Give {f.rewards[on]} the weight {number(weights[on])}", heavier, Setting(f.acting, weights))]
+    options = [(f"Give {f.rewards[on]} the weight {number(weights[on])}", heavier, Trial(f.acting, weights))]
     if not f.is_gdpo:
         lines = config_lines.switch_to_gdpo(f.run.framework, f.rewards, f.plan.weights)
-        options.insert(0, ("Use GDPO", lines, Setting("gdpo", f.plan.weights)))
+        options.insert(0, ("Use GDPO", lines, Trial("gdpo", f.plan.weights)))
     before = f.as_it_ran
     for words, lines, setting in options:
         after, method = f.tried(setting), setting.method
@@ -127,17 +127,17 @@ def break_ties(f: Facts) -> Remedy | None:
                 "groups_with_ties": (before.ties(f.acting), after.ties(method)),
                 "tied_pairs": (before.tied_pairs(f.acting), after.tied_pairs(method)),
             }
-            return Remedy(words, lines, effect | _inversions(f, setting), _tried_on(f))
+            return Remedy(words, lines, effect | _inversions(f, setting), _sample_responses(f))
     return None
 
 
-def _wanted_shares(f: Facts) -> dict[int, float]:
+def _due_shares(f: Facts) -> dict[int, float]:
     """The shares that the weights ask for, of the rewards that can act, by index."""
     ran = f.as_it_ran
     return {k: due for k in range(len(f.rewards)) if (due := ran.due_share(k)) > 0}
 
 
-def _inversions(f: Facts, setting: Setting) -> dict[str, tuple[float, float]]:
+def _inversions(f: Facts, setting: Trial) -> dict[str, tuple[float, float]]:
     """The inversions without and with a setting; none without a primary reward."""
     if f.plan.primary is None:
         return {}
@@ -149,5 +149,5 @@ def _weights_in_words(f: Facts, weights: Iterable[float]) -> str:
     return listing(f"{name} {number(w)}" for name, w in zip(f.rewards, weights, strict=True))
 
 
-def _tried_on(f: Facts) -> int:
+def _sample_responses(f: Facts) -> int:
     return sum(map(len, f.sample))

@@ -52,7 +52,7 @@ ROWS = 30  # from which a column of any other name can be the total
 
 
 @dataclass(frozen=True)
-class Chosen:
+class RewardChoice:
     """The rewards of a log, and what a total beside them tells."""
 
     rewards: tuple[str, ...]
@@ -98,7 +98,7 @@ def choose(
     named: Sequence[str] | None = None,
     flags: Collection[str] = (),
     asks: bool = False,
-) -> Chosen:
+) -> RewardChoice:
     """The rewards among the number columns of a log.
 
     sample: reads some rows of columns, spread over the run. named: the rewards that the caller names, which stand.
@@ -117,10 +117,10 @@ def choose(
         for total in totals:
             score = None if total in named else weights_of(table, named, flags, total)
             if score is not None and score.exact and score.weights:
-                return Chosen(tuple(named), score.weights, total)
-        return Chosen(tuple(named))
+                return RewardChoice(tuple(named), score.weights, total)
+        return RewardChoice(tuple(named))
     if len(clear) + len(metrics) * bool(totals) < 2 or len(clear) > REWARDS:
-        return Chosen(tuple(clear))
+        return RewardChoice(tuple(clear))
     table = sample([*clear, *metrics])
     found = _total(table, clear, metrics, totals, flags)
     if found is not None:
@@ -142,7 +142,7 @@ def choose(
         if open_ones:
             sure = [name for name in clear if name not in open_ones]
             _ask(where, open_ones, "a reward or a metric", sure)
-    return Chosen(tuple(clear), issues=issues)
+    return RewardChoice(tuple(clear), issues=issues)
 
 
 # --- names ------------------------------------------------------------------------------------------------------------
@@ -231,14 +231,14 @@ def _odd_one(table: pl.DataFrame, names: Sequence[str]) -> str | None:
     return names[alone[0]] if len(alone) == 1 and most else None
 
 
-def _of_total(numbers: Iterable[str], total: str, parts: Sequence[str], score: Score) -> Chosen:
+def _of_total(numbers: Iterable[str], total: str, parts: Sequence[str], score: Score) -> RewardChoice:
     """The parts that the total counts, in the order of the log."""
     weights = score.weights
     if weights is None:  # several fit, as where two parts are equal
-        return Chosen(tuple(name for name in numbers if name in parts and role(name) != "metric"), None, total)
+        return RewardChoice(tuple(name for name in numbers if name in parts and role(name) != "metric"), None, total)
     counted = [name for name in numbers if name in parts and weights.get(name, role(name) != "metric")]
     beside = [name for name in parts if name not in counted and role(name) != "metric"]
     issues: tuple[LogIssue, ...] = ()
     if beside:
         issues = (LogIssue("not-in-score", {"score": total, "columns": beside, "rewards": counted}),)
-    return Chosen(tuple(counted), {name: weights[name] for name in counted if name in weights}, total, issues)
+    return RewardChoice(tuple(counted), {name: weights[name] for name in counted if name in weights}, total, issues)

@@ -23,7 +23,7 @@ from gdpo_core.runs.tables import BadLines
 from gdpo_core.runs.texts import Texts, no_texts
 from gdpo_core.runs.trackers import as_tables
 from gdpo_core.runs.unfinished import without_unfinished
-from gdpo_core.runs.window import Steps, checked, window_of, within
+from gdpo_core.runs.window import Steps, select_steps, validate_window, window_of
 
 BATCHES = 200  # whose advantages are examined
 PROMPTS = 10_000  # rows whose prompts are examined
@@ -195,7 +195,7 @@ def read_run(
         files = files if files.files[0].frame is not None else as_tables(files)
         run, evidence = read_rows(files, known, options)
     except InputError as error:
-        raise _naming_the_way_out(error, files, options) from None
+        raise _with_advice(error, files, options) from None
     with one_error(files.name):
         run = with_groups(run, evidence, options)
     next(run.tables())  # a fault in the first rows is reported now
@@ -216,7 +216,7 @@ def options_of(
     skip_bad_files: bool = False,
 ) -> Options:
     """The arguments of `read_run`, checked."""
-    steps, last = checked(steps, last)
+    steps, last = validate_window(steps, last)
     for name, value in {"group": group, "advantage": advantage, "length": length, "step": step, "by": by}.items():
         expect(value is None or (isinstance(value, str) and value != ""), name, "the name of a column", repr(value))
     fits = group_size is None or (is_whole(group_size) and group_size > 0)
@@ -256,7 +256,7 @@ def fault_of(file: LogFile, log: LogFiles, options: Options) -> InputError | Non
     return None
 
 
-def _naming_the_way_out(error: InputError, log: LogFiles, options: Options) -> InputError:
+def _with_advice(error: InputError, log: LogFiles, options: Options) -> InputError:
     """The error; where it is one file of several that cannot be read, with the option that leaves it out."""
     file = next((file for file in log.files if str(error).startswith(file.name)), None)
     if len(log.files) == 1 or options.skip_bad_files or file is None or fault_of(file, log, options) is None:
@@ -264,7 +264,7 @@ def _naming_the_way_out(error: InputError, log: LogFiles, options: Options) -> I
     return InputError(f"{error}; with skip_bad_files (--skip-bad-files) it is left out")
 
 
-def read_rows(files: LogFiles, framework: str | None, options: Options) -> tuple[Run, "GroupEvidence"]:
+def read_rows(files: LogFiles, framework: str | None, options: Options) -> tuple[Run, "GroupingProof"]:
     """The run before its groups are known, and what shows them."""
     with one_error(files.name):
         files = _as_its_framework_writes(as_columns(files, options.bad_lines), framework)
@@ -272,7 +272,7 @@ def read_rows(files: LogFiles, framework: str | None, options: Options) -> tuple
         if files.left_out:
             evidence = {"files": [f"{name} {why}" for name, why in files.left_out]}
             run = replace(run, issues=(*run.issues, LogIssue("files-left-out", evidence)))
-        return run, _evidence(run)
+        return run, _grouping_proof(run)
 
 
 def detect(files: LogFiles, options: Options) -> str:
@@ -340,7 +340,7 @@ def one_error(where: str) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class GroupEvidence:
+class GroupingProof:
     """What shows which rows are a group, in a log or in a part of it."""
 
     sizes: pl.DataFrame  # rows, step and file of each batch, or of each group that a column identifies
@@ -354,17 +354,17 @@ class GroupEvidence:
         return self.sizes.group_by("batch", maintain_order=True).agg(*of_batch)
 
 
-def with_groups(run: Run, evidence: GroupEvidence, options: Options) -> Run:
+def with_groups(run: Run, evidence: GroupingProof, options: Options) -> Run:
     """The run with its groups: those that a column identifies, or blocks of the size given, configured or inferred."""
     rows = _rows_of(run)
     window = window_of(evidence.sizes["step"], run.path, options.steps, options.last)
     # The size of a group shows in the whole log; what may mislead a reader is said of the steps that are asked for.
-    sizes = within(evidence.sizes, window)
-    prompts = None if evidence.prompts is None else within(evidence.prompts, window)
+    sizes = select_steps(evidence.sizes, window)
+    prompts = None if evidence.prompts is None else select_steps(evidence.prompts, window)
     run = replace(run, skipped_lines=options.bad_lines.count, window=window)
     if rows.keyed_by:
         return _by_key(run, rows, sizes, options.group_size)
-    run = _noting_a_sample(run, prompts)
+    run = _note_sample(run, prompts)
 
     def regrouped(size: int) -> Run:
         ragged = sizes.filter(pl.col("rows") % size != 0)
@@ -377,7 +377,7 @@ def with_groups(run: Run, evidence: GroupEvidence, options: Options) -> Run:
     ids = _prompt_ids(evidence.prompts)
     changes = () if size else tuple(stretches(evidence.sizes["rows"].to_list(), evidence.advantages, ids))
     if changes:
-        return _in_blocks(_noting_changes(run, evidence.sizes, changes), rows, changes, sizes, prompts)
+        return _in_blocks(_note_changes(run, evidence.sizes, changes), rows, changes, sizes, prompts)
     others: tuple[int, ...] = ()
     if size is None or (sizes["rows"] % size != 0).any():
         inferred = infer(evidence.sizes["rows"].to_list(), evidence.advantages, ids)
@@ -387,7 +387,7 @@ def with_groups(run: Run, evidence: GroupEvidence, options: Options) -> Run:
     return replace(_in_blocks(run, rows, ((0, size),), sizes, prompts), other_sizes=others, _regrouped=regrouped)
 
 
-def _evidence(run: Run) -> GroupEvidence:
+def _grouping_proof(run: Run) -> GroupingProof:
     """One pass over the log, without rewards and lengths where that is faster."""
     rows = _rows_of(run)
     by = ["batch", "_key"] if rows.keyed_by else ["batch"]
@@ -402,7 +402,7 @@ def _evidence(run: Run) -> GroupEvidence:
             advantages += np.split(table["advantage"].to_numpy(), counts["rows"].cum_sum().to_numpy()[:-1])
     expect(bool(sizes), run.path, "at least one response", "0 rows")
     prompts = None if rows.keyed_by else rows.prompts()
-    return GroupEvidence(pl.concat(sizes), tuple(advantages[:BATCHES]), prompts)
+    return GroupingProof(pl.concat(sizes), tuple(advantages[:BATCHES]), prompts)
 
 
 def tables_of(run: Run, blocks: Blocks, first_batch: int = 0) -> Iterator[pl.DataFrame]:
@@ -411,7 +411,7 @@ def tables_of(run: Run, blocks: Blocks, first_batch: int = 0) -> Iterator[pl.Dat
     return _tables(run, _rows_of(run), partial(_number_blocks, here) if blocks else _number_keys)
 
 
-def groups_before(run: Run, evidence: GroupEvidence, batch: int) -> int:
+def groups_before(run: Run, evidence: GroupingProof, batch: int) -> int:
     """The number of the first group of a batch: how many groups the batches before it hold."""
     before = evidence.sizes.filter(pl.col("batch") < batch)
     if not run._blocks:
@@ -427,7 +427,7 @@ def _size_at(blocks: Blocks) -> pl.Expr:
     return size
 
 
-def _noting_changes(run: Run, sizes: pl.DataFrame, changes: Blocks) -> Run:
+def _note_changes(run: Run, sizes: pl.DataFrame, changes: Blocks) -> Run:
     """The run with an issue that says from which step on its groups have another size."""
     steps = [sizes.filter(pl.col("batch") >= batch)["step"][0] for batch, _ in changes]
     evidence = {"sizes": [size for _, size in changes], "from_steps": steps}
@@ -465,7 +465,7 @@ def _by_key(run: Run, rows: Rows, sizes: pl.DataFrame, group_size: int | None) -
     """The run in the groups that a column identifies."""
     usual = group_size or min(sizes["rows"].mode())
     sizes, changes = _with_usual(sizes, usual, changes=group_size is None)
-    run = _noting_changes(run, sizes, changes) if changes else run
+    run = _note_changes(run, sizes, changes) if changes else run
     cut = sizes.filter(pl.col("rows") % pl.col("usual") != 0)
     if group_size:
         _expect_none(cut, run, f"groups of {usual} rows by {rows.keyed_by}")
@@ -519,7 +519,7 @@ def _tables(run: Run, rows: Rows, number: Callable[[pl.DataFrame], pl.DataFrame]
                 break
             table = number(table).with_columns(pl.col("group") + first)
         first = table["group"][-1] + 1
-        table = within(table, run.window)
+        table = select_steps(table, run.window)
         if not len(table):
             continue
         responses += len(table)
@@ -552,7 +552,7 @@ def _prompt_ids(prompts: pl.DataFrame | None) -> list[np.ndarray]:
     return parts[:-1] if len(parts) > 1 else parts
 
 
-def _noting_a_sample(run: Run, prompts: pl.DataFrame | None) -> Run:
+def _note_sample(run: Run, prompts: pl.DataFrame | None) -> Run:
     """The run with an issue if no two rows of a batch share their prompt, as a sample of the prompts shows."""
     whole = None if prompts is None else prompts.filter(pl.len().over("batch") > 1)
     if whole is None or not len(whole) or whole.select(pl.struct("batch", "_key").is_duplicated().any()).item():
@@ -569,7 +569,7 @@ def _no_groups(run: Run, prompts: pl.DataFrame | None) -> InputError:
             f"{run.path}: expected groups that can be told from prompts or advantages, got none; "
             f"give group_size, the responses per prompt, or the group column (rewards: {', '.join(run.rewards)})"
         )
-    if size := _shuffled(prompts):
+    if size := _shuffled_group_size(prompts):
         return InputError(
             f"{run.path}: expected the rows of a group one after the other, got each prompt in {size} rows apart from "
             "each other: give --group prompt, or the column that tells groups apart"
@@ -582,7 +582,7 @@ def _no_groups(run: Run, prompts: pl.DataFrame | None) -> InputError:
     )
 
 
-def _shuffled(prompts: pl.DataFrame) -> int | None:
+def _shuffled_group_size(prompts: pl.DataFrame) -> int | None:
     """The usual number of rows of a prompt in a step, if those are as many for most prompts and not side by side."""
     size = prompts.group_by("step", "_key", maintain_order=True).agg(pl.len().alias("rows"))["rows"]
     usual = min(size.mode())
@@ -590,7 +590,7 @@ def _shuffled(prompts: pl.DataFrame) -> int | None:
 
 
 def _merged_prompts(prompts: pl.DataFrame, size: pl.Expr) -> dict[str, object] | None:
-    """GroupEvidence that groups of one batch share a prompt, from a sample of the prompts; None if none do.
+    """Details of how groups of one batch share a prompt, from a sample of the prompts; None if none do.
 
     prompts: batch, step, `_key` and `text` of rows in blocks of this size.
     """

@@ -90,13 +90,13 @@ def shown_groups(f: Facts, findings: Sequence[Finding]) -> tuple[ShownGroup, ...
     of_group = {number: part for (number,), part in rows.partition_by("group", as_dict=True).items()}
     scores = f.best.scores.filter(pl.col("reward").is_in([-1, reward]), pl.col("group").is_in(list(of_group)))
     return tuple(
-        _shown(f, finding, score, of_group[group], f.rewards[reward] if finding == "reward-dominates" else None)
+        _shown_group(f, finding, score, of_group[group], f.rewards[reward] if finding == "reward-dominates" else None)
         for finding in FINDINGS
         for score, group in scores.filter(finding=finding).head(SHOWN).select("score", "group").rows()
     )
 
 
-def _shown(f: Facts, finding: str, score: float, rows: pl.DataFrame, reward: str | None) -> ShownGroup:
+def _shown_group(f: Facts, finding: str, score: float, rows: pl.DataFrame, reward: str | None) -> ShownGroup:
     def column(name: str) -> tuple[float, ...] | None:
         values = tuple(rows[name].cast(pl.Float64).to_list()) if name in rows.columns else None
         return None if values is None or any(v is None or isnan(v) for v in values) else values
@@ -121,10 +121,10 @@ def _shown(f: Facts, finding: str, score: float, rows: pl.DataFrame, reward: str
 def with_texts(groups: Sequence[ShownGroup], texts: Texts) -> tuple[ShownGroup, ...]:
     """The groups with what the log says in their places."""
     said = texts({place for group in groups for place in group.places})
-    return tuple(_saying(group, [said.get(place) for place in group.places]) for group in groups)
+    return tuple(_add_texts(group, [said.get(place) for place in group.places]) for group in groups)
 
 
-def _saying(group: ShownGroup, said: Sequence) -> ShownGroup:
+def _add_texts(group: ShownGroup, said: Sequence) -> ShownGroup:
     prompt = next((one.prompt for one in said if one and one.prompt is not None), group.prompt)
     completions = tuple(one and one.completion for one in said)
     return replace(group, prompt=prompt, completions=completions if any(completions) else group.completions)

@@ -34,9 +34,9 @@ from gdpo_core.runs.weights import (
     Solution,
     Terms,
     eps_of,
-    fitted_to_rounded,
+    fit_to_rounded,
     scale_of,
-    separating,
+    separate,
     solution_of,
     terms_of,
     weights_from_eps,
@@ -134,8 +134,8 @@ def solve(
     solved: Solved = {}
     found = _search(log, framework, given, solved)
     if found is None or not _exactly(log, found):
-        log, found = _search_otherwise(log, found, framework, given, solved)
-    return None if found is None else _agreed(log, found, framework, given)
+        log, found = _search_alternatives(log, found, framework, given, solved)
+    return None if found is None else _agree(log, found, framework, given)
 
 
 def _exactly(log: Log, found: Attempt) -> bool:
@@ -150,12 +150,12 @@ def _known_weights(recipe: Recipe) -> int:
     return sum(w != 0 and k not in recipe.unknown for k, w in enumerate(recipe.weights))
 
 
-def _search_otherwise(
+def _search_alternatives(
     log: Log, found: Attempt | None, framework: str, given: tuple[float, ...] | None, solved: Solved
 ) -> tuple[Log, Attempt | None]:
     """The log as one of numbers that were rounded, clipped or scaled, and what explains that; or what was found."""
     grid = grid_of(log.advantages)
-    for other in _otherwise_logged(log, grid):
+    for other in _alternative_logs(log, grid):
         only_rounded = other.clipped_at == inf and not other.rewards_grid
         if found is not None and (other.rewards_grid or (found.share == 1 and not only_rounded)):
             break
@@ -163,7 +163,7 @@ def _search_otherwise(
         if instead is not None and (found is None or instead.share >= found.share):
             found, log = instead, other
     if found is not None and (grid or log.rewards_grid):
-        recipe = _as_rounding_allows(replace(log, grid=grid), found)
+        recipe = _allow_for_rounding(replace(log, grid=grid), found)
         if not log.rewards_grid or len(recipe.unknown) < len(recipe.weights):  # else all will do
             return log, replace(found, recipe=recipe)
         log, found = replace(log, rewards_grid=""), None
@@ -227,7 +227,7 @@ def _few_sizes(log: Log) -> bool:
     return len(sizes[sizes > 0].unique()) <= _FEW_SIZES
 
 
-def _otherwise_logged(log: Log, grid: str) -> Iterator[Log]:
+def _alternative_logs(log: Log, grid: str) -> Iterator[Log]:
     """The log as one of advantages, or of rewards, that were rounded or clipped, where the numbers look like that."""
     largest = log.advantages[log.advantages.isfinite()].abs()
     if grid:
@@ -308,8 +308,8 @@ def _attempt(
         guesses, unknown, scale_known = _along_direction(solution, scale, wanted)
         if log.grid and not log.scaled:
             fitted = (torch.tensor(g.weights, dtype=torch.float64) for g in guesses if g.complexity >= FITTED)
-            better = [fitted_to_rounded(w, terms, method not in UNDIVIDED) for w in fitted]
-            guesses += [Guess(rounded(w), FITTED) for w in better]
+            better = [fit_to_rounded(w, terms, method not in UNDIVIDED) for w in fitted]
+            guesses += [Guess(round_weights(w), FITTED) for w in better]
         surest = int((solution.directions[:, 0] * solution.size).abs().argmax())
         measured = (scale.factor or 0) * solution.directions[surest, 0].item()
     elif solvable:
@@ -383,7 +383,7 @@ def _along_direction(solution: Solution, of: Scale, wanted: Tensor) -> tuple[lis
     """Weights to try where one direction fits, the rewards whose weight is unknown, and whether the scale is known."""
     scale, error = of.factor, of.error
     direction = solution.directions[:, 0]
-    unknown = sorted({*solution.open_rewards, *_undetermined(direction, solution)})
+    unknown = sorted({*solution.open_rewards, *_open_weights(direction, solution)})
     # The larger the weights, the less eps matters.
     scales = [1.0, *([] if scale is None else [scale]), 1000.0]
     windows: list[tuple[float, float | None]] = [(factor, None) for factor in scales]
@@ -392,7 +392,7 @@ def _along_direction(solution: Solution, of: Scale, wanted: Tensor) -> tuple[lis
         windows = [(scale, (3 * error + _SCALE_OFF) / by) for by in (1, 3, 10)]  # the simplest are in the widest
     simple = [_simple_along(solution, factor, window, wanted) for factor, window in windows]
     guesses = [guess for guess in dict.fromkeys(simple) if guess is not None]
-    guesses += [Guess(rounded(solution.completed(factor * direction, wanted)), FITTED) for factor in scales]
+    guesses += [Guess(round_weights(solution.completed(factor * direction, wanted)), FITTED) for factor in scales]
     return guesses, unknown, known
 
 
@@ -400,8 +400,8 @@ def _where_directions_are_open(
     solution: Solution, terms: Terms, batch: Batch, method: str, wanted: Tensor
 ) -> tuple[list[Guess], list[int], bool]:
     """The same where several directions fit, as in groups of two: there only what eps leaves can show the weights."""
-    apart, everything = separating(solution, terms, wanted), list(range(len(wanted)))
-    guesses = [Guess(rounded(weights), FITTED) for weights in (apart, 1000 * apart)]
+    apart, everything = separate(solution, terms, wanted), list(range(len(wanted)))
+    guesses = [Guess(round_weights(weights), FITTED) for weights in (apart, 1000 * apart)]
     c = batch.convention
     # The sum is divided by its own std under these methods.
     by_own_std = method in ("grpo", "gdpo", "reinforce_pp_baseline", "reinforce_pp")
@@ -410,15 +410,15 @@ def _where_directions_are_open(
     if from_eps is None:
         return guesses, everything, False
     weights, error = from_eps
-    unknown = _undetermined(weights, replace(solution, error=error))
-    fitted = Guess(rounded(solution.completed(weights, wanted)), FITTED)
+    unknown = _open_weights(weights, replace(solution, error=error))
+    fitted = Guess(round_weights(solution.completed(weights, wanted)), FITTED)
     if len(unknown) == len(wanted):
         return [*guesses, fitted], unknown, False
     simple = _simple(solution.completed(weights, wanted), error, unknown)
     return [*([] if simple is None else [simple]), fitted, *guesses], unknown, True
 
 
-def _undetermined(weights: Tensor, solution: Solution) -> list[int]:
+def _open_weights(weights: Tensor, solution: Solution) -> list[int]:
     """Rewards whose weight the log leaves open: its standard error is too large, and it need not be 0 either."""
     error, size = solution.error, solution.size
     part = (weights * size).abs().max()
@@ -455,7 +455,7 @@ def _simple(weights: Tensor, error: Tensor, unknown: Sequence[int]) -> Guess | N
     """
     numbers = list[float]()
     complexity = 1
-    for k, (w, e) in enumerate(zip(rounded(weights), error.tolist(), strict=True)):
+    for k, (w, e) in enumerate(zip(round_weights(weights), error.tolist(), strict=True)):
         if k in unknown:
             numbers.append((simplest(w, 1e-6) or (w, 0))[0])
             continue
@@ -511,7 +511,7 @@ def _by_complexity(size: float, tolerance: float) -> list[tuple[int, float, floa
     return sorted(numbers)
 
 
-def rounded(weights: Tensor) -> tuple[float, ...]:
+def round_weights(weights: Tensor) -> tuple[float, ...]:
     """Weights with eight digits: with fewer, those of large rewards miss what they made."""
     nothing = 1e-9 * weights.abs().max().item()  # round-off of a sum that is 0
     return tuple(0.0 if abs(w) <= nothing else float(f"{w:.8g}") for w in weights.tolist())
@@ -566,7 +566,7 @@ def _degrees_of_freedom(log: Log, terms: Terms, solution: Solution) -> float:
 # What other recipes that make the same advantages do not agree on
 
 
-def _as_rounding_allows(log: Log, found: Attempt) -> Recipe:
+def _allow_for_rounding(log: Log, found: Attempt) -> Recipe:
     """The recipe, with unknown what could be another weight, or another scale, without a trace in rounded numbers."""
     recipe, w = found.recipe, torch.tensor(found.recipe.weights, dtype=torch.float64)
     if len(recipe.unknown) == len(w):
@@ -597,7 +597,7 @@ def _as_rounding_allows(log: Log, found: Attempt) -> Recipe:
     return replace(recipe, unknown=tuple(sorted(unknown)), up_to_scale=up_to_scale)
 
 
-def _agreed(log: Log, found: Attempt, framework: str, given: tuple[float, ...] | None) -> Recipe:
+def _agree(log: Log, found: Attempt, framework: str, given: tuple[float, ...] | None) -> Recipe:
     """The simplest recipe that makes these advantages, with unknown what the others that make them say otherwise."""
     recipe, count = found.recipe, len(found.recipe.weights)
     if recipe.weights == given or recipe.scaled or len(recipe.unknown) == count:

@@ -30,7 +30,7 @@ from gdpo_core.runs.sums import (
     RewardSums,
     Summary,
     Sums,
-    joined_scatter,
+    join_scatter,
     merge,
 )
 from gdpo_core.runs.thresholds import FAINT_STD, FEW_VALUES
@@ -236,7 +236,7 @@ def _reward_sums(of: _Grouped, distance: Tensor, std: Tensor) -> RewardSums:
     return RewardSums(
         present=of.per_batch(count.long()),
         total=of.per_batch(total),
-        scatter=joined_scatter(Moments(count.numpy(), total.numpy(), around.numpy()), of.starts),
+        scatter=join_scatter(Moments(count.numpy(), total.numpy(), around.numpy()), of.starts),
         low=of.per_batch(low, np.minimum),
         high=of.per_batch(high, np.maximum),
         degrees=of.per_batch((count - 1).clamp_(min=0).long()),

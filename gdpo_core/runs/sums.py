@@ -17,7 +17,7 @@ Number = TypeVar("Number", Array, float)  # (batches,), or one number for all ba
 # How the values of two batches become one, where they are not added up.
 LOWEST, HIGHEST, XOR = ({"merge": ufunc} for ufunc in (np.minimum, np.maximum, np.bitwise_xor))
 HELD = 20  # groups that show something best: a report shows five, and some may be of batches that it leaves out
-OWN_WAY = {"merge": np.add}  # and then what `joined_scatter` says: a sum of plain squares would lose digits
+OWN_WAY = {"merge": np.add}  # and then what `join_scatter` says: a sum of plain squares would lose digits
 
 
 @dataclass(frozen=True)
@@ -167,9 +167,9 @@ def merge(summaries: Sequence[Summary]) -> Summary:
     expect(len(summaries) > 0, "summaries", "at least one", "none")
     plan = summaries[0].plan
     expect(all(s.plan == plan for s in summaries), "summaries", "parts made by one plan", "several plans")
-    batches = _combined([s.batches for s in summaries], lambda arrays, _: np.concatenate(arrays, axis=-1))
+    batches = _combine([s.batches for s in summaries], lambda arrays, _: np.concatenate(arrays, axis=-1))
     batches = take(batches, np.argsort(batches.batch, kind="stable"))
-    batches = _joined(batches, batches.batch)
+    batches = _join(batches, batches.batch)
     in_order = take(batches, np.lexsort((batches.batch, batches.step)))
     return Summary(plan, in_order, _best_of([s.best for s in summaries if s.best is not None]))
 
@@ -191,10 +191,10 @@ def total(batches: Sums[Array]) -> Sums[float]:
         x = merged.reduce(arrays[0], axis=-1)
         return x if x.ndim else x.item()
 
-    return _with_scatter(_combined([batches], over_all), joined_scatter(batches.rewards, np.array([0]))[..., 0])
+    return _with_scatter(_combine([batches], over_all), join_scatter(batches.rewards, np.array([0]))[..., 0])
 
 
-def joined_scatter(parts: RewardSums | Moments, starts: Array) -> Array:
+def join_scatter(parts: RewardSums | Moments, starts: Array) -> Array:
     """Σ (x − mean)² of all parts from each start on; parts and starts are on the last axis.
 
     Chan, Golub and LeVeque, Updating formulae (1979): the scatter of the parts, and that of their means.
@@ -219,32 +219,32 @@ def _with_scatter(sums: Any, scatter: Array) -> Any:
 
 def take(batches: Sums[Array], which: Array | slice) -> Sums[Array]:
     """Some of the batches; which: a mask, numbers or a slice."""
-    return _combined([batches], lambda arrays, _: arrays[0][..., which])
+    return _combine([batches], lambda arrays, _: arrays[0][..., which])
 
 
-def binned(batches: Sums[Array], at_most: int = 200) -> Sums[Array]:
+def bin_batches(batches: Sums[Array], at_most: int = 200) -> Sums[Array]:
     """The same run in at most `at_most` rows: consecutive batches are put together under the number of the first."""
     expect(type(at_most) is int and at_most > 0, "at_most", "a positive whole number", repr(at_most))
     rows = len(batches.batch)
-    return batches if rows <= at_most else _joined(batches, np.arange(rows) * at_most // rows)
+    return batches if rows <= at_most else _join(batches, np.arange(rows) * at_most // rows)
 
 
-def _joined(batches: Sums[Array], number: Array) -> Sums[Array]:
+def _join(batches: Sums[Array], number: Array) -> Sums[Array]:
     """Each run of batches of equal number merged into one."""
     starts = starts_of(number)
-    joined = _combined([batches], lambda arrays, merged: merged.reduceat(arrays[0], starts, axis=-1))
-    return _with_scatter(joined, joined_scatter(batches.rewards, starts))
+    joined = _combine([batches], lambda arrays, merged: merged.reduceat(arrays[0], starts, axis=-1))
+    return _with_scatter(joined, join_scatter(batches.rewards, starts))
 
 
-def _combined(records: Sequence[Any], make: Callable[[list[Array], np.ufunc], Any]) -> Any:
+def _combine(records: Sequence[Any], make: Callable[[list[Array], np.ufunc], Any]) -> Any:
     """A record of the same kind; `make` gets each array of all records, and how it merges."""
 
     def part(values: list[Any], merged: np.ufunc) -> Any:
         if isinstance(values[0], np.ndarray):
             return make(values, merged)
         if isinstance(values[0], Mapping):
-            return {name: _combined([value[name] for value in values], make) for name in values[0]}
-        return _combined(values, make)
+            return {name: _combine([value[name] for value in values], make) for name in values[0]}
+        return _combine(values, make)
 
     return type(records[0])(
         **{

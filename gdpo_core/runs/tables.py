@@ -333,7 +333,7 @@ def _type_of(texts: pl.Series) -> pl.DataType:
 def _read_csv(file: LogFile, kind: str, numbers: Sequence[str], texts: Sequence[str]) -> pl.DataFrame:
     """All rows of the columns; InputError, naming the line, for a record with more or fewer values than columns."""
     rows = _csv_values(file, kind, pl.col(*numbers, *texts))
-    rows = rows.filter(_filled(file, kind, len(rows)))
+    rows = rows.filter(_nonempty_rows(file, kind, len(rows)))
     if _separator(file, kind) != ",":
         rows = rows.with_columns(_decimal_commas(rows[name], file) for name in numbers)
     return rows.with_columns(_as_numbers(rows[name]) for name in numbers)
@@ -433,7 +433,7 @@ def _records(file: LogFile, kind: str) -> Iterator[tuple[int, list[str]]]:
         line = reader.line_num + 1
 
 
-def _filled(file: LogFile, kind: str, rows: int) -> pl.Series:
+def _nonempty_rows(file: LogFile, kind: str, rows: int) -> pl.Series:
     """Whether each row is more than an empty line, which polars reads as missing values, like cells that are not there.
 
     Raises InputError for the first record with more or fewer values than there are columns.
@@ -694,7 +694,7 @@ def json_column(name: str, values: Sequence[object], where: str, texts: bool = T
         values = [_NOT_FINITE[value] if isinstance(value, str) else value for value in values]
         kinds = kinds - {str} | {float}
     if kinds - {str, int, float, bool}:
-        return _nested(name, values)
+        return _nested_column(name, values)
     if not kinds or kinds == {bool}:
         return pl.Series(name, values, pl.Boolean if kinds else pl.Null)
     if kinds == {int} and all(value is None or abs(value) < 2**63 for value in values):  # type: ignore[arg-type]
@@ -706,7 +706,7 @@ def json_column(name: str, values: Sequence[object], where: str, texts: bool = T
     return pl.Series(name, [as_text(value) for value in values], pl.String)
 
 
-def _nested(name: str, values: Sequence[object]) -> pl.Series:
+def _nested_column(name: str, values: Sequence[object]) -> pl.Series:
     """A column of lists, objects or values of other kinds; as text where polars knows no type for all of them."""
     try:
         column = pl.Series(name, values, strict=False)

@@ -29,17 +29,17 @@ _GONE = (
 )
 
 
-class Said(NamedTuple):
+class Excerpt(NamedTuple):
     """The prompt and the completion of a response, clipped; None where the log has none."""
 
     prompt: str | None
     completion: str | None
 
 
-Texts: TypeAlias = Callable[[Collection[int]], Mapping[int, Said]]  # by `_place`
+Texts: TypeAlias = Callable[[Collection[int]], Mapping[int, Excerpt]]  # by `_place`
 
 
-def no_texts(places: Collection[int]) -> Mapping[int, Said]:
+def no_texts(places: Collection[int]) -> Mapping[int, Excerpt]:
     """What a log without texts says."""
     return {}
 
@@ -51,14 +51,14 @@ def texts_of(files: Sequence[LogFile], bad_lines: BadLines, responses: Responses
     """
     marks = [_mark(file) for file in files]
 
-    def read(places: Collection[int]) -> Mapping[int, Said]:
-        found: dict[int, Said] = {}
+    def read(places: Collection[int]) -> Mapping[int, Excerpt]:
+        found: dict[int, Excerpt] = {}
         for number, some in groupby(sorted(places), key=lambda place: place // A_FILE):
             rows = [place % A_FILE for place in some]
             with suppress(*_GONE):
                 if _mark(files[number]) == marks[number]:
                     records = records_at(files[number], rows, (*PROMPTS, *COMPLETIONS, *CHATS), bad_lines, responses)
-                    found |= {number * A_FILE + row: said(record) for row, record in records}
+                    found |= {number * A_FILE + row: excerpt(record) for row, record in records}
         return found
 
     return read
@@ -72,7 +72,7 @@ def _mark(file: LogFile) -> tuple[int, int] | None:
     return (-1, -1)
 
 
-def said(record: Mapping[str, object]) -> Said:
+def excerpt(record: Mapping[str, object]) -> Excerpt:
     """The prompt and the completion in the columns of a response.
 
     >>> said({"question": "2 + 2?", "response": [{"role": "assistant", "content": "4"}]})
@@ -86,11 +86,11 @@ def said(record: Mapping[str, object]) -> Said:
         next((by_name[name] for name in names if name in by_name), None) for names in (PROMPTS, COMPLETIONS, CHATS)
     )
     if prompt is None and completion is None:
-        prompt, completion = _parted(chat)
-    return Said(_clipped(readable(prompt), LONGEST_PROMPT), _clipped(readable(completion), LONGEST_COMPLETION))
+        prompt, completion = _split_chat(chat)
+    return Excerpt(_clip(readable(prompt), LONGEST_PROMPT), _clip(readable(completion), LONGEST_COMPLETION))
 
 
-def _parted(chat: object) -> tuple[object, object]:
+def _split_chat(chat: object) -> tuple[object, object]:
     """What stands before the first answer of the assistant, and the rest; of texts without roles the last alone."""
     if not isinstance(chat, list):
         return None, chat
@@ -125,7 +125,7 @@ def _content(part: object) -> str:
     return part if isinstance(part, str) else json.dumps(part, ensure_ascii=False, default=str)
 
 
-def _clipped(text: str | None, longest: int) -> str | None:
+def _clip(text: str | None, longest: int) -> str | None:
     if text is None or len(text) <= longest:
         return text
     return f"{text[:longest]}… ({count(len(text), 'character')})"

@@ -96,7 +96,7 @@ def _trackio(file: LogFile, only: int | None = None) -> list[LogFile]:
     only: the number of one entry of the run, whose table is wanted alone, with its long texts.
     """
     try:
-        with closing(_opened(file)) as database:
+        with closing(_open(file)) as database:
             ends = time.monotonic() + LONGEST
             database.set_progress_handler(lambda: time.monotonic() > ends, _STEPS)
             database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_IN_MEMORY)
@@ -111,7 +111,7 @@ def _trackio(file: LogFile, only: int | None = None) -> list[LogFile]:
     return tables
 
 
-def _opened(file: LogFile) -> sqlite3.Connection:
+def _open(file: LogFile) -> sqlite3.Connection:
     """A connection that only reads."""
     if file.plain_path is None:
         return _in_memory(file.content())

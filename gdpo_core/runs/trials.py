@@ -22,7 +22,7 @@ from gdpo_core.runs.summarise import summarise
 from gdpo_core.runs.sums import Array, Sums, merge
 
 if TYPE_CHECKING:
-    from gdpo_core.runs.facts import Facts  # which tries settings by `summed`
+    from gdpo_core.runs.facts import Facts  # which tries settings by `sums_under`
 
 MOST = 20_000  # responses on which a setting is tried: all of a smaller log, else whole batches from all over the run
 _ROUNDS, _EXACT, _REACHED = 200, 1e-4, 0.01  # of the search for weights: where it ends, and which shares are reached
@@ -40,7 +40,7 @@ class Gate:
 
 
 @dataclass(frozen=True)
-class Setting:
+class Trial:
     """What a run could have used."""
 
     method: str
@@ -91,14 +91,14 @@ def _every(table: pl.DataFrame, number: int) -> pl.DataFrame:
     return table if number == 1 else table.filter(pl.col("batch") % number == 0)
 
 
-def summed(f: "Facts", setting: Setting) -> Sums[Array]:
+def sums_under(f: "Facts", setting: Trial) -> Sums[Array]:
     """The sums over the sample of a run under another setting. Raises InputError."""
     plan = replace(f.plan, weights=setting.weights, recipe=None, also=setting.method, shown=None)
-    tables = [_gated(table, f.rewards, setting.gates) for table in f.sample]
+    tables = [_apply_gates(table, f.rewards, setting.gates) for table in f.sample]
     return merge([summarise(table.drop("advantage", strict=False), plan) for table in tables]).batches
 
 
-def _gated(table: pl.DataFrame, rewards: Sequence[str], gates: Sequence[Gate]) -> pl.DataFrame:
+def _apply_gates(table: pl.DataFrame, rewards: Sequence[str], gates: Sequence[Gate]) -> pl.DataFrame:
     """The table with the rewards as they are behind their gates; a missing reward stays missing."""
     behind = []
     for gate in gates:
@@ -154,17 +154,17 @@ def _products(f: "Facts", method: str) -> tuple[Array, Array | None]:
         batch = log.read(replace(c, last_step="responses"))
         formula, batch = method_for("gdpo" if method == "gdpo" else "grpo_no_std", batch)
         z = formula.in_groups(batch).z
-        terms = _centred(batch.rewards, batch.group) if z is None else z.nan_to_num()
+        terms = _centre(batch.rewards, batch.group) if z is None else z.nan_to_num()
         unit = log.group_of_response if by_group else log.batch_of_response
         products.append(_in_units(terms.flatten(1), unit))
         # The batch's std is that of the sums themselves, whose means differ from group to group.
-        whole = _centred(batch.rewards, batch.all_responses) if method == "grpo_batch_std" else terms
+        whole = _centre(batch.rewards, batch.all_responses) if method == "grpo_batch_std" else terms
         degrees = (unit.bincount() - 1).clamp(min=1).numpy()
         divisors.append(_in_units(whole.flatten(1), unit) / degrees[:, None, None])
     return np.concatenate(products), None if method == "grpo_no_std" else np.concatenate(divisors)
 
 
-def _centred(x: Tensor, over: Reduction) -> Tensor:
+def _centre(x: Tensor, over: Reduction) -> Tensor:
     return centre(x, skipping_missing(over))[1].nan_to_num()
 
 
@@ -180,12 +180,12 @@ def weights_for_shares(f: "Facts", targets: Mapping[str, float]) -> list[Weights
     targets: shares by name; the other rewards have the rest, as their weights ask for. The shares are those of the
     sample under the weights found: the nearest ones where rewards are too correlated. Raises InputError.
     """
-    wanted = _wanted(f, targets)
+    wanted = _target_shares(f, targets)
     rows: list[WeightsForShares] = []
     for method in dict.fromkeys(["grpo", "gdpo", f.acting]):
         weights = weights_for(f, method, wanted)
         if weights is not None:
-            shares = f.tried(Setting(method, weights)).shares(method)
+            shares = f.tried(Trial(method, weights)).shares(method)
             lines = config_lines.set_weights(f.run.framework, f.rewards, weights, method)
             by_name = [dict(zip(f.rewards, values, strict=True)) for values in (weights, shares)]
             reached = all(abs(shares[k] - share) <= _REACHED for k, share in wanted.items())
@@ -195,7 +195,7 @@ def weights_for_shares(f: "Facts", targets: Mapping[str, float]) -> list[Weights
     return rows
 
 
-def _wanted(f: "Facts", targets: Mapping[str, float]) -> dict[int, float]:
+def _target_shares(f: "Facts", targets: Mapping[str, float]) -> dict[int, float]:
     """The wanted share of each reward that has one, by index. Raises InputError."""
     for name, share in targets.items():
         expect(name in f.rewards, "target share", f"the name of a reward: {', '.join(f.rewards)}", repr(name))

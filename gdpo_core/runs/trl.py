@@ -11,17 +11,17 @@ from gdpo_core.runs.columns import (
     Columns,
     Options,
     batches,
-    checked,
     expect_columns,
-    hashed,
+    hash_column,
     is_ordered,
     left_out,
-    normalised,
+    normalise,
     refuse_numeric_texts,
     union_schema,
+    validate_columns,
 )
 from gdpo_core.runs.files import LogFile, LogFiles
-from gdpo_core.runs.roles import Chosen, choose, role
+from gdpo_core.runs.roles import RewardChoice, choose, role
 from gdpo_core.runs.run import PROMPTS, LogIssue, Rows, Run, run_of
 from gdpo_core.runs.tables import Schema, first_numbers, height, is_number_type, parquet_frames, parquet_schema
 from gdpo_core.runs.texts import texts_of
@@ -52,7 +52,7 @@ def read(log: LogFiles, options: Options) -> Run:
         refuse_numeric_texts(files, schemas, used, options.bad_lines)
 
     def frames(columns: Columns) -> Iterator[pl.DataFrame]:
-        return (normalised(frame, columns, files) for frame in parquet_frames(files, schemas, columns.names))
+        return (normalise(frame, columns, files) for frame in parquet_frames(files, schemas, columns.names))
 
     # Where a column tells groups apart, the rows of several steps may be shuffled too.
     shuffled = options.group is not None and not is_ordered(frames(Columns(rewards=(), step=columns.step)))
@@ -82,7 +82,7 @@ def read(log: LogFiles, options: Options) -> Run:
     )
 
 
-def _columns(files: Sequence[LogFile], schema: Schema, options: Options) -> tuple[Columns, Chosen]:
+def _columns(files: Sequence[LogFile], schema: Schema, options: Options) -> tuple[Columns, RewardChoice]:
     """Which column of the first file holds what, and which are rewards."""
     file = files[0]
     step = options.step or "step"
@@ -105,7 +105,7 @@ def _columns(files: Sequence[LogFile], schema: Schema, options: Options) -> tupl
     columns = Columns(
         rewards=chosen.rewards, step=step, advantage=advantage, length=length, key=options.group, by=options.by
     )
-    return checked(columns, schema, file.name), chosen
+    return validate_columns(columns, schema, file.name), chosen
 
 
 def _of_training(log: LogFiles, step: str) -> tuple[LogFiles, list[LogIssue]]:
@@ -180,7 +180,7 @@ def _prompts(files: Sequence[LogFile], schemas: Sequence[Schema], columns: Colum
         frame.select(
             "_file",
             pl.col(f"{columns.step}").cast(pl.Float64, strict=False).cast(pl.Int64, strict=False).alias("step"),
-            (hashed(frame, "prompt") if "prompt" in frame.columns else pl.lit(0, pl.UInt64)).alias("_key"),
+            (hash_column(frame, "prompt") if "prompt" in frame.columns else pl.lit(0, pl.UInt64)).alias("_key"),
             _text(frame).str.slice(0, 60).alias("text"),
         )
         for frame in parquet_frames(files, schemas, [f"{columns.step}", "prompt"], head=PROMPTS)

@@ -22,7 +22,7 @@ PACKED = {_GZIP: "a gzip", _ZSTD: "zstd", b"x\x01": "zlib", b"x\x9c": "zlib", b"
 _MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 
 
-def bare(name: str) -> str:
+def unpacked_name(name: str) -> str:
     """The name of a file without the ending that says how it is packed.
 
     >>> bare("run/log.csv.gz"), bare("log.csv")
@@ -31,12 +31,12 @@ def bare(name: str) -> str:
     return name[: name.rfind(".")] if name.lower().endswith(ENDINGS) else name
 
 
-def ending(name: str) -> str:
+def format_suffix(name: str) -> str:
     """The ending of a file's name that says its format: ".csv" of "log.CSV.gz"."""
-    return PurePath(bare(name)).suffix.lower()
+    return PurePath(unpacked_name(name)).suffix.lower()
 
 
-def plain(raw: BinaryIO, name: str, most: int) -> BinaryIO:
+def unpack(raw: BinaryIO, name: str, most: int) -> BinaryIO:
     """The bytes of a file, unpacked and in UTF-8 where its first bytes show another form; `most` bytes if unpacked.
 
     Raises InputError, while it is read, for a file that is damaged or unpacks to more.
@@ -50,7 +50,7 @@ def plain(raw: BinaryIO, name: str, most: int) -> BinaryIO:
     elif start.startswith(_ZSTD):
         packed = _Zstd(raw, _zstd(name))
     if packed is not None:
-        bounded = io.BufferedReader(_Bounded(packed, name, min(most, max(FREE, MAX_RATIO * size))), CHUNK)
+        bounded = io.BufferedReader(_BoundedReader(packed, name, min(most, max(FREE, MAX_RATIO * size))), CHUNK)
         raw, start = cast(BinaryIO, bounded), bounded.peek(4)[:4]
     encoding = _encoding(start)
     if encoding is None:
@@ -69,7 +69,7 @@ def _encoding(start: bytes) -> str | None:
     return {"xoxo": "utf-16-le", "oxox": "utf-16-be"}.get("".join("x" if byte else "o" for byte in start))
 
 
-class _Bounded(io.RawIOBase):
+class _BoundedReader(io.RawIOBase):
     """What a packed file unpacks to, no more than a limit of bytes."""
 
     def __init__(self, packed: "gzip.GzipFile | _Zstd", name: str, limit: int) -> None:

@@ -14,7 +14,7 @@ import polars as pl
 
 from gdpo_core._errors import InputError, expect
 from gdpo_core._words import clip
-from gdpo_core.runs.columns import Columns, Options, batches, checked, expect_columns, normalised
+from gdpo_core.runs.columns import Columns, Options, batches, expect_columns, normalise, validate_columns
 from gdpo_core.runs.files import LogFile, LogFiles
 from gdpo_core.runs.run import Rows, Run, run_of
 from gdpo_core.runs.tables import as_text, expect_width, objects
@@ -138,7 +138,7 @@ def read(log: LogFiles, options: Options) -> Run:
         length=options.length or (LENGTH if any(response.length for response in responses) else None),
         key=options.group or GROUP,
     )
-    columns = checked(columns, logged, first)
+    columns = validate_columns(columns, logged, first)
     # Where its weight changes during the run, a reward is what it adds to the total.
     added = {name for name in columns.rewards if len(weights.get(name, ())) > 1}
     table = _table(responses, columns, added)
@@ -149,10 +149,10 @@ def read(log: LogFiles, options: Options) -> Run:
         "verifiers",
         Rows(
             columns=columns,
-            read=lambda wanted: batches(iter([_in_order(normalised(table, wanted, log.files))]), by),
+            read=lambda wanted: batches(iter([_in_order(normalise(table, wanted, log.files))]), by),
             keyed_by=f"the column {options.group}" if options.group else "the group or task of an episode",
             equal_groups=True,
-            texts=texts_of(log.files, options.bad_lines, partial(_said, evaluations=not train)),
+            texts=texts_of(log.files, options.bad_lines, partial(_messages, evaluations=not train)),
         ),
         left_out=(*(name for name in logged if name not in columns.names), *evaluations),
         weights=known or None,
@@ -174,7 +174,7 @@ def _responses(number: int, file: LogFile, options: Options) -> Iterator[_Respon
                 yield _response(number, where, episode, trace)
 
 
-def _said(item: dict, evaluations: bool) -> Iterator[dict]:
+def _messages(item: dict, evaluations: bool) -> Iterator[dict]:
     """The messages of each response of an episode; evaluations: also of one that is an evaluation's."""
     episode = msgspec.convert(item, _Episode)
     if evaluations or not episode.evaluates:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import polars as pl
 
 from gdpo_core._errors import InputError, expect
-from gdpo_core.runs.columns import TEXTS, Columns, Options, batches, cached, checked, expect_columns, normalised
+from gdpo_core.runs.columns import TEXTS, Columns, Options, batches, cache, expect_columns, normalise, validate_columns
 from gdpo_core.runs.files import LogFiles
 from gdpo_core.runs.roles import role
 from gdpo_core.runs.run import LogIssue, Rows, Run, run_of
@@ -35,7 +35,7 @@ def read(log: LogFiles, options: Options) -> Run:
     logged = list(dict.fromkeys(key for item in items for key in item))
     expect(matches(logged), first.name, f"verl's columns {', '.join(EXPECTED)}", ", ".join(logged))
     expect_columns(options.names, logged, first.name)
-    columns = checked(_columns(log, items, logged, options), logged, first.name)
+    columns = validate_columns(_columns(log, items, logged, options), logged, first.name)
     total_only = columns.rewards == ("score",)
     weights, issues = None, []
     if total_only:
@@ -49,7 +49,7 @@ def read(log: LogFiles, options: Options) -> Run:
         columns, weights, beside = _without_weight_zero(columns, weights, options)
         if beside:
             issues.append(LogIssue("not-in-score", {"columns": beside, "rewards": list(columns.rewards)}))
-    rows = cached(lambda: _rows(log, columns, options))
+    rows = cache(lambda: _rows(log, columns, options))
     return run_of(
         log,
         "verl",
@@ -120,7 +120,7 @@ def _rows(log: LogFiles, columns: Columns, options: Options) -> Iterator[pl.Data
             if columns.key == "uid":
                 # uid is prompt_rollout_output
                 frame = frame.with_columns(pl.col("uid").cast(pl.String).str.replace("(_[^_]*){1,2}$", ""))
-            yield normalised(frame.with_columns(pl.lit(number, pl.Int64).alias("_file")), columns, log.files)
+            yield normalise(frame.with_columns(pl.lit(number, pl.Int64).alias("_file")), columns, log.files)
 
     return batches(frames(), ["_file", "step"])
 

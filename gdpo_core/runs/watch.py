@@ -12,7 +12,7 @@ import polars as pl
 from gdpo_core._errors import InputError, expect
 from gdpo_core._types import ArrayLike
 from gdpo_core.frameworks import framework_named
-from gdpo_core.runs.audit import SAMPLE, facts_of, findings, gather, plan_of, sample_of, solved, wishes
+from gdpo_core.runs.audit import SAMPLE, check_arguments, facts_of, findings, gather, plan_of, sample_of, solve_recipe
 from gdpo_core.runs.audit_report import AuditReport, over_time, report_of
 from gdpo_core.runs.columns import A_FILE, Options
 from gdpo_core.runs.facts import Facts
@@ -21,7 +21,7 @@ from gdpo_core.runs.frames import REMOTE
 from gdpo_core.runs.run import (
     BATCHES,
     PROMPTS,
-    GroupEvidence,
+    GroupingProof,
     Run,
     detect,
     options_of,
@@ -31,7 +31,7 @@ from gdpo_core.runs.run import (
 )
 from gdpo_core.runs.summarise import summarise
 from gdpo_core.runs.sums import Plan, Summary, merge, take
-from gdpo_core.runs.texts import Said
+from gdpo_core.runs.texts import Excerpt
 from gdpo_core.runs.trials import Sample
 from gdpo_core.runs.unfinished import without_unfinished
 
@@ -53,7 +53,7 @@ class _Part:
     """Some files, or some lines of one, as they were read; batches are numbered from 0."""
 
     run: Run  # its groups are not known yet
-    evidence: GroupEvidence
+    evidence: GroupingProof
     skipped: int  # broken lines
 
     @property
@@ -61,7 +61,7 @@ class _Part:
         return int(self.evidence.sizes["batch"][-1]) + 1
 
 
-class _Changed(Exception):
+class _LogChanged(Exception):
     """What was settled does not hold any more: the log has to be read from its start."""
 
 
@@ -101,7 +101,7 @@ class Follower:
     def _forget(self) -> None:
         self.closed: dict[str, _Mark] = {}  # the settled files
         self.place, self.before_place = 0, b""  # where the unsettled lines of a single file begin
-        self.evidence: GroupEvidence | None = None
+        self.evidence: GroupingProof | None = None
         self.first: list[pl.DataFrame] = []  # tables from which the recipe is solved
         self.of_first: tuple[Plan, int, Summary] | None = None  # the summary of so many of them
         self.rest: Summary | None = None  # of the tables after them
@@ -132,7 +132,7 @@ class Follower:
         self.marks, self.fault = marks, None
         try:
             return self._new_files(log) if lines is None else self._report(self._with_lines(log, *lines))
-        except (_Changed, InputError) as error:
+        except (_LogChanged, InputError) as error:
             # The whole log says what is wrong with it, if anything is; else it has no form that grows by parts.
             self._forget()
             if isinstance(error, InputError) and without_unfinished(log) is not log:
@@ -188,7 +188,7 @@ class Follower:
         self.known = self.known or detect(some, options)
         run, evidence = read_rows(some, self.known, options)
         if self.rewards not in (None, run.rewards):
-            raise _Changed
+            raise _LogChanged
         self.rewards = run.rewards
         return _Part(run, evidence, options.bad_lines.count)
 
@@ -197,7 +197,7 @@ class Follower:
         *done, last = log.files
         names = [file.name for file in log.files]
         if names[: len(self.closed)] != list(self.closed) or self.place:
-            raise _Changed  # batches would get other numbers
+            raise _LogChanged  # batches would get other numbers
         new = done[len(self.closed) :]
         if new and self.last is not None and self.last[:2] == (new[0], self.marks[new[0].name]):
             self._settle(self.last[2], new[:1], self.of_last)
@@ -241,7 +241,7 @@ class Follower:
     def _settle(self, part: _Part, files: Sequence[LogFile], read: Iterable[pl.DataFrame] = ()) -> None:
         """Add the part to the sums; its numbers of batches go on from the last one. read: its tables, if known."""
         evidence = self._with(part)
-        for table in read or self._tables(part, self._grouped(part, evidence)):
+        for table in read or self._tables(part, self._regroup(part, evidence)):
             self.sample.add(table)
             if sum(map(len, self.first)) < SAMPLE:
                 self.first.append(table)
@@ -260,23 +260,23 @@ class Follower:
         self.skipped += part.skipped
         self.left_out = tuple(dict.fromkeys((*self.left_out, *part.run.left_out)))
 
-    def _with(self, part: _Part) -> GroupEvidence:
+    def _with(self, part: _Part) -> GroupingProof:
         """The evidence so far and that of the next part."""
         new, step = part.evidence, pl.col("step") + self.files * part.run._numbered_by_file
         sizes = new.sizes.with_columns(pl.col("batch") + self.batches, pl.col("_file") + self.files, step)
         prompts = None if new.prompts is None else new.prompts.with_columns(pl.col("batch") + self.batches)
         old = self.evidence
         if old is None:
-            return GroupEvidence(sizes, new.advantages, prompts)
+            return GroupingProof(sizes, new.advantages, prompts)
         if old.prompts is not None and prompts is not None:
             prompts = pl.concat([old.prompts.select(prompts.columns), prompts]).head(PROMPTS)
-        return GroupEvidence(pl.concat([old.sizes, sizes]), (*old.advantages, *new.advantages)[:BATCHES], prompts)
+        return GroupingProof(pl.concat([old.sizes, sizes]), (*old.advantages, *new.advantages)[:BATCHES], prompts)
 
-    def _grouped(self, part: _Part, evidence: GroupEvidence) -> Run:
+    def _regroup(self, part: _Part, evidence: GroupingProof) -> Run:
         """The run of a part with its groups, told apart by the evidence of all parts."""
         run = with_groups(replace(part.run, files=tuple(self.marks)), evidence, self._options())
         if self.grouped_by not in (None, run.grouped_by) or len(run._blocks) > 1:
-            raise _Changed
+            raise _LogChanged
         self.grouped_by = run.grouped_by
         return run
 
@@ -296,7 +296,7 @@ class Follower:
         rows = 0 if self.evidence is None or self.closed else int(self.evidence.sizes["rows"].sum())
         return self.files * A_FILE + rows
 
-    def _texts(self, places: Collection[int]) -> Mapping[int, Said]:
+    def _texts(self, places: Collection[int]) -> Mapping[int, Excerpt]:
         """The texts of the whole log, as it is now."""
         try:
             return read_rows(find_files(self.path), self.known, self._options())[0].texts(places)
@@ -308,19 +308,19 @@ class Follower:
         if run.framework not in ("generic", "verifiers") or self.evidence is None:
             return
         if table["step"][0] <= self.evidence.sizes["step"][-1]:
-            raise _Changed
+            raise _LogChanged
 
     def _plan(self, run: Run, sample: list[pl.DataFrame]) -> Plan:
-        given, intended = wishes(run, self.weights, self.primary, self.asked)
-        recipe = solved(run, sample if run.has_advantage else [], given, intended)
+        given, intended = check_arguments(run, self.weights, self.primary, self.asked)
+        recipe = solve_recipe(run, sample if run.has_advantage else [], given, intended)
         if recipe is None and run.other_sizes:
-            raise _Changed  # another group size may explain the advantages
+            raise _LogChanged  # another group size may explain the advantages
         return plan_of(run, given, self.primary, recipe, intended)
 
     def _report(self, part: _Part) -> AuditReport:
         """The report of what is settled and of the part that is not."""
         evidence = self._with(part)
-        run = self._grouped(part, evidence)
+        run = self._regroup(part, evidence)
         self.of_last = tables = list(self._tables(part, run))
         left_out = tuple(dict.fromkeys((*self.left_out, *part.run.left_out)))
         run = replace(run, left_out=left_out, skipped_lines=self.skipped + part.skipped)
@@ -331,7 +331,7 @@ class Follower:
             summaries.append(self._summary_of_first(plan))
         if self.rest is not None:
             summaries.append(self.rest)
-        given, intended = wishes(run, self.weights, self.primary, self.asked)
+        given, intended = check_arguments(run, self.weights, self.primary, self.asked)
         sample = Sample(list(self.sample.tables), self.sample.every)
         for table in tables:
             sample.add(table)

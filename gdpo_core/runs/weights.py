@@ -153,7 +153,7 @@ def solution_of(terms: Terms, batches: int) -> Solution:
     if not varying.any():
         return unsolved
     moments = _moments(terms, terms.x[varying] / size[varying, None], batches)
-    live, fits = moments.variance > 0, _agreeing(moments)
+    live, fits = moments.variance > 0, _agreeing_batches(moments)
     moments = moments.summed(fits if fits.any() else live)
 
     value, vector = torch.linalg.eigh(moments.every[0])
@@ -232,7 +232,7 @@ def _moments(terms: Terms, x: Tensor, batches: int) -> _Moments:
     return _Moments(*(v.new_zeros(batches, *v.shape[1:]).index_add_(0, terms.batch, v) for v in sums))
 
 
-def _agreeing(moments: _Moments) -> Tensor:
+def _agreeing_batches(moments: _Moments) -> Tensor:
     """(batches,) the batches that fit one direction: of those tried, the one that most batches fit.
 
     Tried are the best direction of all batches together, of single batches, and of a few together.
@@ -329,7 +329,7 @@ def _share(which: Tensor, of: Tensor) -> float:
     return ((which & of).sum() / of.sum()).item() if bool(of.any()) else 1.0
 
 
-def fitted_to_rounded(weights: Tensor, terms: Terms, divided: bool) -> Tensor:
+def fit_to_rounded(weights: Tensor, terms: Terms, divided: bool) -> Tensor:
     """Weights near these whose advantages round to the logged ones, where some of theirs do not; as near as found."""
     x, a, total = terms.x, terms.a, terms.total
     for _ in range(_REFINED):
@@ -392,7 +392,7 @@ def weights_from_eps(solution: Solution, terms: Terms, eps: float, ddof: int) ->
     return basis @ y, error
 
 
-def separating(solution: Solution, terms: Terms, wanted: Tensor) -> Tensor:
+def separate(solution: Solution, terms: Terms, wanted: Tensor) -> Tensor:
     """Weights near the wanted ones under which no unit's advantages point against the logged ones; as near as found."""
     along = solution.directions.T @ terms.total(terms.x * terms.a)[:, solution.batches[terms.batch]]
     size = along.square().sum(0).sqrt()

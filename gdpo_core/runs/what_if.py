@@ -1,9 +1,9 @@
 """What a whole run would have shown under another method, other weights or another convention, beside what it had."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from math import isfinite
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -14,7 +14,7 @@ from gdpo_core._inputs import weights_by_name
 from gdpo_core._words import listing
 from gdpo_core.advantages import ALL_METHODS, method_named
 from gdpo_core.frameworks import CONVENTIONS, FRAMEWORKS, RECOGNISED, Framework
-from gdpo_core.runs.audit_report import WEIGHTS_FROM, SettingPart, origin_of_weights, plain
+from gdpo_core.runs.audit_report import WEIGHTS_FROM, SettingPart, jsonable, origin_of_weights
 from gdpo_core.runs.facts import Facts
 from gdpo_core.runs.run import Run, one_error
 from gdpo_core.runs.summarise import summarise
@@ -26,7 +26,8 @@ METHODS = tuple(method for method in TITLES if ALL_METHODS[method].prepared is N
 FIGURES = ("groups_with_ties", "tied_pairs", "silent_groups", "inversions")  # of a run, beside the shares
 
 
-class Wanted(NamedTuple):
+@dataclass(frozen=True)
+class WhatIfSetting:
     """A setting that a caller asks for, checked; None, and a reward without a weight: as the run has it."""
 
     method: str | None
@@ -60,7 +61,7 @@ class WhatIf:
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain values, ready for JSON."""
-        return plain(asdict(self))
+        return jsonable(asdict(self))
 
     def _repr_html_(self) -> str:
         """The table as a notebook shows it."""
@@ -73,19 +74,19 @@ class WhatIf:
         return "text/html", self._repr_html_()
 
 
-def wanted(run: Run, setting: Mapping[str, Any]) -> Wanted:
+def validate_setting(run: Run, setting: Mapping[str, Any]) -> WhatIfSetting:
     """The setting that a caller gives by the names of its parts, checked against a run. Raises InputError."""
-    parts = Wanted._fields
+    parts = [field.name for field in fields(WhatIfSetting)]
     known = isinstance(setting, Mapping) and bool(setting) and set(setting) <= set(parts)
     expect(known, "what_if", f"one or more of {', '.join(parts)}", repr(setting))
     method, convention = setting.get("method"), setting.get("convention")
     for name, value, choices in (("method", method, METHODS), ("convention", convention, tuple(CONVENTIONS))):
         expect(value is None or value in choices, f"what_if, {name}", f"one of {', '.join(choices)}", repr(value))
     expect(not run.total_only, "what_if", "a log with each reward in a column of its own", f"one total, in {run.path}")
-    return Wanted(method, weights_by_name(setting.get("weights"), run.rewards, "what_if, weights"), convention)
+    return WhatIfSetting(method, weights_by_name(setting.get("weights"), run.rewards, "what_if, weights"), convention)
 
 
-def under(f: Facts, setting: Wanted, engine: Callable[[Run, Plan], Summary] | None = None) -> WhatIf:
+def compute_what_if(f: Facts, setting: WhatIfSetting, engine: Callable[[Run, Plan], Summary] | None = None) -> WhatIf:
     """The whole run under a setting, from one more pass over its log; engine: as in `audit`. Raises InputError."""
     expect(not f.lacks_a_reward, "what_if", "a log with every reward", f"one that lacks some, in {f.run.path}")
     method = setting.method or f.acting
@@ -113,20 +114,20 @@ def under(f: Facts, setting: Wanted, engine: Callable[[Run, Plan], Summary] | No
 
 def _figures(f: Facts, method: str) -> SettingPart:
     figures = f.ties(method), f.tied_pairs(method), f.silent(method), f.inversions(method)
-    shares = dict(zip(f.rewards, map(_known, f.shares(method)), strict=True))
+    shares = dict(zip(f.rewards, map(_finite_or_none, f.shares(method)), strict=True))
     weights = dict(zip(f.rewards, f.plan.weights, strict=True))
     setting = {"method": method, "convention": f.plan.convention, "weights": weights, "update_share": shares}
-    return SettingPart(**setting, **dict(zip(FIGURES, map(_known, figures), strict=True)))  # type: ignore[typeddict-item]
+    return SettingPart(**setting, **dict(zip(FIGURES, map(_finite_or_none, figures), strict=True)))  # type: ignore[typeddict-item]
 
 
-def _known(x: float) -> float | None:
+def _finite_or_none(x: float) -> float | None:
     return x if isfinite(x) else None
 
 
 # --- lines and sentences ----------------------------------------------------------------------------------------------
 
 
-def _framework(f: Facts, setting: Wanted) -> Framework:
+def _framework(f: Facts, setting: WhatIfSetting) -> Framework:
     """The one whose configuration is to change: the run's, or the one that has the convention asked for."""
     if setting.convention in (None, f.plan.convention):
         return f.framework
@@ -134,18 +135,18 @@ def _framework(f: Facts, setting: Wanted) -> Framework:
     return next(owners, FRAMEWORKS["generic"])
 
 
-def _switches(f: Facts, setting: Wanted) -> bool:
+def _switches(f: Facts, setting: WhatIfSetting) -> bool:
     """Whether more than weights change, or the log does not show that only they do."""
     own = None if f.recipe is None else f.recipe.method
     return setting.method not in (None, own) or setting.convention not in (None, f.plan.convention)
 
 
-def _lines(f: Facts, setting: Wanted, method: str, plan: Plan) -> str | None:
+def _lines(f: Facts, setting: WhatIfSetting, method: str, plan: Plan) -> str | None:
     lines = config_lines.switch_to if _switches(f, setting) else config_lines.set_weights
     return lines(_framework(f, setting).id, f.rewards, plan.weights, method)
 
 
-def _notes(f: Facts, setting: Wanted, method: str, plan: Plan, lines: str | None) -> list[str]:
+def _notes(f: Facts, setting: WhatIfSetting, method: str, plan: Plan, lines: str | None) -> list[str]:
     framework, convention = _framework(f, setting), RECOGNISED[plan.convention]
     origin = origin_of_weights(f)
     weights = f"weights {WEIGHTS_FROM[origin]}"

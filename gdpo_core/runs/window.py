@@ -10,7 +10,7 @@ from gdpo_core._words import count
 Steps = tuple[int | None, int | None]  # the first and the last one; None: as far as the log goes
 
 
-def checked(steps: object, last: object) -> tuple[Steps | None, int | None]:
+def validate_window(steps: object, last: object) -> tuple[Steps | None, int | None]:
     """The arguments `steps` and `last` of `read_run`, of which one at most is given; InputError names the argument."""
     expect(last is None or (is_whole(last) and last > 0), "last", "a positive whole number of steps", repr(last))
     if steps is None:
@@ -53,6 +53,6 @@ def window_of(logged: pl.Series, where: str, steps: Steps | None, last: int | No
     return chosen[0], chosen[-1]
 
 
-def within(table: pl.DataFrame, window: tuple[int, int] | None) -> pl.DataFrame:
+def select_steps(table: pl.DataFrame, window: tuple[int, int] | None) -> pl.DataFrame:
     """The rows of these steps; window: as `window_of` gives it."""
     return table if window is None else table.filter(pl.col("step").is_between(*window))
