@@ -119,7 +119,7 @@ class AuditCallback(TrainerCallback):
         if before > self._audited:  # the log was begun anew
             before = -inf
         new = take(facts.batches, facts.batches.step_last > before)
-        return metrics_of(replace(facts, batches=new), facts.acting) if len(new.batch) else {}
+        return metrics_of(replace(facts, batches=new), facts.method) if len(new.batch) else {}
 
     def _show(self, metrics: Mapping[str, float], state: Any, logs: dict[str, Any] | None) -> None:
         """Hand the metrics to the trainer's logger."""

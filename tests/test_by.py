@@ -91,8 +91,8 @@ def test_the_parts_of_all_values_add_up_to_the_run(tmp_path, method):
     task = {"task": lambda n: [f"t{i // 8 % 3}" for i in range(n)]}
     fake_logs.write_trl(tmp_path, steps=6, groups=8, method=method, extra=task)
     facts = gather(gc.read_run(tmp_path, by="task"), primary="accuracy")
-    assert facts.acting == method and len(facts.by) == 3
-    whole, values = facts.of_acting, [of.facts.totals.methods[method] for of in facts.by]
+    assert facts.method == method and len(facts.by) == 3
+    whole, values = facts.method_sums, [of.facts.totals.methods[method] for of in facts.by]
     assert sum(of.update for of in values) == pytest.approx(whole.update)
     for name in ("squares", "silent_groups", "tied_pairs", "inverted", "primary_pairs", "levels"):
         assert sum(getattr(of, name) for of in values) == pytest.approx(getattr(whole, name))

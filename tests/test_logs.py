@@ -37,7 +37,7 @@ NAMES = ("accuracy", "format", "length_penalty")
 
 
 def issues(run: Run) -> dict:
-    return {issue.id: issue.evidence for issue in run.issues}
+    return {issue.id: issue.details for issue in run.issues}
 
 
 def drawn(steps) -> tuple[np.ndarray, np.ndarray]:
@@ -140,15 +140,15 @@ def test_ms_swift_round_trip(tmp_path, gen_step, missing):
     steps = write_ms_swift(tmp_path, gen_step=gen_step, missing=missing)
     run = read_run(tmp_path)
     assert_read(run, steps)
-    assert run.framework == "ms_swift" and run.asked is None
+    assert run.framework == "ms_swift" and run.configured_method is None
 
 
 @pytest.mark.parametrize("method", ["grpo", "grpo_no_std", "grpo_batch_std", "gdpo"])
 def test_ms_swifts_args_say_which_method_was_asked_for(tmp_path, method):
     write_ms_swift(tmp_path / "run" / "v0-1", method=method, args=True)
-    assert read_run(tmp_path / "run" / "v0-1").asked == method
-    assert read_run(tmp_path / "run" / "v0-1" / "completions.jsonl").asked == method
-    assert read_run(tmp_path / "run").asked == method  # found below, with its args
+    assert read_run(tmp_path / "run" / "v0-1").configured_method == method
+    assert read_run(tmp_path / "run" / "v0-1" / "completions.jsonl").configured_method == method
+    assert read_run(tmp_path / "run").configured_method == method  # found below, with its args
 
 
 def test_an_event_of_ms_swift_may_hold_several_steps(tmp_path):

@@ -276,8 +276,8 @@ def test_a_report_keeps_its_log_to_itself():
         back.what_if("grpo")
     there = gc.audit(gc.read_run(TRL), what_if={"method": "grpo"})
     back = pickle.loads(pickle.dumps(there))
-    assert back.otherwise == there.otherwise == report.what_if("grpo") and report.otherwise is None
-    assert len(pickle.dumps(there.otherwise)) < 2000
+    assert back.alternative == there.alternative == report.what_if("grpo") and report.alternative is None
+    assert len(pickle.dumps(there.alternative)) < 2000
 
 
 def test_a_log_that_changed_since(tmp_path):
@@ -385,7 +385,7 @@ def test_names_of_rewards_do_nothing_on_a_page(tmp_path, capsys):
     kind, shown = found._mime_()
     assert kind == "text/html" and shown == found._repr_html_() and "<script" not in shown
     assert str(what_if(found)) in shown and "What if" not in document(report)
-    assert "What if" in document(replace(report, otherwise=found))
+    assert "What if" in document(replace(report, alternative=found))
 
 
 def test_the_engine_computes_it_too(monkeypatch, tmp_path):
@@ -399,9 +399,9 @@ def test_the_engine_computes_it_too(monkeypatch, tmp_path):
     from gdpo_core.runs import audit as gc_audit
 
     monkeypatch.setattr(engine_ray, "_ray", lambda: None)
-    monkeypatch.setattr(engine_ray, "_map_and_merge", lambda log, named, evidence, run, plan: engine(run, plan))
+    monkeypatch.setattr(engine_ray, "_map_and_merge", lambda log, named, proof, run, plan: engine(run, plan))
     setting, share = {"method": "grpo", "weights": {"format": 3}}, {"format": 0.5}
     found = engine_ray.audit_on_ray(str(tmp_path), what_if=setting, target_share=share)
     local = gc.audit(gc.read_run(tmp_path), what_if=setting, target_share=share)
-    assert found.otherwise == local.otherwise and found.weights_for_shares == local.weights_for_shares
+    assert found.alternative == local.alternative and found.weights_for_shares == local.weights_for_shares
     assert len(passes) == 2 and passes[-1].also == "grpo"

@@ -75,7 +75,7 @@ def audited(files: dict, how: dict, weights: dict | None, primary: str | None) -
 
 def supposed(files: dict, how: dict, weights: dict | None, primary: str | None, setting: dict) -> WhatIf | None:
     """A log as it was and under a setting."""
-    return audit(read_run(files, **how), weights=weights, primary=primary, what_if=setting).otherwise
+    return audit(read_run(files, **how), weights=weights, primary=primary, what_if=setting).alternative
 
 
 def trained(setting: Setting, method: str, limit: bool) -> np.ndarray:

@@ -60,8 +60,8 @@ def _place(finding: Finding) -> Html:
 def body(report: AuditReport) -> Html:
     """The report as an HTML fragment, all of it inside `<div class="audit">`, styled by `CSS`."""
     charts = join(tag("h3", "Charts"), _charts(report, framed)) if drawable(report) else Html()
-    otherwise = _what_if(report.otherwise) if report.otherwise else Html()
-    parts = [_verdict(report), _findings(report), otherwise, _did(report), charts, _tables(report), _computed(report)]
+    alternative = _what_if(report.alternative) if report.alternative else Html()
+    parts = [_verdict(report), _findings(report), alternative, _did(report), charts, _tables(report), _computed(report)]
     return tag("div", *parts, kind="audit")
 
 

@@ -104,8 +104,8 @@ def _report(console: Console, report: AuditReport, verbose: bool, groups: int) -
         if groups:
             _groups(console, group_tables(report, finding, groups))
     console.print()
-    if report.otherwise is not None:
-        _what_if(console, report.otherwise)
+    if report.alternative is not None:
+        _what_if(console, report.alternative)
     own = own_method(report)
     for table in _tables(report, verbose):
         console.print(_table(table, NAMES[own] if own else None))

@@ -101,8 +101,8 @@ def audit(
     facts = gather(run, weights, primary, asked, progress, engine)
     for_shares = weights_for_shares(facts, target_share) if target_share else ()
     report = report_of(facts, findings(facts), for_shares)
-    otherwise = None if setting is None else compute_what_if(facts, setting, engine)
-    return replace(report, otherwise=otherwise, _facts=replace(facts, tables=(), by=(), best=None, _tried={}))
+    alternative = None if setting is None else compute_what_if(facts, setting, engine)
+    return replace(report, alternative=alternative, _facts=replace(facts, tables=(), by=(), best=None, _trials={}))
 
 
 def gather(
@@ -120,8 +120,8 @@ def gather(
     first = _first(tables)
     sample = sample_of(first) if run.has_advantage else []
     recipe = solve_recipe(run, sample, given, intended)
-    if recipe is None and (regrouped := _regroup(run, given, intended)):
-        return gather(regrouped, given or None, primary, intended, progress, engine)
+    if recipe is None and (other := _regroup(run, given, intended)):
+        return gather(other, given or None, primary, intended, progress, engine)
     plan = plan_of(run, given, primary, recipe, intended)
     summary = engine(run, plan) if engine else _summary(chain(first, tables), run, plan, progress)
     if open_batches := _may_tell_more(summary, sample):
@@ -140,7 +140,7 @@ def check_arguments(
     """The weights that the caller gives, and the method that was meant to run; the arguments are checked."""
     given = weights_by_name(weights, run.rewards)
     expect(primary is None or primary in run.rewards, "primary", f"one of {', '.join(run.rewards)}", repr(primary))
-    intended = run.asked if asked is None else asked
+    intended = run.configured_method if asked is None else asked
     expect(intended is None or intended in tuple(NAMES), "asked", f"one of {', '.join(NAMES)}", repr(intended))
     return given, intended
 
@@ -180,7 +180,7 @@ def _reproduces(recipe: Recipe, tables: Iterable[pl.DataFrame], rewards: Sequenc
 def _regroup(run: Run, given: Mapping[str, float], intended: str | None) -> Run | None:
     """The run with another group size that fits its prompts, if the advantages can be reproduced with it."""
     for size in run.other_sizes:
-        other = run.regrouped(size)
+        other = run.regroup(size)
         if solve_recipe(other, sample_of(_first(other.tables())), given, intended) is not None:
             return other
     return None
@@ -255,10 +255,10 @@ def facts_of(
         run=run,
         plan=summary.plan,
         batches=take(batches, ~again),
-        repeated=take(batches, again),
-        overwritten=take(batches, slice(0)),
+        repeated_batches=take(batches, again),
+        overwritten_batches=take(batches, slice(0)),
         steps=np.union1d(batches.step, batches.step_last).tolist(),
-        given=given,
+        given_weights=given,
         intended_method=intended,
         recipe_of_the_rest=None,
         tables=summary.sample,
@@ -266,7 +266,7 @@ def facts_of(
     )
     wrong = (facts.batches.logged.wrong > 0) & ~facts.lack_rows
     if _by_evaluations(facts, wrong):
-        return replace(facts, batches=take(facts.batches, ~wrong), overwritten=take(facts.batches, wrong))
+        return replace(facts, batches=take(facts.batches, ~wrong), overwritten_batches=take(facts.batches, wrong))
     return facts if not read_again else replace(facts, recipe_of_the_rest=_recipe_of_the_rest(facts))
 
 

@@ -232,7 +232,7 @@ class AuditReport:
     groups: the groups that show a finding best; each computes its advantages under any method.
     weights_for_shares: weights that give the shares of the update that the caller wants, by method.
     caution: the start of both what_first and the first line, where there are too few groups to judge; else empty.
-    otherwise: the run under another setting, where one was asked for.
+    alternative: the run under another setting, where one was asked for.
     """
 
     source: SourcePart
@@ -246,7 +246,7 @@ class AuditReport:
     caution: str = ""
     weights_for_shares: tuple[WeightsForShares, ...] = ()
     by: tuple[ByPart, ...] = ()
-    otherwise: "WhatIf | None" = None
+    alternative: "WhatIf | None" = None
     _facts: Facts | None = field(default=None, repr=False, compare=False)  # where its log can be read once more
     _groups: tuple[ShownGroup, ...] = field(default=(), repr=False)
     _texts: Texts = field(default=no_texts, repr=False, compare=False)
@@ -319,8 +319,8 @@ class AuditReport:
         if groups:
             most = SHOWN if groups is True else groups
             parts["groups"] = self.groups_table().group_by("finding", maintain_order=True).head(most).to_dicts()
-        if self.otherwise is not None:
-            parts["what_if"] = self.otherwise.to_dict()
+        if self.alternative is not None:
+            parts["what_if"] = self.alternative.to_dict()
         return {name: jsonable(part) for name, part in parts.items()}
 
     def findings_table(self) -> pl.DataFrame:
@@ -386,7 +386,7 @@ def report_of(
 
 
 def _source(f: Facts) -> SourcePart:
-    parts = f.batches, f.repeated, f.overwritten
+    parts = f.batches, f.repeated_batches, f.overwritten_batches
     return {
         "path": f.run.path,
         "framework": f.run.framework,
@@ -406,7 +406,7 @@ def _source(f: Facts) -> SourcePart:
 
 def _run(f: Facts) -> RunPart:
     recipe = f.recipe
-    parts = f.batches, f.overwritten
+    parts = f.batches, f.overwritten_batches
     error = float(max(batches.logged.max_error.max(initial=-np.inf) for batches in parts))
     steps_wrong = {step for batches in parts for step in batches.step[batches.logged.wrong > 0].tolist()}
     weights: dict[str, float | None] | None = None
@@ -435,7 +435,7 @@ def _run(f: Facts) -> RunPart:
 
 def origin_of_weights(f: Facts) -> str:
     """Where the weights of the figures come from: a key of WEIGHTS_FROM."""
-    if f.given:
+    if f.given_weights:
         return "given"
     if f.recipe is not None and (len(f.recipe.unknown) < len(f.rewards) or not f.run.weights):
         return "solved"
@@ -469,7 +469,7 @@ def _method(f: Facts, m: str) -> dict[str, float]:
 
 def _of_value(f: Facts, of: OfValue) -> ByPart:
     """The figures of one value of a column."""
-    method, here = f.acting, of.facts
+    method, here = f.method, of.facts
     return {
         "column": f"{f.run.by}",
         "value": of.value,
@@ -518,7 +518,7 @@ def _what_ran(f: Facts) -> str:
         up = Context(prec=1, rounding=ROUND_UP)
         error = power_of_ten(float(up.create_decimal_from_float(f.totals.logged.max_error)))
         return f"The logged advantages are {made}: all {count(_logged(f))} are reproduced, off by {error} at most."
-    wrong = f.totals.logged.wrong + f.overwritten.logged.wrong.sum()
+    wrong = f.totals.logged.wrong + f.overwritten_batches.logged.wrong.sum()
     return f"The logged advantages are {made}, but for {count(wrong)} of {count(_logged(f))}."
 
 
@@ -543,7 +543,7 @@ def first_of(findings: Sequence[Finding]) -> Finding | None:
 
 
 def _logged(f: Facts) -> int:
-    return int(f.totals.logged.count + f.overwritten.logged.count.sum())
+    return int(f.totals.logged.count + f.overwritten_batches.logged.count.sum())
 
 
 def jsonable(value: object) -> Any:

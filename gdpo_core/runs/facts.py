@@ -52,16 +52,16 @@ class Facts:
     run: Run
     plan: Plan
     batches: Sums[Array]
-    repeated: Sums[Array]  # batches that repeat the rows of the batch before them; not in `batches`
-    overwritten: Sums[Array]  # batches that an evaluation wrote; not in `batches` either
+    repeated_batches: Sums[Array]  # batches that repeat the rows of the batch before them; not in `batches`
+    overwritten_batches: Sums[Array]  # batches that an evaluation wrote; not in `batches` either
     steps: Sequence[int]  # the numbers of the steps that the log holds, ascending
-    given: Mapping[str, float]  # weights that the caller named, by reward
+    given_weights: Mapping[str, float]  # that the caller named, by reward
     intended_method: str | None  # that the caller, or a configuration beside the log, asks for
     recipe_of_the_rest: Recipe | None  # reproduces all batches of `batches` that `recipe` does not
     tables: Sequence[pl.DataFrame]  # whole batches from all over the run, on which settings are tried
     best: Best | None = None  # the groups that show something best
     by: "tuple[OfValue, ...]" = ()  # the same of each value of the column that was asked for
-    _tried: dict[Trial, "Facts"] = field(default_factory=dict, repr=False, compare=False)
+    _trials: dict[Trial, "Facts"] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def totals(self) -> Sums[float]:
@@ -82,7 +82,7 @@ class Facts:
         """Whether advantages are logged that any recipe reproduces, as round-off may be as large as they are."""
         if self.plan.recipe is None:
             return False
-        parts = self.batches.logged, self.overwritten.logged
+        parts = self.batches.logged, self.overwritten_batches.logged
         return not any(part.wrong.any() or part.telling.any() for part in parts)
 
     @property
@@ -95,7 +95,7 @@ class Facts:
         return [m for m in NAMES if m in self.totals.methods]
 
     @property
-    def acting(self) -> str:
+    def method(self) -> str:
         """The method that made the advantages; if the log does not show it, the intended one, else GRPO."""
         if self.recipe is not None:
             return self.recipe.method
@@ -103,21 +103,21 @@ class Facts:
         return intended if intended is not None and intended in self.methods else "grpo"
 
     @property
-    def of_acting(self) -> MethodSums[float]:
-        """The sums of the acting method."""
-        return self.totals.methods[self.acting]
+    def method_sums(self) -> MethodSums[float]:
+        """The sums of that method."""
+        return self.totals.methods[self.method]
 
     @property
     def is_gdpo(self) -> bool:
-        return self.acting == "gdpo"
+        return self.method == "gdpo"
 
     @property
-    def under(self) -> str:
-        """The start of a sentence about the acting method."""
-        name = f"Under {NAMES[self.acting]}"
+    def lead_in(self) -> str:
+        """The start of a sentence about that method."""
+        name = f"Under {NAMES[self.method]}"
         if self.recipe is not None:
             return name
-        why = "which was asked for" if self.intended_method == self.acting else "taken as the default"
+        why = "which was asked for" if self.intended_method == self.method else "taken as the default"
         return f"{name} ({why}: the log does not show the method)"
 
     @property
@@ -126,7 +126,7 @@ class Facts:
         logged = self.totals.logged
         if not logged.count or self.only_round_off or (self.recipe is None and self.all_silent):
             return None
-        return bool(self.recipe is not None and logged.wrong == 0 and not len(self.overwritten.batch))
+        return bool(self.recipe is not None and logged.wrong == 0 and not len(self.overwritten_batches.batch))
 
     @cached_property
     def lack_rows(self) -> Array:
@@ -232,17 +232,17 @@ class Facts:
         tables = [table.filter(pl.col("batch").is_in(counted.implode())) for table in self.tables]
         return [table for table in tables if len(table)]
 
-    def tried(self, setting: Trial) -> "Facts":
+    def try_setting(self, setting: Trial) -> "Facts":
         """The facts of the sample under another setting. Raises InputError."""
-        if setting not in self._tried:
+        if setting not in self._trials:
             plan = replace(self.plan, weights=setting.weights, recipe=None, also=setting.method)
-            self._tried[setting] = replace(self, plan=plan, batches=sums_under(self, setting), _tried={})
-        return self._tried[setting]
+            self._trials[setting] = replace(self, plan=plan, batches=sums_under(self, setting), _trials={})
+        return self._trials[setting]
 
     @cached_property
     def as_it_ran(self) -> "Facts":
         """The facts of the sample as the run was, to compare with what is tried."""
-        return self.tried(Trial(self.acting, self.plan.weights))
+        return self.try_setting(Trial(self.method, self.plan.weights))
 
     # --- one method ---
 

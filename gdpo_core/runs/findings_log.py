@@ -40,7 +40,7 @@ class IssueDetails(TypedDict, total=False):
 
 def _issues(f: Facts, which: str) -> Iterator[IssueDetails]:
     """What the reader noted about the issues of one kind."""
-    return (cast(IssueDetails, dict(issue.evidence)) for issue in f.run.issues if issue.id == which)
+    return (cast(IssueDetails, dict(issue.details)) for issue in f.run.issues if issue.id == which)
 
 
 # --- steps ------------------------------------------------------------------------------------------------------------
@@ -55,7 +55,7 @@ def steps_missing(f: Facts) -> Iterator[Finding]:
     first, last = f.steps[0], f.steps[-1]
     after = [a for a, b in zip(f.steps, f.steps[1:], strict=False) if b - a > 1]
     missing, fix = last - first + 1 - len(f.steps), None
-    evidence = {"missing": missing, "first_step": first, "last_step": last, "after_steps": after[:LISTED]}
+    numbers = {"missing": missing, "first_step": first, "last_step": last, "after_steps": after[:LISTED]}
     if usual > 1 and (times >= EVERY_NTH * gaps.total() or first == usual):
         begin = max(first - usual + 1, min(first, 1))
         steps = last - begin + 1
@@ -67,7 +67,7 @@ def steps_missing(f: Facts) -> Iterator[Finding]:
         because = why if f.framework.logs_last_batch else ""
         title, to_do = f"The log holds only every {_nth(usual)} step", "Log every step."
         message = f"The log holds only every {_nth(usual)} step, {len(f.steps)} of the {of}{because}."
-        evidence |= {"missing": steps - len(f.steps), "every": usual}
+        numbers |= {"missing": steps - len(f.steps), "every": usual}
         fix = config_lines.log_every_step(f.run.framework)
     else:
         title = f"{count(missing, 'step')} {_is(missing)} missing from the log"
@@ -76,12 +76,12 @@ def steps_missing(f: Facts) -> Iterator[Finding]:
             f"{count(missing, 'step')} {_is(missing)} missing, after {at_steps(after)}: files were lost, or those "
             "steps were logged elsewhere. This report does not cover them."
         )
-    yield Finding("steps-missing", "warning", message, evidence, fix, title=title, to_do=to_do)
+    yield Finding("steps-missing", "warning", message, numbers, fix, title=title, to_do=to_do)
 
 
 def batches_repeated(f: Facts) -> Iterator[Finding]:
     """Batches that the log holds more than once."""
-    steps = f.repeated.step.tolist()
+    steps = f.repeated_batches.step.tolist()
     if not steps:
         return
     why = " num_iterations above 1, or several optimiser steps for each generation batch, does that."
@@ -116,8 +116,8 @@ def steps_twice(f: Facts) -> Iterator[Finding]:
 
 def eval_logged(f: Facts) -> Iterator[Finding]:
     """Tables of evaluations in what a tracker keeps."""
-    for evidence in _issues(f, "eval-logged"):
-        steps = evidence["eval_steps"]
+    for details in _issues(f, "eval-logged"):
+        steps = details["eval_steps"]
         yield Finding(
             "eval-logged",
             "info",
@@ -132,13 +132,13 @@ def eval_logged(f: Facts) -> Iterator[Finding]:
 
 def files_left_out(f: Facts) -> Iterator[Finding]:
     """Files of the log that were not read."""
-    for evidence in _issues(f, "files-left-out"):
-        files = evidence["files"]
+    for details in _issues(f, "files-left-out"):
+        files = details["files"]
         yield Finding(
             "files-left-out",
             "info",
             f"Not read: {some(files)}. This report is about the other files.",
-            evidence,
+            details,
             None,
             title=f"{count(len(files), 'file')} {_is(len(files))} left out",
         )
@@ -191,14 +191,14 @@ def _relations(f: Facts) -> Iterator[tuple[str, dict[str, float]]]:
 
 def prompts_merged(f: Facts) -> Iterator[Finding]:
     """Prompts that occur more than once in a batch."""
-    for evidence in _issues(f, "prompts-merged"):
-        where = f"{count(evidence['groups'], 'group')} in {count(evidence['steps'], 'step')}"
+    for details in _issues(f, "prompts-merged"):
+        where = f"{count(details['groups'], 'group')} in {count(details['steps'], 'step')}"
         if f.run.grouped_by_column:
             severity = "warning"
             title, to_do = "Prompts that occur twice became one group", "Log an id for each group."
             message = (
                 f"Groups are told apart by {f.run.grouped_by}, and {where} hold several times as many responses as the "
-                f"others ({evidence['group_size']}): a prompt that occurred more than once in a batch became one "
+                f"others ({details['group_size']}): a prompt that occurred more than once in a batch became one "
                 "group. The figures of those groups are wrong. Log an id for each group, or name the column that "
                 "holds one."
             )
@@ -210,19 +210,19 @@ def prompts_merged(f: Facts) -> Iterator[Finding]:
                 f"text of a prompt does not tell groups apart. This report reads {f.run.grouped_by}, as the trainer "
                 "does, and is not affected; a script that groups this log by prompt would merge them."
             )
-        yield Finding("prompts-merged", severity, message, evidence, None, title=title, to_do=to_do)
+        yield Finding("prompts-merged", severity, message, details, None, title=title, to_do=to_do)
 
 
 def group_size_changes(f: Facts) -> Iterator[Finding]:
     """Groups that have another size from some step on."""
-    for evidence in _issues(f, "group-size-changes"):
-        pairs = list(zip(evidence["sizes"], evidence["from_steps"], strict=True))
+    for details in _issues(f, "group-size-changes"):
+        pairs = list(zip(details["sizes"], details["from_steps"], strict=True))
         later = [f"{size} from step {step} on" for size, step in pairs[1:]]
         yield Finding(
             "group-size-changes",
             "info",
             f"The groups hold {pairs[0][0]} responses at first, and {some(later)}. This report follows that.",
-            {**evidence, "steps": evidence["from_steps"][1 : LISTED + 1]},
+            {**details, "steps": details["from_steps"][1 : LISTED + 1]},
             None,
             title="The size of the groups changes during the run",
         )
@@ -230,12 +230,12 @@ def group_size_changes(f: Facts) -> Iterator[Finding]:
 
 def ragged_batches(f: Facts) -> Iterator[Finding]:
     """Batches that the group size does not divide."""
-    for evidence in _issues(f, "ragged-batches"):
-        batches = f"In {count(evidence['batches'])} of {count(evidence['of'], 'batch', 'batches')}"
-        size, step, rows = evidence["group_size"], evidence["step"], count(evidence["rows"], "row")
+    for details in _issues(f, "ragged-batches"):
+        batches = f"In {count(details['batches'])} of {count(details['of'], 'batch', 'batches')}"
+        size, step, rows = details["group_size"], details["step"], count(details["rows"], "row")
         if f.run.grouped_by_column:
             message = (
-                f"{batches}, {count(evidence['groups'], 'group')} do not hold the usual {size} responses (step {step}: "
+                f"{batches}, {count(details['groups'], 'group')} do not hold the usual {size} responses (step {step}: "
                 f"one of {rows}): rows were lost. The figures take these groups as they are."
             )
         else:
@@ -248,7 +248,7 @@ def ragged_batches(f: Facts) -> Iterator[Finding]:
             "ragged-batches",
             "warning",
             message,
-            evidence,
+            details,
             None,
             title="Some groups lack responses",
             to_do="Look for lost rows, or give the group size.",
@@ -257,9 +257,9 @@ def ragged_batches(f: Facts) -> Iterator[Finding]:
 
 def groups_sampled(f: Facts) -> Iterator[Finding]:
     """The log keeps a sample: of every group one response, or of a large batch its first rows."""
-    for evidence in _issues(f, "groups-sampled"):
-        if "tables" in evidence:
-            tables, most = evidence["tables"], count(evidence["threshold"], "row")
+    for details in _issues(f, "groups-sampled"):
+        if "tables" in details:
+            tables, most = details["tables"], count(details["threshold"], "row")
             yield Finding(
                 "groups-sampled",
                 "warning",
@@ -267,7 +267,7 @@ def groups_sampled(f: Facts) -> Iterator[Finding]:
                 "table: the other rows of the step are probably lost, so the last group and what GDPO's batch step "
                 "makes of the batch cannot be trusted there. Audit the table of the artifact, which takes more rows, "
                 "or raise the limit before the run.",
-                evidence,
+                details,
                 "wandb.Table.MAX_ROWS = 1_000_000",
                 title="W&B probably cut the table",
                 to_do="Audit the table of the artifact, or raise the limit before the run.",
@@ -278,10 +278,10 @@ def groups_sampled(f: Facts) -> Iterator[Finding]:
         yield Finding(
             "groups-sampled",
             "error",
-            f"No two responses of a step share their prompt (looked at {count(evidence['rows'], 'row')} of "
-            f"{count(evidence['steps'], 'step')}), so the log holds one response of each group and not the others. "
+            f"No two responses of a step share their prompt (looked at {count(details['rows'], 'row')} of "
+            f"{count(details['steps'], 'step')}), so the log holds one response of each group and not the others. "
             f"{why if fix else ''}What this report says about groups does not hold; log every response.",
-            evidence,
+            details,
             fix,
             title="The log holds one response per group",
             to_do="Log every response; the line below does that." if fix else "Log every response.",
@@ -322,17 +322,17 @@ def missing_rewards(f: Facts) -> Iterator[Finding]:
 
 def score_not_a_sum(f: Facts) -> Iterator[Finding]:
     """A logged total, which GRPO normalises, is no weighted sum of the rewards logged beside it."""
-    for evidence in _issues(f, "score-not-a-sum"):
-        score = evidence.get("score", "score")
+    for details in _issues(f, "score-not-a-sum"):
+        score = details.get("score", "score")
         grpo = f"{f.framework.title}'s GRPO" if f.framework.grpo_reads_score_alone else "GRPO"
         yield Finding(
             "score-not-a-sum",
             "info",
-            f"The {score} is not a weighted sum of {some(evidence['columns'])} (the nearest one differs by up to "
-            f"{number(evidence['error'], 2)}). {grpo} normalises the {score}, so what this report says about "
+            f"The {score} is not a weighted sum of {some(details['columns'])} (the nearest one differs by up to "
+            f"{number(details['error'], 2)}). {grpo} normalises the {score}, so what this report says about "
             f"GRPO holds for the weighted sum of these columns and not for the {score}. GDPO takes the columns "
             "themselves.",
-            evidence,
+            details,
             None,
             title=f"The {score} is not a weighted sum of the rewards",
         )
@@ -340,16 +340,16 @@ def score_not_a_sum(f: Facts) -> Iterator[Finding]:
 
 def not_in_score(f: Facts) -> Iterator[Finding]:
     """Columns that a logged total leaves out, and that are taken for no rewards."""
-    for evidence in _issues(f, "not-in-score"):
-        columns = evidence["columns"]
+    for details in _issues(f, "not-in-score"):
+        columns = details["columns"]
         yield Finding(
             "not-in-score",
             "info",
-            f"The {evidence.get('score', 'score')} is a weighted sum of {some(evidence['rewards'])} alone, so "
+            f"The {details.get('score', 'score')} is a weighted sum of {some(details['rewards'])} alone, so "
             f"{some(columns)} {_is(len(columns))} not counted as {'a reward' if len(columns) == 1 else 'rewards'} "
             f"here. If {'gdpo_reward_keys names' if f.framework.grpo_reads_score_alone else 'the run used'} more, name "
             "all of them as rewards.",
-            evidence,
+            details,
             None,
             title=f"{some(columns)} {_is(len(columns))} not counted among the rewards",
         )
@@ -357,15 +357,15 @@ def not_in_score(f: Facts) -> Iterator[Finding]:
 
 def no_components(f: Facts) -> Iterator[Finding]:
     """The log holds only the total of the rewards, or one reward that may be a total."""
-    evidence = next(_issues(f, "no-components"), IssueDetails())
+    details = next(_issues(f, "no-components"), IssueDetails())
     if not f.run.total_only:
-        if evidence:
+        if details:
             yield Finding(
                 "no-components",
                 "info",
                 f"The log holds one reward, {f.rewards[0]}. If it is the total of several, log each in a column of its "
                 "own: from a total alone nothing can be said about them.",
-                evidence,
+                details,
                 None,
                 title="The log holds one reward",
             )
@@ -376,7 +376,7 @@ def no_components(f: Facts) -> Iterator[Finding]:
         "error",
         "The log holds one total per response, not the rewards that the total was made of, so nothing can be said "
         f"about them: neither what each one does, nor what GDPO would do. {why}",
-        {**evidence, "rewards": list(f.rewards)},
+        {**details, "rewards": list(f.rewards)},
         config_lines.log_rewards(f.run.framework),
         title="The log holds only the total of the rewards",
         to_do="Log each reward in a column of its own.",
@@ -388,9 +388,9 @@ def no_components(f: Facts) -> Iterator[Finding]:
 
 def eval_overwrote(f: Facts) -> Iterator[Finding]:
     """Steps whose file an evaluation wrote."""
-    if not len(f.overwritten.batch):
+    if not len(f.overwritten_batches.batch):
         return
-    steps, error = f.overwritten.step.tolist(), float(f.overwritten.logged.max_error.max())
+    steps, error = f.overwritten_batches.step.tolist(), float(f.overwritten_batches.logged.max_error.max())
     yield Finding(
         "eval-overwrote",
         "warning",
@@ -401,9 +401,9 @@ def eval_overwrote(f: Facts) -> Iterator[Finding]:
         "whole.",
         {
             "steps": steps[:LISTED],
-            "rows_off": int(f.overwritten.logged.wrong.sum()),
+            "rows_off": int(f.overwritten_batches.logged.wrong.sum()),
             "max_error": error,
-            "groups_off_by_a_factor": scaled_share(f.overwritten),
+            "groups_off_by_a_factor": scaled_share(f.overwritten_batches),
             "threshold": SCALE_ONLY,
         },
         f"{config_lines.no_evaluation(f.run.framework)}  # or leave {at_steps(steps)} out where you read the log",
@@ -424,7 +424,7 @@ def rows_missing(f: Facts) -> Iterator[Finding]:
         "rows-missing",
         "warning",
         f"{at_steps(steps).capitalize()} {'holds' if len(steps) == 1 else 'hold'} {held} rows, others {most}, and the "
-        f"logged advantages there are those of {NAMES[f.acting]} but for a factor: they were computed over more rows, "
+        f"logged advantages there are those of {NAMES[f.method]} but for a factor: they were computed over more rows, "
         "which are missing from the log. They were cut off, or groups were dropped, as a filter does with those "
         "without a signal. The rows that are there count in the figures here.",
         {
@@ -506,13 +506,13 @@ def _nothing_makes_them(f: Facts) -> Finding:
             f"another framework wrote the log (name it), {evaluation}rewards were clipped, shaped or carry a KL "
             "penalty before they were normalised, or a reward is not logged."
         )
-    evidence = {"logged": int(f.totals.logged.count), "grouped_by": f.run.grouped_by}
-    return Finding("advantages-not-reproduced", severity, message, evidence, None, title=title, to_do=to_do)
+    numbers = {"logged": int(f.totals.logged.count), "grouped_by": f.run.grouped_by}
+    return Finding("advantages-not-reproduced", severity, message, numbers, None, title=title, to_do=to_do)
 
 
 def _some_are_others(f: Facts, bad: Sums[Array]) -> Finding:
     """Of a run whose recipe makes the others."""
-    ran, other = f.acting, f.recipe_of_the_rest
+    ran, other = f.method, f.recipe_of_the_rest
     steps, wrong, logged = bad.step.tolist(), int(bad.logged.wrong.sum()), int(f.totals.logged.count)
     scaled, error = scaled_share(bad), float(bad.logged.max_error.max())
     if other is not None:
@@ -569,11 +569,11 @@ def weights_not_as_given(f: Facts) -> Iterator[Finding]:
     """The weights that the caller gave are not those that made the logged advantages."""
     if f.recipe is None:
         return
-    known = [k for k, name in enumerate(f.rewards) if name in f.given and k not in f.recipe.unknown]
+    known = [k for k, name in enumerate(f.rewards) if name in f.given_weights and k not in f.recipe.unknown]
     if not known:
         return
     names = [f.rewards[k] for k in known]
-    given, made = [f.given[name] for name in names], [f.recipe.weights[k] for k in known]
+    given, made = [f.given_weights[name] for name in names], [f.recipe.weights[k] for k in known]
     # A method that divides by a std removes a common factor of the weights, but for what its eps leaves of it.
     up_to_scale = f.recipe.up_to_scale or f.recipe.method != "grpo_no_std"
     if up_to_scale:

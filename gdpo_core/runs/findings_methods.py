@@ -28,24 +28,24 @@ from gdpo_core.runs.thresholds import (
 
 def ties_hide_signal(f: Facts) -> Iterator[Finding]:
     """Different rewards get the same advantage."""
-    ties, with_gdpo, pairs = f.ties(f.acting), f.ties("gdpo"), f.tied_pairs(f.acting)
+    ties, with_gdpo, pairs = f.ties(f.method), f.ties("gdpo"), f.tied_pairs(f.method)
     if not ties >= TIES:
         return
     evidence: dict[str, object] = {
-        "method": f.acting,
+        "method": f.method,
         "groups_with_ties": ties,
         "tied_pairs": pairs,
         "groups_with_ties_gdpo": with_gdpo,
-        "mixed_groups": int(f.of_acting.mixed_groups),
+        "mixed_groups": int(f.method_sums.mixed_groups),
         "threshold": TIES,
         "threshold_warning_pairs": TIED_PAIRS,
     }
     message = [
-        f"{f.under}, {percent(ties)} of the groups whose rewards differ hold responses with different rewards and the "
-        f"same advantage ({percent(pairs)} of the pairs that differ): the update cannot tell them apart."
+        f"{f.lead_in}, {percent(ties)} of the groups whose rewards differ hold responses with different rewards and "
+        f"the same advantage ({percent(pairs)} of the pairs that differ): the update cannot tell them apart."
     ]
     if f.plan.primary is not None and f.totals.primary_pairs:
-        methods = dict.fromkeys([f.acting, "gdpo"])
+        methods = dict.fromkeys([f.method, "gdpo"])
         for m in methods:
             order = f.order(m)
             evidence |= {f"right_{m}": order.right, f"inverted_{m}": order.wrong, f"tied_primary_pairs_{m}": order.tied}
@@ -89,15 +89,15 @@ def _order_in_words(f: Facts, method: str) -> str:
 
 def silent_groups(f: Facts) -> Iterator[Finding]:
     """Groups whose advantages are all 0."""
-    silent, with_gdpo = f.silent(f.acting), f.silent("gdpo")
+    silent, with_gdpo = f.silent(f.method), f.silent("gdpo")
     if not silent >= SILENT_INFO:
         return
     # A group whose rewards are all constant is silent. In every other silent group the rewards differ.
     alike = f.totals.groups - f.totals.mixed_groups
-    cancelled = max(1 - ratio(alike, f.of_acting.silent_groups), 0.0)
+    cancelled = max(1 - ratio(alike, f.method_sums.silent_groups), 0.0)
     message = [
-        f"{f.under}, {percent(silent)} of the groups are silent: every response there has advantage 0 and adds nothing "
-        "to the policy gradient."
+        f"{f.lead_in}, {percent(silent)} of the groups are silent: every response there has advantage 0 and adds "
+        "nothing to the policy gradient."
     ]
     if not f.is_gdpo and with_gdpo < silent:
         message.append(f"Under GDPO it would be {percent(with_gdpo)}.")
@@ -120,7 +120,7 @@ def silent_groups(f: Facts) -> Iterator[Finding]:
         "warning" if silent >= SILENT_WARNING else "info",
         " ".join(message),
         {
-            "method": f.acting,
+            "method": f.method,
             "silent_groups": silent,
             **{f"silent_groups_{m}": f.silent(m) for m in f.methods},
             "rewards_differ_in": cancelled,
@@ -137,7 +137,7 @@ def silent_groups(f: Facts) -> Iterator[Finding]:
 
 def priority_inversion(f: Facts) -> Iterator[Finding]:
     """A response with less of the primary reward gets the larger advantage."""
-    inverted = f.inversions(f.acting)
+    inverted = f.inversions(f.method)
     if f.plan.primary is None or len(f.rewards) < 2 or not inverted >= INVERTED_INFO:
         return
     primary = f.rewards[f.plan.primary]
@@ -148,26 +148,26 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
     compared = some(f"{NAMES[m]} {percent(f.inversions(m))} and {percent(tied[m])}" for m in orders)
     most = (
         f"{NAMES[best]} has the most pairs the right way round, {percent(right[best])}, but"
-        if right[best] > right[f.acting]
-        else f"No other method has more than these {percent(right[f.acting])} the right way round:"
+        if right[best] > right[f.method]
+        else f"No other method has more than these {percent(right[f.method])} the right way round:"
     )
-    needed = {m: f.totals.methods[m].break_even for m in dict.fromkeys([f.acting, "gdpo"])}
+    needed = {m: f.totals.methods[m].break_even for m in dict.fromkeys([f.method, "gdpo"])}
     lowest = _break_even_in_words(f, f.plan.primary, needed)
-    weight = needed[f.acting]
+    weight = needed[f.method]
     remedy = put_first(f, weight=_round_up(weight) if isfinite(weight) and _usable(f, f.plan.primary, weight) else None)
     yield Finding(
         "priority-inversion",
         "warning" if inverted >= INVERTED_WARNING else "info",
-        f"{f.under}, in {percent(inverted)} of the pairs that differ in {primary} the response with less {primary} "
-        f"gets more, and {percent(tied[f.acting])} are tied. By method, inverted and tied: {compared}. {most} no "
+        f"{f.lead_in}, in {percent(inverted)} of the pairs that differ in {primary} the response with less {primary} "
+        f"gets more, and {percent(tied[f.method])} are tied. By method, inverted and tied: {compared}. {most} no "
         f"normalisation knows that {primary} matters most. {lowest}",
         {
             "primary": primary,
-            "method": f.acting,
+            "method": f.method,
             "inversions": inverted,
             **{f"inversions_{m}": f.inversions(m) for m in orders},
             **{f"tied_{m}": share for m, share in tied.items()},
-            "pairs": orders[f.acting].pairs,
+            "pairs": orders[f.method].pairs,
             **{f"break_even_{m}": weight for m, weight in needed.items() if isfinite(weight)},
             "threshold_info": INVERTED_INFO,
             "threshold_warning": INVERTED_WARNING,
@@ -191,7 +191,7 @@ def _break_even_in_words(f: Facts, primary: int, needed: Mapping[str, float]) ->
     on, now = f.rewards[primary], number(f.plan.weights[primary])
     usable = {m: w for m, w in needed.items() if isfinite(w) and _usable(f, primary, w)}
     if not usable:
-        last = needed[f.acting]
+        last = needed[f.method]
         turns = f"the last pair turns only at {number(_round_up(last))}" if isfinite(last) else "some pair never turns"
         return f"No usable weight on {on} does either (now {now}): {turns}."
     weights = listing(f"{number(_round_up(w))} under {NAMES[m]}" for m, w in usable.items())
@@ -212,14 +212,14 @@ def _round_up(weight: float) -> float:
 
 def batch_step_amplifies(f: Facts) -> Iterator[Finding]:
     """A std over the whole batch scales up the groups that differ, because silent groups lower it."""
-    by_batch_std = f.acting == "grpo_batch_std"
+    by_batch_std = f.method == "grpo_batch_std"
     if RECOGNISED[f.plan.convention].last_step == "group" and not by_batch_std:
         return
     live = f.batches.live_responses > 0
     if not live.any():
         return
     # Without silent groups, and where each group is divided by its own std, advantages have mean square 1.
-    squares = f.batches.methods[f.acting].squares if by_batch_std else f.batches.responses
+    squares = f.batches.methods[f.method].squares if by_batch_std else f.batches.responses
     factors = np.sqrt(squares[live] / f.batches.live_responses[live])
     factor, largest = float(factors.mean()), float(factors.max())
     largest_at = int(f.batches.step[live][factors.argmax()])
@@ -241,7 +241,7 @@ def batch_step_amplifies(f: Facts) -> Iterator[Finding]:
         "removes a constant factor; what acts is how the factor changes from batch to batch, and its size against a "
         "KL term. Watch how the share of silent groups changes.",
         {
-            "method": f.acting if by_batch_std else "gdpo",
+            "method": f.method if by_batch_std else "gdpo",
             "factor": factor,
             "largest_factor": largest,
             "largest_at_step": largest_at,
@@ -262,7 +262,7 @@ def blind_zero_std_metric(f: Facts) -> Iterator[Finding]:
         return
     most = max(range(len(f.rewards)), key=f.dead)
     sees = ratio(f.totals.constant_sums, f.totals.groups)
-    over_batch = f.framework.zero_std_over_batch.get(f.acting) if f.recipe is not None else None
+    over_batch = f.framework.zero_std_over_batch.get(f.method) if f.recipe is not None else None
     if f.dead(most) - (0 if over_batch else sees) < BLIND:
         return
     zero = "every advantage is 0" if f.is_gdpo else "all responses have the same sum"

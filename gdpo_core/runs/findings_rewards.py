@@ -76,7 +76,7 @@ def reward_fades(f: Facts) -> Iterator[Finding]:
         if groups < FADES_GROUPS or not f.plan.weights[k] or f.dead(k) >= DEAD:
             continue
         dead = first.dead(k), last.dead(k)
-        share = first.shares(f.acting)[k], last.shares(f.acting)[k]
+        share = first.shares(f.method)[k], last.shares(f.method)[k]
         mean = first.mean(k), last.mean(k)
         weaker = share[0] >= AMPLIFIED_SHARE and share[1] <= FADES_SHARE * share[0]
         if dead[1] - dead[0] < FADES_DEAD or not (dead[1] >= DEAD or weaker):
@@ -164,7 +164,7 @@ def reward_noise(f: Facts) -> Iterator[Finding]:
 
 def reward_dominates(f: Facts) -> Iterator[Finding]:
     """One reward makes most of the update, far more than its weight asks for."""
-    shares = f.shares(f.acting)
+    shares = f.shares(f.method)
     for k in _acting_rewards(f):
         # The only reward that is neither constant nor noise makes most of the update; other findings say that.
         if all(f.dead(i) >= DEAD or f.faint(i) >= FAINT for i in _acting_rewards(f) if i != k):
@@ -177,10 +177,10 @@ def reward_dominates(f: Facts) -> Iterator[Finding]:
         yield Finding(
             "reward-dominates",
             "warning",
-            f"{f.under}, {name} makes {percent(shares[k])} of the update with {_of_the_weight(f, k)}. {why}".rstrip(),
+            f"{f.lead_in}, {name} makes {percent(shares[k])} of the update with {_of_the_weight(f, k)}. {why}".rstrip(),
             {
                 "reward": name,
-                "method": f.acting,
+                "method": f.method,
                 "update_share": shares[k],
                 "weight_share": f.weight_share(k),
                 "weight_asks_for": asks,
@@ -199,15 +199,15 @@ def reward_dominates(f: Facts) -> Iterator[Finding]:
 
 def reward_starved(f: Facts) -> Iterator[Finding]:
     """A reward with a weight makes next to nothing of the update, or the update works against it."""
-    shares, acting = f.shares(f.acting), _acting_rewards(f)
-    for k in acting:
+    shares, able = f.shares(f.method), _acting_rewards(f)
+    for k in able:
         due, late = f.due_share(k), _at_the_end(f, k)
         little = shares[k] <= STARVED * due or late.part >= STARVED_PART
-        if not little or due < STARVED_DUE or f.dead(k) >= DEAD or len(acting) < 2:
+        if not little or due < STARVED_DUE or f.dead(k) >= DEAD or len(able) < 2:
             continue
         share = shares[k] if shares[k] <= STARVED * due else late.share
         remedy = rebalance(f, k, lambda now, then, due=due: then > max(now, STARVED * due))  # type: ignore[misc]
-        name, most = f.rewards[k], max(acting, key=lambda i: shares[i])
+        name, most = f.rewards[k], max(able, key=lambda i: shares[i])
         makes = (
             f"the update works against {name}: its share is {percent(share)}"
             if share < 0
@@ -218,11 +218,11 @@ def reward_starved(f: Facts) -> Iterator[Finding]:
         yield Finding(
             "reward-starved",
             "info" if f.faint(k) >= FAINT and not f.is_gdpo else "warning",
-            f"{f.under}, {makes}, {late.words}. With {percent(f.weight_share(k))} of the weight it could have "
+            f"{f.lead_in}, {makes}, {late.words}. With {percent(f.weight_share(k))} of the weight it could have "
             f"{percent(due)}{where}. {f.rewards[most]} makes {percent(shares[most])}. {why}".rstrip(),
             {
                 "reward": name,
-                "method": f.acting,
+                "method": f.method,
                 "update_share": shares[k],
                 "weight_share": f.weight_share(k),
                 "due_share": due,
@@ -253,7 +253,7 @@ def _at_the_end(f: Facts, k: int) -> _End:
     if parts < 2:
         return _End(None, 0.0, nan, "in a log too short to say since when")
     b = bin_batches(f.batches, parts)
-    update, squares = b.methods[f.acting].update[k], b.methods[f.acting].squares
+    update, squares = b.methods[f.method].update[k], b.methods[f.method].squares
     starved = update <= STARVED * f.due_share(k) * squares
     begin = next((i + 1 for i in reversed(range(parts)) if not starved[i]), 0)
     if begin == parts:
@@ -267,8 +267,8 @@ def _of_the_weight(f: Facts, k: int) -> str:
     """The share of the weights, and what it asks for where weights are unequal."""
     share, asks = f.weight_share(k), f.share_of_squares(k)
     square = f" (weights act by their squares: {percent(asks)})" if abs(asks - share) >= 0.005 else ""
-    acting = _acting_rewards(f)
-    counted = ", counted in the groups that hold each reward" if any(f.coverage(i) < 1 for i in acting) else ""
+    able = _acting_rewards(f)
+    counted = ", counted in the groups that hold each reward" if any(f.coverage(i) < 1 for i in able) else ""
     return f"{percent(share)} of the weight{square}{counted}"
 
 
@@ -296,7 +296,7 @@ def _why_under_grpo(f: Facts, k: int) -> str:
         f"{f.rewards[i]} {number(abs(f.plan.weights[i]) * _std_in_groups(f, i), digits=3)}" for i in _acting_rewards(f)
     )
     why = (
-        f"{NAMES[f.acting]} adds raw rewards up, so the reward that differs most inside a group decides "
+        f"{NAMES[f.method]} adds raw rewards up, so the reward that differs most inside a group decides "
         f"(weight times std there: {spreads})."
     )
     if f.shares("gdpo")[k] >= DOMINATES:
@@ -307,15 +307,15 @@ def _why_under_grpo(f: Facts, k: int) -> str:
 
 def _why_others_do_little(f: Facts, k: int) -> str:
     """Why the other rewards make little of the update although all are normalised; empty without such a reason."""
-    acting, reasons = _acting_rewards(f), []
-    if rarer := [i for i in acting if f.dead_or_missing(i) > f.dead_or_missing(k)]:
+    able, reasons = _acting_rewards(f), []
+    if rarer := [i for i in able if f.dead_or_missing(i) > f.dead_or_missing(k)]:
         constant = "constant" if all(f.coverage(i) == 1 for i in (k, *rarer)) else "constant or missing"
         shares = some(f"{f.rewards[i]} in {percent(f.dead_or_missing(i))}" for i in (*rarer, k))
         reasons.append(
             f"It differs in more groups ({constant}: {shares} of the groups). A larger weight does nothing where a "
             f"reward is {constant}."
         )
-    undone = [(i, j) for i, j in combinations(acting, 2) if f.correlation(i, j) <= -f.by_chance(i, j)]
+    undone = [(i, j) for i, j in combinations(able, 2) if f.correlation(i, j) <= -f.by_chance(i, j)]
     if undone:
         pairs = some(f"{f.rewards[i]} and {f.rewards[j]} ({signed(f.correlation(i, j))})" for i, j in undone)
         reasons.append(f"Rewards undo each other in part; correlation inside groups: {pairs}.")
@@ -332,7 +332,7 @@ def _std_in_groups(f: Facts, k: int) -> float:
 
 def conflict(f: Facts) -> Iterator[Finding]:
     """Two rewards oppose each other inside groups."""
-    shares = f.shares(f.acting)
+    shares = f.shares(f.method)
     for i, j in sorted(combinations(range(len(f.rewards)), 2), key=lambda pair: pair[::-1]):
         correlation = f.correlation(i, j)
         if not correlation <= min(CONFLICT, -f.by_chance(i, j)):  # NaN where one is constant

@@ -60,7 +60,7 @@ def read(log: LogFiles, options: Options) -> Run:
         if total_only
         else chosen.issues,
         left_out=tuple(n for n in logged if n not in {*columns.names, *NOT_REWARDS, *TEXTS, chosen.total}),
-        asked=METHODS.get(str(settings.get("scale_rewards"))),
+        configured_method=METHODS.get(str(settings.get("scale_rewards"))),
         weights=weights or chosen.weights,
         weights_by=by,
     )

@@ -42,11 +42,11 @@ def rebalance(f: Facts, k: int, helps: Callable[[float, float], bool]) -> Remedy
     if not f.is_gdpo:
         lines = config_lines.switch_to_gdpo(f.run.framework, f.rewards, f.plan.weights)
         options.append(("Use GDPO", lines, Trial("gdpo", f.plan.weights)))
-    weights = weights_for(f, f.acting, wanted)
+    weights = weights_for(f, f.method, wanted)
     if weights is not None:
-        lines = config_lines.set_weights(f.run.framework, f.rewards, weights, f.acting)
-        options.append((f"Set the weights {_weights_in_words(f, weights)}", lines, Trial(f.acting, weights)))
-    before, after = f.as_it_ran.shares(f.acting), [f.tried(s).shares(s.method) for _, _, s in options]
+        lines = config_lines.set_weights(f.run.framework, f.rewards, weights, f.method)
+        options.append((f"Set the weights {_weights_in_words(f, weights)}", lines, Trial(f.method, weights)))
+    before, after = f.as_it_ran.shares(f.method), [f.try_setting(s).shares(s.method) for _, _, s in options]
     off = [sum(abs(shares[i] - share) for i, share in wanted.items()) / 2 for shares in after]
     helping = [i for i, shares in enumerate(after) if helps(before[k], shares[k])]
     best = next((i for i in helping if off[i] <= min(off[j] for j in helping) + MOVED), None)
@@ -60,11 +60,11 @@ def rebalance(f: Facts, k: int, helps: Callable[[float, float], bool]) -> Remedy
 def lower_weight(f: Facts, k: int, factor: float) -> Remedy | None:
     """The weight of one reward times a factor, if that lowers its share of the update by half."""
     weights = tuple(float(f"{w * factor:.2g}") if i == k else w for i, w in enumerate(f.plan.weights))
-    setting = Trial(f.acting, weights)
-    before, after = f.as_it_ran.shares(f.acting)[k], f.tried(setting).shares(f.acting)[k]
+    setting = Trial(f.method, weights)
+    before, after = f.as_it_ran.shares(f.method)[k], f.try_setting(setting).shares(f.method)[k]
     if not after <= before / 2:
         return None
-    lines = config_lines.set_weights(f.run.framework, f.rewards, weights, f.acting)
+    lines = config_lines.set_weights(f.run.framework, f.rewards, weights, f.method)
     words = f"Give {f.rewards[k]} the weight {number(weights[k])}"
     return Remedy(words, lines, {"update_share": (before, after)} | _inversions(f, setting), _sample_responses(f))
 
@@ -85,20 +85,20 @@ def put_first(f: Facts, gated: Iterable[int] | None = None, weight: float | None
         gates = tuple(Gate(k, on, f.highest(on), f.worst(k)) for k in rewards)
         lines = [
             config_lines.gate(
-                f.run.framework, f.rewards, f.rewards[g.reward], f.rewards[on], g.threshold, otherwise=g.otherwise
+                f.run.framework, f.rewards, f.rewards[g.reward], f.rewards[on], g.threshold, otherwise=g.fallback
             )
             for g in gates
         ]
         reached = f"only where {f.rewards[on]} reaches {number(f.highest(on))}"
         words = f"Let {listing(f.rewards[k] for k in rewards)} count {reached}"
-        options.append((words, "\n".join(lines), Trial(f.acting, f.plan.weights, gates)))
+        options.append((words, "\n".join(lines), Trial(f.method, f.plan.weights, gates)))
     if weight is not None and isfinite(weight):
         weights = tuple(weight if k == on else w for k, w in enumerate(f.plan.weights))
-        lines_of_weights = config_lines.set_weights(f.run.framework, f.rewards, weights, f.acting)
+        lines_of_weights = config_lines.set_weights(f.run.framework, f.rewards, weights, f.method)
         words = f"Give {f.rewards[on]} the weight {number(weight)}"
-        options.append((words, lines_of_weights, Trial(f.acting, weights)))
-    before = f.as_it_ran.inversions(f.acting)
-    after = [f.tried(setting).inversions(setting.method) for _, _, setting in options]
+        options.append((words, lines_of_weights, Trial(f.method, weights)))
+    before = f.as_it_ran.inversions(f.method)
+    after = [f.try_setting(setting).inversions(setting.method) for _, _, setting in options]
     helping = [i for i, share in enumerate(after) if before - share >= HELPED]
     if not helping:
         return None
@@ -113,19 +113,19 @@ def break_ties(f: Facts) -> Remedy | None:
     if on is None:
         return None
     weights = tuple(2 * w if k == on else w for k, w in enumerate(f.plan.weights))
-    heavier = config_lines.set_weights(f.run.framework, f.rewards, weights, f.acting)
-    options = [(f"Give {f.rewards[on]} the weight {number(weights[on])}", heavier, Trial(f.acting, weights))]
+    heavier = config_lines.set_weights(f.run.framework, f.rewards, weights, f.method)
+    options = [(f"Give {f.rewards[on]} the weight {number(weights[on])}", heavier, Trial(f.method, weights))]
     if not f.is_gdpo:
         lines = config_lines.switch_to_gdpo(f.run.framework, f.rewards, f.plan.weights)
         options.insert(0, ("Use GDPO", lines, Trial("gdpo", f.plan.weights)))
     before = f.as_it_ran
     for words, lines, setting in options:
-        after, method = f.tried(setting), setting.method
-        fewer = before.ties(f.acting) - after.ties(method) >= HELPED
-        if fewer and after.inversions(method) <= before.inversions(f.acting):  # False where one is NaN
+        after, method = f.try_setting(setting), setting.method
+        fewer = before.ties(f.method) - after.ties(method) >= HELPED
+        if fewer and after.inversions(method) <= before.inversions(f.method):  # False where one is NaN
             effect = {
-                "groups_with_ties": (before.ties(f.acting), after.ties(method)),
-                "tied_pairs": (before.tied_pairs(f.acting), after.tied_pairs(method)),
+                "groups_with_ties": (before.ties(f.method), after.ties(method)),
+                "tied_pairs": (before.tied_pairs(f.method), after.tied_pairs(method)),
             }
             return Remedy(words, lines, effect | _inversions(f, setting), _sample_responses(f))
     return None
@@ -141,7 +141,7 @@ def _inversions(f: Facts, setting: Trial) -> dict[str, tuple[float, float]]:
     """The inversions without and with a setting; none without a primary reward."""
     if f.plan.primary is None:
         return {}
-    shares = f.as_it_ran.inversions(f.acting), f.tried(setting).inversions(setting.method)
+    shares = f.as_it_ran.inversions(f.method), f.try_setting(setting).inversions(setting.method)
     return {"inversions": shares} if all(map(isfinite, shares)) else {}
 
 

@@ -36,10 +36,10 @@ Blocks: TypeAlias = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class LogIssue:
-    """A property of the files that may mislead a reader: the id of the finding that reports it, and its evidence."""
+    """A property of the files that may mislead a reader: the id of the finding that reports it, and its details."""
 
     id: str
-    evidence: Mapping[str, object]
+    details: Mapping[str, object]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +96,7 @@ class Run:
     skipped_lines: int = 0
     skipped_files: tuple[str, ...] = ()  # that cannot be read
     left_out: tuple[str, ...] = ()  # columns that are neither used nor texts that such logs are known to hold
-    asked: str | None = None  # the method that a configuration file beside the log asks for
+    configured_method: str | None = None  # that a configuration file beside the log asks for
     weights: Mapping[str, float] | None = None  # per reward, if the log or a configuration file beside it holds them
     by: str | None = None  # the column whose values are looked at one by one
     window: tuple[int, int] | None = None  # the first and the last step, where only some were asked for
@@ -104,7 +104,7 @@ class Run:
     other_sizes: tuple[int, ...] = ()  # group sizes that the prompts and advantages fit as well
     _rows: Rows | None = field(default=None, repr=False)
     _blocks: Blocks = field(default=(), repr=False)  # where groups are blocks of rows
-    _regrouped: Callable[[int], "Run"] = field(default=_no_other_size, repr=False)
+    _regroup: Callable[[int], "Run"] = field(default=_no_other_size, repr=False)
     _tables: Callable[[], Iterator[pl.DataFrame]] = field(default=_no_tables, repr=False)
 
     @property
@@ -121,9 +121,9 @@ class Run:
         """What reads the prompts and completions of some responses, by their `_place`."""
         return no_texts if self._rows is None else self._rows.texts
 
-    def regrouped(self, size: int) -> "Run":
+    def regroup(self, size: int) -> "Run":
         """The same log in groups of another size."""
-        return self._regrouped(size)
+        return self._regroup(size)
 
     @cached_property
     def table(self) -> pl.DataFrame:
@@ -193,11 +193,11 @@ def read_run(
         files, skipped = without_unfinished(files, skip_bad_lines), ()
     try:
         files = files if files.files[0].frame is not None else as_tables(files)
-        run, evidence = read_rows(files, known, options)
+        run, proof = read_rows(files, known, options)
     except InputError as error:
         raise _with_advice(error, files, options) from None
     with one_error(files.name):
-        run = with_groups(run, evidence, options)
+        run = with_groups(run, proof, options)
     next(run.tables())  # a fault in the first rows is reported now
     return replace(run, skipped_files=skipped)
 
@@ -270,8 +270,8 @@ def read_rows(files: LogFiles, framework: str | None, options: Options) -> tuple
         files = _as_its_framework_writes(as_columns(files, options.bad_lines), framework)
         run = _reader(framework or detect(files, options)).read(files, options)
         if files.left_out:
-            evidence = {"files": [f"{name} {why}" for name, why in files.left_out]}
-            run = replace(run, issues=(*run.issues, LogIssue("files-left-out", evidence)))
+            details = {"files": [f"{name} {why}" for name, why in files.left_out]}
+            run = replace(run, issues=(*run.issues, LogIssue("files-left-out", details)))
         return run, _grouping_proof(run)
 
 
@@ -354,37 +354,37 @@ class GroupingProof:
         return self.sizes.group_by("batch", maintain_order=True).agg(*of_batch)
 
 
-def with_groups(run: Run, evidence: GroupingProof, options: Options) -> Run:
+def with_groups(run: Run, proof: GroupingProof, options: Options) -> Run:
     """The run with its groups: those that a column identifies, or blocks of the size given, configured or inferred."""
     rows = _rows_of(run)
-    window = window_of(evidence.sizes["step"], run.path, options.steps, options.last)
+    window = window_of(proof.sizes["step"], run.path, options.steps, options.last)
     # The size of a group shows in the whole log; what may mislead a reader is said of the steps that are asked for.
-    sizes = select_steps(evidence.sizes, window)
-    prompts = None if evidence.prompts is None else select_steps(evidence.prompts, window)
+    sizes = select_steps(proof.sizes, window)
+    prompts = None if proof.prompts is None else select_steps(proof.prompts, window)
     run = replace(run, skipped_lines=options.bad_lines.count, window=window)
     if rows.keyed_by:
         return _by_key(run, rows, sizes, options.group_size)
     run = _note_sample(run, prompts)
 
-    def regrouped(size: int) -> Run:
+    def regroup(size: int) -> Run:
         ragged = sizes.filter(pl.col("rows") % size != 0)
         _expect_none(ragged, run, f"rows that groups of {size} divide")
         return _in_blocks(run, rows, ((0, size),), sizes, prompts)
 
     if options.group_size:
-        return regrouped(options.group_size)
+        return regroup(options.group_size)
     size = rows.group_size
-    ids = _prompt_ids(evidence.prompts)
-    changes = () if size else tuple(stretches(evidence.sizes["rows"].to_list(), evidence.advantages, ids))
+    ids = _prompt_ids(proof.prompts)
+    changes = () if size else tuple(stretches(proof.sizes["rows"].to_list(), proof.advantages, ids))
     if changes:
-        return _in_blocks(_note_changes(run, evidence.sizes, changes), rows, changes, sizes, prompts)
+        return _in_blocks(_note_changes(run, proof.sizes, changes), rows, changes, sizes, prompts)
     others: tuple[int, ...] = ()
     if size is None or (sizes["rows"] % size != 0).any():
-        inferred = infer(evidence.sizes["rows"].to_list(), evidence.advantages, ids)
+        inferred = infer(proof.sizes["rows"].to_list(), proof.advantages, ids)
         if inferred is None:
             raise _no_groups(run, prompts)
         size, others = inferred.size, inferred.others
-    return replace(_in_blocks(run, rows, ((0, size),), sizes, prompts), other_sizes=others, _regrouped=regrouped)
+    return replace(_in_blocks(run, rows, ((0, size),), sizes, prompts), other_sizes=others, _regroup=regroup)
 
 
 def _grouping_proof(run: Run) -> GroupingProof:
@@ -411,9 +411,9 @@ def tables_of(run: Run, blocks: Blocks, first_batch: int = 0) -> Iterator[pl.Dat
     return _tables(run, _rows_of(run), partial(_number_blocks, here) if blocks else _number_keys)
 
 
-def groups_before(run: Run, evidence: GroupingProof, batch: int) -> int:
+def groups_before(run: Run, proof: GroupingProof, batch: int) -> int:
     """The number of the first group of a batch: how many groups the batches before it hold."""
-    before = evidence.sizes.filter(pl.col("batch") < batch)
+    before = proof.sizes.filter(pl.col("batch") < batch)
     if not run._blocks:
         return len(before)
     return before.select((pl.col("rows") / _size_at(run._blocks)).ceil().sum().cast(pl.Int64)).item()
@@ -430,8 +430,8 @@ def _size_at(blocks: Blocks) -> pl.Expr:
 def _note_changes(run: Run, sizes: pl.DataFrame, changes: Blocks) -> Run:
     """The run with an issue that says from which step on its groups have another size."""
     steps = [sizes.filter(pl.col("batch") >= batch)["step"][0] for batch, _ in changes]
-    evidence = {"sizes": [size for _, size in changes], "from_steps": steps}
-    return replace(run, issues=(*run.issues, LogIssue("group-size-changes", evidence)))
+    details = {"sizes": [size for _, size in changes], "from_steps": steps}
+    return replace(run, issues=(*run.issues, LogIssue("group-size-changes", details)))
 
 
 def _expect_none(ragged: pl.DataFrame, run: Run, wanted: str) -> None:
@@ -446,8 +446,8 @@ def _in_blocks(run: Run, rows: Rows, blocks: Blocks, sizes: pl.DataFrame, prompt
     ragged = sizes.filter(pl.col("rows") % size != 0).with_columns(size.alias("size"))
     issues = list(run.issues)
     if len(ragged):
-        evidence = {"group_size": ragged["size"][0], "batches": len(ragged), "of": len(sizes)}
-        issues.append(LogIssue("ragged-batches", evidence | {"step": ragged["step"][0], "rows": ragged["rows"][0]}))
+        details = {"group_size": ragged["size"][0], "batches": len(ragged), "of": len(sizes)}
+        issues.append(LogIssue("ragged-batches", details | {"step": ragged["step"][0], "rows": ragged["rows"][0]}))
     merged = None if prompts is None else _merged_prompts(prompts, size)
     if merged:
         issues.append(LogIssue("prompts-merged", merged))
@@ -471,18 +471,18 @@ def _by_key(run: Run, rows: Rows, sizes: pl.DataFrame, group_size: int | None) -
         _expect_none(cut, run, f"groups of {usual} rows by {rows.keyed_by}")
     issues = list(run.issues)
     if (sizes["rows"] == 1).all() and len(sizes) > sizes["batch"].n_unique():
-        evidence = {"step": sizes["step"][0], "steps": sizes["step"].n_unique(), "rows": len(sizes)}
-        issues.append(LogIssue("groups-sampled", evidence))
+        details = {"step": sizes["step"][0], "steps": sizes["step"].n_unique(), "rows": len(sizes)}
+        issues.append(LogIssue("groups-sampled", details))
     several = (pl.col("rows") > pl.col("usual")) & (pl.col("rows") % pl.col("usual") == 0)
     merged = sizes.filter(several & (pl.col("usual") > 1))
     if len(merged):
-        evidence = {"step": merged["step"][0], "steps": merged["step"].n_unique(), "groups": len(merged)}
-        evidence |= {"group_size": merged["usual"][0], "rows": merged["rows"][0], "looked_at_groups": len(sizes)}
-        issues.append(LogIssue("prompts-merged", evidence))
+        details = {"step": merged["step"][0], "steps": merged["step"].n_unique(), "groups": len(merged)}
+        details |= {"group_size": merged["usual"][0], "rows": merged["rows"][0], "looked_at_groups": len(sizes)}
+        issues.append(LogIssue("prompts-merged", details))
     if rows.equal_groups and 0 < len(cut) < MANY * len(sizes):
-        evidence = {"group_size": cut["usual"][0], "batches": cut["batch"].n_unique(), "of": sizes["batch"].n_unique()}
-        evidence |= {"step": cut["step"][0], "rows": cut["rows"][0], "groups": len(cut)}
-        issues.append(LogIssue("ragged-batches", evidence))
+        details = {"group_size": cut["usual"][0], "batches": cut["batch"].n_unique(), "of": sizes["batch"].n_unique()}
+        details |= {"step": cut["step"][0], "rows": cut["rows"][0], "groups": len(cut)}
+        issues.append(LogIssue("ragged-batches", details))
     return replace(
         run,
         group_size=usual if sizes["rows"].n_unique() == 1 else None,
@@ -557,8 +557,8 @@ def _note_sample(run: Run, prompts: pl.DataFrame | None) -> Run:
     whole = None if prompts is None else prompts.filter(pl.len().over("batch") > 1)
     if whole is None or not len(whole) or whole.select(pl.struct("batch", "_key").is_duplicated().any()).item():
         return run
-    evidence = {"step": whole["step"][0], "steps": whole["step"].n_unique(), "rows": len(whole)}
-    return replace(run, issues=(*run.issues, LogIssue("groups-sampled", evidence)))
+    details = {"step": whole["step"][0], "steps": whole["step"].n_unique(), "rows": len(whole)}
+    return replace(run, issues=(*run.issues, LogIssue("groups-sampled", details)))
 
 
 def _no_groups(run: Run, prompts: pl.DataFrame | None) -> InputError:
@@ -574,7 +574,7 @@ def _no_groups(run: Run, prompts: pl.DataFrame | None) -> InputError:
             f"{run.path}: expected the rows of a group one after the other, got each prompt in {size} rows apart from "
             "each other: give --group prompt, or the column that tells groups apart"
         )
-    sampled = next((issue.evidence["step"] for issue in run.issues if issue.id == "groups-sampled"), None)
+    sampled = next((issue.details["step"] for issue in run.issues if issue.id == "groups-sampled"), None)
     got = "different numbers of rows" if sampled is None else f"one response per prompt in step {sampled}"
     return InputError(
         f"{run.path}: expected the rows of whole groups, as many per prompt, got {got}: a log that holds a sample "

@@ -81,10 +81,10 @@ class ShownGroup:
 
 def shown_groups(f: Facts, findings: Sequence[Finding]) -> tuple[ShownGroup, ...]:
     """The groups that show each of `FINDINGS` best, with their numbers alone; of batches that the facts count."""
-    if f.best is None or f.plan.shown != f.acting:
+    if f.best is None or f.plan.shown != f.method:
         return ()
     named = (finding.evidence["reward"] for finding in findings if finding.id == "reward-dominates")
-    share = np.nan_to_num(f.shares(f.acting), nan=-np.inf)
+    share = np.nan_to_num(f.shares(f.method), nan=-np.inf)
     reward = f.rewards.index(str(next(named, f.rewards[int(share.argmax())])))
     rows = f.best.rows.filter(pl.col("batch").is_in(f.batches.batch.tolist()))
     of_group = {number: part for (number,), part in rows.partition_by("group", as_dict=True).items()}
@@ -108,7 +108,7 @@ def _shown_group(f: Facts, finding: str, score: float, rows: pl.DataFrame, rewar
         score=score,
         names=f.rewards,
         rewards=tuple(rows.select(f.rewards).rows()),
-        method=f.acting,
+        method=f.method,
         convention=f.plan.convention,
         weights=f.plan.weights,
         logged=column("advantage"),

@@ -19,7 +19,7 @@ _BLOCKS = 64  # shuffled at most
 
 @dataclass(frozen=True)
 class Size:
-    """A group size and the evidence for it: advantages or prompts."""
+    """A group size and what shows it: advantages or prompts."""
 
     size: int
     shown_by: str
@@ -45,8 +45,8 @@ def infer(sizes: Sequence[int], advantages: Sequence[np.ndarray], prompts: Seque
         if largest is None and size == rows:
             return None  # advantages centred over the whole batch sum to 0 as well
         if all(_chance(size, other, live) < CHANCE for other in fits if other > size and other % size == 0):
-            evidence = "advantages" if size != largest else "prompts"
-            return Size(size, evidence, tuple(g for g in fits if g < size))
+            shown_by = "advantages" if size != largest else "prompts"
+            return Size(size, shown_by, tuple(g for g in fits if g < size))
         if largest is None:
             return None
     return None if largest is None else Size(largest, "prompts", tuple(g for g in fits if g < largest))

@@ -36,7 +36,7 @@ class Gate:
     reward: int
     on: int
     threshold: float
-    otherwise: float  # what stands in its place everywhere else
+    fallback: float  # what stands in its place everywhere else
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def _apply_gates(table: pl.DataFrame, rewards: Sequence[str], gates: Sequence[Ga
     for gate in gates:
         reward, on = pl.col(rewards[gate.reward]), pl.col(rewards[gate.on])
         reached = on.is_not_nan() & (on >= gate.threshold)
-        behind.append(pl.when(reached | reward.is_nan()).then(reward).otherwise(gate.otherwise))
+        behind.append(pl.when(reached | reward.is_nan()).then(reward).otherwise(gate.fallback))
     return table.with_columns(behind)
 
 
@@ -182,10 +182,10 @@ def weights_for_shares(f: "Facts", targets: Mapping[str, float]) -> list[Weights
     """
     wanted = _target_shares(f, targets)
     rows: list[WeightsForShares] = []
-    for method in dict.fromkeys(["grpo", "gdpo", f.acting]):
+    for method in dict.fromkeys(["grpo", "gdpo", f.method]):
         weights = weights_for(f, method, wanted)
         if weights is not None:
-            shares = f.tried(Trial(method, weights)).shares(method)
+            shares = f.try_setting(Trial(method, weights)).shares(method)
             lines = config_lines.set_weights(f.run.framework, f.rewards, weights, method)
             by_name = [dict(zip(f.rewards, values, strict=True)) for values in (weights, shares)]
             reached = all(abs(shares[k] - share) <= _REACHED for k, share in wanted.items())

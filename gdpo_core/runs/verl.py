@@ -141,8 +141,8 @@ def _weights(
     flags = [name for name in rewards if all(isinstance(item.get(name), bool | None) for item in items)]
     score = weights_of(pl.concat(samples), rewards, flags)
     if score is not None and not score.exact:
-        evidence = {"columns": list(rewards), "error": score.error, "responses": rows}
-        return None, [LogIssue("score-not-a-sum", evidence)]
+        details = {"columns": list(rewards), "error": score.error, "responses": rows}
+        return None, [LogIssue("score-not-a-sum", details)]
     if score is None or score.weights is None:
         return None, []
     weights = dict(score.weights)

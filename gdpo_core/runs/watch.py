@@ -53,12 +53,12 @@ class _Part:
     """Some files, or some lines of one, as they were read; batches are numbered from 0."""
 
     run: Run  # its groups are not known yet
-    evidence: GroupingProof
+    proof: GroupingProof
     skipped: int  # broken lines
 
     @property
     def batches(self) -> int:
-        return int(self.evidence.sizes["batch"][-1]) + 1
+        return int(self.proof.sizes["batch"][-1]) + 1
 
 
 class _LogChanged(Exception):
@@ -101,7 +101,7 @@ class Follower:
     def _forget(self) -> None:
         self.closed: dict[str, _Mark] = {}  # the settled files
         self.place, self.before_place = 0, b""  # where the unsettled lines of a single file begin
-        self.evidence: GroupingProof | None = None
+        self.proof: GroupingProof | None = None
         self.first: list[pl.DataFrame] = []  # tables from which the recipe is solved
         self.of_first: tuple[Plan, int, Summary] | None = None  # the summary of so many of them
         self.rest: Summary | None = None  # of the tables after them
@@ -186,11 +186,11 @@ class Follower:
         options = self._options()
         some = replace(log, files=tuple(files))
         self.known = self.known or detect(some, options)
-        run, evidence = read_rows(some, self.known, options)
+        run, proof = read_rows(some, self.known, options)
         if self.rewards not in (None, run.rewards):
             raise _LogChanged
         self.rewards = run.rewards
-        return _Part(run, evidence, options.bad_lines.count)
+        return _Part(run, proof, options.bad_lines.count)
 
     def _new_files(self, log: LogFiles) -> AuditReport:
         """Settle all files but the last, and report on them together with that one."""
@@ -240,8 +240,8 @@ class Follower:
 
     def _settle(self, part: _Part, files: Sequence[LogFile], read: Iterable[pl.DataFrame] = ()) -> None:
         """Add the part to the sums; its numbers of batches go on from the last one. read: its tables, if known."""
-        evidence = self._with(part)
-        for table in read or self._tables(part, self._regroup(part, evidence)):
+        proof = self._with(part)
+        for table in read or self._tables(part, self._regroup(part, proof)):
             self.sample.add(table)
             if sum(map(len, self.first)) < SAMPLE:
                 self.first.append(table)
@@ -254,27 +254,27 @@ class Follower:
             self.rest = new if self.rest is None else merge([self.rest, new])
         self.groups = int(table["group"][-1]) + 1
         self.batches += part.batches
-        self.evidence = evidence
+        self.proof = proof
         self.closed |= {file.name: self.marks[file.name] for file in files}
         self.files += len(files)
         self.skipped += part.skipped
         self.left_out = tuple(dict.fromkeys((*self.left_out, *part.run.left_out)))
 
     def _with(self, part: _Part) -> GroupingProof:
-        """The evidence so far and that of the next part."""
-        new, step = part.evidence, pl.col("step") + self.files * part.run._numbered_by_file
+        """The proof so far and that of the next part."""
+        new, step = part.proof, pl.col("step") + self.files * part.run._numbered_by_file
         sizes = new.sizes.with_columns(pl.col("batch") + self.batches, pl.col("_file") + self.files, step)
         prompts = None if new.prompts is None else new.prompts.with_columns(pl.col("batch") + self.batches)
-        old = self.evidence
+        old = self.proof
         if old is None:
             return GroupingProof(sizes, new.advantages, prompts)
         if old.prompts is not None and prompts is not None:
             prompts = pl.concat([old.prompts.select(prompts.columns), prompts]).head(PROMPTS)
         return GroupingProof(pl.concat([old.sizes, sizes]), (*old.advantages, *new.advantages)[:BATCHES], prompts)
 
-    def _regroup(self, part: _Part, evidence: GroupingProof) -> Run:
-        """The run of a part with its groups, told apart by the evidence of all parts."""
-        run = with_groups(replace(part.run, files=tuple(self.marks)), evidence, self._options())
+    def _regroup(self, part: _Part, proof: GroupingProof) -> Run:
+        """The run of a part with its groups, told apart by the proof of all parts."""
+        run = with_groups(replace(part.run, files=tuple(self.marks)), proof, self._options())
         if self.grouped_by not in (None, run.grouped_by) or len(run._blocks) > 1:
             raise _LogChanged
         self.grouped_by = run.grouped_by
@@ -293,7 +293,7 @@ class Follower:
     @property
     def _settled_place(self) -> int:
         """What the places of the unsettled rows begin with: so many settled files, or rows of the only file."""
-        rows = 0 if self.evidence is None or self.closed else int(self.evidence.sizes["rows"].sum())
+        rows = 0 if self.proof is None or self.closed else int(self.proof.sizes["rows"].sum())
         return self.files * A_FILE + rows
 
     def _texts(self, places: Collection[int]) -> Mapping[int, Excerpt]:
@@ -305,9 +305,9 @@ class Follower:
 
     def _expect_later(self, run: Run, table: pl.DataFrame) -> None:
         """Some logs are read in the order of their steps, so a part must not hold steps of those before."""
-        if run.framework not in ("generic", "verifiers") or self.evidence is None:
+        if run.framework not in ("generic", "verifiers") or self.proof is None:
             return
-        if table["step"][0] <= self.evidence.sizes["step"][-1]:
+        if table["step"][0] <= self.proof.sizes["step"][-1]:
             raise _LogChanged
 
     def _plan(self, run: Run, sample: list[pl.DataFrame]) -> Plan:
@@ -319,8 +319,8 @@ class Follower:
 
     def _report(self, part: _Part) -> AuditReport:
         """The report of what is settled and of the part that is not."""
-        evidence = self._with(part)
-        run = self._regroup(part, evidence)
+        proof = self._with(part)
+        run = self._regroup(part, proof)
         self.of_last = tables = list(self._tables(part, run))
         left_out = tuple(dict.fromkeys((*self.left_out, *part.run.left_out)))
         run = replace(run, left_out=left_out, skipped_lines=self.skipped + part.skipped)
@@ -366,7 +366,7 @@ def _mark(file: LogFile) -> _Mark:
 
 def _last_step(content: bytes, part: _Part) -> int:
     """The byte at which the lines of the last batch begin; 0 where lines do not show that."""
-    sizes = part.evidence.sizes
+    sizes = part.proof.sizes
     rows, last = int(sizes["rows"].sum()), int(sizes.filter(pl.col("batch") == pl.col("batch").max())["rows"].sum())
     lines = content.count(b"\n")
     if part.batches < 2 or lines not in (rows, part.batches):

@@ -89,7 +89,7 @@ def validate_setting(run: Run, setting: Mapping[str, Any]) -> WhatIfSetting:
 def compute_what_if(f: Facts, setting: WhatIfSetting, engine: Callable[[Run, Plan], Summary] | None = None) -> WhatIf:
     """The whole run under a setting, from one more pass over its log; engine: as in `audit`. Raises InputError."""
     expect(not f.lacks_a_reward, "what_if", "a log with every reward", f"one that lacks some, in {f.run.path}")
-    method = setting.method or f.acting
+    method = setting.method or f.method
     plan = replace(
         f.plan,
         weights=tuple(setting.weights.get(name, w) for name, w in zip(f.rewards, f.plan.weights, strict=True)),
@@ -105,7 +105,7 @@ def compute_what_if(f: Facts, setting: WhatIfSetting, engine: Callable[[Run, Pla
     expect(same, f.run.path, "the log that was audited", "another one: it changed since")
     lines = _lines(f, setting, method, plan)
     return WhatIf(
-        before=_figures(f, f.acting),
+        before=_figures(f, f.method),
         after=_figures(replace(f, plan=plan, batches=batches), method),
         fix=lines,
         notes=tuple(_notes(f, setting, method, plan, lines)),
@@ -154,7 +154,7 @@ def _notes(f: Facts, setting: WhatIfSetting, method: str, plan: Plan, lines: str
         weights += " (the log shows their ratio alone)" * f.recipe.up_to_scale
         hidden = [f.rewards[k] for k in f.recipe.unknown]
         weights += f", but for {listing(hidden)}, whose weight it does not show" * bool(hidden)
-    notes = [f"“Had” is {f.under.removeprefix('Under ')}, with {weights}."]
+    notes = [f"“Had” is {f.lead_in.removeprefix('Under ')}, with {weights}."]
     formula = method_named(method)
     lengths = f.run.has_length and "length" not in f.rewards
     if convention.last_step == "tokens" and formula.decoupled and formula.over_batch and not lengths:
