@@ -420,7 +420,7 @@ def evidence_data(evidence_open):
     from views.evidence import about, counting, opened, paper, sentences, sizes, squares
 
     try:
-        verdicts = prompts.published(DATA / "bfcl_rewards.parquet")  # (prompts, models, graders)
+        verdicts = prompts.load_once(DATA / "bfcl_rewards.parquet")  # (prompts, models, graders)
     except gc.InputError as _error:
         mo.stop(True, html.show("The answers to real prompts cannot be shown. ", html.reason(_error)))
     return (

@@ -82,7 +82,7 @@ class AuditCallback(TrainerCallback):
     def _audit(self, args: Any, state: Any, logs: dict[str, Any] | None) -> None:
         start = time.monotonic()
         try:
-            report = self._look(args)
+            report = self._report_if_changed(args)
             fault: Exception | None = self._follower.fault if self._follower else None
         except Exception as error:
             report, fault = None, error
@@ -101,7 +101,7 @@ class AuditCallback(TrainerCallback):
                 self._failed = 2
                 self._warn(error)
 
-    def _look(self, args: Any) -> AuditReport | None:
+    def _report_if_changed(self, args: Any) -> AuditReport | None:
         if self._follower is not None:
             try:
                 return self._follower.look()

@@ -150,8 +150,8 @@ def explain_command(
     explanation = explain(
         rewards,
         _key(method),
-        weights=None if weights is None else _counted(weights, "weights", len(rewards[0]), "reward"),
-        lengths=None if lengths is None else _counted(lengths, "lengths", len(rewards), "response"),
+        weights=None if weights is None else _numbers_of(weights, "weights", len(rewards[0]), "reward"),
+        lengths=None if lengths is None else _numbers_of(lengths, "lengths", len(rewards), "response"),
         groups=prompts,
         convention=CONVENTIONS[_key(convention)],
     )
@@ -189,7 +189,7 @@ def _numbers(text: str, name: str) -> list[float]:
     return [number for number in numbers if number is not None]
 
 
-def _counted(text: str, name: str, size: int, thing: str) -> list[float]:
+def _numbers_of(text: str, name: str, size: int, thing: str) -> list[float]:
     numbers = _numbers(text, name)
     expect(len(numbers) == size, name, f"{count(size, 'number')}, one per {thing}", f"{len(numbers)}, {text!r}")
     return numbers
@@ -308,14 +308,16 @@ def audit_command(
 
     format_ = format_.strip().lower()
     expect(format_ in _FORMATS, "format", listing(_FORMATS, "or"), repr(format_))
-    failing = _failing(fail_on)
+    failing = _parse_fail_on(fail_on)
     one_to_five = groups is None or re.fullmatch(f" *[1-{SHOWN}] *", groups)
     expect(bool(one_to_five), "groups", f"a whole number from 1 to {SHOWN}", repr(groups))
     shown = int(groups or 0)
     only_json = json_ == Path("-")
     expect(not only_json or format_ == "text", "format", "none beside --json -, which prints only JSON", repr(format_))
     targets = _targets(html, None if only_json else json_)
-    read_args = _reading(framework, group_size, reward, group, advantage, length, step, skip_bad_lines, skip_bad_files)
+    read_args = _read_args(
+        framework, group_size, reward, group, advantage, length, step, skip_bad_lines, skip_bad_files
+    )
     read_args |= {"by": by, "steps": None if steps is None else parse_steps(steps, "steps")}
     read_args["last"] = None if last is None else parse_count(last, "last")
     weights = parse_weights(weight or [], "weight") or None
@@ -335,11 +337,11 @@ def audit_command(
     if watch:
         expect(engine == "local", "--watch", "the engine local", engine)
         expect(len(paths) == 1, "--watch", "one directory or file", f"{len(paths)}")
-        _spare(targets, paths, paths)
-        with _named(paths, False):
-            reports = [_watched(paths[0], audit_args | read_args, sys.stderr if only_json else sys.stdout)]
+        _expect_no_overwrite(targets, paths, paths)
+        with _name_in_errors(paths, False):
+            reports = [_watch(paths[0], audit_args | read_args, sys.stderr if only_json else sys.stdout)]
     else:
-        reports = _audited(_runs(paths), audit_args, read_args, targets, engine)
+        reports = _audit_runs(_runs(paths), audit_args, read_args, targets, engine)
     texts: dict[str, Callable[..., str]] = {"html": document, "json": partial(_json, groups=shown)}
     for option, path in targets.items():
         _write(path, texts[option](reports), option)
@@ -353,7 +355,7 @@ def audit_command(
     return _status(reports, failing)
 
 
-def _reading(
+def _read_args(
     framework: str | None,
     group_size: str | None,
     rewards: list[str] | None,
@@ -371,10 +373,10 @@ def _reading(
     return {"framework": framework, "group_size": size, **skipped, **columns}
 
 
-def _failing(texts: Sequence[str] | None) -> frozenset[str]:
+def _parse_fail_on(texts: Sequence[str] | None) -> frozenset[str]:
     """The severities and ids in texts such as "warning,reward-dead"; a severity holds those above it.
 
-    >>> sorted(_failing(["warning,reward-dead", "conflict"])), _failing(None)
+    >>> sorted(_parse_fail_on(["warning,reward-dead", "conflict"])), _parse_fail_on(None)
     (['conflict', 'error', 'reward-dead', 'warning'], frozenset())
     """
     from gdpo_core.runs.facts import SEVERITIES
@@ -390,7 +392,7 @@ def _failing(texts: Sequence[str] | None) -> frozenset[str]:
 
 
 def _status(reports: Sequence["AuditReport"], failing: frozenset[str]) -> int:
-    """1 if a report holds a finding of these severities or ids, which are read_args on stderr; else 0."""
+    """1 if a report holds a finding of these severities or ids, which are named on stderr; else 0."""
     status = 0
     for report in reports:
         ids = dict.fromkeys(f.id for f in report.findings if not failing.isdisjoint((f.id, f.severity)))
@@ -400,7 +402,7 @@ def _status(reports: Sequence["AuditReport"], failing: frozenset[str]) -> int:
     return status
 
 
-def _audited(
+def _audit_runs(
     runs: Sequence[Sequence[str]],
     audit_args: Mapping[str, Any],
     read_args: Mapping[str, Any],
@@ -415,20 +417,20 @@ def _audited(
     for number, files in enumerate(runs, start=1):
         name = f"run {number} of {len(runs)}: " if len(runs) > 1 else ""
         path = files if len(files) > 1 else files[0]
-        with _named(files, len(runs) > 1), _progress(name) as progress:
+        with _name_in_errors(files, len(runs) > 1), _progress(name) as progress:
             if engine == "ray":
                 from gdpo_core.runs.engine_ray import audit_on_ray  # what only --engine ray needs
 
-                _spare(targets, files, files)
+                _expect_no_overwrite(targets, files, files)
                 reports.append(audit_on_ray(path, **audit_args, **read_args))
             else:
                 run = read_run(path, **read_args)
-                _spare(targets, files, run.files)
+                _expect_no_overwrite(targets, files, run.files)
                 reports.append(audit(run, progress=progress, **audit_args))
     return reports
 
 
-def _watched(path: str, read_args: Mapping[str, Any], file: TextIO) -> "AuditReport":
+def _watch(path: str, read_args: Mapping[str, Any], file: TextIO) -> "AuditReport":
     """The report of a log that was followed until Ctrl-C."""
     from gdpo_core.report.live import follow  # what only --watch needs
     from gdpo_core.runs.watch import Follower
@@ -468,7 +470,7 @@ def _real(path: str | Path) -> str:
 
 
 @contextmanager
-def _named(paths: Sequence[str], several: bool) -> Iterator[None]:
+def _name_in_errors(paths: Sequence[str], several: bool) -> Iterator[None]:
     """Make errors name the run, those that the readers did not foresee included."""
     from polars.exceptions import PolarsError
 
@@ -520,7 +522,7 @@ def _targets(html: Path | None, json_: Path | None) -> dict[str, Path]:
     return targets
 
 
-def _spare(targets: Mapping[str, Path], paths: Sequence[str], files: Sequence[str]) -> None:
+def _expect_no_overwrite(targets: Mapping[str, Path], paths: Sequence[str], files: Sequence[str]) -> None:
     """Raise InputError if a file to write is a file of the log, or would be read as one the next time."""
     from gdpo_core.runs.files import is_table
 
@@ -539,10 +541,10 @@ def _spare(targets: Mapping[str, Path], paths: Sequence[str], files: Sequence[st
 
 def _json(reports: Sequence["AuditReport"], groups: int) -> str:
     parts = [report.to_dict(groups) for report in reports]
-    return _dumped(parts[0] if len(parts) == 1 else {"schema": 1, "runs": parts})
+    return _dump(parts[0] if len(parts) == 1 else {"schema": 1, "runs": parts})
 
 
-def _dumped(value: Mapping[str, Any]) -> str:
+def _dump(value: Mapping[str, Any]) -> str:
     return json.dumps(value, indent=2, allow_nan=False) + "\n"
 
 
@@ -620,21 +622,23 @@ def compare_command(
     gdpo compare before.csv after.csv --group prompt_id --html changes.html
     gdpo compare runs/grpo-1 runs/grpo-2 runs/grpo-3 --with runs/gdpo-1 runs/gdpo-2 runs/gdpo-3
     """
-    from gdpo_core.report import compared, terminal
+    from gdpo_core.report import comparison_document, terminal
     from gdpo_core.report.changes import changes
 
     only_json = json_ == Path("-")
     targets = _targets(html, None if only_json else json_)
-    read_args = _reading(framework, group_size, reward, group, advantage, length, step, skip_bad_lines, skip_bad_files)
+    read_args = _read_args(
+        framework, group_size, reward, group, advantage, length, step, skip_bad_lines, skip_bad_files
+    )
     audit_args = {"weights": parse_weights(weight or [], "weight") or None}
     two = len(runs) == 2 or bool(with_)
     expect(two, "compare", "two runs, A B, or several of each kind, A1 A2 --with B1 B2", count(len(runs), "run"))
     sides = (runs, with_) if with_ else (runs[:1], runs[1:])
     expect(not with_ or min(map(len, sides)) > 1, "--with", "at least two runs on each side", _sizes(sides))
-    reports = _audited([[path] for side in sides for path in side], audit_args, read_args, targets)
+    reports = _audit_runs([[path] for side in sides for path in side], audit_args, read_args, targets)
     difference = changes(reports[: len(sides[0])], reports[len(sides[0]) :], paired=paired)
-    text = _dumped(difference.to_dict())
-    texts = {"html": lambda: compared(difference), "json": lambda: text}
+    text = _dump(difference.to_dict())
+    texts = {"html": lambda: comparison_document(difference), "json": lambda: text}
     for option, file in targets.items():
         _write(file, texts[option](), option)
     with _reader_may_leave():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import gdpo_core as gc
 from app import app
 from gdpo_core import bfcl
-from gdpo_core.bfcl.prompts import GRADED, OUTCOMES, WEIGHTS, published
+from gdpo_core.bfcl.prompts import GRADED, OUTCOMES, WEIGHTS, load_once
 from gdpo_core.board.state import HEAVIEST, METHODS, PAYS, UNDEFINED
 from gdpo_core.scenarios import load_scenarios
 from views.address import CHAPTERS, CONTROLS
@@ -27,7 +27,7 @@ from views.use import configure
 DATA = Path(__file__).resolve().parent.parent / "data"
 TASKS = bfcl.load_tasks(DATA / "tasks")
 SCENARIOS = load_scenarios(DATA / "scenarios.json")
-PUBLISHED = published(DATA / "bfcl_rewards.parquet")
+PUBLISHED = load_once(DATA / "bfcl_rewards.parquet")
 
 
 def joined(values) -> str:

@@ -12,8 +12,8 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from gdpo_core import bfcl
-from gdpo_core.bfcl.calls import read
-from gdpo_core.bfcl.task import mistyped
+from gdpo_core.bfcl.calls import parse_calls
+from gdpo_core.bfcl.task import type_error
 
 TASKS = bfcl.load_tasks(Path(__file__).parent.parent / "data" / "tasks")
 
@@ -63,9 +63,9 @@ def we_accept(task, answer):
     if not bfcl.grade(task, answer).correctness.passed:
         return False
     # the style verdict also covers spelling and wrapping, so its type check is taken alone
-    calls, _ = read(task, answer)
+    calls, _ = parse_calls(task, answer)
     schemas = {function: parameters["properties"] for function, parameters in task.parameters.items()}
-    return not any(mistyped(value, schemas[c.function][name]) for c in calls for name, value in c.args.items())
+    return not any(type_error(value, schemas[c.function][name]) for c in calls for name, value in c.args.items())
 
 
 def test_correctness_and_exact_types_agree_with_bfcl_except_where_listed(bfcl_accepts):

@@ -13,7 +13,7 @@ import gdpo_core as gc
 from benchmarks import seeds
 from gdpo_core import cli, report
 from gdpo_core.report import svg
-from gdpo_core.report.changes import SEEDS_CLEAR, _half_width, changes, headline, meaning
+from gdpo_core.report.changes import SEEDS_CLEAR, _half_width, caveat, changes, headline
 
 ROOT = Path(__file__).parent.parent
 TRL = ROOT / "data/samples/trl_gdpo"
@@ -282,7 +282,7 @@ def test_what_two_runs_are_said_to_show_is_what_was_measured(tmp_path):
     a, b = audits(runs_of(tmp_path / "a", [1, 2]))
     c = changes(a, b)
     assert (c.unit, c.clear_by_seed) == ("steps", SEEDS_CLEAR)
-    assert f"in the seed alone, {100 * SEEDS_CLEAR:.0f} were clear" in meaning(c) and "--with B1 B2" in meaning(c)
+    assert f"in the seed alone, {100 * SEEDS_CLEAR:.0f} were clear" in caveat(c) and "--with B1 B2" in caveat(c)
 
 
 @pytest.mark.slow
@@ -338,5 +338,5 @@ def test_a_name_of_a_reward_stays_text_in_the_html_file():
             step="step",
         )
     )
-    page = report.compared(changes(a, a))
+    page = report.comparison_document(changes(a, a))
     assert "&lt;b&gt;x" in page and "<b>x" not in page

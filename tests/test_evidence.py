@@ -34,7 +34,7 @@ from views.use import claims
 
 FILE = Path("data/bfcl_rewards.parquet")
 FRAME = pl.read_parquet(FILE)
-DATA = prompts.published(FILE)
+DATA = prompts.load_once(FILE)
 ALL = len(DATA.models)
 OTHER = ("bfcl_ast_valid", "style_args", "conciseness_lenient")
 CHOICES = [
@@ -129,7 +129,7 @@ def test_what_happens_to_each_prompt_is_what_a_plain_count_gives(choice):
         assert [order.right, order.tied, order.wrong] == [sum(o[k][part] for _, o in plain) for part in range(3)]
         assert order == ties[method].order()
         assert found.tied[method] == round(ties[method].groups_with_ties * ties[method].mixed_groups)
-        assert prompts.sized(DATA, choice).tied_pairs[method] == ties[method].tied_pairs
+        assert prompts.size_shares(DATA, choice).tied_pairs[method] == ties[method].tied_pairs
 
 
 @pytest.mark.parametrize("choice", [c for c in CHOICES if c.weight == 1], ids=str)
@@ -157,10 +157,10 @@ def test_the_weights_that_are_said_to_be_enough_are_and_less_is_not(size):
     said = told(sentences.verdict(choice, first))
     broken, every = (float(n) for n in re.findall(r"from ([\d.]+) on", said))
     pairs = gc.broken_ties(*ties.values())
-    for weight, wrong in ((broken, False), (first.enough("gdpo", first.broken) - 0.005, True)):
+    for weight, wrong in ((broken, False), (first.sufficient_weight("gdpo", first.broken) - 0.005, True)):
         a = gc.gdpo(marks, weights=(weight, 1, 1)).flatten()
         assert bool((a[pairs.lower] >= a[pairs.higher] - 1e-12).any()) == wrong
-    for method, enough, short in (("gdpo", every, first.enough("gdpo") - 0.005), ("grpo", 2.001, 2.0)):
+    for method, enough, short in (("gdpo", every, first.sufficient_weight("gdpo") - 0.005), ("grpo", 2.001, 2.0)):
         order = [gc.collapse(marks, method, weights=(w, 1, 1)).order() for w in (enough, short)]
         assert order[0].right == order[0].pairs and order[1].right < order[1].pairs
     assert "just over 2 under GRPO" in said
@@ -484,4 +484,4 @@ def test_the_program_prints_the_numbers_on_the_screen(choice):
 
 def test_a_file_that_cannot_be_used_is_refused(tmp_path):
     with pytest.raises(InputError, match="expected a Parquet file of published verdicts, got: no such file"):
-        prompts.published(tmp_path / "bfcl_rewards.parquet")
+        prompts.load_once(tmp_path / "bfcl_rewards.parquet")

@@ -18,7 +18,7 @@ from gdpo_core.bfcl import prompts
 
 FILE = "data/bfcl_rewards.parquet"
 FRAME = pl.read_parquet(FILE)
-DATA = prompts.published(FILE)
+DATA = prompts.load_once(FILE)
 ALL = len(DATA.models)
 SEEDS = range(6)
 

@@ -242,10 +242,10 @@ def test_a_frame_of_the_caller_gets_each_figure_with_its_rows():
 
     def frame(figure):
         got.append(figure)
-        return figures.framed(figure)
+        return figures.frame_figure(figure)
 
     drawn.front(report, frame)
-    drawn.behind(report, frame)["More charts"]()
+    drawn.details(report, frame)["More charts"]()
     small, large = [f for f in got if f.kind], [f for f in got if not f.kind]
     assert [f.title for f in small] == [f.title for f in report.findings[:2]]  # the third has nothing to draw
     assert [f.title for f in large].count("Which reward makes the update") == 1  # in front, and not again behind
@@ -337,9 +337,9 @@ def test_an_axis_has_a_few_round_ticks_around_its_values(values):
 
 
 def test_sixteen_rewards_look_different():
-    from gdpo_core.report.figures import look
+    from gdpo_core.report.figures import reward_look
 
-    assert len({(look(k), svg.dash(k)) for k in range(16)}) == 16
+    assert len({(reward_look(k), svg.dash(k)) for k in range(16)}) == 16
 
 
 def luminance(colour):

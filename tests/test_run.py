@@ -21,7 +21,7 @@ import pytest
 
 import gdpo_core as gc
 from gdpo_core.bfcl import load_published
-from gdpo_core.report import behind, body, figures, front
+from gdpo_core.report import body, details, figures, front
 from gdpo_core.report.thumbnails import thumbnail
 from views.html import boarded
 from views.nav import Nav
@@ -175,7 +175,7 @@ def test_a_name_in_a_file_is_text_on_the_page():
     table.write_parquet(content)
     log = read(MADE, [uploaded("<i>x.parquet", content.getvalue())])
     found = audited(log, None, "")
-    shown = show.whose(log).text + body(found) + front(found) + "".join(draw() for draw in behind(found).values())
+    shown = show.whose(log).text + body(found) + front(found) + "".join(draw() for draw in details(found).values())
     assert "<b id=own>" in log.run.rewards
     assert "<b id=own>" not in shown and "<i>x" not in shown
     assert "&lt;b id=own&gt;" in shown
@@ -348,7 +348,7 @@ def test_a_chart_is_saved_as_a_file_that_needs_nothing_else():
 @pytest.mark.parametrize("sample", [SAME_NAME, VERL], ids=lambda sample: sample.title)
 def test_what_one_column_cannot_tell_is_not_shown(sample):
     found = report(sample)
-    told = front(found) + "".join(draw() for draw in behind(found).values()) + body(found)
+    told = front(found) + "".join(draw() for draw in details(found).values()) + body(found)
     assert "tied pairs" not in told and "that tie" not in told and "update, GRPO" not in told
     assert "does not hold each reward in a column of its own" in told
     assert all(method["groups_with_ties"] == 0 for method in found.to_dict()["methods"].values())  # the JSON stays

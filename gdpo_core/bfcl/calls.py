@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gdpo_core._words import clip, count
-from gdpo_core.bfcl.task import Task, documented, is_name, show
+from gdpo_core.bfcl.task import Task, is_name, parameters_of, show
 
 MAX_ANSWER = 4000  # characters; far longer text can keep the Python parser busy for seconds
 
@@ -22,14 +22,14 @@ class Call:
     positional: tuple[str, ...] = ()  # which of `args` were sent by position
 
 
-class Unreadable(Exception):
+class UnreadableAnswer(Exception):
     """Why an answer holds no call that can be read, as the end of a sentence."""
 
 
-def read(task: Task, answer: str) -> tuple[list[Call], str]:
+def parse_calls(task: Task, answer: str) -> tuple[list[Call], str]:
     """The calls of an answer, and what is wrong with their wrapping ("" for bare calls); raises Unreadable."""
     if len(answer) > MAX_ANSWER:
-        raise Unreadable(f"the answer has {count(len(answer), 'character')}, more than {count(MAX_ANSWER)}")
+        raise UnreadableAnswer(f"the answer has {count(len(answer), 'character')}, more than {count(MAX_ANSWER)}")
     text = answer.strip()
     if calls := _python_calls(task, text):
         return calls, ""
@@ -40,11 +40,11 @@ def read(task: Task, answer: str) -> tuple[list[Call], str]:
     # possessive repeats, so that hostile text cannot make the search backtrack
     pattern = rf"""(?<![\w.])(?:{names})\((?:[^()"']|"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+')*+\)"""
     calls = []
-    why = Unreadable(f"the text holds no complete call of {names.replace('|', ' or ')}")
+    why = UnreadableAnswer(f"the text holds no complete call of {names.replace('|', ' or ')}")
     for match in re.finditer(pattern, text, re.DOTALL):
         try:
             calls += _python_calls(task, match[0]) or []
-        except Unreadable as error:
+        except UnreadableAnswer as error:
             why = error
     if not calls:
         raise why
@@ -66,14 +66,14 @@ def _python_calls(task: Task, source: str) -> list[Call] | None:
 
 def _python_call(task: Task, node: ast.Call) -> Call:
     function = ast.unparse(node.func)
-    parameters = list(documented(task, function))
+    parameters = list(parameters_of(task, function))
     parameters += [f"argument_{i + 1}" for i in range(len(parameters), len(node.args))]
     positional = tuple(parameters[: len(node.args)])
     keywords = [keyword.arg for keyword in node.keywords if keyword.arg is not None]
     names = [*positional, *keywords]
     unpacked = len(keywords) < len(node.keywords)  # **arguments have no name
     if unpacked or not all(map(is_name, (function, *names))) or len(set(names)) < len(names):
-        raise Unreadable("a function or parameter in it has no proper name, or one name comes twice")
+        raise UnreadableAnswer("a function or parameter in it has no proper name, or one name comes twice")
     nodes = [*node.args, *(keyword.value for keyword in node.keywords)]
     return Call(function, dict(zip(names, map(_plain_value, names, nodes), strict=True)), positional)
 
@@ -86,7 +86,7 @@ def _plain_value(name: str, node: ast.expr) -> object:
     except (ValueError, TypeError):
         value = ...
     if not _is_plain(value):
-        raise Unreadable(f"{name}={clip(' '.join(ast.unparse(node).split()))} is not a plain value")
+        raise UnreadableAnswer(f"{name}={clip(' '.join(ast.unparse(node).split()))} is not a plain value")
     return value
 
 

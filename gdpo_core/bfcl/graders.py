@@ -5,8 +5,17 @@ from dataclasses import dataclass
 from itertools import permutations
 
 from gdpo_core._errors import InputError
-from gdpo_core.bfcl.calls import Call, Unreadable, read, show_calls
-from gdpo_core.bfcl.task import Accepted, Schema, Task, documented, meaning, misspelt, mistyped, show
+from gdpo_core.bfcl.calls import Call, UnreadableAnswer, parse_calls, show_calls
+from gdpo_core.bfcl.task import (
+    Accepted,
+    Schema,
+    Task,
+    comparable_value,
+    parameters_of,
+    show,
+    spelling_error,
+    type_error,
+)
 
 REWARDS = ("correctness", "style", "conciseness")
 
@@ -47,8 +56,8 @@ def grade(task: Task, answer: str) -> Grades:
     if not isinstance(answer, str):
         raise InputError(f"answer: expected text, got {type(answer).__name__}")
     try:
-        calls, wrapping = read(task, answer)
-    except Unreadable as why:
+        calls, wrapping = parse_calls(task, answer)
+    except UnreadableAnswer as why:
         unreadable = Verdict(False, f"No call can be read: {why}.")
         return Grades(unreadable, unreadable, unreadable)
     return Grades(_correctness(task, calls), _style(task, calls, wrapping), _conciseness(task, calls))
@@ -84,8 +93,8 @@ def _style(task: Task, calls: Sequence[Call], wrapping: str) -> Verdict:
         if call.positional:
             name = call.positional[0]
             return Verdict(False, f"{show(call.args[name])} is sent by position, but {name}=… is asked for.")
-        for name, value, schema in _documented(task, call):
-            if fault := mistyped(value, schema) or misspelt(value, schema):
+        for name, value, schema in _documented_args(task, call):
+            if fault := type_error(value, schema) or spelling_error(value, schema):
                 return Verdict(False, f"{name}={show(value)} {fault}.")
     return Verdict(True, f"Bare, with the documented types and spelling: {show_calls(calls)}.")
 
@@ -99,7 +108,7 @@ def _conciseness(task: Task, calls: Sequence[Call]) -> Verdict:
         if call.function not in task.parameters:
             return Verdict(False, f"{show_calls([call])} can be deleted: there is no such function.")
         meanings: dict[str, object] = {
-            name: meaning(value, schema) or repr(value) for name, value, schema in _documented(task, call)
+            name: comparable_value(value, schema) or repr(value) for name, value, schema in _documented_args(task, call)
         }
         if (call.function, meanings) in seen:
             return Verdict(False, f"{show_calls([call])} can be deleted: it is a repeat.")
@@ -121,8 +130,8 @@ def _wrong(task: Task, call: Call, wanted: Accepted) -> str | None:
             if "" not in allowed:
                 return f"{name} is missing, but {needed}"
         elif not ("" in allowed and _deletable(task, function, name, call.args[name])):
-            sent = meaning(call.args[name], schema)
-            if sent is None or sent not in [meaning(value, schema) for value in values]:
+            sent = comparable_value(call.args[name], schema)
+            if sent is None or sent not in [comparable_value(value, schema) for value in values]:
                 return f"{name}={show(call.args[name])} is not accepted, but {needed}"
     unknown = [f"{name}={show(value)}" for name, value in call.args.items() if name not in schemas]
     return f"{unknown[0]} is not a parameter of {function}" if unknown else None
@@ -130,17 +139,17 @@ def _wrong(task: Task, call: Call, wanted: Accepted) -> str | None:
 
 def _deletable(task: Task, function: str, name: str, value: object) -> str | None:
     """Why the call would be the same without this parameter, or None."""
-    schema = documented(task, function).get(name)
+    schema = parameters_of(task, function).get(name)
     if schema is None:
         return f"{function} documents no such parameter"
     if name in task.parameters[function]["required"]:
         return None
-    if "default" in schema and meaning(value, schema) == meaning(schema["default"], schema):
+    if "default" in schema and comparable_value(value, schema) == comparable_value(schema["default"], schema):
         return "it is the documented default"
     return "it is empty" if value in ("", None, [], {}, ()) else None
 
 
-def _documented(task: Task, call: Call) -> list[tuple[str, object, Schema]]:
+def _documented_args(task: Task, call: Call) -> list[tuple[str, object, Schema]]:
     """Name, value and schema of each argument that the function documents."""
-    schemas = documented(task, call.function)
+    schemas = parameters_of(task, call.function)
     return [(name, value, schemas[name]) for name, value in call.args.items() if name in schemas]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from gdpo_core.bfcl.graders import REWARDS
-from gdpo_core.bfcl.published import Published, draw, load_published, shuffled
+from gdpo_core.bfcl.published import Published, draw, load_published, shuffle_models
 from gdpo_core.collapse import BrokenTies, Collapse, Order, break_even_weights, broken_ties, collapse
 
 METHODS = ("grpo", "gdpo")
@@ -56,7 +56,7 @@ def nearest(weight: float) -> float:
 
 
 @lru_cache(maxsize=2)
-def published(path: str | Path) -> Published:
+def load_once(path: str | Path) -> Published:
     """The published verdicts, read once; errors as `load_published`."""
     return load_published(path)
 
@@ -64,7 +64,7 @@ def published(path: str | Path) -> Published:
 def models(data: Published) -> int:
     """How many models the configurations are of: one may be there with and without native function calling.
 
-    >>> models(published("data/bfcl_rewards.parquet"))
+    >>> models(load_published("data/bfcl_rewards.parquet"))
     50
     """
     return len({re.sub(r"-FC(-Any|-Auto)?$", "", name) for name in data.models})
@@ -103,7 +103,7 @@ def outcomes(marks: Tensor, ties: Mapping[str, Collapse]) -> Outcomes:
     >>> outcomes(marks, ties_of(marks, (1, 1, 1))).counts["apart"]
     1
     """
-    tied, different = _tied(marks, ties)
+    tied, different = _ties_and_vectors(marks, ties)
     broken = broken_ties(ties["grpo"], ties["gdpo"])
     wrong = torch.zeros(len(marks), dtype=torch.bool)
     wrong[broken.lower[broken.inverted] // marks.shape[1]] = True
@@ -112,7 +112,7 @@ def outcomes(marks: Tensor, ties: Mapping[str, Collapse]) -> Outcomes:
     return Outcomes(outcome.where(different > 1, 5), {m: int(x.sum()) for m, x in tied.items()}, int(wrong.sum()))
 
 
-def _tied(marks: Tensor, ties: Mapping[str, Collapse]) -> tuple[dict[str, Tensor], Tensor]:
+def _ties_and_vectors(marks: Tensor, ties: Mapping[str, Collapse]) -> tuple[dict[str, Tensor], Tensor]:
     """By method, (prompts,) whether different marks have one advantage; and (prompts,) how many different there are."""
     different = (_mixes(marks)[0] > 0).sum(1)
     return {m: ties[m].level.view(marks.shape[:2]).amax(1) + 1 < different for m in METHODS}, different
@@ -157,7 +157,7 @@ class Pairs:
         shares = (wrong * count[:, None]).sum(0).double() / count.sum().clamp(min=1)
         return dict(zip(WEIGHTS, shares.tolist(), strict=True))
 
-    def enough(self, method: str, among: Tensor | None = None) -> float:
+    def sufficient_weight(self, method: str, among: Tensor | None = None) -> float:
         """The weight above which the right answer is first in every pair; NaN without a pair."""
         needed = self.needed[method] if among is None else self.needed[method][among]
         return needed.max().item() if len(needed) else float("nan")
@@ -239,7 +239,7 @@ def spread(data: Published, choice: Choice) -> Spread:
     count = (kinds[:, None] >> _BITS * mixes) & 2**_BITS - 1
     groups = mixes.expand(len(kinds), -1).flatten().repeat_interleave(count.flatten())
     marks = _marks(groups.view(len(kinds), choice.group_size), rewards)
-    tied, _ = _tied(marks, ties_of(marks, choice.weights))
+    tied, _ = _ties_and_vectors(marks, ties_of(marks, choice.weights))
     first = pairs(marks)
 
     def per_draw(among: Tensor) -> Tensor:
@@ -256,7 +256,7 @@ def spread(data: Published, choice: Choice) -> Spread:
 @lru_cache(maxsize=1)
 def _orders(data: Published) -> Tensor:
     """(draws, prompts, models) the orders of which every group is a beginning; 7 MB."""
-    return torch.stack([shuffled(data, seed).byte() for seed in range(DRAWS)])
+    return torch.stack([shuffle_models(data, seed).byte() for seed in range(DRAWS)])
 
 
 def _range(x: Tensor) -> Range:
@@ -264,7 +264,7 @@ def _range(x: Tensor) -> Range:
 
 
 @dataclass(frozen=True)
-class Sized:
+class SizeShares:
     """Shares in groups of one size."""
 
     tied: dict[str, float]  # by method, prompts with a tie
@@ -273,15 +273,17 @@ class Sized:
 
 
 @lru_cache(maxsize=64)
-def sized(data: Published, choice: Choice) -> Sized:
+def size_shares(data: Published, choice: Choice) -> SizeShares:
     """The shares that are drawn over the group size."""
     marks = marks_of(data, choice)
     ties, first = ties_of(marks, choice.weights), pairs(marks)
     tied = {m: count / len(marks) for m, count in outcomes(marks, ties).tied.items()}
-    return Sized(tied, {m: c.tied_pairs for m, c in ties.items()}, first.wrong("gdpo", choice.weight, first.broken))
+    return SizeShares(
+        tied, {m: c.tied_pairs for m, c in ties.items()}, first.wrong("gdpo", choice.weight, first.broken)
+    )
 
 
-def by_size(data: Published, choice: Choice) -> dict[int, Sized]:
+def by_size(data: Published, choice: Choice) -> dict[int, SizeShares]:
     """What happens as the groups grow; a larger group holds the smaller ones."""
     most = len(data.models)
-    return {size: sized(data, replace(choice, group_size=size)) for size in (*filter(most.__gt__, SIZES), most)}
+    return {size: size_shares(data, replace(choice, group_size=size)) for size in (*filter(most.__gt__, SIZES), most)}

@@ -86,13 +86,13 @@ def draw(published: Published, group_size: int, seed: int) -> Tensor:
     most = len(published.models)
     for name, value, low, high in (("group_size", group_size, 2, most), ("seed", seed, 0, _LARGEST_SEED)):
         expect(is_whole(value) and low <= value <= high, name, f"a whole number from {low} to {high}", repr(value))
-    return shuffled(published, int(seed))[:, :group_size].sort(1).values
+    return shuffle_models(published, int(seed))[:, :group_size].sort(1).values
 
 
-def shuffled(published: Published, seed: int) -> Tensor:
+def shuffle_models(published: Published, seed: int) -> Tensor:
     """The models in another order for each prompt, (prompts, models); a draw is where these begin.
 
-    >>> shuffled(load_published("data/bfcl_rewards.parquet"), 0).shape
+    >>> shuffle_models(load_published("data/bfcl_rewards.parquet"), 0).shape
     torch.Size([963, 71])
     """
     generator = torch.Generator().manual_seed(seed)

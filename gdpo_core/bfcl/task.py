@@ -75,7 +75,7 @@ class Task:
         return {function["name"]: function["parameters"] for function in self.functions}
 
 
-def documented(task: Task, function: str) -> dict[str, Schema]:
+def parameters_of(task: Task, function: str) -> dict[str, Schema]:
     """The documented parameters of a function by name; an unknown function has none."""
     return task.parameters[function]["properties"] if function in task.parameters else {}
 
@@ -136,7 +136,7 @@ def _check_accepted(call: Accepted, functions: Mapping[str, Parameters], where: 
 
 
 def _check_value(value: object, schema: Schema, where: str) -> None:
-    fault = mistyped(value, schema) or misspelt(value, schema)
+    fault = type_error(value, schema) or spelling_error(value, schema)
     expect(not fault, where, "a value as documented", f"{show(value)}, which {fault}")
 
 
@@ -153,7 +153,7 @@ KINDS = {str: "text", int: "a whole number", float: "a decimal", bool: "a truth 
 DATES = ("%Y-%m-%d", "%Y/%m/%d", "%Y%m%d", "%B %d %Y", "%d %B %Y", "%b %d %Y", "%d %b %Y")
 
 
-def mistyped(value: object, schema: Schema) -> str | None:
+def type_error(value: object, schema: Schema) -> str | None:
     """How a value misses its documented type, as the end of a sentence, or None."""
     words, exact = TYPES[schema["type"]]
     if type(value) not in exact:
@@ -161,7 +161,7 @@ def mistyped(value: object, schema: Schema) -> str | None:
     return None
 
 
-def misspelt(value: object, schema: Schema) -> str | None:
+def spelling_error(value: object, schema: Schema) -> str | None:
     """How a value misses the documented spelling, or None."""
     if "enum" in schema and value not in schema["enum"]:
         return f"is not spelled like {' or '.join(map(show, schema['enum']))}"
@@ -170,7 +170,7 @@ def misspelt(value: object, schema: Schema) -> str | None:
     return None
 
 
-def meaning(value: object, schema: Schema) -> str | bool | float | None:
+def comparable_value(value: object, schema: Schema) -> str | bool | float | None:
     """The value read as its documented type, comparable by ==; None if it cannot be read so."""
     kind = schema["type"]
     if kind == "boolean":

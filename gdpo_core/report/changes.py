@@ -250,7 +250,7 @@ def headline(c: Changes) -> str:
     """What changed, in a sentence or two."""
     made = f"differ in {listing(s.name for s in c.settings)}" if c.settings else "were made the same way"
     scatter = "scatter of their steps" if c.unit == "steps" else "scatter between runs of one side"
-    clear = [f"the {named(x)}" if x.reward else named(x) for x in c.figures if x.clear]
+    clear = [f"the {figure_name(x)}" if x.reward else figure_name(x) for x in c.figures if x.clear]
     if clear:
         beyond = f"Beyond the {scatter} they differ in {listing(clear, most=8)}."
     elif all(x.low is None for x in c.figures):
@@ -275,7 +275,7 @@ def figures_table(c: Changes) -> Table:
         "What they did",
         ["figure", "reward", "A", "B", "B − A", f"{percent(LEVEL)} interval", "clear"],
         [_row(x, c.unit) for x in c.figures],
-        meaning(c),
+        caveat(c),
     )
 
 
@@ -296,7 +296,7 @@ def changes_figures(c: Changes) -> list[Figure]:
         words, look = percent(x.difference), "alarm" if x.clear else "p0"
         row = svg.Interval(x.reward or "", look, x.low, x.difference, x.high, words, x.clear)
         groups.setdefault(x.figure, []).append(row)
-        rows.append({"figure": named(x), "B − A": x.difference, "from": x.low, "to": x.high})
+        rows.append({"figure": figure_name(x), "B − A": x.difference, "from": x.low, "to": x.high})
     if not groups:
         return []
     end = max(0.01, *(abs(edge) for of in groups.values() for row in of for edge in (row.low, row.high)))
@@ -306,12 +306,12 @@ def changes_figures(c: Changes) -> list[Figure]:
     return [Figure("Differences of shares", caption, drawn, rows)]
 
 
-def named(x: Change) -> str:
+def figure_name(x: Change) -> str:
     """A figure with its reward."""
     return f"{x.figure} of {x.reward}" if x.reward else x.figure
 
 
-def meaning(c: Changes) -> str:
+def caveat(c: Changes) -> str:
     """Where the numbers come from, and what they cannot tell."""
     of = "in percentage points. Interval: Student’s t over"
     if c.unit == "runs":

@@ -58,10 +58,10 @@ def picture(report: AuditReport) -> Figure:
     """The one figure that explains the first finding, or what the run did where there is none."""
     first = report.findings[0].id if report.findings else None
     drawn = [figure for draw in _EXPLAINS.get(first, ()) for figure in draw(report)]
-    return drawn[0] if drawn else held(report)
+    return drawn[0] if drawn else log_contents(report)
 
 
-def framed(figure: Figure) -> Html:
+def frame_figure(figure: Figure) -> Html:
     """A figure as HTML, its numbers in a fold."""
     return tag("figure", content(figure), kind=figure.kind)
 
@@ -112,7 +112,7 @@ def _numbers(figure: Figure) -> Html:
     return table(head, cells, caption="" if every == 1 else f"{len(kept)} of {len(rows)} {head[0]}s")
 
 
-def look(k: int) -> str:
+def reward_look(k: int) -> str:
     """The class of the k-th reward."""
     return f"r{k % _COLOURS}"
 
@@ -135,7 +135,7 @@ def _update_shares(report: AuditReport) -> list[Figure]:
         return []
     own, weights = own_method(report), weight_shares(report)
     groups = [
-        svg.Bars(r["name"], look(k), _bars_of_methods(report, r["update_share"]), weights[r["name"]])
+        svg.Bars(r["name"], reward_look(k), _bars_of_methods(report, r["update_share"]), weights[r["name"]])
         for k, r in enumerate(report.rewards)
     ]
     caption = "Each reward’s share of the update: what its parts make of the squares of all advantages."
@@ -145,7 +145,7 @@ def _update_shares(report: AuditReport) -> list[Figure]:
     values = [bar.value for group in groups for bar in group.bars if bar.value is not None]
     lowest, highest = min(values, default=0), max(values, default=0)
     low, high = -1.0 if lowest < -0.5 else -0.5 if lowest < 0 else 0.0, 1.5 if highest > 1.005 else 1.0
-    drawn = svg.grouped_bars(groups, f"Share of the update: {described(groups)}.", low, high)
+    drawn = svg.grouped_bars(groups, f"Share of the update: {describe(groups)}.", low, high)
     rows = [
         {"reward": r["name"], "weight": weights[r["name"]]} | {m: r["update_share"].get(m) for m in report.methods}
         for r in report.rewards
@@ -173,7 +173,7 @@ def _distinctions(report: AuditReport) -> list[Figure]:
         {"share of": group.title} | {m: None if x is None or isnan(x) else x for m, x in found[group.title].items()}
         for group in groups
     ]
-    drawn = svg.grouped_bars(groups, f"{described(groups)}.")
+    drawn = svg.grouped_bars(groups, f"{describe(groups)}.")
     return [Figure("What each method can tell apart", caption, drawn, rows)]
 
 
@@ -181,12 +181,12 @@ def _constant(report: AuditReport) -> list[Figure]:
     """How often each reward is constant, and so does nothing."""
     shares = {r["name"]: r["dead_groups"] for r in report.rewards}
     groups = [
-        svg.Bars(name, None, [svg.Bar("", look(k), share, percent(share), strong=True)])
+        svg.Bars(name, None, [svg.Bar("", reward_look(k), share, percent(share), strong=True)])
         for k, (name, share) in enumerate(shares.items())
     ]
     caption = "Share of the groups in which every response has the same value of it. There it does nothing."
     rows = [{"reward": name, "constant": share} for name, share in shares.items()]
-    drawn = svg.grouped_bars(groups, f"{described(groups)}.")
+    drawn = svg.grouped_bars(groups, f"{describe(groups)}.")
     return [Figure("Groups in which a reward is constant", caption, drawn, rows)]
 
 
@@ -198,7 +198,7 @@ def _bars_of_methods(report: AuditReport, shares: Mapping[str, float | None]) ->
     return [svg.Bar(NAMES[m], m, known.get(m), percent(known.get(m)), m == own) for m in drawn]
 
 
-def described(groups: Sequence[svg.Bars]) -> str:
+def describe(groups: Sequence[svg.Bars]) -> str:
     """What bars show, in words."""
     names = [[f"{bar.words} ({bar.name})" if bar.name else bar.words for bar in group.bars] for group in groups]
     return "; ".join(f"{group.title} {', '.join(bars)}" for group, bars in zip(groups, names, strict=True))
@@ -217,7 +217,7 @@ def _means(report: AuditReport) -> list[Figure]:
         drift, values = _drift(series, number), present(series)
         ticks = {tick: number(tick, digits=6) for tick in svg.ticks(values)}
         chart = svg.lines(
-            [svg.Line(series, look(k), "")], steps, f"Mean of {name} over {len(steps)} steps: {drift}.", ticks
+            [svg.Line(series, reward_look(k), "")], steps, f"Mean of {name} over {len(steps)} steps: {drift}.", ticks
         )
         caption = f"From {drift}." if values else "Missing in every response."
         drawn.append(Figure(f"Mean of {name}", caption, chart, _rows(steps, {name: series}), number))
@@ -242,7 +242,7 @@ def _over_time(report: AuditReport) -> list[Figure]:
 def _of_rewards(report: AuditReport, title: str, caption: str, series: Mapping[str, Series]) -> Figure:
     """A line per reward; shares."""
     steps = over_time.steps(report)
-    looks = [(look(k), svg.dash(k)) for k in range(len(series))]
+    looks = [(reward_look(k), svg.dash(k)) for k in range(len(series))]
     drifts = "; ".join(f"{name} {_drift(values, percent)}" for name, values in series.items())
     shares = [x for values in series.values() for x in present(values)]
     ends = min([0.0, *(x for x in shares if x < -0.005)]), max([1.0, *(x for x in shares if x > 1.005)])
@@ -301,7 +301,7 @@ def _rows(steps: Sequence[int], series: Mapping[str, Series]) -> list[dict[str, 
 # --- what a log holds ------------------------------------------------------------------------------------------------
 
 
-def held(report: AuditReport) -> Figure:
+def log_contents(report: AuditReport) -> Figure:
     """What a log should hold, and what this one does."""
     rows = [
         tag("li", svg.tick_or_cross(holds), tag("div", tag("b", what), tag("span", use)), kind="yes" if holds else "no")

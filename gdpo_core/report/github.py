@@ -30,9 +30,9 @@ def _command(command: str, title: str, text: str) -> str:
     >>> _command("error", "conflict: a,b", "95 %\\nof all")
     '::error title=conflict%3A a%2Cb::95 %25%0Aof all'
     """
-    return f"::{command} title={_escaped(title).replace(':', '%3A').replace(',', '%2C')}::{_escaped(text)}"
+    return f"::{command} title={_escape(title).replace(':', '%3A').replace(',', '%2C')}::{_escape(text)}"
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     # GitHub escapes \r too, which `printable` has spelled out.
     return printable(text).replace("%", "%25").replace("\n", "%0A")

@@ -10,8 +10,8 @@ from gdpo_core._errors import expect
 from gdpo_core._html import Html, fold, join, style, tag, text
 from gdpo_core._words import count
 from gdpo_core.report.by import by_table
-from gdpo_core.report.changes import Changes, changes_figures, figures_table, headline, named, settings_table
-from gdpo_core.report.figures import Frame, drawable, figures, framed, picture, table
+from gdpo_core.report.changes import Changes, changes_figures, figure_name, figures_table, headline, settings_table
+from gdpo_core.report.figures import Frame, drawable, figures, frame_figure, picture, table
 from gdpo_core.report.groups import MEANING, group_tables
 from gdpo_core.report.sentences import (
     comparable,
@@ -59,32 +59,40 @@ def _place(finding: Finding) -> Html:
 
 def body(report: AuditReport) -> Html:
     """The report as an HTML fragment, all of it inside `<div class="audit">`, styled by `CSS`."""
-    charts = join(tag("h3", "Charts"), _charts(report, framed)) if drawable(report) else Html()
+    charts = join(tag("h3", "Charts"), _charts(report, frame_figure)) if drawable(report) else Html()
     alternative = _what_if(report.alternative) if report.alternative else Html()
-    parts = [_verdict(report), _findings(report), alternative, _did(report), charts, _tables(report), _computed(report)]
+    parts = [
+        _verdict(report),
+        _findings(report),
+        alternative,
+        _run_section(report),
+        charts,
+        _tables(report),
+        _method_notes(report),
+    ]
     return tag("div", *parts, kind="audit")
 
 
-def front(report: AuditReport, frame: Frame = framed, guide: Guide = _place) -> Html:
+def front(report: AuditReport, frame: Frame = frame_figure, guide: Guide = _place) -> Html:
     """What a reader sees first: what to do, what ran, the findings, the first of them open, and its figure.
 
     frame: how a figure stands on the page; guide: the way to what the page itself says about a finding.
     """
     large = frame(picture(report))
-    cards = [_short(report, finding, n == 0, frame, guide) for n, finding in enumerate(report.findings)]
+    cards = [_fold_of_finding(report, finding, n == 0, frame, guide) for n, finding in enumerate(report.findings)]
     nothing = tag("p", "Nothing to report.")
     heading = tag("h2", f"Findings: {severity_counts(report)}")
     left = tag("div", _verdict(report), heading, _severities(report), *(cards or [nothing]))
     return tag("div", left, large, kind="audit front")
 
 
-def behind(report: AuditReport, frame: Frame = framed) -> dict[str, Callable[[], Html]]:
+def details(report: AuditReport, frame: Frame = frame_figure) -> dict[str, Callable[[], Html]]:
     """What stands behind the first screen, whose chart is not repeated, by title; each is built when asked for."""
     parts: dict[str, Callable[[AuditReport], Html]] = {
         "What the run did": _facts,
         **({"More charts": partial(_charts, frame=frame, but=picture(report).title)} if drawable(report) else {}),
         "Tables": _tables,
-        "How it was computed, and what this cannot tell": _computed,
+        "How it was computed, and what this cannot tell": _method_notes,
     }
     return {title: partial(_part, draw, report) for title, draw in parts.items()}
 
@@ -102,16 +110,16 @@ def _charts(report: AuditReport, frame: Frame, but: str = "") -> Html:
     return tag("div", *(frame(figure) for figure in figures(report) if figure.title != but), kind="figures-grid")
 
 
-def _short(report: AuditReport, finding: Finding, first: bool, frame: Frame, guide: Guide) -> Html:
+def _fold_of_finding(report: AuditReport, finding: Finding, first: bool, frame: Frame, guide: Guide) -> Html:
     """A finding in one line, which opens to all of it; the figure of the first one stands beside it."""
     shape = tag("svg", _SHAPES[finding.severity], viewBox="0 0 12 12", role="img", aria_label=f"{finding.severity}:")
     title = join(shape, tag("b", finding.title), " ", tag("code", finding.id))
-    fix = copied(finding.fix, finding.title) if finding.fix else Html()
-    parts = _inside(report, finding, fix, frame, guide, beside=first)
+    fix = copy_box(finding.fix, finding.title) if finding.fix else Html()
+    parts = _finding_parts(report, finding, fix, frame, guide, beside=first)
     return fold(title, *parts, kind=f"card {finding.severity}", opened=first)
 
 
-def _inside(
+def _finding_parts(
     report: AuditReport, finding: Finding, fix: Html, frame: Frame, guide: Guide, beside: bool = False
 ) -> list[Html]:
     """What it is, a picture where one says more than its number, what to do about it, and where to read more.
@@ -124,17 +132,17 @@ def _inside(
     drawn = frame(small) if small else Html()
     does = effect(report, finding)
     tried = tag("p", does, kind="tried") if does else Html()
-    return [tag("p", finding.message), drawn, fix, tried, _more(report, finding, guide), _evidence(finding)]
+    return [tag("p", finding.message), drawn, fix, tried, _read_more(report, finding, guide), _evidence(finding)]
 
 
-def _more(report: AuditReport, finding: Finding, guide: Guide) -> Html:
+def _read_more(report: AuditReport, finding: Finding, guide: Guide) -> Html:
     """Where to read more: what we say about it, the paper, and the documentation of the framework."""
     pages = [tag("a", link.title, href=link.url, target="_blank", rel="noreferrer") for link in report.links(finding)]
     ways = [way for way in (guide(finding), *pages) if way]
     return tag("p", "Read more: ", Html(" · ").join(ways), kind="more") if ways else Html()
 
 
-def copied(lines: str, purpose: str) -> Html:
+def copy_box(lines: str, purpose: str) -> Html:
     """Lines of configuration with a button that copies them, where the page listens to `data-copy`."""
     button = tag("button", "Copy", type="button", data_copy=lines, aria_label=f"Copy: {purpose}")
     return tag("div", tag("pre", tag("code", lines), tabindex=0), button, kind="copied")
@@ -153,7 +161,7 @@ def _card(report: AuditReport, finding: Finding) -> Html:
     shape = tag("svg", _SHAPES[finding.severity], viewBox="0 0 12 12", aria_hidden="true")
     fix = tag("pre", tag("code", finding.fix), tabindex=0) if finding.fix else Html()
     title = tag("h4", shape, finding.title, " ", tag("code", f"{finding.severity} · {finding.id}"))
-    inside = [*_inside(report, finding, fix, framed, _place), _groups(report, finding)]
+    inside = [*_finding_parts(report, finding, fix, frame_figure, _place), _groups(report, finding)]
     return tag("section", title, *inside, kind=f"card {finding.severity}")
 
 
@@ -183,7 +191,7 @@ def _what_if(w: WhatIf) -> Html:
     return join(tag("h3", drawn.title), table(drawn.head, drawn.rows), lines, tag("p", drawn.meaning))
 
 
-def _did(report: AuditReport) -> Html:
+def _run_section(report: AuditReport) -> Html:
     return join(tag("h3", "What the run did"), _facts(report))
 
 
@@ -209,11 +217,11 @@ def _tables(report: AuditReport) -> Html:
     return join(heading, table(head, rows, "rewards"), by_method, of_values, *parts)
 
 
-def _computed(report: AuditReport) -> Html:
+def _method_notes(report: AuditReport) -> Html:
     meaning = methods_table(report).meaning if comparable(report) else not_comparable(report)
     return join(
         tag("h3", "How it was computed"),
-        tag("p", _whose(report)),
+        tag("p", _source_note(report)),
         tag("ul", *(tag("li", line) for line in formulas_used(report)), kind="formulas"),
         tag("p", f"{meaning} The threshold of each finding stands in its evidence."),
         tag("h3", "What this cannot tell"),
@@ -221,7 +229,7 @@ def _computed(report: AuditReport) -> Html:
     )
 
 
-def _whose(report: AuditReport) -> str:
+def _source_note(report: AuditReport) -> str:
     run = report.run
     if run["method"] and run["convention"]:
         return "The run’s advantages, as its framework computes them:"
@@ -247,16 +255,16 @@ def document(reports: AuditReport | Sequence[AuditReport], note: str = "") -> st
     return _whole(title, parts)
 
 
-def compared(c: Changes) -> str:
+def comparison_document(c: Changes) -> str:
     """A complete HTML document of what changed between runs."""
     settings, did = settings_table(c), figures_table(c)
     _, _, *head = did.head
-    rows = [[named(x), *cells] for x, (_, _, *cells) in zip(c.figures, did.rows, strict=True)]
+    rows = [[figure_name(x), *cells] for x, (_, _, *cells) in zip(c.figures, did.rows, strict=True)]
     runs = tag("dl", *(tag("div", tag("dt", name), tag("dd", path)) for name, path in (("A", c.a), ("B", c.b))))
     parts = [tag("p", headline(c), kind="verdict-line"), runs]
     if settings:
         parts += [tag("h3", settings.title), table(settings.head, settings.rows, "runs", most=2)]
-    parts += [tag("h3", did.title), *map(framed, changes_figures(c)), table(["figure", *head], rows, "rewards")]
+    parts += [tag("h3", did.title), *map(frame_figure, changes_figures(c)), table(["figure", *head], rows, "rewards")]
     inside = tag("div", *parts, tag("p", did.meaning), kind="audit")
     return _whole(f"From {c.a} to {c.b}", [tag("h1", "What changed between runs"), inside])
 

@@ -94,7 +94,7 @@ def follow(follower: Follower, file: TextIO, every: float = _EVERY, patience: fl
         try:
             _draw(live, follower, None, "")
             if live is None and not _is_there(follower):
-                print(printable(_waiting(follower)), file=file, flush=True)
+                print(printable(_waiting_line(follower)), file=file, flush=True)
             while True:
                 if (new := follower.look()) is not None:
                     report, before, shown = new, shown, steady.of(new)
@@ -142,7 +142,7 @@ def _is_there(follower: Follower) -> bool:
     return expand_home(follower.path.partition("::")[0]).exists()
 
 
-def _waiting(follower: Follower) -> str:
+def _waiting_line(follower: Follower) -> str:
     what = "the first step" if _is_there(follower) else "it: there is nothing of that name yet"
     return f"{follower.path}: waiting for {what}"
 
@@ -151,7 +151,7 @@ def _screen(follower: Follower, report: AuditReport | None, changed: str) -> Ren
     """The report in a few lines: what it stands on, its findings, its last steps, and what the last of them changed."""
     path = printable(follower.path)
     if report is None:
-        return Text(f"{printable(_waiting(follower))}. Ctrl-C ends.", "dim")
+        return Text(f"{printable(_waiting_line(follower))}. Ctrl-C ends.", "dim")
     s = report.source
     holds = f"{count(s['steps'], 'step')}, {count(s['responses'], 'response')}, {count(s['groups'], 'group')}"
     lines: list[RenderableType] = [

@@ -125,7 +125,7 @@ def run_facts(report: AuditReport) -> dict[str, str]:
         rows["weights"] = listing(_weights(run), link="")
     if run["remarks"]:
         rows["afterwards"] = listing(run["remarks"], link="")
-    rows["reproduced"] = _reproduced(report)
+    rows["reproduced"] = _reproduction(report)
     if run["weights"] is None or run["weights"] != run["weights_used"]:
         used = listing((f"{name} {number(w)}" for name, w in run["weights_used"].items()), link="")
         rows["weights used here"] = f"{used} ({WEIGHTS_FROM[run['weights_from']]})"
@@ -161,7 +161,7 @@ def _no_advantages(report: AuditReport) -> str:
     return "every method gives 0 here" if silent else "the rewards differ by little more than round-off"
 
 
-def _reproduced(report: AuditReport) -> str:
+def _reproduction(report: AuditReport) -> str:
     run = report.run
     if run["reproduced"] is None:
         return f"nothing to compare with: {_no_advantages(report)}"
@@ -434,7 +434,7 @@ def comparison(reports: Sequence[AuditReport]) -> dict[str, list[str]]:
         "method": _method,
         "convention": lambda r: RECOGNISED[r.run["convention"]].name if r.run["convention"] else MISSING,
         "weights": lambda r: "\n".join(_weights(r.run)) or MISSING,
-        "reproduced": _reproduced,
+        "reproduced": _reproduction,
     }
     for key, title in (("groups_with_ties", "groups with ties"), ("silent_groups", "silent groups")):
         for method in NAMES:

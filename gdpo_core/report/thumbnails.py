@@ -8,7 +8,7 @@ from typing import cast
 from gdpo_core._words import number, percent
 from gdpo_core.conventions import NAMES
 from gdpo_core.report import over_time, svg
-from gdpo_core.report.figures import Figure, described, look
+from gdpo_core.report.figures import Figure, describe, reward_look
 from gdpo_core.report.sentences import comparable
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.facts import Finding
@@ -52,7 +52,7 @@ def _bars(
     rows = [{"of": group.title, "bar": bar.name, "value": bar.value} for group in drawn for bar in group.bars]
     if threshold is not None:
         caption += f" The upright line is the threshold, {words(threshold)}."
-    return Figure(drawn[0].title, caption, svg.grouped_bars(drawn, f"{described(drawn)}.", *ends), rows)
+    return Figure(drawn[0].title, caption, svg.grouped_bars(drawn, f"{describe(drawn)}.", *ends), rows)
 
 
 def _numbers(bars: Mapping[str, object]) -> dict[str, float]:
@@ -77,7 +77,7 @@ def _share_of_the_update(report: AuditReport, finding: Finding) -> Figure | None
 
 def _constant(report: AuditReport, finding: Finding) -> Figure | None:
     dead = {r["name"]: r["dead_groups"] for r in report.rewards}
-    looks = {name: look(k) for k, name in enumerate(dead)}
+    looks = {name: reward_look(k) for k, name in enumerate(dead)}
     caption = "A reward does nothing in a group where it is constant."
     return _bars(caption, {"Groups in which it is constant": dead}, looks, finding.evidence.get("threshold"))
 

@@ -233,7 +233,7 @@ def _wandb_key(wanted: str, name: str) -> str | None:
 def original_name(name: str) -> str | None:
     """The name of the file that a file is a copy of, as its own name says; None if it says nothing like that.
 
-    >>> copied("run/completions_00003 (1).parquet"), copied("completions_00003.parquet")
+    >>> original_name("run/completions_00003 (1).parquet"), original_name("completions_00003.parquet")
     ('run/completions_00003.parquet', None)
     """
     folder, slash, base = name.rpartition("/")

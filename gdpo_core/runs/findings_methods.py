@@ -201,7 +201,7 @@ def _break_even_in_words(f: Facts, primary: int, needed: Mapping[str, float]) ->
 def _round_up(weight: float) -> float:
     """The next number of three digits.
 
-    >>> _rounded_up(1.2301), _rounded_up(-0.5)
+    >>> _round_up(1.2301), _round_up(-0.5)
     (1.24, -0.5)
     """
     if not weight:

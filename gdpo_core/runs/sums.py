@@ -200,7 +200,7 @@ def join_scatter(parts: RewardSums | Moments, starts: Array) -> Array:
     Chan, Golub and LeVeque, Updating formulae (1979): the scatter of the parts, and that of their means.
 
     >>> parts = Moments(np.array([2, 1]), np.array([1e9 + 1e9 + 2, 1e9 + 4]), np.array([2.0, 0.0]))  # 0, 2 | 4
-    >>> joined_scatter(parts, np.array([0])).tolist()
+    >>> join_scatter(parts, np.array([0])).tolist()
     [8.0]
     """
     count = np.maximum(parts.present, 1)

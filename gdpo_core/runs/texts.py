@@ -75,10 +75,10 @@ def _mark(file: LogFile) -> tuple[int, int] | None:
 def excerpt(record: Mapping[str, object]) -> Excerpt:
     """The prompt and the completion in the columns of a response.
 
-    >>> said({"question": "2 + 2?", "response": [{"role": "assistant", "content": "4"}]})
-    Said(prompt='2 + 2?', completion='4')
-    >>> said({"messages": [{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}]})
-    Said(prompt='2 + 2?', completion='4')
+    >>> excerpt({"question": "2 + 2?", "response": [{"role": "assistant", "content": "4"}]})
+    Excerpt(prompt='2 + 2?', completion='4')
+    >>> excerpt({"messages": [{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}]})
+    Excerpt(prompt='2 + 2?', completion='4')
     """
     filled = ((name, value) for name, value in record.items() if isinstance(value, str | list | dict) and value)
     by_name: Mapping[str, object] = {name.lower(): value for name, value in filled}

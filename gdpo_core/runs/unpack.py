@@ -25,7 +25,7 @@ _MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 def unpacked_name(name: str) -> str:
     """The name of a file without the ending that says how it is packed.
 
-    >>> bare("run/log.csv.gz"), bare("log.csv")
+    >>> unpacked_name("run/log.csv.gz"), unpacked_name("log.csv")
     ('run/log.csv', 'log.csv')
     """
     return name[: name.rfind(".")] if name.lower().endswith(ENDINGS) else name

@@ -87,16 +87,17 @@ def _worth(choice: Choice, first: Pairs) -> list[str]:
         return [f"With {choice.group_size} answers GDPO breaks none of the {ties}.", _all_pairs(first)]
     now = first.wrong("gdpo", choice.weight, first.broken)
     weighed = f" ({percent(now)} at weight {choice.weight:g})" if choice.weight != 1 else ""
+    least = enough(first.sufficient_weight("gdpo", first.broken))
     return [
         f"GDPO breaks {count(broken.pairs)} of the {ties}. It puts the **wrong answer first in "
         f"{percent(broken.wrong / broken.pairs)}**{weighed} of these.",
-        f"A heavier correctness mends that: from **{enough(first.enough('gdpo', first.broken))}** on, the right answer "
-        f"is first in all of them. {_all_pairs(first)}",
+        f"A heavier correctness mends that: from **{least}** on, the right answer is first in all of "
+        f"them. {_all_pairs(first)}",
     ]
 
 
 def _all_pairs(first: Pairs) -> str:
-    pairs, (grpo, gdpo) = count(int(first.count.sum())), (first.enough(m) for m in ("grpo", "gdpo"))
+    pairs, (grpo, gdpo) = count(int(first.count.sum())), (first.sufficient_weight(m) for m in ("grpo", "gdpo"))
     if max(grpo, gdpo) < 1:
         return f"Both methods put the right answer first in all {pairs} pairs."
     return f"In all {pairs} pairs it is first from **{enough(gdpo)}** on under GDPO, **{enough(grpo)}** under GRPO."
@@ -169,7 +170,9 @@ def weight_rows(first: Pairs) -> dict[str, dict[str, dict[float, float]]]:
 def curves(choice: Choice, first: Pairs) -> list:
     """A chart of each."""
     among = {"broken ties": first.broken}
-    needed = {of: {m: first.enough(m, among.get(of)) for m in lines} for of, lines in weight_rows(first).items()}
+    needed = {
+        of: {m: first.sufficient_weight(m, among.get(of)) for m in lines} for of, lines in weight_rows(first).items()
+    }
     return [
         charts.by_weight(lines, of, choice.weight, {m: enough(w) for m, w in needed[of].items() if w >= 1})
         for of, lines in weight_rows(first).items()
@@ -208,7 +211,7 @@ def program(choice: Choice) -> str:
 import gdpo_core as gc
 from gdpo_core.bfcl import prompts
 
-data = prompts.published("data/bfcl_rewards.parquet")
+data = prompts.load_once("data/bfcl_rewards.parquet")
 choice = prompts.Choice({choice.group_size}, {choice.seed}, {choice.graders!r}, weight={choice.weight:g})
 marks = prompts.marks_of(data, choice)  # (prompts, answers, rewards)
 for method in ("grpo", "gdpo"):

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 
 from gdpo_core._words import percent
-from gdpo_core.bfcl.prompts import METHODS, Choice, Sized
+from gdpo_core.bfcl.prompts import METHODS, Choice, SizeShares
 from gdpo_core.conventions import NAMES
 from views import charts, html
 from views.html import Html, join, says, table, tag
@@ -11,7 +11,7 @@ from views.html import Html, join, says, table, tag
 Lines = dict[str, dict[int, float]]  # by method, by group size
 
 
-def shares(sizes: Mapping[int, Sized]) -> dict[str, Lines]:
+def shares(sizes: Mapping[int, SizeShares]) -> dict[str, Lines]:
     """By what is counted, by method and by group size: a share, where there is something to count."""
     wrong = {n: of.wrong for n, of in sizes.items() if of.wrong is not None}
     return {
@@ -21,7 +21,7 @@ def shares(sizes: Mapping[int, Sized]) -> dict[str, Lines]:
     }
 
 
-def part(sizes: Mapping[int, Sized], choice: Choice) -> Html:
+def part(sizes: Mapping[int, SizeShares], choice: Choice) -> Html:
     """How the share of prompts with a tie changes, and what the other shares do."""
     lines = shares(sizes)
     title = next(iter(lines))
@@ -63,7 +63,7 @@ def _tenths(found: Collection[float]) -> str:
     return f"about **{low if low == high else f'{low} to {high}'} in 10**"
 
 
-def tabled(sizes: Mapping[int, Sized]) -> Html:
+def tabled(sizes: Mapping[int, SizeShares]) -> Html:
     """The curves as a table."""
     lines = shares(sizes)
     columns = [of[m] for of in lines.values() for m in of]

@@ -7,8 +7,8 @@ import gdpo_core as gc
 from gdpo_core._html import Html, join, prose, table, tag
 from gdpo_core._words import decimal, listing
 from gdpo_core.bfcl import Task, grade
-from gdpo_core.bfcl.calls import read
-from gdpo_core.bfcl.task import mistyped
+from gdpo_core.bfcl.calls import parse_calls
+from gdpo_core.bfcl.task import type_error
 from gdpo_core.board.state import BASE, METHODS, State
 from gdpo_core.conventions import NAMES, exceptions, formulas
 
@@ -41,9 +41,9 @@ def marking(task: Task, answers: Sequence[str]) -> Html:
 def _right_but_mistyped(task: Task, answer: str) -> bool:
     if not grade(task, answer).correctness.passed:
         return False
-    calls, _ = read(task, answer)
+    calls, _ = parse_calls(task, answer)
     schemas = {function: parameters["properties"] for function, parameters in task.parameters.items()}
-    return any(mistyped(value, schemas[c.function][name]) for c in calls for name, value in c.args.items())
+    return any(type_error(value, schemas[c.function][name]) for c in calls for name, value in c.args.items())
 
 
 NO_EPS = (

@@ -49,7 +49,7 @@ def front(audit: AuditReport) -> mo.Html:
 def folds(audit: AuditReport) -> mo.Html:
     """The rest of the report, each part made once it is opened."""
     # What waits stands in a shadow root, with no style but the page's; there marimo takes links to data away.
-    behind = report.behind(audit).items()
+    behind = report.details(audit).items()
     return mo.accordion({title: lambda draw=draw: show(report.STYLE, draw()) for title, draw in behind}, True, True)
 
 
@@ -63,7 +63,7 @@ def taken(log: Log, audit: AuditReport) -> mo.Html:
 def frame(figure: Figure) -> Html:
     """A figure of the report with a link that saves it, where it is a chart."""
     if not figure.rows:
-        return figures.framed(figure)
+        return figures.frame_figure(figure)
     file = f"data:image/svg+xml,{quote(figures.picture_file(figure))}"
     label = f"Save the chart “{figure.title}” as SVG"
     link = tag("a", "Save", href=file, download=figures.file_name(figure), aria_label=label)

@@ -198,7 +198,7 @@ def references() -> Html:
     return join(
         tag("ul", *papers),
         tag("p", "To cite the paper:"),
-        report.copied(CITE, "the paper as BibTeX"),
+        report.copy_box(CITE, "the paper as BibTeX"),
         tag("p", "Conventions, and the code they were read from:"),
         _points(conventions),
     )

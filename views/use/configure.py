@@ -78,12 +78,12 @@ def section(lines: str, framework: Framework, lab: State, gate: str) -> mo.Html:
         tag(
             "section",
             tag("h2", f"GDPO in {framework.title} ", tag("small", f"all that is needed; {framework.version}")),
-            report.copied(lines, f"GDPO in {framework.title}"),
+            report.copy_box(lines, f"GDPO in {framework.title}"),
             *(tag("p", prose(said)) for said in _about(lab, gate)),
             tag("h3", "Write a log that can be audited ", tag("small", "extra")),
-            report.copied(log, "a log that can be audited"),
+            report.copy_box(log, "a log that can be audited"),
             tag("h3", "Make sure that it ran ", tag("small", "extra")),
-            report.copied(f"gdpo audit {framework.log_place}", "the audit that makes sure"),
+            report.copy_box(f"gdpo audit {framework.log_place}", "the audit that makes sure"),
             tag("p", framework.proof),
             tag("h3", title),
             _points(differences(framework, rewards(lab, gate), lab.weights, lengths(lab))),
@@ -128,7 +128,7 @@ def _instead(framework: Framework, lab: State) -> list[Html]:
         return [tag("p", f"All answers agree in {constant}, so there is no spread to divide by.")]
     fit = "With these weights GRPO has GDPO's order in the Lab's group. They fit this group alone; GDPO fits each anew."
     configuration = _own(config_lines.set_weights(framework.id, REWARDS, weights, "grpo"))
-    return [tag("p", fit), report.copied(configuration, "GRPO with these weights")]
+    return [tag("p", fit), report.copy_box(configuration, "GRPO with these weights")]
 
 
 def program(framework: Framework, lab: State, gate: str) -> str:
