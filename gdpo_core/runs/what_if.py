@@ -75,7 +75,7 @@ class WhatIf:
 
 def wanted(run: Run, setting: Mapping[str, Any]) -> Wanted:
     """The setting that a caller gives by the names of its parts, checked against a run. Raises InputError."""
-    parts = Wanted._fields
+    parts = ("method", "weights", "convention")
     known = isinstance(setting, Mapping) and bool(setting) and set(setting) <= set(parts)
     expect(known, "what_if", f"one or more of {', '.join(parts)}", repr(setting))
     method, convention = setting.get("method"), setting.get("convention")
