@@ -53,8 +53,9 @@ def rewards():
     return names["board"]
 
 
-@pytest.mark.parametrize("width", [1400, 390])
-@pytest.mark.parametrize("path", ["lab/tree/board.ipynb", "notebooks/board.ipynb"])
+@pytest.mark.parametrize(
+    ("path", "width"), [("lab/tree/board.ipynb", 1400), ("notebooks/board.ipynb", 1400), ("notebooks/board.ipynb", 390)]
+)
 def test_a_flip_in_jupyter_moves_the_bars_to_what_the_core_computes(jupyter, path, width, tmp_path):
     expected = rewards()
 

@@ -163,7 +163,7 @@ def test_a_hostile_message_harms_nobody(page_url):
         for chapter in ("train", "evidence", "run", "use"):
             open_chapter(hostile, chapter)
         widgets = [id for id, state in hostile.models.items() if "_anywidget_id" in state]
-        assert len(widgets) == 5  # bar, board, the cards of Train, legend and squares of Evidence
+        assert len(widgets) == 7  # bar, three boards, the cards of Train, legend and squares of Evidence
         for widget in widgets:
             for content in CONTENTS:
                 assert hostile.say(widget, content) == 200

@@ -356,7 +356,7 @@ def contrast(a, b):
 @pytest.mark.parametrize("paper", ["#ffffff", "#121615", "#181c1a"])
 def test_marks_stand_out_on_white_and_on_near_black(paper):
     colours = re.findall(r"--(?:grpo|grpo-no-std|gdpo|r\d|alarm): (#\w{6});", drawn.CSS)
-    assert len(colours) == 8
+    assert len(colours) == 10
     for colour in colours:
         assert contrast(colour, paper) >= 3
 

@@ -7,6 +7,7 @@ const GLIDE = 320; // ms
 const WORDS = 47; // px from the middle of the lane to where its lines end, so that they leave its words room
 const APART = 56; // px from one tie's words to the next
 const ROWS = 16; // answers with a row each; of more, equal ones share one
+const NARROW = 680; // px, as in board.css
 const CLIP = 300; // characters of an answer that are shown at once
 const LABEL = 50; // px that a value takes beside its bar
 const FUSED = 14; // px that the bar of a tied answer has at least, so that the bars of one tie make one block
@@ -40,7 +41,8 @@ function render({ model, el }) {
   const now = (name) => model.get(name);
   const title = (key) => choices.methods.find(([name]) => name === key)?.[1] ?? key;
   const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
-  const narrow = matchMedia("screen and (max-width: 760px)");
+  let width = innerWidth; // of the board
+  const narrow = () => width <= NARROW && !matchMedia("print").matches;
   let listed = []; // answers from top to bottom
   let active = null;
   // Of many answers the equal ones share the row of the first of them, until it is opened.
@@ -119,10 +121,12 @@ function render({ model, el }) {
   const board = make(
     "div",
     { class: `board${logged.length ? " compared" : ""}${names.length > 4 || levels.includes(null) ? " broad" : ""}`, style: `--rewards: ${names.length}` },
-    make("div", { class: "frame" }, head, make("div", { class: "grid" }, list, lane, words)),
-    make("div", { class: "foot" }, paying, make("div", { class: "buttons" }, order, reset)),
-    make("div", { class: "below" }, make("div", { class: "verdict" }, verdict, aim, aimed), worked),
-    numbers,
+    make("div", { class: "sheet" },
+      make("div", { class: "frame" }, head, make("div", { class: "grid" }, list, lane, words)),
+      make("div", { class: "foot" }, paying, make("div", { class: "buttons" }, order, reset)),
+      make("div", { class: "below" }, make("div", { class: "verdict" }, verdict, aim, aimed), worked),
+      numbers,
+    ),
   );
   paying.hidden = !editable;
   method.disabled = !editable;
@@ -253,7 +257,7 @@ function render({ model, el }) {
     const step = (x) => Math.max(0.5, Math.ceil(x * 2 - 1e-9) / 2);
     domain = [Math.max(domain[0], step(-Math.min(...values))), Math.max(domain[1], step(Math.max(...values)))];
     // On a phone a value stands above its bar, so that the bar has the whole width.
-    const tight = narrow.matches;
+    const tight = narrow();
     const span = domain[0] + domain[1];
     const label = tight ? 8 : LABEL;
     const room = `(100% - ${2 * label}px)`;
@@ -425,7 +429,7 @@ function render({ model, el }) {
       line(choices.base, "base", lines[answer][0]),
       line(title(now("method")), "other", lines[answer][1]),
     );
-    if (narrow.matches && active !== null) rows[answer].node.append(detail);
+    if (narrow() && active !== null) rows[answer].node.append(detail);
     else if (detail.parentNode !== worked) worked.prepend(detail);
   }
 
@@ -440,13 +444,12 @@ function render({ model, el }) {
 
   draw();
   rove(listed[0], 0);
-  narrow.addEventListener("change", draw);
-  window.addEventListener("resize", draw);
+  const watch = new ResizeObserver(() => width !== board.clientWidth && ((width = board.clientWidth), draw()));
+  watch.observe(board);
   model.on("change:drawing", draw);
   return () => {
     clearTimeout(rest);
-    narrow.removeEventListener("change", draw);
-    window.removeEventListener("resize", draw);
+    watch.disconnect();
     model.off("change:drawing", draw);
   };
 }

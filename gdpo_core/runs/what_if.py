@@ -1,7 +1,7 @@
 """What a whole run would have shown under another method, other weights or another convention, beside what it had."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from typing import Any
 
@@ -76,7 +76,7 @@ class WhatIf:
 
 def validate_setting(run: Run, setting: Mapping[str, Any]) -> WhatIfSetting:
     """The setting that a caller gives by the names of its parts, checked against a run. Raises InputError."""
-    parts = [field.name for field in fields(WhatIfSetting)]
+    parts = ("method", "weights", "convention")
     known = isinstance(setting, Mapping) and bool(setting) and set(setting) <= set(parts)
     expect(known, "what_if", f"one or more of {', '.join(parts)}", repr(setting))
     method, convention = setting.get("method"), setting.get("convention")

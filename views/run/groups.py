@@ -50,7 +50,7 @@ def opened(audit: AuditReport | None, choice: mo.ui.dropdown, drawn: mo.ui.anywi
     """The choice of a group, its prompt, and its board, or else a still table."""
     group = choice.value
     if audit is None or group is None:
-        return mo.Html("")
+        return show()
     still = group_table(audit, group)
     prompt = tag("blockquote", group.prompt) if group.prompt is not None else None
     about = "The log holds neither prompts nor answers." if prompt is None and group.completions is None else ""
