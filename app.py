@@ -536,7 +536,7 @@ def evidence_find(verdicts):
 
 @app.cell
 def evidence_found(ask_prompt, find, opened, verdicts):
-    unknown = opened.unknown(verdicts, find.value)
+    unknown = opened.unknown_prompt(verdicts, find.value)
     if find.value and not unknown:
         ask_prompt(find.value)
     return (unknown,)
@@ -559,7 +559,7 @@ def evidence_opened(
     verdicts,
 ):
     # Squares are smaller than a fingertip.
-    _before, _after = squares.beside(verdicts, outcomes, prompt)
+    _before, _after = squares.neighbours(verdicts, outcomes, prompt)
     step_back = mo.ui.button(lambda _: ask_prompt(_before), label="←", tooltip=f"Previous prompt: {_before}")
     step_on = mo.ui.button(lambda _: ask_prompt(_after), label="→", tooltip=f"Next prompt: {_after}")
     html.show(
@@ -631,7 +631,7 @@ def evidence_sizes(choice, first, prompts, sentences, sizes, verdicts):
             "More or fewer answers per prompt",
             lambda: sizes.part(prompts.by_size(verdicts, choice), choice),
             {
-                "All shares by answers per prompt": lambda: sizes.tabled(prompts.by_size(verdicts, choice)),
+                "All shares by answers per prompt": lambda: sizes.curves_table(prompts.by_size(verdicts, choice)),
                 "All shares by weight of correctness": lambda: sentences.weights_table(first),
             },
         )
@@ -646,7 +646,7 @@ def evidence_counts(counting, sentences):
             "How much can survive",
             counting.part,
             {
-                "The paper's Fig. 2: every group of two answers with two marks, listed": counting.listed,
+                "The paper's Fig. 2: every group of two answers with two marks, listed": counting.small_groups,
                 "The counts as tables": counting.tables,
             },
         )
@@ -658,7 +658,7 @@ def evidence_counts(counting, sentences):
 def evidence_paper(paper, sentences):
     html.show(
         sentences.section(
-            "What the paper measured on language models", paper.part, {"The paper's tables": paper.tabled}
+            "What the paper measured on language models", paper.part, {"The paper's tables": paper.results_table}
         )
     )
     return
@@ -671,7 +671,7 @@ def evidence_about(about, choice, marks, outcomes, sentences, squares, verdicts)
             {
                 "What the marks ask for": lambda: about.readings(verdicts),
                 "What a gate on correctness would do to these answers": lambda: about.gate(marks, choice),
-                "Whose answers these are": lambda: about.whose(verdicts),
+                "Whose answers these are": lambda: about.source_note(verdicts),
             }
         ),
         mo.download(lambda: squares.as_table(verdicts, outcomes).encode(), "prompts.csv", label="The squares as CSV"),

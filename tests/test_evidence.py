@@ -252,7 +252,7 @@ def test_the_claim_follows_the_controls():
         said = claimed(choice)
         assert f"in {shares[0]}, GDPO in {shares[1]}" in said
         assert ("All marks weigh the same" in said) == (choice.weight == 1)
-        assert len(told(sentences.lead(DATA, choice, looked(choice)[0])).split()) <= 60
+        assert len(told(sentences.introduction(DATA, choice, looked(choice)[0])).split()) <= 60
     assert "a draw changes nothing" in claimed(Choice(ALL))
 
 
@@ -301,7 +301,7 @@ def test_prompts_whose_answers_agree_are_no_division_by_zero():
     name = some.tasks[first.worst()]
     assert "every advantage is 0" in told(opened.prompt(some, Choice(), marks, ties, first, name, False))
     by_size = prompts.by_size(some, Choice())
-    for html in (sizes.part(by_size, Choice()), sizes.tabled(by_size), about.gate(marks, Choice())):
+    for html in (sizes.part(by_size, Choice()), sizes.curves_table(by_size), about.gate(marks, Choice())):
         assert "nan" not in told(html).split()
     assert prompts.spread(some, Choice()).wrong is None
 
@@ -334,16 +334,16 @@ def test_the_prompt_that_is_open_at_first_has_most_ties_broken_the_wrong_way():
 
 
 def test_a_prompt_that_is_not_known_gets_a_sentence():
-    assert opened.unknown(DATA, "") == opened.unknown(DATA, "parallel_65") == ""
-    assert "No prompt has the name “parallel_6x”. A name here is" in told(opened.unknown(DATA, "parallel_6x"))
-    assert "Names that begin so: multiple_0, multiple_1, " in told(opened.unknown(DATA, "multiple_"))
+    assert opened.unknown_prompt(DATA, "") == opened.unknown_prompt(DATA, "parallel_65") == ""
+    assert "No prompt has the name “parallel_6x”. A name here is" in told(opened.unknown_prompt(DATA, "parallel_6x"))
+    assert "Names that begin so: multiple_0, multiple_1, " in told(opened.unknown_prompt(DATA, "multiple_"))
 
 
 def test_a_step_leads_to_the_square_beside_and_around_the_ends():
     found = looked(Choice())[2]
-    names = squares.ordered(DATA, found)
-    assert squares.beside(DATA, found, names[5]) == (names[4], names[6])
-    assert squares.beside(DATA, found, names[-1]) == (names[-2], names[0])
+    names = squares.sort_prompts(DATA, found)
+    assert squares.neighbours(DATA, found, names[5]) == (names[4], names[6])
+    assert squares.neighbours(DATA, found, names[-1]) == (names[-2], names[0])
     assert squares.as_table(DATA, found).count("\n") == 964
 
 
@@ -366,7 +366,7 @@ def test_the_configurations_are_of_fewer_models():
     endings = ("-FC-Any", "-FC-Auto", "-FC")
     stripped = {next((n[: -len(e)] for e in endings if n.endswith(e)), n) for n in DATA.models}
     assert prompts.models(DATA) == len(stripped) == 50
-    assert "71 configurations of 50 models, not 71 samples of one policy" in told(about.whose(DATA))
+    assert "71 configurations of 50 models, not 71 samples of one policy" in told(about.source_note(DATA))
     for file in ("docs/page.md", "data/README.md"):
         assert "71 configurations of 50 models" in Path(file).read_text(encoding="utf-8")
 
@@ -387,7 +387,7 @@ def test_the_curves_by_size_hold_the_numbers_and_say_where_gdpo_peaks():
     assert "it rises from 3.1 % to 15.1 % at 16 and falls to 6.5 %" in said and "about 6 to 7 in 10" in said
     spec = charts.by_group_size(found["prompts with a tie"], "prompts with a tie", 12).spec
     assert "71 answers per prompt" in spec["description"] and spec["config"]["axis"]["grid"] is False
-    assert told(sizes.tabled(by_size)).count("%") == 5 * 11 - 2  # nothing is broken with 2 and 3 answers
+    assert told(sizes.curves_table(by_size)).count("%") == 5 * 11 - 2  # nothing is broken with 2 and 3 answers
     grpo = list(found["prompts with a tie"]["grpo"].values())
     assert grpo == sorted(grpo)
 
@@ -410,7 +410,7 @@ def test_the_papers_cells_are_counted_on_both_sides():
         assert f"in {len(results.ahead(some)['grpo'])} of {len(some)} cells" in spec["description"]
         drawn = next(pl.read_json(rows.encode()) for rows in spec["datasets"].values() if "leader" in rows)
         assert sorted(drawn["ahead"].to_list()) == sorted(c.ahead for c in some)
-    assert str(paper.tabled()).count('class="ahead"') == 8
+    assert str(paper.results_table()).count('class="ahead"') == 8
 
 
 @pytest.mark.parametrize(
@@ -431,7 +431,7 @@ def test_without_the_papers_tables_what_needs_them_says_so(tmp_path, monkeypatch
     monkeypatch.setattr(results, "FILE", path)
     for kept in (results.results, claims.checked):
         kept.cache_clear()
-    for html in (*map(sentences.or_why_not, (paper.part, paper.tabled)), claims.checked()):
+    for html in (*map(sentences.or_why_not, (paper.part, paper.results_table)), claims.checked()):
         assert "can't be shown. data/paper_results.csv: expected" in told(html) and said in told(html)
     for kept in (results.results, claims.checked):
         kept.cache_clear()

@@ -28,7 +28,7 @@ def test_the_part_claims_the_counts_beyond_where_the_paper_ends():
 
 
 def test_every_small_group_is_listed_with_the_advantages_of_each_method():
-    html = counts.listed()
+    html = counts.small_groups()
     groups = gc.enumerate_groups(*counts.LISTED)
     listed = rows(html)
     assert len(listed) == len(groups) == gc.count_groups(*counts.LISTED)
@@ -44,7 +44,7 @@ def test_every_small_group_is_listed_with_the_advantages_of_each_method():
 
 
 def test_equal_letters_are_equal_advantages_and_their_number_is_the_count():
-    html = counts.listed()
+    html = counts.small_groups()
     for method in METHODS:
         cells = re.findall(rf'<td class="{method}(?: shared)?"><span>.*?</td>', "".join(rows(html)))
         vectors = [(re.search("<b>(.)</b>", c)[1], tuple(re.findall("<span>([^<]+)", c))) for c in cells]
@@ -54,7 +54,7 @@ def test_equal_letters_are_equal_advantages_and_their_number_is_the_count():
 
 
 def test_only_what_gdpo_tells_apart_is_hatched():
-    html = counts.listed()
+    html = counts.small_groups()
     assert len(re.findall('class="grpo shared"', html)) == 5
     assert 'class="grpo_no_std shared"' not in html and 'class="gdpo shared"' not in html
 
@@ -70,8 +70,8 @@ def test_the_tables_hold_every_count_of_the_charts():
     tables = re.findall("<table.*?</table>", counts.tables())
     for table, sizes in zip(tables, (counts.BY_REWARDS, counts.BY_ROLLOUTS), strict=True):
         found = [[int(x.replace(",", "")) for x in re.findall(r"<td>([\d,]+)</td>", row)] for row in rows(table)]
-        assert found == [[*counts.counted(size).values(), gc.count_groups(*size)] for size in sizes]
-    assert counts.counted((9, 2)) == {method: gc.count_distinct(method, 9, 2) for method in METHODS}
+        assert found == [[*counts.count_groups(size).values(), gc.count_groups(*size)] for size in sizes]
+    assert counts.count_groups((9, 2)) == {method: gc.count_distinct(method, 9, 2) for method in METHODS}
 
 
 @pytest.mark.parametrize(
@@ -80,11 +80,11 @@ def test_the_tables_hold_every_count_of_the_charts():
 )
 def test_the_charts_stay_inside_fixed_axes_and_say_their_ends(sizes, grows, paper, top):
     place = 1 if grows == "marks" else 0
-    found = {size[place]: counts.counted(size) for size in sizes}
+    found = {size[place]: counts.count_groups(size) for size in sizes}
     spec = charts.counts(found, grows, grows, paper, top).to_dict()
     assert spec["layer"][2]["encoding"]["y"]["scale"]["domain"] == [0, top]
-    assert max(max(counts.counted(size).values()) for size in sizes) <= top
-    for method, count in counts.counted(sizes[-1]).items():
+    assert max(max(counts.count_groups(size).values()) for size in sizes) <= top
+    for method, count in counts.count_groups(sizes[-1]).items():
         assert f"{NAMES[method]} {count:,}" in spec["description"]
     assert f"The paper draws GDPO up to {paper}." in spec["description"]
     assert "the paper draws GDPO up to here" in str(spec)
@@ -92,15 +92,15 @@ def test_the_charts_stay_inside_fixed_axes_and_say_their_ends(sizes, grows, pape
 
 
 def test_unequal_groups_are_not_called_the_same_to_training():
-    assert "size of the advantages counts too" in text(counts.listed())
-    assert "order of the two answers ignored" in text(counts.listed())
+    assert "size of the advantages counts too" in text(counts.small_groups())
+    assert "order of the two answers ignored" in text(counts.small_groups())
 
 
 def test_with_two_or_three_answers_gdpo_adds_nothing():
-    assert "with 2 or 3 answers GDPO keeps no more apart" in text(counts.listed())
+    assert "with 2 or 3 answers GDPO keeps no more apart" in text(counts.small_groups())
 
 
 def test_the_lead_of_gdpo_grows_with_both():
     for sizes in (counts.BY_ROLLOUTS, counts.BY_REWARDS):
-        lead = [counts.counted(size)["gdpo"] - counts.counted(size)["grpo"] for size in sizes]
+        lead = [counts.count_groups(size)["gdpo"] - counts.count_groups(size)["grpo"] for size in sizes]
         assert lead == sorted(lead)

@@ -15,7 +15,7 @@ ANSWERED = "August 2024"
 LEADERBOARD = "https://gorilla.cs.berkeley.edu/leaderboard.html"
 
 
-def whose(data: Published) -> Html:
+def source_note(data: Published) -> Html:
     """Whose answers these are, and what a share of them says."""
     configurations = f"{len(data.models)} configurations of {models(data)} models"
     link = tag("a", "Berkeley Function Calling Leaderboard", href=LEADERBOARD, target="_blank", rel="noopener")

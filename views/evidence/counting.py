@@ -22,7 +22,7 @@ Size = tuple[int, int]  # rollouts, rewards
 
 
 @lru_cache(maxsize=64)
-def counted(size: Size) -> dict[str, int]:
+def count_groups(size: Size) -> dict[str, int]:
     """How many groups each method tells apart."""
     return {method: gc.count_distinct(method, *size) for method in NAMES}
 
@@ -30,12 +30,12 @@ def counted(size: Size) -> dict[str, int]:
 @lru_cache(maxsize=1)
 def part() -> Html:
     """Both charts, with what they show at their right ends."""
-    marks, answers = ({size[k]: counted(size) for size in of} for k, of in ((1, BY_REWARDS), (0, BY_ROLLOUTS)))
+    marks, answers = ({size[k]: count_groups(size) for size in of} for k, of in ((1, BY_REWARDS), (0, BY_ROLLOUTS)))
     drawn = (
         charts.counts(marks, f"{ROLLOUTS} answers, more marks", "marks", PAPER_REWARDS, 3000),
         charts.counts(answers, f"{REWARDS} marks, more answers", "answers", PAPER_ROLLOUTS, 500),
     )
-    most = counted(BY_REWARDS[-1])
+    most = count_groups(BY_REWARDS[-1])
     title = (
         f"How much can survive: of the groups of {ROLLOUTS} answers with {TO_REWARDS} marks GRPO tells "
         f"{count(most['grpo'])} apart, GDPO {count(most['gdpo'])}"
@@ -52,7 +52,7 @@ def _ends() -> str:
 
 
 def _at(size: Size) -> str:
-    found = counted(size)
+    found = count_groups(size)
     each = listing(f"{NAMES[m]} **{count(n)}**" for m, n in found.items())
     rollouts, rewards = size
     return (
@@ -61,7 +61,7 @@ def _at(size: Size) -> str:
 
 
 @lru_cache(maxsize=1)
-def listed() -> Html:
+def small_groups() -> Html:
     """All small groups with the advantages that each method gives, and what they share."""
     groups = gc.enumerate_groups(*LISTED)
     vectors = {method: _vectors(groups, method) for method in NAMES}
@@ -82,7 +82,7 @@ def listed() -> Html:
     head = ["Two answers", *(Cell(name, method) for method, name in NAMES.items())]
     foot = [Cell(join(bold(len(found)), " different"), method) for method, found in letters.items()]
     shown = table(head, rows, "listed", caption, foot=[f"{len(groups)} groups", *foot])
-    return join(shown, says(*_merged(vectors, letters)))
+    return join(shown, says(*_shared_vectors(vectors, letters)))
 
 
 def _vectors(groups, method: str) -> list[tuple[float, ...]]:
@@ -106,7 +106,7 @@ def _cell(method: str, vectors: Sequence[tuple], letters: dict, gdpo: Sequence[t
     return Cell(join(*numbers, bold(letters[vectors[group]])), f"{method}{' shared' if shared else ''}")
 
 
-def _merged(vectors: dict, letters: dict) -> list[str]:
+def _shared_vectors(vectors: dict, letters: dict) -> list[str]:
     """What GRPO's most shared vector holds that GDPO keeps apart, and where GDPO adds nothing."""
     inside = {
         vector: sorted({g for v, g in zip(vectors["grpo"], vectors["gdpo"], strict=True) if v == vector}, key=_size)
@@ -114,7 +114,7 @@ def _merged(vectors: dict, letters: dict) -> list[str]:
     }
     most = max(inside, key=lambda vector: len(inside[vector]))
     split = [f"{vectors['gdpo'].count(g)} with ±{_size(g):.2f}" for g in inside[most]]
-    alike = [g for g, k in BY_ROLLOUTS if counted((g, k))["gdpo"] == counted((g, k))["grpo_no_std"]]
+    alike = [g for g, k in BY_ROLLOUTS if count_groups((g, k))["gdpo"] == count_groups((g, k))["grpo_no_std"]]
     return [
         "Within one group, GRPO without std ties exactly what GRPO ties, as the real prompts above show. Here groups "
         "are compared with each other, so the size of the advantages counts too.",
@@ -138,7 +138,7 @@ def tables() -> Html:
 
 def _table(sizes: Sequence[Size], column: Sequence[int], label: str, fixed: str) -> Html:
     rows = [
-        [n, *map(count, counted(size).values()), count(gc.count_groups(*size))]
+        [n, *map(count, count_groups(size).values()), count(gc.count_groups(*size))]
         for n, size in zip(column, sizes, strict=True)
     ]
     return table([label, *NAMES.values(), "different groups"], rows, "figures", f"{fixed}; exact")

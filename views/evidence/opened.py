@@ -15,7 +15,7 @@ from views.html import Html, join, prose, tag
 SHORT = ("correct", "style", "concise")
 
 
-def unknown(data: Published, asked: str) -> Html | str:
+def unknown_prompt(data: Published, asked: str) -> Html | str:
     """A sentence where no prompt has the name that was asked for."""
     if not asked or asked in data.tasks:
         return ""
@@ -38,7 +38,7 @@ def prompt(
     of_one = marks[number]  # (answers, rewards)
     level = {m: ties[m].level.view(-1, size)[number].tolist() for m in METHODS}
     std = float(gc.explain(marks, "gdpo", weights=choice.weights).batch_std)
-    why = "" if called else f" {_chosen(first)}"
+    why = "" if called else f" {_why_this_one(first)}"
     category = CATEGORIES.get(data.categories[number], data.categories[number])
     text = (
         f"A BFCL prompt with {category}. Neither its request nor the texts of the answers are in our data, which hold "
@@ -59,7 +59,7 @@ def board(data: Published, choice: Choice, marks: Tensor, name: str) -> Board:
     return Board(marks[number], answers=models, names=REWARDS, labels=SHORT, weights=choice.weights, primary=REWARDS[0])
 
 
-def _chosen(first: Pairs) -> str:
+def _why_this_one(first: Pairs) -> str:
     """Why this prompt is shown though none was called for."""
     if first.order("gdpo", 1, first.broken).wrong:
         return "It is the prompt with the most ties broken the wrong way at equal weights."

@@ -56,7 +56,7 @@ def _note() -> str:
     )
 
 
-def tabled() -> Html:
+def results_table() -> Html:
     """Every cell as a table; bold where GRPO is ahead."""
     head = ["", "what is better", "before training", "GRPO", "GDPO", "ahead"]
     rows = [

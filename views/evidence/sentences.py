@@ -24,13 +24,13 @@ def claim(data: Published, choice: Choice, marks: Tensor, found: Outcomes, first
     return tag(
         "div",
         tag("h1", prose(title)),
-        tag("p", prose(matters(choice, first)), kind="paragraph matters"),
-        tag("p", lead(data, choice, marks), kind="paragraph"),
+        tag("p", prose(key_sentence(choice, first)), kind="paragraph matters"),
+        tag("p", introduction(data, choice, marks), kind="paragraph"),
         kind="markdown",
     )
 
 
-def matters(choice: Choice, first: Pairs) -> str:
+def key_sentence(choice: Choice, first: Pairs) -> str:
     """The one sentence that matters."""
     wrong = first.wrong("gdpo", choice.weight, first.broken)
     if wrong is None:
@@ -40,7 +40,7 @@ def matters(choice: Choice, first: Pairs) -> str:
     return f"**{where} in {percent(wrong)}**{weighed}."
 
 
-def lead(data: Published, choice: Choice, marks: Tensor) -> Html:
+def introduction(data: Published, choice: Choice, marks: Tensor) -> Html:
     """What a square is, whose answers these are, and the weights without which there are no ties."""
     who = f"{len(data.models)} configurations of {models(data)} models"
     everything = choice.group_size == len(data.models)
@@ -68,7 +68,7 @@ def lead(data: Published, choice: Choice, marks: Tensor) -> Html:
 
 def verdict(choice: Choice, first: Pairs) -> Html:
     """What breaking ties is worth: which answer comes first, and from which weight on it is the right one."""
-    return join(tag("h2", _title(first), kind="part"), tag("div", paragraphs(*_worth(choice, first)), kind="says"))
+    return join(tag("h2", _title(first), kind="part"), tag("div", paragraphs(*_of_ties(choice, first)), kind="says"))
 
 
 def _title(first: Pairs) -> str:
@@ -78,7 +78,7 @@ def _title(first: Pairs) -> str:
     return "More resolution, not better priorities" if wrong else "More resolution, and never the wrong answer first"
 
 
-def _worth(choice: Choice, first: Pairs) -> list[str]:
+def _of_ties(choice: Choice, first: Pairs) -> list[str]:
     order, broken = first.order("grpo"), first.order("gdpo", 1, first.broken)
     if not order.pairs:
         return ["No prompt here has both a right and a wrong answer among those drawn."]
@@ -87,7 +87,7 @@ def _worth(choice: Choice, first: Pairs) -> list[str]:
         return [f"With {choice.group_size} answers GDPO breaks none of the {ties}.", _all_pairs(first)]
     now = first.wrong("gdpo", choice.weight, first.broken)
     weighed = f" ({percent(now)} at weight {choice.weight:g})" if choice.weight != 1 else ""
-    least = enough(first.sufficient_weight("gdpo", first.broken))
+    least = round_up(first.sufficient_weight("gdpo", first.broken))
     return [
         f"GDPO breaks {count(broken.pairs)} of the {ties}. It puts the **wrong answer first in "
         f"{percent(broken.wrong / broken.pairs)}**{weighed} of these.",
@@ -100,13 +100,13 @@ def _all_pairs(first: Pairs) -> str:
     pairs, (grpo, gdpo) = count(int(first.count.sum())), (first.sufficient_weight(m) for m in ("grpo", "gdpo"))
     if max(grpo, gdpo) < 1:
         return f"Both methods put the right answer first in all {pairs} pairs."
-    return f"In all {pairs} pairs it is first from **{enough(gdpo)}** on under GDPO, **{enough(grpo)}** under GRPO."
+    return f"In all {pairs} pairs it is first from **{round_up(gdpo)}** on under GDPO, **{round_up(grpo)}** under GRPO."
 
 
-def enough(needed: float) -> str:
+def round_up(needed: float) -> str:
     """A weight with which the right answer is first, with two decimals: rounded up, so that it is true.
 
-    >>> enough(1.8091), enough(2.0), enough(0.3)
+    >>> round_up(1.8091), round_up(2.0), round_up(0.3)
     ('1.81', 'just over 2', '1')
     """
     if needed < 1:
@@ -174,7 +174,7 @@ def curves(choice: Choice, first: Pairs) -> list:
         of: {m: first.sufficient_weight(m, among.get(of)) for m in lines} for of, lines in weight_rows(first).items()
     }
     return [
-        charts.by_weight(lines, of, choice.weight, {m: enough(w) for m, w in needed[of].items() if w >= 1})
+        charts.by_weight(lines, of, choice.weight, {m: round_up(w) for m, w in needed[of].items() if w >= 1})
         for of, lines in weight_rows(first).items()
     ]
 

@@ -63,7 +63,7 @@ def _tenths(found: Collection[float]) -> str:
     return f"about **{low if low == high else f'{low} to {high}'} in 10**"
 
 
-def tabled(sizes: Mapping[int, SizeShares]) -> Html:
+def curves_table(sizes: Mapping[int, SizeShares]) -> Html:
     """The curves as a table."""
     lines = shares(sizes)
     columns = [of[m] for of in lines.values() for m in of]

@@ -23,7 +23,7 @@ LEGEND = {
 }
 
 
-def ordered(data: Published, outcomes: Outcomes) -> list[str]:
+def sort_prompts(data: Published, outcomes: Outcomes) -> list[str]:
     """The names of the prompts as the squares stand: by category, then by what happens to them."""
     kinds = list(dict.fromkeys(data.categories))
     happens = outcomes.outcome.tolist()
@@ -31,9 +31,9 @@ def ordered(data: Published, outcomes: Outcomes) -> list[str]:
     return [data.tasks[i] for i in at]
 
 
-def beside(data: Published, outcomes: Outcomes, name: str) -> tuple[str, str]:
+def neighbours(data: Published, outcomes: Outcomes, name: str) -> tuple[str, str]:
     """The prompts before and after this one, as the squares stand."""
-    names = ordered(data, outcomes)
+    names = sort_prompts(data, outcomes)
     at = names.index(name)
     return names[at - 1], names[(at + 1) % len(names)]
 
@@ -43,7 +43,7 @@ def squares(data: Published, outcomes: Outcomes, answers: int, kind: str) -> Htm
     happens = dict(zip(data.tasks, outcomes.outcome.tolist(), strict=True))
     category = dict(zip(data.tasks, data.categories, strict=True))
     by_category: dict[str, dict[int, list[str]]] = {}
-    for name in ordered(data, outcomes):
+    for name in sort_prompts(data, outcomes):
         by_category.setdefault(category[name], {}).setdefault(happens[name], []).append(name)
     blocks = [_block(CATEGORIES.get(name, name), inside, answers) for name, inside in by_category.items()]
     label = "What happens to each prompt: choose one to open it"
