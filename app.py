@@ -111,7 +111,7 @@ def lab_claim():
 def lab_tasks(page):
     # Three requests with twelve answers each, written by hand and marked by three programs.
     tasks, refusal = answers.load(DATA / "tasks")
-    lab_task = mo.ui.radio({task.title: task for task in tasks}, value=answers.chosen(tasks, page), inline=True)
+    lab_task = mo.ui.radio({task.title: task for task in tasks}, value=answers.linked_title(tasks, page), inline=True)
     # What the board shows, for all that follows it: set when the reader leaves it, so that a flip runs none of that.
     shown, share = mo.state(answers.first_state(tasks))
     touched, touch = mo.state(0)
@@ -123,7 +123,7 @@ def lab_board(lab_task, page, refusal, tasks):
     mo.stop(not tasks, show(refusal))
     task = lab_task.value
     board = mo.ui.anywidget(answers.board(task, tasks[0], page))
-    show(answers.asked(task, lab_task), board)
+    show(answers.request(task, lab_task), board)
     return board, task
 
 
@@ -153,7 +153,7 @@ def lab_address(all_conventions, as_chart, at, board, figure_two, page, share, s
     page.write(
         "lab",
         answers.controls(task, board.state),
-        answers.untouched(tasks[0], task),
+        answers.defaults(tasks[0], task),
         answers.program(board.state),
     )
     board.widget.followed = all_conventions.value
@@ -203,7 +203,7 @@ def lab_figure_two(figure_two, shown):
 @app.cell
 def lab_marking(marking, task):
     mo.stop(not marking.value)
-    show(depth.marking(task, answers.graded(task).answers))
+    show(depth.grading(task, answers.grade_answers(task).answers))
     return
 
 
@@ -213,10 +213,10 @@ def lab_book_ratings(five_books, page):
     ratings = mo.ui.array(
         [
             mo.ui.slider(low, high, value=rating, show_value=True, label=label)
-            for label, low, high, rating in books.given(page)
+            for label, low, high, rating in books.ratings(page)
         ]
     )
-    mo.vstack([mo.md(books.opening()), show(books.shelf(ratings.elements))])
+    mo.vstack([mo.md(books.introduction()), show(books.shelf(ratings.elements))])
     return (ratings,)
 
 
@@ -280,7 +280,7 @@ def train_sketches(comparison, pictures, scenarios, shown, train):
 def train_headline(comparison, guesses, predict, scenarios, sketches, train):
     _kinds = train.cards.kinds(scenarios, sketches, comparison.value)
     _score = train.cards.score(scenarios, sketches, guesses.value) if predict.value else None
-    html.show(train.words.headline(comparison.value, _kinds, _score), html.framed("choices", comparison, predict))
+    html.show(train.words.headline(comparison.value, _kinds, _score), html.div("choices", comparison, predict))
     return
 
 
@@ -342,7 +342,7 @@ def train_curves(as_given, guesses, limits, pictures, predict, runs, scenario, s
     mo.stop(predict.value and not guesses.value[scenario.id], guesses[scenario.id])
     html.show(
         html.tag("p", train.words.under_title(setting), kind="picture-sub"),
-        html.framed("verdict", train.words.said(setting, scenario.coins, runs, limits), _equal, role="status"),
+        html.div("verdict", train.words.said(setting, scenario.coins, runs, limits), _equal, role="status"),
         train.panels.draw(scenario, setting, runs, limits),
         train.words.why(scenario, setting, _given),
     )
@@ -354,7 +354,7 @@ def train_weights(methods, pictures, scenario, setting, train):
     # Of the conflict: where the right answer ends at other weights of being concise.
     mo.stop(not setting.arms)
     endings = train.cards.endings(pictures, scenario, setting, methods)
-    html.show(html.framed("weighed", train.cards.weights_table(endings, setting)))
+    html.show(html.div("weighed", train.cards.weights_table(endings, setting)))
     return
 
 
@@ -362,7 +362,7 @@ def train_weights(methods, pictures, scenario, setting, train):
 def train_depth(limits, methods, runs, scenario, setting, train):
     mo.accordion(
         {
-            "What is trained, and how": html.show(html.framed("fold", train.words.how_it_learns(setting))),
+            "What is trained, and how": html.show(html.div("fold", train.words.how_it_learns(setting))),
             "Every median, in all three comparisons": mo.lazy(
                 lambda: train.panels.medians_table(scenario, setting, methods)
             ),
@@ -376,7 +376,7 @@ def train_depth(limits, methods, runs, scenario, setting, train):
 @app.cell
 def train_next():
     html.show(
-        html.framed(
+        html.div(
             "next",
             "Coins are a toy. ",
             html.tag("a", "On 963 real prompts: how often does it happen? →", href="?at=evidence"),
@@ -464,7 +464,7 @@ def evidence_controls(page, prompts, verdicts):
             for mark, one, key in zip(prompts.REWARDS, prompts.READINGS, _graders.split("."), strict=True)
         ]
     )
-    html.show(html.framed("asking", answers_drawn, draw_number, *graders))
+    html.show(html.div("asking", answers_drawn, draw_number, *graders))
     return answers_drawn, draw_number, graders
 
 
@@ -563,7 +563,7 @@ def evidence_opened(
     step_back = mo.ui.button(lambda _: ask_prompt(_before), label="←", tooltip=f"Previous prompt: {_before}")
     step_on = mo.ui.button(lambda _: ask_prompt(_after), label="→", tooltip=f"Next prompt: {_after}")
     html.show(
-        html.framed("asking", step_back, step_on, find),
+        html.div("asking", step_back, step_on, find),
         unknown,
         opened.prompt(verdicts, choice, marks, ties, first, prompt, bool(asked_prompt())),
     )
@@ -573,7 +573,7 @@ def evidence_opened(
 @app.cell
 def evidence_board(choice, marks, opened, prompt, verdicts):
     # What if this answer had passed? The same instrument as in the Lab, with this prompt's answers.
-    opened_board = html.boarded(lambda: opened.board(verdicts, choice, marks, prompt))
+    opened_board = html.board_or_reason(lambda: opened.board(verdicts, choice, marks, prompt))
     opened_board
     return (opened_board,)
 
@@ -805,7 +805,7 @@ def run_groups(report, run):
 
 @app.cell
 def run_board(report, run, shown_group):
-    own_board = html.boarded(lambda: run.groups.board(shown_group.value, report)) if shown_group.value else None
+    own_board = html.board_or_reason(lambda: run.groups.board(shown_group.value, report)) if shown_group.value else None
     run.groups.opened(report, shown_group, own_board)
     return (own_board,)
 

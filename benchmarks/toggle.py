@@ -10,7 +10,7 @@ from benchmarks.browser import PAGE, STATED, browser
 from benchmarks.servers import ROOT, serve
 from benchmarks.table import judged, quantile, record, show
 from gdpo_core import bfcl
-from views.lab.answers import graded as sheet_of
+from views.lab.answers import grade_answers as sheet_of
 
 READERS = {"this page": "lab", "idiomatic marimo": "vega", "Dash": "plotly"}
 RATIOS = {"idiomatic marimo": 2.5, "Dash": 1.8}

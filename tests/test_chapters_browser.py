@@ -11,11 +11,11 @@ import gdpo_core as gc
 from gdpo_core import bfcl
 from gdpo_core._words import signed
 from views.address import CHAPTERS
-from views.lab.answers import graded
+from views.lab.answers import grade_answers
 
 pytestmark = pytest.mark.slow
 
-GRADED = [list(row) for row in graded(TASKS[0]).marks]
+GRADED = [list(row) for row in grade_answers(TASKS[0]).marks]
 # Its menu button, its outline, the input inside its upload, Vega's menu in a chart.
 MARIMOS_OWN = ("radix", ".py-4", "marimo-file", "marimo-mime-renderer")
 SHOWN = """() => [...document.querySelectorAll(".marimo-cell[data-cell-name]")].filter(c => c.checkVisibility())
@@ -307,7 +307,7 @@ def test_what_would_change_that_does_it_and_can_be_taken_back(visit):
     page.get_by_role("button", name="What would change that?").click()
     said = page.locator(".aimed").inner_text()
     weight = float(re.search(r"it is ([\d.]+) now", said)[1])
-    hurts = [list(row) for row in graded(TASKS[1]).marks]
+    hurts = [list(row) for row in grade_answers(TASKS[1]).marks]
     drawn(page, computed(hurts, weights=[weight, 1, 1]))
     assert gc.collapse(hurts, "gdpo", weights=[weight, 1, 1]).inversions() == 0
     page.get_by_role("button", name="Undo").click()

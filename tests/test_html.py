@@ -61,7 +61,7 @@ BUILDERS = {
     "core fold": lambda x: _html.fold(x, x, kind=x),
     "controls": lambda x: html.join(x, html.controls([x])),
     "charts": lambda x: html.charts([x], x),
-    "framed": lambda x: html.framed(x, x, title=x),
+    "div": lambda x: html.div(x, x, title=x),
     "element": lambda x: html.element(x),
     "show": lambda x: html.show(x, x).text,
     "report table": lambda x: figures.table([x, x], [[x, x]], x, x),

@@ -28,7 +28,7 @@ from views.lab import answers, books, depth
 from views.nav import Nav
 
 TASKS = bfcl.load_tasks("data/tasks")
-SHEETS = [answers.graded(task) for task in TASKS]
+SHEETS = [answers.grade_answers(task) for task in TASKS]
 START = SHEETS[0].state
 GRADED, LENGTHS, ONES = START.marks, START.lengths, START.weights
 marks = st.lists(st.tuples(*[st.integers(0, 1)] * 3), min_size=12, max_size=12).map(tuple)
@@ -278,8 +278,8 @@ def test_an_answer_under_every_convention():
 
 
 def test_no_right_answer_of_the_first_task_is_one_that_bfcl_would_fail():
-    assert "here it would fail" not in depth.marking(TASKS[0], SHEETS[0].answers)
-    assert "here it would fail" in depth.marking(TASKS[2], SHEETS[2].answers)
+    assert "here it would fail" not in depth.grading(TASKS[0], SHEETS[0].answers)
+    assert "here it would fail" in depth.grading(TASKS[2], SHEETS[2].answers)
 
 
 def test_books_are_ranked_by_both_methods():
@@ -293,9 +293,13 @@ def test_books_are_ranked_by_both_methods():
     grpo, _ = tie.split('<section class="gdpo">')
     assert grpo.count("= tie") == 2
     assert "= tie" not in books.ranking((3,) * 15) and "rated alike" in books.ranking((3,) * 15)
-    assert [rating for *_, rating in books.given(Nav({"lab-books": "_".join(["9.6"] * 15)}, False))] == [10, 10, 5] * 5
+    assert [rating for *_, rating in books.ratings(Nav({"lab-books": "_".join(["9.6"] * 15)}, False))] == [
+        10,
+        10,
+        5,
+    ] * 5
     page = Nav({"lab-books": "1_2"}, False)
-    assert [rating for *_, rating in books.given(page)] == list(books.RATINGS) and page.notes
+    assert [rating for *_, rating in books.ratings(page)] == list(books.RATINGS) and page.notes
 
 
 def test_the_ratings_of_the_books_go_together():

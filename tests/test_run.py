@@ -23,7 +23,7 @@ import gdpo_core as gc
 from gdpo_core.bfcl import load_published
 from gdpo_core.report import body, details, figures, front
 from gdpo_core.report.thumbnails import thumbnail
-from views.html import boarded
+from views.html import board_or_reason
 from views.nav import Nav
 from views.run import choose, downloads, groups, samples, show
 from views.run import log as logs
@@ -436,7 +436,7 @@ def test_each_group_that_shows_a_finding_opens_on_the_board_with_the_cores_numbe
             assert board.drawing["a"][side] == pytest.approx(a, abs=1e-6)
         if group.completions:
             assert board.answers[0].startswith(group.completions[0][:100])
-        assert "Groups that show it" in groups.opened(audit, choice, boarded(lambda one=board: one)).text
+        assert "Groups that show it" in groups.opened(audit, choice, board_or_reason(lambda one=board: one)).text
 
 
 def test_a_group_that_the_board_cannot_show_is_a_sentence_and_a_still_table():
@@ -445,7 +445,9 @@ def test_a_group_that_the_board_cannot_show_is_a_sentence_and_a_still_table():
     for log, said in ((rows, "expected 2 to 64 answers, got 65"), (missing, "got nan in answer 2, reward 2")):
         audit = gc.audit(gc.read_run(log, group_size=len(log)))
         choice = groups.choice(audit)
-        html = groups.opened(audit, choice, boarded(lambda one=choice, of=audit: groups.board(one.value, of))).text
+        html = groups.opened(
+            audit, choice, board_or_reason(lambda one=choice, of=audit: groups.board(one.value, of))
+        ).text
         assert said in html and "<table" in html and "<i>" not in html
     assert groups.opened(None, groups.choice(None), None).text == ""
 

@@ -16,13 +16,13 @@ __all__ = [
     "Cell",
     "Html",
     "Row",
-    "boarded",
+    "board_or_reason",
     "bold",
     "charts",
     "controls",
+    "div",
     "element",
     "fold",
-    "framed",
     "join",
     "lazily",
     "paragraphs",
@@ -101,15 +101,15 @@ def charts(drawn: Iterable[object], kind: str = "") -> Html:
     return tag("div", *(tag("div", element(chart)) for chart in drawn), kind=f"charts {kind}".strip())
 
 
-def boarded(make: Callable[[], AnyWidget]) -> mo.ui.anywidget | mo.Html:
+def board_or_reason(make: Callable[[], AnyWidget]) -> mo.ui.anywidget | mo.Html:
     """A board that cells can read, or one sentence that says why there is none."""
     try:
         return mo.ui.anywidget(make())
     except InputError as error:
-        return show(framed("unread", mo.callout(reason(error), kind="neutral")))
+        return show(div("unread", mo.callout(reason(error), kind="neutral")))
 
 
-def framed(kind: str, *parts: object, **attributes: object) -> Html:
+def div(kind: str, *parts: object, **attributes: object) -> Html:
     """Parts of the page in a frame of that class."""
     return tag("div", *map(element, parts), kind=kind, **attributes)
 

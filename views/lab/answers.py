@@ -24,7 +24,7 @@ ONES = (1.0,) * len(REWARDS)
 
 
 @dataclass(frozen=True)
-class Graded:
+class GradedAnswers:
     """Answers from GDPO's highest to its lowest, with what the graders say; marks, reasons: (answers, rewards)."""
 
     answers: tuple[str, ...]
@@ -38,12 +38,12 @@ class Graded:
 
 
 @lru_cache(maxsize=16)
-def graded(task: Task) -> Graded:
+def grade_answers(task: Task) -> GradedAnswers:
     """The answers to a task, graded."""
     grades = grade_all(task)
     marks = tuple(one.vector for one in grades)
     order = order_at_first(State(marks, ONES, ONES))
-    return Graded(
+    return GradedAnswers(
         tuple(task.answers[i] for i in order),
         tuple(marks[i] for i in order),
         tuple(tuple(getattr(grades[i], name).reason for name in REWARDS) for i in order),
@@ -52,7 +52,7 @@ def graded(task: Task) -> Graded:
 
 def board(task: Task, first: Task, page: Nav) -> Board:
     """The board of a task's answers; of the task that the address names, as it has it, as far as that fits."""
-    sheet = graded(task)
+    sheet = grade_answers(task)
     made = Board(
         sheet.marks, answers=sheet.answers, names=REWARDS, labels=LABELS, reasons=sheet.reasons, primary=REWARDS[0]
     )
@@ -88,15 +88,15 @@ def controls(task: Task, state: State) -> dict[str, Any]:
     }
 
 
-def untouched(first: Task, task: Task) -> Mapping[str, Any]:
+def defaults(first: Task, task: Task) -> Mapping[str, Any]:
     """What the address need not say: the first task, and the marks as they were graded."""
-    return controls(task, graded(task).state) | {"lab-task": first.id}
+    return controls(task, grade_answers(task).state) | {"lab-task": first.id}
 
 
 def first_state(tasks: tuple[Task, ...]) -> State:
     """What the other chapters take for the Lab's state before it has one; without a task, every mix of marks."""
     if tasks:
-        return graded(tasks[0]).state
+        return grade_answers(tasks[0]).state
     mixes = frozen([[n >> k & 1 for k in range(len(REWARDS))] for n in range(2 ** len(REWARDS))])
     return State(mixes, ONES, ONES, lengths=(1,) * len(mixes))
 
@@ -133,12 +133,12 @@ def load(folder: Path) -> tuple[tuple[Task, ...], str]:
         return (), f"The Lab is closed: {reason(error)}"
 
 
-def chosen(tasks: tuple[Task, ...], page: Nav) -> str | None:
+def linked_title(tasks: tuple[Task, ...], page: Nav) -> str | None:
     """The title of the task that the address names, else of the first."""
     titles = {task.id: task.title for task in tasks}
     return titles[page.given("lab-task", titles, next(iter(titles)))] if titles else None
 
 
-def asked(task: Task, choice: object) -> Html:
+def request(task: Task, choice: object) -> Html:
     """The request beside the choice of another."""
     return tag("div", tag("p", f"“{task.request}”"), element(choice), kind="asked")

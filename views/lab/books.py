@@ -40,7 +40,7 @@ RATINGS = tuple(rating for book in _DATA.books for rating in book.ratings)
 METHODS = {"grpo": "GRPO: add the ratings", "gdpo": "GDPO: normalise, then add"}
 
 
-def opening() -> str:
+def introduction() -> str:
     """What is shown."""
     scales = listing([f"{name} from {low} to {high}" for name, (low, high) in SCALES.items()])
     return (
@@ -50,7 +50,7 @@ def opening() -> str:
     )
 
 
-def given(page: Nav) -> list[tuple[str, int, int, int]]:
+def ratings(page: Nav) -> list[tuple[str, int, int, int]]:
     """Per slider its label, its scale and its rating: that of the address, the shipped one where that does not fit."""
     ratings = page.given("lab-books", default=RATINGS)
     if len(ratings) != len(RATINGS):
@@ -80,10 +80,10 @@ def ranking(ratings: Sequence[float]) -> Html:
         tag("section", tag("h3", name), _list(rows, method, collapses[method]), kind=method)
         for method, name in METHODS.items()
     )
-    return join(tag("p", prose(_said(collapses)), kind="said"), tag("div", *columns, kind="ranking"))
+    return join(tag("p", prose(_verdict(collapses)), kind="said"), tag("div", *columns, kind="ranking"))
 
 
-def _said(collapses: dict[str, gc.Collapse]) -> str:
+def _verdict(collapses: dict[str, gc.Collapse]) -> str:
     firsts = {
         m: [t for t, level in zip(TITLES, c.level.tolist(), strict=True) if level == max(c.level.tolist())]
         for m, c in collapses.items()

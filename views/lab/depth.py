@@ -13,9 +13,9 @@ from gdpo_core.board.state import BASE, METHODS, State
 from gdpo_core.conventions import NAMES, exceptions, formulas
 
 
-def marking(task: Task, answers: Sequence[str]) -> Html:
+def grading(task: Task, answers: Sequence[str]) -> Html:
     """What each mark looks at, and whom BFCL's own checker would judge otherwise."""
-    typed = [f"{i + 1}" for i, answer in enumerate(answers) if _right_but_mistyped(task, answer)]
+    typed = [f"{i + 1}" for i, answer in enumerate(answers) if _right_of_another_type(task, answer)]
     strict = f": here it would fail {listing(typed)}" if typed else ""
     return join(
         tag("p", "The answers are written by hand to show typical faults; three programs mark them, 1 or 0:"),
@@ -38,7 +38,7 @@ def marking(task: Task, answers: Sequence[str]) -> Html:
     )
 
 
-def _right_but_mistyped(task: Task, answer: str) -> bool:
+def _right_of_another_type(task: Task, answer: str) -> bool:
     if not grade(task, answer).correctness.passed:
         return False
     calls, _ = parse_calls(task, answer)

@@ -8,7 +8,7 @@ import marimo as mo
 from gdpo_core import frameworks
 from gdpo_core._html import fold
 from views import limits
-from views.html import Html, controls, framed, paragraphs, show
+from views.html import Html, controls, div, paragraphs, show
 from views.nav import Nav
 from views.run.log import Log
 from views.run.samples import SAMPLES, Sample
@@ -59,7 +59,7 @@ def upload(sample: Sample) -> mo.ui.file:
 
 def area(files: mo.ui.file) -> mo.Html:
     """The area for files with a name for a screen reader, which it has not of its own."""
-    return show(framed("upload", files, role="group", aria_label="The files of your run"))
+    return show(div("upload", files, role="group", aria_label="The files of your run"))
 
 
 def corrections(page: Nav, sample: Sample, files: Sequence[Any]) -> mo.ui.dictionary:
@@ -76,8 +76,8 @@ def corrections(page: Nav, sample: Sample, files: Sequence[Any]) -> mo.ui.dictio
 
 def asking(corrections: mo.ui.dictionary) -> mo.Html:
     """Corrections in a fold, with which files are wanted and what happens to them."""
-    inside: Html = framed("", paragraphs(*FILES), controls(corrections.elements.values()))
-    return show(framed("reading", fold(HOW, inside, kind="fold", name="run-files")))
+    inside: Html = div("", paragraphs(*FILES), controls(corrections.elements.values()))
+    return show(div("reading", fold(HOW, inside, kind="fold", name="run-files")))
 
 
 def primary(page: Nav, log: Log | None) -> mo.ui.dropdown:

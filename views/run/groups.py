@@ -15,7 +15,7 @@ from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.shown import ShownGroup
 from gdpo_core.runs.what_if import METHODS
 from gdpo_core.successors import TITLES
-from views.html import element, framed, join, reason, show, table, tag
+from views.html import div, element, join, reason, show, table, tag
 from views.nav import Nav
 from views.run.choose import linked
 from views.run.log import Log, weighted
@@ -59,11 +59,11 @@ def opened(audit: AuditReport | None, choice: mo.ui.dropdown, drawn: mo.ui.anywi
     note = "This group alone: a step over the whole batch is one over these answers here. What if one had passed?"
     return show(
         tag("h2", "Groups that show it, and what if", kind="part"),
-        framed("asking", choice),
+        div("asking", choice),
         *([prompt] if prompt else []),
         tag("p", f"{about} {note}".strip(), kind="note"),
         drawn,
-        *([] if isinstance(drawn, mo.ui.anywidget) else [framed("still", table(still.head, still.rows))]),
+        *([] if isinstance(drawn, mo.ui.anywidget) else [div("still", table(still.head, still.rows))]),
     )
 
 
@@ -94,7 +94,7 @@ def supposed(values: Mapping[str, str]) -> dict[str, Any]:
 
 def answered(controls: mo.ui.dictionary, found: Any) -> mo.Html:
     """The two controls, and the run as it was beside the run as it would have been."""
-    both = framed("asking", *map(element, controls.elements.values()))
+    both = div("asking", *map(element, controls.elements.values()))
     if isinstance(found, InputError):
-        return show(both, framed("unread", mo.callout(reason(found), kind="danger")))
+        return show(both, div("unread", mo.callout(reason(found), kind="danger")))
     return show(both, *([join(report.STYLE, report.what_if(found))] if found else []))

@@ -15,7 +15,7 @@ from gdpo_core.runs.facts import Finding
 from gdpo_core.runs.read_more import READ_MORE
 from views import terms
 from views.address import CHAPTERS
-from views.html import Html, framed, prose, reason, show, tag
+from views.html import Html, div, prose, reason, show, tag
 from views.onward import onward
 from views.run.choose import HOW
 from views.run.downloads import downloads
@@ -38,7 +38,7 @@ def whose(log: Log) -> mo.Html:
 
 def refused(error: InputError) -> mo.Html:
     """One sentence in place of what could not be done."""
-    return show(framed("unread", mo.callout(reason(error), kind="danger")))
+    return show(div("unread", mo.callout(reason(error), kind="danger")))
 
 
 def front(audit: AuditReport) -> mo.Html:
@@ -57,7 +57,7 @@ def taken(log: Log, audit: AuditReport) -> mo.Html:
     """The files to take away, and what comes next."""
     files = [mo.download(content, name, label=label) for label, name, content in downloads(log, audit)]
     then = tag("a", "the lines for your trainer, and whether you should", href="?at=use")
-    return show(framed("taken", *files), tag("p", "Next: ", then, kind="next"))
+    return show(div("taken", *files), tag("p", "Next: ", then, kind="next"))
 
 
 def frame(figure: Figure) -> Html:

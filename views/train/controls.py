@@ -9,7 +9,7 @@ import marimo as mo
 from gdpo_core._html import tag
 from gdpo_core.board.state import State
 from gdpo_core.scenarios import COMPARISONS, Scenario, Setting
-from views.html import element, framed, show
+from views.html import div, element, show
 from views.nav import Nav
 from views.train.runs import THIRD
 from views.train.words import QUESTIONS, TITLES
@@ -161,8 +161,8 @@ def panel(scenario: Scenario, controls: Mapping[str, Any], third: mo.ui.dropdown
         parts.append(tag("p", "Starts, pays and weights are those of the Lab. ", link))
     line = [controls[name] for name in ("gate", "compare") if name in controls]
     few = [controls[name] for name in ("optimizer", *SIZES, *NUMBERS)] + list(controls.get("noise", []))
-    more = mo.accordion({"Optimizer, noise, groups, seeds, epochs": show(framed("few", *few))})
-    return show(framed("setting", *parts, framed("line", *line, third, reset), more))
+    more = mo.accordion({"Optimizer, noise, groups, seeds, epochs": show(div("few", *few))})
+    return show(div("setting", *parts, div("line", *line, third, reset), more))
 
 
 def setting_of(scenario: Scenario, comparison: str, values: Mapping[str, Any], lab: State) -> Setting:
