@@ -262,7 +262,7 @@ def train_files(train_open):
 def train_choices(page, scenarios, train):
     # What stays when another set-up is chosen. The values of a link are those of the set-up that it names.
     linked = page.given("train-scenario", scenarios, next(iter(scenarios)))
-    as_linked = train.controls.as_linked(scenarios[linked], page)
+    as_linked = train.controls.linked_values(scenarios[linked], page)
     comparison, third = train.controls.for_all(page, scenarios[linked])
     predict = mo.ui.switch(label="Predict first")
     guesses = mo.ui.dictionary({_id: train.controls.question(_one) for _id, _one in scenarios.items()})
@@ -309,7 +309,7 @@ def train_scenario(chosen, scenarios):
 
 @app.cell
 def train_controls(as_linked, linked, reset, scenario, third, train):
-    as_given = train.controls.as_given(scenario)
+    as_given = train.controls.scenario_values(scenario)
     controls = train.controls.elements(scenario, as_linked if (scenario.id, reset.value) == (linked, 0) else as_given)
     train.controls.panel(scenario, controls, third, reset)
     return as_given, controls
@@ -341,8 +341,8 @@ def train_curves(as_given, guesses, limits, pictures, predict, runs, scenario, s
     _equal = html.tag("p", _left, kind="beside")
     mo.stop(predict.value and not guesses.value[scenario.id], guesses[scenario.id])
     html.show(
-        html.tag("p", train.words.under_title(setting), kind="picture-sub"),
-        html.div("verdict", train.words.said(setting, scenario.coins, runs, limits), _equal, role="status"),
+        html.tag("p", train.words.subtitle(setting), kind="picture-sub"),
+        html.div("verdict", train.words.result(setting, scenario.coins, runs, limits), _equal, role="status"),
         train.panels.draw(scenario, setting, runs, limits),
         train.words.why(scenario, setting, _given),
     )
@@ -387,14 +387,14 @@ def train_next():
 
 @app.cell
 def train_address(as_given, comparison, controls, methods, page, scenario, scenarios, setting, third, train):
-    _written = train.controls.written(controls.value)
+    _written = train.controls.link_values(controls.value)
     page.write(
         "train",
         {"train-scenario": scenario.id, "train-compare": setting.comparison, "train-method": third.value, **_written},
         {
             "train-scenario": next(iter(scenarios)),
             "train-compare": scenario.setting.comparison,
-            **train.controls.written(as_given),
+            **train.controls.link_values(as_given),
         },
         train.runs.program(setting, methods),
     )

@@ -17,7 +17,7 @@ DATA = Path(__file__).resolve().parent.parent / "data"
 def main() -> None:
     """Train everything once, and keep what the pictures show."""
     rates = pass_rates([grades.vector for grades in bfcl.grade_all(bfcl.load_tasks(DATA / "tasks")[0])])
-    made = cards.made(load_scenarios(DATA / "scenarios.json"), rates)
+    made = cards.build_gallery(load_scenarios(DATA / "scenarios.json"), rates)
     text = json.dumps(made, separators=(",", ":"), allow_nan=False) + "\n"
     (DATA / "gallery.json").write_text(text, encoding="utf-8")
 

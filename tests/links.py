@@ -52,7 +52,7 @@ def _lab(r: random.Random) -> dict[str, str]:
 
 def _train(r: random.Random) -> dict[str, str]:
     scenario = r.choice(SCENARIOS)
-    arms, given = bool(scenario.setting.arms), controls.as_given(scenario)
+    arms, given = bool(scenario.setting.arms), controls.scenario_values(scenario)
     noise = [0 if arms else r.choice((0, 0.001, 0.5)) for _ in given["noise"]]
     # Small, for many are trained.
     sizes = (r.choice((2, 4, 8)), r.choice((1, 8)), 4, r.randint(10, 40), r.choice((0.01, 0.25, 5)))

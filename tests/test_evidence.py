@@ -429,11 +429,11 @@ def test_without_the_papers_tables_what_needs_them_says_so(tmp_path, monkeypatch
     if change:
         path.write_text(change(results.FILE.read_text(encoding="utf-8")), encoding="utf-8")
     monkeypatch.setattr(results, "FILE", path)
-    for kept in (results.results, claims.checked):
+    for kept in (results.results, claims.claims_table):
         kept.cache_clear()
-    for html in (*map(sentences.or_why_not, (paper.part, paper.results_table)), claims.checked()):
+    for html in (*map(sentences.or_why_not, (paper.part, paper.results_table)), claims.claims_table()):
         assert "can't be shown. data/paper_results.csv: expected" in told(html) and said in told(html)
-    for kept in (results.results, claims.checked):
+    for kept in (results.results, claims.claims_table):
         kept.cache_clear()
 
 

@@ -18,7 +18,7 @@ from gdpo_core.board.state import State
 from gdpo_core.scenarios import COMPARISONS, ENDS, Setting, load_scenarios, medians, verdict, verdict_on_coins
 from views.nav import Nav
 from views.train import cards, controls, panels, runs, words
-from views.train.controls import as_given, as_linked, pass_rates, setting_of
+from views.train.controls import linked_values, pass_rates, scenario_values, setting_of
 from views.train.words import FASTER, NEITHER, SAME, SLOWER
 
 DATA = Path("data")
@@ -137,7 +137,7 @@ def test_at_equal_weights_every_method_ends_wrong_any_less_turns_it_and_so_does_
 def test_the_weight_that_is_enough_moves_with_the_pay_under_grpo_alone():
     need = {}
     for pay in (1.0, 3.0):
-        found = cards.ends(replace(ALL["conflict"].setting, scale=(1.0, pay)), runs.COMPARED)
+        found = cards.final_values(replace(ALL["conflict"].setting, scale=(1.0, pay)), runs.COMPARED)
         need[pay] = {m: _largest(cells) for m, cells in found.items()}
     assert need == {1.0: {"grpo": 0.9, "gdpo": 0.9}, 3.0: {"grpo": 0.25, "gdpo": 0.9}}
 
@@ -160,7 +160,7 @@ def test_in_groups_without_end_the_conflict_cancels_under_gdpo():
     assert runs.limit(setting, "gdpo")[-1, 0].item() == pytest.approx(0.1, abs=0.02)
     for name, told in (("conflict", True), ("weighed", False)):
         one = ALL[name].setting
-        said = words.said(one, ALL[name].coins, runs.train(one), runs.train_limits(one))
+        said = words.result(one, ALL[name].coins, runs.train(one), runs.train_limits(one))
         assert ("mirror images and cancel" in plain(said)) == told
 
 
@@ -168,7 +168,7 @@ def test_in_groups_without_end_the_conflict_cancels_under_gdpo():
 @pytest.mark.parametrize("name", fast_first("conflict", "penalty"))
 def test_the_stored_weights_are_those_that_are_trained(name):
     stored = FILE["weights"][name]["equal"]
-    for method, cells in cards.ends(ALL[name].setting, list(stored)).items():
+    for method, cells in cards.final_values(ALL[name].setting, list(stored)).items():
         for (p, steps), (kept, before) in zip(cells, stored[method], strict=True):
             assert p == pytest.approx(kept, abs=0.02)
             assert (steps is None) == (before is None) and (steps is None or abs(steps - before) <= CLOSE)
@@ -284,7 +284,7 @@ def test_the_sentence_follows_from_the_medians_and_says_of_which_comparison_it_i
         return gc.TrainingRun("any", torch.where(torch.arange(101)[:, None] >= reached, 0.95, 0.1)[None])
 
     setting, found = Setting((0.5, 0.5), epochs=100).compared(comparison), {"grpo": run(grpo), "gdpo": run(gdpo)}
-    sentence = words.said(setting, ("first coin", "second coin"), found, {m: one.p[0] for m, one in found.items()})
+    sentence = words.result(setting, ("first coin", "second coin"), found, {m: one.p[0] for m, one in found.items()})
     assert verdict(found) == kind
     assert plain(sentence).startswith(f"{words.UNDER[comparison]}: ")
     assert said in plain(sentence) and "inf" not in plain(sentence)
@@ -317,14 +317,14 @@ def test_the_headline_counts_what_the_columns_show_and_claims_no_more():
 
 def test_in_larger_groups_the_gap_is_another_and_the_verdict_says_so():
     setting = ALL["hundred"].setting
-    said = plain(words.said(setting, ALL["hundred"].coins, runs.train(setting), runs.train_limits(setting)))
+    said = plain(words.result(setting, ALL["hundred"].coins, runs.train(setting), runs.train_limits(setting)))
     assert "the slowest coin is at 0.9 after 17 epochs under GDPO, 29 under GRPO." in said
     assert "In groups of 8 answers. In endless ones (thin lines) it is 15 for GDPO, 145 for GRPO." in said
 
 
 @pytest.mark.parametrize("scenario", EVERY)
 def test_the_large_picture_says_what_the_small_one_shows(scenario):
-    values = as_given(scenario)
+    values = scenario_values(scenario)
     setting = setting_of(scenario, scenario.setting.comparison, values, LAB)
     found, limits = runs.train(setting), runs.train_limits(setting)
     sketches = cards.sketches(ALL, FILE, "equal", LAB)
@@ -333,7 +333,7 @@ def test_the_large_picture_says_what_the_small_one_shows(scenario):
     assert scenario.lesson_of(setting.comparison) in plain(words.why(scenario, setting, True))
     drawn = str(panels.draw(scenario, setting, found, limits))
     assert drawn.count("vegalite") == len(scenario.coins)
-    assert not re.search(r"\b(nan|inf)\b", plain(words.said(setting, scenario.coins, found, limits)))
+    assert not re.search(r"\b(nan|inf)\b", plain(words.result(setting, scenario.coins, found, limits)))
     rows = runs.curves(scenario.coins, found, limits)
     assert len(rows) == 2 * len(scenario.coins) * (setting.epochs + 1)
     assert all(row["low"] <= row["median"] <= row["high"] for row in rows)
@@ -382,19 +382,19 @@ def test_who_predicts_is_told_nothing_before_the_guess_and_the_score_after_it():
 def linked(**params):
     page = Nav({f"train-{key}": text for key, text in params.items()}, editing=False)
     scenario = ALL[page.given("train-scenario", ALL, "scales")]
-    return page, scenario, as_linked(scenario, page)
+    return page, scenario, linked_values(scenario, page)
 
 
 @pytest.mark.parametrize("scenario", ALL.values(), ids=ALL)
 def test_the_controls_as_they_start_are_the_scenario(scenario):
-    values = as_given(scenario)
+    values = scenario_values(scenario)
     made = controls.elements(scenario, values)
     own = scenario.setting.comparison
     for given in (values, made.value):
         setting = setting_of(scenario, own, given, LAB)
         assert setting == scenario.at(RATES)
-    assert controls.written(made.value) == {
-        k: v for k, v in controls.written(values).items() if k in controls.written(made.value)
+    assert controls.link_values(made.value) == {
+        k: v for k, v in controls.link_values(values).items() if k in controls.link_values(made.value)
     }
     assert linked(scenario=scenario.id)[2] == values
     for name in ("start", "pays", "weights"):
@@ -415,7 +415,7 @@ def test_a_link_restores_every_control():
         (0.3, 0.85), scale=(3.0, 1.0), weights=(2.0, 0.5, 1.0), noise=(0.0, 0.5, 0.001), epochs=20, lr=0.05,
         optimizer="adam", seeds=4, match_scale="published",
     )  # fmt: skip
-    page.write("train", {"train-scenario": "noise", **controls.written(controls.elements(scenario, values).value)})
+    page.write("train", {"train-scenario": "noise", **controls.link_values(controls.elements(scenario, values).value)})
     assert page.controls == {f"train-{k}": v for k, v in told.items()} | {"train-gate": "0"}
     assert page.notes == []
     _, _, gated = linked(scenario="conflict", gate="1", start="0.6")
@@ -454,7 +454,7 @@ def test_a_link_beyond_the_ranges_is_brought_into_them():
 def test_the_labs_answers_bring_marks_pay_and_weights():
     marks = ((1, 0, 1),) * 6 + ((0, 0, 1),) * 6
     lab, board = State(marks, (1.0, 3.0, 10.0), (2.0, 1.0, 1.0)), ALL["board"]
-    setting = setting_of(board, "equal", controls.elements(board, as_given(board)).value, lab)
+    setting = setting_of(board, "equal", controls.elements(board, scenario_values(board)).value, lab)
     assert setting.p0 == (0.5, round(0.5 / 12, 4), round(11.5 / 12, 4))
     assert (setting.scale, setting.weights) == ((1.0, 3.0, 10.0), (2.0, 1.0, 1.0))
     assert cards.sketches(ALL, FILE, "equal", lab)["board"] == cards.sketch(setting)
@@ -463,11 +463,11 @@ def test_the_labs_answers_bring_marks_pay_and_weights():
 
 def test_a_scenario_with_a_comparison_of_its_own_keeps_it_and_can_be_shown_under_another():
     demo = ALL["demo"]
-    values = controls.elements(demo, as_given(demo)).value
+    values = controls.elements(demo, scenario_values(demo)).value
     assert setting_of(demo, "equal", values, LAB).comparison == "neither"
     assert setting_of(demo, "equal", values | {"compare": "equal"}, LAB).comparison == "equal"
     assert (
-        setting_of(ALL["equal"], "published", as_given(ALL["equal"]) | {"compare": "published"}, LAB).comparison
+        setting_of(ALL["equal"], "published", scenario_values(ALL["equal"]) | {"compare": "published"}, LAB).comparison
         == "published"
     )
 
@@ -527,6 +527,6 @@ def test_every_third_method_trains_and_is_named(method):
     scenario, methods = ALL["scales"], [*runs.COMPARED, method]
     found, limits = (train(scenario.setting, methods) for train in (runs.train, runs.train_limits))
     assert f"{runs.THIRD[method]} has every coin there" in plain(
-        words.said(scenario.setting, scenario.coins, found, limits)
+        words.result(scenario.setting, scenario.coins, found, limits)
     )
     assert runs.THIRD[method] in plain(panels.draw(scenario, scenario.setting, found, limits))

@@ -219,7 +219,7 @@ def test_a_verdict_is_in_words_that_need_no_second_look():
 
 def test_every_link_leads_to_a_chapter_and_a_scenario_that_exist(default):
     lab = advise.report_of(default, "none")
-    html = should(lab, False) + str(claims.checked()) + should(of_sample(SAMPLES[0]))
+    html = should(lab, False) + str(claims.claims_table()) + should(of_sample(SAMPLES[0]))
     links = re.findall(r'<a class="onward"[^>]*href="\?at=(\w+)(?:&amp;train-scenario=(\w+))?"', html)
     assert len(links) > 10
     assert all(chapter in ("lab", "train", "evidence", "run") for chapter, _ in links)
@@ -233,7 +233,7 @@ def test_every_link_leads_to_a_chapter_and_a_scenario_that_exist(default):
 
 
 def test_the_first_claim_is_computed_as_the_rule_says():
-    text = text_of(claims.checked())
+    text = text_of(claims.claims_table())
     assert "it ties them where two and two pass, and splits them where three and two do" in text
     assert re.search(r"weights 2, 1, 1 give 67\s%, not 50\s%", text)
     counts = [gc.count_distinct(m, 4, 6) for m in ("grpo", "grpo_no_std", "gdpo")]
@@ -241,13 +241,13 @@ def test_the_first_claim_is_computed_as_the_rule_says():
 
 
 def test_what_the_papers_tables_say_is_counted_with_its_uncertainty():
-    text = text_of(claims.checked())
+    text = text_of(claims.claims_table())
     assert "GDPO is ahead by at least one point in 35 of 68 cells, GRPO in 0. By less GRPO is in 8" in text
     assert "gives no spread" in text
 
 
 def test_every_successor_is_cited_with_its_formula(default):
-    html = claims.after(default)
+    html = claims.successors_table(default)
     for s in SUCCESSORS.values():
         assert f"https://arxiv.org/abs/{s.paper}" in html and s.name in html
     assert f"of {len(set(default.marks))}" in html

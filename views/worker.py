@@ -63,7 +63,9 @@ def call(function: Callable[..., Any], *args: Any, check: Callable[[], None] = l
     return outcome
 
 
-def audited(files: dict, how: dict, weights: dict | None, primary: str | None) -> tuple[Run, AuditReport | InputError]:
+def audit_upload(
+    files: dict, how: dict, weights: dict | None, primary: str | None
+) -> tuple[Run, AuditReport | InputError]:
     """What a log says of itself, without its tables, and its report or why there is none."""
     run = read_run(files, **how)
     facts = Run(**{f.name: getattr(run, f.name) for f in fields(run) if not f.name.startswith("_")})
@@ -73,12 +75,12 @@ def audited(files: dict, how: dict, weights: dict | None, primary: str | None) -
         return facts, error
 
 
-def supposed(files: dict, how: dict, weights: dict | None, primary: str | None, setting: dict) -> WhatIf | None:
+def what_if(files: dict, how: dict, weights: dict | None, primary: str | None, setting: dict) -> WhatIf | None:
     """A log as it was and under a setting."""
     return audit(read_run(files, **how), weights=weights, primary=primary, what_if=setting).alternative
 
 
-def trained(setting: Setting, method: str, limit: bool) -> np.ndarray:
+def train_probabilities(setting: Setting, method: str, limit: bool) -> np.ndarray:
     """The probabilities of one method's runs, or of its infinite-group limit."""
     return (setting.mean_field(method) if limit else setting.train(method).p).numpy()
 

@@ -67,7 +67,7 @@ def read(sample: Sample, uploads: Sequence[Any] = (), **corrected: Any) -> Log:
         files[file.name] = file.contents
     first, *more = files
     told = f"Your {'files' if more else 'file'}: {first}" + (f" and {count(len(more))} more." if more else ".")
-    run, report = worker.call(worker.audited, files, dict(how), None, None)
+    run, report = worker.call(worker.audit_upload, files, dict(how), None, None)
     return Log(run, told, how, files=files, report=report)
 
 
@@ -93,7 +93,7 @@ def audited(log: Log, primary: str | None, weights: str) -> AuditReport:
         return _audit_of_sample(log.sample, log.how, primary, tuple((given or {}).items()))
     report = log.report
     if given or primary:
-        _, report = worker.call(worker.audited, log.files, dict(log.how), given, primary)
+        _, report = worker.call(worker.audit_upload, log.files, dict(log.how), given, primary)
     if isinstance(report, InputError):
         raise report
     return report
@@ -103,7 +103,7 @@ def what_if(log: Log, report: AuditReport, weights: str, setting: dict[str, Any]
     """The whole run under a setting, as `AuditReport.what_if` names it. InputError."""
     if log.sample:
         return report.what_if(**setting)
-    return worker.call(worker.supposed, log.files, dict(log.how), weighted(weights), report.run["primary"], setting)
+    return worker.call(worker.what_if, log.files, dict(log.how), weighted(weights), report.run["primary"], setting)
 
 
 @lru_cache(16)

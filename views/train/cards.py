@@ -24,7 +24,7 @@ from gdpo_core.scenarios import (
     verdict_on_arms,
     verdict_on_coins,
 )
-from views.train.controls import as_given, setting_of
+from views.train.controls import scenario_values, setting_of
 from views.train.runs import COMPARED, METHODS, NAMES, ROOM, train
 from views.train.words import FASTER, NEITHER, SAME, SLOWER, probability
 
@@ -65,7 +65,7 @@ def sketch(setting: Setting) -> dict:
     }
 
 
-def ends(setting: Setting, methods: Sequence[str]) -> dict[str, list]:
+def final_values(setting: Setting, methods: Sequence[str]) -> dict[str, list]:
     """Per method, for each of WEIGHTS and at last for the gate: [p of the right answer at the end, epochs to LEVEL]."""
     settings = [replace(setting, weights=(1.0, weight), gate=None) for weight in WEIGHTS]
     settings.append(replace(setting, weights=None, gate=(1, 0)))
@@ -77,14 +77,14 @@ def ends(setting: Setting, methods: Sequence[str]) -> dict[str, list]:
     return endings
 
 
-def made(scenarios: Sequence[Scenario], rates: Sequence[float]) -> dict:
+def build_gallery(scenarios: Sequence[Scenario], rates: Sequence[float]) -> dict:
     """All that the file holds; rates: the pass rates of the answers that the Lab shows first."""
     file: dict[str, Any] = {"rates": list(rates), "sketches": {}, "weights": {}}
     for scenario in scenarios:
         setting = scenario.at(rates)
         file["sketches"][scenario.id] = {c: sketch(setting.compared(c)) for c in COMPARISONS}
         if setting.arms:
-            file["weights"][scenario.id] = {c: ends(setting.compared(c), METHODS) for c in COMPARISONS}
+            file["weights"][scenario.id] = {c: final_values(setting.compared(c), METHODS) for c in COMPARISONS}
     return file
 
 
@@ -203,20 +203,20 @@ def sketches(scenarios: Mapping[str, Scenario], file: File, comparison: str, lab
     for s in scenarios.values():
         compare = comparison if s.setting.comparison == "equal" else s.setting.comparison
         found[s.id] = file["sketches"][s.id][compare]
-        setting = setting_of(s, compare, as_given(s), lab)
+        setting = setting_of(s, compare, scenario_values(s), lab)
         if s.from_marks and setting != s.at(file["rates"]).compared(compare):
             found[s.id] = sketch(setting)
     return found
 
 
-def apart(scenario: Scenario, comparison: str) -> bool:
+def is_of_another_comparison(scenario: Scenario, comparison: str) -> bool:
     """Whether a scenario is about another comparison."""
     return scenario.setting.comparison not in ("equal", comparison)
 
 
 def kinds(scenarios: Mapping[str, Scenario], found: Sketches, comparison: str) -> list[str]:
     """The verdicts on the set-ups of coins that the comparison is about."""
-    counted = [s for s in scenarios.values() if not s.setting.arms and not apart(s, comparison)]
+    counted = [s for s in scenarios.values() if not s.setting.arms and not is_of_another_comparison(s, comparison)]
     return [kind(found[s.id], False) for s in counted]
 
 
@@ -226,7 +226,7 @@ def gallery(scenarios: Mapping[str, Scenario], found: Sketches, comparison: str,
     for s in scenarios.values():
         one, arms = found[s.id], bool(s.setting.arms)
         column, secret = COLUMN[kind(one, arms)], guesses is not None and not guesses[s.id]
-        longer = ", by longer steps" if apart(s, comparison) else ""
+        longer = ", by longer steps" if is_of_another_comparison(s, comparison) else ""
         right = "" if guesses is None else "✓ " if guesses[s.id] == kind(one, arms) else "✗ "
         said = tag("span", right, label(one, arms), longer, kind=f"label {column}")
         body = join(tag("i", "?"), tag("small", facts(s))) if secret else join(_spark(one, arms), said)
@@ -273,7 +273,7 @@ def weights_table(endings: Mapping[str, Sequence], setting: Setting) -> Html:
     here = "gate" if setting.gate else (setting.weights or (1.0, 1.0))[1]
     columns = [*WEIGHTS, "gate"]
     rows = [
-        Row([NAMES[m], *(_ending(p, column == here) for column, (p, _) in zip(columns, cells, strict=True))], m)
+        Row([NAMES[m], *(_result(p, column == here) for column, (p, _) in zip(columns, cells, strict=True))], m)
         for m, cells in endings.items()
     ]
     need = {m: _largest(cells) for m, cells in endings.items()}
@@ -297,7 +297,7 @@ def weights_table(endings: Mapping[str, Sequence], setting: Setting) -> Html:
     return join(table(head, rows, "ends", caption), *(tag("p", prose(one)) for one in sentences))
 
 
-def _ending(p: float, here: bool) -> Html:
+def _result(p: float, here: bool) -> Html:
     name, sign = ("right", "✓") if p >= LEVEL else ("wrong", "✗") if p <= 1 - LEVEL else ("open", "~")
     return tag("span", tag("b", sign), tag("small", probability(p)), kind=f"{name}{' here' if here else ''}")
 
@@ -318,4 +318,4 @@ def endings(file: File, scenario: Scenario, setting: Setting, methods: Sequence[
     own = replace(scenario.setting, match_scale=setting.match_scale, weights=None, gate=None)
     if replace(setting, weights=None, gate=None) == own and len(shown) == len(METHODS):
         return file["weights"][scenario.id][setting.comparison]
-    return ends(setting, shown)
+    return final_values(setting, shown)

@@ -41,7 +41,7 @@ def pass_rates(marks: Sequence[Sequence[int]]) -> tuple[float, ...]:
     return tuple(round(min(max(sum(mark) / len(mark), edge), 1 - edge), 4) for mark in zip(*marks, strict=True))
 
 
-def as_given(scenario: Scenario) -> dict[str, Any]:
+def scenario_values(scenario: Scenario) -> dict[str, Any]:
     """Where the controls stand as the scenario has them."""
     s, ones = scenario.setting, (1.0,) * scenario.setting.rewards
     return {
@@ -56,9 +56,9 @@ def as_given(scenario: Scenario) -> dict[str, Any]:
     }
 
 
-def as_linked(scenario: Scenario, page: Nav) -> dict[str, Any]:
+def linked_values(scenario: Scenario, page: Nav) -> dict[str, Any]:
     """The same with what the address says of them; a note for what does not fit."""
-    values, arms = as_given(scenario), bool(scenario.setting.arms)
+    values, arms = scenario_values(scenario), bool(scenario.setting.arms)
     for name in ("start", "pays", "weights"):
         given, many = page.given(f"train-{name}"), 0 if scenario.from_marks else len(values[name])
         if given is not None and (len(given) != many or (name == "start" and arms and given[0] > 1 - REST - 0.001)):
@@ -188,7 +188,7 @@ def _unless_all(untouched: float, values: Sequence[float]) -> tuple[float, ...] 
     return None if all(x == untouched for x in values) else tuple(map(float, values))
 
 
-def written(values: Mapping[str, Any]) -> dict[str, Any]:
+def link_values(values: Mapping[str, Any]) -> dict[str, Any]:
     """The values as the address has them."""
     more = tuple(float(values[name]) for name in (*SIZES, *NUMBERS))
     noise = values.get("noise", (0.0, 0.0))  # a conflict has none

@@ -31,13 +31,13 @@ def run(setting: Setting, method: str) -> TrainingRun:
     >>> run(Setting((0.5, 0.5), epochs=3, seeds=2), "gdpo").p.shape
     torch.Size([2, 4, 2])
     """
-    return TrainingRun(method, torch.from_numpy(worker.call(worker.trained, setting, method, False)))
+    return TrainingRun(method, torch.from_numpy(worker.call(worker.train_probabilities, setting, method, False)))
 
 
 @lru_cache(KEPT)
 def limit(setting: Setting, method: str) -> Tensor:
     """The infinite-group limit of one method, (epochs + 1, coins)."""
-    return torch.from_numpy(worker.call(worker.trained, setting, method, True))
+    return torch.from_numpy(worker.call(worker.train_probabilities, setting, method, True))
 
 
 def train(setting: Setting, methods: Sequence[str] = COMPARED) -> dict[str, TrainingRun]:
@@ -52,7 +52,7 @@ def train_limits(setting: Setting, methods: Sequence[str] = COMPARED) -> dict[st
         return dict(zip(methods, pool.map(partial(limit, setting), methods), strict=True))
 
 
-def reached(limit: Tensor) -> list[float]:
+def epochs_to_level(limit: Tensor) -> list[float]:
     """Per coin the epoch at which the limit reaches the level; infinity for never."""
     return medians(TrainingRun("limit", limit[None]))
 

@@ -20,7 +20,7 @@ from gdpo_core.scenarios import (
     verdict,
 )
 from views import terms
-from views.train.runs import BAND, COMPARED, NAMES, Runs, reached
+from views.train.runs import BAND, COMPARED, NAMES, Runs, epochs_to_level
 
 UNMOVED = 0.001  # of a probability, from where it started
 FAR = 0.05  # between the runs and the infinite-group limit
@@ -93,7 +93,7 @@ def probability(p: float) -> str:
 # --- the verdict -----------------------------------------------------------------------------------------------------
 
 
-def said(setting: Setting, coins: Sequence[str], runs: Runs, limits: Mapping[str, Tensor]) -> Html:
+def result(setting: Setting, coins: Sequence[str], runs: Runs, limits: Mapping[str, Tensor]) -> Html:
     """The verdict on these runs in words: of which comparison it is, what it shows, and what larger groups would."""
     kind = verdict(runs, bool(setting.arms))
     sentence = _of_arms(setting, runs, coins) if setting.arms else _of_coins(setting, runs, coins, kind)
@@ -169,7 +169,7 @@ def _of_third(setting: Setting, key: str, runs: Runs) -> str:
 
 def _in_large_groups(setting: Setting, runs: Runs, limits: Mapping[str, Tensor]) -> str:
     """Of coins: when the limit gets there, where that is another time."""
-    in_limit = {m: max(reached(limits[m])) for m in COMPARED}
+    in_limit = {m: max(epochs_to_level(limits[m])) for m in COMPARED}
     if all(alike(in_limit[m], max(medians(runs[m]))) for m in COMPARED):
         return ""
     grpo, gdpo = (f"{s:g}" if s < inf else f"over {setting.epochs}" for s in in_limit.values())
@@ -199,10 +199,12 @@ def why(scenario: Scenario, setting: Setting, given: bool) -> Html:
     """What to learn from the scenario, and what its controls do not say."""
     about = "Why" if given else f"Changed. As it was, “{scenario.title}” shows"
     lesson = scenario.lesson_of(setting.comparison)
-    return tag("p", tag("b", about), ": ", lesson, " ", tag("small", " ".join(_told(setting, scenario))), kind="why")
+    return tag(
+        "p", tag("b", about), ": ", lesson, " ", tag("small", " ".join(_conditions(setting, scenario))), kind="why"
+    )
 
 
-def _told(setting: Setting, scenario: Scenario) -> list[str]:
+def _conditions(setting: Setting, scenario: Scenario) -> list[str]:
     notes = []
     rows = ["being right", "being concise"] if setting.arms else [*scenario.coins]
     rows += ["noise"] * (setting.rewards - len(rows))
@@ -221,7 +223,7 @@ def _told(setting: Setting, scenario: Scenario) -> list[str]:
     return notes
 
 
-def under_title(setting: Setting) -> str:
+def subtitle(setting: Setting) -> str:
     """What the large picture shows."""
     what, band = "each answer" if setting.arms else "a 1", percent(BAND[1] - BAND[0])
     return f"probability of {what} by epoch · median and {band} band of {count(setting.seeds, 'seed')}"

@@ -108,7 +108,7 @@ def _passes(group: list[list[int]]) -> str:
 
 
 @lru_cache(maxsize=1)
-def checked() -> Html:
+def claims_table() -> Html:
     """The claims as a table."""
     rows = [
         [
@@ -121,7 +121,7 @@ def checked() -> Html:
     return table(["what is said", "is", "what we found"], rows, "claims")
 
 
-def after(lab: State) -> Html:
+def successors_table(lab: State) -> Html:
     """The successors, with what each makes of the Lab's answers."""
     mixes = len(set(lab.marks))
     rows = []
@@ -215,8 +215,8 @@ def _paper(number: str, title: str) -> Html:
 def folds(lab: State) -> mo.Html:
     """What stands below the lines: the claims, which are open, successors, limits, references."""
     parts = {
-        "What is said about GDPO, and what we found": checked(),
-        f"What came before and after: {listing(s.name for s in SUCCESSORS.values())}": lambda: after(lab),
+        "What is said about GDPO, and what we found": claims_table(),
+        f"What came before and after: {listing(s.name for s in SUCCESSORS.values())}": lambda: successors_table(lab),
         # A fold's content stands in a shadow root, which only the style of the page reaches.
         "Limits of this page": join(report.STYLE, tag("div", _points(LIMITS), kind="audit")),
     }

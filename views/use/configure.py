@@ -37,7 +37,7 @@ def choice(page: Nav, key: str, label: str, titles: dict[str, str]) -> mo.ui.dro
     return mo.ui.dropdown({title: id for id, title in titles.items()}, value=titles[brought], label=label)
 
 
-def gated(gate: str) -> tuple[str, ...]:
+def gated_rewards(gate: str) -> tuple[str, ...]:
     """The rewards behind a gate."""
     return tuple(name for name in OTHERS if gate in (name, "all"))
 
@@ -45,7 +45,7 @@ def gated(gate: str) -> tuple[str, ...]:
 def rewards(lab: State, gate: str) -> list[list[float]]:
     """(answers, rewards) what each answer of the Lab is paid behind the gate."""
     paid = gc.explain(lab.rewards).rewards
-    for name in gated(gate):
+    for name in gated_rewards(gate):
         paid = gc.condition(paid, reward=REWARDS.index(name), on=0, threshold=lab.pays[0])
     return paid.tolist()
 
@@ -59,7 +59,7 @@ def lines(framework: str, lab: State, gate: str) -> str:
     """All lines of configuration for what the Lab shows."""
     pays = ", ".join(f"{name} 0 or {pay:g}" for name, pay in zip(REWARDS, lab.pays, strict=True))
     parts = [f"# what the rewards pay: {pays}"]
-    parts += [config_lines.gate(framework, REWARDS, name, FIRST, lab.pays[0]) for name in gated(gate)]
+    parts += [config_lines.gate(framework, REWARDS, name, FIRST, lab.pays[0]) for name in gated_rewards(gate)]
     parts.append(config_lines.switch_to_gdpo(framework, REWARDS, lab.weights, len(lab.marks)))
     return _own("\n".join(parts))
 
@@ -108,7 +108,7 @@ def _about(lab: State, gate: str) -> list[str]:
         )
     if lab.method != "gdpo":
         notes.append(f"No trainer here has {METHODS[lab.method]}, which the Lab shows; these lines are for GDPO.")
-    if gated(gate):
+    if gated_rewards(gate):
         before, after = (
             gc.collapse(rewards(lab, behind), "gdpo", weights=lab.weights).inversions(0) for behind in ("none", gate)
         )
@@ -138,7 +138,7 @@ def program(framework: Framework, lab: State, gate: str) -> str:
     first, second = str(lab.rewards[:half])[:-1], str(lab.rewards[half:])[1:]
     conditions = "".join(
         f"\nrewards = gc.condition(rewards, reward={REWARDS.index(name)}, on=0, threshold={lab.pays[0]})"
-        for name in gated(gate)
+        for name in gated_rewards(gate)
     )
     return f'''import torch
 
