@@ -35,7 +35,7 @@ check: static
 	$(PYTEST) -m "not slow" --hypothesis-profile=dev
 
 test: static
-	@$(VENV_PYTHON) -c 'import sys; from benchmarks.browser import found; sys.exit(not found())' || \
+	@$(VENV_PYTHON) -c 'import sys; from benchmarks.browser import find_chromium; sys.exit(not find_chromium())' || \
 		echo "No chromium here: the tests in a browser are skipped. On Debian: apt-get install chromium"
 	$(PYTEST)
 

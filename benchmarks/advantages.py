@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 import gdpo_core as gc
-from benchmarks.table import judged, quantile, record, show
+from benchmarks.table import judge, quantile, record, show
 from parity.frameworks import load
 
 ROLLOUTS, REWARDS = 16, 3
@@ -60,7 +60,7 @@ def _measure(size: int, repeats: int) -> dict[str, float]:
 
 
 def _programmes(size: int) -> tuple[dict[str, Callable], set[str]]:
-    rows, lengths, order = _drawn(size)
+    rows, lengths, order = _draw(size)
     layouts, weights = _layouts(size), torch.tensor(WEIGHTS)
     dense = layouts["gc.gdpo"][0]
     column, warm = rows.numpy(), torch.empty_like(rows)
@@ -89,7 +89,7 @@ def _programmes(size: int) -> tuple[dict[str, Callable], set[str]]:
     return programmes, slow
 
 
-def _drawn(size: int) -> tuple[Tensor, Tensor, Tensor]:
+def _draw(size: int) -> tuple[Tensor, Tensor, Tensor]:
     """Rewards (responses, rewards), tokens per response, and another order of the responses."""
     generator = torch.Generator().manual_seed(size)
     rows = torch.randint(0, 2, (size, REWARDS), generator=generator).float()
@@ -99,7 +99,7 @@ def _drawn(size: int) -> tuple[Tensor, Tensor, Tensor]:
 
 def _layouts(size: int) -> dict[str, tuple[Tensor, Tensor | None]]:
     """The same rewards as blocks of prompts, in groups of chance sizes, and shuffled; each with its group ids."""
-    rows, _, order = _drawn(size)
+    rows, _, order = _draw(size)
     sizes_by_chance = torch.Generator().manual_seed(size + 1)
     ragged = torch.randint(0, size // ROLLOUTS, (size,), generator=sizes_by_chance).sort().values
     return {
@@ -160,16 +160,16 @@ def _print(
     rows = [
         (
             f"faster than {name}{marked.get(name, '')}, {JUDGED:,} responses",
-            *judged(faster[name], target, "×", at_least=True),
+            *judge(faster[name], target, "×", at_least=True),
         )
         for name, target in (("TRL's block", 3), ("verl's loop", 1000))
     ]
     rows += [
-        (f"{traffic:.2f} GB/s of {gb:.1f} of {name}, {LARGEST:,}", *judged(100 * traffic / gb, 25, "%", at_least=True))
+        (f"{traffic:.2f} GB/s of {gb:.1f} of {name}, {LARGEST:,}", *judge(100 * traffic / gb, 25, "%", at_least=True))
         for name, gb in copies.items()
     ]
     rows += [
-        (f"error in millionths, {name}", *judged(1e6 * max(of[name] for of in errors.values()), 1e6 * ERROR, ""))
+        (f"error in millionths, {name}", *judge(1e6 * max(of[name] for of in errors.values()), 1e6 * ERROR, ""))
         for name in errors[LARGEST]
     ]
     show("against the targets", ("", "measured", "target", ""), rows)
@@ -194,7 +194,7 @@ def _on_the_gpu(repeats: int) -> dict:
             "gc.gdpo": lambda r=rewards, w=weights: gc.gdpo(r, weights=w, convention=gc.TRL),
             "a copy": rewards.clone,
         }
-        times[size] = {name: _synchronised(programme, repeats) for name, programme in programmes.items()}
+        times[size] = {name: _synchronise(programme, repeats) for name, programme in programmes.items()}
     show(
         f"the same on {torch.cuda.get_device_name()}, ms",
         ("", *(f"{size:,}" for size in times)),
@@ -203,7 +203,7 @@ def _on_the_gpu(repeats: int) -> dict:
     return times
 
 
-def _synchronised(programme: Callable, repeats: int) -> float:
+def _synchronise(programme: Callable, repeats: int) -> float:
     measured = []
     for _ in range(repeats + 3):
         torch.cuda.synchronize()

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 import gdpo_core as gc
-from benchmarks.table import judged, record, show
+from benchmarks.table import judge, record, show
 
 GROUP, PROMPTS = 8, 125  # a step has 1,000 responses
 TEXTS, CHARACTERS = 5_000, (200, 600)  # different prompts and completions, and how long one of each is
@@ -47,13 +47,13 @@ def run(repeats: int = 3, millions: int = LARGE) -> None:
     """Write the logs, audit each in new processes, check that all was read, print."""
     with tempfile.TemporaryDirectory() as folder:
         logs = {
-            "1 M in one file": written(Path(folder) / "one", steps=1000, steps_a_file=1000),
-            "1 M in 1,000 files": written(Path(folder) / "many", steps=1000, steps_a_file=1),
-            f"{millions} M in {10 * millions} files": written(
+            "1 M in one file": write_log(Path(folder) / "one", steps=1000, steps_a_file=1000),
+            "1 M in 1,000 files": write_log(Path(folder) / "many", steps=1000, steps_a_file=1),
+            f"{millions} M in {10 * millions} files": write_log(
                 Path(folder) / "large", steps=1000 * millions, steps_a_file=100
             ),
         }
-        found = {name: _measured(path, steps, repeats) for name, (path, steps) in logs.items()}
+        found = {name: _measure(path, steps, repeats) for name, (path, steps) in logs.items()}
         name = next(iter(logs))
         whole = median(float(_python(WHOLE, logs[name][0])) for _ in range(repeats))
     show(
@@ -64,15 +64,15 @@ def run(repeats: int = 3, millions: int = LARGE) -> None:
             row
             for (name, f), seconds in zip(found.items(), (SECONDS, SECONDS, None), strict=True)
             for row in (
-                [name, *(judged(f["s"], seconds, "s") if seconds else [f"{f['s']:.2f} s", "", ""])],
-                [f"  peak memory, {f['import_mb']:.0f} MB of it imports", *judged(f["peak_mb"], MEGABYTES, "MB")],
+                [name, *(judge(f["s"], seconds, "s") if seconds else [f"{f['s']:.2f} s", "", ""])],
+                [f"  peak memory, {f['import_mb']:.0f} MB of it imports", *judge(f["peak_mb"], MEGABYTES, "MB")],
             )
         ],
     )
     record("audit", **{name.replace(",", "").replace(" ", "_"): f for name, f in found.items()}, whole_s=whole)
 
 
-def _measured(path: Path, steps: int, repeats: int) -> dict[str, float]:
+def _measure(path: Path, steps: int, repeats: int) -> dict[str, float]:
     runs = [_python(MEASURED, path).split() for _ in range(repeats)]
     for *_, responses, groups, method, error in runs:
         right = int(responses) == steps * PROMPTS * GROUP and int(groups) == steps * PROMPTS and method == "gdpo"
@@ -86,7 +86,7 @@ def _python(code: str, path: Path) -> str:
     return subprocess.run([sys.executable, "-c", code, path], check=True, capture_output=True, text=True).stdout
 
 
-def written(folder: Path, steps: int, steps_a_file: int, seed: int = 0) -> tuple[Path, int]:
+def write_log(folder: Path, steps: int, steps_a_file: int, seed: int = 0) -> tuple[Path, int]:
     """A log in TRL's columns under `folder`, and how many steps it has."""
     completions = folder / "completions"
     completions.mkdir(parents=True)

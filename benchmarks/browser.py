@@ -27,7 +27,7 @@ STATED = "Chromium without its hidden pages"  # for the title of every table tha
 PAGE = {"viewport": {"width": 1440, "height": 960}, "reduced_motion": "reduce"}
 
 
-def found() -> str | None:
+def find_chromium() -> str | None:
     """Where Chromium is, or None."""
     named = os.environ.get("CHROMIUM")
     return next(filter(None, map(shutil.which, [named] if named else NAMES)), None)
@@ -35,7 +35,7 @@ def found() -> str | None:
 
 def executable() -> str:
     """Where Chromium is; ends the programme if it is nowhere."""
-    path = found()
+    path = find_chromium()
     if not path:
         sys.exit("No chromium here, and this benchmark needs one. On Debian: apt-get install chromium")
     return path

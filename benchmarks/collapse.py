@@ -57,11 +57,11 @@ def tied_pairs(prompts: list, method: str) -> float:
 def _advantages(rows: list, method: str) -> list[float]:
     """Of one group, without the batch step, which unties nothing."""
     if method != "gdpo":
-        return _normalised([sum(row) for row in rows], divide=method == "grpo")
-    return [sum(z) for z in zip(*(_normalised(column) for column in zip(*rows, strict=True)), strict=True)]
+        return _normalise([sum(row) for row in rows], divide=method == "grpo")
+    return [sum(z) for z in zip(*(_normalise(column) for column in zip(*rows, strict=True)), strict=True)]
 
 
-def _normalised(values, divide: bool = True) -> list[float]:
+def _normalise(values, divide: bool = True) -> list[float]:
     mean, std = fmean(values), stdev(values) if divide else 1.0
     return [(value - mean) / std if std else 0.0 for value in values]
 

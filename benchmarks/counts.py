@@ -5,7 +5,7 @@ from collections.abc import Callable
 from itertools import combinations_with_replacement, product
 
 import gdpo_core as gc
-from benchmarks.table import judged, quantile, record, show
+from benchmarks.table import judge, quantile, record, show
 
 SIZE = (4, 8)
 SMALLER = (4, 5)  # of the loop: it would look at 183 million groups of the other
@@ -17,7 +17,7 @@ def run(repeats: int = 5) -> None:
     programmes: dict[str, Callable[[], int]] = {
         "gc.count_distinct": lambda: gc.count_distinct("gdpo", *SIZE),
         "gc.count_distinct, smaller": lambda: gc.count_distinct("gdpo", *SMALLER),
-        "a loop over groups, smaller": lambda: looped(*SMALLER),
+        "a loop over groups, smaller": lambda: count_in_a_loop(*SMALLER),
     }
     counts = {name: programme() for name, programme in programmes.items()}  # and warm
     if counts["gc.count_distinct, smaller"] != counts["a loop over groups, smaller"]:
@@ -31,7 +31,7 @@ def run(repeats: int = 5) -> None:
     _print({name: quantile(t, 0.5) for name, t in times.items()}, counts, repeats)
 
 
-def looped(rollouts: int, rewards: int) -> int:
+def count_in_a_loop(rollouts: int, rewards: int) -> int:
     """The definition in floats, nine digits of them: every group, its sums of normalised rewards, a set of them."""
     seen = set()
     for group in combinations_with_replacement(product((0, 1), repeat=rewards), rollouts):
@@ -53,7 +53,7 @@ def _print(ms: dict[str, float], counts: dict[str, int], repeats: int) -> None:
         f"smaller: {SMALLER[0]} × {SMALLER[1]}, {counts[smaller]}; medians of {repeats}, interleaved",
         ("", "measured", "target", ""),
         [
-            (ours, *judged(ms[ours], TARGET, "ms")),
+            (ours, *judge(ms[ours], TARGET, "ms")),
             *((name, f"{ms[name]:.1f} ms", "", "") for name in (smaller, loop)),
             ("faster than the loop", f"{ratio:.0f} ×", "", ""),
         ],

@@ -15,7 +15,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from benchmarks.audit import written
+from benchmarks.audit import write_log
 from benchmarks.visitors import Visitor
 
 CHAPTERS = ("train", "evidence", "run", "use")
@@ -34,7 +34,7 @@ class Deeds:
 def log(steps: int) -> str:
     """A run's log in base64, a Parquet file with texts; 50 steps have 50,000 responses and about 10 MB."""
     with tempfile.TemporaryDirectory() as folder:
-        path, _ = written(Path(folder) / "log", steps=steps, steps_a_file=steps)
+        path, _ = write_log(Path(folder) / "log", steps=steps, steps_a_file=steps)
         (file,) = path.rglob("*.parquet")
         return base64.b64encode(file.read_bytes()).decode()
 
@@ -53,7 +53,7 @@ async def arrivals(port: int, until: float, rng: random.Random, deeds: Deeds, lo
     """One visitor per second, who leaves after three."""
 
     async def one() -> None:
-        async with _timed(deeds):
+        async with _time(deeds):
             visitor = Visitor(port)
             await visitor.arrive()
         await asyncio.sleep(3)
@@ -69,7 +69,7 @@ async def trains(visitor: Visitor, until: float, rng: random.Random, deeds: Deed
     """Open Train, and train new settings one after the other."""
     await _open(visitor, "train", deeds)
     while time.time() < until:
-        async with _timed(deeds):
+        async with _time(deeds):
             await visitor.choose(training(rng))
         await asyncio.sleep(pause * rng.uniform(0.5, 1.5))
 
@@ -78,7 +78,7 @@ async def chooses(visitor: Visitor, until: float, rng: random.Random, deeds: Dee
     """Open the Evidence, and choose other prompts."""
     await _open(visitor, "evidence", deeds)
     while time.time() < until:
-        async with _timed(deeds):
+        async with _time(deeds):
             await visitor.choose(choosing(rng))
         await asyncio.sleep(pause * rng.uniform(0.5, 1.5))
 
@@ -87,7 +87,7 @@ async def audits(visitor: Visitor, until: float, rng: random.Random, deeds: Deed
     """Open Your run, and upload a log."""
     await _open(visitor, "run", deeds)
     while time.time() < until:
-        async with _timed(deeds):
+        async with _time(deeds):
             await visitor.upload("completions_00001.parquet", log)
         await asyncio.sleep(pause * rng.uniform(0.5, 1.5))
 
@@ -98,7 +98,7 @@ async def reads(visitor: Visitor, until: float, rng: random.Random, deeds: Deeds
     while time.time() < until:
         await asyncio.sleep(10 * rng.uniform(0.5, 1.5))
         await _open(visitor, "lab", deeds)
-        async with _timed(deeds):
+        async with _time(deeds):
             await visitor.flip(rng.randrange(12), rng.randrange(3))
         await asyncio.sleep(1)
         await _open(visitor, "use", deeds)
@@ -128,7 +128,7 @@ KINDS: dict[str, Callable[..., Awaitable[None]]] = {
 
 
 @contextmanager
-def beside(port: int, kinds: list[str], seconds: float, seed: int, log: str) -> Iterator[dict[str, Deeds]]:
+def run_beside(port: int, kinds: list[str], seconds: float, seed: int, log: str) -> Iterator[dict[str, Deeds]]:
     """Visitors of these kinds, from a process of their own at low priority: on the day they have other computers."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
@@ -136,15 +136,15 @@ def beside(port: int, kinds: list[str], seconds: float, seed: int, log: str) -> 
     process.start()
     found: dict[str, Deeds] = {}
     try:
-        _heard(ours, process, LATE)  # they are inside
+        _receive(ours, process, LATE)  # they are inside
         yield found
-        found |= _heard(ours, process, seconds + 2 * LATE)
+        found |= _receive(ours, process, seconds + 2 * LATE)
     finally:
         process.join(10)
         process.kill()
 
 
-def _heard(pipe: Connection, process: BaseProcess, seconds: float) -> Any:
+def _receive(pipe: Connection, process: BaseProcess, seconds: float) -> Any:
     """What a process says within that time."""
     multiprocessing.connection.wait([pipe, process.sentinel], seconds)
     if not pipe.poll():
@@ -184,7 +184,7 @@ async def _several(
 
     async def one(rng: random.Random) -> None:
         visitor = Visitor(port)
-        async with _timed(deeds):
+        async with _time(deeds):
             await visitor.arrive()
         try:
             await do(visitor, until, rng, deeds, log, pause)
@@ -195,12 +195,12 @@ async def _several(
 
 
 async def _open(visitor: Visitor, chapter: str, deeds: Deeds) -> None:
-    async with _timed(deeds):
+    async with _time(deeds):
         await visitor.open(chapter)
 
 
 @asynccontextmanager
-async def _timed(deeds: Deeds) -> AsyncIterator[None]:
+async def _time(deeds: Deeds) -> AsyncIterator[None]:
     start = time.perf_counter()
     try:
         yield

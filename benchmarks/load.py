@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from benchmarks import crowd
 from benchmarks.crowd import Deeds
 from benchmarks.servers import Server, serve
-from benchmarks.table import judged, quantile, record, show
+from benchmarks.table import judge, quantile, record, show
 from benchmarks.visitors import Visitor
 
 SESSIONS = (1, 10, 25, 50)  # of which three quarters flip a mark a second each
@@ -28,7 +28,7 @@ class Load:
 
     sessions: int
     rate: float  # flips per second, of all together
-    asked: float  # the same, had every answer come in time
+    wanted_rate: float  # the same, had every answer come in time
     ms: list[float]  # of every flip
     errors: int
     cpu: float | None  # seconds of the server's CPU
@@ -39,7 +39,7 @@ class Load:
 
     @property
     def keeps_up(self) -> bool:
-        return not self.errors and self.p95 <= PATIENCE and self.rate >= ANSWERED_LATE * self.asked
+        return not self.errors and self.p95 <= PATIENCE and self.rate >= ANSWERED_LATE * self.wanted_rate
 
 
 @dataclass(frozen=True)
@@ -62,39 +62,39 @@ def run(seconds: int = 60, shorter: int = 10, seed: int = 0) -> None:
         [_spread_row(name, one, loads) for name, one in loads.items()],
     )
     with serve("this page") as server:
-        rising, arrival = asyncio.run(_rising(server, shorter, seed))
+        rising, arrival = asyncio.run(_rising_loads(server, shorter, seed))
     show(
         f"{SESSIONS[-1]} visitors who flip ever faster, {shorter} s each",
         ("flips per second", "flips", "p50", "p95", "largest", "errors", "CPU per flip, ms"),
-        [(f"{load.asked:.0f}", *_numbers_of(load), _cpu(load)) for load in rising],
+        [(f"{load.wanted_rate:.0f}", *_numbers_of(load), _cpu(load)) for load in rising],
     )
     log = crowd.log(STEPS)
     with serve("this page") as server:
-        beside = asyncio.run(_beside(server, shorter, seed, log))
+        beside = asyncio.run(_loads_beside(server, shorter, seed, log))
     show(
         f"flips of {SESSIONS[-1]} visitors, one per second each, {shorter} s, while others",
         ("", "flips", "p50", "p95", "largest", "errors", "done by them", "their p50, s", "their errors"),
         [(name, *_numbers_of(load), *_done(deeds)) for name, (load, deeds) in beside.items()],
     )
-    most, highest = loads[SESSIONS[-1]], max((load.asked for load in rising if load.keeps_up), default=0)
+    most, highest = loads[SESSIONS[-1]], max((load.wanted_rate for load in rising if load.keeps_up), default=0)
     per_flip = None if rising[0].cpu is None else 1000 * rising[0].cpu / max(1, len(rising[0].ms))
     show(
         "against the targets",
         ("", "measured", "target", ""),
         [
-            (f"p95 of {SESSIONS[-1]} sessions", *judged(most.load.p95, CLASS, "ms")),
-            ("visitors with an error", *judged(float(most.load.errors + len(most.others.errors)), 0, "")),
-            (f"highest rate with p95 ≤ {PATIENCE} ms", *judged(highest, 80, "/s", at_least=True)),
-            *((f"p95 while others: {name}", *judged(load.p95, PATIENCE, "ms")) for name, (load, _) in beside.items()),
-            ("server CPU per flip", *judged(per_flip, 15, "ms")),
-            ("server CPU per visitor who arrives", *judged(arrival, 110, "ms")),
+            (f"p95 of {SESSIONS[-1]} sessions", *judge(most.load.p95, CLASS, "ms")),
+            ("visitors with an error", *judge(float(most.load.errors + len(most.others.errors)), 0, "")),
+            (f"highest rate with p95 ≤ {PATIENCE} ms", *judge(highest, 80, "/s", at_least=True)),
+            *((f"p95 while others: {name}", *judge(load.p95, PATIENCE, "ms")) for name, (load, _) in beside.items()),
+            ("server CPU per flip", *judge(per_flip, 15, "ms")),
+            ("server CPU per visitor who arrives", *judge(arrival, 110, "ms")),
         ],
     )
     record(
         "load",
         seed=seed,
         sessions={n: _numbers(one.load) | {"mb": one.megabytes} for n, one in loads.items()},
-        rates={load.asked: _numbers(load) for load in rising},
+        rates={load.wanted_rate: _numbers(load) for load in rising},
         beside={name: _numbers(load) for name, (load, _) in beside.items()},
         highest_rate=highest,
         cpu_ms_a_toggle=per_flip,
@@ -121,7 +121,7 @@ async def _spread(server: Server, seconds: int, seed: int) -> dict[int, Spread]:
             )
         )
         flippers = [visitor for visitor in visitors if visitor not in others]
-        load = await flipping(server, flippers, len(flippers), span, rng)
+        load = await flip_marks(server, flippers, len(flippers), span, rng)
         await doing
         found[count] = Spread(load, deeds, server.memory())
         for visitor in visitors:
@@ -129,7 +129,7 @@ async def _spread(server: Server, seconds: int, seed: int) -> dict[int, Spread]:
     return found
 
 
-async def _rising(server: Server, seconds: int, seed: int) -> tuple[list[Load], float | None]:
+async def _rising_loads(server: Server, seconds: int, seed: int) -> tuple[list[Load], float | None]:
     """Loads of rising rates up to the first too fast one, and ms of CPU per arrival."""
     rng = random.Random(seed)
     await first_visit(server)
@@ -138,14 +138,14 @@ async def _rising(server: Server, seconds: int, seed: int) -> tuple[list[Load], 
     arrival = None if before is None else 1000 * (server.cpu() - before) / len(visitors)
     rate, rising = len(visitors), []
     while not rising or rising[-1].keeps_up:
-        rising.append(await flipping(server, visitors, rate, seconds, rng))
+        rising.append(await flip_marks(server, visitors, rate, seconds, rng))
         rate += RISE
     for visitor in visitors:
         await visitor.leave()
     return rising, arrival
 
 
-async def _beside(server: Server, seconds: int, seed: int, log: str) -> dict[str, tuple[Load, Deeds]]:
+async def _loads_beside(server: Server, seconds: int, seed: int, log: str) -> dict[str, tuple[Load, Deeds]]:
     """Flips alone, beside each kind of other visitors, and beside all of them."""
     rng = random.Random(seed)
     await first_visit(server)
@@ -153,8 +153,8 @@ async def _beside(server: Server, seconds: int, seed: int, log: str) -> dict[str
     found = {}
     kinds = {ALONE: [], **{kind: [kind] for kind in crowd.KINDS}, "all of these": list(crowd.KINDS)}
     for name, some in kinds.items():
-        with crowd.beside(server.port, some, seconds, seed, log) as deeds:
-            load = await flipping(server, visitors, len(visitors), seconds, rng)
+        with crowd.run_beside(server.port, some, seconds, seed, log) as deeds:
+            load = await flip_marks(server, visitors, len(visitors), seconds, rng)
         together = Deeds([s for d in deeds.values() for s in d.seconds], [e for d in deeds.values() for e in d.errors])
         found[name] = load, together
     for visitor in visitors:
@@ -182,7 +182,7 @@ async def _inside(server: Server, count: int) -> list[Visitor]:
     return visitors
 
 
-async def flipping(server: Server, visitors: list[Visitor], rate: float, seconds: float, rng: random.Random) -> Load:
+async def flip_marks(server: Server, visitors: list[Visitor], rate: float, seconds: float, rng: random.Random) -> Load:
     """Each of the visitors flips marks in turn, `rate` of them a second together; none begins one after the time."""
     ms: list[float] = []
     start, before = time.perf_counter(), server.cpu()

@@ -5,7 +5,7 @@ import time
 
 from benchmarks.browser import PAGE, STATED, browser
 from benchmarks.servers import Server, serve
-from benchmarks.table import judged, quantile, record, show
+from benchmarks.table import judge, quantile, record, show
 from benchmarks.visitors import Visitor
 
 OURS, EMPTY = "this page", "empty marimo app"
@@ -24,7 +24,7 @@ def run(repeats: int = REPEATS) -> None:
             for name in SHOWN:
                 with serve(name) as server:
                     first[name].append(open_until_shown(running, server, name) - server.started)
-                    following[name] += [_timed(running, server, name) for _ in range(2)]
+                    following[name] += [_time(running, server, name) for _ in range(2)]
         with serve(OURS) as server:
             wire = visit(running, server)
     with serve(OURS) as server:
@@ -37,15 +37,15 @@ def run(repeats: int = REPEATS) -> None:
         [
             ("server start → first chart", f"{start[OURS]:.2f} s", "", ""),
             ("an empty marimo app", f"{start[EMPTY]:.2f} s", "", ""),
-            ("ratio", *judged(start[OURS] / start[EMPTY], 1.7, "×")),
+            ("ratio", *judge(start[OURS] / start[EMPTY], 1.7, "×")),
             ("page open → chart, the next visitor", f"{opening[OURS]:.2f} s", "", ""),
             ("an empty marimo app", f"{opening[EMPTY]:.2f} s", "", ""),
-            ("ratio", *judged(opening[OURS] / opening[EMPTY], 1.25, "×")),
-            ("over the wire on a first visit", *judged(wire["mb"], 2.3, "MB")),
+            ("ratio", *judge(opening[OURS] / opening[EMPTY], 1.25, "×")),
+            ("over the wire on a first visit", *judge(wire["mb"], 2.3, "MB")),
             ("of it the websocket", f"{wire['websocket_mb']:.2f} MB", "", ""),
             ("requests", str(wire["requests"]), "", ""),
-            ("memory with one session", *judged(one, 340, "MB")),
-            ("memory for each further one", *judged(each, 1, "MB")),
+            ("memory with one session", *judge(one, 340, "MB")),
+            ("memory for each further one", *judge(each, 1, "MB")),
         ],
     )
     show(
@@ -81,7 +81,7 @@ def _until_shown(page, name: str) -> None:
     )
 
 
-def _timed(running, server: Server, name: str) -> float:
+def _time(running, server: Server, name: str) -> float:
     opened = time.perf_counter()
     return open_until_shown(running, server, name) - opened
 

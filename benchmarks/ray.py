@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.audit import GROUP, PROMPTS, written
+from benchmarks.audit import GROUP, PROMPTS, write_log
 from benchmarks.table import record, show
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -28,8 +28,8 @@ def run(source: str = "1") -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(source)
         if not path.is_dir():
-            path, _ = written(Path(folder), int(float(source) * 1e6) // (PROMPTS * GROUP), STEPS_A_FILE)
-        found = {name: _measured(path, workers) for name, workers in ENGINES.items()}
+            path, _ = write_log(Path(folder), int(float(source) * 1e6) // (PROMPTS * GROUP), STEPS_A_FILE)
+        found = {name: _measured_row(path, workers) for name, workers in ENGINES.items()}
     local = found["local"]
     same = {name: f["report"] == local["report"] for name, f in found.items()}
     show(
@@ -67,7 +67,7 @@ def _read(found: dict[str, Any]) -> float:
     return found["driver_read"] + found["worker_read"]
 
 
-def _measured(path: Path, workers: int) -> dict[str, Any]:
+def _measured_row(path: Path, workers: int) -> dict[str, Any]:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     command = [sys.executable, "-m", "benchmarks.ray", "--measure", str(path), str(workers)]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
@@ -94,8 +94,8 @@ def _measure(path: str, workers: int) -> None:
         (audit, "_summary", "summed"),
         (engine_ray, "_map_and_merge", "summed"),
     ):
-        setattr(module, name, _timed(getattr(module, name), phase, phases))
-    moved = _counted(engine_ray)
+        setattr(module, name, _time(getattr(module, name), phase, phases))
+    moved = _count_bytes(engine_ray)
     store = None
     if workers:
         import ray
@@ -135,7 +135,7 @@ def _warm() -> None:
     time.sleep(0.5)  # or one worker would do all of them
 
 
-def _timed(function: Any, phase: str, phases: dict[str, float]) -> Any:
+def _time(function: Any, phase: str, phases: dict[str, float]) -> Any:
     def timed(*rest: Any, **named: Any) -> Any:
         start = time.perf_counter()
         try:
@@ -146,7 +146,7 @@ def _timed(function: Any, phase: str, phases: dict[str, float]) -> Any:
     return timed
 
 
-def _counted(engine_ray: Any) -> list[int]:
+def _count_bytes(engine_ray: Any) -> list[int]:
     """The bytes of the sums that come back from workers, counted where they are unpacked."""
     import pickle
     from types import SimpleNamespace

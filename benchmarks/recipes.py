@@ -96,7 +96,9 @@ MAKERS = {
 # --- one log ----------------------------------------------------------------------------------------------------------
 
 
-def made(maker: Maker, batches: list[list[np.ndarray]], weights: np.ndarray, draw: np.random.Generator) -> np.ndarray:
+def simulate(
+    maker: Maker, batches: list[list[np.ndarray]], weights: np.ndarray, draw: np.random.Generator
+) -> np.ndarray:
     """(responses,) the advantages of batches of groups, (rollouts, rewards) each; in float32, in one order."""
     clip = draw.choice([1.0, 1.5, 2.0, 3.0])
     return np.concatenate([_of_batch(maker, groups, weights.astype(np.float32), clip, draw) for groups in batches])
@@ -109,7 +111,7 @@ def _of_batch(
     for group in groups:
         r = group.astype(np.float32)
         if maker.decoupled:
-            r = np.stack([_normalised(column, maker.group_eps, maker.ddof) for column in r.T], 1)
+            r = np.stack([_normalise(column, maker.group_eps, maker.ddof) for column in r.T], 1)
         s = np.nansum(r * weights, axis=1, dtype=np.float32)
         n = len(s)
         c = s if maker.decoupled or maker.centre == "batch" or n < 2 else s - s.mean(dtype=np.float32)
@@ -137,7 +139,7 @@ def _of_batch(
     return a.astype(np.float32)
 
 
-def _normalised(column: np.ndarray, eps: float, ddof: int) -> np.ndarray:
+def _normalise(column: np.ndarray, eps: float, ddof: int) -> np.ndarray:
     there = column[~np.isnan(column)]
     if len(there) < 2 or np.ptp(there) <= 1e-6 * np.abs(there).max():
         return np.where(np.isnan(column), np.nan, 0).astype(np.float32)
@@ -148,7 +150,7 @@ def _std(values: np.ndarray, ddof: int) -> float:
     return float(values.std(ddof=ddof, dtype=np.float64)) if len(values) > ddof else 0.0
 
 
-def rounded(a: np.ndarray, precision: str) -> np.ndarray:
+def round_to(a: np.ndarray, precision: str) -> np.ndarray:
     """(responses,) float64, as a log of this precision holds them."""
     if precision.endswith("decimals"):
         return a.astype(np.float64).round(int(precision[0]))
@@ -197,7 +199,7 @@ def random_log(maker: Maker, draw: np.random.Generator) -> RandomLog:
         return x
 
     made_of = [[group() for _ in range(prompts)] for _ in range(batches)]
-    a = rounded(made(maker, made_of, weights, draw), precision)
+    a = round_to(simulate(maker, made_of, weights, draw), precision)
     every = [g for batch in made_of for g in batch]
     sizes = [len(g) for g in every]
     of_batch = np.repeat(np.arange(batches).repeat(prompts), sizes)
@@ -246,7 +248,7 @@ def verdict(log: RandomLog, method: str, recipe: Recipe | None) -> str:
     return "certain, right" if right else "certain, wrong"
 
 
-def tried(name: str, logs: int, seed: int) -> Iterator[tuple[str, RandomLog, Recipe | None]]:
+def try_logs(name: str, logs: int, seed: int) -> Iterator[tuple[str, RandomLog, Recipe | None]]:
     """The verdicts on so many random logs of a recipe."""
     maker = MAKERS[name]
     for number in range(logs):
@@ -261,7 +263,7 @@ def run(logs: int = 20, seed: int = 0, only: str = "", verbose: bool = False) ->
     counts = {}
     for name in (name for name in MAKERS if only in name):
         counts[name] = Counter[str]()
-        for said, log, recipe in tried(name, logs, seed):
+        for said, log, recipe in try_logs(name, logs, seed):
             counts[name][said] += 1
             if said.endswith("wrong") or (verbose and said == "nothing"):
                 print(f"{said}: {name}: {log.about}\n    {recipe}", flush=True)

@@ -20,7 +20,7 @@ ROLLOUTS = 8
 
 
 @dataclass(frozen=True)
-class Setting:
+class RunSetting:
     """What the runs of one setting have in common."""
 
     name: str
@@ -35,19 +35,19 @@ class Setting:
 
 
 SETTINGS = (
-    Setting("nothing is learnt", "grpo", 60, 8, (0.3, 0.6), (1, 1), 0.0),
-    Setting("a few steps", "grpo", 12, 8, (0.3, 0.5, 0.2), (1, 1, 1), 0.3),
-    Setting("slow", "grpo", 80, 4, (0.3, 0.5, 0.2), (1, 1, 1), 0.2),
-    Setting("slow, GDPO", "gdpo", 80, 4, (0.3, 0.5, 0.2), (1, 1, 1), 0.2),
-    Setting("one reward drowns the others", "grpo", 80, 4, (0.5, 0.5, 0.5), (1, 0.5, 10), 0.5),
-    Setting("rare rewards, fast", "grpo", 150, 4, (0.05, 0.1), (1, 1), 1.0),
-    Setting("rare rewards, fast, GDPO", "gdpo", 150, 4, (0.05, 0.1), (1, 1), 1.0),
-    Setting("large batches", "grpo", 100, 32, (0.2, 0.5, 0.7), (1, 2, 1), 0.5),
-    Setting("long", "gdpo", 400, 4, (0.2, 0.5), (1, 1), 0.1),
-    Setting("other things drift", "grpo", 100, 4, (0.3, 0.5, 0.2), (1, 1, 1), 0.2, drift=0.1),
-    Setting("other things drift, long", "gdpo", 300, 4, (0.3, 0.5), (1, 1), 0.1, drift=0.05),
-    Setting("one of several ways is taken", "grpo", 60, 4, (0.5, 0.5, 0.5), (1, 1, 1), 0.5, kinds=12),
-    Setting("one of several ways is taken, GDPO", "gdpo", 150, 4, (0.5, 0.5, 0.5), (1, 1, 1), 0.5, kinds=12),
+    RunSetting("nothing is learnt", "grpo", 60, 8, (0.3, 0.6), (1, 1), 0.0),
+    RunSetting("a few steps", "grpo", 12, 8, (0.3, 0.5, 0.2), (1, 1, 1), 0.3),
+    RunSetting("slow", "grpo", 80, 4, (0.3, 0.5, 0.2), (1, 1, 1), 0.2),
+    RunSetting("slow, GDPO", "gdpo", 80, 4, (0.3, 0.5, 0.2), (1, 1, 1), 0.2),
+    RunSetting("one reward drowns the others", "grpo", 80, 4, (0.5, 0.5, 0.5), (1, 0.5, 10), 0.5),
+    RunSetting("rare rewards, fast", "grpo", 150, 4, (0.05, 0.1), (1, 1), 1.0),
+    RunSetting("rare rewards, fast, GDPO", "gdpo", 150, 4, (0.05, 0.1), (1, 1), 1.0),
+    RunSetting("large batches", "grpo", 100, 32, (0.2, 0.5, 0.7), (1, 2, 1), 0.5),
+    RunSetting("long", "gdpo", 400, 4, (0.2, 0.5), (1, 1), 0.1),
+    RunSetting("other things drift", "grpo", 100, 4, (0.3, 0.5, 0.2), (1, 1, 1), 0.2, drift=0.1),
+    RunSetting("other things drift, long", "gdpo", 300, 4, (0.3, 0.5), (1, 1), 0.1, drift=0.05),
+    RunSetting("one of several ways is taken", "grpo", 60, 4, (0.5, 0.5, 0.5), (1, 1, 1), 0.5, kinds=12),
+    RunSetting("one of several ways is taken, GDPO", "gdpo", 150, 4, (0.5, 0.5, 0.5), (1, 1, 1), 0.5, kinds=12),
 )
 
 
@@ -55,7 +55,7 @@ def run(seeds: int = SEEDS, draws: int = DRAWS) -> None:
     """Simulate, compare pairs of runs and sets of runs, print the share of the figures that are clear."""
     rows, pairs, sets = [], [], {n: [] for n in A_SIDE}
     for setting in SETTINGS:
-        reports = [audited(setting, seed) for seed in range(seeds)]
+        reports = [audit_run(setting, seed) for seed in range(seeds)]
         two = [clear([a], [b]) for a, b in combinations(reports, 2)]
         cells = [_percent(two)]
         pairs += two
@@ -93,14 +93,14 @@ def _percent(found: list[tuple[int, int]]) -> str:
     return f"{share_of(found):.1%}"
 
 
-def audited(setting: Setting, seed: int) -> AuditReport:
+def audit_run(setting: RunSetting, seed: int) -> AuditReport:
     """The audit of one simulated run."""
-    table = pl.DataFrame(simulated(setting, seed))
+    table = pl.DataFrame(simulate(setting, seed))
     rewards = [name for name in table.columns if name.startswith("r")]
     return gc.audit(gc.read_run(table, rewards=rewards, group="prompt", step="step"), asked=setting.method)
 
 
-def simulated(setting: Setting, seed: int) -> dict[str, np.ndarray]:
+def simulate(setting: RunSetting, seed: int) -> dict[str, np.ndarray]:
     """The log of one run, by column."""
     rng = np.random.default_rng([seed, len(setting.name), setting.steps])
     start, pays = np.array(setting.start), np.array(setting.pays)

@@ -15,7 +15,7 @@ def show(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None
         print("  " + "  ".join(cells).rstrip(), flush=True)
 
 
-def judged(measured: float | None, target: float, unit: str, at_least: bool = False) -> list[str]:
+def judge(measured: float | None, target: float, unit: str, at_least: bool = False) -> list[str]:
     """Three cells: what was measured, the target, and whether it is met."""
     sign = "≥" if at_least else "≤"
     wanted = f"{sign} {target:g} {unit}".strip()
@@ -42,14 +42,14 @@ def quantile(values: Sequence[float], q: float) -> float:
 
 def record(benchmark: str, **numbers) -> None:
     """Print one JSON line, floats to three decimals."""
-    print(json.dumps({"benchmark": benchmark, **_rounded(numbers)}), flush=True)
+    print(json.dumps({"benchmark": benchmark, **_round(numbers)}), flush=True)
 
 
-def _rounded(value):
+def _round(value):
     if isinstance(value, float):
         return round(value, 3)
     if isinstance(value, dict):
-        return {key: _rounded(inner) for key, inner in value.items()}
+        return {key: _round(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_rounded(inner) for inner in value]
+        return [_round(inner) for inner in value]
     return value

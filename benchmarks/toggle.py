@@ -8,7 +8,7 @@ from pathlib import Path
 import gdpo_core as gc
 from benchmarks.browser import PAGE, STATED, browser
 from benchmarks.servers import ROOT, serve
-from benchmarks.table import judged, quantile, record, show
+from benchmarks.table import judge, quantile, record, show
 from gdpo_core import bfcl
 from views.lab.answers import grade_answers as sheet_of
 
@@ -24,7 +24,7 @@ def run(rounds: int = 60, seed: int = 0) -> None:
     """Measure, check that the bars are gc's advantages after every toggle, print."""
     task = bfcl.load_tasks(ROOT / "data" / "tasks")[0]
     graded = tuple(g.vector for g in bfcl.grade_all(task))
-    orders = {name: list(range(len(graded))) for name in READERS} | {"this page": listed(task, graded)}
+    orders = {name: list(range(len(graded))) for name in READERS} | {"this page": listed_order(task, graded)}
     flips, states = walk(graded, WARM_UP + rounds, seed)
     with ExitStack() as stack:
         servers = {name: stack.enter_context(serve(name)) for name in READERS}
@@ -50,7 +50,7 @@ def run(rounds: int = 60, seed: int = 0) -> None:
     _print({name: t[WARM_UP:] for name, t in times.items()}, used, rounds, seed)
 
 
-def listed(task: bfcl.Task, graded: tuple) -> list[int]:
+def listed_order(task: bfcl.Task, graded: tuple) -> list[int]:
     """The task's answers in the order in which the Lab numbers them."""
     return [task.answers.index(answer) for answer in sheet_of(task).answers]
 
@@ -139,11 +139,11 @@ def _print(times, used, rounds: int, seed: int) -> None:
         "against the targets",
         ("", "measured", "target", ""),
         [
-            ("median", *judged(ours["median"], 50, "ms")),
-            ("p95", *judged(ours["p95"], 90, "ms")),
-            ("server CPU per toggle", *judged(ours["cpu"], 15, "ms")),
+            ("median", *judge(ours["median"], 50, "ms")),
+            ("p95", *judge(ours["p95"], 90, "ms")),
+            ("server CPU per toggle", *judge(ours["cpu"], 15, "ms")),
             *(
-                (f"faster than {name}", *judged(ratios[name], target, "×", at_least=True))
+                (f"faster than {name}", *judge(ratios[name], target, "×", at_least=True))
                 for name, target in RATIOS.items()
             ),
         ],

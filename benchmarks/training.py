@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 
 import gdpo_core as gc
-from benchmarks.table import judged, quantile, record, show
+from benchmarks.table import judge, quantile, record, show
 
 METHODS = ("grpo", "grpo_no_std", "gdpo")
 START = (0.5, 0.5, 0.5)
@@ -78,10 +78,10 @@ def _print(ms: dict[str, float], apart: float, repeats: int) -> None:
         f"medians of {repeats}, interleaved; curves at most {apart:.3f} apart",
         ("", "measured", "target", ""),
         [
-            (ours, *judged(ms[ours], 120, "ms")),
+            (ours, *judge(ms[ours], 120, "ms")),
             *((name, f"{ms[name]:.0f} ms", "", "") for name in others),
             *(
-                (f"faster than {name}", *judged(ms[name] / ms[ours], target, "×", at_least=True))
+                (f"faster than {name}", *judge(ms[name] / ms[ours], target, "×", at_least=True))
                 for name, target in zip(others, (2, 5), strict=True)
             ),
         ],

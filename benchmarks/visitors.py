@@ -53,7 +53,7 @@ class Visitor:
 
     async def arrive(self) -> None:
         """Ask for the page, open the session and read until the page has run once."""
-        self.token, self.cookie = await asyncio.to_thread(greeted, self.port)
+        self.token, self.cookie = await asyncio.to_thread(greet, self.port)
         url = f"ws://127.0.0.1:{self.port}{SOCKET}?session_id={self.id}"
         self.socket = await connect(
             url,
@@ -148,7 +148,7 @@ class Visitor:
             self.runs += 1
             return True
         if "<marimo-ui-element" in message:
-            self.controls |= {labelled(label): control for control, label in CONTROL.findall(message)}
+            self.controls |= {label_of(label): control for control, label in CONTROL.findall(message)}
         if MODEL_MESSAGE not in message[:60]:
             return False
         told = json.loads(message)
@@ -169,13 +169,13 @@ class Visitor:
         await self.reader.readexactly(int(length.group(1)) if length else 0)
 
 
-def labelled(attribute: str) -> str:
+def label_of(attribute: str) -> str:
     """The text of a control's label: JSON of HTML, in an attribute."""
     label = json.loads(unescape(attribute))
     return TAG.sub("", label) if label else ""
 
 
-def greeted(port: int) -> tuple[str, str]:
+def greet(port: int) -> tuple[str, str]:
     """The token that the page's HTML hands to its front end, and the cookie by which a proxy knows the visitor."""
     with urlopen(f"http://127.0.0.1:{port}/", timeout=PATIENCE) as answer:
         page, cookie = answer.read().decode(), answer.headers.get("set-cookie", "").split(";")[0]

@@ -44,7 +44,7 @@ def fuzz(name: str, seconds: int) -> None:
             return
         counts["executions"] += 1
         try:
-            counts["refused"] += targets.refused(target, data)
+            counts["refused"] += targets.expect_refusal(target, data)
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:

@@ -65,7 +65,7 @@ def varint(n: int) -> bytes:
     return bytes([*out, n])
 
 
-def repeated(frame: pl.DataFrame, times: int) -> bytes:
+def repeat(frame: pl.DataFrame, times: int) -> bytes:
     """A small Parquet file of very many rows: the table over and over."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -107,7 +107,7 @@ def zip64() -> bytes:
 
 def zip64_lying() -> bytes:
     """A zip whose directory says, in the eight bytes of zip64, that its member unpacks to 2⁶⁰ bytes."""
-    content = zipped(("a.csv", CSV))
+    content = zip_files(("a.csv", CSV))
     at, end = content.index(b"PK\x01\x02"), content.index(b"PK\x05\x06")
     entry, tail = bytearray(content[at:end]), bytearray(content[end:])
     entry[24:28] = b"\xff" * 4
@@ -137,7 +137,7 @@ def long_prompt() -> bytes:
     return content.getvalue()
 
 
-def zipped(*members: tuple[str | zipfile.ZipInfo, bytes], packing: int = zipfile.ZIP_DEFLATED) -> bytes:
+def zip_files(*members: tuple[str | zipfile.ZipInfo, bytes], packing: int = zipfile.ZIP_DEFLATED) -> bytes:
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", packing) as packed:
         for name, data in members:
@@ -151,8 +151,8 @@ def link(name: str, target: str) -> tuple[zipfile.ZipInfo, bytes]:
     return info, target.encode()
 
 
-def encrypted() -> bytes:
-    content = bytearray(zipped(("a.csv", CSV)))
+def encrypted_zip() -> bytes:
+    content = bytearray(zip_files(("a.csv", CSV)))
     for magic, at in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
         content[content.index(magic) + at] |= 1
     return bytes(content)
@@ -160,7 +160,7 @@ def encrypted() -> bytes:
 
 def lying_size(size: int) -> bytes:
     """A zip whose directory says another size than its member unpacks to."""
-    content = bytearray(zipped(("a.csv", CSV + b"0,1\n" * 10**6)))
+    content = bytearray(zip_files(("a.csv", CSV + b"0,1\n" * 10**6)))
     at = content.index(b"PK\x01\x02") + 24
     content[at : at + 4] = size.to_bytes(4, "little")
     return bytes(content)
@@ -168,7 +168,7 @@ def lying_size(size: int) -> bytes:
 
 def overlapping() -> bytes:
     """A zip of which many names share the one deflated member."""
-    content = zipped(("a.csv", CSV + bytes(10**6 * 3)))
+    content = zip_files(("a.csv", CSV + bytes(10**6 * 3)))
     at, end = content.index(b"PK\x01\x02"), content.index(b"PK\x05\x06")
     entry, tail = content[at:end], bytearray(content[end:])
     entries = b"".join(entry.replace(b"a.csv", b"%05d" % i) for i in range(2000))
@@ -224,7 +224,7 @@ HOSTILE: dict[str, Hostile] = {
     ),
     "parquet: the footer alone": one("a.parquet", lambda: b"PAR1" + parquet(rows())[-400:], LINE),
     "parquet: cut in the middle": one("a.parquet", lambda: parquet(rows(9000))[:3000], LINE),
-    "parquet: 50,000,000 equal rows in few bytes": one("a.parquet", lambda: repeated(rows(1_000_000), 50), LINE, True),
+    "parquet: 50,000,000 equal rows in few bytes": one("a.parquet", lambda: repeat(rows(1_000_000), 50), LINE, True),
     "parquet: a prompt of 1 MB in 200,000 rows": one(TRL, long_prompt, REPORT, True),
     "parquet: zstd pages of 2 GB": one("a.parquet", lambda: long_texts(1, 500_000_000), LINE, True),
     "parquet: zstd pages of 1.6 GB in 40 columns": one("a.parquet", lambda: long_texts(40, 10_000_000), LINE, True),
@@ -334,30 +334,30 @@ HOSTILE: dict[str, Hostile] = {
     "zstd of 1 GB, named .parquet": one("a.parquet", lambda: zstd(10**7, 100), LINE, True),
     "an empty file": one("a.csv", lambda: b"", LINE),
     # zip
-    "zip: 42 MB of nothing in 40 kB": one("a.zip", lambda: zipped(("a.csv", bytes(42_000_000))), LINE),
+    "zip: 42 MB of nothing in 40 kB": one("a.zip", lambda: zip_files(("a.csv", bytes(42_000_000))), LINE),
     "zip: 900 MB of 4 members": one(
-        "a.zip", lambda: zipped(*((f"{i}.csv", noise(225_000_000)) for i in range(4))), LINE, True
+        "a.zip", lambda: zip_files(*((f"{i}.csv", noise(225_000_000)) for i in range(4))), LINE, True
     ),
     "zip: a member that says it is small": one("a.zip", lambda: lying_size(10), LINE),
     "zip: a member that says it is 4 GB": one("a.zip", lambda: lying_size(2**32 - 2), LINE),
     "zip: 2,000 names of one member": one("a.zip", overlapping, LINE),
-    "zip: 30,000 members": one("a.zip", lambda: zipped(*((f"{i}.csv", b"") for i in range(30_000))), LINE, True),
-    "zip: a zip inside": one("a.zip", lambda: zipped(("b.zip", zipped(("a.csv", CSV)))), LINE),
-    "zip: ../": one("a.zip", lambda: zipped(("../../etc/cron.d/a.csv", CSV)), LINE),
-    "zip: an absolute path": one("a.zip", lambda: zipped(("/etc/a.csv", CSV)), LINE),
-    "zip: a drive letter": one("a.zip", lambda: zipped(("C:\\a.csv", CSV)), LINE),
-    "zip: a symbolic link": one("a.zip", lambda: zipped(link("a.csv", "/etc/passwd")), LINE),
+    "zip: 30,000 members": one("a.zip", lambda: zip_files(*((f"{i}.csv", b"") for i in range(30_000))), LINE, True),
+    "zip: a zip inside": one("a.zip", lambda: zip_files(("b.zip", zip_files(("a.csv", CSV)))), LINE),
+    "zip: ../": one("a.zip", lambda: zip_files(("../../etc/cron.d/a.csv", CSV)), LINE),
+    "zip: an absolute path": one("a.zip", lambda: zip_files(("/etc/a.csv", CSV)), LINE),
+    "zip: a drive letter": one("a.zip", lambda: zip_files(("C:\\a.csv", CSV)), LINE),
+    "zip: a symbolic link": one("a.zip", lambda: zip_files(link("a.csv", "/etc/passwd")), LINE),
     "zip: two of one name": one(
-        "a.zip", lambda: zipped(("a.csv", CSV), ("b.csv", CSV)).replace(b"b.csv", b"a.csv"), LINE
+        "a.zip", lambda: zip_files(("a.csv", CSV), ("b.csv", CSV)).replace(b"b.csv", b"a.csv"), LINE
     ),
-    "zip: encrypted": one("a.zip", encrypted, LINE),
-    "zip: packed with bzip2": one("a.zip", lambda: zipped(("a.csv", CSV), packing=zipfile.ZIP_BZIP2), LINE),
-    "zip: packed with lzma": one("a.zip", lambda: zipped(("a.csv", CSV), packing=zipfile.ZIP_LZMA), LINE),
-    "zip: a name of 60,000 characters": one("a.zip", lambda: zipped((f"{'n' * 60_000}.csv", CSV)), REPORT),
-    "zip: cut in the middle": one("a.zip", lambda: zipped(("a.csv", CSV * 999))[:-40], LINE),
+    "zip: encrypted": one("a.zip", encrypted_zip, LINE),
+    "zip: packed with bzip2": one("a.zip", lambda: zip_files(("a.csv", CSV), packing=zipfile.ZIP_BZIP2), LINE),
+    "zip: packed with lzma": one("a.zip", lambda: zip_files(("a.csv", CSV), packing=zipfile.ZIP_LZMA), LINE),
+    "zip: a name of 60,000 characters": one("a.zip", lambda: zip_files((f"{'n' * 60_000}.csv", CSV)), REPORT),
+    "zip: cut in the middle": one("a.zip", lambda: zip_files(("a.csv", CSV * 999))[:-40], LINE),
     "zip: zip64 where none is needed": one("a.zip", zip64, REPORT),
     "zip: a member that says, in zip64, that it is 2⁶⁰ bytes": one("a.zip", zip64_lying, LINE),
-    "zip: zstd inside": one("a.zip", lambda: zipped(("a.jsonl", zstd(10**7, 100))), LINE, True),
+    "zip: zstd inside": one("a.zip", lambda: zip_files(("a.jsonl", zstd(10**7, 100))), LINE, True),
     # SQLite
     "sqlite: a view in place of the table": one(
         "a.db", lambda: database(f"CREATE VIEW metrics AS {COUNT} '' AS metrics FROM n"), LINE
@@ -448,7 +448,7 @@ def fits(got: str, wanted: str) -> bool:
     return re.match(wanted, got) is not None and "\n" not in got and len(got) <= 2000
 
 
-def measured(name: str) -> dict:
+def measure_hostile(name: str) -> dict:
     """What a log gets in a process that only reads it, with the seconds and megabytes that this takes."""
     with tempfile.TemporaryDirectory() as folder:
         made = _alone(f"hostile.write({name!r}, {folder!r})", 300)
@@ -512,7 +512,7 @@ def main() -> int:
     for name, hostile in HOSTILE.items():
         if names and not any(part in name for part in names):
             continue
-        m = {"size": 0.0, "seconds": 0.0, "worker": 0.0, "server": 0.0} | measured(name)
+        m = {"size": 0.0, "seconds": 0.0, "worker": 0.0, "server": 0.0} | measure_hostile(name)
         good = fits(m["got"], hostile.wanted)
         bad += not good
         got = f"{'' if good else '**BAD** '}{m['got'][:150]}"

@@ -27,7 +27,7 @@ SAMPLES, TRACES = ROOT / "data" / "samples", ROOT / "tests/goldens/logs/verifier
 TEXTS = ("a.csv", "a.tsv", "a.json", "a.jsonl", "a.table.json", "a")  # chosen by the first byte
 
 
-def audited(files: dict[str, bytes]) -> None:
+def audit_bytes(files: dict[str, bytes]) -> None:
     """All that the page and the command line make of a log."""
     run = read_run(files)
     found = audit(run)
@@ -39,22 +39,22 @@ def audited(files: dict[str, bytes]) -> None:
 
 def text(data: bytes) -> None:
     """CSV, TSV, JSON, JSON lines, a table of W&B, or a file whose name says nothing."""
-    audited({TEXTS[data[0] % len(TEXTS)]: data[1:]})
+    audit_bytes({TEXTS[data[0] % len(TEXTS)]: data[1:]})
 
 
 def sqlite(data: bytes) -> None:
     """A damaged database of trackio."""
-    audited({"project.db": data})
+    audit_bytes({"project.db": data})
 
 
 def trackio(data: bytes) -> None:
     """A whole database of trackio, with these bytes as what a run logged."""
-    audited({"project.db": database(data.decode("utf-8", "replace"))})
+    audit_bytes({"project.db": database(data.decode("utf-8", "replace"))})
 
 
 def archive(data: bytes) -> None:
     """A damaged zip."""
-    audited({"run.zip": data})
+    audit_bytes({"run.zip": data})
 
 
 def link(data: bytes) -> None:
@@ -68,7 +68,7 @@ def link(data: bytes) -> None:
 TARGETS: dict[str, Callable[[bytes], None]] = {f.__name__: f for f in (text, sqlite, trackio, archive, link)}
 
 
-def refused(target: Callable[[bytes], None], data: bytes) -> bool:
+def expect_refusal(target: Callable[[bytes], None], data: bytes) -> bool:
     """Whether the door said no, in one line."""
     try:
         target(data)
@@ -89,7 +89,7 @@ def seeds(name: str) -> Iterator[bytes]:
         for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
             content = io.BytesIO()
             with zipfile.ZipFile(content, "w", method) as packed:
-                packed.writestr("run/completions/completions_00001.parquet", written(frames[0]))
+                packed.writestr("run/completions/completions_00001.parquet", write_file(frames[0]))
                 packed.writestr("run/args.json", '{"num_generations": 8}')
             yield content.getvalue()
     elif name == "text":
@@ -130,7 +130,7 @@ def odd() -> pl.DataFrame:
     )
 
 
-def written(frame: pl.DataFrame) -> bytes:
+def write_file(frame: pl.DataFrame) -> bytes:
     """A table as uncompressed Parquet, whose values a fuzzer can reach."""
     content = io.BytesIO()
     frame.write_parquet(content, compression="uncompressed")

@@ -29,7 +29,7 @@ def main(arguments: list[str]) -> None:
     if options.record:
         np.savez_compressed(options.record, **recording(options.seed))
         return
-    rows = [row for name in SOURCES for row in compared(name, range(options.seed, options.seed + SEEDS))]
+    rows = [row for name in SOURCES for row in compare(name, range(options.seed, options.seed + SEEDS))]
     limits = [f"{str(dtype).removeprefix('torch.')} ≤ {limit:g}" for dtype, limit in TOLERANCE.items()]
     head = ["framework", "method", "batches", *limits, "float32 round-off", "verdict"]
     table = Table(*head, title="Largest difference between gdpo_core and the framework, relative to max(1, |A|)")
@@ -43,7 +43,7 @@ def main(arguments: list[str]) -> None:
     sys.exit(1 if "DIFFERS" in verdicts else 0)
 
 
-def compared(name: str, seeds: range) -> list[list[str]]:
+def compare(name: str, seeds: range) -> list[list[str]]:
     """The rows of one framework: one row per method, or one that says why there is none."""
     framework, source = load(name), SOURCES[name]
     if framework is None:

@@ -53,8 +53,8 @@ def _block(body: list[ast.stmt]) -> list[ast.stmt] | None:
     if not found:
         return None
     at = found[0]
-    before = [node for node in body[:at] if _assigned(node) == "unscorable_mask"]
-    after = [node for node in body[at + 1 : at + 2] if _assigned(node) == "advantages"]
+    before = [node for node in body[:at] if _assigned_name(node) == "unscorable_mask"]
+    after = [node for node in body[at + 1 : at + 2] if _assigned_name(node) == "advantages"]
     return [*before, body[at], *after]
 
 
@@ -63,7 +63,7 @@ def _asks_for_aggregation(test: ast.expr) -> bool:
     return isinstance(left, ast.Attribute) and left.attr == "multi_objective_aggregation"
 
 
-def _assigned(node: ast.stmt) -> str | None:
+def _assigned_name(node: ast.stmt) -> str | None:
     one = isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name)
     return node.targets[0].id if one else None
 

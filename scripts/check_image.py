@@ -33,7 +33,7 @@ def expect(true: object, told: str) -> None:
     print(f"  {told}")
 
 
-def checked(engine: str, image: str) -> None:
+def check(engine: str, image: str) -> None:
     """Run the image and look at it from inside and outside."""
 
     def call(*arguments: str) -> str:
@@ -128,4 +128,4 @@ def unused_port() -> int:
 
 
 if __name__ == "__main__":
-    checked(*sys.argv[1:])
+    check(*sys.argv[1:])

@@ -90,14 +90,14 @@ def measure(folder: Path, torch: str) -> None:
         run(*pip, *(name for name in needed if not name.startswith("torch")))[1] + run(*pip, "--no-deps", wheel)[1]
     )
     print(f"empty environment: {empty}\nwithout torch: {size(site)}, {seconds:.0f} s")
-    tried(gdpo)
+    try_commands(gdpo)
     seconds = run(*pip, torch)[1] + run(*pip, wheel)[1]
     print(f"with torch: {size(site)}, {seconds:.0f} s more")
-    tried(gdpo)
+    try_commands(gdpo)
     print("pip check:", run(python, "-m", "pip", "check")[0].strip())
 
 
-def tried(gdpo: Path) -> None:
+def try_commands(gdpo: Path) -> None:
     works("gdpo --version", gdpo, "--version")
     works("gdpo --help", gdpo, "--help")
     for shell, asked in SHELLS.items():

@@ -118,9 +118,9 @@ def main(url: str) -> None:
     PREVIEW.parent.mkdir(parents=True, exist_ok=True)
     with browser() as running:
         for scheme in ("light", "dark"):
-            page = opened(running, url, *SCREENS["wide"], color_scheme=scheme)
+            page = open_page(running, url, *SCREENS["wide"], color_scheme=scheme)
             page.screenshot(path=OUT / f"first-screen-{scheme}.png")
-        opened(running, url, 1500, 788, device_scale_factor=0.8).screenshot(path=PREVIEW)  # 1200 × 630
+        open_page(running, url, 1500, 788, device_scale_factor=0.8).screenshot(path=PREVIEW)  # 1200 × 630
         stills = {name: still(running, url, *screen) for name, screen in SCREENS.items()}
     rules = "\n".join(f'  --still-{name}: url("data:image/svg+xml,{svg}");' for name, svg in stills.items())
     size = len(rules.encode())
@@ -131,7 +131,7 @@ def main(url: str) -> None:
     print(f"the still pictures are {size} bytes")
 
 
-def opened(running: Browser, url: str, width: int, height: int, **options: object) -> Page:
+def open_page(running: Browser, url: str, width: int, height: int, **options: object) -> Page:
     """The page in a window of that size, once the Lab is drawn."""
     page = running.new_page(viewport={"width": width, "height": height}, **options)
     page.goto(url)
@@ -142,7 +142,9 @@ def opened(running: Browser, url: str, width: int, height: int, **options: objec
 
 def still(running: Browser, url: str, width: int, height: int) -> str:
     """The Lab on such a screen as an SVG in which the scheme chooses the colours, ready for an address."""
-    found = [opened(running, url, width, height, color_scheme=scheme).evaluate(DRAWN) for scheme in ("light", "dark")]
+    found = [
+        open_page(running, url, width, height, color_scheme=scheme).evaluate(DRAWN) for scheme in ("light", "dark")
+    ]
     paper, classes, groups = found[0]["paper"], dict[tuple, str](), dict[tuple, list[str]]()
     for (kind, *how), other in zip(*(one["drawn"] for one in found), strict=True):
         if kind == "text":

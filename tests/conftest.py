@@ -109,9 +109,9 @@ def page_url():
 
 @pytest.fixture(scope="session")
 def browser():
-    from benchmarks.browser import browser, found
+    from benchmarks.browser import browser, find_chromium
 
-    if found() is None:
+    if find_chromium() is None:
         pytest.skip("no chromium on this machine")
     with browser() as running:
         yield running

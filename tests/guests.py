@@ -17,7 +17,7 @@ from benchmarks.visitors import (
     SET_VALUE,
     SOCKET,
     TOKEN_HEADER,
-    greeted,
+    greet,
 )
 
 
@@ -82,7 +82,7 @@ def guest(url: str, name: str = "", query: str = ""):
     """A visitor who has arrived."""
     name = name or f"s_{secrets.token_hex(12)}"
     port = int(url.rsplit(":", 1)[1])
-    token = greeted(port)[0]
+    token = greet(port)[0]
     with connect(f"ws://127.0.0.1:{port}{SOCKET}?session_id={name}{query}", max_size=None, proxy=None) as socket:
         visitor = Guest(url, socket, token, name)
         visitor.rest()

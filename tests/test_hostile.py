@@ -77,7 +77,7 @@ def test_what_a_fuzzer_found_gets_one_line_or_a_report(name):
         frame = frame.with_columns(advantage=pl.Series([7.6e247, -1.8e230, 1e-313, 0.5] * 4))
         gc.audit(gc.read_run(frame))
     else:
-        targets.refused(targets.TARGETS[target], data)
+        targets.expect_refusal(targets.TARGETS[target], data)
 
 
 @given(st.binary(max_size=400))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from test_reproduce import WEIGHTS, compared, draw, made, names, solved, table
 
 import gdpo_core as gc
-from benchmarks.recipes import MAKERS, random_log, rounded, verdict
+from benchmarks.recipes import MAKERS, random_log, round_to, verdict
 from gdpo_core.runs.audit import audit
 from gdpo_core.runs.recipe import GRIDS, Recipe, grid_of, half_step
 from gdpo_core.runs.run import read_run
@@ -194,7 +194,7 @@ def test_the_eps_of_own_code_leaves_the_scale_of_the_weights_open(eps):
 @pytest.mark.parametrize("method", ["grpo", "gdpo", "grpo_no_std"])
 def test_rounded_advantages_are_reproduced_and_the_rounding_named(method, precision):
     r = draw(batches=12)
-    a = rounded(made(r, method, batches=12).ravel(), precision)
+    a = round_to(made(r, method, batches=12).ravel(), precision)
     recipe = solved(r, a, batches=12)
     known = [k for k in range(3) if k not in recipe.unknown]
     assert recipe.method == method and (precision == "2 decimals" or len(known) == 3)
@@ -213,7 +213,7 @@ def test_rewards_that_are_rounded_in_the_log():
     r = draw(batches=12)
     r[..., 2] = np.random.default_rng(0).normal(1, 0.5, r.shape[:2])
     a = made(r, "grpo", batches=12)
-    r[..., 2] = rounded(r[..., 2].ravel(), "bf16").reshape(r.shape[:2])
+    r[..., 2] = round_to(r[..., 2].ravel(), "bf16").reshape(r.shape[:2])
     recipe = solved(r, a, batches=12)
     assert recipe.method == "grpo" and recipe.rewards_grid == "bf16"
     assert np.array(recipe.weights) / max(recipe.weights) == pytest.approx(np.array(WEIGHTS) / 2, rel=0.01)
@@ -250,7 +250,7 @@ def test_silent_groups_that_are_dropped_after_gdpos_step_leave_a_factor():
 
 @given(st.floats(-100, 100).map(np.float32), st.sampled_from(sorted(GRIDS)))
 def test_a_rounded_number_is_on_its_grid_and_no_farther_than_half_a_step(x, grid):
-    near = rounded(np.array([x], dtype=np.float32), grid)
+    near = round_to(np.array([x], dtype=np.float32), grid)
     on = torch.from_numpy(near)
     assert abs(near[0] - float(x)) <= half_step(grid, torch.tensor([float(x)], dtype=torch.float64)).item()
     held = grid_of(on)
@@ -259,7 +259,7 @@ def test_a_rounded_number_is_on_its_grid_and_no_farther_than_half_a_step(x, grid
 
 def test_the_report_names_what_came_after_the_method():
     r = draw(batches=12)
-    a = rounded(made(r, "grpo", batches=12).ravel(), "4 decimals")
+    a = round_to(made(r, "grpo", batches=12).ravel(), "4 decimals")
     log = table(r, a, 12)
     report = audit(read_run(log, rewards=names(r), framework="trl", group_size=8))
     run = report.run
