@@ -129,7 +129,7 @@ KINDS: dict[str, Callable[..., Awaitable[None]]] = {
 
 @contextmanager
 def run_beside(port: int, kinds: list[str], seconds: float, seed: int, log: str) -> Iterator[dict[str, Deeds]]:
-    """Visitors of these kinds, from a process of their own at low priority: on the day they have other computers."""
+    """Visitors of these kinds, in a process of low priority, since real visitors have computers of their own."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_crowd, args=(theirs, port, kinds, seconds, seed, log))

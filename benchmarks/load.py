@@ -24,7 +24,7 @@ ALONE = "nothing beside"
 
 @dataclass(frozen=True)
 class Load:
-    """What a number of visitors saw while they flipped marks, and what it cost the server."""
+    """What some visitors saw while they flipped marks, and what it cost the server."""
 
     sessions: int
     rate: float  # flips per second, of all together

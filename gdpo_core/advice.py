@@ -24,7 +24,7 @@ EFFECTS = {  # what GDPO does in one respect, in words
 TIED = 0.01  # of the pairs that differ
 SILENT = 0.1  # of the groups
 OFTEN = 0.5  # of the groups: a reward that is constant in more of them is rare
-UNDONE = 2.0  # times: weights that even out weight times spread by so much were meant to undo the spread
+UNDONE = 2.0  # weights that make weight × spread this many times more even than the spreads compensate for scale
 
 
 @dataclass(frozen=True)

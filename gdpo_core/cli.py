@@ -42,8 +42,8 @@ app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; input or output that cannot be used is one line on stderr and exit 2."""
-    # Before torch is imported. Its threads otherwise wait in a loop: beside other busy programs an audit took ten times
-    # as long. In Turkish the large letters are not the small ones that OpenMP looks for.
+    # Before torch is imported, whose idle threads would spin and slow down all programs. In lower case, because OpenMP
+    # changes the case by the locale, and Turkish has another i.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

@@ -137,7 +137,7 @@ def gather(
 def check_arguments(
     run: Run, weights: Mapping[str, float] | ArrayLike | None, primary: str | None, asked: str | None
 ) -> tuple[dict[str, float], str | None]:
-    """The weights that the caller gives, and the method that was meant to run; the arguments are checked."""
+    """The caller's weights and the method that was meant to run. Raises InputError."""
     given = weights_by_name(weights, run.rewards)
     expect(primary is None or primary in run.rewards, "primary", f"one of {', '.join(run.rewards)}", repr(primary))
     intended = run.configured_method if asked is None else asked

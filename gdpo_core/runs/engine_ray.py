@@ -108,7 +108,7 @@ def _map_and_merge(log: LogFiles, named: Mapping[str, Any], proof: GroupingProof
 
 
 def _tasks(log: LogFiles, proof: GroupingProof, run: Run, count: int) -> list[dict[str, Any]]:
-    """The files in about so many parts of equal numbers of files that hold steps of the window, and what each holds."""
+    """The files in about `count` parts, and what each holds; parts have equally many files with steps of the window."""
     size = -(-len(log.files) // count)
     batches = proof.batches
     tasks = []

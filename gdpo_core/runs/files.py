@@ -243,7 +243,7 @@ def original_name(name: str) -> str | None:
 
 
 def without_copies(names: Sequence[str]) -> tuple[list[str], tuple[tuple[str, str], ...]]:
-    """The names without copies of others among them, and these copies, each with what it is a copy of."""
+    """The names without copies of others, and the copies, each with its original."""
     copies = {name: original for name in names if (original := original_name(name)) in names}
     said = tuple((name, f"is a copy of {str(original).rpartition('/')[2]}") for name, original in copies.items())
     return [name for name in names if name not in copies], said

@@ -95,7 +95,7 @@ def _chance_of_prompts(size: int, smaller: int, part: Sequence[np.ndarray], prom
 
 
 def runs_of(own: Sequence[int | None]) -> list[tuple[int, int]]:
-    """The first batch and the size of each run of batches of one size; those of a few batches are left out."""
+    """The first batch and the size of each stretch of batches of one size; short stretches are left out."""
     known = [(batch, size) for batch, size in enumerate(own) if size is not None]
     runs: list[list[tuple[int, int]]] = []
     for batch, size in known:

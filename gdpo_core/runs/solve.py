@@ -512,7 +512,7 @@ def _by_complexity(size: float, tolerance: float) -> list[tuple[int, float, floa
 
 
 def round_weights(weights: Tensor) -> tuple[float, ...]:
-    """Weights with eight digits: with fewer, those of large rewards miss what they made."""
+    """Weights rounded to eight digits; with fewer, the advantages of large rewards would not be reproduced."""
     nothing = 1e-9 * weights.abs().max().item()  # round-off of a sum that is 0
     return tuple(0.0 if abs(w) <= nothing else float(f"{w:.8g}") for w in weights.tolist())
 

@@ -45,7 +45,7 @@ def no_texts(places: Collection[int]) -> Mapping[int, Excerpt]:
 
 
 def texts_of(files: Sequence[LogFile], bad_lines: BadLines, responses: Responses | None = None) -> Texts:
-    """What reads the texts of a log; nothing of a file that is gone then, or not what it is now.
+    """A function that reads the texts of a log; a file that is gone or changed by then has none.
 
     responses: those of a line of JSON, where it holds several.
     """

@@ -62,7 +62,7 @@ class _Part:
 
 
 class _LogChanged(Exception):
-    """What was settled does not hold any more: the log has to be read from its start."""
+    """The settled part of the log has changed, so the log is read from its start."""
 
 
 class Follower:
@@ -292,7 +292,7 @@ class Follower:
 
     @property
     def _settled_place(self) -> int:
-        """What the places of the unsettled rows begin with: so many settled files, or rows of the only file."""
+        """Where the places of unsettled rows start: the number of settled files, or of rows of the only file."""
         rows = 0 if self.proof is None or self.closed else int(self.proof.sizes["rows"].sum())
         return self.files * A_FILE + rows
 

@@ -330,7 +330,7 @@ def _share(which: Tensor, of: Tensor) -> float:
 
 
 def fit_to_rounded(weights: Tensor, terms: Terms, divided: bool) -> Tensor:
-    """Weights near these whose advantages round to the logged ones, where some of theirs do not; as near as found."""
+    """The nearest weights found whose advantages round to the logged ones, where some of these do not."""
     x, a, total = terms.x, terms.a, terms.total
     for _ in range(_REFINED):
         s = weights @ x
@@ -393,7 +393,7 @@ def weights_from_eps(solution: Solution, terms: Terms, eps: float, ddof: int) ->
 
 
 def separate(solution: Solution, terms: Terms, wanted: Tensor) -> Tensor:
-    """Weights near the wanted ones under which no unit's advantages point against the logged ones; as near as found."""
+    """The nearest weights found to the wanted ones under which no unit's advantages point against the logged ones."""
     along = solution.directions.T @ terms.total(terms.x * terms.a)[:, solution.batches[terms.batch]]
     size = along.square().sum(0).sqrt()
     along = along[:, size > 0] / size[size > 0]
