@@ -152,13 +152,13 @@ def _receive(pipe: Connection, process: BaseProcess, seconds: float) -> Any:
     return pipe.recv()
 
 
-def _crowd(told, port: int, kinds: list[str], seconds: float, seed: int, log: str) -> None:
+def _crowd(pipe, port: int, kinds: list[str], seconds: float, seed: int, log: str) -> None:
     os.nice(5)
     deeds = {kind: Deeds() for kind in kinds}
 
     async def enter() -> None:
         await asyncio.sleep(SETTLE)
-        told.send("inside")
+        pipe.send("inside")
 
     async def all_of_them() -> None:
         until, rng = time.time() + SETTLE + seconds, random.Random(seed)
@@ -174,7 +174,7 @@ def _crowd(told, port: int, kinds: list[str], seconds: float, seed: int, log: st
                 deeds[kind].errors.append(repr(outcome))
 
     asyncio.run(all_of_them())
-    told.send(deeds)
+    pipe.send(deeds)
 
 
 async def _several(

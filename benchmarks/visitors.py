@@ -39,8 +39,8 @@ class Visitor:
         self.drawings: dict[str, dict] = {}  # by widget's id, its last drawing
         self.state: dict = {}  # where the Lab's controls stand
         self.runs = 0  # of cells, which have ended
-        self.told: list[str] = []  # while it arrives
-        self.heard = asyncio.Condition()
+        self.messages: list[str] = []  # while it arrives
+        self.arrival = asyncio.Condition()
         self.listening: asyncio.Task | None = None
         self.lost = ""  # why nothing more is heard
         self.socket: ClientConnection | None = None
@@ -64,8 +64,8 @@ class Visitor:
         )
         self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port)
         while not self.runs:
-            self.told.append(str(await asyncio.wait_for(self.socket.recv(), PATIENCE)))
-            self._note(self.told[-1])
+            self.messages.append(str(await asyncio.wait_for(self.socket.recv(), PATIENCE)))
+            self._note(self.messages[-1])
         self.state = self.drawings[self.model_id]["state"]
         self.listening = asyncio.create_task(self._listen())
 
@@ -122,8 +122,8 @@ class Visitor:
         await asyncio.wait_for(self._until_answered(), PATIENCE)
 
     async def _until(self, there: Callable[[], bool]) -> None:
-        async with self.heard:
-            await asyncio.wait_for(self.heard.wait_for(lambda: self.lost or there()), PATIENCE)
+        async with self.arrival:
+            await asyncio.wait_for(self.arrival.wait_for(lambda: self.lost or there()), PATIENCE)
         if self.lost:
             raise ConnectionError(f"a session was lost: {self.lost}")
 
@@ -139,8 +139,8 @@ class Visitor:
         await self._tell()
 
     async def _tell(self) -> None:
-        async with self.heard:
-            self.heard.notify_all()
+        async with self.arrival:
+            self.arrival.notify_all()
 
     def _note(self, message: str) -> bool:
         """Keep what the page would keep; whether there was anything."""
@@ -151,14 +151,14 @@ class Visitor:
             self.controls |= {label_of(label): control for control, label in CONTROL.findall(message)}
         if MODEL_MESSAGE not in message[:60]:
             return False
-        told = json.loads(message)
-        told = told.get("data", told)
-        state = told["message"].get("state", {})
-        if told["message"]["method"] == "open" and "_anywidget_id" in state:
+        content = json.loads(message)
+        content = content.get("data", content)
+        state = content["message"].get("state", {})
+        if content["message"]["method"] == "open" and "_anywidget_id" in state:
             kind = state["_anywidget_id"].rsplit(".", 1)[1].lower()
-            self.models[kind] = told["model_id"]
+            self.models[kind] = content["model_id"]
         if "drawing" in state:
-            self.drawings[told["model_id"]] = state["drawing"]
+            self.drawings[content["model_id"]] = state["drawing"]
         return "drawing" in state
 
     async def _until_answered(self) -> None:

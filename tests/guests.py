@@ -26,14 +26,14 @@ class Guest:
 
     def __init__(self, url: str, socket, token: str, name: str):
         self.url, self.socket, self.token, self.name = url, socket, token, name
-        self.told: list[str] = []
+        self.messages: list[str] = []
         self.models: dict[str, dict] = {}  # every state that a widget had, by its id
 
-    def hear(self, until, patience: float = 30) -> dict:
+    def receive(self, until, patience: float = 30) -> dict:
         """Listen until a message is what is waited for."""
         while True:
-            self.told.append(str(self.socket.recv(timeout=patience)))
-            told = json.loads(self.told[-1])
+            self.messages.append(str(self.socket.recv(timeout=patience)))
+            told = json.loads(self.messages[-1])
             told = {"op": told["op"], **told.get("data", told)}
             if told["op"] == MODEL_MESSAGE:
                 self.models.setdefault(told["model_id"], {}).update(told["message"].get("state", {}))
@@ -42,7 +42,7 @@ class Guest:
 
     def rest(self) -> None:
         """Listen until the page has run."""
-        self.hear(lambda told: told["op"] == RUN_ENDED)
+        self.receive(lambda told: told["op"] == RUN_ENDED)
 
     def widget(self, **state) -> str:
         """The id of the widget whose state holds these."""
@@ -74,7 +74,7 @@ class Guest:
     def controls(self, element: str) -> list[str]:
         """The ids of all controls of that element that were shown, the last one last."""
         shown = re.compile(rf"<marimo-ui-element object-id='([^']+)'[^>]*><{element}")
-        return list(dict.fromkeys(shown.findall("".join(self.told))))
+        return list(dict.fromkeys(shown.findall("".join(self.messages))))
 
 
 @contextmanager

@@ -45,7 +45,7 @@ def taken(visitor: Guest) -> list[bytes]:
     for element in visitor.controls("marimo-download")[-4:]:
         call = {"functionCallId": element, "args": {}, "namespace": element, "functionName": "load"}
         assert visitor.post(CALL_FUNCTION, call)[0] == 200
-        address = visitor.hear(lambda told: told["op"] == "function-call-result")["return_value"]["data"]
+        address = visitor.receive(lambda told: told["op"] == "function-call-result")["return_value"]["data"]
         assert address.startswith("data:")  # the file itself, told to this session alone
         files.append(base64.b64decode(address.partition(",")[2]))
     return files
@@ -60,7 +60,7 @@ def open_chapter(visitor: Guest, chapter: str) -> None:
 def weighs(visitor: Guest, weight: float) -> None:
     """Set a weight of the board, and wait for its drawing and for the cells that follow."""
     assert visitor.set(visitor.having("drawing"), weights=[weight, 1, 1]) == 200
-    visitor.hear(lambda told: drawing(told).get("state", {}).get("weights") == [weight, 1, 1])
+    visitor.receive(lambda told: drawing(told).get("state", {}).get("weights") == [weight, 1, 1])
     visitor.rest()
 
 
@@ -77,11 +77,11 @@ def test_what_one_visitor_uploads_no_other_is_told(page_url):
             open_chapter(visitor, "run")
         for visitor, secret in zip(both, secrets, strict=True):
             visitor.choose(visitor.controls("marimo-file")[-1], uploaded(secret))
-            visitor.hear(lambda _, secret=secret, visitor=visitor: secret in visitor.told[-1])  # the report
+            visitor.receive(lambda _, secret=secret, visitor=visitor: secret in visitor.messages[-1])  # the report
             visitor.rest()
         files = [taken(visitor) for visitor in both]
         for mine, others in ((0, 1), (1, 0)):
-            told = "".join(both[mine].told)
+            told = "".join(both[mine].messages)
             assert secrets[mine] in told and secrets[others] not in told
             assert len(files[mine]) == 4
             for body in files[mine][:3]:
@@ -112,19 +112,19 @@ def upload_three(places: dict[str, Path]) -> None:
         open_chapter(visitor, "run")
         for secret, files in uploads.items():
             visitor.choose(visitor.controls("marimo-file")[-1], files)
-            visitor.hear(lambda _, secret=secret: secret in visitor.told[-1])  # the audit
+            visitor.receive(lambda _, secret=secret: secret in visitor.messages[-1])  # the audit
         assert not [path for path in places["TMPDIR"].rglob("*") if path.is_file()]
 
 
 def test_who_knows_no_name_reaches_no_session(page_url):
     with guest(page_url) as owner, guest(page_url) as stranger:
         board, switch = owner.having("drawing"), owner.controls("marimo-switch")[0]
-        heard = len(owner.told)
+        heard = len(owner.messages)
         for name in ("s_none", " ", owner.name[:-1], owner.name + "0", "../" + owner.name, "*"):
             assert stranger.set(board, session=name, weights=[2.875, 1, 1]) >= 400
             assert stranger.choose(switch, True, session=name) >= 400
         weighs(owner, 2)
-        assert "2.875" not in "".join(owner.told[heard:])
+        assert "2.875" not in "".join(owner.messages[heard:])
         # In marimo the id of a widget is a key to it from any session, so nobody else may learn it or guess it.
         assert not owner.models.keys() & stranger.models.keys()
         assert all(re.fullmatch("[0-9a-f]{32}", id) for id in owner.models)
@@ -180,7 +180,7 @@ def test_a_hostile_message_harms_nobody(page_url):
             assert hostile.post(CALL_FUNCTION, call)[0] == 200
         for visitor in (hostile, bystander):
             weighs(visitor, 2)
-        told = "".join(hostile.told)
+        told = "".join(hostile.messages)
         assert "Traceback" not in told and "site-packages" not in told and str(DATA.parent) not in told
 
 
@@ -245,9 +245,9 @@ def test_no_other_socket_opens(page_url, path):
 def test_nobody_is_told_code(page_url):
     page = answer(f"{page_url}/?show-code=true&include-code=true&view-as=edit&kiosk=true")[1].decode()
     with guest(page_url, query="&show-code=true&include-code=true") as visitor:
-        for text in (page, "".join(visitor.told)):
+        for text in (page, "".join(visitor.messages)):
             assert "@app.cell" not in text and "mo.stop(" not in text and "train.chapter" not in text
-        assert set(json.loads(visitor.told[0])["data"]["codes"]) == {""}
+        assert set(json.loads(visitor.messages[0])["data"]["codes"]) == {""}
 
 
 # --- in a browser ----------------------------------------------------------------------------------------------------

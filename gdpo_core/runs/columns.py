@@ -14,12 +14,12 @@ from gdpo_core.runs.tables import BadLines, Schema, is_number_type
 from gdpo_core.runs.window import Steps
 
 REWARDS = 100  # at most: the work grows with their pairs, and no run has as many
-KEPT = 2_000_000  # rows that are kept in memory at most
+MAX_CACHED_ROWS = 2_000_000  # rows that are kept in memory at most
 NAME = 10_000  # characters; a report says the name of a reward a hundred times
 SAMPLE = 100  # rows that decide whether a text column holds numbers
 INNER = ("_file", "_row", "_event", "_key", "_by", "_path", "_place")  # columns that readers add to a log's own
 A_FILE = 1 << 32  # rows: the place of a row is its file's number times this, plus its own number in the file
-TAKEN = ("batch", "step", "group", "advantage")  # columns of every table, so that no reward can have these names
+RESERVED = ("batch", "step", "group", "advantage")  # columns of every table, so that no reward can have these names
 # Usual names of the texts beside rewards.
 TEXTS = {
     *("prompt", "prompts", "completion", "completions", "response", "responses", "output", "outputs"),
@@ -107,8 +107,8 @@ def validate_columns(columns: Columns, logged: Iterable[str], where: str) -> Col
     expect(len(columns.rewards) <= REWARDS, where, f"at most {REWARDS} rewards; name those that are", got)
     expect_names(columns.names, where)
     expect_names([name for name in columns.rewards if not name], where)
-    taken = [name for name in columns.rewards if name in TAKEN]
-    expect(not taken, where, f"reward columns not named {', '.join(TAKEN)}", f"{taken[0] if taken else ''!r}")
+    taken = [name for name in columns.rewards if name in RESERVED]
+    expect(not taken, where, f"reward columns not named {', '.join(RESERVED)}", f"{taken[0] if taken else ''!r}")
     no_length = "length" in columns.rewards or columns.length in columns.rewards
     return replace(columns, length=None) if no_length else columns
 
@@ -354,8 +354,8 @@ def cache(rows: Callable[[], Iterator[pl.DataFrame]]) -> Callable[[], Iterator[p
         count = 0
         for frame in rows():
             count += len(frame)
-            passed = [*passed, frame] if count <= KEPT else []
+            passed = [*passed, frame] if count <= MAX_CACHED_ROWS else []
             yield frame
-        kept = passed if count <= KEPT else None
+        kept = passed if count <= MAX_CACHED_ROWS else None
 
     return frames

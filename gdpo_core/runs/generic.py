@@ -43,7 +43,7 @@ NOT_REWARDS = {
     *("answer", "target", "label", "labels", "ground_truth", "gts", "gold", "solution", "reference", "expected"),
 }
 KNOWN = {*STEPS, *GROUPS, *NOT_REWARDS}
-LOOKED_AT = 5_000  # rows that tell rewards from totals and metrics
+SAMPLE_ROWS = 5_000  # rows that tell rewards from totals and metrics
 WHOLE = 0.8  # files are separate runs if this share of the groups that they have in common has the usual size
 
 
@@ -138,7 +138,7 @@ def _columns(files: Sequence[LogFile], schema: Schema, options: Options) -> tupl
     ]
     chosen = choose(
         numbers,
-        lambda names: tables.first_numbers(files, names, LOOKED_AT, options.bad_lines),
+        lambda names: tables.first_numbers(files, names, SAMPLE_ROWS, options.bad_lines),
         where=file.name,
         named=options.rewards,
         flags=[name for name in numbers if schema[name] == pl.Boolean],

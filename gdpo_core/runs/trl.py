@@ -26,7 +26,7 @@ from gdpo_core.runs.run import PROMPTS, LogIssue, Rows, Run, run_of
 from gdpo_core.runs.tables import Schema, first_numbers, height, is_number_type, parquet_frames, parquet_schema
 from gdpo_core.runs.texts import texts_of
 
-LOOKED_AT = 20_000  # rows that tell rewards from totals
+SAMPLE_ROWS = 20_000  # rows that tell rewards from totals
 WANDB_ROWS = 10_000  # wandb.Table.MAX_ROWS; an artifact takes more
 # Numbers that are logged beside the rewards.
 NOT_REWARDS = {"step", "advantage", "advantages", "epoch", "global_step", "index", "idx", "id", "seed"}
@@ -97,7 +97,7 @@ def _columns(files: Sequence[LogFile], schema: Schema, options: Options) -> tupl
     ]
     chosen = choose(
         numbers,
-        lambda names: first_numbers(files, names, LOOKED_AT, options.bad_lines),
+        lambda names: first_numbers(files, names, SAMPLE_ROWS, options.bad_lines),
         where=file.name,
         named=options.rewards,
         flags=[name for name in numbers if schema[name] == pl.Boolean],
