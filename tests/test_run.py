@@ -96,7 +96,7 @@ def test_the_made_sample_holds_verdicts_of_the_real_batch(made):
         marks = Counter((c, s / 5, b) for c, s, b in group.select(*pays).iter_rows())
         assert marks <= every[group["prompt"][0]]
     assert set(made["completion"]) == {""}
-    assert f"style pays 0 or {pays['style']} and" in MADE.messages
+    assert f"style pays 0 or {pays['style']} and" in MADE.told
 
 
 def test_the_made_advantages_are_trls_grpo_by_hand(made):
@@ -119,7 +119,7 @@ def test_the_made_sample_has_findings_worth_reading():
 
 
 def test_the_made_sample_says_that_it_is_no_training_run():
-    told = read(MADE).messages
+    told = read(MADE).told
     assert "no training run" in told
     published = load_published(ROOT / "data" / "bfcl_rewards.parquet")
     assert f"{len(published.models)} configurations of 50 models" in told
@@ -142,8 +142,8 @@ def test_several_files_and_a_zip_of_them_read_as_one_log():
     found = (several, one, read(TRL))
     tables = [downloads.downloads(log, audited(log, None, ""))[2][2]() for log in found]
     assert tables[0] == tables[1] == tables[2]
-    assert "Your files: completions_00001.parquet and 3 more" in several.messages
-    assert "Your file: run.zip" in one.messages
+    assert "Your files: completions_00001.parquet and 3 more" in several.told
+    assert "Your file: run.zip" in one.told
     assert several.primary is None
 
 
