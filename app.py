@@ -735,7 +735,7 @@ def run_sample(page, run):
 @app.cell
 def run_corrections(page, run, sample, upload):
     corrections = run.choose.corrections(page, sample.value, upload.value)
-    run.choose.asking(corrections)
+    run.choose.corrections_fold(corrections)
     return (corrections,)
 
 
@@ -750,12 +750,12 @@ def run_report_note():
 @app.cell
 def run_log(corrections, run, sample, upload):
     # A stranger's file is read in a process of its own, which has limits and may die.
-    run.show.waiting("Reading", upload.value)
+    run.show.progress_note("Reading", upload.value)
     try:
         log = run.log.read(sample.value, upload.value, **corrections.value)
-        _said = run.show.whose(log)
+        _said = run.show.source_note(log)
     except gc.InputError as _error:
-        log, _said = None, run.show.refused(_error)
+        log, _said = None, run.show.refusal(_error)
     _said
     return (log,)
 
@@ -777,13 +777,13 @@ def run_handover():
 @app.cell
 def run_report(corrections, log, primary, run, set_audited, upload):
     report, _said = None, None
-    run.show.waiting("Auditing", upload.value)
+    run.show.progress_note("Auditing", upload.value)
     try:
         if log:
-            report = run.log.audited(log, primary.value, corrections.value["weights"])
+            report = run.log.audit_log(log, primary.value, corrections.value["weights"])
             _said = run.show.front(report)
     except gc.InputError as _error:
-        _said = run.show.refused(_error)
+        _said = run.show.refusal(_error)
     set_audited(report)
     _said
     return (report,)
@@ -806,7 +806,7 @@ def run_groups(report, run):
 @app.cell
 def run_board(report, run, shown_group):
     own_board = html.board_or_reason(lambda: run.groups.board(shown_group.value, report)) if shown_group.value else None
-    run.groups.opened(report, shown_group, own_board)
+    run.groups.group_view(report, shown_group, own_board)
     return (own_board,)
 
 
@@ -820,18 +820,18 @@ def run_setting(log, page, run, sample):
 def run_what_if(corrections, log, report, run, what_if_setting):
     what_if = None
     try:
-        if report and (_setting := run.groups.supposed(what_if_setting.value)):
+        if report and (_setting := run.groups.what_if_arguments(what_if_setting.value)):
             what_if = run.log.what_if(log, report, corrections.value["weights"], _setting)
         _said = what_if
     except gc.InputError as _error:
         _said = _error
-    run.groups.answered(what_if_setting, _said) if report else None
+    run.groups.what_if_view(what_if_setting, _said) if report else None
     return (what_if,)
 
 
 @app.cell
 def run_more(log, report, run):
-    mo.vstack([run.show.folds(report), run.show.taken(log, report)]) if report else None
+    mo.vstack([run.show.folds(report), run.show.downloads_line(log, report)]) if report else None
     return
 
 

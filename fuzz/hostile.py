@@ -428,13 +428,13 @@ def outcome(files: Files) -> str:
     from gdpo_core import report
     from gdpo_core._errors import InputError
     from views.run.downloads import downloads
-    from views.run.log import audited, read
+    from views.run.log import audit_log, read
     from views.run.samples import SAMPLES
 
     uploads = [type("File", (), {"name": name, "contents": content}) for name, content in files.items()]
     try:
         log = read(SAMPLES[0], uploads)
-        audit = audited(log, None, "")
+        audit = audit_log(log, None, "")
         report.front(audit)
         for _, _, content in downloads(log, audit):
             content()

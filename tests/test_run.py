@@ -27,7 +27,7 @@ from views.html import board_or_reason
 from views.nav import Nav
 from views.run import choose, downloads, groups, samples, show
 from views.run import log as logs
-from views.run.log import audited, read, weighted
+from views.run.log import audit_log, named_weights, read
 from views.run.samples import SAMPLES
 
 ROOT = Path(__file__).parent.parent
@@ -53,7 +53,7 @@ def zipped(files):
 
 def report(sample):
     log = read(sample)
-    return audited(log, log.primary, "")
+    return audit_log(log, log.primary, "")
 
 
 def ids(report):
@@ -140,7 +140,7 @@ def test_each_real_sample_has_its_verdict():
 def test_several_files_and_a_zip_of_them_read_as_one_log():
     several, one = read(MADE, files_of(TRL)), read(MADE, [zipped(files_of(TRL))])
     found = (several, one, read(TRL))
-    tables = [downloads.downloads(log, audited(log, None, ""))[2][2]() for log in found]
+    tables = [downloads.downloads(log, audit_log(log, None, ""))[2][2]() for log in found]
     assert tables[0] == tables[1] == tables[2]
     assert "Your files: completions_00001.parquet and 3 more" in several.told
     assert "Your file: run.zip" in one.told
@@ -160,12 +160,12 @@ def test_a_sample_that_is_missing_is_a_sentence_and_the_others_are_read(tmp_path
 def test_an_upload_is_kept_nowhere_but_a_sample_is_read_once():
     before = logs._of_sample.cache_info().currsize, logs._audit_of_sample.cache_info().currsize
     log = read(MADE, files_of(SAME_NAME))
-    audited(log, None, "")
+    audit_log(log, None, "")
     assert (logs._of_sample.cache_info().currsize, logs._audit_of_sample.cache_info().currsize) == before
     assert read(TRL) is read(TRL)
     log = read(TRL)
-    assert audited(log, None, "") is audited(log, None, "")
-    assert audited(log, None, "format_reward=2") is not audited(log, None, "")
+    assert audit_log(log, None, "") is audit_log(log, None, "")
+    assert audit_log(log, None, "format_reward=2") is not audit_log(log, None, "")
 
 
 def test_a_name_in_a_file_is_text_on_the_page():
@@ -174,8 +174,10 @@ def test_a_name_in_a_file_is_text_on_the_page():
     content = io.BytesIO()
     table.write_parquet(content)
     log = read(MADE, [uploaded("<i>x.parquet", content.getvalue())])
-    found = audited(log, None, "")
-    shown = show.whose(log).text + body(found) + front(found) + "".join(draw() for draw in details(found).values())
+    found = audit_log(log, None, "")
+    shown = (
+        show.source_note(log).text + body(found) + front(found) + "".join(draw() for draw in details(found).values())
+    )
     assert "<b id=own>" in log.run.rewards
     assert "<b id=own>" not in shown and "<i>x" not in shown
     assert "&lt;b id=own&gt;" in shown
@@ -193,7 +195,7 @@ BAD = {
 def test_a_file_that_is_no_log_is_one_sentence(name, content):
     with pytest.raises(gc.InputError) as caught:
         log = read(MADE, [uploaded(name, content)])
-        audited(log, None, "")
+        audit_log(log, None, "")
     assert "\n" not in str(caught.value)
 
 
@@ -229,7 +231,7 @@ def test_a_correction_by_hand_is_obeyed():
 @pytest.mark.parametrize("size", ["0", "-8", "2.5", "eight", "²"])
 def test_a_group_size_that_is_none_is_refused(size):
     with pytest.raises(gc.InputError, match="responses per prompt: expected a whole number from 1"):
-        logs.reading(None, size, "", "")
+        logs.parse_corrections(None, size, "", "")
 
 
 @pytest.mark.parametrize(
@@ -243,13 +245,13 @@ def test_a_group_size_that_is_none_is_refused(size):
 )
 def test_weights_that_are_none_are_refused(text, told):
     with pytest.raises(gc.InputError, match=re.escape(told)):
-        weighted(text)
+        named_weights(text)
 
 
 @pytest.mark.parametrize("text", ["format_reward=nan", "format_reward=-inf", "length=1"])
 def test_weights_of_nothing_or_without_end_are_refused(text):
     with pytest.raises(gc.InputError, match=text.split("=")[0]):
-        audited(read(TRL), None, text)
+        audit_log(read(TRL), None, text)
 
 
 # --- what can be taken away ------------------------------------------------------------------------------------------
@@ -257,7 +259,7 @@ def test_weights_of_nothing_or_without_end_are_refused(text):
 
 def test_the_downloads_open_and_hold_the_report():
     log = read(MADE)
-    found = audited(log, "correctness", "")
+    found = audit_log(log, "correctness", "")
     files = {name: content() for _, name, content in downloads.downloads(log, found)}
     data = json.loads(files["audit.json"])
     note = data.pop("note")
@@ -274,7 +276,7 @@ def test_the_downloads_open_and_hold_the_report():
 
 def test_the_downloads_of_an_upload_hold_the_report_alone():
     log = read(MADE, files_of(TRL))
-    found = audited(log, None, "")
+    found = audit_log(log, None, "")
     files = {name: content() for _, name, content in downloads.downloads(log, found)}
     assert json.loads(files["audit.json"]) == found.to_dict()
     assert "Your file" not in files["audit.html"].decode()
@@ -283,7 +285,7 @@ def test_the_downloads_of_an_upload_hold_the_report_alone():
 def test_a_large_table_is_parquet(monkeypatch):
     monkeypatch.setattr(downloads, "LARGEST_CSV", 100)
     log = read(TRL)
-    label, name, content = downloads.downloads(log, audited(log, None, ""))[2]
+    label, name, content = downloads.downloads(log, audit_log(log, None, ""))[2]
     assert (label, name) == ("Table (Parquet)", "responses.parquet")
     assert pl.read_parquet(content()).equals(log.run.table)
 
@@ -293,7 +295,7 @@ def test_a_large_table_is_parquet(monkeypatch):
 
 def front_of(sample=MADE):
     log = read(sample)
-    return show.front(audited(log, log.primary, "")).text
+    return show.front(audit_log(log, log.primary, "")).text
 
 
 def test_the_claim_says_in_sixty_words_what_a_log_must_hold_and_what_it_cannot_tell():
@@ -436,7 +438,7 @@ def test_each_group_that_shows_a_finding_opens_on_the_board_with_the_cores_numbe
             assert board.drawing["a"][side] == pytest.approx(a, abs=1e-6)
         if group.completions:
             assert board.answers[0].startswith(group.completions[0][:100])
-        assert "Groups that show it" in groups.opened(audit, choice, board_or_reason(lambda one=board: one)).text
+        assert "Groups that show it" in groups.group_view(audit, choice, board_or_reason(lambda one=board: one)).text
 
 
 def test_a_group_that_the_board_cannot_show_is_a_sentence_and_a_still_table():
@@ -445,28 +447,28 @@ def test_a_group_that_the_board_cannot_show_is_a_sentence_and_a_still_table():
     for log, said in ((rows, "expected 2 to 64 answers, got 65"), (missing, "got nan in answer 2, reward 2")):
         audit = gc.audit(gc.read_run(log, group_size=len(log)))
         choice = groups.choice(audit)
-        html = groups.opened(
+        html = groups.group_view(
             audit, choice, board_or_reason(lambda one=choice, of=audit: groups.board(one.value, of))
         ).text
         assert said in html and "<table" in html and "<i>" not in html
-    assert groups.opened(None, groups.choice(None), None).text == ""
+    assert groups.group_view(None, groups.choice(None), None).text == ""
 
 
 def test_a_setting_gives_the_numbers_of_the_core_for_a_sample_and_for_an_upload_alike():
     controls = groups.setting(Nav({"run-sample": "trl_gdpo", "run-if_method": "grpo"}, False), TRL, read(TRL))
     assert controls.value == {"if_method": "grpo", "if_weights": ""}
-    setting = groups.supposed({"if_method": "grpo", "if_weights": "length_reward=0.2"})
-    assert setting == {"method": "grpo", "weights": {"length_reward": 0.2}} and not groups.supposed(
+    setting = groups.what_if_arguments({"if_method": "grpo", "if_weights": "length_reward=0.2"})
+    assert setting == {"method": "grpo", "weights": {"length_reward": 0.2}} and not groups.what_if_arguments(
         {"if_method": "", "if_weights": ""}
     )
     mine = gc.audit(gc.read_run(ROOT / "data/samples" / TRL.path)).what_if(**setting)
     for log in (read(TRL), read(TRL, files_of(TRL))):
-        found = logs.what_if(log, audited(log, None, ""), "", setting)
+        found = logs.what_if(log, audit_log(log, None, ""), "", setting)
         assert found.to_dict() == mine.to_dict()
-        assert "would have" in groups.answered(controls, found).text
+        assert "would have" in groups.what_if_view(controls, found).text
     with pytest.raises(gc.InputError, match="what_if, weights"):
         logs.what_if(read(TRL), report(TRL), "", {"weights": {"nothing": 1.0}})
-    assert "what_if" in groups.answered(controls, gc.InputError("what_if: no")).text
+    assert "what_if" in groups.what_if_view(controls, gc.InputError("what_if: no")).text
 
 
 def test_a_setting_goes_into_the_address_of_a_sample():

@@ -19,7 +19,7 @@ from gdpo_core.frameworks import FRAMEWORKS
 from gdpo_core.successors import SUCCESSORS
 from views import onward
 from views.nav import Nav
-from views.run.log import audited, read
+from views.run.log import audit_log, read
 from views.run.samples import SAMPLES
 from views.use import advise, claims, configure
 
@@ -186,7 +186,7 @@ def test_when_nothing_can_be_learnt_nothing_is_said_to_help(default):
 
 def of_sample(sample):
     log = read(sample)
-    return audited(log, log.primary, "")
+    return audit_log(log, log.primary, "")
 
 
 def test_the_audited_run_is_judged_when_there_is_one():

@@ -108,13 +108,13 @@ def test_an_upload_has_the_report_that_the_same_files_have_here():
     assert there.told == "Your files: completions_00001.parquet and 3 more."
     first = here.run.rewards[0]
     for primary, weights in ((None, ""), (first, ""), (None, f"{first}=3")):
-        expected, found = (logs.audited(log, primary, weights) for log in (here, there))
+        expected, found = (logs.audit_log(log, primary, weights) for log in (here, there))
         assert found.to_dict() == nearly(expected.to_dict())
     assert len({downloads(log, found)[2][2]() for log in (here, there)}) == 1
     with pytest.raises(InputError, match="groups of 1000000"):
         logs.read(SAMPLES[0], uploads, group_size="1000000")
     with pytest.raises(InputError, match="weights"):
-        logs.audited(there, None, "none=1")
+        logs.audit_log(there, None, "none=1")
 
 
 def test_a_full_server_takes_no_files(monkeypatch):

@@ -64,7 +64,7 @@ def area(files: mo.ui.file) -> mo.Html:
 
 def corrections(page: Nav, sample: Sample, files: Sequence[Any]) -> mo.ui.dictionary:
     """How a log is read and weighed, where the reader knows better; other files, another sample: nothing corrected."""
-    here = linked(page, sample) and not files
+    here = is_linked(page, sample) and not files
     by_id = {key or "": title for title, key in FRAMEWORKS.items()}
     framework = by_id[page.given("run-framework") if here else ""]
     texts = {
@@ -74,7 +74,7 @@ def corrections(page: Nav, sample: Sample, files: Sequence[Any]) -> mo.ui.dictio
     return mo.ui.dictionary({"framework": mo.ui.dropdown(FRAMEWORKS, value=framework, label="Written by")} | texts)
 
 
-def asking(corrections: mo.ui.dictionary) -> mo.Html:
+def corrections_fold(corrections: mo.ui.dictionary) -> mo.Html:
     """Corrections in a fold, with which files are wanted and what happens to them."""
     inside: Html = div("", paragraphs(*FILES), controls(corrections.elements.values()))
     return show(div("reading", fold(HOW, inside, kind="fold", name="run-files")))
@@ -84,7 +84,7 @@ def primary(page: Nav, log: Log | None) -> mo.ui.dropdown:
     """The choice of the reward that matters most."""
     rewards = list(log.run.rewards) if log else []
     chosen = _known(log)
-    if log and log.sample and linked(page, log.sample):
+    if log and log.sample and is_linked(page, log.sample):
         chosen = page.given("run-primary", [NO_PRIMARY, *rewards], chosen)
     value = None if chosen == NO_PRIMARY else chosen
     return mo.ui.dropdown(rewards, value, allow_select_none=True, label="The reward that matters most")
@@ -105,7 +105,7 @@ def _known(log: Log | None) -> str:
     return (log.primary if log else None) or NO_PRIMARY
 
 
-def linked(page: Nav, sample: Sample) -> bool:
+def is_linked(page: Nav, sample: Sample) -> bool:
     """Whether the address is of this sample."""
     named = page.given("run-sample", default=SAMPLES[0].id)
     return sample is _BY_ID.get(named, SAMPLES[0])

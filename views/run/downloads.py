@@ -33,7 +33,7 @@ def downloads(log: Log, report: AuditReport) -> list[tuple[str, str, Callable[[]
     def table() -> bytes:
         if log.files:
             return worker.call(of_log, log.files, dict(log.how), kind)
-        return written(log.run.table, kind)
+        return to_file(log.run.table, kind)
 
     def charts() -> bytes:
         content = io.BytesIO()
@@ -52,13 +52,13 @@ def downloads(log: Log, report: AuditReport) -> list[tuple[str, str, Callable[[]
 
 def of_log(files: Mapping[str, bytes], how: Mapping, kind: str) -> bytes:
     """A log's responses as a file of this kind, csv or parquet."""
-    return written(read_run(files, **how).table, kind)
+    return to_file(read_run(files, **how).table, kind)
 
 
-def written(numbers: pl.DataFrame, kind: str) -> bytes:
+def to_file(numbers: pl.DataFrame, kind: str) -> bytes:
     """Numbers as a file of this kind, csv or parquet; names that a spreadsheet would run are neutral.
 
-    >>> written(pl.DataFrame({"=a": [-1.5]}), "csv")
+    >>> to_file(pl.DataFrame({"=a": [-1.5]}), "csv")
     b"'=a\\n-1.5\\n"
     """
     if kind == "csv":

@@ -17,8 +17,8 @@ from gdpo_core.runs.what_if import METHODS
 from gdpo_core.successors import TITLES
 from views.html import div, element, join, reason, show, table, tag
 from views.nav import Nav
-from views.run.choose import linked
-from views.run.log import Log, weighted
+from views.run.choose import is_linked
+from views.run.log import Log, named_weights
 from views.run.samples import Sample
 
 AS_IT_WAS = "the method it ran"
@@ -46,7 +46,7 @@ def board(group: ShownGroup, audit: AuditReport) -> Board:
     )
 
 
-def opened(audit: AuditReport | None, choice: mo.ui.dropdown, drawn: mo.ui.anywidget | mo.Html | None) -> mo.Html:
+def group_view(audit: AuditReport | None, choice: mo.ui.dropdown, drawn: mo.ui.anywidget | mo.Html | None) -> mo.Html:
     """The choice of a group, its prompt, and its board, or else a still table."""
     group = choice.value
     if audit is None or group is None:
@@ -72,7 +72,7 @@ def opened(audit: AuditReport | None, choice: mo.ui.dropdown, drawn: mo.ui.anywi
 
 def setting(page: Nav, sample: Sample, log: Log | None) -> mo.ui.dictionary:
     """The method and the weights that the whole run is looked at under."""
-    known = linked(page, sample) and bool(log and log.sample)
+    known = is_linked(page, sample) and bool(log and log.sample)
     titles = {AS_IT_WAS: ""} | {TITLES[method]: method for method in METHODS}
     method = page.given("run-if_method", titles.values(), "") if known else ""
     of = next(name for name, key in titles.items() if key == method)
@@ -86,13 +86,13 @@ def setting(page: Nav, sample: Sample, log: Log | None) -> mo.ui.dictionary:
     )
 
 
-def supposed(values: Mapping[str, str]) -> dict[str, Any]:
+def what_if_arguments(values: Mapping[str, str]) -> dict[str, Any]:
     """The setting in the words of `AuditReport.what_if`; empty where nothing is set. InputError."""
-    parts = {"method": values["if_method"] or None, "weights": weighted(values["if_weights"])}
+    parts = {"method": values["if_method"] or None, "weights": named_weights(values["if_weights"])}
     return {name: value for name, value in parts.items() if value}
 
 
-def answered(controls: mo.ui.dictionary, found: Any) -> mo.Html:
+def what_if_view(controls: mo.ui.dictionary, found: Any) -> mo.Html:
     """The two controls, and the run as it was beside the run as it would have been."""
     both = div("asking", *map(element, controls.elements.values()))
     if isinstance(found, InputError):

@@ -36,10 +36,12 @@ class Log:
         return self.sample.primary if self.sample and self.sample.primary in self.run.rewards else None
 
 
-def reading(framework: str | None = None, group_size: str = "", rewards: str = "", group: str = "", **_: Any) -> How:
+def parse_corrections(
+    framework: str | None = None, group_size: str = "", rewards: str = "", group: str = "", **_: Any
+) -> How:
     """What the controls for a correction by hand say; InputError.
 
-    >>> reading(None, "8", "correctness, style")
+    >>> parse_corrections(None, "8", "correctness, style")
     (('group_size', 8), ('rewards', ('correctness', 'style')))
     """
     size = parse_count(group_size, "responses per prompt") if group_size.strip() else None
@@ -51,9 +53,9 @@ def reading(framework: str | None = None, group_size: str = "", rewards: str = "
 def read(sample: Sample, uploads: Sequence[Any] = (), **corrected: Any) -> Log:
     """The log in the uploaded files, each with `name` and `contents`, or in the sample where there are none.
 
-    corrected: as `reading` has it. Raises InputError, also for uploads too large together or two of one name.
+    corrected: as `parse_corrections` has it. Raises InputError, also for uploads too large together or two of one name.
     """
-    how = reading(**corrected)
+    how = parse_corrections(**corrected)
     if not uploads:
         return _of_sample(sample, how)
     total, most = sum(len(file.contents) for file in uploads), limits.LARGEST
@@ -76,19 +78,19 @@ def _of_sample(sample: Sample, how: How) -> Log:
     return Log(read_run(sample.files(), **dict(how)), sample.note(), how, sample)
 
 
-def weighted(text: str) -> dict[str, float] | None:
+def named_weights(text: str) -> dict[str, float] | None:
     """Weights by the names of rewards; None for no text. InputError.
 
-    >>> weighted("style=0.5, correctness=2")
+    >>> named_weights("style=0.5, correctness=2")
     {'style': 0.5, 'correctness': 2.0}
     """
     parts = [re.sub(r"\s*=\s*", "=", part.strip()) for part in text.split(",")] if text.strip() else []
     return parse_weights(parts, "weights", "NAME=NUMBER, with commas between several") or None
 
 
-def audited(log: Log, primary: str | None, weights: str) -> AuditReport:
-    """The report on a log, with weights as `weighted` reads them; of a sample once for all visitors. InputError."""
-    given = weighted(weights)
+def audit_log(log: Log, primary: str | None, weights: str) -> AuditReport:
+    """The report on a log, weights as for `named_weights`; of a sample once for all visitors. InputError."""
+    given = named_weights(weights)
     if log.sample:
         return _audit_of_sample(log.sample, log.how, primary, tuple((given or {}).items()))
     report = log.report
@@ -103,7 +105,7 @@ def what_if(log: Log, report: AuditReport, weights: str, setting: dict[str, Any]
     """The whole run under a setting, as `AuditReport.what_if` names it. InputError."""
     if log.sample:
         return report.what_if(**setting)
-    return worker.call(worker.what_if, log.files, dict(log.how), weighted(weights), report.run["primary"], setting)
+    return worker.call(worker.what_if, log.files, dict(log.how), named_weights(weights), report.run["primary"], setting)
 
 
 @lru_cache(16)
@@ -115,7 +117,7 @@ def program(log: Log, report: AuditReport, weights: str) -> str:
     """A program of at most 15 lines that prints the numbers of the report."""
     files = [f"data/samples/{log.sample.path}"] if log.sample else list(log.run.files)
     how = "".join(f", {key}={value!r}" for key, value in log.how)
-    corrected = {"weights": weighted(weights), "primary": report.run["primary"]}
+    corrected = {"weights": named_weights(weights), "primary": report.run["primary"]}
     options = "".join(f", {key}={value!r}" for key, value in corrected.items() if value is not None)
     return f"""import gdpo_core as gc
 

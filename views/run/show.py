@@ -25,18 +25,18 @@ LARGE = 2 * 10**6  # bytes, from which on a reader is told to wait
 _AT = {title: key for key, title in CHAPTERS.items()}
 
 
-def waiting(doing: str, files: Sequence[Any]) -> None:
+def progress_note(doing: str, files: Sequence[Any]) -> None:
     """A line in place of what is being computed, where that takes more than a moment."""
     if sum(len(file.contents) for file in files) > LARGE:
         mo.output.replace(show(tag("p", f"{doing} your files …", kind="whose", role="status")))
 
 
-def whose(log: Log) -> mo.Html:
+def source_note(log: Log) -> mo.Html:
     """Whose log this is; the names of uploaded files are text, whatever they hold."""
     return show(tag("p", prose(log.told) if log.sample else log.told, kind="whose"))
 
 
-def refused(error: InputError) -> mo.Html:
+def refusal(error: InputError) -> mo.Html:
     """One sentence in place of what could not be done."""
     return show(div("unread", mo.callout(reason(error), kind="danger")))
 
@@ -53,7 +53,7 @@ def folds(audit: AuditReport) -> mo.Html:
     return mo.accordion({title: lambda draw=draw: show(report.STYLE, draw()) for title, draw in behind}, True, True)
 
 
-def taken(log: Log, audit: AuditReport) -> mo.Html:
+def downloads_line(log: Log, audit: AuditReport) -> mo.Html:
     """The files to take away, and what comes next."""
     files = [mo.download(content, name, label=label) for label, name, content in downloads(log, audit)]
     then = tag("a", "the lines for your trainer, and whether you should", href="?at=use")
