@@ -806,7 +806,7 @@ def test_advantages_that_are_all_0():
 
 @pytest.mark.parametrize(("asked", "fires"), [("gdpo", True), ("grpo", False), (None, False)])
 def test_another_method_than_was_asked_for(asked, fires):
-    report = audit(made_run(varied(), "grpo", asked=asked))
+    report = audit(made_run(varied(), "grpo", configured_method=asked))
     assert ("method-not-as-asked" in ids(report)) is fires
     if fires:
         finding = report.findings[0]
