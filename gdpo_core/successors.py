@@ -1,4 +1,4 @@
-"""What came before and after GDPO for the same problem, in its notation: a few lines each on top of `advantages.py`.
+"""What came before and after GDPO for the same problem, in its notation: a few lines each on top of `methods.py`.
 
 Symbols as there; σ_k the standard deviation of reward k in a group, ρ_kl its correlation with reward l, t_k = w_k z_k
 what GDPO adds up. Inside a group GRPO, GRPO without std, DVAO and CorrGRPO have one direction, the centred weighted
@@ -25,8 +25,8 @@ from gdpo_core._statistics import (
     zero_cancelled,
 )
 from gdpo_core._types import ArrayLike, Groups
-from gdpo_core.advantages import ALL_METHODS, Method, Steps, _gdpo, computed, over_batch
 from gdpo_core.conventions import NAMES, PAPER, Convention
+from gdpo_core.methods import Method, Steps, _gdpo, computed, over_batch
 
 GAMMA = 0.5  # of SA-MRPO: the best of the paper's ablation
 THRESHOLD = 0.8  # of GD²PO: what its scripts set; 1 drops every rollout whose rewards disagree
@@ -240,13 +240,13 @@ def _gd2po_with(threshold: float) -> Method:
     return Method(partial(_gd2po, threshold=threshold), partial(_over_kept, threshold=threshold), decoupled=True)
 
 
-ALL_METHODS.update(
-    mo_grpo=Method(_mo_grpo, decoupled=True),
-    dvao=Method(_dvao),
-    gd2po=_gd2po_with(THRESHOLD),
-    sa_mrpo=_sa_mrpo_with(GAMMA, None),
-    corr_grpo=Method(_corr_grpo),
-)
+OF_SUCCESSORS = {
+    "mo_grpo": Method(_mo_grpo, decoupled=True),
+    "dvao": Method(_dvao),
+    "gd2po": _gd2po_with(THRESHOLD),
+    "sa_mrpo": _sa_mrpo_with(GAMMA, None),
+    "corr_grpo": Method(_corr_grpo),
+}
 
 
 def sa_mrpo(

@@ -28,7 +28,7 @@ from gdpo_core.board.state import (
     frozen,
     levels_of,
 )
-from gdpo_core.explain import Explanation
+from gdpo_core.steps import Explanation
 
 HERE = Path(__file__).parent
 # Every call of torch lets another thread in, and waits for the interpreter afterwards: of fifty visitors who flip

@@ -14,9 +14,10 @@ from gdpo_core._groups import Batch, Reduction, read
 from gdpo_core._pairs import blocks, blocks_of, count_orders, count_ties, distinguish
 from gdpo_core._statistics import normalise_rewards
 from gdpo_core._types import ArrayLike, Groups
-from gdpo_core.advantages import Steps, method_for, parts
 from gdpo_core.conventions import PAPER, Convention
-from gdpo_core.explain import Explanation, explained
+from gdpo_core.methods import Steps, parts
+from gdpo_core.registry import method_for
+from gdpo_core.steps import Explanation, explained
 
 # Advantages closer than this, relative to the largest, are one: float32 rewards carry round-off of their own.
 SAME = {torch.float64: 1e-9, torch.float32: 1e-6}

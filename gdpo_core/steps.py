@@ -8,8 +8,9 @@ from torch import Tensor
 from gdpo_core._groups import Batch, read
 from gdpo_core._statistics import GRAIN, ROUNDED, normalised_in_float32
 from gdpo_core._types import ArrayLike, Groups
-from gdpo_core.advantages import Steps, method_for
 from gdpo_core.conventions import PAPER, Convention
+from gdpo_core.methods import Steps
+from gdpo_core.registry import method_for
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from numbers import Real
 import torch
 from torch import Tensor
 
-from gdpo_core._errors import InputError, expect, expect_index
+from gdpo_core._errors import expect, expect_index
 from gdpo_core._groups import Batch, read, skipping_missing
 from gdpo_core._statistics import (
     Normalised,
@@ -132,8 +132,8 @@ METHODS = {
     "grpo_no_std": Method(_grpo_no_std),
     "gdpo": Method(_gdpo, over_batch, decoupled=True),
 }
-# Those, what some frameworks offer besides, and what successors.py adds. REINFORCE++ is arXiv 2501.03262.
-ALL_METHODS = METHODS | {
+# What some frameworks offer besides. REINFORCE++ is arXiv 2501.03262.
+OF_FRAMEWORKS = {
     "grpo_batch_std": Method(_grpo_no_std, _over_batch_std),
     # A_j = (c_j − mean_B c) / std_B c, with c_j = s_j − mean_G s
     "reinforce_pp_baseline": Method(_grpo_no_std, whiten_centred),
@@ -162,7 +162,8 @@ def grpo(
     >>> [round(a, 6) for a in grpo([[1, 1], [1, 0], [0, 1], [0, 0]]).tolist()]
     [1.224745, 0.0, 0.0, -1.224745]
     """
-    return advantages(rewards, "grpo", weights=weights, groups=groups, lengths=lengths, convention=convention)
+    batch = read(rewards, weights=weights, groups=groups, lengths=lengths, convention=convention)
+    return computed(METHODS["grpo"], batch)
 
 
 def grpo_no_std(
@@ -180,7 +181,8 @@ def grpo_no_std(
     >>> grpo_no_std([[1, 1], [1, 0], [0, 1], [0, 0]]).tolist()
     [1.0, 0.0, 0.0, -1.0]
     """
-    return advantages(rewards, "grpo_no_std", weights=weights, groups=groups, lengths=lengths, convention=convention)
+    batch = read(rewards, weights=weights, groups=groups, lengths=lengths, convention=convention)
+    return computed(METHODS["grpo_no_std"], batch)
 
 
 def gdpo(
@@ -199,28 +201,8 @@ def gdpo(
     >>> [round(a, 6) for a in gdpo([[1, 1], [1, 0], [0, 1], [1, 1]]).tolist()]
     [0.866025, -0.866025, -0.866025, 0.866025]
     """
-    return advantages(rewards, "gdpo", weights=weights, groups=groups, lengths=lengths, convention=convention)
-
-
-def advantages(
-    rewards: ArrayLike,
-    method: str = "gdpo",
-    *,
-    weights: ArrayLike | None = None,
-    groups: Groups | None = None,
-    lengths: ArrayLike | None = None,
-    convention: Convention = PAPER,
-) -> Tensor:
-    """Advantages of the method of that name; the rest as `grpo`.
-
-    method: "grpo", "grpo_no_std", "gdpo", "grpo_batch_std" (GRPO divided by the std of the sums over the batch, in TRL
-        and ms-swift `scale_rewards="batch"`), "reinforce_pp_baseline", "reinforce_pp" or one of SUCCESSORS.
-
-    >>> advantages([[1], [0]], "grpo_no_std").tolist()
-    [0.5, -0.5]
-    """
     batch = read(rewards, weights=weights, groups=groups, lengths=lengths, convention=convention)
-    return computed(method_named(method), batch)
+    return computed(METHODS["gdpo"], batch)
 
 
 def condition(rewards: ArrayLike, reward: int = 1, on: int = 0, threshold: float = 1.0) -> Tensor:
@@ -242,25 +224,6 @@ def condition(rewards: ArrayLike, reward: int = 1, on: int = 0, threshold: float
     gate, gated = r[..., on], r[..., reward]
     r[..., reward] = torch.where(gate >= threshold, gated, torch.where(gate.isnan(), gate, torch.zeros_like(gated)))
     return r
-
-
-def method_named(method: str) -> Method:
-    """The formulas of that name.
-
-    >>> method_named("ppo")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    gdpo_core.InputError: method: expected one of grpo, grpo_no_std, gdpo, grpo_batch_std, ..., got 'ppo'
-    """
-    import gdpo_core.successors  # noqa: F401 (adds its methods; here, because it builds on this module)
-
-    if not isinstance(method, str) or method not in ALL_METHODS:
-        raise InputError(f"method: expected one of {', '.join(ALL_METHODS)}, got {method!r}")
-    return ALL_METHODS[method]
-
-
-def method_for(method: str, batch: Batch) -> tuple[Method, Batch]:
-    """The formulas of that name, and the batch as they take it: a convention may have its own rules for GDPO."""
-    return applied(method_named(method), batch)
 
 
 def applied(formula: Method, batch: Batch) -> tuple[Method, Batch]:
