@@ -17,7 +17,7 @@ from torch import Tensor
 
 from gdpo_core._errors import expect, is_whole
 from gdpo_core._groups import read
-from gdpo_core._types import ArrayLike
+from gdpo_core._inputs import ArrayLike
 from gdpo_core.conventions import PAPER, Convention
 from gdpo_core.registry import method_for
 

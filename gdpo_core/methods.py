@@ -7,12 +7,14 @@ rewards; G is the group of a prompt's rollouts, B the whole batch.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from numbers import Real
+from typing import Unpack
 
 import torch
 from torch import Tensor
 
 from gdpo_core._errors import expect, expect_index
-from gdpo_core._groups import Batch, read, skipping_missing
+from gdpo_core._groups import Batch, Options, read, skipping_missing, with_options
+from gdpo_core._inputs import ArrayLike
 from gdpo_core._statistics import (
     Normalised,
     centre_sums,
@@ -28,8 +30,6 @@ from gdpo_core._statistics import (
     whiten_centred,
     zero_cancelled,
 )
-from gdpo_core._types import ArrayLike, Groups
-from gdpo_core.conventions import PAPER, Convention
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,14 +141,8 @@ OF_FRAMEWORKS = {
 }
 
 
-def grpo(
-    rewards: ArrayLike,
-    *,
-    weights: ArrayLike | None = None,
-    groups: Groups | None = None,
-    lengths: ArrayLike | None = None,
-    convention: Convention = PAPER,
-) -> Tensor:
+@with_options
+def grpo(rewards: ArrayLike, **options: Unpack[Options]) -> Tensor:
     """Advantages of GRPO: the weighted sum of the rewards, normalised inside its group.
 
     rewards: (prompts, rollouts, rewards), or (rollouts, rewards) for one prompt, or (responses, rewards) with
@@ -162,18 +156,12 @@ def grpo(
     >>> [round(a, 6) for a in grpo([[1, 1], [1, 0], [0, 1], [0, 0]]).tolist()]
     [1.224745, 0.0, 0.0, -1.224745]
     """
-    batch = read(rewards, weights=weights, groups=groups, lengths=lengths, convention=convention)
+    batch = read(rewards, **options)
     return computed(METHODS["grpo"], batch)
 
 
-def grpo_no_std(
-    rewards: ArrayLike,
-    *,
-    weights: ArrayLike | None = None,
-    groups: Groups | None = None,
-    lengths: ArrayLike | None = None,
-    convention: Convention = PAPER,
-) -> Tensor:
+@with_options
+def grpo_no_std(rewards: ArrayLike, **options: Unpack[Options]) -> Tensor:
     """Advantages of GRPO without its division: the weighted sum minus the mean of its group.
 
     Shapes, errors and options as `grpo`. Source: Dr. GRPO, arXiv 2503.20783.
@@ -181,18 +169,12 @@ def grpo_no_std(
     >>> grpo_no_std([[1, 1], [1, 0], [0, 1], [0, 0]]).tolist()
     [1.0, 0.0, 0.0, -1.0]
     """
-    batch = read(rewards, weights=weights, groups=groups, lengths=lengths, convention=convention)
+    batch = read(rewards, **options)
     return computed(METHODS["grpo_no_std"], batch)
 
 
-def gdpo(
-    rewards: ArrayLike,
-    *,
-    weights: ArrayLike | None = None,
-    groups: Groups | None = None,
-    lengths: ArrayLike | None = None,
-    convention: Convention = PAPER,
-) -> Tensor:
+@with_options
+def gdpo(rewards: ArrayLike, **options: Unpack[Options]) -> Tensor:
     """Advantages of GDPO: each reward normalised inside its group, then the weighted sum, scaled over the batch.
 
     Shapes, errors and options as `grpo`; the weights multiply the *normalised* rewards. A reward that is constant
@@ -201,7 +183,7 @@ def gdpo(
     >>> [round(a, 6) for a in gdpo([[1, 1], [1, 0], [0, 1], [1, 1]]).tolist()]
     [0.866025, -0.866025, -0.866025, 0.866025]
     """
-    batch = read(rewards, weights=weights, groups=groups, lengths=lengths, convention=convention)
+    batch = read(rewards, **options)
     return computed(METHODS["gdpo"], batch)
 
 

@@ -1,26 +1,20 @@
 """Every method by its name: those of the paper, what frameworks offer besides, and the successors."""
 
+from typing import Unpack
+
 from torch import Tensor
 
 from gdpo_core._errors import InputError
-from gdpo_core._groups import Batch, read
-from gdpo_core._types import ArrayLike, Groups
-from gdpo_core.conventions import PAPER, Convention
+from gdpo_core._groups import Batch, Options, read, with_options
+from gdpo_core._inputs import ArrayLike
 from gdpo_core.methods import METHODS, OF_FRAMEWORKS, Method, applied, computed
 from gdpo_core.successors import OF_SUCCESSORS
 
 ALL_METHODS = METHODS | OF_FRAMEWORKS | OF_SUCCESSORS
 
 
-def advantages(
-    rewards: ArrayLike,
-    method: str = "gdpo",
-    *,
-    weights: ArrayLike | None = None,
-    groups: Groups | None = None,
-    lengths: ArrayLike | None = None,
-    convention: Convention = PAPER,
-) -> Tensor:
+@with_options
+def advantages(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]) -> Tensor:
     """Advantages of the method of that name; the rest as `grpo`.
 
     method: "grpo", "grpo_no_std", "gdpo", "grpo_batch_std" (GRPO divided by the std of the sums over the batch, in TRL
@@ -29,7 +23,7 @@ def advantages(
     >>> advantages([[1], [0]], "grpo_no_std").tolist()
     [0.5, -0.5]
     """
-    batch = read(rewards, weights=weights, groups=groups, lengths=lengths, convention=convention)
+    batch = read(rewards, **options)
     return computed(method_named(method), batch)
 
 

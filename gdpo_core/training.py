@@ -17,9 +17,8 @@ from torch import Tensor
 
 from gdpo_core._errors import InputError, expect, expect_index, is_whole
 from gdpo_core._groups import Batch, batch_of, over_axes, weighted
-from gdpo_core._inputs import numbers, width
+from gdpo_core._inputs import ArrayLike, numbers, width
 from gdpo_core._statistics import adds_exactly
-from gdpo_core._types import ArrayLike
 from gdpo_core.conventions import Convention
 from gdpo_core.methods import condition, over_batch
 from gdpo_core.registry import method_for, method_named

@@ -13,7 +13,7 @@ import gdpo_core as gc
 from gdpo_core import _inputs as inputs
 from gdpo_core import _theme
 from gdpo_core._errors import expect, is_whole, reason
-from gdpo_core._types import ArrayLike
+from gdpo_core._inputs import ArrayLike
 from gdpo_core._words import count, signed
 from gdpo_core.board.drawing import draw
 from gdpo_core.board.seen import seen
