@@ -7,13 +7,20 @@ every statistic runs over the last axes.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from math import prod
+from typing import TypedDict
 
 import torch
 from torch import Tensor
 
 from gdpo_core._errors import InputError, expect
-from gdpo_core._inputs import group_numbers, rewards_and_weights, token_counts
-from gdpo_core._types import ArrayLike, Groups
+from gdpo_core._inputs import (
+    ArrayLike,
+    Groups,
+    group_numbers,
+    rewards_and_weights,
+    shows_keywords_of,
+    token_counts,
+)
 from gdpo_core.conventions import PAPER, Convention
 
 # As many rewards as fit, with what is computed from them, into the cache of a processor.
@@ -273,3 +280,15 @@ def batch_of(x: Tensor, weights: Tensor, *, exact: bool = False) -> Batch:
         dtype=x.dtype,
         exact=exact,
     )
+
+
+class Options(TypedDict, total=False):
+    """What every function of rewards takes besides; `grpo` says what each is."""
+
+    weights: ArrayLike | None
+    groups: Groups | None
+    lengths: ArrayLike | None
+    convention: Convention
+
+
+with_options = shows_keywords_of(read, Options.__annotations__)

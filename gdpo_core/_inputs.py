@@ -1,17 +1,22 @@
 """What callers hand in, as tensors, checked here once: the formulas need no checks."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from inspect import Parameter, signature
 from numbers import Real
 from sys import float_info
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from gdpo_core._errors import InputError, expect
-from gdpo_core._types import ArrayLike, Groups
+
+ArrayLike: TypeAlias = Tensor | np.ndarray | Sequence["ArrayLike"] | float
+Groups: TypeAlias = Tensor | np.ndarray | Sequence[object]
+
+_Function = TypeVar("_Function", bound=Callable)
 
 # Squares of larger or smaller numbers leave the range of the dtype; float32 then computes in float64.
 RANGE = {torch.float32: (1e-10, 1e10), torch.float64: (1e-100, 1e100)}
@@ -148,3 +153,16 @@ def group_numbers(groups: Groups, responses: int, device: torch.device | str) ->
         raise InputError(f"groups: expected {expected}, got {error}") from None
     expect(known, "groups", expected, "NaN")
     return index, tuple(number)
+
+
+def shows_keywords_of(target: Callable, names: Iterable[str]) -> Callable[[_Function], _Function]:
+    """A decorator for functions that pass `**options` on: `help` shows these keywords of `target` in their place."""
+    taken = signature(target).parameters
+    passed_on = [taken[name].replace(kind=Parameter.KEYWORD_ONLY) for name in names]
+
+    def decorate(function: _Function) -> _Function:
+        own = [p for p in signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD]
+        vars(function)["__signature__"] = signature(function).replace(parameters=[*own, *passed_on])
+        return function
+
+    return decorate

@@ -1,19 +1,8 @@
 """All that `gdpo_core` offers, from where it is: `gdpo_core` imports this module when the first name is used."""
 
 from gdpo_core._errors import InputError
-from gdpo_core.advantages import METHODS, advantages, condition, gdpo, grpo, grpo_no_std
-from gdpo_core.collapse import (
-    BrokenTies,
-    Collapse,
-    break_even_weight,
-    break_even_weights,
-    broken_ties,
-    collapse,
-    update_share,
-)
 from gdpo_core.conventions import PAPER, Convention
 from gdpo_core.counting import count_distinct, count_groups, count_rounded, enumerate_groups, group_advantages
-from gdpo_core.explain import Explanation, explain
 from gdpo_core.frameworks import (
     AXOLOTL_ASYNC,
     AXOLOTL_STREAMING,
@@ -25,9 +14,21 @@ from gdpo_core.frameworks import (
     TRL,
     VERL,
 )
+from gdpo_core.methods import METHODS, condition, gdpo, grpo, grpo_no_std
+from gdpo_core.registry import advantages
 from gdpo_core.runs.audit import audit
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.facts import Finding
 from gdpo_core.runs.run import Run, read_run
+from gdpo_core.steps import Explanation, explain
 from gdpo_core.successors import SUCCESSORS
+from gdpo_core.ties import (
+    BrokenTies,
+    Collapse,
+    break_even_weight,
+    break_even_weights,
+    broken_ties,
+    collapse,
+    update_share,
+)
 from gdpo_core.training import TrainingRun, mean_field, mean_field_arms, train, train_arms

@@ -28,8 +28,8 @@ from gdpo_core.frameworks import CONVENTIONS, readable_with_writers
 
 # What needs torch or polars is imported where it is used: neither help nor shell completion has to wait a second.
 if TYPE_CHECKING:
-    from gdpo_core.explain import Explanation
     from gdpo_core.runs.audit_report import AuditReport
+    from gdpo_core.steps import Explanation
 
 _PATIENCE = 1.0  # seconds after which progress is shown
 _FORMATS = ("text", "github")
@@ -141,8 +141,8 @@ def explain_command(
     gdpo explain 111 110 011 101 --convention trl --weights 1,0.5,2
     gdpo explain 01 00 / 11 00 --method grpo
     """
-    from gdpo_core.explain import explain
     from gdpo_core.report import terminal
+    from gdpo_core.steps import explain
 
     rewards, prompts = _rewards(responses)
     for name, value, known in (("method", method, COMPARED), ("convention", convention, CONVENTIONS)):
@@ -197,7 +197,7 @@ def _numbers_of(text: str, name: str, size: int, thing: str) -> list[float]:
 
 def _ties(e: "Explanation", prompts: Sequence[int]) -> list[list[int]]:
     """The responses of a prompt that share an advantage though their rewards differ; NaN advantages do not count."""
-    from gdpo_core.collapse import collapse
+    from gdpo_core.ties import collapse
 
     c = collapse(e.rewards, e.method, weights=e.weights, groups=prompts, lengths=e.lengths, convention=e.convention)
     shared: dict[tuple[int, int], list[int]] = {}

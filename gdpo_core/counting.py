@@ -17,9 +17,9 @@ from torch import Tensor
 
 from gdpo_core._errors import expect, is_whole
 from gdpo_core._groups import read
-from gdpo_core._types import ArrayLike
-from gdpo_core.advantages import method_for
+from gdpo_core._inputs import ArrayLike
 from gdpo_core.conventions import PAPER, Convention
+from gdpo_core.registry import method_for
 
 _LARGEST = 1000  # rollouts or rewards
 _MOST_NUMBERS = 2_500_000  # that one count may look at, of 512 bits at most; a few seconds

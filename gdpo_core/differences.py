@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from gdpo_core._words import decimal, number, power_of_ten
 from gdpo_core.conventions import PAPER, Convention, exceptions, formulas
-from gdpo_core.explain import explain
 from gdpo_core.frameworks import CONVENTIONS, Framework
+from gdpo_core.steps import explain
 
 TINY = 1e-4  # by which one of four answers differs, to show what an eps does to a small difference
 

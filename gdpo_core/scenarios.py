@@ -3,92 +3,24 @@
 The policy is one of coins, or, where the setting has `arms`, a softmax over a few answers of which the first is right.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from math import inf
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
-from torch import Tensor
 
 from gdpo_core._errors import InputError, expect
 from gdpo_core._json import as_type, read_json
-from gdpo_core.training import PUBLISHED, Options, TrainingRun, mean_field, mean_field_arms, train, train_arms
+from gdpo_core.training import COMPARISONS, Setting, TrainingRun
 
 LEVEL = 0.9  # a coin that falls on 1, or an answer that is given, at least this often is learnt
 ALIKE_EPOCHS, ALIKE_SHARE = 2, 0.05  # medians that are no further apart count as equal
 VERDICTS = ("no difference", "GDPO faster", "GDPO slower", "neither gets there")  # on coins
 ENDS = ("right under both", "right under neither", "right under GDPO alone", "right under GRPO alone")  # on arms
-COMPARISONS: dict[str, bool | str] = {"equal": True, "published": PUBLISHED, "neither": False}  # match_scale of each
 FROM_MARKS = "marks"  # in place of p0: the pass rates of marked answers, which are given later
-_NOT_OF_ARMS = ("arms", "scale", "noise")  # fields of a Setting that `train_arms` does not take
-_OF_DRAWS = ("rollouts", "prompts", "seeds")  # and those that no limit takes
 Text = Annotated[str, msgspec.Meta(min_length=1)]
-
-
-@dataclass(frozen=True)
-class Setting:
-    """The arguments of `train` except the method; with arms, those of `train_arms`."""
-
-    p0: tuple[float, ...]
-    arms: tuple[tuple[float, ...], ...] | None = None  # (arms, rewards) what each answer is paid, times the scale
-    scale: tuple[float, ...] | None = None
-    weights: tuple[float, ...] | None = None
-    noise: tuple[float, ...] | None = None
-    gate: tuple[int, int] | None = None
-    rollouts: int = 8
-    prompts: int = 32
-    epochs: int = 150
-    lr: float = 0.5
-    optimizer: str = "sgd"
-    seeds: int = 32
-    match_scale: bool | str = True
-
-    @property
-    def rewards(self) -> int:
-        """The number of rewards, those of noise alone included."""
-        return len(self.arms[0] if self.arms else self.noise or self.p0)
-
-    @property
-    def comparison(self) -> str:
-        """The name of its match_scale."""
-        return next(name for name, match in COMPARISONS.items() if match == self.match_scale)
-
-    def compared(self, comparison: str) -> "Setting":
-        """The same under another comparison."""
-        return replace(self, match_scale=COMPARISONS[comparison])
-
-    def train(self, method: str, progress: Callable[[int], None] | None = None) -> TrainingRun:
-        """The runs of one method.
-
-        >>> Setting((0.5, 0.5), epochs=3, seeds=2).train("gdpo").p.shape
-        torch.Size([2, 4, 2])
-        """
-        if self.arms is None:
-            return train(method, progress=progress, **self._arguments("arms"))
-        return train_arms(method, rewards=self.paid, progress=progress, **self._arguments(*_NOT_OF_ARMS))
-
-    def mean_field(self, method: str) -> Tensor:
-        """The infinite-group limit of one method, (epochs + 1, coins)."""
-        if self.arms is None:
-            return mean_field(method, **self._arguments("arms", *_OF_DRAWS))
-        return mean_field_arms(method, rewards=self.paid, **self._arguments(*_NOT_OF_ARMS, *_OF_DRAWS))
-
-    def _arguments(self, *without: str) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in without}
-
-    def check(self) -> None:
-        """InputError for what `train` or its limit cannot use."""
-        shared = {field.name for field in fields(Options)} & set(vars(self))
-        Options(**{name: getattr(self, name) for name in shared})
-        replace(self, epochs=1).mean_field("gdpo")
-
-    @property
-    def paid(self) -> list[list[float]]:
-        """(arms, rewards) what each answer is paid."""
-        scale = self.scale or (1,) * self.rewards
-        return [[pay * times for pay, times in zip(row, scale, strict=True)] for row in self.arms or ()]
 
 
 @dataclass(frozen=True)
@@ -225,6 +157,7 @@ def _setting(arguments: Mapping[str, object], coins: int) -> Setting:
     setting = replace(as_type(arguments, Setting, "train"))  # msgspec leaves the defaults out of vars()
     expect(len(setting.p0) == coins, "train.p0", f"{coins} numbers, as many as coins", len(setting.p0))
     try:
+        replace(setting, epochs=1).mean_field("gdpo")
         setting.check()
     except InputError as error:
         raise InputError(f"train.{error}") from error

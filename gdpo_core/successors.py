@@ -1,4 +1,4 @@
-"""What came before and after GDPO for the same problem, in its notation: a few lines each on top of `advantages.py`.
+"""What came before and after GDPO for the same problem, in its notation: a few lines each on top of `methods.py`.
 
 Symbols as there; σ_k the standard deviation of reward k in a group, ρ_kl its correlation with reward l, t_k = w_k z_k
 what GDPO adds up. Inside a group GRPO, GRPO without std, DVAO and CorrGRPO have one direction, the centred weighted
@@ -7,13 +7,14 @@ sum, and differ in its length; GDPO, MO-GRPO, SA-MRPO and GD²PO have directions
 
 from dataclasses import dataclass, replace
 from functools import partial, reduce
+from typing import Unpack
 
 import torch
 from torch import Tensor
 
 from gdpo_core._errors import expect
-from gdpo_core._groups import Batch, read, skipping_missing
-from gdpo_core._inputs import numbers
+from gdpo_core._groups import Batch, Options, read, skipping_missing, with_options
+from gdpo_core._inputs import ArrayLike, numbers
 from gdpo_core._statistics import (
     Normalised,
     centre_sums,
@@ -24,9 +25,8 @@ from gdpo_core._statistics import (
     weighted_sum,
     zero_cancelled,
 )
-from gdpo_core._types import ArrayLike, Groups
-from gdpo_core.advantages import ALL_METHODS, Method, Steps, _gdpo, computed, over_batch
-from gdpo_core.conventions import NAMES, PAPER, Convention
+from gdpo_core.conventions import NAMES
+from gdpo_core.methods import Method, Steps, _gdpo, computed, over_batch
 
 GAMMA = 0.5  # of SA-MRPO: the best of the paper's ablation
 THRESHOLD = 0.8  # of GD²PO: what its scripts set; 1 drops every rollout whose rewards disagree
@@ -191,15 +191,8 @@ def _kept_shares(batch: Batch, steps: Steps, threshold: float) -> Tensor:
     return group.broadcast(share).masked_fill(dropped, 0)
 
 
-def kept_shares(
-    rewards: ArrayLike,
-    *,
-    threshold: float = THRESHOLD,
-    weights: ArrayLike | None = None,
-    groups: Groups | None = None,
-    lengths: ArrayLike | None = None,
-    convention: Convention = PAPER,
-) -> Tensor:
+@with_options
+def kept_shares(rewards: ArrayLike, *, threshold: float = THRESHOLD, **options: Unpack[Options]) -> Tensor:
     """What GD²PO multiplies each sum by: the share of its group that it keeps, 0 for a rollout that it drops.
 
     Shapes, errors, options and source as `gd2po`.
@@ -207,7 +200,7 @@ def kept_shares(
     >>> kept_shares([[1, 1], [1, 0], [0, 1], [0, 0]]).tolist()
     [0.5, 0.0, 0.0, 0.5]
     """
-    batch = read(rewards, weights=weights, groups=groups, lengths=lengths, convention=convention)
+    batch = read(rewards, **options)
     return batch.to_caller(_kept_shares(batch, _gdpo(batch), threshold))
 
 
@@ -240,24 +233,18 @@ def _gd2po_with(threshold: float) -> Method:
     return Method(partial(_gd2po, threshold=threshold), partial(_over_kept, threshold=threshold), decoupled=True)
 
 
-ALL_METHODS.update(
-    mo_grpo=Method(_mo_grpo, decoupled=True),
-    dvao=Method(_dvao),
-    gd2po=_gd2po_with(THRESHOLD),
-    sa_mrpo=_sa_mrpo_with(GAMMA, None),
-    corr_grpo=Method(_corr_grpo),
-)
+OF_SUCCESSORS = {
+    "mo_grpo": Method(_mo_grpo, decoupled=True),
+    "dvao": Method(_dvao),
+    "gd2po": _gd2po_with(THRESHOLD),
+    "sa_mrpo": _sa_mrpo_with(GAMMA, None),
+    "corr_grpo": Method(_corr_grpo),
+}
 
 
+@with_options
 def sa_mrpo(
-    rewards: ArrayLike,
-    *,
-    gamma: float = GAMMA,
-    bounds: ArrayLike | None = None,
-    weights: ArrayLike | None = None,
-    groups: Groups | None = None,
-    lengths: ArrayLike | None = None,
-    convention: Convention = PAPER,
+    rewards: ArrayLike, *, gamma: float = GAMMA, bounds: ArrayLike | None = None, **options: Unpack[Options]
 ) -> Tensor:
     """Advantages of SA-MRPO: GDPO with each weight times (1 − s)^γ, s how far the batch's mean reward is to the top.
 
@@ -273,7 +260,7 @@ def sa_mrpo(
     number = isinstance(gamma, int | float) and not isinstance(gamma, bool) and 0 <= gamma < float("inf")
     expect(number, "gamma", "a finite number that is not negative", repr(gamma))
     ends = None if bounds is None else numbers(bounds, "bounds").double()
-    batch = read(rewards, weights=weights, groups=groups, lengths=lengths, convention=convention)
+    batch = read(rewards, **options)
     if ends is not None:
         count = len(batch.rewards)
         expect(tuple(ends.shape) == (count, 2), "bounds", f"shape ({count}, 2)", f"shape {tuple(ends.shape)}")
@@ -281,15 +268,8 @@ def sa_mrpo(
     return computed(_sa_mrpo_with(float(gamma), ends), batch)
 
 
-def gd2po(
-    rewards: ArrayLike,
-    *,
-    threshold: float = THRESHOLD,
-    weights: ArrayLike | None = None,
-    groups: Groups | None = None,
-    lengths: ArrayLike | None = None,
-    convention: Convention = PAPER,
-) -> Tensor:
+@with_options
+def gd2po(rewards: ArrayLike, *, threshold: float = THRESHOLD, **options: Unpack[Options]) -> Tensor:
     """Advantages of GD²PO: GDPO without the rollouts whose normalised rewards pull against each other.
 
     Dropped, with advantage 0, is a rollout whose w_k z_k have both signs and |Σ_k w_k z_k| < threshold · Σ_k |w_k z_k|.
@@ -303,5 +283,5 @@ def gd2po(
     """
     number = isinstance(threshold, int | float) and not isinstance(threshold, bool) and 0 <= threshold <= 1
     expect(number, "threshold", "a number inside [0, 1]", repr(threshold))
-    batch = read(rewards, weights=weights, groups=groups, lengths=lengths, convention=convention)
+    batch = read(rewards, **options)
     return computed(_gd2po_with(float(threshold)), batch)

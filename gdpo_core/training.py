@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import inf, prod
 from numbers import Integral, Real
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypedDict, Unpack, cast
 
 import numpy as np
 import torch
@@ -17,11 +17,11 @@ from torch import Tensor
 
 from gdpo_core._errors import InputError, expect, expect_index, is_whole
 from gdpo_core._groups import Batch, batch_of, over_axes, weighted
-from gdpo_core._inputs import numbers, width
+from gdpo_core._inputs import ArrayLike, numbers, shows_keywords_of, width
 from gdpo_core._statistics import adds_exactly
-from gdpo_core._types import ArrayLike
-from gdpo_core.advantages import condition, method_for, method_named, over_batch
 from gdpo_core.conventions import Convention
+from gdpo_core.methods import condition, over_batch
+from gdpo_core.registry import method_for, method_named
 
 Gate: TypeAlias = Sequence[int] | Sequence[Sequence[int]]  # (reward, on), or several such pairs
 
@@ -55,23 +55,117 @@ class TrainingRun:
         return first.masked_fill(~reached.any(1), torch.inf)
 
 
+COMPARISONS: dict[str, bool | str] = {"equal": True, "published": PUBLISHED, "neither": False}  # match_scale of each
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What to train and how; with arms, what `train_arms` trains. Equal settings of tuples have equal runs."""
+
+    p0: tuple[float, ...]
+    arms: tuple[tuple[float, ...], ...] | None = None  # (arms, rewards) what each answer is paid, times the scale
+    scale: tuple[float, ...] | None = None
+    weights: tuple[float, ...] | None = None
+    noise: tuple[float, ...] | None = None  # of coins
+    gate: tuple[int, int] | None = None
+    rollouts: int = 8
+    prompts: int = 32
+    epochs: int = 150
+    lr: float = 0.5
+    optimizer: str = "sgd"
+    seeds: int = 32
+    seed: int = 0
+    match_scale: bool | str = True  # one of MATCHES
+
+    @property
+    def rewards(self) -> int:
+        """The number of rewards, those of noise alone included."""
+        return len(self.arms[0] if self.arms else self.noise or self.p0)
+
+    @property
+    def paid(self) -> list[list[float]]:
+        """(arms, rewards) what each answer is paid."""
+        scale = self.scale or (1,) * self.rewards
+        return [[pay * times for pay, times in zip(row, scale, strict=True)] for row in self.arms or ()]
+
+    @property
+    def comparison(self) -> str:
+        """The name of its match_scale."""
+        return next(name for name, match in COMPARISONS.items() if match == self.match_scale)
+
+    def compared(self, comparison: str) -> "Setting":
+        """The same under another comparison."""
+        return replace(self, match_scale=COMPARISONS[comparison])
+
+    def train(self, method: str, progress: Callable[[int], None] | None = None) -> TrainingRun:
+        """The runs of one method; progress: as in `train`.
+
+        >>> Setting((0.5, 0.5), epochs=3, seeds=2).train("gdpo").p.shape
+        torch.Size([2, 4, 2])
+        """
+        return _simulate(method, self.policy(), self, progress)
+
+    def mean_field(self, method: str) -> Tensor:
+        """The infinite-group limit of one method, (epochs + 1, coins)."""
+        return _integrate(method, self.policy(), self)
+
+    def policy(self) -> "Policy":
+        """The policy that it starts from; InputError names what cannot be used."""
+        if self.arms is None:
+            return _coins(self.p0, self.scale, self.weights, self.noise, self.gate)
+        expect(self.noise is None, "noise", "none with arms", repr(self.noise))
+        return _arms(self.p0, self.arms, self.scale, self.weights, self.gate)
+
+    def check(self) -> None:
+        """InputError for how long and how fast it cannot train."""
+        for name in ("epochs", "seeds", "rollouts", "prompts"):
+            count = getattr(self, name)
+            expect(is_whole(count) and count > 0, name, "a whole number above 0", repr(count))
+        draws = prod(self.shape)
+        expect(draws <= _MOST_DRAWS, "seeds", f"seeds × prompts × rollouts of at most {_MOST_DRAWS}", str(draws))
+        expect(is_whole(self.seed) and 0 <= self.seed < 2**63, "seed", "a whole number from 0", repr(self.seed))
+        expect(_is_rate(self.lr), "lr", "a finite number above 0", repr(self.lr))
+        known = isinstance(self.optimizer, str) and self.optimizer in OPTIMIZERS
+        expect(known, "optimizer", f"one of {', '.join(OPTIMIZERS)}", repr(self.optimizer))
+        known = isinstance(self.match_scale, bool | str) and self.match_scale in MATCHES
+        expect(known, "match_scale", 'True, False or "published"', repr(self.match_scale))
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Seeds, rollouts, prompts: statistics run along the last axis but one, which is several times as fast."""
+        return int(self.seeds), int(self.rollouts), int(self.prompts)
+
+
+def _is_rate(lr: object) -> bool:
+    try:
+        return isinstance(lr, Real) and not isinstance(lr, bool) and 0 < float(lr) < inf
+    except OverflowError:
+        return False
+
+
+class Options(TypedDict, total=False):
+    """The fields of a `Setting` besides p0 and arms; `train` says what each is, and takes any numbers for tuples."""
+
+    scale: ArrayLike | None
+    weights: ArrayLike | None
+    noise: ArrayLike | None
+    gate: Gate | None
+    rollouts: int
+    prompts: int
+    epochs: int
+    lr: float
+    optimizer: str
+    seeds: int
+    seed: int
+    match_scale: bool | str
+
+
+with_options = shows_keywords_of(Setting, Options.__annotations__)
+
+
+@with_options
 def train(
-    method: str,
-    p0: ArrayLike,
-    *,
-    scale: ArrayLike | None = None,
-    weights: ArrayLike | None = None,
-    rollouts: int = 8,
-    prompts: int = 32,
-    epochs: int = 150,
-    lr: float = 0.5,
-    optimizer: str = "sgd",
-    seeds: int = 32,
-    seed: int = 0,
-    match_scale: bool | str = True,
-    noise: ArrayLike | None = None,
-    gate: Gate | None = None,
-    progress: Callable[[int], None] | None = None,
+    method: str, p0: ArrayLike, *, progress: Callable[[int], None] | None = None, **options: Unpack[Options]
 ) -> TrainingRun:
     """Train a policy that draws outcomes b_k ~ Bernoulli(p_k) and receives the rewards scale_k · b_k.
 
@@ -90,71 +184,36 @@ def train(
     >>> train("gdpo", [0.5, 0.5], epochs=3, seeds=2).p.shape
     torch.Size([2, 4, 2])
     """
-    policy = _coins(p0, scale, weights, noise, gate)
-    options = Options(
-        epochs=epochs,
-        lr=lr,
-        optimizer=optimizer,
-        match_scale=match_scale,
-        seeds=seeds,
-        prompts=prompts,
-        rollouts=rollouts,
-        seed=seed,
-        progress=progress,
-    )
-    return _simulate(method, policy, options)
+    return _setting(p0, None, options).train(method, progress)
 
 
-def mean_field(
-    method: str,
-    p0: ArrayLike,
-    *,
-    scale: ArrayLike | None = None,
-    weights: ArrayLike | None = None,
-    epochs: int = 150,
-    lr: float = 0.5,
-    optimizer: str = "sgd",
-    match_scale: bool | str = True,
-    noise: ArrayLike | None = None,
-    gate: Gate | None = None,
-) -> Tensor:
+@with_options
+def mean_field(method: str, p0: ArrayLike, **options: Unpack[Options]) -> Tensor:
     """The infinite-group limit of `train`, from the formulas and without draws, (epochs + 1, rewards).
 
-    Arguments and errors as in `train`. With p, v = p (1 − p), scales c and weights w the logits move by
-    w_k c_k v_k / √(Σ w_j² c_j² v_j) under GRPO, by w_k √v_k / √(Σ w_j²) under GDPO.
+    Arguments and errors as in `train`; how many are drawn changes nothing. With p, v = p (1 − p), scales c and weights
+    w the logits move by w_k c_k v_k / √(Σ w_j² c_j² v_j) under GRPO, by w_k √v_k / √(Σ w_j²) under GDPO.
 
     >>> [round(p, 3) for p in mean_field("grpo", [0.5, 0.5], scale=[1, 3], epochs=30)[-1].tolist()]
     [0.931, 0.98]
     """
-    policy = _coins(p0, scale, weights, noise, gate)
-    count = 2 ** (len(policy.start) + int((policy.noise != 0).sum()))
-    expect(count <= _MOST_OUTCOMES, "p0", f"coins and noisy rewards with at most {_MOST_OUTCOMES} outcomes", str(count))
-    options = Options(epochs=epochs, lr=lr, optimizer=optimizer, match_scale=match_scale)
-    return _integrate(method, policy, options)
+    return _setting(p0, None, options).mean_field(method)
 
 
+@with_options
 def train_arms(
     method: str,
     p0: ArrayLike,
     rewards: ArrayLike,
     *,
-    weights: ArrayLike | None = None,
-    rollouts: int = 8,
-    prompts: int = 32,
-    epochs: int = 150,
-    lr: float = 0.5,
-    optimizer: str = "sgd",
-    seeds: int = 32,
-    seed: int = 0,
-    match_scale: bool | str = True,
-    gate: Gate | None = None,
     progress: Callable[[int], None] | None = None,
+    **options: Unpack[Options],
 ) -> TrainingRun:
     """Train a softmax policy that gives one of several answers (arms) and receives that answer's rewards.
 
     The logits move by lr · mean over the batch of A (1[arm] − p).
-    p0: (arms,), probabilities that sum to 1. rewards: (arms, rewards).
-    gate: (reward, on), or several such pairs of rewards, gated as by `condition`.
+    p0: (arms,), probabilities that sum to 1. rewards: (arms, rewards), times the scale.
+    gate: (reward, on), or several such pairs of rewards, gated as by `condition`. There is no noise.
     Other arguments and errors as in `train`; `p` of the run is (seeds, epochs + 1, arms).
 
     >>> correct_long, wrong_short, wrong_long = (1, 0), (0, 1), (0, 0)
@@ -162,86 +221,23 @@ def train_arms(
     >>> [round(p, 1) for p in run.p[:, -1].mean(0).tolist()]
     [0.0, 1.0, 0.0]
     """
-    policy = _arms(p0, rewards, weights, gate)
-    options = Options(
-        epochs=epochs,
-        lr=lr,
-        optimizer=optimizer,
-        match_scale=match_scale,
-        seeds=seeds,
-        prompts=prompts,
-        rollouts=rollouts,
-        seed=seed,
-        progress=progress,
-    )
-    return _simulate(method, policy, options)
+    return _setting(p0, numbers(rewards, "rewards"), options).train(method, progress)
 
 
-def mean_field_arms(
-    method: str,
-    p0: ArrayLike,
-    rewards: ArrayLike,
-    *,
-    weights: ArrayLike | None = None,
-    epochs: int = 150,
-    lr: float = 0.5,
-    optimizer: str = "sgd",
-    match_scale: bool | str = True,
-    gate: Gate | None = None,
-) -> Tensor:
+@with_options
+def mean_field_arms(method: str, p0: ArrayLike, rewards: ArrayLike, **options: Unpack[Options]) -> Tensor:
     """The infinite-group limit of `train_arms`, (epochs + 1, arms); arguments and errors as there.
 
     >>> table = [(1, 0), (0, 1), (0, 0)]
     >>> [round(p, 2) for p in mean_field_arms("grpo", [0.1, 0.85, 0.05], table, gate=(1, 0), epochs=400)[-1].tolist()]
     [1.0, 0.0, 0.0]
     """
-    options = Options(epochs=epochs, lr=lr, optimizer=optimizer, match_scale=match_scale)
-    return _integrate(method, _arms(p0, rewards, weights, gate), options)
+    return _setting(p0, numbers(rewards, "rewards"), options).mean_field(method)
 
 
-# --- how to train ----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """How long and how fast to train, on which draws; InputError names what cannot be used."""
-
-    epochs: int
-    lr: float
-    optimizer: str
-    match_scale: bool | str  # one of MATCHES
-    seeds: int = 1
-    prompts: int = 1
-    rollouts: int = 1
-    seed: int = 0
-    progress: Callable[[int], None] | None = None  # called with the epochs done; may raise to stop
-
-    def __post_init__(self) -> None:
-        for name in ("epochs", "seeds", "rollouts", "prompts"):
-            count = getattr(self, name)
-            expect(is_whole(count) and count > 0, name, "a whole number above 0", repr(count))
-        draws = prod(self.shape)
-        expect(draws <= _MOST_DRAWS, "seeds", f"seeds × prompts × rollouts of at most {_MOST_DRAWS}", str(draws))
-        expect(is_whole(self.seed) and 0 <= self.seed < 2**63, "seed", "a whole number from 0", repr(self.seed))
-        expect(_is_rate(self.lr), "lr", "a finite number above 0", repr(self.lr))
-        known = isinstance(self.optimizer, str) and self.optimizer in OPTIMIZERS
-        expect(known, "optimizer", f"one of {', '.join(OPTIMIZERS)}", repr(self.optimizer))
-        known = isinstance(self.match_scale, bool | str) and self.match_scale in MATCHES
-        expect(known, "match_scale", 'True, False or "published"', repr(self.match_scale))
-        hears = self.progress is None or callable(self.progress)
-        expect(hears, "progress", "a function of the epochs done, or None", repr(self.progress))
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """Seeds, rollouts, prompts: statistics run along the last axis but one, which is several times as fast."""
-        return int(self.seeds), int(self.rollouts), int(self.prompts)
-
-
-def _is_rate(lr: object) -> bool:
-    try:
-        return isinstance(lr, Real) and not isinstance(lr, bool) and 0 < float(lr) < inf
-    except OverflowError:
-        return False
+def _setting(p0: ArrayLike, arms: ArrayLike | None, options: Options) -> Setting:
+    """The setting, whose numbers may be in anything that `numbers` reads."""
+    return Setting(cast(Any, p0), cast(Any, arms), **cast(dict[str, Any], options))
 
 
 # --- the two policies ------------------------------------------------------------------------------------------------
@@ -366,7 +362,9 @@ def _coins(
     )
 
 
-def _arms(p0: ArrayLike, rewards: ArrayLike, weights: ArrayLike | None, gate: Gate | None) -> Arms:
+def _arms(
+    p0: ArrayLike, rewards: ArrayLike, scale: ArrayLike | None, weights: ArrayLike | None, gate: Gate | None
+) -> Arms:
     """The checked arms and what they pay."""
     start = _per_reward(p0, "p0")
     inside = bool(((start > 0) & (start < 1)).all()) and abs(float(start.sum()) - 1) < 1e-6
@@ -376,6 +374,7 @@ def _arms(p0: ArrayLike, rewards: ArrayLike, weights: ArrayLike | None, gate: Ga
     expect(fits, "rewards", f"shape ({len(start)}, rewards), one row per arm", f"shape {tuple(table.shape)}")
     expect(bool(table.isfinite().all()), "rewards", "finite numbers", table.tolist())
     count = table.shape[1]
+    table = table if scale is None else table * _per_reward(scale, "scale", count, "rewards")
     for reward, on in _gates(gate, count, "another reward"):
         table = condition(table, reward, on)
     w = torch.ones(count).double() if weights is None else _per_reward(weights, "weights", count, "rewards")
@@ -421,18 +420,22 @@ def _gates(gate: object, count: int, another: str) -> list[tuple[int, int]]:
 # --- how they learn --------------------------------------------------------------------------------------------------
 
 
-def _simulate(method: str, policy: Policy, options: Options) -> TrainingRun:
+def _simulate(
+    method: str, policy: Policy, setting: Setting, progress: Callable[[int], None] | None = None
+) -> TrainingRun:
     """The runs of all seeds at once, from one generator."""
+    setting.check()
+    expect(progress is None or callable(progress), "progress", "a function of the epochs done, or None", repr(progress))
     method_named(method)
-    generator = np.random.Generator(np.random.SFC64(options.seed))  # faster than torch's own
+    generator = np.random.Generator(np.random.SFC64(setting.seed))  # faster than torch's own
     weights = policy.weights.reshape(-1, 1, 1, 1).to(policy.dtype)
     noisy = policy.noise.nonzero().flatten().tolist()
     exact = policy.exact and not noisy
     # Every epoch draws into and computes in the same memory: fresh memory costs more than the arithmetic.
-    uniforms, normal = (torch.empty(n, *options.shape) for n in (policy.uniforms, 1))
+    uniforms, normal = (torch.empty(n, *setting.shape) for n in (policy.uniforms, 1))
     of_uniforms, of_normal = uniforms.numpy(), normal.numpy()  # the same memory
-    outcomes = torch.empty((len(policy.start), *options.shape), dtype=policy.dtype)
-    rewards = torch.empty((len(weights), *options.shape), dtype=policy.dtype)
+    outcomes = torch.empty((len(policy.start), *setting.shape), dtype=policy.dtype)
+    rewards = torch.empty((len(weights), *setting.shape), dtype=policy.dtype)
 
     def gradient(logits: Tensor) -> Tensor:
         p = policy.probabilities(logits)[:, :, None, None]  # (features, seeds, rollouts, prompts)
@@ -442,19 +445,24 @@ def _simulate(method: str, policy: Policy, options: Options) -> TrainingRun:
         for k in noisy:
             generator.standard_normal(dtype=np.float32, out=of_normal)
             r[k] += policy.noise[k].item() * normal[0]
-        a = step_advantages(method, batch_of(r, weights, exact=exact), options.match_scale)
+        a = step_advantages(method, batch_of(r, weights, exact=exact), setting.match_scale)
         return f.sub_(p).mul_(a).mean((-2, -1))  # mean of A (f − p)
 
-    logits = policy.start.to(policy.dtype)[:, None].repeat(1, options.shape[0])  # (features, seeds)
-    path = _climb(logits, gradient, options).movedim(0, 1)  # (features, epochs + 1, seeds)
+    logits = policy.start.to(policy.dtype)[:, None].repeat(1, setting.shape[0])  # (features, seeds)
+    path = _climb(logits, gradient, setting, progress).movedim(0, 1)  # (features, epochs + 1, seeds)
     return TrainingRun(method, policy.probabilities(path).permute(2, 1, 0))
 
 
-def _integrate(method: str, policy: Policy, options: Options) -> Tensor:
+def _integrate(method: str, policy: Policy, setting: Setting) -> Tensor:
     """p at every epoch in the infinite-group limit, from the formulas and without draws, (epochs + 1, features).
 
     Noise acts through its variance alone in this limit, so it is taken as plus or minus its std, equally likely.
     """
+    if isinstance(policy, Coins):
+        count = 2 ** (len(policy.start) + int((policy.noise != 0).sum()))
+        few = f"coins and noisy rewards with at most {_MOST_OUTCOMES} outcomes"
+        expect(count <= _MOST_OUTCOMES, "p0", few, str(count))
+    setting.check()
     method_named(method)
     noisy = policy.noise.nonzero().flatten()
     signs, outcomes = _corners(-1.0, 1.0, len(noisy)), policy.outcomes()
@@ -476,10 +484,10 @@ def _integrate(method: str, policy: Policy, options: Options) -> Tensor:
         p = policy.probabilities(logits)
         likelihoods = (policy.likelihoods(p, outcomes) / signs.shape[1]).repeat_interleave(signs.shape[1])
         likely = weighted(group.group, likelihoods[None])  # the group is the whole batch too
-        a = step_advantages(method, replace(group, group=likely, batches=likely), options.match_scale)
+        a = step_advantages(method, replace(group, group=likely, batches=likely), setting.match_scale)
         return (likelihoods * a * (f - p[:, None])).sum(-1)  # E[A (f − p)]
 
-    return policy.probabilities(_climb(policy.start.double(), gradient, options).T).T
+    return policy.probabilities(_climb(policy.start.double(), gradient, setting).T).T
 
 
 def _corners(low: float, high: float, count: int) -> Tensor:
@@ -501,13 +509,18 @@ def step_advantages(method: str, batch: Batch, match_scale: bool | str) -> Tenso
     return over_batch(batch, a).value
 
 
-def _climb(logits: Tensor, gradient: Callable[[Tensor], Tensor], options: Options) -> Tensor:
+def _climb(
+    logits: Tensor,
+    gradient: Callable[[Tensor], Tensor],
+    setting: Setting,
+    progress: Callable[[int], None] | None = None,
+) -> Tensor:
     """The logits before training and after each step, (epochs + 1, …)."""
-    step, path = OPTIMIZERS[options.optimizer](float(options.lr)), [logits]
-    for epoch in range(options.epochs):
+    step, path = OPTIMIZERS[setting.optimizer](float(setting.lr)), [logits]
+    for epoch in range(setting.epochs):
         path.append(path[-1] + step(gradient(path[-1])))
-        if options.progress is not None:
-            options.progress(epoch + 1)
+        if progress is not None:
+            progress(epoch + 1)
     climbed = torch.stack(path)
     finite = climbed.isfinite().flatten(1).all(1)
     if not finite.all():

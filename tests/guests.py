@@ -29,7 +29,7 @@ class Guest:
         self.messages: list[str] = []
         self.models: dict[str, dict] = {}  # every state that a widget had, by its id
 
-    def receive(self, until, patience: float = 30) -> dict:
+    def receive(self, until, patience: float = 120) -> dict:
         """Listen until a message is what is waited for."""
         while True:
             self.messages.append(str(self.socket.recv(timeout=patience)))

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 import gdpo_core as gc
 from gdpo_core._groups import read as read_batch
-from gdpo_core.advantages import ALL_METHODS, method_for, parts
 from gdpo_core.frameworks import RECOGNISED
+from gdpo_core.methods import parts
+from gdpo_core.registry import ALL_METHODS, method_for
 
 METHODS = pytest.mark.parametrize("method", naive.METHODS)
 CONVENTIONS = pytest.mark.parametrize("convention", (gc.PAPER, gc.TRL), ids=lambda c: c.name)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import gdpo_core as gc
 from gdpo_core import _groups as core_batch
-from gdpo_core.advantages import method_for
+from gdpo_core.registry import method_for
 
 METHODS = pytest.mark.parametrize("method", naive_frameworks.METHODS)
 CONVENTIONS = pytest.mark.parametrize("convention", gc.CONVENTIONS.values(), ids=gc.CONVENTIONS)

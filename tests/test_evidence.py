@@ -27,7 +27,7 @@ from gdpo_core._errors import InputError
 from gdpo_core._words import percent
 from gdpo_core.bfcl import prompts
 from gdpo_core.bfcl.prompts import OUTCOMES, WEIGHTS, Choice
-from gdpo_core.collapse import most_needed
+from gdpo_core.ties import most_needed
 from views import charts, results
 from views.evidence import about, opened, paper, sentences, sizes, squares
 from views.use import claims

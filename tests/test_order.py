@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gdpo_core as gc
-from gdpo_core.collapse import Order, most_needed
+from gdpo_core.ties import Order, most_needed
 
 
 def pairs_of(collapsed, ids):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import gdpo_core as gc
 from gdpo_core import _pairs as pairs
-from gdpo_core.collapse import explain_and_collapse
+from gdpo_core.ties import explain_and_collapse
 
 VALUES = st.sampled_from([0.0, -0.0, 1.0, 0.1, 0.2, 0.30000000000000004, 3.0, -2.5, 100.0, float("nan")])
 NEAR = st.sampled_from([0.0, 1e-12, -1e-10, 1e-9, 2e-9, 1e-6, 0.5, 1.0, 1.0 + 1e-9, -1.0, 1e300, float("nan")])

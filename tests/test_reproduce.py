@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from gdpo_core import CONVENTIONS, InputError
 from gdpo_core._groups import read
-from gdpo_core.advantages import method_for, method_named
 from gdpo_core.conventions import NAMES
+from gdpo_core.registry import method_for, method_named
 from gdpo_core.runs.recipe import TOLERANCE, Recipe, compare, hidden_inputs, read_log, same_direction
 from gdpo_core.runs.run import read_run
 from gdpo_core.runs.solve import numbers_near, simplest, solve

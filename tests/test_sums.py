@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import gdpo_core as gc
 from gdpo_core._groups import read
 from gdpo_core._pairs import blocks, inversions
-from gdpo_core.advantages import method_named
+from gdpo_core.registry import method_named
 from gdpo_core.runs.recipe import Recipe
 from gdpo_core.runs.summarise import summarise
 from gdpo_core.runs.sums import Plan, bin_batches, merge, take, total

@@ -68,15 +68,8 @@ def test_a_scenario_ends_as_it_promises_and_as_its_picture_shows(scenario, compa
 @pytest.mark.parametrize("comparison", COMPARISONS)
 def test_a_promise_does_not_hang_on_the_seed(scenario, comparison):
     setting = scenario.at(RATES).compared(comparison)
-    found = {m: _train(setting, m, seed=1) for m in runs.COMPARED}
+    found = {m: replace(setting, seed=1).train(m) for m in runs.COMPARED}
     assert verdict(found, bool(setting.arms)) == scenario.verdict_of(comparison)
-
-
-def _train(setting, method, **options):
-    given = {k: v for k, v in vars(setting).items() if k not in ("arms", *(("scale", "noise") if setting.arms else ()))}
-    if setting.arms:
-        return gc.train_arms(method, rewards=setting.paid, **given, **options)
-    return gc.train(method, **given, **options)
 
 
 def test_helps_nothing_and_hurts_are_all_there():

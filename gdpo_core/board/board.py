@@ -13,7 +13,7 @@ import gdpo_core as gc
 from gdpo_core import _inputs as inputs
 from gdpo_core import _theme
 from gdpo_core._errors import expect, is_whole, reason
-from gdpo_core._types import ArrayLike
+from gdpo_core._inputs import ArrayLike
 from gdpo_core._words import count, signed
 from gdpo_core.board.drawing import draw
 from gdpo_core.board.seen import seen
@@ -28,7 +28,7 @@ from gdpo_core.board.state import (
     frozen,
     levels_of,
 )
-from gdpo_core.explain import Explanation
+from gdpo_core.steps import Explanation
 
 HERE = Path(__file__).parent
 # Every call of torch lets another thread in, and waits for the interpreter afterwards: of fifty visitors who flip

@@ -6,9 +6,9 @@ from typing import Any
 
 import gdpo_core as gc
 from gdpo_core.board.state import State
-from gdpo_core.collapse import explain_and_collapse
-from gdpo_core.explain import Explanation
+from gdpo_core.steps import Explanation
 from gdpo_core.successors import kept_shares
+from gdpo_core.ties import explain_and_collapse
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from gdpo_core._words import count, listing, number, printable, raw, raw_column
 from gdpo_core.conventions import NAMES, exceptions, formulas
-from gdpo_core.explain import Explanation, float32_error, only_eps_is_left
 from gdpo_core.report import sentences
 from gdpo_core.report.by import by_table
 from gdpo_core.report.changes import Changes, figures_table, headline, settings_table
@@ -36,6 +35,7 @@ from gdpo_core.report.what_if import what_if_table
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.facts import Finding
 from gdpo_core.runs.what_if import WhatIf
+from gdpo_core.steps import Explanation, float32_error, only_eps_is_left
 
 _WIDE = 240  # characters per line in a file or a pipe, where nothing is cut to a screen
 _TEXT = 100  # characters per line of a paragraph on a screen

@@ -9,8 +9,7 @@ import numpy as np
 import polars as pl
 
 from gdpo_core._errors import InputError, expect
-from gdpo_core._inputs import weights_by_name
-from gdpo_core._types import ArrayLike
+from gdpo_core._inputs import ArrayLike, weights_by_name
 from gdpo_core.conventions import COMPARED, NAMES
 from gdpo_core.frameworks import FRAMEWORKS
 from gdpo_core.runs import findings_by, findings_log, findings_methods, findings_rewards

@@ -12,7 +12,7 @@ import polars as pl
 from msgspec import Meta
 
 from gdpo_core._errors import InputError
-from gdpo_core._types import ArrayLike
+from gdpo_core._inputs import ArrayLike
 from gdpo_core._words import count, power_of_ten
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import RECOGNISED

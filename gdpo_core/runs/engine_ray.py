@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from gdpo_core._errors import InputError, expect
-from gdpo_core._types import ArrayLike
+from gdpo_core._inputs import ArrayLike
 from gdpo_core.frameworks import framework_named
 from gdpo_core.runs.audit import audit
 from gdpo_core.runs.audit_report import AuditReport

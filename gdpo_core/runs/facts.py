@@ -9,7 +9,6 @@ import numpy as np
 import polars as pl
 
 from gdpo_core._words import listing, number
-from gdpo_core.collapse import Order
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import FRAMEWORKS, Framework
 from gdpo_core.runs.read_more import READ_MORE
@@ -18,6 +17,7 @@ from gdpo_core.runs.run import Run
 from gdpo_core.runs.sums import Array, Best, MethodSums, Plan, Sums, total
 from gdpo_core.runs.thresholds import CHANCE, MERGED, SCALE_ONLY
 from gdpo_core.runs.trials import Trial, sums_under
+from gdpo_core.ties import Order
 
 SEVERITIES = ("error", "warning", "info")
 LISTED = 100  # steps in a report or in the evidence of a finding

@@ -14,9 +14,10 @@ from torch import Tensor
 from gdpo_core._errors import expect
 from gdpo_core._groups import Batch, read
 from gdpo_core._statistics import GRAIN, ROUNDED, normalised_in_float32
-from gdpo_core.advantages import Steps, method_for
 from gdpo_core.conventions import Convention
 from gdpo_core.frameworks import RECOGNISED
+from gdpo_core.methods import Steps
+from gdpo_core.registry import method_for
 
 # How far a logged advantage may be from the recipe's, in addition to the framework's float32 round-off.
 TOLERANCE = 2e-5

@@ -8,12 +8,12 @@ import numpy as np
 import polars as pl
 import torch
 
-from gdpo_core.collapse import collapse
-from gdpo_core.explain import explain
 from gdpo_core.frameworks import RECOGNISED
 from gdpo_core.runs.facts import Facts, Finding
 from gdpo_core.runs.recipe import holds_lengths
 from gdpo_core.runs.texts import Texts
+from gdpo_core.steps import explain
+from gdpo_core.ties import collapse
 
 SHOWN = 5  # groups a finding, at most
 FINDINGS = ("ties-hide-signal", "priority-inversion", "reward-dominates", "silent-groups")

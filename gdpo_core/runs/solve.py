@@ -12,9 +12,9 @@ from torch import Tensor
 
 from gdpo_core._errors import expect
 from gdpo_core._groups import Batch
-from gdpo_core.advantages import method_named
 from gdpo_core.conventions import NAMES, PAPER
 from gdpo_core.frameworks import RECOGNISED, conventions_to_try
+from gdpo_core.registry import method_named
 from gdpo_core.runs.recipe import (
     GRIDS,
     TOLERANCE,

@@ -14,9 +14,8 @@ from gdpo_core._errors import expect, expect_index
 from gdpo_core._groups import Batch, skipping_missing
 from gdpo_core._pairs import Block, Distinctions, Ordered, blocks_of, count_orders, distinguish
 from gdpo_core._statistics import centre, std_of
-from gdpo_core.advantages import method_for
-from gdpo_core.collapse import SAME, balance, update_parts
 from gdpo_core.frameworks import RECOGNISED, VERL
+from gdpo_core.registry import method_for
 from gdpo_core.runs.recipe import Log, compare, hidden_inputs, holds_lengths, read_log, same_direction, starts_of
 from gdpo_core.runs.sums import (
     HELD,
@@ -34,6 +33,7 @@ from gdpo_core.runs.sums import (
     merge,
 )
 from gdpo_core.runs.thresholds import FAINT_STD, FEW_VALUES
+from gdpo_core.ties import SAME, balance, update_parts
 
 _ROUNDS, _NEAR = 100, 1e-9  # of the search for a break-even weight, and how near two rounds are the same
 _DIGITS = 14  # of a reward: what differs in later ones, as 0.1 + 0.2 and 0.3 do, is round-off

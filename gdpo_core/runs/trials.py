@@ -15,8 +15,8 @@ from gdpo_core import config_lines
 from gdpo_core._errors import expect
 from gdpo_core._groups import Reduction, skipping_missing
 from gdpo_core._statistics import centre
-from gdpo_core.advantages import method_for
 from gdpo_core.frameworks import RECOGNISED
+from gdpo_core.registry import method_for
 from gdpo_core.runs.recipe import read_log
 from gdpo_core.runs.summarise import summarise
 from gdpo_core.runs.sums import Array, Sums, merge

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from gdpo_core._errors import InputError, expect
-from gdpo_core._types import ArrayLike
+from gdpo_core._inputs import ArrayLike
 from gdpo_core.frameworks import framework_named
 from gdpo_core.runs.audit import SAMPLE, check_arguments, facts_of, findings, gather, plan_of, sample_of, solve_recipe
 from gdpo_core.runs.audit_report import AuditReport, over_time, report_of

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from gdpo_core._groups import Batch, skipping_missing
 from gdpo_core._statistics import centre
-from gdpo_core.advantages import method_for, method_named
 from gdpo_core.conventions import Convention
+from gdpo_core.registry import method_for, method_named
 from gdpo_core.runs.recipe import TOLERANCE, Log, float32_error, with_weights
 
 # Relative round-off of logged advantages; the bound of `float32_error` is about 4 times as large.

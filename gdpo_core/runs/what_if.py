@@ -12,8 +12,8 @@ from gdpo_core import config_lines
 from gdpo_core._errors import expect
 from gdpo_core._inputs import weights_by_name
 from gdpo_core._words import listing
-from gdpo_core.advantages import ALL_METHODS, method_named
 from gdpo_core.frameworks import CONVENTIONS, FRAMEWORKS, RECOGNISED, Framework
+from gdpo_core.registry import ALL_METHODS, method_named
 from gdpo_core.runs.audit_report import WEIGHTS_FROM, SettingPart, jsonable, origin_of_weights
 from gdpo_core.runs.facts import Facts
 from gdpo_core.runs.run import Run, one_error

@@ -1,15 +1,17 @@
 """Every intermediate of one computation, by name."""
 
 from dataclasses import dataclass
+from typing import Unpack
 
 import torch
 from torch import Tensor
 
-from gdpo_core._groups import Batch, read
+from gdpo_core._groups import Batch, Options, read, with_options
+from gdpo_core._inputs import ArrayLike
 from gdpo_core._statistics import GRAIN, ROUNDED, normalised_in_float32
-from gdpo_core._types import ArrayLike, Groups
-from gdpo_core.advantages import Steps, method_for
-from gdpo_core.conventions import PAPER, Convention
+from gdpo_core.conventions import Convention
+from gdpo_core.methods import Steps
+from gdpo_core.registry import method_for
 
 
 @dataclass(frozen=True)
@@ -36,22 +38,15 @@ class Explanation:
     advantages: Tensor  # (prompts, rollouts)
 
 
-def explain(
-    rewards: ArrayLike,
-    method: str = "gdpo",
-    *,
-    weights: ArrayLike | None = None,
-    groups: Groups | None = None,
-    lengths: ArrayLike | None = None,
-    convention: Convention = PAPER,
-) -> Explanation:
+@with_options
+def explain(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]) -> Explanation:
     """The computation behind `advantages`, step by step; arguments and errors are the same.
 
     >>> e = explain([[1, 1], [1, 0], [0, 1], [0, 0]], "grpo")
     >>> e.weighted_sums.tolist(), e.group_means.tolist()
     ([2.0, 1.0, 1.0, 0.0], 1.0)
     """
-    batch = read(rewards, weights=weights, groups=groups, lengths=lengths, convention=convention)
+    batch = read(rewards, **options)
     formula, prepared = method_for(method, batch)
     return explained(method, batch, prepared, formula(prepared))
 

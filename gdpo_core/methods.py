@@ -7,12 +7,14 @@ rewards; G is the group of a prompt's rollouts, B the whole batch.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from numbers import Real
+from typing import Unpack
 
 import torch
 from torch import Tensor
 
-from gdpo_core._errors import InputError, expect, expect_index
-from gdpo_core._groups import Batch, read, skipping_missing
+from gdpo_core._errors import expect, expect_index
+from gdpo_core._groups import Batch, Options, read, skipping_missing, with_options
+from gdpo_core._inputs import ArrayLike
 from gdpo_core._statistics import (
     Normalised,
     centre_sums,
@@ -28,8 +30,6 @@ from gdpo_core._statistics import (
     whiten_centred,
     zero_cancelled,
 )
-from gdpo_core._types import ArrayLike, Groups
-from gdpo_core.conventions import PAPER, Convention
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,8 +132,8 @@ METHODS = {
     "grpo_no_std": Method(_grpo_no_std),
     "gdpo": Method(_gdpo, over_batch, decoupled=True),
 }
-# Those, what some frameworks offer besides, and what successors.py adds. REINFORCE++ is arXiv 2501.03262.
-ALL_METHODS = METHODS | {
+# What some frameworks offer besides. REINFORCE++ is arXiv 2501.03262.
+OF_FRAMEWORKS = {
     "grpo_batch_std": Method(_grpo_no_std, _over_batch_std),
     # A_j = (c_j − mean_B c) / std_B c, with c_j = s_j − mean_G s
     "reinforce_pp_baseline": Method(_grpo_no_std, whiten_centred),
@@ -141,14 +141,8 @@ ALL_METHODS = METHODS | {
 }
 
 
-def grpo(
-    rewards: ArrayLike,
-    *,
-    weights: ArrayLike | None = None,
-    groups: Groups | None = None,
-    lengths: ArrayLike | None = None,
-    convention: Convention = PAPER,
-) -> Tensor:
+@with_options
+def grpo(rewards: ArrayLike, **options: Unpack[Options]) -> Tensor:
     """Advantages of GRPO: the weighted sum of the rewards, normalised inside its group.
 
     rewards: (prompts, rollouts, rewards), or (rollouts, rewards) for one prompt, or (responses, rewards) with
@@ -162,17 +156,12 @@ def grpo(
     >>> [round(a, 6) for a in grpo([[1, 1], [1, 0], [0, 1], [0, 0]]).tolist()]
     [1.224745, 0.0, 0.0, -1.224745]
     """
-    return advantages(rewards, "grpo", weights=weights, groups=groups, lengths=lengths, convention=convention)
+    batch = read(rewards, **options)
+    return computed(METHODS["grpo"], batch)
 
 
-def grpo_no_std(
-    rewards: ArrayLike,
-    *,
-    weights: ArrayLike | None = None,
-    groups: Groups | None = None,
-    lengths: ArrayLike | None = None,
-    convention: Convention = PAPER,
-) -> Tensor:
+@with_options
+def grpo_no_std(rewards: ArrayLike, **options: Unpack[Options]) -> Tensor:
     """Advantages of GRPO without its division: the weighted sum minus the mean of its group.
 
     Shapes, errors and options as `grpo`. Source: Dr. GRPO, arXiv 2503.20783.
@@ -180,17 +169,12 @@ def grpo_no_std(
     >>> grpo_no_std([[1, 1], [1, 0], [0, 1], [0, 0]]).tolist()
     [1.0, 0.0, 0.0, -1.0]
     """
-    return advantages(rewards, "grpo_no_std", weights=weights, groups=groups, lengths=lengths, convention=convention)
+    batch = read(rewards, **options)
+    return computed(METHODS["grpo_no_std"], batch)
 
 
-def gdpo(
-    rewards: ArrayLike,
-    *,
-    weights: ArrayLike | None = None,
-    groups: Groups | None = None,
-    lengths: ArrayLike | None = None,
-    convention: Convention = PAPER,
-) -> Tensor:
+@with_options
+def gdpo(rewards: ArrayLike, **options: Unpack[Options]) -> Tensor:
     """Advantages of GDPO: each reward normalised inside its group, then the weighted sum, scaled over the batch.
 
     Shapes, errors and options as `grpo`; the weights multiply the *normalised* rewards. A reward that is constant
@@ -199,28 +183,8 @@ def gdpo(
     >>> [round(a, 6) for a in gdpo([[1, 1], [1, 0], [0, 1], [1, 1]]).tolist()]
     [0.866025, -0.866025, -0.866025, 0.866025]
     """
-    return advantages(rewards, "gdpo", weights=weights, groups=groups, lengths=lengths, convention=convention)
-
-
-def advantages(
-    rewards: ArrayLike,
-    method: str = "gdpo",
-    *,
-    weights: ArrayLike | None = None,
-    groups: Groups | None = None,
-    lengths: ArrayLike | None = None,
-    convention: Convention = PAPER,
-) -> Tensor:
-    """Advantages of the method of that name; the rest as `grpo`.
-
-    method: "grpo", "grpo_no_std", "gdpo", "grpo_batch_std" (GRPO divided by the std of the sums over the batch, in TRL
-        and ms-swift `scale_rewards="batch"`), "reinforce_pp_baseline", "reinforce_pp" or one of SUCCESSORS.
-
-    >>> advantages([[1], [0]], "grpo_no_std").tolist()
-    [0.5, -0.5]
-    """
-    batch = read(rewards, weights=weights, groups=groups, lengths=lengths, convention=convention)
-    return computed(method_named(method), batch)
+    batch = read(rewards, **options)
+    return computed(METHODS["gdpo"], batch)
 
 
 def condition(rewards: ArrayLike, reward: int = 1, on: int = 0, threshold: float = 1.0) -> Tensor:
@@ -242,25 +206,6 @@ def condition(rewards: ArrayLike, reward: int = 1, on: int = 0, threshold: float
     gate, gated = r[..., on], r[..., reward]
     r[..., reward] = torch.where(gate >= threshold, gated, torch.where(gate.isnan(), gate, torch.zeros_like(gated)))
     return r
-
-
-def method_named(method: str) -> Method:
-    """The formulas of that name.
-
-    >>> method_named("ppo")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    gdpo_core.InputError: method: expected one of grpo, grpo_no_std, gdpo, grpo_batch_std, ..., got 'ppo'
-    """
-    import gdpo_core.successors  # noqa: F401 (adds its methods; here, because it builds on this module)
-
-    if not isinstance(method, str) or method not in ALL_METHODS:
-        raise InputError(f"method: expected one of {', '.join(ALL_METHODS)}, got {method!r}")
-    return ALL_METHODS[method]
-
-
-def method_for(method: str, batch: Batch) -> tuple[Method, Batch]:
-    """The formulas of that name, and the batch as they take it: a convention may have its own rules for GDPO."""
-    return applied(method_named(method), batch)
 
 
 def applied(formula: Method, batch: Batch) -> tuple[Method, Batch]:

@@ -5,18 +5,19 @@ And, at the end, how much a reward has to weigh before GDPO lets it decide.
 
 from dataclasses import dataclass, field
 from math import sqrt
+from typing import Unpack
 
 import torch
 from torch import Tensor
 
 from gdpo_core._errors import expect, expect_index
-from gdpo_core._groups import Batch, Reduction, read
+from gdpo_core._groups import Batch, Options, Reduction, read, with_options
+from gdpo_core._inputs import ArrayLike, Groups
 from gdpo_core._pairs import blocks, blocks_of, count_orders, count_ties, distinguish
 from gdpo_core._statistics import normalise_rewards
-from gdpo_core._types import ArrayLike, Groups
-from gdpo_core.advantages import Steps, method_for, parts
-from gdpo_core.conventions import PAPER, Convention
-from gdpo_core.explain import Explanation, explained
+from gdpo_core.methods import Steps, parts
+from gdpo_core.registry import method_for
+from gdpo_core.steps import Explanation, explained
 
 # Advantages closer than this, relative to the largest, are one: float32 rewards carry round-off of their own.
 SAME = {torch.float64: 1e-9, torch.float32: 1e-6}
@@ -98,36 +99,24 @@ class Collapse:
         return count_ties(list(blocks(self._index)), rewards.T, among & (level >= 0), level)
 
 
-def collapse(
-    rewards: ArrayLike,
-    method: str = "gdpo",
-    *,
-    weights: ArrayLike | None = None,
-    groups: Groups | None = None,
-    lengths: ArrayLike | None = None,
-    convention: Convention = PAPER,
-) -> Collapse:
+@with_options
+def collapse(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]) -> Collapse:
     """What the method's advantages of these rewards still tell apart; arguments and errors as `grpo`.
 
     >>> c = collapse([[1, 0, 1], [0, 1, 1], [1, 1, 0], [0, 0, 0]], "grpo")
     >>> c.levels, c.vectors, c.tied_pair_count, c.tied_pairs
     (2.0, 4.0, 3, 0.5)
     """
-    batch = read(rewards, weights=weights, groups=groups, lengths=lengths, convention=convention)
+    batch = read(rewards, **options)
     same = SAME.get(batch.dtype, 1e-3)
     batch = batch.in_float64()
     formula, prepared = method_for(method, batch)
     return _collapsed(method, batch, prepared, formula(prepared), same)
 
 
+@with_options
 def explain_and_collapse(
-    rewards: ArrayLike,
-    method: str = "gdpo",
-    *,
-    weights: ArrayLike | None = None,
-    groups: Groups | None = None,
-    lengths: ArrayLike | None = None,
-    convention: Convention = PAPER,
+    rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]
 ) -> tuple[Explanation, Collapse]:
     """`explain` and `collapse` of the same rewards from one computation; arguments and errors as there.
 
@@ -135,7 +124,7 @@ def explain_and_collapse(
     >>> e.weighted_sums.tolist(), c.level.tolist()
     ([2.0, 2.0, 2.0, 0.0], [1, 1, 1, 0])
     """
-    batch = read(rewards, weights=weights, groups=groups, lengths=lengths, convention=convention)
+    batch = read(rewards, **options)
     formula, prepared = method_for(method, batch)
     steps = formula(prepared)
     explanation = explained(method, batch, prepared, steps)
@@ -175,15 +164,8 @@ def _collapsed(method: str, batch: Batch, prepared: Batch, steps: Steps, same: f
     )
 
 
-def update_share(
-    rewards: ArrayLike,
-    method: str = "gdpo",
-    *,
-    weights: ArrayLike | None = None,
-    groups: Groups | None = None,
-    lengths: ArrayLike | None = None,
-    convention: Convention = PAPER,
-) -> tuple[float, ...]:
+@with_options
+def update_share(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]) -> tuple[float, ...]:
     """The share of each reward in the advantages; they sum to 1, and are NaN where every advantage is 0.
 
     Every method's advantage is a sum of one part per reward, A = Σ_k a_k: under GRPO a_k = w_k (r_k − mean_G r_k) /
@@ -194,7 +176,7 @@ def update_share(
     >>> [round(share, 2) for share in update_share([[1, 0], [0, 0], [1, 0], [0, 10]], "grpo")]
     [-0.06, 1.06]
     """
-    batch = read(rewards, weights=weights, groups=groups, lengths=lengths, convention=convention)
+    batch = read(rewards, **options)
     formula, batch = method_for(method, batch.in_float64())
     steps = formula(batch)
     return _shares(batch, steps, batch.zero_unrewarded(steps.advantages))

@@ -1,0 +1,44 @@
+"""Every method by its name: those of the paper, what frameworks offer besides, and the successors."""
+
+from typing import Unpack
+
+from torch import Tensor
+
+from gdpo_core._errors import InputError
+from gdpo_core._groups import Batch, Options, read, with_options
+from gdpo_core._inputs import ArrayLike
+from gdpo_core.methods import METHODS, OF_FRAMEWORKS, Method, applied, computed
+from gdpo_core.successors import OF_SUCCESSORS
+
+ALL_METHODS = METHODS | OF_FRAMEWORKS | OF_SUCCESSORS
+
+
+@with_options
+def advantages(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]) -> Tensor:
+    """Advantages of the method of that name; the rest as `grpo`.
+
+    method: "grpo", "grpo_no_std", "gdpo", "grpo_batch_std" (GRPO divided by the std of the sums over the batch, in TRL
+        and ms-swift `scale_rewards="batch"`), "reinforce_pp_baseline", "reinforce_pp" or one of SUCCESSORS.
+
+    >>> advantages([[1], [0]], "grpo_no_std").tolist()
+    [0.5, -0.5]
+    """
+    batch = read(rewards, **options)
+    return computed(method_named(method), batch)
+
+
+def method_named(method: str) -> Method:
+    """The formulas of that name.
+
+    >>> method_named("ppo")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    gdpo_core.InputError: method: expected one of grpo, grpo_no_std, gdpo, grpo_batch_std, ..., got 'ppo'
+    """
+    if not isinstance(method, str) or method not in ALL_METHODS:
+        raise InputError(f"method: expected one of {', '.join(ALL_METHODS)}, got {method!r}")
+    return ALL_METHODS[method]
+
+
+def method_for(method: str, batch: Batch) -> tuple[Method, Batch]:
+    """The formulas of that name, and the batch as they take it: a convention may have its own rules for GDPO."""
+    return applied(method_named(method), batch)
