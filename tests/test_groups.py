@@ -95,7 +95,7 @@ LOGS = {
     "missing": {"missing": 0.2},
     "ones": {"sizes": (1, 4)},
     "fine": {"fine": True, "sizes": (5, 5)},
-    "many": {"groups": 400, "sizes": (4, 4), "step": 40},
+    "many": {"groups": 200, "sizes": (4, 4), "step": 40},
 }
 
 
