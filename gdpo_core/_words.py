@@ -162,6 +162,16 @@ def clip(text: str, longest: int = 60) -> str:
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
+def excerpt(text: str, longest: int) -> str:
+    """The start of a text and the length of the whole; half characters, which no browser takes, are replaced.
+
+    >>> excerpt("short \\ud83d", 60), excerpt("x" * 1200, longest=5)
+    ('short �', 'xxxxx… (1,200 characters)')
+    """
+    shown = text if len(text) <= longest else f"{text[:longest]}… ({count(len(text), 'character')})"
+    return shown.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def printable(text: object) -> str:
     """A text with control characters spelled out, as neither a terminal nor HTML takes them; lines stay lines.
 

@@ -304,13 +304,13 @@ def audit_command(
     """
     from gdpo_core.report import document, terminal
     from gdpo_core.report.github import annotations
-    from gdpo_core.runs.shown import SHOWN
+    from gdpo_core.runs.examples import MOST
 
     format_ = format_.strip().lower()
     expect(format_ in _FORMATS, "format", listing(_FORMATS, "or"), repr(format_))
     failing = _parse_fail_on(fail_on)
-    one_to_five = groups is None or re.fullmatch(f" *[1-{SHOWN}] *", groups)
-    expect(bool(one_to_five), "groups", f"a whole number from 1 to {SHOWN}", repr(groups))
+    one_to_five = groups is None or re.fullmatch(f" *[1-{MOST}] *", groups)
+    expect(bool(one_to_five), "groups", f"a whole number from 1 to {MOST}", repr(groups))
     shown = int(groups or 0)
     only_json = json_ == Path("-")
     expect(not only_json or format_ == "text", "format", "none beside --json -, which prints only JSON", repr(format_))

@@ -94,6 +94,12 @@ def settled(page, quiet: int = 300) -> None:
     page.evaluate(QUIET, quiet)
 
 
+def becomes(page, script: str, expected) -> None:
+    """Waits until a function of the page returns this; whole messages to the server and back may lie between."""
+    arg = {"expected": expected}
+    page.wait_for_function(f"({{ expected }}) => JSON.stringify(({script})()) === JSON.stringify(expected)", arg=arg)
+
+
 def apart(doing: Coroutine):
     """What it returns, run in a thread of its own: Playwright keeps a loop running in this one."""
     with ThreadPoolExecutor(1) as thread:

@@ -95,6 +95,9 @@ def test_arrays_tensors_and_booleans_are_read_as_they_print():
         np.array([[0.1, 1], [0.7, 0]]),
     ):
         assert Board(rewards).marks == [[0.1, 1], [0.7, 0]]
+    assert Board(np.array([[0.1], [0.2]], dtype=np.float16)).marks == [[0.1], [0.2]]
+    board = Board([[1], [0]], answers=(text for text in ("a", None)), logged=(None, 0.5))
+    assert (board.answers, board.logged) == (["a", "answer 2"], ["–", "+0.50"])
     board = Board(np.array([[True], [False]]), weights=torch.tensor([8.0]), convention=gc.TRL, names=("ok",))
     assert (board.weights, board.convention, board.choices["heaviest"]) == ([8.0], "trl", 8.0)
 
@@ -123,8 +126,15 @@ def test_arrays_tensors_and_booleans_are_read_as_they_print():
         ([[1], [0]], {"convention": "moon"}, "convention: expected one of paper"),
         ([[1], [0]], {"convention": "nemo_rl_loo", "method": "corr_grpo"}, "expected one that defines corr_grpo"),
         ([[1], [0]], {"primary": "x"}, "primary: expected one of reward 1"),
-        ([[1], [0]], {"lengths": [0, 1]}, "lengths: expected 2 whole numbers from 1"),
+        ([[1], [0]], {"lengths": [0, 1]}, "lengths: expected positive whole token counts, got [0.0]"),
+        ([[1], [0]], {"lengths": "ab"}, "lengths: expected numbers"),
         ([[1], [0]], {"logged": [1.0]}, "logged: expected 2 advantages"),
+        ([[1], [0]], {"logged": ["a", "b"]}, "logged: expected numbers"),
+        ([[1], [0]], {"answers": 5}, "answers: expected 2 texts, one per answer, got 5"),
+        ([[1], [0]], {"reasons": 5}, "reasons: expected 2 rows, one per answer, got 5"),
+        ([[1], [0]], {"names": 5}, "names: expected 1 texts"),
+        ("abc", {}, "rewards: expected numbers"),
+        (None, {}, "rewards: expected numbers"),
     ],
 )
 def test_what_cannot_be_shown_is_refused_in_one_sentence(rewards, options, said):

@@ -4,7 +4,7 @@ import re
 from urllib.parse import urlencode
 
 import pytest
-from helpers import accessibility_faults, arrived, settled
+from helpers import accessibility_faults, arrived, becomes, settled
 from links import HOSTILE, TASKS, random_link
 
 import gdpo_core as gc
@@ -137,6 +137,7 @@ def test_print_has_what_was_opened_under_headings(visit):
     page.get_by_role("navigation").get_by_role("link", name="Train").click()
     chapter_ready(page, "train")
     page.get_by_role("navigation").get_by_role("link", name="Lab").click()
+    at(page, "lab")
     page.emulate_media(media="print")
     shown = {name.split("_")[0] for name in page.evaluate(SHOWN)}
     assert {"lab", "train"} <= shown
@@ -240,13 +241,13 @@ def test_the_lab_as_it_opens(visit, subtests):
         skip.focus()
         assert skip.bounding_box()["y"] >= 0
         page.keyboard.press("Enter")
-        assert page.evaluate("document.activeElement.tagName") == "H1"
+        becomes(page, "() => document.activeElement.tagName", "H1")
     with subtests.test("a term explains itself on focus"):
         term = page.locator("dfn.term", has_text="advantage").first
         display = "e => getComputedStyle(e, '::after').display"
         assert term.evaluate(display) == "none"
         term.focus()
-        assert term.evaluate(display) == "block"
+        page.wait_for_function(display + " === 'block'", arg=term.element_handle())
     with subtests.test("the verdict is not announced before the first change"):
         page.locator(".row").nth(5).hover()
         assert page.locator(".sentences").get_attribute("role") is None
@@ -298,7 +299,7 @@ def test_the_grid_by_keyboard_and_rows_that_stay_under_the_hand(visit):
     assert page.evaluate(ORDER) == list(range(1, 13))
     page.get_by_role("button", name="Sort by GDPO").click()
     a = gc.gdpo(marks)
-    assert page.evaluate(ORDER) == [i + 1 for i in sorted(range(12), key=lambda i: (-round(a[i].item(), 9), i))]
+    becomes(page, ORDER, [i + 1 for i in sorted(range(12), key=lambda i: (-round(a[i].item(), 9), i))])
 
 
 def test_what_would_change_that_does_it_and_can_be_taken_back(visit):

@@ -41,6 +41,7 @@ def test_a_visit_to_the_real_prompts(browse):
     # A prompt by hand, by keyboard, by a step and by its name.
     page.locator("[data-id='parallel_65']").click()
     opened(page, "parallel_65")
+    page.wait_for_url("**evidence-prompt=parallel_65**")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
     page.wait_for_url(lambda url: "evidence-prompt=parallel_65" not in url)
@@ -61,7 +62,7 @@ def test_a_visit_to_the_real_prompts(browse):
     page.locator(".squares[data-kind='wrong']").wait_for()
     before = page.locator("h1:visible").inner_text()
     page.get_by_role("slider").first.press("ArrowRight")
-    page.wait_for_url("**evidence-group=13**")
+    page.wait_for_url(lambda url: "evidence-group=13" in url and "evidence-prompt=multiple_99" in url)
     settled(page)
     assert page.locator("h1:visible").inner_text() != before
     again = browse(f"?{page.url.partition('?')[2]}")

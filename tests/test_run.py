@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -96,7 +97,7 @@ def test_the_made_sample_holds_verdicts_of_the_real_batch(made):
         marks = Counter((c, s / 5, b) for c, s, b in group.select(*pays).iter_rows())
         assert marks <= every[group["prompt"][0]]
     assert set(made["completion"]) == {""}
-    assert f"style pays 0 or {pays['style']} and" in MADE.told
+    assert f"style pays 0 or {pays['style']} and" in MADE.source_note
 
 
 def test_the_made_advantages_are_trls_grpo_by_hand(made):
@@ -119,7 +120,7 @@ def test_the_made_sample_has_findings_worth_reading():
 
 
 def test_the_made_sample_says_that_it_is_no_training_run():
-    told = read(MADE).told
+    told = read(MADE).source_note
     assert "no training run" in told
     published = load_published(ROOT / "data" / "bfcl_rewards.parquet")
     assert f"{len(published.models)} configurations of 50 models" in told
@@ -142,8 +143,8 @@ def test_several_files_and_a_zip_of_them_read_as_one_log():
     found = (several, one, read(TRL))
     tables = [downloads.downloads(log, audit_log(log, None, ""))[2][2]() for log in found]
     assert tables[0] == tables[1] == tables[2]
-    assert "Your files: completions_00001.parquet and 3 more" in several.told
-    assert "Your file: run.zip" in one.told
+    assert "Your files: completions_00001.parquet and 3 more" in several.source_note
+    assert "Your file: run.zip" in one.source_note
     assert several.primary is None
 
 
@@ -432,7 +433,7 @@ def test_each_group_that_shows_a_finding_opens_on_the_board_with_the_cores_numbe
         lengths = [max(1, round(n)) for n in group.lengths or [1] * len(group.rewards)]
         given = {"weights": group.weights, "convention": convention}
         given |= {"lengths": lengths} if convention.last_step == "tokens" else {}
-        assert board.rewards.tolist() == [list(row) for row in group.rewards]
+        assert board.rewards.tolist() == pytest.approx(np.array(group.rewards), rel=1e-6)
         for side, method in enumerate(("grpo", "gdpo")):
             a = gc.advantages(group.rewards, method, **given).tolist()
             assert board.drawing["a"][side] == pytest.approx(a, abs=1e-6)

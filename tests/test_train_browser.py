@@ -36,7 +36,7 @@ def test_a_journey_through_the_chapter(train):
     slider.focus()
     page.keyboard.press("ArrowRight")
     page.locator(".why", has_text="Changed. As it was").wait_for()
-    assert "train-pays=3_3_10" in page.url
+    page.wait_for_url("**train-pays=3_3_10**")
     page.get_by_role("button", name="Reset").click()
     page.locator(".why", has_text="Why:").wait_for()
     # Cards by keyboard; another comparison moves them.

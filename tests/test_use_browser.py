@@ -44,8 +44,7 @@ def test_the_first_screen_holds_lines_and_answers_and_links_lead_to_what_they_na
     page.get_by_text("Program copied.").wait_for()
     assert 'gc.CONVENTIONS["verl"]' in page.evaluate("navigator.clipboard.readText()")
     page.locator(".should").get_by_role("link", name="A reward of almost constant noise").click()
-    asked = page.evaluate("Object.fromEntries(new URLSearchParams(location.search))")
-    assert asked["at"] == "train" and asked["use-framework"] == "verl"
+    page.wait_for_url(lambda url: "at=train" in url and "use-framework=verl" in url)
     go(page, "Use it")
     assert page.get_by_label("Trainer", exact=True).evaluate("e => e.selectedOptions[0].text") == "verl"
 

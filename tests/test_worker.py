@@ -105,7 +105,7 @@ def test_an_upload_has_the_report_that_the_same_files_have_here():
     there = logs.read(SAMPLES[0], uploads)
     here = logs.read(next(sample for sample in SAMPLES if sample.path == path.name))
     assert here.files is None and there.run.rewards == here.run.rewards
-    assert there.told == "Your files: completions_00001.parquet and 3 more."
+    assert there.source_note == "Your files: completions_00001.parquet and 3 more."
     first = here.run.rewards[0]
     for primary, weights in ((None, ""), (first, ""), (None, f"{first}=3")):
         expected, found = (logs.audit_log(log, primary, weights) for log in (here, there))

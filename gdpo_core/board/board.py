@@ -1,20 +1,21 @@
 """The board: answers, their marks, and what two methods make of them, drawn anew as soon as a mark is flipped."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 import anywidget
+import numpy as np
 import torch
 import traitlets
 
 import gdpo_core as gc
 from gdpo_core import _inputs as inputs
 from gdpo_core import _theme
-from gdpo_core._errors import expect, is_whole, reason
+from gdpo_core._errors import expect, reason
 from gdpo_core._inputs import ArrayLike
-from gdpo_core._words import count, signed
+from gdpo_core._words import count, excerpt, signed
 from gdpo_core.board.drawing import draw
 from gdpo_core.board.seen import seen
 from gdpo_core.board.state import (
@@ -97,17 +98,15 @@ class Board(anywidget.AnyWidget):
         marks = _group(rewards)
         many, width = len(marks), len(marks[0])
         names = _texts(names, "names", width, "reward", "reward")
-        texts = _texts(answers, "answers", many, "answer", "answer")
+        given = [None] * many if answers is None else _list(answers, "answers", many, "texts", "answer")
+        texts = _texts(given, "answers", many, "answer", "answer")
         if lengths is None:
-            lengths = [1] * many if answers is None else [max(1, len(str(text))) for text in answers]
-        whole = all(is_whole(n) and n >= 1 for n in lengths)
-        expect(len(lengths) == many and whole, "lengths", f"{many} whole numbers from 1", f"{lengths!r:.80}")
+            lengths = [max(1, len(str(text or ""))) for text in given]
         expect(primary is None or primary in names, "primary", f"one of {', '.join(names)}", repr(primary))
         key = next((key for key, c in gc.CONVENTIONS.items() if convention in (key, c)), None)
         expect(key is not None, "convention", f"one of {', '.join(gc.CONVENTIONS)}", f"{convention!r:.80}")
-        expect(logged is None or len(logged) == many, "logged", f"{many} advantages", f"{logged!r:.80}")
         weighing = [1.0] * width if weights is None else inputs.numbers(weights, "weights").flatten().tolist()
-        self._lengths = tuple(map(int, lengths))
+        self._lengths = tuple(map(int, inputs.token_counts(lengths, (many,)).tolist()))
         self._primary = None if primary is None else names.index(primary)
         self._levels = tuple(levels_of(column) for column in zip(*marks, strict=True))
         if self._primary is not None and self._levels[self._primary] is None:
@@ -119,7 +118,7 @@ class Board(anywidget.AnyWidget):
                 labels=names if labels is None else _texts(labels, "labels", width, "reward", "reward"),
                 reasons=[[""] * width] * many if reasons is None else _reasons(reasons, many, width),
                 given=marks,
-                logged=[] if logged is None else [signed(a) for a in logged],
+                logged=_advantages(logged, many),
                 choices={
                     "editable": bool(editable),
                     "levels": [levels and list(levels) for levels in self._levels],
@@ -226,30 +225,38 @@ def _group(rewards: ArrayLike) -> list[list[float]]:
             f"rewards: expected numbers up to {LARGEST:g} in size, got {r[answer, k].item()} in {where}"
         )
     if r.dtype != torch.float64:  # 0.1 is 0.1, not what is left of it in few bits
-        r = torch.tensor([[float(str(x)) for x in row] for row in r.float().numpy()], dtype=torch.float64)
+        r = torch.tensor([[float(str(x)) for x in row] for row in _in_numpy(r)], dtype=torch.float64)
     return [list(row) for row in frozen(r.tolist())]
 
 
-def _texts(given: Sequence[object] | None, name: str, n: int, things: str, noun: str) -> list[str]:
+def _texts(given: object, name: str, n: int, each: str, noun: str) -> list[str]:
     """So many texts, long ones clipped; numbered ones where none are given. Raises InputError."""
-    if given is None:
-        return [f"{noun} {i + 1}" for i in range(n)]
-    fits = not isinstance(given, str) and len(given) == n
-    expect(
-        fits, name, f"{n} texts, one per {things}", f"{len(given)}" if not isinstance(given, str) else repr(given)[:80]
-    )
-    return [_clipped(str(text)) for text in given]
+    texts = [None] * n if given is None else _list(given, name, n, "texts", each)
+    return [f"{noun} {i + 1}" if text is None else excerpt(str(text), LONGEST) for i, text in enumerate(texts)]
+
+
+def _advantages(logged: object, many: int) -> list[str]:
+    """The logged advantages in words; empty without any. Raises InputError."""
+    if logged is None:
+        return []
+    values = [float("nan") if a is None else a for a in _list(logged, "logged", many, "advantages", "answer")]
+    return [signed(a) for a in inputs.numbers(values, "logged").flatten().tolist()]
+
+
+def _in_numpy(r: torch.Tensor) -> np.ndarray:
+    return (r.float() if r.dtype == torch.bfloat16 else r).numpy()  # numpy has no bfloat16
 
 
 def _reasons(reasons: Sequence[Sequence[str]], many: int, width: int) -> list[list[str]]:
-    expect(len(reasons) == many, "reasons", f"{many} rows, one per answer", f"{len(reasons)}")
-    return [_texts(row, "reasons", width, "reward", "") for row in reasons]
+    return [_texts(row, "reasons", width, "reward", "") for row in _list(reasons, "reasons", many, "rows", "answer")]
 
 
-def _clipped(text: str) -> str:
-    """The text, which a half character or a million of them may not stop on its way to the browser."""
-    shown = text if len(text) <= LONGEST else f"{text[:LONGEST]}… ({len(text):,} characters)"
-    return shown.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+def _list(given: object, name: str, n: int, things: str, each: str) -> list:
+    """What a caller gives in any kind of sequence. Raises InputError."""
+    values = list(given) if isinstance(given, Iterable) and not isinstance(given, str | bytes) else None
+    fits = values is not None and len(values) == n
+    expect(fits, name, f"{n} {things}, one per {each}", f"{given!r:.80}" if values is None else f"{len(values)}")
+    return values or []
 
 
 def _fits(mark: object, levels: tuple[float, float] | None) -> bool:

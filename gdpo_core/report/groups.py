@@ -4,8 +4,8 @@ from gdpo_core._words import clip, count, number, one_line, percent, signed
 from gdpo_core.conventions import NAMES
 from gdpo_core.report.sentences import Table
 from gdpo_core.runs.audit_report import AuditReport
+from gdpo_core.runs.examples import MOST, ExampleGroup
 from gdpo_core.runs.facts import Finding
-from gdpo_core.runs.shown import SHOWN, ShownGroup
 
 MANY, ROWS = 16, 64  # answers above which equal ones share a row, and rows of a table
 MARKS = "●▲■◆★✚"  # one for each tie of a method
@@ -15,7 +15,7 @@ MEANING = (
 )
 
 
-def group_tables(report: AuditReport, finding: Finding, most: int = SHOWN, clipped: int = 60) -> list[Table]:
+def group_tables(report: AuditReport, finding: Finding, most: int = MOST, clipped: int = 60) -> list[Table]:
     """The first groups that show the finding, with the prompt as their meaning; none for a finding about no group.
 
     clipped: characters of an answer; a prompt gets three times as many.
@@ -25,7 +25,7 @@ def group_tables(report: AuditReport, finding: Finding, most: int = SHOWN, clipp
     return [group_table(report, group, clipped) for group in groups[:most]]
 
 
-def group_table(report: AuditReport, group: ShownGroup, clipped: int = 60) -> Table:
+def group_table(report: AuditReport, group: ExampleGroup, clipped: int = 60) -> Table:
     """One group: its answers with their rewards and advantages; clipped: characters of an answer."""
     methods = list(dict.fromkeys(["grpo", "gdpo", group.method]))
     head = ["answer", *map(one_line, group.names), *["logged"] * bool(group.logged), *(NAMES[m] for m in methods)]
@@ -46,18 +46,18 @@ def group_table(report: AuditReport, group: ShownGroup, clipped: int = 60) -> Ta
     return Table(title(report, group), head, rows, prompt)
 
 
-def _advantages(group: ShownGroup, method: str) -> list[str]:
+def _advantages(group: ExampleGroup, method: str) -> list[str]:
     """Each answer's advantage in this group alone, with a mark where different rewards share it."""
     ties = [MARKS[tie % len(MARKS)] if tie is not None else "" for tie in group.ties(method)]
-    return [f"{signed(a)}{tie}" for a, tie in zip(group.under(method), ties, strict=True)]
+    return [f"{signed(a)}{tie}" for a, tie in zip(group.advantages_under(method), ties, strict=True)]
 
 
-def title(report: AuditReport, group: ShownGroup) -> str:
+def title(report: AuditReport, group: ExampleGroup) -> str:
     """Which group it is, and what it shows."""
     return f"Step {group.step}, group {group.group}: {_shows(report, group)}"
 
 
-def _shows(report: AuditReport, group: ShownGroup) -> str:
+def _shows(report: AuditReport, group: ExampleGroup) -> str:
     if group.finding == "reward-dominates":
         return f"{one_line(group.reward)} makes {percent(group.score)} of its update"
     pairs = count(group.score, "pair")

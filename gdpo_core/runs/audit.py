@@ -101,7 +101,7 @@ def audit(
     for_shares = weights_for_shares(facts, target_share) if target_share else ()
     report = report_of(facts, findings(facts), for_shares)
     alternative = None if setting is None else compute_what_if(facts, setting, engine)
-    return replace(report, alternative=alternative, _facts=replace(facts, tables=(), by=(), best=None, _trials={}))
+    return replace(report, alternative=alternative, _facts=replace(facts, tables=(), by=(), examples=None, _trials={}))
 
 
 def gather(
@@ -213,7 +213,7 @@ def plan_of(
         convention=FRAMEWORKS[run.framework].convention if recipe is None else recipe.convention,
         primary=None if primary is None else run.rewards.index(primary),
         recipe=recipe,
-        shown=recipe.method if recipe is not None else intended if intended in COMPARED else "grpo",
+        examples_of=recipe.method if recipe is not None else intended if intended in COMPARED else "grpo",
     )
 
 
@@ -261,7 +261,7 @@ def facts_of(
         intended_method=intended,
         recipe_of_the_rest=None,
         tables=summary.sample,
-        best=summary.best,
+        examples=summary.examples,
     )
     wrong = (facts.batches.logged.wrong > 0) & ~facts.lack_rows
     if _by_evaluations(facts, wrong):

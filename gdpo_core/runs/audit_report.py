@@ -16,10 +16,10 @@ from gdpo_core._inputs import ArrayLike
 from gdpo_core._words import count, power_of_ten
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import RECOGNISED
+from gdpo_core.runs.examples import MOST, ExampleGroup, example_groups, with_texts
 from gdpo_core.runs.facts import LISTED, Facts, Finding, OfValue, ratio, weights_in_words
 from gdpo_core.runs.over_time import over_time
 from gdpo_core.runs.read_more import IDS, Link, links
-from gdpo_core.runs.shown import SHOWN, ShownGroup, shown_groups, with_texts
 from gdpo_core.runs.texts import Texts, no_texts
 from gdpo_core.runs.thresholds import FEW_GROUPS
 from gdpo_core.runs.trials import WeightsForShares
@@ -248,11 +248,11 @@ class AuditReport:
     by: tuple[ByPart, ...] = ()
     alternative: "WhatIf | None" = None
     _facts: Facts | None = field(default=None, repr=False, compare=False)  # where its log can be read once more
-    _groups: tuple[ShownGroup, ...] = field(default=(), repr=False)
+    _groups: tuple[ExampleGroup, ...] = field(default=(), repr=False)
     _texts: Texts = field(default=no_texts, repr=False, compare=False)
 
     @cached_property
-    def groups(self) -> tuple[ShownGroup, ...]:
+    def groups(self) -> tuple[ExampleGroup, ...]:
         """The groups that show a finding best, five of each at most, with their texts: these are read at first use."""
         return with_texts(self._groups, self._texts)
 
@@ -317,7 +317,7 @@ class AuditReport:
             "by": self.by,
         }
         if groups:
-            most = SHOWN if groups is True else groups
+            most = MOST if groups is True else groups
             parts["groups"] = self.groups_table().group_by("finding", maintain_order=True).head(most).to_dicts()
         if self.alternative is not None:
             parts["what_if"] = self.alternative.to_dict()
@@ -380,7 +380,7 @@ def report_of(
         caution=_caution(f),
         weights_for_shares=tuple(weights_for_shares),
         by=tuple(_of_value(f, of) for of in f.by),
-        _groups=shown_groups(f, findings),
+        _groups=example_groups(f, findings),
         _texts=f.run.texts,
     )
 

@@ -29,7 +29,7 @@ def by_value(f: Facts) -> tuple[OfValue, ...]:
     values = _values(f.run)
     known, others = values.head(VALUES), len(values) - VALUES
     summary: Summary | None = None
-    plan = replace(f.plan, shown=None)
+    plan = replace(f.plan, examples_of=None)
     for table in _in_cells(f, known["key"]):
         batches = summarise(table, plan).batches
         part = Summary(plan, replace(batches, batch=batches.batch % (VALUES + 1)))

@@ -18,7 +18,8 @@ MAX_CACHED_ROWS = 2_000_000  # rows that are kept in memory at most
 NAME = 10_000  # characters; a report says the name of a reward a hundred times
 SAMPLE = 100  # rows that decide whether a text column holds numbers
 INNER = ("_file", "_row", "_event", "_key", "_by", "_path", "_place")  # columns that readers add to a log's own
-A_FILE = 1 << 32  # rows: the place of a row is its file's number times this, plus its own number in the file
+# A row's place is its file's number times this, which no file has rows enough for, plus its own number in the file.
+ROWS_OF_A_FILE = 1 << 32
 RESERVED = ("batch", "step", "group", "advantage")  # columns of every table, so that no reward can have these names
 # Usual names of the texts beside rewards.
 TEXTS = {
@@ -235,12 +236,12 @@ def _at(frame: pl.DataFrame, row: int, files: Sequence[LogFile]) -> str:
 
 
 def _places(frame: pl.DataFrame) -> pl.Expr:
-    """The file of each row, times `A_FILE`, plus its number there, from 0; a frame may begin inside its only file."""
+    """The place of each row; a frame may begin inside its only file."""
     starts = np.flatnonzero(np.diff(frame["_file"].to_numpy(), prepend=-1))
     row = pl.int_range(pl.len())
     if len(starts) > 1:
         row -= pl.lit(pl.Series(starts.repeat(np.diff(starts, append=len(frame)))))
-    return pl.col("_file") * A_FILE + row + (pl.col("_row") if "_row" in frame.columns else 0)
+    return pl.col("_file") * ROWS_OF_A_FILE + row + (pl.col("_row") if "_row" in frame.columns else 0)
 
 
 def _expect_numbers(frame: pl.DataFrame, name: str, files: Sequence[LogFile]) -> None:

@@ -17,7 +17,7 @@ from gdpo_core._inputs import ArrayLike
 from gdpo_core.frameworks import framework_named
 from gdpo_core.runs.audit import audit
 from gdpo_core.runs.audit_report import AuditReport
-from gdpo_core.runs.columns import A_FILE
+from gdpo_core.runs.columns import ROWS_OF_A_FILE
 from gdpo_core.runs.files import LogFiles, find_files, format_of
 from gdpo_core.runs.frames import REMOTE
 from gdpo_core.runs.run import (
@@ -151,7 +151,7 @@ def _summarise_files(
         summaries, sample = [], Sample()
         for table in tables_of(run, blocks, task["first_batch"]):
             first = {"batch": task["first_batch"], "group": task["first_group"], "step": offset}
-            first["_place"] = task["first_file"] * A_FILE
+            first["_place"] = task["first_file"] * ROWS_OF_A_FILE
             table = table.with_columns(pl.col(name) + number for name, number in first.items())
             if len(table := select_steps(table, window)):
                 summaries.append(summarise(table, plan))

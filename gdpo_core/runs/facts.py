@@ -14,7 +14,7 @@ from gdpo_core.frameworks import FRAMEWORKS, Framework
 from gdpo_core.runs.read_more import READ_MORE
 from gdpo_core.runs.recipe import Recipe
 from gdpo_core.runs.run import Run
-from gdpo_core.runs.sums import Array, Best, MethodSums, Plan, Sums, total
+from gdpo_core.runs.sums import Array, Examples, MethodSums, Plan, Sums, total
 from gdpo_core.runs.thresholds import CHANCE, MERGED, SCALE_ONLY
 from gdpo_core.runs.trials import Trial, sums_under
 from gdpo_core.ties import Order
@@ -59,7 +59,7 @@ class Facts:
     intended_method: str | None  # that the caller, or a configuration beside the log, asks for
     recipe_of_the_rest: Recipe | None  # reproduces all batches of `batches` that `recipe` does not
     tables: Sequence[pl.DataFrame]  # whole batches from all over the run, on which settings are tried
-    best: Best | None = None  # the groups that show something best
+    examples: Examples | None = None  # the groups that show something best
     by: "tuple[OfValue, ...]" = ()  # the same of each value of the column that was asked for
     _trials: dict[Trial, "Facts"] = field(default_factory=dict, repr=False, compare=False)
 

@@ -18,9 +18,9 @@ from gdpo_core.frameworks import RECOGNISED, VERL
 from gdpo_core.registry import method_for
 from gdpo_core.runs.recipe import Log, compare, hidden_inputs, holds_lengths, read_log, same_direction, starts_of
 from gdpo_core.runs.sums import (
-    HELD,
+    HELD_EXAMPLES,
     Array,
-    Best,
+    Examples,
     LengthSums,
     LoggedSums,
     MethodSums,
@@ -149,8 +149,11 @@ def _summary(rows: pl.DataFrame, plan: Plan) -> Summary:
         lengths=_length_sums(of, distance, lengths),
         logged=_logged_sums(of, log, part, plan),
     )
-    best = _best(rows, plan.shown, outcomes[plan.shown], ties, order, (std > 0).sum(0) > 1) if plan.shown else None
-    return Summary(plan, sums, best)
+    examples = None
+    if plan.examples_of is not None:
+        several = (std > 0).sum(0) > 1
+        examples = _examples(rows, plan.examples_of, outcomes[plan.examples_of], ties, order, several)
+    return Summary(plan, sums, examples)
 
 
 def _fingerprints(part: pl.DataFrame, rewards: Sequence[str], starts: Array) -> Array:
@@ -351,9 +354,9 @@ def _method_sums(
     )
 
 
-def _best(
+def _examples(
     rows: pl.DataFrame, method: str, outcome: _Outcome, ties: Distinctions, order: Ordered, several: Tensor
-) -> Best:
+) -> Examples:
     """The groups of a part that show something best; several: (groups,) whether two rewards differ, or more."""
     counted = outcome.counted
     tied, inverted = ties.tied[method] * counted, order.inverted[method] * counted
@@ -368,26 +371,26 @@ def _best(
         **{("reward-dominates", k): own for k, own in enumerate(share)},
     }
     values = [score.double().numpy() for score in scores.values()]
-    best = [_highest(score) for score in values]
-    times, held = [len(some) for some in best], np.concatenate(best)
+    highest = [_highest(score) for score in values]
+    times, held = [len(some) for some in highest], np.concatenate(highest)
     group = rows["group"].to_numpy()
     starts = starts_of(group)
     table = {
         "finding": np.repeat([finding for finding, _ in scores], times),
         "reward": np.repeat([reward for _, reward in scores], times),
-        "score": np.concatenate([score[some] for score, some in zip(values, best, strict=True)]),
+        "score": np.concatenate([score[some] for score, some in zip(values, highest, strict=True)]),
         "group": group[starts[held]],
     }
     chosen = np.bincount(held, minlength=len(starts)) > 0
-    return Best(pl.DataFrame(table), rows[np.flatnonzero(chosen.repeat(np.diff(starts, append=len(group))))])
+    return Examples(pl.DataFrame(table), rows[np.flatnonzero(chosen.repeat(np.diff(starts, append=len(group))))])
 
 
 def _highest(score: Array) -> Array:
-    """The numbers of the `HELD` highest scores, of equal ones the first; NaN is none."""
+    """The numbers of the `HELD_EXAMPLES` highest scores, of equal ones the first; NaN is none."""
     there = np.flatnonzero(~np.isnan(score))
-    if len(there) > HELD:
-        there = there[score[there] >= np.partition(score[there], -HELD)[-HELD]]
-    return there[np.argsort(-score[there], kind="stable")[:HELD]]
+    if len(there) > HELD_EXAMPLES:
+        there = there[score[there] >= np.partition(score[there], -HELD_EXAMPLES)[-HELD_EXAMPLES]]
+    return there[np.argsort(-score[there], kind="stable")[:HELD_EXAMPLES]]
 
 
 # --- lengths and logged advantages ------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ Number = TypeVar("Number", Array, float)  # (batches,), or one number for all ba
 
 # How the values of two batches become one, where they are not added up.
 LOWEST, HIGHEST, XOR = ({"merge": ufunc} for ufunc in (np.minimum, np.maximum, np.bitwise_xor))
-HELD = 20  # groups that show something best: a report shows five, and some may be of batches that it leaves out
+HELD_EXAMPLES = 20  # of each thing: a report shows five, and some may be of batches that it leaves out
 OWN_WAY = {"merge": np.add}  # and then what `join_scatter` says: a sum of plain squares would lose digits
 
 
@@ -30,7 +30,7 @@ class Plan:
     primary: int | None
     recipe: Recipe | None  # how the logged advantages were made
     also: str | None = None  # a method to compute besides
-    shown: str | None = None  # the method under which the groups that show something best are held; None: none are
+    examples_of: str | None = None  # the method whose ties, inversions and the like need examples; None: none
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -136,8 +136,8 @@ class Sums(Generic[Number]):
 
 
 @dataclass(frozen=True)
-class Best:
-    """The groups that show something best, at most `HELD` of each thing, and their rows of the run's tables."""
+class Examples:
+    """The groups that show something best, at most `HELD_EXAMPLES` of each thing, and their rows."""
 
     scores: pl.DataFrame  # finding, reward (the number of the one it is about, or −1), score, group
     rows: pl.DataFrame
@@ -149,7 +149,7 @@ class Summary:
 
     plan: Plan
     batches: Sums[Array]
-    best: Best | None = None
+    examples: Examples | None = None
     sample: tuple[pl.DataFrame, ...] = ()  # whole batches from all over the run, on which settings are tried
 
 
@@ -171,17 +171,17 @@ def merge(summaries: Sequence[Summary]) -> Summary:
     batches = take(batches, np.argsort(batches.batch, kind="stable"))
     batches = _join(batches, batches.batch)
     in_order = take(batches, np.lexsort((batches.batch, batches.step)))
-    return Summary(plan, in_order, _best_of([s.best for s in summaries if s.best is not None]))
+    return Summary(plan, in_order, _merge_examples([s.examples for s in summaries if s.examples is not None]))
 
 
-def _best_of(parts: Sequence[Best]) -> Best | None:
+def _merge_examples(parts: Sequence[Examples]) -> Examples | None:
     """The groups of these parts with the highest scores; of equal ones the earliest."""
     if len(parts) < 2:
         return parts[0] if parts else None
     scores = pl.concat([part.scores for part in parts]).sort("score", "group", descending=[True, False])
-    scores = scores.group_by("finding", "reward", maintain_order=True).head(HELD)
+    scores = scores.group_by("finding", "reward", maintain_order=True).head(HELD_EXAMPLES)
     held = pl.col("group").is_in(scores["group"].unique().implode())
-    return Best(scores, pl.concat([part.rows.filter(held) for part in parts], how="diagonal"))
+    return Examples(scores, pl.concat([part.rows.filter(held) for part in parts], how="diagonal"))
 
 
 def total(batches: Sums[Array]) -> Sums[float]:

@@ -1,7 +1,6 @@
 """The prompts and completions of a few responses, read where a report shows them: no audit waits for texts."""
 
 import json
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
@@ -10,8 +9,8 @@ from typing import NamedTuple, TypeAlias
 import polars as pl
 
 from gdpo_core._errors import InputError
-from gdpo_core._words import count
-from gdpo_core.runs.columns import A_FILE
+from gdpo_core._words import excerpt
+from gdpo_core.runs.columns import ROWS_OF_A_FILE
 from gdpo_core.runs.files import LogFile
 from gdpo_core.runs.tables import BadLines, Responses, records_at
 
@@ -22,24 +21,23 @@ COMPLETIONS = (
 )
 CHATS = ("messages", "content", "text", "texts")  # the prompt and the completion in one
 LONGEST_PROMPT, LONGEST_COMPLETION = 1_000, 2_000  # characters
-_HALVES = re.compile("[\ud800-\udfff]")
 _GONE = (
     *(InputError, pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError),
     *(RecursionError, MemoryError),
 )
 
 
-class Excerpt(NamedTuple):
+class PromptAndCompletion(NamedTuple):
     """The prompt and the completion of a response, clipped; None where the log has none."""
 
     prompt: str | None
     completion: str | None
 
 
-Texts: TypeAlias = Callable[[Collection[int]], Mapping[int, Excerpt]]  # by `_place`
+Texts: TypeAlias = Callable[[Collection[int]], Mapping[int, PromptAndCompletion]]  # by `_place`
 
 
-def no_texts(places: Collection[int]) -> Mapping[int, Excerpt]:
+def no_texts(places: Collection[int]) -> Mapping[int, PromptAndCompletion]:
     """What a log without texts says."""
     return {}
 
@@ -51,14 +49,14 @@ def texts_of(files: Sequence[LogFile], bad_lines: BadLines, responses: Responses
     """
     marks = [_mark(file) for file in files]
 
-    def read(places: Collection[int]) -> Mapping[int, Excerpt]:
-        found: dict[int, Excerpt] = {}
-        for number, some in groupby(sorted(places), key=lambda place: place // A_FILE):
-            rows = [place % A_FILE for place in some]
+    def read(places: Collection[int]) -> Mapping[int, PromptAndCompletion]:
+        found: dict[int, PromptAndCompletion] = {}
+        for number, some in groupby(sorted(places), key=lambda place: place // ROWS_OF_A_FILE):
+            rows = [place % ROWS_OF_A_FILE for place in some]
             with suppress(*_GONE):
                 if _mark(files[number]) == marks[number]:
                     records = records_at(files[number], rows, (*PROMPTS, *COMPLETIONS, *CHATS), bad_lines, responses)
-                    found |= {number * A_FILE + row: excerpt(record) for row, record in records}
+                    found |= {number * ROWS_OF_A_FILE + row: texts_in(record) for row, record in records}
         return found
 
     return read
@@ -72,13 +70,13 @@ def _mark(file: LogFile) -> tuple[int, int] | None:
     return (-1, -1)
 
 
-def excerpt(record: Mapping[str, object]) -> Excerpt:
+def texts_in(record: Mapping[str, object]) -> PromptAndCompletion:
     """The prompt and the completion in the columns of a response.
 
-    >>> excerpt({"question": "2 + 2?", "response": [{"role": "assistant", "content": "4"}]})
-    Excerpt(prompt='2 + 2?', completion='4')
-    >>> excerpt({"messages": [{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}]})
-    Excerpt(prompt='2 + 2?', completion='4')
+    >>> texts_in({"question": "2 + 2?", "response": [{"role": "assistant", "content": "4"}]})
+    PromptAndCompletion(prompt='2 + 2?', completion='4')
+    >>> texts_in({"messages": [{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}]})
+    PromptAndCompletion(prompt='2 + 2?', completion='4')
     """
     filled = ((name, value) for name, value in record.items() if isinstance(value, str | list | dict) and value)
     by_name: Mapping[str, object] = {name.lower(): value for name, value in filled}
@@ -87,7 +85,8 @@ def excerpt(record: Mapping[str, object]) -> Excerpt:
     )
     if prompt is None and completion is None:
         prompt, completion = _split_chat(chat)
-    return Excerpt(_clip(readable(prompt), LONGEST_PROMPT), _clip(readable(completion), LONGEST_COMPLETION))
+    texts = ((readable(prompt), LONGEST_PROMPT), (readable(completion), LONGEST_COMPLETION))
+    return PromptAndCompletion(*(None if text is None else excerpt(text, longest) for text, longest in texts))
 
 
 def _split_chat(chat: object) -> tuple[object, object]:
@@ -100,7 +99,7 @@ def _split_chat(chat: object) -> tuple[object, object]:
 
 
 def readable(value: object) -> str | None:
-    """A text as it is, half characters replaced; a chat as lines `role: content`, or the content of its one message.
+    """A text as it is; a chat as lines `role: content`, or the content of its one message.
 
     >>> print(readable([{"role": "user", "content": "Hi"}, {"role": "user", "content": [{"text": "2 + 2?"}]}]))
     user: Hi
@@ -112,7 +111,7 @@ def readable(value: object) -> str | None:
         parts = [(part.get("role") if isinstance(part, dict) else None, _content(part)) for part in value]
         lines = [f"{role}: {content}" if role and len(parts) > 1 else content for role, content in parts]
         value = "\n".join(lines)
-    return _HALVES.sub("\N{REPLACEMENT CHARACTER}", _content(value))
+    return _content(value)
 
 
 def _content(part: object) -> str:
@@ -123,9 +122,3 @@ def _content(part: object) -> str:
             return readable(inner) or ""
         part = {name: value for name, value in part.items() if value is not None}
     return part if isinstance(part, str) else json.dumps(part, ensure_ascii=False, default=str)
-
-
-def _clip(text: str | None, longest: int) -> str | None:
-    if text is None or len(text) <= longest:
-        return text
-    return f"{text[:longest]}… ({count(len(text), 'character')})"

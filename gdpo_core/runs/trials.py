@@ -93,7 +93,7 @@ def _every(table: pl.DataFrame, number: int) -> pl.DataFrame:
 
 def sums_under(f: "Facts", setting: Trial) -> Sums[Array]:
     """The sums over the sample of a run under another setting. Raises InputError."""
-    plan = replace(f.plan, weights=setting.weights, recipe=None, also=setting.method, shown=None)
+    plan = replace(f.plan, weights=setting.weights, recipe=None, also=setting.method, examples_of=None)
     tables = [_apply_gates(table, f.rewards, setting.gates) for table in f.sample]
     return merge([summarise(table.drop("advantage", strict=False), plan) for table in tables]).batches
 

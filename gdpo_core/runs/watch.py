@@ -14,7 +14,7 @@ from gdpo_core._inputs import ArrayLike
 from gdpo_core.frameworks import framework_named
 from gdpo_core.runs.audit import SAMPLE, check_arguments, facts_of, findings, gather, plan_of, sample_of, solve_recipe
 from gdpo_core.runs.audit_report import AuditReport, over_time, report_of
-from gdpo_core.runs.columns import A_FILE, Options
+from gdpo_core.runs.columns import ROWS_OF_A_FILE, Options
 from gdpo_core.runs.facts import Facts
 from gdpo_core.runs.files import LogFile, LogFiles, NoLog, find_files, format_of
 from gdpo_core.runs.frames import REMOTE
@@ -31,7 +31,7 @@ from gdpo_core.runs.run import (
 )
 from gdpo_core.runs.summarise import summarise
 from gdpo_core.runs.sums import Plan, Summary, merge, take
-from gdpo_core.runs.texts import Excerpt
+from gdpo_core.runs.texts import PromptAndCompletion
 from gdpo_core.runs.trials import Sample
 from gdpo_core.runs.unfinished import without_unfinished
 
@@ -294,9 +294,9 @@ class Follower:
     def _settled_place(self) -> int:
         """Where the places of unsettled rows start: the number of settled files, or of rows of the only file."""
         rows = 0 if self.proof is None or self.closed else int(self.proof.sizes["rows"].sum())
-        return self.files * A_FILE + rows
+        return self.files * ROWS_OF_A_FILE + rows
 
-    def _texts(self, places: Collection[int]) -> Mapping[int, Excerpt]:
+    def _texts(self, places: Collection[int]) -> Mapping[int, PromptAndCompletion]:
         """The texts of the whole log, as it is now."""
         try:
             return read_rows(find_files(self.path), self.known, self._options())[0].texts(places)

@@ -95,7 +95,7 @@ def compute_what_if(f: Facts, setting: WhatIfSetting, engine: Callable[[Run, Pla
         weights=tuple(setting.weights.get(name, w) for name, w in zip(f.rewards, f.plan.weights, strict=True)),
         convention=setting.convention or f.plan.convention,
         also=method,
-        shown=None,
+        examples_of=None,
     )
     expect(any(plan.weights), "what_if, weights", "one that is not 0", "0 for every reward")
     with one_error(f.run.path):

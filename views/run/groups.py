@@ -12,7 +12,7 @@ from gdpo_core.board import Board
 from gdpo_core.frameworks import RECOGNISED
 from gdpo_core.report.groups import group_table, title
 from gdpo_core.runs.audit_report import AuditReport
-from gdpo_core.runs.shown import ShownGroup
+from gdpo_core.runs.examples import ExampleGroup
 from gdpo_core.runs.what_if import METHODS
 from gdpo_core.successors import TITLES
 from views.html import div, element, join, reason, show, table, tag
@@ -32,10 +32,10 @@ def choice(audit: AuditReport | None) -> mo.ui.dropdown:
     return mo.ui.dropdown(options, next(iter(options), None), label="A group that shows it")
 
 
-def board(group: ShownGroup, audit: AuditReport) -> Board:
+def board(group: ExampleGroup, audit: AuditReport) -> Board:
     """The board of a group's own answers and logged advantages. InputError where the board cannot show them."""
     return Board(
-        group.rewards,
+        group.tensor,
         answers=group.completions and [text or f"answer {i + 1}" for i, text in enumerate(group.completions)],
         names=group.names,
         weights=group.weights,

@@ -16,7 +16,7 @@ from gdpo_core.runs.what_if import WhatIf
 from views import limits, worker
 from views.run.samples import Sample
 
-How = tuple[tuple[str, Any], ...]  # what read_run is told; nothing: found out from the files
+How = tuple[tuple[str, Any], ...]  # the arguments of read_run; none: it infers all from the files
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Log:
     """A log that was read."""
 
     run: Run
-    told: str  # whose it is
+    source_note: str  # whose it is
     how: How
     sample: Sample | None = None  # None: the reader's own files
     files: Mapping[str, bytes] | None = None  # the reader's, whose tables are read again where they are needed
@@ -68,9 +68,9 @@ def read(sample: Sample, uploads: Sequence[Any] = (), **corrected: Any) -> Log:
         expect(file.name not in files, "upload", different, f"two called {file.name}")
         files[file.name] = file.contents
     first, *more = files
-    told = f"Your {'files' if more else 'file'}: {first}" + (f" and {count(len(more))} more." if more else ".")
+    source_note = f"Your {'files' if more else 'file'}: {first}" + (f" and {count(len(more))} more." if more else ".")
     run, report = worker.call(worker.audit_upload, files, dict(how), None, None)
-    return Log(run, told, how, files=files, report=report)
+    return Log(run, source_note, how, files=files, report=report)
 
 
 @lru_cache(8)

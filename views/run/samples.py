@@ -17,7 +17,7 @@ class Sample:
 
     title: str
     path: str  # in data/samples
-    told: str  # what stands between two ** is bold
+    source_note: str  # what stands between two ** is bold
     primary: str | None = None
 
     @property
@@ -35,11 +35,11 @@ class Sample:
 
     def note(self) -> str:
         """What it is, with its numbers."""
-        if "{models}" not in self.told:
-            return self.told
+        if "{models}" not in self.source_note:
+            return self.source_note
         names = load_published(DATA / "bfcl_rewards.parquet").models
         models = {re.sub(r"-FC(-Any|-Auto)?$", "", name) for name in names}  # with and without native calling
-        return self.told.format(configurations=len(names), models=len(models))
+        return self.source_note.format(configurations=len(names), models=len(models))
 
 
 SAMPLES = (

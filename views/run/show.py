@@ -33,7 +33,7 @@ def progress_note(doing: str, files: Sequence[Any]) -> None:
 
 def source_note(log: Log) -> mo.Html:
     """Whose log this is; the names of uploaded files are text, whatever they hold."""
-    return show(tag("p", prose(log.told) if log.sample else log.told, kind="whose"))
+    return show(tag("p", prose(log.source_note) if log.sample else log.source_note, kind="whose"))
 
 
 def refusal(error: InputError) -> mo.Html:

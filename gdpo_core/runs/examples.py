@@ -15,15 +15,16 @@ from gdpo_core.runs.texts import Texts
 from gdpo_core.steps import explain
 from gdpo_core.ties import collapse
 
-SHOWN = 5  # groups a finding, at most
+MOST = 5  # groups a finding, at most
+MOST_TEXTS = 256  # of a group, the first ones: a group may have any number of answers
 FINDINGS = ("ties-hide-signal", "priority-inversion", "reward-dominates", "silent-groups")
 
 
 @dataclass(frozen=True)
-class ShownGroup:
+class ExampleGroup:
     """One group that shows a finding best, answers in the order of the log.
 
-    >>> group = ShownGroup("ties-hide-signal", 1, 0, 1.0, ("a", "b"), ((1, 0), (0, 1), (0, 0)), method="grpo",
+    >>> group = ExampleGroup("ties-hide-signal", 1, 0, 1.0, ("a", "b"), ((1, 0), (0, 1), (0, 0)), method="grpo",
     ...     convention="paper", weights=(1, 1))
     >>> [round(a, 2) for a in group.advantages], group.ties("grpo")
     ([0.58, 0.58, -1.15], [0, 0, None])
@@ -48,19 +49,22 @@ class ShownGroup:
     @property
     def advantages(self) -> tuple[float, ...]:
         """(answers,) of the run's method, for this group alone."""
-        return self.under(self.method)
+        return self.advantages_under(self.method)
 
-    def under(self, method: str) -> tuple[float, ...]:
+    def advantages_under(self, method: str) -> tuple[float, ...]:
         """(answers,) the advantages of any method for this group alone, with the run's convention and weights."""
         return tuple(explain(self.rewards, method, **self._settings()).advantages.tolist())
 
-    def ties(self, method: str) -> list[int | None]:
-        """(answers,) which of the method's ties each answer is in: different rewards with one advantage, from 0."""
-        # In float32 where the log holds such numbers, whose round-off breaks no tie.
+    @property
+    def tensor(self) -> torch.Tensor:
+        """(answers, rewards) in float32 where the log holds such numbers, whose round-off breaks no tie."""
         rewards = torch.tensor(self.rewards, dtype=torch.float64)
         single = rewards.float()
-        fits = torch.equal(single.double().nan_to_num(), rewards.nan_to_num())
-        c = collapse(single if fits else rewards, method, **self._settings())
+        return single if torch.equal(single.double().nan_to_num(), rewards.nan_to_num()) else rewards
+
+    def ties(self, method: str) -> list[int | None]:
+        """(answers,) which of the method's ties each answer is in: different rewards with one advantage, from 0."""
+        c = collapse(self.tensor, method, **self._settings())
         levels = dict(zip(c.response.tolist(), c.level.tolist(), strict=True))
         vectors: dict[int, set[str]] = {}
         for answer, level in levels.items():
@@ -79,29 +83,29 @@ class ShownGroup:
         return {"weights": self.weights, "convention": convention, "lengths": lengths}
 
 
-def shown_groups(f: Facts, findings: Sequence[Finding]) -> tuple[ShownGroup, ...]:
+def example_groups(f: Facts, findings: Sequence[Finding]) -> tuple[ExampleGroup, ...]:
     """The groups that show each of `FINDINGS` best, with their numbers alone; of batches that the facts count."""
-    if f.best is None or f.plan.shown != f.method:
+    if f.examples is None or f.plan.examples_of != f.method:
         return ()
     named = (finding.evidence["reward"] for finding in findings if finding.id == "reward-dominates")
     share = np.nan_to_num(f.shares(f.method), nan=-np.inf)
     reward = f.rewards.index(str(next(named, f.rewards[int(share.argmax())])))
-    rows = f.best.rows.filter(pl.col("batch").is_in(f.batches.batch.tolist()))
+    rows = f.examples.rows.filter(pl.col("batch").is_in(f.batches.batch.tolist()))
     of_group = {number: part for (number,), part in rows.partition_by("group", as_dict=True).items()}
-    scores = f.best.scores.filter(pl.col("reward").is_in([-1, reward]), pl.col("group").is_in(list(of_group)))
+    scores = f.examples.scores.filter(pl.col("reward").is_in([-1, reward]), pl.col("group").is_in(list(of_group)))
     return tuple(
-        _shown_group(f, finding, score, of_group[group], f.rewards[reward] if finding == "reward-dominates" else None)
+        _example(f, finding, score, of_group[group], f.rewards[reward] if finding == "reward-dominates" else None)
         for finding in FINDINGS
-        for score, group in scores.filter(finding=finding).head(SHOWN).select("score", "group").rows()
+        for score, group in scores.filter(finding=finding).head(MOST).select("score", "group").rows()
     )
 
 
-def _shown_group(f: Facts, finding: str, score: float, rows: pl.DataFrame, reward: str | None) -> ShownGroup:
+def _example(f: Facts, finding: str, score: float, rows: pl.DataFrame, reward: str | None) -> ExampleGroup:
     def column(name: str) -> tuple[float, ...] | None:
         values = tuple(rows[name].cast(pl.Float64).to_list()) if name in rows.columns else None
         return None if values is None or any(v is None or isnan(v) for v in values) else values
 
-    return ShownGroup(
+    return ExampleGroup(
         finding=finding,
         step=rows["step"][0],
         group=rows["group"][0],
@@ -118,13 +122,13 @@ def _shown_group(f: Facts, finding: str, score: float, rows: pl.DataFrame, rewar
     )
 
 
-def with_texts(groups: Sequence[ShownGroup], texts: Texts) -> tuple[ShownGroup, ...]:
+def with_texts(groups: Sequence[ExampleGroup], texts: Texts) -> tuple[ExampleGroup, ...]:
     """The groups with what the log says in their places."""
-    said = texts({place for group in groups for place in group.places})
+    said = texts({place for group in groups for place in group.places[:MOST_TEXTS]})
     return tuple(_add_texts(group, [said.get(place) for place in group.places]) for group in groups)
 
 
-def _add_texts(group: ShownGroup, said: Sequence) -> ShownGroup:
+def _add_texts(group: ExampleGroup, said: Sequence) -> ExampleGroup:
     prompt = next((one.prompt for one in said if one and one.prompt is not None), group.prompt)
     completions = tuple(one and one.completion for one in said)
     return replace(group, prompt=prompt, completions=completions if any(completions) else group.completions)
