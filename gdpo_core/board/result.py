@@ -1,0 +1,61 @@
+"""What one method makes of a state: the core's numbers, and what it can no longer tell apart."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import gdpo_core as gc
+from gdpo_core.board.state import State
+from gdpo_core.steps import Explanation
+from gdpo_core.successors import kept_shares
+from gdpo_core.ties import explain_and_collapse
+
+
+@dataclass(frozen=True)
+class Result:
+    """One method's numbers for one state, and what it can no longer tell apart."""
+
+    explained: Explanation
+    collapsed: gc.Collapse
+    advantages: list[float]
+    terms: list[list[float]]  # (answers, rewards) what the method adds up, before the weights
+    sums: list[float]
+    factors: list[float]  # per answer, what GD²PO multiplies its sum by; 1 under the other methods
+    levels: list[int]  # per answer, the number of its advantage, 0 = lowest
+    ties: list[dict]  # the advantages that answers with different marks share, highest first
+
+    @property
+    def shares(self) -> list[float] | None:
+        """Each reward's share of the update; None where there is none."""
+        share = self.collapsed.update_share
+        return list(share) if all(one == one for one in share) else None
+
+
+@lru_cache(maxsize=512)
+def compute(state: State, method: str) -> Result:
+    """What a method makes of the state."""
+    convention = gc.CONVENTIONS[state.convention]
+    given: dict[str, Any] = {"weights": state.weights, "convention": convention}
+    if convention.last_step == "tokens":
+        given["lengths"] = state.lengths
+    explained, collapsed = explain_and_collapse(state.rewards, method, **given)
+    levels = collapsed.level.tolist()
+    terms = explained.rewards if explained.z is None else explained.z
+    return Result(
+        explained,
+        collapsed,
+        explained.advantages.tolist(),
+        terms.tolist(),
+        explained.weighted_sums.tolist(),
+        kept_shares(state.rewards, **given).tolist() if method == "gd2po" else [1.0] * len(levels),
+        levels,
+        _ties(state.marks, levels),
+    )
+
+
+def _ties(marks: tuple, levels: list[int]) -> list[dict]:
+    sets: dict[int, list[int]] = {}
+    for answer, level in enumerate(levels):
+        sets.setdefault(level, []).append(answer)
+    tied = [(sets[level], len({marks[i] for i in sets[level]})) for level in sorted(sets, reverse=True)]
+    return [{"answers": answers, "mixes": mixes} for answers, mixes in tied if mixes > 1]
