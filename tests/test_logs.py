@@ -29,7 +29,9 @@ from hypothesis import strategies as st
 import gdpo_core as gc
 from gdpo_core.runs import files as log_files
 from gdpo_core.runs.columns import batches
-from gdpo_core.runs.run import Run, infer, read_run
+from gdpo_core.runs.read import read_run
+from gdpo_core.runs.run import Run
+from gdpo_core.runs.sizes import infer
 
 GOLDENS = Path(__file__).parent / "goldens" / "logs"
 TRL_LOGS = sorted(path.name for path in (GOLDENS / "trl").iterdir())

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gdpo_core as gc
-from gdpo_core.runs.run import read_run
+from gdpo_core.runs.read import read_run
 
 NAMES = ("accuracy", "format", "length_penalty")
 
