@@ -7,7 +7,7 @@ from math import isnan, nan
 from typing import cast
 
 from gdpo_core._words import listing, percent, signed
-from gdpo_core.report import over_time, sentences
+from gdpo_core.report import over_time, summary
 from gdpo_core.runs.audit import audit
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.read import read_run
@@ -52,8 +52,8 @@ def of_group(rewards: tuple[tuple[float, ...], ...], names: tuple[str, ...], wei
 
 def answers(report: AuditReport) -> list[Answer]:
     """All answers about the rewards of a report."""
-    if not sentences.comparable(report):
-        return [Answer("unknown", "Rewards apart", sentences.not_comparable(report), "run")]
+    if not summary.comparable(report):
+        return [Answer("unknown", "Rewards apart", summary.not_comparable(report), "run")]
     return [_scales(report), _ties(report), _constant(report), _conflict(report), _noise(report)]
 
 

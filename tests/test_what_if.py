@@ -394,14 +394,14 @@ def test_the_engine_computes_it_too(monkeypatch, tmp_path):
 
     def engine(run, plan):
         passes.append(plan)
-        return gc_audit._summary(run.tables(), run, plan)
+        return gc_audit._summary(run.tables(), plan)
 
     from gdpo_core.runs import audit as gc_audit
 
     monkeypatch.setattr(engine_ray, "_ray", lambda: None)
-    monkeypatch.setattr(engine_ray, "_map_and_merge", lambda log, named, proof, run, plan: engine(run, plan))
+    monkeypatch.setattr(engine_ray, "_map_and_merge", lambda log, named, run, plan: engine(run, plan))
     setting, share = {"method": "grpo", "weights": {"format": 3}}, {"format": 0.5}
     found = engine_ray.audit_on_ray(str(tmp_path), what_if=setting, target_share=share)
     local = gc.audit(gc.read_run(tmp_path), what_if=setting, target_share=share)
     assert found.alternative == local.alternative and found.weights_for_shares == local.weights_for_shares
-    assert len(passes) == 2 and passes[-1].also == "grpo"
+    assert len(passes) == 2 and passes[-1].extra_method == "grpo"

@@ -1,4 +1,4 @@
-"""Which rows of a log are a group: those that a column identifies, or blocks of a size that is searched for."""
+"""Which rows of a log are a group: those that a column identifies, or blocks, whose size `sizes.py` infers."""
 
 from dataclasses import replace
 
