@@ -105,7 +105,7 @@ def rows_of(table):
     names = tuple(
         name for name in rows.columns if name not in ("batch", "step", "advantage", "length", "_key", "_place")
     )
-    return Rows(columns=Columns(rewards=names), read=lambda _: iter([rows]), keyed_by="the column group")
+    return Rows(columns=Columns(rewards=names), read=lambda: iter([rows]), keyed_by="the column group")
 
 
 def with_id(report, which):
