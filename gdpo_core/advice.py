@@ -7,7 +7,7 @@ from math import isnan, nan
 from typing import cast
 
 from gdpo_core._words import listing, percent, signed
-from gdpo_core.report import over_time, summary
+from gdpo_core.report import per_step, summary
 from gdpo_core.runs.audit import audit
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.read import read_run
@@ -182,8 +182,8 @@ def _constant(report: AuditReport) -> Answer:
 def _conflict(report: AuditReport) -> Answer:
     title = "Conflict"
     mean: dict[tuple[str, str], float] = {}
-    for pair, series in over_time.correlations(report).items():
-        known = over_time.present(series)
+    for pair, series in per_step.correlations(report).items():
+        known = per_step.present(series)
         mean |= {pair: sum(known) / len(known)} if known else {}
     if not mean:
         return Answer("nothing", title, "No two rewards vary in one group.", "train", "conflict")

@@ -271,7 +271,7 @@ def test_the_table_is_in_every_output(capsys, tmp_path):
 def test_one_reward_has_neither_ties_nor_shares():
     rows = log().drop("b", "c")
     found = gc.audit(gc.read_run(rows, group="id", by="task"))
-    table = report.by.by_table(found)
+    table = report.summary.by_table(found)
     assert table.head == ["task", "groups", "silent", "reward", "mean", "constant"]
     assert len(table.rows) == 4 and all(isnan(p["inversions"]) for p in found.by)
 

@@ -17,7 +17,7 @@ from gdpo_core import report as drawn
 from gdpo_core._errors import InputError
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import FRAMEWORKS
-from gdpo_core.report import figures, over_time, summary, svg, thumbnails
+from gdpo_core.report import figures, per_step, summary, svg, thumbnails
 from gdpo_core.runs.facts import Finding
 from gdpo_core.runs.read_more import PAPER, READ_MORE, links
 
@@ -422,7 +422,7 @@ def test_rows_of_an_evaluation_are_seen_by_a_step_over_the_batch_alone(method, b
 
 def test_quarters_are_means_of_both_ends():
     report = audited.report(steps=40)
-    first, last = over_time.quarters(over_time.means(report)["correctness"])
+    first, last = per_step.quarters(per_step.means(report)["correctness"])
     column = report.steps["mean:correctness"]
     assert first == pytest.approx(column[:10].mean()) and last == pytest.approx(column[-10:].mean())
     assert isinstance(column, pl.Series)

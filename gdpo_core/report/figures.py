@@ -10,8 +10,8 @@ from gdpo_core._html import Html, fold, join, legend, tag
 from gdpo_core._theme import VALUES
 from gdpo_core._words import number, percent
 from gdpo_core.conventions import NAMES
-from gdpo_core.report import over_time, svg
-from gdpo_core.report.over_time import Series, present
+from gdpo_core.report import per_step, svg
+from gdpo_core.report.per_step import Series, present
 from gdpo_core.report.summary import checklist, comparable, own_method, shown_method, weight_shares
 from gdpo_core.runs.audit_report import AuditReport
 
@@ -209,11 +209,11 @@ def describe(groups: Sequence[svg.Bars]) -> str:
 
 def _means(report: AuditReport) -> list[Figure]:
     """How the mean of each reward went, one chart per reward."""
-    steps = over_time.steps(report)
+    steps = per_step.steps(report)
     if len(steps) < 2:
         return []
     drawn = []
-    for k, (name, series) in enumerate(list(over_time.means(report).items())[:_MEANS]):
+    for k, (name, series) in enumerate(list(per_step.means(report).items())[:_MEANS]):
         drift, values = _drift(series, number), present(series)
         ticks = {tick: number(tick, digits=6) for tick in svg.ticks(values)}
         chart = svg.lines(
@@ -226,22 +226,22 @@ def _means(report: AuditReport) -> list[Figure]:
 
 def _over_time(report: AuditReport) -> list[Figure]:
     """Where rewards were constant, and which made the update, over time."""
-    if len(over_time.steps(report)) < 2:
+    if len(per_step.steps(report)) < 2:
         return []
-    constant = over_time.dead(report)
+    constant = per_step.dead(report)
     drawn = [
         _of_rewards(report, "Constant rewards over the run", "Share of the groups; it does nothing there.", constant)
     ]
     method, why = shown_method(report)
     if method and comparable(report):
-        shares = over_time.shares(report, method)
+        shares = per_step.shares(report, method)
         drawn.append(_of_rewards(report, "Shares of the update", f"Under {NAMES[method]}, {why}.", shares))
     return drawn
 
 
 def _of_rewards(report: AuditReport, title: str, caption: str, series: Mapping[str, Series]) -> Figure:
     """A line per reward; shares."""
-    steps = over_time.steps(report)
+    steps = per_step.steps(report)
     looks = [(reward_look(k), svg.dash(k)) for k in range(len(series))]
     drifts = "; ".join(f"{name} {_drift(values, percent)}" for name, values in series.items())
     shares = [x for values in series.values() for x in present(values)]
@@ -255,7 +255,7 @@ def _of_rewards(report: AuditReport, title: str, caption: str, series: Mapping[s
 
 def _correlations(report: AuditReport) -> list[Figure]:
     """Which rewards go together inside groups, over time."""
-    steps, pairs = over_time.steps(report), over_time.correlations(report)
+    steps, pairs = per_step.steps(report), per_step.correlations(report)
     if len(steps) < 2 or not pairs:
         return []
 
@@ -290,7 +290,7 @@ def _lines(
 
 
 def _drift(series: Series, words: Callable[[float | None], str]) -> str:
-    first, last = over_time.quarters(series)
+    first, last = per_step.quarters(series)
     return f"{words(first)} in the first quarter to {words(last)} in the last"
 
 

@@ -9,11 +9,11 @@ from gdpo_core import _theme
 from gdpo_core._errors import expect
 from gdpo_core._html import Html, fold, join, notebook_html, style, tag, text
 from gdpo_core._words import count
-from gdpo_core.report.by import by_table
 from gdpo_core.report.changes import Changes, changes_figures, figure_name, figures_table, headline, settings_table
 from gdpo_core.report.figures import Frame, drawable, figures, frame_figure, picture, table
 from gdpo_core.report.groups import MEANING, group_tables
 from gdpo_core.report.summary import (
+    by_table,
     comparable,
     comparison,
     effect,
@@ -32,9 +32,9 @@ from gdpo_core.report.summary import (
     to_do,
     value,
     weights_for_shares_table,
+    what_if_table,
 )
 from gdpo_core.report.thumbnails import thumbnail
-from gdpo_core.report.what_if import what_if_table
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.facts import Finding
 from gdpo_core.runs.what_if import WhatIf

@@ -7,15 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import isfinite
+from typing import Any
 
-from gdpo_core._words import MISSING, count, listing, number, percent
+from gdpo_core._words import MISSING, clip, count, listing, number, one_line, percent
 from gdpo_core.conventions import NAMES, exceptions, formulas
 from gdpo_core.frameworks import ALL_CONVENTIONS, FRAMEWORKS
-from gdpo_core.report import over_time
-from gdpo_core.report.over_time import Series, quarters
+from gdpo_core.report import per_step
+from gdpo_core.report.per_step import Series, quarters
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.facts import SEVERITIES, WEIGHTS_FROM, Finding, weights_in_words
 from gdpo_core.runs.json_types import RunPart
+from gdpo_core.runs.what_if import FIGURES, WhatIf
+from gdpo_core.successors import TITLES
 
 _SHOWN = 12  # items of a list
 
@@ -408,10 +411,10 @@ def drift_table(report: AuditReport) -> Table | None:
     if len(report.steps) < 4 or method is None:
         return None
     head = ["reward", "mean", "constant"]
-    columns = [_drift(over_time.means(report), number), _drift(over_time.dead(report), percent)]
+    columns = [_drift(per_step.means(report), number), _drift(per_step.dead(report), percent)]
     if comparable(report):
         head.append(f"update, {NAMES[method]}")
-        columns.append(_drift(over_time.shares(report, method), percent))
+        columns.append(_drift(per_step.shares(report, method), percent))
     return Table(
         "First → last quarter of the steps",
         head,
@@ -457,3 +460,45 @@ def _own_shares(report: AuditReport) -> str:
         return MISSING
     shares = [f"{r['name']} {percent(r['update_share'].get(method))}" for r in report.rewards]
     return "\n".join(shares if own_method(report) else [*shares, f"(if it was {NAMES[method]})"])
+
+
+# --- tables of what was asked for besides ----------------------------------------------------------------------------
+
+
+def by_table(report: AuditReport) -> Table | None:
+    """A row per value and reward; None where no column was asked for."""
+    if not report.by:
+        return None
+    column, method = report.by[0]["column"], NAMES[report.by[0]["method"]]
+    several, primary = comparable(report), report.run["primary"]
+    head = [column, "groups", *["ties"] * several, "silent", *["inversions"] * bool(primary)]
+    head += ["reward", "mean", "constant", *["update"] * several]
+    rows = []
+    for part in report.by:
+        of_value = [MISSING if part["value"] is None else clip(one_line(part["value"]), 40), count(part["groups"])]
+        of_value += [percent(part["groups_with_ties"])] * several + [percent(part["silent_groups"])]
+        of_value += [percent(part["inversions"])] * bool(primary)
+        for reward in part["rewards"]:
+            rows.append([*of_value, reward["name"], number(reward["mean"]), percent(reward["dead_groups"])])
+            rows[-1] += [percent(reward["update_share"])] * several
+            of_value = [""] * len(of_value)
+    meaning = f"Each value of {column} alone, under {method}. Constant: of the groups that hold the reward."
+    if several:
+        meaning += " Update: share of the update that the groups of this value make."
+    return Table(f"By {column}", head, rows, meaning)
+
+
+def what_if_table(w: WhatIf) -> Table:
+    """What the setting changes, a row each, and every figure before and after."""
+    sides: list[dict[str, Any]] = [dict(w.before), dict(w.after)]
+    rows = [["method", *(TITLES[side["method"]] for side in sides)]]
+    rows.append(["convention", *(ALL_CONVENTIONS[side["convention"]].name for side in sides)])
+    rows += [[f"weight, {name}", *(number(side["weights"][name]) for side in sides)] for name in w.after["weights"]]
+    rows = [row for row in rows if row[1] != row[2] or row[0] == "method"]
+    rows += [
+        [f"update, {name}", *(percent(side["update_share"][name], 1) for side in sides)] for name in w.after["weights"]
+    ]
+    rows += [[label(figure), *(percent(side[figure], 1) for side in sides)] for figure in FIGURES]
+    if w.before["inversions"] is None and w.after["inversions"] is None:  # without a primary reward there are none
+        rows.pop()
+    return Table("What if", ["whole run", "had", "would have"], rows, " ".join(w.notes))

@@ -13,10 +13,10 @@ from torch import Tensor
 from gdpo_core._words import count, listing, number, printable, raw, raw_column
 from gdpo_core.conventions import NAMES, exceptions, formulas
 from gdpo_core.report import summary
-from gdpo_core.report.by import by_table
 from gdpo_core.report.changes import Changes, figures_table, headline, settings_table
 from gdpo_core.report.groups import MEANING, group_tables
 from gdpo_core.report.summary import (
+    by_table,
     comparable,
     comparison,
     drift_table,
@@ -30,8 +30,8 @@ from gdpo_core.report.summary import (
     shares_table,
     source_facts,
     value,
+    what_if_table,
 )
-from gdpo_core.report.what_if import what_if_table
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.facts import Finding
 from gdpo_core.runs.what_if import WhatIf

@@ -7,7 +7,7 @@ from typing import cast
 
 from gdpo_core._words import number, percent
 from gdpo_core.conventions import NAMES
-from gdpo_core.report import over_time, svg
+from gdpo_core.report import per_step, svg
 from gdpo_core.report.figures import Figure, describe, reward_look
 from gdpo_core.report.summary import comparable
 from gdpo_core.runs.audit_report import AuditReport
@@ -127,7 +127,7 @@ def _weights(report: AuditReport, finding: Finding) -> Figure | None:
 def _steps(report: AuditReport, finding: Finding) -> Figure:
     """The steps of the log on a line, those of the finding marked; a gap is a step that is missing."""
     about = {step for step in cast(Sequence[object], finding.evidence.get("steps", [])) if isinstance(step, int)}
-    marked = {step: step in about for step in sorted({*over_time.steps(report), *about})}
+    marked = {step: step in about for step in sorted({*per_step.steps(report), *about})}
     span = f"Steps in the log, from {min(marked)} to {max(marked)}"
     caption = f"{span}; marked: those of this finding." if about else f"{span}; a gap is what is missing."
     rows = [{"step": step, "marked": int(strong)} for step, strong in marked.items()]

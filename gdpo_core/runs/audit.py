@@ -12,7 +12,7 @@ from gdpo_core._errors import InputError, expect
 from gdpo_core._inputs import ArrayLike, weights_by_name
 from gdpo_core.conventions import COMPARED, NAMES
 from gdpo_core.frameworks import FRAMEWORKS
-from gdpo_core.runs import findings_by, findings_log, findings_methods, findings_rewards
+from gdpo_core.runs import findings_log, findings_methods, findings_rewards
 from gdpo_core.runs.audit_report import AuditReport, report_of
 from gdpo_core.runs.by import by_value
 from gdpo_core.runs.facts import SEVERITIES, Facts, Finding, scaled_share
@@ -44,7 +44,7 @@ FINDINGS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     findings_rewards.reward_dominates,
     findings_rewards.reward_starved,
     findings_rewards.reward_dead,
-    findings_by.reward_dead_in_part,
+    findings_rewards.reward_dead_in_part,
     findings_rewards.reward_fades,
     findings_rewards.reward_noise,
     findings_methods.ties_hide_signal,

@@ -21,12 +21,11 @@ from gdpo_core.runs.columns import ROWS_OF_A_FILE
 from gdpo_core.runs.files import LogFiles, find_files, format_of
 from gdpo_core.runs.frames import REMOTE
 from gdpo_core.runs.grouping import groups_before, proof_of, with_groups
-from gdpo_core.runs.read import options_of, read_rows, without_bad_files
+from gdpo_core.runs.read import options_of, read_rows, without_bad_files, without_unfinished
 from gdpo_core.runs.run import Blocks, Run, tables_of
 from gdpo_core.runs.summarise import summarise
 from gdpo_core.runs.sums import Plan, Summary, merge
 from gdpo_core.runs.trials import Sample
-from gdpo_core.runs.unfinished import without_unfinished
 from gdpo_core.runs.window import select_steps
 
 PER_WORKER = 8  # tasks, so that workers that are done early take over

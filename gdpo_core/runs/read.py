@@ -1,5 +1,6 @@
 """`read_run`: the log of a run in the same form for every framework."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -17,8 +18,9 @@ from gdpo_core.runs.nested import as_columns, refuse_nested_rewards
 from gdpo_core.runs.run import LogIssue, Run, one_error
 from gdpo_core.runs.tables import BadLines
 from gdpo_core.runs.trackers import as_tables
-from gdpo_core.runs.unfinished import without_unfinished
 from gdpo_core.runs.window import Steps, validate_window
+
+_ENDED = ("parquet", "jsonl", "json", "wandb")  # formats that show that their end is missing
 
 
 def read_run(
@@ -199,3 +201,48 @@ def _as_its_framework_writes(files: LogFiles, known: str | None) -> LogFiles:
 
 def _reader(framework: str) -> ModuleType:
     return import_module(f"gdpo_core.runs.{framework}")
+
+
+# --- a log that is still written -------------------------------------------------------------------------------------
+
+
+def without_unfinished(log: LogFiles, skips_lines: bool = False) -> LogFiles:
+    """The log without its last file, if that is empty or cut and the one before is not: a run is still writing it.
+
+    skips_lines: broken lines are left out anyway. A broken file among the others stays, for the reader to name.
+    """
+    *before, last = log.files
+    if not before or last.frame is not None or before[-1].frame is not None:
+        return log
+    kind = _kind(before[-1])
+    if (
+        kind is None
+        or _is_whole(before[-1], kind) is False
+        or _is_whole(last, kind)
+        or (kind == "jsonl" and skips_lines)
+    ):
+        return log
+    why = "ends in the middle, as while it is written" if last.start(1) else "is empty, as before it is written"
+    return replace(log, files=tuple(before), left_out=(*log.left_out, (last.name, why)))
+
+
+def _kind(file: LogFile) -> str | None:
+    try:
+        return format_of(file)
+    except InputError:
+        return None
+
+
+def _is_whole(file: LogFile, kind: str) -> bool:
+    """Whether a file of this format has its end, as far as that can be seen."""
+    if not file.start(1):
+        return False
+    try:
+        if kind == "parquet":
+            return bool(tables.parquet_schema(file))
+        if kind in _ENDED:
+            content = file.content().rstrip()
+            json.loads((content.rpartition(b"\n")[2] if kind == "jsonl" else content).decode("utf-8-sig"))
+    except (InputError, ValueError, RecursionError):
+        return False
+    return True
