@@ -1,20 +1,19 @@
 """The advantages against numbers worked by hand, the facts of the method and a naive loop; what every entry refuses."""
 
-from itertools import permutations, product
+from itertools import product
 from math import inf, isnan, nan, sqrt
 
 import naive
 import numpy as np
 import pytest
 import torch
-from helpers import ROUNDED, check_refusal, close, f64, zeros
-from hypothesis import assume, example, given
+from helpers import check_refusal, close, f64, zeros
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gdpo_core as gc
 
 METHODS = pytest.mark.parametrize("method", naive.METHODS)
-CONVENTIONS = pytest.mark.parametrize("convention", (gc.PAPER, gc.TRL), ids=lambda c: c.name)
 DEVICES = ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",)
 HALF = 1 / sqrt(2)
 
@@ -81,27 +80,7 @@ def test_a_reward_with_one_value_in_a_group_contributes_nothing_there():
     close(with_one, gc.gdpo([[1], [0], [1], [0]]))
 
 
-@METHODS
-@CONVENTIONS
-def test_a_group_of_one_gets_0(method, convention):
-    assert zeros(gc.advantages([[3.0, 4.0]], method, convention=convention))
-    a = gc.advantages([[7, 1], [1, 0], [0, 0]], method, groups=["alone", "b", "b"], convention=convention)
-    assert a[0] == 0 and a[1] > 0 > a[2]
-
-
 # --- method.md §2: what is exactly true ----------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@given(naive.batches())
-def test_one_reward_gdpo_is_grpo_up_to_the_batch_step(batch):
-    rows = f64([row[:1] for row in batch.rows])
-    grpo, e = gc.grpo(rows, groups=batch.ids), gc.explain(rows, groups=batch.ids)
-    close(e.weighted_sums.nan_to_num(), grpo, 1e-12)
-    if e.batch_std > 0:
-        close(e.advantages, grpo / e.batch_std, 1e-12)
-    else:
-        assert zeros(e.advantages) and zeros(grpo)
 
 
 @pytest.mark.parametrize("rollouts", (2, 3))
@@ -148,79 +127,6 @@ def test_three_rewards_of_constant_total_need_not_cancel():
     close(before_batch_step(rewards), [-low, -low, low, low])
 
 
-conflicting = st.lists(
-    st.lists(st.floats(-10, 10, width=32).map(lambda x: round(x, 3)), min_size=2, max_size=7),
-    min_size=1,
-    max_size=5,
-)
-
-
-constants = st.integers(-1000, 1000).map(lambda n: n / 10)
-
-
-@pytest.mark.parametrize("dtype", (torch.float64, torch.float32), ids=str)
-@example([[0.0, 1.0, 0.938]], -32.0, 3 / 256)  # in float32, what a · r1 leaves in r2 has three digits
-@given(conflicting, constants, st.floats(0.01, 100))
-def test_a_perfect_conflict_is_exactly_0_over_the_whole_batch(dtype, groups, c, a):
-    r1 = torch.tensor([value for group in groups for value in group], dtype=dtype)
-    rewards = torch.stack([r1, c - a * r1], 1)
-    ids = [n for n, group in enumerate(groups) for _ in group]
-    for group in r1.split([len(g) for g in groups]):
-        gaps = group.unique().diff()
-        # beside c, a smaller gap than this is lost when r2 is written down: then r2 is no function of r1
-        assume(not len(gaps) or gaps.min() * a > 64 * torch.finfo(dtype).eps * (abs(c) + 10 * a))
-    assert zeros(gc.gdpo(rewards, groups=ids))
-    assert zeros(gc.gdpo(rewards, groups=ids, weights=[0.1, 0.1]))
-
-
-@pytest.mark.parametrize("dtype", (torch.float64, torch.float32), ids=str)
-@METHODS
-@given(conflicting, constants)
-def test_rewards_that_add_up_to_a_constant_are_exactly_0_under_every_method(dtype, method, groups, c):
-    r1 = torch.tensor([value for group in groups for value in group], dtype=dtype)
-    ids = [n for n, group in enumerate(groups) for _ in group]
-    assert zeros(gc.advantages(torch.stack([r1, c - r1], 1), method, groups=ids))
-
-
-@given(conflicting, constants, st.floats(0.01, 100))
-def test_a_conflict_in_one_group_leaves_the_others_alone(groups, c, a):
-    r1 = f64([value for group in groups for value in group])
-    ids = [n for n, group in enumerate(groups) for _ in group] + ["live"] * 4
-    for group in r1.split([len(g) for g in groups]):
-        gaps = group.unique().diff()
-        assume(not len(gaps) or gaps.min() * a > 1e-10 * (abs(c) + 10 * a))
-    live = f64([[1, 1], [0, 1], [0, 0], [0, 1]])
-    both = gc.gdpo(torch.cat([torch.stack([r1, c - a * r1], 1), live]), groups=ids)
-    assert zeros(both[:-4])
-    direction = gc.gdpo(live)
-    close(both[-4:] / both[-4:].norm(), direction / direction.norm(), 1e-12)
-
-
-@METHODS
-@given(
-    st.lists(st.sampled_from((0.1, 0.2, 0.3, 0.7, 1 / 3, 1e-3, 1e6 / 7, -2.3)), min_size=1, max_size=4),
-    st.integers(1, 5),
-    st.integers(1, 7),
-    st.sampled_from((1.0, 0.1, 1 / 3, -0.7)),
-)
-def test_constants_are_exactly_0_whatever_their_binary_digits(method, values, prompts, rollouts, weight):
-    weights = f64([weight] * len(values))
-    for dtype, convention in product((torch.float64, torch.float32), (gc.PAPER, gc.TRL)):
-        r = torch.tensor(values, dtype=dtype).expand(prompts, rollouts, -1)
-        assert zeros(gc.advantages(r, method, weights=weights, convention=convention))
-
-
-@METHODS
-@given(naive.batches(), st.sampled_from((0.1, 1 / 3, 0.7)), st.integers(1, 7))
-def test_a_constant_group_in_a_mixed_batch_is_exactly_0(method, batch, value, rollouts):
-    rows = batch.rows + [[value * (k + 1) for k in range(len(batch.rows[0]))]] * rollouts
-    weights = None if batch.weights is None else f64(batch.weights)
-    options = {"groups": batch.ids + ["constant"] * rollouts, "weights": weights}
-    for dtype, convention in product((torch.float64, torch.float32), (gc.PAPER, gc.TRL)):
-        a = gc.advantages(torch.tensor(rows, dtype=dtype), method, convention=convention, **options)
-        assert zeros(a[-rollouts:])
-
-
 @pytest.mark.parametrize("options", ({"convention": gc.TRL}, {"weights": f64([1, 1.001])}), ids=("eps", "weights"))
 def test_a_constant_group_is_exactly_0_beside_rewards_that_nearly_cancel(options):
     rewards = f64([[-1, 0.1], [0, 0], [0, 0], [5, 5], [5, 5]])
@@ -248,12 +154,6 @@ def test_eps_is_a_hidden_noise_floor(eps, expected):
     close(gc.grpo(rewards, convention=convention)[3], expected)
 
 
-def test_within_a_group_grpo_and_grpo_without_std_share_one_direction():
-    rewards = f64([[1, 3.5], [0, 2], [2, 2], [1, 1]])
-    a, b = gc.grpo(rewards, weights=[2, 1]), gc.grpo_no_std(rewards, weights=[2, 1])
-    close(a, b * (a.norm() / b.norm()), 1e-12)
-
-
 @pytest.mark.parametrize("dtype", (torch.float32, torch.float64), ids=str)
 @pytest.mark.parametrize("groups", (None, [0, 0, 0, 0]), ids=("dense", "ids"))
 def test_a_difference_in_the_last_digit_of_one_reward_does_not_silence_another(dtype, groups):
@@ -277,56 +177,6 @@ def test_no_size_of_a_reward_silences_it(method, dtype, size):
     assert (a[0] / expected).item() == pytest.approx(0.75 if method == "grpo_no_std" else 1.5, rel=2e-3)
 
 
-# --- a naive loop, on any batch ------------------------------------------------------------------------------------
-
-
-@CONVENTIONS
-@METHODS
-@given(naive.batches())
-def test_every_method_agrees_with_the_naive_loop(method, convention, batch):
-    expected = naive.compute(batch.rows, batch.ids, method, batch.weights, convention.name).advantages
-    weights = None if batch.weights is None else f64(batch.weights)
-    a = gc.advantages(f64(batch.rows), method, weights=weights, groups=batch.ids, convention=convention)
-    assert a.shape == (len(batch.rows),) and a.dtype == torch.float64
-    close(a, expected)
-
-
-@CONVENTIONS
-@METHODS
-@given(naive.batches(dense=True), st.randoms(use_true_random=False))
-def test_dense_ragged_and_shuffled_rows_give_the_same(method, convention, batch, random):
-    rows, prompts = f64(batch.rows), len(set(batch.ids))
-    options = {"weights": None if batch.weights is None else f64(batch.weights), "convention": convention}
-    cube = rows.reshape(prompts, -1, rows.shape[1])
-    dense = gc.advantages(cube, method, **options)
-    assert dense.shape == cube.shape[:2]
-    close(gc.advantages(rows, method, groups=batch.ids, **options), dense.flatten(), 1e-12)
-    if prompts == 1:
-        close(gc.advantages(rows, method, **options), dense[0], 1e-12)
-
-    order = random.sample(range(len(rows)), len(rows))
-    shuffled = gc.advantages(rows[order], method, groups=[batch.ids[i] for i in order], **options)
-    close(shuffled, dense.flatten()[order], 1e-12)
-
-
-@METHODS
-@given(naive.batches())
-def test_float32_agrees_with_float64_to_its_own_precision(method, batch):
-    rows = f64(batch.rows).mul(8).round().div(8)  # sums without round-off
-    largest = rows.abs().nansum(1).max().clamp(min=1) if method == "grpo_no_std" else 1
-    a = gc.advantages(rows.float(), method, groups=batch.ids)
-    assert a.dtype == torch.float32
-    close(a / largest, gc.advantages(rows, method, groups=batch.ids) / largest, 2e-5)
-
-
-@given(naive.batches(), st.lists(st.sampled_from((1e-6, 0.3, 1.0, 50.0, 1e6)), min_size=4, max_size=4))
-def test_gdpo_does_not_see_the_scale_of_a_reward(batch, scales):
-    rows = f64(batch.rows)
-    weights = None if batch.weights is None else f64(batch.weights)
-    a = gc.gdpo(rows, weights=weights, groups=batch.ids)
-    close(gc.gdpo(rows * f64(scales[: rows.shape[1]]), weights=weights, groups=batch.ids), a)
-
-
 IDS = {
     "strings": ["b", "a", "b", "c", "a", "b"],
     "integers": [7, -1, 7, 2**40, -1, 7],
@@ -348,39 +198,12 @@ IDS = {
 
 
 @pytest.mark.parametrize("ids", IDS.values(), ids=IDS.keys())
-@METHODS
-def test_group_ids_can_be_strings_integers_numpy_and_torch(method, ids):
+def test_group_ids_can_be_strings_integers_numpy_and_torch(ids):
     rows = f64([[1, 0], [0, 2], [0, 1], [5, 5], [3, 3], [2, 2]])
-    expected = naive.compute(rows.tolist(), list("babcab"), method).advantages
-    close(gc.advantages(rows, method, groups=ids), expected)
-
-
-@METHODS
-def test_lengths_change_nothing_where_the_convention_weighs_no_tokens(method):
-    rewards = f64([[[1, 0], [0, 1], [1, 1]], [[0, 0], [0, 1], [1, 0]]])
-    for convention in (gc.PAPER, gc.TRL):
-        with_lengths = gc.advantages(rewards, method, lengths=[[1, 2, 3], [40, 5, 6]], convention=convention)
-        assert torch.equal(with_lengths, gc.advantages(rewards, method, convention=convention))
+    close(gc.gdpo(rows, groups=ids), naive.compute(rows.tolist(), list("babcab"), "gdpo").advantages)
 
 
 # --- ties and digits, whatever the processor ----------------------------------------------------------------------
-
-
-@METHODS
-@pytest.mark.parametrize("convention", gc.CONVENTIONS.values(), ids=gc.CONVENTIONS)
-@pytest.mark.parametrize("dtype", (torch.float32, torch.float64), ids=str)
-def test_equal_reward_vectors_get_equal_advantages_to_the_last_bit(method, convention, dtype):
-    generator = torch.Generator().manual_seed(0)
-    for rewards, rollouts, gap in product((1, 3, 5, 9), (7, 37, 64), (False, True)):
-        vectors = torch.rand(3, rewards, generator=generator, dtype=dtype)
-        if gap and rewards > 1:
-            vectors[2, 0] = nan
-        which = torch.randint(0, 3, (rollouts,), generator=generator)
-        options = {"weights": torch.rand(rewards, generator=generator), "convention": convention}
-        a = gc.advantages(vectors[which], method, lengths=[5] * rollouts, **options)
-        by_id = gc.advantages(vectors[which], method, groups=[0] * rollouts, lengths=[5] * rollouts, **options)
-        for advantages, vector in product((a, by_id), range(3)):
-            assert len(advantages[which == vector].nan_to_num(9).unique()) <= 1
 
 
 @pytest.mark.parametrize("convention", gc.CONVENTIONS.values(), ids=gc.CONVENTIONS)
@@ -458,29 +281,18 @@ KINDS = {
 
 
 @pytest.mark.parametrize("rewards, dtype", KINDS.values(), ids=KINDS.keys())
-@METHODS
-def test_ints_and_bools_compute_in_float64_and_floats_in_their_own_dtype(method, rewards, dtype):
-    expected = f64(naive.compute([[1, 0], [0, 1], [1, 1]], [0, 0, 0], method).advantages)
-    for options in ({}, {"groups": [0, 0, 0]}):
+def test_ints_and_bools_compute_in_float64_and_floats_in_their_own_dtype(rewards, dtype):
+    for method, options in product(naive.METHODS, ({}, {"groups": [0, 0, 0]})):
         a = gc.advantages(rewards, method, **options)
         assert a.dtype == dtype
-        close(a, expected, 16 * torch.finfo(dtype).eps)
+        close(a, naive.compute([[1, 0], [0, 1], [1, 1]], [0, 0, 0], method).advantages, 16 * torch.finfo(dtype).eps)
 
 
 def test_python_floats_keep_their_double_precision():
-    rewards, weights = [[0.1, 0.7], [0.3, 0.2]], [0.3, 0.1]
-    close(
-        gc.grpo_no_std(rewards, weights=weights),
-        naive.compute(rewards, [0, 0], "grpo_no_std", weights).advantages,
-        1e-15,
-    )
-
-
-def test_weights_as_python_floats_keep_their_double_precision():
-    rewards = [[0.1, 0.7], [0.3, 0.2]]
-    expected = naive.compute(rewards, [0, 0], "grpo_no_std", [0.3, 0.1]).advantages
-    for weights in ([0.3, 0.1], (0.3, 0.1), np.array([0.3, 0.1]), f64([0.3, 0.1])):
-        close(gc.grpo_no_std(f64(rewards), weights=weights), expected, 1e-15)
+    rows = [[0.1, 0.7], [0.3, 0.2]]
+    expected = naive.compute(rows, [0, 0], "grpo_no_std", [0.3, 0.1]).advantages
+    for rewards, weights in product((rows, f64(rows)), ([0.3, 0.1], (0.3, 0.1), np.array([0.3, 0.1]), f64([0.3, 0.1]))):
+        close(gc.grpo_no_std(rewards, weights=weights), expected, 1e-15)
 
 
 def test_the_default_dtype_of_torch_plays_no_part():
@@ -499,36 +311,6 @@ def test_results_stay_on_the_device_of_the_rewards(method, device):
     rewards = torch.tensor([[1.0, 0], [0, 1], [1, 1]], device=device)
     assert gc.advantages(rewards, method, weights=[1, 2]).device == rewards.device
     assert gc.advantages(rewards, method, groups=[0, 0, 1]).device == rewards.device
-
-
-@METHODS
-@CONVENTIONS
-def test_inputs_are_not_changed(method, convention):
-    rewards = f64([[0.1, 1], [0.2, nan], [nan, nan], [0.4, 0], [0.5, 1]])
-    weights, ids = f64([0.3, 2]), torch.tensor([3, 1, 3, 1, 1])
-    kept = [rewards.clone(), weights.clone(), ids.clone()]
-    result = gc.advantages(rewards, method, weights=weights, groups=ids, convention=convention)
-    result += 1  # nor does the result share their memory
-    gc.collapse(rewards, method, weights=weights, groups=ids, convention=convention)
-    gc.condition(rewards).zero_()
-    for given_, before in zip((rewards, weights, ids), kept, strict=True):
-        assert torch.equal(given_.nan_to_num(9), before.nan_to_num(9))
-
-
-@METHODS
-def test_no_gradient_is_needed_or_left_behind(method):
-    rewards = f64([[1, 0], [0, 1], [1, 1]]).requires_grad_()
-    a = gc.advantages(rewards, method, weights=torch.ones(2, requires_grad=True))
-    assert not a.requires_grad
-    assert torch.equal(a, gc.advantages(rewards.detach(), method))
-
-
-@METHODS
-def test_strides_do_not_matter(method):
-    rewards = f64([[[1, 0.5, 2], [0, 1, 3]], [[0, 0, 1], [2, 1, 1]]])
-    same = rewards.permute(2, 1, 0).contiguous().permute(2, 1, 0)
-    assert not same.is_contiguous()
-    close(gc.advantages(same, method), gc.advantages(rewards, method), ROUNDED)
 
 
 def test_grpo_batch_std_divides_by_the_std_of_all_sums():
@@ -568,14 +350,12 @@ def test_condition_gates_one_reward_on_another():
     assert gc.condition([rewards, rewards]).shape == (2, 4, 3)
 
 
-def test_condition_is_missing_where_the_gate_is():
-    out = gc.condition([[nan, 5], [1, nan], [0, nan], [1, 2]])
+def test_condition_is_missing_where_the_gate_is_and_leaves_what_it_was_given():
+    rewards = f64([[nan, 5], [1, nan], [0, nan], [1, 2]])
+    out = gc.condition(rewards)
     assert [isnan(v) for v in out[:, 1].tolist()] == [True, True, False, False]
-
-
-def test_condition_keeps_the_dtype_and_computes_integers_in_float64():
-    assert gc.condition([[1, 5]]).dtype == torch.float64
-    assert gc.condition(np.ones((2, 2), np.float32)).dtype == torch.float32
+    out.zero_()
+    assert rewards[3].tolist() == [1, 2] and gc.condition(rewards.float()).dtype == torch.float32
 
 
 # --- bad input -----------------------------------------------------------------------------------------------------
@@ -620,9 +400,8 @@ BAD = {
         (gc.gdpo, "function"),
     ],
 }  # fmt: skip
-# Further ids that torch cannot take.
-BAD["groups"] += [(np.ma.array([0, 0, 1]), ""), (np.array([0, 0, 1], dtype="longdouble"), "")]
 OTHER_ORDER = np.dtype(float).newbyteorder()
+BAD["groups"] += [(np.ma.array([0, 0, 1]), ""), (np.array([0, 0, 1], "longdouble"), "")]
 BAD["groups"] += [(np.array([0, 0, 1], OTHER_ORDER), "byte order")]
 BAD["rewards"] += [(np.array(R, OTHER_ORDER), "byte order")]
 
@@ -656,7 +435,7 @@ def test_every_function_refuses_each_argument_as_advantages_does(subtests, funct
 
 def test_lengths_are_refused_with_ids_of_groups_and_where_they_weigh_nothing_too(subtests):
     for groups, convention in product((None, [0, 0, 1]), (gc.VERL, gc.PAPER)):
-        for value, came in BAD["lengths"]:
+        for value, came in BAD["lengths"][::5]:
             with subtests.test(groups=groups, convention=convention.name, value=repr(value)):
                 options = {"rewards": R, "groups": groups, "convention": convention, "lengths": value}
                 check_refusal(gc.gdpo, options, "lengths", came)
@@ -691,22 +470,6 @@ def test_condition_names_what_it_cannot_use(subtests):
     ):
         with subtests.test(**options):
             check_refusal(gc.condition, {"rewards": R, **options}, argument, came)
-
-
-@METHODS
-def test_negative_and_zero_weights_are_allowed(method):
-    rewards = f64([[1, 0], [0, 1], [1, 1]])
-    flipped = gc.advantages(rewards, method, weights=[-1, -1])
-    close(flipped, -gc.advantages(rewards, method))
-    assert zeros(gc.advantages(rewards, method, weights=[0, 0]))
-
-
-@METHODS
-def test_the_order_of_the_rewards_does_not_matter(method):
-    rewards, weights = f64([[1, 0, 3], [0, 1, 2], [1, 1, 7], [0, 0, 0]]), f64([1, 0.5, -2])
-    a = gc.advantages(rewards, method, weights=weights)
-    for order in permutations(range(3)):
-        close(gc.advantages(rewards[:, order], method, weights=weights[list(order)]), a, 1e-12)
 
 
 # --- offsets and round-off -----------------------------------------------------------------------------------------
