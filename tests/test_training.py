@@ -1,0 +1,735 @@
+"""How the two policies learn: medians that were recorded, plain loops, the formulas of the large-group limit, refusals."""
+
+import random
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import FrozenInstanceError
+from fractions import Fraction
+from itertools import product
+from math import inf, log, nan, sqrt
+
+import helpers
+import naive
+import numpy as np
+import pytest
+import torch
+from helpers import check_refusal, check_refusals, crossed, still
+
+import gdpo_core as gc
+
+METHODS = pytest.mark.parametrize("method", helpers.METHODS)
+MATCHED = pytest.mark.parametrize("match_scale", (True, False), ids=("matched", "not matched"))
+
+# The conflict: two rewards that one answer cannot both have.
+CORRECT_LONG, WRONG_SHORT, WRONG_LONG = 0, 1, 2
+START = [0.10, 0.85, 0.05]
+CORRECT, SHORT = 0, 1  # the rewards
+TABLE = [(1, 0), (0, 1), (0, 0)]
+GATED = [(1, 0), (0, 0), (0, 0)]  # short counts only where the answer is correct
+
+
+def sigmoid(x):
+    return float(torch.special.expit(torch.tensor(x, dtype=torch.float64)))
+
+
+def logit(p):
+    return torch.special.logit(torch.as_tensor(p, dtype=torch.float64))
+
+
+# --- recorded, and worked by hand ------------------------------------------------------------------------------------
+
+
+# Start p, options of the run: median epoch at which each p reaches .9, as another programme found it (method.md §4).
+# A row with fewer numbers than rewards was recorded for its first rewards alone.
+OF_FOUR = {"rollouts": 4, "prompts": 128, "scale": (1, 6)}
+RECORDED = {
+    "equal start and scale": (
+        (0.5, 0.5, 0.5), {}, {"grpo": (21, 21, 21), "grpo_no_std": (20, 20, 20), "gdpo": (20, 20, 21)}
+    ),
+    "unequal start": (
+        (0.5, 0.2, 0.02), {}, {"grpo": (19, 25, 72), "grpo_no_std": (18, 25, 70), "gdpo": (18, 26, 70)}
+    ),
+    "unequal scale": (
+        (0.5, 0.5, 0.5), {"scale": (1, 3, 10)},
+        {"grpo": (37, 25, 14), "grpo_no_std": (53, 28, 12), "gdpo": (20, 20, 21)}
+    ),
+    "a hundred times": (
+        (0.5, 0.5), {"scale": (1, 100)}, {"grpo": (29, 13), "grpo_no_std": (76, 12), "gdpo": (17, 16)}
+    ),
+    "rare, and small beside the common": (
+        (0.02, 0.1), {"scale": (1, 6)}, {"grpo": (77, 24), "grpo_no_std": (105, 23), "gdpo": (62, 26)}
+    ),
+    "rare, in groups of four": (
+        (0.01, 0.1), OF_FOUR, {"grpo": (99, 26), "grpo_no_std": (151, 25), "gdpo": (91, 26)}
+    ),
+    "rare, beside a reward that always varies": (
+        (0.01, 0.1), {"noise": (0, 1), **OF_FOUR}, {"grpo": (366, 33), "grpo_no_std": (336, 27), "gdpo": (160, 34)}
+    ),
+    "rare, batch step for GDPO alone": (
+        (0.01, 0.1), {"match_scale": False, **OF_FOUR}, {"grpo": (199, 38), "grpo_no_std": (330, 12)}
+    ),
+    "rare, Adam": (
+        (0.01, 0.1), {"optimizer": "adam", "lr": 0.05, **OF_FOUR},
+        {"grpo": (103,), "grpo_no_std": (114,), "gdpo": (102,)}
+    ),
+    "two rewards": ((0.5, 0.5), {}, {"grpo": (17, 17), "grpo_no_std": (16, 16), "gdpo": (17, 17)}),
+    "two rewards and almost constant noise": (
+        (0.5, 0.5), {"noise": (0, 0, 1e-3)}, {"grpo": (17, 17), "grpo_no_std": (16, 16), "gdpo": (21, 21)}
+    ),
+    "two rarer rewards": ((0.05, 0.05), {}, {"grpo": (43, 43), "grpo_no_std": (42, 42), "gdpo": (42, 42)}),
+    "two rarer rewards and almost constant noise": (
+        (0.05, 0.05), {"noise": (0, 0, 1e-3)}, {"grpo": (46, 46), "grpo_no_std": (42, 42), "gdpo": (55, 55)}
+    ),
+}  # fmt: skip
+
+
+def long(medians):
+    """The mark of a run that takes over a hundred epochs."""
+    return pytest.mark.slow if max(medians) > 100 else ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "method, p0, options, medians",
+    [
+        pytest.param(method, p0, options, expected, id=f"{name}, {method}", marks=long(expected))
+        for name, (p0, options, medians) in RECORDED.items()
+        for method, expected in medians.items()
+    ],
+)
+def test_the_recorded_medians_of_steps_to_90_percent_come_out(method, p0, options, medians):
+    epochs = round(1.2 * max(medians)) + 5  # as many as the median may take
+    steps = gc.train(method, p0, seeds=32, epochs=epochs, **options).steps_to(0.9)
+    assert steps.shape == (32, len(p0))
+    reached = steps.quantile(0.5, dim=0).tolist()[: len(medians)]
+    for got, expected in zip(reached, medians, strict=True):
+        assert abs(got - expected) <= max(3, 0.12 * expected)
+
+
+@pytest.mark.parametrize(
+    "live, amplified", [(64, 1.00), (32, 1.41), (16, 2.0), (8, 2.8), (4, 4.0), (1, 8.0)], ids=lambda x: f"{x}"
+)
+def test_the_batch_step_amplifies_the_few_groups_that_are_live(live, amplified):
+    group = torch.tensor([[1.0, 0], [1, 1], [0, 1], [0, 0], [0, 0], [1, 0], [0, 0], [0, 0]], dtype=torch.float64)
+    everywhere = group.repeat(64, 1, 1)
+    few = everywhere.clone()
+    few[live:] = 1
+    a = gc.gdpo(few)
+    assert (a[live:] == 0).all()
+    torch.testing.assert_close(a[:live], gc.gdpo(everywhere)[:live] * (64 / live) ** 0.5, rtol=1e-12, atol=0)
+    assert float(a[0, 1] / gc.gdpo(everywhere)[0, 1]) == pytest.approx(amplified, rel=0.015)
+
+
+@MATCHED
+@METHODS
+def test_two_rollouts_of_coins_move_the_logits_as_worked_by_hand(method, match_scale):
+    # One prompt, b = (x1, x2) and (y1, y2), p = 0.5. A is ±a or 0, so a logit moves by lr (A_1 x + A_2 y) / 2.
+    lr, seeds = 0.5, 400
+    run = gc.train(method, [0.5, 0.5], rollouts=2, prompts=1, epochs=1, seeds=seeds, lr=lr, match_scale=match_scale)
+    moved = logit(run.p[:, 1].double()) - logit(run.p[:, 0].double())
+    unit = lr * sqrt(0.5) / 2
+    if method == "grpo_no_std" and not match_scale:
+        one, both = lr * 0.5 / 2, lr * 1.0 / 2  # A = ±0.5 where one reward differs, ±1 where both do alike
+    elif method == "gdpo" and not match_scale:
+        one, both = unit, 2 * unit  # A = Σ z, ±0.7071 for each reward that differs
+    else:
+        one, both = unit, unit
+    possible = torch.tensor([[0, 0], [one, 0], [0, one], [both, both]], dtype=torch.float64)
+    nearest = (moved[:, None] - possible).abs().sum(-1).min(1)
+    assert nearest.values.max() < 1e-6
+    # (1,1)/(0,0) in 2 of 16 draws, one reward alone in 4 and 4; the rest, conflicts (1,0)/(0,1) too, move nothing
+    share = nearest.indices.bincount(minlength=4) / seeds
+    assert (share - torch.tensor([6, 4, 4, 2]) / 16).abs().max() < 0.1
+
+
+@MATCHED
+@METHODS
+def test_two_rollouts_of_arms_move_the_logits_as_worked_by_hand(method, match_scale):
+    # Two answers of one prompt: correct-long with wrong-short ties, either with wrong-long gives A = ±a to the two.
+    p0, lr, seeds = [0.3, 0.3, 0.4], 0.5, 400
+    options = {"rollouts": 2, "prompts": 1, "epochs": 1, "seeds": seeds, "lr": lr, "match_scale": match_scale}
+    run = gc.train_arms(method, p0, TABLE, **options)
+    moved = run.p[:, 1].double().log() - run.p[:, 0].double().log()
+    moved = moved - moved.mean(1, keepdim=True)  # a softmax knows its logits but for a constant
+    a = 0.5 if method == "grpo_no_std" and not match_scale else sqrt(0.5)
+    step = lr * a / 2
+    possible = torch.tensor([[0, 0, 0], [step, 0, -step], [0, step, -step]], dtype=torch.float64)
+    nearest = (moved[:, None] - possible).abs().sum(-1).min(1)
+    assert nearest.values.max() < 2e-6
+    share = nearest.indices.bincount(minlength=3) / seeds
+    assert (share - torch.tensor([0.52, 0.24, 0.24])).abs().max() < 0.1
+
+
+def test_gdpo_does_not_see_the_reward_scale():
+    assert torch.equal(
+        gc.train("gdpo", [0.5, 0.2], scale=[1, 1], epochs=20, seeds=4).p,
+        gc.train("gdpo", [0.5, 0.2], scale=[4, 1024], epochs=20, seeds=4).p,
+    )
+
+
+def test_no_reward_scale_keeps_gdpo_from_learning():
+    for scale in (1e-30, 1e30):
+        p = gc.train("gdpo", [0.5, 0.5], scale=[1, scale], epochs=60, seeds=4).p[:, -1]
+        assert p.min() > 0.9
+
+
+@METHODS
+def test_one_rollout_a_prompt_or_one_reward_for_all_answers_teaches_nothing(method):
+    for p in (
+        gc.train(method, [0.5, 0.1], rollouts=1, epochs=5, seeds=3).p,
+        gc.train_arms(method, START, [(1,), (1,), (1,)], epochs=5, seeds=3).p,
+    ):
+        assert still(p, p[:, :1])
+
+
+# --- a second programme: one draw at a time ------------------------------------------------------------------------
+
+
+class Adam:
+    """Algorithm 1 of arXiv 1412.6980, uphill, one number at a time."""
+
+    def __init__(self, lr, count):
+        self.lr, self.m, self.v, self.t = lr, [0.0] * count, [0.0] * count, 0
+
+    def step(self, gradient):
+        self.t += 1
+        self.m = [0.9 * m + 0.1 * g for m, g in zip(self.m, gradient, strict=True)]
+        self.v = [0.999 * v + 0.001 * g * g for v, g in zip(self.v, gradient, strict=True)]
+        m = [m / (1 - 0.9**self.t) for m in self.m]
+        v = [v / (1 - 0.999**self.t) for v in self.v]
+        return [self.lr * m / (sqrt(v) + 1e-8) for m, v in zip(m, v, strict=True)]
+
+
+class SGD:
+    def __init__(self, lr, count):
+        self.lr = lr
+
+    def step(self, gradient):
+        return [self.lr * g for g in gradient]
+
+
+OPTIMIZERS = {"sgd": SGD, "adam": Adam}
+
+
+def climb(p0, gradient, epochs, lr, optimizer="sgd"):
+    """Euler steps on the logits, in plain floats; gradient of p."""
+    theta, path, steps = [log(p / (1 - p)) for p in p0], [list(p0)], OPTIMIZERS[optimizer](lr, len(p0))
+    for _ in range(epochs):
+        theta = [t + d for t, d in zip(theta, steps.step(gradient(path[-1])), strict=True)]
+        path.append([sigmoid(t) for t in theta])
+    return path
+
+
+class Draws:
+    """What a run draws from its seed: an epoch takes its uniforms, reward by reward, then the noise of each noisy
+    reward; seed by seed, in each rollout by rollout, in each prompt by prompt.
+    """
+
+    def __init__(self, seed):
+        self.generator = np.random.Generator(np.random.SFC64(seed))
+
+    def uniforms(self, *shape):
+        return self.generator.random(shape, dtype=np.float32)
+
+    def normal(self, *shape):
+        return self.generator.standard_normal(shape, dtype=np.float32)
+
+
+def advantages(method, rows, ids, weights, match_scale):
+    computed = naive.compute(rows, ids, method, weights)
+    if method == "gdpo":
+        return computed.advantages if match_scale else computed.sums
+    if not match_scale:
+        return computed.advantages
+    _, std = naive.mean_and_std(computed.advantages, 1e-6)
+    return [a / std if std else 0.0 for a in computed.advantages]
+
+
+def loop(method, p0, *, scale, weights, noise, gate, match_scale, optimizer, lr, seed, prompts, rollouts, epochs):
+    """One seed."""
+    draws, rewards = Draws(seed), len(noise)
+    ids = [prompt for _ in range(rollouts) for prompt in range(prompts)]
+
+    def gradient(p):
+        uniforms = draws.uniforms(len(p), rollouts * prompts).tolist()
+        b = [[float(uniforms[k][i] < p[k]) for k in range(len(p))] for i in range(len(ids))]
+        rows = [[c * x for c, x in zip(scale, outcome, strict=True)] + [0.0] * (rewards - len(p)) for outcome in b]
+        if gate is not None:
+            reward, on = gate
+            for row, outcome in zip(rows, b, strict=True):
+                row[reward] = row[reward] if outcome[on] >= 1 else 0.0
+        for k in range(rewards):
+            if noise[k]:
+                for row, n in zip(rows, draws.normal(rollouts * prompts).tolist(), strict=True):
+                    row[k] += noise[k] * n
+        a = advantages(method, rows, ids, weights, match_scale)
+        return [sum(a[i] * (b[i][k] - p[k]) for i in range(len(ids))) / len(ids) for k in range(len(p))]
+
+    return climb(p0, gradient, epochs, lr, optimizer)
+
+
+PLAIN = {"scale": [1, 1], "weights": [1, 1], "noise": [0, 0], "gate": None, "optimizer": "sgd", "lr": 0.5}
+SMALL_RUNS = {
+    "as it is": PLAIN,
+    "scale and weights": PLAIN | {"scale": [1, 3], "weights": [2, 0.5]},
+    "gate": PLAIN | {"gate": (1, 0), "scale": [1, 2]},
+    # More draws: where a coin falls the same way throughout, Adam would make a step of float32's round-off.
+    "Adam": PLAIN | {"optimizer": "adam", "lr": 0.3, "prompts": 4, "rollouts": 5},
+    "noise": PLAIN | {"noise": [0, 0.5, 1], "weights": [1, 2, 0.5], "gate": (0, 1)},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", SMALL_RUNS.values(), ids=SMALL_RUNS.keys())
+@MATCHED
+@METHODS
+def test_a_small_run_is_that_of_a_plain_loop_over_the_same_draws(method, match_scale, options):
+    p0, options = [0.5, 0.3], {"prompts": 2, "rollouts": 3, "epochs": 3, "match_scale": match_scale} | options
+    for seed in range(8):
+        run = gc.train(method, p0, seeds=1, seed=seed, **options)
+        expected = torch.tensor(loop(method, p0, seed=seed, **options))
+        torch.testing.assert_close(run.p[0], expected, rtol=0, atol=1e-5)
+
+
+@METHODS
+def test_a_gate_may_be_written_in_several_ways(method):
+    options = {"epochs": 10, "seeds": 4}
+    once = gc.train(method, [0.5, 0.5], gate=(1, 0), **options).p
+    for gate in ((-1, 0), (1, -2), [1, 0], [(1, 0)], ((1, 0),), [[-1, -2]], (np.int64(1), np.int64(0))):
+        assert torch.equal(once, gc.train(method, [0.5, 0.5], gate=gate, **options).p)
+    ungated = gc.train(method, [0.5, 0.5], **options).p
+    assert not torch.equal(once, ungated)
+    for none in ([], ()):
+        assert torch.equal(ungated, gc.train(method, [0.5, 0.5], gate=none, **options).p)
+
+
+@pytest.mark.parametrize("gate", ((0, 1), (-2, 0), (2, 1)), ids=str)
+@METHODS
+def test_a_gate_is_condition_on_the_table(method, gate):
+    table = [(1.0, 0.4, 2), (0, 1.5, 1), (0.9, 1, 3), (2, 0, 0)]
+    p0, options = [0.25] * 4, {"epochs": 20}
+    conditioned = gc.condition(table, *gate)
+    of_table = gc.train_arms(method, p0, table, gate=gate, seeds=3, **options).p
+    assert torch.equal(of_table, gc.train_arms(method, p0, conditioned, seeds=3, **options).p)
+    curve = gc.mean_field_arms(method, p0, table, gate=gate, **options)
+    assert torch.equal(curve, gc.mean_field_arms(method, p0, conditioned, **options))
+
+
+# --- infinite-group limit ---------------------------------------------------------------------------------------------
+
+
+def closed_form(method, p, scale, weights, noise, match_scale):
+    """The gradient on the logits as method.md §4 gives it; noise adds to a reward's variance."""
+    coins = range(len(p))
+    c, w = [*scale, *[0.0] * (len(noise) - len(p))], weights
+    v = [x * (1 - x) for x in p] + [0.0] * (len(noise) - len(p))
+    variance = [c[k] ** 2 * v[k] + noise[k] ** 2 for k in range(len(noise))]
+    if method == "gdpo":
+        spread = sqrt(sum(w[k] ** 2 for k in range(len(noise)) if variance[k])) if match_scale else 1.0
+        return [w[k] * c[k] * v[k] / sqrt(variance[k]) / spread if variance[k] else 0.0 for k in coins]
+    spread = sqrt(sum(w[k] ** 2 * variance[k] for k in range(len(noise))))
+    return [w[k] * c[k] * v[k] / (1.0 if method == "grpo_no_std" and not match_scale else spread) for k in coins]
+
+
+def enumerated(method, p, scale, weights, noise, gates, match_scale):
+    """The same gradient, outcome by outcome and with the noise of each reward at one std up or down."""
+    rewards, states = range(len(noise)), []
+    for b in product((0.0, 1.0), repeat=len(p)):
+        for signs in product((-1.0, 1.0), repeat=len(noise)):
+            likely = 0.5 ** len(noise)
+            for x, q in zip(b, p, strict=True):
+                likely *= q if x else 1 - q
+            r = [c * x for c, x in zip(scale, b, strict=True)] + [0.0] * (len(noise) - len(p))
+            for reward, on in gates:
+                r[reward] *= b[on]
+            states.append((likely, b, [r[k] + signs[k] * noise[k] for k in rewards]))
+
+    def expected(of):
+        return sum(likely * of(n) for n, (likely, _, _) in enumerate(states))
+
+    def standardised(x, divide=True):
+        mean = expected(lambda n: x[n])
+        std = sqrt(expected(lambda n: (x[n] - mean) ** 2))
+        return [(y - mean) / (std if divide and std > 1e-9 else 1.0) for y in x]
+
+    shown = [[r[k] for _, _, r in states] for k in rewards]
+    if method == "gdpo":
+        shown = [standardised(x) for x in shown]
+    a = [sum(weights[k] * shown[k][n] for k in rewards) for n in range(len(states))]
+    a = standardised(a, divide=match_scale or method == "grpo")
+    return [expected(lambda n, k=k: a[n] * (states[n][1][k] - p[k])) for k in range(len(p))]
+
+
+RUNS = {
+    "as it is": ([0.5, 0.2, 0.02], {}),
+    "scales": ([0.5, 0.5, 0.3], {"scale": [1, 3, 10]}),
+    "weights": ([0.5, 0.2], {"weights": [2, -0.5], "scale": [1, 6]}),
+    "noise on a reward": ([0.01, 0.1], {"scale": [1, 6], "noise": [0, 1]}),
+    "a reward of noise alone": ([0.5, 0.2], {"noise": [0, 0.3, 1e-3], "weights": [1, 2, 0.5]}),
+    "nothing to win": ([0.5, 0.2], {"scale": [0, 1]}),
+}
+RATES = {"sgd": 0.5, "adam": 0.05}
+
+
+@pytest.mark.parametrize("name, optimizer, match_scale, method", crossed(RUNS, RATES, (True, False), helpers.METHODS))
+def test_the_large_group_curve_is_the_closed_form_integrated(method, match_scale, name, optimizer):
+    (p0, options), lr = RUNS[name], RATES[optimizer]
+    noise = options.get("noise", [0] * len(p0))
+    full = (options.get("scale", [1] * len(p0)), options.get("weights", [1] * len(noise)), noise)
+    curve = gc.mean_field(method, p0, epochs=60, lr=lr, optimizer=optimizer, match_scale=match_scale, **options)
+    expected = climb(p0, lambda p: closed_form(method, p, *full, match_scale), 60, lr, optimizer)
+    assert curve.shape == (61, len(p0)) and curve.dtype == torch.float64
+    torch.testing.assert_close(curve, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-9)
+
+
+GATES, NOISES = ((1, 0), (0, 1), [(1, 0), (0, 1)]), ([0, 0], [0, 0.5], [0.2, 0, 1])
+
+
+@pytest.mark.parametrize("gate, noise, match_scale, method", crossed(GATES, NOISES, (True, False), helpers.METHODS))
+def test_with_a_gate_the_large_group_curve_is_the_outcomes_counted_one_by_one(method, match_scale, noise, gate):
+    p0, scale, weights = [0.3, 0.6], [1, 2], [1, 0.7, 2][: len(noise)]
+    gates = gate if isinstance(gate, list) else [gate]
+    curve = gc.mean_field(
+        method, p0, scale=scale, weights=weights, noise=noise, gate=gate, epochs=25, match_scale=match_scale
+    )
+    expected = climb(p0, lambda p: enumerated(method, p, scale, weights, noise, gates, match_scale), 25, 0.5)
+    torch.testing.assert_close(curve, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-9)
+
+
+def limit_of_one_step(method, p, table, weights, match_scale):
+    """The gradient on the logits, p_i A_i, with A from the probabilities of the answers, in plain floats."""
+    arms, rewards = range(len(p)), range(len(weights))
+
+    def mean(x):
+        return sum(p[i] * x[i] for i in arms)
+
+    def std(x):
+        return sqrt(mean([(y - mean(x)) ** 2 for y in x]))
+
+    columns = [[row[k] for row in table] for k in rewards]
+    if method == "gdpo":
+        columns = [[(y - mean(x)) / std(x) if std(x) > 1e-12 else 0.0 for y in x] for x in columns]
+    s = [sum(weights[k] * columns[k][i] for k in rewards) for i in arms]
+    divisor = std(s) if match_scale or method == "grpo" else 1.0
+    return [p[i] * (s[i] - mean(s)) / divisor for i in arms]
+
+
+def softmax_climb(p0, gradient, epochs, lr):
+    theta, path = torch.tensor(p0, dtype=torch.float64).log(), [torch.tensor(p0, dtype=torch.float64)]
+    for _ in range(epochs):
+        theta = theta + lr * torch.tensor(gradient(path[-1].tolist()), dtype=torch.float64)
+        path.append(theta.exp() / theta.exp().sum())
+    return torch.stack(path)
+
+
+TABLES = {
+    "conflict": (START, TABLE, [1, 1]),
+    "little weight on short": (START, TABLE, [1, 0.25]),
+    "gated": (START, GATED, [1, 1]),
+    "four answers, three rewards": ([0.4, 0.3, 0.2, 0.1], [(1, 0, 2), (0, 1.5, 2), (0, 0, 2), (3, 1, 2)], [1, 2, 1]),
+}
+
+
+@pytest.mark.parametrize("p0, table, weights", TABLES.values(), ids=TABLES.keys())
+@MATCHED
+@METHODS
+def test_the_large_group_curve_of_arms_is_the_formula_integrated(method, match_scale, p0, table, weights):
+    curve = gc.mean_field_arms(method, p0, table, weights=weights, epochs=60, lr=0.3, match_scale=match_scale)
+    expected = softmax_climb(p0, lambda p: limit_of_one_step(method, p, table, weights, match_scale), 60, 0.3)
+    assert curve.shape == (61, len(p0)) and curve.dtype == torch.float64
+    torch.testing.assert_close(curve, expected, rtol=0, atol=1e-9)
+
+
+LARGE = {
+    "scales and weights": (gc.train, gc.mean_field, ([0.5, 0.2],), {"scale": [1, 3], "weights": [2, 0.5]}),
+    "noise": (gc.train, gc.mean_field, ([0.5, 0.2],), {"noise": [0, 1, 0.3]}),
+    "gate": (gc.train, gc.mean_field, ([0.5, 0.6],), {"gate": (1, 0)}),
+    "Adam": (gc.train, gc.mean_field, ([0.5, 0.2],), {"optimizer": "adam", "lr": 0.1}),
+    "arms": (gc.train_arms, gc.mean_field_arms, (START, TABLE), {}),
+    "gated arms": (gc.train_arms, gc.mean_field_arms, (START, TABLE), {"gate": (SHORT, CORRECT)}),
+}
+
+
+@pytest.mark.parametrize("train, mean_field, start, options", LARGE.values(), ids=LARGE.keys())
+@MATCHED
+@METHODS
+def test_training_in_large_groups_follows_the_large_group_curve(method, match_scale, train, mean_field, start, options):
+    options = {"epochs": 8, "match_scale": match_scale} | options
+    run, curve = (
+        train(method, *start, rollouts=512, prompts=8, seeds=8, **options),
+        mean_field(method, *start, **options),
+    )
+    distance = (run.p.mean(0) - curve).abs()
+    assert (distance <= 5 * run.p.std(0) / sqrt(8) + 2e-3).all()
+    assert (curve[-1] - curve[0]).abs().max() > 0.02  # there was something to follow
+
+
+# --- the conflict --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@METHODS
+def test_every_method_ends_wrong_and_short_and_gated_on_correctness_correct(method):
+    p = gc.train_arms(method, START, TABLE, epochs=400).p[:, -1]
+    assert p.shape == (32, 3) and p[:, WRONG_SHORT].min() >= 0.985
+    p = gc.train_arms(method, START, TABLE, gate=(SHORT, CORRECT), epochs=400).p[:, -1]
+    assert p[:, CORRECT_LONG].min() >= 0.9995
+    assert gc.mean_field_arms(method, START, TABLE, gate=(SHORT, CORRECT), epochs=400)[-1, CORRECT_LONG] > 0.9999
+
+
+def test_in_large_groups_gdpo_stands_still_once_only_the_two_that_cancel_are_left():
+    # Without the third answer one reward is 1 minus the other, their z cancel (method.md §2.5), nothing moves.
+    curve = gc.mean_field_arms("gdpo", START, TABLE, epochs=800)
+    assert curve[-1, WRONG_LONG] < 1e-4
+    assert (curve[400, :2] - curve[-1, :2]).abs().max() < 1e-3
+    assert curve[-1, :2].tolist() == pytest.approx([0.099, 0.901], abs=1e-3)
+
+
+@MATCHED
+@pytest.mark.parametrize("rollouts", (2, 7, 8, 50))
+def test_two_answers_that_trade_one_reward_for_the_other_leave_gdpo_still(rollouts, match_scale):
+    # z of one reward is −z of the other, at any scale; what is left is round-off, which no batch step may blow up.
+    table, options = [(0.3, 1 / 7), (0.1, 5 / 7)], {"weights": [0.3, 0.3], "match_scale": match_scale, "epochs": 20}
+    p = gc.train_arms("gdpo", [0.3, 0.7], table, rollouts=rollouts, seeds=4, **options).p
+    assert still(p, p[:, :1])
+    curve = gc.mean_field_arms("gdpo", [0.3, 0.7], table, **options)
+    assert still(curve, curve[:1])
+
+
+@MATCHED
+@pytest.mark.parametrize("method", ("grpo", "grpo_no_std"))
+def test_totals_that_are_equal_but_for_round_off_leave_grpo_still(method, match_scale):
+    table, options = [(1, 1, 0), (0, 0, 1)], {"weights": [0.1, 0.2, 0.3], "match_scale": match_scale, "epochs": 20}
+    p = gc.train_arms(method, [0.3, 0.7], table, seeds=4, **options).p
+    assert still(p, p[:, :1])
+    curve = gc.mean_field_arms(method, [0.3, 0.7], table, **options)
+    assert still(curve, curve[:1])
+
+
+# --- what comes back -----------------------------------------------------------------------------------------------
+
+
+@METHODS
+def test_p_is_seeds_by_epochs_and_one_by_rewards_or_answers_and_starts_at_p0(method):
+    run = gc.train(method, (0.5, 0.2, 0.02), epochs=7, seeds=5, prompts=3, rollouts=4)
+    assert run.method == method and run.p.shape == (5, 8, 3)
+    torch.testing.assert_close(run.p[:, 0], torch.tensor([0.5, 0.2, 0.02]).expand(5, 3))
+    assert ((run.p > 0) & (run.p < 1)).all()
+    with pytest.raises(FrozenInstanceError):
+        run.p = None
+    run = gc.train_arms(method, START, TABLE, epochs=7, seeds=5, prompts=4)
+    assert run.method == method and run.p.shape == (5, 8, 3)
+    for p in (run.p.double(), gc.mean_field_arms(method, START, TABLE, epochs=7)):
+        torch.testing.assert_close(p.sum(-1), torch.ones(p.shape[:-1]).double(), rtol=1e-6, atol=0)
+        torch.testing.assert_close(p[..., 0, :], torch.tensor(START).double().expand(p[..., 0, :].shape))
+
+
+NOISY = {"scale": [1, 3], "noise": [0, 0.5, 1], "gate": (1, 0), "epochs": 10, "seeds": 3}
+BOTH = {
+    "coins": lambda method, **options: gc.train(method, [0.5, 0.3], **NOISY | options).p,
+    "arms": lambda method, **options: gc.train_arms(method, START, TABLE, **{"epochs": 10, "seeds": 3} | options).p,
+}
+
+
+@pytest.mark.parametrize("train", BOTH.values(), ids=BOTH)
+@METHODS
+def test_the_same_seed_gives_the_same_bits_and_no_global_generator_plays_a_part(method, train):
+    states = torch.get_rng_state(), np.random.get_state(), random.getstate()
+    first = train(method, seed=3)
+    gc.mean_field(method, [0.5, 0.3], noise=[0, 1], epochs=3)
+    assert torch.equal(states[0], torch.get_rng_state()) and random.getstate() == states[2]
+    assert all(np.array_equal(x, y) for x, y in zip(states[1], np.random.get_state(), strict=True))
+    torch.manual_seed(99)
+    np.random.seed(99)
+    assert torch.equal(first, train(method, seed=3))
+    assert not torch.equal(first, train(method, seed=4))
+    assert len(first[:, -1, 0].unique()) == 3  # each seed has draws of its own
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds, prompts, rollouts", [(32, 32, 8), (1, 512, 64), (1, 1, 20_000), (3, 4000, 4)])
+@METHODS
+def test_one_thread_and_two_give_the_same_bits(method, seeds, prompts, rollouts):
+    options = {"scale": [1, 3], "noise": [0, 0.1], "epochs": 4}
+    threads, runs = torch.get_num_threads(), []
+    try:
+        for n in (1, 2):
+            torch.set_num_threads(n)
+            run = gc.train(method, [0.5, 0.2], seeds=seeds, prompts=prompts, rollouts=rollouts, **options)
+            runs.append(run.p)
+    finally:
+        torch.set_num_threads(threads)
+    assert torch.equal(*runs)
+
+
+@pytest.mark.parametrize("train", BOTH.values(), ids=BOTH)
+def test_runs_at_the_same_time_do_not_disturb_each_other_and_share_no_memory(train):
+    with ThreadPoolExecutor(4) as pool:
+        at_once = list(pool.map(lambda seed: train("gdpo", seed=seed), range(8)))
+    assert all(torch.equal(p, train("gdpo", seed=seed)) for seed, p in enumerate(at_once))
+
+
+@pytest.mark.parametrize("train", BOTH.values(), ids=BOTH)
+def test_a_longer_run_begins_as_a_shorter_one(train):
+    # the draws are the same; each p is an exponential, which a processor may round by its place
+    torch.testing.assert_close(train("gdpo", epochs=5), train("gdpo", epochs=12)[:, :6], rtol=0, atol=1e-6)
+
+
+def test_numbers_come_as_lists_numpy_or_torch_and_stay_as_they_are():
+    handed = {"p0": [0.5, 0.25], "scale": [1, 3], "weights": [1, 2, 0.5], "noise": [0, 0.1, 1]}
+    options = {"epochs": 3, "gate": (1, 0)}
+    runs = [gc.train("gdpo", **handed, seeds=2, **options).p, gc.mean_field("gdpo", **handed, **options)]
+    arms = gc.train_arms("gdpo", [0.25, 0.5, 0.25], TABLE, seeds=2, **options).p
+    for kind in (torch.tensor, np.array):
+        given = {name: kind(values) for name, values in handed.items()}
+        again = [gc.train("gdpo", **given, seeds=2, **options).p, gc.mean_field("gdpo", **given, **options)]
+        assert all(torch.equal(x, y) for x, y in zip(runs, again, strict=True))
+        assert {name: values.tolist() for name, values in given.items()} == {
+            n: kind(x).tolist() for n, x in handed.items()
+        }
+        p0, table = kind([0.25, 0.5, 0.25]), kind(TABLE)
+        assert torch.equal(arms, gc.train_arms("gdpo", p0, table, seeds=2, **options).p)
+        gc.mean_field_arms("gdpo", p0, table, **options)
+        assert (p0.tolist(), table.tolist()) == ([0.25, 0.5, 0.25], kind(TABLE).tolist())
+
+
+def test_steps_to_is_the_first_epoch_at_the_level_and_infinity_if_never():
+    p = torch.tensor(
+        [
+            [[0.5, 0.95], [0.9, 0.1], [0.2, 0.1], [0.99, 0.1]],
+            [[0.5, 0.5], [0.6, 0.5], [0.89, 0.5], [0.91, 0.9]],
+            [[0.1, 0.1], [0.1, 0.1], [0.1, 0.89], [0.1, 0.8]],
+        ],
+        dtype=torch.float64,
+    )
+    run = gc.TrainingRun("grpo", p)
+    assert run.steps_to(0.9).tolist() == [[1, 0], [3, 3], [inf, inf]]
+    assert run.steps_to().tolist() == run.steps_to(0.9).tolist()
+    assert run.steps_to(0.6).tolist() == [[1, 0], [1, 3], [inf, 2]]
+    assert run.steps_to(0.1).tolist() == [[0, 0], [0, 0], [0, 0]]
+
+
+class Stopped(Exception):
+    pass
+
+
+@pytest.mark.parametrize("train", BOTH.values(), ids=BOTH)
+def test_progress_is_told_every_epoch_once_changes_nothing_and_may_stop_the_run(train):
+    told = []
+    p = train("gdpo", epochs=7, progress=told.append)
+    assert told == list(range(1, 8)) and torch.equal(p, train("gdpo", epochs=7))
+
+    def progress(epoch):
+        told.append(epoch)
+        if epoch == 3:
+            raise Stopped("enough")
+
+    told.clear()
+    with pytest.raises(Stopped, match=r"^enough$"):
+        train("gdpo", epochs=10**6, progress=progress)
+    assert told == [1, 2, 3]
+
+
+# --- bad input -----------------------------------------------------------------------------------------------------
+
+
+whole = (0, -1, 2.0, 1.5, "2", None, True, nan)
+OF_COINS = {
+    "method": ("ppo", None, "GDPO"),
+    "p0": ([0, 0.5], [1, 0.5], [-0.1, 0.5], [1.5], [nan, 0.5], [inf], [], 0.5, None, "ab", [[0.5]], [0.5, [0.5]],
+           [1j], torch.tensor([0.5j])),
+    "scale": ([1], [1, 2, 3], [nan, 1], [inf, 1], 2, "ab", [[1, 2]], [None, 1]),
+    "weights": ([1], [1, 2, 3], [nan, 1], [1, -inf], 2, "ab", [[1, 2]], [None, 1]),
+    "rollouts": whole,
+    "prompts": whole,
+    "epochs": whole,
+    "seeds": whole,
+    "lr": (0, -0.5, nan, inf, -inf, 10**400, "fast", None, [0.5], 1j, True),
+    "seed": (None, "x", -1, 1.5, 2**64, True),
+    "optimizer": (None, "SGD", "rmsprop", 1, ["sgd"], nan),
+    "match_scale": (None, 0, 1, "yes", nan),
+    "noise": ([0], [0, -1], [0, nan], [0, inf], [], 1, "ab", [[0, 0]], [None, 1], [0, 1j]),
+    "gate": ((0, 0), (1, -1), (-2, 0), (2, 0), (0, 2), (0, -3), (True, False), (0.0, 1.0), (0,), (0, 1, 2), "ab", "01",
+             0, 1.5, nan, {0: 1}, [None], [(0, None)], [(0, 1), (1, 1)], [(0, 1), 1], torch.tensor([0, 1])),
+    "progress": (5, "x"),
+}  # fmt: skip
+OF_ARMS = {
+    "method": ("ppo", None),
+    "p0": ([0.1, 0.8, 0.05], [0, 0.9, 0.1], [1.0], [0.5, 0.6, -0.1], [nan, 0.5, 0.5], [], 0.5, None, [[0.5, 0.5]]),
+    "rewards": (TABLE[:2], [1, 0, 0], [[], [], []], [(nan, 0), (0, 1), (0, 0)], [(1,), (0, 1), (0, 0)], None, "ab"),
+    "weights": ([1], [1, 2, 3], [1, nan], 1, "ab"),
+    "gate": ((0, 0), (1, -1), (0, 2), (-3, 0), (True, False), (0,), "ab", 1, [(1, 0), (0, 0)], [None]),
+    "epochs": (0, -1, 1.5, True),
+    "lr": (0, -1, nan, "fast", True),
+    "optimizer": ("rmsprop", None),
+    "match_scale": (None, 1),
+}
+
+
+DRAWN = ("rollouts", "prompts", "seeds", "seed", "progress")  # which a large-group curve does not take
+COINS = {"method": "gdpo", "p0": [0.5, 0.5], "epochs": 2}
+ARMS = {"method": "gdpo", "p0": START, "rewards": TABLE, "epochs": 2}
+
+
+def test_bad_input_is_named_with_what_was_expected_and_what_came(subtests):
+    check_refusals(subtests, gc.train, {**COINS, "seeds": 2, "prompts": 2, "rollouts": 2}, OF_COINS)
+    check_refusals(
+        subtests, gc.train_arms, {**ARMS, "seeds": 2}, OF_ARMS | {name: OF_COINS[name][:2] for name in DRAWN}
+    )
+    once = {name: values[:1] for name, values in OF_COINS.items() if name not in DRAWN}
+    check_refusals(subtests, gc.mean_field, COINS, once)
+    check_refusals(subtests, gc.mean_field_arms, ARMS, {name: values[:1] for name, values in OF_ARMS.items()})
+    run = gc.train("gdpo", [0.5], epochs=1, seeds=1)
+    check_refusals(subtests, run.steps_to, {}, {"level": ("high", None, nan, 0, 1, True, [0.5])})
+
+
+NOISE_ALONE = {"noise": [0, 0, 1], "seeds": 2, "prompts": 2}  # a third reward, without a coin
+SAID = (
+    (gc.train, {"gate": (0, 0)}, "gate", "another coin than the reward's own, got (0, 0)"),
+    (gc.train, {"gate": [(0, 1), (1, 1)]}, "gate", "another coin than the reward's own, got (1, 1)"),
+    (gc.train, NOISE_ALONE | {"weights": [1, 1]}, "weights", "3 numbers, as many as rewards, got [1.0, 1.0]"),
+    (gc.train, NOISE_ALONE | {"scale": [1, 1, 1]}, "scale", "2 numbers, as many as p0, got [1.0, 1.0, 1.0]"),
+    (gc.train, NOISE_ALONE | {"gate": (2, 0)}, "gate", "an index of 2 rewards, got 2"),
+    (gc.train, {"seeds": 10**12}, "seeds", "seeds × prompts × rollouts of at most"),
+    (gc.train, {"rollouts": 2**70}, "seeds", "seeds × prompts × rollouts of at most"),
+    (gc.train, {"prompts": 2**24}, "seeds", "seeds × prompts × rollouts of at most"),
+    (gc.mean_field, {"p0": [0.5] * 13}, "p0", "at most 4096 outcomes, got 8192"),
+    (gc.mean_field, {"p0": [0.5] * 40}, "p0", "at most 4096 outcomes, got "),
+    (gc.mean_field, {"p0": [0.5] * 12, "noise": [1, *[0] * 11]}, "p0", "got 8192"),
+)
+
+
+def test_what_does_not_go_together_is_named(subtests):
+    for run, options, argument, came in SAID:
+        with subtests.test(argument=argument, came=came):
+            check_refusal(run, COINS | options, argument, came)
+    # and what goes
+    gc.train(**COINS, **NOISE_ALONE, weights=[1, 1, 2], scale=[1, 3])
+    assert gc.train("gdpo", [0.5] * 13, epochs=2, seeds=2, prompts=4).p.shape == (2, 3, 13)
+    assert gc.mean_field("gdpo", [0.5] * 12, epochs=1).shape == (2, 12)
+
+
+# The logits leave float32, or float64, at an epoch that can be worked out.
+DIVERGING = {
+    "SGD": (gc.train, {"lr": 1e300, "seeds": 2}, 1),
+    "just too fast": (gc.train, {"lr": 1e39, "seeds": 2}, 1),
+    "Adam": (gc.train, {"lr": 1e38, "optimizer": "adam", "seeds": 2}, 7),
+    "Adam, large groups": (gc.mean_field, {"lr": 1e308, "optimizer": "adam"}, 3),
+}
+
+
+@pytest.mark.parametrize("run, options, epoch", DIVERGING.values(), ids=DIVERGING.keys())
+@METHODS
+def test_a_diverging_run_stops_with_its_epoch_named(method, run, options, epoch):
+    with pytest.raises(gc.InputError, match=rf"^lr: expected .*, got .* at epoch {epoch}$"):
+        run(method, [0.5, 0.5], epochs=20, **options)
+
+
+def test_a_very_fast_run_that_stays_finite_goes_through():
+    p = gc.train("gdpo", [0.5, 0.5], lr=1e6, epochs=20, seeds=4).p
+    assert p.isfinite().all() and ((p >= 0) & (p <= 1)).all()
+
+
+@pytest.mark.parametrize("lr", (np.float32(0.5), np.float64(0.5), Fraction(1, 2)), ids=lambda x: type(x).__name__)
+def test_any_kind_of_real_number_is_a_learning_rate(lr):
+    options = {"epochs": 3, "seeds": 2}
+    assert torch.equal(gc.train("grpo", [0.5], lr=lr, **options).p, gc.train("grpo", [0.5], lr=0.5, **options).p)
