@@ -436,10 +436,11 @@ def test_a_missing_reward_spreads_as_far_as_the_convention_says(key):
 @pytest.mark.parametrize("key", ("paper", "trl", "verl"))
 def test_a_batch_too_large_for_one_piece_gives_what_its_groups_give_by_their_ids(key):
     draw, c = torch.Generator().manual_seed(14), CONVENTIONS[key]
-    rewards = torch.randint(0, 3, (22_003, 8, 3), generator=draw) + torch.rand(22_003, 1, 1, generator=draw).double()
+    # of 8 × 3 rewards one more than what fits into a piece
+    rewards = torch.randint(0, 3, (21_846, 8, 3), generator=draw) + torch.rand(21_846, 1, 1, generator=draw).double()
     rewards[:11_000, :, 0] = 1  # a piece alone would say that the reward is solved
-    lengths = torch.randint(1, 64, (22_003, 8), generator=draw)
-    options, ids = {"weights": [1, 0.5, -2], "convention": c}, torch.arange(22_003).repeat_interleave(8)
+    lengths = torch.randint(1, 64, (21_846, 8), generator=draw)
+    options, ids = {"weights": [1, 0.5, -2], "convention": c}, torch.arange(21_846).repeat_interleave(8)
     before = rewards.clone()
     for method in methods_for(c):
         a = gc.advantages(rewards, method, lengths=lengths, **options)
