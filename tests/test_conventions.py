@@ -85,7 +85,14 @@ NAMES = {
     "axolotl-async": "axolotl_async",
     "axolotl-stream": "axolotl_streaming",
 }
+VERL = {path.stem: np.load(path) for path in sorted((GOLDENS / "verl").glob("*.npz"))}  # its own cases, once more
 OUTPUTS = [key for key in RECORDED if key.split("|")[2] in NAMES]
+VERL_OUTPUTS = [
+    f"{output}|{case}|verl"
+    for case, output in product(VERL, ("grpo", "grpo_vectorized", "gdpo"))
+    # norm_adv_by_std=False reaches into verl's GDPO, where it leaves no method that has a name here
+    if (case, output) != ("continuous_no_std", "gdpo")
+]
 # float32 is too coarse here: what the frameworks return is their own round-off, divided by itself.
 ROUND_OFF = {
     *(f"{method}|offset_100_sd_1e-3|{name}" for method in ("grpo", "gdpo") for name in NAMES),
@@ -93,17 +100,26 @@ ROUND_OFF = {
     "gdpo|all_const_0.1|verl-0.9.1",
     "gdpo|all_const_0.1|nemo-HEAD(loo=T)",
     "gdpo|const_0.1_and_1/3|nemo-HEAD(loo=T)",
+    *(f"{output}|all_constant_batch|verl" for output in ("grpo", "grpo_vectorized")),
+    *(f"{output}|large_offset|verl" for output in ("grpo", "grpo_vectorized", "gdpo")),
+    "gdpo|constant_groups|verl",
 }
 
 
 def recorded(key):
-    """(method, framework, rewards, the other arguments but the convention, group size) of a recorded output."""
+    """(method, framework, rewards, the other arguments but the convention, what the framework returned)."""
     method, scenario, name = key.split("|")
-    rewards, w, uid, lengths, size = (RECORDED[f"{method}|{scenario}|{x}"] for x in ("inputs", "w", "uid", "L", "G"))
-    if name == "swift-dynamic" and method == "gdpo":
-        method = "grpo_no_std"  # for turns that are scored one by one; it does not know gdpo, and only centres
-    options = {"weights": w.astype(np.float64), "groups": uid, "lengths": lengths}
-    return method, NAMES[name], rewards.astype(np.float64), options, int(size)
+    if name == "verl":
+        z = VERL[scenario]
+        rewards, w, uid, lengths, expected = (z[x] for x in ("rewards", "weights", "uid", "lengths", method))
+        method = "gdpo" if method == "gdpo" else "grpo" if z["norm_adv_by_std"] else "grpo_no_std"
+    else:
+        rewards, w, uid, lengths = (RECORDED[f"{method}|{scenario}|{x}"] for x in ("inputs", "w", "uid", "L"))
+        expected, name = RECORDED[key], NAMES[name]
+        if "swift-dynamic" in key and method == "gdpo":
+            method = "grpo_no_std"  # for turns that are scored one by one; it does not know gdpo, and only centres
+    options = {"groups": uid, "weights": w.astype(np.float64), "lengths": lengths}
+    return method, name, rewards.astype(np.float64), options, expected
 
 
 def allowed(key):
@@ -118,32 +134,23 @@ def off_by(a, b):
 
 def test_every_framework_was_recorded_in_every_scenario():
     scenarios = {key.split("|")[1] for key in OUTPUTS}
-    assert len(scenarios) == 14 and set(OUTPUTS) > ROUND_OFF
+    assert (len(scenarios), len(VERL)) == (14, 15) and {*OUTPUTS, *VERL_OUTPUTS} > ROUND_OFF
     refused = {f"gdpo|single_reward|nemo-HEAD(loo={loo})" for loo in "TF"}  # NeMo-RL wants two rewards at least
     assert {f"{m}|{s}|{n}" for m in ("grpo", "gdpo") for s in scenarios for n in NAMES} == {*OUTPUTS, *refused}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, "verl"])
 def test_a_recorded_output_is_reproduced(subtests, name):
-    for key in (key for key in OUTPUTS if key.endswith(f"|{name}") and key not in ROUND_OFF):
+    for key in (key for key in (*OUTPUTS, *VERL_OUTPUTS) if key.endswith(f"|{name}")):
         with subtests.test(key):
-            method, framework, rewards, options, size = recorded(key)
-            convention = gc.CONVENTIONS[framework]
-            a = gc.advantages(rewards, method, convention=convention, **options)
-            assert off_by(a, RECORDED[key]) <= allowed(key)
-            cube, lengths = rewards.reshape(-1, size, rewards.shape[1]), options["lengths"].reshape(-1, size)
-            dense = gc.advantages(cube, method, weights=options["weights"], lengths=lengths, convention=convention)
-            assert off_by(dense.flatten(), RECORDED[key]) <= allowed(key)
-
-
-def test_where_a_framework_returns_round_off_the_exact_value_is_returned(subtests):
-    for key in sorted(ROUND_OFF):
-        with subtests.test(key):
-            method, framework, rewards, options, _ = recorded(key)
-            arguments = rewards, *(options[x] for x in ("groups", "weights", "lengths"))
-            exact = naive_frameworks.advantages(framework, method, *arguments)
-            close(gc.advantages(rewards, method, convention=gc.CONVENTIONS[framework], **options), exact)
-            assert off_by(exact, RECORDED[key]) > allowed(key)
+            method, framework, rewards, options, expected = recorded(key)
+            a = gc.advantages(rewards, method, convention=gc.CONVENTIONS[framework], **options)
+            if key in ROUND_OFF:
+                exact = naive_frameworks.advantages(framework, method, rewards, *options.values())
+                close(a, exact)
+                assert off_by(exact, expected) > allowed(key)
+            else:
+                assert off_by(a, expected) <= allowed(key)
 
 
 @pytest.mark.slow
@@ -151,52 +158,9 @@ def test_where_a_framework_returns_round_off_the_exact_value_is_returned(subtest
 def test_exact_arithmetic_reproduces_the_recorded_outputs_too(subtests, name):
     for key in (key for key in OUTPUTS if key.endswith(f"|{name}") and key not in ROUND_OFF):
         with subtests.test(key):
-            method, framework, rewards, options, _ = recorded(key)
-            arguments = rewards, *(options[x] for x in ("groups", "weights", "lengths"))
-            assert off_by(naive_frameworks.advantages(framework, method, *arguments), RECORDED[key]) <= allowed(key)
-
-
-VERL = {path.stem: np.load(path) for path in sorted((GOLDENS / "verl").glob("*.npz"))}
-VERL_ROUND_OFF = {
-    *product(("all_constant_batch",), ("grpo", "grpo_vectorized")),
-    *product(("large_offset",), ("grpo", "grpo_vectorized", "gdpo")),
-    ("constant_groups", "gdpo"),
-}
-VERL_OUTPUTS = [
-    (case, output)
-    for case, output in product(VERL, ("grpo", "grpo_vectorized", "gdpo"))
-    # norm_adv_by_std=False reaches into verl's GDPO, where it leaves no method that has a name here
-    if (case, output) not in {*VERL_ROUND_OFF, ("continuous_no_std", "gdpo")}
-]
-
-
-def of_verl(case, output):
-    """(method, rewards, the other arguments but the convention, what verl returned)."""
-    z = VERL[case]
-    method = "gdpo" if output == "gdpo" else "grpo" if z["norm_adv_by_std"] else "grpo_no_std"
-    options = {"weights": z["weights"].astype(np.float64), "groups": z["uid"], "lengths": z["lengths"]}
-    return method, z["rewards"].astype(np.float64), options, z[output]
-
-
-def test_verl_was_recorded_in_fifteen_cases():
-    assert len(VERL) == 15 and {case for case, _ in VERL_ROUND_OFF} < set(VERL)
-
-
-def test_verls_own_cases_are_reproduced(subtests):
-    for case, output in VERL_OUTPUTS:
-        with subtests.test(case, output=output):
-            method, rewards, options, expected = of_verl(case, output)
-            assert off_by(gc.advantages(rewards, method, convention=gc.VERL, **options), expected) <= 2e-6
-
-
-def test_where_verl_returns_round_off_the_exact_value_is_returned(subtests):
-    for case, output in sorted(VERL_ROUND_OFF):
-        with subtests.test(case, output=output):
-            method, rewards, options, expected = of_verl(case, output)
-            arguments = rewards, *(options[x] for x in ("groups", "weights", "lengths"))
-            exact = naive_frameworks.advantages("verl", method, *arguments)
-            close(gc.advantages(rewards, method, convention=gc.VERL, **options), exact)
-            assert off_by(exact, expected) > 1e-3
+            method, framework, rewards, options, expected = recorded(key)
+            exact = naive_frameworks.advantages(framework, method, rewards, *options.values())
+            assert off_by(exact, expected) <= allowed(key)
 
 
 # --- the same formulas in exact arithmetic, on any batch -----------------------------------------------------------
