@@ -25,59 +25,41 @@ def before_batch_step(rewards, **options):
 # --- worked by hand ------------------------------------------------------------------------------------------------
 
 
-def test_two_rollouts_get_plus_and_minus_0_7071():
-    for method in ("grpo", "gdpo"):
-        close(gc.advantages([[0], [1]], method), [-HALF, HALF])
-    close(gc.grpo_no_std([[0], [1]]), [-0.5, 0.5])
+NOTHING, ONE, BOTH = [0, 0], [1, 0], [1, 1]
+FIFTHS, TRL_Z, GAP = sqrt(5 / 3), 0.5 / (HALF + 1e-4), f64([[1, nan], [0, 1], [nan, nan], [0, 0]])
+BY_HAND = {  # mo_grpo: GDPO before the batch step
+    "two rollouts": (("grpo", "gdpo", "mo_grpo"), [[0], [1]], {}, [-HALF, HALF]),
+    "two rollouts, centred": (("grpo_no_std",), [[0], [1]], {}, [-0.5, 0.5]),
+    "one pass of four": (("grpo", "mo_grpo"), [[1], [0], [0], [0]], {}, [1.5, -0.5, -0.5, -0.5]),
+    "raw rewards weighed": (  # sums 3, 1, 0; mean 4/3; variance (25 + 1 + 16) / 9 / 2 = 7/3
+        ("grpo",), [[1, 0], [0, 1], [0, 0]], {"weights": [3, 1]}, [x / 3 / sqrt(7 / 3) for x in (5, -1, -4)]
+    ),
+    "normalised rewards weighed": (("mo_grpo",), [[10, 0], [0, 1]], {"weights": [3, 1]}, [2 * HALF, -2 * HALF]),
+    "figure 2 of the paper, GRPO": (("grpo",), [[NOTHING, ONE], [NOTHING, BOTH]], {}, [[-HALF, HALF]] * 2),
+    "figure 2 of the paper, GDPO": (
+        ("mo_grpo",), [[NOTHING, ONE], [NOTHING, BOTH], [ONE, BOTH]], {},
+        [[-HALF, HALF], [-2 * HALF, 2 * HALF], [-HALF, HALF]]
+    ),
+    "two prompts, one batch step": (  # sums ±0.7071 and ±1.4142, their variance 5/3
+        ("gdpo",), [[NOTHING, ONE], [NOTHING, BOTH]], {},
+        [[-HALF / FIFTHS, HALF / FIFTHS], [-2 * HALF / FIFTHS, 2 * HALF / FIFTHS]]
+    ),
+    "one prompt alone, which undoes figure 2": (("gdpo",), [NOTHING, BOTH], {}, [-HALF, HALF]),
+    "1e-4 beside the std": (("grpo", "mo_grpo"), [[0], [1]], {"convention": gc.TRL}, [-TRL_Z, TRL_Z]),
+    "1e-4 beside both": (
+        ("gdpo",), [[0], [1]], {"convention": gc.TRL}, [x / (TRL_Z * sqrt(2) + 1e-4) for x in (-TRL_Z, TRL_Z)]
+    ),
+    "what is missing skipped in sums": (("grpo_no_std",), GAP, {}, [1 / 3, 1 / 3, 0, -2 / 3]),  # 1, 1, -, 0
+    "what is missing skipped in z": (
+        ("mo_grpo",), GAP, {}, [2 / sqrt(3), -1 / sqrt(3) + HALF, 0, -1 / sqrt(3) - HALF]
+    ),
+}  # fmt: skip
 
 
-def test_one_pass_of_four_gets_1_5_and_the_rest_minus_0_5():
-    for method in ("grpo", "gdpo"):
-        s = gc.grpo([[1], [0], [0], [0]]) if method == "grpo" else before_batch_step([[1], [0], [0], [0]])
-        close(s, [1.5, -0.5, -0.5, -0.5])
-
-
-def test_grpo_weighs_the_raw_rewards():
-    rewards = [[1, 0], [0, 1], [0, 0]]  # sums 3, 1, 0; mean 4/3; variance (25 + 1 + 16) / 9 / 2 = 7/3
-    close(gc.grpo_no_std(rewards, weights=[3, 1]), [5 / 3, -1 / 3, -4 / 3])
-    close(gc.grpo(rewards, weights=[3, 1]), [5 / 3 / sqrt(7 / 3), -1 / 3 / sqrt(7 / 3), -4 / 3 / sqrt(7 / 3)])
-
-
-def test_gdpo_weighs_the_normalised_rewards():
-    rewards = [[10, 0], [0, 1]]  # z = ±0.7071 whatever the scale
-    close(before_batch_step(rewards, weights=[3, 1]), [2 * HALF, -2 * HALF])
-
-
-def test_the_papers_figure_2_gdpo_tells_0_1_from_0_2_before_the_batch_step():
-    nothing, one, both = [0, 0], [1, 0], [1, 1]
-    close(gc.grpo([[nothing, one], [nothing, both]]), [[-HALF, HALF]] * 2)
-    close(before_batch_step([nothing, one]), [-HALF, HALF])
-    close(before_batch_step([nothing, both]), [-2 * HALF, 2 * HALF])
-    close(before_batch_step([one, both]), [-HALF, HALF])
-
-
-def test_two_prompts_share_one_batch_step():
-    rewards = [[[0, 0], [1, 0]], [[0, 0], [1, 1]]]  # s = ±0.7071 and ±1.4142, their variance 5/3
-    close(gc.gdpo(rewards), [[-HALF / sqrt(5 / 3), HALF / sqrt(5 / 3)], [-sqrt(2 / (5 / 3)), sqrt(2 / (5 / 3))]])
-
-
-def test_trl_adds_1e_4_to_both_standard_deviations():
-    close(gc.grpo([[0], [1]], convention=gc.TRL), [-0.5 / (HALF + 1e-4), 0.5 / (HALF + 1e-4)])
-    s = 0.5 / (HALF + 1e-4)
-    close(gc.gdpo([[0], [1]], convention=gc.TRL), [-s / (s * sqrt(2) + 1e-4), s / (s * sqrt(2) + 1e-4)])
-
-
-def test_a_missing_reward_is_skipped_and_a_row_with_none_takes_no_part():
-    rewards = f64([[1, nan], [0, 1], [nan, nan], [0, 0]])  # sums 1, 1, -, 0
-    close(gc.grpo_no_std(rewards), [1 / 3, 1 / 3, 0, -2 / 3])
-    z1, z2 = [2 / 3 * sqrt(3), -1 / 3 * sqrt(3), -1 / 3 * sqrt(3)], [HALF, -HALF]
-    close(before_batch_step(rewards), [z1[0], z1[1] + z2[0], nan, z1[2] + z2[1]])
-    assert gc.gdpo(rewards)[2] == 0
-
-
-def test_a_reward_with_one_value_in_a_group_contributes_nothing_there():
-    with_one = gc.gdpo(f64([[1, nan], [0, 5], [1, nan], [0, nan]]))
-    close(with_one, gc.gdpo([[1], [0], [1], [0]]))
+@pytest.mark.parametrize("methods, rewards, options, expected", BY_HAND.values(), ids=BY_HAND)
+def test_worked_by_hand(methods, rewards, options, expected):
+    for method in methods:
+        close(gc.advantages(rewards, method, **options), expected)
 
 
 # --- method.md §2: what is exactly true ----------------------------------------------------------------------------
@@ -132,11 +114,6 @@ def test_a_constant_group_is_exactly_0_beside_rewards_that_nearly_cancel(options
     rewards = f64([[-1, 0.1], [0, 0], [0, 0], [5, 5], [5, 5]])
     a = gc.gdpo(rewards, groups=[0, 0, 0, 1, 1], **options)
     assert a[0] != 0 and zeros(a[3:])
-
-
-def test_one_prompt_alone_the_batch_step_undoes_figure_2():
-    for rewards in ([[0, 0], [1, 0]], [[0, 0], [1, 1]], [[1, 0], [1, 1]]):
-        close(gc.gdpo(rewards), [-HALF, HALF])
 
 
 @pytest.mark.parametrize("delta", (1e3, 1.0, 1e-4, 1e-9, 1e-13))
@@ -321,13 +298,6 @@ def test_grpo_batch_std_divides_by_the_std_of_all_sums():
     close(e.advantages, expected)
     assert (e.batch_mean, e.batch_std, e.z) == (2.0, 2**0.5, None)
     assert gc.collapse(rewards, "grpo_batch_std").tied_pair_count == 0
-
-
-def test_grpo_batch_std_is_trained_towards_its_large_group_limit():
-    options = {"scale": [1, 2, 5], "epochs": 6, "match_scale": "published"}
-    limit = gc.mean_field("grpo_batch_std", [0.9, 0.5, 0.1], **options)
-    drawn = gc.train("grpo_batch_std", [0.9, 0.5, 0.1], rollouts=512, prompts=64, seeds=2, seed=1, **options)
-    close(drawn.p.mean(0), limit, 0.01)
 
 
 def test_the_three_names_are_the_three_methods():

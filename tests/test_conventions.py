@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import gdpo_core as gc
 from gdpo_core._groups import read
+from gdpo_core.frameworks import RECOGNISED
 from gdpo_core.registry import method_for
 
 METHODS = pytest.mark.parametrize("method", naive_frameworks.METHODS)
@@ -313,6 +314,9 @@ BY_HAND = {
     ),
     "one 1 and six 0 beside each 0, mean and variance 1/7": (
         gc.NEMO_RL_LOO, "grpo", {"rewards": [[1], *[[0]] * 7]}, [1, *[-1 / 7 / (sqrt(1 / 7) + 1e-6)] * 7]
+    ),
+    "what the others have on average taken off, and nothing else of them": (
+        RECOGNISED["trl_rloo"], "grpo_no_std", {"rewards": [[3, 0], [1, 0], [1, 1]]}, [1.5, -1.5, 0]
     ),
     "the raw sum of a group of one": (
         gc.VERL, "grpo_no_std", {"rewards": [[3, 4], [1, 1], [0, 1]], "weights": [1, 2], "groups": "abb"},
