@@ -496,10 +496,9 @@ def test_what_is_told_apart_does_not_depend_on_the_layout(batch, convention, see
 @given(naive.batches(), st.sampled_from(sorted(RECOGNISED)), seeds)
 def test_the_shares_of_the_update_add_up_to_1(batch, convention, seed):
     case = case_of(batch, random.Random(seed))
-    for key in {convention, "verl", "trl_rloo"}:  # of the last two the advantages have a mean
+    for key in (convention, "verl"):  # under the last, advantages have a mean
         for method in methods_for(RECOGNISED[key]):
             note(f"{method}, {key}")
             share = case(method, RECOGNISED[key], gc.update_share)
-            close(case(method, RECOGNISED[key], gc.collapse).update_share, share, 1e-9)
             if share[0] == share[0]:
                 close(sum(share), 1.0, 1e-9 * max(1.0, *map(abs, share)))
