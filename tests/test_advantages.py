@@ -7,7 +7,7 @@ import naive
 import numpy as np
 import pytest
 import torch
-from helpers import check_refusal, close, f64, zeros
+from helpers import check_refusal, check_refusals, close, f64, zeros
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -403,43 +403,21 @@ def test_every_function_refuses_each_argument_as_advantages_does(subtests, funct
                 check_refusal(function, {"rewards": R, argument: value}, argument, came)
 
 
-def test_lengths_are_refused_with_ids_of_groups_and_where_they_weigh_nothing_too(subtests):
+def test_lengths_have_the_shape_of_the_responses_also_where_they_weigh_nothing_and_groups_take_two_dimensions(subtests):
     for groups, convention in product((None, [0, 0, 1]), (gc.VERL, gc.PAPER)):
-        for value, came in BAD["lengths"][::5]:
-            with subtests.test(groups=groups, convention=convention.name, value=repr(value)):
-                options = {"rewards": R, "groups": groups, "convention": convention, "lengths": value}
-                check_refusal(gc.gdpo, options, "lengths", came)
-
-
-def test_groups_go_with_two_dimensions_only():
+        options = {"rewards": R, "groups": groups, "convention": convention}
+        gc.gdpo(**options, lengths=torch.tensor([1, 2, 3]))
+        check_refusals(subtests, gc.gdpo, options, {"lengths": [value for value, _ in BAD["lengths"][::5]]})
+    gc.gdpo([R, R], lengths=[[1, 2, 3]] * 2)
+    check_refusal(gc.gdpo, {"rewards": [R, R], "lengths": [1, 2, 3]}, "lengths", "shape (3,)")
     check_refusal(gc.gdpo, {"rewards": [R], "groups": [0, 0, 0]}, "rewards", "shape (1, 3, 2)")
 
 
-def test_lengths_have_the_shape_of_the_responses():
-    gc.gdpo([R, R], lengths=[[1, 2, 3]] * 2)
-    gc.gdpo(R, groups=[0, 0, 1], lengths=torch.tensor([1, 2, 3]))
-    check_refusal(gc.gdpo, {"rewards": [R, R], "lengths": [1, 2, 3]}, "lengths", "shape (3,)")
-
-
 def test_condition_names_what_it_cannot_use(subtests):
-    for argument, options, came in (
-        ("reward", {"reward": 2}, "2"),
-        ("reward", {"reward": -3}, "-3"),
-        ("reward", {"reward": "a"}, "'a'"),
-        ("reward", {"reward": None}, "None"),
-        ("reward", {"reward": 1.0}, "1.0"),
-        ("reward", {"reward": True}, "True"),
-        ("on", {"on": 2}, "2"),
-        ("on", {"on": [0]}, "[0]"),
-        ("on", {"reward": 0}, "0"),
-        ("on", {"on": -1}, "-1"),
-        ("threshold", {"threshold": nan}, "nan"),
-        ("threshold", {"threshold": "1"}, "'1'"),
-        ("threshold", {"threshold": None}, "None"),
-        ("rewards", {"rewards": [1, 2]}, "shape (2,)"),
-    ):
-        with subtests.test(**options):
-            check_refusal(gc.condition, {"rewards": R, **options}, argument, came)
+    bad = {"reward": (2, -3, "a", None, 1.0, True), "on": (2, [0], 1, -1), "threshold": (nan, "1", None)}
+    check_refusals(subtests, gc.condition, {"rewards": R}, bad, shown=True)
+    check_refusal(gc.condition, {"rewards": R, "reward": 0}, "on", "0")  # itself
+    check_refusal(gc.condition, {"rewards": [1, 2]}, "rewards", "shape (2,)")
 
 
 # --- offsets and round-off -----------------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """What holds of every method under every convention that promises it, on any batch: one table of properties."""
 
 import random
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import nan
 
@@ -57,13 +56,10 @@ def alone(case: Case) -> bool:
 
 # --- what may be changed, and what then becomes of the advantages ----------------------------------------------------
 
-# Takes a case and a source of random numbers; gives another case, and how its advantages follow from the first's.
-Change = Callable[[Case, random.Random], tuple[Case, Callable[[torch.Tensor], torch.Tensor]]]
-# Whether a method promises it under a convention for this case.
-Promise = Callable[[str, Convention, Case], bool]
+# A change takes a case and a source of random numbers; it gives another case, and how its advantages follow.
 
 
-def same(a: torch.Tensor) -> torch.Tensor:
+def same(a):
     return a
 
 
@@ -139,10 +135,6 @@ def without_the_responses_that_have_no_reward(case, draw):
     return other, kept
 
 
-def without_lengths(case, draw):
-    return replace(case, lengths=None), same
-
-
 # --- the table -------------------------------------------------------------------------------------------------------
 
 
@@ -154,79 +146,64 @@ def tokens_count(method, c):
     return c.last_step == "tokens" and method in ("gdpo", "sa_mrpo", "gd2po")
 
 
+def without_eps(c):
+    return not (c.group_eps or c.sum_eps or c.batch_eps)
+
+
 def of_differences(method, c, case):
     """Only a group of one that keeps its raw reward knows where zero is."""
     return not (c.group_of_one == "raw" and alone(case))
 
 
-def without_eps(c):
-    return not (c.group_eps or c.sum_eps or c.batch_eps)
-
-
-def normalised_alone(method, c, case):
-    return method in EACH_ALONE and without_eps(c)
-
-
-def symmetric(method, c, case):
-    return method != "sa_mrpo"  # which looks at how far the best value is
-
-
-def takes_further_rewards(method, c, case):
+def takes_a_further_reward(method, c, case):
     return of_differences(method, c, case) and not (c.one_reward_is_grpo and len(case.weights) == 1)
 
 
-def leaves_out_what_is_missing(method, c, case):
+def takes_one_that_is_missing(method, c, case):
+    return c.missing == "skipped" and takes_a_further_reward(method, c, case)
+
+
+def leaves_out_empty_responses(method, c, case):
     if method == "reinforce_pp_baseline":
         return False  # it counts such a response in the batch's std where rounded sums of its group are all equal
     return c.missing == "skipped" and not c.empty_counts and not c.missing_is_zero_in_gdpo
 
 
-def skips_a_reward(method, c, case):
-    return c.missing == "skipped" and takes_further_rewards(method, c, case)
-
-
-@dataclass(frozen=True)
-class Property:
-    change: Change
-    promised: Promise = always
-    complete: bool = False  # of batches without missing rewards
-    dense: bool = False  # of groups of one size
-    # The same sums in another order; what is left of rewards that nearly cancel is magnified by as much.
-    tolerance: float = 1e-7
-
-
-PROPERTIES = {
-    "responses in another order": Property(responses_in_another_order),
-    "with a prompt axis": Property(with_a_prompt_axis, dense=True),
-    "rewards in another order": Property(rewards_in_another_order),
-    "rewards from another zero": Property(rewards_from_another_zero, of_differences, complete=True),
-    "rewards in other units": Property(rewards_in_other_units, normalised_alone),
-    "a reward and its weight negated": Property(a_reward_and_its_weight_negated),
-    "all weights negated": Property(all_weights_negated, symmetric),
-    "a further reward without weight": Property(
-        a_further_reward(lambda i: (7 * i) % 3, 0.0), takes_further_rewards, complete=True
+PROPERTIES = {  # what is changed, who promises the rest, of which batches
+    "responses in another order": (responses_in_another_order, always, "any"),
+    "with a prompt axis": (with_a_prompt_axis, always, "dense"),
+    "rewards in another order": (rewards_in_another_order, always, "any"),
+    "rewards from another zero": (rewards_from_another_zero, of_differences, "complete"),
+    "rewards in other units": (
+        rewards_in_other_units, lambda method, c, case: method in EACH_ALONE and without_eps(c), "any"
     ),
-    "a further reward that never varies": Property(
-        a_further_reward(lambda i: 0.1), takes_further_rewards, complete=True
+    "a reward and its weight negated": (a_reward_and_its_weight_negated, always, "any"),
+    "all weights negated": (  # sa_mrpo looks at how far the best value is
+        all_weights_negated, lambda method, c, case: method != "sa_mrpo", "any"
     ),
-    "a further reward that is never there": Property(a_further_reward(lambda i: nan), skips_a_reward),
-    "without the responses that have no reward": Property(
-        without_the_responses_that_have_no_reward, leaves_out_what_is_missing
+    "a further reward without weight": (
+        a_further_reward(lambda i: (7 * i) % 3, 0.0), takes_a_further_reward, "complete"
     ),
-    "without lengths": Property(without_lengths, lambda m, c, case: not tokens_count(m, c), tolerance=0),
-}
+    "a further reward that never varies": (a_further_reward(lambda i: 0.1), takes_a_further_reward, "complete"),
+    "a further reward that is never there": (a_further_reward(lambda i: nan), takes_one_that_is_missing, "any"),
+    "without empty responses": (without_the_responses_that_have_no_reward, leaves_out_empty_responses, "any"),
+    "without lengths": (
+        lambda case, draw: (replace(case, lengths=None), same), lambda m, c, case: not tokens_count(m, c), "any"
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", PROPERTIES)
 @given(st.data(), conventions, seeds)
 def test_advantages_know_nothing_else(name, data, convention, seed):
-    prop, c, draw = PROPERTIES[name], CONVENTIONS[convention], random.Random(seed)
-    case = case_of(data.draw(naive.batches(missing=not prop.complete, dense=prop.dense)), draw)
-    other, moved = prop.change(case, draw)
+    (change, promised, of), c, draw = PROPERTIES[name], CONVENTIONS[convention], random.Random(seed)
+    case = case_of(data.draw(naive.batches(missing=of != "complete", dense=of == "dense")), draw)
+    other, moved = change(case, draw)
     for method in methods_for(c):
-        if prop.promised(method, c, case):
+        if promised(method, c, case):
             note(f"{method}, {convention}")
-            close(other(method, c), moved(case(method, c)), prop.tolerance)
+            # sums in another order: what is left of rewards that nearly cancel is magnified
+            close(other(method, c), moved(case(method, c)), 1e-7)
 
 
 # --- sizes -----------------------------------------------------------------------------------------------------------

@@ -403,25 +403,7 @@ def test_training_in_large_groups_follows_the_large_group_curve(method, match_sc
     assert (curve[-1] - curve[0]).abs().max() > 0.02  # there was something to follow
 
 
-# --- the conflict --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@METHODS
-def test_every_method_ends_wrong_and_short_and_gated_on_correctness_correct(method):
-    p = gc.train_arms(method, START, TABLE, epochs=400).p[:, -1]
-    assert p.shape == (32, 3) and p[:, WRONG_SHORT].min() >= 0.985
-    p = gc.train_arms(method, START, TABLE, gate=(SHORT, CORRECT), epochs=400).p[:, -1]
-    assert p[:, CORRECT_LONG].min() >= 0.9995
-    assert gc.mean_field_arms(method, START, TABLE, gate=(SHORT, CORRECT), epochs=400)[-1, CORRECT_LONG] > 0.9999
-
-
-def test_in_large_groups_gdpo_stands_still_once_only_the_two_that_cancel_are_left():
-    # Without the third answer one reward is 1 minus the other, their z cancel (method.md §2.5), nothing moves.
-    curve = gc.mean_field_arms("gdpo", START, TABLE, epochs=800)
-    assert curve[-1, WRONG_LONG] < 1e-4
-    assert (curve[400, :2] - curve[-1, :2]).abs().max() < 1e-3
-    assert curve[-1, :2].tolist() == pytest.approx([0.099, 0.901], abs=1e-3)
+# --- round-off teaches nothing ---------------------------------------------------------------------------------------
 
 
 @MATCHED
