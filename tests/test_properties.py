@@ -265,7 +265,7 @@ def stays_at_zero(method: str, c: Convention, case: Case) -> bool:
         return True
     if method in ("reinforce_pp", "gd2po") or (c.leave_one_out and method != "grpo"):
         return False
-    return not (c.group_of_one == "raw" and alone(case)) and not tokens_count(method, c)
+    return not (c.group_of_one == "raw" and alone(case))
 
 
 @given(st.lists(constants, min_size=1, max_size=4), st.integers(1, 5), st.integers(1, 7), conventions, seeds)
@@ -287,6 +287,7 @@ def test_a_constant_group_beside_others_is_exactly_0(batch, value, rollouts, con
     c, draw = CONVENTIONS[convention], random.Random(seed)
     rows = batch.rows + [[value * (k + 1) for k in range(len(batch.rows[0]))]] * rollouts
     case = case_of(naive.Batch(rows, [*batch.ids, *["constant"] * rollouts], batch.weights), draw)
+    case = replace(case, lengths=torch.full_like(case.lengths, 7))  # of other lengths, verl's mean over tokens is not 0
     if c.missing == "propagates":
         case = replace(case, rewards=case.rewards.nan_to_num())
     for dtype in DTYPES:
@@ -410,7 +411,8 @@ def test_a_missing_reward_spreads_as_far_as_the_convention_says(key):
 # --- how it is computed ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("key", ("paper", "trl", "verl"))
+@pytest.mark.slow
+@pytest.mark.parametrize("key", ("paper", "verl"))
 def test_a_batch_too_large_for_one_piece_gives_what_its_groups_give_by_their_ids(key):
     draw, c = torch.Generator().manual_seed(14), CONVENTIONS[key]
     # of 8 × 3 rewards one more than what fits into a piece
