@@ -234,38 +234,28 @@ def test_float32_keeps_its_digits_over_1_6_million_responses(rewards, layout, co
 
 # --- what goes in and what comes out -------------------------------------------------------------------------------
 
+ROWS = [[1, 0], [0, 1], [1, 1]]
+NUMBERS = ("int8", "uint8", "int64", "bool", "float16", "float32", "float64")
 KINDS = {
-    "list of int": ([[1, 0], [0, 1], [1, 1]], torch.float64),
-    "list of bool": ([[True, False], [False, True], [True, True]], torch.float64),
-    "list of float": ([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], torch.float64),
-    "tuples": (((1, 0), (0, 1), (1, 1)), torch.float64),
-    "numpy, read-only": (np.broadcast_to(np.array([[1.0, 0], [0, 1], [1, 1]]), (3, 2)), torch.float64),
-    "numpy, from the end": (np.array([[1.0, 1], [0, 1], [1, 0]])[::-1], torch.float64),
-    "rows of numpy": ([np.array([1.0, 0]), np.array([0, 1.0]), np.array([1.0, 1])], torch.float64),
-    **{
-        f"numpy {dtype}": (np.array([[1, 0], [0, 1], [1, 1]], dtype), getattr(torch, out))
-        for dtype, out in (
-            ("int8", "float64"), ("uint8", "float64"), ("int64", "float64"), ("bool", "float64"),
-            ("float16", "float16"), ("float32", "float32"), ("float64", "float64"),
-        )
-    },
-    **{
-        str(dtype): (torch.tensor([[1, 0], [0, 1], [1, 1]]).to(dtype), out)
-        for dtype, out in (
-            (torch.int8, torch.float64), (torch.int64, torch.float64), (torch.bool, torch.float64),
-            (torch.float16, torch.float16), (torch.bfloat16, torch.bfloat16),
-            (torch.float32, torch.float32), (torch.float64, torch.float64),
-        )
-    },
-}  # fmt: skip
+    "list of int": ROWS,
+    "list of bool": [[True, False], [False, True], [True, True]],
+    "list of float": [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]],
+    "tuples": ((1, 0), (0, 1), (1, 1)),
+    "numpy, read-only": np.broadcast_to(np.array([[1.0, 0], [0, 1], [1, 1]]), (3, 2)),
+    "numpy, from the end": np.array([[1.0, 1], [0, 1], [1, 0]])[::-1],
+    "rows of numpy": [np.array([1.0, 0]), np.array([0, 1.0]), np.array([1.0, 1])],
+    **{f"numpy {dtype}": np.array(ROWS, dtype) for dtype in NUMBERS},
+    **{f"torch {dtype}": torch.tensor(ROWS).to(getattr(torch, dtype)) for dtype in (*NUMBERS, "bfloat16")},
+}
 
 
-@pytest.mark.parametrize("rewards, dtype", KINDS.values(), ids=KINDS.keys())
-def test_ints_and_bools_compute_in_float64_and_floats_in_their_own_dtype(rewards, dtype):
+@pytest.mark.parametrize("kind", KINDS)
+def test_ints_and_bools_compute_in_float64_and_floats_in_their_own_dtype(kind):
+    dtype = getattr(torch, kind.split()[-1]) if "float" in kind.split()[-1] and "list" not in kind else torch.float64
     for method, options in product(naive.METHODS, ({}, {"groups": [0, 0, 0]})):
-        a = gc.advantages(rewards, method, **options)
+        a = gc.advantages(KINDS[kind], method, **options)
         assert a.dtype == dtype
-        close(a, naive.compute([[1, 0], [0, 1], [1, 1]], [0, 0, 0], method).advantages, 16 * torch.finfo(dtype).eps)
+        close(a, naive.compute(ROWS, [0, 0, 0], method).advantages, 16 * torch.finfo(dtype).eps)
 
 
 def test_python_floats_keep_their_double_precision():
