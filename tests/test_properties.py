@@ -8,7 +8,7 @@ import naive
 import pytest
 import torch
 from helpers import close, f64, zeros
-from hypothesis import assume, example, given, note
+from hypothesis import assume, example, given, note, settings
 from hypothesis import strategies as st
 
 import gdpo_core as gc
@@ -23,6 +23,8 @@ DTYPES = (torch.float64, torch.float32)
 
 conventions = st.sampled_from(list(CONVENTIONS))
 seeds = st.integers(0, 2**31)
+# Every example is tried with every method, so that a third as many do.
+fewer = settings(max_examples=max(10, settings.default.max_examples // 3))
 
 
 @dataclass(frozen=True)
@@ -194,6 +196,7 @@ PROPERTIES = {  # what is changed, who promises the rest, of which batches
 
 
 @pytest.mark.parametrize("name", PROPERTIES)
+@fewer
 @given(st.data(), conventions, seeds)
 def test_advantages_know_nothing_else(name, data, convention, seed):
     (change, promised, of), c, draw = PROPERTIES[name], CONVENTIONS[convention], random.Random(seed)
@@ -223,6 +226,7 @@ def power(method: str, c: Convention, scaled: str) -> int | None:
 
 
 @pytest.mark.parametrize("scaled", ("weights", "rewards"))
+@fewer
 @given(naive.batches(), conventions, seeds, st.sampled_from((0.01, 0.25, 3.0, 1000.0)))
 def test_a_factor_on_all_weights_or_rewards_is_kept_or_divided_out(scaled, batch, convention, seed, factor):
     c, case = CONVENTIONS[convention], case_of(batch, random.Random(seed))
@@ -234,6 +238,7 @@ def test_a_factor_on_all_weights_or_rewards_is_kept_or_divided_out(scaled, batch
             close(other(method, c) / factor**exponent, case(method, c), 1e-6)
 
 
+@fewer
 @given(naive.batches(), conventions, seeds)
 def test_float32_agrees_with_float64_to_its_own_precision(batch, convention, seed):
     c, case = CONVENTIONS[convention], case_of(batch, random.Random(seed))
@@ -268,6 +273,7 @@ def stays_at_zero(method: str, c: Convention, case: Case) -> bool:
     return not (c.group_of_one == "raw" and alone(case))
 
 
+@fewer
 @given(st.lists(constants, min_size=1, max_size=4), st.integers(1, 5), st.integers(1, 7), conventions, seeds)
 def test_constants_are_exactly_0_whatever_their_binary_digits(values, prompts, rollouts, convention, seed):
     c, draw = CONVENTIONS[convention], random.Random(seed)
@@ -282,6 +288,7 @@ def test_constants_are_exactly_0_whatever_their_binary_digits(values, prompts, r
                 assert zeros(typed(method, c))
 
 
+@fewer
 @given(naive.batches(), constants, st.integers(1, 7), conventions, seeds)
 def test_a_constant_group_beside_others_is_exactly_0(batch, value, rollouts, convention, seed):
     c, draw = CONVENTIONS[convention], random.Random(seed)
@@ -318,6 +325,8 @@ def assume_a_function(case: Case, a: float, c: float, lost: float) -> None:
         assume(not len(gaps) or gaps.min() * a > lost * (abs(c) + 10 * a))
 
 
+@fewer
+@example([[8.001, 9.003, 8.5]], 100.1, "paper")  # in float32 multiples of 2^-20, whose sums are rounded all the same
 @given(conflicting, tenths, conventions)
 def test_rewards_that_add_up_to_a_constant_are_exactly_0(groups, total, convention):
     c = CONVENTIONS[convention]
@@ -351,6 +360,7 @@ def test_a_conflict_in_one_group_leaves_the_others_alone(groups, c, a):
     close(both[-4:] / both[-4:].norm(), direction / direction.norm(), 1e-12)
 
 
+@fewer
 @given(naive.batches(), conventions, seeds)
 def test_equal_reward_vectors_of_a_group_get_equal_advantages_to_the_last_bit(batch, convention, seed):
     c, draw = CONVENTIONS[convention], random.Random(seed)
@@ -442,6 +452,7 @@ def test_what_goes_in_stays_as_it_is_and_no_gradient_comes_out(key):
 # --- explain, collapse, update shares --------------------------------------------------------------------------------
 
 
+@fewer
 @given(naive.batches(), conventions, seeds)
 def test_an_explanation_has_the_advantages_bit_for_bit_and_in_their_dtype(batch, convention, seed):
     c, case = CONVENTIONS[convention], case_of(batch, random.Random(seed))
@@ -455,6 +466,7 @@ def test_an_explanation_has_the_advantages_bit_for_bit_and_in_their_dtype(batch,
             assert all(x is None or x.dtype == dtype for x in tensors)
 
 
+@fewer
 @given(naive.batches(dense=True), conventions, seeds)
 def test_what_is_told_apart_does_not_depend_on_the_layout(batch, convention, seed):
     c, draw = CONVENTIONS[convention], random.Random(seed)
@@ -468,6 +480,7 @@ def test_what_is_told_apart_does_not_depend_on_the_layout(batch, convention, see
         assert all(x.order() == found.order() for x in again)
 
 
+@fewer
 @given(naive.batches(), st.sampled_from(sorted(RECOGNISED)), seeds)
 def test_the_shares_of_the_update_add_up_to_1(batch, convention, seed):
     case = case_of(batch, random.Random(seed))
