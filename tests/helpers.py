@@ -17,9 +17,6 @@ METHODS = ("grpo", "grpo_no_std", "gdpo")
 # --- numbers ---------------------------------------------------------------------------------------------------------
 
 
-ROUNDED = 1e-14  # for one thing computed in two ways, whose sums a processor may round apart
-
-
 def f64(values) -> torch.Tensor:
     return torch.tensor(values, dtype=torch.float64)
 

@@ -227,17 +227,6 @@ def right_and_wrong(rows, pair, primary):
     return (pair.first, pair.second) if x < y else (pair.second, pair.first)
 
 
-def inversions(rows, ids, advantages, primary) -> float:
-    """Of the pairs with different primary reward, the share in which the lower one gets more."""
-    inverted = []
-    for group in groups_of(rows, ids, advantages):
-        for pair in group.pairs:
-            if ends := right_and_wrong(rows, pair, primary):
-                lower, higher = ends
-                inverted.append(not pair.tied and advantages[lower] > advantages[higher])
-    return mean(inverted)
-
-
 def broken_ties(rows, ids, coarse, fine, primary) -> set:
     """{(lower, higher, inverted)} of the pairs with different primary reward, tied by coarse and not by fine."""
     broken = set()

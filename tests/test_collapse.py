@@ -1,7 +1,9 @@
-"""What the methods tell apart, counted by hand and pair by pair."""
+"""What the methods tell apart: ties, levels, order, shares of the update; counted by hand and pair by pair."""
 
 from dataclasses import FrozenInstanceError, asdict
+from itertools import combinations
 from math import isnan, nan
+from unittest.mock import patch
 
 import naive
 import pytest
@@ -11,10 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gdpo_core as gc
-from gdpo_core._groups import make_batch as read_batch
-from gdpo_core.frameworks import ALL_CONVENTIONS
-from gdpo_core.methods import reward_parts
-from gdpo_core.registry import ALL_METHODS, method_for
+from gdpo_core import _pairs as pairs
+from gdpo_core.ties import Order, highest_break_even
 
 METHODS = pytest.mark.parametrize("method", naive.METHODS)
 CONVENTIONS = pytest.mark.parametrize("convention", (gc.PAPER, gc.TRL), ids=lambda c: c.name)
@@ -117,14 +117,8 @@ def test_every_figure_agrees_with_the_explicit_pairs(method, convention, batch):
     for name in SHARES:
         assert getattr(c, name) == near(expected[name]), name
     assert c.update_share == pytest.approx(expected["update_share"], rel=1e-7, abs=1e-7, nan_ok=True)
-
-
-@METHODS
-@given(naive.batches(missing=False))
-def test_a_dead_reward_is_constant_in_its_group(method, batch):
-    c = gc.collapse(**read(batch, method=method))
-    expected = naive.collapse(batch.rows, batch.ids, method, batch.weights)
-    assert c.dead_rewards == near(expected["dead_rewards"])
+    if not any(isnan(r) for row in batch.rows for r in row):  # else a value and a gap are not told apart
+        assert c.dead_rewards == near(expected["dead_rewards"])
 
 
 def test_a_reward_that_is_constant_where_it_is_there_is_dead():
@@ -132,13 +126,40 @@ def test_a_reward_that_is_constant_where_it_is_there_is_dead():
     assert c.dead_rewards == (1.0, 0.0)
 
 
-@METHODS
-@given(with_rewards)
-def test_inversions_agree_with_the_explicit_pairs(method, batch):
-    c = gc.collapse(**read(batch, method=method))
-    a = naive.compute(batch.rows, batch.ids, method, batch.weights).advantages
+def pairs_of(collapsed, ids):
+    """Pairs of responses of one group that were not left out, with the level of each."""
+    level = dict(zip(collapsed.response.tolist(), collapsed.level.tolist(), strict=True))
+    return level, [(i, j) for i, j in combinations(sorted(level), 2) if ids[i] == ids[j]]
+
+
+@given(st.sampled_from(naive.METHODS), naive.batches())
+def test_every_pair_is_right_tied_or_wrong(method, batch):
+    c = gc.collapse(batch.rows, method, groups=batch.ids)
+    level, pairs = pairs_of(c, batch.ids)
     for primary in range(len(batch.rows[0])):
-        assert c.inversions(primary) == near(naive.inversions(batch.rows, batch.ids, a, primary))
+        counted = {"right": 0, "tied": 0, "wrong": 0}
+        for i, j in pairs:
+            if batch.rows[i][primary] > batch.rows[j][primary]:
+                i, j = j, i
+            if batch.rows[i][primary] < batch.rows[j][primary]:  # NaN compares false
+                gap = level[j] - level[i]
+                counted["right" if gap > 0 else "wrong" if gap < 0 else "tied"] += 1
+        found = c.order(primary)
+        assert found == Order(**counted)
+        if found.pairs:
+            assert c.inversions(primary) == found.wrong / found.pairs
+
+
+@given(st.sampled_from(naive.METHODS), naive.batches(missing=False), st.data())
+def test_ties_among_some_responses(method, batch, data):
+    c = gc.collapse(batch.rows, method, groups=batch.ids)
+    among = data.draw(st.lists(st.booleans(), min_size=len(batch.rows), max_size=len(batch.rows)))
+    other = [[float(x > 0) for x in row] for row in batch.rows]  # coarser rewards than those of the collapse
+    level, pairs = pairs_of(c, batch.ids)
+    for rows, given_rows in ((batch.rows, None), (other, torch.tensor(other))):
+        differ = [(i, j) for i, j in pairs if among[i] and among[j] and rows[i] != rows[j]]
+        tied = sum(level[i] == level[j] for i, j in differ)
+        assert c.ties_among(torch.tensor(among), given_rows) == (len(differ), tied)
 
 
 @pytest.mark.parametrize("coarse, fine", (("grpo", "gdpo"), ("gdpo", "grpo"), ("grpo_no_std", "gdpo")))
@@ -167,31 +188,6 @@ def test_levels_number_the_advantages_of_a_group_from_0_at_the_lowest(method, ba
     assert c.level.tolist() == expected
 
 
-@METHODS
-def test_it_is_the_same_dense_and_by_groups(method):
-    rewards = f64([[[1, 0], [0, 1], [1, 1]], [[1, 1], [0, 0], [0, 1]]])
-    dense = gc.collapse(rewards, method)
-    ragged = gc.collapse(rewards.reshape(6, 2), method, groups=list("aaabbb"))
-    for name in (*COUNTED, *SHARES, "dead_rewards"):
-        assert getattr(dense, name) == getattr(ragged, name), name
-    assert dense.inversions() == ragged.inversions()
-
-
-@given(naive.batches(dense=True, missing=False))
-def test_the_shares_of_the_update_add_up_to_1(batch):
-    for method in naive.METHODS:
-        share = gc.collapse(**read(batch, method=method)).update_share
-        assert sum(share) == near(1) or all(isnan(s) for s in share)
-
-
-@METHODS
-def test_what_a_reward_is_measured_in_does_not_change_gdpos_picture(method):
-    rewards = f64([[1, 0, 1], [0, 1, 1], [1, 1, 0], [0, 0, 1]])
-    scaled = gc.collapse(rewards * f64([1, 10, 1000]), method)
-    as_it_was = gc.collapse(rewards, method).update_share
-    assert (scaled.update_share == near(as_it_was)) == (method == "gdpo")
-
-
 # --- missing rewards -----------------------------------------------------------------------------------------------
 
 
@@ -209,7 +205,7 @@ def test_a_batch_without_any_reward_is_silent(method):
     for rewards in (f64([[nan, nan]] * 3), f64([[[nan], [nan]]] * 2)):
         c = gc.collapse(rewards, method)
         assert c.mixed_groups == 0 and c.silent_groups == 1.0
-        assert isnan(c.inversions())
+        assert isnan(c.inversions()) and len(gc.broken_ties(c, c).lower) == 0
 
 
 def test_broken_ties_number_the_responses_as_they_were_given():
@@ -231,47 +227,40 @@ def test_at_the_break_even_weight_gdpo_ties_the_two_responses(rest, weight):
     assert more[0] > more[1]
 
 
+@pytest.mark.parametrize("rollouts", [3, 4, 7, 12, 25])
+def test_the_weight_that_is_most_needed_is_the_largest_ratio_of_spreads(rollouts):
+    spreads = [torch.tensor([1.0] * k + [0.0] * (rollouts - k)).double().std().item() for k in range(1, rollouts)]
+    assert highest_break_even(rollouts) == pytest.approx(max(spreads) / min(spreads))
+
+
 # --- bad input -----------------------------------------------------------------------------------------------------
 
 C = gc.collapse([[1, 0], [0, 1], [1, 1]], "grpo")
-INDICES = (2, -3, "a", None, 1.0, True, [0])
-
-
-def test_an_index_that_names_no_reward_is_refused(subtests):
-    check_refusals(subtests, C.inversions, {}, {"primary": INDICES}, shown=True)
-    pair = {"coarse": C, "fine": gc.collapse([[1, 0], [0, 1], [1, 1]])}
-    check_refusals(subtests, gc.broken_ties, pair, {"primary": INDICES}, shown=True)
-
-
-@pytest.mark.parametrize(
-    "fine",
-    (gc.collapse([[1, 0], [0, 1]]), gc.collapse([[0, 1], [1, 0], [0, 0]]), [[1, 0], [0, 1], [1, 1]]),
-    ids=("fewer responses", "other rewards", "no collapse"),
-)
-def test_broken_ties_needs_two_collapses_of_the_same_rewards(fine):
-    check_refusal(gc.broken_ties, {"coarse": C, "fine": fine}, "fine")
-
-
+PAIR = {"coarse": C, "fine": gc.collapse([[1, 0], [0, 1], [1, 1]])}
 DECIDED = {"rewards": [[1, 0], [0, 1], [1, 1]], "lower": 1, "higher": 0}
+INDICES = (2, -3, "a", None, 1.0, True, [0])
+REFUSED = (
+    (gc.broken_ties, PAIR | {"fine": gc.collapse([[1, 0], [0, 1]])}, "fine"),  # fewer responses
+    (gc.broken_ties, PAIR | {"fine": gc.collapse([[0, 1], [1, 0], [0, 0]])}, "fine"),  # other rewards
+    (gc.broken_ties, PAIR | {"fine": [[1, 0], [0, 1], [1, 1]]}, "fine"),
+    (gc.broken_ties, PAIR | {"coarse": "x"}, "coarse"),
+    (gc.break_even_weight, DECIDED | {"lower": 0, "higher": 1}, "higher"),
+    (gc.break_even_weight, DECIDED | {"lower": 0, "higher": 0}, "higher"),
+    (gc.break_even_weight, DECIDED | {"rewards": [[1, 0], [1, 1], [1, 1]]}, "higher"),
+    (gc.break_even_weight, DECIDED | {"rewards": [[[1, 0], [0, 1]]]}, "rewards"),
+    (gc.break_even_weight, DECIDED | {"weights": [1]}, "weights"),
+)
 
 
-def test_break_even_weight_names_an_index_it_cannot_use(subtests):
+def test_what_cannot_be_used_is_named(subtests):
+    for method in (C.inversions, C.order):
+        check_refusals(subtests, method, {}, {"primary": INDICES}, shown=True)
+    check_refusals(subtests, gc.broken_ties, PAIR, {"primary": INDICES}, shown=True)
     bad = dict.fromkeys(("lower", "higher", "reward"), (7, -8, "a", None, 1.0))
     check_refusals(subtests, gc.break_even_weight, DECIDED, bad, shown=True)
-
-
-@pytest.mark.parametrize(
-    "argument, options",
-    (
-        ("higher", {"lower": 0, "higher": 1}),
-        ("higher", {"lower": 0, "higher": 0}),
-        ("higher", {"rewards": [[1, 0], [1, 1], [1, 1]]}),
-        ("rewards", {"rewards": [[[1, 0], [0, 1]]]}),
-        ("weights", {"weights": [1]}),
-    ),
-)
-def test_break_even_weight_names_what_cannot_decide(argument, options):
-    check_refusal(gc.break_even_weight, {**DECIDED, **options}, argument)
+    for function, options, argument in REFUSED:
+        with subtests.test(argument=argument, options=repr(options)[:60]):
+            check_refusal(function, options, argument)
 
 
 def test_a_collapse_is_frozen():
@@ -306,34 +295,7 @@ def test_methods_that_leave_other_responses_out_can_be_compared(convention):
     assert all(rewards[low][0] < rewards[high][0] for low, high in zip(ties.lower, ties.higher, strict=True))
 
 
-def test_nothing_left_to_compare_is_no_pair():
-    c = gc.collapse([[nan, nan], [nan, nan]], "grpo")
-    assert len(gc.broken_ties(c, c).lower) == 0
-
-
-def test_what_is_no_collapse_is_refused():
-    with pytest.raises(gc.InputError, match=r"coarse: expected a gdpo_core\.Collapse, got str"):
-        gc.broken_ties("x", "y")
-
-
 # --- shares of the update: A = Σ a_k, in every group divided by what divides its A ------------------------------------
-
-
-def one_varies_in_each_group(scale: float) -> torch.Tensor:
-    """100 groups of 8: in half of them only the first reward varies, in the others only the second, `scale` times."""
-    rewards = torch.zeros(100, 8, 2, dtype=torch.float64)
-    rewards[:50, :4, 0], rewards[50:, :4, 1] = 1, scale
-    return rewards
-
-
-def test_groups_of_large_spread_count_no_more_than_the_others_under_grpo():
-    rewards = one_varies_in_each_group(5)
-    ratio = gc.gdpo(rewards) / gc.grpo(rewards)
-    assert ratio.min().item() == near(ratio.max().item())  # proportional throughout
-    for method in ("grpo", "gdpo"):
-        assert gc.update_share(rewards, method) == near((0.5, 0.5))
-    # Without the division the scale does count: 1 : 25.
-    assert gc.update_share(rewards, "grpo_no_std") == near((1 / 26, 25 / 26))
 
 
 def test_the_shares_of_two_groups_by_hand():
@@ -343,6 +305,8 @@ def test_the_shares_of_two_groups_by_hand():
     assert gc.update_share(rewards, "grpo") == near(((1 + 1 / 11) / 2, (10 / 11) / 2))
     # GDPO: s = ±0.7071 in group 1 and ±1.4142 in group 2, so that Σ s² = 1 + 4; in group 2 both parts are equal.
     assert gc.update_share(rewards, "gdpo") == near(((1 + 2) / 5, 2 / 5))
+    # Without a division A = ±1/2 and ±11/2, so that the sizes count: 1 + 1 · 11 and 10 · 11 of 1 + 121.
+    assert gc.update_share(rewards, "grpo_no_std") == near((12 / 122, 110 / 122))
 
 
 @given(naive.batches(dense=True, missing=False), st.floats(0.01, 100))
@@ -375,25 +339,41 @@ def test_where_one_reward_varies_in_each_group_grpo_and_gdpo_share_alike(rewards
         assert gc.update_share(r, method) == near(expected), method
 
 
-@given(naive.batches(dense=True), st.sampled_from(sorted(ALL_CONVENTIONS)), st.integers(0, 2**31))
-def test_the_parts_of_an_advantage_add_up_to_it(batch, convention, seed):
-    """Of every method under every convention, also of those that only a log shows."""
-    convention = ALL_CONVENTIONS[convention]
-    made = read(batch, convention=convention)
-    rows = made["rewards"].shape[:-1]
-    made["lengths"] = torch.randint(1, 50, rows, generator=torch.Generator().manual_seed(seed))
-    for method in (*ALL_METHODS, "mo_grpo"):
-        if method == "corr_grpo" and convention.leave_one_out:
-            continue
-        made.pop("method", None)
-        whole = read_batch(**made).in_float64()
-        formula, prepared = method_for(method, whole)
-        steps = formula(prepared)
-        a = prepared.zero_unrewarded(steps.advantages)
-        there = a.isfinite() & (a != 0)
-        found = reward_parts(prepared, steps).nan_to_num()
-        largest = max(1.0, found.abs().max().item())
-        assert found.sum(0)[there].tolist() == pytest.approx(a[there].tolist(), abs=1e-9 * largest), method
-        share = gc.update_share(**made, method=method)
-        if not isnan(share[0]):
-            assert sum(share) == pytest.approx(1, abs=1e-9 * max(1.0, *map(abs, share))), method
+# --- few responses are looked at one by one, many as tensors: both find the same --------------------------------------
+
+VALUES = st.sampled_from([0.0, -0.0, 1.0, 0.1, 0.2, 0.30000000000000004, 3.0, -2.5, 100.0, float("nan")])
+NEAR = st.sampled_from([0.0, 1e-12, -1e-10, 1e-9, 2e-9, 1e-6, 0.5, 1.0, 1.0 + 1e-9, -1.0, 1e300, float("nan")])
+
+
+@st.composite
+def groups_of_few(draw):
+    """Blocks, rewards, which responses count, and advantages with near-ties."""
+    responses, rewards = draw(st.integers(1, 24)), draw(st.integers(1, 4))
+    if draw(st.booleans()):
+        sizes = [n for n in range(1, responses + 1) if responses % n == 0]
+        rollouts = draw(st.sampled_from(sizes))
+        index = torch.arange(responses // rollouts).repeat_interleave(rollouts)
+    else:
+        rollouts, ids = None, draw(st.lists(st.integers(0, 4), min_size=responses, max_size=responses))
+        index = torch.tensor(ids).unique(return_inverse=True)[1]
+
+    def several(of, n):
+        return draw(st.lists(st.lists(of, min_size=responses, max_size=responses), min_size=n, max_size=n))
+
+    r, a = (torch.tensor(several(*of), dtype=torch.float64) for of in ((VALUES, rewards), (NEAR, 2)))
+    return index, rollouts, r, torch.tensor(several(st.booleans(), 1)[0]), {"grpo": a[0], "gdpo": a[1]}
+
+
+@given(groups_of_few())
+def test_few_responses_are_told_apart_as_many_are(drawn):
+    index, rollouts, *arguments = drawn
+    few = pairs.count_distinct_and_tied(list(pairs.blocks(index, rollouts)), *arguments, 1e-9)
+    with patch.object(pairs, "_FEW", -1), patch.object(pairs, "_distinguish_few", None):
+        many = pairs.count_distinct_and_tied(list(pairs.blocks(index, rollouts)), *arguments, 1e-9)
+    for name in ("vectors", "pairs", "dead"):
+        assert torch.equal(getattr(few, name), getattr(many, name)), name
+        assert getattr(few, name).dtype == getattr(many, name).dtype, name
+    for name in ("levels", "tied", "level"):
+        for method in ("grpo", "gdpo"):
+            one, other = getattr(few, name)[method], getattr(many, name)[method]
+            assert torch.equal(one, other) and one.dtype == other.dtype, (name, method)

@@ -1,38 +1,27 @@
 """Every intermediate against the naive loop, in the shape of the caller's rewards."""
 
 from dataclasses import FrozenInstanceError
-from itertools import product
-from math import nan, sqrt
+from math import sqrt
 
 import naive
 import pytest
 import torch
 from helpers import close, f64
 from hypothesis import given
+from hypothesis import strategies as st
 
 import gdpo_core as gc
+from gdpo_core.ties import explain_and_collapse
 
 METHODS = pytest.mark.parametrize("method", naive.METHODS)
 CONVENTIONS = pytest.mark.parametrize("convention", (gc.PAPER, gc.TRL), ids=lambda c: c.name)
-
-
-def options_of(batch, convention):
-    return {"weights": None if batch.weights is None else f64(batch.weights), "convention": convention}
-
-
-def check_batch_step(e, expected):
-    if expected.z is None:
-        assert e.z is None and e.batch_mean is None and e.batch_std is None
-    else:
-        assert isinstance(e.batch_mean, float) and isinstance(e.batch_std, float)
-        close([e.batch_mean, e.batch_std], [expected.batch_mean, expected.batch_std])
 
 
 @CONVENTIONS
 @METHODS
 @given(naive.batches())
 def test_with_groups_every_intermediate_is_that_of_the_naive_loop(method, convention, batch):
-    options = options_of(batch, convention)
+    options = {"weights": None if batch.weights is None else f64(batch.weights), "convention": convention}
     e = gc.explain(f64(batch.rows), method, groups=batch.ids, **options)
     expected = naive.compute(batch.rows, batch.ids, method, batch.weights, convention.name)
 
@@ -45,70 +34,35 @@ def test_with_groups_every_intermediate_is_that_of_the_naive_loop(method, conven
     close(e.weighted_sums, expected.sums)
     if expected.z is not None:
         close(e.z, expected.z)
-    check_batch_step(e, expected)
+        assert isinstance(e.batch_mean, float) and isinstance(e.batch_std, float)
+        close([e.batch_mean, e.batch_std], [expected.batch_mean, expected.batch_std])
+    else:
+        assert e.z is None and e.batch_mean is None and e.batch_std is None
     close(e.advantages, expected.advantages)
 
 
-@pytest.mark.slow
-@CONVENTIONS
-@METHODS
-@given(naive.batches(dense=True))
-def test_with_a_prompt_axis_every_intermediate_has_it_too(method, convention, batch):
+@given(naive.batches(dense=True), st.sampled_from(sorted(gc.CONVENTIONS)), st.booleans())
+def test_with_a_prompt_axis_every_intermediate_has_it_too_and_one_prompt_alone_has_none(batch, convention, alone):
     prompts, rewards = len(set(batch.ids)), len(batch.rows[0])
-    cube = f64(batch.rows).reshape(prompts, -1, rewards)
-    rollouts = cube.shape[1]
-    e = gc.explain(cube, method, **options_of(batch, convention))
-    expected = naive.compute(batch.rows, batch.ids, method, batch.weights, convention.name)
-
-    of_groups = (prompts, rewards) if method == "gdpo" else (prompts,)
-    assert e.group_ids is None
-    assert e.group_means.shape == of_groups and e.group_stds.shape == of_groups
-    assert e.weighted_sums.shape == e.advantages.shape == (prompts, rollouts)
-    assert e.rewards.shape == cube.shape and e.weights.shape == (rewards,)
-    close(e.group_means, [expected.means[p] for p in range(prompts)])
-    close(e.group_stds, [expected.stds[p] for p in range(prompts)])
-    close(e.weighted_sums.flatten(), expected.sums)
-    if expected.z is not None:
-        assert e.z.shape == cube.shape
-        close(e.z.reshape(-1, rewards), expected.z)
-    check_batch_step(e, expected)
-    close(e.advantages.flatten(), expected.advantages)
-
-
-@METHODS
-def test_one_prompt_without_a_prompt_axis_gets_none(method):
-    rewards = [[1, 0, 2], [0, 1, 1], [1, 1, 0], [0, 0, 7]]
-    e = gc.explain(rewards, method)
-    expected = naive.compute(rewards, [0] * 4, method)
-    of_group = (3,) if method == "gdpo" else ()
-    assert e.group_means.shape == of_group and e.group_stds.shape == of_group
-    assert e.rewards.shape == (4, 3) and e.weighted_sums.shape == e.advantages.shape == (4,)
-    close(e.group_means, expected.means[0])
-    close(e.group_stds, expected.stds[0])
-    close(e.weighted_sums, expected.sums)
-    if method == "gdpo":
-        assert e.z.shape == (4, 3)
-        close(e.z, expected.z)
-
-
-@METHODS
-@given(naive.batches())
-def test_its_advantages_are_those_of_advantages_bit_for_bit(method, batch):
-    for dtype, convention in product((torch.float64, torch.float32), (gc.PAPER, gc.TRL)):
-        rows, options = torch.tensor(batch.rows, dtype=dtype), options_of(batch, convention)
-        e = gc.explain(rows, method, groups=batch.ids, **options)
-        assert torch.equal(e.advantages, gc.advantages(rows, method, groups=batch.ids, **options))
-        tensors = (e.rewards, e.weights, e.group_means, e.group_stds, e.z, e.weighted_sums, e.advantages)
-        assert all(x is None or x.dtype == dtype for x in tensors)
-
-
-def test_the_papers_figure_2_before_and_after_the_batch_step():
-    for rewards, before in (([[0, 0], [1, 0]], 1 / sqrt(2)), ([[0, 0], [1, 1]], sqrt(2))):
-        e = gc.explain(rewards, "gdpo")
-        close(e.weighted_sums, [-before, before])
-        assert e.batch_mean == 0
-        assert e.batch_std == pytest.approx(before * sqrt(2), rel=1e-12)
-        close(e.advantages, [-1 / sqrt(2), 1 / sqrt(2)])
+    shape = () if alone and prompts == 1 else (prompts,)
+    cube = f64(batch.rows).reshape(*shape, -1, rewards)  # (prompts, rollouts, rewards) or (rollouts, rewards)
+    lengths = [2 + i % 5 for i in range(len(batch.rows))]
+    options = {"weights": batch.weights, "convention": gc.CONVENTIONS[convention]}
+    for method in naive.METHODS:
+        e = gc.explain(cube, method, lengths=torch.tensor(lengths).reshape(cube.shape[:-1]), **options)
+        by_id = gc.explain(cube.reshape(-1, rewards), method, groups=batch.ids, lengths=lengths, **options)
+        assert e.group_ids is None and e.rewards.shape == cube.shape
+        assert e.weighted_sums.shape == e.advantages.shape == e.lengths.shape == cube.shape[:-1]
+        of_group = (rewards,) if e.z is not None else ()
+        of_group = shape + of_group if not options["convention"].leave_one_out else cube.shape[:-1] + of_group
+        assert e.group_means.shape == e.group_stds.shape == of_group
+        for name, x in vars(e).items():
+            if name in ("method", "convention", "group_ids"):
+                continue
+            y = getattr(by_id, name)
+            assert (x is None) == (y is None), name
+            if x is not None:
+                close(torch.as_tensor(x).reshape(torch.as_tensor(y).shape), y, 1e-7)
 
 
 def test_group_ids_are_sorted_if_an_array_of_numbers_and_else_as_they_appear():
@@ -117,18 +71,8 @@ def test_group_ids_are_sorted_if_an_array_of_numbers_and_else_as_they_appear():
     e = gc.explain(rewards, "grpo", groups=torch.tensor([7, 2, 7, 3]))
     assert e.group_ids == (2, 3, 7)
     close(e.group_means, [2, 3, 3])
-
-
-def test_a_group_without_any_value_has_no_mean_and_no_spread():
-    rewards = f64([[nan, 1], [nan, 0], [2, 1], [4, 0]])
-    e = gc.explain(rewards, "gdpo", groups=[0, 0, 1, 1])
-    close(e.group_means, [[nan, 0.5], [3, 0.5]])
-    close(e.group_stds, [[0, 1 / sqrt(2)], [sqrt(2), 1 / sqrt(2)]])
-
-
-def test_an_explanation_is_frozen():
     with pytest.raises(FrozenInstanceError):
-        gc.explain([[1], [0]]).method = "grpo"
+        e.method = "gdpo"
 
 
 # --- every convention ------------------------------------------------------------------------------------------------
@@ -194,3 +138,22 @@ def test_gdpo_of_one_reward_is_grpo_in_the_authors_fork():
     e = gc.explain([[[1], [0], [0]], [[1], [1], [0]]], "gdpo", convention=gc.NVLABS_TRL)
     assert e.z is None and e.batch_mean is None
     close(e.advantages, gc.grpo([[[1], [0], [0]], [[1], [1], [0]]], convention=gc.NVLABS_TRL).tolist())
+
+
+@pytest.mark.parametrize("convention", [gc.PAPER, gc.VERL, gc.NVLABS_TRL, gc.NEMO_RL_LOO], ids=lambda c: c.name)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("method", ["grpo", "grpo_no_std", "gdpo"])
+def test_explained_and_collapsed_at_once_is_as_one_by_one(method, dtype, convention):
+    rewards = torch.randint(0, 3, (5, 7, 3), generator=torch.Generator().manual_seed(0)).to(dtype)
+    rewards[0, 1, 2] = torch.nan
+    given = {"weights": [1, 0.3, 2], "lengths": torch.arange(1, 36).view(5, 7), "convention": convention}
+    both = explain_and_collapse(rewards, method, **given)
+    apart = gc.explain(rewards, method, **given), gc.collapse(rewards, method, **given)
+    for one, other in zip(both, apart, strict=True):
+        assert one.__dict__.keys() == other.__dict__.keys()
+        for name, value in vars(one).items():
+            expected = vars(other)[name]
+            if isinstance(value, torch.Tensor):
+                assert torch.equal(value.nan_to_num(nan=7.7), expected.nan_to_num(nan=7.7)), name
+            else:
+                assert repr(value) == repr(expected), name

@@ -1,0 +1,654 @@
+"""How the two policies learn: recorded medians, plain loops, the formulas of the large-group limit; what is refused."""
+
+import random
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import FrozenInstanceError
+from fractions import Fraction
+from functools import partial
+from itertools import product
+from math import exp, inf, log, nan, prod, sqrt
+
+import helpers
+import naive
+import numpy as np
+import pytest
+import torch
+from helpers import check_refusal, check_refusals, crossed, still
+
+import gdpo_core as gc
+
+METHODS = pytest.mark.parametrize("method", helpers.METHODS)
+MATCHED = pytest.mark.parametrize("match_scale", (True, False), ids=("matched", "not matched"))
+
+# The conflict: two rewards that one answer cannot both have.
+CORRECT_LONG, WRONG_SHORT, WRONG_LONG = 0, 1, 2
+START = [0.10, 0.85, 0.05]
+CORRECT, SHORT = 0, 1  # the rewards
+TABLE = [(1, 0), (0, 1), (0, 0)]
+GATED = [(1, 0), (0, 0), (0, 0)]  # short counts only where the answer is correct
+
+
+# --- recorded, and worked by hand ------------------------------------------------------------------------------------
+
+
+# Start p, options of the run: median epoch at which each p reaches .9, as another programme found it (method.md §4).
+# A row with fewer numbers than rewards was recorded for its first rewards alone.
+OF_FOUR = {"rollouts": 4, "prompts": 128, "scale": (1, 6)}
+RECORDED = {
+    "equal start and scale": (
+        (0.5, 0.5, 0.5), {}, {"grpo": (21, 21, 21), "grpo_no_std": (20, 20, 20), "gdpo": (20, 20, 21)}
+    ),
+    "unequal start": (
+        (0.5, 0.2, 0.02), {}, {"grpo": (19, 25, 72), "grpo_no_std": (18, 25, 70), "gdpo": (18, 26, 70)}
+    ),
+    "unequal scale": (
+        (0.5, 0.5, 0.5), {"scale": (1, 3, 10)},
+        {"grpo": (37, 25, 14), "grpo_no_std": (53, 28, 12), "gdpo": (20, 20, 21)}
+    ),
+    "a hundred times": (
+        (0.5, 0.5), {"scale": (1, 100)}, {"grpo": (29, 13), "grpo_no_std": (76, 12), "gdpo": (17, 16)}
+    ),
+    "rare, and small beside the common": (
+        (0.02, 0.1), {"scale": (1, 6)}, {"grpo": (77, 24), "grpo_no_std": (105, 23), "gdpo": (62, 26)}
+    ),
+    "rare, in groups of four": (
+        (0.01, 0.1), OF_FOUR, {"grpo": (99, 26), "grpo_no_std": (151, 25), "gdpo": (91, 26)}
+    ),
+    "rare, beside a reward that always varies": (
+        (0.01, 0.1), {"noise": (0, 1), **OF_FOUR}, {"grpo": (366, 33), "grpo_no_std": (336, 27), "gdpo": (160, 34)}
+    ),
+    "rare, batch step for GDPO alone": (
+        (0.01, 0.1), {"match_scale": False, **OF_FOUR}, {"grpo": (199, 38), "grpo_no_std": (330, 12)}
+    ),
+    "rare, Adam": (
+        (0.01, 0.1), {"optimizer": "adam", "lr": 0.05, **OF_FOUR},
+        {"grpo": (103,), "grpo_no_std": (114,), "gdpo": (102,)}
+    ),
+    "two rewards": ((0.5, 0.5), {}, {"grpo": (17, 17), "grpo_no_std": (16, 16), "gdpo": (17, 17)}),
+    "two rewards and almost constant noise": (
+        (0.5, 0.5), {"noise": (0, 0, 1e-3)}, {"grpo": (17, 17), "grpo_no_std": (16, 16), "gdpo": (21, 21)}
+    ),
+    "two rarer rewards": ((0.05, 0.05), {}, {"grpo": (43, 43), "grpo_no_std": (42, 42), "gdpo": (42, 42)}),
+    "two rarer rewards and almost constant noise": (
+        (0.05, 0.05), {"noise": (0, 0, 1e-3)}, {"grpo": (46, 46), "grpo_no_std": (42, 42), "gdpo": (55, 55)}
+    ),
+}  # fmt: skip
+
+
+def long(medians):
+    """The mark of a run that takes over a hundred epochs."""
+    return pytest.mark.slow if max(medians) > 100 else ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "method, p0, options, medians",
+    [
+        pytest.param(method, p0, options, expected, id=f"{name}, {method}", marks=long(expected))
+        for name, (p0, options, medians) in RECORDED.items()
+        for method, expected in medians.items()
+    ],
+)
+def test_the_recorded_medians_of_steps_to_90_percent_come_out(method, p0, options, medians):
+    epochs = round(1.2 * max(medians)) + 5  # as many as the median may take
+    steps = gc.train(method, p0, seeds=32, epochs=epochs, **options).steps_to(0.9)
+    assert steps.shape == (32, len(p0))
+    reached = steps.quantile(0.5, dim=0).tolist()[: len(medians)]
+    for got, expected in zip(reached, medians, strict=True):
+        assert abs(got - expected) <= max(3, 0.12 * expected)
+
+
+@pytest.mark.parametrize(
+    "live, amplified", [(64, 1.00), (32, 1.41), (16, 2.0), (8, 2.8), (4, 4.0), (1, 8.0)], ids=lambda x: f"{x}"
+)
+def test_the_batch_step_amplifies_the_few_groups_that_are_live(live, amplified):
+    group = torch.tensor([[1.0, 0], [1, 1], [0, 1], [0, 0], [0, 0], [1, 0], [0, 0], [0, 0]], dtype=torch.float64)
+    everywhere = group.repeat(64, 1, 1)
+    few = everywhere.clone()
+    few[live:] = 1
+    a = gc.gdpo(few)
+    assert (a[live:] == 0).all()
+    torch.testing.assert_close(a[:live], gc.gdpo(everywhere)[:live] * (64 / live) ** 0.5, rtol=1e-12, atol=0)
+    assert float(a[0, 1] / gc.gdpo(everywhere)[0, 1]) == pytest.approx(amplified, rel=0.015)
+
+
+@MATCHED
+@METHODS
+def test_two_rollouts_of_arms_move_the_logits_as_worked_by_hand(method, match_scale):
+    # Two answers of one prompt: correct-long with wrong-short ties, either with wrong-long gives A = ±a to the two.
+    p0, lr, seeds = [0.3, 0.3, 0.4], 0.5, 400
+    options = {"rollouts": 2, "prompts": 1, "epochs": 1, "seeds": seeds, "lr": lr, "match_scale": match_scale}
+    run = gc.train_arms(method, p0, TABLE, **options)
+    moved = run.p[:, 1].double().log() - run.p[:, 0].double().log()
+    moved = moved - moved.mean(1, keepdim=True)  # a softmax knows its logits but for a constant
+    a = 0.5 if method == "grpo_no_std" and not match_scale else sqrt(0.5)
+    step = lr * a / 2
+    possible = torch.tensor([[0, 0, 0], [step, 0, -step], [0, step, -step]], dtype=torch.float64)
+    nearest = (moved[:, None] - possible).abs().sum(-1).min(1)
+    assert nearest.values.max() < 2e-6
+    share = nearest.indices.bincount(minlength=3) / seeds
+    assert (share - torch.tensor([0.52, 0.24, 0.24])).abs().max() < 0.1
+
+
+def test_gdpo_does_not_see_the_reward_scale():
+    assert torch.equal(
+        gc.train("gdpo", [0.5, 0.2], scale=[1, 1], epochs=20, seeds=4).p,
+        gc.train("gdpo", [0.5, 0.2], scale=[4, 1024], epochs=20, seeds=4).p,
+    )
+
+
+def test_no_reward_scale_keeps_gdpo_from_learning():
+    for scale in (1e-30, 1e30):
+        p = gc.train("gdpo", [0.5, 0.5], scale=[1, scale], epochs=60, seeds=4).p[:, -1]
+        assert p.min() > 0.9
+
+
+@METHODS
+def test_one_rollout_a_prompt_or_one_reward_for_all_answers_teaches_nothing(method):
+    for p in (
+        gc.train(method, [0.5, 0.1], rollouts=1, epochs=5, seeds=3).p,
+        gc.train_arms(method, START, [(1,), (1,), (1,)], epochs=5, seeds=3).p,
+    ):
+        assert still(p, p[:, :1])
+
+
+# --- a second programme: one draw at a time ------------------------------------------------------------------------
+
+
+class Adam:
+    """Algorithm 1 of arXiv 1412.6980, uphill, one number at a time."""
+
+    def __init__(self, lr, count):
+        self.lr, self.m, self.v, self.t = lr, [0.0] * count, [0.0] * count, 0
+
+    def step(self, gradient):
+        self.t += 1
+        self.m = [0.9 * m + 0.1 * g for m, g in zip(self.m, gradient, strict=True)]
+        self.v = [0.999 * v + 0.001 * g * g for v, g in zip(self.v, gradient, strict=True)]
+        m = [m / (1 - 0.9**self.t) for m in self.m]
+        v = [v / (1 - 0.999**self.t) for v in self.v]
+        return [self.lr * m / (sqrt(v) + 1e-8) for m, v in zip(m, v, strict=True)]
+
+
+class SGD:
+    def __init__(self, lr, count):
+        self.lr = lr
+
+    def step(self, gradient):
+        return [self.lr * g for g in gradient]
+
+
+OPTIMIZERS = {"sgd": SGD, "adam": Adam}
+
+
+def sigmoids(logits):
+    return [1 / (1 + exp(-x)) for x in logits]
+
+
+def softmax(logits):
+    return [exp(x) / sum(map(exp, logits)) for x in logits]
+
+
+def climb(logits, probabilities, gradient, epochs, lr, optimizer="sgd"):
+    """p at every epoch of Euler steps on the logits, in plain floats; gradient of p."""
+    path, steps = [probabilities(logits)], OPTIMIZERS[optimizer](lr, len(logits))
+    for _ in range(epochs):
+        logits = [x + d for x, d in zip(logits, steps.step(gradient(path[-1])), strict=True)]
+        path.append(probabilities(logits))
+    return torch.tensor(path, dtype=torch.float64)
+
+
+def of_coins(p):
+    return [log(x / (1 - x)) for x in p]
+
+
+class Draws:
+    """What a run draws from its seed: an epoch takes its uniforms, reward by reward, then the noise of each noisy
+    reward; seed by seed, in each rollout by rollout, in each prompt by prompt.
+    """
+
+    def __init__(self, seed):
+        self.generator = np.random.Generator(np.random.SFC64(seed))
+
+    def uniforms(self, *shape):
+        return self.generator.random(shape, dtype=np.float32)
+
+    def normal(self, *shape):
+        return self.generator.standard_normal(shape, dtype=np.float32)
+
+
+def advantages(method, rows, ids, weights, match_scale):
+    computed = naive.compute(rows, ids, method, weights)
+    if method == "gdpo":
+        return computed.advantages if match_scale else computed.sums
+    if not match_scale:
+        return computed.advantages
+    _, std = naive.mean_and_std(computed.advantages, 1e-6)
+    return [a / std if std else 0.0 for a in computed.advantages]
+
+
+def loop(method, p0, *, scale, weights, noise, gate, match_scale, optimizer, lr, seed, prompts, rollouts, epochs):
+    """One seed."""
+    draws, rewards = Draws(seed), len(noise)
+    ids = [prompt for _ in range(rollouts) for prompt in range(prompts)]
+
+    def gradient(p):
+        uniforms = draws.uniforms(len(p), rollouts * prompts).tolist()
+        b = [[float(uniforms[k][i] < p[k]) for k in range(len(p))] for i in range(len(ids))]
+        rows = [[c * x for c, x in zip(scale, outcome, strict=True)] + [0.0] * (rewards - len(p)) for outcome in b]
+        if gate is not None:
+            reward, on = gate
+            for row, outcome in zip(rows, b, strict=True):
+                row[reward] = row[reward] if outcome[on] >= 1 else 0.0
+        for k in range(rewards):
+            if noise[k]:
+                for row, n in zip(rows, draws.normal(rollouts * prompts).tolist(), strict=True):
+                    row[k] += noise[k] * n
+        a = advantages(method, rows, ids, weights, match_scale)
+        return [sum(a[i] * (b[i][k] - p[k]) for i in range(len(ids))) / len(ids) for k in range(len(p))]
+
+    return climb(of_coins(p0), sigmoids, gradient, epochs, lr, optimizer)
+
+
+AS_IT_IS = {"scale": [1, 1], "weights": [1, 1], "noise": [0, 0], "gate": None, "optimizer": "sgd", "lr": 0.5}
+SMALL_RUNS = {
+    "as it is": AS_IT_IS,
+    "scale and weights": AS_IT_IS | {"scale": [1, 3], "weights": [2, 0.5]},
+    "gate": AS_IT_IS | {"gate": (1, 0), "scale": [1, 2]},
+    # More draws: where a coin falls the same way throughout, Adam would make a step of float32's round-off.
+    "Adam": AS_IT_IS | {"optimizer": "adam", "lr": 0.3, "prompts": 4, "rollouts": 5},
+    "noise": AS_IT_IS | {"noise": [0, 0.5, 1], "weights": [1, 2, 0.5], "gate": (0, 1)},
+}
+
+
+@pytest.mark.parametrize("name, match_scale, method", crossed(SMALL_RUNS, (True, False), helpers.METHODS))
+def test_a_small_run_is_that_of_a_plain_loop_over_the_same_draws(name, match_scale, method):
+    options = {"prompts": 2, "rollouts": 3, "epochs": 3, "match_scale": match_scale} | SMALL_RUNS[name]
+    for seed in range(8):
+        run = gc.train(method, [0.5, 0.3], seeds=1, seed=seed, **options)
+        expected = loop(method, [0.5, 0.3], seed=seed, **options)
+        torch.testing.assert_close(run.p[0].double(), expected, rtol=0, atol=1e-5)
+
+
+@METHODS
+def test_a_gate_may_be_written_in_several_ways(method):
+    options = {"epochs": 10, "seeds": 4}
+    once = gc.train(method, [0.5, 0.5], gate=(1, 0), **options).p
+    for gate in ((-1, 0), (1, -2), [1, 0], [(1, 0)], ((1, 0),), [[-1, -2]], (np.int64(1), np.int64(0))):
+        assert torch.equal(once, gc.train(method, [0.5, 0.5], gate=gate, **options).p)
+    ungated = gc.train(method, [0.5, 0.5], **options).p
+    assert not torch.equal(once, ungated)
+    for none in ([], ()):
+        assert torch.equal(ungated, gc.train(method, [0.5, 0.5], gate=none, **options).p)
+
+
+@pytest.mark.parametrize("gate", ((0, 1), (-2, 0), (2, 1)), ids=str)
+@METHODS
+def test_a_gate_is_condition_on_the_table(method, gate):
+    table = [(1.0, 0.4, 2), (0, 1.5, 1), (0.9, 1, 3), (2, 0, 0)]
+    p0, options = [0.25] * 4, {"epochs": 20}
+    conditioned = gc.condition(table, *gate)
+    of_table = gc.train_arms(method, p0, table, gate=gate, seeds=3, **options).p
+    assert torch.equal(of_table, gc.train_arms(method, p0, conditioned, seeds=3, **options).p)
+    curve = gc.mean_field_arms(method, p0, table, gate=gate, **options)
+    assert torch.equal(curve, gc.mean_field_arms(method, p0, conditioned, **options))
+
+
+# --- infinite-group limit ---------------------------------------------------------------------------------------------
+
+
+def limit(method, likely, rows, weights, match_scale):
+    """The advantage of each outcome where every group has all of them, as often as they are likely."""
+
+    def mean(x):
+        return sum(p * y for p, y in zip(likely, x, strict=True))
+
+    def standardised(x, divide=True):
+        centred = [y - mean(x) for y in x]
+        std = sqrt(mean([y * y for y in centred]))
+        return [y / std if std > 1e-9 else 0.0 for y in centred] if divide else centred
+
+    columns = [standardised(x) if method == "gdpo" else x for x in zip(*rows, strict=True)]
+    s = [sum(w * x for w, x in zip(weights, row, strict=True)) for row in zip(*columns, strict=True)]
+    return standardised(s, divide=match_scale or method == "grpo")
+
+
+def gradient_of_coins(p, method, scale, weights, noise, gate, match_scale):
+    """Outcome by outcome, with the noise of each reward at one std up or down."""
+    rows, likely, fell = [], [], []
+    for b in product((0.0, 1.0), repeat=len(p)):
+        r = [c * x for c, x in zip(scale, b, strict=True)] + [0.0] * (len(noise) - len(p))
+        for reward, on in gate:
+            r[reward] *= b[on]
+        for signs in product(*((-1, 1) if n else (0,) for n in noise)):
+            rows.append([x + sign * n for x, sign, n in zip(r, signs, noise, strict=True)])
+            likely.append(prod(q if x else 1 - q for x, q in zip(b, p, strict=True)) / 2 ** sum(map(bool, noise)))
+            fell.append(b)
+    a = limit(method, likely, rows, weights, match_scale)
+    return [sum(q * x * (b[k] - p[k]) for q, x, b in zip(likely, a, fell, strict=True)) for k in range(len(p))]
+
+
+PLAIN = {"scale": [1, 1], "weights": [1, 1], "noise": [0, 0], "gate": []}
+CURVES = {
+    "as it is": ([0.5, 0.02], PLAIN),
+    "scales": ([0.5, 0.5, 0.3], {"scale": [1, 3, 10], "weights": [1, 1, 1], "noise": [0, 0, 0], "gate": []}),
+    "weights": ([0.5, 0.2], PLAIN | {"weights": [2, -0.5], "scale": [1, 6]}),
+    "noise on a reward": ([0.01, 0.1], PLAIN | {"scale": [1, 6], "noise": [0, 1]}),
+    "a reward of noise alone": ([0.5, 0.2], PLAIN | {"noise": [0, 0.3, 1e-3], "weights": [1, 2, 0.5]}),
+    "nothing to win": ([0.5, 0.2], PLAIN | {"scale": [0, 1]}),
+    "a gate": ([0.3, 0.6], PLAIN | {"scale": [1, 2], "weights": [1, 0.7], "gate": [(1, 0)]}),
+    "a gate on noise": ([0.3, 0.6], PLAIN | {"scale": [1, 2], "noise": [0, 0.5], "gate": [(1, 0)]}),
+    "two gates": ([0.3, 0.6], PLAIN | {"noise": [0.2, 0, 1], "weights": [1, 0.7, 2], "gate": [(1, 0), (0, 1)]}),
+}
+RATES = {"sgd": 0.5, "adam": 0.05}
+
+
+@pytest.mark.parametrize("name, optimizer, match_scale, method", crossed(CURVES, RATES, (True, False), helpers.METHODS))
+def test_the_large_group_curve_of_coins_is_the_outcomes_counted_one_by_one(name, optimizer, match_scale, method):
+    (p0, options), lr = CURVES[name], RATES[optimizer]
+    curve = gc.mean_field(method, p0, epochs=40, lr=lr, optimizer=optimizer, match_scale=match_scale, **options)
+    gradient = partial(gradient_of_coins, method=method, match_scale=match_scale, **options)
+    torch.testing.assert_close(curve, climb(of_coins(p0), sigmoids, gradient, 40, lr, optimizer), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("method", helpers.METHODS)
+def test_the_gradient_of_the_limit_is_the_formula_that_is_documented(method):
+    p, c, w = [0.5, 0.3, 0.1], [1, 3, 10], [2, 0.5, 1]
+    v = [x * (1 - x) for x in p]
+    squares = [x * x * (1 if method == "gdpo" else y * y * z) for x, y, z in zip(w, c, v, strict=True)]
+    gains = [x * (sqrt(z) if method == "gdpo" else y * z) for x, y, z in zip(w, c, v, strict=True)]
+    expected = [x / sqrt(sum(squares)) for x in gains]
+    curve = gc.mean_field(method, p, scale=c, weights=w, epochs=1, lr=0.25)
+    torch.testing.assert_close(curve.logit().diff(dim=0)[0] / 0.25, torch.tensor(expected).double(), rtol=1e-6, atol=0)
+
+
+TABLES = {
+    "conflict": (START, TABLE, [1, 1]),
+    "little weight on short": (START, TABLE, [1, 0.25]),
+    "gated": (START, GATED, [1, 1]),
+    "four answers, three rewards": ([0.4, 0.3, 0.2, 0.1], [(1, 0, 2), (0, 1.5, 2), (0, 0, 2), (3, 1, 2)], [1, 2, 1]),
+}
+
+
+@pytest.mark.parametrize("name, match_scale, method", crossed(TABLES, (True, False), helpers.METHODS))
+def test_the_large_group_curve_of_arms_is_that_of_each_answer(name, match_scale, method):
+    p0, table, weights = TABLES[name]
+    curve = gc.mean_field_arms(method, p0, table, weights=weights, epochs=60, lr=0.3, match_scale=match_scale)
+
+    def gradient(p):
+        return [q * a for q, a in zip(p, limit(method, p, table, weights, match_scale), strict=True)]
+
+    torch.testing.assert_close(curve, climb(list(map(log, p0)), softmax, gradient, 60, 0.3), rtol=0, atol=1e-9)
+
+
+LARGE = {
+    "scales and weights": (gc.train, gc.mean_field, ([0.5, 0.2],), {"scale": [1, 3], "weights": [2, 0.5]}),
+    "noise": (gc.train, gc.mean_field, ([0.5, 0.2],), {"noise": [0, 1, 0.3]}),
+    "gate": (gc.train, gc.mean_field, ([0.5, 0.6],), {"gate": (1, 0)}),
+    "Adam": (gc.train, gc.mean_field, ([0.5, 0.2],), {"optimizer": "adam", "lr": 0.1}),
+    "arms": (gc.train_arms, gc.mean_field_arms, (START, TABLE), {}),
+    "gated arms": (gc.train_arms, gc.mean_field_arms, (START, TABLE), {"gate": (SHORT, CORRECT)}),
+}
+
+
+@pytest.mark.parametrize("train, mean_field, start, options", LARGE.values(), ids=LARGE.keys())
+@MATCHED
+@METHODS
+def test_training_in_large_groups_follows_the_large_group_curve(method, match_scale, train, mean_field, start, options):
+    options = {"epochs": 8, "match_scale": match_scale} | options
+    run = train(method, *start, rollouts=512, prompts=8, seeds=8, **options)
+    curve = mean_field(method, *start, **options)
+    distance = (run.p.mean(0) - curve).abs()
+    assert (distance <= 5 * run.p.std(0) / sqrt(8) + 2e-3).all()
+    assert (curve[-1] - curve[0]).abs().max() > 0.02  # there was something to follow
+
+
+# --- round-off teaches nothing ---------------------------------------------------------------------------------------
+
+
+@MATCHED
+@pytest.mark.parametrize("rollouts", (2, 7, 8, 50))
+def test_two_answers_that_trade_one_reward_for_the_other_leave_gdpo_still(rollouts, match_scale):
+    # z of one reward is −z of the other, at any scale; what is left is round-off, which no batch step may blow up.
+    table, options = [(0.3, 1 / 7), (0.1, 5 / 7)], {"weights": [0.3, 0.3], "match_scale": match_scale, "epochs": 20}
+    p = gc.train_arms("gdpo", [0.3, 0.7], table, rollouts=rollouts, seeds=4, **options).p
+    assert still(p, p[:, :1])
+    curve = gc.mean_field_arms("gdpo", [0.3, 0.7], table, **options)
+    assert still(curve, curve[:1])
+
+
+@MATCHED
+@pytest.mark.parametrize("method", ("grpo", "grpo_no_std"))
+def test_totals_that_are_equal_but_for_round_off_leave_grpo_still(method, match_scale):
+    table, options = [(1, 1, 0), (0, 0, 1)], {"weights": [0.1, 0.2, 0.3], "match_scale": match_scale, "epochs": 20}
+    p = gc.train_arms(method, [0.3, 0.7], table, seeds=4, **options).p
+    assert still(p, p[:, :1])
+    curve = gc.mean_field_arms(method, [0.3, 0.7], table, **options)
+    assert still(curve, curve[:1])
+
+
+# --- what comes back -----------------------------------------------------------------------------------------------
+
+
+@METHODS
+def test_p_is_seeds_by_epochs_and_one_by_rewards_or_answers_and_starts_at_p0(method):
+    run = gc.train(method, (0.5, 0.2, 0.02), epochs=7, seeds=5, prompts=3, rollouts=4)
+    assert run.method == method and run.p.shape == (5, 8, 3)
+    torch.testing.assert_close(run.p[:, 0], torch.tensor([0.5, 0.2, 0.02]).expand(5, 3))
+    assert ((run.p > 0) & (run.p < 1)).all()
+    with pytest.raises(FrozenInstanceError):
+        run.p = None
+    run = gc.train_arms(method, START, TABLE, epochs=7, seeds=5, prompts=4)
+    assert run.method == method and run.p.shape == (5, 8, 3)
+    for p in (run.p.double(), gc.mean_field_arms(method, START, TABLE, epochs=7)):
+        torch.testing.assert_close(p.sum(-1), torch.ones(p.shape[:-1]).double(), rtol=1e-6, atol=0)
+        torch.testing.assert_close(p[..., 0, :], torch.tensor(START).double().expand(p[..., 0, :].shape))
+
+
+NOISY = {"scale": [1, 3], "noise": [0, 0.5, 1], "gate": (1, 0), "epochs": 10, "seeds": 3}
+BOTH = {
+    "coins": lambda method, **options: gc.train(method, [0.5, 0.3], **NOISY | options).p,
+    "arms": lambda method, **options: gc.train_arms(method, START, TABLE, **{"epochs": 10, "seeds": 3} | options).p,
+}
+
+
+@pytest.mark.parametrize("train", BOTH.values(), ids=BOTH)
+@METHODS
+def test_the_same_seed_gives_the_same_bits_and_no_global_generator_plays_a_part(method, train):
+    states = torch.get_rng_state(), np.random.get_state(), random.getstate()
+    first = train(method, seed=3)
+    gc.mean_field(method, [0.5, 0.3], noise=[0, 1], epochs=3)
+    assert torch.equal(states[0], torch.get_rng_state()) and random.getstate() == states[2]
+    assert all(np.array_equal(x, y) for x, y in zip(states[1], np.random.get_state(), strict=True))
+    torch.manual_seed(99)
+    np.random.seed(99)
+    assert torch.equal(first, train(method, seed=3))
+    assert not torch.equal(first, train(method, seed=4))
+    assert len(first[:, -1, 0].unique()) == 3  # each seed has draws of its own
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds, prompts, rollouts", [(32, 32, 8), (1, 512, 64), (1, 1, 20_000), (3, 4000, 4)])
+@METHODS
+def test_one_thread_and_two_give_the_same_bits(method, seeds, prompts, rollouts):
+    options = {"scale": [1, 3], "noise": [0, 0.1], "epochs": 4}
+    threads, runs = torch.get_num_threads(), []
+    try:
+        for n in (1, 2):
+            torch.set_num_threads(n)
+            run = gc.train(method, [0.5, 0.2], seeds=seeds, prompts=prompts, rollouts=rollouts, **options)
+            runs.append(run.p)
+    finally:
+        torch.set_num_threads(threads)
+    assert torch.equal(*runs)
+
+
+@pytest.mark.parametrize("train", BOTH.values(), ids=BOTH)
+def test_runs_at_the_same_time_do_not_disturb_each_other_and_share_no_memory(train):
+    with ThreadPoolExecutor(4) as pool:
+        at_once = list(pool.map(lambda seed: train("gdpo", seed=seed), range(8)))
+    assert all(torch.equal(p, train("gdpo", seed=seed)) for seed, p in enumerate(at_once))
+
+
+@pytest.mark.parametrize("train", BOTH.values(), ids=BOTH)
+def test_a_longer_run_begins_as_a_shorter_one(train):
+    # the draws are the same; each p is an exponential, which a processor may round by its place
+    torch.testing.assert_close(train("gdpo", epochs=5), train("gdpo", epochs=12)[:, :6], rtol=0, atol=1e-6)
+
+
+def test_numbers_come_as_lists_numpy_or_torch_and_stay_as_they_are():
+    handed = {"p0": [0.5, 0.25], "scale": [1, 3], "weights": [1, 2, 0.5], "noise": [0, 0.5, 1]}
+    options = {"epochs": 3, "gate": (1, 0)}
+    runs = [gc.train("gdpo", **handed, seeds=2, **options).p, gc.mean_field("gdpo", **handed, **options)]
+    arms = gc.train_arms("gdpo", [0.25, 0.5, 0.25], TABLE, seeds=2, **options).p
+    for kind in (torch.tensor, np.array):
+        given = {name: kind(values) for name, values in handed.items()}
+        again = [gc.train("gdpo", **given, seeds=2, **options).p, gc.mean_field("gdpo", **given, **options)]
+        assert all(torch.equal(x, y) for x, y in zip(runs, again, strict=True))
+        assert {name: values.tolist() for name, values in given.items()} == handed
+        p0, table = kind([0.25, 0.5, 0.25]), kind(TABLE)
+        assert torch.equal(arms, gc.train_arms("gdpo", p0, table, seeds=2, **options).p)
+        gc.mean_field_arms("gdpo", p0, table, **options)
+        assert (p0.tolist(), table.tolist()) == ([0.25, 0.5, 0.25], kind(TABLE).tolist())
+
+
+def test_steps_to_is_the_first_epoch_at_the_level_and_infinity_if_never():
+    p = torch.tensor(
+        [
+            [[0.5, 0.95], [0.9, 0.1], [0.2, 0.1], [0.99, 0.1]],
+            [[0.5, 0.5], [0.6, 0.5], [0.89, 0.5], [0.91, 0.9]],
+            [[0.1, 0.1], [0.1, 0.1], [0.1, 0.89], [0.1, 0.8]],
+        ],
+        dtype=torch.float64,
+    )
+    run = gc.TrainingRun("grpo", p)
+    assert run.steps_to(0.9).tolist() == [[1, 0], [3, 3], [inf, inf]]
+    assert run.steps_to().tolist() == run.steps_to(0.9).tolist()
+    assert run.steps_to(0.6).tolist() == [[1, 0], [1, 3], [inf, 2]]
+    assert run.steps_to(0.1).tolist() == [[0, 0], [0, 0], [0, 0]]
+
+
+class Stopped(Exception):
+    pass
+
+
+@pytest.mark.parametrize("train", BOTH.values(), ids=BOTH)
+def test_progress_is_told_every_epoch_once_changes_nothing_and_may_stop_the_run(train):
+    told = []
+    p = train("gdpo", epochs=7, progress=told.append)
+    assert told == list(range(1, 8)) and torch.equal(p, train("gdpo", epochs=7))
+
+    def progress(epoch):
+        told.append(epoch)
+        if epoch == 3:
+            raise Stopped("enough")
+
+    told.clear()
+    with pytest.raises(Stopped, match=r"^enough$"):
+        train("gdpo", epochs=10**6, progress=progress)
+    assert told == [1, 2, 3]
+
+
+# --- bad input -----------------------------------------------------------------------------------------------------
+
+
+whole = (0, -1, 2.0, 1.5, "2", None, True, nan)
+OF_COINS = {
+    "method": ("ppo", None, "GDPO"),
+    "p0": ([0, 0.5], [1, 0.5], [-0.1, 0.5], [1.5], [nan, 0.5], [inf], [], 0.5, None, "ab", [[0.5]], [0.5, [0.5]],
+           [1j], torch.tensor([0.5j])),
+    "scale": ([1], [1, 2, 3], [nan, 1], [inf, 1], 2, "ab", [[1, 2]], [None, 1]),
+    "weights": ([1], [1, 2, 3], [nan, 1], [1, -inf], 2, "ab", [[1, 2]], [None, 1]),
+    "rollouts": whole,
+    "prompts": whole,
+    "epochs": whole,
+    "seeds": whole,
+    "lr": (0, -0.5, nan, inf, -inf, 10**400, "fast", None, [0.5], 1j, True),
+    "seed": (None, "x", -1, 1.5, 2**64, True),
+    "optimizer": (None, "SGD", "rmsprop", 1, ["sgd"], nan),
+    "match_scale": (None, 0, 1, "yes", nan),
+    "noise": ([0], [0, -1], [0, nan], [0, inf], [], 1, "ab", [[0, 0]], [None, 1], [0, 1j]),
+    "gate": ((0, 0), (1, -1), (-2, 0), (2, 0), (0, 2), (0, -3), (True, False), (0.0, 1.0), (0,), (0, 1, 2), "ab", "01",
+             0, 1.5, nan, {0: 1}, [None], [(0, None)], [(0, 1), (1, 1)], [(0, 1), 1], torch.tensor([0, 1])),
+    "progress": (5, "x"),
+}  # fmt: skip
+OF_ARMS = {
+    "method": ("ppo", None),
+    "p0": ([0.1, 0.8, 0.05], [0, 0.9, 0.1], [1.0], [0.5, 0.6, -0.1], [nan, 0.5, 0.5], [], 0.5, None, [[0.5, 0.5]]),
+    "rewards": (TABLE[:2], [1, 0, 0], [[], [], []], [(nan, 0), (0, 1), (0, 0)], [(1,), (0, 1), (0, 0)], None, "ab"),
+    "weights": ([1], [1, 2, 3], [1, nan], 1, "ab"),
+    "gate": ((0, 0), (1, -1), (0, 2), (-3, 0), (True, False), (0,), "ab", 1, [(1, 0), (0, 0)], [None]),
+    "epochs": (0, -1, 1.5, True),
+    "lr": (0, -1, nan, "fast", True),
+    "optimizer": ("rmsprop", None),
+    "match_scale": (None, 1),
+}
+
+
+DRAWN = ("rollouts", "prompts", "seeds", "seed", "progress")  # which a large-group curve does not take
+COINS = {"method": "gdpo", "p0": [0.5, 0.5], "epochs": 2}
+ARMS = {"method": "gdpo", "p0": START, "rewards": TABLE, "epochs": 2}
+
+
+def test_bad_input_is_named_with_what_was_expected_and_what_came(subtests):
+    check_refusals(subtests, gc.train, {**COINS, "seeds": 2, "prompts": 2, "rollouts": 2}, OF_COINS)
+    drawn = {name: OF_COINS[name][:2] for name in DRAWN}
+    check_refusals(subtests, gc.train_arms, {**ARMS, "seeds": 2}, OF_ARMS | drawn)
+    once = {name: values[:1] for name, values in OF_COINS.items() if name not in DRAWN}
+    check_refusals(subtests, gc.mean_field, COINS, once)
+    check_refusals(subtests, gc.mean_field_arms, ARMS, {name: values[:1] for name, values in OF_ARMS.items()})
+    run = gc.train("gdpo", [0.5], epochs=1, seeds=1)
+    check_refusals(subtests, run.steps_to, {}, {"level": ("high", None, nan, 0, 1, True, [0.5])})
+
+
+NOISE_ALONE = {"noise": [0, 0, 1], "seeds": 2, "prompts": 2}  # a third reward, without a coin
+SAID = (
+    (gc.train, {"gate": (0, 0)}, "gate", "another coin than the reward's own, got (0, 0)"),
+    (gc.train, {"gate": [(0, 1), (1, 1)]}, "gate", "another coin than the reward's own, got (1, 1)"),
+    (gc.train, NOISE_ALONE | {"weights": [1, 1]}, "weights", "3 numbers, as many as rewards, got [1.0, 1.0]"),
+    (gc.train, NOISE_ALONE | {"scale": [1, 1, 1]}, "scale", "2 numbers, as many as p0, got [1.0, 1.0, 1.0]"),
+    (gc.train, NOISE_ALONE | {"gate": (2, 0)}, "gate", "an index of 2 rewards, got 2"),
+    (gc.train, {"seeds": 10**12}, "seeds", "seeds × prompts × rollouts of at most"),
+    (gc.train, {"rollouts": 2**70}, "seeds", "seeds × prompts × rollouts of at most"),
+    (gc.train, {"prompts": 2**24}, "seeds", "seeds × prompts × rollouts of at most"),
+    (gc.mean_field, {"p0": [0.5] * 13}, "p0", "at most 4096 outcomes, got 8192"),
+    (gc.mean_field, {"p0": [0.5] * 40}, "p0", "at most 4096 outcomes, got "),
+    (gc.mean_field, {"p0": [0.5] * 12, "noise": [1, *[0] * 11]}, "p0", "got 8192"),
+)
+
+
+def test_what_does_not_go_together_is_named(subtests):
+    for run, options, argument, came in SAID:
+        with subtests.test(argument=argument, came=came):
+            check_refusal(run, COINS | options, argument, came)
+    # and what goes
+    gc.train(**COINS, **NOISE_ALONE, weights=[1, 1, 2], scale=[1, 3])
+    assert gc.train("gdpo", [0.5] * 13, epochs=2, seeds=2, prompts=4).p.shape == (2, 3, 13)
+    assert gc.mean_field("gdpo", [0.5] * 12, epochs=1).shape == (2, 12)
+
+
+# The logits leave float32, or float64, at an epoch that can be worked out.
+DIVERGING = {
+    "SGD": (gc.train, {"lr": 1e300, "seeds": 2}, 1),
+    "just too fast": (gc.train, {"lr": 1e39, "seeds": 2}, 1),
+    "Adam": (gc.train, {"lr": 1e38, "optimizer": "adam", "seeds": 2}, 7),
+    "Adam, large groups": (gc.mean_field, {"lr": 1e308, "optimizer": "adam"}, 3),
+}
+
+
+@pytest.mark.parametrize("run, options, epoch", DIVERGING.values(), ids=DIVERGING.keys())
+@METHODS
+def test_a_diverging_run_stops_with_its_epoch_named(method, run, options, epoch):
+    with pytest.raises(gc.InputError, match=rf"^lr: expected .*, got .* at epoch {epoch}$"):
+        run(method, [0.5, 0.5], epochs=20, **options)
+
+
+def test_a_very_fast_run_that_stays_finite_goes_through():
+    p = gc.train("gdpo", [0.5, 0.5], lr=1e6, epochs=20, seeds=4).p
+    assert p.isfinite().all() and ((p >= 0) & (p <= 1)).all()
+
+
+@pytest.mark.parametrize("lr", (np.float32(0.5), np.float64(0.5), Fraction(1, 2)), ids=lambda x: type(x).__name__)
+def test_any_kind_of_real_number_is_a_learning_rate(lr):
+    options = {"epochs": 3, "seeds": 2}
+    assert torch.equal(gc.train("grpo", [0.5], lr=lr, **options).p, gc.train("grpo", [0.5], lr=0.5, **options).p)
