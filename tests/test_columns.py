@@ -54,17 +54,11 @@ CHOSEN = [
         for kind in ("float64", "float32")
     ],
     # A metric that the total counts.
-    (
-        dict(correct=CORRECT, response_len=LENGTH, reward=CORRECT - 0.01 * LENGTH),
-        {},
-        {"weights": {"correct": 1.0, "response_len": -0.01}},
-    ),
+    (dict(correct=CORRECT, response_len=LENGTH, reward=CORRECT - 0.01 * LENGTH), {},
+        {"weights": {"correct": 1.0, "response_len": -0.01}}),
     # Rewards of different tasks add up to their total without those that are missing.
-    (
-        OF_A_TASK | {"reward": np.where(TASK, CORRECT, 2 * BRIEF)},
-        {},
-        {"rewards": ("math", "code"), "weights": {"math": 1.0, "code": 2.0}},
-    ),
+    (OF_A_TASK | {"reward": np.where(TASK, CORRECT, 2 * BRIEF)}, {},
+        {"rewards": ("math", "code"), "weights": {"math": 1.0, "code": 2.0}}),
     # Named rewards stand, and the total beside them tells their weights.
     (REWARDS | {"reward": TOTAL}, {"rewards": [*REWARDS]}, {"rewards": tuple(REWARDS), "weights": WEIGHTS}),
     # Not taken for the total: what is equal to one other, a copy or all that there is;
@@ -78,7 +72,7 @@ CHOSEN = [
     # Settings are no rewards while they have one value.
     (REWARDS | {"beta": 0.04}, {}, {"rewards": tuple(REWARDS)}),
     (dict(alpha=CORRECT, beta=BRIEF), {}, {"rewards": ("alpha", "beta")}),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("columns", "options", "expected"), CHOSEN)
@@ -92,11 +86,9 @@ ASKED = [
     ({"right": FMT, "words": COUNT}, r"got 'words', which .*as --reward right$"),
     ({"level": FMT, "loss": BRIEF}, r"got 'level' and 'loss', each of which may be"),
     ({"response_len": COUNT, "kl": BRIEF}, r"look like metrics: response_len and kl; name it"),
-    (
-        PAIR | {"reward": np.minimum(CORRECT + FMT, 1.2)},
-        "'reward', which may be the total of .*--reward correct --reward f",
-    ),
-]
+    (PAIR | {"reward": np.minimum(CORRECT + FMT, 1.2)},
+        "'reward', which may be the total of .*--reward correct --reward f"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("columns", "message"), ASKED)
@@ -292,20 +284,14 @@ NESTED = [
         for name in ("rewards", "reward_components", "scores")
     ],
     # Metrics that make the total are its components.
-    (
-        nested(reward=(CORRECT + 0.5 * FMT).tolist(), metrics=PAIR | {"num_turns": BRIEF}),
-        dict(weights={"metrics.correct": 1.0, "metrics.fmt": 0.5}, left_out=("metrics.num_turns",), total_only=False),
-    ),
+    (nested(reward=(CORRECT + 0.5 * FMT).tolist(), metrics=PAIR | {"num_turns": BRIEF}),
+        dict(weights={"metrics.correct": 1.0, "metrics.fmt": 0.5}, left_out=("metrics.num_turns",), total_only=False)),
     # Beside another total they are none.
-    (
-        nested(reward=BRIEF.tolist(), metrics=PAIR),
-        dict(rewards=("reward",), total_only=True, left_out=("metrics.correct", "metrics.fmt")),
-    ),
+    (nested(reward=BRIEF.tolist(), metrics=PAIR),
+        dict(rewards=("reward",), total_only=True, left_out=("metrics.correct", "metrics.fmt"))),
     # A member keeps its object's name where a column has its own.
-    (
-        nested(format=["text"] * ROWS, rewards={"correct": CORRECT, "format": FMT}),
-        dict(rewards=("correct", "rewards.format")),
-    ),
+    (nested(format=["text"] * ROWS, rewards={"correct": CORRECT, "format": FMT}),
+        dict(rewards=("correct", "rewards.format"))),
     (
         fewer(nested(rewards=PAIR)),
         dict(
@@ -315,11 +301,9 @@ NESTED = [
         ),
     ),
     # Other objects are left alone.
-    (
-        [row | {"acc": i % 2, "reward_model": {"ground_truth": 4.0}} for i, row in enumerate(nested())],
-        dict(rewards=("acc",)),
-    ),
-]
+    ([row | {"acc": i % 2, "reward_model": {"ground_truth": 4.0}} for i, row in enumerate(nested())],
+        dict(rewards=("acc",))),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("rows", "expected"), NESTED)

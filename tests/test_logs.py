@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import os
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -74,10 +73,10 @@ def jsonl(*items, name: str = "a.jsonl") -> dict[str, bytes]:
 
 SWIFT = {"prompt": list("aabbccdd"), "completion": ["x"] * 8, "acc": [1, 0] * 4, "advantages": [1.0, -1.0] * 4}
 ON_RAY = [{"gen_step": 3, "prompt": "ab"[i // 2], "completion": "x", "reward": float(i)} for i in range(4)]
-TASK = {"run": {"type": "eval", "id": "x"}}
 TASKS = [episode([trace({"right": reward(float(i % 2))})], task=f"t{g}") for i in range(4) for g in range(3)]
 AGENTS = [("proposer", {"won": 1.0}, True), ("solver", {"solved": 0.5}, True), ("judge", {}, False)]
 TEAM = [trace({n: reward(v) for n, v in r.items()}, agent=name, trainable=trained) for name, r, trained in AGENTS]
+MERGED = {"step": 7, "steps": 1, "groups": 1, "group_size": 3, "rows": 6, "looked_at_groups": 1}
 OF_TOKENS = [[0.5, 0.5], [-0.5], [0.0, 1.0], None]
 LATE = rows(400) + rows(4, late=lambda i: i)
 USUAL = {"a.csv": b"group,acc,num_tokens,epoch\n1,0,5,0\n1,1,9,0\n"}
@@ -92,22 +91,13 @@ KINDS = {
 }
 
 
-def scored_oddly(number: int, one: dict) -> None:
-    """The first three episodes have scores that are missing, each in its own way."""
+def oddly(number: int, one: dict) -> None:
+    """Scores that are missing in three ways, a weight that changes, and metrics."""
     rewards = one["traces"][0]["rewards"]
-    if number == 2:
-        rewards["short"]["score"] = NAN
-    elif number < 2:
-        one["traces"][0]["rewards"] = [{"right": None}, {}][number]
-
-
-def measured(number: int, one: dict) -> None:
     one["traces"][0]["metrics"] = {"tests": number % 3, "words": 10 + number}
-
-
-def weighted_anew(number: int, one: dict) -> None:
-    if number >= 8:
-        one["traces"][0]["rewards"]["short"]["weight"] = 2.0
+    rewards["short"] |= {"score": NAN} if number == 2 else {"weight": 2.0} if number >= 8 else {}
+    if number < 2:
+        one["traces"][0]["rewards"] = [{"right": None}, {}][number]
 
 
 OF_TRAINERS = [
@@ -121,22 +111,20 @@ OF_TRAINERS = [
         dict(framework="verl", rewards=("score",), total_only=True, group_size=2, group=[0, 0])
         | dict(issues=no_components("verl", "score", trainer="v1")),
     ),
-    yes(
-        jsonl(*[VERL | {"acc": x, "fmt": y} for x, y in ((True, 1), (False, None), (None, 0))], VERL | {"acc": 1}),
-        dict(rewards=("acc", "fmt"), acc=[1, 0, NAN, 1], fmt=[1, NAN, 0, NAN]),
-    ),
-    yes(
-        {"1.jsonl": lines(*[VERL | {"tool": None}] * 4), "2.jsonl": lines(*[VERL | {"tool": 0.5}] * 4)},
-        dict(rewards=("acc", "tool"), tool=[NAN] * 4 + [0.5] * 4),
-    ),
+    yes(jsonl(*[VERL | {"acc": x, "fmt": y} for x, y in ((True, 1), (False, None), (None, 0))], VERL | {"acc": 1}),
+        dict(rewards=("acc", "fmt"), acc=[1, 0, NAN, 1], fmt=[1, NAN, 0, NAN])),
+    yes({"1.jsonl": lines(*[VERL | {"tool": None}] * 4), "2.jsonl": lines(*[VERL | {"tool": 0.5}] * 4)},
+        dict(rewards=("acc", "tool"), tool=[NAN] * 4 + [0.5] * 4)),
     yes(jsonl(VERL, VERL), dict(rewards=("score",), issues=no_components("verl", "score")), rewards="score"),
     yes(jsonl(*[VERL | {"fmt": 0.5}] * 2), dict(rewards=("fmt", "acc"), total_only=False), rewards=["fmt", "acc"]),
     yes(jsonl(*[VERL] * 6), dict(group_size=6, issues={}), group_size=6),
+    # Each prompt stands in two groups.
+    yes(jsonl(*[VERL] * 6), dict(issues={"prompts-merged": MERGED}), group_size=3),
+    yes({"a.parquet": trl(prompt=None, advantage=None)}, dict(group=[i // 4 for i in range(32)], has_advantage=False),
+        group_size=4),
     yes(jsonl(EVENT | {"advantages": [1, True]}), dict(framework="ms_swift", advantage=[1, 1]), group_size=2),
-    yes(
-        jsonl(*[{"step": ["1"] * 4 + ["2"] * 4, **SWIFT}] * 2, name="completions.jsonl"),
-        dict(batch=[i // 4 for i in range(16)], step=([1] * 4 + [2] * 4) * 2, group=[i // 2 for i in range(16)]),
-    ),
+    yes(jsonl(*[{"step": ["1"] * 4 + ["2"] * 4, **SWIFT}] * 2, name="completions.jsonl"),
+        dict(batch=[i // 4 for i in range(16)], step=([1] * 4 + [2] * 4) * 2, group=[i // 2 for i in range(16)])),
     yes(
         jsonl(*ON_RAY),
         dict(framework="ms_swift", rewards=("reward",), total_only=True, group_size=2, reward=[0, 1, 2, 3])
@@ -150,87 +138,59 @@ OF_TRAINERS = [
         dict(framework="nemo_rl", group=[0, 0, 0, 1, 1, 1], step=[12] * 6),
     ),
     *[
-        yes(
-            jsonl(*[{name: wrap(value) for name, value in of(i).items()} for i in range(6)]),
-            dict(framework="nemo_rl", step=[1] * 6, group=[i // size for i in range(6)], rewards=("rewards",)),
-        )
+        yes(jsonl(*[{name: wrap(value) for name, value in of(i).items()} for i in range(6)]),
+            dict(framework="nemo_rl", step=[1] * 6, group=[i // size for i in range(6)], rewards=("rewards",)))
         for wrap in (lambda value: value, lambda value: [value])
         for size, of in (
             (2, lambda i: {"prompt_ids": [5, i // 2], "input_lengths": 9, "rewards": i / 4}),
             (3, lambda i: {"content": [f"question {i // 3}", f"answer {i}"], "rewards": i / 4}),
         )
     ],
-    # verifiers
-    *[
-        yes({"a.jsonl": next(iter(episodes().values()))}, dict(framework="verifiers"), framework=f)
-        for f in (None, "Verifiers")
-    ],
-    yes(episodes(seen=reward(1.0, 0.0)), dict(rewards=("right", "short"), left_out=("seen",))),
-    yes(
-        episodes(seen=reward(1.0, 0.0)),
-        dict(rewards=("right", "seen"), weights={"right": 1.0, "seen": 0.0}),
-        rewards=["right", "seen"],
-    ),
+    yes({"a.jsonl": episodes()["traces.jsonl"]}, dict(framework="verifiers", weights={"right": 1.0, "short": 0.5})),
+    yes(episodes(seen=reward(1.0, 0.0)), dict(rewards=("right", "short"), left_out=("seen",)), framework="Verifiers"),
+    yes(episodes(seen=reward(1.0, 0.0)), dict(weights={"right": 1.0, "seen": 0.0}), rewards=["right", "seen"]),
     yes(episodes(right=reward(1.0, 0.0), short=reward(0.5, 0.0)), dict(rewards=("right", "short"))),
-    yes(  # what it adds to the total
-        episodes(weighted_anew),
-        dict(weights={"right": 1.0, "short": 1.0}, short=[i / 4 * w for w in (0.5, 0.5, 2.0, 2.0) for i in range(4)]),
+    # Where its weight changes, a reward is what it adds to the total.
+    yes(
+        episodes(oddly),
+        dict(rewards=("right", "short"), weights={"right": 1.0, "short": 1.0}, left_out=("tests", "words"))
+        | dict(right=[NAN, NAN, *[i % 2 for i in range(2, 16)]])
+        | dict(short=[NAN] * 3 + [i % 4 / 4 * (0.5 if i < 8 else 2) for i in range(3, 16)]),
     ),
     yes(
-        episodes(measured),
-        dict(
-            tests=[n % 3 for n in range(16)],
-            length=[10 + n for n in range(16)],
-            weights=None,
-            left_out=("right", "short"),
-        ),
+        episodes(oddly),
+        dict(tests=[n % 3 for n in range(16)], length=[10 + n for n in range(16)], weights=None)
+        | dict(left_out=("right", "short")),
         rewards=["tests"],
         length="words",
     ),
-    yes(
-        jsonl(*[episode(TEAM, step=1, group="g")] * 4),
-        dict(rewards=("won", "solved"), group_size=4, group=[0] * 4 + [1] * 4, won=[1] * 4 + [NAN] * 4),
-    ),
+    # Agents that are trained have groups of their own.
+    yes(jsonl(*[episode(TEAM, step=1, group="g")] * 4),
+        dict(rewards=("won", "solved"), group_size=4, group=[0] * 4 + [1] * 4, won=[1] * 4 + [NAN] * 4)),
     *[
-        yes(
-            jsonl(*items), dict(group_size=4, step=[1] * 12, left_out=(), group=[g for g in range(3) for _ in range(4)])
-        )
-        for items in (TASKS, [one | TASK for one in TASKS])
+        yes(jsonl(*items), dict(group_size=4, step=[1] * 12, left_out=(), group=[i // 4 for i in range(12)]))
+        for items in (TASKS, [one | {"run": {"type": "eval", "id": "x"}} for one in TASKS])
     ],
-    yes(
-        jsonl(*[episode([trace({"right": reward(i)}, advantages=v)], 1, "g") for i, v in enumerate(OF_TOKENS)]),
-        dict(advantage=[0.5, -0.5, 0.5, NAN]),
-    ),
-    yes(
-        episodes(scored_oddly),
-        dict(right=[NAN, NAN, *[i % 2 for i in range(2, 16)]], short=[NAN] * 3 + [i % 4 / 4 for i in range(3, 16)]),
-    ),
-    yes(
-        {"a.jsonl": episodes()["traces.jsonl"].replace(b'"short"', b'"short\\ud800"')},
-        dict(rewards=("right", "short\\ud800")),
-    ),
+    yes(jsonl(*[episode([trace({"right": reward(i)}, advantages=v)], 1, "g") for i, v in enumerate(OF_TOKENS)]),
+        dict(advantage=[0.5, -0.5, 0.5, NAN])),
+    yes(jsonl(episodes()["traces.jsonl"].decode().replace('"short"', '"short\\ud800"')),
+        dict(rewards=("right", "short\\ud800"))),
     yes(jsonl(episodes()["traces.jsonl"].decode() + '{"cut": '), dict(skipped_lines=1), skip_bad_lines=True),
-]
+]  # fmt: skip
 OF_ANY_TABLE = [
     yes({"a.json": b'{"acc": [1, 0, 1, NaN], "group": [0, 0, 1, 1], "name": "run"}'}, dict(acc=[1, 0, 1, NAN])),
     yes(USUAL, dict(rewards=("acc",), length=[5, 9])),
     yes(USUAL, dict(rewards=("num_tokens", "acc"), has_length=False), rewards=["num_tokens", "acc"]),
-    yes(
-        {"a.csv": "\ufeffgroup,acc,fmt\r\na,True,1\r\na,False,NaN\r\na,,0.5\r\n".encode()},
-        dict(acc=[1, 0, NAN], fmt=[1, NAN, 0.5]),
-    ),
+    yes({"a.csv": "\ufeffgroup,acc,fmt\r\na,True,1\r\na,False,NaN\r\na,,0.5\r\n".encode()},
+        dict(acc=[1, 0, NAN], fmt=[1, NAN, 0.5])),
     yes({"a.csv": b'group,"a""c","f,t"\na,1,0\na,0,1\n'}, dict(rewards=('a"c', "f,t"))),
     yes({"a.csv": b"acc\n" + b"1\n0\n" * 8}, dict(rewards=("acc",), group=[i // 4 for i in range(16)]), group_size=4),
     yes({"a.csv": b"step;group;acc;grade\n" + b"1;a;0;yes, 1\n1;a;1;yes, 2\n" * 4}, dict(rewards=("acc",))),
-    yes(
-        {"a.csv": table(20_000, late=lambda i: None if i < 15_000 else i % 2).write_csv().encode()},
-        dict(rewards=("acc", "late"), late=[NAN] * 15_000 + [0, 1] * 2_500),
-    ),
+    yes({"a.csv": table(20_000, late=lambda i: None if i < 15_000 else i % 2).write_csv().encode()},
+        dict(rewards=("acc", "late"), late=[NAN] * 15_000 + [0, 1] * 2_500)),
     *[
-        yes(
-            jsonl(*[row | early for row in LATE[:400]], *LATE[400:403], LATE[403] | {"late": last}),
-            dict(rewards=("acc", "late"), late=[*[NAN] * 4, 0, 1, 2, last, *[NAN] * 396], group_size=None),
-        )
+        yes(jsonl(*[row | early for row in LATE[:400]], *LATE[400:403], LATE[403] | {"late": last}),
+            dict(rewards=("acc", "late"), late=[*[NAN] * 4, 0, 1, 2, last, *[NAN] * 396], group_size=None))
         for early in ({}, {"late": None})
         for last in (3, NAN)
     ],
@@ -240,23 +200,19 @@ OF_ANY_TABLE = [
         for kind in ("jsonl", "json", "parquet")
     ],
     *[
-        yes(
-            {f"a.{kind}": in_form(kind, table(8, prompt=lambda i: "12", answer=str, sample_id=str))},
-            dict(rewards=("acc",)),
-        )
+        yes({f"a.{kind}": in_form(kind, table(8, prompt=lambda i: "12", answer=str, sample_id=str))},
+            dict(rewards=("acc",)))
         for kind in ("parquet", "jsonl", "json", "csv")
     ],
     # What is left out is named.
-    yes(
-        {"a.parquet": parquet(table(8, prompt=lambda i: "p").with_columns(**KINDS))},
-        dict(rewards=("acc",), left_out=tuple(KINDS)),
-    ),
+    yes({"a.parquet": parquet(table(8, prompt=lambda i: "p").with_columns(**KINDS))},
+        dict(rewards=("acc",), left_out=tuple(KINDS))),
     yes({"completions_1.parquet": trl(note=pl.lit("good"), l=pl.concat_list("step"))}, dict(left_out=("note", "l"))),
     yes({"a.csv": b"group,acc,fmt\na,1,no\na,0,yes\n"}, dict(left_out=("fmt",))),
     yes(jsonl(*rows(8, grade=lambda i: [1.0], prompt=lambda i: [{"role": "user"}])), dict(left_out=("grade",))),
     yes({"a.csv": b"group,acc,fmt\na,1,0\na,0,1\n"}, dict(left_out=())),
     yes(jsonl(*rows(8, fmt=str)), dict(rewards=("acc",), left_out=("fmt",)), rewards="acc"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("log, expected, options", [*OF_TRAINERS, *OF_ANY_TABLE])
@@ -294,10 +250,9 @@ def test_a_trl_log_holds_what_the_trainer_held(name):
 
 def test_ms_swifts_log_with_nan_is_read():
     run = read_run(LOGS / "ms_swift")
-    assert (run.framework, run.rewards, run.group_size) == ("ms_swift", ("MathAccuracy", "Format"), 4)
-    assert run.table["step"].to_list() == [1] * 16 + [2] * 16 and (run.table["advantage"] == 0).all()
-    assert run.table["MathAccuracy"].sum() == 9.0
-    assert run.table["Format"].is_nan().arg_true().to_list() == [5, 21]
+    facts = dict(framework="ms_swift", rewards=("MathAccuracy", "Format"), group_size=4, advantage=[0] * 32)
+    assert_reads(run, facts | {"step": [1] * 16 + [2] * 16})
+    assert run.table["MathAccuracy"].sum() == 9.0 and run.table["Format"].is_nan().arg_true().to_list() == [5, 21]
 
 
 # --- what was drawn comes back ---------------------------------------------------------------------------------------
@@ -320,23 +275,21 @@ def assert_read(run: gc.Run, steps, rewards=NAMES) -> None:
     assert run.table["group"].to_list() == [i // size for i in range(len(r))]
 
 
-@pytest.mark.parametrize(
-    "method, options",
-    crossed(METHODS, [{}, {"chat": True}, {"missing": 0.2}, {"one_file": True}, {"iterations": 2}]),
-)
-def test_trl_round_trip(tmp_path, method, options):
-    steps = write_trl(tmp_path, method=method, **options)
-    run = read_run(tmp_path)
-    assert_read(run, steps)
-    assert run.framework == "trl" and not run.issues
+OPTIONS = ({}, {"chat": True}, {"missing": 0.2}, {"one_file": True}, {"iterations": 2})
+WRITTEN = [(write_trl, options | {"method": method}) for options in OPTIONS for method in METHODS]
+WRITTEN += [(write_ms_swift, {"gen_step": gen, "missing": share}) for gen in (False, True) for share in (0.0, 0.2)]
+# Where little shows the groups: one of them a batch, no prompts, an evaluation that overwrote half a step.
+WRITTEN += [
+    (write_trl, made) for made in ({"groups": 1, "group_size": 16}, {"drop": ("prompt",)}, {"evaluated": (2, 3)})
+]
 
 
-@pytest.mark.parametrize("gen_step, missing", crossed([False, True], [0.0, 0.2]))
-def test_ms_swift_round_trip(tmp_path, gen_step, missing):
-    steps = write_ms_swift(tmp_path, gen_step=gen_step, missing=missing)
+@pytest.mark.parametrize("write, options", WRITTEN)
+def test_what_a_trainer_wrote_comes_back(tmp_path, write, options):
+    steps = write(tmp_path, **options)
     run = read_run(tmp_path)
     assert_read(run, steps)
-    assert run.framework == "ms_swift" and run.configured_method is None
+    assert run.framework == write.__name__.removeprefix("write_") and not run.issues and run.configured_method is None
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -361,10 +314,11 @@ def test_nemo_rl_round_trip(tmp_path, content, as_lists):
 
 
 def test_shuffled_rows_of_verl_are_brought_together_by_their_prompt(tmp_path):
-    steps = write_verl(tmp_path)
+    steps = write_verl(tmp_path, steps=11)
     run = read_run(tmp_path)
     assert (run.framework, run.rewards, run.group_size) == ("verl", NAMES, 8)
-    assert run.table["group"].rle().struct.field("len").to_list() == [8] * 16  # contiguous
+    assert [Path(name).name for name in run.files] == [f"{i}.jsonl" for i in range(1, 12)]
+    assert run.table["step"].is_sorted() and run.table["group"].rle().struct.field("len").to_list() == [8] * 44
     for step in steps:
         batch = run.table.filter(pl.col("step") == step.number)
         read = sorted(sorted(group.select(NAMES).rows()) for _, group in batch.group_by("group"))
@@ -508,38 +462,24 @@ def test_binary_rewards_do_not_pass_for_pairs_by_chance():
     assert infer([8], [a], []) is None
 
 
-@pytest.mark.parametrize(
-    "made", [dict(groups=1, group_size=16), dict(drop=("prompt",)), dict(evaluated=(2, 3))], ids=str
-)
-def test_groups_are_found_where_little_shows_them(tmp_path, made):
-    """One group a batch; no prompts; an evaluation that overwrote half a step."""
-    steps = write_trl(tmp_path, **made)
-    assert_read(read_run(tmp_path), steps)
-    if "evaluated" in made:  # the log is what it says
-        r, a = drawn([steps[1]])
-        again = advantages_of(r.reshape(4, 8, 3), "gdpo", WEIGHTS).ravel()
-        assert np.abs(again - a).max() > 1e-3
+def test_an_evaluation_that_overwrote_half_a_step_has_other_advantages(tmp_path):
+    r, a = drawn([write_trl(tmp_path, evaluated=(2, 3))[1]])
+    assert np.abs(advantages_of(r.reshape(4, 8, 3), "gdpo", WEIGHTS).ravel() - a).max() > 1e-3
 
 
-def test_a_damaged_batch_does_not_hide_the_size(tmp_path):
-    write_trl(tmp_path, steps=12, drop_rows={3: 4, 7: 1})
-    run = read_run(tmp_path)
-    assert run.grouped_by == "blocks of 8 rows" and run.group_size is None
-    assert issues(run)["ragged-batches"] == {"group_size": 8, "batches": 2, "of": 12, "step": 3, "rows": 28}
-    sizes = run.table.group_by("group").len(name="rows").group_by("rows").len().rows()
-    assert dict(sizes) == {8: 46, 4: 1, 7: 1}
+def sizes_of(run) -> dict[int, int]:
+    return dict(run.table.group_by("group").len(name="rows").group_by("rows").len().rows())
 
 
-def test_rows_that_every_batch_lost_at_its_end_do_not_hide_the_size(tmp_path):
-    write_trl(tmp_path, drop_rows=dict.fromkeys(range(1, 5), 2))
-    run = read_run(tmp_path)
-    assert run.grouped_by == "blocks of 8 rows" and list(issues(run)) == ["ragged-batches"]
-
-
-def test_a_size_that_is_given_stands(tmp_path):
-    write_trl(tmp_path, drop=("prompt", "advantage"))
-    run = read_run(tmp_path, group_size=4)
-    assert run.group_size == 4 and run.table["group"].max() == 31 and not run.has_advantage
+def test_rows_that_batches_lost_at_their_end_do_not_hide_the_size(tmp_path):
+    write_trl(tmp_path / "some", steps=12, drop_rows={3: 4, 7: 1})
+    write_trl(tmp_path / "every", drop_rows=dict.fromkeys(range(1, 5), 2))
+    lost = {"group_size": 8, "batches": 2, "of": 12, "step": 3, "rows": 28}
+    run = read_run(tmp_path / "some")
+    assert_reads(run, dict(group_size=None, grouped_by="blocks of 8 rows", issues={"ragged-batches": lost}))
+    assert sizes_of(run) == {8: 46, 4: 1, 7: 1}
+    every = read_run(tmp_path / "every")
+    assert every.grouped_by == "blocks of 8 rows" and [*issues(every)] == ["ragged-batches"]
 
 
 @pytest.mark.parametrize("method", ["grpo", "gdpo"])
@@ -558,30 +498,21 @@ def test_an_evaluation_with_smaller_groups_in_some_files_leaves_the_groups(tmp_p
     assert (report.run["method"], report.run["steps_off"]) == (method, [4, 8, 12])
 
 
-def test_a_prompt_that_stands_in_two_groups_of_verl_is_reported(tmp_path):
-    steps = write_verl(tmp_path, groups=6)
-    text = (tmp_path / "2.jsonl").read_text()
-    (tmp_path / "2.jsonl").write_text(text.replace("question 5", "question 4"))
-    run = read_run(tmp_path)
-    evidence = issues(run)["prompts-merged"]
-    assert (evidence["step"], evidence["groups"], evidence["rows"], evidence["group_size"]) == (2, 1, 16, 8)
-    assert run.group_size is None and len(run.table) == 6 * 8 * len(steps)
+def test_prompts_of_verl_that_stand_in_two_groups_and_groups_that_lost_rows_are_reported(tmp_path):
+    write_verl(tmp_path / "merged", groups=6)
+    text = (tmp_path / "merged/2.jsonl").read_text()
+    (tmp_path / "merged/2.jsonl").write_text(text.replace("question 5", "question 4"))
+    run = read_run(tmp_path / "merged")
+    details = {"step": 2, "steps": 1, "groups": 1, "group_size": 8, "rows": 16, "looked_at_groups": 23}
+    assert_reads(run, dict(group_size=None, issues={"prompts-merged": details}))
+    assert sizes_of(run) == {8: 22, 16: 1}
 
-
-def test_a_group_size_tells_that_each_prompt_stands_in_two_groups(tmp_path):
-    write_verl(tmp_path, groups=3, group_size=6)
-    merged = issues(read_run(tmp_path, group_size=3))["prompts-merged"]
-    assert (merged["group_size"], merged["rows"], merged["groups"]) == (3, 6, 12)
-
-
-def test_groups_of_verl_that_lost_rows_are_reported(tmp_path):
-    write_verl(tmp_path, steps=3)
-    path = tmp_path / "2.jsonl"
+    write_verl(tmp_path / "lost", steps=3)
+    path = tmp_path / "lost/2.jsonl"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:21]))
-    run = read_run(tmp_path)
+    run = read_run(tmp_path / "lost")
     evidence = issues(run)["ragged-batches"]
-    cut = run.table.group_by("group").len().filter(pl.col("len") != 8)
-    assert run.group_size is None and evidence["groups"] == len(cut) > 0
+    assert run.group_size is None and evidence["groups"] == sum(n for size, n in sizes_of(run).items() if size != 8) > 0
     assert (evidence["group_size"], evidence["batches"], evidence["of"], evidence["step"]) == (8, 1, 3, 2)
     assert "rows were lost" in found(gc.audit(run))["ragged-batches"].message
 
@@ -654,34 +585,36 @@ def test_a_log_is_found_from_wherever_one_points_at_it(tmp_path):
         assert_read(read_run(place), steps)
 
 
-def test_steps_are_read_in_their_order(tmp_path):
-    write_verl(tmp_path, steps=11)
-    run = read_run(tmp_path)
-    assert [Path(name).name for name in run.files] == [f"{i}.jsonl" for i in range(1, 12)]
-    assert run.table["step"].is_sorted()
-
-
-def test_the_framework_can_be_named_in_any_spelling():
-    for name in ("trl", "TRL", "axolotl", " Axolotl "):
-        assert read_run(LOGS / "trl/gdpo", name).framework == "trl"
-    assert read_run(LOGS / "trl/gdpo", "generic").framework == "generic"
-    assert read_run(LOGS / "ms_swift", "ms-swift").framework == read_run(LOGS / "ms_swift", "Swift").framework
+@pytest.mark.parametrize("name", ["trl", "TRL", "axolotl", " Axolotl ", "generic"])
+def test_the_framework_can_be_named_in_any_spelling(name):
+    assert read_run(LOGS / "trl/gdpo", name).framework == ("generic" if name == "generic" else "trl")
 
 
 def test_content_decides_over_the_name_of_the_file():
     first = LOGS / "trl" / "gdpo" / "completions" / "completions_00001.parquet"
     assert read_run({"completions.jsonl": lines(VERL, VERL)}).framework == "verl"
-    assert read_run({"7.jsonl": (LOGS / "ms_swift" / "completions.jsonl").read_bytes()}).framework == "ms_swift"
+    for name in ("ms-swift", "Swift", None):
+        assert (
+            read_run({"7.jsonl": (LOGS / "ms_swift" / "completions.jsonl").read_bytes()}, name).framework == "ms_swift"
+        )
     assert read_run({"log": first.read_bytes()}).framework == "trl"
 
 
 @pytest.mark.parametrize("write", [write_verl, write_trl])
-def test_a_directory_named_like_a_pattern_is_not_read_as_one(tmp_path, write):
-    for name, seed in (("r1", 1), ("r[1]", 2), ("plain", 2)):
-        write(tmp_path / name, steps=2, seed=seed)
-    run = read_run(tmp_path / "r[1]")
-    assert run.table.equals(read_run(tmp_path / "plain").table)
-    assert not run.table.equals(read_run(tmp_path / "r1").table)
+def test_a_directory_is_read_as_it_is_named(tmp_path, write):
+    """One like a pattern, and one in other bytes than UTF-8."""
+    write(tmp_path / "r1", steps=2, seed=1)
+    write(tmp_path / "r[1]", steps=2, seed=2)
+    write(tmp_path / "plain", steps=2, seed=2)
+    expected = read_run(tmp_path / "plain").table
+    assert read_run(tmp_path / "r[1]").table.equals(expected) and not read_run(tmp_path / "r1").table.equals(expected)
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/bad\xff"))
+    try:
+        (tmp_path / "plain").rename(folder)
+    except OSError:
+        pytest.skip("this file system has names in UTF-8 alone")
+    run = read_run(folder)
+    assert run.table.equals(expected) and all(r"bad\xff" in name for name in (run.path, *run.files))
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "jsonl"])
@@ -710,16 +643,3 @@ def test_pipes_are_not_waited_for(tmp_path, name):
     (tmp_path / name.replace("3", "1").replace("b", "a")).write_bytes(trl() if "_" in name else in_form("csv", frame))
     os.mkfifo(tmp_path / name)
     assert len(read_run(tmp_path).table) == 32
-
-
-@pytest.mark.parametrize("write", [write_verl, write_trl])
-def test_a_directory_whose_name_is_no_utf8_is_read(tmp_path, write):
-    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/bad\xff"))
-    write(tmp_path / "good", steps=2)
-    try:
-        shutil.copytree(tmp_path / "good", folder)
-    except OSError:
-        pytest.skip("this file system has names in UTF-8 alone")
-    run = read_run(folder)
-    assert run.table.equals(read_run(tmp_path / "good").table)
-    assert all(r"bad\xff" in name for name in (run.path, *run.files))

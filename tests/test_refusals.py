@@ -87,20 +87,17 @@ PARQUET = [
     no({"a.parquet": trl(group=pl.lit(1.0))}, "not named batch, step, group"),
     no({"a.parquet": BATCH}, r"a\.parquet: .* groups of 5 divide, got 32", group_size=5),
     no({"a.parquet": BATCH}, "group_size: expected a positive whole number, got 0", group_size=0),
-    no(
-        {"a.parquet": trl(prompt=None, advantage=None)}, "groups that can be told .* give group_size", {"group_size": 4}
-    ),
+    no({"a.parquet": trl(prompt=None, advantage=None)}, "groups that can be told .* give group_size",
+        {"group_size": 4}),
     no({"a.parquet": trl(t=pl.concat_list("step"))}, r"a\.parquet: expected", step="t"),
     no({"a.parquet": trl(step=pl.date(2026, 1, 2))}, r"a\.parquet: expected whole numbers .*'step', got Date"),
     *[
-        no(
-            {"a.parquet": trl(**{name: SIXTH.then(value).otherwise(0.5)})},
-            rf"row 6.* finite .*'{name}', .* got {value}",
-        )
+        no({"a.parquet": trl(**{name: SIXTH.then(value).otherwise(0.5)})},
+            rf"row 6.* finite .*'{name}', .* got {value}")
         for name in ("accuracy", "advantage")
         for value in (float("inf"), float("-inf"))
     ],
-]
+]  # fmt: skip
 TEXTS = [
     no({"a.csv": bytes(range(256)) * 9}, r"a\.csv, line"),
     no({"a.csv": b"a,b\nx,y\n"}, r"a\.csv: expected at least one column of numbers"),
@@ -114,10 +111,8 @@ TEXTS = [
     no(csv("b,1,1", "b"), r"a\.csv, line 4: expected 3 values, one per column, got 1"),
     no({"a.csv": CSV[:-3].encode()}, r"a\.csv, line 5: expected 3 values, one per column, got 2"),
     no(csv("a,0,1", "a,0,1,2"), r"a\.csv, line 3: expected 3 values.* got 4"),
-    no(
-        {"a.csv": CSV.replace("a,1,0", '"a\n\n,",1,0').replace("b,1,1", '"b",1').encode()},
-        r"a\.csv, line 6: expected 3 values, one per column, got 2",
-    ),
+    no({"a.csv": CSV.replace("a,1,0", '"a\n\n,",1,0').replace("b,1,1", '"b",1').encode()},
+        r"a\.csv, line 6: expected 3 values, one per column, got 2"),
     no({"a.csv": b"group;acc\n1;0,5\n1;2;3\n"}, r"a\.csv, line 3: expected 2 values, .* got 3"),
     no(csv("b,1,1", '"b,1,1'), r"a\.csv, line 4: expected CSV, got a quote .* not closed"),
     no(csv("\n", "\r"), r"a\.csv, line 1: expected lines that end in"),
@@ -131,11 +126,9 @@ TEXTS = [
         for text in ("0%", '"2,000"', "TRUE")
     ],
     *[
-        no(
-            {"a.csv": f"step;group;acc\n{f'1;a;{a}{chr(10)}1;a;{b}{chr(10)}' * 4}".encode()},
+        no({"a.csv": f"step;group;acc\n{f'1;a;{a}{chr(10)}1;a;{b}{chr(10)}' * 4}".encode()},
             r"a\.csv, column 'acc': expected numbers with a decimal point, got '[-\d,]+', whose comma may be",
-            rewards="acc",
-        )
+            rewards="acc")
         for a, b in (("1,000", "2,000"), ("-1,000", "12,500"), ("0,5", "1.5"))
     ],
     *[
@@ -159,7 +152,7 @@ TEXTS = [
         no(jsonl(*rows(8, advantage=lambda i: str(i))), "column 'advantage': expected numbers, got text '0'", **options)
         for options in ({}, {"rewards": "acc"})
     ],
-]
+]  # fmt: skip
 EPISODES = [
     (lambda e: e.update(traces=5), "line 4: expected an episode of verifiers, got another form: .*traces"),
     (lambda e: e["traces"][0].update(rewards=[1]), "line 4: expected an episode of verifiers, .*rewards"),
@@ -190,9 +183,8 @@ FRAMEWORKS = [
     no(jsonl(EVENT, EVENT | {"acc": [1, "x"]}), "line 2: expected numbers in 'acc', got 'x'"),
     no(jsonl({"content": [["q", "a"]], "rewards": [1.0, 0.0]}), r"a\.jsonl, line 1: expected lists of one length"),
     *[no(with_change(change), rf"traces\.jsonl.*{message}") for change, message in EPISODES],
-    no(
-        jsonl(episode([trace({"a": reward(1)}, trainable=False)], 1, "g")), "a trace of an agent that is trained, got n"
-    ),
+    no(jsonl(episode([trace({"a": reward(1)}, trainable=False)], 1, "g")),
+        "a trace of an agent that is trained, got n"),
     no(jsonl(episode([trace({})], 1, "g")), "at least one column of numbers that is a reward"),
     no(episodes(), "expected a column 'no', got right, short$", rewards="no"),
     no(of_wandb("", "[1, 2]"), r"x\.table\.json: expected a table of W&B, .* of another form \(list\)"),
@@ -201,33 +193,21 @@ FRAMEWORKS = [
     no(of_wandb("[[1, 2, 3, 4], [1]]"), r"x\.table\.json, row 2: expected 4 values, got 1"),
     no(of_wandb("", '{"columns": ["step"], "data": [1]}'), "row 1: expected 1 value, got int"),
     no(of_wandb("", '{"columns": ["a", "a"], "data": []}'), "of different names, got 'a' more than once"),
-    no(
-        of_wandb('[[1, "p", "c", 1.0], [1, "p", "c", 0], [1, "p", "c", "bad"]]'),
-        r"x\.table\.json, row 3: expected a number in 'acc', got 'bad'",
-        group_size=2,
-    ),
+    no(of_wandb('[[1, "p", "c", 1.0], [1, "p", "c", 0], [1, "p", "c", "bad"]]'),
+        r"x\.table\.json, row 3: expected a number in 'acc', got 'bad'", group_size=2),
     no(of_wandb("[]"), "expected at least one"),
-    no(
-        of_wandb("", '{"columns": ["step", "prompt", "completion"], "data": [["1", "p", "c"]]}'),
-        "at least one column of numbers that is a reward, got step, prompt, completion",
-    ),
-    no(
-        of_wandb('[["1", "p", "c", Infinity], ["1", "p", "c", 1]]'),
-        "row 1, step 1: expected finite numbers in 'acc'",
-        group_size=2,
-    ),
-]
+    no(of_wandb("", '{"columns": ["step", "prompt", "completion"], "data": [["1", "p", "c"]]}'),
+        "at least one column of numbers that is a reward, got step, prompt, completion"),
+    no(of_wandb('[["1", "p", "c", Infinity], ["1", "p", "c", 1]]'), "row 1, step 1: expected finite numbers in 'acc'",
+        group_size=2),
+]  # fmt: skip
 SEVERAL = [
     no({}, "path: expected at least one file"),
     no({"1.jsonl": lines(VERL), "completions_1.parquet": BATCH}, "the log of one run, got several.*TRL.*verl"),
-    no(
-        {"completions_1.parquet": BATCH, "completions_2.parquet": trl(format=None)},
-        r"completions_2\.parquet: expected the columns of .*completions_1\.parquet.*format only in .*completions_1",
-    ),
-    no(
-        {"completions_1.parquet": BATCH, "completions_2.parquet": trl(format=pl.lit("x"))},
-        r"completions_2\.parquet, row 1: expected a number in 'format', got 'x'",
-    ),
+    no({"completions_1.parquet": BATCH, "completions_2.parquet": trl(format=None)},
+        r"completions_2\.parquet: expected the columns of .*completions_1\.parquet.*format only in .*completions_1"),
+    no({"completions_1.parquet": BATCH, "completions_2.parquet": trl(format=pl.lit("x"))},
+        r"completions_2\.parquet, row 1: expected a number in 'format', got 'x'"),
     *[
         no(
             {
@@ -239,41 +219,28 @@ SEVERAL = [
         for first in ("1", "good")
     ],
     *[
-        no(
-            {"completions_1.parquet": BATCH, "completions_2.parquet": trl(step=pl.lit(2), style=pl.lit(extra))},
-            r"completions_2\.parquet: .*: style only in .*completions_2\.parquet",
-            {"rewards": "accuracy"},
-        )
+        no({"completions_1.parquet": BATCH, "completions_2.parquet": trl(step=pl.lit(2), style=pl.lit(extra))},
+            r"completions_2\.parquet: .*: style only in .*completions_2\.parquet", {"rewards": "accuracy"})
         for extra in (1, True, 0.5)
     ],
     *[
-        no(
-            {f"a.{kind}": in_form(kind, table(8)), f"b.{kind}": in_form(kind, table(8, style=of))},
-            rf"a\.{kind}: expected the columns of .*b\.{kind}, got none named 'style'",
-            {"rewards": "acc"},
-        )
+        no({f"a.{kind}": in_form(kind, table(8)), f"b.{kind}": in_form(kind, table(8, style=of))},
+            rf"a\.{kind}: expected the columns of .*b\.{kind}, got none named 'style'", {"rewards": "acc"})
         for kind in ("parquet", "csv", "jsonl")
         for of in (lambda i: i % 2, lambda i: i % 2 == 0, lambda i: i / 3)
     ],
-    no(
-        {"1.jsonl": lines(VERL, VERL), "2.jsonl": lines({k: v for k, v in VERL.items() if k != "acc"})},
-        r"2\.jsonl: expected the columns of .*1\.jsonl, got none named 'acc'",
-    ),
-    no(
-        {"1.jsonl": lines(*[VERL | {"tool": "none"}] * 4), "2.jsonl": lines(*[VERL | {"tool": 0.5}] * 4)},
-        r"1\.jsonl, line 1: expected a number in 'tool', got 'none'",
-    ),
-    no(
-        {"1.jsonl": lines(*[VERL] * 4), "2.jsonl": lines(*[VERL | {"tool": 0.5}] * 4)},
-        r"2\.jsonl: expected the columns of .*: tool only in",
-        {"rewards": "acc"},
-    ),
+    no({"1.jsonl": lines(VERL, VERL), "2.jsonl": lines({k: v for k, v in VERL.items() if k != "acc"})},
+        r"2\.jsonl: expected the columns of .*1\.jsonl, got none named 'acc'"),
+    no({"1.jsonl": lines(*[VERL | {"tool": "none"}] * 4), "2.jsonl": lines(*[VERL | {"tool": 0.5}] * 4)},
+        r"1\.jsonl, line 1: expected a number in 'tool', got 'none'"),
+    no({"1.jsonl": lines(*[VERL] * 4), "2.jsonl": lines(*[VERL | {"tool": 0.5}] * 4)},
+        r"2\.jsonl: expected the columns of .*: tool only in", {"rewards": "acc"}),
     *[
         no(seeds(kind, steps), r"seed1\.\w+: expected the log of one run, got step 1 .*seed0")
         for kind in ("csv", "parquet")
         for steps in (1, 3)
     ],
-]
+]  # fmt: skip
 ZIPS = [
     *[
         no({"up.zip": zip_of({name: BATCH})}, rf"up\.zip: {re.escape(repr(name))}: .* leads elsewhere")
@@ -286,7 +253,7 @@ ZIPS = [
     no({"up.zip": zip_of({})}, r"up\.zip: .* an empty one"),
     no({"up.zip": zip_of({"a.parquet": BATCH})[:500]}, r"up\.zip: expected a zip"),
     no({"up.zip": zip_of({"notes.txt": b"x"})}, r"up\.zip: expected a log"),
-]
+]  # fmt: skip
 EXTRA = "expected one column of numbers per reward, got nested values"
 TABLES = [
     no(3, r"path: expected a path, several paths, .*or a table \(polars, pandas, Arrow or a list of dicts\)"),
@@ -311,19 +278,14 @@ TABLES = [
         no({"a.parquet": parquet(table(8, rewards=lambda i, v=value: v))}, EXTRA)
         for value in ([1.0, 0.0], {"a": {"score": 1.0}, "b": {"score": 0.0}})
     ],
-    no(
-        [{"group": 1, "a": 1}, {"group": 1, "a": "bad"}, {"group": 1, "a": 0}],
-        "table, row 2: expected a number in 'a', got 'bad'",
-    ),
+    no([{"group": 1, "a": 1}, {"group": 1, "a": "bad"}, {"group": 1, "a": 0}],
+        "table, row 2: expected a number in 'a', got 'bad'"),
     no([{1: 2}], "table: expected texts as names of columns, got 1"),
     no(pl.LazyFrame({"a": [1]}).select("b"), "table: expected a table whose columns polars can"),
     # Numbers written as text: no column of numbers goes missing without a word.
     *[
-        no(
-            {name: content},
-            rf"{name}, column 'fmt': expected numbers, got text '0\.\d",
-            {"rewards": "accuracy" if "completions" in name else "acc"},
-        )
+        no({name: content}, rf"{name}, column 'fmt': expected numbers, got text '0\.\d",
+            {"rewards": "accuracy" if "completions" in name else "acc"})
         for texts in [rows(8, fmt=lambda i: str(i / 4))]
         for name, content in {
             "a.parquet": parquet(pl.DataFrame(texts)),
@@ -333,21 +295,17 @@ TABLES = [
         }.items()
     ],
     *[
-        no(
-            {f"a.{kind}": in_form(kind, table(8, fmt=lambda i: i % 2).rename({"acc": name}))},
+        no({f"a.{kind}": in_form(kind, table(8, fmt=lambda i: i % 2).rename({"acc": name}))},
             "columns of other names, or rewards to be named, got one called " + re.escape(repr(name)),
-            None if kind == "csv" and name in ("*", "^.*$") else {"rewards": "fmt"},
-            **options,
-        )
+            None if kind == "csv" and name in ("*", "^.*$") else {"rewards": "fmt"}, **options)
         for name in ("_file", "_row", "_path", "_event", "_key", "*", "^.*$")
         for kind in ("parquet", "csv", "jsonl")
         for options in ({}, {"rewards": [name, "fmt"]})
     ],
-    no(
-        WIDE, "at most 100 rewards; name those that are, got 300 columns of numbers: c0, c1, c2, …", {"rewards": ["c1"]}
-    ),
+    no(WIDE, "at most 100 rewards; name those that are, got 300 columns of numbers: c0, c1, c2, …",
+        {"rewards": ["c1"]}),
     no({"a.csv": in_form("csv", WIDE)}, "at most 100 rewards; name those that are, got 300 columns"),
-]
+]  # fmt: skip
 PATHS = [
     *[no(path, "^path: expected ") for path in (None, "", "a\0b", b"x", {"a": "text"}, [3])],
     *[no(path, "expected a file or directory, got nothing") for path in ("no/such/file", "nothing*.parquet")],
@@ -357,7 +315,7 @@ PATHS = [
         no(url, r"or a URL of hf://, s3:// or gs://, got one of \w+://$")
         for url in ("https://x.y/z.parquet", "az://x/y.parquet", "file:///tmp/x.parquet")
     ],
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("log, message, then, options", PARQUET + TEXTS + FRAMEWORKS + SEVERAL + ZIPS + TABLES + PATHS)

@@ -286,15 +286,11 @@ NO_LOGS = [
     ('{"loss": 1}', r"p\.db: expected a run that logged completions \(log_completions=True\), got one without such a"),
     ('{"completions": 1', r"p\.db::a: expected metrics in JSON, got"),
     (b"\xffcompletions", r"p\.db::a: expected metrics in JSON"),
-    (
-        '{"completions": {"_type": "trackio.table", "_size": 9}}',
-        r"p\.db::a, table 1: expected a table of trackio, .* got an object with _type and _size",
-    ),
-    (
-        '{"completions": {"_type": "trackio.table", "_value": [{"step": 1, "a": 1}, {"step": 1}]}}',
-        r"p\.db::a, table 1, row 2: expected step, a, got step",
-    ),
-]
+    ('{"completions": {"_type": "trackio.table", "_size": 9}}',
+        r"p\.db::a, table 1: expected a table of trackio, .* got an object with _type and _size"),
+    ('{"completions": {"_type": "trackio.table", "_value": [{"step": 1, "a": 1}, {"step": 1}]}}',
+        r"p\.db::a, table 1, row 2: expected step, a, got step"),
+]  # fmt: skip
 
 
 def test_a_database_that_is_no_log_is_refused_in_one_line(tmp_path, monkeypatch, subtests):
