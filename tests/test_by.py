@@ -8,16 +8,13 @@ import numpy as np
 import polars as pl
 import pytest
 from helpers import nearly
-from logs import audit_cli, found, in_form
+from logs import audit_cli, found, frames_of, in_form
 
 import gdpo_core as gc
 from gdpo_core import report
 from gdpo_core.runs import by as by_module
-from gdpo_core.runs.audit import gather
 
 NAMES = ("a", "b", "c")
-
-
 TASKS = {"task": lambda n: [f"t{i // 8 % 3}" for i in range(n)]}
 
 
@@ -91,21 +88,11 @@ def test_the_shares_under_gdpo_are_of_advantages_of_the_whole_batch():
 def test_the_parts_of_all_values_add_up_to_the_run(tmp_path, method):
     """What comes from a step over the batch too, in steps whose spreads differ."""
     fake_logs.write_trl(tmp_path, steps=6, groups=8, method=method, extra=TASKS)
-    run = gc.read_run(tmp_path, by="task")
-    facts = gather(run, primary="accuracy")
-    whole, values = facts.method_sums, [of.facts.totals.methods[method] for of in facts.by]
-    assert sum(of.update for of in values) == pytest.approx(whole.update)
-    for name in ("squares", "silent_groups", "tied_pairs", "inverted", "primary_pairs", "levels"):
-        assert sum(getattr(of, name) for of in values) == pytest.approx(getattr(whole, name))
-    assert sum(of.facts.totals.logged.wrong for of in facts.by) == 0
-    assert sum(of.facts.totals.logged.count for of in facts.by) == 6 * 64
-    audit = gc.audit(run, primary="accuracy")
-    assert audit.run["method"] == method and [part["value"] for part in audit.by] == ["t0", "t1", "t2"]
-    groups = sum(part["groups"] for part in audit.by)
-    assert groups == audit.source["groups"] == 48
+    audit = gc.audit(gc.read_run(tmp_path, by="task"), primary="accuracy")
+    assert audit.run["method"] == method and groups_of(audit) == [("t0", 18), ("t1", 18), ("t2", 12)]
 
     def mean(of_part):
-        return sum(of_part(part) * part["groups"] for part in audit.by) / groups
+        return sum(of_part(part) * part["groups"] for part in audit.by) / 48
 
     assert mean(lambda part: part["silent_groups"]) == pytest.approx(audit.methods[method]["silent_groups"])
     for k, reward in enumerate(audit.rewards):
@@ -130,29 +117,23 @@ def test_many_values_are_bounded(monkeypatch):
 
 
 def test_numbers_are_values_in_their_order():
-    table = log().with_columns(
-        pl.col("task").replace_strict({"code": 10.0, "math": 2.0, "chat": 2.5, None: float("nan")})
-    )
-    assert [part["value"] for part in audited(table).by] == ["2", "2.5", "10", None]
-    flags = log().with_columns(pl.col("task").is_null())
-    assert [part["value"] for part in audited(flags).by] == ["false", "true"]
+    numbers = pl.col("task").replace_strict({"code": 10.0, "math": 2.0, "chat": 2.5, None: float("nan")})
+    for column, values in (numbers, ["2", "2.5", "10", None]), (pl.col("task").is_null(), ["false", "true"]):
+        assert [value for value, _ in groups_of(audited(log().with_columns(column)))] == values
 
 
 # --- every reader -----------------------------------------------------------------------------------------------------
 
 
 def test_every_reader_knows_the_column(tmp_path):
-    fake_logs.write_trl(tmp_path / "trl", steps=4, extra=TASKS)
-    fake_logs.write_verl(tmp_path / "verl", steps=4)
-    fake_logs.write_nemo_rl(tmp_path / "nemo_rl", steps=4)
-    fake_logs.write_ms_swift(tmp_path / "ms_swift", steps=4)
+    for name in ("trl", "verl", "nemo_rl", "ms_swift"):
+        getattr(fake_logs, f"write_{name}")(tmp_path / name, steps=4, **({"extra": TASKS} if name == "trl" else {}))
     for file in tmp_path.rglob("*.jsonl"):
         rows = [json.loads(line) for line in file.read_text().splitlines()]
         known: dict[str, str] = {}  # the task of each prompt
         for row in rows:
             key = row.get("input") or row.get("content", [[None]])[0][0]
-            of = TASKS["task"](32) if key is None else known.setdefault(key, f"t{len(known) % 3}")
-            row["task"] = of
+            row["task"] = TASKS["task"](32) if key is None else known.setdefault(key, f"t{len(known) % 3}")
         fake_logs.write_lines(file, rows)
     expected = [("t0", 8), ("t1", 4), ("t2", 4)]
     for name in ("trl", "verl", "nemo_rl", "ms_swift"):
@@ -160,9 +141,8 @@ def test_every_reader_knows_the_column(tmp_path):
         assert audit.source["framework"] == name and "task" not in audit.source["left_out"]
         assert groups_of(audit) == expected
         assert audit.run == gc.audit(gc.read_run(tmp_path / name, rewards=audit.source["rewards"])).run
-    table = pl.concat([pl.read_parquet(f) for f in sorted((tmp_path / "trl/completions").iterdir())])
     for kind in ("csv", "jsonl", "parquet"):
-        log = {f"run.{kind}": in_form(kind, table)}
+        log = {f"run.{kind}": in_form(kind, pl.concat(frames_of(tmp_path / "trl")))}
         assert groups_of(gc.audit(gc.read_run(log, framework="generic", by="task", group_size=8))) == expected
 
 
@@ -171,7 +151,7 @@ def test_a_column_of_numbers_is_no_reward_where_it_is_named(tmp_path):
     assert "level" in gc.read_run(tmp_path).rewards
     audit = gc.audit(gc.read_run(tmp_path, by="level"))
     assert "level" not in audit.source["rewards"] and audit.run["reproduced"] is True
-    assert [part["value"] for part in audit.by] == ["0", "1", "2", "3"]
+    assert groups_of(audit) == [(f"{level}", 2) for level in range(4)]
 
 
 @pytest.mark.parametrize(
@@ -210,19 +190,19 @@ def test_a_reward_that_is_dead_in_one_task_alone_is_found():
 
 
 def test_what_is_near_is_not():
-    assert "reward-dead-in-part" not in found(audited(log(steps=20)))
-    everywhere = [(task, "b") for task in ("code", "math", None, "chat")]
-    dead = found(audited(log(steps=20, dead=everywhere)))
-    assert "reward-dead" in dead and "reward-dead-in-part" not in dead
-    few = found(audited(log(steps=4, dead=[("code", "b")])))  # about eight groups
-    assert "reward-dead-in-part" not in few
-    rare = log(steps=20, dead=[("code", "b")])  # elsewhere it is constant in four of five groups
+    dead = [("code", "b")]
+    everywhere = found(audited(log(steps=20, dead=[(task, "b") for task in ("code", "math", None, "chat")])))
+    assert "reward-dead" in everywhere and "reward-dead-in-part" not in everywhere
     often = pl.col("id").str.ends_with("0") | pl.col("id").str.ends_with("4")
-    rare = rare.with_columns(pl.when(often).then("b").otherwise(1.0).alias("b"))
-    assert "reward-dead-in-part" not in found(audited(rare))
-    table = log(steps=20)  # a reward that other tasks do not have at all
-    table = table.with_columns(pl.when(pl.col("task") == "math").then("b"))
-    assert "reward-dead-in-part" not in found(audited(table))
+    for table in (
+        log(steps=20),
+        log(steps=4, dead=dead),  # about eight groups
+        # elsewhere it is constant in four of five groups
+        log(steps=20, dead=dead).with_columns(pl.when(often).then("b").otherwise(1.0).alias("b")),
+        # a reward that other tasks do not have at all
+        log(steps=20).with_columns(pl.when(pl.col("task") == "math").then("b")),
+    ):
+        assert "reward-dead-in-part" not in found(audited(table))
 
 
 # --- the report -------------------------------------------------------------------------------------------------------
@@ -238,13 +218,11 @@ def test_the_table_is_in_every_output(capsys, tmp_path):
     assert [part["value"] for part in made["by"]] == ["<b>&", "math"]
     assert made["by"][0]["rewards"][1]["dead_groups"] == 1 and "reward-dead-in-part" in out
     assert audit_cli(capsys, *arguments, "--fail-on", "reward-dead-in-part")[0] == 1
-    plain = json.loads(audit_cli(capsys, *arguments[:3], "--json", "-")[1])
-    assert plain["by"] == []
+    assert json.loads(audit_cli(capsys, *arguments[:3], "--json", "-")[1])["by"] == []
 
 
 def test_one_reward_has_neither_ties_nor_shares():
-    rows = log().drop("b", "c")
-    audit = gc.audit(gc.read_run(rows, group="id", by="task"))
+    audit = gc.audit(gc.read_run(log().drop("b", "c"), group="id", by="task"))
     table = report.by.by_table(audit)
     assert table.head == ["task", "groups", "silent", "reward", "mean", "constant"]
     assert len(table.rows) == 4 and all(isnan(p["inversions"]) for p in audit.by)

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from logs import VERL, assert_reads, audit_cli, found, lines, parquet, refused
 
 import gdpo_core as gc
-from gdpo_core.runs.roles import role
 
 STEPS, GROUPS, SIZE = 12, 4, 8
 ROWS = STEPS * GROUPS * SIZE
@@ -48,11 +47,9 @@ def advantages(names, weights, method="grpo"):
 
 OF_TOTAL = dict(rewards=tuple(REWARDS), weights=WEIGHTS, weights_by="score", left_out=())
 CHOSEN = [
-    *[
-        (REWARDS | {name: TOTAL.astype(kind)}, {}, OF_TOTAL)
-        for name in ("reward", "total_reward", "score", "Total", "final_score", "mark")
-        for kind in ("float64", "float32")
-    ],
+    *[(REWARDS | {name: TOTAL.astype(kind)}, {}, OF_TOTAL)
+      for name in ("reward", "total_reward", "score", "Total", "final_score", "mark")
+      for kind in ("float64", "float32")],
     # A metric that the total counts.
     (dict(correct=CORRECT, response_len=LENGTH, reward=CORRECT - 0.01 * LENGTH), {},
         {"weights": {"correct": 1.0, "response_len": -0.01}}),
@@ -72,6 +69,10 @@ CHOSEN = [
     # Settings are no rewards while they have one value.
     (REWARDS | {"beta": 0.04}, {}, {"rewards": tuple(REWARDS)}),
     (dict(alpha=CORRECT, beta=BRIEF), {}, {"rewards": ("alpha", "beta")}),
+    # Rewards of any name stay.
+    *[({"right": CORRECT, name: BRIEF}, {}, {"rewards": ("right", name)})
+      for name in (*("has_digit", "vowels", "style", "accuracy", "format", "kl_reward", "length_penalty", "reward_len"),
+                   *("clean_score", "xmlcount_reward_func", "brevity", "answer_correct", "a", "format_reward"))],
 ]  # fmt: skip
 
 
@@ -112,18 +113,6 @@ def test_metrics_are_no_rewards_unless_named(name):
         run = gc.read_run(log)
         assert run.rewards == ("correct", "fmt", "brief") and name in run.left_out
         assert gc.read_run(log, rewards=["correct", name]).rewards == ("correct", name)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("has_digit", "vowels", "style", "accuracy", "format", "kl_reward", "length_penalty", "reward_len"),
-        *("clean_score", "xmlcount_reward_func", "brevity", "answer_correct", "a", "format_reward"),
-    ],
-)
-def test_rewards_of_any_name_stay(name):
-    assert role(name) == "reward"
-    assert gc.read_run(table(right=CORRECT, **{name: BRIEF})).rewards == ("right", name)
 
 
 def test_verls_metrics_are_no_rewards_where_the_score_does_not_tell():
@@ -204,10 +193,7 @@ def test_a_total_alone_has_no_components(name):
     report = gc.audit(gc.read_run(table(**{name: TOTAL, "prompt": "q", "completion": "a"}).drop("step")))
     finding = found(report)["no-components"]
     assert finding.severity == "error" and finding.evidence["has"] == [name]
-
-
-def test_one_reward_of_another_name_may_be_a_total():
-    assert found(audited(accuracy=CORRECT))["no-components"].severity == "info"
+    assert found(audited(accuracy=CORRECT))["no-components"].severity == "info"  # any other name may be one's
     assert "no-components" not in found(audited(**REWARDS))
 
 
@@ -270,19 +256,11 @@ def fewer(rows):
     return rows
 
 
-OF_METRICS = {"correct": CORRECT, "turns": FMT}
+READ = dict(rewards=("correct", "fmt"), left_out=("metrics.correct", "metrics.turns"), correct=CORRECT.tolist())
+LACKING = dict(fmt=np.where(COUNT == 5, np.nan, FMT).tolist(), late=np.where(COUNT == 200, 1, np.nan).tolist())
 NESTED = [
-    *[
-        (
-            nested(**{name: PAIR, "metrics": OF_METRICS}),
-            dict(
-                rewards=("correct", "fmt"),
-                left_out=("metrics.correct", "metrics.turns"),
-                **{k: v.tolist() for k, v in PAIR.items()},
-            ),
-        )
-        for name in ("rewards", "reward_components", "scores")
-    ],
+    *[(nested(**{name: PAIR, "metrics": {"correct": CORRECT, "turns": FMT}}), READ | {"fmt": FMT.tolist()})
+      for name in ("rewards", "reward_components", "scores")],
     # Metrics that make the total are its components.
     (nested(reward=(CORRECT + 0.5 * FMT).tolist(), metrics=PAIR | {"num_turns": BRIEF}),
         dict(weights={"metrics.correct": 1.0, "metrics.fmt": 0.5}, left_out=("metrics.num_turns",), total_only=False)),
@@ -292,14 +270,7 @@ NESTED = [
     # A member keeps its object's name where a column has its own.
     (nested(format=["text"] * ROWS, rewards={"correct": CORRECT, "format": FMT}),
         dict(rewards=("correct", "rewards.format"))),
-    (
-        fewer(nested(rewards=PAIR)),
-        dict(
-            rewards=("correct", "fmt", "late"),
-            fmt=np.where(COUNT == 5, np.nan, FMT).tolist(),
-            late=np.where(COUNT == 200, 1, np.nan).tolist(),
-        ),
-    ),
+    (fewer(nested(rewards=PAIR)), LACKING | {"rewards": ("correct", "fmt", "late")}),
     # Other objects are left alone.
     ([row | {"acc": i % 2, "reward_model": {"ground_truth": 4.0}} for i, row in enumerate(nested())],
         dict(rewards=("acc",))),
@@ -309,13 +280,9 @@ NESTED = [
 @pytest.mark.parametrize(("rows", "expected"), NESTED)
 @pytest.mark.parametrize("form", ["jsonl", "json", "parquet", "frame", "dicts"])
 def test_nested_rewards_are_read_alike_in_every_form(rows, expected, form):
-    log = {
-        "jsonl": lambda: {"a.jsonl": lines(*rows)},
-        "json": lambda: {"a.json": json.dumps(rows).encode()},
-        "parquet": lambda: {"a.parquet": parquet(pl.DataFrame(rows, infer_schema_length=None))},
-        "frame": lambda: pl.DataFrame(rows, infer_schema_length=None),
-        "dicts": lambda: rows,
-    }[form]()
+    frame = pl.DataFrame(rows, infer_schema_length=None)
+    of_form = {"jsonl": {"a.jsonl": lines(*rows)}, "json": {"a.json": json.dumps(rows).encode()}, "frame": frame}
+    log = (of_form | {"parquet": {"a.parquet": parquet(frame)}, "dicts": rows})[form]
     run = gc.read_run(log)
     assert_reads(run, expected)
     if "metrics.turns" in run.left_out:

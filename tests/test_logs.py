@@ -167,10 +167,8 @@ OF_TRAINERS = [
     # Agents that are trained have groups of their own.
     yes(jsonl(*[episode(TEAM, step=1, group="g")] * 4),
         dict(rewards=("won", "solved"), group_size=4, group=[0] * 4 + [1] * 4, won=[1] * 4 + [NAN] * 4)),
-    *[
-        yes(jsonl(*items), dict(group_size=4, step=[1] * 12, left_out=(), group=[i // 4 for i in range(12)]))
-        for items in (TASKS, [one | {"run": {"type": "eval", "id": "x"}} for one in TASKS])
-    ],
+    *[yes(jsonl(*items), dict(group_size=4, step=[1] * 12, left_out=(), group=[i // 4 for i in range(12)]))
+      for items in (TASKS, [one | {"run": {"type": "eval", "id": "x"}} for one in TASKS])],
     yes(jsonl(*[episode([trace({"right": reward(i)}, advantages=v)], 1, "g") for i, v in enumerate(OF_TOKENS)]),
         dict(advantage=[0.5, -0.5, 0.5, NAN])),
     yes(jsonl(episodes()["traces.jsonl"].decode().replace('"short"', '"short\\ud800"')),
@@ -188,22 +186,14 @@ OF_ANY_TABLE = [
     yes({"a.csv": b"step;group;acc;grade\n" + b"1;a;0;yes, 1\n1;a;1;yes, 2\n" * 4}, dict(rewards=("acc",))),
     yes({"a.csv": table(20_000, late=lambda i: None if i < 15_000 else i % 2).write_csv().encode()},
         dict(rewards=("acc", "late"), late=[NAN] * 15_000 + [0, 1] * 2_500)),
-    *[
-        yes(jsonl(*[row | early for row in LATE[:400]], *LATE[400:403], LATE[403] | {"late": last}),
-            dict(rewards=("acc", "late"), late=[*[NAN] * 4, 0, 1, 2, last, *[NAN] * 396], group_size=None))
-        for early in ({}, {"late": None})
-        for last in (3, NAN)
-    ],
+    *[yes(jsonl(*[row | early for row in LATE[:400]], *LATE[400:403], LATE[403] | {"late": last}),
+        dict(rewards=("acc", "late"), late=[*[NAN] * 4, 0, 1, 2, last, *[NAN] * 396], group_size=None))
+      for early in ({}, {"late": None}) for last in (3, NAN)],
     yes(jsonl(*rows(300, flag=lambda i: [True, 0, 0.5, None][i % 4])), dict(flag=[1, 0, 0.5, NAN] * 75)),
-    *[
-        yes({f"a.{kind}": in_form(kind, table(16, step=lambda i: str(1 + i // 8)))}, dict(step=[1] * 8 + [2] * 8))
-        for kind in ("jsonl", "json", "parquet")
-    ],
-    *[
-        yes({f"a.{kind}": in_form(kind, table(8, prompt=lambda i: "12", answer=str, sample_id=str))},
-            dict(rewards=("acc",)))
-        for kind in ("parquet", "jsonl", "json", "csv")
-    ],
+    *[yes({f"a.{kind}": in_form(kind, table(16, step=lambda i: str(1 + i // 8)))}, dict(step=[1] * 8 + [2] * 8))
+      for kind in ("jsonl", "json", "parquet")],
+    *[yes({f"a.{kind}": in_form(kind, table(8, prompt=lambda i: "12", answer=str, sample_id=str))},
+        dict(rewards=("acc",))) for kind in ("parquet", "jsonl", "json", "csv")],
     # What is left out is named.
     yes({"a.parquet": parquet(table(8, prompt=lambda i: "p").with_columns(**KINDS))},
         dict(rewards=("acc",), left_out=tuple(KINDS))),

@@ -63,6 +63,10 @@ def of_wandb(data: str, whole: str = WANDB) -> dict[str, bytes]:
     return {"x.table.json": (whole % data if "%s" in whole else whole).encode()}
 
 
+def of_trl(first: bytes, second: bytes) -> dict[str, bytes]:
+    return {"completions_1.parquet": first, "completions_2.parquet": second}
+
+
 def seeds(kind: str, steps: int) -> dict[str, bytes]:
     tables = (generic_frame(make_steps(steps, seed=seed), NAMES) for seed in (0, 1))
     return {f"seed{seed}.{kind}": in_form(kind, frame) for seed, frame in enumerate(tables)}
@@ -87,16 +91,11 @@ PARQUET = [
     no({"a.parquet": trl(group=pl.lit(1.0))}, "not named batch, step, group"),
     no({"a.parquet": BATCH}, r"a\.parquet: .* groups of 5 divide, got 32", group_size=5),
     no({"a.parquet": BATCH}, "group_size: expected a positive whole number, got 0", group_size=0),
-    no({"a.parquet": trl(prompt=None, advantage=None)}, "groups that can be told .* give group_size",
-        {"group_size": 4}),
+    no({"a.parquet": trl(prompt=None, advantage=None)}, "can be told from .* give group_size", {"group_size": 4}),
     no({"a.parquet": trl(t=pl.concat_list("step"))}, r"a\.parquet: expected", step="t"),
-    no({"a.parquet": trl(step=pl.date(2026, 1, 2))}, r"a\.parquet: expected whole numbers .*'step', got Date"),
-    *[
-        no({"a.parquet": trl(**{name: SIXTH.then(value).otherwise(0.5)})},
-            rf"row 6.* finite .*'{name}', .* got {value}")
-        for name in ("accuracy", "advantage")
-        for value in (float("inf"), float("-inf"))
-    ],
+    no({"a.parquet": parquet(table(8).with_columns(step=pl.date(2026, 1, 2)))}, "whole numbers .*'step', got Date"),
+    *[no({"a.parquet": trl(**{name: SIXTH.then(value).otherwise(0.5)})}, rf"row 6.* finite .*'{name}', .* got {value}")
+      for name in ("accuracy", "advantage") for value in (float("inf"), float("-inf"))],
 ]  # fmt: skip
 TEXTS = [
     no({"a.csv": bytes(range(256)) * 9}, r"a\.csv, line"),
@@ -121,26 +120,17 @@ TEXTS = [
     no({"a.csv": b"\0" * 9000}, r"a\.csv, line 1: expected CSV, got bytes that are no text"),
     no({"a.csv": b"group,acc,fmt\n"}, r"a\.csv: expected at least one response, got 0 rows"),
     no({"a.csv": b"acc\n1\n\n0\n1\n"}, "expected a value in every line, got an empty line"),
-    *[
-        no(csv(",0\n", f",{text}\n"), "column 'fmt'.* got text '{}'".format(text.strip('"')))
-        for text in ("0%", '"2,000"', "TRUE")
-    ],
-    *[
-        no({"a.csv": f"step;group;acc\n{f'1;a;{a}{chr(10)}1;a;{b}{chr(10)}' * 4}".encode()},
-            r"a\.csv, column 'acc': expected numbers with a decimal point, got '[-\d,]+', whose comma may be",
-            rewards="acc")
-        for a, b in (("1,000", "2,000"), ("-1,000", "12,500"), ("0,5", "1.5"))
-    ],
-    *[
-        no({"a.csv": content}, r"a\.csv: expected UTF-16 text, as it begins, got other bytes")
-        for content in (CSV.encode("utf-16")[:-1], b"\xff\xfe" + b"\0\xd8" * 20)
-    ],
+    *[no(csv(",0\n", f",{text}\n"), "column 'fmt'.* got text '{}'".format(text.strip('"')))
+      for text in ("0%", '"2,000"', "TRUE")],
+    *[no({"a.csv": f"step;group;acc\n{f'1;a;{a}{chr(10)}1;a;{b}{chr(10)}' * 4}".encode()},
+        r"a\.csv, column 'acc': expected numbers with a decimal point, got '[-\d,]+', whose comma may be",
+        rewards="acc") for a, b in (("1,000", "2,000"), ("-1,000", "12,500"), ("0,5", "1.5"))],
+    *[no({"a.csv": content}, r"a\.csv: expected UTF-16 text, as it begins, got other bytes")
+      for content in (CSV.encode("utf-16")[:-1], b"\xff\xfe" + b"\0\xd8" * 20)],
     # What polars would unpack without a limit.
-    *[
-        no({f"a.{kind}": pack(b"acc,group\n1,1\n")}, rf"a\.{kind}: expected a log, got .*; unpack")
-        for kind in ("csv", "jsonl", "json", "parquet", "tsv")
-        for pack in (lambda content: gzip.compress(gzip.compress(content)), zlib.compress)
-    ],
+    *[no({f"a.{kind}": pack(b"acc,group\n1,1\n")}, rf"a\.{kind}: expected a log, got .*; unpack")
+      for kind in ("csv", "jsonl", "json", "parquet", "tsv")
+      for pack in (lambda content: gzip.compress(gzip.compress(content)), zlib.compress)],
     no({"notes.txt": b"hello"}, r"notes\.txt: expected a file that ends in"),
     no({"a.jsonl": lines(VERL) + b'{"a": "\xff"}\n'}, r"a\.jsonl, line 2: .* not UTF-8"),
     no({"a.json": b"5"}, r"a\.json: expected an array of objects"),
@@ -148,10 +138,8 @@ TEXTS = [
     no({"a.jsonl": b"x\ny\n"}, r"a\.jsonl: expected at least one response", skip_bad_lines=True),
     no(jsonl(*rows(8, rewards=lambda i: {"a": i % 2}), '{"rewards":'), r"line 9: expected a JSON object", SKIP),
     no(jsonl(*rows(8, step=lambda i: "two" if i == 2 else "1")), r"row 3: expected whole .*'step', got 'two'"),
-    *[
-        no(jsonl(*rows(8, advantage=lambda i: str(i))), "column 'advantage': expected numbers, got text '0'", **options)
-        for options in ({}, {"rewards": "acc"})
-    ],
+    *[no(jsonl(*rows(8, advantage=lambda i: str(i))), "column 'advantage': expected numbers, got text '0'", **options)
+      for options in ({}, {"rewards": "acc"})],
 ]  # fmt: skip
 EPISODES = [
     (lambda e: e.update(traces=5), "line 4: expected an episode of verifiers, got another form: .*traces"),
@@ -204,48 +192,27 @@ FRAMEWORKS = [
 SEVERAL = [
     no({}, "path: expected at least one file"),
     no({"1.jsonl": lines(VERL), "completions_1.parquet": BATCH}, "the log of one run, got several.*TRL.*verl"),
-    no({"completions_1.parquet": BATCH, "completions_2.parquet": trl(format=None)},
-        r"completions_2\.parquet: expected the columns of .*completions_1\.parquet.*format only in .*completions_1"),
-    no({"completions_1.parquet": BATCH, "completions_2.parquet": trl(format=pl.lit("x"))},
-        r"completions_2\.parquet, row 1: expected a number in 'format', got 'x'"),
-    *[
-        no(
-            {
-                "completions_1.parquet": trl(style=pl.lit(first)),
-                "completions_2.parquet": trl(step=pl.lit(2), style=pl.lit(0.5)),
-            },
-            rf"completions_1\.parquet, row 1: expected a number in 'style', got '{first}'",
-        )
-        for first in ("1", "good")
-    ],
-    *[
-        no({"completions_1.parquet": BATCH, "completions_2.parquet": trl(step=pl.lit(2), style=pl.lit(extra))},
-            r"completions_2\.parquet: .*: style only in .*completions_2\.parquet", {"rewards": "accuracy"})
-        for extra in (1, True, 0.5)
-    ],
-    *[
-        no({f"a.{kind}": in_form(kind, table(8)), f"b.{kind}": in_form(kind, table(8, style=of))},
-            rf"a\.{kind}: expected the columns of .*b\.{kind}, got none named 'style'", {"rewards": "acc"})
-        for kind in ("parquet", "csv", "jsonl")
-        for of in (lambda i: i % 2, lambda i: i % 2 == 0, lambda i: i / 3)
-    ],
+    no(of_trl(trl(), trl(format=None)), r"_2.parquet: expected the columns of .*_1.parquet.*: format only in .*_1"),
+    no(of_trl(trl(), trl(format=pl.lit("x"))), r"_2\.parquet, row 1: expected a number in 'format', got 'x'"),
+    *[no(of_trl(trl(style=pl.lit(one)), trl(style=pl.lit(0.5))), rf"_1\.parquet, row 1: .* in 'style', got '{one}'")
+      for one in ("1", "good")],
+    *[no(of_trl(trl(), trl(step=pl.lit(2), style=pl.lit(extra))), r"_2.*: style only in .*_2\.parquet",
+        {"rewards": "accuracy"}) for extra in (1, True, 0.5)],
+    *[no({f"a.{kind}": in_form(kind, table(8)), f"b.{kind}": in_form(kind, table(8, style=of))},
+        rf"a\.{kind}: expected the columns of .*b\.{kind}, got none named 'style'", {"rewards": "acc"})
+      for kind in ("parquet", "csv", "jsonl") for of in (lambda i: i % 2, lambda i: i % 2 == 0, lambda i: i / 3)],
     no({"1.jsonl": lines(VERL, VERL), "2.jsonl": lines({k: v for k, v in VERL.items() if k != "acc"})},
         r"2\.jsonl: expected the columns of .*1\.jsonl, got none named 'acc'"),
     no({"1.jsonl": lines(*[VERL | {"tool": "none"}] * 4), "2.jsonl": lines(*[VERL | {"tool": 0.5}] * 4)},
         r"1\.jsonl, line 1: expected a number in 'tool', got 'none'"),
     no({"1.jsonl": lines(*[VERL] * 4), "2.jsonl": lines(*[VERL | {"tool": 0.5}] * 4)},
         r"2\.jsonl: expected the columns of .*: tool only in", {"rewards": "acc"}),
-    *[
-        no(seeds(kind, steps), r"seed1\.\w+: expected the log of one run, got step 1 .*seed0")
-        for kind in ("csv", "parquet")
-        for steps in (1, 3)
-    ],
+    *[no(seeds(kind, steps), r"seed1\.\w+: expected the log of one run, got step 1 .*seed0")
+      for kind in ("csv", "parquet") for steps in (1, 3)],
 ]  # fmt: skip
 ZIPS = [
-    *[
-        no({"up.zip": zip_of({name: BATCH})}, rf"up\.zip: {re.escape(repr(name))}: .* leads elsewhere")
-        for name in ("../a.parquet", "a/../../b.parquet", "/tmp/a.parquet", "C:/a.parquet", "a\\..\\..\\b.parquet", ".")
-    ],
+    *[no({"up.zip": zip_of({name: BATCH})}, rf"up\.zip: {re.escape(repr(name))}: .* leads elsewhere")
+      for name in ("../a.parquet", "a/../../b.parquet", "/tmp/a.parquet", "C:/a.parquet", "a\\..\\..\\b.parquet", ".")],
     no({"up.zip": zip_of({"": b"x"})}, r"up\.zip: expected files with names, got one without"),
     no({"up.zip": zip_of({"a.parquet": b"x"}, external_attr=0o120777 << 16)}, r"up\.zip: .* symbolic link"),
     no({"up.zip": zip_of({"a.zip": zip_of({"a.parquet": BATCH})})}, r"up\.zip: 'a\.zip': .* zip inside the zip"),
@@ -263,21 +230,15 @@ TABLES = [
     no(pl.DataFrame(), "table: expected at least one column of numbers"),
     no(pl.DataFrame({"group": [], "a": []}), "table: expected at least one"),
     no(pl.DataFrame(GROUPS | {"a": list("wxyz")}), "at least one column of numbers that is a reward"),
-    *[
-        no(pl.DataFrame(GROUPS | {"rewards": NESTED}), f"'rewards': {EXTRA} of accuracy and f", **options)
-        for options in ({}, {"rewards": "rewards"})
-    ],
+    *[no(pl.DataFrame(GROUPS | {"rewards": NESTED}), f"'rewards': {EXTRA} of accuracy and f", **options)
+      for options in ({}, {"rewards": "rewards"})],
     no(pl.DataFrame(GROUPS | {"rewards": [[1.0, 0.0]] * 4}), f"column 'rewards': {EXTRA}"),
-    *[
-        no(log, f"column 'rewards': {EXTRA}")
-        for value in ([1.0, 0.0], {"a": {"score": 1.0, "weight": 1.0}, "b": {"score": 0.0, "weight": 1.0}})
-        for items in [rows(8, rewards=lambda i, value=value: value)]
-        for log in (items, pl.DataFrame(items), jsonl(*items), {"a.json": json.dumps(items).encode()})
-    ],
-    *[
-        no({"a.parquet": parquet(table(8, rewards=lambda i, v=value: v))}, EXTRA)
-        for value in ([1.0, 0.0], {"a": {"score": 1.0}, "b": {"score": 0.0}})
-    ],
+    *[no(log, f"column 'rewards': {EXTRA}")
+      for value in ([1.0, 0.0], {"a": {"score": 1.0, "weight": 1.0}, "b": {"score": 0.0, "weight": 1.0}})
+      for items in [rows(8, rewards=lambda i, value=value: value)]
+      for log in (items, pl.DataFrame(items), jsonl(*items), {"a.json": json.dumps(items).encode()})],
+    *[no({"a.parquet": parquet(table(8, rewards=lambda i, v=value: v))}, EXTRA)
+      for value in ([1.0, 0.0], {"a": {"score": 1.0}, "b": {"score": 0.0}})],
     no([{"group": 1, "a": 1}, {"group": 1, "a": "bad"}, {"group": 1, "a": 0}],
         "table, row 2: expected a number in 'a', got 'bad'"),
     no([{1: 2}], "table: expected texts as names of columns, got 1"),
@@ -294,16 +255,12 @@ TABLES = [
             "a.json": json.dumps(texts).encode(),
         }.items()
     ],
-    *[
-        no({f"a.{kind}": in_form(kind, table(8, fmt=lambda i: i % 2).rename({"acc": name}))},
-            "columns of other names, or rewards to be named, got one called " + re.escape(repr(name)),
-            None if kind == "csv" and name in ("*", "^.*$") else {"rewards": "fmt"}, **options)
-        for name in ("_file", "_row", "_path", "_event", "_key", "*", "^.*$")
-        for kind in ("parquet", "csv", "jsonl")
-        for options in ({}, {"rewards": [name, "fmt"]})
-    ],
-    no(WIDE, "at most 100 rewards; name those that are, got 300 columns of numbers: c0, c1, c2, …",
-        {"rewards": ["c1"]}),
+    *[no({f"a.{kind}": in_form(kind, table(8, fmt=lambda i: i % 2).rename({"acc": name}))},
+        "columns of other names, or rewards to be named, got one called " + re.escape(repr(name)),
+        None if kind == "csv" and name in ("*", "^.*$") else {"rewards": "fmt"}, **options)
+      for name in ("_file", "_row", "_path", "_event", "_key", "*", "^.*$") for kind in ("parquet", "csv", "jsonl")
+      for options in ({}, {"rewards": [name, "fmt"]})],
+    no(WIDE, "100 rewards; name those that are, got 300 columns of numbers: c0, c1, c2, …", {"rewards": ["c1"]}),
     no({"a.csv": in_form("csv", WIDE)}, "at most 100 rewards; name those that are, got 300 columns"),
 ]  # fmt: skip
 PATHS = [
@@ -311,10 +268,8 @@ PATHS = [
     *[no(path, "expected a file or directory, got nothing") for path in ("no/such/file", "nothing*.parquet")],
     no("~nobody-of-this-name/log", "~nobody-of-this-name/log: expected a file or directory"),
     no("HF://nothing.csv", r"HF://nothing\.csv: expected a log that can be read as a table"),
-    *[
-        no(url, r"or a URL of hf://, s3:// or gs://, got one of \w+://$")
-        for url in ("https://x.y/z.parquet", "az://x/y.parquet", "file:///tmp/x.parquet")
-    ],
+    *[no(url, r"or a URL of hf://, s3:// or gs://, got one of \w+://$")
+      for url in ("https://x.y/z.parquet", "az://x/y.parquet", "file:///tmp/x.parquet")],
 ]  # fmt: skip
 
 

@@ -58,7 +58,7 @@ def test_the_weights_are_said_to_be_of_the_log_where_no_advantage_shows_them(cap
 def test_a_log_that_grows_is_watched(tmp_path):
     path, lines = tmp_path / "traces.jsonl", RECORDED.read_text().splitlines(keepends=True)
     follower = Follower(str(path))
-    for end in (11, 17, 28):  # line 16 is of an earlier step than those before it
+    for end in (10, 11, 17, 20, 28):  # line 16 is of an earlier step than those before it
         path.write_text("".join(lines[:end]))
         report = follower.look()
     whole = follower.whole()
