@@ -171,21 +171,15 @@ def test_what_polars_says_of_a_url_is_one_line(monkeypatch, capsys):
 # --- in a notebook ---------------------------------------------------------------------------------------------------
 
 
-def test_a_report_shows_itself_in_a_notebook():
+def test_a_report_shows_itself_in_a_notebook_and_its_findings_are_a_table():
     report = gc.audit(gc.read_run(trl("gdpo")))
     kind, html = report._mime_()
-    assert (kind, html) == ("text/html", report._repr_html_())
-    assert report.verdict.split(".")[0] in html
-    assert all(finding.id in html for finding in report.findings)
-    assert "<html" not in html
-
-
-def test_the_findings_are_a_table():
-    report = gc.audit(gc.read_run(trl("grpo_none")))
-    table = report.findings_table()
-    assert table.columns == ["id", "severity", "message", "fix"]
-    assert table["id"].to_list() == [finding.id for finding in report.findings]
-    assert gc.audit(gc.read_run(trl("gdpo"))).findings_table().schema == table.schema
+    assert (kind, html) == ("text/html", report._repr_html_()) and "<html" not in html
+    assert report.verdict.split(".")[0] in html and all(finding.id in html for finding in report.findings)
+    other = gc.audit(gc.read_run(trl("grpo_none")))
+    table = other.findings_table()
+    assert table.columns == ["id", "severity", "message", "fix"] and table.schema == report.findings_table().schema
+    assert table["id"].to_list() == [finding.id for finding in other.findings]
 
 
 def test_reading_files_takes_neither_narwhals_nor_a_notebook():
@@ -202,9 +196,8 @@ def test_the_example_runs(monkeypatch):
     monkeypatch.chdir(ROOT)
     outputs, definitions = runpy.run_path("examples/audit.py")["app"].run()
     report = definitions["report"]
-    assert report is outputs[0]
+    assert report is outputs[0] and report.source["framework"] == "trl"
     assert outputs[1].equals(report.findings_table())
-    assert report.source["framework"] == "trl"
 
 
 @pytest.mark.slow

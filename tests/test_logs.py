@@ -11,7 +11,6 @@ import polars as pl
 import pytest
 from fake_logs import (
     ACCURACY,
-    FORMAT,
     LENGTH,
     WEIGHTS,
     advantages_of,
@@ -77,6 +76,8 @@ TASKS = [episode([trace({"right": reward(float(i % 2))})], task=f"t{g}") for i i
 AGENTS = [("proposer", {"won": 1.0}, True), ("solver", {"solved": 0.5}, True), ("judge", {}, False)]
 TEAM = [trace({n: reward(v) for n, v in r.items()}, agent=name, trainable=trained) for name, r, trained in AGENTS]
 MERGED = {"step": 7, "steps": 1, "groups": 1, "group_size": 3, "rows": 6, "looked_at_groups": 1}
+LINE = lines(VERL)[:-1]
+SWIFTS = (LOGS / "ms_swift" / "completions.jsonl").read_bytes()
 OF_TOKENS = [[0.5, 0.5], [-0.5], [0.0, 1.0], None]
 LATE = rows(400) + rows(4, late=lambda i: i)
 USUAL = {"a.csv": b"group,acc,num_tokens,epoch\n1,0,5,0\n1,1,9,0\n"}
@@ -115,6 +116,7 @@ OF_TRAINERS = [
         dict(rewards=("acc", "fmt"), acc=[1, 0, NAN, 1], fmt=[1, NAN, 0, NAN])),
     yes({"1.jsonl": lines(*[VERL | {"tool": None}] * 4), "2.jsonl": lines(*[VERL | {"tool": 0.5}] * 4)},
         dict(rewards=("acc", "tool"), tool=[NAN] * 4 + [0.5] * 4)),
+    yes(jsonl(*[VERL | {"uid": f"07_{i // 4}_{i % 4}_0"} for i in range(8)]), dict(group=[i // 4 for i in range(8)])),
     yes(jsonl(VERL, VERL), dict(rewards=("score",), issues=no_components("verl", "score")), rewards="score"),
     yes(jsonl(*[VERL | {"fmt": 0.5}] * 2), dict(rewards=("fmt", "acc"), total_only=False), rewards=["fmt", "acc"]),
     yes(jsonl(*[VERL] * 6), dict(group_size=6, issues={}), group_size=6),
@@ -176,6 +178,20 @@ OF_TRAINERS = [
     yes(jsonl(episodes()["traces.jsonl"].decode() + '{"cut": '), dict(skipped_lines=1), skip_bad_lines=True),
 ]  # fmt: skip
 OF_ANY_TABLE = [
+    # A framework can be named in any spelling, and content decides over the name of the file.
+    *[yes(LOGS / "trl/gdpo", dict(framework="trl"), framework=name) for name in ("trl", "TRL", "axolotl", " Axolotl ")],
+    yes(LOGS / "trl/gdpo", dict(framework="generic"), framework="generic"),
+    *[yes({"7.jsonl": SWIFTS}, dict(framework="ms_swift"), framework=name) for name in (None, "ms-swift", "Swift")],
+    yes({"completions.jsonl": lines(VERL, VERL)}, dict(framework="verl")),
+    yes({"log": trl()}, dict(framework="trl")),
+    # Marks, the ends of lines and blank ones do not matter.
+    *[yes({"7.jsonl": mark + LINE + b"\r\n\r\n" + LINE + b"  \n" + LINE}, dict(acc=[1.0] * 3))
+      for mark in (b"\xef\xbb\xbf", b"")],
+    # Files without steps are a batch each.
+    yes({f"part{n}.csv": b"group,acc\na,1\na,0\n" for n in range(3)}, dict(batch=[0, 0, 1, 1, 2, 2])),
+    yes({"a.csv": b"t,q,good,tokens,a,n\n5,a,1,0.5,-1,3\n5,a,0,2,1,4\n"},
+        dict(rewards=("tokens", "good"), tokens=[0.5, 2], good=[1, 0], advantage=[-1, 1], step=[5, 5], length=[3, 4]),
+        rewards=["tokens", "good"], group="q", advantage="a", step="t", length="n"),
     yes({"a.json": b'{"acc": [1, 0, 1, NaN], "group": [0, 0, 1, 1], "name": "run"}'}, dict(acc=[1, 0, 1, NAN])),
     yes(USUAL, dict(rewards=("acc",), length=[5, 9])),
     yes(USUAL, dict(rewards=("num_tokens", "acc"), has_length=False), rewards=["num_tokens", "acc"]),
@@ -269,9 +285,8 @@ OPTIONS = ({}, {"chat": True}, {"missing": 0.2}, {"one_file": True}, {"iteration
 WRITTEN = [(write_trl, options | {"method": method}) for options in OPTIONS for method in METHODS]
 WRITTEN += [(write_ms_swift, {"gen_step": gen, "missing": share}) for gen in (False, True) for share in (0.0, 0.2)]
 # Where little shows the groups: one of them a batch, no prompts, an evaluation that overwrote half a step.
-WRITTEN += [
-    (write_trl, made) for made in ({"groups": 1, "group_size": 16}, {"drop": ("prompt",)}, {"evaluated": (2, 3)})
-]
+WRITTEN += [(write_trl, {"groups": 1, "group_size": 16}), (write_trl, {"drop": ("prompt",)})]
+WRITTEN += [(write_trl, {"evaluated": (2, 3)})]
 
 
 @pytest.mark.parametrize("write, options", WRITTEN)
@@ -315,11 +330,6 @@ def test_shuffled_rows_of_verl_are_brought_together_by_their_prompt(tmp_path):
         assert read == sorted(sorted(map(tuple, group.tolist())) for group in step.rewards)
 
 
-def test_verl_v1_groups_by_its_uid(tmp_path):
-    write_verl(tmp_path, v1=True, groups=3, group_size=4)
-    assert_reads(read_run(tmp_path), dict(group_size=4, group=[i // 4 for i in range(48)]))
-
-
 @pytest.mark.parametrize("kind, missing", crossed(["parquet", "csv", "tsv", "jsonl", "ndjson", "json"], [0.0, 0.2]))
 def test_generic_round_trip(kind, missing):
     steps = make_steps(missing=missing)
@@ -353,23 +363,6 @@ def test_groups_spread_over_the_files_of_workers_are_one_run(kind):
     assert run.group_size == 8 and run.table["step"].to_list() == [1] * 32 + [2] * 32 + [3] * 32
 
 
-def test_files_without_steps_are_a_batch_each():
-    parts = {f"part{s.number}.csv": generic_frame([s], NAMES, step=False) for s in make_steps(steps=3)}
-    assert_reads(
-        read_run({name: in_form("csv", part) for name, part in parts.items()}), {"batch": [i // 32 for i in range(96)]}
-    )
-
-
-def test_columns_can_be_named():
-    steps = make_steps(rewards=(ACCURACY, FORMAT), weights=None)
-    frame = generic_frame(steps, ("right", "tokens")).rename({"group": "q", "advantage": "a", "step": "t"})
-    log = {"log.csv": in_form("csv", frame.with_columns(pl.lit(3).alias("n")))}
-    run = read_run(log, rewards=["tokens", "right"], group="q", advantage="a", step="t", length="n")
-    assert run.rewards == ("tokens", "right") and run.has_advantage and set(run.table["length"]) == {3}
-    np.testing.assert_array_equal(run.table.select("right", "tokens").to_numpy(), drawn(steps)[0])
-    assert run.table["step"].to_list() == frame["t"].to_list()
-
-
 CELLS = st.one_of(st.sampled_from(["0", "1", "0.5", ""]), st.text("a1,\n\"' ", max_size=4))
 
 
@@ -396,12 +389,6 @@ def test_a_broken_line_is_named_or_skipped_and_counted(broken):
     run = read_run(log, skip_bad_lines=True)
     assert run.skipped_lines == 2 and len(run.table) == 3
     assert sum(map(len, run.tables())) == 3 and run.skipped_lines == 2
-
-
-@pytest.mark.parametrize("mark", [b"\xef\xbb\xbf", b""])
-def test_marks_line_ends_and_blank_lines_do_not_matter(mark):
-    good = json.dumps(VERL).encode()
-    assert_reads(read_run({"7.jsonl": mark + good + b"\r\n\r\n" + good + b"\r\n  \n" + good}), {"acc": [1.0] * 3})
 
 
 TEXT = "group,acc,fmt\na,1,0\na,0,1\nb,1,1\nb,0,0\n"
@@ -441,15 +428,12 @@ def test_advantages_alone_tell_the_size(size, groups, seed):
     assert inferred is not None and (inferred.size, inferred.shown_by) == (size, "advantages")
 
 
-def test_prompts_tell_the_size_where_every_advantage_is_zero():
-    assert infer([24], [np.zeros(24)], [np.repeat([0, 1, 1, 2], 6)]).size == 6
-
-
-def test_binary_rewards_do_not_pass_for_pairs_by_chance():
+def test_the_size_where_advantages_show_little():
     # groups of four with two right answers each: half of them by chance look like two groups of two
     a = np.array([1.0, -1.0, -1.0, 1.0, -1.0, 1.0, 1.0, -1.0])
     assert infer([8], [a], [np.repeat([0, 1], 4)]).size == 4
     assert infer([8], [a], []) is None
+    assert infer([24], [np.zeros(24)], [np.repeat([0, 1, 1, 2], 6)]).size == 6  # the prompts tell
 
 
 def test_an_evaluation_that_overwrote_half_a_step_has_other_advantages(tmp_path):
@@ -573,21 +557,6 @@ def test_a_log_is_found_from_wherever_one_points_at_it(tmp_path):
     places += [tmp_path / "run.zip", {"run.zip": packed}, {path.name: path.read_bytes() for path in files[::-1]}]
     for place in places:
         assert_read(read_run(place), steps)
-
-
-@pytest.mark.parametrize("name", ["trl", "TRL", "axolotl", " Axolotl ", "generic"])
-def test_the_framework_can_be_named_in_any_spelling(name):
-    assert read_run(LOGS / "trl/gdpo", name).framework == ("generic" if name == "generic" else "trl")
-
-
-def test_content_decides_over_the_name_of_the_file():
-    first = LOGS / "trl" / "gdpo" / "completions" / "completions_00001.parquet"
-    assert read_run({"completions.jsonl": lines(VERL, VERL)}).framework == "verl"
-    for name in ("ms-swift", "Swift", None):
-        assert (
-            read_run({"7.jsonl": (LOGS / "ms_swift" / "completions.jsonl").read_bytes()}, name).framework == "ms_swift"
-        )
-    assert read_run({"log": first.read_bytes()}).framework == "trl"
 
 
 @pytest.mark.parametrize("write", [write_verl, write_trl])

@@ -81,10 +81,8 @@ PARQUET = [
     no({"a.parquet": b""}, r"a\.parquet: expected .* got an empty file"),
     no({"a.parquet": BATCH[:900]}, r"a\.parquet: expected a whole Parquet file"),
     no({"a.parquet": BATCH[9:]}, r"a\.parquet: expected a (whole )?Parquet file, got "),
-    no({"a.parquet": b"PAR1"}, r"a\.parquet: expected a whole Parquet file"),
     no({"a.parquet": parquet(pl.read_parquet(io.BytesIO(BATCH)).head(0))}, "one response, got 0 rows"),
     no({"a.parquet": trl(format=pl.lit("good"))}, "row 1: .*'format'.*'good'", rewards=["format"]),
-    no({"a.parquet": trl(format=pl.lit(np.inf))}, "step 1: expected finite .* 'format'.* got inf"),
     no({"a.parquet": trl(**dict.fromkeys(NAMES, pl.lit(None, pl.Float64)))}, "accuracy, format, .* every one missing"),
     no({"a.parquet": trl(**dict.fromkeys(NAMES))}, "column of numbers that is a reward"),
     no({"a.parquet": BATCH}, "expected a column 'acc', got step, prompt", rewards=["acc"]),
@@ -94,7 +92,7 @@ PARQUET = [
     no({"a.parquet": trl(prompt=None, advantage=None)}, "can be told from .* give group_size", {"group_size": 4}),
     no({"a.parquet": trl(t=pl.concat_list("step"))}, r"a\.parquet: expected", step="t"),
     no({"a.parquet": parquet(table(8).with_columns(step=pl.date(2026, 1, 2)))}, "whole numbers .*'step', got Date"),
-    *[no({"a.parquet": trl(**{name: SIXTH.then(value).otherwise(0.5)})}, rf"row 6.* finite .*'{name}', .* got {value}")
+    *[no({"a.parquet": trl(**{name: SIXTH.then(value).otherwise(0.5)})}, rf"row 6, step 1: .* '{name}', .* got {value}")
       for name in ("accuracy", "advantage") for value in (float("inf"), float("-inf"))],
 ]  # fmt: skip
 TEXTS = [
@@ -107,7 +105,6 @@ TEXTS = [
     no({"a.csv": b"acc,group\n1,a\n0,\n"}, r"a\.csv, row 2: expected a value in every row of 'gro"),
     no({"a.csv": b"acc,group,t\n1,a,one\n"}, r"a\.csv, row 1: expected whole numbers .* got 'one'", step="t"),
     no(csv("a,0,1", "a,0"), r"a\.csv, line 3: expected 3 values, one per column, got 2"),
-    no(csv("b,1,1", "b"), r"a\.csv, line 4: expected 3 values, one per column, got 1"),
     no({"a.csv": CSV[:-3].encode()}, r"a\.csv, line 5: expected 3 values, one per column, got 2"),
     no(csv("a,0,1", "a,0,1,2"), r"a\.csv, line 3: expected 3 values.* got 4"),
     no({"a.csv": CSV.replace("a,1,0", '"a\n\n,",1,0').replace("b,1,1", '"b",1').encode()},
@@ -183,9 +180,6 @@ FRAMEWORKS = [
     no(of_wandb("", '{"columns": ["a", "a"], "data": []}'), "of different names, got 'a' more than once"),
     no(of_wandb('[[1, "p", "c", 1.0], [1, "p", "c", 0], [1, "p", "c", "bad"]]'),
         r"x\.table\.json, row 3: expected a number in 'acc', got 'bad'", group_size=2),
-    no(of_wandb("[]"), "expected at least one"),
-    no(of_wandb("", '{"columns": ["step", "prompt", "completion"], "data": [["1", "p", "c"]]}'),
-        "at least one column of numbers that is a reward, got step, prompt, completion"),
     no(of_wandb('[["1", "p", "c", Infinity], ["1", "p", "c", 1]]'), "row 1, step 1: expected finite numbers in 'acc'",
         group_size=2),
 ]  # fmt: skip
@@ -229,7 +223,6 @@ TABLES = [
     no([], "path: expected at least one file, got none"),
     no(pl.DataFrame(), "table: expected at least one column of numbers"),
     no(pl.DataFrame({"group": [], "a": []}), "table: expected at least one"),
-    no(pl.DataFrame(GROUPS | {"a": list("wxyz")}), "at least one column of numbers that is a reward"),
     *[no(pl.DataFrame(GROUPS | {"rewards": NESTED}), f"'rewards': {EXTRA} of accuracy and f", **options)
       for options in ({}, {"rewards": "rewards"})],
     no(pl.DataFrame(GROUPS | {"rewards": [[1.0, 0.0]] * 4}), f"column 'rewards': {EXTRA}"),
