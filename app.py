@@ -50,7 +50,7 @@ def doors(editing, page):
     run_open, open_run = mo.state(editing)
     use_open, open_use = mo.state(editing)
     # The scenario of Train that a link inside the page asks for.
-    scenario_asked, ask_scenario = mo.state(page.given("train-scenario"))
+    requested_scenario, ask_scenario = mo.state(page.given("train-scenario"))
     return (
         ask_scenario,
         evidence_open,
@@ -59,7 +59,7 @@ def doors(editing, page):
         open_train,
         open_use,
         run_open,
-        scenario_asked,
+        requested_scenario,
         train_open,
         use_open,
     )
@@ -254,7 +254,7 @@ def train_files(train_open):
     try:
         scenarios, pictures = train.cards.load(DATA)
     except gc.InputError as _error:
-        mo.stop(True, html.show(html.says(f"This chapter can't be shown. {html.reason(_error)}")))
+        mo.stop(True, html.show(html.callout(f"This chapter can't be shown. {html.reason(_error)}")))
     return pictures, scenarios, train
 
 
@@ -285,9 +285,11 @@ def train_headline(comparison, guesses, predict, scenarios, sketches, train):
 
 
 @app.cell
-def train_cards(linked, scenario_asked, scenarios, train):
+def train_cards(linked, requested_scenario, scenarios, train):
     # A link inside the page asks for a set-up; the first one comes from the address.
-    gallery = Pick(html.Html(""), scenario_asked() if scenario_asked() in scenarios else linked, train.cards.CSS)
+    gallery = Pick(
+        html.Html(""), requested_scenario() if requested_scenario() in scenarios else linked, train.cards.CSS
+    )
     chosen = mo.ui.anywidget(gallery)
     chosen
     return chosen, gallery
@@ -330,7 +332,7 @@ def train_runs(methods, setting, train):
             runs = train.runs.train(setting, methods)
             limits = train.runs.train_limits(setting, methods)
     except gc.InputError as _error:
-        mo.stop(True, html.show(html.says(f"This can't be trained. {html.reason(_error)}")))
+        mo.stop(True, html.show(html.callout(f"This can't be trained. {html.reason(_error)}")))
     return limits, runs
 
 
@@ -506,10 +508,10 @@ def evidence_squares(verdicts):
 
 
 @app.cell
-def evidence_asked(page, verdicts):
+def evidence_ask(page, verdicts):
     # A prompt is opened by a square, by its name or by a step: one value from three sources is a state.
-    asked_prompt, ask_prompt = mo.state(page.given("evidence-prompt", verdicts.tasks))
-    return ask_prompt, asked_prompt
+    chosen_prompt, ask_prompt = mo.state(page.given("evidence-prompt", verdicts.tasks))
+    return ask_prompt, chosen_prompt
 
 
 @app.cell
@@ -520,8 +522,8 @@ def evidence_pointed(ask_prompt, picture):
 
 
 @app.cell
-def evidence_drawing(asked_prompt, choice, first, kinds, outcomes, picture, squares, verdicts):
-    prompt = asked_prompt() or verdicts.tasks[first.worst()]
+def evidence_drawing(chosen_prompt, choice, first, kinds, outcomes, picture, squares, verdicts):
+    prompt = chosen_prompt() or verdicts.tasks[first.worst()]
     kinds.widget.html = str(squares.legend(outcomes, choice.group_size))
     picture.widget.html = str(squares.squares(verdicts, outcomes, choice.group_size, kinds.value["chosen"]))
     picture.widget.chosen = prompt
@@ -535,7 +537,7 @@ def evidence_find(verdicts):
 
 
 @app.cell
-def evidence_found(ask_prompt, find, opened, verdicts):
+def evidence_search(ask_prompt, find, opened, verdicts):
     unknown = opened.unknown_prompt(verdicts, find.value)
     if find.value and not unknown:
         ask_prompt(find.value)
@@ -543,9 +545,9 @@ def evidence_found(ask_prompt, find, opened, verdicts):
 
 
 @app.cell
-def evidence_opened(
+def evidence_prompt(
     ask_prompt,
-    asked_prompt,
+    chosen_prompt,
     choice,
     find,
     first,
@@ -565,7 +567,7 @@ def evidence_opened(
     html.show(
         html.div("asking", step_back, step_on, find),
         unknown,
-        opened.prompt(verdicts, choice, marks, ties, first, prompt, bool(asked_prompt())),
+        opened.prompt(verdicts, choice, marks, ties, first, prompt, bool(chosen_prompt())),
     )
     return step_back, step_on
 
@@ -681,7 +683,7 @@ def evidence_about(about, choice, marks, outcomes, sentences, squares, verdicts)
 
 
 @app.cell
-def evidence_address(asked_prompt, choice, kinds, page, prompts, sentences):
+def evidence_address(chosen_prompt, choice, kinds, page, prompts, sentences):
     page.write(
         "evidence",
         {
@@ -690,7 +692,7 @@ def evidence_address(asked_prompt, choice, kinds, page, prompts, sentences):
             "evidence-kind": kinds.value["chosen"],
             "evidence-graders": ".".join(choice.graders),
             "evidence-weight": choice.weight,
-            "evidence-prompt": asked_prompt(),
+            "evidence-prompt": chosen_prompt(),
         },
         {"evidence-graders": ".".join(prompts.REWARDS)},
         sentences.program(choice),

@@ -84,12 +84,12 @@ def _measured_row(path: Path, workers: int) -> dict[str, Any]:
 def _measure(path: str, workers: int) -> None:
     """Audit the log once and print what that took, as JSON."""
     from gdpo_core.runs import audit, engine_ray
-    from gdpo_core.runs.run import read_run
+    from gdpo_core.runs.read import read_run
 
     phases: dict[str, float] = {}
     for module, name, phase in (
         (engine_ray, "read_rows", "read_rows"),
-        (sys.modules["gdpo_core.runs.run"], "read_rows", "read_rows"),
+        (sys.modules["gdpo_core.runs.read"], "read_rows", "read_rows"),
         (audit, "solve_recipe", "solved"),
         (audit, "_summary", "summed"),
         (engine_ray, "_map_and_merge", "summed"),

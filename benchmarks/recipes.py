@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from benchmarks.table import record, show
-from gdpo_core.runs.recipe import Recipe, compare, read_log
+from gdpo_core.runs.recipe import Recipe, compare, tensors_of
 from gdpo_core.runs.solve import solve
 
 ROUND = (1, 0.5, 2, 0.1, 0.2, 0.25, 0.3, 0.75, 0.8, 1.5, 3, 5, 10, -1, -0.5)
@@ -240,7 +240,7 @@ def verdict(log: RandomLog, method: str, recipe: Recipe | None) -> str:
         claimed = claimed * (true[largest] / claimed[largest] if claimed[largest] else 1)
     right = bool((np.abs(claimed - true) <= SAME * np.abs(true)).all())
     if right and recipe.method != method:
-        comparison = compare(read_log(log.table, log.rewards), recipe)
+        comparison = compare(tensors_of(log.table, log.rewards), recipe)
         share = (comparison.error <= comparison.allowed).double().mean().item()
         right = share >= (MOST if recipe.up_to_scale or recipe.unknown else 1)
     if recipe.up_to_scale or recipe.unknown:

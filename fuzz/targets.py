@@ -19,7 +19,7 @@ from gdpo_core import report
 from gdpo_core._errors import InputError
 from gdpo_core.report import github, terminal
 from gdpo_core.runs.audit import audit
-from gdpo_core.runs.run import read_run
+from gdpo_core.runs.read import read_run
 from views.address import read, write
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -81,16 +81,16 @@ def ranks(x: Tensor, same: Tensor | float = 0.0) -> Tensor:
     return torch.empty_like(order).scatter_(-1, order, number.masked_fill_(value.isnan(), -1))
 
 
-def vector_ranks(rewards: Tensor, kept: Tensor) -> Tensor:
-    """The rank of each reward vector among the distinct ones of its group, −1 where not kept; missing equals missing.
+def vector_ranks(rewards: Tensor, mask: Tensor) -> Tensor:
+    """The rank of each reward vector among the distinct ones of its group, −1 outside the mask; missing equals missing.
 
-    rewards: (rewards, groups, rollouts), kept: (groups, rollouts).
+    rewards: (rewards, groups, rollouts), mask: (groups, rollouts).
     """
-    first, *rest = rewards.nan_to_num(nan=torch.inf).masked_fill_(~kept, torch.nan)
+    first, *rest = rewards.nan_to_num(nan=torch.inf).masked_fill_(~mask, torch.nan)
     number = ranks(first)
     for reward in rest:
         both = (number * reward.shape[-1] + ranks(reward)).double()
-        number = ranks(both.masked_fill_(~kept, torch.nan))
+        number = ranks(both.masked_fill_(~mask, torch.nan))
     return number
 
 
@@ -116,22 +116,22 @@ class Distinctions:
 
 
 def distinguish(
-    parts: list[Block], rewards: Tensor, kept: Tensor, advantages: Mapping[str, Tensor], same: float
+    parts: list[Block], rewards: Tensor, mask: Tensor, advantages: Mapping[str, Tensor], same: float
 ) -> Distinctions:
     """Distinct vectors and advantages, and their ties, group by group.
 
-    rewards: (rewards, responses); kept: (responses,) which ones to look at; advantages: by method, (responses,), NaN is
+    rewards: (rewards, responses); mask: (responses,) which ones to look at; advantages: by method, (responses,), NaN is
     left out of its levels. Advantages no further apart than `same`, relative to the largest of the group, are one.
     """
     doubles = all(a.dtype == torch.float64 for a in advantages.values())  # Python's numbers, to the last bit
-    if kept.shape[0] <= _FEW and doubles and kept.device.type == "cpu":
-        return _distinguish_few(parts, rewards, kept, advantages, same)
+    if mask.shape[0] <= _FEW and doubles and mask.device.type == "cpu":
+        return _distinguish_few(parts, rewards, mask, advantages, same)
     groups = sum(len(part.groups) for part in parts)
-    counts = kept.new_zeros((2 + 2 * len(advantages), groups), dtype=torch.int64)
-    dead = kept.new_zeros((len(rewards), groups))
+    counts = mask.new_zeros((2 + 2 * len(advantages), groups), dtype=torch.int64)
+    dead = mask.new_zeros((len(rewards), groups))
     level = {method: torch.empty_like(a, dtype=torch.int64) for method, a in advantages.items()}
     for part in parts:
-        present, r = part.take(kept, False), part.take(rewards, torch.nan)
+        present, r = part.take(mask, False), part.take(rewards, torch.nan)
         vector = vector_ranks(r, present)
         same_vector, size = equal_pairs(vector), present.sum(1)
         rows = [vector.amax(1) + 1, size * (size - 1) // 2 - same_vector]
@@ -158,13 +158,13 @@ def distinguish(
 
 
 def _distinguish_few(
-    parts: list[Block], rewards: Tensor, kept: Tensor, advantages: Mapping[str, Tensor], same: float
+    parts: list[Block], rewards: Tensor, mask: Tensor, advantages: Mapping[str, Tensor], same: float
 ) -> Distinctions:
     """The same, response by response."""
     groups = sum(part.groups.shape[0] for part in parts)
     vectors, pairs = [0] * groups, [0] * groups
     values = {method: a.tolist() for method, a in advantages.items()}
-    present, columns = kept.tolist(), rewards.tolist()
+    present, columns = mask.tolist(), rewards.tolist()
     level = {method: [-1] * len(present) for method in values}
     levels, tied = ({method: [0] * groups for method in values} for _ in range(2))
     dead = [[False] * groups for _ in columns]
@@ -257,14 +257,14 @@ def count_orders(parts: list[Block], primary: Tensor, level: Mapping[str, Tensor
     return Ordered(pairs, inverted, tied)
 
 
-def count_ties(parts: list[Block], rewards: Tensor, kept: Tensor, level: Tensor) -> tuple[int, int]:
+def count_ties(parts: list[Block], rewards: Tensor, mask: Tensor, level: Tensor) -> tuple[int, int]:
     """The pairs in a group whose reward vectors differ, and how many of them have one level.
 
-    rewards: (rewards, responses); kept: (responses,) which ones to look at; level: (responses,).
+    rewards: (rewards, responses); mask: (responses,) which ones to look at; level: (responses,).
     """
     pairs = tied = 0
     for part in parts:
-        present = part.take(kept, False)
+        present = part.take(mask, False)
         vector, size = vector_ranks(part.take(rewards, torch.nan), present), present.sum(1)
         rank = part.take(level, -1).masked_fill(~present, -1)
         pairs += int((size * (size - 1) // 2 - equal_pairs(vector)).sum())

@@ -19,7 +19,8 @@ from gdpo_core.registry import advantages
 from gdpo_core.runs.audit import audit
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.facts import Finding
-from gdpo_core.runs.run import Run, read_run
+from gdpo_core.runs.read import read_run
+from gdpo_core.runs.run import Run
 from gdpo_core.steps import Explanation, explain
 from gdpo_core.successors import SUCCESSORS
 from gdpo_core.ties import (

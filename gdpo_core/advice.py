@@ -10,7 +10,7 @@ from gdpo_core._words import listing, percent, signed
 from gdpo_core.report import over_time, sentences
 from gdpo_core.runs.audit import audit
 from gdpo_core.runs.audit_report import AuditReport
-from gdpo_core.runs.run import read_run
+from gdpo_core.runs.read import read_run
 from gdpo_core.runs.thresholds import CONFLICT, MOVED
 
 EFFECTS = {  # what GDPO does in one respect, in words
@@ -33,7 +33,7 @@ class Answer:
 
     effect: str  # a key of EFFECTS
     title: str
-    said: str  # what stands between two ** is bold
+    sentence: str  # what stands between two ** is bold
     at: str  # the chapter of the page that shows it
     scenario: str = ""  # of Train
 
@@ -107,18 +107,18 @@ def _scales(report: AuditReport) -> Answer:
         return Answer("nothing", title, "There is no update: every advantage is 0.", "train", "live")
     moved = [abs(a - b) for a, b in zip(grpo, gdpo, strict=True)]
 
-    def said(k: int) -> str:
+    def share_sentence(k: int) -> str:
         return f"{names[k]} takes **{percent(grpo[k])}** of the update under GRPO and **{percent(gdpo[k])}** under GDPO"
 
     most = moved.index(max(moved))
     if moved[most] < MOVED:
         near = f"within {100 * MOVED:.0f} points of each other, as all shares are"
-        return Answer("nothing", title, f"{said(most)}, {near}.", "train", "equal")
+        return Answer("nothing", title, f"{share_sentence(most)}, {near}.", "train", "equal")
     spread = [(abs(w), abs(w) * (r["std"] or 0.0)) for w, r in zip(weights, report.rewards, strict=True) if w]
     apart, with_spread = [max(x) / min(x) if min(x) else float("inf") for x in zip(*spread, strict=True)]
     if apart >= UNDONE * with_spread:
         undone = "The weights seem to undo the scales already; under GDPO they make the rewards unequal again."
-        return Answer("hurts", title, f"{said(most)}. {undone}", "train", "undone")
+        return Answer("hurts", title, f"{share_sentence(most)}. {undone}", "train", "undone")
     # Under GDPO, shares go by the squares of the weights where rewards differ equally often and are not correlated.
     meant = [w * w / squares for w in weights]
     off = [[abs(x - m) for x, m in zip(shares, meant, strict=True)] for shares in (grpo, gdpo)]
@@ -127,11 +127,11 @@ def _scales(report: AuditReport) -> Answer:
     k = gained.index(max(gained) if nearer > 0 else min(gained))
     asks = f"{percent(meant[k])} that its weight, squared, asks for"
     if nearer >= MOVED:
-        return Answer("helps", title, f"{said(k)}, nearer to the {asks}.", "train", "scales")
+        return Answer("helps", title, f"{share_sentence(k)}, nearer to the {asks}.", "train", "scales")
     if -nearer >= MOVED:
-        return Answer("hurts", title, f"{said(k)}, further from the {asks}.", "train", "undone")
+        return Answer("hurts", title, f"{share_sentence(k)}, further from the {asks}.", "train", "undone")
     asks = f"Neither is nearer to the {percent(meant[most])} that its weight, squared, asks for."
-    return Answer("mixed", title, f"{said(most)}. {asks}", "train", "difficulty")
+    return Answer("mixed", title, f"{share_sentence(most)}. {asks}", "train", "difficulty")
 
 
 def _ties(report: AuditReport) -> Answer:

@@ -411,7 +411,7 @@ def _audit_runs(
 ) -> list["AuditReport"]:
     """The reports of runs, each given by its paths; audit_args, read_args: arguments of `audit` and of `read_run`."""
     from gdpo_core.runs.audit import audit
-    from gdpo_core.runs.run import read_run
+    from gdpo_core.runs.read import read_run
 
     reports = []
     for number, files in enumerate(runs, start=1):

@@ -39,7 +39,7 @@ class Steps:
     group: Normalised
     z: Tensor | None = None
     sums: Tensor
-    kept: Tensor | None = None  # what GD²PO multiplies the sums by; 0 for a rollout that it drops
+    factors: Tensor | None = None  # what GD²PO multiplies the sums by; 0 for a rollout that it drops
     in_groups: bool = True  # whether sums are compared with those of their group; else with those of the batch
     batch: Normalised | None = None
     advantages: Tensor
@@ -120,8 +120,8 @@ def parts(batch: Batch, steps: Steps) -> Tensor:
     if not steps.batch.centred:
         return terms / steps.batch.by
     over = over_responses(batch) if steps.z is None else batch.last_step
-    if steps.kept is not None:
-        terms, over = (terms * steps.kept).masked_fill_(steps.kept == 0, torch.nan), skipping_missing(over)
+    if steps.factors is not None:
+        terms, over = (terms * steps.factors).masked_fill_(steps.factors == 0, torch.nan), skipping_missing(over)
     mean = over.total(terms) / over.counted(terms)
     return (terms - over.broadcast(mean)) / steps.batch.by
 

@@ -179,7 +179,7 @@ def _gd2po(batch: Batch, threshold: float) -> Steps:
     steps = _gdpo(batch)
     kept = _kept_shares(batch, steps, threshold)
     a = (steps.sums * kept).masked_fill((kept == 0) & ~steps.sums.isnan(), 0)  # even where a sum is infinite
-    return replace(steps, advantages=a, kept=kept)
+    return replace(steps, advantages=a, factors=kept)
 
 
 def _kept_shares(batch: Batch, steps: Steps, threshold: float) -> Tensor:

@@ -131,7 +131,7 @@ def opened(query: str | dict[str, str], chapter: str) -> tuple[Nav, dict[str, An
     del doors["lab_open"], doors["open_lab"]
     asked = page.given("train-scenario")
     bar = {"page": page, "nav": mo.ui.anywidget(page), "editing": False}
-    scenario = {"scenario_asked": lambda: asked, "ask_scenario": lambda _: None}
+    scenario = {"requested_scenario": lambda: asked, "ask_scenario": lambda _: None}
     _, variables = app.run(defs=bar | doors | scenario)
     return page, dict(variables)
 

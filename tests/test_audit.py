@@ -18,7 +18,9 @@ from gdpo_core.conventions import NAMES as RECOGNISED
 from gdpo_core.report.thumbnails import thumbnail
 from gdpo_core.runs import thresholds as t
 from gdpo_core.runs.audit import audit, findings
-from gdpo_core.runs.run import LogIssue, Run, read_run
+from gdpo_core.runs.columns import Columns
+from gdpo_core.runs.read import read_run
+from gdpo_core.runs.run import LogIssue, Rows, Run
 
 PROMPTS, ROLLOUTS, STEPS = 8, 8, 4
 NAMES = ("correct", "format", "brief")
@@ -94,7 +96,16 @@ def made_run(rewards, method=None, *, weights=None, steps=None, names=None, leng
         "has_advantage": advantage is not None,
         "has_length": lengths is not None,
     }
-    return Run(**given | about, _tables=lambda: iter([table]))
+    return Run(**given | about, _rows=rows_of(table))
+
+
+def rows_of(table):
+    """The rows of a table that has its groups."""
+    rows = table.with_columns(pl.col("group").alias("_key"), pl.int_range(pl.len()).alias("_place")).drop("group")
+    names = tuple(
+        name for name in rows.columns if name not in ("batch", "step", "advantage", "length", "_key", "_place")
+    )
+    return Rows(columns=Columns(rewards=names), read=lambda _: iter([rows]), keyed_by="the column group")
 
 
 def with_id(report, which):
@@ -286,20 +297,15 @@ def test_bad_arguments_are_named(arguments, text):
 
 
 def test_rewards_that_are_all_missing_are_refused():
-    with pytest.raises(
-        gc.InputError, match="made: expected numbers in correct, format, brief, got missing values only"
-    ):
+    with pytest.raises(gc.InputError, match="made: expected a value in correct, format, brief, got every one missing"):
         audit(made_run(np.full((1, 2, 4, 3), np.nan)))
 
 
 def test_findings_read_facts_alone(monkeypatch):
     """None opens the log again: what takes that, the audit computes before."""
 
-    def refuse():
-        raise AssertionError("a finding read the log")
-
     def findings_of_a_closed_log(facts):
-        return findings(dataclasses.replace(facts, run=dataclasses.replace(facts.run, _tables=refuse)))
+        return findings(dataclasses.replace(facts, run=dataclasses.replace(facts.run, _rows=None)))
 
     monkeypatch.setattr(sys.modules["gdpo_core.runs.audit"], "findings", findings_of_a_closed_log)
     rewards, advantage = mixed_with_an_evaluation()
@@ -960,7 +966,7 @@ def any_run(seed):
         (table,) = run.tables()
         kept = np.append(True, draw.random(len(table) - 1) < 0.8)
         ragged = table.filter(pl.Series(kept))
-        run = dataclasses.replace(run, group_size=None, _tables=lambda: iter([ragged]))
+        run = dataclasses.replace(run, group_size=None, _rows=rows_of(ragged))
     return run, draw
 
 

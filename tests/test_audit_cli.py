@@ -595,10 +595,10 @@ def test_a_terminal_that_knows_ascii_alone_is_no_fault(tmp_path):
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 def test_it_stops_quietly_when_told_to():
     script = (
-        "import sys, time\nfrom gdpo_core import cli\nfrom gdpo_core.runs import run\n"
+        "import sys, time\nfrom gdpo_core import cli\nfrom gdpo_core.runs import read\n"
         "def wait(*_, **__):\n    print('reading', file=sys.stderr, flush=True)\n"
         "    for _ in range(600):\n        time.sleep(0.1)  # Python 3.14 may notice a signal only after one\n"
-        f"run.read_run = wait\ncli.main(['audit', {TRL!r}])"
+        f"read.read_run = wait\ncli.main(['audit', {TRL!r}])"
     )
     child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert child.stderr.readline() == "reading\n"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import gdpo_core as gc
 from gdpo_core.runs.audit import audit
-from gdpo_core.runs.run import read_run
+from gdpo_core.runs.read import read_run
 from gdpo_core.runs.score import weights_of
 
 NAMES = ("accuracy", "format", "length_penalty")

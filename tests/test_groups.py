@@ -25,7 +25,7 @@ from gdpo_core.report.groups import MARKS, group_tables
 from gdpo_core.runs.audit import facts_of, plan_of
 from gdpo_core.runs.examples import FINDINGS, MOST, example_groups
 from gdpo_core.runs.facts import Finding
-from gdpo_core.runs.run import read_run
+from gdpo_core.runs.read import read_run
 from gdpo_core.runs.summarise import summarise
 from gdpo_core.runs.sums import merge
 from gdpo_core.runs.texts import readable

@@ -53,7 +53,7 @@ BUILDERS = {
     "join": lambda x: html.join(x, x),
     "prose": lambda x: html.prose(x),
     "paragraphs": lambda x: html.paragraphs(x, x),
-    "says": lambda x: html.says(x, f"**{x}**"),
+    "callout": lambda x: html.callout(x, f"**{x}**"),
     "bold": lambda x: html.bold(x),
     "tag": lambda x: html.tag("p", x, kind=x, title=x),
     "table": lambda x: html.table([x, Cell(x, x)], [[x, x], Row([x, Cell(x, x)], x)], x, x, over={x: 1}, foot=[x, x]),
@@ -120,7 +120,7 @@ def test_a_table_has_a_head_for_every_column_and_every_row():
 
 def test_what_waits_to_be_seen_is_drawn_later():
     drawn = []
-    made = html.lazily(lambda: drawn.append(1) or html.says("x"))
+    made = html.lazily(lambda: drawn.append(1) or html.callout("x"))
     assert made.startswith("<marimo-ui-element") and "marimo-lazy" in made and not drawn
 
 

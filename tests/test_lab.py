@@ -20,7 +20,7 @@ from gdpo_core._words import signed
 from gdpo_core.bfcl import REWARDS
 from gdpo_core.board import Board
 from gdpo_core.board.drawing import draw
-from gdpo_core.board.seen import seen
+from gdpo_core.board.result import compute
 from gdpo_core.board.state import METHODS, PAYS, UNDEFINED, State
 from gdpo_core.board.verdict import wrong_first
 from views import terms
@@ -86,7 +86,7 @@ def test_bars_ties_and_order_are_those_of_the_core(state):
 )
 def test_each_task_shows_its_case(sheet, levels, tied, share, inverted):
     state = SHEETS[sheet].state
-    both = [seen(state, method) for method in ("grpo", "gdpo")]
+    both = [compute(state, method) for method in ("grpo", "gdpo")]
     assert tuple(len(set(one.levels)) for one in both) == levels
     assert both[0].collapsed.tied_pairs == pytest.approx(tied, abs=5e-4)
     assert tuple(round(one.shares[0], 2) for one in both) == share
@@ -118,11 +118,11 @@ def test_the_weight_that_is_enough_puts_every_right_answer_first_and_a_smaller_o
     found = drawn(state)["enough"]
     if not found or found["weight"] is None:
         return
-    assert wrong_first(state, seen(state, state.method).levels)[0]
+    assert wrong_first(state, compute(state, state.method).levels)[0]
 
     def wrong(weight):
         other = replace(state, weights=(weight, *state.weights[1:]))
-        return wrong_first(state, seen(other, state.method).levels)[0]
+        return wrong_first(state, compute(other, state.method).levels)[0]
 
     assert not wrong(found["weight"])
     least = float(re.search(r"weight of ([\d.]+) or more", found["said"])[1])
@@ -178,7 +178,7 @@ def test_what_the_verdict_counts_is_so(state):
     d = drawn(state)
     told = text_of(" ".join(d["verdict"])).replace(" ,", ",")
     mixes = len(set(state.marks))
-    left, right = (len(set(seen(state, m).levels)) for m in ("grpo", state.method))
+    left, right = (len(set(compute(state, m).levels)) for m in ("grpo", state.method))
     assert "nan" not in told and "  " not in told and not re.search(r": \.|left: *\.", told)
     if mixes == 1 or not any(state.weights):
         assert "every advantage is 0" in told
@@ -348,7 +348,7 @@ def test_setting_traits_from_a_browser_draws_that_state(state):
     assert one.state == state and one.active == 3
     assert one.drawing == drawn(state) and all(list(one.drawing["state"][k]) == list(v) for k, v in shown.items())
     assert one.rewards.tolist() == state.rewards
-    assert one.collapse(state.method).tied_pair_count == seen(state, state.method).collapsed.tied_pair_count
+    assert one.collapse(state.method).tied_pair_count == compute(state, state.method).collapsed.tied_pair_count
 
 
 def test_a_board_of_nothing_is_refused():
@@ -392,4 +392,4 @@ def test_a_method_is_refused_where_its_convention_does_not_define_it():
             gc.advantages(GRADED, method, convention=gc.CONVENTIONS[convention])
     for method, convention in itertools.product(METHODS, gc.CONVENTIONS):
         if [method, convention] not in UNDEFINED:
-            seen(replace(START, method=method, convention=convention), method)
+            compute(replace(START, method=method, convention=convention), method)

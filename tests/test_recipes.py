@@ -13,8 +13,8 @@ from test_reproduce import WEIGHTS, compared, draw, made, names, solved, table
 import gdpo_core as gc
 from benchmarks.recipes import MAKERS, random_log, round_to, verdict
 from gdpo_core.runs.audit import audit
+from gdpo_core.runs.read import read_run
 from gdpo_core.runs.recipe import GRIDS, Recipe, grid_of, half_step
-from gdpo_core.runs.run import read_run
 from gdpo_core.runs.solve import solve
 
 # --- the formulas, by hand -------------------------------------------------------------------------------------------

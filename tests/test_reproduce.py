@@ -13,8 +13,8 @@ from gdpo_core import CONVENTIONS, InputError
 from gdpo_core._groups import read
 from gdpo_core.conventions import NAMES
 from gdpo_core.registry import method_for, method_named
-from gdpo_core.runs.recipe import TOLERANCE, Recipe, compare, hidden_inputs, read_log, same_direction
-from gdpo_core.runs.run import read_run
+from gdpo_core.runs.read import read_run
+from gdpo_core.runs.recipe import TOLERANCE, Recipe, compare, hidden_inputs, same_direction, tensors_of
 from gdpo_core.runs.solve import numbers_near, simplest, solve
 
 GOLDENS = Path(__file__).parent / "goldens"
@@ -76,11 +76,11 @@ def solved(r, advantages, framework="trl", weights=None, batches=6):
 
 
 def compared(log, rewards, recipe):
-    return compare(read_log(log, rewards), recipe)
+    return compare(tensors_of(log, rewards), recipe)
 
 
 def directions(log, rewards, recipe):
-    return same_direction(read_log(log, rewards), compared(log, rewards, recipe))
+    return same_direction(tensors_of(log, rewards), compared(log, rewards, recipe))
 
 
 def reproduced(r, advantages, recipe, batches=6):

@@ -12,7 +12,7 @@ import polars as pl
 
 from gdpo_core._theme import METHODS, VALUES
 from gdpo_core._words import decimal, percent, signed
-from gdpo_core.board.seen import seen
+from gdpo_core.board.result import compute
 from gdpo_core.board.state import BASE, State
 from gdpo_core.conventions import COMPARED
 from gdpo_core.scenarios import LEVEL
@@ -34,9 +34,9 @@ def _inline(rows: Sequence[Mapping]) -> alt.InlineData:
 def advantages(state: State) -> alt.HConcatChart:
     """A bar per answer and method, from the highest; answers with different marks and one advantage are lighter."""
     sides, both = [], (BASE, state.method)
-    reach = max(2.5, ceil(2.4 * max(abs(a) for method in both for a in seen(state, method).advantages)) / 2)
+    reach = max(2.5, ceil(2.4 * max(abs(a) for method in both for a in compute(state, method).advantages)) / 2)
     for method in both:
-        one = seen(state, method)
+        one = compute(state, method)
         tied = {i: n for n, tie in enumerate(one.ties) for i in tie["answers"]}
         rows = [
             {

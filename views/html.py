@@ -18,6 +18,7 @@ __all__ = [
     "Row",
     "board_or_reason",
     "bold",
+    "callout",
     "charts",
     "controls",
     "div",
@@ -28,7 +29,6 @@ __all__ = [
     "paragraphs",
     "prose",
     "reason",
-    "says",
     "show",
     "table",
     "tag",
@@ -68,22 +68,22 @@ def bold(x: object) -> Html:
     return tag("b", x)
 
 
-def paragraphs(*said: str) -> Html:
+def paragraphs(*sentences: str) -> Html:
     """Sentences as paragraphs, in which what stands between two `**` is bold; an empty one is left out.
 
     >>> paragraphs("**4** of 5", "")
     Markup('<p><b>4</b> of 5</p>')
     """
-    return join(*(tag("p", prose(one)) for one in said if one))
+    return join(*(tag("p", prose(one)) for one in sentences if one))
 
 
-def says(*said: str) -> Html:
+def callout(*sentences: str) -> Html:
     """A verdict, a paragraph each.
 
-    >>> says("a < b")
-    Markup('<div class="says"><p>a &lt; b</p></div>')
+    >>> callout("a < b")
+    Markup('<div class="callout"><p>a &lt; b</p></div>')
     """
-    return tag("div", paragraphs(*said), kind="says")
+    return tag("div", paragraphs(*sentences), kind="callout")
 
 
 def fold(title: object, *content: object) -> Html:

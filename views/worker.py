@@ -15,7 +15,8 @@ import numpy as np
 from gdpo_core._errors import InputError
 from gdpo_core.runs.audit import audit
 from gdpo_core.runs.audit_report import AuditReport
-from gdpo_core.runs.run import Run, read_run
+from gdpo_core.runs.read import read_run
+from gdpo_core.runs.run import Run
 from gdpo_core.runs.what_if import WhatIf
 from gdpo_core.scenarios import Setting
 

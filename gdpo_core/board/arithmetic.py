@@ -4,12 +4,12 @@ import torch
 from torch import Tensor
 
 from gdpo_core._words import power_of_ten, signed
-from gdpo_core.board.seen import Seen
+from gdpo_core.board.result import Result
 
 FINEST = 8  # decimals with which a line is tried at most
 
 
-def arithmetic(one: Seen) -> list[str]:
+def arithmetic(one: Result) -> list[str]:
     """Per answer, the whole computation of its advantage, in one line.
 
     ⟨0|…⟩ is what the first reward adds, and the result stands between two `**`. Equal answers share a line.
@@ -25,7 +25,7 @@ def arithmetic(one: Seen) -> list[str]:
     lines: dict[tuple, str] = {}
     keys = [
         (tuple(terms), *rest)
-        for terms, *rest in zip(one.terms, one.sums, one.kept, means, stds, one.advantages, strict=True)
+        for terms, *rest in zip(one.terms, one.sums, one.factors, means, stds, one.advantages, strict=True)
     ]
     for key in keys:
         if key not in lines:
@@ -40,7 +40,7 @@ def _per_answer(x: float | Tensor | None, answers: int) -> list[float]:
 
 
 def _line(
-    one: Seen, terms: list[float], weights: list[float], total: float, share: float, mean: float, std: float, a: float
+    one: Result, terms: list[float], weights: list[float], total: float, share: float, mean: float, std: float, a: float
 ) -> str:
     """The line with the fewest decimals that adds up."""
     for places in range(2, FINEST + 1):
@@ -52,7 +52,7 @@ def _line(
 
 
 def _tried(
-    one: Seen,
+    one: Result,
     terms: list[float],
     weights: list[float],
     total: float,

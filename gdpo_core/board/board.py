@@ -17,7 +17,7 @@ from gdpo_core._errors import expect, reason
 from gdpo_core._inputs import ArrayLike
 from gdpo_core._words import count, excerpt, signed
 from gdpo_core.board.drawing import draw
-from gdpo_core.board.seen import seen
+from gdpo_core.board.result import compute
 from gdpo_core.board.state import (
     BASE,
     HEAVIEST,
@@ -161,11 +161,11 @@ class Board(anywidget.AnyWidget):
 
     def explain(self, method: str) -> Explanation:
         """`gdpo_core.explain` of what it shows; computed with the drawing."""
-        return seen(self.state, method).explained
+        return compute(self.state, method).explained
 
     def collapse(self, method: str) -> gc.Collapse:
         """`gdpo_core.collapse` of what it shows; computed with the drawing."""
-        return seen(self.state, method).collapsed
+        return compute(self.state, method).collapsed
 
     @traitlets.validate("marks")
     def _marks(self, proposal: Any) -> list:

@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from gdpo_core._words import number, percent, signed
 from gdpo_core.board.arithmetic import arithmetic
-from gdpo_core.board.seen import seen
+from gdpo_core.board.result import compute
 from gdpo_core.board.state import BASE, METHODS, State
 from gdpo_core.board.verdict import enough, verdict
 
@@ -13,7 +13,7 @@ from gdpo_core.board.verdict import enough, verdict
 @lru_cache(maxsize=512)
 def draw(state: State, names: tuple[str, ...]) -> dict:
     """Everything that the board draws of a state; names: of the rewards."""
-    both = left, right = seen(state, BASE), seen(state, state.method)
+    both = left, right = compute(state, BASE), compute(state, state.method)
     given = asdict(state)
     del given["lengths"], given["primary"]
     return {
@@ -43,5 +43,5 @@ def _squared(state: State) -> str:
 
 def order_at_first(state: State) -> list[int]:
     """The answers from GDPO's highest to its lowest, of equals GRPO's first."""
-    left, right = seen(state, BASE), seen(state, "gdpo")
+    left, right = compute(state, BASE), compute(state, "gdpo")
     return sorted(range(len(state.marks)), key=lambda i: (-right.levels[i], -left.levels[i], i))

@@ -6,7 +6,7 @@ from math import ceil, inf
 
 from gdpo_core._html import Html, prose
 from gdpo_core._words import count, number, percent, word
-from gdpo_core.board.seen import Seen
+from gdpo_core.board.result import Result
 from gdpo_core.board.state import HEAVIEST, METHODS, Marks, State
 
 NEAR = 0.1  # advantages that are no further apart are a near-tie
@@ -17,7 +17,7 @@ WHY_TIED = (
 NO_WEIGHT = "A mark without weight tells no answers apart."
 
 
-def verdict(state: State, names: tuple[str, ...], left: Seen, right: Seen) -> list[Html]:
+def verdict(state: State, names: tuple[str, ...], left: Result, right: Result) -> list[Html]:
     """What this state shows: first what is told apart, then what that is worth."""
     mixes, b = len(set(state.marks)), METHODS[state.method]
     if mixes == 1:
@@ -40,10 +40,10 @@ def verdict(state: State, names: tuple[str, ...], left: Seen, right: Seen) -> li
         first = f"GRPO tells all {mixes} kinds of answers apart, {b} gives them only **{only}**."
     else:
         first = f"No tie: GRPO and {b} both give each of the {mixes} kinds of answers **an advantage of its own**."
-    return [prose(first), prose(_worth(state, names, left, right, b))]
+    return [prose(first), prose(_worth_of_answers(state, names, left, right, b))]
 
 
-def _largest_tie(state: State, left: Seen, right: Seen, b: str) -> str:
+def _largest_tie(state: State, left: Result, right: Result, b: str) -> str:
     """The answers that GRPO ties most, and how many values the other method gives them."""
     tie = max(left.ties, key=lambda one: len(one["answers"]))["answers"]
     passed = sum(state.right[i] for i in tie) if state.right else 0
@@ -59,7 +59,7 @@ def _alike(state: State) -> str:
     return "With equal pay and weights " if equal else ""
 
 
-def _worth(state: State, names: tuple[str, ...], left: Seen, right: Seen, b: str) -> str:
+def _worth_of_answers(state: State, names: tuple[str, ...], left: Result, right: Result, b: str) -> str:
     """The second sentence: whether telling apart helped the right answers, or what is left once nothing ties."""
     wrong, of = wrong_first(state, right.levels)
     before, _ = wrong_first(state, left.levels)
@@ -97,7 +97,7 @@ def _mended(state: State, before: list[int], after: list[int], b: str) -> str:
     return f"{ties} {b} puts the right one first {where}. " if tied else ""
 
 
-def _priority(wrong: list[tuple[int, int]], of: int, before: list, right: Seen, b: str, mended: bool) -> str:
+def _priority(wrong: list[tuple[int, int]], of: int, before: list, right: Result, b: str, mended: bool) -> str:
     """That a wrong answer stands above a right one: the widest case, and how many there are."""
     low, high = max(wrong, key=lambda pair: right.levels[pair[0]] - right.levels[pair[1]])
     more = f", {'as many' if len(before) == len(wrong) else len(before)} under GRPO" if before else ""
@@ -108,7 +108,7 @@ def _priority(wrong: list[tuple[int, int]], of: int, before: list, right: Seen, 
     )
 
 
-def _same_spread(state: State, one: Seen) -> bool:
+def _same_spread(state: State, one: Result) -> bool:
     """Whether every tie is between two marks of equal weight that spread alike: the reason that WHY_TIED gives."""
     if not state.binary:
         return False
@@ -132,7 +132,7 @@ def _same_spread(state: State, one: Seen) -> bool:
     )
 
 
-def _left_over(state: State, names: tuple[str, ...], left: Seen, right: Seen, b: str) -> str:
+def _left_over(state: State, names: tuple[str, ...], left: Result, right: Result, b: str) -> str:
     """What unequal pay and weights leave once they have broken the ties: priorities, near-ties, scale."""
     wrong, of = wrong_first(state, right.levels)
     before, _ = wrong_first(state, left.levels)
@@ -143,7 +143,7 @@ def _left_over(state: State, names: tuple[str, ...], left: Seen, right: Seen, b:
     return f"{lead}What is left: {order if wrong or before else ''}{_scale(names, left, right, b)}."
 
 
-def _scale(names: tuple[str, ...], left: Seen, right: Seen, b: str) -> str:
+def _scale(names: tuple[str, ...], left: Result, right: Result, b: str) -> str:
     """Near-ties, and which reward has the largest share of the update."""
     rest = []
     for name, one in (("GRPO", left), (b, right)):
@@ -195,7 +195,7 @@ SCALED = ("gdpo", "mo_grpo", "grpo_no_std")  # whose order is that of the sum of
 GATE = "A gate does it at any weight: the other marks count where the answer is right."
 
 
-def enough(state: State, right: Seen) -> dict | None:
+def enough(state: State, right: Result) -> dict | None:
     """The weight of the primary reward from which on every right answer is first, and what it says; None: no need.
 
     It lies where the last pair of a right and a wrong answer changes places: source, the break-even weight of

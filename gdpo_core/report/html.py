@@ -115,19 +115,19 @@ def _fold_of_finding(report: AuditReport, finding: Finding, first: bool, frame: 
     shape = tag("svg", _SHAPES[finding.severity], viewBox="0 0 12 12", role="img", aria_label=f"{finding.severity}:")
     title = join(shape, tag("b", finding.title), " ", tag("code", finding.id))
     fix = copy_box(finding.fix, finding.title) if finding.fix else Html()
-    parts = _finding_parts(report, finding, fix, frame, guide, beside=first)
+    parts = _finding_parts(report, finding, fix, frame, guide, has_figure=first)
     return fold(title, *parts, kind=f"card {finding.severity}", opened=first)
 
 
 def _finding_parts(
-    report: AuditReport, finding: Finding, fix: Html, frame: Frame, guide: Guide, beside: bool = False
+    report: AuditReport, finding: Finding, fix: Html, frame: Frame, guide: Guide, has_figure: bool = False
 ) -> list[Html]:
     """What it is, a picture where one says more than its number, what to do about it, and where to read more.
 
-    beside: a large figure beside it says what the picture says.
+    has_figure: a large figure beside it says what the picture says.
     """
     small = thumbnail(report, finding)
-    if small and beside:
+    if small and has_figure:
         small = replace(small, kind=f"{small.kind} beside")
     drawn = frame(small) if small else Html()
     does = effect(report, finding)

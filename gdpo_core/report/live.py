@@ -27,6 +27,7 @@ from gdpo_core.runs.over_time import MEAN, SHARE, SILENT, column
 from gdpo_core.runs.watch import Follower
 
 _REWARDS = 4  # that have columns
+_RECENT = 8  # steps that are shown one by one
 _EVERY, _PATIENCE = 1.0, 3.0  # seconds between looks, and until a log that cannot be read is an error
 # Looks in a row, each at new rows, that must agree before a finding is said to have come or gone. Of runs of 30 steps
 # whose true correlation is at the threshold of a conflict, 35 % would else say so more than twice; with five, 1 %.
@@ -81,8 +82,8 @@ def follow(follower: Follower, file: TextIO, every: float = _EVERY, patience: fl
     """Show a growing log until Ctrl-C (or SIGTERM), and return the report of the whole log as it then is.
 
     A terminal is redrawn in place; anything else gets one line per change, and one if there is nothing at the path yet.
-    Raises InputError if the log is removed, if what was read is changed, or if `patience` seconds pass in which it
-    cannot be read.
+    There are `every` seconds between looks, and more where an audit takes more than a tenth of that. Raises InputError
+    if the log is removed or truncated, or if `patience` seconds pass in which it cannot be read.
     """
     console = Console(file=file, highlight=False, markup=False, emoji=False)
     report: AuditReport | None = None
@@ -96,6 +97,7 @@ def follow(follower: Follower, file: TextIO, every: float = _EVERY, patience: fl
             if live is None and not _is_there(follower):
                 print(printable(_waiting_line(follower)), file=file, flush=True)
             while True:
+                started = time.monotonic()
                 if (new := follower.look()) is not None:
                     report, before, shown = new, shown, steady.of(new)
                     changed = new_rows(before, shown)
@@ -108,7 +110,7 @@ def follow(follower: Follower, file: TextIO, every: float = _EVERY, patience: fl
                 unreadable_since = (unreadable_since or now) if follower.fault and follower.marks else None
                 if follower.fault and unreadable_since and now - unreadable_since > patience:
                     raise follower.fault
-                time.sleep(every)
+                time.sleep(max(every, 9 * (now - started)))
         except KeyboardInterrupt:
             pass
     try:
@@ -162,7 +164,7 @@ def _screen(follower: Follower, report: AuditReport | None, changed: str) -> Ren
     for finding in report.findings:
         head = (finding.severity, COLOURS[finding.severity]), f"  {printable(finding.id)}  "
         lines.append(Text.assemble(*head, (printable(finding.title), "dim")))
-    lines.append(_steps(report, follower.recent))
+    lines.append(_steps(report, report.steps.tail(_RECENT)))
     lines.append(Text("Ctrl-C ends and prints the whole report.", "dim"))
     return Group(*lines)
 

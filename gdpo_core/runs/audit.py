@@ -16,7 +16,8 @@ from gdpo_core.runs import findings_by, findings_log, findings_methods, findings
 from gdpo_core.runs.audit_report import AuditReport, report_of
 from gdpo_core.runs.by import by_value
 from gdpo_core.runs.facts import SEVERITIES, Facts, Finding, scaled_share
-from gdpo_core.runs.recipe import Recipe, compare, read_log
+from gdpo_core.runs.grouping import regroup
+from gdpo_core.runs.recipe import Recipe, compare, tensors_of
 from gdpo_core.runs.run import Run
 from gdpo_core.runs.solve import solve
 from gdpo_core.runs.summarise import summarise
@@ -122,13 +123,13 @@ def gather(
     if recipe is None and (other := _regroup(run, given, intended)):
         return gather(other, given or None, primary, intended, progress, engine)
     plan = plan_of(run, given, primary, recipe, intended)
-    summary = engine(run, plan) if engine else _summary(chain(first, tables), run, plan, progress)
+    summary = engine(run, plan) if engine else _summary(chain(first, tables), plan, progress)
     if open_batches := _may_tell_more(summary, sample):
         sample += _tables_of(run, open_batches)
         better = solve_recipe(run, sample, given, intended)
         if better is not None and better != recipe:
             plan = plan_of(run, given, primary, better, intended)
-            summary = engine(run, plan) if engine else _summary(run.tables(), run, plan)
+            summary = engine(run, plan) if engine else _summary(run.tables(), plan)
     facts = facts_of(run, summary, given, intended)
     return replace(facts, by=by_value(facts))
 
@@ -172,14 +173,14 @@ def solve_recipe(
 
 
 def _reproduces(recipe: Recipe, tables: Iterable[pl.DataFrame], rewards: Sequence[str]) -> bool:
-    compared = (compare(read_log(table, rewards), recipe) for table in tables)
+    compared = (compare(tensors_of(table, rewards), recipe) for table in tables)
     return not any(bool((c.error > c.allowed).any()) for c in compared)
 
 
 def _regroup(run: Run, given: Mapping[str, float], intended: str | None) -> Run | None:
     """The run with another group size that fits its prompts, if the advantages can be reproduced with it."""
     for size in run.other_sizes:
-        other = run.regroup(size)
+        other = regroup(run, size)
         if solve_recipe(other, sample_of(_first(other.tables())), given, intended) is not None:
             return other
     return None
@@ -220,34 +221,18 @@ def plan_of(
 # --- the facts --------------------------------------------------------------------------------------------------------
 
 
-def _summary(
-    tables: Iterable[pl.DataFrame], run: Run, plan: Plan, progress: Callable[[int], None] | None = None
-) -> Summary:
+def _summary(tables: Iterable[pl.DataFrame], plan: Plan, progress: Callable[[int], None] | None = None) -> Summary:
     summaries, sample = [], Sample()
     for table in tables:
         summaries.append(summarise(table, plan))
         sample.add(table)
         if progress is not None:
             progress(len(table))
-    expect(len(summaries) > 0, run.path, "at least one response", "none")
-    summary = replace(merge(summaries), sample=tuple(sample.tables))
-    present = summary.batches.rewards.present.sum()
-    expect(present > 0, run.path, f"numbers in {', '.join(run.rewards)}", "missing values only")
-    return summary
+    return replace(merge(summaries), sample=tuple(sample.tables))
 
 
-def facts_of(
-    run: Run,
-    summary: Summary,
-    given: Mapping[str, float],
-    intended: str | None,
-    *,
-    read_again: bool = True,
-) -> Facts:
-    """What the findings read: each batch once, and without those that an evaluation wrote.
-
-    read_again: look in the log for a second recipe, of the batches that the first does not reproduce.
-    """
+def facts_of(run: Run, summary: Summary, given: Mapping[str, float], intended: str | None) -> Facts:
+    """What the findings read: each batch once, and without those that an evaluation wrote."""
     batches = _without_last_again(summary.batches)
     again = _repeats_the_one_before(batches)
     facts = Facts(
@@ -266,7 +251,7 @@ def facts_of(
     wrong = (facts.batches.logged.wrong > 0) & ~facts.lack_rows
     if _by_evaluations(facts, wrong):
         return replace(facts, batches=take(facts.batches, ~wrong), overwritten_batches=take(facts.batches, wrong))
-    return facts if not read_again else replace(facts, recipe_of_the_rest=_recipe_of_the_rest(facts))
+    return replace(facts, recipe_of_the_rest=_recipe_of_the_rest(facts))
 
 
 def _without_last_again(batches: Sums[Array]) -> Sums[Array]:

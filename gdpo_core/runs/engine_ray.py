@@ -20,17 +20,9 @@ from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.columns import ROWS_OF_A_FILE
 from gdpo_core.runs.files import LogFiles, find_files, format_of
 from gdpo_core.runs.frames import REMOTE
-from gdpo_core.runs.run import (
-    Blocks,
-    GroupingProof,
-    Run,
-    groups_before,
-    options_of,
-    read_rows,
-    tables_of,
-    with_groups,
-    without_bad_files,
-)
+from gdpo_core.runs.grouping import groups_before, proof_of, with_groups
+from gdpo_core.runs.read import options_of, read_rows, without_bad_files
+from gdpo_core.runs.run import Blocks, Run, tables_of
 from gdpo_core.runs.summarise import summarise
 from gdpo_core.runs.sums import Plan, Summary, merge
 from gdpo_core.runs.trials import Sample
@@ -67,9 +59,9 @@ def audit_on_ray(
     expect(all(file.path is not None for file in log.files), "--engine", "files on disk for ray", "an archive")
     tracked = next((file.name for file in log.files if format_of(file) in ("wandb", "trackio")), None)
     expect(tracked is None, "--engine", "files of rows for ray; --engine local reads trackers", f"{tracked}")
-    run, proof = read_rows(log, None if framework is None else framework_named(framework), options)
-    run = replace(with_groups(run, proof, options), skipped_files=skipped)
-    engine = partial(_map_and_merge, log, named, proof)
+    run = read_rows(log, None if framework is None else framework_named(framework), options)
+    run = replace(with_groups(run, options), skipped_files=skipped)
+    engine = partial(_map_and_merge, log, named)
     return audit(run, weights, primary, asked=asked, target_share=target_share, what_if=what_if, engine=engine)
 
 
@@ -83,14 +75,14 @@ def _ray() -> Any:
     return ray
 
 
-def _map_and_merge(log: LogFiles, named: Mapping[str, Any], proof: GroupingProof, run: Run, plan: Plan) -> Summary:
+def _map_and_merge(log: LogFiles, named: Mapping[str, Any], run: Run, plan: Plan) -> Summary:
     """The summary of the run, merged from those of its files."""
     ray = _ray()
     try:
         if not ray.is_initialized():
             ray.init(log_to_driver=False, logging_level="ERROR", include_dashboard=False)
         workers = max(1, int(ray.cluster_resources().get("CPU", 1)))
-        tasks = _tasks(log, proof, run, PER_WORKER * workers)
+        tasks = _tasks(log, run, PER_WORKER * workers)
         work = partial(_summarise_files, run.framework, dict(named), run._blocks, run.window, plan)
         remote = ray.remote(max_retries=RETRIES)(lambda task: work(task))
         rows = ray.get([remote.remote(task) for task in tasks])
@@ -107,10 +99,10 @@ def _map_and_merge(log: LogFiles, named: Mapping[str, Any], proof: GroupingProof
     return replace(merge(parts), sample=tuple(sample.tables))
 
 
-def _tasks(log: LogFiles, proof: GroupingProof, run: Run, count: int) -> list[dict[str, Any]]:
+def _tasks(log: LogFiles, run: Run, count: int) -> list[dict[str, Any]]:
     """The files in about `count` parts, and what each holds; parts have equally many files with steps of the window."""
     size = -(-len(log.files) // count)
-    batches = proof.batches
+    batches = proof_of(run).batches
     tasks = []
     for first in range(0, len(log.files), size):
         mine = batches.filter(pl.col("_file").is_between(first, first + size - 1))
@@ -118,7 +110,7 @@ def _tasks(log: LogFiles, proof: GroupingProof, run: Run, count: int) -> list[di
             paths = [str(file.path) for file in log.files[first : first + size]]
             held = {"steps": mine["step"].to_list(), "rows": mine["rows"].to_list()}
             task = {"paths": paths, "first_file": first, "first_batch": mine["batch"][0], **held}
-            task["first_group"] = groups_before(run, proof, task["first_batch"])
+            task["first_group"] = groups_before(run, task["first_batch"])
             in_a_row = mine["batch"].to_list() == list(range(task["first_batch"], task["first_batch"] + len(mine)))
             wanted = "files in the order of their steps for ray, or --engine local"
             expect(in_a_row, "--engine", wanted, f"others in {log.files[first].name}")
@@ -141,8 +133,8 @@ def _summarise_files(
     done: dict[str, Any] = {"first_batch": task["first_batch"], "summary": b"", "sample": b"", "error": ""}
     try:
         options = options_of(**{**named, "rewards": list(plan.rewards)})
-        run, proof = read_rows(find_files(list(task["paths"])), framework, options)
-        batches = proof.batches
+        run = read_rows(find_files(list(task["paths"])), framework, options)
+        batches = proof_of(run).batches
         offset = task["first_file"] if run._numbered_by_file else 0
         steps = (batches["step"] + offset).to_list()
         if (steps, batches["rows"].to_list()) != (list(task["steps"]), list(task["rows"])):

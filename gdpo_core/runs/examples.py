@@ -124,11 +124,11 @@ def _example(f: Facts, finding: str, score: float, rows: pl.DataFrame, reward: s
 
 def with_texts(groups: Sequence[ExampleGroup], texts: Texts) -> tuple[ExampleGroup, ...]:
     """The groups with what the log says in their places."""
-    said = texts({place for group in groups for place in group.places[:MOST_TEXTS]})
-    return tuple(_add_texts(group, [said.get(place) for place in group.places]) for group in groups)
+    records = texts({place for group in groups for place in group.places[:MOST_TEXTS]})
+    return tuple(_add_texts(group, [records.get(place) for place in group.places]) for group in groups)
 
 
-def _add_texts(group: ExampleGroup, said: Sequence) -> ExampleGroup:
-    prompt = next((one.prompt for one in said if one and one.prompt is not None), group.prompt)
-    completions = tuple(one and one.completion for one in said)
+def _add_texts(group: ExampleGroup, records: Sequence) -> ExampleGroup:
+    prompt = next((one.prompt for one in records if one and one.prompt is not None), group.prompt)
+    completions = tuple(one and one.completion for one in records)
     return replace(group, prompt=prompt, completions=completions if any(completions) else group.completions)

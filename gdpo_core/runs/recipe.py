@@ -67,7 +67,7 @@ class Recipe:
 
 
 @dataclass(frozen=True)
-class Log:
+class Tensors:
     """A table's columns as tensors for the methods; groups and batches are numbered from 0 as they appear."""
 
     rewards: Tensor  # (prompts, rollouts, rewards), or (responses, rewards) where groups differ in size; NaN = missing
@@ -86,7 +86,7 @@ class Log:
         """The same as fields of a recipe."""
         return {name: getattr(self, name) for name in ("clipped_at", "scaled", "grid", "rewards_grid")}
 
-    def of_batches(self, chosen: Tensor) -> "Log":
+    def of_batches(self, chosen: Tensor) -> "Tensors":
         """The log of these batches alone; chosen: (batches,) yes or no."""
         groups, responses = chosen[self.batch], chosen[self.batch_of_response]
         _, batch = torch.unique_consecutive(self.batch[groups], return_inverse=True)
@@ -155,7 +155,7 @@ class Log:
         return int(self.batch[-1]) + 1
 
 
-def read_log(table: pl.DataFrame, rewards: Sequence[str]) -> Log:
+def tensors_of(table: pl.DataFrame, rewards: Sequence[str]) -> Tensors:
     """The table of a run as tensors. The rows of a group, and of a batch, have to follow one another."""
     for name in ("batch", "group", *rewards):
         expect(name in table.columns, "table", f"a column {name!r}", f"only {', '.join(table.columns)}")
@@ -180,9 +180,9 @@ def read_log(table: pl.DataFrame, rewards: Sequence[str]) -> Log:
     if bool((sizes == sizes[0]).all()):
         shape = (len(first), int(sizes[0]))
         lengths = None if lengths is None else lengths.view(shape)
-        return Log(values.view(-1, *shape).movedim(0, -1), None, batch, lengths, advantages)
+        return Tensors(values.view(-1, *shape).movedim(0, -1), None, batch, lengths, advantages)
     group = torch.arange(len(first)).repeat_interleave(sizes)
-    return Log(values.T, group, batch, lengths, advantages)
+    return Tensors(values.T, group, batch, lengths, advantages)
 
 
 def holds_lengths(table: pl.DataFrame, rewards: Sequence[str]) -> bool:
@@ -214,14 +214,14 @@ class Comparison:
     allowed: Tensor  # the largest error that counts as reproduced: TOLERANCE plus the framework's float32 round-off
 
 
-def compare(log: Log, recipe: Recipe) -> Comparison:
+def compare(log: Tensors, recipe: Recipe) -> Comparison:
     """The log's advantages beside the recipe's; a batch is reproduced if no error is larger than allowed."""
     batch = log.read(RECOGNISED[recipe.convention], recipe.weights)
     after = {name: getattr(recipe, name) for name in log.after_the_method}
     return compare_with(replace(log, **after), recipe.method, batch)
 
 
-def compare_with(log: Log, method: str, batch: Batch) -> Comparison:
+def compare_with(log: Tensors, method: str, batch: Batch) -> Comparison:
     """The same for a method and a batch that holds the log's rewards, the convention and the weights."""
     formula, batch = method_for(method, batch)
     steps = formula(batch)
@@ -240,7 +240,7 @@ def compare_with(log: Log, method: str, batch: Batch) -> Comparison:
     return Comparison(computed, error.masked_fill_(log.advantages.isnan(), torch.nan), allowed.expand(len(error)))
 
 
-def _factors(log: Log, computed: Tensor) -> Tensor:
+def _factors(log: Tensors, computed: Tensor) -> Tensor:
     """(batches,) what the computed advantages of each batch are multiplied by to come nearest to the logged ones.
 
     NaN where that is not above 0.
@@ -251,7 +251,7 @@ def _factors(log: Log, computed: Tensor) -> Tensor:
     return factor.masked_fill((factor <= 0) & (square > 0), torch.nan)
 
 
-def same_direction(log: Log, comparison: Comparison) -> Tensor:
+def same_direction(log: Tensors, comparison: Comparison) -> Tensor:
     """(groups,) whether a group's logged advantages are a positive multiple of the computed ones.
 
     False where an advantage of the group is missing. A group that is a multiple and not reproduced was scaled together

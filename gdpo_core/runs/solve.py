@@ -18,14 +18,14 @@ from gdpo_core.registry import method_named
 from gdpo_core.runs.recipe import (
     GRIDS,
     TOLERANCE,
-    Log,
     Recipe,
+    Tensors,
     compare,
     compare_with,
     grid_of,
     holds_lengths,
     is_simple,
-    read_log,
+    tensors_of,
     with_weights,
 )
 from gdpo_core.runs.weights import (
@@ -127,7 +127,7 @@ def solve(
         return None
     columns = ["batch", "group", *rewards, "advantage"]
     columns += ["length"] if all(holds_lengths(table, rewards) for table in tables) else []
-    log = read_log(pl.concat([table.select(columns) for table in tables]), rewards)
+    log = tensors_of(pl.concat([table.select(columns) for table in tables]), rewards)
     given = None if weights is None else tuple(float(w) for w in weights)
     expect(given is None or len(given) == len(rewards), "weights", f"{len(rewards)} numbers", repr(weights))
 
@@ -138,7 +138,7 @@ def solve(
     return None if found is None else _agree(log, found, framework, given)
 
 
-def _exactly(log: Log, found: Attempt) -> bool:
+def _exactly(log: Tensors, found: Attempt) -> bool:
     """Whether the attempt explains the log as it stands, and the log is not one of rounded numbers by its looks."""
     # A few rounded numbers are exactly what some odd weights make.
     most = 2 * _known_weights(found.recipe) if _few_sizes(log) else FITTED - 1
@@ -151,8 +151,8 @@ def _known_weights(recipe: Recipe) -> int:
 
 
 def _search_alternatives(
-    log: Log, found: Attempt | None, framework: str, given: tuple[float, ...] | None, solved: Solved
-) -> tuple[Log, Attempt | None]:
+    log: Tensors, found: Attempt | None, framework: str, given: tuple[float, ...] | None, solved: Solved
+) -> tuple[Tensors, Attempt | None]:
     """The log as one of numbers that were rounded, clipped or scaled, and what explains that; or what was found."""
     grid = grid_of(log.advantages)
     for other in _alternative_logs(log, grid):
@@ -173,7 +173,7 @@ def _search_alternatives(
     return log, found
 
 
-def _search(log: Log, framework: str, given: tuple[float, ...] | None, solved: Solved) -> Attempt | None:
+def _search(log: Tensors, framework: str, given: tuple[float, ...] | None, solved: Solved) -> Attempt | None:
     """The likeliest attempt that reproduces the log about as well as the best one does."""
     attempts: list[Attempt] = []
     for attempt in _attempts(log, framework, given, solved):
@@ -190,7 +190,7 @@ def _claims(attempt: Attempt) -> int:
 
 
 def _attempts(
-    log: Log,
+    log: Tensors,
     framework: str,
     given: tuple[float, ...] | None,
     solved: Solved,
@@ -221,13 +221,13 @@ def _attempts(
             yield attempt
 
 
-def _few_sizes(log: Log) -> bool:
+def _few_sizes(log: Tensors) -> bool:
     """Whether the advantages have so few sizes that a recipe only has to explain their signs."""
     sizes = (log.advantages.abs() * 1e4).round()
     return len(sizes[sizes > 0].unique()) <= _FEW_SIZES
 
 
-def _alternative_logs(log: Log, grid: str) -> Iterator[Log]:
+def _alternative_logs(log: Tensors, grid: str) -> Iterator[Tensors]:
     """The log as one of advantages, or of rewards, that were rounded or clipped, where the numbers look like that."""
     largest = log.advantages[log.advantages.isfinite()].abs()
     if grid:
@@ -241,7 +241,7 @@ def _alternative_logs(log: Log, grid: str) -> Iterator[Log]:
         yield replace(log, rewards_grid=min(grids, key=list(GRIDS).index), grid=grid)
 
 
-def _candidates(log: Log, framework: str) -> Iterator[tuple[str, str, tuple[object, ...]]]:
+def _candidates(log: Tensors, framework: str) -> Iterator[tuple[str, str, tuple[object, ...]]]:
     """Methods and conventions, the likeliest first, without those that compute the same on this log.
 
     The third item is equal for candidates with the same direction of the weights, which is solved for once.
@@ -276,7 +276,7 @@ def _candidates(log: Log, framework: str) -> Iterator[tuple[str, str, tuple[obje
 
 
 def _attempt(
-    log: Log,
+    log: Tensors,
     method: str,
     convention: str,
     given: tuple[float, ...] | None,
@@ -351,7 +351,7 @@ def _attempt(
     return _best(attempts, 1.5, log)[0] if attempts else None
 
 
-def _best(attempts: list[Attempt], slack: float, log: Log) -> list[Attempt]:
+def _best(attempts: list[Attempt], slack: float, log: Tensors) -> list[Attempt]:
     """Those that reproduce about as many batches as the best, with at most `slack` times its error; in their order."""
     most = max(attempt.share for attempt in attempts)
     attempts = [attempt for attempt in attempts if attempt.share >= 0.98 * most]
@@ -361,7 +361,7 @@ def _best(attempts: list[Attempt], slack: float, log: Log) -> list[Attempt]:
     return [attempt for attempt in attempts if attempt.error <= max(_EXACT, slack * least)]
 
 
-def _judge(log: Log, batch: Batch, method: str, live: Tensor) -> tuple[float, float]:
+def _judge(log: Tensors, batch: Batch, method: str, live: Tensor) -> tuple[float, float]:
     """The share of the live batches that are reproduced, and their root mean square error."""
     comparison = compare_with(log, method, batch)
     error, allowed, index = comparison.error, comparison.allowed, log.batch_of_response
@@ -550,7 +550,7 @@ def _rms(x: Tensor, terms: Terms) -> float:
     return x.square().sum().div(terms.part.sum()).sqrt().item()
 
 
-def _degrees_of_freedom(log: Log, terms: Terms, solution: Solution) -> float:
+def _degrees_of_freedom(log: Tensors, terms: Terms, solution: Solution) -> float:
     """The number of independent equations in the log minus the number of unknowns; infinite for a large log."""
     if terms.x.shape[1] > _MANY:
         return torch.inf
@@ -566,7 +566,7 @@ def _degrees_of_freedom(log: Log, terms: Terms, solution: Solution) -> float:
 # What other recipes that make the same advantages do not agree on
 
 
-def _allow_for_rounding(log: Log, found: Attempt) -> Recipe:
+def _allow_for_rounding(log: Tensors, found: Attempt) -> Recipe:
     """The recipe, with unknown what could be another weight, or another scale, without a trace in rounded numbers."""
     recipe, w = found.recipe, torch.tensor(found.recipe.weights, dtype=torch.float64)
     if len(recipe.unknown) == len(w):
@@ -597,7 +597,7 @@ def _allow_for_rounding(log: Log, found: Attempt) -> Recipe:
     return replace(recipe, unknown=tuple(sorted(unknown)), up_to_scale=up_to_scale)
 
 
-def _agree(log: Log, found: Attempt, framework: str, given: tuple[float, ...] | None) -> Recipe:
+def _agree(log: Tensors, found: Attempt, framework: str, given: tuple[float, ...] | None) -> Recipe:
     """The simplest recipe that makes these advantages, with unknown what the others that make them say otherwise."""
     recipe, count = found.recipe, len(found.recipe.weights)
     if recipe.weights == given or recipe.scaled or len(recipe.unknown) == count:
@@ -628,7 +628,7 @@ def _agree(log: Log, found: Attempt, framework: str, given: tuple[float, ...] | 
     return recipe
 
 
-def _alike(log: Log, method: str) -> tuple[str, ...]:
+def _alike(log: Tensors, method: str) -> tuple[str, ...]:
     """The methods that may make the advantages of this one; all, where few groups tell them apart."""
     batch = log.read(PAPER)
     lowest, below = (batch.group.lowest(x.nan_to_num(nan=torch.inf)) for x in (batch.rewards, -batch.rewards))
@@ -637,7 +637,7 @@ def _alike(log: Log, method: str) -> tuple[str, ...]:
     return tuple(m for m in NAMES if method_named(m).decoupled == method_named(method).decoupled)
 
 
-def _reproduced_part(log: Log, recipe: Recipe) -> Log:
+def _reproduced_part(log: Tensors, recipe: Recipe) -> Tensors:
     """The first batches that the recipe reproduces, with about so many responses as show the other readings."""
     comparison, index = compare(log, recipe), log.batch_of_response
     wrong = torch.zeros(log.batches).index_add_(0, index, (comparison.error > comparison.allowed).float())
@@ -646,7 +646,7 @@ def _reproduced_part(log: Log, recipe: Recipe) -> Log:
     return log.of_batches(good & ((size * good).cumsum(0) - size < _ENOUGH))
 
 
-def _as_good(log: Log, other: Attempt, found: Attempt) -> bool:
+def _as_good(log: Tensors, other: Attempt, found: Attempt) -> bool:
     """Whether another recipe reproduces the whole log about as well."""
     batch = log.read(RECOGNISED[other.recipe.convention], other.recipe.weights)
     live = terms_of(log, batch, other.recipe.method).live_batches(log.batches)

@@ -16,7 +16,7 @@ from gdpo_core._pairs import Block, Distinctions, Ordered, blocks_of, count_orde
 from gdpo_core._statistics import centre, std_of
 from gdpo_core.frameworks import RECOGNISED, VERL
 from gdpo_core.registry import method_for
-from gdpo_core.runs.recipe import Log, compare, hidden_inputs, holds_lengths, read_log, same_direction, starts_of
+from gdpo_core.runs.recipe import Tensors, compare, hidden_inputs, holds_lengths, same_direction, starts_of, tensors_of
 from gdpo_core.runs.sums import (
     HELD_EXAMPLES,
     Array,
@@ -110,7 +110,7 @@ def _summary(rows: pl.DataFrame, plan: Plan) -> Summary:
     """The sums of each batch, and the groups that show something best; rows: one of `_parts`."""
     float32 = bool(_in_float32(rows, plan.rewards).all())
     part = rows if float32 else rows.with_columns(pl.col(plan.rewards).round_sig_figs(_DIGITS))
-    log = read_log(part, plan.rewards)
+    log = tensors_of(part, plan.rewards)
     lengths = torch.from_numpy(_lengths(part, plan.rewards).copy()).view(log.rewards.shape[:-1])
     convention = RECOGNISED[plan.convention]
     if convention.last_step == "tokens" and not bool((lengths >= 1).all()):
@@ -413,7 +413,7 @@ def _length_sums(of: _Grouped, distance: Tensor, lengths: Tensor) -> LengthSums[
     )
 
 
-def _logged_sums(of: _Grouped, log: Log, table: pl.DataFrame, plan: Plan) -> LoggedSums[Array]:
+def _logged_sums(of: _Grouped, log: Tensors, table: pl.DataFrame, plan: Plan) -> LoggedSums[Array]:
     """log and table hold the same responses."""
     shape, present = of.batch.rewards.shape[1:], ~log.advantages.isnan()
     error = torch.full_like(log.advantages, -torch.inf)

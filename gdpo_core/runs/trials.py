@@ -17,7 +17,7 @@ from gdpo_core._groups import Reduction, skipping_missing
 from gdpo_core._statistics import centre
 from gdpo_core.frameworks import RECOGNISED
 from gdpo_core.registry import method_for
-from gdpo_core.runs.recipe import read_log
+from gdpo_core.runs.recipe import tensors_of
 from gdpo_core.runs.summarise import summarise
 from gdpo_core.runs.sums import Array, Sums, merge
 
@@ -150,7 +150,7 @@ def _products(f: "Facts", method: str) -> tuple[Array, Array | None]:
     by_group = method == "grpo" or (method == "gdpo" and c.last_step == "group")
     products, divisors = [], []
     for table in f.sample:
-        log = read_log(table, f.rewards)
+        log = tensors_of(table, f.rewards)
         batch = log.read(replace(c, last_step="responses"))
         formula, batch = method_for("gdpo" if method == "gdpo" else "grpo_no_std", batch)
         z = formula.in_groups(batch).z

@@ -15,7 +15,7 @@ from gdpo_core._groups import Batch, skipping_missing
 from gdpo_core._statistics import centre
 from gdpo_core.conventions import Convention
 from gdpo_core.registry import method_for, method_named
-from gdpo_core.runs.recipe import TOLERANCE, Log, float32_error, with_weights
+from gdpo_core.runs.recipe import TOLERANCE, Tensors, float32_error, with_weights
 
 # Relative round-off of logged advantages; the bound of `float32_error` is about 4 times as large.
 FLOAT32 = 2e-7
@@ -74,7 +74,7 @@ class Terms:
         return varying.new_zeros(batches).index_add_(0, self.batch, varying) > 0
 
 
-def terms_of(log: Log, batch: Batch, method: str) -> Terms:
+def terms_of(log: Tensors, batch: Batch, method: str) -> Terms:
     """The terms, computed by the method itself: z where it has one, else what each reward alone gives without std."""
     count, groups, logged = len(batch.rewards), log.group_of_response, log.unclipped
     formula, batch = method_for(method, batch)

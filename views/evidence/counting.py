@@ -9,7 +9,7 @@ from gdpo_core._words import count, listing, signed
 from gdpo_core.conventions import COMPARED
 from gdpo_core.conventions import NAMES as ALL_NAMES
 from views import charts, html
-from views.html import Cell, Html, bold, join, says, table, tag
+from views.html import Cell, Html, bold, callout, join, table, tag
 
 NAMES = {method: ALL_NAMES[method] for method in COMPARED}
 LISTED = (2, 2)  # rollouts, rewards of the groups that are listed, as in the paper's Fig. 2
@@ -40,7 +40,7 @@ def part() -> Html:
         f"How much can survive: of the groups of {ROLLOUTS} answers with {TO_REWARDS} marks GRPO tells "
         f"{count(most['grpo'])} apart, GDPO {count(most['gdpo'])}"
     )
-    return join(tag("h2", title, kind="part"), says(_ends()), html.charts(drawn))
+    return join(tag("h2", title, kind="part"), callout(_ends()), html.charts(drawn))
 
 
 def _ends() -> str:
@@ -82,7 +82,7 @@ def small_groups() -> Html:
     head = ["Two answers", *(Cell(name, method) for method, name in NAMES.items())]
     foot = [Cell(join(bold(len(found)), " different"), method) for method, found in letters.items()]
     shown = table(head, rows, "listed", caption, foot=[f"{len(groups)} groups", *foot])
-    return join(shown, says(*_shared_vectors(vectors, letters)))
+    return join(shown, callout(*_shared_vectors(vectors, letters)))
 
 
 def _vectors(groups, method: str) -> list[tuple[float, ...]]:

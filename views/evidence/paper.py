@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from gdpo_core._words import count, decimal, listing, signed
 from views import charts, html
-from views.html import Cell, Html, join, says, table, tag
+from views.html import Cell, Html, callout, join, table, tag
 from views.results import Result, ahead, results
 
 RIGHT = ("accuracy", "passed")  # what is measured of right answers
@@ -21,7 +21,7 @@ def part() -> Html:
     """Both charts and what is to be seen on them."""
     drawn = (charts.who_is_ahead(cells, title) for title, cells in kinds().items())
     title = tag("h2", "What the paper measured on language models", kind="part")
-    return join(title, says(_says()), html.charts(drawn, "wide"), tag("p", _note(), kind="note"))
+    return join(title, callout(_says()), html.charts(drawn, "wide"), tag("p", _note(), kind="note"))
 
 
 def _says() -> str:

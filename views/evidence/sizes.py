@@ -6,7 +6,7 @@ from gdpo_core._words import percent
 from gdpo_core.bfcl.prompts import METHODS, Choice, SizeShares
 from gdpo_core.conventions import NAMES
 from views import charts, html
-from views.html import Html, join, says, table, tag
+from views.html import Html, callout, join, table, tag
 
 Lines = dict[str, dict[int, float]]  # by method, by group size
 
@@ -27,7 +27,7 @@ def part(sizes: Mapping[int, SizeShares], choice: Choice) -> Html:
     title = next(iter(lines))
     drawn = html.charts([charts.by_group_size(lines[title], title, choice.group_size)])
     heading = tag("h2", "More answers per prompt, more ties under GRPO", kind="part")
-    return join(heading, tag("div", says(*_says(lines, choice)), drawn, kind="aside"))
+    return join(heading, tag("div", callout(*_says(lines, choice)), drawn, kind="aside"))
 
 
 def _says(lines: dict[str, Lines], choice: Choice) -> list[str]:

@@ -12,7 +12,7 @@ import polars as pl
 from gdpo_core import report as reports
 from gdpo_core.report import figures
 from gdpo_core.runs.audit_report import AuditReport
-from gdpo_core.runs.run import read_run
+from gdpo_core.runs.read import read_run
 from views import worker
 from views.run.log import Log
 

@@ -11,7 +11,8 @@ from gdpo_core._parse import parse_count, parse_weights
 from gdpo_core._words import count
 from gdpo_core.runs.audit import audit
 from gdpo_core.runs.audit_report import AuditReport
-from gdpo_core.runs.run import Run, read_run
+from gdpo_core.runs.read import read_run
+from gdpo_core.runs.run import Run
 from gdpo_core.runs.what_if import WhatIf
 from views import limits, worker
 from views.run.samples import Sample

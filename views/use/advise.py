@@ -35,8 +35,8 @@ def section(advice: Sequence[Answer], report: AuditReport | None, of_run: bool) 
         link = tag("a", "Your run", href="?at=run")
         none = tag("p", "No run is audited yet. Open ", link, " and come back.")
         return show(tag("section", heading, none, kind="should"))
-    said = verdict(advice, report.caution if of_run else "")  # a Lab is always one group
-    parts = [tag("p", prose(said), kind="verdict-use"), tag("ul", *map(_row, advice))]
+    sentence = verdict(advice, report.caution if of_run else "")  # a Lab is always one group
+    parts = [tag("p", prose(sentence), kind="verdict-use"), tag("ul", *map(_row, advice))]
     return show(tag("section", heading, *parts, tag("p", prose(priority(report)), kind="last"), kind="should"))
 
 
@@ -45,6 +45,6 @@ def _row(answer: Answer) -> Html:
     return tag(
         "li",
         tag("p", tag("b", answer.title), " ", tag("span", mark, EFFECTS[answer.effect], kind="effect")),
-        tag("p", prose(answer.said), " ", onward(answer.at, answer.title, answer.scenario)),
+        tag("p", prose(answer.sentence), " ", onward(answer.at, answer.title, answer.scenario)),
         kind=answer.effect,
     )

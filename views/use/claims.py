@@ -204,8 +204,8 @@ def references() -> Html:
     )
 
 
-def _points(said: Iterable[str]) -> Html:
-    return tag("ul", *(tag("li", one) for one in said))
+def _points(sentences: Iterable[str]) -> Html:
+    return tag("ul", *(tag("li", one) for one in sentences))
 
 
 def _paper(number: str, title: str) -> Html:

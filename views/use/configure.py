@@ -79,7 +79,7 @@ def section(lines: str, framework: Framework, lab: State, gate: str) -> mo.Html:
             "section",
             tag("h2", f"GDPO in {framework.title} ", tag("small", f"all that is needed; {framework.version}")),
             report.copy_box(lines, f"GDPO in {framework.title}"),
-            *(tag("p", prose(said)) for said in _about(lab, gate)),
+            *(tag("p", prose(sentence)) for sentence in _about(lab, gate)),
             tag("h3", "Write a log that can be audited ", tag("small", "extra")),
             report.copy_box(log, "a log that can be audited"),
             tag("h3", "Make sure that it ran ", tag("small", "extra")),
@@ -94,8 +94,8 @@ def section(lines: str, framework: Framework, lab: State, gate: str) -> mo.Html:
     )
 
 
-def _points(said: Sequence[str]) -> Html:
-    return tag("ul", *(tag("li", one) for one in said))
+def _points(sentences: Sequence[str]) -> Html:
+    return tag("ul", *(tag("li", one) for one in sentences))
 
 
 def _about(lab: State, gate: str) -> list[str]:

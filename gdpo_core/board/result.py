@@ -12,15 +12,15 @@ from gdpo_core.ties import explain_and_collapse
 
 
 @dataclass(frozen=True)
-class Seen:
-    """One method's computation of one state, and what it can no longer tell apart."""
+class Result:
+    """One method's numbers for one state, and what it can no longer tell apart."""
 
     explained: Explanation
     collapsed: gc.Collapse
     advantages: list[float]
     terms: list[list[float]]  # (answers, rewards) what the method adds up, before the weights
     sums: list[float]
-    kept: list[float]  # per answer, what GD²PO multiplies its sum by; 1 under the other methods
+    factors: list[float]  # per answer, what GD²PO multiplies its sum by; 1 under the other methods
     levels: list[int]  # per answer, the number of its advantage, 0 = lowest
     ties: list[dict]  # the advantages that answers with different marks share, highest first
 
@@ -32,7 +32,7 @@ class Seen:
 
 
 @lru_cache(maxsize=512)
-def seen(state: State, method: str) -> Seen:
+def compute(state: State, method: str) -> Result:
     """What a method makes of the state."""
     convention = gc.CONVENTIONS[state.convention]
     given: dict[str, Any] = {"weights": state.weights, "convention": convention}
@@ -41,7 +41,7 @@ def seen(state: State, method: str) -> Seen:
     explained, collapsed = explain_and_collapse(state.rewards, method, **given)
     levels = collapsed.level.tolist()
     terms = explained.rewards if explained.z is None else explained.z
-    return Seen(
+    return Result(
         explained,
         collapsed,
         explained.advantages.tolist(),
