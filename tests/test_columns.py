@@ -272,7 +272,7 @@ NESTED = [
         dict(rewards=("correct", "rewards.format"))),
     (fewer(nested(rewards=PAIR)), LACKING | {"rewards": ("correct", "fmt", "late")}),
     # Other objects are left alone.
-    ([row | {"acc": i % 2, "reward_model": {"ground_truth": 4.0}} for i, row in enumerate(nested())],
+    ([row | {"acc": i % 2, "reward_model": {"style": i % 3}} for i, row in enumerate(nested())],
         dict(rewards=("acc",))),
 ]  # fmt: skip
 

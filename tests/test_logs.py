@@ -195,6 +195,7 @@ OF_ANY_TABLE = [
     yes({"a.json": b'{"acc": [1, 0, 1, NaN], "group": [0, 0, 1, 1], "name": "run"}'}, dict(acc=[1, 0, 1, NAN])),
     yes(USUAL, dict(rewards=("acc",), length=[5, 9])),
     yes(USUAL, dict(rewards=("num_tokens", "acc"), has_length=False), rewards=["num_tokens", "acc"]),
+    yes(USUAL, dict(has_length=False), rewards=["num_tokens", "acc"], length="num_tokens"),
     yes({"a.csv": "\ufeffgroup,acc,fmt\r\na,True,1\r\na,False,NaN\r\na,,0.5\r\n".encode()},
         dict(acc=[1, 0, NAN], fmt=[1, NAN, 0.5])),
     yes({"a.csv": b'group,"a""c","f,t"\na,1,0\na,0,1\n'}, dict(rewards=('a"c', "f,t"))),
@@ -323,6 +324,7 @@ def test_shuffled_rows_of_verl_are_brought_together_by_their_prompt(tmp_path):
     run = read_run(tmp_path)
     assert (run.framework, run.rewards, run.group_size) == ("verl", NAMES, 8)
     assert [Path(name).name for name in run.files] == [f"{i}.jsonl" for i in range(1, 12)]
+    assert read_run(sorted(map(str, tmp_path.iterdir()))).files == run.files
     assert run.table["step"].is_sorted() and run.table["group"].rle().struct.field("len").to_list() == [8] * 44
     for step in steps:
         batch = run.table.filter(pl.col("step") == step.number)
@@ -439,6 +441,11 @@ def test_the_size_where_advantages_show_little():
 def test_an_evaluation_that_overwrote_half_a_step_has_other_advantages(tmp_path):
     r, a = drawn([write_trl(tmp_path, evaluated=(2, 3))[1]])
     assert np.abs(advantages_of(r.reshape(4, 8, 3), "gdpo", WEIGHTS).ravel() - a).max() > 1e-3
+
+
+def test_the_excerpt_of_a_prompt_in_two_groups_is_the_last_message_of_a_chat(tmp_path):
+    write_trl(tmp_path, chat=True, same_prompts="pairs")
+    assert issues(read_run(tmp_path))["prompts-merged"]["excerpt"] == "step 1, question 0: what is it?"
 
 
 def sizes_of(run) -> dict[int, int]:
