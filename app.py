@@ -898,7 +898,7 @@ def use_advice(audited, gate, shown, source, use, use_open):
     mo.stop(not use_open())
     _of_run = source.value == "run"
     judged = audited() if _of_run else use.advise.report_of(shown(), gate.value)
-    advice = use.advise.answers(judged) if judged else []
+    advice = gc.advise(judged) if judged else []
     use.advise.section(advice, judged, _of_run)
     return advice, judged
 

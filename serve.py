@@ -18,9 +18,9 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 # A worker's process imports this file too: what is large is imported where it is used.
-from views import assets, limits
+from views import assets, sessions
 
-BODY, SMALL = limits.LARGEST * 4 // 3 + 65536, 2**20  # bytes: files travel as base64; taken where memory is scarce
+BODY, SMALL = sessions.LARGEST * 4 // 3 + 65536, 2**20  # bytes: files travel as base64; taken where memory is scarce
 INLINE = re.compile(rb"<script(?![^>]*\ssrc=)[^>]*>(.*?)</script>", re.DOTALL)  # marimo's, which the policy names
 POLICY = (
     "default-src 'self'; script-src 'self'{}; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
@@ -59,7 +59,7 @@ def guarded(app: ASGIApp) -> ASGIApp:
             return await JSONResponse({"detail": "Not found"}, 404, HEADERS)(scope, receive, send)
         if scope["type"] != "http":
             return await app(scope, receive, send)
-        most, length = SMALL if limits.full(0.75) else BODY, Headers(scope=scope).get("content-length", "")
+        most, length = SMALL if sessions.full(0.75) else BODY, Headers(scope=scope).get("content-length", "")
         size, start = int(length) if length.isdecimal() else 0, None
 
         async def counted() -> Message:
@@ -82,7 +82,7 @@ def guarded(app: ASGIApp) -> ASGIApp:
             with contextlib.suppress(ClientDisconnect):
                 await app(scope, counted, headed)
         if size > most:
-            why = limits.TOO_LARGE if most == BODY else limits.NO_ROOM
+            why = sessions.TOO_LARGE if most == BODY else sessions.NO_ROOM
             await JSONResponse({"detail": why}, 413, HEADERS)(scope, receive, send)
 
     return call
@@ -102,7 +102,7 @@ def main(host: str = "127.0.0.1", port: Port = 7860, base_url: str = "/") -> Non
     builder = marimo.create_asgi_app(quiet=True, skew_protection=True)
     page = builder.with_app(path=path, root=str(Path(__file__).with_name("app.py"))).build()
     times = {"ws_ping_interval": 1, "ws_ping_timeout": 60, "timeout_keep_alive": 300, "timeout_graceful_shutdown": 1}
-    app = assets.compressed(limits.limited(guarded(page)))
+    app = assets.compressed(sessions.limited(guarded(page)))
     config = uvicorn.Config(app, host, port, log_level="warning", **times)
     socket = config.bind_socket()
     print(f"The page is on http://{host}:{port}{path}", flush=True)

@@ -32,6 +32,7 @@ __all__ = [
     "Run",
     "TrainingRun",
     "advantages",
+    "advise",
     "audit",
     "break_even_weight",
     "break_even_weights",

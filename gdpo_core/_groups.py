@@ -218,7 +218,7 @@ class Batch:
         return (x.squeeze(-2) if self.single else x).to(self.dtype)
 
 
-def read(
+def make_batch(
     rewards: ArrayLike,
     *,
     weights: ArrayLike | None = None,
@@ -267,7 +267,7 @@ def read(
 
 
 def batch_of(x: Tensor, weights: Tensor, *, exact: bool = False) -> Batch:
-    """Rewards that are complete and finite, without the checks of `read`.
+    """Rewards that are complete and finite, without the checks of `make_batch`.
 
     x: (rewards, …, rollouts, prompts), since statistics along the last axis but one are several times as fast.
     """
@@ -291,4 +291,4 @@ class Options(TypedDict, total=False):
     convention: Convention
 
 
-with_options = shows_keywords_of(read, Options.__annotations__)
+with_options = shows_keywords_of(make_batch, Options.__annotations__)

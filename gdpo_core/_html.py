@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import singledispatch
 from html import escape
 from itertools import zip_longest
 
@@ -208,3 +209,22 @@ def legend(entries: Iterable[tuple[Html, str]], **attributes: object) -> Html:
     Markup('<ul class="key"><li><i class="dot"></i>passed</li></ul>')
     """
     return tag("ul", *(tag("li", mark, name) for mark, name in entries), kind="key", **attributes)
+
+
+# --- notebooks -------------------------------------------------------------------------------------------------------
+
+
+@singledispatch
+def notebook_html(report: object) -> str:
+    """What a notebook shows of a report; `gdpo_core.report` says it for each kind."""
+    raise NotImplementedError
+
+
+class Displayed:
+    """A report that Jupyter and marimo show as HTML."""
+
+    def _repr_html_(self) -> str:
+        return notebook_html(self)
+
+    def _mime_(self) -> tuple[str, str]:
+        return "text/html", notebook_html(self)

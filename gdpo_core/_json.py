@@ -1,7 +1,9 @@
-"""JSON that ships with the project, read as the type that it must have."""
+"""JSON that ships with the project, read as the type that it must have; and values ready for JSON."""
 
+from collections.abc import Mapping
+from math import isfinite
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -44,3 +46,16 @@ def _entry_and_fault(error: msgspec.ValidationError) -> tuple[str, str]:
     """The path that msgspec puts last, without its root $, and the sentence before it."""
     fault, _, entry = str(error).partition(" - at `$")
     return entry.rstrip("`"), fault[0].lower() + fault[1:]
+
+
+def jsonable(value: object) -> Any:
+    """A value as lists, mappings, text and numbers, ready for JSON; NaN and infinity become None."""
+    if isinstance(value, Mapping):
+        return {str(key): jsonable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [jsonable(item) for item in value]
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    raise InputError(f"report: expected plain values, got {type(value).__name__}")

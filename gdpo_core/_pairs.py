@@ -115,7 +115,7 @@ class Distinctions:
     level: dict[str, Tensor]  # by method, (responses,) number of the advantage in its group, 0 = lowest; −1 = left out
 
 
-def distinguish(
+def count_distinct_and_tied(
     parts: list[Block], rewards: Tensor, mask: Tensor, advantages: Mapping[str, Tensor], same: float
 ) -> Distinctions:
     """Distinct vectors and advantages, and their ties, group by group.
@@ -232,7 +232,7 @@ def inversions(x: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Ordered:
+class PairOrders:
     """The pairs in a group with different primary reward, and what the methods do with them; each (groups,)."""
 
     pairs: Tensor
@@ -240,7 +240,7 @@ class Ordered:
     tied: dict[str, Tensor]  # by method: both get the same
 
 
-def count_orders(parts: list[Block], primary: Tensor, level: Mapping[str, Tensor]) -> Ordered:
+def count_orders(parts: list[Block], primary: Tensor, level: Mapping[str, Tensor]) -> PairOrders:
     """Whether the advantages follow the primary reward, group by group.
 
     primary: (responses,), NaN is left out; level: by method, (responses,), −1 is left out.
@@ -254,7 +254,7 @@ def count_orders(parts: list[Block], primary: Tensor, level: Mapping[str, Tensor
             x = part.take(levels, -1).masked_fill(reward < 0, -1)
             tied[method][part.groups] = _apart(x, reward)
             inverted[method][part.groups] = _swapped(reward, x)
-    return Ordered(pairs, inverted, tied)
+    return PairOrders(pairs, inverted, tied)
 
 
 def count_ties(parts: list[Block], rewards: Tensor, mask: Tensor, level: Tensor) -> tuple[int, int]:

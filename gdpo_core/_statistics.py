@@ -1,4 +1,9 @@
-"""Mean, standard deviation and sum, such that equal values stay equal and no round-off becomes signal."""
+"""Normalisation inside groups and over the batch (GDPO's last step).
+
+Equal values give exactly 0, on every processor: a mean is taken of the distances from one of the values. A std, or a
+sum of normalised rewards, of a few units in the last place of what it was made of is round-off, and becomes 0.
+Numbers that float32 adds up exactly need no such tolerance and have none.
+"""
 
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -13,7 +18,7 @@ from gdpo_core._groups import Batch, Reduction, skipping_missing
 _MEAN_UNITS = 32
 # What is left of a sum that cancels, in units in the last place.
 _CANCELLED_UNITS = 8
-# Of another reward, no reward may hide more than this part, however close to round-off it is itself.
+# Of the whole, a reward that is mostly round-off may hide at most this part of what the others say.
 _LARGEST = 0.02
 # Numbers that are multiples of 1 / GRAIN below GRAINY, or whole ones below 2^24, float32 adds up exactly.
 GRAIN, GRAINY = 1024, 2.0**14

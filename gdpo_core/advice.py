@@ -7,7 +7,7 @@ from math import isnan, nan
 from typing import cast
 
 from gdpo_core._words import listing, percent, signed
-from gdpo_core.report import over_time, sentences
+from gdpo_core.report import over_time, summary
 from gdpo_core.runs.audit import audit
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.read import read_run
@@ -50,10 +50,16 @@ def of_group(rewards: tuple[tuple[float, ...], ...], names: tuple[str, ...], wei
     return audit(run, weights=dict(zip(names, weights, strict=True)), primary=names[0])
 
 
-def answers(report: AuditReport) -> list[Answer]:
-    """All answers about the rewards of a report."""
-    if not sentences.comparable(report):
-        return [Answer("unknown", "Rewards apart", sentences.not_comparable(report), "run")]
+def advise(report: AuditReport) -> list[Answer]:
+    """What GDPO would change on the rewards of a report, in one answer per respect.
+
+    >>> from gdpo_core import audit, read_run
+    >>> rows = [{"group": g, "right": a, "short": b} for g in range(40) for a, b in ((1, 0), (0, 1), (1, 1), (0, 0))]
+    >>> [(answer.effect, answer.title) for answer in advise(audit(read_run(rows)))][1]
+    ('nothing', 'Ties')
+    """
+    if not summary.comparable(report):
+        return [Answer("unknown", "Rewards apart", summary.not_comparable(report), "run")]
     return [_scales(report), _ties(report), _constant(report), _conflict(report), _noise(report)]
 
 

@@ -1,4 +1,4 @@
-"""The lines of configuration that change what a run does with its rewards, for each framework of `frameworks`."""
+"""A trainer's lines of configuration for a method and weights, filled into the templates of `frameworks.py`."""
 
 import json
 import re

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from gdpo_core._errors import expect, is_whole
-from gdpo_core._groups import read
+from gdpo_core._groups import make_batch
 from gdpo_core._inputs import ArrayLike
 from gdpo_core.conventions import PAPER, Convention
 from gdpo_core.registry import method_for
@@ -87,8 +87,8 @@ def group_advantages(rewards: ArrayLike, method: str = "gdpo", *, convention: Co
     >>> [round(a, 3) for a in group_advantages([[[0, 0], [1, 1]]], "gdpo")[0].tolist()]
     [-1.414, 1.414]
     """
-    formula, batch = method_for(method, read(rewards, convention=convention))
-    expect(formula.prepared is None, "method", "one that looks at nothing but the group first", repr(method))
+    formula, batch = method_for(method, make_batch(rewards, convention=convention))
+    expect(formula.prepare is None, "method", "one that looks at nothing but the group first", repr(method))
     return batch.to_caller(formula.in_groups(batch).advantages)
 
 

@@ -1,4 +1,4 @@
-"""What a trainer makes of some rewards that the paper's formulas do not, in words; and GRPO with GDPO's order."""
+"""Where a trainer's advantages differ from those of the paper's formulas, in words; and GRPO with GDPO's order."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What is known about each training framework: one record, which everything else asks.
+"""One record per training framework: its conventions and eps, the form of its logs, templates of its configuration.
 
 Options as of TRL 1.16, verl 0.9.1, ms-swift 4.6, axolotl 0.19, verifiers 0.4 and NeMo-RL of August 2026.
 """
@@ -484,7 +484,7 @@ CONVENTIONS: Mapping[str, Convention] = {
     **{key: convention for f in FRAMEWORKS.values() for key, convention in f.conventions.items()},
 }
 # And those that nobody chooses here, but that may have made a log.
-RECOGNISED: Mapping[str, Convention] = {
+ALL_CONVENTIONS: Mapping[str, Convention] = {
     **CONVENTIONS,
     **{key: convention for f in FRAMEWORKS.values() for key, convention in f.found_in_logs.items()},
 }
@@ -518,5 +518,5 @@ def conventions_to_try(framework: str) -> tuple[str, ...]:
     """
     expect(framework in READABLE, "framework", f"one of {', '.join(READABLE)}", repr(framework))
     tries = FRAMEWORKS[framework].tries or (FRAMEWORKS[framework].convention,)
-    others = [key for key in RECOGNISED if key not in tries]
+    others = [key for key in ALL_CONVENTIONS if key not in tries]
     return tuple(key for one in tries for key in (others if one == "*" else [one]))

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from gdpo_core._errors import expect, expect_index
-from gdpo_core._groups import Batch, Options, read, skipping_missing, with_options
+from gdpo_core._groups import Batch, Options, make_batch, skipping_missing, with_options
 from gdpo_core._inputs import ArrayLike
 from gdpo_core._statistics import (
     Normalised,
@@ -87,7 +87,7 @@ class Method:
     in_groups: Callable[[Batch], Steps]
     over_batch: Callable[[Batch, Tensor], Normalised] | None = None
     decoupled: bool = False  # normalises each reward on its own: what a convention says of GDPO holds for it
-    prepared: Callable[[Batch], Batch] | None = None  # what needs the whole batch before any group
+    prepare: Callable[[Batch], Batch] | None = None  # what needs the whole batch before any group
 
     def __call__(self, batch: Batch) -> Steps:
         """The computation with every intermediate."""
@@ -104,7 +104,7 @@ class Method:
         return a if self.over_batch is None else self.over_batch(batch, a).value
 
 
-def parts(batch: Batch, steps: Steps) -> Tensor:
+def reward_parts(batch: Batch, steps: Steps) -> Tensor:
     """(rewards, …) each reward's part a_k of the advantages; Σ_k a_k = A, as a method is linear but for its divisors.
 
     GRPO: a_k = w_k (r_k − mean_G r_k) / std_G s; GDPO: a_k = w_k (z_k − mean_B z_k) / std_B s; each plus its eps.
@@ -156,8 +156,8 @@ def grpo(rewards: ArrayLike, **options: Unpack[Options]) -> Tensor:
     >>> [round(a, 6) for a in grpo([[1, 1], [1, 0], [0, 1], [0, 0]]).tolist()]
     [1.224745, 0.0, 0.0, -1.224745]
     """
-    batch = read(rewards, **options)
-    return computed(METHODS["grpo"], batch)
+    batch = make_batch(rewards, **options)
+    return compute_advantages(METHODS["grpo"], batch)
 
 
 @with_options
@@ -169,8 +169,8 @@ def grpo_no_std(rewards: ArrayLike, **options: Unpack[Options]) -> Tensor:
     >>> grpo_no_std([[1, 1], [1, 0], [0, 1], [0, 0]]).tolist()
     [1.0, 0.0, 0.0, -1.0]
     """
-    batch = read(rewards, **options)
-    return computed(METHODS["grpo_no_std"], batch)
+    batch = make_batch(rewards, **options)
+    return compute_advantages(METHODS["grpo_no_std"], batch)
 
 
 @with_options
@@ -183,8 +183,8 @@ def gdpo(rewards: ArrayLike, **options: Unpack[Options]) -> Tensor:
     >>> [round(a, 6) for a in gdpo([[1, 1], [1, 0], [0, 1], [1, 1]]).tolist()]
     [0.866025, -0.866025, -0.866025, 0.866025]
     """
-    batch = read(rewards, **options)
-    return computed(METHODS["gdpo"], batch)
+    batch = make_batch(rewards, **options)
+    return compute_advantages(METHODS["gdpo"], batch)
 
 
 def condition(rewards: ArrayLike, reward: int = 1, on: int = 0, threshold: float = 1.0) -> Tensor:
@@ -196,7 +196,7 @@ def condition(rewards: ArrayLike, reward: int = 1, on: int = 0, threshold: float
     >>> condition([[1, 5], [0, 5]], reward=1, on=0).tolist()
     [[1.0, 5.0], [0.0, 0.0]]
     """
-    batch = read(rewards)
+    batch = make_batch(rewards)
     r = batch.to_caller(batch.rewards).movedim(0, -1).clone(memory_format=torch.contiguous_format)
     for name, value in (("reward", reward), ("on", on)):
         expect_index(value, r.shape[-1], name, "rewards")
@@ -208,17 +208,17 @@ def condition(rewards: ArrayLike, reward: int = 1, on: int = 0, threshold: float
     return r
 
 
-def applied(formula: Method, batch: Batch) -> tuple[Method, Batch]:
+def apply_convention(formula: Method, batch: Batch) -> tuple[Method, Batch]:
     """These formulas, and the batch as they take it."""
     c = batch.convention
     if formula.decoupled and len(batch.rewards) == 1 and c.one_reward_is_grpo:
         return METHODS["grpo"], batch
     if formula.decoupled and c.missing_is_zero_in_gdpo:
         batch = batch.without_missing()
-    return formula, batch if formula.prepared is None else formula.prepared(batch)
+    return formula, batch if formula.prepare is None else formula.prepare(batch)
 
 
-def computed(formula: Method, batch: Batch) -> Tensor:
+def compute_advantages(formula: Method, batch: Batch) -> Tensor:
     """The advantages of these formulas, as the caller gave the rewards: (prompts, rollouts) or (responses,)."""
-    formula, batch = applied(formula, batch)
+    formula, batch = apply_convention(formula, batch)
     return batch.to_caller(batch.zero_unrewarded(formula.advantages(batch)))

@@ -5,9 +5,9 @@ from typing import Unpack
 from torch import Tensor
 
 from gdpo_core._errors import InputError
-from gdpo_core._groups import Batch, Options, read, with_options
+from gdpo_core._groups import Batch, Options, make_batch, with_options
 from gdpo_core._inputs import ArrayLike
-from gdpo_core.methods import METHODS, OF_FRAMEWORKS, Method, applied, computed
+from gdpo_core.methods import METHODS, OF_FRAMEWORKS, Method, apply_convention, compute_advantages
 from gdpo_core.successors import OF_SUCCESSORS
 
 ALL_METHODS = METHODS | OF_FRAMEWORKS | OF_SUCCESSORS
@@ -23,8 +23,8 @@ def advantages(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Optio
     >>> advantages([[1], [0]], "grpo_no_std").tolist()
     [0.5, -0.5]
     """
-    batch = read(rewards, **options)
-    return computed(method_named(method), batch)
+    batch = make_batch(rewards, **options)
+    return compute_advantages(method_named(method), batch)
 
 
 def method_named(method: str) -> Method:
@@ -41,4 +41,4 @@ def method_named(method: str) -> Method:
 
 def method_for(method: str, batch: Batch) -> tuple[Method, Batch]:
     """The formulas of that name, and the batch as they take it: a convention may have its own rules for GDPO."""
-    return applied(method_named(method), batch)
+    return apply_convention(method_named(method), batch)

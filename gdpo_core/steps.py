@@ -1,4 +1,4 @@
-"""Every intermediate of one computation, by name."""
+"""`explain`: every intermediate of one computation, by name."""
 
 from dataclasses import dataclass
 from typing import Unpack
@@ -6,7 +6,7 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
-from gdpo_core._groups import Batch, Options, read, with_options
+from gdpo_core._groups import Batch, Options, make_batch, with_options
 from gdpo_core._inputs import ArrayLike
 from gdpo_core._statistics import GRAIN, ROUNDED, normalised_in_float32
 from gdpo_core.conventions import Convention
@@ -46,12 +46,12 @@ def explain(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options]
     >>> e.weighted_sums.tolist(), e.group_means.tolist()
     ([2.0, 1.0, 1.0, 0.0], 1.0)
     """
-    batch = read(rewards, **options)
+    batch = make_batch(rewards, **options)
     formula, prepared = method_for(method, batch)
-    return explained(method, batch, prepared, formula(prepared))
+    return explanation_of(method, batch, prepared, formula(prepared))
 
 
-def explained(method: str, batch: Batch, prepared: Batch, steps: Steps) -> Explanation:
+def explanation_of(method: str, batch: Batch, prepared: Batch, steps: Steps) -> Explanation:
     """The same for a computation at hand; prepared: the batch as the method took it."""
     return Explanation(
         method=method,

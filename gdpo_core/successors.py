@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from gdpo_core._errors import expect
-from gdpo_core._groups import Batch, Options, read, skipping_missing, with_options
+from gdpo_core._groups import Batch, Options, make_batch, skipping_missing, with_options
 from gdpo_core._inputs import ArrayLike, numbers
 from gdpo_core._statistics import (
     Normalised,
@@ -26,7 +26,7 @@ from gdpo_core._statistics import (
     zero_cancelled,
 )
 from gdpo_core.conventions import NAMES
-from gdpo_core.methods import Method, Steps, _gdpo, computed, over_batch
+from gdpo_core.methods import Method, Steps, _gdpo, compute_advantages, over_batch
 
 GAMMA = 0.5  # of SA-MRPO: the best of the paper's ablation
 THRESHOLD = 0.8  # of GD²PO: what its scripts set; 1 drops every rollout whose rewards disagree
@@ -200,7 +200,7 @@ def kept_shares(rewards: ArrayLike, *, threshold: float = THRESHOLD, **options: 
     >>> kept_shares([[1, 1], [1, 0], [0, 1], [0, 0]]).tolist()
     [0.5, 0.0, 0.0, 0.5]
     """
-    batch = read(rewards, **options)
+    batch = make_batch(rewards, **options)
     return batch.to_caller(_kept_shares(batch, _gdpo(batch), threshold))
 
 
@@ -226,7 +226,7 @@ def _over_kept(batch: Batch, s: Tensor, threshold: float) -> Normalised:
 
 
 def _sa_mrpo_with(gamma: float, bounds: Tensor | None) -> Method:
-    return Method(_gdpo, over_batch, decoupled=True, prepared=partial(_unsaturated, gamma=gamma, bounds=bounds))
+    return Method(_gdpo, over_batch, decoupled=True, prepare=partial(_unsaturated, gamma=gamma, bounds=bounds))
 
 
 def _gd2po_with(threshold: float) -> Method:
@@ -260,12 +260,12 @@ def sa_mrpo(
     number = isinstance(gamma, int | float) and not isinstance(gamma, bool) and 0 <= gamma < float("inf")
     expect(number, "gamma", "a finite number that is not negative", repr(gamma))
     ends = None if bounds is None else numbers(bounds, "bounds").double()
-    batch = read(rewards, **options)
+    batch = make_batch(rewards, **options)
     if ends is not None:
         count = len(batch.rewards)
         expect(tuple(ends.shape) == (count, 2), "bounds", f"shape ({count}, 2)", f"shape {tuple(ends.shape)}")
         expect(bool((ends[:, 0] < ends[:, 1]).all()), "bounds", "a lowest below a highest value", ends.tolist())
-    return computed(_sa_mrpo_with(float(gamma), ends), batch)
+    return compute_advantages(_sa_mrpo_with(float(gamma), ends), batch)
 
 
 @with_options
@@ -283,5 +283,5 @@ def gd2po(rewards: ArrayLike, *, threshold: float = THRESHOLD, **options: Unpack
     """
     number = isinstance(threshold, int | float) and not isinstance(threshold, bool) and 0 <= threshold <= 1
     expect(number, "threshold", "a number inside [0, 1]", repr(threshold))
-    batch = read(rewards, **options)
-    return computed(_gd2po_with(float(threshold)), batch)
+    batch = make_batch(rewards, **options)
+    return compute_advantages(_gd2po_with(float(threshold)), batch)

@@ -11,16 +11,16 @@ import torch
 from torch import Tensor
 
 from gdpo_core._errors import expect, expect_index
-from gdpo_core._groups import Batch, Options, Reduction, read, with_options
+from gdpo_core._groups import Batch, Options, Reduction, make_batch, with_options
 from gdpo_core._inputs import ArrayLike, Groups
-from gdpo_core._pairs import blocks, blocks_of, count_orders, count_ties, distinguish
+from gdpo_core._pairs import blocks, blocks_of, count_distinct_and_tied, count_orders, count_ties
 from gdpo_core._statistics import normalise_rewards
-from gdpo_core.methods import Steps, parts
+from gdpo_core.methods import Steps, reward_parts
 from gdpo_core.registry import method_for
-from gdpo_core.steps import Explanation, explained
+from gdpo_core.steps import Explanation, explanation_of
 
 # Advantages closer than this, relative to the largest, are one: float32 rewards carry round-off of their own.
-SAME = {torch.float64: 1e-9, torch.float32: 1e-6}
+TIE_TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-6}
 _PAIRS_AT_ONCE = 1 << 22
 
 
@@ -107,8 +107,8 @@ def collapse(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options
     >>> c.levels, c.vectors, c.tied_pair_count, c.tied_pairs
     (2.0, 4.0, 3, 0.5)
     """
-    batch = read(rewards, **options)
-    same = SAME.get(batch.dtype, 1e-3)
+    batch = make_batch(rewards, **options)
+    same = TIE_TOLERANCE.get(batch.dtype, 1e-3)
     batch = batch.in_float64()
     formula, prepared = method_for(method, batch)
     return _collapsed(method, batch, prepared, formula(prepared), same)
@@ -124,11 +124,11 @@ def explain_and_collapse(
     >>> e.weighted_sums.tolist(), c.level.tolist()
     ([2.0, 2.0, 2.0, 0.0], [1, 1, 1, 0])
     """
-    batch = read(rewards, **options)
+    batch = make_batch(rewards, **options)
     formula, prepared = method_for(method, batch)
     steps = formula(prepared)
-    explanation = explained(method, batch, prepared, steps)
-    same = SAME.get(batch.dtype, 1e-3)
+    explanation = explanation_of(method, batch, prepared, steps)
+    same = TIE_TOLERANCE.get(batch.dtype, 1e-3)
     if batch.rewards.dtype != torch.float64:
         batch = batch.in_float64()
         formula, prepared = method_for(method, batch)
@@ -142,7 +142,7 @@ def _collapsed(method: str, batch: Batch, prepared: Batch, steps: Steps, same: f
     silent = batch.group.lowest(-advantages.abs()) == 0
     rewards, a = batch.rewards.reshape(len(batch.rewards), -1), advantages.flatten()
     kept = ~(rewards.isnan().all(0) | a.isnan())
-    distinct = distinguish(blocks_of(batch), rewards, kept, {method: a}, same)
+    distinct = count_distinct_and_tied(blocks_of(batch), rewards, kept, {method: a}, same)
     mixed, tied, pairs = distinct.vectors > 1, distinct.tied[method], int(distinct.pairs.sum())
     means = torch.cat([torch.stack([tied > 0, distinct.levels[method], distinct.vectors]), distinct.dead])[:, mixed]
     with_ties, levels, vectors, *dead = means.double().mean(1).tolist()  # of whole numbers, so in any order the same
@@ -176,7 +176,7 @@ def update_share(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Opt
     >>> [round(share, 2) for share in update_share([[1, 0], [0, 0], [1, 0], [0, 10]], "grpo")]
     [-0.06, 1.06]
     """
-    batch = read(rewards, **options)
+    batch = make_batch(rewards, **options)
     formula, batch = method_for(method, batch.in_float64())
     steps = formula(batch)
     return _shares(batch, steps, batch.zero_unrewarded(steps.advantages))
@@ -190,7 +190,7 @@ def _shares(batch: Batch, steps: Steps, a: Tensor) -> tuple[float, ...]:
 def update_parts(batch: Batch, steps: Steps, a: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:
     """(rewards, …) Σ a_k A, and (…) Σ A², whose ratio is the share, summed over `over`; an A of NaN is left out."""
     a = a.masked_fill(~a.isfinite(), 0)
-    products = parts(batch, steps).mul_(a).nan_to_num_(posinf=0, neginf=0)
+    products = reward_parts(batch, steps).mul_(a).nan_to_num_(posinf=0, neginf=0)
     return over.total(products), over.total(a.square())
 
 
@@ -258,13 +258,13 @@ def break_even_weight(
     >>> round(break_even_weight(rewards, lower=3, higher=0), 4)
     0.7454
     """
-    batch = read(rewards, weights=weights)
+    batch = make_batch(rewards, weights=weights)
     expect(batch.single, "rewards", "shape (rollouts, rewards) of one prompt", "a batch of prompts")
     z = normalise_rewards(batch).value[:, 0]  # (rewards, rollouts)
     expect_index(reward, len(z), "reward", "rewards")
     for name, value in (("lower", lower), ("higher", higher)):
         expect_index(value, z.shape[1], name, "responses")
-    weight = balance(z, torch.tensor([lower]), torch.tensor([higher]), reward, batch.weights)
+    weight = break_even_of(z, torch.tensor([lower]), torch.tensor([higher]), reward, batch.weights)
     more = f"a response with more of reward {reward} than `lower`"
     expect(not weight.isnan().any(), "higher", more, f"{higher}, beside {lower}")
     return weight.item()
@@ -290,7 +290,7 @@ def break_even_weights(
     [0.7454, 0.7454, 0.7454]
     """
     expect(isinstance(pairs, BrokenTies), "pairs", "a gdpo_core.BrokenTies", type(pairs).__name__)
-    batch = read(rewards, weights=weights, groups=groups).in_float64()
+    batch = make_batch(rewards, weights=weights, groups=groups).in_float64()
     group = batch.group_index()
     z = normalise_rewards(batch).value.flatten(1)  # (rewards, responses)
     expect_index(reward, len(z), "reward", "rewards")
@@ -299,27 +299,27 @@ def break_even_weights(
     expect(largest < z.shape[1], "pairs", ours, f"response {largest}")
     apart = (group[pairs.lower] != group[pairs.higher]).nonzero().flatten().tolist()
     expect(not apart, "pairs", ours, f"two prompts in pair {apart[:1]}")
-    weight = balance(z, pairs.lower, pairs.higher, reward, batch.weights)
+    weight = break_even_of(z, pairs.lower, pairs.higher, reward, batch.weights)
     wrong = weight.isnan().nonzero().flatten().tolist()[:1]
     expect(not wrong, "pairs", f"`higher` with more of reward {reward} than `lower`", f"another order in pair {wrong}")
     return weight
 
 
-def most_needed(rollouts: int) -> float:
+def highest_break_even(rollouts: int) -> float:
     """The largest ratio of the spreads of two binary rewards, neither constant, in a group of this size.
 
-    Two responses that an equal-weight sum of three binary rewards ties, and of which one alone has the first reward,
-    differ in the first and in one other reward. So this is also the largest weight on the first reward that GDPO can
-    need to put the one that has it ahead.
+    Say three binary rewards of equal weight give two responses one sum, and only one of them has the first reward.
+    Then the other has exactly one of the remaining rewards more. So this is also the largest weight on the first
+    reward that GDPO can need to put the response that has it ahead.
 
-    >>> round(most_needed(12), 4), most_needed(3)
+    >>> round(highest_break_even(12), 4), highest_break_even(3)
     (1.8091, 1.0)
     """
     half = rollouts // 2
     return sqrt(half * (rollouts - half) / (rollouts - 1))
 
 
-def balance(z: Tensor, lower: Tensor, higher: Tensor, reward: int, weights: Tensor) -> Tensor:
+def break_even_of(z: Tensor, lower: Tensor, higher: Tensor, reward: int, weights: Tensor) -> Tensor:
     """The weight on `reward` at which its gain equals the loss by the other rewards; NaN where it gains nothing.
 
     z: (rewards, responses); lower, higher: (pairs,).

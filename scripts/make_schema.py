@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from gdpo_core.report.changes import Changes
-from gdpo_core.runs.audit_report import ReportPart, ReportsPart
+from gdpo_core.runs.json_types import ReportPart, ReportsPart
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from naive import compute, update_share
 
 import gdpo_core as gc
-from gdpo_core.report import sentences
+from gdpo_core.report import summary as sentences
 from gdpo_core.runs import trials
 from gdpo_core.runs.trials import Sample
 

@@ -14,7 +14,7 @@ import torch
 from helpers import nearly
 
 import gdpo_core as gc
-from gdpo_core.conventions import NAMES as RECOGNISED
+from gdpo_core.conventions import NAMES as ALL_CONVENTIONS
 from gdpo_core.report.thumbnails import thumbnail
 from gdpo_core.runs import thresholds as t
 from gdpo_core.runs.audit import audit, findings
@@ -105,7 +105,7 @@ def rows_of(table):
     names = tuple(
         name for name in rows.columns if name not in ("batch", "step", "advantage", "length", "_key", "_place")
     )
-    return Rows(columns=Columns(rewards=names), read=lambda _: iter([rows]), keyed_by="the column group")
+    return Rows(columns=Columns(rewards=names), read=lambda: iter([rows]), keyed_by="the column group")
 
 
 def with_id(report, which):
@@ -287,7 +287,7 @@ def test_a_weight_that_only_a_later_part_of_the_run_tells_is_found(monkeypatch):
         ({"weights": "1,2,3"}, "weights: expected numbers, got '1,2,3'"),
         ({"weights": 3}, "weights: expected numbers, got 3"),
         ({"primary": "right"}, "primary: expected one of correct, format, brief, got 'right'"),
-        ({"asked": "ppo"}, f"asked: expected one of {', '.join(RECOGNISED)}, got 'ppo'"),
+        ({"asked": "ppo"}, f"asked: expected one of {', '.join(ALL_CONVENTIONS)}, got 'ppo'"),
     ],
 )
 def test_bad_arguments_are_named(arguments, text):
@@ -853,7 +853,7 @@ def check(report):
     assert d["schema"] == 1
     assert {"path", "framework", "files", "steps", "responses", "groups", "group_size", "rewards"} <= d["source"].keys()
     assert {"method", "convention", "weights", "reproduced", "max_error"} <= d["run"].keys()
-    assert d["run"]["method"] in (*RECOGNISED, None)
+    assert d["run"]["method"] in (*ALL_CONVENTIONS, None)
     for name in ("steps", "responses", "groups"):
         assert type(d["source"][name]) is int and d["source"][name] > 0
     assert [reward["name"] for reward in d["rewards"]] == d["source"]["rewards"]

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gdpo_core as gc
-from gdpo_core._groups import read as read_batch
-from gdpo_core.frameworks import RECOGNISED
-from gdpo_core.methods import parts
+from gdpo_core._groups import make_batch as read_batch
+from gdpo_core.frameworks import ALL_CONVENTIONS
+from gdpo_core.methods import reward_parts
 from gdpo_core.registry import ALL_METHODS, method_for
 
 METHODS = pytest.mark.parametrize("method", naive.METHODS)
@@ -375,10 +375,10 @@ def test_where_one_reward_varies_in_each_group_grpo_and_gdpo_share_alike(rewards
         assert gc.update_share(r, method) == near(expected), method
 
 
-@given(naive.batches(dense=True), st.sampled_from(sorted(RECOGNISED)), st.integers(0, 2**31))
+@given(naive.batches(dense=True), st.sampled_from(sorted(ALL_CONVENTIONS)), st.integers(0, 2**31))
 def test_the_parts_of_an_advantage_add_up_to_it(batch, convention, seed):
     """Of every method under every convention, also of those that only a log shows."""
-    convention = RECOGNISED[convention]
+    convention = ALL_CONVENTIONS[convention]
     made = read(batch, convention=convention)
     rows = made["rewards"].shape[:-1]
     made["lengths"] = torch.randint(1, 50, rows, generator=torch.Generator().manual_seed(seed))
@@ -391,7 +391,7 @@ def test_the_parts_of_an_advantage_add_up_to_it(batch, convention, seed):
         steps = formula(prepared)
         a = prepared.zero_unrewarded(steps.advantages)
         there = a.isfinite() & (a != 0)
-        found = parts(prepared, steps).nan_to_num()
+        found = reward_parts(prepared, steps).nan_to_num()
         largest = max(1.0, found.abs().max().item())
         assert found.sum(0)[there].tolist() == pytest.approx(a[there].tolist(), abs=1e-9 * largest), method
         share = gc.update_share(**made, method=method)

@@ -11,7 +11,7 @@ import torch
 
 import gdpo_core as gc
 from gdpo_core import config_lines
-from gdpo_core.frameworks import CONVENTIONS, FRAMEWORKS, READABLE, RECOGNISED, conventions_to_try, framework_named
+from gdpo_core.frameworks import ALL_CONVENTIONS, CONVENTIONS, FRAMEWORKS, READABLE, conventions_to_try, framework_named
 
 REWARDS, WEIGHTS = ["correct", "format", "brief"], [1.0, 0.5, 2.0]
 
@@ -235,7 +235,7 @@ def test_a_record_names_conventions_that_are_there(framework):
     assert framework.conventions.items() <= CONVENTIONS.items()
     if framework.id in READABLE:
         tried = conventions_to_try(framework.id)
-        assert framework.convention in tried and {*tried} <= {*RECOGNISED}
+        assert framework.convention in tried and {*tried} <= {*ALL_CONVENTIONS}
         assert len(tried) == len({*tried})
 
 
@@ -243,7 +243,7 @@ def test_each_convention_stands_in_one_record_and_a_table_of_no_framework_is_tri
     keys = [key for framework in FRAMEWORKS.values() for key in framework.conventions]
     assert sorted(["paper", *keys]) == sorted(CONVENTIONS)
     others = [key for framework in FRAMEWORKS.values() for key in framework.found_in_logs]
-    assert sorted(conventions_to_try("generic")) == sorted([*CONVENTIONS, *others]) == sorted(RECOGNISED)
+    assert sorted(conventions_to_try("generic")) == sorted([*CONVENTIONS, *others]) == sorted(ALL_CONVENTIONS)
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS.values(), ids=FRAMEWORKS)

@@ -27,7 +27,7 @@ from gdpo_core._errors import InputError
 from gdpo_core._words import percent
 from gdpo_core.bfcl import prompts
 from gdpo_core.bfcl.prompts import OUTCOMES, WEIGHTS, Choice
-from gdpo_core.ties import most_needed
+from gdpo_core.ties import highest_break_even
 from views import charts, results
 from views.evidence import about, opened, paper, sentences, sizes, squares
 from views.use import claims
@@ -171,8 +171,8 @@ def test_the_weights_that_are_said_to_be_enough_are_and_less_is_not(size):
 def test_no_group_needs_more_weight_than_twice_the_largest_ratio_of_spreads(rows):
     first = prompts.pairs(torch.tensor([rows]))
     needed = first.needed["gdpo"]
-    assert max(needed.tolist(), default=0) <= 2 * most_needed(len(rows)) + 1e-9
-    assert max(needed[first.broken].tolist(), default=0) <= most_needed(len(rows)) + 1e-9
+    assert max(needed.tolist(), default=0) <= 2 * highest_break_even(len(rows)) + 1e-9
+    assert max(needed[first.broken].tolist(), default=0) <= highest_break_even(len(rows)) + 1e-9
 
 
 def test_the_reference_figures():

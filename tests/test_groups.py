@@ -20,7 +20,7 @@ from test_trackers import write_trackio, write_wandb
 import gdpo_core as gc
 from gdpo_core import _words, cli
 from gdpo_core.board import Board
-from gdpo_core.frameworks import RECOGNISED
+from gdpo_core.frameworks import ALL_CONVENTIONS
 from gdpo_core.report.groups import MARKS, group_tables
 from gdpo_core.runs.audit import facts_of, plan_of
 from gdpo_core.runs.examples import FINDINGS, MOST, example_groups
@@ -60,7 +60,7 @@ def searched(run, report, primary=None, but=()):
     """By finding, the numbers of the five groups that show it best: each group of the table by itself."""
     names, weights = list(run.rewards), list(report.run["weights_used"].values())
     method = report.run["method"] or report.run["asked"] or "grpo"
-    convention = RECOGNISED[report.run["convention_used"]]
+    convention = ALL_CONVENTIONS[report.run["convention_used"]]
     if convention.last_step == "tokens":  # these logs have no lengths
         convention = dataclasses.replace(convention, last_step="responses")
     share = [reward["update_share"][method] for reward in report.rewards]
@@ -182,7 +182,7 @@ def test_what_a_group_computes_is_what_explain_says():
     assert len(report.groups) > 10
     for group in report.groups:
         for method in ("grpo", "grpo_no_std", "gdpo"):
-            e = gc.explain(group.rewards, method, weights=[1, 2, 0.5], convention=RECOGNISED[group.convention])
+            e = gc.explain(group.rewards, method, weights=[1, 2, 0.5], convention=ALL_CONVENTIONS[group.convention])
             np.testing.assert_array_equal(group.advantages_under(method), e.advantages.numpy())
             for a, b in combinations(range(len(group.rewards)), 2):
                 tied = group.ties(method)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gdpo_core as gc
-from gdpo_core.ties import Order, most_needed
+from gdpo_core.ties import Order, highest_break_even
 
 
 def pairs_of(collapsed, ids):
@@ -62,4 +62,4 @@ def test_an_order_names_a_primary_it_cannot_use(primary):
 @pytest.mark.parametrize("rollouts", [3, 4, 7, 12, 25])
 def test_the_weight_that_is_most_needed_is_the_largest_ratio_of_spreads(rollouts):
     spreads = [torch.tensor([1.0] * k + [0.0] * (rollouts - k)).double().std().item() for k in range(1, rollouts)]
-    assert most_needed(rollouts) == pytest.approx(max(spreads) / min(spreads))
+    assert highest_break_even(rollouts) == pytest.approx(max(spreads) / min(spreads))

@@ -37,9 +37,9 @@ def groups_of_few(draw):
 @given(groups_of_few())
 def test_few_responses_are_told_apart_as_many_are(drawn):
     index, rollouts, *arguments = drawn
-    few = pairs.distinguish(list(pairs.blocks(index, rollouts)), *arguments, 1e-9)
+    few = pairs.count_distinct_and_tied(list(pairs.blocks(index, rollouts)), *arguments, 1e-9)
     with patch.object(pairs, "_FEW", -1), patch.object(pairs, "_distinguish_few", None):
-        many = pairs.distinguish(list(pairs.blocks(index, rollouts)), *arguments, 1e-9)
+        many = pairs.count_distinct_and_tied(list(pairs.blocks(index, rollouts)), *arguments, 1e-9)
     for name in ("vectors", "pairs", "dead"):
         assert torch.equal(getattr(few, name), getattr(many, name)), name
         assert getattr(few, name).dtype == getattr(many, name).dtype, name

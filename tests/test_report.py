@@ -17,7 +17,7 @@ from gdpo_core import report as drawn
 from gdpo_core._errors import InputError
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import FRAMEWORKS
-from gdpo_core.report import figures, over_time, sentences, svg, thumbnails
+from gdpo_core.report import figures, over_time, summary, svg, thumbnails
 from gdpo_core.runs.facts import Finding
 from gdpo_core.runs.read_more import PAPER, READ_MORE, links
 
@@ -129,13 +129,12 @@ def test_without_the_runs_method_the_one_asked_for_is_shown():
     report = audited.report(method=None)
     report.run["asked"] = "gdpo"
     assert (
-        sentences.shown_method(report)[0] == "gdpo"
-        and "Under GDPO, which was asked for" in Page(drawn.body(report)).text
+        summary.shown_method(report)[0] == "gdpo" and "Under GDPO, which was asked for" in Page(drawn.body(report)).text
     )
 
 
 def test_the_batch_std_has_formulas_of_its_own():
-    lines = sentences.formulas_used(audited.report(method="grpo_batch_std"))
+    lines = summary.formulas_used(audited.report(method="grpo_batch_std"))
     assert lines[1] == "A = (s − mean) / (std + 0.0001), mean in its group, std over all responses of the batch"
 
 
@@ -228,11 +227,11 @@ def test_a_wide_table_names_the_column_in_each_cell_and_a_narrow_one_does_not():
 
 
 def test_ties_are_one_sentence_and_none_where_methods_cannot_be_compared():
-    assert sentences.ties(audited.report()) == (
+    assert summary.ties(audited.report()) == (
         "Of the pairs of responses whose rewards differ, GRPO ties 12 % in 43 % of the groups, "
         "GRPO without std ties 12 % in 33 % and GDPO ties 12 % in 23 %."
     )
-    assert sentences.ties(audited.report(("a",))) == ""
+    assert summary.ties(audited.report(("a",))) == ""
     one = Page(drawn.body(audited.report(("a",)))).text
     assert "What each method can tell apart" not in one and "other methods would have done" not in one
 
@@ -375,7 +374,7 @@ def test_text_can_be_read_in_light_and_dark(ink, soft, paper):
 
 def test_a_comparison_has_a_cell_a_run_in_every_row():
     reports = [audited.report(), audited.report(("x",), method=None), audited.report(method="grpo_batch_std")]
-    rows = sentences.comparison(reports)
+    rows = summary.comparison(reports)
     assert {len(cells) for cells in rows.values()} == {3}
     assert rows["method"] == ["GDPO", "not known: no advantages are logged", NAMES["grpo_batch_std"]]
     assert rows["groups with ties, GDPO"] == ["23 %", "–", "23 %"]  # of one reward it says nothing
@@ -385,7 +384,7 @@ def test_a_comparison_has_a_cell_a_run_in_every_row():
 def test_weights_that_the_log_does_not_tell_are_no_numbers():
     report = audited.report()
     report.run["weights"]["format"] = None
-    said = sentences.run_facts(report)
+    said = summary.run_facts(report)
     assert said["weights"] == "correctness 1, length 0.3333, format not shown by the log"
     assert said["weights used here"].startswith("correctness 1, format 0.5")
 
@@ -394,30 +393,30 @@ def test_of_weights_known_up_to_a_factor_only_the_ratio_is_printed():
     report = audited.report()
     report.run["weights_up_to_scale"] = True
     ratio = "correctness : format : length = 3 : 1.5 : 1 (the log shows their ratio alone)"
-    assert sentences.run_facts(report)["weights"] == ratio
-    assert sentences.comparison([report, report])["weights"] == [ratio, ratio]
+    assert summary.run_facts(report)["weights"] == ratio
+    assert summary.comparison([report, report])["weights"] == [ratio, ratio]
 
 
 def test_what_is_not_reproduced_is_said_with_its_steps():
     report = audited.report()
     report.run.update(reproduced=False, max_error=0.27, steps_off=[3, 7])
-    assert sentences.run_facts(report)["reproduced"] == "not all at steps 3, 7, off by up to 0.27"
+    assert summary.run_facts(report)["reproduced"] == "not all at steps 3, 7, off by up to 0.27"
 
 
 def test_advantages_that_every_method_makes_are_not_called_missing():
     report = audited.report(method=None)
-    assert sentences.run_facts(report)["method"] == "not known: no advantages are logged"
+    assert summary.run_facts(report)["method"] == "not known: no advantages are logged"
     report.run["logged"] = 32
-    assert sentences.run_facts(report)["method"].endswith("the rewards differ by little more than round-off")
+    assert summary.run_facts(report)["method"].endswith("the rewards differ by little more than round-off")
     for method in report.methods.values():
         method["silent_groups"] = 1.0
-    assert sentences.run_facts(report)["method"] == "not known: every method gives 0 here"
-    assert sentences.run_facts(report)["reproduced"] == "nothing to compare with: every method gives 0 here"
+    assert summary.run_facts(report)["method"] == "not known: every method gives 0 here"
+    assert summary.run_facts(report)["reproduced"] == "nothing to compare with: every method gives 0 here"
 
 
 @pytest.mark.parametrize(("method", "blind"), [("grpo", True), (None, True), ("gdpo", False)])
 def test_rows_of_an_evaluation_are_seen_by_a_step_over_the_batch_alone(method, blind):
-    said = " ".join(sentences.limits(audited.report(method=method)))
+    said = " ".join(summary.limits(audited.report(method=method)))
     assert ("rows of an evaluation in a step’s file look like rows of the training" in said) is blind
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdpo_core import CONVENTIONS, InputError
-from gdpo_core._groups import read
+from gdpo_core._groups import make_batch
 from gdpo_core.conventions import NAMES
 from gdpo_core.registry import method_for, method_named
 from gdpo_core.runs.read import read_run
@@ -47,7 +47,7 @@ def draw(seed=0, *, batches=6, prompts=4, size=8, rewards=3, missing=0.0):
 
 def made(r, method, weights=WEIGHTS, convention="trl", batches=6, lengths=None):
     """(groups, size) advantages in float32, like a framework's."""
-    batch = read(
+    batch = make_batch(
         torch.tensor(r, dtype=torch.float32),
         weights=torch.tensor(weights, dtype=torch.float64),
         batches=torch.arange(batches).repeat_interleave(len(r) // batches),
@@ -236,7 +236,7 @@ def test_groups_of_different_sizes():
     full = table(r, np.zeros(r.shape[:2])).filter(pl.Series(keep.ravel()))
     for method in NAMES:
         index, first = np.unique(full["group"].to_numpy(), return_index=True)
-        batch = read(
+        batch = make_batch(
             torch.tensor(full.select(names(r)).to_numpy(), dtype=torch.float32),
             weights=torch.tensor(WEIGHTS),
             groups=full["group"].to_numpy().copy(),

@@ -201,7 +201,7 @@ def test_a_file_that_is_no_log_is_one_sentence(name, content):
 
 
 def test_uploads_have_a_limit_together_and_names_of_their_own(monkeypatch):
-    monkeypatch.setattr(logs.limits, "LARGEST", 20_000)
+    monkeypatch.setattr(logs.sessions, "LARGEST", 20_000)
     with pytest.raises(gc.InputError, match=r"upload: expected at most 0 MB in all, got 0\.0 MB"):
         read(MADE, files_of(TRL))
     first, second, *_ = files_of(TRL)

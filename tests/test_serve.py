@@ -25,7 +25,7 @@ from starlette.routing import Route, WebSocketRoute
 
 import serve as server
 from benchmarks.servers import serve
-from views import assets, limits
+from views import assets, sessions
 
 
 def finished(coroutine):
@@ -117,7 +117,7 @@ async def size(request):
 def test_a_body_that_is_too_large_is_413_and_one_sentence(monkeypatch, chunked, full):
     monkeypatch.setattr(server, "BODY", 3000)
     monkeypatch.setattr(server, "SMALL", 2000)
-    monkeypatch.setattr(server.limits, "full", lambda share: full)
+    monkeypatch.setattr(server.sessions, "full", lambda share: full)
     app = server.guarded(Starlette(routes=[Route("/", size, methods=["POST"])]))
     most = 2000 if full else 3000
 
@@ -128,7 +128,7 @@ def test_a_body_that_is_too_large_is_413_and_one_sentence(monkeypatch, chunked, 
     assert send(most)[::2] == (200, str(most).encode())
     status, headers, body = send(most + 100)
     assert status == 413 and b"permissions-policy" in headers
-    assert json.loads(body) == {"detail": server.limits.NO_ROOM if full else server.limits.TOO_LARGE}
+    assert json.loads(body) == {"detail": server.sessions.NO_ROOM if full else server.sessions.TOO_LARGE}
 
 
 def test_the_page_refuses_a_body_of_no_length_too(page_url):
@@ -136,7 +136,7 @@ def test_the_page_refuses_a_body_of_no_length_too(page_url):
     host = http.client.HTTPConnection("127.0.0.1", urlsplit(page_url).port)
     host.request("POST", "/api/kernel/set_ui_element_value", headers={"Content-Length": str(server.BODY + 1)})
     answer = host.getresponse()
-    assert (answer.status, answer.read()) == (413, b'{"detail":"%b"}' % server.limits.TOO_LARGE.encode())
+    assert (answer.status, answer.read()) == (413, b'{"detail":"%b"}' % server.sessions.TOO_LARGE.encode())
     assert get(f"{page_url}/health")[0] == 200
 
 
@@ -147,9 +147,9 @@ async def heard(socket):
 
 def clock_of(monkeypatch):
     now = [1000.0]
-    monkeypatch.setattr(limits.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(sessions.time, "monotonic", lambda: now[0])
     app = Starlette(routes=[Route("/", lambda _: JSONResponse(1)), WebSocketRoute("/ws", heard)])
-    return now, limits.limited(app)
+    return now, sessions.limited(app)
 
 
 @pytest.mark.parametrize("way", ["socket", "query", "header"])
@@ -163,8 +163,8 @@ def test_who_tries_names_of_sessions_is_refused_for_an_hour(monkeypatch, way):
         return ask(app, f"{path}?session_id={one}", method, client)[0]
 
     open = {101 if way == "socket" else 200}
-    assert {name("s_mine00") for _ in range(3 * limits.NAMES)} == open  # a visitor's own
-    assert {name(f"s_{n:06}") for n in range(limits.NAMES - 2)} == open
+    assert {name("s_mine00") for _ in range(3 * sessions.NAMES)} == open  # a visitor's own
+    assert {name(f"s_{n:06}") for n in range(sessions.NAMES - 2)} == open
     assert name("s_last00") == 429 and name("s_mine00") == 429 and ask(app)[0] == 429
     assert {name("s_mine00", "10.0.0.2")} == open
     now[0] += 3590
@@ -178,7 +178,7 @@ def test_a_class_that_arrives_in_minutes_is_let_in_and_memory_is_bounded(monkeyp
     for n in range(300):
         now[0] += 1
         assert ask(app, f"/?session_id=s_{n}")[0] == 200
-    monkeypatch.setattr(limits, "CLIENTS", 5)
+    monkeypatch.setattr(sessions, "CLIENTS", 5)
     for n in range(20):
         assert ask(app, "/?session_id=s", client=f"10.0.0.{n}")[0] == 200
     held = next(cell.cell_contents for cell in app.__closure__ if isinstance(cell.cell_contents, dict))

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gdpo_core as gc
-from gdpo_core._groups import read
+from gdpo_core._groups import make_batch
 from gdpo_core._pairs import blocks, inversions
 from gdpo_core.registry import method_named
 from gdpo_core.runs.recipe import Recipe
@@ -190,7 +190,7 @@ def test_the_scaling_by_the_std_of_the_batch_is_counted_when_it_made_the_log():
     assert plan.methods == ("grpo", "grpo_no_std", "gdpo", "grpo_batch_std")
     methods = summarise(table, plan).batches.methods
     for part, squares in zip(one_by_one(table), methods["grpo_batch_std"].squares.tolist(), strict=True):
-        batch = read(tensor(part, plan), groups=part["group"].to_list(), convention=gc.TRL)
+        batch = make_batch(tensor(part, plan), groups=part["group"].to_list(), convention=gc.TRL)
         a = method_named("grpo_batch_std")(batch).advantages
         assert squares == near(a.square().sum().item())
     assert methods["grpo_batch_std"].tied_pairs.tolist() == methods["grpo_no_std"].tied_pairs.tolist()

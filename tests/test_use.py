@@ -47,11 +47,11 @@ def section(lab, framework="trl", gate="none"):
 
 def effects(lab, gate="none"):
     """The effect of each answer, by its title."""
-    return {one.title: one.effect for one in advice.answers(advise.report_of(lab, gate))}
+    return {one.title: one.effect for one in advice.advise(advise.report_of(lab, gate))}
 
 
 def should(report, of_run=True):
-    return advise.section(advice.answers(report), report, of_run).text
+    return advise.section(advice.advise(report), report, of_run).text
 
 
 # --- the lines -------------------------------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ def test_the_three_tasks_are_where_it_helps_where_it_cuts_both_ways_and_where_it
         {"Shares of the update": "helps", "Ties": "mixed"},
         {},
     ]
-    verdicts = [advice.verdict(advice.answers(advise.report_of(lab, "none"))) for lab in tasks()]
+    verdicts = [advice.verdict(advice.advise(advise.report_of(lab, "none"))) for lab in tasks()]
     assert verdicts[0] == "**Yes, for the shares of the update and ties.** None of these checks speaks against it."
     assert verdicts[1].startswith("**It helps with the shares of the update. It changes the ties, for better and for")
     assert verdicts[2] == "**It would change next to nothing** on these rewards."
@@ -174,7 +174,7 @@ def test_conflict_and_constants_are_seen(default):
 def test_noise_that_is_nearly_constant_is_seen():
     rows = "".join(f"{g},{(g + i) % 2},{5 + 1e-4 * ((i * 7 + g) % 5)}\n" for g in range(40) for i in range(8))
     run = gc.read_run({"a.csv": f"group,right,noise\n{rows}".encode()}, rewards=["right", "noise"], group="group")
-    [noise] = [a for a in advice.answers(gc.audit(run)) if a.title == "Nearly constant noise"]
+    [noise] = [a for a in advice.advise(gc.audit(run)) if a.title == "Nearly constant noise"]
     assert noise.effect == "hurts" and noise.scenario == "noise"
 
 

@@ -135,6 +135,12 @@ def test_a_database_is_watched_through_its_write_ahead_log(tmp_path):
     assert same(follower.whole(), f"{path}::a")
 
 
+def test_the_last_steps_alone_can_be_watched(tmp_path):
+    fake_logs.write_trl(tmp_path, steps=4)
+    follower = Follower(str(tmp_path), last=2)
+    assert follower.look().source["window"] == [3, 4] and same(follower.whole(), str(tmp_path), last=2)
+
+
 def test_steps_may_come_out_of_order(tmp_path):
     rows = [f"{i // 16},{i // 8},{i * i % 3},{i % 5 / 4}" for i in range(96)]
     path = tmp_path / "run.csv"

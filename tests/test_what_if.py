@@ -17,7 +17,8 @@ from gdpo_core import cli
 from gdpo_core._parse import parse_setting
 from gdpo_core.report import document, what_if
 from gdpo_core.runs import engine_ray
-from gdpo_core.runs.what_if import FIGURES, METHODS, WhatIf
+from gdpo_core.runs import run as run_module
+from gdpo_core.runs.what_if import FIGURES, METHODS
 
 ROOT = Path(__file__).parent.parent
 TRL, SWIFT, TOTAL = (str(ROOT / "data/samples" / name) for name in ("trl_gdpo", "ms_swift", "verl_v1"))
@@ -280,16 +281,20 @@ def test_a_report_keeps_its_log_to_itself():
     assert len(pickle.dumps(there.alternative)) < 2000
 
 
-def test_a_log_that_changed_since(tmp_path):
+def test_a_log_that_changed_since(tmp_path, monkeypatch):
     fake_logs.write_trl(tmp_path, steps=3)
     report = gc.audit(gc.read_run(tmp_path))
-    assert isinstance(report.what_if("grpo"), WhatIf)
+    before = report.what_if("grpo")
+    monkeypatch.setattr(run_module, "IN_MEMORY", 0)  # as of a log that is too large
+    large = gc.audit(gc.read_run(tmp_path))
+    assert large.what_if("grpo") == before
     fake_logs.write_trl(tmp_path, steps=3, seed=1)
+    assert report.what_if("grpo") == before
     with pytest.raises(gc.InputError, match="expected the log that was audited, got another one: it changed since"):
-        report.what_if("grpo")
+        large.what_if("grpo")
     (tmp_path / "completions/completions_00002.parquet").unlink()
     with pytest.raises(gc.InputError, match="completions_00002"):
-        report.what_if("grpo")
+        large.what_if("grpo")
 
 
 # --- the command line -------------------------------------------------------------------------------------------------
@@ -394,14 +399,14 @@ def test_the_engine_computes_it_too(monkeypatch, tmp_path):
 
     def engine(run, plan):
         passes.append(plan)
-        return gc_audit._summary(run.tables(), run, plan)
+        return gc_audit._summary(run.tables(), plan)
 
     from gdpo_core.runs import audit as gc_audit
 
     monkeypatch.setattr(engine_ray, "_ray", lambda: None)
-    monkeypatch.setattr(engine_ray, "_map_and_merge", lambda log, named, proof, run, plan: engine(run, plan))
+    monkeypatch.setattr(engine_ray, "_map_and_merge", lambda log, named, run, plan: engine(run, plan))
     setting, share = {"method": "grpo", "weights": {"format": 3}}, {"format": 0.5}
     found = engine_ray.audit_on_ray(str(tmp_path), what_if=setting, target_share=share)
     local = gc.audit(gc.read_run(tmp_path), what_if=setting, target_share=share)
     assert found.alternative == local.alternative and found.weights_for_shares == local.weights_for_shares
-    assert len(passes) == 2 and passes[-1].also == "grpo"
+    assert len(passes) == 2 and passes[-1].extra_method == "grpo"

@@ -21,7 +21,7 @@ from gdpo_core.runs.what_if import WhatIf
 from gdpo_core.scenarios import Setting
 
 MEMORY, SECONDS = 2 << 30, 60  # of one process; marimo holds a session for two minutes after its visitor left
-ENDED = f"server: expected what takes {MEMORY >> 30} GB and {SECONDS} s at most, got more, or a damaged file"
+LIMIT_EXCEEDED = f"server: expected what takes {MEMORY >> 30} GB and {SECONDS} s at most, got more, or a damaged file"
 _slots = defaultdict(lambda: threading.BoundedSemaphore(2))  # by function: who trains does not wait for others' files
 _context = multiprocessing.get_context("forkserver" if os.name == "posix" else "spawn")
 _context.set_forkserver_preload(["views.worker", "__main__"])  # once, with torch, so that a fork takes 9 ms
@@ -50,10 +50,10 @@ def call(function: Callable[..., Any], *args: Any, check: Callable[[], None] = l
         ends = time.monotonic() + SECONDS
         while not ours.poll(0.1) and time.monotonic() < ends:
             check()
-        returned, outcome = ours.recv() if ours.poll() else (False, InputError(ENDED))
+        returned, outcome = ours.recv() if ours.poll() else (False, InputError(LIMIT_EXCEEDED))
     except (EOFError, OSError) as error:  # it died, or could not be started
         room = f"server: expected room for one more process, got {error}"
-        returned, outcome = False, InputError(room if isinstance(error, OSError) else ENDED)
+        returned, outcome = False, InputError(room if isinstance(error, OSError) else LIMIT_EXCEEDED)
     finally:
         if process.pid:
             process.kill()

@@ -2,7 +2,7 @@
 
 from gdpo_core._words import MISSING, clip, count, number, one_line, percent
 from gdpo_core.conventions import NAMES
-from gdpo_core.report.sentences import Table, comparable
+from gdpo_core.report.summary import Table, comparable
 from gdpo_core.runs.audit_report import AuditReport
 
 

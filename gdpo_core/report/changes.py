@@ -14,7 +14,7 @@ from gdpo_core._words import MISSING, count, listing, number, percent
 from gdpo_core.conventions import NAMES
 from gdpo_core.report import svg
 from gdpo_core.report.figures import Figure
-from gdpo_core.report.sentences import Table, comparable, comparison, shown_method
+from gdpo_core.report.summary import Table, comparable, comparison, shown_method
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.over_time import DEAD, MEAN, SHARE, SILENT, TIES, column
 from gdpo_core.runs.sums import Array

@@ -12,7 +12,7 @@ from gdpo_core._words import number, percent
 from gdpo_core.conventions import NAMES
 from gdpo_core.report import over_time, svg
 from gdpo_core.report.over_time import Series, present
-from gdpo_core.report.sentences import checklist, comparable, own_method, shown_method, weight_shares
+from gdpo_core.report.summary import checklist, comparable, own_method, shown_method, weight_shares
 from gdpo_core.runs.audit_report import AuditReport
 
 METHODS_AND_REWARDS = ("grpo", "grpo_no_std", "grpo_batch_std", "gdpo", "r0", "r1", "r2", "r3", "alarm")  # looks

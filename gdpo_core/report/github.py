@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from gdpo_core._words import printable
-from gdpo_core.report.sentences import effect
+from gdpo_core.report.summary import effect
 from gdpo_core.runs.audit_report import AuditReport
 
 _COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}

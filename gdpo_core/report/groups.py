@@ -2,7 +2,7 @@
 
 from gdpo_core._words import clip, count, number, one_line, percent, signed
 from gdpo_core.conventions import NAMES
-from gdpo_core.report.sentences import Table
+from gdpo_core.report.summary import Table
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.examples import MOST, ExampleGroup
 from gdpo_core.runs.facts import Finding

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from gdpo_core import _theme
 from gdpo_core._errors import expect
-from gdpo_core._html import Html, fold, join, style, tag, text
+from gdpo_core._html import Html, fold, join, notebook_html, style, tag, text
 from gdpo_core._words import count
 from gdpo_core.report.by import by_table
 from gdpo_core.report.changes import Changes, changes_figures, figure_name, figures_table, headline, settings_table
 from gdpo_core.report.figures import Frame, drawable, figures, frame_figure, picture, table
 from gdpo_core.report.groups import MEANING, group_tables
-from gdpo_core.report.sentences import (
+from gdpo_core.report.summary import (
     comparable,
     comparison,
     effect,
@@ -55,6 +55,11 @@ Guide = Callable[[Finding], Html]
 def _place(finding: Finding) -> Html:
     """The chapter of the page or the section of docs/audit.md, which have no address that a file could know."""
     return text(finding.read_more)
+
+
+@notebook_html.register
+def _(report: AuditReport | WhatIf) -> str:
+    return f"{STYLE}{body(report) if isinstance(report, AuditReport) else what_if(report)}"
 
 
 def body(report: AuditReport) -> Html:

@@ -18,7 +18,7 @@ from rich.text import Text
 from gdpo_core._errors import InputError
 from gdpo_core._words import count, listing, number, percent, printable
 from gdpo_core.conventions import NAMES
-from gdpo_core.report.sentences import severity_counts, shown_method
+from gdpo_core.report.summary import severity_counts, shown_method
 from gdpo_core.report.terminal import COLOURS
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.facts import Finding

@@ -12,11 +12,11 @@ from torch import Tensor
 
 from gdpo_core._words import count, listing, number, printable, raw, raw_column
 from gdpo_core.conventions import NAMES, exceptions, formulas
-from gdpo_core.report import sentences
+from gdpo_core.report import summary
 from gdpo_core.report.by import by_table
 from gdpo_core.report.changes import Changes, figures_table, headline, settings_table
 from gdpo_core.report.groups import MEANING, group_tables
-from gdpo_core.report.sentences import (
+from gdpo_core.report.summary import (
     comparable,
     comparison,
     drift_table,
@@ -80,7 +80,7 @@ def _console(file: TextIO) -> Console:
 
 
 def _report(console: Console, report: AuditReport, verbose: bool, groups: int) -> None:
-    _paragraph(console, sentences.to_do(report), "bold")
+    _paragraph(console, summary.to_do(report), "bold")
     _paragraph(console, report.what_ran)
     console.print()
     facts = Table.grid(padding=(0, 2, 0, 0))
@@ -96,7 +96,7 @@ def _report(console: Console, report: AuditReport, verbose: bool, groups: int) -
     console.print(facts)
     console.print(f"\nFindings: {severity_counts(report)}", style="bold")
     if report.findings:
-        _paragraph(console, sentences.severities(report), "dim")
+        _paragraph(console, summary.severities(report), "dim")
     for n, finding in enumerate(report.findings):
         if verbose or finding.severity != "info" or not n or report.findings[n - 1].severity != "info":
             console.print()
@@ -112,7 +112,7 @@ def _report(console: Console, report: AuditReport, verbose: bool, groups: int) -
         if table.meaning:
             _paragraph(console, table.meaning, "dim")
             console.print()
-    _paragraph(console, sentences.ties(report) if comparable(report) else not_comparable(report), "dim")
+    _paragraph(console, summary.ties(report) if comparable(report) else not_comparable(report), "dim")
     if not verbose:
         _paragraph(
             console, "--verbose prints evidence, all tables and where to read more; --html FILE has charts.", "dim"
@@ -129,14 +129,14 @@ def _finding(console: Console, report: AuditReport, finding: Finding, verbose: b
         _paragraph(console, "; ".join(f"{label(key)} {value(x)}" for key, x in finding.evidence.items()), "dim")
     if finding.fix:
         _lines(console, finding.fix)
-    if tried := sentences.effect(report, finding):
+    if tried := summary.effect(report, finding):
         _paragraph(console, tried)
     elsewhere = [f"{link.title}: {link.url}" for link in report.links(finding)]
     if more := [place for place in (finding.read_more, *elsewhere) if place and verbose]:
         _paragraph(console, f"read more: {'; '.join(more)}", "dim")
 
 
-def _groups(console: Console, tables: Sequence[sentences.Table]) -> None:
+def _groups(console: Console, tables: Sequence[summary.Table]) -> None:
     for table in tables:
         console.print()
         _paragraph(console, table.title, "bold")
@@ -171,19 +171,19 @@ def _paragraph(console: Console, words: str, style: str = "") -> None:
         console.print(text, soft_wrap=True)  # one line per paragraph, for the next program in a pipe
 
 
-def _tables(report: AuditReport, verbose: bool) -> list[sentences.Table]:
+def _tables(report: AuditReport, verbose: bool) -> list[summary.Table]:
     """The tables that the report has numbers for; by default one of the rewards, and one of the methods' inversions."""
-    wanted = sentences.weights_for_shares_table(report)
+    wanted = summary.weights_for_shares_table(report)
     if not verbose:
         by_method = methods_table(report) if report.run["primary"] and comparable(report) else None
         maybe = [by_method, by_table(report), wanted]
-        return [sentences.overview_table(report), *(table for table in maybe if table)]
+        return [summary.overview_table(report), *(table for table in maybe if table)]
     of_methods = [shares_table(report), methods_table(report)] if comparable(report) else []
     maybe = [drift_table(report), by_table(report), wanted]
     return [rewards_table(report), *of_methods, *(table for table in maybe if table)]
 
 
-def _table(table: sentences.Table, bold: str | None) -> Table:
+def _table(table: summary.Table, bold: str | None) -> Table:
     """The table for a terminal; bold: the title of the column that stands out."""
     drawn = Table(title=table.title, title_justify="left", title_style="bold", box=SIMPLE, padding=(0, 1, 0, 0))
     for k, name in enumerate(table.head):

@@ -9,7 +9,7 @@ from gdpo_core._words import number, percent
 from gdpo_core.conventions import NAMES
 from gdpo_core.report import over_time, svg
 from gdpo_core.report.figures import Figure, describe, reward_look
-from gdpo_core.report.sentences import comparable
+from gdpo_core.report.summary import comparable
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.facts import Finding
 

@@ -3,8 +3,8 @@
 from typing import Any
 
 from gdpo_core._words import number, percent
-from gdpo_core.frameworks import RECOGNISED
-from gdpo_core.report.sentences import Table, label
+from gdpo_core.frameworks import ALL_CONVENTIONS
+from gdpo_core.report.summary import Table, label
 from gdpo_core.runs.what_if import FIGURES, WhatIf
 from gdpo_core.successors import TITLES
 
@@ -13,7 +13,7 @@ def what_if_table(w: WhatIf) -> Table:
     """What the setting changes, a row each, and every figure before and after."""
     sides: list[dict[str, Any]] = [dict(w.before), dict(w.after)]
     rows = [["method", *(TITLES[side["method"]] for side in sides)]]
-    rows.append(["convention", *(RECOGNISED[side["convention"]].name for side in sides)])
+    rows.append(["convention", *(ALL_CONVENTIONS[side["convention"]].name for side in sides)])
     rows += [[f"weight, {name}", *(number(side["weights"][name]) for side in sides)] for name in w.after["weights"]]
     rows = [row for row in rows if row[1] != row[2] or row[0] == "method"]
     rows += [

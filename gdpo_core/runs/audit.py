@@ -19,11 +19,12 @@ from gdpo_core.runs.facts import SEVERITIES, Facts, Finding, scaled_share
 from gdpo_core.runs.grouping import regroup
 from gdpo_core.runs.recipe import Recipe, compare, tensors_of
 from gdpo_core.runs.run import Run
+from gdpo_core.runs.shares import weights_for_shares
 from gdpo_core.runs.solve import solve
 from gdpo_core.runs.summarise import summarise
 from gdpo_core.runs.sums import Array, Plan, Summary, Sums, merge, take
 from gdpo_core.runs.thresholds import SCALE_ONLY
-from gdpo_core.runs.trials import Sample, weights_for_shares
+from gdpo_core.runs.trials import Sample
 from gdpo_core.runs.what_if import compute_what_if, validate_setting
 
 # Responses from which method and weights are solved, and those of batches that they do not explain; all responses then

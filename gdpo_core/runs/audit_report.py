@@ -4,221 +4,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from decimal import ROUND_UP, Context
 from functools import cached_property
-from math import isfinite, sqrt
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDict
+from math import sqrt
+from typing import Any
 
 import numpy as np
 import polars as pl
-from msgspec import Meta
 
 from gdpo_core._errors import InputError
+from gdpo_core._html import Displayed
 from gdpo_core._inputs import ArrayLike
+from gdpo_core._json import jsonable
 from gdpo_core._words import count, power_of_ten
 from gdpo_core.conventions import NAMES
-from gdpo_core.frameworks import RECOGNISED
+from gdpo_core.frameworks import ALL_CONVENTIONS
 from gdpo_core.runs.examples import MOST, ExampleGroup, example_groups, with_texts
-from gdpo_core.runs.facts import LISTED, Facts, Finding, OfValue, ratio, weights_in_words
+from gdpo_core.runs.facts import LISTED, Facts, Finding, ValueFacts, ratio, weights_in_words
+from gdpo_core.runs.json_types import ByPart, RewardPart, RunPart, SourcePart, WeightsForShares
 from gdpo_core.runs.over_time import over_time
-from gdpo_core.runs.read_more import IDS, Link, links
+from gdpo_core.runs.read_more import Link, links
 from gdpo_core.runs.texts import Texts, no_texts
 from gdpo_core.runs.thresholds import FEW_GROUPS
-from gdpo_core.runs.trials import WeightsForShares
-
-if TYPE_CHECKING:
-    from gdpo_core.runs.what_if import WhatIf  # which says where weights come from as this module does
-
-WEIGHTS_FROM = {
-    "given": "as given",
-    "solved": "solved from the advantages",
-    "score": "from the logged score",
-    "config": "from args.json",
-    "log": "from the log",
-    "assumed": "assumed",
-}
-
-
-class SourcePart(TypedDict):
-    """What the log holds."""
-
-    path: str
-    framework: str
-    files: int
-    steps: int
-    responses: int
-    groups: int
-    group_size: Annotated[int | None, Meta(description="null: groups of different sizes.")]
-    rewards: list[str]
-    grouped_by: Annotated[str, Meta(description="In words.")]
-    skipped_lines: int
-    skipped_files: Annotated[list[str], Meta(description="Files that cannot be read.")]
-    left_out: Annotated[list[str], Meta(description="Columns that were not read.")]
-    window: Annotated[list[int] | None, Meta(description="The first and the last step, where some were asked for.")]
-
-
-class RunPart(TypedDict):
-    """What made the logged advantages, and what the figures were computed with."""
-
-    method: Annotated[str | None, Meta(description="null: the log does not show it.")]
-    convention: str | None
-    weights: Annotated[dict[str, float | None] | None, Meta(description="null for a weight: the log cannot tell it.")]
-    weights_up_to_scale: Annotated[bool | None, Meta(description="true: only the ratios of these weights are known.")]
-    remarks: Annotated[list[str], Meta(description="What was done to the advantages afterwards, and to the log.")]
-    logged: int
-    reproduced: Annotated[bool | None, Meta(description="null: nothing to compare with, or nothing but round-off.")]
-    max_error: float | None
-    weights_used: dict[str, float]
-    weights_from: Annotated[str, Meta(description="given, solved, score, config, log or assumed.")]
-    convention_used: str
-    asked: str | None
-    primary: str | None
-    steps_off: list[int]
-
-
-class RewardPart(TypedDict):
-    """One reward: its spread, where it is missing or constant, and its part of the update under each method."""
-
-    name: str
-    mean: float | None
-    std: float | None
-    missing: Annotated[int, Meta(description="Responses.")]
-    dead_groups: float
-    update_share: dict[str, float | None]
-
-
-class MethodPart(TypedDict):
-    """What one method tells apart on the rewards of the run: shares and means as in `gdpo_core.collapse`."""
-
-    groups_with_ties: float | None
-    tied_pairs: float | None
-    levels: float | None
-    silent_groups: float | None
-    inversions: Annotated[float | None, Meta(description="null without a primary reward.")]
-
-
-class LinkPart(TypedDict):
-    """A page elsewhere about a finding."""
-
-    title: str
-    url: str
-
-
-class FindingPart(TypedDict):
-    """One thing that the owner of a run should know."""
-
-    id: Annotated[str, Meta(examples=list(IDS))]
-    title: Annotated[str, Meta(description="The fact in a few words.")]
-    severity: Literal["error", "warning", "info"]
-    message: str
-    to_do: Annotated[str, Meta(description="One sentence; empty where nothing has to be done.")]
-    read_more: Annotated[str, Meta(description="The chapter of the page, or the section of docs/audit.md, about it.")]
-    links: Annotated[list[LinkPart], Meta(description="In the paper, and in the framework's documentation.")]
-    evidence: Annotated[dict[str, Any], Meta(description="The numbers, and the thresholds they were held against.")]
-    fix: Annotated[str | None, Meta(description="Lines of configuration that change it.")]
-    effect: Annotated[
-        dict[str, list[float]], Meta(description="What the lines do on this log: figures without and with them.")
-    ]
-    tried_on: Annotated[int, Meta(description="Responses of the log on which the effect was computed.")]
-    extent: Annotated[float, Meta(description="How much of the run it is about, from 0 to 1: the order of findings.")]
-
-
-class StepPart(TypedDict):
-    """One step, or a few where a run has more than 200.
-
-    Further members, numbers or null: by reward mean:NAME, std:NAME, missing:NAME, dead:NAME; by method ties:METHOD,
-    silent:METHOD; share:METHOD:NAME; correlation:NAME:NAME.
-    """
-
-    step: int
-    step_last: int
-    responses: int
-    groups: int
-
-
-class ByRewardPart(TypedDict):
-    """One reward in the groups with one value of a column."""
-
-    name: str
-    mean: float | None
-    dead_groups: Annotated[float | None, Meta(description="Of the groups that hold it; null: none does.")]
-    update_share: float | None
-
-
-class ByPart(TypedDict):
-    """The groups with one value of the column that was asked for, under one method."""
-
-    column: str
-    value: Annotated[str | None, Meta(description="null: missing.")]
-    values: Annotated[int, Meta(description="More than 1: so many values together, which are too many.")]
-    method: str
-    groups: int
-    responses: int
-    rewards: list[ByRewardPart]
-    groups_with_ties: float | None
-    silent_groups: float | None
-    inversions: Annotated[float | None, Meta(description="null without a primary reward.")]
-
-
-class GroupPart(TypedDict):
-    """One group that shows a finding best; lists are of its answers, in the order of the log."""
-
-    finding: str
-    step: int
-    group: int
-    rewards: Annotated[list[list[float | None]], Meta(description="Of each answer, in the order of source.rewards.")]
-    advantages: Annotated[list[float | None], Meta(description="Of this group alone, under the run's method.")]
-    logged: list[float | None] | None
-    prompt: Annotated[str | None, Meta(description="Clipped; null where the log has none.")]
-    completions: list[str | None] | None
-
-
-class SettingPart(TypedDict):
-    """A setting, and what the whole run shows under it; null: there is nothing to compute it from."""
-
-    method: str
-    convention: str
-    weights: dict[str, float]
-    update_share: dict[str, float | None]
-    groups_with_ties: float | None
-    tied_pairs: float | None
-    silent_groups: float | None
-    inversions: Annotated[float | None, Meta(description="null without a primary reward.")]
-
-
-class WhatIfPart(TypedDict):
-    """The whole run as it was, and under another setting."""
-
-    before: SettingPart
-    after: SettingPart
-    fix: Annotated[str | None, Meta(description="Lines of configuration that set it; null: none are known.")]
-    notes: Annotated[list[str], Meta(description="What the figures stand on.")]
-
-
-class ReportPart(TypedDict):
-    """The audit of one run: what `gdpo audit --json` writes, and `AuditReport.to_dict()` gives."""
-
-    schema: Literal[1]
-    verdict: str
-    source: SourcePart
-    run: RunPart
-    rewards: list[RewardPart]
-    methods: Annotated[dict[str, MethodPart], Meta(description="By method: grpo, grpo_no_std, gdpo, grpo_batch_std.")]
-    findings: Annotated[list[FindingPart], Meta(description="Errors first, then warnings; then what is about most.")]
-    weights_for_shares: Annotated[list[WeightsForShares], Meta(description="Empty unless shares were asked for.")]
-    steps: list[StepPart]
-    by: Annotated[list[ByPart], Meta(description="Empty where no column was asked for.")]
-    groups: NotRequired[Annotated[list[GroupPart], Meta(description="Where they were asked for (--groups).")]]
-    what_if: NotRequired[Annotated[WhatIfPart, Meta(description="Only where a setting was asked for.")]]
-
-
-class ReportsPart(TypedDict):
-    """The audits of several runs."""
-
-    schema: Literal[1]
-    runs: list[ReportPart]
+from gdpo_core.runs.what_if import WhatIf, compute_what_if, validate_setting
 
 
 @dataclass(frozen=True)
-class AuditReport:
+class AuditReport(Displayed):
     """What happened in a run; `to_dict` gives all of it as plain values.
 
     source: counts of the responses, groups and steps in the log.
@@ -246,7 +56,7 @@ class AuditReport:
     caution: str = ""
     weights_for_shares: tuple[WeightsForShares, ...] = ()
     by: tuple[ByPart, ...] = ()
-    alternative: "WhatIf | None" = None
+    alternative: WhatIf | None = None
     _facts: Facts | None = field(default=None, repr=False, compare=False)  # where its log can be read once more
     _groups: tuple[ExampleGroup, ...] = field(default=(), repr=False)
     _texts: Texts = field(default=no_texts, repr=False, compare=False)
@@ -266,15 +76,13 @@ class AuditReport:
         method: str | None = None,
         weights: Mapping[str, float] | ArrayLike | None = None,
         convention: str | None = None,
-    ) -> "WhatIf":
+    ) -> WhatIf:
         """The whole run under another method, other weights or another convention, beside what it had.
 
         method: as in `gdpo_core.advantages`, but for sa_mrpo. weights: {reward: weight}; a reward without one has that
         of the run. convention: a key of `gdpo_core.CONVENTIONS`. What is not given stays. It reads the log once more.
         Raises InputError, also where the log changed since, or the report came here without it.
         """
-        from gdpo_core.runs.what_if import compute_what_if, validate_setting  # which imports this module
-
         if self._facts is None:
             made_here = "a report that gdpo_core.audit made in this process (the audit takes what_if={...} itself)"
             raise InputError(f"what_if: expected {made_here}, got one without its log")
@@ -353,16 +161,6 @@ class AuditReport:
         rows = [[getattr(group, name) for name in schema] for group in self.groups]
         return pl.DataFrame(rows, schema=schema, orient="row")
 
-    def _repr_html_(self) -> str:
-        """The report as a notebook shows it."""
-        from gdpo_core.report import STYLE, body  # which import this module
-
-        return f"{STYLE}{body(self)}"
-
-    def _mime_(self) -> tuple[str, str]:
-        """The report as marimo shows it."""
-        return "text/html", self._repr_html_()
-
 
 def report_of(
     f: Facts, findings: Sequence[Finding], weights_for_shares: Sequence[WeightsForShares] = ()
@@ -425,21 +223,12 @@ def _run(f: Facts) -> RunPart:
         "reproduced": f.reproduced,
         "max_error": error if recipe is not None and error >= 0 else None,
         "weights_used": dict(zip(f.rewards, f.plan.weights, strict=True)),
-        "weights_from": origin_of_weights(f),
+        "weights_from": f.weights_from,
         "convention_used": f.plan.convention,
         "asked": f.intended_method,
         "primary": None if f.plan.primary is None else f.rewards[f.plan.primary],
         "steps_off": sorted(steps_wrong)[:LISTED],
     }
-
-
-def origin_of_weights(f: Facts) -> str:
-    """Where the weights of the figures come from: a key of WEIGHTS_FROM."""
-    if f.given_weights:
-        return "given"
-    if f.recipe is not None and (len(f.recipe.unknown) < len(f.rewards) or not f.run.weights):
-        return "solved"
-    return f.run.weights_by if f.run.weights and f.run.weights_by else "assumed"
 
 
 def _reward(f: Facts, k: int) -> RewardPart:
@@ -467,7 +256,7 @@ def _method(f: Facts, m: str) -> dict[str, float]:
     }
 
 
-def _of_value(f: Facts, of: OfValue) -> ByPart:
+def _of_value(f: Facts, of: ValueFacts) -> ByPart:
     """The figures of one value of a column."""
     method, here = f.method, of.facts
     return {
@@ -508,7 +297,7 @@ def _what_ran(f: Facts) -> str:
             known = "total" if f.run.total_only else "rewards"
             return f"The logged advantages are not what any known method makes of the logged {known}."
         return "The log holds no advantages, so it does not show which method ran."
-    made = f"{NAMES[f.recipe.method]} as {RECOGNISED[f.recipe.convention].name} computes it"
+    made = f"{NAMES[f.recipe.method]} as {ALL_CONVENTIONS[f.recipe.convention].name} computes it"
     pairs = zip(f.rewards, f.recipe.weights, strict=True)
     weights = {name: w for k, (name, w) in enumerate(pairs) if k not in f.recipe.unknown}
     if weights and len(f.rewards) > 1:
@@ -544,16 +333,3 @@ def first_of(findings: Sequence[Finding]) -> Finding | None:
 
 def _logged(f: Facts) -> int:
     return int(f.totals.logged.count + f.overwritten_batches.logged.count.sum())
-
-
-def jsonable(value: object) -> Any:
-    """A value as lists, mappings, text and numbers, ready for JSON; NaN and infinity become None."""
-    if isinstance(value, Mapping):
-        return {str(key): jsonable(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [jsonable(item) for item in value]
-    if isinstance(value, float):
-        return value if isfinite(value) else None
-    if value is None or isinstance(value, str | bool | int):
-        return value
-    raise InputError(f"report: expected plain values, got {type(value).__name__}")

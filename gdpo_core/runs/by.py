@@ -8,7 +8,7 @@ import polars as pl
 
 from gdpo_core._errors import InputError
 from gdpo_core._words import clip, count
-from gdpo_core.runs.facts import Facts, OfValue
+from gdpo_core.runs.facts import Facts, ValueFacts
 from gdpo_core.runs.files import natural
 from gdpo_core.runs.run import Run
 from gdpo_core.runs.summarise import summarise
@@ -18,7 +18,7 @@ VALUES = 50  # that are looked at by themselves, those with the most groups; all
 LONGEST = 200  # characters of a value
 
 
-def by_value(f: Facts) -> tuple[OfValue, ...]:
+def by_value(f: Facts) -> tuple[ValueFacts, ...]:
     """The facts of each value of the column that the run was read by, in order; the others, if any, last.
 
     Advantages are those of whole batches, of which the responses of one value are a part. Two passes over the log.
@@ -39,8 +39,8 @@ def by_value(f: Facts) -> tuple[OfValue, ...]:
     names = list(enumerate(known["value"].to_list()))
     names.sort(key=lambda name: (name[1] is None, natural(name[1] or "")))
     facts = {number: replace(f, batches=take(of, of.batch == number)) for number in of.batch.tolist()}
-    found = [OfValue(value, 1, facts[number]) for number, value in names if number in facts]
-    return (*found, *([OfValue(f"{count(others)} others", others, facts[VALUES])] if VALUES in facts else []))
+    found = [ValueFacts(value, 1, facts[number]) for number, value in names if number in facts]
+    return (*found, *([ValueFacts(f"{count(others)} others", others, facts[VALUES])] if VALUES in facts else []))
 
 
 def _values(run: Run) -> pl.DataFrame:

@@ -1,6 +1,6 @@
 """Which columns of a log hold what, and its rows with these columns under one name each, in whole batches."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -14,7 +14,6 @@ from gdpo_core.runs.tables import BadLines, Schema, is_number_type
 from gdpo_core.runs.window import Steps
 
 REWARDS = 100  # at most: the work grows with their pairs, and no run has as many
-MAX_CACHED_ROWS = 2_000_000  # rows that are kept in memory at most
 NAME = 10_000  # characters; a report says the name of a reward a hundred times
 SAMPLE = 100  # rows that decide whether a text column holds numbers
 INNER = ("_file", "_row", "_event", "_key", "_by", "_path", "_place")  # columns that readers add to a log's own
@@ -340,23 +339,3 @@ def _changes(by: Sequence[str]) -> pl.Expr:
     """The number of rows so far at which one of the columns changed."""
     changed = pl.any_horizontal(pl.col(name) != pl.col(name).shift(1) for name in by)
     return changed.fill_null(False).cast(pl.Int64).cum_sum()
-
-
-def cache(rows: Callable[[], Iterator[pl.DataFrame]]) -> Callable[[], Iterator[pl.DataFrame]]:
-    """The same frames, kept in memory by the first pass unless they are large: text is slow to parse."""
-    kept: list[pl.DataFrame] | None = None
-
-    def frames() -> Iterator[pl.DataFrame]:
-        nonlocal kept
-        if kept is not None:
-            yield from kept
-            return
-        passed: list[pl.DataFrame] = []
-        count = 0
-        for frame in rows():
-            count += len(frame)
-            passed = [*passed, frame] if count <= MAX_CACHED_ROWS else []
-            yield frame
-        kept = passed if count <= MAX_CACHED_ROWS else None
-
-    return frames

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import torch
 
-from gdpo_core.frameworks import RECOGNISED
+from gdpo_core.frameworks import ALL_CONVENTIONS
 from gdpo_core.runs.facts import Facts, Finding
 from gdpo_core.runs.recipe import holds_lengths
 from gdpo_core.runs.texts import Texts
@@ -74,7 +74,7 @@ class ExampleGroup:
         return [numbers.get(levels.get(answer, -1)) for answer in range(len(self.rewards))]
 
     def _settings(self) -> dict:
-        convention, lengths = RECOGNISED[self.convention], self.lengths
+        convention, lengths = ALL_CONVENTIONS[self.convention], self.lengths
         if convention.last_step != "tokens":
             lengths = None
         elif lengths is None or min(lengths) < 1:  # as the audit computes such a log

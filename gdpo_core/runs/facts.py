@@ -23,6 +23,16 @@ SEVERITIES = ("error", "warning", "info")
 LISTED = 100  # steps in a report or in the evidence of a finding
 
 
+WEIGHTS_FROM = {
+    "given": "as given",
+    "solved": "solved from the advantages",
+    "score": "from the logged score",
+    "config": "from args.json",
+    "log": "from the log",
+    "assumed": "assumed",
+}
+
+
 @dataclass(frozen=True)
 class Finding:
     """One thing that the owner of a run should know."""
@@ -60,7 +70,7 @@ class Facts:
     recipe_of_the_rest: Recipe | None  # reproduces all batches of `batches` that `recipe` does not
     tables: Sequence[pl.DataFrame]  # whole batches from all over the run, on which settings are tried
     examples: Examples | None = None  # the groups that show something best
-    by: "tuple[OfValue, ...]" = ()  # the same of each value of the column that was asked for
+    by: "tuple[ValueFacts, ...]" = ()  # the same of each value of the column that was asked for
     _trials: dict[Trial, "Facts"] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
@@ -83,7 +93,7 @@ class Facts:
         if self.plan.recipe is None:
             return False
         parts = self.batches.logged, self.overwritten_batches.logged
-        return not any(part.wrong.any() or part.telling.any() for part in parts)
+        return not any(part.wrong.any() or part.testable.any() for part in parts)
 
     @property
     def rewards(self) -> tuple[str, ...]:
@@ -101,6 +111,15 @@ class Facts:
             return self.recipe.method
         intended = self.intended_method
         return intended if intended is not None and intended in self.methods else "grpo"
+
+    @property
+    def weights_from(self) -> str:
+        """Where the weights of the figures come from: a key of WEIGHTS_FROM."""
+        if self.given_weights:
+            return "given"
+        if self.recipe is not None and (len(self.recipe.unknown) < len(self.rewards) or not self.run.weights):
+            return "solved"
+        return self.run.weights_by if self.run.weights and self.run.weights_by else "assumed"
 
     @property
     def method_sums(self) -> MethodSums[float]:
@@ -235,12 +254,15 @@ class Facts:
     def try_setting(self, setting: Trial) -> "Facts":
         """The facts of the sample under another setting. Raises InputError."""
         if setting not in self._trials:
-            plan = replace(self.plan, weights=setting.weights, recipe=None, also=setting.method)
-            self._trials[setting] = replace(self, plan=plan, batches=sums_under(self, setting), _trials={})
+            plan = replace(
+                self.plan, weights=setting.weights, recipe=None, extra_method=setting.method, examples_of=None
+            )
+            batches = sums_under(plan, setting.gates, self.sample)
+            self._trials[setting] = replace(self, plan=plan, batches=batches, _trials={})
         return self._trials[setting]
 
     @cached_property
-    def as_it_ran(self) -> "Facts":
+    def baseline(self) -> "Facts":
         """The facts of the sample as the run was, to compare with what is tried."""
         return self.try_setting(Trial(self.method, self.plan.weights))
 
@@ -277,7 +299,7 @@ class Facts:
 
 
 @dataclass(frozen=True)
-class OfValue:
+class ValueFacts:
     """What the groups with one value of a column show; or those with any of several values, which are too many."""
 
     value: str | None  # None: missing

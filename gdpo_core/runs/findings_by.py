@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gdpo_core._words import clip, percent
-from gdpo_core.runs.facts import Facts, Finding, OfValue, some
+from gdpo_core.runs.facts import Facts, Finding, ValueFacts, some
 from gdpo_core.runs.thresholds import BY_GROUPS, BY_RISE, DEAD
 
 
@@ -43,12 +43,12 @@ def reward_dead_in_part(f: Facts) -> Iterator[Finding]:
         )
 
 
-def _holding(of: OfValue, k: int) -> int:
+def _holding(of: ValueFacts, k: int) -> int:
     """The groups that hold the reward."""
     return int(of.facts.totals.rewards.holding_groups[k])
 
 
-def _dead(of: OfValue, k: int) -> int:
+def _dead(of: ValueFacts, k: int) -> int:
     """Of these, the groups in which it is constant."""
     return round(of.facts.dead(k) * _holding(of, k)) if _holding(of, k) else 0
 

@@ -10,7 +10,7 @@ import numpy as np
 from gdpo_core import config_lines
 from gdpo_core._words import count, number
 from gdpo_core.conventions import NAMES
-from gdpo_core.frameworks import RECOGNISED
+from gdpo_core.frameworks import ALL_CONVENTIONS
 from gdpo_core.runs.facts import LISTED, Facts, Finding, at_steps, scaled_share, some, weights_in_words
 from gdpo_core.runs.sums import Array, Sums, take
 from gdpo_core.runs.thresholds import DEGREES, EVERY_NTH, MERGED, NO_SPREAD, SCALE_ONLY, VARYING
@@ -290,7 +290,7 @@ def groups_sampled(f: Facts) -> Iterator[Finding]:
 
 def missing_rewards(f: Facts) -> Iterator[Finding]:
     """Rewards are missing and the framework does not skip them."""
-    convention = RECOGNISED[f.plan.convention]
+    convention = ALL_CONVENTIONS[f.plan.convention]
     missing = dict(zip(f.rewards, (f.totals.responses - f.totals.rewards.present).tolist(), strict=True))
     missing = {name: n for name, n in missing.items() if n}
     if not missing or convention.missing != "propagates":

@@ -8,7 +8,7 @@ import numpy as np
 from gdpo_core import config_lines
 from gdpo_core._words import count, decimal, listing, number, percent
 from gdpo_core.conventions import NAMES
-from gdpo_core.frameworks import RECOGNISED
+from gdpo_core.frameworks import ALL_CONVENTIONS
 from gdpo_core.runs.facts import Facts, Finding, ratio, some
 from gdpo_core.runs.remedies import break_ties, finding_members, put_first
 from gdpo_core.runs.thresholds import (
@@ -213,7 +213,7 @@ def _round_up(weight: float) -> float:
 def batch_step_amplifies(f: Facts) -> Iterator[Finding]:
     """A std over the whole batch scales up the groups that differ, because silent groups lower it."""
     by_batch_std = f.method == "grpo_batch_std"
-    if RECOGNISED[f.plan.convention].last_step == "group" and not by_batch_std:
+    if ALL_CONVENTIONS[f.plan.convention].last_step == "group" and not by_batch_std:
         return
     live = f.batches.live_responses > 0
     if not live.any():

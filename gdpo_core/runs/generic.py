@@ -10,7 +10,6 @@ from gdpo_core.runs.columns import (
     Columns,
     Options,
     batches,
-    cache,
     expect_columns,
     is_ordered,
     left_out,
@@ -73,20 +72,19 @@ def read(log: LogFiles, options: Options) -> Run:
         raw = parquet_frames(files, schemas, wanted.names) if kind == "parquet" else _texts(files, wanted, options)
         return (normalise(frame, wanted, files) for frame in raw)
 
-    # Only Parquet can read the steps alone; text is parsed whole in any case, so its numbers are kept.
+    # Only Parquet can read the steps alone; text is parsed whole in any case.
     ordered = columns.step is None or (kind == "parquet" and is_ordered(frames(Columns(rewards=(), step=columns.step))))
 
-    def rows(wanted: Columns) -> Iterator[pl.DataFrame]:
+    def rows() -> Iterator[pl.DataFrame]:
         by = ["step"] if columns.step else ["_file"]
-        return batches(frames(wanted) if ordered else _in_order(frames(wanted), files), by)
+        return batches(frames(columns) if ordered else _in_order(frames(columns), files), by)
 
-    all_rows = cache(lambda: rows(columns))
     return run_of(
         log,
         "generic",
         Rows(
             columns=columns,
-            read=rows if kind == "parquet" else lambda _: all_rows(),
+            read=rows,
             keyed_by=columns.key and f"the column {columns.key}",
             texts=texts_of(files, options.bad_lines),
         ),

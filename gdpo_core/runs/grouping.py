@@ -1,4 +1,4 @@
-"""Which rows of a log are a group: those that a column identifies, or blocks of a size that is searched for."""
+"""Which rows of a log are a group: those that a column identifies, or blocks, whose size `sizes.py` infers."""
 
 from dataclasses import replace
 
@@ -52,12 +52,12 @@ def regroup(run: Run, size: int) -> Run:
 
 
 def prove_groups(run: Run) -> Run:
-    """The run with what shows its groups: one pass over the log, without rewards and lengths where that is faster."""
+    """The run with what shows its groups: one pass over the log."""
     rows = run._source
     by = ["batch", "_key"] if rows.keyed_by else ["batch"]
     sizes: list[pl.DataFrame] = []
     advantages: list[np.ndarray] = []
-    for table in rows.read(replace(rows.columns, rewards=(), length=None, by=None)):
+    for table in rows.read():
         counts = table.group_by(by, maintain_order=True).agg(
             pl.len().alias("rows"), pl.col("step").first(), pl.col("_file").first()
         )

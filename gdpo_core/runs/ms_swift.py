@@ -8,7 +8,7 @@ from math import isfinite
 import polars as pl
 
 from gdpo_core._errors import InputError, expect
-from gdpo_core.runs.columns import TEXTS, Columns, Options, batches, cache, expect_columns, normalise, validate_columns
+from gdpo_core.runs.columns import TEXTS, Columns, Options, batches, expect_columns, normalise, validate_columns
 from gdpo_core.runs.files import LogFile, LogFiles
 from gdpo_core.runs.roles import RewardChoice, choose, role
 from gdpo_core.runs.run import PROMPTS, LogIssue, Rows, Run, run_of
@@ -43,13 +43,12 @@ def read(log: LogFiles, options: Options) -> Run:
     settings = _settings(log.args)
     weights = None if total_only else _weights(settings, numbers, columns.rewards)
     by = "config" if weights else "score" if chosen.weights else None
-    rows = cache(lambda: _rows(log, columns, options))
     return run_of(
         log,
         "ms_swift",
         Rows(
             columns=columns,
-            read=lambda _: rows(),
+            read=partial(_rows, log, columns, options),
             keyed_by=options.group and f"the column {options.group}",
             prompts=lambda: _prompts(_events(log, columns, options), f"{columns.step}") if "prompt" in logged else None,
             group_size=_positive(settings.get("num_generations")),

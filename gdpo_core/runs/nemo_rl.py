@@ -9,7 +9,7 @@ from itertools import pairwise
 import polars as pl
 
 from gdpo_core._errors import InputError, expect
-from gdpo_core.runs.columns import Columns, Options, batches, cache, expect_columns, normalise, validate_columns
+from gdpo_core.runs.columns import Columns, Options, batches, expect_columns, normalise, validate_columns
 from gdpo_core.runs.files import LogFile, LogFiles
 from gdpo_core.runs.run import LogIssue, Rows, Run, run_of
 from gdpo_core.runs.sizes import divisors
@@ -35,14 +35,13 @@ def read(log: LogFiles, options: Options) -> Run:
         raise InputError(f"{first.name}: expected at least one response, got 0 rows")
     columns = _columns(first, line, item, options)
     total_only = columns.rewards == ("rewards",)
-    rows = cache(lambda: _rows(log, columns, options))
     prompt, column = "the prompt part of content", f"the column {columns.key}"
     return run_of(
         log,
         "nemo_rl",
         Rows(
             columns=columns,
-            read=lambda _: rows(),
+            read=partial(_rows, log, columns, options),
             keyed_by=columns.key and (prompt if columns.key == "_prompt" else column),
             prompts=lambda: _by_prefix(_file(first, columns, options, 1)),
             texts=texts_of(log.files, options.bad_lines, partial(_responses, columns=columns, where=log.name)),

@@ -1,4 +1,4 @@
-"""A run over time, as a table: its columns have their names here, for who writes them and for who reads them."""
+"""The table of a run, a row per step, and the names of its columns."""
 
 from itertools import combinations
 from math import nan

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from gdpo_core._errors import expect
-from gdpo_core._groups import Batch, read
+from gdpo_core._groups import Batch, make_batch
 from gdpo_core._statistics import GRAIN, ROUNDED, normalised_in_float32
 from gdpo_core.conventions import Convention
-from gdpo_core.frameworks import RECOGNISED
+from gdpo_core.frameworks import ALL_CONVENTIONS
 from gdpo_core.methods import Steps
 from gdpo_core.registry import method_for
 
@@ -41,7 +41,7 @@ class Recipe:
     """How advantages were made: the method, convention and weights that reproduce the logged ones, or most of them."""
 
     method: str  # a key of NAMES
-    convention: str  # a key of RECOGNISED
+    convention: str  # a key of ALL_CONVENTIONS
     weights: tuple[float, ...]  # one per reward; those that are unknown are only one choice of many
     unknown: tuple[int, ...]  # rewards whose weight the log does not determine, such as one that never varies
     up_to_scale: bool  # whether the log leaves a common factor of the weights open
@@ -135,7 +135,7 @@ class Tensors:
 
     @cached_property
     def _batch(self) -> Batch:
-        return read(self.rewards, groups=self.group, lengths=self.lengths, batches=self.batch)
+        return make_batch(self.rewards, groups=self.group, lengths=self.lengths, batches=self.batch)
 
     @property
     def group_of_response(self) -> Tensor:
@@ -216,7 +216,7 @@ class Comparison:
 
 def compare(log: Tensors, recipe: Recipe) -> Comparison:
     """The log's advantages beside the recipe's; a batch is reproduced if no error is larger than allowed."""
-    batch = log.read(RECOGNISED[recipe.convention], recipe.weights)
+    batch = log.read(ALL_CONVENTIONS[recipe.convention], recipe.weights)
     after = {name: getattr(recipe, name) for name in log.after_the_method}
     return compare_with(replace(log, **after), recipe.method, batch)
 

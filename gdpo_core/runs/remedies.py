@@ -8,8 +8,9 @@ from typing import Any
 from gdpo_core import config_lines
 from gdpo_core._words import listing, number
 from gdpo_core.runs.facts import Facts
+from gdpo_core.runs.shares import weights_for
 from gdpo_core.runs.thresholds import HELPED, MOVED
-from gdpo_core.runs.trials import Gate, Trial, weights_for
+from gdpo_core.runs.trials import Gate, Trial
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def rebalance(f: Facts, k: int, helps: Callable[[float, float], bool]) -> Remedy
     if weights is not None:
         lines = config_lines.set_weights(f.run.framework, f.rewards, weights, f.method)
         options.append((f"Set the weights {_weights_in_words(f, weights)}", lines, Trial(f.method, weights)))
-    before, after = f.as_it_ran.shares(f.method), [f.try_setting(s).shares(s.method) for _, _, s in options]
+    before, after = f.baseline.shares(f.method), [f.try_setting(s).shares(s.method) for _, _, s in options]
     off = [sum(abs(shares[i] - share) for i, share in wanted.items()) / 2 for shares in after]
     helping = [i for i, shares in enumerate(after) if helps(before[k], shares[k])]
     best = next((i for i in helping if off[i] <= min(off[j] for j in helping) + MOVED), None)
@@ -61,7 +62,7 @@ def lower_weight(f: Facts, k: int, factor: float) -> Remedy | None:
     """The weight of one reward times a factor, if that lowers its share of the update by half."""
     weights = tuple(float(f"{w * factor:.2g}") if i == k else w for i, w in enumerate(f.plan.weights))
     setting = Trial(f.method, weights)
-    before, after = f.as_it_ran.shares(f.method)[k], f.try_setting(setting).shares(f.method)[k]
+    before, after = f.baseline.shares(f.method)[k], f.try_setting(setting).shares(f.method)[k]
     if not after <= before / 2:
         return None
     lines = config_lines.set_weights(f.run.framework, f.rewards, weights, f.method)
@@ -97,7 +98,7 @@ def put_first(f: Facts, gated: Iterable[int] | None = None, weight: float | None
         lines_of_weights = config_lines.set_weights(f.run.framework, f.rewards, weights, f.method)
         words = f"Give {f.rewards[on]} the weight {number(weight)}"
         options.append((words, lines_of_weights, Trial(f.method, weights)))
-    before = f.as_it_ran.inversions(f.method)
+    before = f.baseline.inversions(f.method)
     after = [f.try_setting(setting).inversions(setting.method) for _, _, setting in options]
     helping = [i for i, share in enumerate(after) if before - share >= HELPED]
     if not helping:
@@ -118,7 +119,7 @@ def break_ties(f: Facts) -> Remedy | None:
     if not f.is_gdpo:
         lines = config_lines.switch_to_gdpo(f.run.framework, f.rewards, f.plan.weights)
         options.insert(0, ("Use GDPO", lines, Trial("gdpo", f.plan.weights)))
-    before = f.as_it_ran
+    before = f.baseline
     for words, lines, setting in options:
         after, method = f.try_setting(setting), setting.method
         fewer = before.ties(f.method) - after.ties(method) >= HELPED
@@ -133,7 +134,7 @@ def break_ties(f: Facts) -> Remedy | None:
 
 def _due_shares(f: Facts) -> dict[int, float]:
     """The shares that the weights ask for, of the rewards that can act, by index."""
-    ran = f.as_it_ran
+    ran = f.baseline
     return {k: due for k in range(len(f.rewards)) if (due := ran.due_share(k)) > 0}
 
 
@@ -141,7 +142,7 @@ def _inversions(f: Facts, setting: Trial) -> dict[str, tuple[float, float]]:
     """The inversions without and with a setting; none without a primary reward."""
     if f.plan.primary is None:
         return {}
-    shares = f.as_it_ran.inversions(f.method), f.try_setting(setting).inversions(setting.method)
+    shares = f.baseline.inversions(f.method), f.try_setting(setting).inversions(setting.method)
     return {"inversions": shares} if all(map(isfinite, shares)) else {}
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, TypeAlias
 
@@ -15,6 +15,7 @@ from gdpo_core.runs.files import LogFiles
 from gdpo_core.runs.texts import Texts, no_texts
 from gdpo_core.runs.window import select_steps
 
+IN_MEMORY = 10_000_000  # responses, whose numbers take about half a gigabyte
 PROMPTS = 10_000  # rows whose prompts are examined
 
 # The first batch of each stretch of batches, and the rows per group there.
@@ -33,16 +34,16 @@ class LogIssue:
 class Rows:
     """The rows of a log, whose groups are still to be found.
 
-    read: yields these columns of the log in frames of whole batches, anew at each call: `_file`, batch and step
-        (Int64), one column per reward (Float64, NaN = missing), `advantage` (Float64) and `length` (Int64) if the
-        columns name them, and `_key` (UInt64) if a column identifies the groups of a batch.
+    read: yields the numbers of the log in frames of whole batches: `_file`, batch and step (Int64), one column per
+        reward (Float64, NaN = missing), `advantage` (Float64) and `length` (Int64) if the columns name them, and `_key`
+        (UInt64) if a column identifies the groups of a batch.
     prompts: returns batch, step, `_key` and `text` of the prompts of some first rows, if the log has prompts and they
         do not identify the groups.
     texts: returns prompts and completions by their `_place`, if the log has any.
     """
 
     columns: Columns
-    read: Callable[[Columns], Iterator[pl.DataFrame]]
+    read: Callable[[], Iterator[pl.DataFrame]]
     keyed_by: str | None = None  # in words, what identifies a group; None: groups are blocks of rows
     equal_groups: bool = False  # a keyed group smaller than the others has lost rows
     prompts: Callable[[], pl.DataFrame | None] = lambda: None
@@ -67,13 +68,13 @@ class GroupingProof:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """A run's log: facts about it, and its responses as tables that are read on demand.
+    """A run's log: facts about it, and its responses as tables.
 
-    Every table has the columns batch, step and group (Int64), one Float64 column per reward (NaN = missing), and
-    `advantage` (Float64) and `length` (Int64, tokens) if the log holds them, and `_by` (String) if `by` is named;
-    `_place` (Int64) says where in the files each row stands. A
-    batch is the responses of one training step, over which GDPO's last step runs. A table holds whole batches, and the
-    rows of a batch and of a group stand together. The numbers of batches and of groups are unique over the run.
+    Every table has the columns batch, step and group (Int64), one Float64 column per reward (NaN = missing),
+    `advantage` (Float64) and `length` (Int64, tokens) if the log holds them, `_by` (String) if `by` is named, and
+    `_place` (Int64), which says where in the files a row stands. A batch is the responses of one training step, over
+    which GDPO's last step runs. A table holds whole batches, and the rows of a batch and of a group stand together.
+    The numbers of batches and of groups are unique over the run.
     """
 
     path: str  # as the caller gave it
@@ -112,7 +113,7 @@ class Run:
         return self._rows
 
     def tables(self) -> Iterator[pl.DataFrame]:
-        """The responses, some ten thousand to a few hundred thousand at a time; each call reads the files anew."""
+        """The responses, some ten thousand to a few hundred thousand at a time."""
         return tables_of(self, self._blocks)
 
     @property
@@ -136,7 +137,7 @@ def run_of(files: LogFiles, framework: str, rows: Rows, **facts: Any) -> Run:
         has_advantage=rows.columns.advantage is not None,
         has_length=rows.columns.length is not None,
         by=rows.columns.by,
-        _rows=rows,
+        _rows=replace(rows, read=read_once(rows.read)),
         **facts,
     )
 
@@ -152,6 +153,26 @@ def one_error(where: str) -> Iterator[None]:
 
 
 # --- tables ---
+
+
+def read_once(read: Callable[[], Iterator[pl.DataFrame]]) -> Callable[[], Iterator[pl.DataFrame]]:
+    """The same frames, which the first pass holds in memory, unless there are more than `IN_MEMORY` rows."""
+    held: list[pl.DataFrame] | None = None
+
+    def frames() -> Iterator[pl.DataFrame]:
+        nonlocal held
+        if held is not None:
+            yield from held
+            return
+        passed: list[pl.DataFrame] = []
+        rows = 0
+        for frame in read():
+            rows += len(frame)
+            passed = [*passed, frame] if rows <= IN_MEMORY else []
+            yield frame
+        held = passed if rows <= IN_MEMORY else None
+
+    return frames
 
 
 def size_at(blocks: Blocks) -> pl.Expr:
@@ -172,7 +193,7 @@ def tables_of(run: Run, blocks: Blocks, first_batch: int = 0) -> Iterator[pl.Dat
     columns = ["batch", "step", "group", "_place", *run.rewards]
     columns += ["advantage"] * run.has_advantage + ["length"] * run.has_length + ["_by"] * (run.by is not None)
     first, responses, values = 0, 0, 0
-    frames = run._source.read(run._source.columns)
+    frames = run._source.read()
     while True:
         with one_error(run.path):
             table = next(frames, None)

@@ -13,7 +13,7 @@ from torch import Tensor
 from gdpo_core._errors import expect
 from gdpo_core._groups import Batch
 from gdpo_core.conventions import NAMES, PAPER
-from gdpo_core.frameworks import RECOGNISED, conventions_to_try
+from gdpo_core.frameworks import ALL_CONVENTIONS, conventions_to_try
 from gdpo_core.registry import method_named
 from gdpo_core.runs.recipe import (
     GRIDS,
@@ -208,7 +208,7 @@ def _attempts(
             continue
         key = *key, log.clipped_at, log.grid, log.rewards_grid
         if key not in solved:
-            terms = terms_of(log, log.read(RECOGNISED[convention]), method)
+            terms = terms_of(log, log.read(ALL_CONVENTIONS[convention]), method)
             solved[key] = terms, solution_of(terms, log.batches)
         attempt = _attempt(log, method, convention, given, *solved[key], by_chance)
         if attempt is None:
@@ -252,7 +252,7 @@ def _candidates(log: Tensors, framework: str) -> Iterator[tuple[str, str, tuple[
     known, names = set(), conventions_to_try(framework)
     methods = ([m for m in _SCALED if m in several] if log.scaled else several for several in _METHODS)
     for name, method in (pair for several in methods for pair in product(names, several)):
-        c = RECOGNISED[name]
+        c = ALL_CONVENTIONS[name]
         # The parts of the convention that make a difference on such a log.
         open_points = (any_missing and c.missing, any_empty and c.empty_counts, alone and c.group_of_one)
         of_group = (c.leave_one_out, c.mean_of_others)
@@ -285,7 +285,7 @@ def _attempt(
     by_chance: bool = False,
 ) -> Attempt | None:
     """The best weights for one method and convention; None if these cannot have made the log."""
-    batch, live = log.read(RECOGNISED[convention]), terms.live_batches(log.batches)
+    batch, live = log.read(ALL_CONVENTIONS[convention]), terms.live_batches(log.batches)
     # Leave-one-out divides each response of a group by another std, so that only weights at hand can be tried.
     solvable = not (method == "grpo" and batch.convention.leave_one_out)
     if not live.any() or (solvable and (solution.batches & live).sum() < _FEWEST * live.sum()):
@@ -571,7 +571,7 @@ def _allow_for_rounding(log: Tensors, found: Attempt) -> Recipe:
     recipe, w = found.recipe, torch.tensor(found.recipe.weights, dtype=torch.float64)
     if len(recipe.unknown) == len(w):
         return recipe
-    batch = log.read(RECOGNISED[recipe.convention])
+    batch = log.read(ALL_CONVENTIONS[recipe.convention])
     terms = terms_of(log, batch, recipe.method)
     solution, live = solution_of(terms, log.batches), terms.live_batches(log.batches)
     seen = solution.every if recipe.method in UNDIVIDED else solution.orthogonal
@@ -648,7 +648,7 @@ def _reproduced_part(log: Tensors, recipe: Recipe) -> Tensors:
 
 def _as_good(log: Tensors, other: Attempt, found: Attempt) -> bool:
     """Whether another recipe reproduces the whole log about as well."""
-    batch = log.read(RECOGNISED[other.recipe.convention], other.recipe.weights)
+    batch = log.read(ALL_CONVENTIONS[other.recipe.convention], other.recipe.weights)
     live = terms_of(log, batch, other.recipe.method).live_batches(log.batches)
     share, error = _judge(log, batch, other.recipe.method, live)
     return share >= (_ROUNDED if log.grid or log.rewards_grid else 0.98) * found.share and error <= max(

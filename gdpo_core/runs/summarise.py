@@ -12,9 +12,9 @@ from torch import Tensor
 
 from gdpo_core._errors import expect, expect_index
 from gdpo_core._groups import Batch, skipping_missing
-from gdpo_core._pairs import Block, Distinctions, Ordered, blocks_of, count_orders, distinguish
+from gdpo_core._pairs import Block, Distinctions, PairOrders, blocks_of, count_distinct_and_tied, count_orders
 from gdpo_core._statistics import centre, std_of
-from gdpo_core.frameworks import RECOGNISED, VERL
+from gdpo_core.frameworks import ALL_CONVENTIONS, VERL
 from gdpo_core.registry import method_for
 from gdpo_core.runs.recipe import Tensors, compare, hidden_inputs, holds_lengths, same_direction, starts_of, tensors_of
 from gdpo_core.runs.sums import (
@@ -33,7 +33,7 @@ from gdpo_core.runs.sums import (
     merge,
 )
 from gdpo_core.runs.thresholds import FAINT_STD, FEW_VALUES
-from gdpo_core.ties import SAME, balance, update_parts
+from gdpo_core.ties import TIE_TOLERANCE, break_even_of, update_parts
 
 _ROUNDS, _NEAR = 100, 1e-9  # of the search for a break-even weight, and how near two rounds are the same
 _DIGITS = 14  # of a reward: what differs in later ones, as 0.1 + 0.2 and 0.3 do, is round-off
@@ -58,7 +58,9 @@ def summarise(table: pl.DataFrame, plan: Plan) -> Summary:
     absent = [name for name in needed if name not in table.columns]
     expect(not absent, "table", f"the columns {', '.join(needed)}", f"none named {', '.join(absent)}")
     expect(len(table) > 0, "table", "at least one response", "none")
-    expect(plan.convention in RECOGNISED, "convention", f"one of {', '.join(RECOGNISED)}", repr(plan.convention))
+    expect(
+        plan.convention in ALL_CONVENTIONS, "convention", f"one of {', '.join(ALL_CONVENTIONS)}", repr(plan.convention)
+    )
     if plan.primary is not None:
         expect_index(plan.primary, len(plan.rewards), "primary", "rewards")
     return merge([_summary(part, plan) for part in _parts(table, plan)])
@@ -112,7 +114,7 @@ def _summary(rows: pl.DataFrame, plan: Plan) -> Summary:
     part = rows if float32 else rows.with_columns(pl.col(plan.rewards).round_sig_figs(_DIGITS))
     log = tensors_of(part, plan.rewards)
     lengths = torch.from_numpy(_lengths(part, plan.rewards).copy()).view(log.rewards.shape[:-1])
-    convention = RECOGNISED[plan.convention]
+    convention = ALL_CONVENTIONS[plan.convention]
     if convention.last_step == "tokens" and not bool((lengths >= 1).all()):
         convention = replace(convention, last_step="responses")
     cell = "cell" if "cell" in part.columns else "batch"
@@ -122,7 +124,7 @@ def _summary(rows: pl.DataFrame, plan: Plan) -> Summary:
     std, distance = of.centred(of.batch.rewards)
     outcomes = {method: _outcome(of, method) for method in plan.methods}
     # All methods but GDPO add up raw rewards, so one weight puts their pairs in order. Nobody asks for that of a trial.
-    first = plan.primary if plan.also is None else None
+    first = plan.primary if plan.extra_method is None else None
     break_even = dict.fromkeys(outcomes, _break_even(of, outcomes["grpo"].added, first))
     break_even["gdpo"] = _break_even(of, outcomes["gdpo"].added, first)
     ties, order = _ties_and_order(of, outcomes, plan.primary, float32)
@@ -287,15 +289,17 @@ def _outcome(of: _Grouped, method: str) -> _Outcome:
 
 def _ties_and_order(
     of: _Grouped, outcomes: Mapping[str, _Outcome], primary: int | None, float32: bool
-) -> tuple[Distinctions, Ordered]:
+) -> tuple[Distinctions, PairOrders]:
     """What each method ties, and how it orders the pairs with different primary reward; without one there is none."""
     # A response without any reward only counts for silent groups.
     rewards, kept = of.batch.rewards.flatten(1), of.rewarded.flatten()
     advantages = {method: outcome.advantages.flatten() for method, outcome in outcomes.items()}
-    ties = distinguish(of.blocks, rewards, kept, advantages, SAME[torch.float32 if float32 else torch.float64])
+    ties = count_distinct_and_tied(
+        of.blocks, rewards, kept, advantages, TIE_TOLERANCE[torch.float32 if float32 else torch.float64]
+    )
     if primary is None:
         none = torch.zeros_like(ties.pairs)
-        return ties, Ordered(none, dict.fromkeys(outcomes, none), dict.fromkeys(outcomes, none))
+        return ties, PairOrders(none, dict.fromkeys(outcomes, none), dict.fromkeys(outcomes, none))
     return ties, count_orders(of.blocks, rewards[primary].masked_fill(~kept, torch.nan), ties.level)
 
 
@@ -324,7 +328,7 @@ def _break_even(of: _Grouped, added: Tensor, primary: int | None) -> Tensor:
             gap = (most.gather(-1, (below - 1).clamp(min=0)) - score).masked_fill(below == 0, -torch.inf)
             high = gap.argmax(-1, keepdim=True)
             low = of_whom.gather(-1, (below.gather(-1, high) - 1).clamp(min=0))
-            level = balance(added, member.gather(-1, low)[:, 0], member.gather(-1, high)[:, 0], primary, weights)
+            level = break_even_of(added, member.gather(-1, low)[:, 0], member.gather(-1, high)[:, 0], primary, weights)
             higher = (gap.amax(-1) > 0) & (level > weight + _NEAR * weight.abs())
             if not bool(higher.any()):
                 break
@@ -334,7 +338,7 @@ def _break_even(of: _Grouped, added: Tensor, primary: int | None) -> Tensor:
 
 
 def _method_sums(
-    of: _Grouped, method: str, outcome: _Outcome, ties: Distinctions, order: Ordered, break_even: Tensor
+    of: _Grouped, method: str, outcome: _Outcome, ties: Distinctions, order: PairOrders, break_even: Tensor
 ) -> MethodSums[Array]:
     counted, mixed = outcome.counted, (ties.vectors > 1) & outcome.counted
     tied = ties.tied[method] * counted
@@ -355,7 +359,7 @@ def _method_sums(
 
 
 def _examples(
-    rows: pl.DataFrame, method: str, outcome: _Outcome, ties: Distinctions, order: Ordered, several: Tensor
+    rows: pl.DataFrame, method: str, outcome: _Outcome, ties: Distinctions, order: PairOrders, several: Tensor
 ) -> Examples:
     """The groups of a part that show something best; several: (groups,) whether two rewards differ, or more."""
     counted = outcome.counted
@@ -417,13 +421,13 @@ def _logged_sums(of: _Grouped, log: Tensors, table: pl.DataFrame, plan: Plan) ->
     """log and table hold the same responses."""
     shape, present = of.batch.rewards.shape[1:], ~log.advantages.isnan()
     error = torch.full_like(log.advantages, -torch.inf)
-    wrong, telling = torch.zeros_like(present), torch.zeros_like(present)
+    wrong, testable = torch.zeros_like(present), torch.zeros_like(present)
     scaled = torch.zeros(len(log.batch), dtype=torch.bool)
     if plan.recipe is not None and bool(present.any()):
         comparison = compare(log, plan.recipe)
         error = comparison.error.masked_fill(~present, -torch.inf)
         wrong = (error > comparison.allowed) & present
-        telling = (comparison.computed.abs() > comparison.allowed) & present
+        testable = (comparison.computed.abs() > comparison.allowed) & present
         if bool(wrong.any()):
             scaled = same_direction(log, comparison)
     hidden = np.zeros(len(of.starts), dtype=np.int64)
@@ -441,7 +445,7 @@ def _logged_sums(of: _Grouped, log: Tensors, table: pl.DataFrame, plan: Plan) ->
         count=of.per_batch(per_group(present)),
         zeros=of.per_batch(per_group(log.advantages == 0)),
         wrong=of.per_batch(wrong_in_group),
-        telling=of.per_batch(per_group(telling)),
+        testable=of.per_batch(per_group(testable)),
         wrong_groups=of.per_batch(wrong_in_group > 0),
         scaled_groups=of.per_batch(scaled & (wrong_in_group > 0)),
         hidden_groups=hidden,

@@ -26,17 +26,17 @@ class Plan:
 
     rewards: tuple[str, ...]
     weights: tuple[float, ...]
-    convention: str  # a key of RECOGNISED
+    convention: str  # a key of ALL_CONVENTIONS
     primary: int | None
     recipe: Recipe | None  # how the logged advantages were made
-    also: str | None = None  # a method to compute besides
+    extra_method: str | None = None  # to compute beside these
     examples_of: str | None = None  # the method whose ties, inversions and the like need examples; None: none
 
     @property
     def methods(self) -> tuple[str, ...]:
         """The methods to compute: the three that every report compares, and the one that made the log."""
         made_the_log = [] if self.recipe is None else [self.recipe.method]
-        return tuple(dict.fromkeys([*COMPARED, *made_the_log, *([self.also] if self.also else [])]))
+        return tuple(dict.fromkeys([*COMPARED, *made_the_log, *([self.extra_method] if self.extra_method else [])]))
 
 
 class Moments(NamedTuple):
@@ -106,7 +106,7 @@ class LoggedSums(Generic[Number]):
     count: Number  # how many there are
     zeros: Number  # how many are 0
     wrong: Number  # how many the recipe does not reproduce
-    telling: Number  # how many it would not reproduce if they were 0: the others may be anything near 0
+    testable: Number  # how many are far enough from 0 to test the recipe
     wrong_groups: Number  # groups that hold such an advantage
     scaled_groups: Number  # of these: all advantages are the same positive multiple of the recipe's
     hidden_groups: Number  # groups in which something that the log does not hold made a difference

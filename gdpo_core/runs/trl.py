@@ -57,7 +57,7 @@ def read(log: LogFiles, options: Options) -> Run:
     # Where a column tells groups apart, the rows of several steps may be shuffled too.
     shuffled = options.group is not None and not is_ordered(frames(Columns(rewards=(), step=columns.step)))
 
-    def rows(columns: Columns) -> Iterator[pl.DataFrame]:
+    def rows() -> Iterator[pl.DataFrame]:
         whole = frames(columns)
         if shuffled:
             whole = iter([pl.concat(whole).sort("_file", "step", maintain_order=True)])

@@ -149,7 +149,7 @@ def read(log: LogFiles, options: Options) -> Run:
         "verifiers",
         Rows(
             columns=columns,
-            read=lambda wanted: batches(iter([_in_order(normalise(table, wanted, log.files))]), by),
+            read=lambda: batches(iter([_in_order(normalise(table, columns, log.files))]), by),
             keyed_by=f"the column {options.group}" if options.group else "the group or task of an episode",
             equal_groups=True,
             texts=texts_of(log.files, options.bad_lines, partial(_messages, evaluations=not train)),

@@ -2,11 +2,12 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import polars as pl
 
 from gdpo_core._errors import InputError, expect
-from gdpo_core.runs.columns import TEXTS, Columns, Options, batches, cache, expect_columns, normalise, validate_columns
+from gdpo_core.runs.columns import TEXTS, Columns, Options, batches, expect_columns, normalise, validate_columns
 from gdpo_core.runs.files import LogFiles
 from gdpo_core.runs.roles import role
 from gdpo_core.runs.run import LogIssue, Rows, Run, run_of
@@ -49,13 +50,12 @@ def read(log: LogFiles, options: Options) -> Run:
         columns, weights, beside = _without_weight_zero(columns, weights, options)
         if beside:
             issues.append(LogIssue("not-in-score", {"columns": beside, "rewards": list(columns.rewards)}))
-    rows = cache(lambda: _rows(log, columns, options))
     return run_of(
         log,
         "verl",
         Rows(
             columns=columns,
-            read=lambda _: rows(),
+            read=partial(_rows, log, columns, options),
             keyed_by=f"the column {columns.key}" + ", without its last two parts" * (columns.key == "uid"),
             equal_groups=True,
             texts=texts_of(log.files, options.bad_lines),

@@ -51,8 +51,6 @@ class Follower:
         self.path, self.framework, self.named = path, framework and framework_named(framework), named
         self.weights, self.primary, self.asked = weights, primary, asked
         options_of(**named)  # bad arguments are refused now
-        part = next((name for name in ("steps", "last", "by") if named.get(name) is not None), None)
-        expect(part is None, "--watch", "the whole log", f"{part}={named.get(f'{part}')!r} beside it")
         self.marks: dict[str, _Mark] = {}
         self.fault: InputError | None = None
         self.facts: Facts | None = None  # of the last report

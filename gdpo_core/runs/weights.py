@@ -3,7 +3,8 @@
 In every unit (a group or a batch) a method divides by one number, so the advantages are a = Xw / c, with the terms X
 that it adds up, the weights w and a number c > 0 that the log does not hold.
 Direction: Xw is parallel to a, so w minimises the part of Xw orthogonal to a: w' Σ X'(1 − aa'/a'a)X w.
-Scale: c is the std of Xw plus eps, so what c exceeds the std of Xd by, for a direction d, is eps divided by the scale.
+Scale: c is the std of Xw plus eps. With w = scale · d, Xd is divided by its own std plus eps / scale, which shows the
+scale.
 """
 
 from dataclasses import dataclass

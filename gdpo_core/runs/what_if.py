@@ -10,19 +10,21 @@ import polars as pl
 
 from gdpo_core import config_lines
 from gdpo_core._errors import expect
+from gdpo_core._html import Displayed
 from gdpo_core._inputs import weights_by_name
+from gdpo_core._json import jsonable
 from gdpo_core._words import listing
-from gdpo_core.frameworks import CONVENTIONS, FRAMEWORKS, RECOGNISED, Framework
+from gdpo_core.frameworks import ALL_CONVENTIONS, CONVENTIONS, FRAMEWORKS, Framework
 from gdpo_core.registry import ALL_METHODS, method_named
-from gdpo_core.runs.audit_report import WEIGHTS_FROM, SettingPart, jsonable, origin_of_weights
-from gdpo_core.runs.facts import Facts
+from gdpo_core.runs.facts import WEIGHTS_FROM, Facts
+from gdpo_core.runs.json_types import SettingPart
 from gdpo_core.runs.run import Run, one_error
 from gdpo_core.runs.summarise import summarise
 from gdpo_core.runs.sums import Plan, Summary, merge, take
 from gdpo_core.successors import TITLES
 
 # Several batches are computed as one, which a method that first looks at its whole batch does not allow.
-METHODS = tuple(method for method in TITLES if ALL_METHODS[method].prepared is None)
+METHODS = tuple(method for method in TITLES if ALL_METHODS[method].prepare is None)
 FIGURES = ("groups_with_ties", "tied_pairs", "silent_groups", "inversions")  # of a run, beside the shares
 
 
@@ -36,7 +38,7 @@ class WhatIfSetting:
 
 
 @dataclass(frozen=True)
-class WhatIf:
+class WhatIf(Displayed):
     """A whole run as it was, and under another setting.
 
     before, after: each the setting (method, convention, weights), and under it each reward's share of the update, the
@@ -63,16 +65,6 @@ class WhatIf:
         """The same as plain values, ready for JSON."""
         return jsonable(asdict(self))
 
-    def _repr_html_(self) -> str:
-        """The table as a notebook shows it."""
-        from gdpo_core.report import STYLE, what_if  # which import this module
-
-        return f"{STYLE}{what_if(self)}"
-
-    def _mime_(self) -> tuple[str, str]:
-        """The table as marimo shows it."""
-        return "text/html", self._repr_html_()
-
 
 def validate_setting(run: Run, setting: Mapping[str, Any]) -> WhatIfSetting:
     """The setting that a caller gives by the names of its parts, checked against a run. Raises InputError."""
@@ -94,7 +86,7 @@ def compute_what_if(f: Facts, setting: WhatIfSetting, engine: Callable[[Run, Pla
         f.plan,
         weights=tuple(setting.weights.get(name, w) for name, w in zip(f.rewards, f.plan.weights, strict=True)),
         convention=setting.convention or f.plan.convention,
-        also=method,
+        extra_method=method,
         examples_of=None,
     )
     expect(any(plan.weights), "what_if, weights", "one that is not 0", "0 for every reward")
@@ -147,8 +139,8 @@ def _lines(f: Facts, setting: WhatIfSetting, method: str, plan: Plan) -> str | N
 
 
 def _notes(f: Facts, setting: WhatIfSetting, method: str, plan: Plan, lines: str | None) -> list[str]:
-    framework, convention = _framework(f, setting), RECOGNISED[plan.convention]
-    origin = origin_of_weights(f)
+    framework, convention = _framework(f, setting), ALL_CONVENTIONS[plan.convention]
+    origin = f.weights_from
     weights = f"weights {WEIGHTS_FROM[origin]}"
     if origin == "solved" and f.recipe is not None:
         weights += " (the log shows their ratio alone)" * f.recipe.up_to_scale
@@ -162,7 +154,7 @@ def _notes(f: Facts, setting: WhatIfSetting, method: str, plan: Plan, lines: str
             f"{TITLES[method]}’s last step, which {convention.name} weights by tokens, runs over responses here: the "
             "log has no lengths."
         )
-    makes = RECOGNISED[framework.convention]
+    makes = ALL_CONVENTIONS[framework.convention]
     if lines is None:
         notes.append(f"No setting of {framework.title} is known here that makes it {TITLES[method]}.")
     elif _switches(f, setting) and makes != convention:

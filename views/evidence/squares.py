@@ -71,10 +71,10 @@ def _square(name: str) -> Html:
 
 def legend(outcomes: Outcomes, answers: int) -> Html:
     """A row per outcome with its count, and one that highlights none."""
-    counts, told = outcomes.counts, {name: text.format(answers=answers) for name, text in LEGEND.items()}
+    counts, texts = outcomes.counts, {name: text.format(answers=answers) for name, text in LEGEND.items()}
     if more := outcomes.wrong - counts["wrong"]:
-        told["both"] += f"; in {more} of these GDPO breaks another tie the wrong way round"
-    rows = [(name, counts[name], told[name]) for name in OUTCOMES if counts[name] or name != "gdpo"]
+        texts["both"] += f"; in {more} of these GDPO breaks another tie the wrong way round"
+    rows = [(name, counts[name], texts[name]) for name in OUTCOMES if counts[name] or name != "gdpo"]
     rows.append(("", sum(counts.values()), "all prompts"))
     label = "Highlight what happens to a prompt"
     return tag("div", *(_row(*row) for row in rows), kind="legend", role="radiogroup", aria_label=label)

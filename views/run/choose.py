@@ -7,7 +7,7 @@ import marimo as mo
 
 from gdpo_core import frameworks
 from gdpo_core._html import fold
-from views import limits
+from views import sessions
 from views.html import Html, controls, div, paragraphs, show
 from views.nav import Nav
 from views.run.log import Log
@@ -43,18 +43,18 @@ FILES = (
 
 def sample(page: Nav) -> mo.ui.dropdown:
     """The choice of a sample; the address may bring one."""
-    brought = page.given("run-sample", list(_BY_ID), SAMPLES[0].id)
+    linked = page.given("run-sample", list(_BY_ID), SAMPLES[0].id)
     options = {one.title: one for one in SAMPLES}
-    return mo.ui.dropdown(options, value=_BY_ID[brought].title, label="Sample")
+    return mo.ui.dropdown(options, value=_BY_ID[linked].title, label="Sample")
 
 
 def upload(sample: Sample) -> mo.ui.file:
     """The area for the reader's files, empty again once they choose a sample, which they then want to see."""
     label = (
-        f"**Drop the files of your run here**, or a zip of their directory ({limits.LARGEST / 1e6:.0f} MB at most). "
+        f"**Drop the files of your run here**, or a zip of their directory ({sessions.LARGEST / 1e6:.0f} MB at most). "
         f"Until then you see a sample, “{sample.title}”."
     )
-    return mo.ui.file(multiple=True, kind="area", max_size=limits.LARGEST, label=label)
+    return mo.ui.file(multiple=True, kind="area", max_size=sessions.LARGEST, label=label)
 
 
 def area(files: mo.ui.file) -> mo.Html:

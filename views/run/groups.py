@@ -9,7 +9,7 @@ import gdpo_core as gc
 from gdpo_core import report
 from gdpo_core._errors import InputError
 from gdpo_core.board import Board
-from gdpo_core.frameworks import RECOGNISED
+from gdpo_core.frameworks import ALL_CONVENTIONS
 from gdpo_core.report.groups import group_table, title
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.examples import ExampleGroup
@@ -55,7 +55,7 @@ def group_view(audit: AuditReport | None, choice: mo.ui.dropdown, drawn: mo.ui.a
     prompt = tag("blockquote", group.prompt) if group.prompt is not None else None
     about = "The log holds neither prompts nor answers." if prompt is None and group.completions is None else ""
     if group.convention not in gc.CONVENTIONS:
-        about += f" The bars follow the paper's formulas, the run those of {RECOGNISED[group.convention].name}."
+        about += f" The bars follow the paper's formulas, the run those of {ALL_CONVENTIONS[group.convention].name}."
     note = "This group alone: a step over the whole batch is one over these answers here. What if one had passed?"
     return show(
         tag("h2", "Groups that show it, and what if", kind="part"),

@@ -14,7 +14,7 @@ from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.read import read_run
 from gdpo_core.runs.run import Run
 from gdpo_core.runs.what_if import WhatIf
-from views import limits, worker
+from views import sessions, worker
 from views.run.samples import Sample
 
 How = tuple[tuple[str, Any], ...]  # the arguments of read_run; none: it infers all from the files
@@ -59,10 +59,10 @@ def read(sample: Sample, uploads: Sequence[Any] = (), **corrected: Any) -> Log:
     how = parse_corrections(**corrected)
     if not uploads:
         return _of_sample(sample, how)
-    total, most = sum(len(file.contents) for file in uploads), limits.LARGEST
+    total, most = sum(len(file.contents) for file in uploads), sessions.LARGEST
     expect(total <= most, "upload", f"at most {most / 1e6:.0f} MB in all", f"{total / 1e6:.1f} MB")
-    if limits.full():
-        raise InputError(limits.NO_ROOM)
+    if sessions.full():
+        raise InputError(sessions.NO_ROOM)
     files: dict[str, bytes] = {}
     for file in uploads:
         different = "files of different names, or a zip of their directory"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import marimo as mo
 
-from gdpo_core.advice import EFFECTS, Answer, answers, of_group, priority, verdict
+from gdpo_core.advice import EFFECTS, Answer, of_group, priority, verdict
 from gdpo_core.bfcl import REWARDS
 from gdpo_core.board.state import State
 from gdpo_core.runs.audit_report import AuditReport
@@ -12,7 +12,7 @@ from views.html import Html, prose, show, tag
 from views.onward import onward
 from views.use.configure import rewards
 
-__all__ = ["answers", "report_of", "section"]
+__all__ = ["report_of", "section"]
 _MARKS = {  # 14 × 14, told apart by shape
     "helps": tag("path", d="M7,1L13,12H1Z"),
     "mixed": tag("path", d="M7,0L12,6H2ZM7,14L12,8H2Z"),

@@ -33,8 +33,8 @@ where it helps, changes nothing, or hurts."""
 
 def choice(page: Nav, key: str, label: str, titles: dict[str, str]) -> mo.ui.dropdown:
     """A choice by titles, the first by default; the address may bring another."""
-    brought = page.given(key, list(titles), next(iter(titles)))
-    return mo.ui.dropdown({title: id for id, title in titles.items()}, value=titles[brought], label=label)
+    linked = page.given(key, list(titles), next(iter(titles)))
+    return mo.ui.dropdown({title: id for id, title in titles.items()}, value=titles[linked], label=label)
 
 
 def gated_rewards(gate: str) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
-"""What one visitor may take: files, memory, and names of sessions.
+"""What one visitor of the server may take: bytes of files, its memory, names of sessions.
 
-marimo gives a session six letters, and who knows them meets what its visitor set.
+marimo gives a session a name of six letters; anyone who guesses it sees what its visitor has set.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""The parts of a report beside its findings, in words: the same for the terminal and for HTML.
+"""The text of a report: what ran, and its tables. Findings bring their own sentences: `runs/findings_*.py`.
 
 Names and texts of a log stand as they are: the terminal and HTML make them harmless.
 """
@@ -10,11 +10,12 @@ from math import isfinite
 
 from gdpo_core._words import MISSING, count, listing, number, percent
 from gdpo_core.conventions import NAMES, exceptions, formulas
-from gdpo_core.frameworks import FRAMEWORKS, RECOGNISED
+from gdpo_core.frameworks import ALL_CONVENTIONS, FRAMEWORKS
 from gdpo_core.report import over_time
 from gdpo_core.report.over_time import Series, quarters
-from gdpo_core.runs.audit_report import WEIGHTS_FROM, AuditReport, RunPart
-from gdpo_core.runs.facts import SEVERITIES, Finding, weights_in_words
+from gdpo_core.runs.audit_report import AuditReport
+from gdpo_core.runs.facts import SEVERITIES, WEIGHTS_FROM, Finding, weights_in_words
+from gdpo_core.runs.json_types import RunPart
 
 _SHOWN = 12  # items of a list
 
@@ -119,7 +120,7 @@ def run_facts(report: AuditReport) -> dict[str, str]:
     run = report.run
     rows = {"method": _method(report)}
     if run["convention"]:
-        convention = RECOGNISED[run["convention"]]
+        convention = ALL_CONVENTIONS[run["convention"]]
         rows["convention"] = f"{convention.name} ({convention.source})"
     if run["weights"]:
         rows["weights"] = listing(_weights(run), link="")
@@ -242,7 +243,7 @@ def weight_shares(report: AuditReport) -> dict[str, float | None]:
 
 def formulas_used(report: AuditReport) -> tuple[str, ...]:
     """The formulas of the run's own method, or of GDPO where it is not known."""
-    method, convention = report.run["method"] or "gdpo", RECOGNISED[report.run["convention_used"]]
+    method, convention = report.run["method"] or "gdpo", ALL_CONVENTIONS[report.run["convention_used"]]
     return *formulas(method, convention, len(report.rewards)), *exceptions(convention)
 
 
@@ -432,7 +433,7 @@ def comparison(reports: Sequence[AuditReport]) -> dict[str, list[str]]:
         "groups": lambda r: number(r.source["groups"]),
         "responses per group": lambda r: number(r.source["group_size"]),
         "method": _method,
-        "convention": lambda r: RECOGNISED[r.run["convention"]].name if r.run["convention"] else MISSING,
+        "convention": lambda r: ALL_CONVENTIONS[r.run["convention"]].name if r.run["convention"] else MISSING,
         "weights": lambda r: "\n".join(_weights(r.run)) or MISSING,
         "reproduced": _reproduction,
     }

@@ -1,0 +1,197 @@
+"""The JSON of a report, as the types from which its schema is made."""
+
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
+
+from msgspec import Meta
+
+from gdpo_core.runs.read_more import IDS
+
+
+class WeightsForShares(TypedDict):
+    """Weights under which a method gives rewards their wanted shares of the update."""
+
+    method: str
+    weights: dict[str, float]
+    update_share: Annotated[dict[str, float], Meta(description="What they give on this log.")]
+    reached: Annotated[bool, Meta(description="false: no weights give the wanted shares; these come nearest.")]
+    fix: Annotated[str, Meta(description="The lines of configuration that set them.")]
+
+
+class SourcePart(TypedDict):
+    """What the log holds."""
+
+    path: str
+    framework: str
+    files: int
+    steps: int
+    responses: int
+    groups: int
+    group_size: Annotated[int | None, Meta(description="null: groups of different sizes.")]
+    rewards: list[str]
+    grouped_by: Annotated[str, Meta(description="In words.")]
+    skipped_lines: int
+    skipped_files: Annotated[list[str], Meta(description="Files that cannot be read.")]
+    left_out: Annotated[list[str], Meta(description="Columns that were not read.")]
+    window: Annotated[list[int] | None, Meta(description="The first and the last step, where some were asked for.")]
+
+
+class RunPart(TypedDict):
+    """What made the logged advantages, and what the figures were computed with."""
+
+    method: Annotated[str | None, Meta(description="null: the log does not show it.")]
+    convention: str | None
+    weights: Annotated[dict[str, float | None] | None, Meta(description="null for a weight: the log cannot tell it.")]
+    weights_up_to_scale: Annotated[bool | None, Meta(description="true: only the ratios of these weights are known.")]
+    remarks: Annotated[list[str], Meta(description="What was done to the advantages afterwards, and to the log.")]
+    logged: int
+    reproduced: Annotated[bool | None, Meta(description="null: nothing to compare with, or nothing but round-off.")]
+    max_error: float | None
+    weights_used: dict[str, float]
+    weights_from: Annotated[str, Meta(description="given, solved, score, config, log or assumed.")]
+    convention_used: str
+    asked: str | None
+    primary: str | None
+    steps_off: list[int]
+
+
+class RewardPart(TypedDict):
+    """One reward: its spread, where it is missing or constant, and its part of the update under each method."""
+
+    name: str
+    mean: float | None
+    std: float | None
+    missing: Annotated[int, Meta(description="Responses.")]
+    dead_groups: float
+    update_share: dict[str, float | None]
+
+
+class MethodPart(TypedDict):
+    """What one method tells apart on the rewards of the run: shares and means as in `gdpo_core.collapse`."""
+
+    groups_with_ties: float | None
+    tied_pairs: float | None
+    levels: float | None
+    silent_groups: float | None
+    inversions: Annotated[float | None, Meta(description="null without a primary reward.")]
+
+
+class LinkPart(TypedDict):
+    """A page elsewhere about a finding."""
+
+    title: str
+    url: str
+
+
+class FindingPart(TypedDict):
+    """One thing that the owner of a run should know."""
+
+    id: Annotated[str, Meta(examples=list(IDS))]
+    title: Annotated[str, Meta(description="The fact in a few words.")]
+    severity: Literal["error", "warning", "info"]
+    message: str
+    to_do: Annotated[str, Meta(description="One sentence; empty where nothing has to be done.")]
+    read_more: Annotated[str, Meta(description="The chapter of the page, or the section of docs/audit.md, about it.")]
+    links: Annotated[list[LinkPart], Meta(description="In the paper, and in the framework's documentation.")]
+    evidence: Annotated[dict[str, Any], Meta(description="The numbers, and the thresholds they were held against.")]
+    fix: Annotated[str | None, Meta(description="Lines of configuration that change it.")]
+    effect: Annotated[
+        dict[str, list[float]], Meta(description="What the lines do on this log: figures without and with them.")
+    ]
+    tried_on: Annotated[int, Meta(description="Responses of the log on which the effect was computed.")]
+    extent: Annotated[float, Meta(description="How much of the run it is about, from 0 to 1: the order of findings.")]
+
+
+class StepPart(TypedDict):
+    """One step, or a few where a run has more than 200.
+
+    Further members, numbers or null: by reward mean:NAME, std:NAME, missing:NAME, dead:NAME; by method ties:METHOD,
+    silent:METHOD; share:METHOD:NAME; correlation:NAME:NAME.
+    """
+
+    step: int
+    step_last: int
+    responses: int
+    groups: int
+
+
+class ByRewardPart(TypedDict):
+    """One reward in the groups with one value of a column."""
+
+    name: str
+    mean: float | None
+    dead_groups: Annotated[float | None, Meta(description="Of the groups that hold it; null: none does.")]
+    update_share: float | None
+
+
+class ByPart(TypedDict):
+    """The groups with one value of the column that was asked for, under one method."""
+
+    column: str
+    value: Annotated[str | None, Meta(description="null: missing.")]
+    values: Annotated[int, Meta(description="More than 1: so many values together, which are too many.")]
+    method: str
+    groups: int
+    responses: int
+    rewards: list[ByRewardPart]
+    groups_with_ties: float | None
+    silent_groups: float | None
+    inversions: Annotated[float | None, Meta(description="null without a primary reward.")]
+
+
+class GroupPart(TypedDict):
+    """One group that shows a finding best; lists are of its answers, in the order of the log."""
+
+    finding: str
+    step: int
+    group: int
+    rewards: Annotated[list[list[float | None]], Meta(description="Of each answer, in the order of source.rewards.")]
+    advantages: Annotated[list[float | None], Meta(description="Of this group alone, under the run's method.")]
+    logged: list[float | None] | None
+    prompt: Annotated[str | None, Meta(description="Clipped; null where the log has none.")]
+    completions: list[str | None] | None
+
+
+class SettingPart(TypedDict):
+    """A setting, and what the whole run shows under it; null: there is nothing to compute it from."""
+
+    method: str
+    convention: str
+    weights: dict[str, float]
+    update_share: dict[str, float | None]
+    groups_with_ties: float | None
+    tied_pairs: float | None
+    silent_groups: float | None
+    inversions: Annotated[float | None, Meta(description="null without a primary reward.")]
+
+
+class WhatIfPart(TypedDict):
+    """The whole run as it was, and under another setting."""
+
+    before: SettingPart
+    after: SettingPart
+    fix: Annotated[str | None, Meta(description="Lines of configuration that set it; null: none are known.")]
+    notes: Annotated[list[str], Meta(description="What the figures stand on.")]
+
+
+class ReportPart(TypedDict):
+    """The audit of one run: what `gdpo audit --json` writes, and `AuditReport.to_dict()` gives."""
+
+    schema: Literal[1]
+    verdict: str
+    source: SourcePart
+    run: RunPart
+    rewards: list[RewardPart]
+    methods: Annotated[dict[str, MethodPart], Meta(description="By method: grpo, grpo_no_std, gdpo, grpo_batch_std.")]
+    findings: Annotated[list[FindingPart], Meta(description="Errors first, then warnings; then what is about most.")]
+    weights_for_shares: Annotated[list[WeightsForShares], Meta(description="Empty unless shares were asked for.")]
+    steps: list[StepPart]
+    by: Annotated[list[ByPart], Meta(description="Empty where no column was asked for.")]
+    groups: NotRequired[Annotated[list[GroupPart], Meta(description="Where they were asked for (--groups).")]]
+    what_if: NotRequired[Annotated[WhatIfPart, Meta(description="Only where a setting was asked for.")]]
+
+
+class ReportsPart(TypedDict):
+    """The audits of several runs."""
+
+    schema: Literal[1]
+    runs: list[ReportPart]
