@@ -102,8 +102,6 @@ def test_the_group_size_shows_in_the_whole_log(tmp_path):
         (["--last", "0"], "last: expected a whole number from 1"),
         (["--last", "-3"], "last: expected a whole number from 1"),
         (["--last", "2", "--steps", "1:2"], "last: expected none beside steps, got 2"),
-        (["--watch", "--last", "2"], "--watch: expected the whole log, got last=2 beside it"),
-        (["--watch", "--by", "x"], "--watch: expected the whole log, got by='x' beside it"),
     ],
 )
 def test_what_cannot_be_is_one_line(capsys, tmp_path, arguments, named):
