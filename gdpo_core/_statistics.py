@@ -137,7 +137,7 @@ def centre_sums(batch: Batch, s: Tensor) -> Normalised:
     in_group = deviations(batch, s, tolerance)
     # Without round-off, equal sums have deviation 0 already.
     if tolerance is not None and not batch.convention.leave_one_out:
-        equal = batch.group.broadcast(in_group.std == 0)
+        equal = batch.group.broadcast(in_group.std == 0) & ~in_group.value.isnan()
         in_group = replace(in_group, value=in_group.value.masked_fill(equal, 0))
     return from_the_others(batch, s, in_group)
 

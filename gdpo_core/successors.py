@@ -104,7 +104,8 @@ def _dvao(batch: Batch) -> Steps:
     """
     s = weighted_sum(batch, batch.rewards)  # s_j = Σ_k w_k r_jk
     std = deviations(batch, batch.rewards).std
-    total = (batch.weights.abs() * std).sum(0)  # Σ_k w_k σ_k
+    # Σ_k w_k σ_k, one after the other, so that equal rewards have equal sums
+    total = reduce(Tensor.add_, (batch.weights.abs() * std).unbind())
     if batch.convention.leave_one_out:  # one per response; where the others agree, nothing is divided
         by = (total + batch.convention.sum_eps).masked_fill(total == 0, 1)
     else:

@@ -52,11 +52,6 @@ def methods_for(convention: Convention) -> list[str]:
     return [m for m in ALL_METHODS if not (m == "corr_grpo" and convention.leave_one_out)]
 
 
-def tied_exactly(c: Convention) -> list[str]:
-    """Not DVAO where one is left out: it adds the stds of each response by torch's sum, whose order is not fixed."""
-    return [m for m in methods_for(c) if not (m == "dvao" and c.leave_one_out)]
-
-
 def alone(case: Case) -> bool:
     return any(case.groups.count(group) == 1 for group in case.groups)
 
@@ -171,8 +166,6 @@ def takes_one_that_is_missing(method, c, case):
 
 
 def leaves_out_empty_responses(method, c, case):
-    if method == "reinforce_pp_baseline":
-        return False  # it counts such a response in the batch's std where rounded sums of its group are all equal
     return c.missing == "skipped" and not c.empty_counts and not c.missing_is_zero_in_gdpo
 
 
@@ -374,7 +367,7 @@ def test_equal_reward_vectors_of_a_group_get_equal_advantages_to_the_last_bit(ba
     for dtype in DTYPES:
         case = case_of(batch, draw)
         case = replace(case, rewards=case.rewards.to(dtype))
-        for method in tied_exactly(c):
+        for method in methods_for(c):
             note(f"{method}, {convention}, {dtype}")
             a = case(method, c).nan_to_num(9).tolist()
             of = {}
@@ -391,7 +384,7 @@ def test_equal_reward_vectors_are_equal_in_large_groups_with_and_without_ids(sub
             which = torch.randint(0, 3, (rollouts,), generator=draw)
             options = {"weights": torch.rand(rewards, generator=draw), "lengths": [5] * rollouts, "convention": c}
             with subtests.test(key, rewards=rewards):
-                for method in tied_exactly(c):
+                for method in methods_for(c):
                     for groups in (None, [0] * rollouts):
                         a = gc.advantages(vectors[which], method, groups=groups, **options)
                         assert all(len(a[which == v].nan_to_num(9).unique()) <= 1 for v in range(3)), method

@@ -9,28 +9,13 @@ import numpy as np
 import polars as pl
 import pytest
 from helpers import nearly
+from logs import audit_cli, figures, found
 
 import gdpo_core as gc
-from gdpo_core import cli
-from gdpo_core.runs.watch import Follower
 
 
-def run(capsys, *arguments) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as stopped:
-        cli.main(["audit", *map(str, arguments)])
-    printed = capsys.readouterr()
-    return stopped.value.code, printed.out, printed.err
-
-
-def figures(path, **named) -> dict:
-    """What an audit says, without where the log lies and how many files it has."""
-    found = gc.audit(gc.read_run(path, **named)).to_dict()
-    return found | {"source": {k: v for k, v in found["source"].items() if k not in ("path", "files", "window")}}
-
-
-def same(path, alone, **named) -> bool:
-    assert figures(path, **named) == nearly(figures(alone))
-    return True
+def assert_same(path, alone, **named) -> None:
+    assert figures(path, "files", "window", **named) == nearly(figures(alone, "files", "window"))
 
 
 WRITERS = {
@@ -46,10 +31,9 @@ def test_steps_of_a_directory_are_audited_as_if_there_were_no_others(tmp_path, w
     writer(tmp_path / "all", steps=8)
     shutil.copytree(tmp_path / "all", tmp_path / "alone")
     for file in (tmp_path / "alone").rglob("*.*"):
-        number = int("".join(c for c in file.stem if c.isdigit()) or 0)
-        if number not in (3, 4, 5):
+        if int("".join(c for c in file.stem if c.isdigit())) not in (3, 4, 5):
             file.unlink()
-    assert same(tmp_path / "all", tmp_path / "alone", steps=(3, 5))
+    assert_same(tmp_path / "all", tmp_path / "alone", steps=(3, 5))
 
 
 def test_steps_of_a_file_of_events(tmp_path):
@@ -58,22 +42,7 @@ def test_steps_of_a_file_of_events(tmp_path):
     (tmp_path / "alone").mkdir()
     (tmp_path / "alone/completions.jsonl").write_text("".join(lines[5:]))
     for named in ({"steps": (6, 8)}, {"steps": (6, None)}, {"steps": (6, 10**12)}, {"last": 3}):
-        assert same(tmp_path / "all", tmp_path / "alone", **named)
-
-
-@pytest.fixture
-def ragged(tmp_path):
-    """A table whose steps are out of order, with gaps, and batches of different sizes; and its rows."""
-    draw, rows = np.random.default_rng(0), []
-    for step in (40, 10, 20, 70, 50, 30, 90):
-        for group in range(1 + step // 20):
-            rows += [
-                {"step": step, "id": f"{step}/{group}", "a": int(draw.random() < 0.5), "b": draw.random()}
-                for _ in range(4 + group)
-            ]
-    table = pl.DataFrame(rows)
-    table.write_csv(tmp_path / "run.csv")
-    return tmp_path / "run.csv", table
+        assert_same(tmp_path / "all", tmp_path / "alone", **named)
 
 
 @pytest.mark.parametrize(
@@ -87,10 +56,16 @@ def ragged(tmp_path):
         ({"last": 100}, [10, 20, 30, 40, 50, 70, 90]),
     ],
 )
-def test_ragged_batches_out_of_order(ragged, tmp_path, named, held):
-    path, table = ragged
+def test_ragged_batches_out_of_order(named, held):
+    """A table whose steps are out of order, with gaps, and batches of different sizes."""
+    draw, rows = np.random.default_rng(0), []
+    for step in (40, 10, 20, 70, 50, 30, 90):
+        for group in range(1 + step // 20):
+            where = {"step": step, "id": f"{step}/{group}"}
+            rows += [where | {"a": int(draw.random() < 0.5), "b": draw.random()} for _ in range(4 + group)]
+    table = pl.DataFrame(rows)
     alone = table.filter(pl.col("step").is_in(held))
-    run = gc.read_run(path, group="id", **named)
+    run = gc.read_run({"run.csv": table.write_csv().encode()}, group="id", **named)
     report = gc.audit(run)
     assert sorted(set(run.table["step"])) == held and report.source["steps"] == len(held)
     assert report.source["window"] == [held[0], held[-1]] and report.source["responses"] == len(alone)
@@ -102,9 +77,9 @@ def test_ragged_batches_out_of_order(ragged, tmp_path, named, held):
 
 def test_a_window_is_no_gap_and_no_warning_of_other_steps(tmp_path):
     fake_logs.write_trl(tmp_path, steps=8, drop_rows={2: 3})
-    whole = {f.id for f in gc.audit(gc.read_run(tmp_path)).findings}
-    late = {f.id for f in gc.audit(gc.read_run(tmp_path, steps=(4, 8))).findings}
-    assert "ragged-batches" in whole and not {"ragged-batches", "steps-missing"} & late
+    assert "ragged-batches" in found(gc.audit(gc.read_run(tmp_path)))
+    late = found(gc.audit(gc.read_run(tmp_path, steps=(4, 8))))
+    assert not {"ragged-batches", "steps-missing"} & late.keys()
 
 
 def test_the_group_size_shows_in_the_whole_log(tmp_path):
@@ -120,44 +95,34 @@ def test_the_group_size_shows_in_the_whole_log(tmp_path):
         (["--steps", ":0"], "expected steps of the first to 0 in the log, got 4 steps from 1 to 4"),
         (["--steps", "5:"], "expected steps of 5 to the last in the log, got 4 steps from 1 to 4"),
         (["--steps", "4:2"], "steps: expected a first step that is not after the last, got 4 and 2"),
-        (["--steps", "4"], "steps: expected FIRST:LAST, such as 100:150, 100: or :50, got '4'"),
-        (["--steps", ":"], "steps: expected FIRST:LAST, such as 100:150, 100: or :50, got ':'"),
-        (["--steps", "1:2:3"], "steps: expected FIRST:LAST"),
-        (["--steps", "a:b"], "steps: expected FIRST:LAST"),
-        (["--steps", "1.5:3"], "steps: expected FIRST:LAST"),
-        (["--steps", "1:" + "9" * 40], "steps: expected FIRST:LAST"),
-        (["--steps", "１:３"], "steps: expected FIRST:LAST"),
+        *[
+            (["--steps", steps], f"steps: expected FIRST:LAST, such as 100:150, 100: or :50, got '{steps}'")
+            for steps in ("4", ":", "1:2:3", "a:b", "1.5:3", "1:" + "9" * 40, "１:３")
+        ],
         (["--last", "0"], "last: expected a whole number from 1"),
         (["--last", "-3"], "last: expected a whole number from 1"),
         (["--last", "2", "--steps", "1:2"], "last: expected none beside steps, got 2"),
-        (["--watch", "--last", "2"], "--watch: expected the whole log, got last=2 beside it"),
-        (["--watch", "--by", "x"], "--watch: expected the whole log, got by='x' beside it"),
     ],
 )
 def test_what_cannot_be_is_one_line(capsys, tmp_path, arguments, named):
     fake_logs.write_trl(tmp_path, steps=4)
-    code, out, err = run(capsys, tmp_path, *arguments)
+    code, out, err = audit_cli(capsys, tmp_path, *arguments)
     assert (code, out) == (2, "") and err.count("\n") == 1 and named in err
 
 
 @pytest.mark.parametrize("wrong", [5, "1:2", (1,), (None, None), (1, 2, 3), (1.5, 2), (True, 2), {1: 2}, [None, "a"]])
-def test_what_a_caller_gives_wrong_is_named(tmp_path, wrong):
-    fake_logs.write_trl(tmp_path, steps=1)
+def test_what_a_caller_gives_wrong_is_named(wrong):
+    log = {"a.csv": b"step,group,acc\n1,a,1\n1,a,0\n"}
     with pytest.raises(gc.InputError, match="steps: expected the first and the last step"):
-        gc.read_run(tmp_path, steps=wrong)
+        gc.read_run(log, steps=wrong)
     with pytest.raises(gc.InputError, match="last: expected a positive whole number of steps"):
-        gc.read_run(tmp_path, last=wrong if wrong != 5 else 0)
+        gc.read_run(log, last=wrong if wrong != 5 else 0)
 
 
 def test_the_report_says_which_steps_it_is_of(capsys, tmp_path):
     fake_logs.write_trl(tmp_path, steps=8)
-    code, out, err = run(capsys, tmp_path, "--steps", "3:50")
+    code, out, err = audit_cli(capsys, tmp_path, "--steps", "3:50")
     assert (code, err) == (0, "") and "6 steps, 192 responses; this report is of steps 3 to 8 alone" in out
-    assert json.loads(run(capsys, tmp_path, "--last", "2", "--json", "-")[1])["source"]["window"] == [7, 8]
-    assert json.loads(run(capsys, tmp_path, "--json", "-")[1])["source"]["window"] is None
-    assert run(capsys, tmp_path, "--steps=-5:3")[0] == 0
-
-
-def test_a_follower_reads_the_whole_log(tmp_path):
-    with pytest.raises(gc.InputError, match="--watch: expected the whole log, got last=2 beside it"):
-        Follower(str(tmp_path), last=2)
+    assert json.loads(audit_cli(capsys, tmp_path, "--last", "2", "--json", "-")[1])["source"]["window"] == [7, 8]
+    assert json.loads(audit_cli(capsys, tmp_path, "--json", "-")[1])["source"]["window"] is None
+    assert audit_cli(capsys, tmp_path, "--steps=-5:3")[0] == 0

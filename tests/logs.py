@@ -1,0 +1,206 @@
+"""Small logs of any form, in memory and on disk, and what a reader, a report and the command line say of them."""
+
+import io
+import json
+import sqlite3
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import polars as pl
+import pytest
+from fake_logs import generic_frame, make_steps
+from helpers import nearly
+
+import gdpo_core as gc
+from gdpo_core import cli
+
+LOGS = Path(__file__).parent / "goldens" / "logs"
+NAMES = ("accuracy", "format", "length_penalty")
+VERL = {"input": "q", "output": "a", "gts": "4", "score": 1.0, "step": 7, "acc": 1.0}  # a line of its dump
+# An event of ms-swift.
+EVENT = {"step": ["1"] * 2, "prompt": ["a"] * 2, "completion": ["x", "y"], "acc": [1.0, 0.0], "advantages": [1.0, -1.0]}
+
+# --- forms of files --------------------------------------------------------------------------------------------------
+
+
+def lines(*items) -> bytes:
+    """Lines of JSON; a text is a line as it stands."""
+    return "".join((item if isinstance(item, str) else json.dumps(item)) + "\n" for item in items).encode()
+
+
+def parquet(frame: pl.DataFrame) -> bytes:
+    content = io.BytesIO()
+    frame.write_parquet(content)
+    return content.getvalue()
+
+
+def in_form(kind: str, frame: pl.DataFrame) -> bytes:
+    """A table as the bytes of a file of this kind; NaN is missing in CSV, and left out of lines of JSON."""
+    if kind == "parquet":
+        return parquet(frame)
+    if kind in ("csv", "tsv"):
+        return frame.write_csv(separator="\t" if kind == "tsv" else ",").replace("NaN", "").encode()
+    items = [{name: value for name, value in row.items() if value == value} for row in frame.to_dicts()]
+    return json.dumps(items).encode() if kind == "json" else lines(*items)
+
+
+def zip_of(members: Mapping[str, bytes], **changes) -> bytes:
+    """A zip of these files; changes: attributes that the entry of each has besides."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            info = zipfile.ZipInfo(name)
+            for key, value in {"compress_type": zipfile.ZIP_DEFLATED, **changes}.items():
+                setattr(info, key, value)
+            archive.writestr(info, data)
+    return content.getvalue()
+
+
+def zip_of_folder(folder: Path, within: str = "") -> bytes:
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return zip_of({within + path.relative_to(folder).as_posix(): path.read_bytes() for path in files})
+
+
+# --- rows ------------------------------------------------------------------------------------------------------------
+
+
+def rows(n: int, **columns) -> list[dict]:
+    """Rows in groups of 4, with a reward and the columns given as functions of the row."""
+    return [
+        {"group": i // 4, "acc": float(i % 3)} | {name: value(i) for name, value in columns.items()} for i in range(n)
+    ]
+
+
+def table(n: int, **columns) -> pl.DataFrame:
+    return pl.DataFrame(rows(n, **columns), infer_schema_length=None)
+
+
+def trl(**columns) -> bytes:
+    """A Parquet file of one step of TRL, with some columns replaced or added, and without those that are None."""
+    frame = generic_frame(make_steps(1), NAMES).rename({"group": "prompt"}).with_columns(completion=pl.lit("x"))
+    frame = frame.with_columns(**{name: value for name, value in columns.items() if value is not None})
+    return parquet(frame.drop(name for name, value in columns.items() if value is None))
+
+
+def frames_of(folder: Path) -> list[pl.DataFrame]:
+    return [pl.read_parquet(path) for path in sorted(folder.rglob("*.parquet"))]
+
+
+# --- tables of trackers ----------------------------------------------------------------------------------------------
+
+
+def write_wandb(folder: Path, frames: list[pl.DataFrame], key: str = "completions") -> Path:
+    """Tables as TRL logs them through W&B: `step` is text, and a missing number is NaN."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for n, frame in enumerate(frames):
+        frame = frame.with_columns(pl.selectors.float().fill_null(float("nan"))).with_columns(
+            step=pl.col("step").cast(pl.String)
+        )
+        content = {"columns": frame.columns, "data": [list(row) for row in frame.iter_rows()]}
+        (folder / f"{key}_{n * 3}_{n:020x}.table.json").write_text(json.dumps(content))
+    return folder
+
+
+def write_trackio(path: Path, runs: Mapping[str, list], ids: bool = True, key: str = "completions") -> Path:
+    """A database as trackio writes it, of tables or lists of rows; without ids, as before it had them."""
+    with sqlite3.connect(path) as database:
+        columns = ("run_id TEXT, " if ids else "") + "timestamp TEXT, run_name TEXT, step INTEGER, metrics TEXT"
+        database.execute(f"CREATE TABLE metrics (id INTEGER PRIMARY KEY AUTOINCREMENT, {columns})")
+        for number, (name, frames) in enumerate(runs.items()):
+            for step, frame in enumerate(frames):
+                items = frame.to_dicts() if isinstance(frame, pl.DataFrame) else frame
+                items = [
+                    {k: "NaN" if isinstance(v, float) and v != v else v for k, v in item.items()} for item in items
+                ]
+                logged = json.dumps({key: {"_type": "trackio.table", "_value": items}})
+                row = [f"id{number}"] * ids + ["", name, step]
+                into = f"INSERT INTO metrics ({'run_id, ' * ids}timestamp, run_name, step, metrics)"
+                for metrics in (logged, '{"loss": 0.5}'):
+                    database.execute(f"{into} VALUES ({', '.join('?' for _ in row)}, ?)", (*row, metrics))
+    database.close()
+    return path
+
+
+# --- what is said of them --------------------------------------------------------------------------------------------
+
+
+def issues(run: gc.Run) -> dict:
+    return {issue.id: issue.details for issue in run.issues}
+
+
+def assert_reads(run: gc.Run, expected: Mapping) -> None:
+    """Each name is a fact of the run, or a column of its table, with this value; `issues` are details by id."""
+    whole = pl.concat(list(run.tables()))
+    for name, value in expected.items():
+        got = getattr(run, name) if hasattr(run, name) else whole[name].to_list()
+        got = issues(run) if name == "issues" else got
+        assert got == nearly(value), f"{name}: {got}"
+
+
+def refused(source, message: str, **options) -> str:
+    """The one line in which reading, or the first look at the rows, refuses it; `message` is a pattern in it."""
+    with pytest.raises(gc.InputError, match=message) as refusal:
+        for _ in gc.read_run(source, **options).tables():
+            pass
+    text = str(refusal.value)
+    assert "\n" not in text and len(text) < 1000
+    return text
+
+
+def figures(source, *without: str, **options) -> dict:
+    """A report without the path of its log, and without these members of `source`."""
+    report = gc.audit(gc.read_run(source, **options)).to_dict()
+    return report | {"source": {k: v for k, v in report["source"].items() if k not in ("path", *without)}}
+
+
+def found(report: gc.AuditReport) -> dict:
+    return {finding.id: finding for finding in report.findings}
+
+
+def audit_cli(capsys, *arguments) -> tuple[int, str, str]:
+    """The exit status of `gdpo audit` with these arguments, what it prints and what it says of errors."""
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["audit", *map(str, arguments)])
+    printed = capsys.readouterr()
+    return stopped.value.code, printed.out, printed.err
+
+
+def both(folder: Path, files: Mapping[str, bytes]) -> Iterator:
+    """The same files twice: in memory, and on disk, as one path if there is one file."""
+    yield files
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    yield folder / next(iter(files)) if len(files) == 1 else folder
+
+
+# --- episodes of verifiers -------------------------------------------------------------------------------------------
+
+
+def reward(score, weight=1.0) -> dict:
+    return {"score": score, "weight": weight}
+
+
+def trace(rewards, metrics=None, advantages=None, agent="solver", trainable=True) -> dict:
+    nodes = [{"message": {"role": "user"}}, {"message": {"role": "assistant"}, "advantages": advantages}]
+    agent = {"name": agent, "trainable": trainable, "config": {}}
+    return {"agent": agent, "nodes": nodes, "rewards": rewards, "metrics": metrics or {}}
+
+
+def episode(traces, step=None, group=None, work="train", task="t") -> dict:
+    run = {} if step is None else {"run": {"type": "train", "id": "r", "work": {"type": work, "step": step}}}
+    group = {} if group is None else {"group": {"id": group}}
+    return {"id": "e", "task": {"type": "T", "data": {"idx": 0}, "key": task}, "traces": traces, **run, **group}
+
+
+def episodes(change=lambda number, one: None, **rewards) -> dict[str, bytes]:
+    """A log of two groups of four in each of two steps, each episode changed, with these rewards besides."""
+    made = [
+        episode([trace({"right": reward(float(i % 2)), "short": reward(i / 4, 0.5)} | rewards)], step, f"{step}{g}")
+        for step in (1, 2)
+        for g in "ab"
+        for i in range(4)
+    ]
+    for number, one in enumerate(made):
+        change(number, one)
+    return {"traces.jsonl": lines(*made)}
