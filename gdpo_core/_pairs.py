@@ -1,18 +1,12 @@
 """Pairs of responses of one group: which are distinct, tied, in order or inverted; counted without listing them."""
 
-import sys
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 
 import torch
 from torch import Tensor
 
 from gdpo_core._groups import Batch
-
-# Up to so many responses, plain Python is done before as many calls of torch have begun.
-_FEW = 64
 
 
 @dataclass(frozen=True)
@@ -22,12 +16,6 @@ class Block:
     groups: Tensor  # (groups,) their numbers
     rollouts: int
     rows: Tensor | None  # (groups, rollouts) number of each response, −1 where a group is shorter; None: in order
-
-    def members(self) -> list[list[int]]:
-        """The numbers of each group's responses."""
-        if self.rows is None:
-            return [list(range(n * self.rollouts, (n + 1) * self.rollouts)) for n in range(self.groups.shape[0])]
-        return [[i for i in row if i >= 0] for row in self.rows.tolist()]
 
     def take(self, x: Tensor, fill: float) -> Tensor:
         """(…, responses) as (…, groups, rollouts)."""
@@ -123,9 +111,6 @@ def count_distinct_and_tied(
     rewards: (rewards, responses); mask: (responses,) which ones to look at; advantages: by method, (responses,), NaN is
     left out of its levels. Advantages no further apart than `same`, relative to the largest of the group, are one.
     """
-    doubles = all(a.dtype == torch.float64 for a in advantages.values())  # Python's numbers, to the last bit
-    if mask.shape[0] <= _FEW and doubles and mask.device.type == "cpu":
-        return _distinguish_few(parts, rewards, mask, advantages, same)
     groups = sum(len(part.groups) for part in parts)
     counts = mask.new_zeros((2 + 2 * len(advantages), groups), dtype=torch.int64)
     dead = mask.new_zeros((len(rewards), groups))
@@ -137,7 +122,7 @@ def count_distinct_and_tied(
         rows = [vector.amax(1) + 1, size * (size - 1) // 2 - same_vector]
         for method, a in advantages.items():
             x = part.take(a, torch.nan).masked_fill(~present, torch.nan)
-            largest = x.abs().nan_to_num_(nan=0.0).amax(1, keepdim=True)
+            largest = x.abs().nan_to_num_(nan=0.0).amax(1, keepdim=True)  # the largest float for an infinite one
             rank = ranks(x, same * largest)
             part.put(rank, level[method])
             # One vector always has one advantage.
@@ -155,60 +140,6 @@ def count_distinct_and_tied(
         tied=dict(zip(level, tied, strict=True)),
         level=level,
     )
-
-
-def _distinguish_few(
-    parts: list[Block], rewards: Tensor, mask: Tensor, advantages: Mapping[str, Tensor], same: float
-) -> Distinctions:
-    """The same, response by response."""
-    groups = sum(part.groups.shape[0] for part in parts)
-    vectors, pairs = [0] * groups, [0] * groups
-    values = {method: a.tolist() for method, a in advantages.items()}
-    present, columns = mask.tolist(), rewards.tolist()
-    level = {method: [-1] * len(present) for method in values}
-    levels, tied = ({method: [0] * groups for method in values} for _ in range(2))
-    dead = [[False] * groups for _ in columns]
-    for part in parts:
-        for group, row in zip(part.groups.tolist(), part.members(), strict=True):
-            members = [i for i in row if present[i]]
-            r = [[column[i] for i in members] for column in columns]
-            given = [[x for x in column if x == x] for column in r]
-            for reward, column in enumerate(given):
-                dead[reward][group] = not column or min(column) == max(column)
-            # Missing equals missing.
-            sizes = Counter(zip(*([x if x == x else None for x in column] for column in r), strict=True)).values()
-            same_vector = sum(size * (size - 1) // 2 for size in sizes)
-            vectors[group] = len(sizes)
-            pairs[group] = len(members) * (len(members) - 1) // 2 - same_vector
-            for method, a in values.items():
-                rank = _ranks_of_few({i: a[i] for i in members if a[i] == a[i]}, same)
-                for i, number in rank.items():
-                    level[method][i] = number
-                sizes = Counter(rank.values()).values()
-                levels[method][group] = len(sizes)
-                tied[method][group] = max(0, sum(size * (size - 1) // 2 for size in sizes) - same_vector)
-    counts = torch.tensor([vectors, pairs, *levels.values(), *tied.values()])
-    return Distinctions(
-        vectors=counts[0],
-        pairs=counts[1],
-        dead=torch.tensor(dead),
-        levels=dict(zip(values, counts[2 : 2 + len(values)], strict=True)),
-        tied=dict(zip(values, counts[2 + len(values) :], strict=True)),
-        level={method: torch.tensor(numbers) for method, numbers in level.items()},
-    )
-
-
-def _ranks_of_few(x: dict[int, float], same: float) -> dict[int, int]:
-    """The rank of each value among the distinct ones, 0 the lowest; neighbours up to `same` of the largest are one."""
-    if not x:
-        return {}
-    near = same * min(max(map(abs, x.values())), sys.float_info.max)
-    order = sorted(x, key=x.__getitem__)
-    rank, number = {order[0]: 0}, 0
-    for lower, higher in pairwise(order):
-        number += x[higher] - x[lower] > near
-        rank[higher] = number
-    return rank
 
 
 def inversions(x: Tensor) -> Tensor:

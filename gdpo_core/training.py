@@ -143,7 +143,7 @@ def _is_rate(lr: object) -> bool:
         return False
 
 
-class Options(TypedDict, total=False):
+class TrainingOptions(TypedDict, total=False):
     """The fields of a `Setting` besides p0 and arms; `train` says what each is, and takes any numbers for tuples."""
 
     scale: ArrayLike | None
@@ -160,12 +160,12 @@ class Options(TypedDict, total=False):
     match_scale: bool | str
 
 
-with_options = shows_keywords_of(Setting, Options.__annotations__)
+with_options = shows_keywords_of(Setting, TrainingOptions.__annotations__)
 
 
 @with_options
 def train(
-    method: str, p0: ArrayLike, *, progress: Callable[[int], None] | None = None, **options: Unpack[Options]
+    method: str, p0: ArrayLike, *, progress: Callable[[int], None] | None = None, **options: Unpack[TrainingOptions]
 ) -> TrainingRun:
     """Train a policy that draws outcomes b_k ~ Bernoulli(p_k) and receives the rewards scale_k · b_k.
 
@@ -188,7 +188,7 @@ def train(
 
 
 @with_options
-def mean_field(method: str, p0: ArrayLike, **options: Unpack[Options]) -> Tensor:
+def mean_field(method: str, p0: ArrayLike, **options: Unpack[TrainingOptions]) -> Tensor:
     """The infinite-group limit of `train`, from the formulas and without draws, (epochs + 1, rewards).
 
     Arguments and errors as in `train`; how many are drawn changes nothing. With p, v = p (1 − p), scales c and weights
@@ -207,7 +207,7 @@ def train_arms(
     rewards: ArrayLike,
     *,
     progress: Callable[[int], None] | None = None,
-    **options: Unpack[Options],
+    **options: Unpack[TrainingOptions],
 ) -> TrainingRun:
     """Train a softmax policy that gives one of several answers (arms) and receives that answer's rewards.
 
@@ -225,7 +225,7 @@ def train_arms(
 
 
 @with_options
-def mean_field_arms(method: str, p0: ArrayLike, rewards: ArrayLike, **options: Unpack[Options]) -> Tensor:
+def mean_field_arms(method: str, p0: ArrayLike, rewards: ArrayLike, **options: Unpack[TrainingOptions]) -> Tensor:
     """The infinite-group limit of `train_arms`, (epochs + 1, arms); arguments and errors as there.
 
     >>> table = [(1, 0), (0, 1), (0, 0)]
@@ -235,7 +235,7 @@ def mean_field_arms(method: str, p0: ArrayLike, rewards: ArrayLike, **options: U
     return _setting(p0, numbers(rewards, "rewards"), options).mean_field(method)
 
 
-def _setting(p0: ArrayLike, arms: ArrayLike | None, options: Options) -> Setting:
+def _setting(p0: ArrayLike, arms: ArrayLike | None, options: TrainingOptions) -> Setting:
     """The setting, whose numbers may be in anything that `numbers` reads."""
     return Setting(cast(Any, p0), cast(Any, arms), **cast(dict[str, Any], options))
 

@@ -305,10 +305,11 @@ def test_the_grid_by_keyboard_and_rows_that_stay_under_the_hand(visit):
 def test_what_would_change_that_does_it_and_can_be_taken_back(visit):
     page = visit()
     page.get_by_label("Where it hurts", exact=True).click()
+    hurts = [list(row) for row in grade_answers(TASKS[1]).marks]
+    drawn(page, computed(hurts))
     page.get_by_role("button", name="What would change that?").click()
     said = page.locator(".aimed").inner_text()
     weight = float(re.search(r"it is ([\d.]+) now", said)[1])
-    hurts = [list(row) for row in grade_answers(TASKS[1]).marks]
     drawn(page, computed(hurts, weights=[weight, 1, 1]))
     assert gc.collapse(hurts, "gdpo", weights=[weight, 1, 1]).inversions() == 0
     page.get_by_role("button", name="Undo").click()

@@ -3,7 +3,6 @@
 from dataclasses import FrozenInstanceError, asdict
 from itertools import combinations
 from math import isnan, nan
-from unittest.mock import patch
 
 import naive
 import pytest
@@ -13,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gdpo_core as gc
-from gdpo_core import _pairs as pairs
 from gdpo_core.ties import Order, highest_break_even
 
 METHODS = pytest.mark.parametrize("method", naive.METHODS)
@@ -337,43 +335,3 @@ def test_where_one_reward_varies_in_each_group_grpo_and_gdpo_share_alike(rewards
     expected = tuple((which == k).double().mean().item() for k in range(rewards))
     for method in ("grpo", "gdpo", "dvao"):
         assert gc.update_share(r, method) == near(expected), method
-
-
-# --- few responses are looked at one by one, many as tensors: both find the same --------------------------------------
-
-VALUES = st.sampled_from([0.0, -0.0, 1.0, 0.1, 0.2, 0.30000000000000004, 3.0, -2.5, 100.0, float("nan")])
-NEAR = st.sampled_from([0.0, 1e-12, -1e-10, 1e-9, 2e-9, 1e-6, 0.5, 1.0, 1.0 + 1e-9, -1.0, 1e300, float("nan")])
-
-
-@st.composite
-def groups_of_few(draw):
-    """Blocks, rewards, which responses count, and advantages with near-ties."""
-    responses, rewards = draw(st.integers(1, 24)), draw(st.integers(1, 4))
-    if draw(st.booleans()):
-        sizes = [n for n in range(1, responses + 1) if responses % n == 0]
-        rollouts = draw(st.sampled_from(sizes))
-        index = torch.arange(responses // rollouts).repeat_interleave(rollouts)
-    else:
-        rollouts, ids = None, draw(st.lists(st.integers(0, 4), min_size=responses, max_size=responses))
-        index = torch.tensor(ids).unique(return_inverse=True)[1]
-
-    def several(of, n):
-        return draw(st.lists(st.lists(of, min_size=responses, max_size=responses), min_size=n, max_size=n))
-
-    r, a = (torch.tensor(several(*of), dtype=torch.float64) for of in ((VALUES, rewards), (NEAR, 2)))
-    return index, rollouts, r, torch.tensor(several(st.booleans(), 1)[0]), {"grpo": a[0], "gdpo": a[1]}
-
-
-@given(groups_of_few())
-def test_few_responses_are_told_apart_as_many_are(drawn):
-    index, rollouts, *arguments = drawn
-    few = pairs.count_distinct_and_tied(list(pairs.blocks(index, rollouts)), *arguments, 1e-9)
-    with patch.object(pairs, "_FEW", -1), patch.object(pairs, "_distinguish_few", None):
-        many = pairs.count_distinct_and_tied(list(pairs.blocks(index, rollouts)), *arguments, 1e-9)
-    for name in ("vectors", "pairs", "dead"):
-        assert torch.equal(getattr(few, name), getattr(many, name)), name
-        assert getattr(few, name).dtype == getattr(many, name).dtype, name
-    for name in ("levels", "tied", "level"):
-        for method in ("grpo", "gdpo"):
-            one, other = getattr(few, name)[method], getattr(many, name)[method]
-            assert torch.equal(one, other) and one.dtype == other.dtype, (name, method)

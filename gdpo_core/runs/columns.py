@@ -30,7 +30,7 @@ TEXTS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class ReadOptions:
     """What the caller of `read_run` named: columns, the group size, and whether to leave out broken lines or files."""
 
     rewards: tuple[str, ...] | None = None
@@ -191,7 +191,7 @@ def _listing(columns: Iterable[str]) -> str:
 # --- rows ------------------------------------------------------------------------------------------------------------
 
 
-def normalise(frame: pl.DataFrame, columns: Columns, files: Sequence[LogFile]) -> pl.DataFrame:
+def standard_rows(frame: pl.DataFrame, columns: Columns, files: Sequence[LogFile]) -> pl.DataFrame:
     """Turn raw columns and `_file` into `_file`, step, `_key`, `_place`, the rewards, advantage and length.
 
     Raises InputError that names the file, the column and the first value that does not fit.

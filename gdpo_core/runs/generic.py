@@ -8,13 +8,13 @@ from gdpo_core._errors import InputError, expect
 from gdpo_core.runs import tables
 from gdpo_core.runs.columns import (
     Columns,
-    Options,
+    ReadOptions,
     batches,
     expect_columns,
     is_ordered,
     left_out,
-    normalise,
     refuse_numeric_texts,
+    standard_rows,
     union_schema,
     validate_columns,
 )
@@ -51,7 +51,7 @@ def matches(columns: Collection[str]) -> bool:
     return True
 
 
-def read(log: LogFiles, options: Options) -> Run:
+def read(log: LogFiles, options: ReadOptions) -> Run:
     """A log of any form: rewards are the columns named, else the number columns that look like rewards."""
     files = log.files
     kind = _one_format(files)
@@ -70,7 +70,7 @@ def read(log: LogFiles, options: Options) -> Run:
 
     def frames(wanted: Columns) -> Iterator[pl.DataFrame]:
         raw = parquet_frames(files, schemas, wanted.names) if kind == "parquet" else _texts(files, wanted, options)
-        return (normalise(frame, wanted, files) for frame in raw)
+        return (standard_rows(frame, wanted, files) for frame in raw)
 
     # Only Parquet can read the steps alone; text is parsed whole in any case.
     ordered = columns.step is None or (kind == "parquet" and is_ordered(frames(Columns(rewards=(), step=columns.step))))
@@ -111,7 +111,7 @@ def _one_format(files: Sequence[LogFile]) -> str:
     return kind
 
 
-def _columns(files: Sequence[LogFile], schema: Schema, options: Options) -> tuple[Columns, RewardChoice]:
+def _columns(files: Sequence[LogFile], schema: Schema, options: ReadOptions) -> tuple[Columns, RewardChoice]:
     """Which column holds what: the ones named, else those with usual names; and which are rewards."""
     file = files[0]
     expect_columns(options.names, list(schema), file.name)
@@ -154,7 +154,7 @@ def _expect_in_every_file(columns: Columns, files: Sequence[LogFile], schemas: S
             raise InputError(f"{file.name}: expected the columns of {other}, got none named {', '.join(missing)!r}")
 
 
-def _texts(files: Sequence[LogFile], columns: Columns, options: Options) -> Iterator[pl.DataFrame]:
+def _texts(files: Sequence[LogFile], columns: Columns, options: ReadOptions) -> Iterator[pl.DataFrame]:
     """The columns of each file of text, and its number."""
     for number, file in enumerate(files):
         frame = read_file(file, columns.numbers, columns.texts, options.bad_lines)

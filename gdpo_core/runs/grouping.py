@@ -7,7 +7,7 @@ import polars as pl
 
 from gdpo_core import config_lines
 from gdpo_core._errors import InputError, expect
-from gdpo_core.runs.columns import Options
+from gdpo_core.runs.columns import ReadOptions
 from gdpo_core.runs.run import Blocks, GroupingProof, LogIssue, Run, size_at
 from gdpo_core.runs.sizes import WHOLE, infer, runs_of, stretches
 from gdpo_core.runs.window import select_steps, window_of
@@ -17,7 +17,7 @@ MANY = 0.5  # share of groups of an unusual size; where it is larger, groups hav
 OF_BLOCKS = ("ragged-batches", "prompts-merged")  # issues of one size of the blocks
 
 
-def with_groups(run: Run, options: Options) -> Run:
+def with_groups(run: Run, options: ReadOptions) -> Run:
     """The run with its groups: those that a column identifies, or blocks of the size given, configured or inferred.
 
     The size of a group shows in the whole log; what may mislead a reader is said of the steps that are asked for.

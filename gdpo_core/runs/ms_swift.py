@@ -8,7 +8,7 @@ from math import isfinite
 import polars as pl
 
 from gdpo_core._errors import InputError, expect
-from gdpo_core.runs.columns import TEXTS, Columns, Options, batches, expect_columns, normalise, validate_columns
+from gdpo_core.runs.columns import TEXTS, Columns, ReadOptions, batches, expect_columns, standard_rows, validate_columns
 from gdpo_core.runs.files import LogFile, LogFiles
 from gdpo_core.runs.roles import RewardChoice, choose, role
 from gdpo_core.runs.run import PROMPTS, LogIssue, Rows, Run, run_of
@@ -30,7 +30,7 @@ def matches(columns: Mapping[str, object]) -> bool:
     return {"prompt", "completion"} <= columns.keys() and ("gen_step" in columns or ("step" in columns and event))
 
 
-def read(log: LogFiles, options: Options) -> Run:
+def read(log: LogFiles, options: ReadOptions) -> Run:
     """The rewards of an ms-swift log: every list of numbers that is not known to hold something else."""
     first = log.files[0]
     items = first_objects(first, options.bad_lines)
@@ -66,7 +66,7 @@ def read(log: LogFiles, options: Options) -> Run:
 
 
 def _columns(
-    file: LogFile, items: list[dict], logged: Sequence[str], options: Options
+    file: LogFile, items: list[dict], logged: Sequence[str], options: ReadOptions
 ) -> tuple[Columns, RewardChoice, list[str]]:
     """Which column holds what, which are rewards, and all columns of the reward functions."""
     step = options.step or next((name for name in ("step", "gen_step") if name in logged), None)
@@ -115,12 +115,12 @@ def _responses(item: dict, step: str) -> Iterator[dict]:
         yield {name: lists[name][row] for name in ("prompt", "completion") if row < len(lists.get(name, ()))}
 
 
-def _rows(log: LogFiles, columns: Columns, options: Options) -> Iterator[pl.DataFrame]:
-    frames = (normalise(frame, columns, log.files) for frame in _events(log, columns, options))
+def _rows(log: LogFiles, columns: Columns, options: ReadOptions) -> Iterator[pl.DataFrame]:
+    frames = (standard_rows(frame, columns, log.files) for frame in _events(log, columns, options))
     return batches(frames, ["_file", "_event", "step"])
 
 
-def _events(log: LogFiles, columns: Columns, options: Options) -> Iterator[pl.DataFrame]:
+def _events(log: LogFiles, columns: Columns, options: ReadOptions) -> Iterator[pl.DataFrame]:
     """The responses of each line, with the number of its file and of its log event."""
     for number, file in enumerate(log.files):
         event = row = 0

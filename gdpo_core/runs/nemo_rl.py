@@ -9,7 +9,7 @@ from itertools import pairwise
 import polars as pl
 
 from gdpo_core._errors import InputError, expect
-from gdpo_core.runs.columns import Columns, Options, batches, expect_columns, normalise, validate_columns
+from gdpo_core.runs.columns import Columns, ReadOptions, batches, expect_columns, standard_rows, validate_columns
 from gdpo_core.runs.files import LogFile, LogFiles
 from gdpo_core.runs.run import LogIssue, Rows, Run, run_of
 from gdpo_core.runs.sizes import divisors
@@ -27,7 +27,7 @@ def matches(columns: Mapping[str, object]) -> bool:
     return "rewards" in columns and (bool(_BESIDE & columns.keys()) or isinstance(columns.get("advantages"), list))
 
 
-def read(log: LogFiles, options: Options) -> Run:
+def read(log: LogFiles, options: ReadOptions) -> Run:
     """The total rewards of a NeMo-RL log, which holds no components, and the advantage of each response."""
     first = log.files[0]
     line, item = next(objects(first, options.bad_lines), (0, None))
@@ -52,7 +52,7 @@ def read(log: LogFiles, options: Options) -> Run:
     )
 
 
-def _columns(file: LogFile, line: int, item: dict, options: Options) -> Columns:
+def _columns(file: LogFile, line: int, item: dict, options: ReadOptions) -> Columns:
     """Which column holds what; `_step` and `_prompt` are made from the file's name and from the content."""
     expect("rewards" in item or bool(options.rewards), file.name, "NeMo-RL's column rewards", ", ".join(item))
     expect_columns([name for name in options.names if name != options.step], list(item), file.name)
@@ -69,16 +69,16 @@ def _columns(file: LogFile, line: int, item: dict, options: Options) -> Columns:
     return validate_columns(columns, item, file.name)
 
 
-def _rows(log: LogFiles, columns: Columns, options: Options) -> Iterator[pl.DataFrame]:
+def _rows(log: LogFiles, columns: Columns, options: ReadOptions) -> Iterator[pl.DataFrame]:
     def frames() -> Iterator[pl.DataFrame]:
         for number, file in enumerate(log.files):
             frame = _file(file, columns, options, number + 1).with_columns(pl.lit(number, pl.Int64).alias("_file"))
-            yield normalise(frame, columns, log.files)
+            yield standard_rows(frame, columns, log.files)
 
     return batches(frames(), ["_file", "step"])
 
 
-def _file(file: LogFile, columns: Columns, options: Options, number: int) -> pl.DataFrame:
+def _file(file: LogFile, columns: Columns, options: ReadOptions, number: int) -> pl.DataFrame:
     """The responses of a file, whose step stands in its name where its lines have none."""
     digits = re.findall(r"\d+", file.name.rpartition("/")[2])
     in_name = int(digits[-1]) if digits else number

@@ -11,7 +11,7 @@ from typing import Any
 from gdpo_core._errors import InputError, expect, is_whole
 from gdpo_core.frameworks import FRAMEWORKS, READABLE, framework_named
 from gdpo_core.runs import frames, tables
-from gdpo_core.runs.columns import Options, reward_names
+from gdpo_core.runs.columns import ReadOptions, reward_names
 from gdpo_core.runs.files import LogFile, LogFiles, Source, find_files, format_of
 from gdpo_core.runs.grouping import prove_groups, with_groups
 from gdpo_core.runs.nested import as_columns, refuse_nested_rewards
@@ -63,7 +63,7 @@ def read_run(
     return read_files(without_unfinished(files, skip_bad_lines), (), known, options)
 
 
-def read_files(files: LogFiles, skipped: tuple[str, ...], known: str | None, options: Options) -> Run:
+def read_files(files: LogFiles, skipped: tuple[str, ...], known: str | None, options: ReadOptions) -> Run:
     """The log of a run from its files, besides those that were left out. Raises InputError.
 
     known: the id of its framework, if the caller named it.
@@ -91,14 +91,14 @@ def options_of(
     steps: Steps | None = None,
     last: int | None = None,
     skip_bad_files: bool = False,
-) -> Options:
+) -> ReadOptions:
     """The arguments of `read_run`, checked."""
     steps, last = validate_window(steps, last)
     for name, value in {"group": group, "advantage": advantage, "length": length, "step": step, "by": by}.items():
         expect(value is None or (isinstance(value, str) and value != ""), name, "the name of a column", repr(value))
     fits = group_size is None or (is_whole(group_size) and group_size > 0)
     expect(fits, "group_size", "a positive whole number", repr(group_size))
-    return Options(
+    return ReadOptions(
         rewards=reward_names(rewards),
         group=group,
         advantage=advantage,
@@ -113,7 +113,7 @@ def options_of(
     )
 
 
-def without_bad_files(log: LogFiles, options: Options) -> tuple[LogFiles, tuple[str, ...]]:
+def without_bad_files(log: LogFiles, options: ReadOptions) -> tuple[LogFiles, tuple[str, ...]]:
     """The log without the files that cannot be read, and their names; InputError, of the first, if none can."""
     faults = {file.name: fault for file in log.files if (fault := fault_of(file, log, options)) is not None}
     good = tuple(file for file in log.files if file.name not in faults)
@@ -122,7 +122,7 @@ def without_bad_files(log: LogFiles, options: Options) -> tuple[LogFiles, tuple[
     return replace(log, files=good), tuple(faults)
 
 
-def fault_of(file: LogFile, log: LogFiles, options: Options) -> InputError | None:
+def fault_of(file: LogFile, log: LogFiles, options: ReadOptions) -> InputError | None:
     """Why a file of a log cannot be read, by itself; None if it can."""
     try:
         with one_error(file.name):
@@ -133,7 +133,7 @@ def fault_of(file: LogFile, log: LogFiles, options: Options) -> InputError | Non
     return None
 
 
-def _with_advice(error: InputError, log: LogFiles, options: Options) -> InputError:
+def _with_advice(error: InputError, log: LogFiles, options: ReadOptions) -> InputError:
     """The error; where it is one file of several that cannot be read, with the option that leaves it out."""
     file = next((file for file in log.files if str(error).startswith(file.name)), None)
     if len(log.files) == 1 or options.skip_bad_files or file is None or fault_of(file, log, options) is None:
@@ -141,7 +141,7 @@ def _with_advice(error: InputError, log: LogFiles, options: Options) -> InputErr
     return InputError(f"{error}; with skip_bad_files (--skip-bad-files) it is left out")
 
 
-def read_rows(files: LogFiles, framework: str | None, options: Options) -> Run:
+def read_rows(files: LogFiles, framework: str | None, options: ReadOptions) -> Run:
     """The run with what shows its groups, before they are known."""
     with one_error(files.name):
         files = _as_its_framework_writes(as_columns(files, options.bad_lines), framework)
@@ -152,7 +152,7 @@ def read_rows(files: LogFiles, framework: str | None, options: Options) -> Run:
         return prove_groups(run)
 
 
-def detect(files: LogFiles, options: Options) -> str:
+def detect(files: LogFiles, options: ReadOptions) -> str:
     """The framework whose columns the files have, whatever their names; "generic" if that is none of the known ones.
 
     Raises InputError if different frameworks wrote the files.
@@ -170,7 +170,7 @@ def detect(files: LogFiles, options: Options) -> str:
     return framework
 
 
-def _framework_of(file: LogFile, options: Options) -> str:
+def _framework_of(file: LogFile, options: ReadOptions) -> str:
     kind, columns = format_of(file), None
     if kind == "parquet":
         columns = tables.parquet_schema(file)

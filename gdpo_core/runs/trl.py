@@ -9,14 +9,14 @@ import polars as pl
 from gdpo_core._errors import InputError, expect
 from gdpo_core.runs.columns import (
     Columns,
-    Options,
+    ReadOptions,
     batches,
     expect_columns,
     hash_column,
     is_ordered,
     left_out,
-    normalise,
     refuse_numeric_texts,
+    standard_rows,
     union_schema,
     validate_columns,
 )
@@ -39,7 +39,7 @@ def matches(columns: Collection[str]) -> bool:
     return "step" in columns and ("completion" in columns or {"prompt", "advantage"} <= set(columns))
 
 
-def read(log: LogFiles, options: Options) -> Run:
+def read(log: LogFiles, options: ReadOptions) -> Run:
     """The rewards of a TRL log: every number column but the step, the advantage and others known to hold no reward."""
     log, evaluations = _of_training(log, options.step or "step")
     files = log.files
@@ -52,7 +52,7 @@ def read(log: LogFiles, options: Options) -> Run:
         refuse_numeric_texts(files, schemas, used, options.bad_lines)
 
     def frames(columns: Columns) -> Iterator[pl.DataFrame]:
-        return (normalise(frame, columns, files) for frame in parquet_frames(files, schemas, columns.names))
+        return (standard_rows(frame, columns, files) for frame in parquet_frames(files, schemas, columns.names))
 
     # Where a column tells groups apart, the rows of several steps may be shuffled too.
     shuffled = options.group is not None and not is_ordered(frames(Columns(rewards=(), step=columns.step)))
@@ -82,7 +82,7 @@ def read(log: LogFiles, options: Options) -> Run:
     )
 
 
-def _columns(files: Sequence[LogFile], schema: Schema, options: Options) -> tuple[Columns, RewardChoice]:
+def _columns(files: Sequence[LogFile], schema: Schema, options: ReadOptions) -> tuple[Columns, RewardChoice]:
     """Which column of the first file holds what, and which are rewards."""
     file = files[0]
     step = options.step or "step"
@@ -161,7 +161,7 @@ def _known(name: str) -> bool:
 
 
 def _expect_same_columns(
-    files: Sequence[LogFile], schemas: Sequence[Schema], columns: Columns, options: Options
+    files: Sequence[LogFile], schemas: Sequence[Schema], columns: Columns, options: ReadOptions
 ) -> None:
     """Raise InputError unless every file has the columns of the first, and no other one that could be a reward."""
     for file, schema in zip(files[1:], schemas[1:], strict=True):

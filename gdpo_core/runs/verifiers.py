@@ -14,7 +14,7 @@ import polars as pl
 
 from gdpo_core._errors import InputError, expect
 from gdpo_core._words import clip
-from gdpo_core.runs.columns import Columns, Options, batches, expect_columns, normalise, validate_columns
+from gdpo_core.runs.columns import Columns, ReadOptions, batches, expect_columns, standard_rows, validate_columns
 from gdpo_core.runs.files import LogFile, LogFiles
 from gdpo_core.runs.run import Rows, Run, run_of
 from gdpo_core.runs.tables import as_text, expect_width, objects
@@ -113,7 +113,7 @@ def matches(columns: Mapping[str, object]) -> bool:
     return {"task", "traces"} <= columns.keys()
 
 
-def read(log: LogFiles, options: Options) -> Run:
+def read(log: LogFiles, options: ReadOptions) -> Run:
     """The rewards of a log of verifiers: every one that has a weight other than 0."""
     first = log.files[0].name
     responses = [r for number, file in enumerate(log.files) for r in _responses(number, file, options)]
@@ -149,7 +149,7 @@ def read(log: LogFiles, options: Options) -> Run:
         "verifiers",
         Rows(
             columns=columns,
-            read=lambda: batches(iter([_in_order(normalise(table, columns, log.files))]), by),
+            read=lambda: batches(iter([_in_order(standard_rows(table, columns, log.files))]), by),
             keyed_by=f"the column {options.group}" if options.group else "the group or task of an episode",
             equal_groups=True,
             texts=texts_of(log.files, options.bad_lines, partial(_messages, evaluations=not train)),
@@ -160,7 +160,7 @@ def read(log: LogFiles, options: Options) -> Run:
     )
 
 
-def _responses(number: int, file: LogFile, options: Options) -> Iterator[_Response]:
+def _responses(number: int, file: LogFile, options: ReadOptions) -> Iterator[_Response]:
     for line, item in objects(file, options.bad_lines):
         where = f"{file.name}, line {line}"
         try:

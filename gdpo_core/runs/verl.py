@@ -7,7 +7,7 @@ from functools import partial
 import polars as pl
 
 from gdpo_core._errors import InputError, expect
-from gdpo_core.runs.columns import TEXTS, Columns, Options, batches, expect_columns, normalise, validate_columns
+from gdpo_core.runs.columns import TEXTS, Columns, ReadOptions, batches, expect_columns, standard_rows, validate_columns
 from gdpo_core.runs.files import LogFiles
 from gdpo_core.runs.roles import role
 from gdpo_core.runs.run import LogIssue, Rows, Run, run_of
@@ -28,7 +28,7 @@ def matches(columns: Collection[str]) -> bool:
     return set(EXPECTED) <= set(columns)
 
 
-def read(log: LogFiles, options: Options) -> Run:
+def read(log: LogFiles, options: ReadOptions) -> Run:
     """The rewards of a verl dump: every number that the reward function returned, else the score alone."""
     first = log.files[0]
     items = first_objects(first, options.bad_lines)
@@ -68,7 +68,7 @@ def read(log: LogFiles, options: Options) -> Run:
     )
 
 
-def _columns(log: LogFiles, items: list[dict], logged: Sequence[str], options: Options) -> Columns:
+def _columns(log: LogFiles, items: list[dict], logged: Sequence[str], options: ReadOptions) -> Columns:
     """Which column holds what."""
     others = {*NOT_REWARDS, options.advantage, options.length, options.group, options.step, options.by}
     components = () if options.rewards else [name for name in _numbers(log, items, options) if name not in others]
@@ -84,7 +84,7 @@ def _columns(log: LogFiles, items: list[dict], logged: Sequence[str], options: O
     )
 
 
-def _numbers(log: LogFiles, items: list[dict], options: Options) -> list[str]:
+def _numbers(log: LogFiles, items: list[dict], options: ReadOptions) -> list[str]:
     """The keys that hold numbers in any file; in others a key may hold null or text, while a task has no responses.
 
     Raises InputError if the first file lacks one.
@@ -104,7 +104,7 @@ def _numbers(log: LogFiles, items: list[dict], options: Options) -> list[str]:
     return list(numbers)
 
 
-def _rows(log: LogFiles, columns: Columns, options: Options) -> Iterator[pl.DataFrame]:
+def _rows(log: LogFiles, columns: Columns, options: ReadOptions) -> Iterator[pl.DataFrame]:
     def frames() -> Iterator[pl.DataFrame]:
         # The step is a number here, so that a value of another kind names its line.
         numbers = [*columns.numbers, *([columns.step] if columns.step else [])]
@@ -120,7 +120,7 @@ def _rows(log: LogFiles, columns: Columns, options: Options) -> Iterator[pl.Data
             if columns.key == "uid":
                 # uid is prompt_rollout_output
                 frame = frame.with_columns(pl.col("uid").cast(pl.String).str.replace("(_[^_]*){1,2}$", ""))
-            yield normalise(frame.with_columns(pl.lit(number, pl.Int64).alias("_file")), columns, log.files)
+            yield standard_rows(frame.with_columns(pl.lit(number, pl.Int64).alias("_file")), columns, log.files)
 
     return batches(frames(), ["_file", "step"])
 
@@ -129,7 +129,7 @@ def _rows(log: LogFiles, columns: Columns, options: Options) -> Iterator[pl.Data
 
 
 def _weights(
-    log: LogFiles, rewards: Sequence[str], items: list[dict], options: Options
+    log: LogFiles, rewards: Sequence[str], items: list[dict], options: ReadOptions
 ) -> tuple[dict[str, float] | None, list[LogIssue]]:
     """The weights with which the rewards add up to the score; an issue if they do not."""
     samples, rows = [], 0
@@ -151,7 +151,7 @@ def _weights(
 
 
 def _without_weight_zero(
-    columns: Columns, weights: dict[str, float] | None, options: Options
+    columns: Columns, weights: dict[str, float] | None, options: ReadOptions
 ) -> tuple[Columns, dict[str, float] | None, list[str]]:
     """The columns and weights of the rewards that the score counts, and the columns beside them."""
     beside = [name for name, w in (weights or {}).items() if not w and not options.rewards]
