@@ -15,7 +15,7 @@ from gdpo_core.runs.files import LogFiles
 from gdpo_core.runs.texts import Texts, no_texts
 from gdpo_core.runs.window import select_steps
 
-IN_MEMORY = 10_000_000  # responses, whose numbers take about half a gigabyte
+IN_MEMORY = 700_000_000  # bytes: the numbers of ten million responses with three rewards
 PROMPTS = 10_000  # rows whose prompts are examined
 
 # The first batch of each stretch of batches, and the rows per group there.
@@ -99,7 +99,7 @@ class Run:
     other_sizes: tuple[int, ...] = ()  # group sizes that the prompts and advantages fit as well
     _rows: Rows | None = field(default=None, repr=False)
     _blocks: Blocks = field(default=(), repr=False)  # where groups are blocks of rows
-    _proof: GroupingProof | None = field(default=None, repr=False)
+    _proof: GroupingProof | None = field(default=None, repr=False, compare=False)
 
     @property
     def _numbered_by_file(self) -> bool:
@@ -156,7 +156,7 @@ def one_error(where: str) -> Iterator[None]:
 
 
 def read_once(read: Callable[[], Iterator[pl.DataFrame]]) -> Callable[[], Iterator[pl.DataFrame]]:
-    """The same frames, which the first pass holds in memory, unless there are more than `IN_MEMORY` rows."""
+    """The same frames, which the first pass holds in memory, unless they take more than `IN_MEMORY`."""
     held: list[pl.DataFrame] | None = None
 
     def frames() -> Iterator[pl.DataFrame]:
@@ -165,12 +165,12 @@ def read_once(read: Callable[[], Iterator[pl.DataFrame]]) -> Callable[[], Iterat
             yield from held
             return
         passed: list[pl.DataFrame] = []
-        rows = 0
+        size = 0.0
         for frame in read():
-            rows += len(frame)
-            passed = [*passed, frame] if rows <= IN_MEMORY else []
+            size += frame.estimated_size()
+            passed = [*passed, frame] if size <= IN_MEMORY else []
             yield frame
-        held = passed if rows <= IN_MEMORY else None
+        held = passed if size <= IN_MEMORY else None
 
     return frames
 
