@@ -22,6 +22,7 @@ from hypothesis import HealthCheck, settings
 from benchmarks.servers import end
 
 ROOT = Path(__file__).resolve().parent.parent
+PATIENCE = 90_000  # milliseconds: training takes the lowest priority, and a busy machine makes it wait
 # Its examples would be looked for in every run; `make parity-trainer` has what it imports.
 collect_ignore = [] if find_spec("trl") else ["parity_callback.py"]
 if not find_spec("marimo"):  # without the page's extra, as in `make lowest`, the tests are those of the library
@@ -138,6 +139,7 @@ def visit(browser, page_url, unused_pages):
         page = unused.pop() if unused else browser.new_context(**options).new_page()
         visits.append((page, unused))
         page.context.grant_permissions(list(permissions))
+        page.set_default_timeout(PATIENCE)
         page.set_viewport_size({"width": width, "height": height})
         page.emulate_media(media="screen", color_scheme=scheme, reduced_motion="reduce")
         for event, listener in heard.items():
