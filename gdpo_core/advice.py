@@ -6,6 +6,7 @@ from functools import lru_cache
 from math import isnan, nan
 from typing import cast
 
+from gdpo_core._errors import expect
 from gdpo_core._words import listing, percent, signed
 from gdpo_core.report import per_step, summary
 from gdpo_core.runs.audit import audit
@@ -51,13 +52,14 @@ def of_group(rewards: tuple[tuple[float, ...], ...], names: tuple[str, ...], wei
 
 
 def advise(report: AuditReport) -> list[Answer]:
-    """What GDPO would change on the rewards of a report, in one answer per respect.
+    """What GDPO would change on the rewards of a report, in one answer per respect. Raises InputError.
 
     >>> from gdpo_core import audit, read_run
     >>> rows = [{"group": g, "right": a, "short": b} for g in range(40) for a, b in ((1, 0), (0, 1), (1, 1), (0, 0))]
     >>> [(answer.effect, answer.title) for answer in advise(audit(read_run(rows)))][1]
     ('nothing', 'Ties')
     """
+    expect(isinstance(report, AuditReport), "report", "what gdpo_core.audit returns", type(report).__name__)
     if not summary.comparable(report):
         return [Answer("unknown", "Rewards apart", summary.not_comparable(report), "run")]
     return [_scales(report), _ties(report), _constant(report), _conflict(report), _noise(report)]

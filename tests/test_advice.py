@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from naive import compute, update_share
 
 import gdpo_core as gc
-from gdpo_core.report import summary as sentences
+from gdpo_core.report import summary
 from gdpo_core.runs import trials
 from gdpo_core.runs.trials import Sample
 
@@ -239,7 +239,7 @@ def test_of_a_large_log_the_report_says_on_how_many_responses_it_was_tried(monke
     report = audited(table)
     finding = found(report, "reward-dominates")[0]
     assert 150 < finding.tried_on <= 300 < len(table)
-    assert f"Tried on {finding.tried_on} of 768 responses: vowels’s share" in sentences.effect(report, finding)
+    assert f"Tried on {finding.tried_on} of 768 responses: vowels’s share" in summary.effect(report, finding)
 
 
 # --- verdicts that know what they don't know -------------------------------------------------------------------------
@@ -268,7 +268,7 @@ def test_eight_responses_without_a_primary_reward_are_no_reason_to_use_gdpo():
     acc, style = [1, 0, 1, 0, 1, 1, 0, 0], [0, 1, 1, 0, 0, 1, 1, 0]
     rows = [{"prompt": i // 4, "acc": acc[i], "style": style[i]} for i in range(8)]
     report = gc.audit(gc.read_run(rows, rewards=["acc", "style"], group="prompt"))
-    first = sentences.to_do(report)
+    first = summary.to_do(report)
     assert first.startswith("Too few to judge (8 responses in 2 groups). So far: ") and "Use GDPO" not in first
     assert found(report, "ties-hide-signal")[0].to_do.startswith("Name the reward that matters most")
 
@@ -314,3 +314,9 @@ def test_pairs_of_different_rewards_by_hand():
     group = np.array([[1, 0], [0, 1], [1, 1], [0, 0]], dtype=float)
     report = gc.audit(gc.read_run(log_of(group[None, None], "ab"), group_size=4))
     assert report.methods["grpo"]["tied_pairs"] == 1 / len(list(combinations(group, 2)))
+
+
+def test_what_is_no_report_is_refused():
+    for other in (5, None, {}):
+        with pytest.raises(gc.InputError, match=r"report: expected what gdpo_core\.audit returns, got"):
+            gc.advise(other)

@@ -1,5 +1,6 @@
 """`--watch`: each report is that of a fresh audit of what is there, without what is still being written."""
 
+import gzip
 import json
 import os
 import re
@@ -226,6 +227,17 @@ def test_looks_take_at_most_a_tenth_of_the_time(tmp_path, monkeypatch):
     monkeypatch.setattr(live.time, "sleep", sleep)
     live.follow(follower, StringIO(), every=1)
     assert slept == [1, pytest.approx(36), pytest.approx(1.8)]
+
+
+def test_a_packed_file_that_is_cut_is_waited_for(tmp_path):
+    path, rows = tmp_path / "log.jsonl.gz", b'{"group": 0, "a": 1}\n{"group": 0, "a": 0}\n'
+    path.write_bytes(gzip.compress(rows))
+    follower = Follower(str(path))
+    assert follower.look().source["responses"] == 2
+    path.write_bytes(gzip.compress(rows * 3)[:30])
+    assert follower.look() is None and "log.jsonl.gz" in str(follower.fault)
+    path.write_bytes(gzip.compress(rows * 3))
+    assert follower.look().source["responses"] == 6 and follower.fault is None
 
 
 def test_a_path_that_is_not_there_yet_is_waited_for(tmp_path):

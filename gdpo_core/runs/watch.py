@@ -98,6 +98,9 @@ class Follower:
                 return None
             if not self.marks:
                 raise
+            if isinstance(error, InputError) and not isinstance(error, NoLog):  # a packed file that is being written
+                self.fault = error
+                return None
             raise InputError(f"{self.path}: expected a log that stays where it is, got none: it was removed") from None
         for file in log.files:
             expect(file.path is not None, file.name, "a directory or a file that grows", "a file inside an archive")
