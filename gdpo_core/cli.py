@@ -380,7 +380,7 @@ def _parse_fail_on(texts: Sequence[str] | None) -> frozenset[str]:
     (['conflict', 'error', 'reward-dead', 'warning'], frozenset())
     """
     from gdpo_core.runs.facts import SEVERITIES
-    from gdpo_core.runs.read_more import IDS
+    from gdpo_core.runs.findings import IDS
 
     failing: set[str] = set()
     for part in (part for text in texts or () for part in text.split(",")):

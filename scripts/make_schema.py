@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from gdpo_core.report.changes import Changes
+from gdpo_core.runs.findings import IDS
 from gdpo_core.runs.json_types import ReportPart, ReportsPart
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -24,6 +25,8 @@ def schema(title: str, *types: type) -> dict[str, Any]:
         # A default is written too.
         optional = ReportPart.__optional_keys__ if of == "ReportPart" else ()
         part["required"] = [name for name in part["properties"] if name not in optional]
+    if "FindingPart" in parts:
+        parts["FindingPart"]["properties"]["id"]["examples"] = list(IDS)
     if "StepPart" in parts:
         parts["StepPart"]["additionalProperties"] = {"type": ["number", "null"]}
     return {

@@ -20,7 +20,7 @@ import gdpo_core as gc
 from gdpo_core import cli
 from gdpo_core.report import terminal
 from gdpo_core.runs.facts import Finding
-from gdpo_core.runs.read_more import IDS
+from gdpo_core.runs.findings import IDS
 
 try:
     import resource

@@ -19,7 +19,7 @@ from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import FRAMEWORKS
 from gdpo_core.report import figures, per_step, summary, svg, thumbnails
 from gdpo_core.runs.facts import Finding
-from gdpo_core.runs.read_more import PAPER, READ_MORE, links
+from gdpo_core.runs.findings import KINDS, PAPER, links
 
 VOID = {"meta", "br", "path", "rect", "circle"}
 
@@ -175,28 +175,30 @@ def test_where_to_read_more_is_a_chapter_of_the_page_or_a_section_about_the_audi
     about = (Path(__file__).parent.parent / "docs" / "audit.md").read_text(encoding="utf-8")
     places = {f"page, chapter {title}" for title in CHAPTERS.values()}
     places |= {f"docs/audit.md, {title}" for title in re.findall(r"^## (.+)$", about, re.M)}
-    assert {more.place for more in READ_MORE.values()} <= places
-    assert thumbnails.THUMBNAILS.keys() <= READ_MORE.keys()
+    assert {more.place for more in KINDS.values()} <= places
+    assert thumbnails.THUMBNAILS.keys() <= KINDS.keys()
 
 
 def test_the_terms_to_read_more_about_are_in_the_glossary_and_the_pages_are_https():
     from views.terms import glossary
 
-    assert {term for more in READ_MORE.values() for term in more.terms} <= glossary().keys()
-    found = [link for finding in READ_MORE for name in FRAMEWORKS for link in links(finding, name, True)]
+    assert {term for more in KINDS.values() for term in more.terms} <= glossary().keys()
+    found = [link for finding in KINDS for name in FRAMEWORKS for link in links(finding, name, True)]
     assert {link.url for link in found} == {PAPER, *(f.documentation for f in FRAMEWORKS.values() if f.documentation)}
     assert all(re.fullmatch(r"https://[\w./-]+", link.url) and link.title.startswith("the ") for link in found)
     assert [name for name, framework in FRAMEWORKS.items() if not framework.documentation] == ["generic"]
 
 
 def test_a_finding_leads_to_the_paper_and_to_the_documentation_of_its_framework():
-    finding = replace(audited.report().findings[0], id="ties-hide-signal", evidence={"method": "grpo"}, fix="")
+    finding = replace(
+        audited.report().findings[0], id="ties-hide-signal", evidence={"method": "grpo"}, fix="", read_more="here"
+    )
     report = audited.report(findings=[finding, replace(finding, fix=None)])
     page = str(drawn.body(report))
     assert re.findall(r'href="([^"]+)"', page) == [PAPER, FRAMEWORKS["trl"].documentation, PAPER]
     more = [x["links"] for x in report.to_dict()["findings"]]
     assert [[link["url"] for link in links] for links in more] == [[PAPER, FRAMEWORKS["trl"].documentation], [PAPER]]
-    assert "Read more: page, chapter Lab · <a" in page
+    assert "Read more: here · <a" in page
 
 
 def test_the_picture_of_a_finding_draws_its_numbers():

@@ -12,10 +12,10 @@ from gdpo_core._errors import InputError, expect
 from gdpo_core._inputs import ArrayLike, weights_by_name
 from gdpo_core.conventions import COMPARED, NAMES
 from gdpo_core.frameworks import FRAMEWORKS
-from gdpo_core.runs import findings_log, findings_methods, findings_rewards
 from gdpo_core.runs.audit_report import AuditReport, report_of
 from gdpo_core.runs.by import by_value
-from gdpo_core.runs.facts import SEVERITIES, Facts, Finding, scaled_share
+from gdpo_core.runs.facts import Facts, scaled_share
+from gdpo_core.runs.findings import findings
 from gdpo_core.runs.grouping import regroup
 from gdpo_core.runs.recipe import Recipe, compare, tensors_of
 from gdpo_core.runs.run import Run
@@ -34,45 +34,6 @@ SAMPLE, _SAMPLE_OF_THE_REST = 50_000, 20_000
 # Small batches can be equal by chance. A batch counts as repeated if it holds at least so many pairs of responses that
 # differ, or if at least this share of the run's batches equals the batch before.
 _PAIRS, _SHARE = 24, 0.4
-
-# Findings of one severity that are about as much of the run are shown in this order.
-FINDINGS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
-    findings_log.groups_sampled,
-    findings_log.method_not_as_asked,
-    findings_log.missing_rewards,
-    findings_rewards.conflict,
-    findings_rewards.reward_dominates,
-    findings_rewards.reward_starved,
-    findings_rewards.reward_dead,
-    findings_rewards.reward_dead_in_part,
-    findings_rewards.reward_fades,
-    findings_rewards.reward_noise,
-    findings_methods.ties_hide_signal,
-    findings_methods.silent_groups,
-    findings_methods.priority_inversion,
-    findings_methods.blind_zero_std_metric,
-    findings_methods.filter_drops_signal,
-    findings_methods.batch_step_amplifies,
-    findings_rewards.length_coupled,
-    findings_log.steps_missing,
-    findings_log.batches_repeated,
-    findings_log.steps_twice,
-    findings_log.eval_logged,
-    findings_log.files_left_out,
-    findings_log.eval_overwrote,
-    findings_log.rows_missing,
-    findings_log.reward_columns_merged,
-    findings_log.rewards_collinear,
-    findings_log.prompts_merged,
-    findings_log.group_size_changes,
-    findings_log.ragged_batches,
-    findings_log.score_not_a_sum,
-    findings_log.not_in_score,
-    findings_log.no_components,
-    findings_log.advantages_not_reproduced,
-    findings_log.weights_not_as_given,
-    findings_rewards.weight_zero,
-)
 
 
 def audit(
@@ -144,12 +105,6 @@ def check_arguments(
     intended = run.configured_method if asked is None else asked
     expect(intended is None or intended in tuple(NAMES), "asked", f"one of {', '.join(NAMES)}", repr(intended))
     return given, intended
-
-
-def findings(facts: Facts) -> tuple[Finding, ...]:
-    """All findings about a run: errors first, then warnings, then the rest; within these, what is about most of it."""
-    found = [finding for look in FINDINGS for finding in look(facts)]
-    return tuple(sorted(found, key=lambda finding: (SEVERITIES.index(finding.severity), -finding.extent)))
 
 
 # --- what made the advantages -----------------------------------------------------------------------------------------

@@ -19,9 +19,9 @@ from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import ALL_CONVENTIONS
 from gdpo_core.runs.examples import MOST, ExampleGroup, example_groups, with_texts
 from gdpo_core.runs.facts import LISTED, Facts, Finding, ValueFacts, ratio, weights_in_words
+from gdpo_core.runs.findings import Link, links
 from gdpo_core.runs.json_types import ByPart, RewardPart, RunPart, SourcePart, WeightsForShares
 from gdpo_core.runs.over_time import over_time
-from gdpo_core.runs.read_more import Link, links
 from gdpo_core.runs.texts import Texts, no_texts
 from gdpo_core.runs.thresholds import FEW_GROUPS
 from gdpo_core.runs.what_if import WhatIf, compute_what_if, validate_setting
@@ -117,8 +117,7 @@ class AuditReport(Displayed):
             "rewards": self.rewards,
             "methods": self.methods,
             "findings": [
-                asdict(finding) | {"read_more": finding.read_more, "links": [asdict(x) for x in self.links(finding)]}
-                for finding in self.findings
+                asdict(finding) | {"links": [asdict(x) for x in self.links(finding)]} for finding in self.findings
             ],
             "weights_for_shares": self.weights_for_shares,
             "steps": self.steps.to_dicts(),

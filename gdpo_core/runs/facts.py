@@ -11,7 +11,6 @@ import polars as pl
 from gdpo_core._words import listing, number
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import FRAMEWORKS, Framework
-from gdpo_core.runs.read_more import READ_MORE
 from gdpo_core.runs.recipe import Recipe
 from gdpo_core.runs.run import Run
 from gdpo_core.runs.sums import Array, Examples, MethodSums, Plan, Sums, total
@@ -48,11 +47,7 @@ class Finding:
     tried_on: int = field(default=0, kw_only=True)  # responses of the log on which the figures were computed
     extent: float = field(default=0.0, kw_only=True)  # how much of the run it is about, from 0 to 1
     to_do: str = field(default="", kw_only=True)  # a sentence; empty where nothing has to be done
-
-    @property
-    def read_more(self) -> str:
-        """The chapter of the page, or the section of docs/audit.md, that explains it."""
-        return READ_MORE[self.id].place if self.id in READ_MORE else ""
+    read_more: str = field(default="", kw_only=True)  # the chapter of the page, or section of docs/audit.md, about it
 
 
 @dataclass(frozen=True)

@@ -79,39 +79,31 @@ def steps_missing(f: Facts) -> Iterator[Finding]:
     yield Finding("steps-missing", "warning", message, numbers, fix, title=title, to_do=to_do)
 
 
-def batches_repeated(f: Facts) -> Iterator[Finding]:
-    """Batches that the log holds more than once."""
-    steps = f.repeated_batches.step.tolist()
-    if not steps:
-        return
-    why = " num_iterations above 1, or several optimiser steps for each generation batch, does that."
-    yield Finding(
-        "steps-repeated",
-        "info",
-        f"{count(len(steps), 'batch', 'batches')} ({at_steps(steps)}) {'repeat' if len(steps) > 1 else 'repeats'} the "
-        f"rows of the batch before.{why * f.framework.logs_batch_again} This report counts such rows once.",
-        {"repeated": len(steps), "steps": steps[:LISTED]},
-        None,
-        title=f"{count(len(steps), 'batch', 'batches')} {_is(len(steps))} in the log again",
-    )
-
-
-def steps_twice(f: Facts) -> Iterator[Finding]:
-    """Step numbers that batches of different content have."""
+def steps_repeated(f: Facts) -> Iterator[Finding]:
+    """Batches that the log holds more than once, and step numbers that batches of different content have."""
+    if again := f.repeated_batches.step.tolist():
+        why = " num_iterations above 1, or several optimiser steps for each generation batch, does that."
+        yield Finding(
+            "steps-repeated",
+            "info",
+            f"{count(len(again), 'batch', 'batches')} ({at_steps(again)}) {'repeat' if len(again) > 1 else 'repeats'} "
+            f"the rows of the batch before.{why * f.framework.logs_batch_again} This report counts such rows once.",
+            {"repeated": len(again), "steps": again[:LISTED]},
+            None,
+            title=f"{count(len(again), 'batch', 'batches')} {_is(len(again))} in the log again",
+        )
     of_one_step = f.batches.step == f.batches.step_last
-    steps = sorted(step for step, n in Counter(f.batches.step[of_one_step].tolist()).items() if n > 1)
-    if not steps:
-        return
-    yield Finding(
-        "steps-repeated",
-        "warning",
-        f"The log holds {at_steps(steps)} more than once, with different content: {f.framework.steps_twice_because}. "
-        "This report counts each as a batch of its own.",
-        {"twice": len(steps), "steps": steps[:LISTED]},
-        None,
-        title="Steps are in the log more than once, with different content",
-        to_do="Check whether two runs wrote to one place, and audit each alone.",
-    )
+    if twice := sorted(step for step, n in Counter(f.batches.step[of_one_step].tolist()).items() if n > 1):
+        yield Finding(
+            "steps-repeated",
+            "warning",
+            f"The log holds {at_steps(twice)} more than once, with different content: "
+            f"{f.framework.steps_twice_because}. This report counts each as a batch of its own.",
+            {"twice": len(twice), "steps": twice[:LISTED]},
+            None,
+            title="Steps are in the log more than once, with different content",
+            to_do="Check whether two runs wrote to one place, and audit each alone.",
+        )
 
 
 def eval_logged(f: Facts) -> Iterator[Finding]:

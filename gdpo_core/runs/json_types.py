@@ -4,8 +4,6 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from msgspec import Meta
 
-from gdpo_core.runs.read_more import IDS
-
 
 class WeightsForShares(TypedDict):
     """Weights under which a method gives rewards their wanted shares of the update."""
@@ -85,7 +83,7 @@ class LinkPart(TypedDict):
 class FindingPart(TypedDict):
     """One thing that the owner of a run should know."""
 
-    id: Annotated[str, Meta(examples=list(IDS))]
+    id: str
     title: Annotated[str, Meta(description="The fact in a few words.")]
     severity: Literal["error", "warning", "info"]
     message: str

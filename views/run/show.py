@@ -12,7 +12,7 @@ from gdpo_core.report import figures
 from gdpo_core.report.figures import Figure
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.facts import Finding
-from gdpo_core.runs.read_more import READ_MORE
+from gdpo_core.runs.findings import KINDS
 from views import terms
 from views.address import CHAPTERS
 from views.html import Html, div, prose, reason, show, tag
@@ -72,7 +72,7 @@ def frame(figure: Figure) -> Html:
 
 def guide(finding: Finding) -> Html:
     """The way to the chapter or the fold that explains a finding, and the terms that it rests on."""
-    place = READ_MORE[finding.id]
+    place = KINDS[finding.id]
     kind, _, name = place.place.partition(", ")
     if kind == "page":
         way = onward(_AT[name.removeprefix("chapter ")], finding.title, place.scenario)
