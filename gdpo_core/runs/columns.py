@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import polars as pl
 
-from gdpo_core._errors import InputError, expect
+from gdpo_core._errors import InputError, expect, is_whole
 from gdpo_core._words import count, listing
 from gdpo_core.runs import tables
 from gdpo_core.runs.files import LogFile
 from gdpo_core.runs.tables import BadLines, Schema, is_number_type
-from gdpo_core.runs.window import Steps
+from gdpo_core.runs.window import Steps, validate_window
 
 REWARDS = 100  # at most: the work grows with their pairs, and no run has as many
 NAME = 10_000  # characters; a report says the name of a reward a hundred times
@@ -31,7 +31,7 @@ TEXTS = {
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions:
-    """What the caller of `read_run` named: columns, the group size, and whether to leave out broken lines or files."""
+    """The arguments of `read_run` besides the log; InputError for what cannot be."""
 
     rewards: tuple[str, ...] | None = None
     group: str | None = None
@@ -39,11 +39,31 @@ class ReadOptions:
     length: str | None = None
     step: str | None = None
     group_size: int | None = None
-    bad_lines: BadLines = field(default_factory=BadLines)
+    skip_bad_lines: bool = False
     by: str | None = None  # the column whose values are looked at one by one
     steps: Steps | None = None
     last: int | None = None  # steps
     skip_bad_files: bool = False
+    bad_lines: BadLines = field(init=False)  # those met so far
+
+    def __post_init__(self) -> None:
+        steps, last = validate_window(self.steps, self.last)
+        for argument in ("group", "advantage", "length", "step", "by"):
+            name = getattr(self, argument)
+            expect(name is None or (isinstance(name, str) and name != ""), argument, "the name of a column", repr(name))
+        size = self.group_size
+        fits = size is None or (is_whole(size) and size > 0)
+        expect(fits, "group_size", "a positive whole number", repr(size))
+        plain = {
+            "rewards": reward_names(self.rewards),
+            "group_size": None if size is None else int(size),
+            "steps": steps,
+            "last": last,
+            "skip_bad_files": bool(self.skip_bad_files),
+            "bad_lines": BadLines(bool(self.skip_bad_lines)),
+        }
+        for argument, value in plain.items():
+            object.__setattr__(self, argument, value)
 
     @property
     def names(self) -> list[str]:

@@ -17,11 +17,11 @@ from gdpo_core._inputs import ArrayLike
 from gdpo_core.frameworks import framework_named
 from gdpo_core.runs.audit import audit
 from gdpo_core.runs.audit_report import AuditReport
-from gdpo_core.runs.columns import ROWS_OF_A_FILE
+from gdpo_core.runs.columns import ROWS_OF_A_FILE, ReadOptions
 from gdpo_core.runs.files import LogFiles, find_files, format_of
 from gdpo_core.runs.frames import REMOTE
 from gdpo_core.runs.grouping import groups_before, proof_of, with_groups
-from gdpo_core.runs.read import options_of, read_rows, without_bad_files, without_unfinished
+from gdpo_core.runs.read import read_rows, without_bad_files, without_unfinished
 from gdpo_core.runs.run import Blocks, Run, tables_of
 from gdpo_core.runs.summarise import summarise
 from gdpo_core.runs.sums import Plan, Summary, merge
@@ -52,7 +52,7 @@ def audit_on_ray(
     paths = [path] if isinstance(path, str) else path
     remote = next((one for one in paths if REMOTE.match(one)), None)
     expect(remote is None, "--engine", "files on a disk that all machines see for ray", f"the URL {remote}")
-    options = options_of(**named)
+    options = ReadOptions(**named)
     log = find_files(path)
     log, skipped = without_bad_files(log, options) if options.skip_bad_files else (without_unfinished(log), ())
     expect(all(file.path is not None for file in log.files), "--engine", "files on disk for ray", "an archive")
@@ -131,7 +131,7 @@ def _summarise_files(
     torch.set_num_threads(1)  # as many workers as cores
     done: dict[str, Any] = {"first_batch": task["first_batch"], "summary": b"", "sample": b"", "error": ""}
     try:
-        options = options_of(**{**named, "rewards": list(plan.rewards)})
+        options = ReadOptions(**{**named, "rewards": list(plan.rewards)})
         run = read_rows(find_files(list(task["paths"])), framework, options)
         batches = proof_of(run).batches
         offset = task["first_file"] if run._numbered_by_file else 0

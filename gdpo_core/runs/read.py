@@ -8,7 +8,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from gdpo_core._errors import InputError, expect, is_whole
+from gdpo_core._errors import InputError
 from gdpo_core.frameworks import FRAMEWORKS, READABLE, framework_named
 from gdpo_core.runs import frames, tables
 from gdpo_core.runs.columns import ReadOptions, reward_names
@@ -18,7 +18,7 @@ from gdpo_core.runs.nested import as_columns, refuse_nested_rewards
 from gdpo_core.runs.run import LogIssue, Run, one_error
 from gdpo_core.runs.tables import BadLines
 from gdpo_core.runs.trackers import as_tables
-from gdpo_core.runs.window import Steps, validate_window
+from gdpo_core.runs.window import Steps
 
 _ENDED = ("parquet", "jsonl", "json", "wandb")  # formats that show that their end is missing
 
@@ -53,8 +53,18 @@ def read_run(
     steps, last: of these steps alone: the first and the last, such as (100, 150) or (100, None), or so many at the end.
     Raises InputError, naming the file, and the column and row or line, if the log cannot be read.
     """
-    options = options_of(
-        group_size, rewards, group, advantage, length, step, skip_bad_lines, by, steps, last, skip_bad_files
+    options = ReadOptions(
+        rewards=reward_names(rewards),
+        group=group,
+        advantage=advantage,
+        length=length,
+        step=step,
+        group_size=group_size,
+        skip_bad_lines=skip_bad_lines,
+        by=by,
+        steps=steps,
+        last=last,
+        skip_bad_files=skip_bad_files,
     )
     known = None if framework is None else framework_named(framework)
     files = frames.log_of(path) or find_files(path)
@@ -77,40 +87,6 @@ def read_files(files: LogFiles, skipped: tuple[str, ...], known: str | None, opt
         run = with_groups(run, options)
     next(run.tables())  # a fault in the first rows is reported now
     return replace(run, skipped_files=skipped)
-
-
-def options_of(
-    group_size: int | None = None,
-    rewards: Sequence[str] | str | None = None,
-    group: str | None = None,
-    advantage: str | None = None,
-    length: str | None = None,
-    step: str | None = None,
-    skip_bad_lines: bool = False,
-    by: str | None = None,
-    steps: Steps | None = None,
-    last: int | None = None,
-    skip_bad_files: bool = False,
-) -> ReadOptions:
-    """The arguments of `read_run`, checked."""
-    steps, last = validate_window(steps, last)
-    for name, value in {"group": group, "advantage": advantage, "length": length, "step": step, "by": by}.items():
-        expect(value is None or (isinstance(value, str) and value != ""), name, "the name of a column", repr(value))
-    fits = group_size is None or (is_whole(group_size) and group_size > 0)
-    expect(fits, "group_size", "a positive whole number", repr(group_size))
-    return ReadOptions(
-        rewards=reward_names(rewards),
-        group=group,
-        advantage=advantage,
-        length=length,
-        step=step,
-        group_size=None if group_size is None else int(group_size),
-        bad_lines=BadLines(bool(skip_bad_lines)),
-        by=by,
-        steps=steps,
-        last=last,
-        skip_bad_files=bool(skip_bad_files),
-    )
 
 
 def without_bad_files(log: LogFiles, options: ReadOptions) -> tuple[LogFiles, tuple[str, ...]]:

@@ -12,10 +12,11 @@ from gdpo_core._inputs import ArrayLike
 from gdpo_core.frameworks import framework_named
 from gdpo_core.runs.audit import findings, gather
 from gdpo_core.runs.audit_report import AuditReport, report_of
+from gdpo_core.runs.columns import ReadOptions
 from gdpo_core.runs.facts import Facts
 from gdpo_core.runs.files import LogFile, LogFiles, NoLog, find_files, format_of
 from gdpo_core.runs.frames import REMOTE
-from gdpo_core.runs.read import options_of, read_files, read_run, without_bad_files
+from gdpo_core.runs.read import read_files, read_run, without_bad_files
 from gdpo_core.runs.run import Run
 
 LINES = ("jsonl", "csv", "tsv")  # formats that grow by lines
@@ -50,7 +51,7 @@ class Follower:
         expect(REMOTE.match(path) is None, "--watch", "a directory or file on this machine", f"the URL {path}")
         self.path, self.framework, self.named = path, framework and framework_named(framework), named
         self.weights, self.primary, self.asked = weights, primary, asked
-        options_of(**named)  # bad arguments are refused now
+        ReadOptions(**named)  # bad arguments are refused now
         self.marks: dict[str, _Mark] = {}
         self.fault: InputError | None = None
         self.facts: Facts | None = None  # of the last report
@@ -80,7 +81,7 @@ class Follower:
         return self._report(read_run(self.path, self.framework, **self.named))
 
     def _read(self, log: LogFiles) -> Run:
-        options = options_of(**self.named)
+        options = ReadOptions(**self.named)
         files = without_bad_files(log, options) if options.skip_bad_files else (log, ())
         return read_files(*files, self.framework, options)
 
