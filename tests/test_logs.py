@@ -121,7 +121,7 @@ OF_TRAINERS = [
     yes(jsonl(*[VERL | {"fmt": 0.5}] * 2), dict(rewards=("fmt", "acc"), total_only=False), rewards=["fmt", "acc"]),
     yes(jsonl(*[VERL] * 6), dict(group_size=6, issues={}), group_size=6),
     # Each prompt stands in two groups.
-    yes(jsonl(*[VERL] * 6), dict(issues={"prompts-merged": MERGED}), group_size=3),
+    yes(jsonl(*[VERL] * 6), dict(group_size=6, issues={"prompts-merged": MERGED}), group_size=3),
     yes({"a.parquet": trl(prompt=None, advantage=None)}, dict(group=[i // 4 for i in range(32)], has_advantage=False),
         group_size=4),
     yes(jsonl(EVENT | {"advantages": [1, True]}), dict(framework="ms_swift", advantage=[1, 1]), group_size=2),

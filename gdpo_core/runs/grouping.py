@@ -149,7 +149,7 @@ def _by_key(run: Run, sizes: pl.DataFrame, group_size: int | None) -> Run:
         issues.append(LogIssue("ragged-batches", details))
     return replace(
         run,
-        group_size=usual if sizes["rows"].n_unique() == 1 else None,
+        group_size=sizes["rows"][0] if sizes["rows"].n_unique() == 1 else None,
         grouped_by=f"{rows.keyed_by}",
         grouped_by_column=True,
         issues=tuple(issues),
