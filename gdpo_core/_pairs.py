@@ -1,4 +1,8 @@
-"""Pairs of responses of one group: which are distinct, tied, in order or inverted; counted without listing them."""
+"""Where a tie is decided: which responses of a group have one advantage, and which are distinct or out of order.
+
+Two neighbouring advantages are one if they are at most `tie_tolerance` times the largest of their group apart.
+Pairs are counted without listing them.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -7,6 +11,14 @@ import torch
 from torch import Tensor
 
 from gdpo_core._groups import Batch
+
+
+def tie_tolerance(rewards: torch.dtype) -> float:
+    """How close two advantages are one, relative to the largest of their group, for rewards of this dtype.
+
+    Advantages are compared in float64; what is left is the round-off of the rewards themselves.
+    """
+    return {torch.float64: 1e-9, torch.float32: 1e-6}.get(rewards, 1e-3)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Normalisation inside groups and over the batch (GDPO's last step).
+"""Normalisation inside groups and over the batch (the batch step, GDPO's last one).
 
 Equal values give exactly 0, on every processor: a mean is taken of the distances from one of the values. A std, or a
 sum of normalised rewards, of a few units in the last place of what it was made of is round-off, and becomes 0.

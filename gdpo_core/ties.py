@@ -13,14 +13,12 @@ from torch import Tensor
 from gdpo_core._errors import expect, expect_index
 from gdpo_core._groups import Batch, Options, Reduction, make_batch, with_options
 from gdpo_core._inputs import ArrayLike, Groups
-from gdpo_core._pairs import blocks, blocks_of, count_distinct_and_tied, count_orders, count_ties
+from gdpo_core._pairs import blocks, blocks_of, count_distinct_and_tied, count_orders, count_ties, tie_tolerance
 from gdpo_core._statistics import normalise_rewards
 from gdpo_core.methods import Steps, reward_parts
 from gdpo_core.registry import method_for
 from gdpo_core.steps import Explanation, explanation_of
 
-# Advantages closer than this, relative to the largest, are one: float32 rewards carry round-off of their own.
-TIE_TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-6}
 _PAIRS_AT_ONCE = 1 << 22
 
 
@@ -108,7 +106,7 @@ def collapse(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Options
     (2.0, 4.0, 3, 0.5)
     """
     batch = make_batch(rewards, **options)
-    same = TIE_TOLERANCE.get(batch.dtype, 1e-3)
+    same = tie_tolerance(batch.dtype)
     batch = batch.in_float64()
     formula, prepared = method_for(method, batch)
     return _collapsed(method, batch, prepared, formula(prepared), same)
@@ -128,7 +126,7 @@ def explain_and_collapse(
     formula, prepared = method_for(method, batch)
     steps = formula(prepared)
     explanation = explanation_of(method, batch, prepared, steps)
-    same = TIE_TOLERANCE.get(batch.dtype, 1e-3)
+    same = tie_tolerance(batch.dtype)
     if batch.rewards.dtype != torch.float64:
         batch = batch.in_float64()
         formula, prepared = method_for(method, batch)

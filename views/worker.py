@@ -1,4 +1,4 @@
-"""A stranger's file is read, and a long training run, in a process of its own: it has limits, and may die."""
+"""What may hang or crash, reading an upload or a long training, in a process with limits of time and memory."""
 
 import multiprocessing
 import os
@@ -90,7 +90,7 @@ def _run(pipe: Connection, function: Callable[..., Any], args: tuple) -> None:
     if os.name == "posix":  # Windows has the limit of time alone
         import resource
 
-        os.nice(10)  # flips come first
+        os.nice(10)  # the answer to a click comes first
         resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
         resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
     try:

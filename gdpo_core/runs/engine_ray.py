@@ -20,7 +20,7 @@ from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.columns import ROWS_OF_A_FILE, ReadOptions
 from gdpo_core.runs.files import LogFiles, find_files, format_of
 from gdpo_core.runs.frames import REMOTE
-from gdpo_core.runs.grouping import groups_before, proof_of, with_groups
+from gdpo_core.runs.grouping import clues_of, groups_before, with_groups
 from gdpo_core.runs.read import read_rows, without_bad_files, without_unfinished
 from gdpo_core.runs.run import Blocks, Run, tables_of
 from gdpo_core.runs.summarise import summarise
@@ -101,7 +101,7 @@ def _map_and_merge(log: LogFiles, named: Mapping[str, Any], run: Run, plan: Plan
 def _tasks(log: LogFiles, run: Run, count: int) -> list[dict[str, Any]]:
     """The files in about `count` parts, and what each holds; parts have equally many files with steps of the window."""
     size = -(-len(log.files) // count)
-    batches = proof_of(run).batches
+    batches = clues_of(run).batches
     tasks = []
     for first in range(0, len(log.files), size):
         mine = batches.filter(pl.col("_file").is_between(first, first + size - 1))
@@ -133,7 +133,7 @@ def _summarise_files(
     try:
         options = ReadOptions(**{**named, "rewards": list(plan.rewards)})
         run = read_rows(find_files(list(task["paths"])), framework, options)
-        batches = proof_of(run).batches
+        batches = clues_of(run).batches
         offset = task["first_file"] if run._numbered_by_file else 0
         steps = (batches["step"] + offset).to_list()
         if (steps, batches["rows"].to_list()) != (list(task["steps"]), list(task["rows"])):

@@ -1,4 +1,4 @@
-"""The findings about a method: ties, zero advantages, inverted priorities, amplification, what metrics miss."""
+"""The findings about a method: ties, silent groups, inverted priorities, amplification, what metrics miss."""
 
 from collections.abc import Iterator, Mapping
 from math import ceil, floor, isfinite, log10

@@ -8,7 +8,7 @@ import polars as pl
 from gdpo_core import config_lines
 from gdpo_core._errors import InputError, expect
 from gdpo_core.runs.columns import ReadOptions
-from gdpo_core.runs.run import Blocks, GroupingProof, LogIssue, Run, size_at
+from gdpo_core.runs.run import Blocks, GroupClues, LogIssue, Run, size_at
 from gdpo_core.runs.sizes import WHOLE, infer, runs_of, stretches
 from gdpo_core.runs.window import select_steps, window_of
 
@@ -22,22 +22,22 @@ def with_groups(run: Run, options: ReadOptions) -> Run:
 
     The size of a group shows in the whole log; what may mislead a reader is said of the steps that are asked for.
     """
-    proof = proof_of(run)
-    window = window_of(proof.sizes["step"], run.path, options.steps, options.last)
+    clues = clues_of(run)
+    window = window_of(clues.sizes["step"], run.path, options.steps, options.last)
     run = replace(run, skipped_lines=options.bad_lines.count, window=window)
     if run._source.keyed_by:
-        return _by_key(run, select_steps(proof.sizes, window), options.group_size)
+        return _by_key(run, select_steps(clues.sizes, window), options.group_size)
     run = _note_sample(run)
     if options.group_size:
         return regroup(run, options.group_size)
     size = run._source.group_size
-    sizes, ids = proof.sizes["rows"].to_list(), _prompt_ids(proof.prompts)
-    changes = () if size else tuple(stretches(sizes, proof.advantages, ids))
+    sizes, ids = clues.sizes["rows"].to_list(), _prompt_ids(clues.prompts)
+    changes = () if size else tuple(stretches(sizes, clues.advantages, ids))
     if changes:
-        return _in_blocks(_note_changes(run, proof.sizes, changes), changes)
-    if size is not None and (select_steps(proof.sizes, window)["rows"] % size == 0).all():
+        return _in_blocks(_note_changes(run, clues.sizes, changes), changes)
+    if size is not None and (select_steps(clues.sizes, window)["rows"] % size == 0).all():
         return _in_blocks(run, ((0, size),))
-    inferred = infer(sizes, proof.advantages, ids)
+    inferred = infer(sizes, clues.advantages, ids)
     if inferred is None:
         raise _no_groups(run)
     return replace(_in_blocks(run, ((0, inferred.size),)), other_sizes=inferred.others)
@@ -51,8 +51,8 @@ def regroup(run: Run, size: int) -> Run:
     return replace(_in_blocks(replace(run, issues=before), ((0, size),)), other_sizes=())
 
 
-def prove_groups(run: Run) -> Run:
-    """The run with what shows its groups: one pass over the log."""
+def with_clues(run: Run) -> Run:
+    """The run with the clues to its groups, from one pass over the log: sizes, first advantages and first prompts."""
     rows = run._source
     by = ["batch", "_key"] if rows.keyed_by else ["batch"]
     sizes: list[pl.DataFrame] = []
@@ -66,25 +66,25 @@ def prove_groups(run: Run) -> Run:
             advantages += np.split(table["advantage"].to_numpy(), counts["rows"].cum_sum().to_numpy()[:-1])
     expect(bool(sizes), run.path, "at least one response", "0 rows")
     prompts = None if rows.keyed_by else rows.prompts()
-    return replace(run, _proof=GroupingProof(pl.concat(sizes), tuple(advantages[:BATCHES]), prompts))
+    return replace(run, _clues=GroupClues(pl.concat(sizes), tuple(advantages[:BATCHES]), prompts))
 
 
-def proof_of(run: Run) -> GroupingProof:
+def clues_of(run: Run) -> GroupClues:
     """What showed the groups of a run that was read here."""
-    assert run._proof is not None, "readers prove what a group is"
-    return run._proof
+    assert run._clues is not None, "readers gather what shows the groups"
+    return run._clues
 
 
 def _in_window(run: Run) -> tuple[pl.DataFrame, pl.DataFrame | None]:
     """Sizes and prompts of the steps that are asked for."""
-    proof = proof_of(run)
-    prompts = None if proof.prompts is None else select_steps(proof.prompts, run.window)
-    return select_steps(proof.sizes, run.window), prompts
+    clues = clues_of(run)
+    prompts = None if clues.prompts is None else select_steps(clues.prompts, run.window)
+    return select_steps(clues.sizes, run.window), prompts
 
 
 def groups_before(run: Run, batch: int) -> int:
     """The number of the first group of a batch: how many groups the batches before it hold."""
-    before = proof_of(run).sizes.filter(pl.col("batch") < batch)
+    before = clues_of(run).sizes.filter(pl.col("batch") < batch)
     if not run._blocks:
         return len(before)
     return before.select((pl.col("rows") / size_at(run._blocks)).ceil().sum().cast(pl.Int64)).item()

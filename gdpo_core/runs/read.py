@@ -13,7 +13,7 @@ from gdpo_core.frameworks import FRAMEWORKS, READABLE, framework_named
 from gdpo_core.runs import frames, tables
 from gdpo_core.runs.columns import ReadOptions, reward_names
 from gdpo_core.runs.files import LogFile, LogFiles, Source, find_files, format_of
-from gdpo_core.runs.grouping import prove_groups, with_groups
+from gdpo_core.runs.grouping import with_clues, with_groups
 from gdpo_core.runs.nested import as_columns, refuse_nested_rewards
 from gdpo_core.runs.run import LogIssue, Run, one_error
 from gdpo_core.runs.tables import BadLines
@@ -125,7 +125,7 @@ def read_rows(files: LogFiles, framework: str | None, options: ReadOptions) -> R
         if files.left_out:
             details = {"files": [f"{name} {why}" for name, why in files.left_out]}
             run = replace(run, issues=(*run.issues, LogIssue("files-left-out", details)))
-        return prove_groups(run)
+        return with_clues(run)
 
 
 def detect(files: LogFiles, options: ReadOptions) -> str:

@@ -52,7 +52,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class GroupingProof:
+class GroupClues:
     """What shows which rows are a group, in a log or in a part of it."""
 
     sizes: pl.DataFrame  # rows, step and file of each batch, or of each group that a column identifies
@@ -99,7 +99,7 @@ class Run:
     other_sizes: tuple[int, ...] = ()  # group sizes that the prompts and advantages fit as well
     _rows: Rows | None = field(default=None, repr=False)
     _blocks: Blocks = field(default=(), repr=False)  # where groups are blocks of rows
-    _proof: GroupingProof | None = field(default=None, repr=False, compare=False)
+    _clues: GroupClues | None = field(default=None, repr=False, compare=False)
 
     @property
     def _numbered_by_file(self) -> bool:

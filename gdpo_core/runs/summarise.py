@@ -12,7 +12,15 @@ from torch import Tensor
 
 from gdpo_core._errors import expect, expect_index
 from gdpo_core._groups import Batch, skipping_missing
-from gdpo_core._pairs import Block, Distinctions, PairOrders, blocks_of, count_distinct_and_tied, count_orders
+from gdpo_core._pairs import (
+    Block,
+    Distinctions,
+    PairOrders,
+    blocks_of,
+    count_distinct_and_tied,
+    count_orders,
+    tie_tolerance,
+)
 from gdpo_core._statistics import centre, std_of
 from gdpo_core.frameworks import ALL_CONVENTIONS, VERL
 from gdpo_core.registry import method_for
@@ -33,7 +41,7 @@ from gdpo_core.runs.sums import (
     merge,
 )
 from gdpo_core.runs.thresholds import FAINT_STD, FEW_VALUES
-from gdpo_core.ties import TIE_TOLERANCE, break_even_of, update_parts
+from gdpo_core.ties import break_even_of, update_parts
 
 _ROUNDS, _NEAR = 100, 1e-9  # of the search for a break-even weight, and how near two rounds are the same
 _DIGITS = 14  # of a reward: what differs in later ones, as 0.1 + 0.2 and 0.3 do, is round-off
@@ -295,7 +303,7 @@ def _ties_and_order(
     rewards, kept = of.batch.rewards.flatten(1), of.rewarded.flatten()
     advantages = {method: outcome.advantages.flatten() for method, outcome in outcomes.items()}
     ties = count_distinct_and_tied(
-        of.blocks, rewards, kept, advantages, TIE_TOLERANCE[torch.float32 if float32 else torch.float64]
+        of.blocks, rewards, kept, advantages, tie_tolerance(torch.float32 if float32 else torch.float64)
     )
     if primary is None:
         none = torch.zeros_like(ties.pairs)

@@ -43,7 +43,7 @@ def as_tables(log: LogFiles) -> LogFiles:
         if file.run is not None:
             expect(kind == "trackio", f"{file.name}::{file.run}", "a trackio database before ::", "another file")
         if kind == "wandb":
-            files.append(LogFile(file.name, frame=_wandb(file, False), texts=partial(_wandb, file, True)))
+            files.append(LogFile(file.name, frame=_wandb(file, texts=False), texts=partial(_wandb, file, texts=True)))
         else:
             files += _trackio(file) if kind == "trackio" else [file]
     return replace(log, files=tuple(files))
@@ -63,8 +63,8 @@ def _expect_one_run(log: LogFiles, names: Sequence[str]) -> None:
     expect(not twice, log.name, "the tables of one run; name those of one", got)
 
 
-def _wandb(file: LogFile, texts: bool) -> pl.LazyFrame:
-    """The table of a `*.table.json`: names in `columns`, rows in `data`; texts: as `json_column` has it."""
+def _wandb(file: LogFile, *, texts: bool) -> pl.LazyFrame:
+    """The table of a `*.table.json`: names in `columns`, rows in `data`; texts: with the long texts of completions."""
     wanted = 'a table of W&B, {"columns": [names], "data": [rows]}'
     try:
         content = json.loads(file.content().decode("utf-8-sig"))
