@@ -30,9 +30,9 @@ edit: $(VENV)/.installed-run
 install: $(VENV)/.installed-run
 	@echo "$(VENV) is ready"
 
-# Three minutes: what is slow is left out, and properties are tried on ten examples.
+# A minute: what is slow is left out, of a test with many cases the first runs, properties are tried on ten examples.
 check: static
-	$(PYTEST) -m "not slow" --hypothesis-profile=dev
+	$(PYTEST) -m "not slow" --first-cases --hypothesis-profile=dev
 
 test: static
 	@$(VENV_PYTHON) -c 'import sys; from benchmarks.browser import find_chromium; sys.exit(not find_chromium())' || \

@@ -43,6 +43,7 @@ settings.load_profile("full")
 def pytest_addoption(parser):
     parser.addoption("--states", type=int, default=4, help="random states that are shared and opened in a browser")
     parser.addoption("--links", type=int, default=4, help="hostile links that are opened in a browser")
+    parser.addoption("--first-cases", action="store_true", help="of a test with many cases the first alone")
 
 
 def pytest_generate_tests(metafunc):
@@ -52,8 +53,13 @@ def pytest_generate_tests(metafunc):
             metafunc.parametrize(argument, range(metafunc.config.getoption(option)))
 
 
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     """What takes long is slow and comes first, so that no worker begins it while the others have run out of work."""
+    if config.getoption("--first-cases"):
+        test_of = {item: item.nodeid.partition("[")[0] for item in items}
+        first = {test: item for item, test in reversed(test_of.items())}
+        config.hook.pytest_deselected(items=[item for item in items if item is not first[test_of[item]]])
+        items[:] = first.values()
 
     def rank(item):
         return 0 if "page_url" in getattr(item, "fixturenames", ()) else 1 if item.get_closest_marker("slow") else 2

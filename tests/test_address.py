@@ -24,9 +24,10 @@ def said(page: Nav) -> dict[str, str]:
     return {key: text for key, text in page.controls.items() if text}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("chapter", "seed"),
-    [(chapter, seed) for chapter in CHAPTERS for seed in range(2 if chapter == "train" else 12)],  # it trains each
+    [(chapter, seed) for chapter in CHAPTERS for seed in range(2 if chapter == "train" else 6)],  # it trains each
 )
 def test_an_address_restores_every_control_and_number_exactly(chapter, seed):
     link = random_link(chapter, seed)
@@ -44,6 +45,7 @@ def test_random_links_speak_of_every_control():
     assert {key for chapter in CHAPTERS for seed in range(20) for key in random_link(chapter, seed)} == set(CONTROLS)
 
 
+@pytest.mark.slow
 def test_an_untouched_page_has_an_empty_address(subtests):
     for chapter in CHAPTERS:
         with subtests.test(chapter):
@@ -99,11 +101,13 @@ def test_what_is_untouched_is_not_written():
     assert wrote == {"evidence-group": "", "run-sample": ""}
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(max_size=12), st.text(max_size=30), max_size=5))
 def test_no_query_breaks_the_page(params):
     assert opened(params, "lab")[1]["board"].state == START
 
 
+@pytest.mark.slow
 @given(st.sampled_from(sorted(CONTROLS)), st.text(max_size=40))
 def test_no_value_breaks_the_page(key, text):
     assert opened({key: text}, "lab")[1]["board"].drawing

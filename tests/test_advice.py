@@ -112,6 +112,7 @@ def written_anew(table, finding, names):
     return log_of(rewards, names, method, weights), method
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_what_a_report_promises_is_what_the_log_written_anew_shows(seed):
     names = list(LOUD)
@@ -280,6 +281,7 @@ def test_below_thirty_groups_every_first_line_says_so():
     assert "Too few" not in enough.verdict
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10**6))
 @settings(max_examples=15)
 def test_no_verdict_on_ties_without_a_primary_reward_says_use_gdpo(seed):

@@ -576,6 +576,7 @@ def test_where_no_weight_at_all_turns_every_pair_it_says_so():
     assert finding.to_do.startswith("Let ") and "break_even_grpo" not in finding.evidence
 
 
+@pytest.mark.slow
 def test_priorities_are_inverted_by_a_louder_reward():
     rewards = varied()
     rewards[..., 0] = rewards[..., 0] > 0
@@ -598,6 +599,7 @@ def test_priorities_are_inverted_by_a_louder_reward():
     assert "priority-inversion" not in ids(audit(made_run(rewards, "grpo"), primary="correct"))
 
 
+@pytest.mark.slow
 def test_trls_metric_does_not_see_dead_rewards_under_gdpo():
     finding = one(audit(made_run(silenced(varied(), 0.5, 1), "gdpo")), "blind-zero-std-metric")
     assert finding.severity == "info" and finding.evidence["dead_groups"] == 0.5
@@ -827,6 +829,7 @@ def test_ms_swift_has_two_ways_to_leave_gdpo_out(method, why):
     assert ("reinforce_plus_plus" in finding.message) is why and finding.message.endswith(".")
 
 
+@pytest.mark.slow
 def test_where_two_methods_are_the_same_the_one_asked_for_ran():
     rewards = varied(1, prompts=1, rollouts=32)  # one reward, one group per batch: GDPO's last step changes nothing
     run = made_run(rewards, advantage=advantages(rewards, "grpo", convention=gc.PAPER), framework="generic")

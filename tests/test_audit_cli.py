@@ -60,6 +60,7 @@ def table(tmp_path, name="run.csv", rows=32):
 # --- what it prints --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_verdict_and_what_the_run_did(capsys):
     code, short, err = run(capsys, TRL)
     assert (code, err) == (0, "")
@@ -403,6 +404,7 @@ def test_all_that_was_asked_for_counts_though_it_was_asked_for_twice(capsys, mon
         assert pipeline(capsys, monkeypatch, [CONFLICT], *arguments)[0] == 1
 
 
+@pytest.mark.slow
 def test_every_id_fails_by_its_name_and_by_its_level(capsys, monkeypatch):
     levels = ("error", "warning", "info")
     findings = [Finding(id, levels[k % 3], "So.", {}, None, title="So") for k, id in enumerate(IDS)]

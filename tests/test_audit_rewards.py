@@ -10,7 +10,8 @@ import gdpo_core as gc
 from gdpo_core._words import percent
 from gdpo_core.report import document
 from gdpo_core.runs import thresholds as t
-from gdpo_core.runs.audit import FINDINGS, audit
+from gdpo_core.runs.audit import audit
+from gdpo_core.runs.findings import KINDS
 
 
 def coin(shape, p=0.5, seed=1):
@@ -223,9 +224,9 @@ def test_what_does_not_fade():
 
 
 def test_a_conflict_is_said_before_what_it_causes():
-    names = [look.__name__ for look in FINDINGS]
+    names = list(KINDS)
     first = names.index("conflict")
-    assert all(first < names.index(name) for name in ("reward_dominates", "ties_hide_signal", "silent_groups"))
+    assert all(first < names.index(name) for name in ("reward-dominates", "ties-hide-signal", "silent-groups"))
     correct = coin(SHAPE)
     report = audit(two(correct, np.where(coin(SHAPE, 0.9, 9) == 1, 1 - correct, correct)))
     assert report.verdict.split("Look first at ")[1].startswith("conflict:")

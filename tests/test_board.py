@@ -34,6 +34,7 @@ def groups(draw):
     return rows, [draw(st.sampled_from([0.0, 0.5, 1.0, 8.0, -1.0])) for _ in range(width)]
 
 
+@pytest.mark.slow
 @given(groups(), st.sampled_from([*gc.CONVENTIONS]), st.sampled_from(["gdpo", "grpo_no_std", "mo_grpo", "dvao"]))
 def test_bars_sums_ties_and_shares_are_those_of_the_core(group, convention, method):
     rewards, weights = group
@@ -61,6 +62,7 @@ def test_bars_sums_ties_and_shares_are_those_of_the_core(group, convention, meth
     assert "right" not in words and "wrong" not in words, "no reward is named that says so"
 
 
+@pytest.mark.slow
 @given(groups(), st.data())
 def test_a_change_by_hand_is_a_board_of_that(group, data):
     rewards, weights = group
@@ -220,6 +222,7 @@ def bars(board: Board) -> dict[int, list[str]]:
     return {i + 1: list(said) for i, said in enumerate(zip(*board.drawing["said"], strict=True))}
 
 
+@pytest.mark.slow
 def test_ten_random_groups_of_numbers_fold_and_open(shown):
     rng = random.Random(5)
     kinds = [[rng.choice([0, 1]), rng.choice([-1, 1]), round(rng.random(), 2)] for _ in range(5)]
@@ -245,6 +248,7 @@ def test_ten_random_groups_of_numbers_fold_and_open(shown):
     assert all(said[n] == one for n, *one in page.evaluate(SHOWN))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [1400, 390])
 def test_nothing_of_a_stranger_runs_and_a_board_that_is_not_editable_stays(shown, width):
     page = shown(
@@ -263,6 +267,7 @@ def test_nothing_of_a_stranger_runs_and_a_board_that_is_not_editable_stays(shown
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+@pytest.mark.slow
 def test_the_example_for_marimo_reruns_at_a_flip(browser):
     with served("examples/board.py") as url:
         page = browser.new_page()

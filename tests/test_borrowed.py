@@ -76,6 +76,7 @@ def borrowed(path: Path) -> set[str]:
     return found
 
 
+@pytest.mark.slow
 def test_no_other_file_reaches_into_a_private_name_of_a_dependency():
     listed = {(where, name) for row in ROWS for where in quoted(row[2]) for name in quoted(row[1])}
     reached = {}

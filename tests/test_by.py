@@ -125,6 +125,7 @@ def test_numbers_are_values_in_their_order():
 # --- every reader -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_every_reader_knows_the_column(tmp_path):
     for name in ("trl", "verl", "nemo_rl", "ms_swift"):
         getattr(fake_logs, f"write_{name}")(tmp_path / name, steps=4, **({"extra": TASKS} if name == "trl" else {}))
@@ -189,6 +190,7 @@ def test_a_reward_that_is_dead_in_one_task_alone_is_found():
     assert both.title == "b does nothing in 2 values of task" and both.evidence["values"] == ["code", "missing"]
 
 
+@pytest.mark.slow
 def test_what_is_near_is_not():
     dead = [("code", "b")]
     everywhere = found(audited(log(steps=20, dead=[(task, "b") for task in ("code", "math", None, "chat")])))

@@ -83,6 +83,7 @@ def constant(folder, reward, first, last) -> float:
     return sum(len(set(group)) == 1 for group in groups) / len(groups)
 
 
+@pytest.mark.slow
 def test_every_third_logged_step_is_audited_and_the_end(callbacks, tmp_path, made):
     trainer = TRLTrainer(tmp_path / "out", made)
     callback = callbacks.AuditCallback(trainer, every=3, budget=1e9, primary="accuracy")
@@ -143,6 +144,7 @@ def test_the_audit_at_the_end_is_always_there_and_covers_the_whole_run(callbacks
     assert last["audit/constant_groups/accuracy"] == pytest.approx(constant(made, "accuracy", 2, 9))
 
 
+@pytest.mark.slow
 def test_files_that_a_resumed_run_writes_again_do_not_end_the_audits(callbacks, tmp_path, made, caplog):
     trainer = TRLTrainer(tmp_path / "out", made)
     callback = callbacks.AuditCallback(trainer, every=1, budget=1e9)

@@ -130,6 +130,7 @@ def pairs_of(collapsed, ids):
     return level, [(i, j) for i, j in combinations(sorted(level), 2) if ids[i] == ids[j]]
 
 
+@pytest.mark.slow
 @given(st.sampled_from(naive.METHODS), naive.batches())
 def test_every_pair_is_right_tied_or_wrong(method, batch):
     c = gc.collapse(batch.rows, method, groups=batch.ids)
@@ -160,6 +161,7 @@ def test_ties_among_some_responses(method, batch, data):
         assert c.ties_among(torch.tensor(among), given_rows) == (len(differ), tied)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coarse, fine", (("grpo", "gdpo"), ("gdpo", "grpo"), ("grpo_no_std", "gdpo")))
 @given(with_rewards, st.data())
 def test_broken_ties_agree_with_the_explicit_pairs(coarse, fine, batch, data):
@@ -307,6 +309,7 @@ def test_the_shares_of_two_groups_by_hand():
     assert gc.update_share(rewards, "grpo_no_std") == near((12 / 122, 110 / 122))
 
 
+@pytest.mark.slow
 @given(naive.batches(dense=True, missing=False), st.floats(0.01, 100))
 def test_methods_with_proportional_advantages_have_equal_shares(batch, factor):
     given_rewards = read(batch)

@@ -184,6 +184,7 @@ ANY = st.booleans().flatmap(lambda missing: naive.batches(missing=missing))
 TOKENS = st.lists(st.integers(2, 64), min_size=35, max_size=35)
 
 
+@pytest.mark.slow
 @FRAMEWORKS
 @given(ANY, TOKENS)
 def test_every_method_agrees_with_exact_arithmetic_on_any_batch(framework, batch, tokens):

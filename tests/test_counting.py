@@ -137,6 +137,7 @@ def test_without_eps_and_with_many_digits_floats_count_right(method, rollouts, r
     assert gc.count_rounded(method, rollouts, rewards, eps=0, digits=9) == exact
 
 
+@pytest.mark.slow
 def test_eps_and_four_digits_hide_the_collapse():
     assert [gc.count_rounded("grpo", g, 2) for g in range(2, 17)] == BY_ROLLOUTS["grpo_no_std"]
     assert [gc.count_rounded("grpo_no_std", g, 2) for g in range(2, 17)] == BY_ROLLOUTS["grpo_no_std"]

@@ -51,12 +51,14 @@ def same(path, **named) -> bool:
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("named", [{"steps": (3, 9)}, {"last": 4, "by": "task"}, {"steps": (None, 2)}, {"by": "task"}])
 def test_workers_read_the_steps_that_are_asked_for(here, tmp_path, named):
     fake_logs.write_trl(tmp_path, steps=20, drop_rows={5: 3}, extra={"task": lambda n: [i // 8 % 2 for i in range(n)]})
     assert same(tmp_path, **named)
 
 
+@pytest.mark.slow
 def test_files_that_stand_for_steps_are_numbered_over_the_whole_log(here, tmp_path):
     for number in range(20):
         rows = [f"{i // 8},{(i * i + number) % 3},{(i + number) % 5 / 4}" for i in range(32)]

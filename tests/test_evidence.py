@@ -132,6 +132,7 @@ def test_what_happens_to_each_prompt_is_what_a_plain_count_gives(choice):
         assert prompts.size_shares(DATA, choice).tied_pairs[method] == ties[method].tied_pairs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("choice", [c for c in CHOICES if c.weight == 1], ids=str)
 def test_the_priorities_are_those_of_the_broken_ties_and_of_all_pairs(choice):
     marks, ties, _, first = looked(choice)
@@ -187,6 +188,7 @@ def test_the_reference_figures():
     assert sum(p.wrong("gdpo", 1, p.broken) for p in shares) / 6 == pytest.approx(0.62, abs=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("choice", [Choice(), Choice(4, weight=1.2), Choice(16, graders=OTHER), Choice(2)], ids=str)
 def test_the_range_over_draws_is_that_of_each_draw_alone(choice):
     spread = prompts.spread(DATA, choice)
@@ -240,6 +242,7 @@ def claimed(choice):
     return told(sentences.claim(DATA, choice, marks, found, first))
 
 
+@pytest.mark.slow
 def test_the_claim_follows_the_controls():
     said = claimed(Choice())
     assert said.startswith("On 963 real prompts GRPO ties different answers in 41 %, GDPO in 15 % ")
@@ -292,6 +295,7 @@ def test_squares_legend_bars_and_curves_hold_the_same_counts(choice):
         assert "at weight 1" in chart.spec["description"]
 
 
+@pytest.mark.slow
 def test_prompts_whose_answers_agree_are_no_division_by_zero():
     some = replace(DATA, verdicts=torch.ones_like(DATA.verdicts))
     marks, ties, found, first = looked(Choice(), some)
@@ -450,6 +454,7 @@ def test_behind_the_gate_the_right_answer_is_first_in_every_pair(choice):
 # --- the cells -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_cells_hold_what_the_chapter_shows(default_page):
     outputs, defs = default_page
     assert defs["marks"].shape == (963, 12, 3) and defs["outcomes"].counts["wrong"] == 129

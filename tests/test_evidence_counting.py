@@ -20,6 +20,7 @@ def rows(html, part="tbody"):
     return re.findall(r"<tr>.*?</tr>", re.search(f"<{part}>(.*?)</{part}>", html)[1])
 
 
+@pytest.mark.slow
 def test_the_part_claims_the_counts_beyond_where_the_paper_ends():
     told = text(counts.part())
     assert "of the groups of 4 answers with 8 marks GRPO tells 119 apart, GDPO 2,929" in told

@@ -17,6 +17,7 @@ METHODS = pytest.mark.parametrize("method", naive.METHODS)
 CONVENTIONS = pytest.mark.parametrize("convention", (gc.PAPER, gc.TRL), ids=lambda c: c.name)
 
 
+@pytest.mark.slow
 @CONVENTIONS
 @METHODS
 @given(naive.batches())
@@ -41,6 +42,7 @@ def test_with_groups_every_intermediate_is_that_of_the_naive_loop(method, conven
     close(e.advantages, expected.advantages)
 
 
+@pytest.mark.slow
 @given(naive.batches(dense=True), st.sampled_from(sorted(gc.CONVENTIONS)), st.booleans())
 def test_with_a_prompt_axis_every_intermediate_has_it_too_and_one_prompt_alone_has_none(batch, convention, alone):
     prompts, rewards = len(set(batch.ids)), len(batch.rows[0])

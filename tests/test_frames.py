@@ -182,6 +182,7 @@ def test_a_report_shows_itself_in_a_notebook_and_its_findings_are_a_table():
     assert table["id"].to_list() == [finding.id for finding in other.findings]
 
 
+@pytest.mark.slow
 def test_reading_files_takes_neither_narwhals_nor_a_notebook():
     code = (
         "import sys, gdpo_core as gc; gc.audit(gc.read_run(sys.argv[1]))._repr_html_(); "

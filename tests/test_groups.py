@@ -100,17 +100,18 @@ LOGS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", LOGS)
-@pytest.mark.parametrize("asked", ["grpo", "grpo_no_std", "gdpo"])
+@pytest.mark.parametrize(("seed", "asked"), enumerate(["grpo", "grpo_no_std", "gdpo"]))
 @pytest.mark.parametrize("primary", [None, "right"])
-def test_the_groups_shown_are_those_that_a_search_finds(kind, asked, primary):
-    for seed in range(3):
-        run = read_run(drawn(seed, **LOGS[kind]), group="prompt")
-        report = gc.audit(run, weights=[1, 1, 0.5] if seed else None, primary=primary, asked=asked)
-        assert report.run["method"] is None
-        assert shown(report) == searched(run, report, primary)
+def test_the_groups_shown_are_those_that_a_search_finds(kind, seed, asked, primary):
+    run = read_run(drawn(seed, **LOGS[kind]), group="prompt")
+    report = gc.audit(run, weights=[1, 1, 0.5] if seed else None, primary=primary, asked=asked)
+    assert report.run["method"] is None
+    assert shown(report) == searched(run, report, primary)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["grpo", "grpo_no_std", "gdpo", "grpo_batch_std"])
 @pytest.mark.parametrize("missing", [0.0, 0.15])
 def test_under_the_method_that_made_the_log(tmp_path, method, missing):
@@ -134,14 +135,16 @@ def test_under_the_method_that_made_the_log(tmp_path, method, missing):
         assert group.logged == tuple(rows["advantage"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("log", [*SAMPLES, *RECORDED], ids=lambda path: path.name)
-@pytest.mark.parametrize("asked", [None, "grpo", "gdpo"])
+@pytest.mark.parametrize("asked", [None, "gdpo"])
 def test_of_samples_and_recorded_logs(log, asked):
     run = read_run(log)
     report = gc.audit(run, primary=run.rewards[0], asked=asked)
     assert shown(report) == searched(run, report, run.rewards[0])
 
 
+@pytest.mark.slow
 def test_however_the_run_is_split():
     run = read_run(drawn(5, groups=90, sizes=(2, 6)), group="prompt")
     [table] = run.tables()
@@ -155,6 +158,7 @@ def test_however_the_run_is_split():
             assert example_groups(facts_of(run, summary, {}, "grpo"), ()) == whole
 
 
+@pytest.mark.slow
 def test_over_several_files(tmp_path):
     log = drawn(7, groups=120, sizes=(4, 4))
     for number, part in enumerate(log.partition_by("step", maintain_order=True)):
@@ -166,6 +170,7 @@ def test_over_several_files(tmp_path):
     assert several.groups_table()[columns].equals(report.groups_table()[columns])
 
 
+@pytest.mark.slow
 def test_batches_that_the_audit_leaves_out_are_not_shown(tmp_path):
     fake_logs.write_trl(
         tmp_path, steps=5, groups=6, iterations=3, method="grpo", rewards=fake_logs.REWARDS[:2], weights=None
@@ -177,6 +182,7 @@ def test_batches_that_the_audit_leaves_out_are_not_shown(tmp_path):
     assert shown(report) == searched(run, report, "accuracy", but=repeated)
 
 
+@pytest.mark.slow
 def test_what_a_group_computes_is_what_explain_says():
     report = gc.audit(read_run(drawn(3, missing=0.1), group="prompt"), weights=[1, 2, 0.5], primary="right")
     assert len(report.groups) > 10
@@ -439,6 +445,7 @@ def tied(tmp_path):
     return tmp_path / "log"
 
 
+@pytest.mark.slow
 def test_the_terminal_shows_so_many_groups_of_each_finding(capsys, tied):
     wishes = "--primary", "right", "--weight", "right=0.3"
     without = printed(capsys, tied, *wishes)

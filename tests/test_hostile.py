@@ -27,6 +27,7 @@ def test_a_hostile_log_gets_one_line_or_a_report(name):
     assert fits(got, hostile.wanted), got
 
 
+@pytest.mark.slow
 def test_nothing_is_unpacked_to_disk(monkeypatch, tmp_path):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.chdir(tmp_path)

@@ -57,6 +57,7 @@ def test_the_core_loads_neither_marimo_nor_altair_nor_the_views():
     assert not loaded & {"marimo", "altair", "anywidget", "views", "app"}
 
 
+@pytest.mark.slow
 def test_a_file_of_the_core_imports_nothing_of_the_views_or_the_page(subtests):
     for path in CORE:
         with subtests.test(relative(path)):
@@ -134,6 +135,7 @@ def test_sizes_of_text_and_spaces_are_those_of_the_theme():
         assert relative(sheet) == THEME or not of_its_own.findall(text)
 
 
+@pytest.mark.slow
 def test_tables_and_folds_are_built_by_the_layer_alone():
     for path in (APP, *VIEWS, *CORE):
         if relative(path) != "gdpo_core/_html.py":
@@ -167,6 +169,7 @@ def test_a_link_inside_the_project_leads_somewhere(path):
             assert not section or section in [re.sub(r"[^\w -]", "", t).lower().replace(" ", "-") for t in titles], link
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "docs/charts.md", "docs/serving.md"])
 def test_a_file_that_a_document_names_is_there(name):
     text = (ROOT / name).read_text(encoding="utf-8")

@@ -113,6 +113,7 @@ def test_but_is_said_where_gdpo_has_more_wrong_answers_above_right_ones_than_grp
     assert "3 of 35 pairs of wrong and right." in said
 
 
+@pytest.mark.slow
 @given(states)
 def test_the_weight_that_is_enough_puts_every_right_answer_first_and_a_smaller_one_does_not(state):
     found = drawn(state)["enough"]
@@ -145,6 +146,7 @@ def value(text: str) -> float:
     return eval(text)
 
 
+@pytest.mark.slow
 @given(states)
 def test_every_line_adds_up_as_it_is_printed_and_ends_in_the_bars_number(state):
     d = drawn(state)
@@ -173,6 +175,7 @@ def test_a_line_by_hand():
 # --- the verdict -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(states)
 def test_what_the_verdict_counts_is_so(state):
     d = drawn(state)
@@ -230,6 +233,7 @@ def test_unequal_weights_leave_near_ties_and_priorities():
 # --- the same numbers from a program ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(states)
 def test_the_program_prints_the_numbers_on_the_screen(state):
     source = answers.program(state)
@@ -339,6 +343,7 @@ def test_a_value_that_a_trait_does_not_accept_leaves_the_board_as_it_was(state):
     assert (one.state, one.drawing) == before
 
 
+@pytest.mark.slow
 @given(states)
 def test_setting_traits_from_a_browser_draws_that_state(state):
     one = board()
@@ -367,6 +372,7 @@ def test_the_lead_is_short_and_its_terms_explain_themselves():
     assert {"advantage", "normalise", "tie"} <= terms.glossary().keys()
 
 
+@pytest.mark.slow
 def test_a_broken_task_file_closes_the_lab_alone(monkeypatch):
     def broken(_directory):
         raise gc.InputError("data/tasks/2_hotel.json: answers[3]: expected text, got 5")

@@ -99,6 +99,7 @@ def test_what_a_session_holds_is_disposed_of_when_it_ends(restored, monkeypatch)
     assert done == [("a", True), ("b", True), "end"]
 
 
+@pytest.mark.slow
 def test_a_marimo_without_the_names_serves_all_the_same():
     gone = [name for names in NAMES.values() for name in names if name.startswith("marimo")]
     program = f"import json\nfrom pkgutil import resolve_name\nfor name in {gone!r}:\n"

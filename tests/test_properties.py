@@ -193,6 +193,7 @@ PROPERTIES = {  # what is changed, who promises the rest, of which batches
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROPERTIES)
 @fewer
 @given(st.data(), conventions, seeds)
@@ -223,6 +224,7 @@ def power(method: str, c: Convention, scaled: str) -> int | None:
     return 1 if method == "corr_grpo" else 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scaled", ("weights", "rewards"))
 @fewer
 @given(naive.batches(), conventions, seeds, st.sampled_from((0.01, 0.25, 3.0, 1000.0)))
@@ -236,6 +238,7 @@ def test_a_factor_on_all_weights_or_rewards_is_kept_or_divided_out(scaled, batch
             close(other(method, c) / factor**exponent, case(method, c), 1e-6)
 
 
+@pytest.mark.slow
 @fewer
 @given(naive.batches(), conventions, seeds)
 def test_float32_agrees_with_float64_to_its_own_precision(batch, convention, seed):
@@ -271,6 +274,7 @@ def stays_at_zero(method: str, c: Convention, case: Case) -> bool:
     return not (c.group_of_one == "raw" and alone(case))
 
 
+@pytest.mark.slow
 @fewer
 @given(st.lists(constants, min_size=1, max_size=4), st.integers(1, 5), st.integers(1, 7), conventions, seeds)
 def test_constants_are_exactly_0_whatever_their_binary_digits(values, prompts, rollouts, convention, seed):
@@ -286,6 +290,7 @@ def test_constants_are_exactly_0_whatever_their_binary_digits(values, prompts, r
                 assert zeros(typed(method, c))
 
 
+@pytest.mark.slow
 @fewer
 @given(naive.batches(), constants, st.integers(1, 7), conventions, seeds)
 def test_a_constant_group_beside_others_is_exactly_0(batch, value, rollouts, convention, seed):
@@ -323,6 +328,7 @@ def assume_a_function(case: Case, a: float, c: float, lost: float) -> None:
         assume(not len(gaps) or gaps.min() * a > lost * (abs(c) + 10 * a))
 
 
+@pytest.mark.slow
 @fewer
 @example([[8.195, 3.184, 2.179]], 49.3, "paper")  # float32 rounds the sums, though all are multiples of 2^-20
 @given(conflicting, tenths, conventions)
@@ -336,6 +342,7 @@ def test_rewards_that_add_up_to_a_constant_are_exactly_0(groups, total, conventi
                 assert zeros(case(method, c))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @example([[0.0, 1.0, 0.938]], -32.0, 3 / 256)  # in float32, what a · r leaves in the other has three digits
 @given(conflicting, tenths, st.floats(0.01, 100))
@@ -348,6 +355,7 @@ def test_a_perfect_conflict_of_any_scales_is_exactly_0_where_each_is_normalised_
         assert zeros(replace(case, weights=f64([0.1, 0.1]))(method, gc.PAPER))
 
 
+@pytest.mark.slow
 @given(conflicting, tenths, st.floats(0.01, 100))
 def test_a_conflict_in_one_group_leaves_the_others_alone(groups, c, a):
     case, live = in_conflict(groups, c, a, torch.float64), f64([[1, 1], [0, 1], [0, 0], [0, 1]])
@@ -358,6 +366,7 @@ def test_a_conflict_in_one_group_leaves_the_others_alone(groups, c, a):
     close(both[-4:] / both[-4:].norm(), direction / direction.norm(), 1e-12)
 
 
+@pytest.mark.slow
 @fewer
 @given(naive.batches(), conventions, seeds)
 def test_equal_reward_vectors_of_a_group_get_equal_advantages_to_the_last_bit(batch, convention, seed):
@@ -374,6 +383,7 @@ def test_equal_reward_vectors_of_a_group_get_equal_advantages_to_the_last_bit(ba
             assert all(of.setdefault(i, x) == x for i, x in zip(twice, a, strict=True))
 
 
+@pytest.mark.slow
 def test_equal_reward_vectors_are_equal_in_large_groups_with_and_without_ids(subtests):
     draw = torch.Generator().manual_seed(0)
     for key, c in CONVENTIONS.items():
@@ -450,6 +460,7 @@ def test_what_goes_in_stays_as_it_is_and_no_gradient_comes_out(key):
 # --- explain, collapse, update shares --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @fewer
 @given(naive.batches(), conventions, seeds)
 def test_an_explanation_has_the_advantages_bit_for_bit_and_in_their_dtype(batch, convention, seed):
@@ -464,6 +475,7 @@ def test_an_explanation_has_the_advantages_bit_for_bit_and_in_their_dtype(batch,
             assert all(x is None or x.dtype == dtype for x in tensors)
 
 
+@pytest.mark.slow
 @fewer
 @given(naive.batches(dense=True), conventions, seeds)
 def test_what_is_told_apart_does_not_depend_on_the_layout(batch, convention, seed):
@@ -478,6 +490,7 @@ def test_what_is_told_apart_does_not_depend_on_the_layout(batch, convention, see
         assert all(x.order() == found.order() for x in again)
 
 
+@pytest.mark.slow
 @fewer
 @given(naive.batches(), st.sampled_from(sorted(ALL_CONVENTIONS)), seeds)
 def test_the_shares_of_the_update_add_up_to_1(batch, convention, seed):

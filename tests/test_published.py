@@ -26,6 +26,7 @@ SEEDS = range(6)
 # --- the weight that would change it ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(naive.batches(missing=False), st.sampled_from((None, 0)))
 def test_the_break_even_weights_of_a_batch_are_those_of_its_prompts(batch, weight):
     count = len(batch.rows[0])

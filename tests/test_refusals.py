@@ -345,6 +345,7 @@ def test_what_an_audit_cannot_be_asked_is_refused(arguments, message):
         gc.audit(run, **arguments)
 
 
+@pytest.mark.slow
 @given(data=st.data(), kind=st.sampled_from(["trl", "verl", "ms_swift", "csv", "zip"]))
 def test_damage_anywhere_is_read_or_refused_in_one_line(data, kind):
     name, content = {

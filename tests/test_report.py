@@ -268,6 +268,7 @@ def test_what_comes_from_a_log_is_escaped():
     assert "naïve 🙂" in page.text and 'alert("1")' in page.text
 
 
+@pytest.mark.slow
 @given(st.text(min_size=1, max_size=30))
 def test_any_name_leaves_a_page_that_parses(name):
     report = audited.report((name, f"{name}2"), steps=2, path=name)

@@ -171,27 +171,22 @@ SOLVABLE = [
 
 
 SOLVED_WEIGHTS = (WEIGHTS, (0.3, -0.1, 1.25), (10.0, 3.0, 7.0), (1.0, 1.0, 1.0))  # each with its own draw
-# Each draw with its weights once under each convention; the rest is slow.
-IN_TURN = [
-    pytest.param(*case, seeds, marks=pytest.mark.slow if rest else ())
-    for n, case in enumerate(SOLVABLE)
-    for rest, seeds in ((False, [n % 4]), (True, [seed for seed in range(4) if seed != n % 4]))
-]
+# Each draw with its weights in turn.
+IN_TURN = [(*case, n % 4) for n, case in enumerate(SOLVABLE)]
 
 
-@pytest.mark.parametrize(("method", "convention", "missing", "seeds"), IN_TURN)
-def test_each_method_is_found_under_each_convention(method, convention, missing, seeds):
-    for seed in seeds:
-        r, weights = draw(seed, missing=missing), SOLVED_WEIGHTS[seed]
-        lengths = np.random.default_rng(seed).integers(1, 500, r.shape[:2])
-        a = made(r, method, weights, convention, lengths=torch.tensor(lengths))
-        log = table(r, a, lengths=lengths if convention == "verl" else None)
-        recipe = solve([log], names(r), FRAMEWORK.get(convention, "trl"))
-        assert recipe.method == method
-        same = np.array(recipe.weights) / (np.abs(recipe.weights).max() if recipe.up_to_scale else 1)
-        assert same == pytest.approx(np.array(weights) / (np.abs(weights).max() if recipe.up_to_scale else 1), rel=0.01)
-        comparison = compared(log, names(r), recipe)
-        assert bool((comparison.error <= comparison.allowed).all())
+@pytest.mark.parametrize(("method", "convention", "missing", "seed"), IN_TURN)
+def test_each_method_is_found_under_each_convention(method, convention, missing, seed):
+    r, weights = draw(seed, missing=missing), SOLVED_WEIGHTS[seed]
+    lengths = np.random.default_rng(seed).integers(1, 500, r.shape[:2])
+    a = made(r, method, weights, convention, lengths=torch.tensor(lengths))
+    log = table(r, a, lengths=lengths if convention == "verl" else None)
+    recipe = solve([log], names(r), FRAMEWORK.get(convention, "trl"))
+    assert recipe.method == method
+    same = np.array(recipe.weights) / (np.abs(recipe.weights).max() if recipe.up_to_scale else 1)
+    assert same == pytest.approx(np.array(weights) / (np.abs(weights).max() if recipe.up_to_scale else 1), rel=0.01)
+    comparison = compared(log, names(r), recipe)
+    assert bool((comparison.error <= comparison.allowed).all())
 
 
 def test_leave_one_out_grpo_is_recognised_by_the_weights_that_are_given():
@@ -202,6 +197,7 @@ def test_leave_one_out_grpo_is_recognised_by_the_weights_that_are_given():
     assert (recipe.method, recipe.convention, recipe.weights) == ("grpo", "nemo_rl_loo", WEIGHTS)
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.sampled_from([-1.0, -0.1, 0.0, 0.05, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 10.0]), min_size=3, max_size=3
@@ -229,6 +225,7 @@ def test_grpo_batch_std_divides_by_the_spread_of_the_sums_over_the_batch():
     assert solved(r, a, batches=1) == recipe
 
 
+@pytest.mark.slow
 def test_groups_of_different_sizes():
     r = draw(size=9)
     keep = np.random.default_rng(1).random(r.shape[:2]) < 0.7
@@ -355,6 +352,7 @@ def test_the_recipe_of_most_batches_is_found(method):
     assert same[20:].all() and not same[:20].all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("framework", ["trl", "ms_swift", "nemo_rl", "generic"])
 def test_advantages_that_have_nothing_to_do_with_the_rewards_are_not_claimed(framework):
     r, rng = draw(), np.random.default_rng(1)

@@ -17,6 +17,7 @@ def eight_pairs(seed, framework, convention):
     return weights, solved(r, made(r, "grpo", weights, convention, 1), framework, batches=1)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10_000), st.sampled_from(["generic", "trl"]), st.sampled_from(["paper", "trl"]))
 def test_pairs_of_few_groups_never_give_a_weight_that_is_wrong(seed, framework, convention):
     weights, recipe = eight_pairs(seed, framework, convention)
@@ -74,6 +75,7 @@ def test_weights_that_two_conventions_scale_differently_are_told_up_to_scale(siz
     assert not solved(r, made(r, "grpo", (1, 0.5)), "trl").up_to_scale
 
 
+@pytest.mark.slow
 def test_leave_one_out_halves_the_weights_of_pairs():
     r = draw(2, size=2, rewards=2)
     for framework, convention in (("generic", "paper"), ("trl", "trl"), ("ms_swift", "ms_swift")):

@@ -138,6 +138,7 @@ def test_each_real_sample_has_its_verdict():
 # --- what the reader gives -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_several_files_and_a_zip_of_them_read_as_one_log():
     several, one = read(MADE, files_of(TRL)), read(MADE, [zipped(files_of(TRL))])
     found = (several, one, read(TRL))
@@ -275,6 +276,7 @@ def test_the_downloads_open_and_hold_the_report():
         assert all(ElementTree.fromstring(charts.read(name)) is not None for name in names)
 
 
+@pytest.mark.slow
 def test_the_downloads_of_an_upload_hold_the_report_alone():
     log = read(MADE, files_of(TRL))
     found = audit_log(log, None, "")

@@ -26,6 +26,7 @@ def report(log) -> dict:
     return gc.audit(gc.read_run(log)).to_dict()
 
 
+@pytest.mark.slow
 def test_the_schema_is_what_the_types_say():
     code = (
         "from scripts.make_schema import files\n"
@@ -47,6 +48,7 @@ def test_the_report_of_a_recorded_log_fits(log):
     VALID.validate(json.loads(json.dumps(report(log))))
 
 
+@pytest.mark.slow
 def test_what_the_command_prints_of_one_run_and_of_several_fits(capsys):
     setting = ["--what-if", "method=grpo_no_std"]
     for logs, more in ((LOGS[:1], []), (LOGS[:2], []), (LOGS[:1], setting), (LOGS[:2], setting)):

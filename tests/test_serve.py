@@ -152,6 +152,7 @@ def clock_of(monkeypatch):
     return now, sessions.limited(app)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["socket", "query", "header"])
 def test_who_tries_names_of_sessions_is_refused_for_an_hour(monkeypatch, way):
     now, app = clock_of(monkeypatch)
@@ -173,6 +174,7 @@ def test_who_tries_names_of_sessions_is_refused_for_an_hour(monkeypatch, way):
     assert {name("s_mine00")} == open
 
 
+@pytest.mark.slow
 def test_a_class_that_arrives_in_minutes_is_let_in_and_memory_is_bounded(monkeypatch):
     now, app = clock_of(monkeypatch)
     for n in range(300):

@@ -229,6 +229,7 @@ def test_no_advantage_of_dvao_is_larger_than_grpos(batch):
     assert bool((dvao <= grpo * (1 + 1e-9)).all())  # proposition 2
 
 
+@pytest.mark.slow
 @given(naive.batches())
 def test_one_reward_leaves_nothing_to_differ_in(batch):
     rows, ids = f64(batch.rows)[:, :1], batch.ids
@@ -241,6 +242,7 @@ def test_one_reward_leaves_nothing_to_differ_in(batch):
     close(gc.advantages(rows, "corr_grpo", groups=ids), gc.advantages(rows, "grpo_no_std", groups=ids))
 
 
+@pytest.mark.slow
 @given(naive.batches())
 def test_without_its_own_parameter_it_is_gdpo(batch):
     rows, options = f64(batch.rows), {"weights": batch.weights, "groups": batch.ids}
@@ -252,6 +254,7 @@ def test_without_its_own_parameter_it_is_gdpo(batch):
         assert torch.equal(getattr(successors, method)(rows, **options), gc.advantages(rows, method, **options))
 
 
+@pytest.mark.slow
 @given(naive.batches(missing=False), st.integers(0, 2**16))
 def test_bounds_are_those_of_the_batch_for_marks_of_two_values(batch, seed):
     marks = torch.randint(0, 2, (len(batch.ids), 3), generator=torch.Generator().manual_seed(seed)).double()

@@ -119,6 +119,7 @@ def by_batch(sums):
 # --- held to gc.collapse and gc.gdpo -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(naive.batches(shuffled=False), conventions)
 def test_one_batch_is_what_collapse_finds(batch, convention):
     plan = plan_for(len(batch.rows[0]), in_float32(batch.weights), convention, primary=0)
@@ -137,6 +138,7 @@ def test_one_batch_is_what_collapse_finds(batch, convention):
             assert [share(part, s.squares) for part in s.update] == near(list(c.update_share), 1e-9)
 
 
+@pytest.mark.slow
 @given(naive.batches(shuffled=False, missing=False))
 def test_the_pairs_that_differ_in_the_primary_reward_and_those_that_a_method_ties(batch):
     plan = plan_for(len(batch.rows[0]), in_float32(batch.weights), primary=len(batch.rows[0]) - 1)
@@ -202,6 +204,7 @@ def test_float32_rewards_tie_in_spite_of_their_round_off():
     assert (t.methods["grpo"].levels, t.different_pairs, t.methods["grpo"].tied_pairs) == (2, 6, 3)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 70).flatmap(lambda n: st.lists(st.lists(st.integers(0, 9), min_size=n, max_size=n), min_size=1)))
 def test_inversions_are_the_pairs_that_stand_the_wrong_way_round(groups):
     expected = [sum(x > y for x, y in combinations(group, 2)) for group in groups]
@@ -412,6 +415,7 @@ def test_parts_of_one_batch_add_up_but_for_what_the_last_step_makes():
     check_same(merged.batches, summarise(table, plan).batches, but=last_step)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mean", [1e4, 1e9, -1e12])
 def test_a_large_mean_costs_the_scatter_no_digits(mean):
     table = random_table(3, batches=40, missing=0.2).with_columns(pl.col("r0") + mean)

@@ -47,11 +47,13 @@ def assert_same_as_files(folder, frames, report) -> None:
     assert figures(write_trackio(folder / "a.db", {"a": frames})) == report
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", RUNS)
 def test_a_table_has_the_report_of_the_parquet_files_whatever_the_run_is_like(tmp_path, run):
     assert_same_as_files(tmp_path, frames_of(LOGS / "trl" / run), expected(run))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "made",
     [
@@ -69,6 +71,7 @@ def test_a_made_run_has_the_report_of_its_parquet_files(tmp_path, made):
     assert_same_as_files(tmp_path, frames_of(tmp_path / "out"), figures(tmp_path / "out"))
 
 
+@pytest.mark.slow
 def test_a_reward_may_be_missing_in_a_whole_step(tmp_path):
     frames = frames_of(LOGS / "trl/grpo_none")
     frames[0] = frames[0].with_columns(format_reward=pl.lit(None, pl.Float64))
@@ -95,6 +98,7 @@ def test_a_table_is_read_from_where_wandb_leaves_it(tmp_path):
     refused(project, "expected the log of one run, got several.*run-20261122.*run-20261123")
 
 
+@pytest.mark.slow
 def test_a_table_may_be_handed_over_as_bytes():
     content = TRACKIO.read_bytes()
     tables = {path.name: path.read_bytes() for path in WANDB.iterdir()}
@@ -175,6 +179,7 @@ def test_a_table_of_some_rows_of_each_group_shows_no_groups(tmp_path):
     refused(tmp_path, "got different numbers of rows: a log that holds a sample .*log_unique")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rows", "cut"), [(10_000, 1), (9_992, 0)])
 def test_a_table_as_long_as_wandb_takes_is_probably_cut(tmp_path, rows, cut):
     write_trl(tmp_path / "out", steps=1, groups=1_252, text=1)
@@ -193,6 +198,7 @@ def test_whole_groups_are_no_sample(run):
 # --- which tables are one run ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ids", [True, False])
 def test_a_run_of_several_is_named_behind_two_colons(tmp_path, ids):
     path = write_trackio(tmp_path / "p.db", {"first": frames_of(LOGS / "trl/grpo"), "second": GDPO}, ids)

@@ -140,6 +140,7 @@ def _largest(cells):
     return max(right)
 
 
+@pytest.mark.slow
 def test_a_gate_that_spares_wrong_answers_from_a_penalty_teaches_nothing_and_one_to_the_worst_value_does():
     setting = ALL["penalty"].setting
     for method in runs.COMPARED:
@@ -148,6 +149,7 @@ def test_a_gate_that_spares_wrong_answers_from_a_penalty_teaches_nothing_and_one
         assert to_worst.train(method).p[:, -1, 0].median() > 0.99
 
 
+@pytest.mark.slow
 def test_in_groups_without_end_the_conflict_cancels_under_gdpo():
     setting = ALL["conflict"].setting
     assert runs.limit(setting, "gdpo")[-1, 0].item() == pytest.approx(0.1, abs=0.02)
@@ -308,6 +310,7 @@ def test_the_headline_counts_what_the_columns_show_and_claims_no_more():
     assert also and all(min(COINS[name].setting.p0) <= 0.02 for name in also)
 
 
+@pytest.mark.slow
 def test_in_larger_groups_the_gap_is_another_and_the_verdict_says_so():
     setting = ALL["hundred"].setting
     said = plain(words.result(setting, ALL["hundred"].coins, runs.train(setting), runs.train_limits(setting)))
@@ -332,6 +335,7 @@ def test_the_large_picture_says_what_the_small_one_shows(scenario):
     assert all(row["low"] <= row["median"] <= row["high"] for row in rows)
 
 
+@pytest.mark.slow
 def test_the_axes_use_their_room():
     for name, end in (("scales", 56), ("noise", 32), ("varying", 286)):
         setting = ALL[name].setting
@@ -444,6 +448,7 @@ def test_a_link_beyond_the_ranges_is_brought_into_them():
     assert page.notes == []
 
 
+@pytest.mark.slow
 def test_the_labs_answers_bring_marks_pay_and_weights():
     marks = ((1, 0, 1),) * 6 + ((0, 0, 1),) * 6
     lab, board = State(marks, (1.0, 3.0, 10.0), (2.0, 1.0, 1.0)), ALL["board"]
@@ -465,6 +470,7 @@ def test_a_scenario_with_a_comparison_of_its_own_keeps_it_and_can_be_shown_under
     )
 
 
+@pytest.mark.slow
 def test_equal_requests_are_trained_once():
     setting = replace(ALL["conflict"].setting, epochs=11, seeds=2)
     assert runs.train(setting)["gdpo"] is runs.train(setting)["gdpo"]

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pytest
 from helpers import nearly
 from logs import LOGS, assert_reads, audit_cli, episodes
 
@@ -41,6 +42,7 @@ def test_the_recorded_log_holds_what_its_file_says():
     )
 
 
+@pytest.mark.slow
 def test_the_report_has_the_weights_of_the_log_and_no_doubt_of_them(capsys):
     report = gc.audit(gc.read_run(RECORDED, rewards=["correct", "format", "brief"]), weights=None)
     assert report.run["weights_used"] == nearly(WEIGHTS)
@@ -55,6 +57,7 @@ def test_the_weights_are_said_to_be_of_the_log_where_no_advantage_shows_them(cap
     assert "from the log" in audit_cli(capsys, tmp_path)[1]
 
 
+@pytest.mark.slow
 def test_a_log_that_grows_is_watched(tmp_path):
     path, lines = tmp_path / "traces.jsonl", RECORDED.read_text().splitlines(keepends=True)
     follower = Follower(str(path))

@@ -51,6 +51,7 @@ def copied(files, folder: Path, follower: Follower, path: Path) -> list[int]:
 # --- what is read ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_files_of_trl_come_one_by_one(tmp_path):
     fake_logs.write_trl(tmp_path / "made", steps=12, evaluated=(7,), drop_rows={9: 3}, same_prompts="pairs")
     follower = Follower(str(tmp_path / "seen"))
@@ -62,6 +63,7 @@ def test_files_of_trl_come_one_by_one(tmp_path):
     assert copied(files, tmp_path / "seen/completions", follower, tmp_path / "seen") == list(range(1, 13))
 
 
+@pytest.mark.slow
 def test_files_that_were_there_before_are_read_too(tmp_path):
     fake_logs.write_trl(tmp_path, steps=6)
     last = tmp_path / "completions/completions_00006.parquet"
@@ -72,6 +74,7 @@ def test_files_that_were_there_before_are_read_too(tmp_path):
     assert same(follower.look(), str(tmp_path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("writer", [fake_logs.write_verl, fake_logs.write_nemo_rl])
 def test_directories_of_lines(tmp_path, writer):
     writer(tmp_path / "made", steps=5)
@@ -80,6 +83,7 @@ def test_directories_of_lines(tmp_path, writer):
     assert copied(files, tmp_path / "seen", follower, tmp_path / "seen") == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.slow
 def test_a_file_of_log_events_grows(tmp_path):
     fake_logs.write_ms_swift(tmp_path, steps=8)
     [path] = tmp_path.rglob("completions.jsonl")
@@ -100,6 +104,7 @@ def test_a_file_of_log_events_grows(tmp_path):
     assert seen == list(range(1, 9))
 
 
+@pytest.mark.slow
 def test_a_table_of_lines_grows_in_pieces_that_split_steps(tmp_path):
     rows = [f"{i // 16},{i // 8},{i * i % 3},{i % 5 / 4}" for i in range(160)]
     path = tmp_path / "run.csv"
@@ -117,6 +122,7 @@ def test_a_table_of_lines_grows_in_pieces_that_split_steps(tmp_path):
     assert follower.whole().source["responses"] == before + 1
 
 
+@pytest.mark.slow
 def test_a_database_is_watched_through_its_write_ahead_log(tmp_path):
     fake_logs.write_trl(tmp_path / "made", steps=4)
     frames = [pl.read_parquet(path) for path in sorted((tmp_path / "made/completions").iterdir())]
@@ -136,6 +142,7 @@ def test_a_database_is_watched_through_its_write_ahead_log(tmp_path):
     assert same(follower.whole(), f"{path}::a")
 
 
+@pytest.mark.slow
 def test_the_last_steps_alone_can_be_watched(tmp_path):
     fake_logs.write_trl(tmp_path, steps=4)
     follower = Follower(str(tmp_path), last=2)
@@ -153,6 +160,7 @@ def test_steps_may_come_out_of_order(tmp_path):
     assert same(follower.look(), str(path))
 
 
+@pytest.mark.slow
 def test_the_last_file_may_be_half_written_or_written_again(tmp_path):
     fake_logs.write_trl(tmp_path, steps=3)
     last = tmp_path / "completions/completions_00003.parquet"
@@ -186,6 +194,7 @@ def test_a_file_that_shrinks_or_goes_is_an_error(tmp_path):
         follower.look()
 
 
+@pytest.mark.slow
 def test_a_file_that_is_written_again_is_audited_again(tmp_path):
     fake_logs.write_trl(tmp_path, steps=3)
     follower = Follower(str(tmp_path))

@@ -78,6 +78,7 @@ def figures(report, method) -> dict:
     return {"update_share": shares, **{name: report.methods[method][name] for name in FIGURES}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("log", [of_sample, of_trl, of_verl])
 @pytest.mark.parametrize(
     ("method", "weights"),
@@ -147,6 +148,7 @@ def looped(batches, method, weights, convention=gc.TRL) -> dict:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_is_computed_batch_by_batch(tmp_path, method):
     steps = fake_logs.write_trl(tmp_path, steps=10, groups=6, rewards=BINARY, method="grpo", seed=3)
@@ -197,6 +199,7 @@ def test_a_run_that_an_evaluation_overwrote(tmp_path):
     assert method.before == method.after
 
 
+@pytest.mark.slow
 def test_weights_that_the_log_shows_only_in_part(tmp_path):
     dead = ("never", lambda draw, groups, size: np.zeros((groups, size)))
     fake_logs.write_trl(tmp_path, rewards=(*BINARY[:2], dead), method="gdpo", weights=(1, 0.5, 1))
@@ -281,6 +284,7 @@ def test_a_report_keeps_its_log_to_itself():
     assert len(pickle.dumps(there.alternative)) < 2000
 
 
+@pytest.mark.slow
 def test_a_log_that_changed_since(tmp_path, monkeypatch):
     fake_logs.write_trl(tmp_path, steps=3)
     report = gc.audit(gc.read_run(tmp_path))
@@ -343,6 +347,7 @@ def test_a_setting_that_cannot_be_read_is_one_line(capsys, text, said):
     assert run(capsys, TRL, "--what-if", text) == (2, "", f"gdpo: {said}\n")
 
 
+@pytest.mark.slow
 def test_the_terminal_shows_both_sides_and_the_lines(capsys):
     setting = "method=GRPO-no-std,weights.length_reward=0.2"
     code, out, err = run(capsys, TRL, "--primary", "correctness_reward", "--what-if", setting)
@@ -358,6 +363,7 @@ def test_the_terminal_shows_both_sides_and_the_lines(capsys):
     assert "What if" not in run(capsys, TRL)[1]
 
 
+@pytest.mark.slow
 def test_json_has_it_where_it_was_asked_for(capsys):
     found = json.loads(run(capsys, TRL, "--what-if", "method=grpo", "--json", "-")[1])
     expected = gc.audit(gc.read_run(TRL)).what_if("grpo")
@@ -365,6 +371,7 @@ def test_json_has_it_where_it_was_asked_for(capsys):
     assert "what_if" not in json.loads(run(capsys, TRL, "--json", "-")[1])
 
 
+@pytest.mark.slow
 def test_several_runs_have_it_each(capsys):
     several = json.loads(run(capsys, TRL, SWIFT, "--what-if", "method=grpo", "--json", "-")[1])["runs"]
     assert [part["what_if"]["after"]["method"] for part in several] == ["grpo", "grpo"]

@@ -36,6 +36,7 @@ def test_steps_of_a_directory_are_audited_as_if_there_were_no_others(tmp_path, w
     assert_same(tmp_path / "all", tmp_path / "alone", steps=(3, 5))
 
 
+@pytest.mark.slow
 def test_steps_of_a_file_of_events(tmp_path):
     fake_logs.write_ms_swift(tmp_path / "all", steps=8)
     lines = (tmp_path / "all/completions.jsonl").read_text().splitlines(keepends=True)
@@ -119,6 +120,7 @@ def test_what_a_caller_gives_wrong_is_named(wrong):
         gc.read_run(log, last=wrong if wrong != 5 else 0)
 
 
+@pytest.mark.slow
 def test_the_report_says_which_steps_it_is_of(capsys, tmp_path):
     fake_logs.write_trl(tmp_path, steps=8)
     code, out, err = audit_cli(capsys, tmp_path, "--steps", "3:50")

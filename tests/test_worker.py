@@ -48,6 +48,7 @@ def left_over() -> list[psutil.Process]:
     return [one for one in below if one.pid in {p.pid for p in worker.multiprocessing.active_children()}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("function", "sentence"), [(die, "damaged"), (swell, "2 GB"), (refuse, "else")])
 def test_whatever_happens_is_one_sentence_and_leaves_no_process(function, sentence):
     with pytest.raises(InputError, match=sentence):
@@ -62,6 +63,7 @@ def test_what_takes_too_long_is_one_sentence(monkeypatch):
     assert not left_over()
 
 
+@pytest.mark.slow
 def test_where_no_process_can_start_it_is_one_sentence_and_the_place_is_free_again(tmp_path):
     long = tmp_path / ("x" * 120)  # too long a name for a socket
     long.mkdir()
@@ -73,6 +75,7 @@ def test_where_no_process_can_start_it_is_one_sentence_and_the_place_is_free_aga
     assert ran.returncode == 0 and ran.stdout.count("server: expected room for one more process") == 3, ran.stderr
 
 
+@pytest.mark.slow
 def test_two_at_a_time(monkeypatch):
     """Of four that never end, two run at a time; each ends when its time is up."""
     monkeypatch.setattr(worker, "SECONDS", 1.0)
@@ -86,6 +89,7 @@ def test_two_at_a_time(monkeypatch):
     assert max(seen) == 2 and not left_over()
 
 
+@pytest.mark.slow
 def test_who_trains_does_not_wait_for_files_that_never_end(monkeypatch):
     monkeypatch.setattr(worker, "SECONDS", 5.0)
     worker.call(os.getpid)  # the first starts what the others are forked from
@@ -99,6 +103,7 @@ def test_who_trains_does_not_wait_for_files_that_never_end(monkeypatch):
         thread.join()
 
 
+@pytest.mark.slow
 def test_an_upload_has_the_report_that_the_same_files_have_here():
     path = DATA / "samples" / "trl_gdpo"
     uploads = [SimpleNamespace(name=file.name, contents=file.read_bytes()) for file in sorted(path.iterdir())]
