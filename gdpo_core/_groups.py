@@ -36,8 +36,9 @@ _IN_A_ROW = 1024
 class Reduction:
     """What a statistic is taken over: the rollouts of each group, or all responses of a batch.
 
-    `counted` (how many values count), `total`, `squares` (the total of the squares), `lowest` and `member` (any one of
-    the values) give one value per group, or one for the batch; `broadcast` copies such a value to every response.
+    `count` is the number of members, missing ones included. `counted` (how many values count), `total`, `squares` (the
+    total of the squares), `lowest` and `member` (any one of the values) give one value per group, or one for the batch;
+    `broadcast` copies such a value to every response.
     """
 
     count: Tensor | int

@@ -18,8 +18,8 @@ from gdpo_core._groups import Batch, Reduction, skipping_missing
 _MEAN_UNITS = 32
 # What is left of a sum that cancels, in units in the last place.
 _CANCELLED_UNITS = 8
-# Of the whole, a reward that is mostly round-off may hide at most this part of what the others say.
-_LARGEST = 0.02
+# The largest tolerance for a sum that cancels, relative to Σ_k |w_k|: a larger sum is never taken for 0.
+_LARGEST_TOLERANCE = 0.02
 # Numbers that are multiples of 1 / GRAIN below GRAINY, or whole ones below 2^24, float32 adds up exactly.
 GRAIN, GRAINY = 1024, 2.0**14
 # A bound on the relative round-off of a product, a sum and a mean in float32.
@@ -36,7 +36,7 @@ class Normalised:
     mean: Tensor
     std: Tensor
     value: Tensor
-    by: Tensor | float = 1.0  # what each deviation was divided by; infinite where the value is 0 for that reason
+    by: Tensor | float = 1.0  # std + eps, which each deviation was divided by; inf where the std is 0
     centred: bool = True  # whether the mean was taken off
 
 
@@ -128,22 +128,22 @@ def normalise_rewards(batch: Batch) -> Normalised:
 
 def normalise_sums(batch: Batch, s: Tensor) -> Normalised:
     """The sums of the raw rewards, normalised inside their group; what only round-off tells apart is equal."""
-    return from_the_others(batch, s, normalise_in_groups(batch, s, batch.convention.sum_eps, _sum_tolerance(batch)))
+    return with_rloo_baseline(batch, s, normalise_in_groups(batch, s, batch.convention.sum_eps, _sum_tolerance(batch)))
 
 
 def centre_sums(batch: Batch, s: Tensor) -> Normalised:
-    """The same without the division."""
+    """The sums of the raw rewards minus the mean of their group; what only round-off tells apart is equal."""
     tolerance = _sum_tolerance(batch)
     in_group = deviations(batch, s, tolerance)
     # Without round-off, equal sums have deviation 0 already.
     if tolerance is not None and not batch.convention.leave_one_out:
         equal = batch.group.broadcast(in_group.std == 0) & ~in_group.value.isnan()
         in_group = replace(in_group, value=in_group.value.masked_fill(equal, 0))
-    return from_the_others(batch, s, in_group)
+    return with_rloo_baseline(batch, s, in_group)
 
 
-def from_the_others(batch: Batch, s: Tensor, in_group: Normalised) -> Normalised:
-    """The same from the mean of the other rollouts, if the convention has it: n / (n − 1) times as far away."""
+def with_rloo_baseline(batch: Batch, s: Tensor, in_group: Normalised) -> Normalised:
+    """Centred values times n / (n − 1), as with RLOO's baseline, the mean of the others, if the convention has it."""
     if not batch.convention.mean_of_others:
         return in_group
     over = batch.each_group
@@ -157,7 +157,7 @@ def deviations(batch: Batch, x: Tensor, tolerance: Tensor | None = None) -> Norm
     c, over = batch.convention, batch.each_group
     mean, deviation = centre(x, over)
     if c.leave_one_out:
-        return _against_the_others(x, over, mean, deviation, c.ddof, tolerance)
+        return _leave_one_out(x, over, mean, deviation, c.ddof, tolerance)
     std = std_of(deviation, over, c.ddof)
     if tolerance is not None:
         std = std.masked_fill(std <= tolerance, 0)
@@ -169,7 +169,7 @@ def deviations(batch: Batch, x: Tensor, tolerance: Tensor | None = None) -> Norm
     return Normalised(mean, std, deviation)
 
 
-def _against_the_others(
+def _leave_one_out(
     x: Tensor, over: Reduction, mean: Tensor, deviation: Tensor, ddof: int, tolerance: Tensor | None
 ) -> Normalised:
     """Each value against the mean and standard deviation of the others in its group.
@@ -232,13 +232,15 @@ def zero_cancelled(batch: Batch, s: Tensor, z: Normalised) -> Tensor:
     """Σ_k w_k z_k, s, with exact zeros in the groups in which the normalised rewards cancel."""
     group = batch.each_group
     size = root(group.squares(s) / group.count)
-    small = (size > 0) & (size <= _LARGEST * batch.weights.abs().sum())
+    small = (size > 0) & (size <= _LARGEST_TOLERANCE * batch.weights.abs().sum())
     if not small.any():
         return s
     live = (z.std > 0) | batch.convention.leave_one_out
     # The size of a reward beside its own std.
     beside = (z.mean.abs() + z.std) / z.std.masked_fill(z.std == 0, 1)
-    tolerance = (beside * (_CANCELLED_UNITS * torch.finfo(s.dtype).eps)).clamp(max=_LARGEST).masked_fill(~live, 0)
+    tolerance = (
+        (beside * (_CANCELLED_UNITS * torch.finfo(s.dtype).eps)).clamp(max=_LARGEST_TOLERANCE).masked_fill(~live, 0)
+    )
     tolerance = (batch.weights.abs() * tolerance).sum(0)
     if batch.convention.leave_one_out:  # a value per response; the group takes the largest
         tolerance = -group.lowest(-tolerance)
@@ -295,8 +297,9 @@ def over_responses(batch: Batch) -> Reduction:
 def _centre_zero_sums(batch: Batch, s: Tensor, over: Reduction) -> tuple[Tensor, Tensor]:
     """The mean over the batch of Σ_k w_k z_k, or of centred sums, and the sums minus it; zeros stay zeros.
 
-    They sum to 0 in each group, so that the mean is 0, or over tokens may be; subtracting its round-off would make
-    signal of the zeros. With the mean of the other rollouts, or a group of one that keeps its reward, z need not.
+    The sums of each group add up to 0, so their mean over responses is exactly 0 and is not subtracted: its round-off
+    would turn zeros into tiny advantages. A mean over tokens need not be 0; it is subtracted unless it is round-off.
+    With leave-one-out, or a group of one that keeps its raw reward, the mean is subtracted as computed.
     """
     c = batch.convention
     if c.leave_one_out or (c.group_of_one == "raw" and bool(torch.as_tensor(batch.group.count == 1).any())):

@@ -25,7 +25,7 @@ EFFECTS = {  # what GDPO does in one respect, in words
 TIED = 0.01  # of the pairs that differ
 SILENT = 0.1  # of the groups
 OFTEN = 0.5  # of the groups: a reward that is constant in more of them is rare
-UNDONE = 2.0  # weights that make weight × spread this many times more even than the spreads compensate for scale
+UNDONE = 2.0  # weights undo the scales if their largest ratio is at least so many times that of weight × std
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def _in_one(effects: dict[str, list[str]]) -> str:
 
 
 def priority(report: AuditReport) -> str:
-    """What no normalisation does."""
+    """That no normalisation puts the primary reward first, and what does."""
     first = report.run["primary"] or "the reward that matters most"
     return (
         f"No normalisation knows that **{first}** matters most. A larger weight helps. A gate does it, if what stands "
@@ -122,9 +122,9 @@ def _scales(report: AuditReport) -> Answer:
     if moved[most] < MOVED:
         near = f"within {100 * MOVED:.0f} points of each other, as all shares are"
         return Answer("nothing", title, f"{share_sentence(most)}, {near}.", "train", "equal")
-    spread = [(abs(w), abs(w) * (r["std"] or 0.0)) for w, r in zip(weights, report.rewards, strict=True) if w]
-    apart, with_spread = [max(x) / min(x) if min(x) else float("inf") for x in zip(*spread, strict=True)]
-    if apart >= UNDONE * with_spread:
+    sizes = [(abs(w), abs(w) * (r["std"] or 0.0)) for w, r in zip(weights, report.rewards, strict=True) if w]
+    of_weights, of_products = [max(x) / min(x) if min(x) else float("inf") for x in zip(*sizes, strict=True)]
+    if of_weights >= UNDONE * of_products:
         undone = "The weights seem to undo the scales already; under GDPO they make the rewards unequal again."
         return Answer("hurts", title, f"{share_sentence(most)}. {undone}", "train", "undone")
     # Under GDPO, shares go by the squares of the weights where rewards differ equally often and are not correlated.

@@ -96,7 +96,7 @@ class Framework:
     grpo_reads_score_alone: bool = False  # the total that the reward function returns beside the rewards
     zero_std_metric: str | None = None  # its share of groups whose summed reward is constant
     zero_std_over_batch: Mapping[str, str] = field(default_factory=dict)  # method: the setting that makes it per batch
-    filters_gdpo: bool = True  # its filter for groups with a constant sum can meet GDPO
+    gdpo_can_be_filtered: bool = True  # its filter for groups with a constant sum can meet GDPO
     filter_option: str | None = None  # which turns that filter on
     not_gdpo_because: Mapping[str | None, str] = field(default_factory=dict)  # by the method that ran; None: any
 
@@ -206,7 +206,7 @@ _VERL = Framework(
     "compute_score returns.",
     grpo_reads_score_alone=True,
     # It filters in its v1 trainer alone and has GDPO in the legacy one alone.
-    filters_gdpo=False,
+    gdpo_can_be_filtered=False,
     lines=Lines(
         switch_to_gdpo="# the v1 trainer of verl 0.9 raises KeyError with gdpo; compute_score has to return the keys "
         "beside score\nalgorithm.adv_estimator=gdpo trainer.use_v1=False reward.reward_manager.name=gdpo \\\n"

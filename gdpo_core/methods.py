@@ -20,7 +20,6 @@ from gdpo_core._statistics import (
     centre_sums,
     deviations,
     divide_by_batch_std,
-    from_the_others,
     normalise_over_batch,
     normalise_rewards,
     normalise_sums,
@@ -28,6 +27,7 @@ from gdpo_core._statistics import (
     weighted_sum,
     whiten,
     whiten_centred,
+    with_rloo_baseline,
     zero_cancelled,
 )
 
@@ -114,7 +114,7 @@ def reward_parts(batch: Batch, steps: Steps) -> Tensor:
     if batch.skips_missing:
         terms.masked_fill_(steps.sums.isnan(), torch.nan)
     if steps.z is None and steps.in_groups:
-        terms = from_the_others(batch, terms, deviations(batch, terms)).value
+        terms = with_rloo_baseline(batch, terms, deviations(batch, terms)).value
     if steps.batch is None:
         return terms if steps.z is not None else terms / steps.group.by
     if not steps.batch.centred:

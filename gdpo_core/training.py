@@ -173,9 +173,9 @@ def train(
     p0, scale: (rewards,), p0 inside (0, 1).
     weights: one per reward, those of noise alone included.
     optimizer: "sgd", or "adam" on the same gradient.
-    match_scale: what follows the groups. True: bring the advantages of every method to unit std over the batch, so
-    that all methods have the same learning rate. "published": each method as published, GDPO with its own last step
-    (eq. 6), GRPO with none. False: no last step for any method, as in many demos of GDPO.
+    match_scale: which step over the batch follows the groups. True: one for every method, which brings its advantages
+    to unit std, so that all have the same learning rate. "published": each method's own, GDPO's of eq. 6, GRPO's none.
+    False: none for any method, as in many demos of GDPO.
     noise: std of normal noise per reward; entries beyond those of p0 are rewards of noise alone, without a coin.
     gate: (reward, on), or several such pairs; the reward counts only where the coin `on` fell on 1 (eq. 8).
     progress: called with the number of epochs done; an exception that it raises stops the run.

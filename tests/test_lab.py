@@ -87,10 +87,10 @@ def test_bars_ties_and_order_are_those_of_the_core(state):
 def test_each_task_shows_its_case(sheet, levels, tied, share, inverted):
     state = SHEETS[sheet].state
     both = [compute(state, method) for method in ("grpo", "gdpo")]
-    assert tuple(len(set(one.levels)) for one in both) == levels
+    assert tuple(len(set(one.level)) for one in both) == levels
     assert both[0].collapsed.tied_pairs == pytest.approx(tied, abs=5e-4)
     assert tuple(round(one.shares[0], 2) for one in both) == share
-    wrong = [wrong_first(state, one.levels) for one in both]
+    wrong = [wrong_first(state, one.level) for one in both]
     assert (len(wrong[0][0]), len(wrong[1][0]), wrong[0][1]) == inverted
 
 
@@ -119,11 +119,11 @@ def test_the_weight_that_is_enough_puts_every_right_answer_first_and_a_smaller_o
     found = drawn(state)["enough"]
     if not found or found["weight"] is None:
         return
-    assert wrong_first(state, compute(state, state.method).levels)[0]
+    assert wrong_first(state, compute(state, state.method).level)[0]
 
     def wrong(weight):
         other = replace(state, weights=(weight, *state.weights[1:]))
-        return wrong_first(state, compute(other, state.method).levels)[0]
+        return wrong_first(state, compute(other, state.method).level)[0]
 
     assert not wrong(found["weight"])
     least = float(re.search(r"weight of ([\d.]+) or more", found["said"])[1])
@@ -181,7 +181,7 @@ def test_what_the_verdict_counts_is_so(state):
     d = drawn(state)
     told = text_of(" ".join(d["verdict"])).replace(" ,", ",")
     mixes = len(set(state.marks))
-    left, right = (len(set(compute(state, m).levels)) for m in ("grpo", state.method))
+    left, right = (len(set(compute(state, m).level)) for m in ("grpo", state.method))
     assert "nan" not in told and "  " not in told and not re.search(r": \.|left: *\.", told)
     if mixes == 1 or not any(state.weights):
         assert "every advantage is 0" in told

@@ -27,7 +27,7 @@ class UnreadableAnswer(Exception):
 
 
 def parse_calls(task: Task, answer: str) -> tuple[list[Call], str]:
-    """The calls of an answer, and what is wrong with their wrapping ("" for bare calls); raises Unreadable."""
+    """The calls of an answer, and what is wrong with their wrapping ("" for bare calls); raises UnreadableAnswer."""
     if len(answer) > MAX_ANSWER:
         raise UnreadableAnswer(f"the answer has {count(len(answer), 'character')}, more than {count(MAX_ANSWER)}")
     text = answer.strip()
@@ -52,7 +52,7 @@ def parse_calls(task: Task, answer: str) -> tuple[list[Call], str]:
 
 
 def _python_calls(task: Task, source: str) -> list[Call] | None:
-    """The calls that `source` is made of, or None; raises Unreadable if an argument is no plain value."""
+    """The calls that `source` is made of, or None; raises UnreadableAnswer if an argument is no plain value."""
     try:
         body = ast.parse(source, mode="eval").body
         nodes = body.elts if isinstance(body, ast.List | ast.Tuple) else [body]

@@ -22,7 +22,7 @@ def draw(state: State, names: tuple[str, ...]) -> dict:
         "said": [[signed(a) for a in one.advantages] for one in both],
         "sums": left.sums,
         "sums_said": [number(x, 2 if state.binary else 3) for x in left.sums],
-        "order": sorted(range(len(state.marks)), key=lambda i: (-right.levels[i], -left.levels[i], i)),
+        "order": sorted(range(len(state.marks)), key=lambda i: (-right.level[i], -left.level[i], i)),
         "ties": [left.ties, right.ties],
         "verdict": [str(sentence) for sentence in verdict(state, names, left, right)],
         "enough": enough(state, right),
@@ -44,4 +44,4 @@ def _squared(state: State) -> str:
 def order_at_first(state: State) -> list[int]:
     """The answers from GDPO's highest to its lowest, of equals GRPO's first."""
     left, right = compute(state, BASE), compute(state, "gdpo")
-    return sorted(range(len(state.marks)), key=lambda i: (-right.levels[i], -left.levels[i], i))
+    return sorted(range(len(state.marks)), key=lambda i: (-right.level[i], -left.level[i], i))

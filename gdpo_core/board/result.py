@@ -21,7 +21,7 @@ class Result:
     terms: list[list[float]]  # (answers, rewards) what the method adds up, before the weights
     sums: list[float]
     factors: list[float]  # per answer, what GD²PO multiplies its sum by; 1 under the other methods
-    levels: list[int]  # per answer, the number of its advantage, 0 = lowest
+    level: list[int]  # per answer, the number of its advantage, 0 = lowest
     ties: list[dict]  # the advantages that answers with different marks share, highest first
 
     @property

@@ -30,7 +30,7 @@ def verdict(state: State, names: tuple[str, ...], left: Result, right: Result) -
             prose("All weights are 0, so every advantage is 0."),
             prose("Nothing can be learnt: give a reward some weight."),
         ]
-    values = [len(set(one.levels)) for one in (left, right)]
+    values = [len(set(one.level)) for one in (left, right)]
     if left.ties:
         first = f"{_largest_tie(state, left, right, b)} {_alike(state)}GRPO gives {mixes} kinds of answers "
         of = f"all {mixes}" if values[1] == mixes else str(values[1])
@@ -48,7 +48,7 @@ def _largest_tie(state: State, left: Result, right: Result, b: str) -> str:
     tie = max(left.ties, key=lambda one: len(one["answers"]))["answers"]
     passed = sum(state.right[i] for i in tie) if state.right else 0
     both = f", {word(passed)} right and {word(len(tie) - passed)} wrong," if 0 < passed < len(tie) else ""
-    apart = len({right.levels[i] for i in tie})
+    apart = len({right.level[i] for i in tie})
     then = f"{b} parts them" if apart > 1 else f"{b} ties them too"
     return f"**GRPO gives {word(len(tie))} answers{both} one advantage; {then}.**"
 
@@ -61,24 +61,24 @@ def _alike(state: State) -> str:
 
 def _worth_of_answers(state: State, names: tuple[str, ...], left: Result, right: Result, b: str) -> str:
     """The second sentence: whether telling apart helped the right answers, or what is left once nothing ties."""
-    wrong, of = wrong_first(state, right.levels)
-    before, _ = wrong_first(state, left.levels)
+    wrong, of = wrong_first(state, right.level)
+    before, _ = wrong_first(state, left.level)
     tied = right.collapsed.tied_pair_count
     why = f" {WHY_TIED}" if _same_spread(state, right) else f" {NO_WEIGHT}" if 0 in state.weights else ""
     still = f" {b} still ties {count(tied, 'pair')}.{why}" if tied else ""
-    if left.ties and left.levels == right.levels:
+    if left.ties and left.level == right.level:
         return why.strip().replace("It can't", f"{b} can't", 1) or "Both put the answers in the same order."
     if state.right is None:
         return f"What is left: {_scale(names, left, right, b)}.{still}"
     if not left.ties and not state.equal:
         return _left_over(state, names, left, right, b) + still
     if wrong:
-        mended = _mended(state, left.levels, right.levels, b)
+        mended = _mended(state, left.level, right.level, b)
         return f"{mended}{_priority(wrong, of, before, right, b, bool(mended))}{still}"
     if not of:
         whole = "All answers are right" if state.right[0] else "No answer is right"
         return f"{whole}, so the other rewards alone decide who comes first.{still}"
-    split = _split(state, left.levels, right.levels)
+    split = _split(state, left.level, right.level)
     if split:
         right_first = f"{b} splits {count(split, 'such pair')} and puts **the right one first** in all."
         worse = f" GRPO puts a wrong answer above a right one in {count(len(before), 'pair')}." if before else ""
@@ -99,7 +99,7 @@ def _mended(state: State, before: list[int], after: list[int], b: str) -> str:
 
 def _priority(wrong: list[tuple[int, int]], of: int, before: list, right: Result, b: str, mended: bool) -> str:
     """That a wrong answer stands above a right one: the widest case, and how many there are."""
-    low, high = max(wrong, key=lambda pair: right.levels[pair[0]] - right.levels[pair[1]])
+    low, high = max(wrong, key=lambda pair: right.level[pair[0]] - right.level[pair[1]])
     more = f", {'as many' if len(before) == len(wrong) else len(before)} under GRPO" if before else ""
     subject = f"But {b}" if len(wrong) > len(before) else "It also" if mended else b
     return (
@@ -134,8 +134,8 @@ def _same_spread(state: State, one: Result) -> bool:
 
 def _left_over(state: State, names: tuple[str, ...], left: Result, right: Result, b: str) -> str:
     """What unequal pay and weights leave once they have broken the ties: priorities, near-ties, scale."""
-    wrong, of = wrong_first(state, right.levels)
-    before, _ = wrong_first(state, left.levels)
+    wrong, of = wrong_first(state, right.level)
+    before, _ = wrong_first(state, left.level)
     order = (
         f"of {count(of, 'pair')} a wrong answer comes before the right one {_both(len(before), len(wrong), b, 'in ')}; "
     )
@@ -147,7 +147,7 @@ def _scale(names: tuple[str, ...], left: Result, right: Result, b: str) -> str:
     """Near-ties, and which reward has the largest share of the update."""
     rest = []
     for name, one in (("GRPO", left), (b, right)):
-        values = sorted(dict(zip(one.levels, one.advantages, strict=True)).values())
+        values = sorted(dict(zip(one.level, one.advantages, strict=True)).values())
         gap = min((y - x for x, y in pairwise(values)), default=0)
         rest += [f"{name}'s closest two only {number(gap, 2)} apart"] if 0 < gap <= NEAR else []
     tops = [(name, one.shares) for name, one in (("GRPO", left), (b, right))]
@@ -201,7 +201,7 @@ def enough(state: State, right: Result) -> dict | None:
     It lies where the last pair of a right and a wrong answer changes places: source, the break-even weight of
     `gdpo_core.break_even_weight`.
     """
-    wrong, _ = wrong_first(state, right.levels)
+    wrong, _ = wrong_first(state, right.level)
     k0 = state.primary
     if k0 is None or not wrong or state.method not in SCALED or right.explained.convention.leave_one_out:
         return None

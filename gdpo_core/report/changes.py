@@ -100,9 +100,10 @@ def changes(
 
     Ties, shares and silent groups are those of each run's own method. Of two runs, the figures are means over steps; of
     a long run, over rows of a few steps each. Where at least half of the steps of the shorter run are in the other too,
-    these are compared pair by pair, so that a course that both share cancels. Of several runs on each side, a figure is
-    the mean over the runs of each run's own, and its scatter that between runs. paired: the runs are compared pair by
-    pair, in their order. Raises InputError for a single run beside several, and for runs of one side by two methods.
+    these are compared pair by pair, so that a course that both share cancels. Of several runs on each side, each run
+    gives one mean; a figure is the mean of those, and its interval comes from their spread. paired: the runs are
+    compared pair by pair, in their order. Raises InputError for a single run beside several, and for runs
+    of one side by two methods.
     """
     sides = [[side] if isinstance(side, AuditReport) else list(side) for side in (a, b)]
     sizes = [len(side) for side in sides]

@@ -245,7 +245,7 @@ def _reward(f: Facts, k: int) -> RewardPart:
 
 
 def _method(f: Facts, m: str) -> dict[str, float]:
-    """Which of the rewards one method tells apart."""
+    """One method's figures over the run: ties, distinct advantages per group, silent groups, inversions."""
     return {
         "groups_with_ties": f.ties(m),
         "tied_pairs": f.tied_pairs(m),

@@ -65,7 +65,10 @@ def _values(run: Run) -> pl.DataFrame:
 
 
 def _in_cells(f: Facts, keys: pl.Series) -> Iterator[pl.DataFrame]:
-    """The tables of the run with the number of each response's `cell`: what of a batch has one value."""
+    """The tables of the run with a `cell` for each response: its batch and its value, batch · (VALUES + 1) + value.
+
+    The sums over a cell are then those of a batch in which every response has that value.
+    """
     numbers = pl.DataFrame({"key": keys, "number": np.arange(len(keys))})
     for table in f.run.tables():
         part = table.filter(pl.Series(np.isin(table["batch"].to_numpy(), f.batches.batch)))

@@ -293,7 +293,7 @@ def blind_zero_std_metric(f: Facts) -> Iterator[Finding]:
 def filter_drops_signal(f: Facts) -> Iterator[Finding]:
     """A filter on the summed reward would drop groups that GDPO can use."""
     share = ratio(f.totals.filtered_groups, f.totals.groups)
-    if not share > FILTERED or not f.framework.filters_gdpo:
+    if not share > FILTERED or not f.framework.gdpo_can_be_filtered:
         return
     option = f.framework.filter_option
     filters = (
