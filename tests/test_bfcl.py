@@ -270,6 +270,12 @@ def test_an_argument_that_is_no_plain_value_is_named():
     assert reason == "No call can be read: rate=5 / 100 is not a plain value."
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("value", ["5and 3", r'"\d"'])
+def test_what_python_would_warn_of_warns_nobody(value):
+    assert bfcl.grade(INTEREST, f"[compound(principal={value}, rate=0.05, years=10)]").correctness.passed is False
+
+
 def test_an_answer_that_is_not_text_is_refused():
     with pytest.raises(InputError, match="answer: expected text, got NoneType"):
         bfcl.grade(INTEREST, None)

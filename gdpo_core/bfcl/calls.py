@@ -4,6 +4,7 @@ import ast
 import json
 import math
 import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -54,7 +55,9 @@ def parse_calls(task: Task, answer: str) -> tuple[list[Call], str]:
 def _python_calls(task: Task, source: str) -> list[Call] | None:
     """The calls that `source` is made of, or None; raises UnreadableAnswer if an argument is no plain value."""
     try:
-        body = ast.parse(source, mode="eval").body
+        with warnings.catch_warnings():  # such as that of 5apples, of which the verdict says more
+            warnings.simplefilter("ignore", SyntaxWarning)
+            body = ast.parse(source, mode="eval").body
         nodes = body.elts if isinstance(body, ast.List | ast.Tuple) else [body]
         calls = [node for node in nodes if isinstance(node, ast.Call)]
         if len(calls) == len(nodes):
