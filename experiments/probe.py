@@ -2,17 +2,17 @@
 
 import argparse
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from experiments.model import checksum, load, tokenizer
 from experiments.predict import MEASURED
 from experiments.requests import draw, task_of
 from experiments.setups import REWARDS
-from experiments.train import CHECKPOINT, LEARNING_RATE, LONGEST, STEPS
+from experiments.train import CHECKPOINT, LEARNING_RATE, LONGEST, STEPS, cannot_train
 from gdpo_core.bfcl import grade
 
 REQUESTS, ANSWERS, SEED = 200, 12, 2  # drawn apart from those of warm-up and training
@@ -20,6 +20,8 @@ REQUESTS, ANSWERS, SEED = 200, 12, 2  # drawn apart from those of warm-up and tr
 
 def sample(checkpoint: Path = CHECKPOINT) -> list[tuple[str, str, tuple[int, int, int]]]:
     """Request, answer and marks of answers sampled at temperature 1."""
+    from experiments.model import load, tokenizer
+
     torch.set_num_threads(1)
     torch.manual_seed(SEED)
     words, model, generator = tokenizer(), load(checkpoint), np.random.default_rng(SEED)
@@ -44,10 +46,16 @@ def tuning_mean(folder: Path) -> float:
     return round(sum(means) / len(means), 4)
 
 
-if __name__ == "__main__":
+def main() -> int:
+    """Print what the answers earn, and write it down; 2 with one sentence where TRL or the checkpoint is missing."""
     parser = argparse.ArgumentParser(prog="python -m experiments.probe", description=__doc__)
     parser.add_argument("--tuning", type=Path, help="folder of the runs for tuning: write measured.json, too")
     folder = parser.parse_args().tuning
+    if fault := cannot_train():
+        print(fault, file=sys.stderr)
+        return 2
+    from experiments.model import checksum
+
     sampled = sample()
     marks = np.array([marks for *_, marks in sampled])
     for request, text, passed in sampled[:60:5]:
@@ -63,3 +71,8 @@ if __name__ == "__main__":
             "tuning_mean": tuning_mean(folder),
         }
         MEASURED.write_text(json.dumps(measured, indent=2) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

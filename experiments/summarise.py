@@ -8,6 +8,7 @@ import argparse
 import json
 import sys
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ from gdpo_core._errors import InputError
 from gdpo_core.bfcl import Task, grade
 
 TABLE = Path(__file__).resolve().parent.parent / "data" / "experiments.parquet"
-DIGITS = 4  # kept of shares and entropy, which makes the file small
+RUNS = Path(__file__).parent / "runs.csv"
+DIGITS = 3  # kept of shares, ties and entropy, which makes the file small
 
 
 @cache
@@ -41,7 +43,8 @@ def summarise(folder: Path, setup: Setup, method: str) -> tuple[pl.DataFrame, di
     log = {line["step"]: line for line in metrics["log"] if "reward" in line}
     run = gc.read_run(folder)
     report = gc.audit(run, primary="correctness")
-    texts = pl.concat([pl.read_parquet(path) for path in sorted((folder / "completions").glob("*.parquet"))])
+    files = sorted((folder / "completions").glob("*.parquet"))
+    texts = pl.concat([pl.read_parquet(path) for path in files])
     marks = [_marks(*pair) for pair in texts.select("prompt", "completion").iter_rows()]
     passed = (
         pl.concat([texts.select("step"), pl.DataFrame(marks, schema=list(REWARDS), orient="row")], how="horizontal")
@@ -61,14 +64,15 @@ def summarise(folder: Path, setup: Setup, method: str) -> tuple[pl.DataFrame, di
             "groups_with_ties": steps[f"ties:{method}"].round(DIGITS),
             "tied_pairs": _tied_pairs(texts, setup, method),
             "entropy": [round(log[step]["entropy"], DIGITS) for step in steps["step"]],
-            "length": [round(log[step]["completions/mean_length"], 2) for step in steps["step"]],
+            "length": [log[step]["completions/mean_length"] for step in steps["step"]],
         }
     )
     named = rows.select(
         pl.lit(setup.name).alias("setup"), pl.lit(method).alias("method"), pl.lit(metrics["seed"]).alias("seed"), "*"
     )
+    logged = sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
     found = {key: report.run[key] for key in ("method", "convention", "weights", "max_error", "reproduced")}
-    return named, found | {key: metrics[key] for key in ("seconds", "peak_mb")}
+    return named, found | {key: metrics[key] for key in ("seconds", "peak_mb")} | {"log_sha256": logged}
 
 
 def _tied_pairs(texts: pl.DataFrame, setup: Setup, method: str) -> list[float | None]:
@@ -100,7 +104,7 @@ def table_of(folder: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
                     continue
                 rows, found = summarise(run, setup, method)
                 tables.append(rows)
-                kept = {key: found[key] for key in ("max_error", "seconds", "peak_mb")}
+                kept = {key: found[key] for key in ("max_error", "seconds", "peak_mb", "log_sha256")}
                 named = {"setup": setup.name, "method": method, "seed": seed}
                 audits.append(named | {"recovered": recovered(setup, method, found)} | kept)
     if not tables:
@@ -116,6 +120,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m experiments.summarise", description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=Path, required=True, help="folder of the runs")
     parser.add_argument("--out", type=Path, default=TABLE)
+    parser.add_argument("--audits", type=Path, default=RUNS, help="a row per run: whether its audit found all out")
     given = parser.parse_args()
     try:
         table, audits = table_of(given.runs)
@@ -124,6 +129,7 @@ def main() -> int:
         return 2
     table.write_parquet(given.out, compression="zstd", compression_level=19)
     print(f"{given.out}: {len(table)} rows, {given.out.stat().st_size / 1000:.0f} kB")
+    audits.write_csv(given.audits)
     with pl.Config(tbl_rows=-1):
         print(
             audits.group_by("setup", "method", maintain_order=True).agg(

@@ -12,6 +12,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -145,14 +146,17 @@ def main() -> int:
 
 def cannot_train() -> str | None:
     """Why nothing can be trained here, in one sentence, or None."""
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is downloaded
-    try:
-        import trl  # noqa: F401
-    except ImportError:
-        return "experiments.train needs TRL: pip install -e '.[experiments]'"
+    if fault := missing_extra("experiments.train"):
+        return fault
     if not (CHECKPOINT / "model.safetensors").exists():
         return f"{CHECKPOINT / 'model.safetensors'} is missing: python -m experiments.warm_up makes it"
     return None
+
+
+def missing_extra(module: str) -> str | None:
+    """What to install where TRL is missing, in one sentence, or None."""
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is downloaded
+    return None if find_spec("trl") else f"{module} needs TRL: pip install -e '.[experiments]'"
 
 
 if __name__ == "__main__":

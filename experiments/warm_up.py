@@ -1,14 +1,14 @@
 """Teach a new model to answer requests with faults, so that every reward has room; `python -m experiments.warm_up`."""
 
+import sys
 import time
 from typing import Any
 
 import numpy as np
 import torch
 
-from experiments.model import new_model, save, tokenizer
 from experiments.requests import answer, draw, draw_faults
-from experiments.train import CHECKPOINT
+from experiments.train import CHECKPOINT, missing_extra
 
 RATES = {"correctness": 0.45, "style": 0.5, "conciseness": 0.5}  # of faults in the answers that it imitates
 STEPS, BATCH, LEARNING_RATE, SEED = 1200, 128, 2e-3, 0
@@ -29,8 +29,13 @@ def batch_of(generator: np.random.Generator, words: Any) -> tuple[torch.Tensor, 
     return ids, torch.tensor([row + [-100] * (length - len(row)) for row in labels])
 
 
-def main() -> None:
-    """Train and save the checkpoint, and print the loss now and then."""
+def main() -> int:
+    """Train and save the checkpoint, and print the loss now and then; 2 with one sentence where TRL is missing."""
+    if fault := missing_extra("experiments.warm_up"):
+        print(fault, file=sys.stderr)
+        return 2
+    from experiments.model import new_model, save, tokenizer
+
     torch.set_num_threads(1)
     words, model, generator = tokenizer(), new_model(SEED), np.random.default_rng(SEED)
     optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, weight_decay=0.0)
@@ -46,7 +51,8 @@ def main() -> None:
         if step % 100 == 0:
             print(f"step {step}: loss {loss.item():.3f}, {time.monotonic() - start:.0f} s", flush=True)
     save(model, CHECKPOINT)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

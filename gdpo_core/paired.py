@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import pi, sqrt
 
 import numpy as np
@@ -43,6 +44,7 @@ def paired_difference(first: Sequence[float], second: Sequence[float], level: fl
     return Difference(mean, mean - half, mean + half, count)
 
 
+@cache
 def t_quantile(share: float, freedom: int) -> float:
     """The value that this share of Student's t distribution lies below, for a share from 0.5.
 
@@ -50,7 +52,7 @@ def t_quantile(share: float, freedom: int) -> float:
     2.262
     """
     # With t = √ν tan θ the density is cos θ to the power of ν − 1, which is bounded.
-    angle = np.linspace(0, pi / 2, 200_001)
+    angle = np.linspace(0, pi / 2, 20_001)
     height = np.cos(angle) ** (freedom - 1)
     below = np.concatenate([[0.0], ((height[1:] + height[:-1]) / 2).cumsum()])
     return sqrt(freedom) * float(np.tan(np.interp(2 * share - 1, below / below[-1], angle)))
