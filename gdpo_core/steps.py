@@ -101,7 +101,7 @@ def float32_error(e: Explanation) -> float:
     >>> from gdpo_core import VERL, explain
     >>> constant = explain([[0.1], [0.1], [0.1]], "grpo", convention=VERL)
     >>> round(float32_error(constant), 4), constant.advantages.tolist()
-    (0.0238, [0.0, 0.0, 0.0])
+    (0.0358, [0.0, 0.0, 0.0])
     """
     c = e.convention
     eps = c.group_eps if e.z is not None else c.sum_eps

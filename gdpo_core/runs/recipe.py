@@ -332,7 +332,10 @@ def float32_error(method: str, batch: Batch, steps: Steps, rounding: Tensor | No
     rounded = (terms * GRAIN).frac_() != 0
     if not rounded.any() and rounding is None:
         return terms.new_zeros(1)
-    error = ROUNDED * group.total(terms.abs()) / group.count * (group.total(rounded.to(terms)) > 0)
+    inexact = group.total(rounded.to(terms)) > 0
+    if not in_z:  # a sum rounds at its own size, whichever of its rewards is no round number
+        inexact = inexact.any(0, keepdim=True)
+    error = ROUNDED * group.total(terms.abs()) / group.count * inexact
     if rounding is not None:  # of the value farthest off, its mean and the std
         off = -2 * group.lowest(-rounding)
         error = error + (off if in_z else batch.weights.abs() * off) * (1 + steps.advantages.abs().nan_to_num().max())

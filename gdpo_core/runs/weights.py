@@ -18,9 +18,9 @@ from gdpo_core.conventions import Convention
 from gdpo_core.registry import method_for, method_named
 from gdpo_core.runs.recipe import TOLERANCE, Tensors, float32_error, with_weights
 
-# Relative round-off of logged advantages; the bound of `float32_error` is about 4 times as large.
+# Relative round-off of logged advantages; the bound of `float32_error` is about 6 times as large.
 FLOAT32 = 2e-7
-_BOUND = 4
+_BOUND = 6
 # The part of the variance of Xw orthogonal to a that counts as round-off of the log.
 _ORTHOGONAL = 1e-7
 # A combination of rewards with less than this part of their variance is round-off.
