@@ -22,11 +22,19 @@ def suffering(table: pl.DataFrame, predictions: dict[str, Any]) -> list[dict[str
                 equal, here = (means_by_seed(table, name, reward) for name in ("equal", setup["name"]))
                 both = equal.join(here, on="seed", suffix="_here")
                 found = paired_difference(both[method].to_list(), both[f"{method}_here"].to_list())
-                prediction = "slower" if reward in said else "no difference"
                 row = {"setup": setup["name"], "method": method, "reward": reward, "said": reward in said}
-                word = verdict(prediction, found, predictions["smallest_difference"])
+                word = _verdict(reward in said, found, predictions["smallest_difference"])
                 rows.append(row | {"found": found, "verdict": word})
     return rows
+
+
+def _verdict(suffers: bool, found: Difference, smallest: float) -> str:
+    """As of slower; that a reward does not suffer is held against losses alone, since it may gain."""
+    if suffers:
+        return verdict("slower", found, smallest)
+    if found.low > -smallest:
+        return "held"
+    return "did not hold" if found.high < 0 else "no difference seen"
 
 
 def _numbers(found: Difference) -> str:
