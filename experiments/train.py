@@ -1,0 +1,163 @@
+"""Train with TRL's GRPOTrainer from the checkpoint of the warm-up; `python -m experiments.train --out FOLDER`.
+
+Without --setup, --method or --seed it trains all of them, one after the other. A run that is finished is left as it is.
+Each is in FOLDER/SETUP/METHOD/SEED: TRL's completions, and metrics.json with what the trainer logged.
+"""
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from experiments.requests import Request, draw, task_of
+from experiments.setups import METHODS, NOISE_MEAN, NOISE_STD, REWARDS, SEEDS, SETUPS, TUNING, Setup, setup_named
+from gdpo_core.bfcl import Task, grade
+
+CHECKPOINT = Path(__file__).parent / "checkpoint"
+REQUESTS, REQUESTS_SEED = 512, 1  # draws, apart from those of the warm-up; some come twice
+GROUP, PROMPTS = 12, 8  # answers per prompt, prompts per step
+LONGEST = 20  # tokens of an answer
+STEPS, LEARNING_RATE = 150, 1e-4  # chosen on the set-up for tuning
+
+
+def prompts() -> list[Request]:
+    """The requests that every run is trained on, each once: two groups of one prompt would look like one in a log."""
+    generator = np.random.default_rng(REQUESTS_SEED)
+    return list(dict.fromkeys(draw(generator) for _ in range(REQUESTS)))
+
+
+def reward_functions(setup: Setup, tasks: dict[str, Task], seed: int) -> list[Callable[..., list[float]]]:
+    """One function per reward, with its name; each grades the text alone."""
+    known: dict[tuple[str, str], tuple[int, int, int]] = {}
+
+    def marks(prompt: str, text: str) -> tuple[int, int, int]:
+        if (prompt, text) not in known:
+            known[prompt, text] = grade(tasks[prompt], text).vector
+        return known[prompt, text]
+
+    def function_of(k: int) -> Callable[..., list[float]]:
+        def reward(prompts: list[str], completions: list[str], **_: Any) -> list[float]:
+            passed = [marks(*pair) for pair in zip(prompts, completions, strict=True)]
+            gated = setup.gated and REWARDS[k] == "conciseness"
+            return [setup.pays[k] * m[k] * (m[0] if gated else 1) for m in passed]
+
+        reward.__name__ = REWARDS[k]
+        return reward
+
+    def noise(completions: list[str], trainer_state: Any, **_: Any) -> list[float]:
+        generator = np.random.default_rng([seed, trainer_state.global_step])
+        return generator.normal(NOISE_MEAN, NOISE_STD, len(completions)).tolist()
+
+    return [*map(function_of, range(len(REWARDS))), *([noise] if setup.noise else [])]
+
+
+def train(setup: Setup, method: str, seed: int, out: Path, learning_rate: float, steps: int) -> dict[str, Any]:
+    """Train one run and write its log to a new folder; returns what is in its metrics.json."""
+    import torch
+    from datasets import Dataset
+    from transformers import set_seed
+    from trl import GRPOConfig, GRPOTrainer
+
+    from experiments.model import load, tokenizer
+
+    set_seed(seed)
+    requests = prompts()
+    args = GRPOConfig(
+        output_dir=str(out),
+        num_generations=GROUP,
+        per_device_train_batch_size=GROUP * PROMPTS,
+        max_completion_length=LONGEST,
+        max_steps=steps,
+        learning_rate=learning_rate,
+        lr_scheduler_type="constant",
+        multi_objective_aggregation=METHODS[method],
+        reward_weights=setup.reward_weights,
+        gradient_checkpointing=False,
+        bf16=False,
+        logging_steps=1,
+        log_completions=True,
+        num_completions_to_print=0,
+        report_to="none",
+        save_strategy="no",
+        disable_tqdm=True,
+        use_cpu=True,
+        seed=seed,
+    )
+    torch.set_num_threads(1)
+    trainer = GRPOTrainer(
+        model=load(CHECKPOINT),
+        reward_funcs=reward_functions(setup, {r.text: task_of(r) for r in requests}, seed),
+        args=args,
+        train_dataset=Dataset.from_dict({"prompt": [request.text for request in requests]}),
+        processing_class=tokenizer(),
+    )
+    start = time.monotonic()
+    trainer.train()
+    return {
+        "setup": setup.name,
+        "method": method,
+        "seed": seed,
+        "seconds": round(time.monotonic() - start, 1),
+        "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+        "log": trainer.state.log_history,
+    }
+
+
+def run_once(setup: Setup, method: str, seed: int, folder: Path, learning_rate: float, steps: int) -> None:
+    """Train one run unless it is there; what an interrupted one left behind is replaced."""
+    out = folder / setup.name / method / str(seed)
+    if (out / "metrics.json").exists():
+        return
+    shutil.rmtree(out, ignore_errors=True)
+    metrics = train(setup, method, seed, out, learning_rate, steps)
+    (out / "metrics.json").write_text(json.dumps(metrics))
+    print(f"{out}: {metrics['seconds']} s, at most {metrics['peak_mb']} MB", flush=True)
+
+
+def main() -> int:
+    """Train the runs that are asked for; 2 with one sentence where TRL or the checkpoint is missing."""
+    parser = argparse.ArgumentParser(prog="python -m experiments.train", description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, required=True, help="folder of the runs")
+    parser.add_argument("--setup", choices=[setup.name for setup in (*SETUPS, TUNING)])
+    parser.add_argument("--method", choices=list(METHODS))
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--learning-rate", type=float, default=LEARNING_RATE)
+    parser.add_argument("--steps", type=int, default=STEPS)
+    given = parser.parse_args()
+    if fault := cannot_train():
+        print(fault, file=sys.stderr)
+        return 2
+    # Seeds outermost: whenever it is interrupted, every set-up has as many pairs as the others, give or take one.
+    for seed in SEEDS if given.seed is None else [given.seed]:
+        for setup in [setup_named(given.setup)] if given.setup else SETUPS:
+            for method in [given.method] if given.method else METHODS:
+                run_once(setup, method, seed, given.out, given.learning_rate, given.steps)
+    return 0
+
+
+def cannot_train() -> str | None:
+    """Why nothing can be trained here, in one sentence, or None."""
+    if fault := missing_extra("experiments.train"):
+        return fault
+    if not (CHECKPOINT / "model.safetensors").exists():
+        return f"{CHECKPOINT / 'model.safetensors'} is missing: python -m experiments.warm_up makes it"
+    return None
+
+
+def missing_extra(module: str) -> str | None:
+    """What to install where TRL is missing, in one sentence, or None."""
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is downloaded
+    return None if find_spec("trl") else f"{module} needs TRL: pip install -e '.[experiments]'"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
