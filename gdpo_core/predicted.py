@@ -1,12 +1,33 @@
 """The runs of the experiments held against what was predicted of them, reward by reward."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import polars as pl
 
-from gdpo_core.paired import Difference, paired_difference, verdict
+from gdpo_core._errors import InputError
+from gdpo_core.intervals import LEVEL, half_width
+
+SMALLEST = 0.01  # of a mean pass rate; a difference below it is none
+PREDICTIONS = ("faster", "slower", "no difference")
+VERDICTS = ("held", "did not hold", "no difference seen")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The mean of paired differences and its 95 % interval."""
+
+    mean: float
+    low: float
+    high: float
+    pairs: int
+
+    @property
+    def leaves_out_zero(self) -> bool:
+        """Whether the whole interval is on one side of 0."""
+        return self.low > 0 or self.high < 0
 
 
 @dataclass(frozen=True)
@@ -15,10 +36,50 @@ class Comparison:
 
     setup: str
     reward: str
-    prediction: str  # faster, slower or no difference
+    prediction: str  # one of PREDICTIONS
     coins: float  # the difference of the coins
     found: Difference  # GDPO − GRPO of the mean pass rate over all steps, paired by seed
-    verdict: str
+    verdict: str  # one of VERDICTS
+
+
+def paired_difference(first: Sequence[float], second: Sequence[float]) -> Difference:
+    """The mean of second − first, pair by pair, with Student's t interval; InputError below two pairs.
+
+    >>> found = paired_difference([0.5, 0.6, 0.7], [0.6, 0.7, 0.9])
+    >>> round(found.mean, 3), round(found.low, 3), round(found.high, 3)
+    (0.133, -0.01, 0.277)
+    """
+    if len(first) != len(second) or len(first) < 2:
+        raise InputError(f"pairs: expected at least two of both methods, got {len(first)} and {len(second)}")
+    differences = np.asarray(second, dtype=float) - np.asarray(first, dtype=float)
+    mean, half = float(differences.mean()), half_width([differences], runs=True) or 0.0
+    return Difference(mean, mean - half, mean + half, len(differences))
+
+
+def verdict(prediction: str, difference: Difference, smallest: float = SMALLEST) -> str:
+    """One of VERDICTS on one of PREDICTIONS.
+
+    >>> verdict("faster", Difference(0.05, 0.01, 0.09, 10)), verdict("no difference", Difference(0.05, 0.01, 0.09, 10))
+    ('held', 'did not hold')
+    """
+    if prediction not in PREDICTIONS:
+        raise InputError(f"prediction: expected one of {', '.join(PREDICTIONS)}, got {prediction!r}")
+    if prediction == "no difference":
+        if -smallest < difference.low and difference.high < smallest:
+            return "held"
+        return "did not hold" if difference.leaves_out_zero else "no difference seen"
+    if not difference.leaves_out_zero:
+        return "no difference seen"
+    return "held" if (difference.mean > 0) == (prediction == "faster") else "did not hold"
+
+
+def by_chance(comparisons: int) -> float:
+    """How many of so many comparisons leave out 0 by chance alone, on average.
+
+    >>> round(by_chance(15), 2)
+    0.75
+    """
+    return (1 - LEVEL) * comparisons
 
 
 def hold(table: pl.DataFrame, predictions: Mapping[str, Any]) -> list[Comparison]:
@@ -28,11 +89,12 @@ def hold(table: pl.DataFrame, predictions: Mapping[str, Any]) -> list[Comparison
     """
     rows = []
     for setup in predictions["setups"]:
-        for reward, said in setup["rewards"].items():
+        for reward, of_coins in setup["rewards"].items():
             means = means_by_seed(table, setup["name"], reward)
             found = paired_difference(means["grpo"].to_list(), means["gdpo"].to_list())
-            word = verdict(said["prediction"], found, predictions["smallest_difference"])
-            rows.append(Comparison(setup["name"], reward, said["prediction"], said["difference"], found, word))
+            word = verdict(of_coins["prediction"], found, predictions["smallest_difference"])
+            difference = of_coins["difference"]
+            rows.append(Comparison(setup["name"], reward, of_coins["prediction"], difference, found, word))
     return rows
 
 

@@ -12,8 +12,9 @@ import pytest
 import gdpo_core as gc
 from benchmarks import seeds
 from gdpo_core import cli, report
+from gdpo_core.intervals import half_width
 from gdpo_core.report import svg
-from gdpo_core.report.changes import SEEDS_CLEAR, _half_width, caveat, changes, headline
+from gdpo_core.report.changes import SEEDS_CLEAR, caveat, changes, headline
 
 ROOT = Path(__file__).parent.parent
 TRL = ROOT / "data/samples/trl_gdpo"
@@ -62,15 +63,15 @@ def figure(c, name, reward=None):
 
 def test_the_interval_is_student_s_t_by_hand():
     # std 1, 4 numbers that alternate: 3.182 · √(4/3) / √4, since its std over n − 1 is √(4/3)
-    assert _half_width([np.array([1.0, -1.0, 1.0, -1.0])]) == pytest.approx(3.182 * (4 / 3) ** 0.5 / 2, rel=1e-3)
+    assert half_width([np.array([1.0, -1.0, 1.0, -1.0])]) == pytest.approx(3.182 * (4 / 3) ** 0.5 / 2, rel=1e-3)
     # Welch: variances 4/3 and 16/3 over 4 each, degrees of freedom (5/3)² / ((1/3)² / 3 + (4/3)² / 3) = 4.41
-    half = _half_width([np.array([1.0, -1.0, 1.0, -1.0]), np.array([2.0, -2.0, 2.0, -2.0])])
+    half = half_width([np.array([1.0, -1.0, 1.0, -1.0]), np.array([2.0, -2.0, 2.0, -2.0])])
     assert half == pytest.approx((2.776 + 0.4118 * (2.571 - 2.776)) * (5 / 3) ** 0.5, rel=1e-3)
 
 
 def test_two_steps_are_too_few_and_no_scatter_is_no_width():
-    assert _half_width([np.array([1.0, 2.0])]) is None
-    assert _half_width([np.array([1.0, 1.0, 1.0])]) == 0.0
+    assert half_width([np.array([1.0, 2.0])]) is None
+    assert half_width([np.array([1.0, 1.0, 1.0])]) == 0.0
 
 
 @pytest.mark.parametrize(("steps", "memory"), [(6, 0.0), (40, 0.0), (40, 0.6), (120, 0.8)])
@@ -80,7 +81,7 @@ def test_the_interval_holds_the_truth_about_as_often_as_it_says(steps, memory):
         x = np.zeros(steps + 50)
         for t in range(1, len(x)):
             x[t] = memory * x[t - 1] + rng.standard_normal()
-        half = _half_width([x[50:]])
+        half = half_width([x[50:]])
         held += half is not None and abs(x[50:].mean()) <= half
     # Without the correction for neighbours, memory 0.8 would hold it about half of the time.
     assert 0.88 <= held / draws <= 0.99

@@ -12,6 +12,7 @@ from msgspec import Meta
 from gdpo_core._errors import expect
 from gdpo_core._words import MISSING, count, listing, number, percent
 from gdpo_core.conventions import NAMES
+from gdpo_core.intervals import LEVEL, half_width
 from gdpo_core.report import svg
 from gdpo_core.report.figures import Figure
 from gdpo_core.report.summary import Table, comparable, comparison, shown_method
@@ -20,17 +21,10 @@ from gdpo_core.runs.over_time import DEAD, MEAN, SHARE, SILENT, TIES, column
 from gdpo_core.runs.sums import Array
 from gdpo_core.runs.thresholds import FEW_GROUPS
 
-# The 97.5 % quantiles of Student's t for 1 to 30 degrees of freedom; for more, the last one is a little wide.
-_T = (
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
-    2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
-)  # fmt: skip
-LEVEL = 0.95  # of the intervals
 # Of the figures of two single runs that differ in the seed alone, the share that is clear: in all simulated settings
 # of `python -m benchmarks.seeds`, and in those with the fewest and the most. Of several runs a side it is 1 − LEVEL at
 # most.
 SEEDS_CLEAR, SEEDS_FEWEST, SEEDS_MOST = 0.10, 0.01, 0.51
-_FEWEST, _FEWEST_RUNS = 3, 2  # steps, and runs, below which their scatter says nothing
 
 _SETTINGS = ("written by", "responses per group", "method", "convention", "weights")
 
@@ -109,7 +103,7 @@ def changes(
     sizes = [len(side) for side in sides]
     several = max(sizes) > 1
     got = f"{sizes[0]} and {sizes[1]}"
-    expect(min(sizes) >= (_FEWEST_RUNS if several else 1), "--with", "at least two runs on each side", got)
+    expect(min(sizes) >= (2 if several else 1), "--with", "at least two runs on each side", got)
     expect(not paired or several, "--paired", "several runs on each side, --with", "two runs, paired by their steps")
     expect(not paired or sizes[0] == sizes[1], "--paired", "as many runs on one side as on the other", got)
     flat = [report for side in sides for report in side]
@@ -208,7 +202,7 @@ def _change(figure: str, reward: str | None, a: Array, b: Array, paired: bool, r
     if not len(a) or not len(b):
         return Change(figure, reward, _mean(a), _mean(b), None, None, None, False)
     difference = float(b.mean() - a.mean())
-    half = _half_width([b - a] if paired else [a, b], runs)
+    half = half_width([b - a] if paired else [a, b], runs)
     low, high = (None, None) if half is None else (difference - half, difference + half)
     clear = half is not None and abs(difference) > half
     return Change(figure, reward, _mean(a), _mean(b), difference, low, high, clear)
@@ -216,32 +210,6 @@ def _change(figure: str, reward: str | None, a: Array, b: Array, paired: bool, r
 
 def _mean(values: Array) -> float | None:
     return float(values.mean()) if len(values) else None
-
-
-def _half_width(series: Sequence[Array], runs: bool = False) -> float | None:
-    """Half the 95 % interval of a sum or difference of the means of independent series; None for too few numbers.
-
-    Student's t, for two series with the degrees of freedom of Welch. Steps that resemble their neighbours count as
-    fewer: n (1 − ρ) / (1 + ρ), ρ their lag-1 autocorrelation where that is positive; runs have no neighbours.
-    """
-    if min(map(len, series)) < (_FEWEST_RUNS if runs else _FEWEST):
-        return None
-    resemblances = [0.0 if runs else _autocorrelation(x) for x in series]
-    counts = np.array([len(x) * (1 - r) / (1 + r) for x, r in zip(series, resemblances, strict=True)])
-    variances = np.array([x.var(ddof=1) for x in series]) / counts
-    if not variances.any():
-        return 0.0
-    if counts.min() < 2:
-        return None
-    freedom = variances.sum() ** 2 / (variances**2 / (counts - 1)).sum()
-    return float(np.interp(freedom, np.arange(1, len(_T) + 1), _T) * np.sqrt(variances.sum()))
-
-
-def _autocorrelation(x: Array) -> float:
-    """How much each number resembles the one before it: 0 (not, or the opposite) up to 1."""
-    d = x - x.mean()
-    squares = float(d @ d)
-    return max(0.0, float(d[1:] @ d[:-1]) / squares) if squares else 0.0
 
 
 # --- in words ---------------------------------------------------------------------------------------------------------
