@@ -419,7 +419,7 @@ def evidence_data(evidence_open):
     mo.stop(not evidence_open())
     # Altair takes as long as all else that a first visitor waits for, so it comes with the chapter.
     from gdpo_core.bfcl import prompts
-    from views.evidence import about, counting, opened, paper, sentences, sizes, squares
+    from views.evidence import about, counting, opened, paper, sentences, sizes, squares, trained
 
     try:
         verdicts = prompts.load_once(DATA / "bfcl_rewards.parquet")  # (prompts, models, graders)
@@ -434,6 +434,7 @@ def evidence_data(evidence_open):
         sentences,
         sizes,
         squares,
+        trained,
         verdicts,
     )
 
@@ -657,6 +658,16 @@ def evidence_counts(counting, sentences):
 
 
 @app.cell
+def evidence_trained(sentences, trained):
+    html.show(
+        sentences.section(
+            "A language model, small but real", trained.part, {"Every prediction and its rule": trained.results_table}
+        )
+    )
+    return
+
+
+@app.cell
 def evidence_paper(paper, sentences):
     html.show(
         sentences.section(
@@ -829,6 +840,12 @@ def run_what_if(corrections, log, report, run, what_if_setting):
         _said = _error
     run.groups.what_if_view(what_if_setting, _said) if report else None
     return (what_if,)
+
+
+@app.cell
+def run_compared(log, report, run):
+    run.show.comparison(log) if report else None
+    return
 
 
 @app.cell

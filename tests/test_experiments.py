@@ -4,7 +4,7 @@ import csv
 import json
 import re
 from hashlib import sha256
-from math import sqrt
+from math import prod, sqrt
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,6 +18,7 @@ from experiments.requests import FAULTS, TEMPLATES, answer, draw, draw_faults, f
 from gdpo_core.bfcl import grade
 from gdpo_core.predicted import Difference, by_chance, hold, paired_difference, verdict
 from gdpo_core.report.changes import changes
+from views.evidence import trained
 
 ROOT = Path(__file__).parent.parent
 REQUESTS = [draw(np.random.default_rng(seed)) for seed in range(40)]
@@ -176,6 +177,16 @@ def test_what_cannot_be_compared_is_refused_in_one_sentence():
         paired_difference([1.0], [2.0])
     with pytest.raises(gc.InputError, match=r"^prediction: .* faster, slower, no difference, got 'better'$"):
         verdict("better", Difference(0, 0, 0, 2))
+
+
+# --- what the page says of them --------------------------------------------------------------------------------------
+
+
+def test_the_numbers_that_the_page_says_of_the_model_are_those_of_its_checkpoint():
+    weights = (train.CHECKPOINT / "model.safetensors").read_bytes()
+    header = json.loads(weights[8 : 8 + int.from_bytes(weights[:8], "little")])
+    sizes = [prod(entry["shape"]) for name, entry in header.items() if name != "__metadata__"]
+    assert (sum(sizes), train.GROUP * train.PROMPTS) == (trained.PARAMETERS, trained.ANSWERS)
 
 
 # --- results ---------------------------------------------------------------------------------------------------------

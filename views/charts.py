@@ -321,6 +321,39 @@ def _apart(ends: list[dict], top: float) -> list[dict]:
     return placed
 
 
+def trained(rows: Sequence[Mapping], reward: str, words: str) -> Filled:
+    """The pass rate of one reward by step under both methods, median and quartiles over seeds.
+
+    rows: method, step, median, low and high; words: what was predicted of it, and what came.
+    """
+    ends = {row["method"]: f"{row['method']} {percent(row['median'])}" for row in rows}
+    last = max(row["step"] for row in rows)
+    description = f"{reward}: its pass rate by step, at the end {', '.join(ends.values())}; {words}."
+    labels = [
+        {"step": last, "at": 0.47 - 0.11 * k, "method": method, "label": label}
+        for k, (method, label) in enumerate(sorted(ends.items(), reverse=True))
+    ]
+    return _filled(_rates(reward), description, lines=list(rows), labels=labels)
+
+
+@lru_cache(maxsize=8)
+def _rates(reward: str) -> dict[str, Any]:
+    x = alt.X("step:Q", title=None, scale=alt.Scale(nice=False), axis=alt.Axis(tickCount=3, format="d"))
+    scale, ticks = alt.Scale(domain=[0.3, 1]), alt.Axis(format="%", values=[0.5, 0.75, 1])
+    color, dash, _ = _looks([NAMES[m] for m in ("grpo", "gdpo")])
+    tooltip = [alt.Tooltip("method:N"), alt.Tooltip("step:Q")]
+    tooltip += [alt.Tooltip(f"{name}:Q", format=".1%") for name in ("median", "low", "high")]
+    base, labels = (alt.Chart(alt.NamedData(name)).encode(x, color) for name in ("lines", "labels"))
+    median = alt.Y("median:Q", title=None, scale=scale, axis=ticks)
+    layers = [
+        base.mark_area(opacity=0.15).encode(alt.Y("low:Q", title=None, scale=scale, axis=ticks), alt.Y2("high:Q")),
+        base.mark_line(strokeWidth=2.2).encode(median, dash),
+        base.mark_point(size=80, opacity=0).encode(median, tooltip=tooltip),
+        labels.mark_text(align="right", fontSize=13, fontWeight=600).encode(alt.Y("at:Q", title=None), text="label:N"),
+    ]
+    return _typed(alt.layer(*layers), reward, "").properties(height=130).to_dict()
+
+
 def who_is_ahead(cells: Sequence, title: str) -> alt.LayerChart:
     """A row per cell of the paper's tables: by how many points GRPO, to the left, or GDPO, to the right, is ahead."""
     names = {"grpo": NAMES["grpo"], "gdpo": NAMES["gdpo"], "equal": "equal"}

@@ -1,5 +1,27 @@
 """An audit in words, as HTML and in a terminal."""
 
-from gdpo_core.report.html import CSS, STYLE, body, comparison_document, copy_box, details, document, front, what_if
+from gdpo_core.report.html import (
+    CSS,
+    STYLE,
+    body,
+    comparison_body,
+    comparison_document,
+    copy_box,
+    details,
+    document,
+    front,
+    what_if,
+)
 
-__all__ = ["CSS", "STYLE", "body", "comparison_document", "copy_box", "details", "document", "front", "what_if"]
+__all__ = [
+    "CSS",
+    "STYLE",
+    "body",
+    "comparison_body",
+    "comparison_document",
+    "copy_box",
+    "details",
+    "document",
+    "front",
+    "what_if",
+]

@@ -262,6 +262,11 @@ def document(reports: AuditReport | Sequence[AuditReport], note: str = "") -> st
 
 def comparison_document(c: Changes) -> str:
     """A complete HTML document of what changed between runs."""
+    return _whole(f"From {c.a} to {c.b}", [tag("h1", "What changed between runs"), comparison_body(c)])
+
+
+def comparison_body(c: Changes) -> Html:
+    """What changed between runs, to stand on a page that has `STYLE`."""
     settings, did = settings_table(c), figures_table(c)
     _, _, *head = did.head
     rows = [[figure_name(x), *cells] for x, (_, _, *cells) in zip(c.figures, did.rows, strict=True)]
@@ -270,8 +275,7 @@ def comparison_document(c: Changes) -> str:
     if settings:
         parts += [tag("h3", settings.title), table(settings.head, settings.rows, "runs", most=2)]
     parts += [tag("h3", did.title), *map(frame_figure, changes_figures(c)), table(["figure", *head], rows, "rewards")]
-    inside = tag("div", *parts, tag("p", did.meaning), kind="audit")
-    return _whole(f"From {c.a} to {c.b}", [tag("h1", "What changed between runs"), inside])
+    return tag("div", *parts, tag("p", did.meaning), kind="audit")
 
 
 def _whole(title: str, parts: Sequence[Html]) -> str:

@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 from gdpo_core._errors import InputError, expect
 from gdpo_core._parse import parse_count, parse_weights
 from gdpo_core._words import count
+from gdpo_core.report.changes import Changes, changes
 from gdpo_core.runs.audit import audit
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.read import read_run
@@ -100,6 +101,13 @@ def audit_log(log: Log, primary: str | None, weights: str) -> AuditReport:
     if isinstance(report, InputError):
         raise report
     return report
+
+
+@lru_cache(4)
+def compare_samples(grpo: Sample, gdpo: Sample) -> Changes:
+    """What differs between two samples of one seed, A by GRPO and B by GDPO."""
+    a, b = (_audit_of_sample(one, (), one.primary, ()) for one in (grpo, gdpo))
+    return replace(changes(a, b), a=grpo.title, b=gdpo.title)
 
 
 def what_if(log: Log, report: AuditReport, weights: str, setting: dict[str, Any]) -> WhatIf:

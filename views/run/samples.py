@@ -19,6 +19,7 @@ class Sample:
     path: str  # in data/samples
     source_note: str  # what stands between two ** is bold
     primary: str | None = None
+    other: str | None = None  # the id of the run of the same seed under the other method
 
     @property
     def id(self) -> str:
@@ -42,7 +43,19 @@ class Sample:
         return self.source_note.format(configurations=len(names), models=len(models))
 
 
+def _trained(title: str, path: str, method: str, other: str) -> Sample:
+    """One of two real runs from one checkpoint and seed."""
+    note = (
+        f"**A real run.** TRL's own trainer with **{method}**, a small language model made for this project, rewarded "
+        "by this page's three graders. Style and correctness pay 1 and conciseness 5, a common mistake. "
+        "In Evidence this and other settings stand beside what was predicted of them."
+    )
+    return Sample(title, path, note, "correctness", other)
+
+
 SAMPLES = (
+    _trained("a small model under GRPO", "pays_5_grpo", "GRPO", "pays_5_gdpo"),
+    _trained("the same model and seed under GDPO", "pays_5_gdpo", "GDPO", "pays_5_grpo"),
     Sample(
         "made from published answers",
         "published_answers.zip",

@@ -19,7 +19,8 @@ from views.html import Html, div, prose, reason, show, tag
 from views.onward import onward
 from views.run.choose import HOW
 from views.run.downloads import downloads
-from views.run.log import Log
+from views.run.log import Log, compare_samples
+from views.run.samples import SAMPLES
 
 LARGE = 2 * 10**6  # bytes, from which on a reader is told to wait
 _AT = {title: key for key, title in CHAPTERS.items()}
@@ -51,6 +52,16 @@ def folds(audit: AuditReport) -> mo.Html:
     # What waits stands in a shadow root, with no style but the page's; there marimo takes links to data away.
     behind = report.details(audit).items()
     return mo.accordion({title: lambda draw=draw: show(report.STYLE, draw()) for title, draw in behind}, True, True)
+
+
+def comparison(log: Log) -> mo.ui.accordion | None:
+    """What differs between the two samples of one seed, for a reader of either; None for any other log."""
+    if log.sample is None or log.sample.other is None or log.how:
+        return None
+    pair = [one for one in SAMPLES if one.other]  # A by GRPO, B by GDPO
+    c = compare_samples(*pair)
+    title = "What differs from the same seed under the other method (gdpo compare)"
+    return mo.accordion({title: lambda: show(report.STYLE, report.comparison_body(c))}, lazy=True)
 
 
 def downloads_line(log: Log, audit: AuditReport) -> mo.Html:
