@@ -189,6 +189,67 @@ def test_the_numbers_that_the_page_says_of_the_model_are_those_of_its_checkpoint
     assert (sum(sizes), train.GROUP * train.PROMPTS) == (trained.PARAMETERS, trained.ANSWERS)
 
 
+def test_the_page_counts_what_a_plain_loop_over_the_table_counts(table, predictions):
+    """No code of the core: means by dicts, Student's t from a printed table."""
+    rows, held, ahead = table.to_dicts(), 0, {"grpo": 0, "gdpo": 0}
+    for setup in predictions["setups"]:
+        for reward, entry in setup["rewards"].items():
+            rates = {}
+            for row in rows:
+                if row["setup"] == setup["name"]:
+                    rates.setdefault((row["method"], row["seed"]), []).append(row[reward])
+            mean = {key: sum(of) / len(of) for key, of in rates.items()}
+            differences = [mean["gdpo", seed] - mean["grpo", seed] for seed in range(10)]
+            middle = sum(differences) / 10
+            half = T_975_OF_9 * sqrt(sum((d - middle) ** 2 for d in differences) / 9 / 10)
+            clear = abs(middle) > half
+            ahead["gdpo" if middle > 0 else "grpo"] += clear
+            within = max(abs(middle - half), abs(middle + half)) < 0.01
+            sign = {"faster": 1, "slower": -1}.get(entry["prediction"])
+            held += within if sign is None else clear and middle * sign > 0
+    text = " ".join(trained._says(trained.load()))
+    assert f"**{held} of 15 predictions held, {15 - held} did not.**" in text
+    assert f"**GRPO is ahead in {ahead['grpo']} of the 15 comparisons, GDPO in {ahead['gdpo']}**" in text
+    assert "about 0.8 would look so by chance" in text
+
+
+def test_the_curves_are_medians_and_quartiles_over_the_seeds(table):
+    found = trained.load()
+    one = found.comparisons[3]  # correctness where conciseness pays 5
+    rows = {(row["method"], row["step"]): row for row in trained.curves(found, one)}
+    assert set(rows) == {(method, step) for method in ("GRPO", "GDPO") for step in range(5, 151, 5)}
+    first = table.filter(
+        (pl.col("setup").cast(pl.String) == "pays_5") & (pl.col("method").cast(pl.String) == "grpo"),
+        pl.col("step") <= 5,
+    )
+    means = sorted(first.group_by("seed").agg(pl.col("correctness").mean())["correctness"].to_list())
+    row = rows["GRPO", 5]
+    assert row["median"] == pytest.approx((means[4] + means[5]) / 2, abs=1e-4)
+    assert (row["low"], row["high"]) == pytest.approx((means[2], means[7]), abs=2e-3)
+
+
+def test_every_comparison_stands_on_the_page_with_its_verdict():
+    part, rows = str(trained.part()), str(trained.results_table())
+    found = trained.load()
+    for one in found.comparisons:
+        assert part.count(trained.interval(one)) and one.verdict in rows
+    assert part.count("<h3>") == len(found.predictions["setups"]) == 5
+    assert part.count("Predicted: ") == 15 and part.count('class="missed"') == 1
+
+
+def test_a_damaged_table_is_one_sentence(tmp_path, monkeypatch):
+    monkeypatch.setattr(trained, "TABLE", tmp_path / "experiments.parquet")
+    for content in (None, b"PAR1 cut"):
+        if content:
+            trained.TABLE.write_bytes(content)
+        trained.load.cache_clear()
+        with pytest.raises(
+            gc.InputError, match=r"^data/experiments.parquet: expected the runs of the experiments, got "
+        ):
+            trained.load()
+    trained.load.cache_clear()
+
+
 # --- results ---------------------------------------------------------------------------------------------------------
 
 

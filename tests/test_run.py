@@ -10,6 +10,7 @@ import shutil
 import sys
 import zipfile
 from collections import Counter
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
@@ -32,7 +33,7 @@ from views.run.log import audit_log, named_weights, read
 from views.run.samples import SAMPLES
 
 ROOT = Path(__file__).parent.parent
-MADE, TRL, SAME_NAME, MS_SWIFT, VERL = SAMPLES
+GRPO_RUN, GDPO_RUN, MADE, TRL, SAME_NAME, MS_SWIFT, VERL = SAMPLES
 
 
 def uploaded(name, contents):
@@ -389,18 +390,18 @@ def test_an_address_brings_sample_primary_and_corrections_which_another_sample_h
 
 def test_what_stands_untouched_stays_out_of_the_address():
     page = Nav({}, False)
-    log = read(MADE)
-    page.write("run", *choose.address(MADE, choose.corrections(page, MADE, ()).value, log, log.primary))
+    log = read(GRPO_RUN)
+    page.write("run", *choose.address(GRPO_RUN, choose.corrections(page, GRPO_RUN, ()).value, log, log.primary))
     assert written(page) == {}
-    page.write("run", *choose.address(MADE, choose.corrections(page, MADE, ()).value, log, None))
+    page.write("run", *choose.address(GRPO_RUN, choose.corrections(page, GRPO_RUN, ()).value, log, None))
     assert written(page) == {"run-primary": "none"}
 
 
 def test_an_address_with_an_unknown_sample_is_noted_once():
     page = Nav({"run-sample": "mine", "run-primary": "speed"}, False)
     for _ in range(2):
-        assert choose.sample(page).value is MADE
-        assert choose.primary(page, read(MADE)).value == "correctness"
+        assert choose.sample(page).value is GRPO_RUN
+        assert choose.primary(page, read(GRPO_RUN)).value == "correctness"
     assert len(page.notes) == 2
 
 
@@ -417,6 +418,21 @@ def test_the_program_prints_what_the_report_shows(sample, monkeypatch, capsys):
         assert f"{reward['name']} {reward['dead_groups']} {reward['update_share']}" in printed
     for finding in found.findings:
         assert f"{finding.severity} {finding.id}" in printed
+
+
+def test_two_samples_are_runs_of_one_seed_that_are_compared():
+    for sample in (GRPO_RUN, GDPO_RUN):
+        audit, log = report(sample), read(sample)
+        assert (audit.run["method"], audit.run["reproduced"]) == (sample.id.rpartition("_")[2], True)
+        assert list(audit.run["weights"].values()) == pytest.approx([1] * 3, rel=1e-5)
+        assert "What differs from the same seed" in show.comparison(log).text
+    assert show.comparison(read(MADE)) is show.comparison(replace(log, sample=None)) is None
+    compared = logs.compare_samples(GRPO_RUN, GDPO_RUN)
+    assert [(one.name, one.a, one.b) for one in compared.settings] == [("method", "GRPO", "GDPO")]
+    a, b = (pl.read_parquet(next(iter((ROOT / "data/samples" / x.path).iterdir()))) for x in (GRPO_RUN, GDPO_RUN))
+    means = {x.reward: (x.a, x.b) for x in compared.figures if x.figure == "mean"}
+    for reward in ("correctness", "style", "conciseness"):
+        assert means[reward] == pytest.approx((a[reward].mean(), b[reward].mean()))
 
 
 # --- groups, and what if ---------------------------------------------------------------------------------------------

@@ -184,6 +184,9 @@ def test_when_nothing_can_be_learnt_nothing_is_said_to_help(default):
     assert set(effects(replace(default, weights=(0.0, 0.0, 0.0))).values()) == {"nothing"}
 
 
+MADE, TRL = SAMPLES[2:4]
+
+
 def of_sample(sample):
     log = read(sample)
     return audit_log(log, log.primary, "")
@@ -194,12 +197,12 @@ def test_the_audited_run_is_judged_when_there_is_one():
     for sample in SAMPLES:
         found = of_sample(sample)
         assert ("It cannot be told" in text_of(should(found))) == (len(found.rewards) == 1)
-    text = text_of(should(of_sample(SAMPLES[0])))
+    text = text_of(should(of_sample(MADE)))
     assert re.search(r"style takes 79\s% of the update under GRPO and 40\s% under GDPO", text)
 
 
 def test_of_few_groups_the_verdict_says_so_but_a_lab_is_always_one():
-    few = of_sample(SAMPLES[1])
+    few = of_sample(TRL)
     assert text_of(should(few)).startswith("Should I? Too few to judge (128 responses in 16 groups). So far: ")
     assert "Too few" not in should(few, False)
 
@@ -219,7 +222,7 @@ def test_a_verdict_is_in_words_that_need_no_second_look():
 
 def test_every_link_leads_to_a_chapter_and_a_scenario_that_exist(default):
     lab = advise.report_of(default, "none")
-    html = should(lab, False) + str(claims.claims_table()) + should(of_sample(SAMPLES[0]))
+    html = should(lab, False) + str(claims.claims_table()) + should(of_sample(MADE))
     links = re.findall(r'<a class="onward"[^>]*href="\?at=(\w+)(?:&amp;train-scenario=(\w+))?"', html)
     assert len(links) > 10
     assert all(chapter in ("lab", "train", "evidence", "run") for chapter, _ in links)

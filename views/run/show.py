@@ -54,7 +54,7 @@ def folds(audit: AuditReport) -> mo.Html:
     return mo.accordion({title: lambda draw=draw: show(report.STYLE, draw()) for title, draw in behind}, True, True)
 
 
-def comparison(log: Log) -> mo.ui.accordion | None:
+def comparison(log: Log) -> mo.Html | None:
     """What differs between the two samples of one seed, for a reader of either; None for any other log."""
     if log.sample is None or log.sample.other is None or log.how:
         return None
