@@ -57,11 +57,12 @@ def verdict(page):
 def test_the_chapter_as_it_opens(run, subtests):
     page = run(width=1440, height=900, permissions=["clipboard-read", "clipboard-write"])
     with subtests.test("the sample is audited without a click"):
-        assert "no training run" in page.locator(".whose").inner_text()
+        assert "A real run" in page.locator(".whose").inner_text()
         assert "GRPO" in verdict(page).inner_text()
-        assert "reward-dominates" in page.locator(".audit .card > summary").first.inner_text()
+        assert "ties-hide-signal" in page.locator(".audit .card > summary").first.inner_text()
     with subtests.test("the area for files is the first thing, and the report's start is on the same screen"):
-        places = ("h1:visible", ".upload", ".verdict-line", ".what-ran", ".card >> nth=0", ".front > figure > svg")
+        first = ".card > summary >> nth=0"
+        places = ("h1:visible", ".upload", ".verdict-line", ".what-ran", first, ".front > figure > svg")
         boxes = [page.locator(selector).bounding_box() for selector in places]
         assert all(box["y"] + box["height"] <= 900 for box in boxes)
         assert boxes[1]["y"] < 120 and boxes[1]["height"] > 150
@@ -84,6 +85,7 @@ def test_the_chapter_as_it_opens(run, subtests):
             links.first.press("Enter")
         assert ElementTree.parse(download.value.path()).getroot().tag.endswith("svg")
     with subtests.test("a link of a finding opens the fold that explains it, or the scenario"):
+        page = run("&run-sample=published_answers")
         page.get_by_role("link", name="Train: Rewards of unequal scale").first.click()
         page.wait_for_url("**at=train**")
 
@@ -98,7 +100,7 @@ def test_a_readers_log_is_read_audited_and_taken_away(run, browser):
         verdict(page).get_by_text(WEIGHTS).wait_for()
         if len(files) > 1:
             page.get_by_role("button", name="Click to clear files").click()
-            page.locator(".whose").get_by_text("no training run").wait_for()
+            page.locator(".whose").get_by_text("A real run").wait_for()
     taken = {}
     for label in ("Report (JSON)", "Report (HTML)", "Table (CSV)"):
         with page.expect_download() as download:

@@ -61,7 +61,7 @@ def test_the_run_that_was_audited_is_judged(use):
     page.locator(".should").get_by_role("link", name="Your run").click()
     arrived(page, ".audit.front")
     go(page, "Use it")
-    page.locator(".should").get_by_text("style takes").wait_for()
+    page.locator(".should").get_by_text("conciseness takes").wait_for()
 
 
 def test_no_accessibility_fault_and_nothing_wider_than_the_screen(use):

@@ -46,9 +46,8 @@ class Sample:
 def _trained(title: str, path: str, method: str, other: str) -> Sample:
     """One of two real runs from one checkpoint and seed."""
     note = (
-        f"**A real run.** TRL's own trainer with **{method}**, a small language model made for this project, rewarded "
-        "by this page's three graders. Style and correctness pay 1 and conciseness 5, a common mistake. "
-        "In Evidence this and other settings stand beside what was predicted of them."
+        f"**A real run**: TRL's trainer with **{method}** on a small language model of our own. Correctness and style "
+        "pay 1, conciseness 5, a common mistake. Evidence has more such runs."
     )
     return Sample(title, path, note, "correctness", other)
 
