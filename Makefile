@@ -55,14 +55,14 @@ parity: $(VENV)/.installed-parity .parity/.installed
 	$(VENV_PYTHON) -m pytest tests/parity_bfcl.py -s
 	$(VENV_PYTHON) -m parity
 
-# The callback inside TRL's own trainer, which needs transformers and more: an environment beside .venv, whose torch it
-# uses. Two minutes the first time.
+# The callback and the experiments inside TRL's own trainer, which needs transformers and more: an environment beside
+# .venv, whose torch it uses. Two minutes the first time.
 parity-trainer: $(VENV)/.installed-parity
 	@test -x .parity-trainer/bin/python || '$(PYTHON)' -m venv .parity-trainer
 	@$(VENV_PYTHON) -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > \
 		"$$(.parity-trainer/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/venv.pth"
 	.parity-trainer/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt trl
-	.parity-trainer/bin/python -m pytest tests/parity_callback.py -s
+	.parity-trainer/bin/python -m pytest tests/parity_callback.py tests/parity_experiments.py -s
 
 # The same for Ray.
 parity-ray: $(VENV)/.installed-parity

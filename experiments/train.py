@@ -129,9 +129,9 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True, help="folder of the runs")
     parser.add_argument("--setup", choices=[setup.name for setup in (*SETUPS, TUNING)])
     parser.add_argument("--method", choices=list(METHODS))
-    parser.add_argument("--seed", type=int)
+    parser.add_argument("--seed", type=_count_from(0))
     parser.add_argument("--learning-rate", type=float, default=LEARNING_RATE)
-    parser.add_argument("--steps", type=int, default=STEPS)
+    parser.add_argument("--steps", type=_count_from(1), default=STEPS)
     given = parser.parse_args()
     if fault := cannot_train():
         print(fault, file=sys.stderr)
@@ -140,8 +140,21 @@ def main() -> int:
     for seed in SEEDS if given.seed is None else [given.seed]:
         for setup in [setup_named(given.setup)] if given.setup else SETUPS:
             for method in [given.method] if given.method else METHODS:
-                run_once(setup, method, seed, given.out, given.learning_rate, given.steps)
+                try:
+                    run_once(setup, method, seed, given.out, given.learning_rate, given.steps)
+                except OSError as error:
+                    print(f"{given.out}: expected a folder to write to, got {error.strerror}", file=sys.stderr)
+                    return 2
     return 0
+
+
+def _count_from(least: int) -> Callable[[str], int]:
+    def count(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"expected a whole number from {least}, got {text!r}")
+        return int(text)
+
+    return count
 
 
 def cannot_train() -> str | None:

@@ -1,0 +1,45 @@
+"""The experiments under TRL's own trainer, a few steps of them; `make parity-trainer` runs it."""
+
+import polars as pl
+import pytest
+
+import gdpo_core as gc
+from experiments import train
+from experiments.setups import METHODS, setup_named
+
+pytest.importorskip("trl")
+STEPS = 3
+
+
+def log_of(folder, method):
+    return gc.read_run(folder / "pays_5" / method / "0")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """The same runs of both methods twice, each in a folder of its own."""
+    folders = [tmp_path_factory.mktemp(name) for name in ("first", "second")]
+    for folder in folders:
+        for method in METHODS:
+            train.run_once(setup_named("pays_5"), method, 0, folder, train.LEARNING_RATE, STEPS)
+    return folders
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_same_seed_gives_the_same_log(runs, method):
+    first, second = (log_of(folder, method) for folder in runs)
+    assert first.table.equals(second.table)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_an_audit_finds_out_what_was_set(runs, method):
+    run = gc.audit(log_of(runs[0], method)).run
+    assert (run["method"], run["convention"], run["reproduced"]) == (method, "trl", True)
+    assert run["weights"] == pytest.approx(dict.fromkeys(("correctness", "style", "conciseness"), 1), rel=1e-3)
+
+
+def test_the_first_prompts_are_those_of_the_shipped_sample(runs):
+    """The prompts alone: another machine may round, and so sample, otherwise."""
+    shipped = pl.read_parquet("data/samples/pays_5_gdpo/completions.parquet").filter(step=1)
+    here = pl.read_parquet(runs[0] / "pays_5/gdpo/0/completions/*.parquet").filter(step=1)
+    assert shipped["prompt"].to_list() == here["prompt"].to_list()
