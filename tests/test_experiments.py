@@ -191,7 +191,8 @@ def test_the_numbers_that_the_page_says_of_the_model_are_those_of_its_checkpoint
 
 def test_the_page_counts_what_a_plain_loop_over_the_table_counts(table, predictions):
     """No code of the core: means by dicts, Student's t from a printed table."""
-    rows, held, ahead = table.to_dicts(), 0, {"grpo": 0, "gdpo": 0}
+    rows, held, apart, right, never = table.to_dicts(), 0, 0, 0, 0
+    ahead, large = {"grpo": 0, "gdpo": 0}, {"grpo": 0, "gdpo": 0}
     for setup in predictions["setups"]:
         for reward, entry in setup["rewards"].items():
             rates = {}
@@ -204,13 +205,20 @@ def test_the_page_counts_what_a_plain_loop_over_the_table_counts(table, predicti
             half = T_975_OF_9 * sqrt(sum((d - middle) ** 2 for d in differences) / 9 / 10)
             clear = abs(middle) > half
             ahead["gdpo" if middle > 0 else "grpo"] += clear
+            large["gdpo" if middle > 0 else "grpo"] += clear and abs(middle) >= 0.01
             within = max(abs(middle - half), abs(middle + half)) < 0.01
             sign = {"faster": 1, "slower": -1}.get(entry["prediction"])
+            never += within
+            apart += sign is not None
+            right += sign is not None and middle * sign > 0
             held += within if sign is None else clear and middle * sign > 0
     text = " ".join(trained._says(trained.load()))
     assert f"**{held} of 15 predictions held, {15 - held} did not.**" in text
-    assert f"**GRPO is ahead in {ahead['grpo']} of the 15 comparisons, GDPO in {ahead['gdpo']}**" in text
-    assert "about 0.8 would look so by chance" in text
+    assert f"clear margin, GDPO is ahead in {ahead['gdpo']} and GRPO in {ahead['grpo']};" in text
+    assert f"By 1 point or more, **GDPO is ahead in {large['gdpo']}, GRPO in {large['grpo']}** of the 15" in text
+    assert f"Of {apart} predicted differences {right} have the right sign and" in text
+    assert f"“no difference” said every time would have held in {never}." in text
+    assert "about 0.8 of 15 would look so by chance" in text
 
 
 def test_the_curves_are_medians_and_quartiles_over_the_seeds(table):

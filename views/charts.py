@@ -338,7 +338,7 @@ def trained(rows: Sequence[Mapping], reward: str, words: str) -> Filled:
 
 @lru_cache(maxsize=8)
 def _rates(reward: str) -> dict[str, Any]:
-    x = alt.X("step:Q", title=None, scale=alt.Scale(nice=False), axis=alt.Axis(tickCount=3, format="d"))
+    x = alt.X("step:Q", title="step", scale=alt.Scale(nice=False), axis=alt.Axis(tickCount=3, format="d"))
     scale, ticks = alt.Scale(domain=[0.3, 1]), alt.Axis(format="%", values=[0.5, 0.75, 1])
     color, dash, _ = _looks([NAMES[m] for m in ("grpo", "gdpo")])
     tooltip = [alt.Tooltip("method:N"), alt.Tooltip("step:Q")]

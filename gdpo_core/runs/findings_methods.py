@@ -65,7 +65,7 @@ def ties_hide_signal(f: Facts) -> Iterator[Finding]:
         to_do = f"Grade in finer steps, above all {f.rewards[f.plan.primary]}, if the ties matter."
     else:
         first = f.rewards[f.plan.primary]
-        to_do = f"{remedy.words}: fewer ties, and no more pairs in which the answer with less {first} comes first."
+        to_do = f"{remedy.words}: fewer ties, and the answer with less {first} comes first no more often."
     yield Finding(
         "ties-hide-signal",
         "warning" if pairs >= TIED_PAIRS else "info",

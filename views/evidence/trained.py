@@ -11,11 +11,12 @@ import polars as pl
 from gdpo_core._errors import InputError, expect, reason
 from gdpo_core._words import count, decimal, listing, number, percent, signed
 from gdpo_core.conventions import NAMES
-from gdpo_core.predicted import VERDICTS, Comparison, by_chance, hold
+from gdpo_core.predicted import VERDICTS, Comparison, by_chance, hold, verdict
 from views import charts, html
 from views.html import Cell, Html, callout, join, paragraphs, table, tag
 
 TABLE, PREDICTIONS = html.ROOT / "data" / "experiments.parquet", html.ROOT / "experiments" / "predictions.json"
+SAME = "no difference"  # a prediction
 STEPS, LAST = 5, 50  # of a point of a curve; in which shares of the update are looked at
 PARAMETERS, ANSWERS = 199_392, 96  # of the model, and per step; experiments/ trains it, tests hold both against it
 
@@ -57,31 +58,61 @@ def part() -> Html:
     found = load()
     heading = tag("h2", "A language model, small but real", kind="part")
     rows = [_setup(found, setup) for setup in found.predictions["setups"]]
-    return join(heading, callout(*_says(found)), *rows, paragraphs(_limits(found)), _next())
+    return join(
+        heading,
+        callout(*_says(found)),
+        tag("p", _key(found), kind="note"),
+        *rows,
+        html.div("limits", paragraphs(_limits(found))),
+        _next(),
+    )
+
+
+def _key(found: Experiment) -> str:
+    """How the charts and the points are to be read."""
+    steps, seeds = found.runs["step"].max(), found.runs["seed"].n_unique()
+    return (
+        "Curves: the median over seeds of the share of answers that pass, bands from the lower to the upper quartile; "
+        f"the numbers in them are those of the last {STEPS} steps. Points: GDPO minus GRPO of the mean over all "
+        f"{steps} steps, with the 95 % interval over {seeds} pairs of one seed."
+    )
 
 
 def _says(found: Experiment) -> list[str]:
+    many, least = len(found.comparisons), found.predictions["smallest_difference"]
     held, not_held, unseen = ([one for one in found.comparisons if one.verdict == word] for word in VERDICTS)
-    many = len(found.comparisons)
-    gdpo, grpo = found.ahead("gdpo"), found.ahead("grpo")
+    apart = [one for one in found.comparisons if one.prediction != SAME]
+    right = [one for one in apart if (one.found.mean > 0) == (one.prediction == "faster")]
+    large = sum(abs(one.found.mean) >= least for one in right)
+    never = sum(verdict(SAME, one.found, least) == VERDICTS[0] for one in found.comparisons)
+    settings, point = count(len(found.predictions["setups"]), "setting"), count(round(100 * least), "point")
     rest = f" {count(len(unseen))} {'shows' if len(unseen) == 1 else 'show'} no difference." if unseen else ""
-    sentences = [
-        "A policy that writes text, trained by TRL. Before any run, the coins of Train said where GDPO would be "
-        f"faster, slower, or less than {count(round(100 * found.predictions['smallest_difference']), 'point')} apart. "
-        f"**{len(held)} of {many} predictions held, {len(not_held)} did not.**{rest}",
-        f"**GRPO is ahead in {len(grpo)} of the {many} comparisons, GDPO in {len(gdpo)}**; of {many}, about "
-        f"{decimal(by_chance(many), 1)} would look so by chance. {_largest(found, gdpo)} {_largest(found, grpo)}",
+    gdpo, grpo = (len(found.ahead(method)) for method in ("gdpo", "grpo"))
+    return [
+        f"A model of {PARAMETERS:,} parameters was trained by TRL in {settings}, with "
+        f"{found.runs['seed'].n_unique()} seeds each. Before the first run the coins of Train said of each reward "
+        f"whether GDPO would learn it faster, slower, or within {point} of GRPO. "
+        f"**{len(held)} of {many} predictions held, {len(not_held)} did not.**{rest} Of {len(apart)} predicted "
+        f"differences {len(right)} have the right sign and {large} are of {point} or more; “no difference” said every "
+        f"time would have held in {never}.",
+        f"By {point} or more, **GDPO is ahead in {_many(found, 'gdpo', least)}, GRPO in "
+        f"{_many(found, 'grpo', least)}** of the {many} comparisons. By whatever clear margin, GDPO is ahead in {gdpo} "
+        f"and GRPO in {grpo}; about {decimal(by_chance(many), 1)} of {many} would look so by chance. "
+        f"{_largest(found, 'gdpo')} {_largest(found, 'grpo')}",
+        *(_surprise(found, one) for one in not_held),
     ]
-    return sentences + [_surprise(found, one) for one in not_held]
 
 
-def _largest(found: Experiment, of: list[Comparison]) -> str:
-    if not of:
+def _many(found: Experiment, method: str, least: float) -> int:
+    return sum(abs(one.found.mean) >= least for one in found.ahead(method))
+
+
+def _largest(found: Experiment, method: str) -> str:
+    if not (of := found.ahead(method)):
         return ""
     most = max(of, key=lambda one: abs(one.found.mean))
-    method = NAMES["gdpo" if most.found.mean > 0 else "grpo"]
     return (
-        f"{method}'s largest lead is {points(abs(most.found.mean))} points, in {most.reward} with "
+        f"{NAMES[method]}'s largest lead is {points(abs(most.found.mean))} points, in {most.reward} with "
         f"“{found.title(most.setup)}”."
     )
 
@@ -89,7 +120,7 @@ def _largest(found: Experiment, of: list[Comparison]) -> str:
 def _surprise(found: Experiment, one: Comparison) -> str:
     method = NAMES["gdpo" if one.found.mean > 0 else "grpo"]
     return (
-        f"What the coins missed: under “{found.title(one.setup)}” they said “{one.prediction}” of {one.reward}, and "
+        f"What the coins missed: with “{found.title(one.setup)}” they said “{one.prediction}” in {one.reward}, and "
         f"{method} is {points(abs(one.found.mean))} points ahead. In the last {LAST} steps {one.reward} has "
         f"{percent(_share(found, one, 'grpo'))} of GRPO's update and {percent(_share(found, one, 'gdpo'))} of GDPO's; "
         "this was looked at afterwards, and no run tests whether it is the reason."
@@ -112,9 +143,9 @@ def _setup(found: Experiment, setup: Mapping[str, Any]) -> Html:
 
 
 def _caption(one: Comparison) -> Html:
-    words = f"Predicted: {one.prediction}. "
-    verdict = tag("b", one.verdict[0].upper() + one.verdict[1:], kind="missed" if one.verdict != VERDICTS[0] else "")
-    return tag("p", words, verdict, f": {interval(one)}.", kind="note")
+    whose = "" if one.prediction == SAME else "GDPO "
+    found = tag("b", one.verdict[0].upper() + one.verdict[1:], kind="missed" if one.verdict != VERDICTS[0] else "")
+    return tag("p", f"Predicted: {whose}{one.prediction}. ", found, ": ", tag("span", interval(one)), ".", kind="note")
 
 
 def _words(one: Comparison) -> str:
@@ -122,14 +153,10 @@ def _words(one: Comparison) -> str:
 
 
 def interval(one: Comparison) -> str:
-    """Who is ahead by how many points, with the interval; GDPO − GRPO where nobody is."""
-    found = one.found
-    if not found.leaves_out_zero:
-        low, high = (signed(100 * x, 1) for x in (found.low, found.high))
-        return f"GDPO − GRPO {signed(100 * found.mean, 1)} points ({low} to {high})"
-    least, most = sorted((abs(found.low), abs(found.high)))
-    leader = NAMES["gdpo" if found.mean > 0 else "grpo"]
-    return f"{leader} ahead by {points(abs(found.mean))} points ({points(least)} to {points(most)})"
+    """GDPO − GRPO in points with its interval."""
+    ends = (one.found.mean, one.found.low, one.found.high)
+    mean, low, high = (signed(100 * x, 1 if abs(x) >= 0.0005 else 2) for x in ends)  # on which side of 0, too
+    return f"GDPO {mean} points ({low} to {high})"
 
 
 def points(x: float) -> str:
@@ -152,10 +179,8 @@ def curves(found: Experiment, one: Comparison) -> list[dict[str, Any]]:
 def _limits(found: Experiment) -> str:
     runs, measured = found.runs, found.predictions["measured"]
     seeds, last = runs["seed"].n_unique(), runs["step"].max()
-    smallest = found.predictions["smallest_difference"]
-    small = [one for one in found.comparisons if one.prediction != "no difference" and abs(one.found.mean) < smallest]
     return (
-        f"**What this can't show.** The model has {PARAMETERS:,} parameters and was made here from nothing; it answers "
+        "**What this can't show.** The model was made here from nothing; it answers "
         f"eight kinds of requests with calls of {number(runs['length'].min(), 2)} to {number(runs['length'].max(), 2)} "
         f"tokens on average, and starts where {listing(map(percent, measured['pass_rates']))} of its answers pass the "
         f"three graders. Each run is {last} steps of {ANSWERS} answers, with {seeds} seeds per set-up and method, Adam "
@@ -163,8 +188,8 @@ def _limits(found: Experiment) -> str:
         "other, which is close to what the coins assume and real rewards need not be. Compared is the mean pass rate "
         "over all steps, so how fast a reward is learned. A larger model, another task or longer training can differ. "
         "The comparisons of one set-up share their runs, so they are not independent. The interval is Student's t over "
-        f"pairs of one seed. {count(len(small))} of the differences that were predicted came out smaller than "
-        f"{count(round(100 * smallest), 'point')}."
+        "pairs of one seed. A weight of 0.2 on conciseness turns GRPO with “Conciseness pays 5” into GRPO with “Equal "
+        "pay”."
     )
 
 

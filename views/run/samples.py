@@ -47,7 +47,7 @@ def _trained(title: str, path: str, method: str, other: str) -> Sample:
     """One of two real runs from one checkpoint and seed."""
     note = (
         f"**A real run**: TRL's trainer with **{method}** on a small language model of our own. Correctness and style "
-        "pay 1, conciseness 5, a common mistake. Evidence has more such runs."
+        "pay 1, conciseness 5. Evidence has more such runs."
     )
     return Sample(title, path, note, "correctness", other)
 
