@@ -7,7 +7,6 @@ import gdpo_core as gc
 from experiments import train
 from experiments.setups import METHODS, setup_named
 
-pytest.importorskip("trl")
 STEPS = 3
 
 
