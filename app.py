@@ -381,6 +381,8 @@ def train_next():
         html.div(
             "next",
             "Coins are a toy. ",
+            html.tag("a", "What coins predict, held against a language model", href="?at=evidence#trained"),
+            " · ",
             html.tag("a", "On 963 real prompts: how often does it happen? →", href="?at=evidence"),
         )
     )
@@ -661,7 +663,10 @@ def evidence_counts(counting, sentences):
 def evidence_trained(sentences, trained):
     html.show(
         sentences.section(
-            "A language model, small but real", trained.part, {"Every prediction and its rule": trained.results_table}
+            "A language model, small but real",
+            trained.part,
+            {"Every prediction and its rule": trained.results_table},
+            name="trained",
         )
     )
     return

@@ -90,6 +90,13 @@ def test_the_chapter_as_it_opens(run, subtests):
         page.wait_for_url("**at=train**")
 
 
+def test_a_finding_about_the_log_leads_to_how_it_is_read(run):
+    page = run("&run-sample=trl_same_name")
+    assert page.locator("#run-files").evaluate("fold => fold.open") is False
+    page.get_by_role("link", name="Which files, and how they are read").first.click()
+    page.locator("#run-files[open]").wait_for()
+
+
 def test_a_readers_log_is_read_audited_and_taken_away(run, browser):
     page = run()
     for files in (TRL, [zipped()]):

@@ -58,6 +58,8 @@ def test_a_journey_through_the_chapter(train):
     # Folds compute when they are opened.
     page.get_by_role("button", name="Every median, in all three comparisons").click()
     page.locator(".steps", has_text="Each as published").wait_for()
+    page.get_by_role("link", name="What coins predict, held against a language model").click()
+    page.locator("#trained .measured svg.marks").last.wait_for()
 
 
 def test_a_prediction_hides_pictures_and_verdict_until_the_guess(train):

@@ -75,12 +75,13 @@ function render({ model, el }) {
     if (target.hash) reveal(target.hash.slice(1));
   }
 
-  // Opens and shows the fold that stands in the element of that id, as soon as its chapter is there.
+  // Opens and shows the fold with that id, or in the element of that id, as soon as its chapter is there.
   function reveal(id, tries = 80) {
     const place = document.getElementById(id);
-    const fold = place?.querySelector("marimo-accordion")?.shadowRoot?.querySelector("button");
-    if (!fold) return tries && setTimeout(reveal, 100, id, tries - 1);
-    if (fold.ariaExpanded === "false") fold.click();
+    const own = place?.matches("details");
+    const fold = !own && place?.querySelector("marimo-accordion")?.shadowRoot?.querySelector("button");
+    if (!own && !fold) return tries && setTimeout(reveal, 100, id, tries - 1);
+    if (own || fold.ariaExpanded === "false") own ? (place.open = true) : fold.click();
     for (const wait of [300, 1200]) setTimeout(() => place.scrollIntoView(), wait); // once it has grown
   }
   document.addEventListener("click", lead);

@@ -187,9 +187,14 @@ def weights_table(first: Pairs) -> Html:
     return table(["weight", *heads], [[f"{w:g}", *(percent(x[w], 1) for x in lines)] for w in WEIGHTS], "figures")
 
 
-def section(title: str, draw: Callable[[], Html], folds: Mapping[str, Callable[[], Html]]) -> Html:
-    """What lies further down, computed when the reader comes near: on a phone it waits behind its title."""
-    return _html.fold(title, html.lazily(lambda: or_why_not(draw)), html.element(more(folds)), kind="part")
+def section(
+    title: str, draw: Callable[[], Html], folds: Mapping[str, Callable[[], Html]], name: str | None = None
+) -> Html:
+    """What lies further down, computed when the reader comes near: on a phone it waits behind its title.
+
+    name: its id, for links.
+    """
+    return _html.fold(title, html.lazily(lambda: or_why_not(draw)), html.element(more(folds)), kind="part", name=name)
 
 
 def more(folds: Mapping[str, Callable[[], Html]]) -> mo.Html:
