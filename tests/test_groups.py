@@ -102,7 +102,7 @@ LOGS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", LOGS)
-@pytest.mark.parametrize(("seed", "asked"), enumerate(["grpo", "grpo_no_std", "gdpo"]))
+@pytest.mark.parametrize(("seed", "asked"), [*enumerate(["grpo", "grpo_no_std", "gdpo"])])
 @pytest.mark.parametrize("primary", [None, "right"])
 def test_the_groups_shown_are_those_that_a_search_finds(kind, seed, asked, primary):
     run = read_run(drawn(seed, **LOGS[kind]), group="prompt")
