@@ -26,12 +26,12 @@ def sample(checkpoint: Path = CHECKPOINT) -> list[tuple[str, str, tuple[int, int
     torch.manual_seed(SEED)
     words, model, generator = tokenizer(), load(checkpoint), np.random.default_rng(SEED)
     requests = [draw(generator) for _ in range(REQUESTS)]
-    asked: Any = words([request.text for request in requests], return_tensors="pt", padding=True)
-    asked.pop("token_type_ids", None)
-    said = model.generate(
-        **asked, do_sample=True, top_k=0, num_return_sequences=ANSWERS, max_new_tokens=LONGEST, pad_token_id=0
+    prompts: Any = words([request.text for request in requests], return_tensors="pt", padding=True)
+    prompts.pop("token_type_ids", None)
+    answers = model.generate(
+        **prompts, do_sample=True, top_k=0, num_return_sequences=ANSWERS, max_new_tokens=LONGEST, pad_token_id=0
     )
-    texts = words.batch_decode(said[:, asked["input_ids"].shape[1] :], skip_special_tokens=True)
+    texts = words.batch_decode(answers[:, prompts["input_ids"].shape[1] :], skip_special_tokens=True)
     tasks = [task_of(request) for request in requests]
     return [
         (task.request, text, grade(task, text).vector)

@@ -22,7 +22,7 @@ from gdpo_core.bfcl import Task, grade
 
 TABLE = Path(__file__).resolve().parent.parent / "data" / "experiments.parquet"
 RUNS = Path(__file__).parent / "runs.csv"
-DIGITS = 3  # kept of shares, ties and entropy, which makes the file small
+DIGITS = 3  # of shares, ties and entropy, which makes the file small
 
 
 @cache
@@ -104,9 +104,9 @@ def table_of(folder: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
                     continue
                 rows, found = summarise(run, setup, method)
                 tables.append(rows)
-                kept = {key: found[key] for key in ("max_error", "seconds", "peak_mb", "log_sha256")}
+                measured = {key: found[key] for key in ("max_error", "seconds", "peak_mb", "log_sha256")}
                 named = {"setup": setup.name, "method": method, "seed": seed}
-                audits.append(named | {"recovered": recovered(setup, method, found)} | kept)
+                audits.append(named | {"recovered": recovered(setup, method, found)} | measured)
     if not tables:
         raise InputError(f"{folder}: expected finished runs, got none: python -m experiments.train makes them")
     table = pl.concat(tables, how="diagonal_relaxed").with_columns(

@@ -19,11 +19,11 @@ def batch_of(generator: np.random.Generator, words: Any) -> tuple[torch.Tensor, 
     rows, labels = [], []
     for _ in range(BATCH):
         request = draw(generator)
-        asked = words.encode(request.text)
+        prompt = words.encode(request.text)
         pieces = answer(request, draw_faults(request, RATES, generator), generator)
-        said = [*words.convert_tokens_to_ids(pieces), words.eos_token_id]
-        rows.append(asked + said)
-        labels.append([-100] * len(asked) + said)
+        tokens = [*words.convert_tokens_to_ids(pieces), words.eos_token_id]
+        rows.append(prompt + tokens)
+        labels.append([-100] * len(prompt) + tokens)
     length = max(map(len, rows))
     ids = torch.tensor([row + [0] * (length - len(row)) for row in rows])
     return ids, torch.tensor([row + [-100] * (length - len(row)) for row in labels])

@@ -132,8 +132,8 @@ def test_the_predictions_are_of_these_setups_and_this_checkpoint(predictions):
 def test_the_words_of_a_prediction():
     same, slow, fast = ({"prediction": word} for word in ("no difference", "slower", "faster"))
     assert predict.sentence({"a": same, "b": same}) == "No difference between the methods in any reward."
-    told = predict.sentence({"a": fast, "b": fast, "c": slow, "d": same})
-    assert told == "GDPO is faster at a and b and slower at c, and there is no difference in d."
+    words = predict.sentence({"a": fast, "b": fast, "c": slow, "d": same})
+    assert words == "GDPO is faster at a and b and slower at c, and there is no difference in d."
 
 
 # --- paired differences ----------------------------------------------------------------------------------------------
@@ -245,17 +245,15 @@ def test_every_comparison_stands_on_the_page_with_its_verdict():
     assert part.count("Predicted: ") == 15 and part.count('class="missed"') == 1
 
 
-def test_a_damaged_table_is_one_sentence(tmp_path, monkeypatch):
-    monkeypatch.setattr(trained, "TABLE", tmp_path / "experiments.parquet")
-    for content in (None, b"PAR1 cut"):
-        if content:
-            trained.TABLE.write_bytes(content)
-        trained.load.cache_clear()
-        with pytest.raises(
-            gc.InputError, match=r"^data/experiments.parquet: expected the runs of the experiments, got "
-        ):
-            trained.load()
+@pytest.mark.parametrize("name", ["TABLE", "PREDICTIONS"])
+@pytest.mark.parametrize("content", [None, b"", b"PAR1 cut", b'{"setups": 5}', b"[]"])
+def test_a_damaged_file_is_named_in_one_sentence(name, content, tmp_path, monkeypatch):
+    monkeypatch.setattr(trained, name, tmp_path / "experiments.file")
+    if content is not None:
+        getattr(trained, name).write_bytes(content)
     trained.load.cache_clear()
+    with pytest.raises(gc.InputError, match=r"experiments\.(file|parquet): expected the experiments as"):
+        trained.load()
 
 
 # --- results ---------------------------------------------------------------------------------------------------------
@@ -347,8 +345,8 @@ def test_without_a_checkpoint_it_says_what_makes_it(tmp_path, monkeypatch, capsy
 def test_without_runs_it_says_what_makes_them(command, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["x", "--runs", str(tmp_path)])
     assert command.main() == 2
-    told = capsys.readouterr().err
-    assert told.count("\n") == 1 and told.endswith("got none: python -m experiments.train makes them\n")
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and error.endswith("got none: python -m experiments.train makes them\n")
 
 
 def test_a_cut_log_is_refused_in_one_sentence(tmp_path):

@@ -427,7 +427,7 @@ def test_two_samples_are_runs_of_one_seed_that_are_compared():
         assert list(audit.run["weights"].values()) == pytest.approx([1] * 3, rel=1e-5)
         assert "What differs from the same seed" in show.comparison(log).text
     assert show.comparison(read(MADE)) is show.comparison(replace(log, sample=None)) is None
-    compared = logs.compare_samples(GRPO_RUN, GDPO_RUN)
+    compared = logs.compare_pair()
     assert [(one.name, one.a, one.b) for one in compared.settings] == [("method", "GRPO", "GDPO")]
     a, b = (pl.read_parquet(next(iter((ROOT / "data/samples" / x.path).iterdir()))) for x in (GRPO_RUN, GDPO_RUN))
     means = {x.reward: (x.a, x.b) for x in compared.figures if x.figure == "mean"}

@@ -78,10 +78,10 @@ function render({ model, el }) {
   // Opens and shows the fold with that id, or in the element of that id, as soon as its chapter is there.
   function reveal(id, tries = 80) {
     const place = document.getElementById(id);
-    const own = place?.matches("details");
-    const fold = !own && place?.querySelector("marimo-accordion")?.shadowRoot?.querySelector("button");
-    if (!own && !fold) return tries && setTimeout(reveal, 100, id, tries - 1);
-    if (own || fold.ariaExpanded === "false") own ? (place.open = true) : fold.click();
+    const inside = () => place?.querySelector("marimo-accordion")?.shadowRoot?.querySelector("button");
+    const fold = place?.matches("details") ? place.firstElementChild : inside();
+    if (!fold) return tries && setTimeout(reveal, 100, id, tries - 1);
+    if (fold.ariaExpanded === "false" || fold.parentNode.open === false) fold.click();
     for (const wait of [300, 1200]) setTimeout(() => place.scrollIntoView(), wait); // once it has grown
   }
   document.addEventListener("click", lead);

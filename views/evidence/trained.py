@@ -1,16 +1,18 @@
-"""A small language model under TRL's own trainer: what the coins predicted, and what 100 runs did."""
+"""A small language model under TRL's own trainer: what the coins predicted, and what the runs did."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from gdpo_core._errors import InputError, expect, reason
+from gdpo_core._errors import InputError, reason
 from gdpo_core._words import count, decimal, listing, number, percent, signed
 from gdpo_core.conventions import NAMES
+from gdpo_core.intervals import LEVEL
 from gdpo_core.predicted import VERDICTS, Comparison, by_chance, hold, verdict
 from views import charts, html
 from views.html import Cell, Html, callout, join, paragraphs, table, tag
@@ -41,16 +43,18 @@ class Experiment:
 
 @lru_cache(maxsize=1)
 def load() -> Experiment:
-    """The shipped runs; InputError where they are missing or damaged."""
+    """The shipped runs and predictions; InputError, which names the file, where one is missing or damaged."""
+    predictions = _read(PREDICTIONS, lambda file: json.loads(file.read_text(encoding="utf-8")))
+    runs = _read(TABLE, lambda file: pl.read_parquet(file).with_columns(pl.col("setup", "method").cast(pl.String)))
+    return Experiment(runs, predictions, tuple(_read(TABLE, lambda _: hold(runs, predictions))))
+
+
+def _read(file: Path, of: Callable[[Path], Any]) -> Any:
     try:
-        runs = pl.read_parquet(TABLE).with_columns(pl.col("setup", "method").cast(pl.String))
-        predictions = json.loads(PREDICTIONS.read_text(encoding="utf-8"))
-        comparisons = tuple(hold(runs, predictions))
-    except (OSError, ValueError, KeyError, pl.exceptions.PolarsError) as error:
-        why = reason(error)[:100]
-        raise InputError(f"data/{TABLE.name}: expected the runs of the experiments, got {why}") from None
-    expect(bool(comparisons), f"data/{TABLE.name}", "runs of set-ups with predictions", "none")
-    return Experiment(runs, predictions, comparisons)
+        return of(file)
+    except (OSError, ValueError, KeyError, TypeError, pl.exceptions.PolarsError) as error:
+        where = f"{file.parent.name}/{file.name}"
+        raise InputError(f"{where}: expected the experiments as they were shipped, got {reason(error)[:100]}") from None
 
 
 def part() -> Html:
@@ -74,7 +78,7 @@ def _key(found: Experiment) -> str:
     return (
         "Curves: the median over seeds of the share of answers that pass, bands from the lower to the upper quartile; "
         f"the numbers in them are those of the last {STEPS} steps. Points: GDPO minus GRPO of the mean over all "
-        f"{steps} steps, with the 95 % interval over {seeds} pairs of one seed."
+        f"{steps} steps, with the {percent(LEVEL)} interval over {seeds} pairs of one seed."
     )
 
 
@@ -154,9 +158,12 @@ def _words(one: Comparison) -> str:
 
 def interval(one: Comparison) -> str:
     """GDPO − GRPO in points with its interval."""
-    ends = (one.found.mean, one.found.low, one.found.high)
-    mean, low, high = (signed(100 * x, 1 if abs(x) >= 0.0005 else 2) for x in ends)  # on which side of 0, too
-    return f"GDPO {mean} points ({low} to {high})"
+    return f"GDPO {_signed(one.found.mean)} points ({_signed(one.found.low)} to {_signed(one.found.high)})"
+
+
+def _signed(x: float) -> str:
+    """A difference in points, with as many digits as show on which side of 0 it is."""
+    return signed(100 * x, 1 if abs(x) >= 0.0005 else 2)
 
 
 def points(x: float) -> str:
@@ -181,15 +188,15 @@ def _limits(found: Experiment) -> str:
     seeds, last = runs["seed"].n_unique(), runs["step"].max()
     return (
         "**What this can't show.** The model was made here from nothing; it answers "
-        f"eight kinds of requests with calls of {number(runs['length'].min(), 2)} to {number(runs['length'].max(), 2)} "
+        f"requests of a few kinds with calls of {number(runs['length'].min(), 2)} to {number(runs['length'].max(), 2)} "
         f"tokens on average, and starts where {listing(map(percent, measured['pass_rates']))} of its answers pass the "
         f"three graders. Each run is {last} steps of {ANSWERS} answers, with {seeds} seeds per set-up and method, Adam "
         "and TRL's defaults, on requests that it is also graded on. Its faults were planted independently of each "
         "other, which is close to what the coins assume and real rewards need not be. Compared is the mean pass rate "
         "over all steps, so how fast a reward is learned. A larger model, another task or longer training can differ. "
         "The comparisons of one set-up share their runs, so they are not independent. The interval is Student's t over "
-        "pairs of one seed. A weight of 0.2 on conciseness turns GRPO with “Conciseness pays 5” into GRPO with “Equal "
-        "pay”."
+        "pairs of one seed. A weight that undoes what conciseness pays turns GRPO with “Conciseness pays 5” into GRPO "
+        "with “Equal pay”."
     )
 
 
@@ -207,14 +214,14 @@ def results_table() -> Html:
             found.title(one.setup),
             one.reward,
             one.prediction,
-            signed(100 * one.coins, 1),
-            signed(100 * one.found.mean, 1),
-            f"{signed(100 * one.found.low, 1)} to {signed(100 * one.found.high, 1)}",
+            _signed(one.coins),
+            _signed(one.found.mean),
+            f"{_signed(one.found.low)} to {_signed(one.found.high)}",
             Cell(one.verdict, "ahead" if one.verdict != VERDICTS[0] else ""),
         ]
         for one in found.comparisons
     ]
-    head = ["set-up", "reward", "predicted of GDPO", "coins", "model", "95 % interval", "verdict"]
+    head = ["set-up", "reward", "predicted of GDPO", "coins", "model", f"{percent(LEVEL)} interval", "verdict"]
     return join(
         table(head, rows, "figures", "GDPO − GRPO of the mean pass rate over all steps, in points"),
         tag("p", found.predictions["rule"], kind="note"),

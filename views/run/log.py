@@ -16,7 +16,7 @@ from gdpo_core.runs.read import read_run
 from gdpo_core.runs.run import Run
 from gdpo_core.runs.what_if import WhatIf
 from views import sessions, worker
-from views.run.samples import Sample
+from views.run.samples import PAIR, Sample
 
 How = tuple[tuple[str, Any], ...]  # the arguments of read_run; none: it infers all from the files
 
@@ -103,11 +103,10 @@ def audit_log(log: Log, primary: str | None, weights: str) -> AuditReport:
     return report
 
 
-@lru_cache(4)
-def compare_samples(grpo: Sample, gdpo: Sample) -> Changes:
-    """What differs between two samples of one seed, A by GRPO and B by GDPO."""
-    a, b = (_audit_of_sample(one, (), one.primary, ()) for one in (grpo, gdpo))
-    return replace(changes(a, b), a=grpo.title, b=gdpo.title)
+def compare_pair() -> Changes:
+    """What differs between the two samples of one seed, A by GRPO and B by GDPO."""
+    a, b = (_audit_of_sample(one, (), one.primary, ()) for one in PAIR)
+    return replace(changes(a, b), a=PAIR[0].title, b=PAIR[1].title)
 
 
 def what_if(log: Log, report: AuditReport, weights: str, setting: dict[str, Any]) -> WhatIf:

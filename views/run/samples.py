@@ -19,7 +19,6 @@ class Sample:
     path: str  # in data/samples
     source_note: str  # what stands between two ** is bold
     primary: str | None = None
-    other: str | None = None  # the id of the run of the same seed under the other method
 
     @property
     def id(self) -> str:
@@ -43,18 +42,21 @@ class Sample:
         return self.source_note.format(configurations=len(names), models=len(models))
 
 
-def _trained(title: str, path: str, method: str, other: str) -> Sample:
+def _trained(title: str, path: str, method: str) -> Sample:
     """One of two real runs from one checkpoint and seed."""
     note = (
         f"**A real run**: TRL's trainer with **{method}** on a small language model of our own. Correctness and style "
         "pay 1, conciseness 5. Evidence has more such runs."
     )
-    return Sample(title, path, note, "correctness", other)
+    return Sample(title, path, note, "correctness")
 
 
+PAIR = (
+    _trained("a small model under GRPO", "pays_5_grpo", "GRPO"),
+    _trained("the same model and seed under GDPO", "pays_5_gdpo", "GDPO"),
+)
 SAMPLES = (
-    _trained("a small model under GRPO", "pays_5_grpo", "GRPO", "pays_5_gdpo"),
-    _trained("the same model and seed under GDPO", "pays_5_gdpo", "GDPO", "pays_5_grpo"),
+    *PAIR,
     Sample(
         "made from published answers",
         "published_answers.zip",

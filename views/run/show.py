@@ -19,8 +19,8 @@ from views.html import Html, div, prose, reason, show, tag
 from views.onward import onward
 from views.run.choose import HOW
 from views.run.downloads import downloads
-from views.run.log import Log, compare_samples
-from views.run.samples import SAMPLES
+from views.run.log import Log, compare_pair
+from views.run.samples import PAIR
 
 LARGE = 2 * 10**6  # bytes, from which on a reader is told to wait
 _AT = {title: key for key, title in CHAPTERS.items()}
@@ -56,12 +56,10 @@ def folds(audit: AuditReport) -> mo.Html:
 
 def comparison(log: Log) -> mo.Html | None:
     """What differs between the two samples of one seed, for a reader of either; None for any other log."""
-    if log.sample is None or log.sample.other is None or log.how:
+    if log.sample not in PAIR or log.how:
         return None
-    pair = [one for one in SAMPLES if one.other]  # A by GRPO, B by GDPO
-    c = compare_samples(*pair)
     title = "What differs from the same seed under the other method (gdpo compare)"
-    return mo.accordion({title: lambda: show(report.STYLE, report.comparison_body(c))}, lazy=True)
+    return mo.accordion({title: lambda: show(report.STYLE, report.comparison_body(compare_pair()))}, lazy=True)
 
 
 def downloads_line(log: Log, audit: AuditReport) -> mo.Html:
