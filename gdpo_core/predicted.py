@@ -1,13 +1,14 @@
 """The runs of the experiments held against what was predicted of them, reward by reward."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from gdpo_core._errors import InputError
+from gdpo_core._errors import expect
+from gdpo_core._inputs import ArrayLike, numbers
 from gdpo_core.intervals import LEVEL, half_width
 
 SMALLEST = 0.01  # of a mean pass rate; a difference below it is none
@@ -42,16 +43,20 @@ class Comparison:
     verdict: str  # one of VERDICTS
 
 
-def paired_difference(first: Sequence[float], second: Sequence[float]) -> Difference:
-    """The mean of second − first, pair by pair, with Student's t interval; InputError below two pairs.
+def paired_difference(first: ArrayLike, second: ArrayLike) -> Difference:
+    """The mean of second − first, pair by pair, with Student's t interval.
+
+    Raises InputError below two pairs, and for what is no finite number.
 
     >>> found = paired_difference([0.5, 0.6, 0.7], [0.6, 0.7, 0.9])
     >>> round(found.mean, 3), round(found.low, 3), round(found.high, 3)
     (0.133, -0.01, 0.277)
     """
-    if len(first) != len(second) or len(first) < 2:
-        raise InputError(f"pairs: expected at least two of both methods, got {len(first)} and {len(second)}")
-    differences = np.asarray(second, dtype=float) - np.asarray(first, dtype=float)
+    one, other = (numbers(values, "pairs").double().flatten().numpy() for values in (first, second))
+    got = f"{len(one)} and {len(other)}"
+    expect(len(one) == len(other) and len(one) > 1, "pairs", "at least two of both methods", got)
+    expect(bool(np.isfinite([one, other]).all()), "pairs", "finite numbers", "others")
+    differences = other - one
     mean, half = float(differences.mean()), half_width([differences], runs=True) or 0.0
     return Difference(mean, mean - half, mean + half, len(differences))
 
@@ -62,8 +67,7 @@ def verdict(prediction: str, difference: Difference, smallest: float = SMALLEST)
     >>> verdict("faster", Difference(0.05, 0.01, 0.09, 10)), verdict("no difference", Difference(0.05, 0.01, 0.09, 10))
     ('held', 'did not hold')
     """
-    if prediction not in PREDICTIONS:
-        raise InputError(f"prediction: expected one of {', '.join(PREDICTIONS)}, got {prediction!r}")
+    expect(prediction in PREDICTIONS, "prediction", f"one of {', '.join(PREDICTIONS)}", repr(prediction))
     if prediction == "no difference":
         if -smallest < difference.low and difference.high < smallest:
             return "held"

@@ -175,6 +175,9 @@ def test_verdicts(prediction, low, high, expected):
 def test_what_cannot_be_compared_is_refused_in_one_sentence():
     with pytest.raises(gc.InputError, match=r"^pairs: expected at least two of both methods, got 1 and 1$"):
         paired_difference([1.0], [2.0])
+    for values in (["a", "b"], [1.0, float("nan")], None):
+        with pytest.raises(gc.InputError, match=r"^pairs: expected "):
+            paired_difference([1.0, 2.0], values)
     with pytest.raises(gc.InputError, match=r"^prediction: .* faster, slower, no difference, got 'better'$"):
         verdict("better", Difference(0, 0, 0, 2))
 

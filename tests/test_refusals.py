@@ -88,6 +88,7 @@ PARQUET = [
     no({"a.parquet": trl(group=pl.lit(1.0))}, "not named batch, step, group"),
     no({"a.parquet": BATCH}, r"a\.parquet: .* groups of 5 divide, got 32", group_size=5),
     no({"a.parquet": BATCH}, "group_size: expected a positive whole number, got 0", group_size=0),
+    no({"a.parquet": BATCH}, "rewards: expected names of columns, got 5", rewards=5),
     no({"a.parquet": trl(prompt=None, advantage=None)}, "can be told from .* give group_size", {"group_size": 4}),
     no({"a.parquet": trl(t=pl.concat_list("step"))}, r"a\.parquet: expected", step="t"),
     no({"a.parquet": parquet(table(8).with_columns(step=pl.date(2026, 1, 2)))}, "whole numbers .*'step', got Date"),

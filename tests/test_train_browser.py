@@ -1,7 +1,7 @@
 """The chapter Train in a browser: one journey by hand and keyboard, and what a phone and axe see."""
 
 import pytest
-from helpers import accessibility_faults, settled
+from helpers import accessibility_faults, becomes, settled
 
 pytestmark = pytest.mark.slow
 CURVES = "[data-cell-name=train_curves] svg.marks"
@@ -60,6 +60,7 @@ def test_a_journey_through_the_chapter(train):
     page.locator(".steps", has_text="Each as published").wait_for()
     page.get_by_role("link", name="What coins predict, held against a language model").click()
     page.locator("#trained .measured svg.marks").last.wait_for()
+    becomes(page, "() => Math.round(document.getElementById('trained').getBoundingClientRect().top)", 88)
 
 
 def test_a_prediction_hides_pictures_and_verdict_until_the_guess(train):

@@ -106,11 +106,11 @@ def reward_names(rewards: Sequence[str] | str | None) -> tuple[str, ...] | None:
     """The reward columns that the caller named."""
     if rewards is None:
         return None
-    rewards = (rewards,) if isinstance(rewards, str) else tuple(rewards)
-    fits = len(rewards) > 0 and all(isinstance(name, str) for name in rewards)
+    names = (rewards,) if isinstance(rewards, str) or not isinstance(rewards, Iterable) else tuple(rewards)
+    fits = len(names) > 0 and all(isinstance(name, str) for name in names)
     expect(fits, "rewards", "names of columns", repr(rewards))
-    expect(len(set(rewards)) == len(rewards), "rewards", "each column once", repr(rewards))
-    return rewards
+    expect(len(set(names)) == len(names), "rewards", "each column once", repr(names))
+    return names
 
 
 def expect_columns(names: Iterable[str], columns: Sequence[str], where: str) -> None:
