@@ -1,6 +1,7 @@
 """Two of the runs as samples of Your run; `python -m experiments.samples --runs FOLDER` writes them to data/samples.
 
-TRL writes a file per step; a sample is all of them as one file, row for row, so that it is small.
+TRL writes a file per step; a sample is the first of them as one file, row for row: the part in which a reward on a
+large scale decides under GRPO, before it is learned.
 """
 
 import argparse
@@ -13,12 +14,12 @@ from experiments.setups import METHODS
 from gdpo_core._errors import InputError
 
 SAMPLES = Path(__file__).resolve().parent.parent / "data" / "samples"
-SETUP, SEED = "pays_5", 0
+SETUP, SEED, STEPS = "pays_5", 0, 50
 
 
 def pack(run: Path, out: Path) -> None:
-    """Write the completions of a run as one file; InputError where there are none."""
-    files = sorted((run / "completions").glob("*.parquet"))
+    """Write the completions of the first steps of a run as one file; InputError where there are none."""
+    files = sorted((run / "completions").glob("*.parquet"))[:STEPS]
     if not files:
         raise InputError(f"{run}: expected the completions of a run, got none: python -m experiments.train makes them")
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -308,18 +308,20 @@ def test_a_sample_is_the_log_of_its_run(method, table):
     log = pl.read_parquet(path / "completions.parquet")
     assert (path / "completions.parquet").stat().st_size <= 200_000
     of_run = (pl.col("setup").cast(pl.String) == samples.SETUP) & (pl.col("method").cast(pl.String) == method)
-    rows = table.filter(of_run & (pl.col("seed") == samples.SEED)).sort("step")
+    rows = table.filter(of_run & (pl.col("seed") == samples.SEED), pl.col("step") <= samples.STEPS).sort("step")
     passed = log.group_by("step").agg((pl.col(setups.REWARDS) > 0).mean()).sort("step")
     assert np.allclose(rows.select(setups.REWARDS), passed.select(setups.REWARDS), atol=1e-6)
-    report = gc.audit(gc.read_run(path, steps=(1, 12)), primary="correctness")
+    report = gc.audit(gc.read_run(path), primary="correctness")
     weights = {"correctness": 1, "style": 1, "conciseness": 1}
     assert report.run["method"] == method and report.run["weights"] == pytest.approx(weights, rel=1e-3)
-    assert report.run["reproduced"] is True
+    assert report.run["reproduced"] is True and report.source["steps"] == samples.STEPS
+    dominant = [f.evidence["reward"] for f in report.findings if f.id == "reward-dominates"]
+    assert dominant == (["conciseness"] if method == "grpo" else [])
 
 
 def test_the_comparison_of_the_samples_names_the_difference():
     folders = [samples.SAMPLES / f"{samples.SETUP}_{method}" for method in setups.METHODS]
-    compared = changes(*(gc.audit(gc.read_run(folder, steps=(1, 12))) for folder in folders))
+    compared = changes(*(gc.audit(gc.read_run(folder)) for folder in folders))
     assert [(setting.name, setting.a, setting.b) for setting in compared.settings] == [("method", "GRPO", "GDPO")]
 
 

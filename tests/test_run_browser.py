@@ -59,7 +59,7 @@ def test_the_chapter_as_it_opens(run, subtests):
     with subtests.test("the sample is audited without a click"):
         assert "A real run" in page.locator(".whose").inner_text()
         assert "GRPO" in verdict(page).inner_text()
-        assert "ties-hide-signal" in page.locator(".audit .card > summary").first.inner_text()
+        assert "reward-dominates" in page.locator(".audit .card > summary").first.inner_text()
     with subtests.test("the area for files is the first thing, and the report's start is on the same screen"):
         first = ".card > summary >> nth=0"
         places = ("h1:visible", ".upload", ".verdict-line", ".what-ran", first, ".front > figure > svg")

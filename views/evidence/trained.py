@@ -201,7 +201,7 @@ def _limits(found: Experiment) -> str:
 
 
 def _next() -> Html:
-    runs = tag("a", "Two of these runs in Your run", href="?at=run&run-sample=pays_5_grpo")
+    runs = tag("a", "The first steps of two of these runs, in Your run", href="?at=run&run-sample=pays_5_grpo")
     command = tag("code", "gdpo compare data/samples/pays_5_grpo data/samples/pays_5_gdpo")
     return tag("p", runs, "; in a terminal ", command, kind="next")
 

@@ -46,7 +46,7 @@ def _trained(title: str, path: str, method: str) -> Sample:
     """One of two real runs from one checkpoint and seed."""
     note = (
         f"**A real run**: TRL's trainer with **{method}** on a small language model of our own. Correctness and style "
-        "pay 1, conciseness 5. Evidence has more such runs."
+        "pay 1, conciseness 5. These are its first steps; Evidence has whole runs."
     )
     return Sample(title, path, note, "correctness")
 
