@@ -279,3 +279,13 @@ def test_the_example_for_marimo_reruns_at_a_flip(browser):
         first = str(gc.advantages(rewards, "gdpo").tolist()[0])[:6]
         page.get_by_text(first).first.wait_for()
         page.close()
+
+
+def test_advantages_that_print_alike_without_being_a_tie_are_said():
+    """TRL's eps makes a reward of 5 differ from one of 1 by less than two decimals show."""
+    rewards = [[1, 1, 5]] * 8 + [[0, 1, 5]] * 2 + [[1, 1, 0]] * 2
+    first, _ = Board(rewards, convention="trl").drawing["verdict"]
+    assert first.startswith("No tie: ") and first.endswith("Under GDPO some of these differ by less than is printed.")
+    a = gc.gdpo(rewards, convention=gc.TRL)
+    assert 1e-6 < abs(a[8] - a[10]) < 0.005
+    assert "than is printed" not in Board(rewards).drawing["verdict"][0]

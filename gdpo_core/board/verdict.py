@@ -5,7 +5,7 @@ from itertools import pairwise
 from math import ceil, inf
 
 from gdpo_core._html import Html, prose
-from gdpo_core._words import count, number, percent, word
+from gdpo_core._words import count, number, percent, signed, word
 from gdpo_core.board.result import Result
 from gdpo_core.board.state import HEAVIEST, METHODS, Marks, State
 
@@ -40,6 +40,13 @@ def verdict(state: State, names: tuple[str, ...], left: Result, right: Result) -
         first = f"GRPO tells all {mixes} kinds of answers apart, {b} gives them only **{only}**."
     else:
         first = f"No tie: GRPO and {b} both give each of the {mixes} kinds of answers **an advantage of its own**."
+    alike = [
+        name
+        for name, one in (("GRPO", left), (b, right))
+        if len(set(map(signed, one.advantages))) < len(set(one.level))
+    ]
+    if alike:
+        first += f" Under {' and '.join(alike)} some of these differ by less than is printed."
     return [prose(first), prose(_worth_of_answers(state, names, left, right, b))]
 
 
