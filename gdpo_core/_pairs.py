@@ -1,7 +1,9 @@
 """Where a tie is decided: which responses of a group have one advantage, and which are distinct or out of order.
 
-Two neighbouring advantages are one if they are at most `tie_tolerance` times the largest of their group apart.
-Pairs are counted without listing them.
+Two advantages of a group are one if they are equal but for round-off (`tie_tolerance`) when computed without any eps,
+and less than `APART` of the group's largest apart as they were computed: an eps that is added to the stds of rewards on
+different scales parts what ties by a few ten-thousandths, which no optimiser feels. Pairs are counted without listing
+them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,6 +13,8 @@ import torch
 from torch import Tensor
 
 from gdpo_core._groups import Batch
+
+APART = 0.005  # of the largest advantage of the group: half of what two printed decimals show of a 1
 
 
 def tie_tolerance(rewards: torch.dtype) -> float:
@@ -81,6 +85,28 @@ def ranks(x: Tensor, same: Tensor | float = 0.0) -> Tensor:
     return torch.empty_like(order).scatter_(-1, order, number.masked_fill_(value.isnan(), -1))
 
 
+def ranks_despite_eps(x: Tensor, bare: Tensor, same: float) -> Tensor:
+    """`ranks` of advantages, in which those that only an eps parts are one; bare: the same computed without any eps.
+
+    Round-off is `same`, relative to the largest of the group; what is one has the place of its lowest.
+
+    >>> ranks_despite_eps(torch.tensor([[-1.3541, 1.0, -1.3537]]), torch.tensor([[-1.35, 1.0, -1.35]]), 1e-6).tolist()
+    [[0, 1, 0]]
+    """
+    value, order = x.sort(-1)
+    kind, again = ranks(bare, same * _largest(bare)).gather(-1, order).sort(stable=True)
+    value, order = value.gather(-1, again), order.gather(-1, again)
+    number = torch.zeros_like(order)
+    torch.cumsum((kind.diff() > 0) | (value.diff() >= APART * _largest(x)), -1, out=number[:, 1:])
+    lowest = torch.full_like(value, torch.inf).scatter_reduce_(-1, number, value, "amin").gather(-1, number)
+    return ranks(torch.empty_like(x).scatter_(-1, order, lowest), same * _largest(x))
+
+
+def _largest(x: Tensor) -> Tensor:
+    """(groups, 1) the largest size in each group, NaN left out; the largest float for an infinite one."""
+    return x.abs().nan_to_num_(nan=0.0).amax(1, keepdim=True)
+
+
 def vector_ranks(rewards: Tensor, mask: Tensor) -> Tensor:
     """The rank of each reward vector among the distinct ones of its group, −1 outside the mask; missing equals missing.
 
@@ -112,19 +138,26 @@ class Distinctions:
     dead: Tensor  # (rewards, groups) whether all values that are there are equal
     levels: dict[str, Tensor]  # by method, (groups,) distinct advantages
     tied: dict[str, Tensor]  # by method, (groups,) pairs whose vectors differ and that have one advantage
+    by_eps: dict[str, Tensor]  # by method, (groups,) how many of the tied pairs an eps parts
     level: dict[str, Tensor]  # by method, (responses,) number of the advantage in its group, 0 = lowest; −1 = left out
 
 
 def count_distinct_and_tied(
-    parts: list[Block], rewards: Tensor, mask: Tensor, advantages: Mapping[str, Tensor], same: float
+    parts: list[Block],
+    rewards: Tensor,
+    mask: Tensor,
+    advantages: Mapping[str, Tensor],
+    bare: Mapping[str, Tensor],
+    same: float,
 ) -> Distinctions:
     """Distinct vectors and advantages, and their ties, group by group.
 
     rewards: (rewards, responses); mask: (responses,) which ones to look at; advantages: by method, (responses,), NaN is
-    left out of its levels. Advantages no further apart than `same`, relative to the largest of the group, are one.
+    left out of its levels; bare: those that an eps may part, computed without any; same: round-off, relative to the
+    largest of the group.
     """
     groups = sum(len(part.groups) for part in parts)
-    counts = mask.new_zeros((2 + 2 * len(advantages), groups), dtype=torch.int64)
+    counts = mask.new_zeros((2 + 3 * len(advantages), groups), dtype=torch.int64)
     dead = mask.new_zeros((len(rewards), groups))
     level = {method: torch.empty_like(a, dtype=torch.int64) for method, a in advantages.items()}
     for part in parts:
@@ -134,22 +167,27 @@ def count_distinct_and_tied(
         rows = [vector.amax(1) + 1, size * (size - 1) // 2 - same_vector]
         for method, a in advantages.items():
             x = part.take(a, torch.nan).masked_fill(~present, torch.nan)
-            largest = x.abs().nan_to_num_(nan=0.0).amax(1, keepdim=True)  # the largest float for an infinite one
-            rank = ranks(x, same * largest)
+            rank = ranks(x, same * _largest(x))
+            equal = equal_pairs(rank)
+            by_eps = torch.zeros_like(equal)
+            if method in bare:
+                rank = ranks_despite_eps(x, part.take(bare[method], torch.nan).masked_fill(~present, torch.nan), same)
+                by_eps = (equal_pairs(rank) - equal).clamp(min=0)
             part.put(rank, level[method])
             # One vector always has one advantage.
-            rows += [rank.amax(1) + 1, (equal_pairs(rank) - same_vector).clamp(min=0)]
+            rows += [rank.amax(1) + 1, (equal_pairs(rank) - same_vector).clamp(min=0), by_eps]
         counts[:, part.groups] = torch.stack(rows)
         r = r.masked_fill(~present, torch.nan)
         low, high = r.nan_to_num(nan=torch.inf).amin(-1), r.nan_to_num_(nan=-torch.inf).amax(-1)
         dead[:, part.groups] = low >= high
-    levels, tied = counts[2::2], counts[3::2]
+    levels, tied, by_eps = counts[2::3], counts[3::3], counts[4::3]
     return Distinctions(
         vectors=counts[0],
         pairs=counts[1],
         dead=dead,
         levels=dict(zip(level, levels, strict=True)),
         tied=dict(zip(level, tied, strict=True)),
+        by_eps=dict(zip(level, by_eps, strict=True)),
         level=level,
     )
 

@@ -1,6 +1,6 @@
 """What an implementation may do differently from the paper: as data that the methods read, and in words."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args, get_type_hints
 
 from gdpo_core._errors import expect
@@ -68,6 +68,16 @@ class Convention:
         0.0001
         """
         return self.group_eps if self.grpo_eps is None else self.grpo_eps
+
+    @property
+    def without_eps(self) -> "Convention":
+        """The same with nothing added to any standard deviation.
+
+        >>> PAPER.without_eps is PAPER
+        True
+        """
+        some = self.group_eps or self.grpo_eps or self.batch_eps
+        return replace(self, group_eps=0.0, grpo_eps=None, batch_eps=0.0) if some else self
 
 
 PAPER = Convention(name="paper", source="arXiv 2601.05242, equations 1 to 7")

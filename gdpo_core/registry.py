@@ -1,5 +1,6 @@
 """Every method by its name: those of the paper, what frameworks offer besides, and the successors."""
 
+from dataclasses import replace
 from typing import Unpack
 
 from torch import Tensor
@@ -42,3 +43,15 @@ def method_named(method: str) -> Method:
 def method_for(method: str, batch: Batch) -> tuple[Method, Batch]:
     """The formulas of that name, and the batch as they take it: a convention may have its own rules for GDPO."""
     return apply_convention(method_named(method), batch)
+
+
+def advantages_without_eps(method: str, batch: Batch) -> Tensor | None:
+    """(prompts, rollouts) or (responses,) the advantages had no eps been added; None where that orders no pair anew.
+
+    One divisor for a whole group, with an eps or without, leaves equal what is equal, and no other.
+    """
+    c = batch.convention
+    if not (method_named(method).decoupled or c.leave_one_out) or (bare := c.without_eps) is c:
+        return None
+    formula, batch = method_for(method, replace(batch, convention=bare))
+    return batch.zero_unrewarded(formula(batch).advantages)

@@ -16,7 +16,7 @@ from gdpo_core._inputs import ArrayLike, Groups
 from gdpo_core._pairs import blocks, blocks_of, count_distinct_and_tied, count_orders, count_ties, tie_tolerance
 from gdpo_core._statistics import normalise_rewards
 from gdpo_core.methods import Steps, reward_parts
-from gdpo_core.registry import method_for
+from gdpo_core.registry import advantages_without_eps, method_for
 from gdpo_core.steps import Explanation, explanation_of
 
 _PAIRS_AT_ONCE = 1 << 22
@@ -39,8 +39,10 @@ class Order:
 class Collapse:
     """How much of the difference between reward vectors the advantages keep.
 
-    `groups`, `silent_groups` and `update_share` are of all groups, the rest is of the mixed groups; a mean over none is
-    NaN. Responses without any reward are left out, and those whose advantage is NaN under the convention.
+    Two advantages of a group are one if they are equal but for round-off when computed without any eps, and less than
+    0.5 % of the group's largest apart as they were computed. `groups`, `silent_groups` and `update_share` are of all
+    groups, the rest is of the mixed groups; a mean over none is NaN. Responses without any reward are left out, and
+    those whose advantage is NaN under the convention.
     """
 
     groups: int
@@ -48,6 +50,7 @@ class Collapse:
     groups_with_ties: float  # share of the mixed groups in which two different vectors have one advantage
     tied_pairs: float  # of the pairs in a group whose vectors differ, the share with one advantage
     tied_pair_count: int
+    pairs_by_eps: float  # of the same pairs, the share with one advantage but for what an eps adds
     levels: float  # mean number of distinct advantages a group
     vectors: float  # mean number of distinct reward vectors a group
     dead_rewards: tuple[float, ...]  # per reward, share of the mixed groups in which it is constant
@@ -140,7 +143,9 @@ def _collapsed(method: str, batch: Batch, prepared: Batch, steps: Steps, same: f
     silent = batch.group.lowest(-advantages.abs()) == 0
     rewards, a = batch.rewards.reshape(len(batch.rewards), -1), advantages.flatten()
     kept = ~(rewards.isnan().all(0) | a.isnan())
-    distinct = count_distinct_and_tied(blocks_of(batch), rewards, kept, {method: a}, same)
+    bare = advantages_without_eps(method, batch)
+    of_bare = {} if bare is None else {method: bare.flatten()}
+    distinct = count_distinct_and_tied(blocks_of(batch), rewards, kept, {method: a}, of_bare, same)
     mixed, tied, pairs = distinct.vectors > 1, distinct.tied[method], int(distinct.pairs.sum())
     means = torch.cat([torch.stack([tied > 0, distinct.levels[method], distinct.vectors]), distinct.dead])[:, mixed]
     with_ties, levels, vectors, *dead = means.double().mean(1).tolist()  # of whole numbers, so in any order the same
@@ -150,6 +155,7 @@ def _collapsed(method: str, batch: Batch, prepared: Batch, steps: Steps, same: f
         groups_with_ties=with_ties,
         tied_pairs=int(tied.sum()) / pairs if pairs else float("nan"),
         tied_pair_count=int(tied.sum()),
+        pairs_by_eps=int(distinct.by_eps[method].sum()) / pairs if pairs else float("nan"),
         levels=levels,
         vectors=vectors,
         dead_rewards=tuple(dead),

@@ -19,6 +19,7 @@ EPS = {"paper": (0.0, 0.0), "TRL": (1e-4, 1e-4)}  # added to a group's std, to t
 ROUND_OFF = 1e-12
 CANCELLED = 1e-9
 SAME_ADVANTAGE = 1e-9
+BY_EPS = 0.005  # of the largest: what is closer, and equal without an eps, is one
 
 
 @dataclass
@@ -145,25 +146,25 @@ def has_a_reward(row) -> bool:
     return not all(isnan(v) for v in row)
 
 
-def groups_of(rows, ids, advantages) -> list[Group]:
-    """The groups with the rows that have a reward, pair by pair."""
+def groups_of(rows, ids, advantages, bare=None) -> list[Group]:
+    """The groups with the rows that have a reward, pair by pair; bare: the advantages without any eps."""
     groups = []
     for all_rows in members(ids).values():
         group = [i for i in all_rows if has_a_reward(rows[i])]
-        largest = max((abs(advantages[i]) for i in group), default=0.0)
 
-        def tied(a, b, largest=largest):
-            return abs(a - b) <= SAME_ADVANTAGE * largest
+        def near(a, i, j, within, group=group):
+            return abs(a[i] - a[j]) <= within * max(abs(a[k]) for k in group)
 
-        pairs = [
-            Pair(i, j, not same_vector(rows[i], rows[j]), tied(advantages[i], advantages[j]))
-            for i, j in combinations(group, 2)
-        ]
+        def tied(i, j, near=near):
+            by_eps = bare is not None and near(bare, i, j, SAME_ADVANTAGE) and near(advantages, i, j, BY_EPS)
+            return by_eps or near(advantages, i, j, SAME_ADVANTAGE)
+
+        pairs = [Pair(i, j, not same_vector(rows[i], rows[j]), tied(i, j)) for i, j in combinations(group, 2)]
         groups.append(
             Group(
                 group,
                 pairs,
-                distinct([advantages[i] for i in group], tied),
+                distinct(group, tied),
                 distinct([rows[i] for i in group], same_vector),
                 [distinct([rows[i][k] for i in group], same_reward) <= 1 for k in range(len(rows[0]))],
             )
@@ -179,7 +180,7 @@ def mean(values) -> float:
 def collapse(rows, ids, method, weights=None, convention="paper") -> dict:
     computed = compute(rows, ids, method, weights, convention)
     a = computed.advantages
-    groups = groups_of(rows, ids, a)
+    groups = groups_of(rows, ids, a, compute(rows, ids, method, weights).advantages)
     mixed = [g for g in groups if g.vectors > 1]
     different = [p for g in groups for p in g.pairs if p.differ]
     return {

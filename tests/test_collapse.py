@@ -5,6 +5,7 @@ from itertools import combinations
 from math import isnan, nan
 
 import naive
+import numpy as np
 import pytest
 import torch
 from helpers import check_refusal, check_refusals, f64
@@ -186,6 +187,61 @@ def test_levels_number_the_advantages_of_a_group_from_0_at_the_lowest(method, ba
             lower = [a[j] for j in group.rows if a[j] < a[i] and j not in same[i]]
             expected[i] = naive.distinct(lower, lambda x, y, largest=largest: abs(x - y) <= 1e-9 * largest)
     assert c.level.tolist() == expected
+
+
+# --- an eps parts nothing -------------------------------------------------------------------------------------------
+
+
+def test_a_tie_that_only_an_eps_parts_is_one():
+    # As many pass the first reward as the second, which pays 5: z are equal, and 1e-4 is less of a std of 2.7 than of
+    # 0.5. So TRL gives the second answer more than the first, by 0.0003 of what it gives.
+    rewards = [[1, 0], [0, 5], [1, 0], [0, 5], [1, 5]]
+    paper, trl = (gc.collapse(rewards, convention=c) for c in (gc.PAPER, gc.TRL))
+    a = gc.gdpo(rewards, convention=gc.TRL)
+    assert 0 < (a[1] - a[0]) / abs(a[1]) < 1e-3
+    assert paper.level.tolist() == trl.level.tolist() == [0, 0, 0, 0, 1]
+    assert (paper.pairs_by_eps, trl.pairs_by_eps, trl.tied_pair_count) == (0, near(4 / 8), 4)
+    assert trl.order(0) == paper.order(0) == Order(right=2, tied=4, wrong=0)
+    # With a std near the eps itself the two are told apart in earnest.
+    apart = gc.collapse([[one, 1e-4 * five] for one, five in rewards], convention=gc.TRL)
+    assert apart.tied_pairs == apart.pairs_by_eps == 0
+
+
+def bare_gdpo(groups, weights):
+    """(prompts, rollouts) GDPO without any eps, in numpy."""
+    std = groups.std(1, ddof=1, keepdims=True)
+    z = (groups - groups.mean(1, keepdims=True)) / np.where(std == 0, np.inf, std)
+    return (z * weights).sum(-1)
+
+
+@pytest.mark.parametrize("name", [name for name, c in gc.CONVENTIONS.items() if not c.leave_one_out])
+def test_twenty_logs_under_each_convention_against_the_paper_without_eps(name):
+    for seed in range(20):
+        draw = np.random.default_rng(seed)
+        pays, weights = draw.choice([0.1, 0.5, 1, 5, 10], 3), draw.choice([1.0, 1.0, 2.0, 0.5], 3)
+        rewards = (draw.random((12, 8, 3)) < draw.uniform(0.2, 0.8, 3)) * pays
+        options = {"weights": weights, "convention": gc.CONVENTIONS[name], "lengths": draw.integers(1, 90, (12, 8))}
+        c, a = gc.collapse(rewards, **options), gc.gdpo(rewards, **options).numpy()
+        rows, ids = rewards.reshape(-1, 3).tolist(), np.repeat(np.arange(12), 8).tolist()
+        groups = naive.groups_of(rows, ids, a.flatten(), bare_gdpo(rewards, weights).flatten())
+        pairs = [p for g in groups for p in g.pairs if p.differ]
+        assert c.tied_pair_count == sum(p.tied for p in pairs)
+        assert c.levels == near(naive.mean(g.levels for g in groups if g.vectors > 1))
+        order = {"right": 0, "tied": 0, "wrong": 0}
+        for p in pairs:
+            if ends := naive.right_and_wrong(rows, p, 0):
+                low, high = a.flatten()[list(ends)]
+                order["tied" if p.tied else "wrong" if low > high else "right"] += 1
+        assert c.order(0) == Order(**order)
+
+
+@pytest.mark.parametrize("name", gc.CONVENTIONS)
+def test_continuous_rewards_have_no_tie(name):
+    draw = np.random.default_rng(0)
+    rewards, lengths = draw.random((200, 16, 3)) * [1, 5, 0.1], draw.integers(1, 90, (200, 16))
+    for method in naive.METHODS:
+        c = gc.collapse(rewards, method, convention=gc.CONVENTIONS[name], lengths=lengths)
+        assert (c.tied_pair_count, c.pairs_by_eps, c.levels) == (0, 0, 16)
 
 
 # --- missing rewards -----------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from gdpo_core._pairs import (
 )
 from gdpo_core._statistics import centre, std_of
 from gdpo_core.frameworks import ALL_CONVENTIONS, VERL
-from gdpo_core.registry import method_for
+from gdpo_core.registry import advantages_without_eps, method_for
 from gdpo_core.runs.recipe import Tensors, compare, hidden_inputs, holds_lengths, same_direction, starts_of, tensors_of
 from gdpo_core.runs.sums import (
     HELD_EXAMPLES,
@@ -302,9 +302,9 @@ def _ties_and_order(
     # A response without any reward only counts for silent groups.
     rewards, kept = of.batch.rewards.flatten(1), of.rewarded.flatten()
     advantages = {method: outcome.advantages.flatten() for method, outcome in outcomes.items()}
-    ties = count_distinct_and_tied(
-        of.blocks, rewards, kept, advantages, tie_tolerance(torch.float32 if float32 else torch.float64)
-    )
+    bare = {m: a.flatten() for m in outcomes if (a := advantages_without_eps(m, of.batch)) is not None}
+    same = tie_tolerance(torch.float32 if float32 else torch.float64)
+    ties = count_distinct_and_tied(of.blocks, rewards, kept, advantages, bare, same)
     if primary is None:
         none = torch.zeros_like(ties.pairs)
         return ties, PairOrders(none, dict.fromkeys(outcomes, none), dict.fromkeys(outcomes, none))
