@@ -282,10 +282,18 @@ def test_the_example_for_marimo_reruns_at_a_flip(browser):
 
 
 def test_advantages_that_print_alike_without_being_a_tie_are_said():
-    """TRL's eps makes a reward of 5 differ from one of 1 by less than two decimals show."""
+    near = Board([[1, 0], [0, 1], [1, 1], [0, 0]], weights=[1, 1.002])
+    first, _ = near.drawing["verdict"]
+    assert first.startswith("No tie: ") and "Under GRPO and GDPO some of these differ by less than is printed." in first
+    assert near.drawing["said"][1][:2] == ["0.00", "0.00"] and near.drawing["a"][1][0] != near.drawing["a"][1][1]
+
+
+def test_what_only_an_eps_parts_is_a_tie():
+    """TRL's eps makes a reward of 5 differ from one of 1 by less than two decimals show; the paper has none."""
     rewards = [[1, 1, 5]] * 8 + [[0, 1, 5]] * 2 + [[1, 1, 0]] * 2
-    first, _ = Board(rewards, convention="trl").drawing["verdict"]
-    assert first.startswith("No tie: ") and first.endswith("Under GDPO some of these differ by less than is printed.")
+    said = Board(rewards, convention="trl").drawing["verdict"]
+    assert said[0].startswith("GRPO tells all 3 kinds of answers apart, GDPO gives them only <b>2 advantages</b>.")
+    assert "GDPO still ties 4 pairs; only its ε parts them" in said[1]
     a = gc.gdpo(rewards, convention=gc.TRL)
     assert 1e-6 < abs(a[8] - a[10]) < 0.005
-    assert "than is printed" not in Board(rewards).drawing["verdict"][0]
+    assert "GDPO still ties 4 pairs." in Board(rewards).drawing["verdict"][1]

@@ -338,7 +338,7 @@ function render({ model, el }) {
 
   // Each tie: lines from the answers that share an advantage to what they share, and on to where the other method has
   // them; a tie of the other method alone hangs on its side.
-  function link({ ties, a }) {
+  function link({ ties, level }) {
     const height = rows[listed[0]].node.offsetHeight || 31;
     const wide = lane.clientWidth || 164;
     const bottom = listed.length * height;
@@ -357,7 +357,7 @@ function render({ model, el }) {
     const paths = [];
     const texts = [];
     for (const { answers: tied, mixes, side, ys, at } of all) {
-      const apart = new Set(tied.map((answer) => a[1][answer].toFixed(6))).size;
+      const apart = new Set(tied.map((answer) => level[1][answer])).size;
       for (const one of ys) {
         if (!side) paths.push(make("path", { class: "from", d: wave(2, one, wide / 2 - WORDS, at) }));
         paths.push(make("path", { class: "to", d: wave(wide / 2 + WORDS, at, wide - 2, one) }));

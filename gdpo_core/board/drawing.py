@@ -24,6 +24,7 @@ def draw(state: State, names: tuple[str, ...]) -> dict:
         "sums_said": [number(x, 2 if state.binary else 3) for x in left.sums],
         "order": sorted(range(len(state.marks)), key=lambda i: (-right.level[i], -left.level[i], i)),
         "ties": [left.ties, right.ties],
+        "level": [left.level, right.level],
         "verdict": [str(sentence) for sentence in verdict(state, names, left, right)],
         "enough": enough(state, right),
         "shares": [one.shares for one in both],

@@ -5,6 +5,7 @@ from itertools import pairwise
 from math import ceil, inf
 
 from gdpo_core._html import Html, prose
+from gdpo_core._pairs import APART
 from gdpo_core._words import count, number, percent, signed, word
 from gdpo_core.board.result import Result
 from gdpo_core.board.state import HEAVIEST, METHODS, Marks, State
@@ -71,8 +72,11 @@ def _worth_of_answers(state: State, names: tuple[str, ...], left: Result, right:
     wrong, of = wrong_first(state, right.level)
     before, _ = wrong_first(state, left.level)
     tied = right.collapsed.tied_pair_count
+    by_eps = round(right.collapsed.pairs_by_eps / right.collapsed.tied_pairs * tied) if tied else 0
+    which = "them" if by_eps == tied else f"{by_eps} of them"
+    only = f"; only its ε parts {which}, by less than {percent(APART)} of the largest advantage" if by_eps else ""
     why = f" {WHY_TIED}" if _same_spread(state, right) else f" {NO_WEIGHT}" if 0 in state.weights else ""
-    still = f" {b} still ties {count(tied, 'pair')}.{why}" if tied else ""
+    still = f" {b} still ties {count(tied, 'pair')}{only}.{why}" if tied else ""
     if left.ties and left.level == right.level:
         return why.strip().replace("It can't", f"{b} can't", 1) or "Both put the answers in the same order."
     if state.right is None:
