@@ -1,7 +1,7 @@
 """One table of all runs; `python -m experiments.summarise --runs FOLDER` writes data/experiments.parquet.
 
 A row per set-up, method, seed and step. The pass rates are graded anew from the logged texts, so that they are the
-answers' own, whatever was paid for them; the shares and ties are those of the audit. It needs no TRL.
+answers' own, whatever was paid for them; the shares are those of the audit. It needs no TRL.
 """
 
 import argparse
@@ -16,13 +16,13 @@ import polars as pl
 
 import gdpo_core as gc
 from experiments.setups import METHODS, REWARDS, SEEDS, SETUPS, Setup
-from experiments.train import GROUP, prompts
+from experiments.train import prompts
 from gdpo_core._errors import InputError
 from gdpo_core.bfcl import Task, grade
 
 TABLE = Path(__file__).resolve().parent.parent / "data" / "experiments.parquet"
 RUNS = Path(__file__).parent / "runs.csv"
-DIGITS = 3  # of shares, ties and entropy, which makes the file small
+DIGITS = 3  # of shares and entropy, which makes the file small
 
 
 @cache
@@ -61,8 +61,6 @@ def summarise(folder: Path, setup: Setup, method: str) -> tuple[pl.DataFrame, di
             "noise": steps["mean:noise"].round(DIGITS) if setup.noise else None,
             **shares,
             **({} if setup.noise else {"share_noise": None}),
-            "groups_with_ties": steps[f"ties:{method}"].round(DIGITS),
-            "tied_pairs": _tied_pairs(texts, setup, method),
             "entropy": [round(log[step]["entropy"], DIGITS) for step in steps["step"]],
             "length": [log[step]["completions/mean_length"] for step in steps["step"]],
         }
@@ -73,17 +71,6 @@ def summarise(folder: Path, setup: Setup, method: str) -> tuple[pl.DataFrame, di
     logged = sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
     found = {key: report.run[key] for key in ("method", "convention", "weights", "max_error", "reproduced")}
     return named, found | {key: metrics[key] for key in ("seconds", "peak_mb")} | {"log_sha256": logged}
-
-
-def _tied_pairs(texts: pl.DataFrame, setup: Setup, method: str) -> list[float | None]:
-    """Per step: of the pairs in a group whose rewards differ, the share with one advantage."""
-    shares: list[float | None] = []
-    w = setup.reward_weights
-    for _, rows in texts.group_by("step", maintain_order=True):
-        rewards = rows.select(setup.names).to_numpy()
-        found = gc.collapse(rewards.reshape(-1, GROUP, len(setup.names)), method, weights=w, convention=gc.TRL)
-        shares.append(None if found.tied_pairs != found.tied_pairs else round(found.tied_pairs, DIGITS))
-    return shares
 
 
 def recovered(setup: Setup, method: str, found: dict[str, Any]) -> bool:
