@@ -28,7 +28,7 @@ def glossary() -> dict[str, str]:
 def term(name: str, shown: str = "") -> Html:
     """A term in a sentence, `shown` in the form that the sentence needs.
 
-    >>> term("tie", "ties")
-    Markup('<dfn class="term" tabindex="0" data-tip="Two answers of one group with different rewards and, up to round-off, the same advantage.">ties</dfn>')
+    >>> term("policy", "policies")
+    Markup('<dfn class="term" tabindex="0" data-tip="What is trained: the rule that gives every possible answer to a prompt its probability.">policies</dfn>')
     """  # noqa: E501
     return tag("dfn", shown or name, kind="term", tabindex=0, data_tip=glossary().get(name))
