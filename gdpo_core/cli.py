@@ -242,12 +242,6 @@ def audit_command(
     asked: Annotated[
         str | None, typer.Option(metavar="METHOD", help=f"the method that was meant to run: {', '.join(NAMES)}")
     ] = None,
-    target_share: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=SHARE", help="a reward's wanted share of the update: prints the weights that give it"
-        ),
-    ] = None,
     what_if: Annotated[
         str | None,
         typer.Option(
@@ -326,9 +320,6 @@ def audit_command(
         "primary": primary,
         "asked": None if asked is None else _key(asked),
     }
-    if target_share:
-        expect(not watch, "--watch", "no --target-share beside it", "one")
-        audit_args["target_share"] = parse_weights(target_share, "target-share", "NAME=SHARE")
     if what_if is not None:
         expect(not watch, "--watch", "no --what-if beside it", "one")
         audit_args["what_if"] = setting = parse_setting(what_if, "what-if")

@@ -31,7 +31,6 @@ from gdpo_core.report.summary import (
     ties,
     to_do,
     value,
-    weights_for_shares_table,
     what_if_table,
 )
 from gdpo_core.report.thumbnails import thumbnail
@@ -217,9 +216,7 @@ def _tables(report: AuditReport) -> Html:
     head = [*rewards.head, weight, *(f"update, {name}" for name in names)]
     rows = [[*row, *cells] for row, (_, *cells) in zip(rewards.rows, shares.rows, strict=True)]
     by_method = join(tag("h3", methods.title), tag("p", ties(report)), table(methods.head, methods.rows))
-    wanted = weights_for_shares_table(report)
-    parts = [tag("h3", wanted.title), table(wanted.head, wanted.rows), tag("pre", wanted.meaning)] if wanted else []
-    return join(heading, table(head, rows, "rewards"), by_method, of_values, *parts)
+    return join(heading, table(head, rows, "rewards"), by_method, of_values)
 
 
 def _method_notes(report: AuditReport) -> Html:
