@@ -102,7 +102,6 @@ def seeds(name: str) -> Iterator[bytes]:
             texts = (plain.write_csv(), plain.write_csv(separator="\t"), json.dumps(plain.rows(named=True)))
             texts += (plain.write_ndjson(), json.dumps(table, default=str), plain.write_ndjson())
             yield from (bytes([kind]) + text.encode() for kind, text in enumerate(texts))
-            yield b"\x00" + texts[0].encode("utf-16")
             yield b"\x00" + plain.write_csv(separator=";").replace(".", ",").encode()
             yield b"\x05" + gzip.compress(plain.write_ndjson().encode())
         yield b"\x03" + b"".join(TRACES.read_bytes().splitlines(keepends=True)[:8])
