@@ -17,7 +17,7 @@ import polars as pl
 
 from gdpo_core import report
 from gdpo_core._errors import InputError
-from gdpo_core.report import github, terminal
+from gdpo_core.report import terminal
 from gdpo_core.runs.audit import audit
 from gdpo_core.runs.read import read_run
 from views.address import read, write
@@ -33,7 +33,6 @@ def audit_bytes(files: dict[str, bytes]) -> None:
     found = audit(run)
     json.dumps(found.to_dict(), allow_nan=False)
     report.document(found)
-    github.annotations([found])
     terminal.show([found], io.StringIO())
 
 

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from gdpo_core.steps import Explanation
 
 _PATIENCE = 1.0  # seconds after which progress is shown
-_FORMATS = ("text", "github")
 _OF_THE_FOLDER = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY)
 # What all of typer's complaints are: its own class in new versions, click's in those before.
 _REFUSED: Any = next(kind for kind in reversed(typer.BadParameter.__mro__) if hasattr(kind, "format_message"))
@@ -264,9 +263,6 @@ def audit_command(
     skip_bad_files: _SkipBadFiles = False,
     json_: _Json = None,
     html: _Html = None,
-    format_: Annotated[
-        str, typer.Option("--format", metavar="FORMAT", help=f"what to print: {listing(_FORMATS, 'or')}")
-    ] = "text",
     fail_on: Annotated[
         list[str] | None,
         typer.Option(
@@ -292,22 +288,18 @@ def audit_command(
     \b
     gdpo audit outputs/completions --primary correctness --html audit.html
     gdpo audit rewards.csv --reward correct --reward short --group prompt_id --weight short=0.5
-    gdpo audit outputs/completions --fail-on error,reward-dead --format github
+    gdpo audit outputs/completions --fail-on error,reward-dead
 
     Exit status: 0 with a report, 1 where --fail-on finds something, 2 where a log cannot be read.
     """
     from gdpo_core.report import document, terminal
-    from gdpo_core.report.github import annotations
     from gdpo_core.runs.examples import MOST
 
-    format_ = format_.strip().lower()
-    expect(format_ in _FORMATS, "format", listing(_FORMATS, "or"), repr(format_))
     failing = _parse_fail_on(fail_on)
     one_to_five = groups is None or re.fullmatch(f" *[1-{MOST}] *", groups)
     expect(bool(one_to_five), "groups", f"a whole number from 1 to {MOST}", repr(groups))
     shown = int(groups or 0)
     only_json = json_ == Path("-")
-    expect(not only_json or format_ == "text", "format", "none beside --json -, which prints only JSON", repr(format_))
     targets = _targets(html, None if only_json else json_)
     read_args = _read_args(
         framework, group_size, reward, group, advantage, length, step, skip_bad_lines, skip_bad_files
@@ -339,8 +331,6 @@ def audit_command(
     with _reader_may_leave():
         if only_json:
             sys.stdout.write(_json(reports, shown))
-        elif format_ == "github":
-            sys.stdout.write(annotations(reports))
         else:
             terminal.show(reports, sys.stdout, verbose, shown)
     return _status(reports, failing)
