@@ -17,7 +17,7 @@ import polars as pl
 
 from gdpo_core import report
 from gdpo_core._errors import InputError
-from gdpo_core.report import github, terminal
+from gdpo_core.report import terminal
 from gdpo_core.runs.audit import audit
 from gdpo_core.runs.read import read_run
 from views.address import read, write
@@ -33,7 +33,6 @@ def audit_bytes(files: dict[str, bytes]) -> None:
     found = audit(run)
     json.dumps(found.to_dict(), allow_nan=False)
     report.document(found)
-    github.annotations([found])
     terminal.show([found], io.StringIO())
 
 
@@ -102,7 +101,6 @@ def seeds(name: str) -> Iterator[bytes]:
             texts = (plain.write_csv(), plain.write_csv(separator="\t"), json.dumps(plain.rows(named=True)))
             texts += (plain.write_ndjson(), json.dumps(table, default=str), plain.write_ndjson())
             yield from (bytes([kind]) + text.encode() for kind, text in enumerate(texts))
-            yield b"\x00" + texts[0].encode("utf-16")
             yield b"\x00" + plain.write_csv(separator=";").replace(".", ",").encode()
             yield b"\x05" + gzip.compress(plain.write_ndjson().encode())
         yield b"\x03" + b"".join(TRACES.read_bytes().splitlines(keepends=True)[:8])

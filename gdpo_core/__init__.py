@@ -41,7 +41,6 @@ __all__ = [
     "condition",
     "count_distinct",
     "count_groups",
-    "count_rounded",
     "enumerate_groups",
     "explain",
     "gdpo",

@@ -4,7 +4,7 @@ from gdpo_core import report as _report
 from gdpo_core._errors import InputError
 from gdpo_core.advice import advise
 from gdpo_core.conventions import PAPER, Convention
-from gdpo_core.counting import count_distinct, count_groups, count_rounded, enumerate_groups, group_advantages
+from gdpo_core.counting import count_distinct, count_groups, enumerate_groups, group_advantages
 from gdpo_core.frameworks import (
     AXOLOTL_ASYNC,
     AXOLOTL_STREAMING,

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from gdpo_core.steps import Explanation
 
 _PATIENCE = 1.0  # seconds after which progress is shown
-_FORMATS = ("text", "github")
 _OF_THE_FOLDER = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY)
 # What all of typer's complaints are: its own class in new versions, click's in those before.
 _REFUSED: Any = next(kind for kind in reversed(typer.BadParameter.__mro__) if hasattr(kind, "format_message"))
@@ -242,12 +241,6 @@ def audit_command(
     asked: Annotated[
         str | None, typer.Option(metavar="METHOD", help=f"the method that was meant to run: {', '.join(NAMES)}")
     ] = None,
-    target_share: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=SHARE", help="a reward's wanted share of the update: prints the weights that give it"
-        ),
-    ] = None,
     what_if: Annotated[
         str | None,
         typer.Option(
@@ -270,9 +263,6 @@ def audit_command(
     skip_bad_files: _SkipBadFiles = False,
     json_: _Json = None,
     html: _Html = None,
-    format_: Annotated[
-        str, typer.Option("--format", metavar="FORMAT", help=f"what to print: {listing(_FORMATS, 'or')}")
-    ] = "text",
     fail_on: Annotated[
         list[str] | None,
         typer.Option(
@@ -298,22 +288,18 @@ def audit_command(
     \b
     gdpo audit outputs/completions --primary correctness --html audit.html
     gdpo audit rewards.csv --reward correct --reward short --group prompt_id --weight short=0.5
-    gdpo audit outputs/completions --fail-on error,reward-dead --format github
+    gdpo audit outputs/completions --fail-on error,reward-dead
 
     Exit status: 0 with a report, 1 where --fail-on finds something, 2 where a log cannot be read.
     """
     from gdpo_core.report import document, terminal
-    from gdpo_core.report.github import annotations
     from gdpo_core.runs.examples import MOST
 
-    format_ = format_.strip().lower()
-    expect(format_ in _FORMATS, "format", listing(_FORMATS, "or"), repr(format_))
     failing = _parse_fail_on(fail_on)
     one_to_five = groups is None or re.fullmatch(f" *[1-{MOST}] *", groups)
     expect(bool(one_to_five), "groups", f"a whole number from 1 to {MOST}", repr(groups))
     shown = int(groups or 0)
     only_json = json_ == Path("-")
-    expect(not only_json or format_ == "text", "format", "none beside --json -, which prints only JSON", repr(format_))
     targets = _targets(html, None if only_json else json_)
     read_args = _read_args(
         framework, group_size, reward, group, advantage, length, step, skip_bad_lines, skip_bad_files
@@ -326,9 +312,6 @@ def audit_command(
         "primary": primary,
         "asked": None if asked is None else _key(asked),
     }
-    if target_share:
-        expect(not watch, "--watch", "no --target-share beside it", "one")
-        audit_args["target_share"] = parse_weights(target_share, "target-share", "NAME=SHARE")
     if what_if is not None:
         expect(not watch, "--watch", "no --what-if beside it", "one")
         audit_args["what_if"] = setting = parse_setting(what_if, "what-if")
@@ -348,8 +331,6 @@ def audit_command(
     with _reader_may_leave():
         if only_json:
             sys.stdout.write(_json(reports, shown))
-        elif format_ == "github":
-            sys.stdout.write(annotations(reports))
         else:
             terminal.show(reports, sys.stdout, verbose, shown)
     return _status(reports, failing)

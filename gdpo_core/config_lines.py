@@ -72,7 +72,7 @@ def set_group_size(framework: str, rollouts: int) -> str | None:
 
 
 def log_every_step(framework: str) -> str | None:
-    """The lines that log the completions of every step; None if the framework always does. Raises InputError.
+    """The lines that log the completions of every step; None if no setting leaves steps out. Raises InputError.
 
     >>> log_every_step("trl")
     'GRPOConfig(log_completions=True, logging_steps=1)'

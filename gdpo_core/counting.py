@@ -1,15 +1,13 @@
-"""How many different advantage vectors a method can give to a group of binary rewards: exactly, and in floats.
+"""How many different advantage vectors a method can give to a group of binary rewards, exactly.
 
 Symbols: G rollouts, K rewards, r rewards of 0 and 1, p of the G rollouts pass a reward, s sums, A advantages. A vector
 is what one group gets with eps = 0 and before GDPO's batch step; the order of its rollouts does not count.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import cache
 from itertools import combinations_with_replacement, groupby, product
 from math import comb, isqrt, lcm, prod
-from numbers import Real
 from operator import add
 
 import torch
@@ -37,24 +35,6 @@ def count_distinct(method: str, rollouts: int, rewards: int) -> int:
     """
     _expect_counted(method)
     return _COUNTS[method](_integer(rollouts, "rollouts"), _integer(rewards, "rewards"))
-
-
-def count_rounded(method: str, rollouts: int, rewards: int, *, eps: float = 1e-4, digits: int = 4) -> int:
-    """The same count from floating-point numbers: eps added to the standard deviation, then so many decimals.
-
-    Not what a method can tell apart: 0.7070 and 0.7071 are one advantage that eps made two. Raises InputError.
-
-    >>> [count_rounded("grpo", rollouts, 2) for rollouts in (2, 3, 4)]
-    [3, 6, 10]
-    """
-    _expect_counted(method)
-    real = isinstance(eps, Real) and not isinstance(eps, bool) and 0 <= eps < float("inf")
-    expect(real, "eps", "a finite number that is not negative", repr(eps))
-    digits = _integer(digits, "digits", 0, 12)
-    groups = _up_to_order(_integer(rollouts, "rollouts"), _integer(rewards, "rewards"))
-    a = group_advantages(groups, method, convention=replace(PAPER, group_eps=float(eps)))
-    a = a.round(decimals=digits) + 0.0  # no negative zero
-    return len(a.sort().values.unique(dim=0))
 
 
 def count_groups(rollouts: int, rewards: int) -> int:
@@ -167,33 +147,6 @@ def _square_and_free(n: int) -> tuple[int, int]:
     """q and the square-free d of n = q² d: 2 and 7 of 28."""
     q = max(q for q in range(1, isqrt(n) + 1) if n % (q * q) == 0)
     return q, n // q**2
-
-
-def _up_to_order(rollouts: int, rewards: int) -> Tensor:
-    """At least one of the groups that differ only in the order of rollouts and rewards, (groups, rollouts, rewards).
-
-    A group is a table of 0 and 1, and every table can be ordered so that its rows ascend and its columns too (Flener
-    et al., CP 2002). Such tables are built line by line along the longer side. Lines with fewer ones come first: that
-    is an order as good as any, and leaves fewer repetitions.
-
-    >>> [len(_up_to_order(rollouts, rewards)) for rollouts, rewards in ((2, 2), (4, 3), (3, 4))]
-    [7, 107, 107]
-    """
-    long, short = max(rollouts, rewards), min(rollouts, rewards)
-    _expect_feasible(short * 2**short, rollouts, rewards)
-    line = torch.cartesian_prod(*[torch.arange(2)] * short).reshape(-1, short)  # (lines, short)
-    line = line[line.sum(1).argsort(stable=True)]
-    rises, same = line.diff() >= 0, line.diff() == 0
-    number, last = torch.arange(len(line)), torch.zeros(1, dtype=torch.int64)
-    chosen, tied = last.new_zeros(1, 0), rises.new_ones(1, short - 1)  # (groups, so far), (groups, crossing lines − 1)
-    for _ in range(long):
-        _expect_feasible(len(chosen) * max(line.numel(), long * short), rollouts, rewards)  # they only become more
-        fits = (rises | ~tied[:, None]).all(-1) & (number >= last[:, None])  # (groups, lines)
-        group, last = fits.nonzero(as_tuple=True)
-        chosen, tied = torch.cat([chosen[group], last[:, None]], 1), tied[group] & same[last]
-    _expect_feasible(len(chosen) * long * short, rollouts, rewards)
-    groups = line[chosen].double()
-    return groups if long == rollouts else groups.mT
 
 
 def _columns(runs: Sequence[int]) -> Iterator[tuple[int, ...]]:

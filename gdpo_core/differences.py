@@ -13,9 +13,12 @@ TINY = 1e-4  # by which one of four answers differs, to show what an eps does to
 def differences(
     framework: Framework, rewards: Sequence[Sequence[float]], weights: Sequence[float], lengths: Sequence[int]
 ) -> list[str]:
-    """What GDPO differs in, measured on one group; rewards: (rollouts, rewards), lengths: tokens a rollout."""
+    """What GDPO differs in from the paper's formula, measured on one group.
+
+    rewards: (rollouts, rewards), lengths: tokens a rollout.
+    """
     c = CONVENTIONS[framework.convention]
-    notes = list(framework.notes)
+    notes = []
     if c.group_eps:
         here, formula = decimal(_tiny(c), 2), decimal(_tiny(PAPER), 2)
         as_said = "as by the formula" if here == formula else f"not {formula} as by the formula"
@@ -28,7 +31,7 @@ def differences(
         tokens = ", with a token per character," if c.last_step == "tokens" else ""
         off = number((a - b).abs().max().item(), 2)
         notes.append(f"On the Lab's answers{tokens} its advantages are off the paper's formula by at most {off}.")
-    return notes or ["Nothing: this library computes the paper's formula."]
+    return notes
 
 
 def _tiny(c: Convention) -> float:

@@ -1,6 +1,7 @@
 """One record per training framework: its conventions and eps, the form of its logs, templates of its configuration.
 
-Options as of TRL 1.16, verl 0.9.1, ms-swift 4.6, axolotl 0.19, verifiers 0.4 and NeMo-RL of August 2026.
+Each record says where it was read: `name==version` a release, `owner/name@commit` a repository, both with file and
+line; `owner/name#number` a thread. What was read was not run, but for the formulas that tests hold to recordings.
 """
 
 from collections.abc import Mapping
@@ -52,7 +53,7 @@ class Lines:
     set_weights: str
     set_grpo_weights: str | None = None
     set_group_size: str | None = None
-    log_every_step: str | None = None  # None: the framework always does
+    log_every_step: str | None = None  # None: no setting of the framework leaves steps out
     log_rewards: str = _OWN_TABLE
     keep_groups: str | None = None  # turns off the filter for groups whose summed reward is constant
     own_name: str | None = None  # gives a second reward function its own column in the log
@@ -60,6 +61,18 @@ class Lines:
     log_whole_groups: str | None = None  # where a setting can make the log a sample of its groups
     gate: str
     gate_to: str | None = None
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A sentence on a framework and where it was read, several places parted by commas.
+
+    >>> Fact("GDPO takes no weights.", "NVIDIA-NeMo/RL@v0.7.0 nemo_rl/algorithms/advantage_estimator.py:91").says
+    'GDPO takes no weights.'
+    """
+
+    says: str
+    read_in: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,10 +118,11 @@ class Framework:
 
     # Where and how to use it.
     version: str  # that has GDPO
+    read_in: str = ""  # what version and lines were read from
     log_place: str
     proof: str  # how to make sure that GDPO ran
     documentation: str = ""  # the address of its page on GRPO
-    notes: tuple[str, ...] = ()
+    notes: tuple[Fact, ...] = ()
 
     @property
     def counts_tokens(self) -> bool:
@@ -170,12 +184,32 @@ _TRL = Framework(
         gate=_FUNCTION_WITH_GATE,
     ),
     version="0.27 or later, the log from 0.28",
+    read_in="huggingface/trl@v0.27.0 trl/trainer/grpo_trainer.py:2045, "
+    "huggingface/trl@v0.28.0 trl/trainer/grpo_trainer.py:2182, trl==1.16.0 trl/trainer/grpo_trainer.py:2790",
     documentation="https://huggingface.co/docs/trl/grpo_trainer",
     log_place="OUTPUT_DIR/completions",
     proof=_AUDIT_SHOWS.format("TRL"),
     notes=(
-        "Its metric frac_reward_zero_std does not show a reward die: under this setting it looks at the whole batch.",
-        "apply_gdpo=True, which many texts name, exists only in the authors' fork of TRL 0.18.",
+        Fact(
+            "Its metric frac_reward_zero_std does not show a reward die: under this setting it looks at the whole "
+            "batch.",
+            "trl==1.16.0 trl/trainer/grpo_trainer.py:2800",
+        ),
+        Fact(
+            "apply_gdpo=True, which many texts name, exists only in the authors' fork of TRL 0.18.",
+            "NVlabs/GDPO@b080e63 trl-GDPO/trl-0.18.0-gdpo/trl/trainer/grpo_config.py:442",
+        ),
+        Fact(
+            'log_completions_hub_repo="OWNER/NAME" also pushes the log to a data set on the Hub, which '
+            "gdpo audit hf://datasets/OWNER/NAME is made to read.",
+            "trl==1.16.0 trl/trainer/grpo_trainer.py:1220",
+        ),
+        Fact(
+            "unsloth 2026.10.9 takes TRL up to 1.15.0, and GDPO by this line. Under context parallelism it raises "
+            "NotImplementedError.",
+            "unsloth==2026.10.9 unsloth/models/rl_replacements.py:4617, "
+            "unsloth==2026.10.9 unsloth/context_parallel.py:1316",
+        ),
     ),
 )
 
@@ -202,7 +236,7 @@ _VERL = Framework(
     conventions={"verl": VERL},
     convention="verl",
     log_files=r"(^|/)\d+\.jsonl$",
-    total_only_because="verl's v1 trainer dumps only the score; its legacy trainer also dumps every key that "
+    total_only_because="verl's v1 trainer (0.9.1) dumps only the score; its legacy trainer also dumps every key that "
     "compute_score returns.",
     grpo_reads_score_alone=True,
     # It filters in its v1 trainer alone and has GDPO in the legacy one alone.
@@ -221,16 +255,37 @@ _VERL = Framework(
         '# compute_score: each key becomes a column of the dump\nreturn {"score": $sum, $items}',
         gate="# compute_score, before it returns: $says\n$reward = $reward if $on >= $threshold else $otherwise",
     ),
-    version="0.9, legacy trainer",
+    version="0.7.1 or later, legacy trainer",
+    read_in="verl-project/verl@v0.7.1 verl/trainer/ppo/core_algos.py:413, "
+    "verl==0.9.1 verl/trainer/ppo/ray_trainer.py:261, verl==0.9.1 verl/trainer/config/algorithm.py:672",
     documentation="https://verl.readthedocs.io/en/latest/algo/grpo.html",
     log_place="rollouts",
     proof="The dump holds no advantages, so the audit shows shares and ties, not the method. Look for "
-    "adv_estimator=gdpo in the configuration that verl prints when it starts; without the reward keys 0.9.1 stops with "
-    "an error.",
+    "adv_estimator=gdpo in the configuration that verl prints when it starts, and for metrics gdpo/NAME/mean; without "
+    "the reward keys 0.9.1 stops with an error.",
     notes=(
-        "Its default trainer, v1, raises KeyError with gdpo; hence use_v1=False.",
-        "Its last step counts tokens, so long responses count for more, and a group without any signal can get "
-        "advantages.",
+        Fact(
+            "Its default trainer, v1, raises KeyError with gdpo; hence use_v1=False.",
+            "verl==0.9.1 verl/trainer/ppo/v1/utils.py:167",
+        ),
+        Fact(
+            "Releases 0.7.1 and 0.8 have GDPO, and no trainer.use_v1: leave it out there.",
+            "verl-project/verl@v0.8.0 verl/trainer/config/algorithm.py:668",
+        ),
+        Fact(
+            "Its legacy trainer, the only one with GDPO, warns at its start that it will be removed.",
+            "verl==0.9.1 verl/trainer/main_ppo.py:189",
+        ),
+        Fact(
+            "Its v1 trainer dumps the score alone; a change that adds what compute_score returns was open in "
+            "September 2026.",
+            "verl==0.9.1 verl/trainer/ppo/v1/trainer_base.py:1300, verl-project/verl#7588",
+        ),
+        Fact(
+            "Its last step counts tokens, so long responses count for more, and a group without any signal can get "
+            "advantages.",
+            "verl==0.9.1 verl/trainer/ppo/core_algos.py:466",
+        ),
     ),
 )
 
@@ -285,10 +340,21 @@ _MS_SWIFT = Framework(
         "$reward = [r if g is not None and g >= $threshold else $otherwise for r, g in zip($reward, $on)]",
     ),
     version="4.0 or later",
+    read_in="modelscope/ms-swift@v4.0.0 swift/rlhf_trainers/args_mixin.py:344, "
+    "ms-swift==4.6.0 swift/rlhf_trainers/args_mixin.py:418",
     documentation="https://swift.readthedocs.io/en/latest/Instruction/GRPO/GetStarted/GRPO.html",
     log_place="OUTPUT_DIR/completions.jsonl",
     proof=_AUDIT_SHOWS.format("ms-swift"),
-    notes=("With multi-turn runs split into several trajectories it silently uses the centred sum, not GDPO.",),
+    notes=(
+        Fact(
+            "With multi-turn runs split into several trajectories it silently uses the centred sum, not GDPO.",
+            "ms-swift==4.6.0 swift/rlhf_trainers/grpo_trainer.py:503",
+        ),
+        Fact(
+            "It switches kl_in_reward off under GDPO, with a warning only.",
+            "ms-swift==4.6.0 swift/rlhf_trainers/grpo_trainer.py:2166",
+        ),
+    ),
 )
 
 
@@ -301,13 +367,16 @@ NEMO_RL = Convention(
 
 NEMO_RL_LOO = Convention(
     name="NeMo-RL, leave-one-out",
-    source="NeMo-RL, August 2026, its default",
+    source="NeMo-RL, August 2026 with #4158 of September, its default",  # before it, round-off divides (notes below)
     group_eps=1e-6,
     missing="propagates",
     leave_one_out=True,
 )
 
-_NEMO_ORDER = "# reward_weights in the alphabetical order of the rewards: $sorted_rewards"
+_NEMO_ORDER = (
+    "# reward_weights: read by main since 21 July 2026, not by 0.6 and 0.7, which weigh all rewards alike\n"
+    "# in the alphabetical order of the rewards: $sorted_rewards"
+)
 
 _NEMO_TOTAL = "# the environment adds the rewards up: GRPO sees their total alone\ntotal = $weighted_sum"
 
@@ -336,15 +405,35 @@ _NEMO_RL = Framework(
         gate="# in the environment, before it returns the rewards: $says\n"
         "$reward = $reward if $on >= $threshold else $otherwise",
     ),
-    version="main of August 2026",
+    version="0.6 or later; weights on main only",
+    read_in="NVIDIA-NeMo/RL@v0.6.0 nemo_rl/algorithms/advantage_estimator.py:77, "
+    "NVIDIA-NeMo/RL@9f701f0 nemo_rl/algorithms/advantage_estimator.py:96",
     documentation="https://docs.nvidia.com/nemo/rl/latest/guides/grpo.html",
     log_place="rewards.parquet",
     proof="Its own dump holds a total alone, from which next to nothing can be told; write the rewards yourself, as "
     "the lines for the log do.",
     notes=(
-        "Leave-one-out, its default, compares each response with the others alone. These lines switch it off, as its "
-        "guide to GDPO does.",
-        "It needs at least two rewards, and their weights in alphabetical order.",
+        Fact(
+            "Leave-one-out, its default, compares each response with the others alone. These lines switch it off, as "
+            "its guide to GDPO does.",
+            "NVIDIA-NeMo/RL@7ea279a docs/guides/grpo.md:717",
+        ),
+        Fact(
+            "Releases 0.6 and 0.7 call the rewards reward1, reward2 and so on, in the order of the environment, and "
+            "read no reward_weights. main calls them reward/NAME and takes one weight for each, in alphabetical "
+            "order. Both need two rewards at least.",
+            "NVIDIA-NeMo/RL@v0.7.0 nemo_rl/algorithms/advantage_estimator.py:91, "
+            "NVIDIA-NeMo/RL@7ea279a nemo_rl/algorithms/advantage_estimator.py:145, NVIDIA-NeMo/RL#2680",
+        ),
+        Fact(
+            "Its leave-one-out changed in September 2026: where all others agree nothing is divided. Up to 0.7 the "
+            "std there is what float32 leaves of a difference of squares, and an advantage can be in the thousands.",
+            "NVIDIA-NeMo/RL@v0.7.0 nemo_rl/algorithms/utils.py:188, NVIDIA-NeMo/RL#4158",
+        ),
+        Fact(
+            "It writes no dump under env.should_log_nemo_gym_responses=true.",
+            "NVIDIA-NeMo/RL@7ea279a nemo_rl/algorithms/grpo.py:3632",
+        ),
     ),
 )
 
@@ -386,13 +475,21 @@ _AXOLOTL = Framework(
         no_evaluation="eval_strategy: 'no'",
         gate=_FUNCTION_WITH_GATE,
     ),
-    version="0.19 or later",
+    version="0.13.2 or later, the log from 0.15",
+    read_in="axolotl-ai-cloud/axolotl@v0.13.2 src/axolotl/core/builders/rl.py:163, "
+    "axolotl-ai-cloud/axolotl@v0.15.0 requirements.txt:19",
     documentation="https://docs.axolotl.ai/docs/rlhf.html",
     log_place="OUTPUT_DIR/completions",
     proof=_AUDIT_SHOWS.format("TRL"),
     notes=(
-        "With context_parallel_size above 1 it silently runs something else than GDPO.",
-        "Its asynchronous streaming trainer takes the last step group by group, which is another method.",
+        Fact(
+            "With context_parallel_size above 1 it silently runs GRPO, whatever rl says.",
+            "axolotl==0.19.0 axolotl/core/trainers/grpo/trainer.py:607",
+        ),
+        Fact(
+            "Its asynchronous streaming trainer takes the last step group by group, which is another method.",
+            "axolotl==0.19.0 axolotl/core/trainers/grpo/async_trainer.py:2315",
+        ),
     ),
 )
 
@@ -400,7 +497,7 @@ _AXOLOTL = Framework(
 _VERIFIERS = Framework(
     id="verifiers",
     title="verifiers",
-    convention="paper",  # it scores, and hands the advantages to a trainer, whose formula is unknown
+    convention="paper",  # it scores; a trainer makes the advantages, prime-rl by the sum that is centred alone
     tries=("paper", "*"),
     log_files=r"(^|/)traces\.jsonl$",
     total_only_because="Each @vf.reward of a task is logged by its name: give each its own instead of their sum.",
@@ -421,8 +518,13 @@ _VERIFIERS = Framework(
     proof="The log has every reward with its weight. Where the trainer writes its advantages into the traces too, the "
     "report says which method they are.",
     notes=(
-        "verifiers scores; the trainer makes the advantages.",
-        "Its log keeps four decimals of an advantage.",
+        Fact(
+            "verifiers scores; the trainer makes the advantages. prime-rl, of the same makers, has no GDPO: its grpo "
+            "subtracts the group's mean from the total and divides by nothing, its max_rl then divides by that mean.",
+            "PrimeIntellect-ai/prime-rl@559b447 src/prime_rl/orchestrator/algo/grpo.py:30, "
+            "PrimeIntellect-ai/prime-rl@559b447 src/prime_rl/orchestrator/algo/max_rl.py:26",
+        ),
+        Fact("Its log keeps four decimals of an advantage.", "verifiers==0.4.0"),
     ),
 )
 
@@ -471,7 +573,10 @@ _GENERIC = Framework(
     log_place="rewards.parquet",
     proof="The report shows shares and ties; with a column “advantage” in the table also the method.",
     notes=(
-        "SkyRL, OpenRLHF, slime, miles, tunix, prime-rl, ROLL, EasyR1, AReaL and unsloth had no GDPO in August 2026.",
+        Fact(
+            "SkyRL, OpenRLHF, slime, miles, tunix, prime-rl, ROLL, EasyR1 and AReaL had no GDPO.",
+            "their main branches of May to August 2026",
+        ),
     ),
 )
 

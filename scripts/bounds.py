@@ -19,7 +19,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 VENV = ROOT / ".lowest"
 PYTHON = VENV / "bin" / "python"
 # Of the extra `dev` what the tests of the library need; the frames that it takes also in their lowest versions.
-TOOLS = ("pytest", "pytest-xdist", "hypothesis", "pyyaml", "jsonschema", "zstandard")
+TOOLS = ("pytest", "pytest-xdist", "hypothesis", "pyyaml", "jsonschema")
 FRAMES = ("pandas", "pyarrow")
 TESTS = ("tests", "gdpo_core", "-m", "not slow", "--hypothesis-profile=dev")
 # What a trainer installs, each with the Python that all of them take.

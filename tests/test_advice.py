@@ -14,6 +14,8 @@ from naive import compute, update_share
 import gdpo_core as gc
 from gdpo_core.report import summary
 from gdpo_core.runs import trials
+from gdpo_core.runs.audit import gather
+from gdpo_core.runs.shares import weights_for
 from gdpo_core.runs.trials import Sample
 
 PROMPTS, ROLLOUTS, STEPS = 8, 8, 12
@@ -163,33 +165,15 @@ def test_nothing_is_advised_where_nothing_tried_helps():
 
 
 @pytest.mark.parametrize("method", ["grpo", "gdpo", "grpo_no_std", "grpo_batch_std"])
-@pytest.mark.parametrize("wanted", [{"has_digit": 0.6}, {"has_digit": 0.2, "vowels": 0.3, "short": 0.5}])
+@pytest.mark.parametrize("wanted", [(0.6, 0.2, 0.2), (0.2, 0.5, 0.3)])
 def test_weights_that_give_the_wanted_shares(method, wanted):
     names = list(LOUD)
     rewards = np.random.default_rng(5).normal(size=(4, PROMPTS, ROLLOUTS, 3)) * [1, 0.1, 10]
-    report = gc.audit(gc.read_run(log_of(rewards, names, method), group_size=ROLLOUTS), target_share=wanted)
-    of = {row["method"]: row for row in report.weights_for_shares}
-    assert {method, "gdpo"} <= of.keys()
-    for m, row in of.items():
-        anew = audited(log_of(rewards, names, m, [row["weights"][name] for name in names]))
-        shares = {r["name"]: r["update_share"][m] for r in anew.rewards}
-        assert row["update_share"] == pytest.approx(shares, abs=1e-4)
-        assert {name: shares[name] for name in wanted} == pytest.approx(wanted, abs=0.01)
-
-
-def test_bad_targets_are_named():
-    run = gc.read_run(log_of(loud(steps=2), LOUD), group_size=ROLLOUTS)
-    for wanted, text in (
-        ({"x": 0.5}, "target share: expected the name of a reward: has_digit, short, vowels, got 'x'"),
-        ({"short": 1.5}, "target share of short: expected a number between 0 and 1, got 1.5"),
-        ({"short": 0.6, "vowels": 0.5}, "target shares: expected shares that sum to less than 1"),
-        (
-            {"has_digit": 0.2, "short": 0.2, "vowels": 0.2},
-            "target shares: expected shares that sum to 1, as no other reward can have the rest, got 0.6",
-        ),
-    ):
-        with pytest.raises(gc.InputError, match=re.escape(text)):
-            gc.audit(run, target_share=wanted)
+    facts = gather(gc.read_run(log_of(rewards, names, method), group_size=ROLLOUTS))
+    for m in (method, "gdpo"):
+        weights = weights_for(facts, m, dict(enumerate(wanted)))
+        anew = audited(log_of(rewards, names, m, weights))
+        assert [r["update_share"][m] for r in anew.rewards] == pytest.approx(wanted, abs=0.01)
 
 
 # --- the sample ------------------------------------------------------------------------------------------------------

@@ -444,37 +444,6 @@ def test_the_ids_to_fail_on_are_those_of_the_findings():
     assert set(made) == set(IDS) and list(IDS) == sorted(set(IDS))
 
 
-def unescaped(text):
-    for code, character in (("%3A", ":"), ("%2C", ","), ("%0D", "\r"), ("%0A", "\n"), ("%25", "%")):
-        text = text.replace(code, character)
-    return text
-
-
-def test_annotations_say_what_the_report_says(capsys, monkeypatch):
-    findings = audited.report().findings
-    code, out, err = pipeline(capsys, monkeypatch, findings, "--format", "github")
-    assert (code, err) == (0, "")
-    first, *rest = [
-        re.fullmatch("::(error|warning|notice) title=([^:,]*)::(.*)", line).groups() for line in out.split("\n")[:-1]
-    ]
-    assert first[0] == "notice" and unescaped(first[2]).startswith("The logged advantages are GDPO.")
-    assert [command for command, _, _ in rest] == ["error", "warning", "notice"]
-    for (_, title, text), finding in zip(rest, findings, strict=True):
-        assert unescaped(title) == f"{finding.title} ({finding.id} in {TRL})"
-        assert unescaped(text) == finding.message + (f"\n{finding.fix}" if finding.fix else "")
-
-
-def test_a_log_cannot_give_commands_to_the_pipeline(capsys, monkeypatch):
-    nasty = "x\n::error::y\r::stop-commands::z,a:b%0A"
-    findings = [Finding("conflict", "info", nasty, {}, nasty, title=nasty)]
-    monkeypatch.setattr("gdpo_core.runs.audit.audit", lambda *_, **__: audited.report(path=nasty, findings=findings))
-    out = run(capsys, TRL, "--format", "github", "--fail-on", "info")[1:]
-    assert [len(re.findall("^.*::", text, re.M)) for text in out] == [2, 1]
-    assert all(
-        line.startswith(("::notice title=", "gdpo: fail-on: x ::error")) for text in out for line in text.splitlines()
-    )
-
-
 # --- bad input -------------------------------------------------------------------------------------------------------
 
 
@@ -514,8 +483,6 @@ def test_a_log_cannot_give_commands_to_the_pipeline(capsys, monkeypatch):
         ([TRL, "--fail-on", "erorr"], "fail-on: expected error, warning, info or the id of a finding: advantages-not-"),
         ([TRL, "--fail-on", "error,"], "fail-on: expected error, warning"),
         ([TRL, "--fail-on", "", "--html", "{tmp}/x"], "fail-on: expected error, warning"),
-        ([TRL, "--format", "gitlab"], "format: expected text or github, got 'gitlab'"),
-        ([TRL, "--format", "github", "--json", "-"], "format: expected none beside --json -"),
         ([TRL, SWIFT, "--primary", "Format"], f"{TRL}: primary: expected one of correctness_reward"),
     ],
 )
@@ -561,7 +528,6 @@ def test_one_bad_run_of_several_leaves_no_part_of_a_verdict(capsys, tmp_path):
         ["explain", "10", "01"],
         ["audit", TRL],
         ["audit", TRL, "--json", "-"],
-        ["audit", TRL, "--format", "github"],
         ["--help"],
         ["--version"],
     ],

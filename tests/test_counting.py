@@ -130,20 +130,6 @@ def test_the_groups_of_the_papers_figure_2():
 # --- the trap --------------------------------------------------------------------------------------------------------
 
 
-@methods
-@sizes
-def test_without_eps_and_with_many_digits_floats_count_right(method, rollouts, rewards):
-    exact = gc.count_distinct(method, rollouts, rewards)
-    assert gc.count_rounded(method, rollouts, rewards, eps=0, digits=9) == exact
-
-
-@pytest.mark.slow
-def test_eps_and_four_digits_hide_the_collapse():
-    assert [gc.count_rounded("grpo", g, 2) for g in range(2, 17)] == BY_ROLLOUTS["grpo_no_std"]
-    assert [gc.count_rounded("grpo_no_std", g, 2) for g in range(2, 17)] == BY_ROLLOUTS["grpo_no_std"]
-    assert [gc.count_rounded("grpo", 4, k) for k in range(1, 9)] == [4, 10, 17, 29, 47, 69, 102, 136]
-
-
 def test_eps_splits_what_is_one_advantage():
     convention = replace(gc.PAPER, group_eps=1e-4)
     a = gc.group_advantages([[[0, 0], [0, 1]], [[0, 0], [1, 1]]], "grpo", convention=convention)
@@ -151,15 +137,10 @@ def test_eps_splits_what_is_one_advantage():
     assert [f"{x:.4f}" for x in a[:, 1].tolist()] == ["0.7070", "0.7071"]
 
 
-def test_few_digits_hide_what_differs():
-    assert gc.count_rounded("gdpo", 4, 3, eps=0, digits=0) < gc.count_distinct("gdpo", 4, 3)
-
-
 # --- what is refused -------------------------------------------------------------------------------------------------
 
 BAD = {"rollouts": (0, -3, 2.0, True, "2", None, float("nan"), 10**9), "rewards": (0, False, None, [2], 1001)}
 OF_COUNTS = BAD | {"method": ("ppo", "GRPO", None, 3, ["grpo"], "dvao")}
-OF_FLOATS = OF_COUNTS | {"eps": (-1e-4, float("nan"), float("inf"), "1e-4", True), "digits": (-1, 4.0, 13)}
 TOO_LARGE = "rollouts, rewards: expected sizes that need at most 2,500,000 numbers, got"
 
 
@@ -169,7 +150,6 @@ def test_what_cannot_be_used_is_named(subtests):
         check_refusals(subtests, call, size, BAD, shown=True)
     for method in METHODS:
         check_refusals(subtests, gc.count_distinct, size | {"method": method}, OF_COUNTS, shown=True)
-        check_refusals(subtests, gc.count_rounded, size | {"method": method}, OF_FLOATS, shown=True)
 
 
 @pytest.mark.slow
@@ -181,15 +161,13 @@ def test_sizes_that_would_take_too_long_are_refused(size):
 
 @pytest.mark.parametrize("size", [(4, 9), (9, 4), (30, 30), (1000, 1000), (500, 2)])
 def test_too_many_groups_to_enumerate_are_refused(size):
-    for call in (lambda *s: gc.count_rounded("grpo", *s), gc.enumerate_groups):
-        with pytest.raises(gc.InputError, match=f"{TOO_LARGE} {size[0]} and {size[1]}"):
-            call(*size)
+    with pytest.raises(gc.InputError, match=f"{TOO_LARGE} {size[0]} and {size[1]}"):
+        gc.enumerate_groups(*size)
 
 
 def test_integers_of_numpy_are_integers():
     assert gc.count_distinct("gdpo", np.int64(4), np.int32(2)) == 14
     assert gc.count_groups(np.int8(16), np.int64(2)) == 969
-    assert gc.count_rounded("gdpo", np.int64(4), np.int32(2)) == 14
 
 
 def test_what_a_group_alone_decides_follows_the_convention():

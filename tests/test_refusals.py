@@ -122,8 +122,9 @@ TEXTS = [
     *[no({"a.csv": f"step;group;acc\n{f'1;a;{a}{chr(10)}1;a;{b}{chr(10)}' * 4}".encode()},
         r"a\.csv, column 'acc': expected numbers with a decimal point, got '[-\d,]+', whose comma may be",
         rewards="acc") for a, b in (("1,000", "2,000"), ("-1,000", "12,500"), ("0,5", "1.5"))],
-    *[no({"a.csv": content}, r"a\.csv: expected UTF-16 text, as it begins, got other bytes")
-      for content in (CSV.encode("utf-16")[:-1], b"\xff\xfe" + b"\0\xd8" * 20)],
+    *[no({name: CSV.encode("utf-16")}, rf"{re.escape(name)}: expected a log, got UTF-16; save it as UTF-8$")
+      for name in ("a.csv", "a.jsonl")],
+    no({"a.csv.zst": b"(\xb5/\xfd and more"}, r"a\.csv\.zst: expected a log, got zstd; unpack it$"),
     # What polars would unpack without a limit.
     *[no({f"a.{kind}": pack(b"acc,group\n1,1\n")}, rf"a\.{kind}: expected a log, got .*; unpack")
       for kind in ("csv", "jsonl", "json", "parquet", "tsv")

@@ -17,7 +17,7 @@ from gdpo_core import report as drawn
 from gdpo_core._errors import InputError
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import FRAMEWORKS
-from gdpo_core.report import figures, per_step, summary, svg, thumbnails
+from gdpo_core.report import figures, per_step, summary, svg
 from gdpo_core.runs.facts import Finding
 from gdpo_core.runs.findings import KINDS, PAPER, links
 
@@ -91,9 +91,7 @@ def test_the_fragment_is_what_the_page_holds_and_is_styled_by_its_class_alone():
 def test_every_chart_is_named_and_has_a_table_behind_it(rewards):
     page = Page(drawn.body(audited.report(rewards)))
     charts = [attributes for attributes in page.all("svg") if attributes.get("role") == "img"]
-    small = page.all("figure").count({"class": "small"})  # of findings, whose numbers stand in a fold of their own
-    assert small == len(audited.report(rewards).findings) - 1 and len(charts) == len(page.all("figure"))
-    assert len(charts) - small == (2 if len(rewards) == 1 else 5 + len(rewards))
+    assert len(charts) == len(page.all("figure")) == (2 if len(rewards) == 1 else 5 + len(rewards))
     assert all(len(chart["aria-label"]) > 20 for chart in charts)
     assert all(attributes.get("aria-hidden") == "true" for attributes in page.all("svg") if attributes not in charts)
     for figure in drawn.body(audited.report(rewards)).split("<figure>")[1:]:
@@ -176,7 +174,6 @@ def test_where_to_read_more_is_a_chapter_of_the_page_or_a_section_about_the_audi
     places = {f"page, chapter {title}" for title in CHAPTERS.values()}
     places |= {f"docs/audit.md, {title}" for title in re.findall(r"^## (.+)$", about, re.M)}
     assert {more.place for more in KINDS.values()} <= places
-    assert thumbnails.THUMBNAILS.keys() <= KINDS.keys()
 
 
 def test_the_terms_to_read_more_about_are_in_the_glossary_and_the_pages_are_https():
@@ -199,26 +196,6 @@ def test_a_finding_leads_to_the_paper_and_to_the_documentation_of_its_framework(
     more = [x["links"] for x in report.to_dict()["findings"]]
     assert [[link["url"] for link in links] for links in more] == [[PAPER, FRAMEWORKS["trl"].documentation], [PAPER]]
     assert "Read more: here · <a" in page
-
-
-def test_the_picture_of_a_finding_draws_its_numbers():
-    finding = replace(
-        audited.report().findings[0],
-        evidence={"reward": "format", "method": "grpo", "weight_share": 0.25, "update_share": 0.75, "threshold": 0.6},
-    )
-    figure = thumbnails.thumbnail(audited.report(), finding)
-    assert [(row["bar"], row["value"]) for row in figure.rows] == [("its weight", 0.25), ("GRPO", 0.75)]
-    small, large = (float(width) for width in re.findall(r'<rect[^>]*width="([\d.]+)"', figure.drawn))
-    assert large == pytest.approx(3 * small, abs=0.2)
-    assert "The upright line is the threshold, 60\u00a0%." in Page(drawn.body(audited.report(findings=[finding]))).text
-
-
-@pytest.mark.parametrize("steps", [[], [3, 7]])
-def test_the_picture_of_steps_marks_those_of_the_finding(steps):
-    finding = Finding("steps-missing", "warning", "Some.", {"steps": steps}, None, title="Some", to_do="Look.")
-    figure = thumbnails.thumbnail(audited.report(steps=9), finding)
-    assert [row["step"] for row in figure.rows if row["marked"]] == steps and len(figure.rows) == 9
-    assert figure.drawn.count("alarm") == len(steps)
 
 
 def test_a_wide_table_names_the_column_in_each_cell_and_a_narrow_one_does_not():
@@ -247,10 +224,8 @@ def test_a_frame_of_the_caller_gets_each_figure_with_its_rows():
 
     drawn.front(report, frame)
     drawn.details(report, frame)["More charts"]()
-    small, large = [f for f in got if f.kind], [f for f in got if not f.kind]
-    assert [f.title for f in small] == [f.title for f in report.findings[:2]]  # the third has nothing to draw
-    assert [f.title for f in large].count("Which reward makes the update") == 1  # in front, and not again behind
-    assert [row["gdpo"] for row in large[0].rows] == [r["update_share"]["gdpo"] for r in report.rewards]
+    assert [f.title for f in got].count("Which reward makes the update") == 1  # in front, and not again behind
+    assert [row["gdpo"] for row in got[0].rows] == [r["update_share"]["gdpo"] for r in report.rewards]
     means = next(f for f in got if f.title == "Mean of format")
     assert [row["format"] for row in means.rows] == report.steps["mean:format"].to_list()
 

@@ -29,6 +29,7 @@ SETTINGS = {
     "thumbnail": TEXT,
     "pinned": bool,
     "license": TEXT,
+    "arxiv": {2601.05242},  # not in that list: it names the paper, which the Hub finds by the link in the text
     "hf_oauth": bool,
     "hf_oauth_expiration_minutes": int,
     "hf_oauth_scopes": LIST,

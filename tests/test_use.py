@@ -62,6 +62,18 @@ def test_every_framework_can_be_chosen():
     assert set(options.values()) == set(FRAMEWORKS)
 
 
+def test_every_fact_of_a_trainer_says_where_it_was_read_and_is_shown(default):
+    place = r"([\w-]+==[\d.]+( [\w./-]+:\d+)?|[\w-]+/[\w-]+@[\w.]+ [\w./-]+:\d+|[\w-]+/[\w-]+#\d+)"
+    table = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")
+    for key, f in FRAMEWORKS.items():
+        shown = section(default, key)
+        for fact in f.notes:
+            assert f"{fact.says} Read in {fact.read_in}." in shown
+            assert key == "generic" or re.fullmatch(rf"{place}(, {place})*", fact.read_in), fact
+        releases = dict.fromkeys(one.split()[0] for one in f.read_in.split(", ") if one)
+        assert not releases or f"| {f.title} | {f.version} | {', '.join(releases)} |" in table
+
+
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_the_lines_follow_the_labs_pays_weights_and_gate(default, framework):
     lab = replace(default, weights=(2.0, 1.0, 0.5), pays=(1.0, 1.0, 10.0))

@@ -32,7 +32,6 @@ class Figure:
     drawn: Html
     rows: Sequence[Mapping[str, object]]  # by the name of the column, the first of which names the row
     words: Callable[[float | None], str] = percent  # how the numbers are written
-    kind: str = ""  # its class; small: the evidence of a finding, whose title and numbers stand there
 
 
 Frame = Callable[[Figure], Html]  # how a figure stands on a page
@@ -63,14 +62,13 @@ def picture(report: AuditReport) -> Figure:
 
 def frame_figure(figure: Figure) -> Html:
     """A figure as HTML, its numbers in a fold."""
-    return tag("figure", content(figure), kind=figure.kind)
+    return tag("figure", content(figure))
 
 
 def content(figure: Figure) -> Html:
     """What stands inside the frame of a figure."""
-    said = figure.kind and figure.rows  # by the finding around it; what a log holds needs its title
-    caption = tag("figcaption", "" if said else tag("b", figure.title), "" if said else " ", figure.caption)
-    return join(caption, figure.drawn, fold("Numbers", _numbers(figure)) if figure.rows and not said else "")
+    caption = tag("figcaption", tag("b", figure.title), " ", figure.caption)
+    return join(caption, figure.drawn, fold("Numbers", _numbers(figure)) if figure.rows else "")
 
 
 def file_name(figure: Figure) -> str:

@@ -1,7 +1,6 @@
 """Reports as HTML: a fragment for any page, or one file that needs nothing else, neither script nor network."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -31,10 +30,8 @@ from gdpo_core.report.summary import (
     ties,
     to_do,
     value,
-    weights_for_shares_table,
     what_if_table,
 )
-from gdpo_core.report.thumbnails import thumbnail
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.facts import Finding
 from gdpo_core.runs.what_if import WhatIf
@@ -84,7 +81,7 @@ def front(report: AuditReport, frame: Frame = frame_figure, guide: Guide = _plac
     frame: how a figure stands on the page; guide: the way to what the page itself says about a finding.
     """
     large = frame(picture(report))
-    cards = [_fold_of_finding(report, finding, n == 0, frame, guide) for n, finding in enumerate(report.findings)]
+    cards = [_fold_of_finding(report, finding, n == 0, guide) for n, finding in enumerate(report.findings)]
     nothing = tag("p", "Nothing to report.")
     heading = tag("h2", f"Findings: {severity_counts(report)}")
     left = tag("div", _verdict(report), heading, _severities(report), *(cards or [nothing]))
@@ -115,29 +112,20 @@ def _charts(report: AuditReport, frame: Frame, but: str = "") -> Html:
     return tag("div", *(frame(figure) for figure in figures(report) if figure.title != but), kind="figures-grid")
 
 
-def _fold_of_finding(report: AuditReport, finding: Finding, first: bool, frame: Frame, guide: Guide) -> Html:
+def _fold_of_finding(report: AuditReport, finding: Finding, first: bool, guide: Guide) -> Html:
     """A finding in one line, which opens to all of it; the figure of the first one stands beside it."""
     shape = tag("svg", _SHAPES[finding.severity], viewBox="0 0 12 12", role="img", aria_label=f"{finding.severity}:")
     title = join(shape, tag("b", finding.title), " ", tag("code", finding.id))
     fix = copy_box(finding.fix, finding.title) if finding.fix else Html()
-    parts = _finding_parts(report, finding, fix, frame, guide, has_figure=first)
+    parts = _finding_parts(report, finding, fix, guide)
     return fold(title, *parts, kind=f"card {finding.severity}", opened=first)
 
 
-def _finding_parts(
-    report: AuditReport, finding: Finding, fix: Html, frame: Frame, guide: Guide, has_figure: bool = False
-) -> list[Html]:
-    """What it is, a picture where one says more than its number, what to do about it, and where to read more.
-
-    has_figure: a large figure beside it says what the picture says.
-    """
-    small = thumbnail(report, finding)
-    if small and has_figure:
-        small = replace(small, kind=f"{small.kind} beside")
-    drawn = frame(small) if small else Html()
+def _finding_parts(report: AuditReport, finding: Finding, fix: Html, guide: Guide) -> list[Html]:
+    """What it is, what to do about it, and where to read more."""
     does = effect(report, finding)
     tried = tag("p", does, kind="tried") if does else Html()
-    return [tag("p", finding.message), drawn, fix, tried, _read_more(report, finding, guide), _evidence(finding)]
+    return [tag("p", finding.message), fix, tried, _read_more(report, finding, guide), _evidence(finding)]
 
 
 def _read_more(report: AuditReport, finding: Finding, guide: Guide) -> Html:
@@ -166,7 +154,7 @@ def _card(report: AuditReport, finding: Finding) -> Html:
     shape = tag("svg", _SHAPES[finding.severity], viewBox="0 0 12 12", aria_hidden="true")
     fix = tag("pre", tag("code", finding.fix), tabindex=0) if finding.fix else Html()
     title = tag("h4", shape, finding.title, " ", tag("code", f"{finding.severity} · {finding.id}"))
-    inside = [*_finding_parts(report, finding, fix, frame_figure, _place), _groups(report, finding)]
+    inside = [*_finding_parts(report, finding, fix, _place), _groups(report, finding)]
     return tag("section", title, *inside, kind=f"card {finding.severity}")
 
 
@@ -217,9 +205,7 @@ def _tables(report: AuditReport) -> Html:
     head = [*rewards.head, weight, *(f"update, {name}" for name in names)]
     rows = [[*row, *cells] for row, (_, *cells) in zip(rewards.rows, shares.rows, strict=True)]
     by_method = join(tag("h3", methods.title), tag("p", ties(report)), table(methods.head, methods.rows))
-    wanted = weights_for_shares_table(report)
-    parts = [tag("h3", wanted.title), table(wanted.head, wanted.rows), tag("pre", wanted.meaning)] if wanted else []
-    return join(heading, table(head, rows, "rewards"), by_method, of_values, *parts)
+    return join(heading, table(head, rows, "rewards"), by_method, of_values)
 
 
 def _method_notes(report: AuditReport) -> Html:

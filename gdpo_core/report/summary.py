@@ -348,23 +348,6 @@ def shares_table(report: AuditReport) -> Table:
     )
 
 
-def weights_for_shares_table(report: AuditReport) -> Table | None:
-    """By method and reward the weight that gives the wanted share, and the share; None where none was wanted."""
-    rows = [
-        [NAMES[row["method"]], name, number(weight), percent(row["update_share"][name], 1)]
-        for row in report.weights_for_shares
-        for name, weight in row["weights"].items()
-    ]
-    if not rows:
-        return None
-    lines = "\n".join(row["fix"] for row in report.weights_for_shares if row["method"] == shown_method(report)[0])
-    missed = [NAMES[row["method"]] for row in report.weights_for_shares if not row["reached"]]
-    title = "Weights for the wanted shares" + (
-        f" (none reach them under {listing(missed)}: the nearest)" if missed else ""
-    )
-    return Table(title, ["method", "reward", "weight", "share of the update"], rows, lines)
-
-
 def overview_table(report: AuditReport) -> Table:
     """Each reward in one row: its mean, where it is constant, its weight, and its shares of the update."""
     own, _ = shown_method(report)

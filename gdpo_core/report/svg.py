@@ -126,20 +126,6 @@ def lines(series: Sequence[Line], steps: Sequence[int], description: str, ticks:
     return _svg(parts, description, _BOTTOM + 24)
 
 
-def strip(steps: Mapping[int, bool], description: str) -> Html:
-    """Steps on a line, a dash each; those that are true stand out."""
-    first, last = min(steps), max(steps)
-    x = _scale((first, last), (_LEFT, _RIGHT))
-    parts = [tag("path", kind="track", d=f"M{_n(_LEFT)},16H{_n(_RIGHT)}")]
-    for step, strong in steps.items():
-        top, bottom = (4, 28) if strong else (10, 22)
-        parts.append(tag("path", kind="alarm line" if strong else "zero", d=f"M{_n(x(step))},{top}V{bottom}"))
-    for step, anchor in {first: "start", last: "end"}.items():
-        parts.append(_text(x(step), 44, count(step), anchor if last > first else "middle"))
-    parts.append(_text((_LEFT + _RIGHT) / 2, 44, "step", "middle"))
-    return _svg(parts, description, 50)
-
-
 def ticks(values: Sequence[float]) -> list[float]:
     """Two to six round numbers, the first below all values and the last above; 0 to 1 for values between these.
 

@@ -173,13 +173,12 @@ def _paragraph(console: Console, words: str, style: str = "") -> None:
 
 def _tables(report: AuditReport, verbose: bool) -> list[summary.Table]:
     """The tables that the report has numbers for; by default one of the rewards, and one of the methods' inversions."""
-    wanted = summary.weights_for_shares_table(report)
     if not verbose:
         by_method = methods_table(report) if report.run["primary"] and comparable(report) else None
-        maybe = [by_method, by_table(report), wanted]
+        maybe = [by_method, by_table(report)]
         return [summary.overview_table(report), *(table for table in maybe if table)]
     of_methods = [shares_table(report), methods_table(report)] if comparable(report) else []
-    maybe = [drift_table(report), by_table(report), wanted]
+    maybe = [drift_table(report), by_table(report)]
     return [rewards_table(report), *of_methods, *(table for table in maybe if table)]
 
 

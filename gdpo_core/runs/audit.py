@@ -19,7 +19,6 @@ from gdpo_core.runs.findings import findings
 from gdpo_core.runs.grouping import regroup
 from gdpo_core.runs.recipe import Recipe, compare, tensors_of
 from gdpo_core.runs.run import Run
-from gdpo_core.runs.shares import weights_for_shares
 from gdpo_core.runs.solve import solve
 from gdpo_core.runs.summarise import summarise
 from gdpo_core.runs.sums import Array, Plan, Summary, Sums, merge, take
@@ -42,7 +41,6 @@ def audit(
     primary: str | None = None,
     *,
     asked: str | None = None,
-    target_share: Mapping[str, float] | None = None,
     what_if: Mapping[str, Any] | None = None,
     progress: Callable[[int], None] | None = None,
     engine: Callable[[Run, Plan], Summary] | None = None,
@@ -53,7 +51,6 @@ def audit(
     those in the log or in a configuration file beside it, else 1 each.
     primary: the reward that matters most.
     asked: the method that was meant to run: grpo, grpo_no_std, grpo_batch_std or gdpo.
-    target_share: shares of the update that rewards should have, by name; the report then has weights that give them.
     what_if: a setting to compute the whole run under too, as the arguments of `AuditReport.what_if`.
     progress: called after each table with its number of responses.
     engine: computes the summary of a run elsewhere; here by default.
@@ -61,8 +58,7 @@ def audit(
     """
     setting = None if what_if is None else validate_setting(run, what_if)
     facts = gather(run, weights, primary, asked, progress, engine)
-    for_shares = weights_for_shares(facts, target_share) if target_share else ()
-    report = report_of(facts, findings(facts), for_shares)
+    report = report_of(facts, findings(facts))
     alternative = None if setting is None else compute_what_if(facts, setting, engine)
     return replace(report, alternative=alternative, _facts=replace(facts, tables=(), by=(), examples=None, _trials={}))
 

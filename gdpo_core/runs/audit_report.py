@@ -20,7 +20,7 @@ from gdpo_core.frameworks import ALL_CONVENTIONS
 from gdpo_core.runs.examples import MOST, ExampleGroup, example_groups, with_texts
 from gdpo_core.runs.facts import LISTED, Facts, Finding, ValueFacts, ratio, weights_in_words
 from gdpo_core.runs.findings import Link, links
-from gdpo_core.runs.json_types import ByPart, RewardPart, RunPart, SourcePart, WeightsForShares
+from gdpo_core.runs.json_types import ByPart, RewardPart, RunPart, SourcePart
 from gdpo_core.runs.over_time import over_time
 from gdpo_core.runs.texts import Texts, no_texts
 from gdpo_core.runs.thresholds import FEW_GROUPS
@@ -40,7 +40,6 @@ class AuditReport(Displayed):
     by: the same figures by the values of a column, where one was asked for.
     what_ran, what_first: the method and whether that is certain; what to do first. Together they are the verdict.
     groups: the groups that show a finding best; each computes its advantages under any method.
-    weights_for_shares: weights that give the shares of the update that the caller wants, by method.
     caution: the start of both what_first and the first line, where there are too few groups to judge; else empty.
     alternative: the run under another setting, where one was asked for.
     """
@@ -54,7 +53,6 @@ class AuditReport(Displayed):
     what_ran: str
     what_first: str
     caution: str = ""
-    weights_for_shares: tuple[WeightsForShares, ...] = ()
     by: tuple[ByPart, ...] = ()
     alternative: WhatIf | None = None
     _facts: Facts | None = field(default=None, repr=False, compare=False)  # where its log can be read once more
@@ -119,7 +117,6 @@ class AuditReport(Displayed):
             "findings": [
                 asdict(finding) | {"links": [asdict(x) for x in self.links(finding)]} for finding in self.findings
             ],
-            "weights_for_shares": self.weights_for_shares,
             "steps": self.steps.to_dicts(),
             "by": self.by,
         }
@@ -161,9 +158,7 @@ class AuditReport(Displayed):
         return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def report_of(
-    f: Facts, findings: Sequence[Finding], weights_for_shares: Sequence[WeightsForShares] = ()
-) -> AuditReport:
+def report_of(f: Facts, findings: Sequence[Finding]) -> AuditReport:
     """The report of these facts and what was found in them."""
     return AuditReport(
         source=_source(f),
@@ -175,7 +170,6 @@ def report_of(
         what_ran=_what_ran(f),
         what_first=_caution(f) + _what_first(findings, bool(_caution(f))),
         caution=_caution(f),
-        weights_for_shares=tuple(weights_for_shares),
         by=tuple(_of_value(f, of) for of in f.by),
         _groups=example_groups(f, findings),
         _texts=f.run.texts,

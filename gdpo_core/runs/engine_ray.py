@@ -39,7 +39,6 @@ def audit_on_ray(
     weights: Mapping[str, float] | ArrayLike | None = None,
     primary: str | None = None,
     asked: str | None = None,
-    target_share: Mapping[str, float] | None = None,
     what_if: Mapping[str, Any] | None = None,
     **named: Any,
 ) -> AuditReport:
@@ -61,7 +60,7 @@ def audit_on_ray(
     run = read_rows(log, None if framework is None else framework_named(framework), options)
     run = replace(with_groups(run, options), skipped_files=skipped)
     engine = partial(_map_and_merge, log, named)
-    return audit(run, weights, primary, asked=asked, target_share=target_share, what_if=what_if, engine=engine)
+    return audit(run, weights, primary, asked=asked, what_if=what_if, engine=engine)
 
 
 def _ray() -> Any:

@@ -20,7 +20,7 @@ import polars as pl
 from gdpo_core._errors import InputError, expect, reason
 from gdpo_core._words import count, listing
 from gdpo_core.frameworks import FRAMEWORKS
-from gdpo_core.runs.unpack import CHUNK, ENDINGS, FREE, MAX_RATIO, PACKED, format_suffix, unpack, unpacked_name
+from gdpo_core.runs.unpack import CHUNK, ENDING, FREE, MAX_RATIO, REFUSED, format_suffix, unpack, unpacked_name
 
 Source: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Mapping[str, bytes]
 
@@ -73,7 +73,7 @@ class LogFile:
     @property
     def plain_path(self) -> Path | None:
         """Its path, where what lies there is not packed."""
-        return None if self.path is None or self.name.lower().endswith(ENDINGS) else self.path
+        return None if self.path is None or self.name.lower().endswith(ENDING) else self.path
 
     def content(self) -> bytes:
         """All its bytes."""
@@ -149,8 +149,8 @@ def format_of(file: LogFile) -> str:
         return file.kind
     start = file.start(4096)
     expect(len(start) > 0, file.name, "a log", "an empty file")
-    packed = next((name for magic, name in PACKED.items() if start.startswith(magic)), None)
-    expect(packed is None, file.name, "a log", f"{packed}; unpack it")
+    refused = next((form for magic, form in REFUSED.items() if start.startswith(magic)), None)
+    expect(refused is None, file.name, "a log", f"{refused}")
     name = unpacked_name(file.name).lower()
     by_ending = _FORMATS.get(name.rpartition(".")[2])
     if start.startswith(b"PAR1"):

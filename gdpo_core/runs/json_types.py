@@ -5,16 +5,6 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 from msgspec import Meta
 
 
-class WeightsForShares(TypedDict):
-    """Weights under which a method gives rewards their wanted shares of the update."""
-
-    method: str
-    weights: dict[str, float]
-    update_share: Annotated[dict[str, float], Meta(description="What they give on this log.")]
-    reached: Annotated[bool, Meta(description="false: no weights give the wanted shares; these come nearest.")]
-    fix: Annotated[str, Meta(description="The lines of configuration that set them.")]
-
-
 class SourcePart(TypedDict):
     """What the log holds."""
 
@@ -181,7 +171,6 @@ class ReportPart(TypedDict):
     rewards: list[RewardPart]
     methods: Annotated[dict[str, MethodPart], Meta(description="By method: grpo, grpo_no_std, gdpo, grpo_batch_std.")]
     findings: Annotated[list[FindingPart], Meta(description="Errors first, then warnings; then what is about most.")]
-    weights_for_shares: Annotated[list[WeightsForShares], Meta(description="Empty unless shares were asked for.")]
     steps: list[StepPart]
     by: Annotated[list[ByPart], Meta(description="Empty where no column was asked for.")]
     groups: NotRequired[Annotated[list[GroupPart], Meta(description="Where they were asked for (--groups).")]]

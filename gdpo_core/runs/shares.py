@@ -1,26 +1,21 @@
-"""Weights under which rewards have the shares of the update that are wanted, tried on the run's own log."""
+"""Weights under which rewards have the shares of the update that are wanted."""
 
 from collections.abc import Mapping
 from dataclasses import replace
-from numbers import Real
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from gdpo_core import config_lines
-from gdpo_core._errors import expect
 from gdpo_core._groups import Reduction, skipping_missing
 from gdpo_core._statistics import centre
 from gdpo_core.frameworks import ALL_CONVENTIONS
 from gdpo_core.registry import method_for
 from gdpo_core.runs.facts import Facts
-from gdpo_core.runs.json_types import WeightsForShares
 from gdpo_core.runs.recipe import tensors_of
 from gdpo_core.runs.sums import Array
-from gdpo_core.runs.trials import Trial
 
-_ROUNDS, _EXACT, _REACHED = 200, 1e-4, 0.01  # of the search for weights: where it ends, and which shares are reached
+_ROUNDS, _EXACT = 200, 1e-4  # of the search for weights: where it ends
 _LEAST = 1e-3  # of the largest product of weight and spread: with smaller weights a reward could as well be left out
 
 
@@ -85,42 +80,3 @@ def _in_units(x: Tensor, unit: Tensor) -> Array:
     """(units, rewards, rewards) Σ x_k x_l; x: (rewards, responses)."""
     pairs = torch.einsum("kj,lj->jkl", x, x)
     return pairs.new_zeros(int(unit.max()) + 1, *pairs.shape[1:]).index_add_(0, unit, pairs).numpy()
-
-
-def weights_for_shares(f: Facts, targets: Mapping[str, float]) -> list[WeightsForShares]:
-    """The weights that give rewards their wanted shares of the update, under GRPO, GDPO and the run's own method.
-
-    targets: shares by name; the other rewards have the rest, as their weights ask for. The shares are those of the
-    sample under the weights found: the nearest ones where rewards are too correlated. Raises InputError.
-    """
-    wanted = _target_shares(f, targets)
-    rows: list[WeightsForShares] = []
-    for method in dict.fromkeys(["grpo", "gdpo", f.method]):
-        weights = weights_for(f, method, wanted)
-        if weights is not None:
-            shares = f.try_setting(Trial(method, weights)).shares(method)
-            lines = config_lines.set_weights(f.run.framework, f.rewards, weights, method)
-            by_name = [dict(zip(f.rewards, values, strict=True)) for values in (weights, shares)]
-            reached = all(abs(shares[k] - share) <= _REACHED for k, share in wanted.items())
-            rows.append(
-                {"method": method, "weights": by_name[0], "update_share": by_name[1], "reached": reached, "fix": lines}
-            )
-    return rows
-
-
-def _target_shares(f: Facts, targets: Mapping[str, float]) -> dict[int, float]:
-    """The wanted share of each reward that has one, by index. Raises InputError."""
-    for name, share in targets.items():
-        expect(name in f.rewards, "target share", f"the name of a reward: {', '.join(f.rewards)}", repr(name))
-        number = isinstance(share, Real) and not isinstance(share, bool) and 0 < share < 1
-        expect(number, f"target share of {name}", "a number between 0 and 1", repr(share))
-        dead = f.baseline.dead(f.rewards.index(name)) == 1
-        expect(not dead, f"target share of {name}", "a reward that differs in some group", "one that never does")
-    due = {k: f.baseline.due_share(k) for k, name in enumerate(f.rewards) if name not in targets}
-    due = {k: share for k, share in due.items() if share > 0}
-    total = sum(targets.values())
-    fits = total < 1 if due else abs(total - 1) < 1e-6
-    rest = "less than 1, as other rewards have the rest" if due else "1, as no other reward can have the rest"
-    expect(fits, "target shares", f"shares that sum to {rest}", f"{total:g}")
-    named = {f.rewards.index(name): float(share) for name, share in targets.items()}
-    return named | {k: (1 - total) * share / sum(due.values()) for k, share in due.items()}

@@ -76,7 +76,7 @@ def frame(figure: Figure) -> Html:
     file = f"data:image/svg+xml,{quote(figures.picture_file(figure))}"
     label = f"Save the chart “{figure.title}” as SVG"
     link = tag("a", "Save", href=file, download=figures.file_name(figure), aria_label=label)
-    return tag("figure", figures.content(figure), tag("p", link, kind="save"), kind=figure.kind)
+    return tag("figure", figures.content(figure), tag("p", link, kind="save"))
 
 
 def guide(finding: Finding) -> Html:

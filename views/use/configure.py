@@ -10,7 +10,7 @@ from gdpo_core._words import listing, percent
 from gdpo_core.bfcl import REWARDS
 from gdpo_core.board.state import METHODS, State
 from gdpo_core.differences import differences, left_open, undoing
-from gdpo_core.frameworks import FRAMEWORKS, Framework
+from gdpo_core.frameworks import FRAMEWORKS, Fact, Framework
 from views.html import Html, fold, prose, show, tag
 from views.nav import Nav
 
@@ -86,6 +86,7 @@ def section(lines: str, framework: Framework, lab: State, gate: str) -> mo.Html:
             report.copy_box(f"gdpo audit {framework.log_place}", "the audit that makes sure"),
             tag("p", framework.proof),
             tag("h3", title),
+            tag("ul", *map(_fact, _facts(framework))),
             _points(differences(framework, rewards(lab, gate), lab.weights, lengths(lab))),
             fold("Its last step, missing rewards, a group of one", _points(left_open(framework, len(REWARDS)))),
             fold("Or keep GRPO and divide the scales out by weights", *_instead(framework, lab)),
@@ -96,6 +97,16 @@ def section(lines: str, framework: Framework, lab: State, gate: str) -> mo.Html:
 
 def _points(sentences: Sequence[str]) -> Html:
     return tag("ul", *(tag("li", one) for one in sentences))
+
+
+def _facts(framework: Framework) -> list[Fact]:
+    """What is known of this trainer, its version first."""
+    version = [Fact(f"GDPO: {framework.version}.", framework.read_in)] if framework.read_in else []
+    return [*version, *framework.notes]
+
+
+def _fact(fact: Fact) -> Html:
+    return tag("li", fact.says, " ", tag("small", f"Read in {fact.read_in}."))
 
 
 def _about(lab: State, gate: str) -> list[str]:
