@@ -140,18 +140,20 @@ def test_an_address_brings_the_choices_and_notes_what_is_none():
 # --- should I? -------------------------------------------------------------------------------------------------------
 
 
-def test_the_three_tasks_are_where_it_helps_where_it_cuts_both_ways_and_where_it_changes_nothing():
+def test_the_three_tasks_are_where_it_helps_where_it_hurts_and_where_it_changes_nothing():
     found = [effects(lab) for lab in tasks()]
-    assert all(len(one) == 5 for one in found)
+    assert all(len(one) == 6 for one in found)
     moved = [{title: effect for title, effect in one.items() if effect != "nothing"} for one in found]
     assert moved == [
         {"Shares of the update": "helps", "Ties": "helps"},
-        {"Shares of the update": "helps", "Ties": "mixed"},
+        {"Order by correctness": "hurts", "Shares of the update": "mixed", "Ties": "mixed"},
         {},
     ]
     verdicts = [advice.verdict(advice.advise(advise.report_of(lab, "none"))) for lab in tasks()]
     assert verdicts[0] == "**Yes, for the shares of the update and ties.** None of these checks speaks against it."
-    assert verdicts[1].startswith("**It helps with the shares of the update. It changes the ties, for better and for")
+    assert verdicts[1].startswith(
+        "**Not as it stands:** under GDPO 9 % of the pairs come the wrong way round, 0 % under"
+    )
     assert verdicts[2] == "**It would change next to nothing** on these rewards."
 
 
