@@ -128,8 +128,7 @@ def priority(report: AuditReport) -> str:
 
 def _before(report: AuditReport) -> list[str]:
     """What GDPO is compared with: GRPO, and what runs."""
-    ran = report.run["method"]
-    return ["grpo", *([ran] if ran in report.methods and ran not in ("grpo", "gdpo") else [])]
+    return [m for m in report.methods if m == "grpo" or (m == report.run["method"] and m != "gdpo")]
 
 
 def _inversions(report: AuditReport, method: str) -> float:
@@ -156,9 +155,9 @@ def _order(report: AuditReport) -> Answer:
     gdpo, other = (percent(share, places) for share in (after, before[best]))
     under = f"under {NAMES[best]}" + ("" if best == "grpo" else ", which runs")
     effect = "hurts" if more >= ORDER else "helps" if more <= -ORDER else "nothing"
-    sentence = (
-        f"Of the pairs that differ in {first}, less of it gets more in **{other}** {under}, **{gdpo}** under GDPO."
-    )
+    near = f", less than {100 * ORDER:.0f} point apart" if effect == "nothing" and more else ""
+    sentence = f"Of the pairs that differ in {first}, less of it gets more in **{other}** {under}, "
+    sentence += f"**{gdpo}** under GDPO{near}."
     headline = f"under GDPO {gdpo} of the pairs come the wrong way round, {other} {under}."
     no = "**Not as it stands:**" if effect == "hurts" else "**No better in order:**"
     return Answer(effect, title, sentence, "evidence", headline=f"{no} {headline}" if more > 0 else "")
