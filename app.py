@@ -442,8 +442,14 @@ def evidence_data(evidence_open):
 
 
 @app.cell
-def evidence_claim(choice, first, marks, outcomes, sentences, verdicts):
-    html.show(sentences.claim(verdicts, choice, marks, outcomes, first))
+def evidence_claim(outcomes, sentences, verdicts):
+    html.show(sentences.claim(verdicts, outcomes))
+    return
+
+
+@app.cell
+def evidence_lead(choice, first, marks, sentences, spread, verdicts):
+    html.show(sentences.lead(verdicts, choice, marks, first, spread))
     return
 
 

@@ -1,6 +1,6 @@
-"""Should I use GDPO? What it would change on some rewards, in five short answers from a report on them."""
+"""Should I use GDPO? What it would change on some rewards, in short answers from a report on them, order first."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import isnan, nan
@@ -8,6 +8,7 @@ from typing import cast
 
 from gdpo_core._errors import expect
 from gdpo_core._words import listing, percent, signed
+from gdpo_core.conventions import NAMES
 from gdpo_core.report import per_step, summary
 from gdpo_core.runs.audit import audit
 from gdpo_core.runs.audit_report import AuditReport
@@ -22,6 +23,7 @@ EFFECTS = {  # what GDPO does in one respect, in words
     "hurts": "hurts",
     "unknown": "not known",
 }
+ORDER = 0.01  # of the pairs that differ in the primary reward: a smaller difference is none
 TIED = 0.01  # of the pairs that differ
 SILENT = 0.1  # of the groups
 OFTEN = 0.5  # of the groups: a reward that is constant in more of them is rare
@@ -37,6 +39,7 @@ class Answer:
     sentence: str  # what stands between two ** is bold
     at: str  # the chapter of the page that shows it
     scenario: str = ""  # of Train
+    headline: str = ""  # what the verdict has to begin with
 
 
 @lru_cache(maxsize=256)
@@ -56,13 +59,15 @@ def advise(report: AuditReport) -> list[Answer]:
 
     >>> from gdpo_core import audit, read_run
     >>> rows = [{"group": g, "right": a, "short": b} for g in range(40) for a, b in ((1, 0), (0, 1), (1, 1), (0, 0))]
-    >>> [(answer.effect, answer.title) for answer in advise(audit(read_run(rows)))][1]
-    ('nothing', 'Ties')
+    >>> [(answer.effect, answer.title) for answer in advise(audit(read_run(rows), primary="right"))][:2]
+    [('nothing', 'Order by right'), ('nothing', 'Shares of the update')]
     """
     expect(isinstance(report, AuditReport), "report", "what gdpo_core.audit returns", type(report).__name__)
     if not summary.comparable(report):
-        return [Answer("unknown", "Rewards apart", summary.not_comparable(report), "run")]
-    return [_scales(report), _ties(report), _constant(report), _conflict(report), _noise(report)]
+        none = "**It cannot be told** from such a log."
+        return [Answer("unknown", "Rewards apart", summary.not_comparable(report), "run", headline=none)]
+    checks = (_order, _scales, _ties, _constant, _conflict, _noise)
+    return [check(report) for check in checks]
 
 
 def verdict(judged: Sequence[Answer], caution: str = "") -> str:
@@ -71,13 +76,29 @@ def verdict(judged: Sequence[Answer], caution: str = "") -> str:
     >>> verdict([Answer("helps", "Ties", "", "lab"), Answer("nothing", "Conflict", "", "train")])
     '**Yes, for the ties.** None of these checks speaks against it.'
     """
-    return caution + _in_one({e: [a.title.lower() for a in judged if a.effect == e] for e in EFFECTS})
+    headline = next((a.headline for a in judged if a.headline), "")
+    rest = [a for a in judged if not a.headline]
+    titles = {e: listing(of) if (of := [_inside(a.title) for a in rest if a.effect == e]) else "" for e in EFFECTS}
+    return caution + (" ".join([headline, *_further(titles)]) if headline else _in_one(titles))
 
 
-def _in_one(effects: dict[str, list[str]]) -> str:
-    if effects["unknown"]:
-        return "**It cannot be told** from such a log."
-    good, both, bad = (listing(of) if (of := effects[effect]) else "" for effect in ("helps", "mixed", "hurts"))
+def _inside(title: str) -> str:
+    """A title within a sentence: the name of a reward stays as it is."""
+    return title[:1].lower() + title[1:]
+
+
+def _further(titles: Mapping[str, str]) -> Iterator[str]:
+    """What stands behind a headline."""
+    if bad := titles["hurts"]:
+        yield f"It hurts by {bad}."
+    if good := titles["helps"]:
+        yield f"It helps with the {good}."
+    if both := titles["mixed"]:
+        yield f"It changes the {both}, for better and for worse."
+
+
+def _in_one(titles: Mapping[str, str]) -> str:
+    good, both, bad = (titles[effect] for effect in ("helps", "mixed", "hurts"))
     also = f" It changes the {both}, for better and for worse." if both else ""
     if bad and (good or both):
         return f"**Not yet:** mend the {bad} first, where it hurts." + (
@@ -91,7 +112,7 @@ def _in_one(effects: dict[str, list[str]]) -> str:
         return f"**Yes, for the {good}.** None of these checks speaks against it."
     if both:
         return f"**It changes one thing, {both}, for better and for worse.** The rest stays as it is."
-    if effects["steps"]:
+    if titles["steps"]:
         return "**It would take longer steps** and aim no better."
     return "**It would change next to nothing** on these rewards."
 
@@ -105,57 +126,89 @@ def priority(report: AuditReport) -> str:
     )
 
 
+def _before(report: AuditReport) -> list[str]:
+    """What GDPO is compared with: GRPO, and what runs."""
+    return [m for m in report.methods if m == "grpo" or (m == report.run["method"] and m != "gdpo")]
+
+
+def _inversions(report: AuditReport, method: str) -> float:
+    """NaN where no two answers of a group differ in the primary reward, or none is named."""
+    share = report.methods[method]["inversions"]
+    return nan if share is None else share
+
+
+def _order(report: AuditReport) -> Answer:
+    first = report.run["primary"]
+    if first is None:
+        names = listing((r["name"] for r in report.rewards), "or", most=6)
+        to_name = f"name the reward that matters most ({names})"
+        headline = f"**Open:** {to_name}. Until then nobody knows whether GDPO puts better answers first."
+        missing = "The order of answers is judged by the reward that matters most, and none is named."
+        return Answer("unknown", "Order", missing, "run", headline=headline)
+    title = f"Order by {first}"
+    after, before = _inversions(report, "gdpo"), {m: _inversions(report, m) for m in _before(report)}
+    if isnan(after):
+        return Answer("nothing", title, f"No two answers of a group differ in {first}.", "lab")
+    best = min(before, key=lambda m: before[m])
+    more = round(after - before[best], 9)  # without the round-off of a difference
+    places = next((n for n in range(6) if percent(after, n) != percent(before[best], n)), 0)
+    gdpo, other = (percent(share, places) for share in (after, before[best]))
+    under = f"under {NAMES[best]}" + ("" if best == "grpo" else ", which runs")
+    effect = "hurts" if more >= ORDER else "helps" if more <= -ORDER else "nothing"
+    near = f", less than {100 * ORDER:.0f} point apart" if effect == "nothing" and more else ""
+    sentence = f"Of the pairs that differ in {first}, less of it gets more in **{other}** {under}, "
+    sentence += f"**{gdpo}** under GDPO{near}."
+    headline = f"under GDPO {gdpo} of the pairs come the wrong way round, {other} {under}."
+    no = "**Not as it stands:**" if effect == "hurts" else "**No better in order:**"
+    return Answer(effect, title, sentence, "evidence", headline=f"{no} {headline}" if more > 0 else "")
+
+
 def _scales(report: AuditReport) -> Answer:
-    title, names = "Shares of the update", [r["name"] for r in report.rewards]
-    found = [[r["update_share"][m] for r in report.rewards] for m in ("grpo", "gdpo")]
-    grpo, gdpo = ([nan if share is None else share for share in shares] for shares in found)
+    title, names, first = "Shares of the update", [r["name"] for r in report.rewards], report.run["primary"]
+    shares = {m: [r["update_share"][m] for r in report.rewards] for m in (*_before(report), "gdpo")}
+    known = {m: [nan if x is None else x for x in of] for m, of in shares.items()}
     weights = [report.run["weights_used"][name] for name in names]
-    squares = sum(w * w for w in weights)
-    if not squares or any(map(isnan, (*grpo, *gdpo))):
+    if any(isnan(share) for of in known.values() for share in of):
         return Answer("nothing", title, "There is no update: every advantage is 0.", "train", "live")
-    moved = [abs(a - b) for a, b in zip(grpo, gdpo, strict=True)]
+    gdpo = known.pop("gdpo")
+    # Of what runs and GRPO the one that does more for the reward that matters most.
+    method = "grpo" if first is None else max(known, key=lambda m: known[m][names.index(first)])
+    moved = [after - before for before, after in zip(known[method], gdpo, strict=True)]
+    most = max(range(len(names)), key=lambda k: abs(moved[k]))
 
-    def share_sentence(k: int) -> str:
-        return f"{names[k]} takes **{percent(grpo[k])}** of the update under GRPO and **{percent(gdpo[k])}** under GDPO"
+    def sentence(k: int, what: str) -> str:
+        before, after = percent(known[method][k]), percent(gdpo[k])
+        return f"{what} **{before}** of the update under {NAMES[method]} and **{after}** under GDPO"
 
-    most = moved.index(max(moved))
-    if moved[most] < MOVED:
+    if abs(moved[most]) < MOVED:
         near = f"within {100 * MOVED:.0f} points of each other, as all shares are"
-        return Answer("nothing", title, f"{share_sentence(most)}, {near}.", "train", "equal")
+        return Answer("nothing", title, f"{sentence(most, f'{names[most]} takes')}, {near}.", "train", "equal")
+    told = [sentence(most, f"{names[most]} takes")]
     sizes = [(abs(w), abs(w) * (r["std"] or 0.0)) for w, r in zip(weights, report.rewards, strict=True) if w]
     of_weights, of_products = [max(x) / min(x) if min(x) else float("inf") for x in zip(*sizes, strict=True)]
     if of_weights >= UNDONE * of_products:
-        undone = "The weights seem to undo the scales already; under GDPO they make the rewards unequal again."
-        return Answer("hurts", title, f"{share_sentence(most)}. {undone}", "train", "undone")
-    # Under GDPO, shares go by the squares of the weights where rewards differ equally often and are not correlated.
-    meant = [w * w / squares for w in weights]
-    off = [[abs(x - m) for x, m in zip(shares, meant, strict=True)] for shares in (grpo, gdpo)]
-    gained = [before - after for before, after in zip(*off, strict=True)]
-    nearer = max(off[0]) - max(off[1])
-    k = gained.index(max(gained) if nearer > 0 else min(gained))
-    asks = f"{percent(meant[k])} that its weight, squared, asks for"
-    if nearer >= MOVED:
-        return Answer("helps", title, f"{share_sentence(k)}, nearer to the {asks}.", "train", "scales")
-    if -nearer >= MOVED:
-        return Answer("hurts", title, f"{share_sentence(k)}, further from the {asks}.", "train", "undone")
-    asks = f"Neither is nearer to the {percent(meant[most])} that its weight, squared, asks for."
-    return Answer("mixed", title, f"{share_sentence(most)}. {asks}", "train", "difficulty")
+        told.append("The weights seem to undo the scales already; under GDPO they make the rewards unequal again")
+        return Answer("hurts", title, ". ".join(told) + ".", "train", "undone")
+    if first is None:
+        return Answer("mixed", title, f"{told[0]}. Whether it should, is open.", "train", "difficulty")
+    k = names.index(first)
+    matters = sentence(k, f"{first}, which matters most, takes")
+    told = [matters] if k == most else [matters, *told]
+    # A share that grows is praise only for the reward that matters most, and only where others had more.
+    helps = moved[k] >= MOVED and known[method][k] < max(known[method])
+    effect, scenario = ("helps", "scales") if helps else ("mixed", "difficulty")
+    return Answer(effect, title, ". ".join(told) + ".", "train", scenario)
 
 
 def _ties(report: AuditReport) -> Answer:
-    title, first = "Ties", report.run["primary"]
+    title = "Ties"
     grpo, gdpo = (report.methods[m]["tied_pairs"] or 0.0 for m in ("grpo", "gdpo"))
     sentence = f"Of the pairs of different answers GRPO ties **{percent(grpo)}**, GDPO **{percent(gdpo)}**."
     if not grpo - gdpo >= TIED:
         return Answer("nothing", title, sentence, "lab")
-    before, after = (report.methods[m]["inversions"] for m in ("grpo", "gdpo"))
-    if first is None or before is None or after is None:
+    if isnan(_inversions(report, "gdpo")):
         return Answer("mixed", title, f"{sentence} Whether the better one then comes first, is open.", "evidence")
-    wrong = (
-        f"Of the pairs that differ in {first}, the answer with less of it comes first in {percent(before)} under GRPO "
-        f"and in {percent(after)} under GDPO."
-    )
-    return Answer("helps" if after <= before else "mixed", title, f"{sentence} {wrong}", "evidence")
+    return Answer("mixed" if _order(report).headline else "helps", title, sentence, "evidence")
 
 
 def _constant(report: AuditReport) -> Answer:
@@ -191,9 +244,8 @@ def _conflict(report: AuditReport) -> Answer:
         return Answer("nothing", title, "No two rewards vary in one group.", "train", "conflict")
     (a, b), least = min(mean.items(), key=lambda item: item[1])
     if least <= CONFLICT:
-        sentence = (
-            f"{a} and {b} pull against each other ({signed(least)}). GDPO makes both equally loud; a gate decides."
-        )
+        apart = f"{a} and {b} pull against each other ({signed(least)})"
+        sentence = f"{apart}. Under GDPO their weights alone decide; a gate decides whatever these are."
         return Answer("hurts", title, sentence, "train", "gated")
     between = f"from {signed(least)} to {signed(max(mean.values()))}"
     sentence = f"No two rewards pull against each other: correlations in a group {between}."
@@ -201,7 +253,7 @@ def _conflict(report: AuditReport) -> Answer:
 
 
 def _noise(report: AuditReport) -> Answer:
-    title, loud = "Nearly constant noise", "GDPO makes it as loud as the others"
+    title, loud = "Nearly constant noise", "GDPO makes it as loud as its weight says"
     for finding in report.findings:
         if finding.id == "reward-noise":
             reward, share = finding.evidence["reward"], percent(cast(float, finding.evidence["faint_groups"]))

@@ -1,6 +1,7 @@
 """Every remedy that a report prints is tried on the log: held here to logs written anew, and to slow loops."""
 
 import re
+from dataclasses import replace
 from itertools import combinations
 from math import isnan
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from naive import compute, update_share
 
 import gdpo_core as gc
+from gdpo_core import advice
 from gdpo_core.report import summary
 from gdpo_core.runs import trials
 from gdpo_core.runs.audit import gather
@@ -306,3 +308,63 @@ def test_what_is_no_report_is_refused():
     for other in (5, None, {}):
         with pytest.raises(gc.InputError, match=r"report: expected what gdpo_core\.audit returns, got"):
             gc.advise(other)
+
+
+# --- should I? order first -------------------------------------------------------------------------------------------
+
+
+def judged(seed):
+    """A report on random rewards, with logged advantages of a random method or none."""
+    rng = np.random.default_rng(seed)
+    shape, k = (rng.integers(2, 12), rng.integers(2, 9)), rng.integers(2, 4)
+    rewards = np.empty((*shape, k))
+    for i in range(k):
+        kinds = (rng.random(shape), rng.normal(size=shape), rng.integers(0, 3, shape), rng.random(shape) < 0.9)
+        rewards[..., i] = kinds[rng.integers(4)] * rng.choice([1, 1, 5, 0.1])
+    weights = rng.choice([1, 1, 0.5, 2, 4], k)
+    method = rng.choice(["", "grpo", "grpo_no_std", "gdpo"])
+    logged = gc.advantages(rewards, method, weights=weights, convention=gc.TRL).numpy() if method else rewards[..., 0]
+    names = list("abc"[:k])
+    rows = [
+        {"group": int(g)} | dict(zip(names, rewards[g, j].tolist(), strict=True)) | {"advantage": float(logged[g, j])}
+        for g, j in np.ndindex(*shape)
+    ]
+    run = gc.read_run([row if method else row | {"advantage": None} for row in rows], rewards=names, group="group")
+    return gc.audit(run, weights=dict(zip(names, weights.tolist(), strict=True)), primary="a")
+
+
+def holds_order_first(report, more=None):
+    """That nothing praises a method which puts more pairs the wrong way round; whether it does.
+
+    more: how many more, instead of those that it puts.
+    """
+    before = {"grpo", report.run["method"] or "grpo"} - {"gdpo"}
+    least = min(report.methods[m]["inversions"] for m in before)
+    if more is not None:
+        gdpo = dict(report.methods["gdpo"]) | {"inversions": least + more}
+        report = replace(report, methods=dict(report.methods) | {"gdpo": gdpo})
+    more = report.methods["gdpo"]["inversions"] - least
+    answers = gc.advise(report)
+    said = " ".join([advice.verdict(answers), *(a.sentence for a in answers)])
+    assert not more > 0 or not re.search("Yes|none speaks against|None of these checks|helps with the ties", said), said
+    effects = {a.title: a.effect for a in answers}
+    assert effects["Order by a"] == ("hurts" if more >= 0.01 else "helps" if more <= -0.01 else "nothing")
+    share = report.rewards[0]["update_share"]
+    if any(share["gdpo"] < share[m] for m in before):
+        assert effects["Shares of the update"] != "helps"
+    return more > 0
+
+
+def test_no_advice_praises_what_puts_more_pairs_the_wrong_way_round():
+    reports = [report for report in map(judged, range(60)) if not np.isnan(report.methods["gdpo"]["inversions"])]
+    assert sum(map(holds_order_first, reports)) > 15
+    assert all(holds_order_first(report, more) for report in reports for more in (1e-6, 1e-4, 0.02))
+
+
+def test_without_a_primary_reward_the_verdict_is_open_and_says_what_to_name():
+    for report in map(judged, range(10)):
+        open_one = replace(report, run=report.run | {"primary": None})
+        answers = gc.advise(open_one)
+        names = " or ".join(", ".join(r["name"] for r in report.rewards).rsplit(", ", 1))
+        assert advice.verdict(answers).startswith(f"**Open:** name the reward that matters most ({names}).")
+        assert "helps" not in {a.effect for a in answers}

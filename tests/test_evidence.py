@@ -97,10 +97,10 @@ def scores(rows, weight):
 
 
 def happens(rows, weight):
-    """The outcome of one prompt, and per method the pairs [right first, tied, wrong first]."""
+    """The outcome of one prompt; the pairs [right first, tied, wrong first] per method, and of the broken ties."""
     found = scores(rows, weight)
-    tied, broken_wrong = [False, False], False
-    order = [[0, 0, 0], [0, 0, 0]]
+    tied = [False, False]
+    order = [[0, 0, 0], [0, 0, 0], [0, 0, 0]]
     for a, b in combinations(found, 2):
         (n_a, *score_a), (n_b, *score_b) = found[a], found[b]
         gaps = [x - y for x, y in zip(score_a, score_b, strict=True)]
@@ -110,12 +110,13 @@ def happens(rows, weight):
             ahead = [gap if a[0] else -gap for gap in gaps]
             for method in (0, 1):
                 order[method][1 if alike[method] else 0 if ahead[method] > 0 else 2] += n_a * n_b
-            broken_wrong |= alike[0] and not alike[1] and ahead[1] < 0
+            if alike[0] and not alike[1]:
+                order[2][0 if ahead[1] > 0 else 2] += n_a * n_b
     grpo, gdpo = tied
     if len(found) == 1:
         return "alike", order
     if grpo:
-        return ("both" if gdpo else "wrong" if broken_wrong else "apart"), order
+        return ("both" if gdpo else "wrong" if order[2][2] else "apart"), order
     return ("gdpo" if gdpo else "untied"), order
 
 
@@ -130,6 +131,18 @@ def test_what_happens_to_each_prompt_is_what_a_plain_count_gives(choice):
         assert order == ties[method].order()
         assert found.tied[method] == round(ties[method].groups_with_ties * ties[method].mixed_groups)
         assert prompts.size_shares(DATA, choice).tied_pairs[method] == ties[method].tied_pairs
+    # The bold sentence counts what the squares count: the ties at the weight that is chosen.
+    right, _, wrong = (sum(o[2][part] for _, o in plain) for part in range(3))
+    order = first.order("gdpo", choice.weight, first.broken(choice.weight))
+    assert (order.right, order.tied, order.wrong) == (right, 0, wrong)
+    said = sentences.key_sentence(choice, first, prompts.Spread({}, None, 0))
+    if right + wrong:
+        assert choice.weight == 1 or said.startswith(f"**Of the {right + wrong:,} tie")
+        assert f"the wrong one is first in {percent(wrong / (right + wrong))}" in said
+        assert prompts.size_shares(DATA, choice).wrong == wrong / (right + wrong)
+    else:
+        assert "GDPO breaks no tie of a right and a wrong answer" in said
+    assert (found.wrong > 0) == (wrong > 0) and found.wrong == sum(o[2][2] > 0 for _, o in plain)
 
 
 @pytest.mark.slow
@@ -137,14 +150,14 @@ def test_what_happens_to_each_prompt_is_what_a_plain_count_gives(choice):
 def test_the_priorities_are_those_of_the_broken_ties_and_of_all_pairs(choice):
     marks, ties, _, first = looked(choice)
     broken = gc.broken_ties(*ties.values())
-    of_broken = first.order("gdpo", 1, first.broken)
+    of_broken = first.order("gdpo", 1, first.broken())
     assert (of_broken.pairs, of_broken.wrong) == (len(broken.lower), int(broken.inverted.sum()))
     assert first.order("grpo") == ties["grpo"].order()
     needed = gc.break_even_weights(marks, broken)
     for weight in (1.0, 1.2, 1.5, 2.0, 3.0, 5.0):
         order = {m: c.order() for m, c in prompts.ties_of(marks, (weight, 1, 1)).items()}
         want = (needed > weight + 1e-9).double().mean().item() if len(needed) else None
-        assert first.wrong("gdpo", weight, first.broken) == pytest.approx(want, abs=1e-12)
+        assert first.wrong("gdpo", weight, first.broken()) == pytest.approx(want, abs=1e-12)
         for method in prompts.METHODS:
             assert first.wrong(method, weight) == order[method].wrong / order[method].pairs
     curve = [first.wrong("gdpo", weight) for weight in WEIGHTS]
@@ -158,7 +171,7 @@ def test_the_weights_that_are_said_to_be_enough_are_and_less_is_not(size):
     said = told(sentences.verdict(choice, first))
     broken, every = (float(n) for n in re.findall(r"from ([\d.]+) on", said))
     pairs = gc.broken_ties(*ties.values())
-    for weight, wrong in ((broken, False), (first.sufficient_weight("gdpo", first.broken) - 0.005, True)):
+    for weight, wrong in ((broken, False), (first.sufficient_weight("gdpo", first.broken()) - 0.005, True)):
         a = gc.gdpo(marks, weights=(weight, 1, 1)).flatten()
         assert bool((a[pairs.lower] >= a[pairs.higher] - 1e-12).any()) == wrong
     for method, enough, short in (("gdpo", every, first.sufficient_weight("gdpo") - 0.005), ("grpo", 2.001, 2.0)):
@@ -173,39 +186,38 @@ def test_no_group_needs_more_weight_than_twice_the_largest_ratio_of_spreads(rows
     first = prompts.pairs(torch.tensor([rows]))
     needed = first.needed["gdpo"]
     assert max(needed.tolist(), default=0) <= 2 * highest_break_even(len(rows)) + 1e-9
-    assert max(needed[first.broken].tolist(), default=0) <= highest_break_even(len(rows)) + 1e-9
+    assert max(needed[first.broken()].tolist(), default=0) <= highest_break_even(len(rows)) + 1e-9
 
 
 def test_the_reference_figures():
     _, _, found, first = looked(Choice(ALL))
     assert [round(found.tied[m] / 963, 3) for m in prompts.METHODS] == [0.825, 0.065]
-    assert first.wrong("gdpo", 1, first.broken) == pytest.approx(0.678, abs=0.001)
+    assert first.wrong("gdpo", 1, first.broken()) == pytest.approx(0.678, abs=0.001)
     _, _, found, first = looked(Choice())
     assert found.counts == {"both": 140, "wrong": 129, "apart": 125, "gdpo": 0, "untied": 485, "alike": 84}
     assert found.wrong == 136  # 7 of them are tied by both, for another tie
-    assert (first.order("gdpo", 1, first.broken).pairs, first.order("grpo").tied) == (996, 1378)
+    assert (first.order("gdpo", 1, first.broken()).pairs, first.order("grpo").tied) == (996, 1378)
     shares = [looked(Choice(seed=seed))[3] for seed in range(6)]
-    assert sum(p.wrong("gdpo", 1, p.broken) for p in shares) / 6 == pytest.approx(0.62, abs=0.05)
+    assert sum(p.wrong("gdpo", 1, p.broken()) for p in shares) / 6 == pytest.approx(0.62, abs=0.05)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("choice", [Choice(), Choice(4, weight=1.2), Choice(16, graders=OTHER), Choice(2)], ids=str)
+@pytest.mark.parametrize("choice", [Choice(), Choice(4, weight=2.0), Choice(16, graders=OTHER), Choice(2)], ids=str)
 def test_the_range_over_draws_is_that_of_each_draw_alone(choice):
     spread = prompts.spread(DATA, choice)
     each = [looked(replace(choice, seed=seed)) for seed in range(prompts.DRAWS)]
     for method in prompts.METHODS:
         tied = [found.tied[method] / 963 for _, _, found, _ in each]
         assert spread.tied[method] == pytest.approx((min(tied), max(tied)))
-    wrong = [first.wrong("gdpo", choice.weight, first.broken) for *_, first in each]
-    assert spread.wrong == (None if None in wrong else pytest.approx((min(wrong), max(wrong))))
+    wrong = [first.wrong("gdpo", choice.weight, first.broken(choice.weight)) for *_, first in each]
+    wrong = [share for share in wrong if share is not None]
+    assert spread.wrong == (pytest.approx((min(wrong), max(wrong))) if wrong else None)
+    assert spread.draws == len(wrong)
 
 
 def test_one_draw_is_said_to_be_one():
     said = told(sentences.other_draws(DATA, Choice(), prompts.spread(DATA, Choice())))
-    assert said == (
-        "Over 100 draws of 12 answers GRPO ties different answers in 38–44 %, GDPO in 11–17 %. "
-        "Where GDPO breaks a tie, the wrong one is first in 53–71 %."
-    )
+    assert said == ("Over 100 draws of 12 answers GRPO ties different answers in 38–44 %, GDPO in 11–17 %.")
     assert "one draw only" in told(sentences.other_draws(DATA, Choice(ALL), prompts.spread(DATA, Choice(ALL))))
 
 
@@ -224,7 +236,7 @@ def test_with_two_or_three_answers_gdpo_ties_what_grpo_ties():
         _, _, found, first = looked(Choice(size))
         assert {name for name, n in found.counts.items() if n} <= {"both", "untied", "alike"}
         said = told(sentences.verdict(Choice(size), first))
-        assert "No more resolution than GRPO" in said and f"With {size} answers GDPO breaks none" in said
+        assert "No tie of a right and a wrong answer is broken" in said and f"With {size} answers GDPO breaks" in said
 
 
 def test_without_std_ties_what_grpo_ties():
@@ -239,14 +251,19 @@ def test_without_std_ties_what_grpo_ties():
 
 def claimed(choice):
     marks, _, found, first = looked(choice)
-    return told(sentences.claim(DATA, choice, marks, found, first))
+    lead = sentences.lead(DATA, choice, marks, first, prompts.spread(DATA, choice))
+    return f"{told(sentences.claim(DATA, found))} {told(lead)}"
 
 
 @pytest.mark.slow
 def test_the_claim_follows_the_controls():
     said = claimed(Choice())
     assert said.startswith("On 963 real prompts GRPO ties different answers in 41 %, GDPO in 15 % ")
-    assert "Where GDPO breaks a tie of a right and a wrong answer, the wrong one is first in 62 %" in said
+    assert "breaks a tie of a right and a wrong answer, the wrong one is first in 62 % (53–71 % over 100" in said
+    heavy = claimed(Choice(weight=2.0))
+    assert "Of the 96 ties of a right and a wrong answer that GDPO breaks with correctness at 2, the wrong one" in heavy
+    assert "one is first in 80 % (53–91 % over 100 draws) ; of the 996 that it breaks at equal weights, the" in heavy
+    assert "GRPO has none ; of the 996" in claimed(Choice(weight=1.5))
     assert "All marks weigh the same here" in said and "12 of 71 configurations of 50 models" in said
     assert "no samples of one policy" in said
     assert "With weights 1, 0.9 and 0.8 neither method ties different answers" in said
@@ -458,7 +475,7 @@ def test_behind_the_gate_the_right_answer_is_first_in_every_pair(choice):
 def test_the_cells_hold_what_the_chapter_shows(default_page):
     outputs, defs = default_page
     assert defs["marks"].shape == (963, 12, 3) and defs["outcomes"].counts["wrong"] == 129
-    assert defs["first"].order("gdpo", 1, defs["first"].broken).pairs == 996
+    assert defs["first"].order("gdpo", 1, defs["first"].broken()).pairs == 996
     assert "GRPO ties different answers in 41" in html_of(outputs)
     assert defs["picture"].widget.chosen == "parallel_multiple_95"
     assert defs["picture"].widget.html.count("data-id") == 963
@@ -482,9 +499,9 @@ def test_the_program_prints_the_numbers_on_the_screen(choice):
         assert f" {round(100 * n / 963)} % of the prompts" in printed
     order = first.order("gdpo", choice.weight)
     assert f"right {100 * order.right / order.pairs:.1f} % tied {100 * order.tied / order.pairs:.1f} %" in printed
-    broken = first.order("gdpo", 1, first.broken)
-    if broken.pairs:
-        assert f"{broken.pairs} broken ties, {percent(broken.wrong / broken.pairs)} with" in printed
+    broken = first.order("gdpo", choice.weight, first.broken(choice.weight))
+    share = percent(broken.wrong / broken.pairs) if broken.pairs else "0 %"
+    assert f"{broken.pairs} broken ties, {share} with" in printed
 
 
 def test_a_file_that_cannot_be_used_is_refused(tmp_path):

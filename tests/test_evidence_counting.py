@@ -24,7 +24,7 @@ def rows(html, part="tbody"):
 def test_the_part_claims_the_counts_beyond_where_the_paper_ends():
     told = text(counts.part())
     assert "of the groups of 4 answers with 8 marks GRPO tells 119 apart, GDPO 2,929" in told
-    assert "GRPO 121 , GRPO without std 136 and GDPO 497 are told apart" in told
+    assert "GRPO tells 121 , GRPO without std 136 and GDPO 497 apart" in told
     assert "183,181,376" in told and "does not put the right answer first" in told
 
 

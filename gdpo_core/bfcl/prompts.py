@@ -133,10 +133,9 @@ class Pairs:
         """(entries,) whether the two have one advantage."""
         return (self.needed[method] - weight).abs() < _SAME
 
-    @property
-    def broken(self) -> Tensor:
-        """(entries,) whether GRPO ties the two with equal weights, and GDPO does not."""
-        return self.tied("grpo") & ~self.tied("gdpo")
+    def broken(self, weight: float = 1.0) -> Tensor:
+        """(entries,) whether GRPO ties the two at this weight, and GDPO does not."""
+        return self.tied("grpo", weight) & ~self.tied("gdpo", weight)
 
     def order(self, method: str, weight: float = 1.0, among: Tensor | None = None) -> Order:
         """How many pairs have which order."""
@@ -164,7 +163,7 @@ class Pairs:
 
     def worst(self) -> int:
         """The prompt with most ties broken the wrong way at equal weights; without any, with most ties under GRPO."""
-        inverted = self.broken & (self.needed["gdpo"] > 1)
+        inverted = self.broken() & (self.needed["gdpo"] > 1)
         which = inverted if inverted.any() else self.tied("grpo")
         if not len(which):
             return 0
@@ -222,7 +221,8 @@ class Spread:
     """The lowest and the highest share over DRAWS draws."""
 
     tied: dict[str, Range]  # by method, prompts with a tie
-    wrong: Range | None  # wrong answers first among the ties that GDPO breaks; None without any
+    wrong: Range | None  # wrong answers first among the ties that GDPO breaks at this weight; None without any
+    draws: int  # that have such a tie
 
 
 @lru_cache(maxsize=64)
@@ -246,11 +246,11 @@ def spread(data: Published, choice: Choice) -> Spread:
         whole = torch.zeros(len(kinds), dtype=torch.int64).scatter_add_(0, first.prompt, first.count * among)
         return whole[kind].sum(1).double()
 
-    broken = per_draw(first.broken)
-    wrong = per_draw(first.broken & (first.needed["gdpo"] > choice.weight + _SAME)) / broken
-    return Spread(
-        {m: _range(x[kind].double().mean(1)) for m, x in tied.items()}, _range(wrong) if bool(broken.all()) else None
-    )
+    among = first.broken(choice.weight)
+    broken = per_draw(among)
+    wrong = (per_draw(among & (first.needed["gdpo"] > choice.weight)) / broken)[broken > 0]
+    shares = {m: _range(x[kind].double().mean(1)) for m, x in tied.items()}
+    return Spread(shares, _range(wrong) if len(wrong) else None, len(wrong))
 
 
 @lru_cache(maxsize=1)
@@ -269,7 +269,7 @@ class SizeShares:
 
     tied: dict[str, float]  # by method, prompts with a tie
     tied_pairs: dict[str, float]  # by method, of the pairs of answers whose marks differ
-    wrong: float | None  # wrong answers first among the ties that GDPO breaks
+    wrong: float | None  # wrong answers first among the ties that GDPO breaks at this weight
 
 
 @lru_cache(maxsize=64)
@@ -278,9 +278,8 @@ def size_shares(data: Published, choice: Choice) -> SizeShares:
     marks = marks_of(data, choice)
     ties, first = ties_of(marks, choice.weights), pairs(marks)
     tied = {m: count / len(marks) for m, count in outcomes(marks, ties).tied.items()}
-    return SizeShares(
-        tied, {m: c.tied_pairs for m, c in ties.items()}, first.wrong("gdpo", choice.weight, first.broken)
-    )
+    wrong = first.wrong("gdpo", choice.weight, first.broken(choice.weight))
+    return SizeShares(tied, {m: c.tied_pairs for m, c in ties.items()}, wrong)
 
 
 def by_size(data: Published, choice: Choice) -> dict[int, SizeShares]:

@@ -136,7 +136,7 @@ def _update_shares(report: AuditReport) -> list[Figure]:
         svg.Bars(r["name"], reward_look(k), _bars_of_methods(report, r["update_share"]), weights[r["name"]])
         for k, r in enumerate(report.rewards)
     ]
-    caption = "Each reward’s share of the update: what its parts make of the squares of all advantages."
+    caption = "Each reward’s share of the update: how much of the advantages comes from this reward."
     if any(share is not None for share in weights.values()):
         caption += " The upright line is its share of the weights; under GDPO shares go by the squares of the weights."
     caption += f" Bold is the run’s own method, {NAMES[own]}." if own else ""

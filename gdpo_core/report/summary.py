@@ -107,7 +107,7 @@ def effect(report: AuditReport, finding: Finding) -> str:
 
 _SEVERITIES = {
     "error": "the training or this report is not what it seems",
-    "warning": "a reward or the log does not do what it is there for",
+    "warning": "the training loses signal or follows the wrong reward, or the log lacks data",
     "info": "good to know",
 }
 

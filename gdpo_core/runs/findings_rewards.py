@@ -193,7 +193,7 @@ def reward_dominates(f: Facts) -> Iterator[Finding]:
             **finding_members(remedy),
             extent=shares[k] - asks,
             title=f"{name} makes {percent(shares[k])} of the update",
-            to_do=f"{remedy.words}, if {name} is not meant to decide alone."
+            to_do=f"{remedy.words}, if {name} is not meant to decide nearly alone."
             if remedy
             else f"Ask whether {name} is meant to decide nearly alone.",
         )

@@ -53,11 +53,10 @@ def _ends() -> str:
 
 def _at(size: Size) -> str:
     found = count_groups(size)
-    each = listing(f"{NAMES[m]} **{count(n)}**" for m, n in found.items())
+    tells = (f"{NAMES[m]}{'' if i else ' tells'} **{count(n)}**" for i, (m, n) in enumerate(found.items()))
     rollouts, rewards = size
-    return (
-        f"Of {count(gc.count_groups(*size))} groups of {rollouts} answers with {rewards} marks, {each} are told apart."
-    )
+    groups = f"{count(gc.count_groups(*size))} groups of {rollouts} answers with {rewards} marks"
+    return f"Of {groups}, {listing(tells)} apart."
 
 
 @lru_cache(maxsize=1)

@@ -61,7 +61,7 @@ def board(data: Published, choice: Choice, marks: Tensor, name: str) -> Board:
 
 def _why_this_one(first: Pairs) -> str:
     """Why this prompt is shown though none was called for."""
-    if first.order("gdpo", 1, first.broken).wrong:
+    if first.order("gdpo", 1, first.broken()).wrong:
         return "It is the prompt with the most ties broken the wrong way at equal weights."
     return "No tie is broken the wrong way at equal weights; shown is the prompt with the most ties under GRPO."
 

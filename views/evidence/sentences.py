@@ -14,30 +14,54 @@ from gdpo_core.bfcl.prompts import DRAWS, WEIGHTS, Choice, Outcomes, Pairs, Spre
 from views import charts, html, terms
 from views.html import Html, join, paragraphs, prose, table, tag
 
+EQUAL = "ties broken at equal weights"
 UNLIKE = (1.0, 0.9, 0.8)  # weights of which no two are equal, and none is the sum of the others
 
 
-def claim(data: Published, choice: Choice, marks: Tensor, found: Outcomes, first: Pairs) -> Html:
-    """The head of the chapter: how often answers are tied, which of two is first then, and what a square is."""
+def claim(data: Published, found: Outcomes) -> Html:
+    """The headline of the chapter: how often answers are tied."""
     shares = [percent(n / len(data.tasks)) for n in found.tied.values()]
     title = f"On {count(len(data.tasks))} real prompts GRPO ties different answers in {shares[0]}, GDPO in {shares[1]}"
+    return tag("div", tag("h1", prose(title)), kind="markdown")
+
+
+def lead(data: Published, choice: Choice, marks: Tensor, first: Pairs, spread: Spread) -> Html:
+    """What stands below it: which of two tied answers is first under GDPO, and what a square is."""
     return tag(
         "div",
-        tag("h1", prose(title)),
-        tag("p", prose(key_sentence(choice, first)), kind="paragraph matters"),
+        tag("p", prose(key_sentence(choice, first, spread)), kind="paragraph matters"),
         tag("p", introduction(data, choice, marks), kind="paragraph"),
         kind="markdown",
     )
 
 
-def key_sentence(choice: Choice, first: Pairs) -> str:
-    """The one sentence that matters."""
-    wrong = first.wrong("gdpo", choice.weight, first.broken)
-    if wrong is None:
-        return f"**With {choice.group_size} answers GDPO breaks no tie of a right and a wrong answer.**"
-    weighed = f", with correctness at {choice.weight:g}" if choice.weight != 1 else ""
-    where = "Where GDPO breaks a tie of a right and a wrong answer, the wrong one is first"
-    return f"**{where} in {percent(wrong)}**{weighed}."
+def key_sentence(choice: Choice, first: Pairs, spread: Spread) -> str:
+    """The one sentence that matters: of the ties that the squares show, at the weight that is chosen."""
+    order = first.order("gdpo", choice.weight, first.broken(choice.weight))
+    share = f"in {percent(order.wrong / order.pairs)}{_over_draws(choice, spread)}" if order.pairs else ""
+    if choice.weight == 1:
+        if not share:
+            return f"**With {choice.group_size} answers GDPO breaks no tie of a right and a wrong answer.**"
+        return f"**Where GDPO breaks a tie of a right and a wrong answer, the wrong one is first {share}.**"
+    at = f"with correctness at {choice.weight:g}"
+    ties = "of a right and a wrong answer"
+    said = f"Of the {count(order.pairs, 'tie')} {ties} that GDPO breaks {at}, the wrong one is first {share}"
+    if not share:
+        why = "" if first.order("grpo", choice.weight).tied else ": GRPO has none"
+        said = f"{at.capitalize()} GDPO breaks no tie {ties}{why}"
+    equal = first.order("gdpo", choice.weight, first.broken())
+    if not equal.pairs:
+        return f"**{said}.**"
+    then = f"the wrong one is then first in {percent(equal.wrong / equal.pairs) if equal.wrong else 'none'}"
+    return f"**{said}**; of the {count(equal.pairs)} that it breaks at equal weights, {then}."
+
+
+def _over_draws(choice: Choice, spread: Spread) -> str:
+    """The range of a share over many draws, in parentheses; nothing where all answers are drawn."""
+    if spread.wrong is None or spread.wrong[0] == spread.wrong[1]:
+        return ""
+    draws = f"{DRAWS} draws" if spread.draws == DRAWS else f"the {spread.draws} of {DRAWS} draws that have one"
+    return f" ({between(*spread.wrong)} over {draws})"
 
 
 def introduction(data: Published, choice: Choice, marks: Tensor) -> Html:
@@ -68,39 +92,41 @@ def introduction(data: Published, choice: Choice, marks: Tensor) -> Html:
 
 def verdict(choice: Choice, first: Pairs) -> Html:
     """What breaking ties is worth: which answer comes first, and from which weight on it is the right one."""
-    return join(tag("h2", _title(first), kind="part"), tag("div", paragraphs(*_of_ties(choice, first)), kind="says"))
+    said = tag("div", paragraphs(*_of_ties(choice, first)), kind="says")
+    return join(tag("h2", _title(choice, first), kind="part"), said)
 
 
-def _title(first: Pairs) -> str:
-    wrong = first.wrong("gdpo", 1, first.broken)
+def _title(choice: Choice, first: Pairs) -> str:
+    wrong = first.wrong("gdpo", choice.weight, first.broken(choice.weight))
     if wrong is None:
-        return "No more resolution than GRPO"
-    return "More resolution, not better priorities" if wrong else "More resolution, and never the wrong answer first"
+        return "No tie of a right and a wrong answer is broken"
+    return "More resolution, not better priorities" if wrong else "More resolution, and no tie broken the wrong way"
 
 
 def _of_ties(choice: Choice, first: Pairs) -> list[str]:
-    order, broken = first.order("grpo"), first.order("gdpo", 1, first.broken)
+    among = first.broken(choice.weight)
+    order, broken = first.order("grpo", choice.weight), first.order("gdpo", choice.weight, among)
     if not order.pairs:
         return ["No prompt here has both a right and a wrong answer among those drawn."]
-    ties = f"{count(order.tied)} ties of a right and a wrong answer that GRPO has with equal weights"
+    weights = "equal weights" if choice.weight == 1 else f"correctness at {choice.weight:g}"
+    ties = f"{count(order.tied, 'tie')} of a right and a wrong answer that GRPO has with {weights}"
+    if not order.tied:
+        return [f"With {weights} GRPO ties no right answer with a wrong one.", _all_pairs(first)]
     if not broken.pairs:
         return [f"With {choice.group_size} answers GDPO breaks none of the {ties}.", _all_pairs(first)]
-    now = first.wrong("gdpo", choice.weight, first.broken)
-    weighed = f" ({percent(now)} at weight {choice.weight:g})" if choice.weight != 1 else ""
-    least = round_up(first.sufficient_weight("gdpo", first.broken))
-    return [
-        f"GDPO breaks {count(broken.pairs)} of the {ties}. It puts the **wrong answer first in "
-        f"{percent(broken.wrong / broken.pairs)}**{weighed} of these.",
-        f"A heavier correctness mends that: from **{least}** on, the right answer is first in all of "
-        f"them. {_all_pairs(first)}",
-    ]
+    said = f"GDPO breaks {count(broken.pairs)} of the {ties}. It puts the **wrong answer first in "
+    said += f"{percent(broken.wrong / broken.pairs)}** of these."
+    least = round_up(first.sufficient_weight("gdpo", among))
+    mends = f"A heavier correctness mends that: from **{least}** on, the right answer is first in all of them. "
+    return [said, (mends if broken.wrong else "") + _all_pairs(first)]
 
 
 def _all_pairs(first: Pairs) -> str:
     pairs, (grpo, gdpo) = count(int(first.count.sum())), (first.sufficient_weight(m) for m in ("grpo", "gdpo"))
     if max(grpo, gdpo) < 1:
         return f"Both methods put the right answer first in all {pairs} pairs."
-    return f"In all {pairs} pairs it is first from **{round_up(gdpo)}** on under GDPO, **{round_up(grpo)}** under GRPO."
+    on = f"from **{round_up(gdpo)}** on under GDPO, **{round_up(grpo)}** under GRPO"
+    return f"In all {pairs} pairs the right answer is first {on}."
 
 
 def round_up(needed: float) -> str:
@@ -120,9 +146,8 @@ def other_draws(data: Published, choice: Choice, spread: Spread) -> Html:
     if choice.group_size == len(data.models):
         return tag("p", "All answers are drawn: there is one draw only.", kind="note")
     grpo, gdpo = (between(*spread.tied[m]) for m in ("grpo", "gdpo"))
-    wrong = f" Where GDPO breaks a tie, the wrong one is first in {between(*spread.wrong)}." if spread.wrong else ""
     over = f"Over {DRAWS} draws of {choice.group_size} answers"
-    return tag("p", f"{over} GRPO ties different answers in {grpo}, GDPO in {gdpo}.{wrong}", kind="note")
+    return tag("p", f"{over} GRPO ties different answers in {grpo}, GDPO in {gdpo}.", kind="note")
 
 
 def between(low: float, high: float) -> str:
@@ -138,7 +163,8 @@ def first_rows(choice: Choice, first: Pairs) -> list[dict]:
     """Who comes first: of the broken ties under GDPO, of all pairs under both; a row per part of a bar."""
     if not len(first.count):
         return []
-    of = [("the {} ties it breaks", "gdpo", first.broken)] if first.broken.any() else []
+    broken = first.broken(choice.weight)
+    of = [("the {} ties it breaks", "gdpo", broken)] if broken.any() else []
     of += [("all {} pairs", method, None) for method in ("grpo", "gdpo")]
     rows = []
     for what, method, among in of:
@@ -159,7 +185,7 @@ def weight_rows(first: Pairs) -> dict[str, dict[str, dict[float, float]]]:
     """The share with the wrong answer first by the weight of correctness: of what, by method."""
     if not len(first.count):
         return {}
-    of = {"broken ties": (("gdpo",), first.broken), "all pairs": (("gdpo", "grpo"), None)}
+    of = {EQUAL: (("gdpo",), first.broken()), "all pairs": (("gdpo", "grpo"), None)}
     return {
         name: {m: first.curve(m, among) for m in methods}
         for name, (methods, among) in of.items()
@@ -169,7 +195,7 @@ def weight_rows(first: Pairs) -> dict[str, dict[str, dict[float, float]]]:
 
 def curves(choice: Choice, first: Pairs) -> list:
     """A chart of each."""
-    among = {"broken ties": first.broken}
+    among = {EQUAL: first.broken()}
     needed = {
         of: {m: first.sufficient_weight(m, among.get(of)) for m in lines} for of, lines in weight_rows(first).items()
     }
@@ -224,6 +250,7 @@ for method in ("grpo", "gdpo"):
     order = c.order()  # of all pairs of a right and a wrong answer
     print(method, f"{{c.groups_with_ties * c.mixed_groups / c.groups:.0%}} of the prompts with a tie;", end=" ")
     print(*(f"{{name}} {{getattr(order, name) / order.pairs:.1%}}" for name in ("right", "tied", "wrong")))
-broken = gc.broken_ties(gc.collapse(marks, "grpo"), gc.collapse(marks, "gdpo"))
-print(len(broken.lower), "broken ties,", f"{{broken.inverted.double().mean():.0%}} with the wrong answer first")
+broken = gc.broken_ties(*(gc.collapse(marks, m, weights=choice.weights) for m in ("grpo", "gdpo")))
+wrong = int(broken.inverted.sum()) / max(len(broken.lower), 1)
+print(len(broken.lower), "broken ties,", f"{{wrong:.0%}} with the wrong answer first")
 """

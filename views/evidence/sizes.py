@@ -46,9 +46,10 @@ def _says(lines: dict[str, Lines], choice: Choice) -> list[str]:
     )
     if broken := lines["broken ties, wrong answer first"]["gdpo"]:
         weighed = f", with correctness at {choice.weight:g}" if choice.weight != 1 else ""
+        mends = "With" if broken[max(broken)] < broken[min(broken)] else "More answers do not mend the order: with"
         said += (
-            f" More answers do not mend the order: with {min(broken)} to {max(broken)} answers the wrong one is first "
-            f"in {_tenths(broken.values())} of the ties that GDPO breaks{weighed}."
+            f" {mends} {min(broken)} to {max(broken)} answers the wrong one is first in {_tenths(broken.values())} of "
+            f"the ties that GDPO breaks{weighed}."
         )
     return [said, without_std]
 

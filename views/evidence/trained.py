@@ -1,60 +1,29 @@
 """A small language model under TRL's own trainer: what the coins predicted, and what the runs did."""
 
-import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from gdpo_core._errors import InputError, reason
 from gdpo_core._words import count, decimal, listing, number, percent, signed
 from gdpo_core.conventions import NAMES
 from gdpo_core.intervals import LEVEL
-from gdpo_core.predicted import VERDICTS, Comparison, by_chance, hold, verdict
-from views import charts, html
+from gdpo_core.predicted import VERDICTS, Comparison, by_chance, verdict
+from views import charts, experiment, html
+from views.experiment import ANSWERS, PARAMETERS, Experiment
 from views.html import Cell, Html, callout, join, paragraphs, table, tag
 
-TABLE, PREDICTIONS = html.ROOT / "data" / "experiments.parquet", html.ROOT / "experiments" / "predictions.json"
+TABLE, PREDICTIONS = experiment.TABLE, experiment.PREDICTIONS
 SAME = "no difference"  # a prediction
+FIRST_LEAST = 0.02  # the smallest difference before two runs of the tuning set-up: experiments/README.md
 STEPS, LAST = 5, 50  # of a point of a curve; in which shares of the update are looked at
-PARAMETERS, ANSWERS = 199_392, 96  # of the model, and per step; experiments/ trains it, tests hold both against it
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """The runs, the predictions and what came of each."""
-
-    runs: pl.DataFrame  # a row per set-up, method, seed and step
-    predictions: Mapping[str, Any]
-    comparisons: tuple[Comparison, ...]
-
-    def ahead(self, method: str) -> list[Comparison]:
-        """The comparisons in which this method is clearly ahead."""
-        sign = 1 if method == "gdpo" else -1
-        return [one for one in self.comparisons if one.found.leaves_out_zero and one.found.mean * sign > 0]
-
-    def title(self, setup: str) -> str:
-        """What a set-up is called."""
-        return next(one["title"] for one in self.predictions["setups"] if one["name"] == setup)
 
 
 @lru_cache(maxsize=1)
 def load() -> Experiment:
-    """The shipped runs and predictions; InputError, which names the file, where one is missing or damaged."""
-    predictions = _read(PREDICTIONS, lambda file: json.loads(file.read_text(encoding="utf-8")))
-    runs = _read(TABLE, lambda file: pl.read_parquet(file).with_columns(pl.col("setup", "method").cast(pl.String)))
-    return Experiment(runs, predictions, tuple(_read(TABLE, lambda _: hold(runs, predictions))))
-
-
-def _read(file: Path, of: Callable[[Path], Any]) -> Any:
-    try:
-        return of(file)
-    except (OSError, ValueError, KeyError, TypeError, pl.exceptions.PolarsError) as error:
-        where = f"{file.parent.name}/{file.name}"
-        raise InputError(f"{where}: expected the experiments as they were shipped, got {reason(error)[:100]}") from None
+    """As `views.experiment.load`, of the files that are named here."""
+    return experiment.load(TABLE, PREDICTIONS)
 
 
 def part() -> Html:
@@ -89,26 +58,24 @@ def _says(found: Experiment) -> list[str]:
     right = [one for one in apart if (one.found.mean > 0) == (one.prediction == "faster")]
     large = sum(abs(one.found.mean) >= least for one in right)
     never = sum(verdict(SAME, one.found, least) == VERDICTS[0] for one in found.comparisons)
-    settings, point = count(len(found.predictions["setups"]), "setting"), count(round(100 * least), "point")
+    settings = count(len(found.predictions["setups"]), "setting")
+    before, point = (count(round(100 * x), "point") for x in (FIRST_LEAST, least))
     rest = f" {count(len(unseen))} {'shows' if len(unseen) == 1 else 'show'} no difference." if unseen else ""
     gdpo, grpo = (len(found.ahead(method)) for method in ("gdpo", "grpo"))
     return [
         f"A model of {PARAMETERS:,} parameters was trained by TRL in {settings}, with "
         f"{found.runs['seed'].n_unique()} seeds each. Before the first run the coins of Train said of each reward "
-        f"whether GDPO would learn it faster, slower, or within {point} of GRPO. "
+        f"whether GDPO would learn it faster, slower, or within {point} of GRPO ({before} first, until two runs of a "
+        "set-up for tuning had shown how little seeds differ). "
         f"**{len(held)} of {many} predictions held, {len(not_held)} did not.**{rest} Of {len(apart)} predicted "
         f"differences {len(right)} have the right sign and {large} are of {point} or more; “no difference” said every "
         f"time would have held in {never}.",
-        f"By {point} or more, **GDPO is ahead in {_many(found, 'gdpo', least)}, GRPO in "
-        f"{_many(found, 'grpo', least)}** of the {many} comparisons. By whatever clear margin, GDPO is ahead in {gdpo} "
-        f"and GRPO in {grpo}; about {decimal(by_chance(many), 1)} of {many} would look so by chance. "
+        f"By {point} or more, **GDPO is ahead in {len(found.ahead('gdpo', least))}, GRPO in "
+        f"{len(found.ahead('grpo', least))}** of the {many} comparisons. **By whatever clear margin, GDPO is ahead in "
+        f"{gdpo} and GRPO in {grpo};** about {decimal(by_chance(many), 1)} of {many} would look so by chance. "
         f"{_largest(found, 'gdpo')} {_largest(found, 'grpo')}",
         *(_surprise(found, one) for one in not_held),
     ]
-
-
-def _many(found: Experiment, method: str, least: float) -> int:
-    return sum(abs(one.found.mean) >= least for one in found.ahead(method))
 
 
 def _largest(found: Experiment, method: str) -> str:

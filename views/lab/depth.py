@@ -72,14 +72,14 @@ def conventions(state: State, answer: int) -> Html:
             [row(c) for c in gc.CONVENTIONS.values()],
             "wide",
         ),
-        tag("p", f"Where the paper's formulas leave something open, {_here(chosen)}:"),
+        tag("p", f"What the paper's formulas leave open, {_here(chosen)} settles like this:"),
         tag("ul", *(tag("li", line) for line in exceptions(chosen))),
         tag("p", NO_EPS) if chosen == gc.PAPER else "",
     )
 
 
 def _here(c: gc.Convention) -> str:
-    return "and the paper does, this library" if c == gc.PAPER else c.name
+    return "this library" if c == gc.PAPER else c.name
 
 
 def _advantage(state: State, method: str, c: gc.Convention, answer: int) -> str:

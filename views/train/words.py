@@ -32,9 +32,10 @@ UNDER = {
     "neither": "With no last step for either",
 }
 HEADLINES = {
-    "equal": "GDPO helps where scales differ, hurts where a reward is noise",
+    "equal": "GDPO helps where unequal scales drown a reward, hurts where a reward is noise or weights already undo "
+    "them",
     "published": "As published, GDPO also gains where successes are rare",
-    "neither": "Without a last step GDPO wins by longer steps, not better ones",
+    "neither": "Without a last step GDPO also seems faster where it only takes longer steps",
 }
 STEPS = {
     "equal": "All advantages of a batch are divided by their spread, as in GDPO's last step, whatever the method.",
@@ -56,7 +57,7 @@ def headline(comparison: str, kinds: Sequence[str], score: str | None) -> Html:
     counts += f"slower in {kinds.count(SLOWER)}, and no different in {len(kinds) - _apart(kinds)}."
     if score is not None:
         counts = score or "Choose a set-up and say how it ends; its curves come then."
-    policy = join("the smallest ", terms.term("policy"), " with several rewards")
+    policy = join("the smallest ", terms.term("policy"), " with several rewards (plain gradient steps)")
     lead = join("A few coins stand for the marks of an answer. Each pays when it falls on 1: ", policy, ". ")
     shown = join(
         "Each picture follows the slowest coin under ", method("grpo", "GRPO"), " and ", method("gdpo", "GDPO")

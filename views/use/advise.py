@@ -1,4 +1,4 @@
-"""Should I? The five answers of gdpo_core.advice, about the Lab's rewards or those of an audited run."""
+"""Should I? The answers of gdpo_core.advice, about the Lab's rewards or those of an audited run."""
 
 from collections.abc import Sequence
 
