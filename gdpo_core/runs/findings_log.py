@@ -97,12 +97,12 @@ def steps_repeated(f: Facts) -> Iterator[Finding]:
         yield Finding(
             "steps-repeated",
             "warning",
-            f"The log holds {at_steps(twice)} more than once, with different content: "
+            f"The log holds {at_steps(twice)} several times, with different content: "
             f"{f.framework.steps_twice_because}. This report counts each as a batch of its own.",
             {"twice": len(twice), "steps": twice[:LISTED]},
             None,
-            title="Steps are in the log more than once, with different content",
-            to_do="Check whether two runs wrote to one place, and audit each alone.",
+            title="Steps are in the log several times, with different content",
+            to_do="Check whether the run was resumed, or two runs wrote to one place; audit each of two alone.",
         )
 
 
