@@ -130,6 +130,7 @@ def _columns(files: Sequence[LogFile], schema: Schema, options: ReadOptions) -> 
     advantage = options.advantage or usual(ADVANTAGES, numeric)
     length = options.length or usual(LENGTHS, numeric)
     key = options.group or (None if options.group_size else usual(GROUPS, schema))
+    _expect_responses(files, [step] if step else [n for n in numeric if _plain(n) in STEPS], options)
     known = KNOWN | {*ADVANTAGES, *LENGTHS}
     numbers = [
         name
@@ -148,6 +149,22 @@ def _columns(files: Sequence[LogFile], schema: Schema, options: ReadOptions) -> 
     )
     columns = Columns(rewards=chosen.rewards, step=step, advantage=advantage, length=length, key=key, by=options.by)
     return validate_columns(columns, schema, file.name), chosen
+
+
+def _plain(name: str) -> str:
+    """The name of a column without the part of a tracker that it belongs to, as train/global_step."""
+    return name.rpartition("/")[2].strip("_").lower()
+
+
+def _expect_responses(files: Sequence[LogFile], steps: Sequence[str], options: ReadOptions) -> None:
+    """Raise InputError if each row has a step of its own, in one of these columns of steps."""
+    table = tables.first_numbers(files, steps, SAMPLE_ROWS, options.bad_lines)
+    own = next((name for name in steps if len(table) > 1 and table[name].is_unique().all()), None)
+    if own is not None:
+        raise InputError(
+            f"{files[0].name}: expected a row per response, got one per step ({own!r}), as of a tracker: these are "
+            "means per step, not responses; log the completions, each with its rewards"
+        )
 
 
 def _expect_in_every_file(columns: Columns, files: Sequence[LogFile], schemas: Sequence[Schema]) -> None:
