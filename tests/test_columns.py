@@ -69,6 +69,9 @@ CHOSEN = [
     # Settings are no rewards while they have one value.
     (REWARDS | {"beta": 0.04}, {}, {"rewards": tuple(REWARDS)}),
     (dict(alpha=CORRECT, beta=BRIEF), {}, {"rewards": ("alpha", "beta")}),
+    # A judgement that is yes or no, in its name and in its numbers.
+    *[({name: CORRECT.astype(kind), "style": BRIEF, "is_truncated": FMT}, {}, {"rewards": (name, "style")})
+      for name in ("is_correct", "is_valid", "isParsable", "eval/is_valid_json") for kind in (float, bool)],
     # Rewards of any name stay.
     *[({"right": CORRECT, name: BRIEF}, {}, {"rewards": ("right", name)})
       for name in (*("has_digit", "vowels", "style", "accuracy", "format", "kl_reward", "length_penalty", "reward_len"),
@@ -83,12 +86,14 @@ def test_rewards_are_told_from_totals_and_settings(columns, options, expected):
 
 ASKED = [
     (REWARDS | {"num_sources": COUNT % 5}, r"got 'num_sources', which may be a reward or a metric: name"),
-    (REWARDS | {"is_correct": FMT}, r"got 'is_correct', which may be .*--reward correct --reward fmt "),
-    ({"right": FMT, "words": COUNT}, r"got 'words', which .*as --reward right$"),
-    ({"level": FMT, "loss": BRIEF}, r"got 'level' and 'loss', each of which may be"),
+    (REWARDS | {"is_correct": BRIEF}, r"got 'is_correct', which .* --reward brief --reward is_correct$"),
+    ({"right": FMT, "words": COUNT}, r"got 'words', which .*out of --reward right --reward words$"),
+    ({"Grade A": FMT, "num $x": BRIEF, "-n": BRIEF}, r"out of --reward 'Grade A' --reward 'num \$x' --reward=-n$"),
+    ({"level": FMT, "loss": BRIEF}, r"got 'level' and 'loss', each of which may be .*out of --reward level --reward l"),
+    ({"right": FMT, "schritt": WHERE["step"] + 3}, r"got 'schritt', which may be"),  # rises as steps do
     ({"response_len": COUNT, "kl": BRIEF}, r"look like metrics: response_len and kl; name it"),
     (PAIR | {"reward": np.minimum(CORRECT + FMT, 1.2)},
-        "'reward', which may be the total of .*--reward correct --reward f"),
+        "'reward', which may be the total of .*--reward correct --reward fmt --reward reward$"),
 ]  # fmt: skip
 
 
@@ -96,6 +101,13 @@ ASKED = [
 def test_what_may_be_either_is_asked_about(columns, message):
     refused(table(**columns), message)
     assert gc.read_run(table(**columns), rewards=[*columns]).rewards == tuple(columns)
+
+
+@pytest.mark.parametrize("columns", [{"_step": COUNT, "train/reward": BRIEF}, {"Step": COUNT, "run - reward": BRIEF},
+    {"train/global_step": COUNT, "train/rewards/fmt/mean": BRIEF, "train/loss": FMT}])  # fmt: skip
+@pytest.mark.parametrize("options", [{}, {"group_size": 8}])
+def test_a_row_per_step_is_no_response(columns, options):
+    refused(pl.DataFrame(columns), "a row per response, got one per step .*means per step, not responses", **options)
 
 
 METRICS = (
@@ -195,6 +207,35 @@ def test_a_total_alone_has_no_components(name):
     assert finding.severity == "error" and finding.evidence["has"] == [name]
     assert found(audited(accuracy=CORRECT))["no-components"].severity == "info"  # any other name may be one's
     assert "no-components" not in found(audited(**REWARDS))
+
+
+LATE = -np.where(DRAW.random(ROWS) < 0.3, BRIEF, 0)  # a penalty that is not logged
+LOGGED = dict(acc=CORRECT, score=CORRECT + LATE)
+
+
+@pytest.mark.parametrize(
+    "columns, weights, severity, says",
+    [
+        (LOGGED, [0, 1], "error", "score seems to hold acc and something unlogged"),
+        ({"accuracy": CORRECT, "total_reward": CORRECT + LATE}, [0, 1], "error", "total_reward seems to hold accuracy"),
+        (LOGGED, None, "warning", "score may hold acc and something unlogged"),
+        (LOGGED, [1, 1], None, ""),  # the advantages count both
+        (dict(acc=CORRECT, score=BRIEF), [0, 1], None, ""),  # another reward, and a metric
+        (dict(acc=CORRECT, score=2 * CORRECT), None, None, ""),  # a copy
+    ],
+)
+def test_a_total_of_one_reward_and_more_is_said_to_hold_it(columns, weights, severity, says):
+    logged = {}
+    if weights:
+        total = sum(w * column for w, column in zip(weights, columns.values(), strict=True)).reshape(-1, SIZE)
+        z = (total - total.mean(1, keepdims=True)) / (total.std(1, ddof=1, keepdims=True) + 1e-4)
+        logged = {"advantage": z.ravel().astype(np.float32).astype(float)}
+    report = audited(**columns, **logged)
+    finding = found(report).get("score-not-a-sum")
+    assert (finding and finding.severity) == severity
+    if finding:
+        assert finding.title.startswith(says) and "Nothing to change" not in report.verdict
+        assert "weight-zero" not in found(report)
 
 
 # --- copies ----------------------------------------------------------------------------------------------------------

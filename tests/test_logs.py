@@ -365,6 +365,49 @@ def test_groups_spread_over_the_files_of_workers_are_one_run(kind):
     assert run.group_size == 8 and run.table["step"].to_list() == [1] * 32 + [2] * 32 + [3] * 32
 
 
+IN_ORDER = generic_frame(make_steps(12), NAMES).with_columns(group=pl.int_range(pl.len()) % 32 // 8)
+AGAIN = generic_frame(make_steps(12, seed=5), NAMES).with_columns(group=IN_ORDER["group"])[160:]  # from step 6 on
+WORKER = pl.int_range(pl.len()) % 8 // 2
+TWICE = [1, 2, 3, 4, 5, 6, 6, 7, 7, 8, 8, 9, 10, 11, 12]
+ONCE, BOTH = list(range(1, 13)), [step for step in range(1, 13) for _ in range(2)]
+
+
+@pytest.mark.parametrize(
+    "frame, steps, options",
+    [
+        (pl.concat([IN_ORDER[:256], AGAIN]), TWICE, {}),
+        (pl.concat([IN_ORDER[:243], AGAIN]), TWICE, {}),  # cut by the crash
+        (pl.concat([IN_ORDER[:256], AGAIN.with_columns(pl.col("group") + 9)]), TWICE, {}),
+        (pl.concat([IN_ORDER[:256], AGAIN]).drop("group"), TWICE, {"group_size": 8}),
+        (pl.concat([IN_ORDER[:96], IN_ORDER]), [1, 1, 2, 2, 3, 3, *ONCE[3:]], {}),  # from the start
+        (pl.concat([IN_ORDER[:256], AGAIN[:96], AGAIN]), sorted([*TWICE, 6, 7, 8]), {}),  # two crashes
+        (pl.concat([IN_ORDER, IN_ORDER.with_columns(accuracy=1 - pl.col("accuracy"))]), BOTH, {}),
+        # Rows in another order, and the logs of workers one after the other, are no restart.
+        (IN_ORDER.sample(fraction=1, shuffle=True, seed=1), ONCE, {}),
+        (IN_ORDER.sort("group", maintain_order=True), ONCE, {}),
+        (pl.concat([IN_ORDER.filter(WORKER.eq(n)) for n in range(4)]), ONCE, {}),
+        (pl.concat([IN_ORDER[:112], IN_ORDER[128:160], IN_ORDER[112:128], IN_ORDER[160:]]), ONCE, {}),
+    ],
+)
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_steps_that_fall_are_a_restart_where_whole_batches_come_again(frame, steps, options, kind):
+    run = read_run({f"a.{kind}": in_form(kind, frame)}, **options)
+    of_batch = next(run.tables()).group_by("batch", maintain_order=True).agg(pl.col("step").first())
+    assert of_batch["step"].to_list() == steps and {*sizes_of(run)} <= {8, 3}
+    key = ["step", *NAMES, "advantage"]
+    assert run.table.select(key).sort(key).equals(frame.select(key).sort(key))
+    twice = found(gc.audit(run)).get("steps-repeated")
+    assert (twice is not None) == (len(steps) > 12)
+
+
+def test_parts_of_groups_in_the_files_of_workers_are_joined_where_the_advantages_show_it():
+    parts = {f"rank{n}.csv": in_form("csv", IN_ORDER.filter(WORKER.eq(n))) for n in range(4)}
+    assert_read(read_run(parts), make_steps(12))
+    refused(
+        {name: in_form("csv", pl.read_csv(log).drop("advantage")) for name, log in parts.items()}, "of 2 rows as in"
+    )
+
+
 CELLS = st.one_of(st.sampled_from(["0", "1", "0.5", ""]), st.text("a1,\n\"' ", max_size=4))
 
 

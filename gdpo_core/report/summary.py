@@ -197,7 +197,7 @@ def shown_method(report: AuditReport) -> tuple[str | None, str]:
 
 
 # Findings after which a column is not one reward, so that nothing that compares rewards or methods holds.
-_NOT_SINGLE = frozenset({"no-components", "reward-columns-merged"})
+_NOT_SINGLE = frozenset({"no-components", "reward-columns-merged", "score-not-a-sum"})
 
 
 def comparable(report: AuditReport) -> bool:

@@ -16,7 +16,7 @@ from gdpo_core.runs.window import Steps, validate_window
 REWARDS = 100  # at most: the work grows with their pairs, and no run has as many
 NAME = 10_000  # characters; a report says the name of a reward a hundred times
 SAMPLE = 100  # rows that decide whether a text column holds numbers
-INNER = ("_file", "_row", "_event", "_key", "_by", "_path", "_place")  # columns that readers add to a log's own
+INNER = ("_file", "_row", "_event", "_key", "_by", "_pass", "_path", "_place")  # columns that readers add to a log
 # A row's place is its file's number times this, which no file has rows enough for, plus its own number in the file.
 ROWS_OF_A_FILE = 1 << 32
 RESERVED = ("batch", "step", "group", "advantage")  # columns of every table, so that no reward can have these names

@@ -8,7 +8,7 @@ from typing import TypedDict, cast
 import numpy as np
 
 from gdpo_core import config_lines
-from gdpo_core._words import count, number
+from gdpo_core._words import count, number, percent
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import ALL_CONVENTIONS
 from gdpo_core.runs.facts import LISTED, Facts, Finding, at_steps, scaled_share, some, weights_in_words
@@ -36,6 +36,7 @@ class IssueDetails(TypedDict, total=False):
     score: str
     rewards: list[str]
     error: float
+    explained: float
 
 
 def _issues(f: Facts, which: str) -> Iterator[IssueDetails]:
@@ -97,12 +98,12 @@ def steps_repeated(f: Facts) -> Iterator[Finding]:
         yield Finding(
             "steps-repeated",
             "warning",
-            f"The log holds {at_steps(twice)} more than once, with different content: "
+            f"The log holds {at_steps(twice)} several times, with different content: "
             f"{f.framework.steps_twice_because}. This report counts each as a batch of its own.",
             {"twice": len(twice), "steps": twice[:LISTED]},
             None,
-            title="Steps are in the log more than once, with different content",
-            to_do="Check whether two runs wrote to one place, and audit each alone.",
+            title="Steps are in the log several times, with different content",
+            to_do="Check whether the run was resumed, or two runs wrote to one place; audit each of two alone.",
         )
 
 
@@ -317,6 +318,9 @@ def score_not_a_sum(f: Facts) -> Iterator[Finding]:
     for details in _issues(f, "score-not-a-sum"):
         score = details.get("score", "score")
         grpo = f"{f.framework.title}'s GRPO" if f.framework.grpo_reads_score_alone else "GRPO"
+        if "explained" in details:
+            yield from _holds_more(f, score, details, grpo)
+            continue
         yield Finding(
             "score-not-a-sum",
             "info",
@@ -328,6 +332,36 @@ def score_not_a_sum(f: Facts) -> Iterator[Finding]:
             None,
             title=f"The {score} is not a weighted sum of the rewards",
         )
+
+
+def _holds_more(f: Facts, score: str, details: IssueDetails, grpo: str) -> Iterator[Finding]:
+    """A logged total that the one reward beside it explains in part."""
+    [part] = details["columns"]
+    weights = f.recipe.weights if f.recipe is not None and f.reproduced else ()
+    known = {name: w for k, (name, w) in enumerate(zip(f.rewards, weights)) if k not in f.recipe.unknown}  # type: ignore[union-attr]  # noqa: B905
+    if known.get(part):
+        return  # the two are rewards of their own
+    severity, holds = "warning", f"{score} may hold {part} and something unlogged"
+    name = f"{grpo} normalises the {score}, and this report is about {part}."
+    if part in known:
+        severity, holds = "error", f"{score} seems to hold {part} and something unlogged"
+        name = f"The advantages are made of {score} alone, so what its parts do and what GDPO would do cannot be told."
+    elif score in f.rewards:
+        name = f"This report takes the two for two rewards: name {score} alone if it is a total."
+    yield Finding(
+        "score-not-a-sum",
+        severity,
+        f"{holds}: {part} explains {percent(details['explained'])} of how {score} differs. {name}",
+        details,
+        None,
+        title=holds,
+        to_do=f"Log all that {score} is made of, each in a column of its own, if it is a total.",
+    )
+
+
+def held_by_totals(f: Facts) -> list[str]:
+    """The rewards that a total beside them seems to hold."""
+    return [name for details in _issues(f, "score-not-a-sum") if "explained" in details for name in details["columns"]]
 
 
 def not_in_score(f: Facts) -> Iterator[Finding]:

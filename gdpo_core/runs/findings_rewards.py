@@ -9,6 +9,7 @@ from typing import NamedTuple
 from gdpo_core._words import clip, count, number, percent, signed
 from gdpo_core.conventions import NAMES
 from gdpo_core.runs.facts import Facts, Finding, ValueFacts, ratio, some
+from gdpo_core.runs.findings_log import held_by_totals
 from gdpo_core.runs.remedies import finding_members, lower_weight, put_first, rebalance
 from gdpo_core.runs.sums import bin_batches, take
 from gdpo_core.runs.thresholds import (
@@ -409,7 +410,7 @@ def weight_zero(f: Facts) -> Iterator[Finding]:
     if f.recipe is None or not f.reproduced:
         return
     for k, name in enumerate(f.rewards):
-        if f.recipe.weights[k] or k in f.recipe.unknown or f.dead(k) >= DEAD:
+        if f.recipe.weights[k] or k in f.recipe.unknown or f.dead(k) >= DEAD or name in held_by_totals(f):
             continue
         yield Finding(
             "weight-zero",

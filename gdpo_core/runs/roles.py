@@ -6,6 +6,7 @@ The names decide, and then the numbers: a total is a weighted sum of others. Wha
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from shlex import quote
 
 import numpy as np
 import polars as pl
@@ -23,6 +24,9 @@ _REWARD |= {"accuracy", "acc", "format", "quality"}
 _ANYWHERE = {"kl", "entropy", "logprob", "logprobs", "logp", "logps", "perplexity", "temperature"}
 _LAST = {"len", "length", "lengths", "tokens", "turns", "truncated", "completed"}
 _TIME = {"time", "ms", "sec", "secs", "seconds", "duration", "latency", "elapsed", "std", "var"}
+# How a response ended, or what it is for, in a name such as is_truncated; others, such as is_valid, are judgements.
+_STATES = {"finished", "done", "eos", "stopped", "aborted", "clipped", "padded", "masked", "cached", "last", "first"}
+_STATES |= {"train", "training", "eval", "validation", "test", "terminal", "greedy"}
 _WHOLE = {"lr", "learning_rate", "top_p", "top_k", "min_p", "grad_norm", "duration", "latency", "turn", "ppl", "std"}
 # Settings of a run, as far as they have one value in the whole log.
 _SETTINGS = {"alpha", "beta", "gamma", "epsilon", "eps", "num_generations", "group_size", "batch_size", "n", "version"}
@@ -69,8 +73,8 @@ class RewardChoice:
 def role(name: str) -> str:
     """reward, metric or either, as far as the name of a column says; a name that says nothing is a reward's.
 
-    >>> [role(name) for name in ("has_digit", "responseLen", "kl_reward", "is_completed", "num_sources")]
-    ['reward', 'metric', 'reward', 'metric', 'either']
+    >>> [role(name) for name in ("has_digit", "responseLen", "kl_reward", "is_completed", "is_valid", "num_sources")]
+    ['reward', 'metric', 'reward', 'metric', 'either', 'either']
     """
     words = _words(name)
     if name.startswith(METRICS):
@@ -82,7 +86,7 @@ def role(name: str) -> str:
     if whole in _WHOLE or (len(words) > 1 and last in _TIME):
         return "metric"
     if words[0] == "is":
-        return "either" if _REWARD & {*words} else "metric"
+        return "metric" if last in _LAST | _STATES else "either"
     if says_reward:
         return "either" if {"mean", "avg"} & {*words} else "reward"
     if _ANYWHERE & {*words} or "log_prob" in whole or (last in _LAST and (len(words) > 1 or last == "turns")):
@@ -127,21 +131,24 @@ def choose(
         return _of_total(numbers, *found)
     issues: tuple[LogIssue, ...] = ()
     others = [name for name in clear if name not in totals]
-    for total in totals if len(others) > 1 else ():
+    for total in totals if others else ():
         score = weights_of(table, others, flags, total)
         if score is None or score.exact:
             continue
-        if _rank(total) < _SURE:  # type: ignore[operator]  # totals have ranks
+        details = {"score": total, "columns": others, "error": score.error}
+        if len(others) == 1:
+            if score.explained >= NEARLY and len(table) >= ROWS:
+                issues = (LogIssue("score-not-a-sum", details | {"explained": score.explained}),)
+        elif _rank(total) < _SURE:  # type: ignore[operator]  # totals have ranks
             clear.remove(total)
-            issues = (LogIssue("score-not-a-sum", {"score": total, "columns": others, "error": score.error}),)
+            issues = (LogIssue("score-not-a-sum", details),)
         elif asks and score.explained >= NEARLY:
             parts = listing(others, most=8)
-            _ask(where, [total], f"the total of {parts}, after a clip or with something else, or a reward", others)
+            _ask(where, [total], f"the total of {parts}, after a clip or with something else, or a reward", clear)
     if asks:
-        open_ones = [name for name in clear if role(name) == "either" or _looks_like_a_count(name, table)]
+        open_ones = [name for name in clear if _is_open(name, table[name])]
         if open_ones:
-            sure = [name for name in clear if name not in open_ones]
-            _ask(where, open_ones, "a reward or a metric", sure)
+            _ask(where, open_ones, "a reward or a metric", clear)
     return RewardChoice(tuple(clear), issues=issues)
 
 
@@ -163,13 +170,14 @@ def _rank(name: str) -> int | None:
     return None
 
 
-def _ask(where: str, columns: Sequence[str], what: str, sure: Sequence[str]) -> None:
-    named = " ".join(f"--reward {name}" for name in sure) or f"--reward {columns[0]}"
+def _ask(where: str, columns: Sequence[str], what: str, clear: Sequence[str]) -> None:
+    """Raise InputError for columns that may be rewards; it names all that may be, as the command line takes them."""
+    options = " ".join(f"--reward{'=' if name.startswith('-') else ' '}{quote(name)}" for name in clear)
     each = f"{listing(map(repr, columns), most=8)}, {'each ' * (len(columns) > 1)}of which may be"
     if len(columns) == 1:
         each = f"{columns[0]!r}, which may be"
     raise InputError(
-        f"{where}: expected columns that are clearly rewards, got {each} {what}: name all rewards, as {named}"
+        f"{where}: expected columns that are clearly rewards, got {each} {what}: name all rewards, out of {options}"
     )
 
 
@@ -185,13 +193,16 @@ def _without_settings(names: Sequence[str], sample: Callable[[Sequence[str]], pl
     return [name for name in names if name not in settings or table[name].n_unique() > 1]
 
 
-def _looks_like_a_count(name: str, table: pl.DataFrame) -> bool:
-    """Whether a column holds many different whole numbers, some too large for marks, and its name says no reward."""
-    values = table[name].drop_nulls().drop_nans()
-    if _REWARD & {*_words(name)} or not len(values):
+def _is_open(name: str, column: pl.Series) -> bool:
+    """Whether a column may be a reward or a metric: by its name, unless that asks a question and the values answer it;
+    or as it counts, in many different whole numbers that are too large for marks or never fall, as steps do."""
+    values, words = column.drop_nulls().drop_nans(), _words(name)
+    if role(name) == "either":
+        return words[0] != "is" or not values.is_in([0.0, 1.0]).all()
+    if _REWARD & {*words} or not len(values):
         return False
-    whole = bool((values.floor() == values).all() and (values >= 0).all() and (values > LARGEST).any())
-    return whole and values.n_unique() > GRADES
+    whole = bool((values.floor() == values).all() and (values >= 0).all())
+    return whole and values.n_unique() > GRADES and bool((values > LARGEST).any() or values.is_sorted())
 
 
 def _total(

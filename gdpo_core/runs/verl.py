@@ -9,7 +9,7 @@ import polars as pl
 from gdpo_core._errors import InputError, expect
 from gdpo_core.runs.columns import TEXTS, Columns, ReadOptions, batches, expect_columns, standard_rows, validate_columns
 from gdpo_core.runs.files import LogFiles
-from gdpo_core.runs.roles import role
+from gdpo_core.runs.roles import NEARLY, role
 from gdpo_core.runs.run import LogIssue, Rows, Run, run_of
 from gdpo_core.runs.score import weights_of
 from gdpo_core.runs.tables import first_objects, number_columns, read_json_lines
@@ -142,6 +142,8 @@ def _weights(
     score = weights_of(pl.concat(samples), rewards, flags)
     if score is not None and not score.exact:
         details = {"columns": list(rewards), "error": score.error, "responses": rows}
+        if len(rewards) == 1 and score.explained >= NEARLY:
+            details |= {"explained": score.explained}
         return None, [LogIssue("score-not-a-sum", details)]
     if score is None or score.weights is None:
         return None, []
