@@ -97,6 +97,65 @@ def test_a_reward_that_seldom_differs_is_not_starved_where_it_does_its_part():
     assert report.rewards[0]["update_share"]["gdpo"] < 0.15 and not found(report, "reward-starved")
 
 
+def test_scale_is_the_reason_where_gdpo_gives_what_the_weights_ask_for():
+    rewards = loud()
+    for asked in ([1, 0.5, 2], [1, 0.2, 1.5]):
+        report = audited(log_of(rewards, LOUD, weights=asked), primary="has_digit")
+        said = [f.message for f in report.findings if f.id in ("reward-dominates", "reward-starved")]
+        (dominates,) = found(report, "reward-dominates")
+        share, gdpo, asks = (dominates.evidence[x] for x in ("update_share", "update_share_gdpo", "weight_asks_for"))
+        assert gdpo > 0.6 and (share - gdpo) / (share - asks) > 1 / 3
+        assert "scale is not the reason" not in dominates.message
+        # The reason is said once, in what is shown first, and the cause before what it does.
+        assert ["adds raw rewards up" in message for message in said] == [True] + [False] * (len(said) - 1)
+        shown = [f.id for f in report.findings if f.severity == "warning"]
+        assert shown.index("reward-dominates") < shown.index("priority-inversion")
+
+
+def fills_up(steps=60, until=14, last=1.0):
+    """Three rewards of 0 or 1, the last of which is constant after some steps."""
+    rewards = (np.random.default_rng(4).random((steps, PROMPTS, ROLLOUTS, 3)) < 0.5).astype(float)
+    rewards[until:, ..., 2] = last
+    return rewards
+
+
+@pytest.mark.parametrize("method", ["grpo", "gdpo"])
+@pytest.mark.parametrize(("last", "starved"), [(1.0, False), (0.0, True)])
+def test_a_reward_that_has_become_as_good_as_it_can_is_not_starved(method, last, starved):
+    table = log_of(fills_up(last=last), ("correct", "style", "fmt"), method, [1, 1, 0.7])
+    report = audited(table)
+    assert bool(found(report, "reward-starved")) is starved
+    assert all(f.fix is None for f in found(report, "reward-starved"))  # a weight does nothing where it is constant
+    assert found(report, "reward-fades")[0].severity == ("warning" if starved else "info")
+
+
+@settings(max_examples=5, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_a_fix_for_a_share_gains_half_of_what_is_missing(seed):
+    rng = np.random.default_rng(seed)
+    size = 10 ** rng.uniform(-1.5, 1.5, 3)
+    rewards = rng.normal(size=(STEPS, PROMPTS, ROLLOUTS, 3)) @ (np.eye(3) + 0.3 * rng.normal(size=(3, 3))) * size
+    report = audited(log_of(rewards, "abc", weights=[1, 0.5, 2]))
+    for finding in report.findings:
+        due = finding.evidence.get("due_share", finding.evidence.get("weight_asks_for"))
+        if due is not None and finding.effect:
+            now, then = finding.effect["update_share"]
+            assert (then - now) / (due - now) >= 0.5 - 1e-6
+
+
+def test_ties_are_a_warning_where_gdpo_would_break_most_of_them():
+    three = (np.random.default_rng(5).random((STEPS, PROMPTS, ROLLOUTS, 3)) < 0.5).astype(float)
+    balanced = np.array([[0, 0], [0, 1], [1, 0], [1, 1]] * 2, dtype=float)  # equal spreads: GDPO ties what GRPO ties
+    same = np.broadcast_to(balanced, (STEPS, PROMPTS, *balanced.shape))
+    for rewards, method, severity in ((three, "grpo", "warning"), (three, "gdpo", "info"), (same, "grpo", "info")):
+        report = audited(log_of(rewards, "abc"[: rewards.shape[-1]], method))
+        (ties,) = found(report, "ties-hide-signal")
+        assert ties.severity == severity and ties.evidence["tied_pairs"] > 0.05
+        assert (report.first is ties) == (severity == "warning")
+        if severity == "info":  # the first line is not about the ties
+            assert summary.to_do(report) == report.what_first
+
+
 # --- advice is what the log, written anew, shows ---------------------------------------------------------------------
 
 

@@ -17,6 +17,7 @@ import gdpo_core as gc
 from gdpo_core.conventions import NAMES as ALL_CONVENTIONS
 from gdpo_core.runs import thresholds as t
 from gdpo_core.runs.audit import audit, findings
+from gdpo_core.runs.audit_report import NAME_PRIMARY
 from gdpo_core.runs.columns import Columns
 from gdpo_core.runs.read import read_run
 from gdpo_core.runs.run import LogIssue, Rows, Run
@@ -136,17 +137,21 @@ def test_a_run_with_nothing_wrong_gets_no_finding(method):
     report = audit(made_run(varied(), method, weights=[1, 0.5, 2]), primary=None)
     assert report.run["method"] == method and report.run["reproduced"] is True
     assert [f.id for f in report.findings if f.severity != "info"] == []
-    assert report.verdict.endswith(" Nothing to change: no finding.")
+    assert report.verdict.endswith(f" No finding yet. {NAME_PRIMARY}")
 
 
 def test_the_verdict_says_where_there_is_too_little_to_judge_and_where_nothing_asks_for_a_change():
     few = audit(made_run(varied(steps=2), "gdpo"))
     assert few.verdict.endswith(
-        " Too few to judge (128 responses in 16 groups). So far: nothing to change: no finding."
+        f" Too few to judge (128 responses in 16 groups). So far: no finding yet. {NAME_PRIMARY}"
     )
     dead_in_some = audit(made_run(silenced(varied(), 0.5, 1), "gdpo"))
     assert {f.severity for f in dead_in_some.findings} == {"info"}
-    assert dead_in_some.verdict.endswith(" Nothing to change: no finding asks for it.")
+    assert dead_in_some.verdict.endswith(f" No finding asks for a change yet. {NAME_PRIMARY}")
+    correct_alone = audit(made_run(varied(), "gdpo", weights=[1, 0.01, 0.01]), primary="correct")
+    assert correct_alone.verdict.endswith(" Nothing to change: no finding.")
+    one_reward = audit(made_run(varied(1), "gdpo"))  # whose order every method keeps
+    assert one_reward.verdict.endswith(" Nothing to change: no finding.")
 
 
 def test_the_verdict_names_the_method_the_weights_and_what_to_look_at_first():

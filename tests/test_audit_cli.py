@@ -19,6 +19,7 @@ import pytest
 import gdpo_core as gc
 from gdpo_core import cli
 from gdpo_core.report import terminal
+from gdpo_core.runs.audit_report import NAME_PRIMARY
 from gdpo_core.runs.facts import Finding
 from gdpo_core.runs.findings import IDS
 
@@ -67,7 +68,7 @@ def test_the_verdict_and_what_the_run_did(capsys):
     what_to_do, what_ran, *_ = short.splitlines()
     assert (
         what_to_do
-        == "Too few to judge (128 responses in 16 groups). So far: nothing to change: no finding asks for it."
+        == f"Too few to judge (128 responses in 16 groups). So far: no finding asks for a change yet. {NAME_PRIMARY}"
     )
     assert what_ran.startswith("The logged advantages are GDPO")
     assert len(short.splitlines()) <= 40 and "threshold" not in short

@@ -82,9 +82,8 @@ def front(report: AuditReport, frame: Frame = frame_figure, guide: Guide = _plac
     """
     large = frame(picture(report))
     cards = [_fold_of_finding(report, finding, n == 0, guide) for n, finding in enumerate(report.findings)]
-    nothing = tag("p", "Nothing to report.")
     heading = tag("h2", f"Findings: {severity_counts(report)}")
-    left = tag("div", _verdict(report), heading, _severities(report), *(cards or [nothing]))
+    left = tag("div", _verdict(report), heading, _severities(report), *cards)
     return tag("div", left, large, kind="audit front")
 
 
@@ -142,7 +141,7 @@ def copy_box(lines: str, purpose: str) -> Html:
 
 
 def _findings(report: AuditReport) -> Html:
-    cards = [_card(report, finding) for finding in report.findings] or [tag("p", "Nothing to report.")]
+    cards = [_card(report, finding) for finding in report.findings]
     return join(tag("h3", f"Findings: {severity_counts(report)}"), _severities(report), *cards)
 
 

@@ -26,6 +26,9 @@ from gdpo_core.runs.texts import Texts, no_texts
 from gdpo_core.runs.thresholds import FEW_GROUPS
 from gdpo_core.runs.what_if import WhatIf, compute_what_if, validate_setting
 
+# Without a primary reward no report says that all is well.
+NAME_PRIMARY = "Name the reward that matters most: the order of answers has not been checked."
+
 
 @dataclass(frozen=True)
 class AuditReport(Displayed):
@@ -168,7 +171,7 @@ def report_of(f: Facts, findings: Sequence[Finding]) -> AuditReport:
         findings=tuple(findings),
         steps=over_time(f.plan, f.batches),
         what_ran=_what_ran(f),
-        what_first=_caution(f) + _what_first(findings, bool(_caution(f))),
+        what_first=_caution(f) + _what_first(f, findings),
         caution=_caution(f),
         by=tuple(_of_value(f, of) for of in f.by),
         _groups=example_groups(f, findings),
@@ -304,11 +307,14 @@ def _what_ran(f: Facts) -> str:
     return f"The logged advantages are {made}, but for {count(wrong)} of {count(_logged(f))}."
 
 
-def _what_first(findings: Sequence[Finding], few: bool) -> str:
+def _what_first(f: Facts, findings: Sequence[Finding]) -> str:
     if first := first_of(findings):
         return f"Look first at {first.id}: {first.title}. {first.to_do}"
-    nothing = "nothing to change" if few else "Nothing to change"
-    return f"{nothing}: no finding{' asks for it' if findings else ''}."
+    if f.plan.primary is None and len(f.rewards) > 1:
+        says = f"No finding{' asks for a change' if findings else ''} yet. {NAME_PRIMARY}"
+    else:
+        says = f"Nothing to change: no finding{' asks for it' if findings else ''}."
+    return says[0].lower() + says[1:] if _caution(f) else says
 
 
 def _caution(f: Facts) -> str:

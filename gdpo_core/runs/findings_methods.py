@@ -23,6 +23,7 @@ from gdpo_core.runs.thresholds import (
     SILENT_WARNING,
     TIED_PAIRS,
     TIES,
+    TIES_LEFT,
 )
 
 
@@ -39,6 +40,7 @@ def ties_hide_signal(f: Facts) -> Iterator[Finding]:
         "mixed_groups": int(f.method_sums.mixed_groups),
         "threshold": TIES,
         "threshold_warning_pairs": TIED_PAIRS,
+        "threshold_warning_left": TIES_LEFT,
     }
     message = [
         f"{f.lead_in}, {percent(ties)} of the groups whose rewards differ hold responses with different rewards and "
@@ -68,7 +70,7 @@ def ties_hide_signal(f: Facts) -> Iterator[Finding]:
         to_do = f"{remedy.words}: fewer ties, and the answer with less {first} comes first no more often."
     yield Finding(
         "ties-hide-signal",
-        "warning" if pairs >= TIED_PAIRS else "info",
+        "warning" if pairs >= TIED_PAIRS and not f.is_gdpo and f.tied_pairs("gdpo") <= TIES_LEFT * pairs else "info",
         " ".join(message),
         evidence,
         **finding_members(remedy),

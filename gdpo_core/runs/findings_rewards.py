@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from gdpo_core._words import clip, count, number, percent, signed
 from gdpo_core.conventions import NAMES
-from gdpo_core.runs.facts import Facts, Finding, ValueFacts, ratio, some
+from gdpo_core.runs.facts import SEVERITIES, Facts, Finding, ValueFacts, some
 from gdpo_core.runs.findings_log import held_by_totals
 from gdpo_core.runs.remedies import finding_members, lower_weight, put_first, rebalance
 from gdpo_core.runs.sums import bin_batches, take
@@ -17,11 +17,12 @@ from gdpo_core.runs.thresholds import (
     AMPLIFIED_SHARE,
     BY_GROUPS,
     BY_RISE,
+    BY_SCALE,
     CONFLICT,
     DEAD,
     DOMINATES,
     DOMINATES_BY,
-    DOMINATES_EASED,
+    EASED,
     FADES_BATCHES,
     FADES_DEAD,
     FADES_GROUPS,
@@ -167,27 +168,24 @@ def reward_noise(f: Facts) -> Iterator[Finding]:
 
 def reward_dominates(f: Facts) -> Iterator[Finding]:
     """One reward makes most of the update, far more than its weight asks for."""
-    shares = f.shares(f.method)
-    for k in _acting_rewards(f):
-        # The only reward that is neither constant nor noise makes most of the update; other findings say that.
-        if all(f.dead(i) >= DEAD or f.faint(i) >= FAINT for i in _acting_rewards(f) if i != k):
-            continue
-        asks = f.share_of_squares(k)
-        if not _far_above(shares[k], asks):
-            continue
-        remedy = rebalance(f, k, lambda now, then, asks=asks: then - asks <= DOMINATES_EASED * (now - asks))  # type: ignore[misc]
-        name, why = f.rewards[k], _why_under_gdpo(f, k) if f.is_gdpo else _why_under_grpo(f, k)
+    shares, gdpo = f.shares(f.method), f.shares("gdpo")
+    for n, k in enumerate(_dominant(f)):
+        name, asks = f.rewards[k], f.share_of_squares(k)
+        remedy = rebalance(f, k, lambda now, then, asks=asks: now - then >= EASED * (now - asks))  # type: ignore[misc]
+        why = [] if n else [_why_under_gdpo(f, k) if f.is_gdpo else _why_under_grpo(f)]
+        why += _why_scale_is_not_the_reason(f, k, k, shares[k], gdpo[k], asks)
         yield Finding(
             "reward-dominates",
             "warning",
-            f"{f.lead_in}, {name} makes {percent(shares[k])} of the update with {_of_the_weight(f, k)}. {why}".rstrip(),
+            f"{f.lead_in}, {name} makes {percent(shares[k])} of the update with {_of_the_weight(f, k)}. "
+            f"{' '.join(why)}".rstrip(),
             {
                 "reward": name,
                 "method": f.method,
                 "update_share": shares[k],
                 "weight_share": f.weight_share(k),
                 "weight_asks_for": asks,
-                "update_share_gdpo": f.shares("gdpo")[k],
+                "update_share_gdpo": gdpo[k],
                 "threshold": DOMINATES,
                 "threshold_times_weight": DOMINATES_BY,
             },
@@ -200,36 +198,46 @@ def reward_dominates(f: Facts) -> Iterator[Finding]:
         )
 
 
+def _dominant(f: Facts) -> list[int]:
+    """The rewards that make most of the update, far more than their weight asks for."""
+    able, shares = _acting_rewards(f), f.shares(f.method)
+    # The only reward that is neither constant nor noise makes most of the update; other findings say that.
+    loud = {k for k in able if f.dead(k) < DEAD and f.faint(k) < FAINT}
+    return [k for k in able if loud - {k} and _far_above(shares[k], f.share_of_squares(k))]
+
+
 def reward_starved(f: Facts) -> Iterator[Finding]:
     """A reward with a weight makes next to nothing of the update, or the update works against it."""
-    shares, able = f.shares(f.method), _acting_rewards(f)
-    for k in able:
-        due, late = f.due_share(k), _at_the_end(f, k)
-        little = shares[k] <= STARVED * due or late.part >= STARVED_PART
-        if not little or due < STARVED_DUE or f.dead(k) >= DEAD or len(able) < 2:
-            continue
-        share = shares[k] if shares[k] <= STARVED * due else late.share
-        remedy = rebalance(f, k, lambda now, then, due=due: then > max(now, STARVED * due))  # type: ignore[misc]
-        name, most = f.rewards[k], max(able, key=lambda i: shares[i])
+    shares, gdpo, able = f.shares(f.method), f.shares("gdpo"), _acting_rewards(f)
+    most = max(able, key=lambda i: shares[i], default=0)
+    said = bool(_dominant(f))  # the reason, in what is shown before
+    for k, late in _starved(f):
+        name, due, whole = f.rewards[k], f.due_share(k), shares[k] <= STARVED * f.due_share(k)
+        share, with_gdpo = (shares[k], gdpo[k]) if whole else (late.share, late.share_gdpo)
+        remedy = None
+        if whole:  # else nothing is tried on the part in which it is starved
+            remedy = rebalance(f, k, lambda now, then, due=due: then - now >= EASED * (due - now) > 0)  # type: ignore[misc]
         makes = (
             f"the update works against {name}: its share is {percent(share)}"
             if share < 0
             else f"{name} makes {percent(share)} of the update"
         )
         where = " in the groups in which it differs" if f.dead_or_missing(k) else ""
-        why = _why_others_do_little(f, most) if f.is_gdpo else _why_under_grpo(f, most)
+        why = [] if said else [_why_others_do_little(f, most) if f.is_gdpo else _why_under_grpo(f)]
+        why += _why_scale_is_not_the_reason(f, k, most, share, with_gdpo, due)
+        said = True
         yield Finding(
             "reward-starved",
-            "info" if f.faint(k) >= FAINT and not f.is_gdpo else "warning",
+            _severity_of_starved(f, k),
             f"{f.lead_in}, {makes}, {late.words}. With {percent(f.weight_share(k))} of the weight it could have "
-            f"{percent(due)}{where}. {f.rewards[most]} makes {percent(shares[most])}. {why}".rstrip(),
+            f"{percent(due)}{where}. {f.rewards[most]} makes {percent(shares[most])}. {' '.join(why)}".rstrip(),
             {
                 "reward": name,
                 "method": f.method,
                 "update_share": shares[k],
                 "weight_share": f.weight_share(k),
                 "due_share": due,
-                "update_share_gdpo": f.shares("gdpo")[k],
+                "update_share_gdpo": gdpo[k],
                 "since_step": late.step,
                 "threshold_of_due": STARVED,
             },
@@ -248,22 +256,48 @@ class _End(NamedTuple):
     step: int | None  # where it begins; None: there is no such end, or the log is too short to show it
     part: float  # of the run
     share: float  # of the update there
+    share_gdpo: float  # the same under GDPO
+    saturated: bool  # the reward is better there than before, and nearly constant: it has done its work
     words: str
+
+
+def _starved(f: Facts) -> list[tuple[int, _End]]:
+    """The rewards that make next to nothing of the update, in the order in which they are shown."""
+    shares, able, found = f.shares(f.method), _acting_rewards(f), list[tuple[str, float, int, _End]]()
+    for k in able if len(able) > 1 else ():
+        due, late = f.due_share(k), _at_the_end(f, k)
+        share = shares[k] if shares[k] <= STARVED * due else late.share
+        if due < STARVED_DUE or f.dead(k) >= DEAD or late.saturated:
+            continue
+        if share <= STARVED * due and (shares[k] == share or late.part >= STARVED_PART):
+            found.append((_severity_of_starved(f, k), share - due, k, late))
+    return [(k, late) for _, _, k, late in sorted(found, key=lambda x: (SEVERITIES.index(x[0]), x[1]))]
+
+
+def _severity_of_starved(f: Facts, k: int) -> str:
+    return "info" if f.faint(k) >= FAINT and not f.is_gdpo else "warning"
 
 
 def _at_the_end(f: Facts, k: int) -> _End:
     parts = min(20, len(f.batches.batch), int(f.totals.groups) // STARVED_GROUPS)
     if parts < 2:
-        return _End(None, 0.0, nan, "in a log too short to say since when")
+        return _End(None, 0.0, nan, nan, False, "in a log too short to say since when")
     b = bin_batches(f.batches, parts)
-    update, squares = b.methods[f.method].update[k], b.methods[f.method].squares
-    starved = update <= STARVED * f.due_share(k) * squares
+    own = b.methods[f.method]
+    starved = own.update[k] <= STARVED * f.due_share(k) * own.squares
     begin = next((i + 1 for i in reversed(range(parts)) if not starved[i]), 0)
     if begin == parts:
-        return _End(None, 0.0, nan, "over the whole run, though not at its end")
-    step = int(b.step[begin])
-    words = "from the first step on" if begin == 0 else f"since step {step}"
-    return _End(step, 1 - begin / parts, ratio(update[begin:].sum(), squares[begin:].sum()), words)
+        return _End(None, 0.0, nan, nan, False, "over the whole run, though not at its end")
+    before, end = (replace(f, batches=take(b, part)) for part in (slice(begin), slice(begin, None)))
+    better = begin > 0 and (end.mean(k) - before.mean(k)) * f.plan.weights[k] > 0
+    return _End(
+        step=int(b.step[begin]),
+        part=1 - begin / parts,
+        share=end.shares(f.method)[k],
+        share_gdpo=end.shares("gdpo")[k],
+        saturated=better and (end.dead(k) >= DEAD or end.due_share(k) < STARVED_DUE),
+        words=f"since step {int(b.step[begin])}" if begin else "from the first step on",
+    )
 
 
 def _of_the_weight(f: Facts, k: int) -> str:
@@ -294,29 +328,33 @@ def _why_under_gdpo(f: Facts, k: int) -> str:
     )
 
 
-def _why_under_grpo(f: Facts, k: int) -> str:
+def _why_under_grpo(f: Facts) -> str:
     spreads = some(
         f"{f.rewards[i]} {number(abs(f.plan.weights[i]) * _std_in_groups(f, i), digits=3)}" for i in _acting_rewards(f)
     )
-    why = (
+    return (
         f"{NAMES[f.method]} adds raw rewards up, so the reward that differs most inside a group decides "
         f"(weight times std there: {spreads})."
     )
-    if f.shares("gdpo")[k] >= DOMINATES:
-        why += f" GDPO would give {f.rewards[k]} {percent(f.shares('gdpo')[k])}, so scale is not the reason. "
-        why += _why_others_do_little(f, k)
-    return why
 
 
-def _why_others_do_little(f: Facts, k: int) -> str:
+def _why_scale_is_not_the_reason(f: Facts, k: int, most: int, share: float, gdpo: float, asks: float) -> list[str]:
+    """What GDPO would make of a share, and what else keeps it there; nothing where GDPO moves it to what is asked."""
+    if f.is_gdpo or (gdpo - share) / (asks - share) >= BY_SCALE:
+        return []
+    says = f"GDPO would give {f.rewards[k]} {percent(gdpo)}, so scale is not the reason."
+    return [says, _why_others_do_little(f, most, "It" if k == most else f.rewards[most])]
+
+
+def _why_others_do_little(f: Facts, k: int, subject: str = "It") -> str:
     """Why the other rewards make little of the update although all are normalised; empty without such a reason."""
     able, reasons = _acting_rewards(f), []
     if rarer := [i for i in able if f.dead_or_missing(i) > f.dead_or_missing(k)]:
         constant = "constant" if all(f.coverage(i) == 1 for i in (k, *rarer)) else "constant or missing"
         shares = some(f"{f.rewards[i]} in {percent(f.dead_or_missing(i))}" for i in (*rarer, k))
         reasons.append(
-            f"It differs in more groups ({constant}: {shares} of the groups). A larger weight does nothing where a "
-            f"reward is {constant}."
+            f"{subject} differs in more groups ({constant}: {shares} of the groups). A larger weight does nothing "
+            f"where a reward is {constant}."
         )
     undone = [(i, j) for i, j in combinations(able, 2) if f.correlation(i, j) <= -f.by_chance(i, j)]
     if undone:

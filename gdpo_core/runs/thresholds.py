@@ -2,7 +2,8 @@
 
 DOMINATES = 0.6  # share of the update: more than all other rewards together, with room for noise
 DOMINATES_BY = 2.0  # times what its weight asks for, or the others at most their part over this: less may be meant
-DOMINATES_EASED = 0.5  # of what it has too much: a change that leaves more is no cure
+EASED = 0.5  # of what a reward has too much or too little: a change that leaves more is no cure
+BY_SCALE = 1 / 3  # of the way to what its weight asks for: a share that GDPO moves by less is not a matter of scale
 STARVED = 0.25  # of what its weight asks for: a quarter, where squares of spreads of 1 : 2 alone make such a quarter
 STARVED_DUE = 0.03  # of the update, by its weight: a reward that could have less is hardly meant to count
 STARVED_PART = 0.5  # of the run, up to its end: a reward starved for less may only be lagging
@@ -23,6 +24,7 @@ AMPLIFIED = 2.0  # times the update share that it has under GRPO
 AMPLIFIED_SHARE = 0.1  # of the update: below, noise does little harm
 TIES = 0.25  # share of the groups whose responses differ
 TIED_PAIRS = 0.05  # share of the pairs that differ: large groups hold a tie easily, and a few cost little
+TIES_LEFT = 0.5  # of the tied pairs, under GDPO: where it leaves more, ties are of the rewards and not of the method
 SILENT_INFO, SILENT_WARNING = 0.1, 0.3  # share of the groups: prompts too easy or too hard; then a third of the work
 AMPLIFIES_INFO, AMPLIFIES_WARNING = 1.25, 1.5  # times the advantages: a quarter more; then half as much again
 INVERTED_INFO, INVERTED_WARNING = 0.05, 0.1  # share of the pairs with different primary reward
