@@ -15,7 +15,7 @@ from gdpo_core.frameworks import ALL_CONVENTIONS, FRAMEWORKS
 from gdpo_core.report import per_step
 from gdpo_core.report.per_step import Series, quarters
 from gdpo_core.runs.audit_report import AuditReport
-from gdpo_core.runs.facts import SEVERITIES, WEIGHTS_FROM, Finding, weights_in_words
+from gdpo_core.runs.facts import SEVERITIES, WEIGHTS_FROM, Finding, weights_in_turn, weights_in_words
 from gdpo_core.runs.json_types import RunPart
 from gdpo_core.runs.what_if import FIGURES, WhatIf
 from gdpo_core.successors import TITLES
@@ -140,6 +140,8 @@ def run_facts(report: AuditReport) -> dict[str, str]:
 
 def _weights(run: RunPart) -> list[str]:
     """The weights that made the logged advantages, in one or several texts."""
+    if run["weights_in_turn"]:
+        return [weights_in_turn([(phase["step"], phase["weights"]) for phase in run["weights_in_turn"]])]
     weights = run["weights"] or {}
     known = {name: w for name, w in weights.items() if w is not None}
     open_ones = [f"{name} not shown by the log" for name, w in weights.items() if w is None]
@@ -238,9 +240,10 @@ def checklist(report: AuditReport) -> list[tuple[str, bool, str]]:
 
 
 def weight_shares(report: AuditReport) -> dict[str, float | None]:
-    """Each reward's share of the weights that the report was computed with; None where all weights are 0."""
+    """Each reward's share of the weights behind the report; None where all weights are 0, or they change."""
     used = report.run["weights_used"]
-    total = sum(map(abs, used.values()))
+    changing = report.run["weights_in_turn"] and report.run["weights_from"] != "given"
+    total = 0.0 if changing else sum(map(abs, used.values()))
     return {name: abs(w) / total if total else None for name, w in used.items()}
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -14,6 +15,7 @@ from gdpo_core.conventions import COMPARED, NAMES
 from gdpo_core.frameworks import FRAMEWORKS
 from gdpo_core.runs.audit_report import AuditReport, report_of
 from gdpo_core.runs.by import by_value
+from gdpo_core.runs.changes import most_common, recipe_of_one_batch, recipes_by_batch
 from gdpo_core.runs.facts import Facts, scaled_share
 from gdpo_core.runs.findings import findings
 from gdpo_core.runs.grouping import regroup
@@ -21,7 +23,7 @@ from gdpo_core.runs.recipe import Recipe, compare, tensors_of
 from gdpo_core.runs.run import Run
 from gdpo_core.runs.solve import solve
 from gdpo_core.runs.summarise import summarise
-from gdpo_core.runs.sums import Array, Plan, Summary, Sums, merge, take
+from gdpo_core.runs.sums import Array, Made, Plan, Summary, Sums, merge, take
 from gdpo_core.runs.thresholds import SCALE_ONLY
 from gdpo_core.runs.trials import Sample
 from gdpo_core.runs.what_if import compute_what_if, validate_setting
@@ -80,15 +82,25 @@ def gather(
     recipe = solve_recipe(run, sample, given, intended)
     if recipe is None and (other := _regroup(run, given, intended)):
         return gather(other, given or None, primary, intended, progress, engine)
-    plan = plan_of(run, given, primary, recipe, intended)
-    summary = engine(run, plan) if engine else _summary(chain(first, tables), plan, progress)
-    if open_batches := _may_tell_more(summary, sample):
+    # Where every step has weights of its own, no recipe makes many of them.
+    one = recipe or recipe_of_one_batch(run, sample)
+    plan = partial(plan_of, run, given, primary, intended=intended)
+    summary = engine(run, plan(one)) if engine else _summary(chain(first, tables), plan(one), progress)
+
+    def facts_again(plan: Plan) -> Facts:
+        return facts_of(run, engine(run, plan) if engine else _summary(run.tables(), plan), given, intended)
+
+    facts = facts_of(run, summary, given, intended)
+    if recipe is not None and (open_batches := _may_tell_more(summary, sample)):
         sample += _tables_of(run, open_batches)
         better = solve_recipe(run, sample, given, intended)
         if better is not None and better != recipe:
-            plan = plan_of(run, given, primary, better, intended)
-            summary = engine(run, plan) if engine else _summary(run.tables(), plan)
-    facts = facts_of(run, summary, given, intended)
+            facts = facts_again(plan(better))
+    if recipes := recipes_by_batch(facts):
+        facts = facts_again(_plan_of_each(plan(most_common([*recipes.values()])), given, recipes))
+    elif one is not recipe:
+        facts = facts_again(plan(None))
+    facts = _without_others(facts)
     return replace(facts, by=by_value(facts))
 
 
@@ -157,6 +169,7 @@ def _may_tell_more(summary: Summary, sample: list[pl.DataFrame]) -> list[int]:
 def plan_of(
     run: Run, given: Mapping[str, float], primary: str | None, recipe: Recipe | None, intended: str | None
 ) -> Plan:
+    """What the run is computed with, where one recipe, or none that is known, made all of it."""
     made = run.weights or {}
     if recipe is not None:
         made = dict(zip(run.rewards, recipe.weights, strict=True))
@@ -168,6 +181,12 @@ def plan_of(
         recipe=recipe,
         examples_of=recipe.method if recipe is not None else intended if intended in COMPARED else "grpo",
     )
+
+
+def _plan_of_each(plan: Plan, given: Mapping[str, float], recipes: Mapping[int, Recipe]) -> Plan:
+    """The plan with the recipe of each batch, and the weights that the caller gave in all of them."""
+    others = {batch: Made(recipe.weights, recipe) for batch, recipe in recipes.items() if recipe != plan.recipe}
+    return replace(plan, changes=others).with_weights(given)
 
 
 # --- the facts --------------------------------------------------------------------------------------------------------
@@ -184,10 +203,10 @@ def _summary(tables: Iterable[pl.DataFrame], plan: Plan, progress: Callable[[int
 
 
 def facts_of(run: Run, summary: Summary, given: Mapping[str, float], intended: str | None) -> Facts:
-    """What the findings read: each batch once, and without those that an evaluation wrote."""
+    """What the findings read: each batch once."""
     batches = _without_last_again(summary.batches)
     again = _repeats_the_one_before(batches)
-    facts = Facts(
+    return Facts(
         run=run,
         plan=summary.plan,
         batches=take(batches, ~again),
@@ -200,10 +219,6 @@ def facts_of(run: Run, summary: Summary, given: Mapping[str, float], intended: s
         tables=summary.sample,
         examples=summary.examples,
     )
-    wrong = (facts.batches.logged.wrong > 0) & ~facts.lack_rows
-    if _by_evaluations(facts, wrong):
-        return replace(facts, batches=take(facts.batches, ~wrong), overwritten_batches=take(facts.batches, wrong))
-    return replace(facts, recipe_of_the_rest=_recipe_of_the_rest(facts))
 
 
 def _without_last_again(batches: Sums[Array]) -> Sums[Array]:
@@ -230,16 +245,20 @@ def _by_evaluations(f: Facts, wrong: Array) -> bool:
     return bool(wrong.any() and scaled_share(take(f.batches, wrong)) >= SCALE_ONLY and right.any())
 
 
-def _recipe_of_the_rest(f: Facts) -> Recipe | None:
-    """One recipe that reproduces all batches that the run's recipe does not; None if there is none."""
-    bad = take(f.batches, (f.batches.logged.wrong > 0) & ~f.lack_rows)
-    if not len(bad.batch) or f.lacks_a_reward:
-        return None
+def _without_others(f: Facts) -> Facts:
+    """The facts without the batches that evaluations wrote, or that another method made."""
+    wrong = (f.batches.logged.wrong > 0) & ~f.lack_rows
+    bad = take(f.batches, wrong)
+    if f.recipe is None or f.lacks_a_reward or not wrong.any():
+        return f
+    others = replace(f, batches=take(f.batches, ~wrong), overwritten_batches=bad)
+    if _by_evaluations(f, wrong):
+        return others
     few = take(bad, bad.responses.cumsum() - bad.responses < _SAMPLE_OF_THE_REST)
     recipe = solve(list(_tables_of(f.run, few.batch.tolist())), f.rewards, f.run.framework)
     if recipe is None or not _reproduces(recipe, _tables_of(f.run, bad.batch.tolist()), f.rewards):
-        return None
-    return recipe
+        return f
+    return replace(others, recipe_of_the_rest=recipe)
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------

@@ -14,11 +14,11 @@ from gdpo_core._errors import InputError
 from gdpo_core._html import Displayed
 from gdpo_core._inputs import ArrayLike
 from gdpo_core._json import jsonable
-from gdpo_core._words import count, power_of_ten
+from gdpo_core._words import count, number, power_of_ten
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import ALL_CONVENTIONS
 from gdpo_core.runs.examples import MOST, ExampleGroup, example_groups, with_texts
-from gdpo_core.runs.facts import LISTED, Facts, Finding, ValueFacts, ratio, weights_in_words
+from gdpo_core.runs.facts import LISTED, Facts, Finding, Phase, ValueFacts, ratio, weights_in_turn, weights_in_words
 from gdpo_core.runs.findings import Link, links
 from gdpo_core.runs.json_types import ByPart, RewardPart, RunPart, SourcePart
 from gdpo_core.runs.over_time import over_time
@@ -213,6 +213,7 @@ def _run(f: Facts) -> RunPart:
         "method": None if recipe is None else recipe.method,
         "convention": None if recipe is None else recipe.convention,
         "weights": weights,
+        "weights_in_turn": [{"step": phase.step, "weights": dict(phase.weights)} for phase in _listed(f.phases)],
         "weights_up_to_scale": None if recipe is None else recipe.up_to_scale,
         "remarks": [] if recipe is None else list(recipe.remarks),
         "logged": _logged(f),
@@ -225,6 +226,11 @@ def _run(f: Facts) -> RunPart:
         "primary": None if f.plan.primary is None else f.rewards[f.plan.primary],
         "steps_off": sorted(steps_wrong)[:LISTED],
     }
+
+
+def _listed(phases: Sequence[Phase]) -> Sequence[Phase]:
+    """The phases of weights that change, without some in the middle where there are too many to list."""
+    return [*phases[: LISTED - 1], *phases[LISTED - 1 :][-1:]] if len(phases) > 1 else []
 
 
 def _reward(f: Facts, k: int) -> RewardPart:
@@ -294,17 +300,21 @@ def _what_ran(f: Facts) -> str:
             return f"The logged advantages are not what any known method makes of the logged {known}."
         return "The log holds no advantages, so it does not show which method ran."
     made = f"{NAMES[f.recipe.method]} as {ALL_CONVENTIONS[f.recipe.convention].name} computes it"
-    pairs = zip(f.rewards, f.recipe.weights, strict=True)
-    weights = {name: w for k, (name, w) in enumerate(pairs) if k not in f.recipe.unknown}
-    if weights and len(f.rewards) > 1:
+    weights = f.known_weights
+    if len(f.phases) > 1:
+        made += f" with weights that change, {weights_in_turn([phase[:2] for phase in f.phases])}"
+    elif weights and len(f.rewards) > 1:
         made += f" with weights {weights_in_words(weights, f.recipe.up_to_scale)}"
     made = ", ".join([made, *f.recipe.remarks])
     if f.reproduced:
         up = Context(prec=1, rounding=ROUND_UP)
         error = power_of_ten(float(up.create_decimal_from_float(f.totals.logged.max_error)))
-        return f"The logged advantages are {made}: all {count(_logged(f))} are reproduced, off by {error} at most."
-    wrong = f.totals.logged.wrong + f.overwritten_batches.logged.wrong.sum()
-    return f"The logged advantages are {made}, but for {count(wrong)} of {count(_logged(f))}."
+        end = f": all {count(_logged(f))} are reproduced, off by {error} at most."
+    else:
+        wrong = f.totals.logged.wrong + f.overwritten_batches.logged.wrong.sum()
+        end = f", but for {count(wrong)} of {count(_logged(f))}."
+    punished = [f" {name} has weight {number(w)}: more of it is punished." for name, w in weights.items() if w < 0]
+    return f"The logged advantages are {made}{end}{''.join(punished) * (len(punished) < len(weights))}"
 
 
 def _what_first(f: Facts, findings: Sequence[Finding]) -> str:

@@ -114,7 +114,7 @@ def _example(f: Facts, finding: str, score: float, rows: pl.DataFrame, reward: s
         rewards=tuple(rows.select(f.rewards).rows()),
         method=f.method,
         convention=f.plan.convention,
-        weights=f.plan.weights,
+        weights=f.plan.of_batch(rows["batch"][0]).weights,
         logged=column("advantage"),
         lengths=column("length") if holds_lengths(rows, f.rewards) else None,
         reward=reward,

@@ -1,9 +1,10 @@
 """What a finding reads: a run, the sums over its batches, and the recipe of the logged advantages."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import nan, sqrt
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -13,13 +14,15 @@ from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import FRAMEWORKS, Framework
 from gdpo_core.runs.recipe import Recipe
 from gdpo_core.runs.run import Run
-from gdpo_core.runs.sums import Array, Examples, MethodSums, Plan, Sums, total
+from gdpo_core.runs.solve import same_weights
+from gdpo_core.runs.sums import Array, Examples, Made, MethodSums, Plan, Sums, take, total
 from gdpo_core.runs.thresholds import CHANCE, MERGED, SCALE_ONLY
 from gdpo_core.runs.trials import Trial, sums_under
 from gdpo_core.ties import Order
 
 SEVERITIES = ("error", "warning", "info")
 LISTED = 100  # steps in a report or in the evidence of a finding
+FEW_CHANGES = 3  # of the weights: so many are named one by one
 
 
 WEIGHTS_FROM = {
@@ -58,11 +61,11 @@ class Facts:
     plan: Plan
     batches: Sums[Array]
     repeated_batches: Sums[Array]  # batches that repeat the rows of the batch before them; not in `batches`
-    overwritten_batches: Sums[Array]  # batches that an evaluation wrote; not in `batches` either
+    overwritten_batches: Sums[Array]  # batches that an evaluation, or another method, made; not in `batches` either
     steps: Sequence[int]  # the numbers of the steps that the log holds, ascending
     given_weights: Mapping[str, float]  # that the caller named, by reward
     intended_method: str | None  # that the caller, or a configuration beside the log, asks for
-    recipe_of_the_rest: Recipe | None  # reproduces all batches of `batches` that `recipe` does not
+    recipe_of_the_rest: Recipe | None  # of another method, which made `overwritten_batches`
     tables: Sequence[pl.DataFrame]  # whole batches from all over the run, on which settings are tried
     examples: Examples | None = None  # the groups that show something best
     by: "tuple[ValueFacts, ...]" = ()  # the same of each value of the column that was asked for
@@ -108,6 +111,14 @@ class Facts:
         return intended if intended is not None and intended in self.methods else "grpo"
 
     @property
+    def known_weights(self) -> "Mapping[str, float]":
+        """The weights that the log shows, of most batches where they change."""
+        if self.recipe is None:
+            return {}
+        pairs = enumerate(zip(self.rewards, self.recipe.weights, strict=True))
+        return {name: w for k, (name, w) in pairs if k not in self.recipe.unknown}
+
+    @property
     def weights_from(self) -> str:
         """Where the weights of the figures come from: a key of WEIGHTS_FROM."""
         if self.given_weights:
@@ -141,6 +152,21 @@ class Facts:
         if not logged.count or self.only_round_off or (self.recipe is None and self.all_silent):
             return None
         return bool(self.recipe is not None and logged.wrong == 0 and not len(self.overwritten_batches.batch))
+
+    @cached_property
+    def phases(self) -> "Sequence[Phase]":
+        """The weights that made the logged advantages, one after the other; none where the log does not show them."""
+        found, last = list[Phase](), self.recipe
+        if last is None:
+            return found
+        for batch, step in zip(self.batches.batch.tolist(), self.batches.step.tolist(), strict=True):
+            recipe = self.plan.of_batch(batch).recipe
+            assert recipe is not None, "there is one of the run"
+            if not found or not same_weights(last, recipe):
+                weights = [None if k in recipe.unknown else w for k, w in enumerate(recipe.weights)]
+                found.append(Phase(step, dict(zip(self.rewards, weights, strict=True)), recipe.up_to_scale))
+                last = recipe
+        return found
 
     @cached_property
     def lack_rows(self) -> Array:
@@ -224,18 +250,46 @@ class Facts:
 
         It goes by the squares of the weights, in the groups that hold the reward.
         """
-        squares = [w * w * self.coverage(i) for i, w in enumerate(self.plan.weights)]
-        return ratio(squares[k], sum(squares))
+        return self._part(k, lambda part, i, w: w * w * part.coverage(i))
 
     def due_share(self, k: int) -> float:
         """The same in the groups in which the reward differs: no weight can do anything in the others."""
-        squares = [w * w * (1 - self.dead_or_missing(i)) for i, w in enumerate(self.plan.weights)]
-        return ratio(squares[k], sum(squares))
+        return self._part(k, lambda part, i, w: w * w * (1 - part.dead_or_missing(i)))
+
+    def due_shares(self, k: int) -> Array:
+        """(batches,) the same under the weights of each batch."""
+        due = np.zeros(len(self.batches.batch))
+        for part in self.by_weights:
+            due[np.isin(self.batches.batch, part.batches.batch)] = part.due_share(k)
+        return due
 
     def weight_share(self, k: int) -> float:
         """Its part of the weights. A weight acts only in the groups that hold its reward."""
-        weights = [abs(w) * self.coverage(i) for i, w in enumerate(self.plan.weights)]
-        return ratio(weights[k], sum(weights))
+        return self._part(k, lambda part, i, w: abs(w) * part.coverage(i))
+
+    def _part(self, k: int, of: "Callable[[Facts, int, float], float]") -> float:
+        """The reward's part of what all rewards have by their weights; the mean over the groups where these change."""
+        parts, groups = list[float](), list[float]()
+        for part in self.by_weights:
+            by_reward = [of(part, i, w) for i, w in enumerate(part.plan.weights)]
+            parts.append(ratio(by_reward[k], sum(by_reward)))
+            groups.append(part.totals.groups)
+        known = [(x, n) for x, n in zip(parts, groups, strict=True) if x == x]
+        return sum(x * n for x, n in known) / sum(n for _, n in known) if known else nan
+
+    @cached_property
+    def by_weights(self) -> "Sequence[Facts]":
+        """The facts of the batches with the same weights; of all together where these do not change."""
+        if not self.plan.changes:
+            return [self]
+        rows: dict[Made, list[int]] = {}
+        for row, batch in enumerate(self.batches.batch.tolist()):
+            rows.setdefault(self.plan.of_batch(batch), []).append(row)
+        plans = (replace(self.plan, weights=made.weights, recipe=made.recipe, changes={}) for made in rows)
+        return [
+            replace(self, plan=plan, batches=take(self.batches, np.array(some)), _trials={})
+            for plan, some in zip(plans, rows.values(), strict=True)
+        ]
 
     # --- other settings, tried on the log ---
 
@@ -249,9 +303,10 @@ class Facts:
     def try_setting(self, setting: Trial) -> "Facts":
         """The facts of the sample under another setting. Raises InputError."""
         if setting not in self._trials:
-            plan = replace(
-                self.plan, weights=setting.weights, recipe=None, extra_method=setting.method, examples_of=None
-            )
+            # The run's own weights are those that each batch had.
+            own = (setting.method, setting.weights) == (self.method, self.plan.weights)
+            plan = replace(self.plan, recipe=None, extra_method=setting.method, examples_of=None)
+            plan = plan if own else replace(plan, weights=setting.weights, changes={})
             batches = sums_under(plan, setting.gates, self.sample)
             self._trials[setting] = replace(self, plan=plan, batches=batches, _trials={})
         return self._trials[setting]
@@ -293,6 +348,14 @@ class Facts:
         return ratio(self.order(method).wrong, self.order(method).pairs)
 
 
+class Phase(NamedTuple):
+    """Weights that a run had for some time."""
+
+    step: int  # the first
+    weights: Mapping[str, float | None]  # None: the log does not show it
+    up_to_scale: bool
+
+
 @dataclass(frozen=True)
 class ValueFacts:
     """What the groups with one value of a column show; or those with any of several values, which are too many."""
@@ -325,6 +388,27 @@ def weights_in_words(weights: Mapping[str, float], up_to_scale: bool) -> str:
         return "of which the log shows only the ratio"
     ratio_of = " : ".join(number(w / min(sizes)) for w in weights.values())
     return f"{' : '.join(weights)} = {ratio_of} (the log shows their ratio alone)"
+
+
+def ratio_in_words(weights: Mapping[str, float | None]) -> str:
+    """Weights without their names.
+
+    >>> ratio_in_words({"correct": 1.0, "short": 0.5, "style": None})
+    '1 : 0.5 : ?'
+    """
+    return " : ".join("?" if w is None else number(w) for w in weights.values())
+
+
+def weights_in_turn(phases: Sequence[tuple[int, Mapping[str, float | None]]]) -> str:
+    """Weights that change, in a sentence: all of a few, else the first and the last.
+
+    >>> weights_in_turn([(1, {"correct": 1.0, "short": 0.5}), (11, {"correct": 1.0, "short": 0.2})])
+    'correct : short = 1 : 0.5 at first and 1 : 0.2 from step 11 on'
+    """
+    (_, first), *later = phases
+    turns = [f"{ratio_in_words(weights)} from step {step} on" for step, weights in later]
+    turns = turns if len(later) <= FEW_CHANGES else [f"{ratio_in_words(later[-1][1])} at last"]
+    return f"{' : '.join(first)} = {listing([f'{ratio_in_words(first)} at first', *turns])}"
 
 
 def some(items: Iterable[object]) -> str:

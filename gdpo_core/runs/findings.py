@@ -38,6 +38,7 @@ _FORMULAS = "equations 4 to 7"
 # Findings of one severity that are about as much of the run are shown in this order.
 _IN_ORDER = (
     Kind(findings_log.groups_sampled, _LOG, "", ("group",)),
+    Kind(findings_log.advantages_upside_down, _USE, _FORMULAS, ("advantage",)),
     Kind(findings_log.method_not_as_asked, _USE, _FORMULAS, ("convention",)),
     Kind(findings_log.missing_rewards, _LOG),
     Kind(findings_rewards.conflict, _SCALE, scenario="conflict"),
@@ -69,6 +70,7 @@ _IN_ORDER = (
     Kind(findings_log.not_in_score, _LOG),
     Kind(findings_log.no_components, _LIMITS),
     Kind(findings_log.advantages_not_reproduced, _LOG, "", ("convention",)),
+    Kind(findings_log.weights_change, _USE, _FORMULAS, ("weight",)),
     Kind(findings_log.weights_not_as_given, _USE, _FORMULAS, ("weight",)),
     Kind(findings_rewards.weight_zero, _LOG, "", ("weight",)),
 )

@@ -1,19 +1,30 @@
 """The findings about the log: steps, prompts and rewards it lacks, and advantages that its recipe does not make."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import isclose
 from typing import TypedDict, cast
 
 import numpy as np
 
 from gdpo_core import config_lines
-from gdpo_core._words import count, number, percent
+from gdpo_core._words import count, listing, number, percent
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import ALL_CONVENTIONS
-from gdpo_core.runs.facts import LISTED, Facts, Finding, at_steps, scaled_share, some, weights_in_words
+from gdpo_core.runs.facts import (
+    FEW_CHANGES,
+    LISTED,
+    Facts,
+    Finding,
+    at_steps,
+    ratio_in_words,
+    scaled_share,
+    some,
+    weights_in_turn,
+    weights_in_words,
+)
 from gdpo_core.runs.sums import Array, Sums, take
-from gdpo_core.runs.thresholds import DEGREES, EVERY_NTH, MERGED, NO_SPREAD, SCALE_ONLY, VARYING
+from gdpo_core.runs.thresholds import DEGREES, EVERY_NTH, MERGED, NO_SPREAD, SCALE_ONLY, VARYING, WEIGHT_MOVED
 
 
 class IssueDetails(TypedDict, total=False):
@@ -414,7 +425,7 @@ def no_components(f: Facts) -> Iterator[Finding]:
 
 def eval_overwrote(f: Facts) -> Iterator[Finding]:
     """Steps whose file an evaluation wrote."""
-    if not len(f.overwritten_batches.batch):
+    if not len(f.overwritten_batches.batch) or f.recipe_of_the_rest is not None:
         return
     steps, error = f.overwritten_batches.step.tolist(), float(f.overwritten_batches.logged.max_error.max())
     yield Finding(
@@ -498,6 +509,8 @@ def advantages_not_reproduced(f: Facts) -> Iterator[Finding]:
         return
     elif f.recipe is None:
         yield _nothing_makes_them(f)
+    elif f.recipe_of_the_rest is not None:
+        yield _some_are_others(f, f.overwritten_batches)
     elif (bad := (f.batches.logged.wrong > 0) & ~f.lack_rows).any():
         yield _some_are_others(f, take(f.batches, bad))
 
@@ -539,12 +552,13 @@ def _nothing_makes_them(f: Facts) -> Finding:
 def _some_are_others(f: Facts, bad: Sums[Array]) -> Finding:
     """Of a run whose recipe makes the others."""
     ran, other = f.method, f.recipe_of_the_rest
-    steps, wrong, logged = bad.step.tolist(), int(bad.logged.wrong.sum()), int(f.totals.logged.count)
+    steps, wrong = bad.step.tolist(), int(bad.logged.wrong.sum())
+    logged = int(f.totals.logged.count + f.overwritten_batches.logged.count.sum())
     scaled, error = scaled_share(bad), float(bad.logged.max_error.max())
     if other is not None:
         weights = weights_in_words(dict(zip(f.rewards, other.weights, strict=True)), other.up_to_scale)
-        why = f"There they are {NAMES[other.method]} with weights {weights}: another run wrote them, or this one "
-        why += "was changed on the way"
+        why = f"There they are {NAMES[other.method]} with weights {weights}: another run wrote them, or this one was "
+        why += "changed on the way. The figures here leave these steps out"
     elif scaled >= SCALE_ONLY:
         why = "Most are a multiple of what they should be: the last step ran over another batch than the one in the "
         why += "log, as when an evaluation wrote the file, or several batches went into one"
@@ -568,6 +582,82 @@ def _some_are_others(f: Facts, bad: Sums[Array]) -> Finding:
         title=f"Some logged advantages are not what {NAMES[ran]} makes",
         to_do=f"Find out what wrote {at_steps(steps)}, or leave them out where you read the log.",
     )
+
+
+def weights_change(f: Facts) -> Iterator[Finding]:
+    """Weights that are others from some step on."""
+    if len(f.phases) < 2:
+        return
+    first, *later = f.phases
+    last, steps = later[-1], [phase.step for phase in later]
+    message = f"The weights are {weights_in_turn([phase[:2] for phase in f.phases])}"
+    if len(later) <= FEW_CHANGES:
+        when, vectors = f"at {at_steps(steps)}", [ratio_in_words(phase.weights) for phase in f.phases]
+    else:
+        when = f"{len(later)} times from step {steps[0]} to step {steps[-1]}"
+        vectors = [ratio_in_words(first.weights), "…", ratio_in_words(last.weights)]
+        known = {name: [w for phase in f.phases if (w := phase.weights[name]) is not None] for name in f.rewards}
+        spans = [
+            f"{name} from {number(min(had))} to {number(max(had))}"
+            for name, had in known.items()
+            if had and max(had) - min(had) > WEIGHT_MOVED * max(map(abs, had))
+        ]
+        message = f"The weights change {when}. {message.removeprefix('The weights are ')}"
+        message += f"; in between lie {listing(spans)}" if spans else ""
+    if any(phase.up_to_scale for phase in f.phases):
+        message += " (the log shows ratios alone)"
+    follow = "the weights given" if f.given_weights else "the weights that it had"
+    yield Finding(
+        "weights-change",
+        "info",
+        f"{message}. The logged advantages show that, and the figures here compute each step with {follow}.",
+        {
+            "steps": steps[:LISTED],
+            "changes": len(later),
+            "before": dict(first.weights),
+            "after": dict(last.weights),
+            "weights": [dict(phase.weights) for phase in f.phases[:LISTED]],
+        },
+        None,
+        title=f"Weights change {when}: {' → '.join(vectors)}",
+    )
+
+
+def advantages_upside_down(f: Facts) -> Iterator[Finding]:
+    """Advantages that are higher where rewards are lower, though nobody asked for that."""
+    asked = {**(f.run.weights or {}), **f.given_weights}
+    against = [_against(phase.weights, asked) for phase in f.phases]
+    first = next((number for number, names in enumerate(against) if names), None)
+    if first is None:
+        return
+    names, phase = against[first], f.phases[first]
+    since = f" from step {phase.step} on" if all(against[first:]) else f" in some steps, first at step {phase.step}"
+    since = "" if all(against) else since
+    weights = some(f"{name} {number(phase.weights[name])}" for name in names)
+    unlike = ", though weights above 0 were asked for" if any(name in asked for name in names) else ""
+    yield Finding(
+        "advantages-upside-down",
+        "error",
+        f"The weights that made the logged advantages are below 0{since} ({weights}){unlike}: of two responses to a "
+        f"prompt, the one with less of {some(names)} gets more, so the run is trained to be worse. Usually the sign "
+        "of the advantage is wrong, as in (mean − reward) / std. Where less is meant to be better, give these weights.",
+        {"rewards": names, "weights": dict(phase.weights), "step": phase.step},
+        None,
+        extent=1.0,
+        title=f"The advantages are upside down{since}",
+        to_do="Check the sign of the advantages.",
+    )
+
+
+def _against(weights: Mapping[str, float | None], asked: Mapping[str, float]) -> list[str]:
+    """The rewards whose weight is below 0: those of which more was asked for, or all if nobody asked for any of it."""
+    below = [name for name, w in weights.items() if w is not None and w < 0]
+    if wanted := [name for name in below if asked.get(name, 0) > 0]:
+        return wanted
+    known = [name for name, w in weights.items() if w]
+    penalty = len(known) < min(len(weights), 2)  # alone beside rewards that never differ
+    meant = any(asked.get(name, 0) < 0 for name in below)
+    return below if below == known and not penalty and not meant else []
 
 
 def method_not_as_asked(f: Facts) -> Iterator[Finding]:

@@ -6,6 +6,8 @@ from itertools import combinations
 from math import isfinite, nan, sqrt
 from typing import NamedTuple
 
+import numpy as np
+
 from gdpo_core._words import clip, count, number, percent, signed
 from gdpo_core.conventions import NAMES
 from gdpo_core.runs.facts import SEVERITIES, Facts, Finding, ValueFacts, some
@@ -284,7 +286,8 @@ def _at_the_end(f: Facts, k: int) -> _End:
         return _End(None, 0.0, nan, nan, False, "in a log too short to say since when")
     b = bin_batches(f.batches, parts)
     own = b.methods[f.method]
-    starved = own.update[k] <= STARVED * f.due_share(k) * own.squares
+    of_batch = f.batches.methods[f.method].squares * f.due_shares(k)
+    starved = own.update[k] <= STARVED * np.bincount(np.arange(len(of_batch)) * parts // len(of_batch), of_batch)
     begin = next((i + 1 for i in reversed(range(parts)) if not starved[i]), 0)
     if begin == parts:
         return _End(None, 0.0, nan, nan, False, "over the whole run, though not at its end")
@@ -311,7 +314,7 @@ def _of_the_weight(f: Facts, k: int) -> str:
 
 def _acting_rewards(f: Facts) -> list[int]:
     """The rewards that have a weight and differ in some group."""
-    return [k for k, weight in enumerate(f.plan.weights) if weight and f.dead(k) < 1]
+    return [k for k in range(len(f.rewards)) if f.dead(k) < 1 and f.weight_share(k) > 0]
 
 
 def _far_above(share: float, asks: float) -> bool:
@@ -332,10 +335,8 @@ def _why_under_grpo(f: Facts) -> str:
     spreads = some(
         f"{f.rewards[i]} {number(abs(f.plan.weights[i]) * _std_in_groups(f, i), digits=3)}" for i in _acting_rewards(f)
     )
-    return (
-        f"{NAMES[f.method]} adds raw rewards up, so the reward that differs most inside a group decides "
-        f"(weight times std there: {spreads})."
-    )
+    beside = "" if len(f.phases) > 1 else f" (weight times std there: {spreads})"
+    return f"{NAMES[f.method]} adds raw rewards up, so the reward that differs most inside a group decides{beside}."
 
 
 def _why_scale_is_not_the_reason(f: Facts, k: int, most: int, share: float, gdpo: float, asks: float) -> list[str]:
@@ -448,7 +449,7 @@ def weight_zero(f: Facts) -> Iterator[Finding]:
     if f.recipe is None or not f.reproduced:
         return
     for k, name in enumerate(f.rewards):
-        if f.recipe.weights[k] or k in f.recipe.unknown or f.dead(k) >= DEAD or name in held_by_totals(f):
+        if f.dead(k) >= DEAD or name in held_by_totals(f) or any(phase.weights[name] != 0 for phase in f.phases):
             continue
         yield Finding(
             "weight-zero",

@@ -23,12 +23,22 @@ class SourcePart(TypedDict):
     window: Annotated[list[int] | None, Meta(description="The first and the last step, where some were asked for.")]
 
 
+class WeightsFrom(TypedDict):
+    """The weights that a run had from a step on."""
+
+    step: int
+    weights: Annotated[dict[str, float | None], Meta(description="null for a weight: the log cannot tell it.")]
+
+
 class RunPart(TypedDict):
     """What made the logged advantages, and what the figures were computed with."""
 
     method: Annotated[str | None, Meta(description="null: the log does not show it.")]
     convention: str | None
     weights: Annotated[dict[str, float | None] | None, Meta(description="null for a weight: the log cannot tell it.")]
+    weights_in_turn: Annotated[
+        list[WeightsFrom], Meta(description="Where they change; weights: those of most batches.")
+    ]
     weights_up_to_scale: Annotated[bool | None, Meta(description="true: only the ratios of these weights are known.")]
     remarks: Annotated[list[str], Meta(description="What was done to the advantages afterwards, and to the log.")]
     logged: int

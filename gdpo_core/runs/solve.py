@@ -138,6 +138,42 @@ def solve(
     return None if found is None else _agree(log, found, framework, given)
 
 
+def solve_weights(tables: Sequence[pl.DataFrame], rewards: Sequence[str], like: Recipe) -> Recipe | None:
+    """The recipe with the weights that make all advantages of these tables; None where none do, or too few show it."""
+    after = {name: getattr(like, name) for name in ("clipped_at", "scaled", "grid", "rewards_grid")}
+    log = replace(tensors_of(pl.concat(tables), rewards), **after)
+    terms = terms_of(log, log.read(ALL_CONVENTIONS[like.convention]), like.method)
+    solution = solution_of(terms, log.batches)
+    if _degrees_of_freedom(log, terms, solution) < _FEW_EQUATIONS:
+        return None
+    found = _attempt(log, like.method, like.convention, like.weights, terms, solution)
+    if found is None or found.share < 1 or len(found.recipe.unknown) == len(rewards):
+        return None
+    return found.recipe
+
+
+def same_weights(one: Recipe, other: Recipe) -> bool:
+    """Whether two recipes of one method have the same weights: up to scale, but where that changes the advantages.
+
+    >>> from gdpo_core.runs.recipe import Recipe
+    >>> same_weights(*(Recipe("grpo", "trl", w, (), False) for w in ((1.0, 0.5), (2.0, 1.0))))
+    True
+    """
+    known = [k for k in range(len(one.weights)) if k not in (*one.unknown, *other.unknown)]
+    a, b = ([recipe.weights[k] for k in known] for recipe in (one, other))
+    most = max(range(len(known)), key=lambda k: abs(a[k]), default=-1)
+    if most < 0 or a[most] == 0:
+        return not any(b)
+    open_scale = one.up_to_scale or other.up_to_scale or one.method not in UNDIVIDED
+    factor = b[most] / a[most] if open_scale else 1.0
+    rounded = any(recipe.grid or recipe.rewards_grid for recipe in (one, other))
+    off, nothing = (_COARSEST, _APART) if rounded else (_SHOWN / 3, _KNOWN_ZERO)
+    near = (
+        abs(y - factor * x) <= abs(factor) * (off * abs(x) + nothing * abs(a[most])) for x, y in zip(a, b, strict=True)
+    )
+    return factor > 0 and all(near)
+
+
 def _exactly(log: Tensors, found: Attempt) -> bool:
     """Whether the attempt explains the log as it stands, and the log is not one of rounded numbers by its looks."""
     # A few rounded numbers are exactly what some odd weights make.

@@ -31,6 +31,7 @@ from gdpo_core.runs.sums import (
     Examples,
     LengthSums,
     LoggedSums,
+    Made,
     MethodSums,
     Moments,
     Plan,
@@ -71,7 +72,21 @@ def summarise(table: pl.DataFrame, plan: Plan) -> Summary:
     )
     if plan.primary is not None:
         expect_index(plan.primary, len(plan.rewards), "primary", "rewards")
-    return merge([_summary(part, plan) for part in _parts(table, plan)])
+    made = _by_weights(table, plan)
+    return merge([replace(_summary(part, own), plan=plan) for own, rows in made for part in _parts(rows, own)])
+
+
+def _by_weights(table: pl.DataFrame, plan: Plan) -> list[tuple[Plan, pl.DataFrame]]:
+    """The table in parts of whole batches that are computed with the same weights, and the plan of each."""
+    if not plan.changes:
+        return [(plan, table)]
+    batches: dict[Made, list[int]] = {}
+    for batch in table["batch"].unique(maintain_order=True):
+        batches.setdefault(plan.of_batch(batch), []).append(batch)
+    return [
+        (replace(plan, weights=made.weights, recipe=made.recipe, changes={}), table.filter(pl.col("batch").is_in(some)))
+        for made, some in batches.items()
+    ]
 
 
 def _parts(table: pl.DataFrame, plan: Plan) -> Iterator[pl.DataFrame]:

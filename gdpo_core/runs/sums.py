@@ -20,6 +20,13 @@ HELD_EXAMPLES = 20  # of each thing: a report shows five, and some may be of bat
 OWN_WAY = {"merge": np.add}  # and then what `join_scatter` says: a sum of plain squares would lose digits
 
 
+class Made(NamedTuple):
+    """What a batch is computed with, and how its logged advantages were made."""
+
+    weights: tuple[float, ...]
+    recipe: Recipe | None
+
+
 @dataclass(frozen=True)
 class Plan:
     """What a summary is computed with: the same for all parts of a run."""
@@ -31,6 +38,20 @@ class Plan:
     recipe: Recipe | None  # how the logged advantages were made
     extra_method: str | None = None  # to compute beside these
     examples_of: str | None = None  # the method whose ties, inversions and the like need examples; None: none
+    changes: Mapping[int, Made] = field(default_factory=dict)  # by batch, where it is not `weights` and `recipe`
+
+    def of_batch(self, batch: int) -> Made:
+        """What this batch is computed with."""
+        return self.changes.get(batch, Made(self.weights, self.recipe))
+
+    def with_weights(self, named: Mapping[str, float]) -> "Plan":
+        """The plan with these weights in every batch; rewards without one keep theirs."""
+
+        def changed(weights: tuple[float, ...]) -> tuple[float, ...]:
+            return tuple(named.get(name, w) for name, w in zip(self.rewards, weights, strict=True))
+
+        changes = {batch: Made(changed(made.weights), made.recipe) for batch, made in self.changes.items()}
+        return replace(self, weights=changed(self.weights), changes=changes)
 
     @property
     def methods(self) -> tuple[str, ...]:

@@ -39,5 +39,6 @@ EVERY_NTH = 0.8  # share of the gaps between steps that are equal
 MERGED = 0.05  # share of the groups that are not reproduced: fewer may be equal by chance of rounding
 SCALE_ONLY = 0.5  # share of the groups that are not reproduced whose advantages are a multiple of what they should be
 FEW_GROUPS = 30  # a share of the groups is uncertain by a tenth and more below
+WEIGHT_MOVED = 0.02  # of its largest size: by less a weight differs where a log is rounded
 VARYING, DEGREES = 4, 3  # groups in which a reward varies, and responses per reward: of fewer one follows by chance
 NO_SPREAD = 1e-11  # of the variance of a reward that others do not explain: float32's round-off

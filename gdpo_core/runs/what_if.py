@@ -83,8 +83,7 @@ def compute_what_if(f: Facts, setting: WhatIfSetting, engine: Callable[[Run, Pla
     expect(not f.lacks_a_reward, "what_if", "a log with every reward", f"one that lacks some, in {f.run.path}")
     method = setting.method or f.method
     plan = replace(
-        f.plan,
-        weights=tuple(setting.weights.get(name, w) for name, w in zip(f.rewards, f.plan.weights, strict=True)),
+        f.plan.with_weights(setting.weights),
         convention=setting.convention or f.plan.convention,
         extra_method=method,
         examples_of=None,
@@ -147,6 +146,8 @@ def _notes(f: Facts, setting: WhatIfSetting, method: str, plan: Plan, lines: str
         hidden = [f.rewards[k] for k in f.recipe.unknown]
         weights += f", but for {listing(hidden)}, whose weight it does not show" * bool(hidden)
     notes = [f"“Had” is {f.lead_in.removeprefix('Under ')}, with {weights}."]
+    if plan.changes and len(f.phases) > 1:
+        notes.append("The weights of the run change, and each step has its own here; those listed are of most batches.")
     formula = method_named(method)
     lengths = f.run.has_length and "length" not in f.rewards
     if convention.last_step == "tokens" and formula.decoupled and formula.over_batch and not lengths:

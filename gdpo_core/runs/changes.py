@@ -1,0 +1,103 @@
+"""Weights that change during a run: which recipe made which batch."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import log
+
+import polars as pl
+
+from gdpo_core.runs.facts import Facts
+from gdpo_core.runs.recipe import Recipe, compare, tensors_of
+from gdpo_core.runs.run import Run
+from gdpo_core.runs.solve import solve, solve_weights
+
+_EXPLAINED = 0.75  # of the batches that one recipe does not reproduce: a gate leaves more, evaluations leave fewer
+_TOGETHER = 16  # batches that are solved together at most, where one alone shows too little
+_TRIED = 6  # batches of a log that no recipe explains, each of which has to be explained alone
+_KNOWN = 8  # recipes of earlier batches that may have come back
+
+
+def recipe_of_one_batch(run: Run, sample: Sequence[pl.DataFrame]) -> Recipe | None:
+    """The recipe of a batch, where its method with some weights makes each of the first batches alone; else None."""
+    parts = (part for table in sample for part in _batches(table))
+    found, tried = None, 0
+    for part in parts:
+        if not part["advantage"].fill_nan(0).cast(bool).any():
+            continue
+        like = solve([part], run.rewards, run.framework) if found is None else found
+        found = None if like is None else solve_weights([part], run.rewards, like)
+        tried += 1
+        if found is None or tried == _TRIED:
+            break
+    return found if tried > 1 else None
+
+
+def recipes_by_batch(f: Facts) -> dict[int, Recipe]:
+    """The recipe of each batch, where weights that change explain those that the run's recipe does not; else none.
+
+    A batch has the recipe of the one before it for as long as that reproduces it, or as the log leaves it open.
+    """
+    wrong = (f.batches.logged.wrong > 0) & ~f.lack_rows
+    if f.recipe is None or not wrong.any() or f.lacks_a_reward:
+        return {}
+    bad, whole = (set(f.batches.batch[which].tolist()) for which in (wrong, ~f.lack_rows))
+    found, known = dict[int, Recipe](), [f.recipe]
+    phase, waiting = list[pl.DataFrame](), list[pl.DataFrame]()  # what may tell more of the last recipe, or of the next
+    for part in (part for table in f.run.tables() for part in _batches(table)):
+        batch = part["batch"][0]
+        if batch not in whole or (len(known) == 1 and batch not in bad):
+            continue
+        again = next((recipe for recipe in known[::-1] if _reproduces(recipe, part, f.rewards)), None)
+        if again is not None:
+            phase = [*phase, part] if again is known[-1] and _open(again) else []
+            known = [*(recipe for recipe in known if recipe is not again), again]
+            found[batch] = again
+            continue
+        options = [[*before[-_TOGETHER:], part] for before in (phase, waiting) if before]
+        for batches in (*options, [part]):
+            if (new := solve_weights(batches, f.rewards, known[-1])) is not None:
+                new = _scaled_to(known[-1], new, batches, f.rewards)
+                found |= {one["batch"][0]: new for one in batches}
+                phase, waiting, known = batches if _open(new) else [], [], [*known[-_KNOWN:], new]
+                break
+        else:
+            waiting.append(part)
+    if len(bad & found.keys()) < _EXPLAINED * len(bad):
+        return {}
+    last = f.recipe
+    return {batch: (last := found.get(batch, last)) for batch in f.batches.batch.tolist()}
+
+
+def most_common(recipes: Sequence[Recipe]) -> Recipe:
+    """The recipe of most batches; of several the last."""
+    count = Counter(recipes)
+    return max(reversed(recipes), key=lambda recipe: count[recipe])
+
+
+def _batches(table: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    yield from table.partition_by("batch", maintain_order=True)
+
+
+def _reproduces(recipe: Recipe, table: pl.DataFrame, rewards: Sequence[str]) -> bool:
+    comparison = compare(tensors_of(table, rewards), recipe)
+    return not bool((comparison.error > comparison.allowed).any())
+
+
+def _open(recipe: Recipe) -> bool:
+    """Whether more batches may say more about its weights."""
+    return bool(recipe.unknown or recipe.grid or recipe.rewards_grid)
+
+
+def _scaled_to(old: Recipe, new: Recipe, made: Sequence[pl.DataFrame], rewards: Sequence[str]) -> Recipe:
+    """The new recipe; where its scale is open, with the one that leaves most of the old weights as they are."""
+    pairs = [(x, y) for x, y in zip(old.weights, new.weights, strict=True) if x / (y or 1) > 0 and y]
+    if not new.up_to_scale or not pairs:
+        return new
+
+    def kept(factor: float) -> tuple[int, float]:
+        return sum(abs(factor * y - x) <= 1e-3 * abs(x) for x, y in pairs), -abs(log(factor))
+
+    factor = max((x / y for x, y in pairs), key=kept)
+    scaled = replace(new, weights=tuple(float(f"{factor * w:.8g}") for w in new.weights))
+    return scaled if all(_reproduces(scaled, part, rewards) for part in made) else new
