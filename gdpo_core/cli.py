@@ -580,9 +580,6 @@ def compare_command(
     with_: Annotated[
         list[str] | None, typer.Option("--with", metavar="B...", help="the runs to compare with, of other seeds each")
     ] = None,
-    paired: Annotated[
-        bool, typer.Option("--paired", help="with --with: the runs are pairs, such as of one seed, in their order")
-    ] = False,
     framework: _Framework = None,
     group_size: _GroupSize = None,
     weight: _Weight = None,
@@ -617,7 +614,7 @@ def compare_command(
     sides = (runs, with_) if with_ else (runs[:1], runs[1:])
     expect(not with_ or min(map(len, sides)) > 1, "--with", "at least two runs on each side", _sizes(sides))
     reports = _audit_runs([[path] for side in sides for path in side], audit_args, read_args, targets)
-    difference = changes(reports[: len(sides[0])], reports[len(sides[0]) :], paired=paired)
+    difference = changes(reports[: len(sides[0])], reports[len(sides[0]) :])
     text = _dump(difference.to_dict())
     texts = {"html": lambda: comparison_document(difference), "json": lambda: text}
     for option, file in targets.items():

@@ -200,9 +200,9 @@ _TRL = Framework(
             "NVlabs/GDPO@b080e63 trl-GDPO/trl-0.18.0-gdpo/trl/trainer/grpo_config.py:442",
         ),
         Fact(
-            'log_completions_hub_repo="OWNER/NAME" also pushes the log to a data set on the Hub, which '
-            "gdpo audit hf://datasets/OWNER/NAME is made to read.",
-            "trl==1.16.0 trl/trainer/grpo_trainer.py:1220",
+            'log_completions_hub_repo="OWNER/NAME" also pushes the log to a data set on the Hub, public without '
+            "hub_private_repo=True, which gdpo audit hf://datasets/OWNER/NAME is made to read.",
+            "trl==1.16.0 trl/trainer/grpo_trainer.py:1220, trl==1.16.0 trl/trainer/grpo_config.py:373",
         ),
         Fact(
             "unsloth 2026.10.9 takes TRL up to 1.15.0, and GDPO by this line. Under context parallelism it raises "

@@ -190,11 +190,6 @@ def test_json_is_plain_and_is_written_beside_the_text(capsys, tmp_path):
         ([TRL, TRL, "--with", TRL, "nowhere"], "nowhere: expected a file or directory"),
         (["--with", TRL, TRL], "Missing argument"),
         ([TRL, TRL, "--with"], "--with"),
-        ([TRL, TRL, "--paired"], "--paired: expected several runs on each side, --with, got two runs"),
-        (
-            [TRL, TRL, "--with", TRL, TRL, TRL, "--paired"],
-            "--paired: expected as many runs on one side as on the other",
-        ),
         (
             [GOLDENS / "grpo", GOLDENS / "gdpo", "--with", TRL, TRL],
             f"{GOLDENS / 'grpo'} and the runs beside it: expected runs by one method, got GRPO and GDPO",
@@ -242,19 +237,15 @@ def test_runs_are_the_unit_by_hand(tmp_path):
     assert x.clear and (c.unit, c.paired, len(c.runs_a), len(c.runs_b)) == ("runs", False, 3, 3)
     y = figure(c, "mean", "b")
     assert (y.difference, y.low, y.high, y.clear) == (0, 0, 0, False)
-    paired = figure(changes(a, b, paired=True), "mean", "a")  # differences 11, 12, 13: std 1 over 3
-    assert paired.high - 12 == pytest.approx(4.303 / 3**0.5, rel=1e-3)
     assert "Beyond the scatter between runs of one side they differ in the mean of a" in headline(c)
 
 
-def test_the_order_of_runs_matters_only_to_pairs(tmp_path):
+def test_the_order_of_runs_does_not_matter(tmp_path):
     a, b = audits(runs_of(tmp_path / "a", [1, 2, 6])), audits(runs_of(tmp_path / "b", [2, 3, 7]))
     assert changes(a, b).figures == changes(a[::-1], b).figures
     long = audits(runs_of(tmp_path / "c", [1, 2, 3, 4, 5, 6]))  # in this order each resembles the one before it
     shuffled = [long[i] for i in (3, 0, 5, 1, 4, 2)]
     assert figure(changes(long, b), "mean", "a").low == pytest.approx(figure(changes(shuffled, b), "mean", "a").low)
-    assert figure(changes(a, b, paired=True), "mean", "a").clear
-    assert not figure(changes(a[::-1], b, paired=True), "mean", "a").clear
 
 
 def test_a_long_run_weighs_as_much_as_a_short_one(tmp_path):
@@ -272,9 +263,9 @@ def test_sides_of_several_runs_on_the_command_line(capsys, tmp_path):
         (code, err) == (0, "") and all(f"A  {path}\n" in out for path in a) and all(f"B  {path}\n" in out for path in b)
     )
     assert "Means over 3 runs of A and 3 runs of B" in out and all(str(path) in page for path in (*a, *b))
-    made = json.loads(run(capsys, "--paired", *COLUMNS, *a, "--with", *b, "--json", "-")[1])
+    made = json.loads(run(capsys, *COLUMNS, *a, "--with", *b, "--json", "-")[1])
     assert made["runs_a"] == [str(path) for path in a] and made["runs_b"] == [str(path) for path in b]
-    assert (made["unit"], made["paired"], made["clear_by_seed"]) == ("runs", True, 0.05)
+    assert (made["unit"], made["paired"], made["clear_by_seed"]) == ("runs", False, 0.05)
     again = json.loads(run(capsys, *a, f"--with={b[0]}", *map(str, b[1:]), *COLUMNS, "--json", "-")[1])
     assert again["runs_b"] == made["runs_b"]
 

@@ -70,9 +70,7 @@ class Changes:
     rewards_of_a: Annotated[tuple[str, ...], Meta(description="Rewards that b does not have.")]
     rewards_of_b: tuple[str, ...]
     unit: Annotated[Literal["steps", "runs"], Meta(description="Over which the interval is taken.")]
-    paired: Annotated[
-        bool, Meta(description="Step by step, or run by run in their order; else all of a beside all of b.")
-    ]
+    paired: Annotated[bool, Meta(description="Step by step; else all of a beside all of b.")]
     steps_a: Annotated[int, Meta(description="Rows of steps; of several runs, in the shortest.")]
     steps_b: int
     groups: Annotated[int, Meta(description="In the run that has the fewest.")]
@@ -87,29 +85,25 @@ class Changes:
         return asdict(self)
 
 
-def changes(
-    a: AuditReport | Sequence[AuditReport], b: AuditReport | Sequence[AuditReport], *, paired: bool = False
-) -> Changes:
+def changes(a: AuditReport | Sequence[AuditReport], b: AuditReport | Sequence[AuditReport]) -> Changes:
     """What changed from run a to run b, or from the runs a to the runs b, which differ in their seeds among each other.
 
     Ties, shares and silent groups are those of each run's own method. Of two runs, the figures are means over steps; of
     a long run, over rows of a few steps each. Where at least half of the steps of the shorter run are in the other too,
     these are compared pair by pair, so that a course that both share cancels. Of several runs on each side, each run
-    gives one mean; a figure is the mean of those, and its interval comes from their spread. paired: the runs are
-    compared pair by pair, in their order. Raises InputError for a single run beside several, and for runs
-    of one side by two methods.
+    gives one mean; a figure is the mean of those, and its interval comes from their spread. Raises InputError for
+    a single run beside several, and for runs of one side by two methods.
     """
     sides = [[side] if isinstance(side, AuditReport) else list(side) for side in (a, b)]
     sizes = [len(side) for side in sides]
     several = max(sizes) > 1
     got = f"{sizes[0]} and {sizes[1]}"
     expect(min(sizes) >= (2 if several else 1), "--with", "at least two runs on each side", got)
-    expect(not paired or several, "--paired", "several runs on each side, --with", "two runs, paired by their steps")
-    expect(not paired or sizes[0] == sizes[1], "--paired", "as many runs on one side as on the other", got)
     flat = [report for side in sides for report in side]
     rows = _same_steps([report.steps for report in flat])
     by_step = 2 * len(rows[0]) >= min(len(report.steps) for report in flat)  # else most of the runs would be left out
     rows = rows if by_step else [report.steps for report in flat]
+    paired = by_step and not several
     rows_of = rows[: sizes[0]], rows[sizes[0] :]
     method_a, method_b = map(_method_of, sides)
     names_a, names_b = ([n for n in _names(side[0]) if all(n in _names(run) for run in side)] for side in sides)
@@ -144,12 +138,12 @@ def changes(
         rewards_of_a=tuple(name for name in names_a if name not in names_b),
         rewards_of_b=tuple(name for name in names_b if name not in names_a),
         unit="runs" if several else "steps",
-        paired=paired if several else by_step,
+        paired=paired,
         groups=min(report.source["groups"] for report in flat),
         steps_a=min(map(len, rows_of[0])),
         steps_b=min(map(len, rows_of[1])),
         figures=tuple(
-            _change(figure, reward, values(0, of_a), values(1, of_b), paired if several else by_step, several)
+            _change(figure, reward, values(0, of_a), values(1, of_b), paired, several)
             for figure, reward, of_a, of_b in compared
         ),
         clear_by_seed=round(1 - LEVEL, 4) if several else SEEDS_CLEAR,
@@ -284,10 +278,9 @@ def caveat(c: Changes) -> str:
     """Where the numbers come from, and what they cannot tell."""
     of = "in percentage points. Interval: Student’s t over"
     if c.unit == "runs":
-        pairs = ", paired in their order" if c.paired else ""
         how = (
             f"Means over {count(len(c.runs_a), 'run')} of A and {count(len(c.runs_b), 'run')} of B, each the mean over "
-            f"its steps. Differences of shares are {of} runs{pairs}. Clear: it leaves out 0. Of {1 / (1 - LEVEL):.0f} "
+            f"its steps. Differences of shares are {of} runs. Clear: it leaves out 0. Of {1 / (1 - LEVEL):.0f} "
             "figures that did not change, at most about one looks as if it had."
         )
     else:
