@@ -14,7 +14,7 @@ from gdpo_core.bfcl.prompts import DRAWS, WEIGHTS, Choice, Outcomes, Pairs, Spre
 from views import charts, html, terms
 from views.html import Html, join, paragraphs, prose, table, tag
 
-EQUAL = "ties broken at equal weights"
+EQUAL = "ties of equal weights"
 UNLIKE = (1.0, 0.9, 0.8)  # weights of which no two are equal, and none is the sum of the others
 
 
