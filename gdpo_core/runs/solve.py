@@ -63,8 +63,8 @@ _LARGEST = (1, *range(2, 13), 15, 20)
 # A weight is changed by no more than this part of it to make it a round number.
 _COARSEST = 0.02
 _DENOMINATORS = (3, 6, 7, 9, 11, 12)
-# A scale may be off by this part of it, besides its error.
-_SCALE_OFF = 1e-3
+# A scale may be off by this part of it, besides its error; and by this one, where advantages are rounded.
+_SCALE_OFF, _ROUGHLY = 1e-3, 0.1
 # Nobody chooses one weight so much smaller than another.
 _FAR_APART = 1e-5
 # Nobody chooses weights so small that eps is more than a correction: such a part of the std. With smaller weights one
@@ -342,6 +342,9 @@ def _attempt(
         if scale.fits < _FEWEST / 2:
             return None
         guesses, unknown, scale_known = _along_direction(solution, scale, wanted)
+        if log.grid and scale.factor is not None:  # which rounded advantages show only roughly
+            simple = _simple_along(solution, scale.factor, _ROUGHLY, wanted)
+            guesses = [*([] if simple is None else [simple]), *guesses]
         if log.grid and not log.scaled:
             fitted = (torch.tensor(g.weights, dtype=torch.float64) for g in guesses if g.complexity >= FITTED)
             better = [fit_to_rounded(w, terms, method not in UNDIVIDED) for w in fitted]
