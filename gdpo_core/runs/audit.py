@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -17,6 +18,7 @@ from gdpo_core.runs.by import by_value
 from gdpo_core.runs.facts import Facts, scaled_share
 from gdpo_core.runs.findings import findings
 from gdpo_core.runs.grouping import regroup
+from gdpo_core.runs.impossible import impossible
 from gdpo_core.runs.recipe import Recipe, compare, tensors_of
 from gdpo_core.runs.run import Run
 from gdpo_core.runs.shares import weights_for_shares
@@ -84,6 +86,8 @@ def gather(
     recipe = solve_recipe(run, sample, given, intended)
     if recipe is None and (other := _regroup(run, given, intended)):
         return gather(other, given or None, primary, intended, progress, engine)
+    if recipe is None:
+        recipe = _recipe_but_for_large(run, sample, given, intended)
     plan = plan_of(run, given, primary, recipe, intended)
     summary = engine(run, plan) if engine else _summary(chain(first, tables), plan, progress)
     if open_batches := _may_tell_more(summary, sample):
@@ -126,6 +130,24 @@ def solve_recipe(
         return other if _reproduces(other, sample, run.rewards) else recipe
     except InputError:  # the method needs lengths that are not logged
         return recipe
+
+
+def _recipe_but_for_large(
+    run: Run, sample: list[pl.DataFrame], given: Mapping[str, float], intended: str | None
+) -> Recipe | None:
+    """The recipe that makes all advantages but some that no rewards make; it is solved without the groups of these."""
+    a = pl.col("advantage").fill_nan(None)
+    large = a.abs().max().over("group") > (pl.len().over("group") - 1).sqrt() * (1 + 1e-6)
+    kept = [table.with_columns(pl.when(large).then(float("nan")).otherwise(a).alias("advantage")) for table in sample]
+    left, all_of_them = (sum(int(t["advantage"].is_not_nan().sum()) for t in tables) for tables in (kept, sample))
+    if left in (0, all_of_them) or 2 * left < all_of_them:
+        return None
+    recipe = solve_recipe(run, kept, given, intended)
+    for log in map(partial(tensors_of, rewards=run.rewards), sample if recipe is not None else []):
+        comparison = compare(log, recipe)
+        if bool(((comparison.error > comparison.allowed) & ~impossible(log, recipe, comparison)).any()):
+            return None
+    return recipe
 
 
 def _reproduces(recipe: Recipe, tables: Iterable[pl.DataFrame], rewards: Sequence[str]) -> bool:
