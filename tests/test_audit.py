@@ -25,6 +25,7 @@ from gdpo_core.runs.run import LogIssue, Rows, Run
 PROMPTS, ROLLOUTS, STEPS = 8, 8, 4
 NAMES = ("correct", "format", "brief")
 IDS = {
+    *("advantage-impossible", "no-right-answer", "reward-falls"),
     *(
         "reward-dominates",
         "reward-dead",

@@ -60,6 +60,8 @@ def title(report: AuditReport, group: ExampleGroup) -> str:
 def _shows(report: AuditReport, group: ExampleGroup) -> str:
     if group.finding == "reward-dominates":
         return f"{one_line(group.reward)} makes {percent(group.score)} of its update"
+    if group.finding == "advantage-impossible":
+        return f"a logged advantage of size {number(group.score)}"
     pairs = count(group.score, "pair")
     if group.finding == "priority-inversion":
         return f"{pairs} in which the answer with less {one_line(report.run['primary'])} gets more"

@@ -19,6 +19,7 @@ from gdpo_core.runs.changes import most_common, recipe_of_one_batch, recipes_by_
 from gdpo_core.runs.facts import Facts, scaled_share
 from gdpo_core.runs.findings import findings
 from gdpo_core.runs.grouping import regroup
+from gdpo_core.runs.impossible import impossible
 from gdpo_core.runs.recipe import Recipe, compare, tensors_of
 from gdpo_core.runs.run import Run
 from gdpo_core.runs.solve import solve
@@ -82,6 +83,8 @@ def gather(
     recipe = solve_recipe(run, sample, given, intended)
     if recipe is None and (other := _regroup(run, given, intended)):
         return gather(other, given or None, primary, intended, progress, engine)
+    if recipe is None:
+        recipe = _recipe_but_for_large(run, sample, given, intended)
     # Where every step has weights of its own, no recipe makes many of them.
     one = recipe or recipe_of_one_batch(run, sample)
     plan = partial(plan_of, run, given, primary, intended=intended)
@@ -91,7 +94,7 @@ def gather(
         return facts_of(run, engine(run, plan) if engine else _summary(run.tables(), plan), given, intended)
 
     facts = facts_of(run, summary, given, intended)
-    if recipe is not None and (open_batches := _may_tell_more(summary, sample)):
+    if one is recipe and (open_batches := _may_tell_more(summary, sample)):
         sample += _tables_of(run, open_batches)
         better = solve_recipe(run, sample, given, intended)
         if better is not None and better != recipe:
@@ -134,6 +137,24 @@ def solve_recipe(
         return other if _reproduces(other, sample, run.rewards) else recipe
     except InputError:  # the method needs lengths that are not logged
         return recipe
+
+
+def _recipe_but_for_large(
+    run: Run, sample: list[pl.DataFrame], given: Mapping[str, float], intended: str | None
+) -> Recipe | None:
+    """The recipe that makes all advantages but some that no rewards make; it is solved without the groups of these."""
+    a = pl.col("advantage").fill_nan(None)
+    large = a.abs().max().over("group") > (pl.len().over("group") - 1).sqrt() * (1 + 1e-6)
+    kept = [table.with_columns(pl.when(large).then(float("nan")).otherwise(a).alias("advantage")) for table in sample]
+    left, all_of_them = (sum(int(t["advantage"].is_not_nan().sum()) for t in tables) for tables in (kept, sample))
+    if left in (0, all_of_them) or 2 * left < all_of_them:
+        return None
+    recipe = solve_recipe(run, kept, given, intended)
+    for log in map(partial(tensors_of, rewards=run.rewards), sample if recipe is not None else []):
+        comparison = compare(log, recipe)
+        if bool(((comparison.error > comparison.allowed) & ~impossible(log, recipe, comparison)).any()):
+            return None
+    return recipe
 
 
 def _reproduces(recipe: Recipe, tables: Iterable[pl.DataFrame], rewards: Sequence[str]) -> bool:

@@ -17,7 +17,7 @@ from gdpo_core.ties import collapse
 
 MOST = 5  # groups a finding, at most
 MOST_TEXTS = 256  # of a group, the first ones: a group may have any number of answers
-FINDINGS = ("ties-hide-signal", "priority-inversion", "reward-dominates", "silent-groups")
+FINDINGS = ("advantage-impossible", "ties-hide-signal", "priority-inversion", "reward-dominates", "silent-groups")
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,9 @@ class ExampleGroup:
     finding: str  # its id
     step: int
     group: int  # its number in the run's table
-    score: float  # pairs that are tied, inverted or lost in silence; a reward's share of the update of the group
+    # Pairs that are tied, inverted or lost in silence; a reward's share of the update of the group; the size of the
+    # largest logged advantage.
+    score: float
     names: tuple[str, ...]  # of the rewards
     rewards: tuple[tuple[float, ...], ...]  # answers × rewards; NaN = missing
     method: str  # the run's, or what stands in for it

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from gdpo_core.frameworks import FRAMEWORKS
-from gdpo_core.runs import findings_log, findings_methods, findings_rewards
+from gdpo_core.runs import findings_log, findings_methods, findings_primary, findings_rewards
 from gdpo_core.runs.facts import SEVERITIES, Facts, Finding
 
 PAPER = "https://arxiv.org/abs/2601.05242"
@@ -15,6 +15,7 @@ class Kind:
     """look: what finds it; place: a chapter of the page or a section of docs/audit.md; paper: what of the paper.
 
     terms: of the glossary; scenario: of the chapter Train, that shows what the finding says.
+    first: before all others of its severity, however much of the run these are about.
     """
 
     look: Callable[[Facts], Iterator[Finding]]
@@ -22,6 +23,7 @@ class Kind:
     paper: str = ""
     terms: tuple[str, ...] = ()
     scenario: str = ""
+    first: bool = False
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,8 @@ _USE, _LOG, _LIMITS = "page, chapter Use it", "docs/audit.md, Reading a log", "d
 _FORMULAS = "equations 4 to 7"
 # Findings of one severity that are about as much of the run are shown in this order.
 _IN_ORDER = (
+    Kind(findings_primary.reward_falls, _SCALE, "equation 8", ("update share",), first=True),
+    Kind(findings_log.advantage_impossible, _LOG, "", ("advantage",)),
     Kind(findings_log.groups_sampled, _LOG, "", ("group",)),
     Kind(findings_log.advantages_upside_down, _USE, _FORMULAS, ("advantage",)),
     Kind(findings_log.method_not_as_asked, _USE, _FORMULAS, ("convention",)),
@@ -51,6 +55,7 @@ _IN_ORDER = (
     Kind(findings_methods.ties_hide_signal, _LEVELS, "section 3.1 and Fig. 2", ("tie", "level")),
     Kind(findings_methods.silent_groups, _LEVELS, "", ("silent group",)),
     Kind(findings_methods.priority_inversion, _PRIORITY, "equation 8", ("inversion",)),
+    Kind(findings_primary.no_right_answer, _PRIORITY, "equation 8", ("update share", "zero-variance group")),
     Kind(findings_methods.blind_zero_std_metric, _LEVELS, "", ("zero-variance group",)),
     Kind(findings_methods.filter_drops_signal, _LEVELS, "", ("silent group", "zero-variance group")),
     Kind(findings_methods.batch_step_amplifies, _LEVELS, _FORMULAS, ("batch step", "silent group")),
@@ -85,7 +90,7 @@ def findings(facts: Facts) -> tuple[Finding, ...]:
     # as much of the run as these, and comes first.
     follow = max((x.extent for x in found if x.id in ("priority-inversion", "reward-starved")), default=0.0)
     found = [replace(x, extent=max(x.extent, follow)) if x.id == "reward-dominates" else x for x in found]
-    return tuple(sorted(found, key=lambda finding: (SEVERITIES.index(finding.severity), -finding.extent)))
+    return tuple(sorted(found, key=lambda x: (SEVERITIES.index(x.severity), not KINDS[x.id].first, -x.extent)))
 
 
 def links(finding: str, framework: str, fixed: bool) -> tuple[Link, ...]:

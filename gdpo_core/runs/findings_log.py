@@ -2,15 +2,18 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import compress
 from math import isclose
 from typing import TypedDict, cast
 
 import numpy as np
+import polars as pl
 
 from gdpo_core import config_lines
 from gdpo_core._words import count, listing, number, percent
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import ALL_CONVENTIONS
+from gdpo_core.runs.examples import MOST
 from gdpo_core.runs.facts import (
     FEW_CHANGES,
     LISTED,
@@ -23,6 +26,7 @@ from gdpo_core.runs.facts import (
     weights_in_turn,
     weights_in_words,
 )
+from gdpo_core.runs.impossible import alone_by_nothing, largest_z, last_z
 from gdpo_core.runs.sums import Array, Sums, take
 from gdpo_core.runs.thresholds import DEGREES, EVERY_NTH, MERGED, NO_SPREAD, SCALE_ONLY, VARYING, WEIGHT_MOVED
 
@@ -511,7 +515,7 @@ def advantages_not_reproduced(f: Facts) -> Iterator[Finding]:
         yield _nothing_makes_them(f)
     elif f.recipe_of_the_rest is not None:
         yield _some_are_others(f, f.overwritten_batches)
-    elif (bad := (f.batches.logged.wrong > 0) & ~f.lack_rows).any():
+    elif (bad := (f.batches.logged.wrong > f.batches.logged.impossible) & ~f.lack_rows).any():
         yield _some_are_others(f, take(f.batches, bad))
 
 
@@ -658,6 +662,57 @@ def _against(weights: Mapping[str, float | None], asked: Mapping[str, float]) ->
     penalty = len(known) < min(len(weights), 2)  # alone beside rewards that never differ
     meant = any(asked.get(name, 0) < 0 for name in below)
     return below if below == known and not penalty and not meant else []
+
+
+def advantage_impossible(f: Facts) -> Iterator[Finding]:
+    """Logged advantages that no rewards make, or that leave-one-out divided by nothing."""
+    many = int(f.totals.logged.impossible)
+    if not many or f.examples is None:
+        return
+    rows = f.examples.rows.filter(pl.col("batch").is_in(f.batches.batch.tolist()))
+    of_group = {number: part for (number,), part in rows.partition_by("group", as_dict=True).items()}
+    largest = f.examples.scores.filter(finding="advantage-impossible")["group"].to_list()
+    shown = [of_group[number] for number in largest if number in of_group][:MOST]
+    numbers, steps = [part["advantage"].to_numpy() for part in shown], [int(part["step"][0]) for part in shown]
+    advantages = [float(a[np.nanargmax(np.abs(a))]) for a in numbers]
+    pairs = zip(shown, numbers, strict=True)
+    by_nothing = [alone_by_nothing(part.select(f.rewards).to_numpy(), a) is not None for part, a in pairs]
+    where = [
+        f"{number(a, 6)} (step {step}, group {part['group'][0]})"
+        for a, step, part in zip(advantages, steps, shown, strict=True)
+    ]
+    message = [f"{count(many)} of {count(f.totals.logged.count, 'logged advantage')} {_is(many)} impossible."]
+    to_do = f"Find what made the advantage of {number(advantages[0])} at step {steps[0]}."
+    if any(by_nothing):
+        message.append(
+            f"{some(compress(where, by_nothing))}: the other responses of the group agree in every reward. Their std "
+            "is 0, so that leave-one-out, whose advantages the others have, has nothing to divide by: the advantage "
+            "should be its total less the mean of the others'. It was divided by the round-off of the std, as in "
+            "NeMo-RL's issues 1518, 4158 and 4161."
+        )
+        to_do = "Switch leave-one-out off, or use a trainer that divides nothing where the other responses agree."
+    beyond = [not by for by in by_nothing]
+    if any(beyond) and f.recipe is not None and (over := last_z(f.recipe)):
+        first = beyond.index(True)
+        n = len(shown[first]) if over == "group" else int(f.batches.responses[f.batches.step == steps[first]].max())
+        limit = largest_z(float(n), ALL_CONVENTIONS[f.recipe.convention].ddof)
+        message.append(
+            f"{some(compress(where, beyond))}: {NAMES[f.method]} makes z-scores of each {over}, and none of {n} is "
+            f"beyond ±{number(limit)}, whatever the rewards. It makes the others of the group, so that these were "
+            "changed afterwards, or came about in another way."
+        )
+    if many > len(shown):
+        message.append("Named are the largest, at most one a group.")
+    yield Finding(
+        "advantage-impossible",
+        "error",
+        " ".join(message),
+        {"impossible": many, "logged": int(f.totals.logged.count), "largest": advantages, "steps": steps},
+        None,
+        extent=1.0,
+        title=f"{count(many, 'logged advantage')} {_is(many)} impossible",
+        to_do=to_do,
+    )
 
 
 def method_not_as_asked(f: Facts) -> Iterator[Finding]:

@@ -21,6 +21,8 @@ from gdpo_core.registry import method_for
 
 # How far a logged advantage may be from the recipe's, in addition to the framework's float32 round-off.
 TOLERANCE = 2e-5
+# Where all of a group are equal, leave-one-out may divide the round-off of their mean by that of their std, its root.
+_ALIKE = 1e-3
 # Two logged advantages farther apart than this differ by more than round-off.
 _DIFFERENT = 1e-3
 # Multiples of the same advantages may differ by this part of their size.
@@ -342,9 +344,12 @@ def float32_error(method: str, batch: Batch, steps: Steps, rounding: Tensor | No
     error = error if in_z else error.sum(0)
     if steps.z is not None or method == "grpo":
         std = steps.group.std
+        alike = error.new_zeros(1)
         if c.leave_one_out:  # one std per response; the bound is that of the smallest
+            alike = (group.lowest(-std) == 0) * (error > 0)
             std = group.lowest(std.masked_fill(std == 0, 1))
         error = normalised_in_float32(error, std, c.group_eps if in_z else c.sum_eps, group.count)
+        error = error + _ALIKE * alike
     error = (batch.weights.abs() * error).sum(0) if in_z else error
     error = group.broadcast(error) + torch.zeros_like(steps.advantages)
     if steps.batch is None:

@@ -24,6 +24,7 @@ from gdpo_core._pairs import (
 from gdpo_core._statistics import centre, std_of
 from gdpo_core.frameworks import ALL_CONVENTIONS, VERL
 from gdpo_core.registry import advantages_without_eps, method_for
+from gdpo_core.runs.impossible import impossible
 from gdpo_core.runs.recipe import Tensors, compare, hidden_inputs, holds_lengths, same_direction, starts_of, tensors_of
 from gdpo_core.runs.sums import (
     HELD_EXAMPLES,
@@ -152,10 +153,12 @@ def _summary(rows: pl.DataFrame, plan: Plan) -> Summary:
     break_even["gdpo"] = _break_even(of, outcomes["gdpo"].added, first)
     ties, order = _ties_and_order(of, outcomes, plan.primary, float32)
     sizes = of.per_group(torch.ones_like(of.batch.rewards[0])).long()
+    unright = _unright(of, plan.primary)
     before = outcomes["gdpo"].before_batch_step
     live = ~of.silent(before.nan_to_num())
     constant = outcomes["grpo_no_std"].silent | (sizes == 1)
     step, starts = part["step"].to_numpy(), starts_of(cells)
+    logged, too_large = _logged_sums(of, log, part, plan)
     sums = Sums(
         batch=cells[starts],
         step=np.minimum.reduceat(step, starts),
@@ -166,18 +169,21 @@ def _summary(rows: pl.DataFrame, plan: Plan) -> Summary:
         mixed_groups=of.per_batch(ties.vectors > 1),
         different_pairs=of.per_batch(ties.pairs),
         primary_pairs=of.per_batch(order.pairs),
+        unright_groups=of.per_batch(unright),
         live_responses=of.per_batch(of.per_group((~before.isnan()).to(before)).long() * live),
         constant_sums=of.per_batch(constant),
         filtered_groups=of.per_batch(constant & live),
         rewards=_reward_sums(of, distance, std),
-        methods={m: _method_sums(of, m, outcome, ties, order, break_even[m]) for m, outcome in outcomes.items()},
+        methods={
+            m: _method_sums(of, m, outcome, ties, order, break_even[m], unright) for m, outcome in outcomes.items()
+        },
         lengths=_length_sums(of, distance, lengths),
-        logged=_logged_sums(of, log, part, plan),
+        logged=logged,
     )
     examples = None
     if plan.examples_of is not None:
         several = (std > 0).sum(0) > 1
-        examples = _examples(rows, plan.examples_of, outcomes[plan.examples_of], ties, order, several)
+        examples = _examples(rows, plan.examples_of, outcomes[plan.examples_of], ties, order, several, too_large)
     return Summary(plan, sums, examples)
 
 
@@ -360,8 +366,22 @@ def _break_even(of: _Grouped, added: Tensor, primary: int | None) -> Tensor:
     return needed
 
 
+def _unright(of: _Grouped, primary: int | None) -> Tensor:
+    """(groups,) whether a group holds the primary reward and no response has more than 0 of it."""
+    if primary is None:
+        return torch.zeros(int(of.batch.group_index().max()) + 1, dtype=torch.bool)
+    highest = -of.lowest((-of.batch.rewards[primary]).nan_to_num(nan=torch.inf))
+    return (highest <= 0) & ~highest.isinf()
+
+
 def _method_sums(
-    of: _Grouped, method: str, outcome: _Outcome, ties: Distinctions, order: PairOrders, break_even: Tensor
+    of: _Grouped,
+    method: str,
+    outcome: _Outcome,
+    ties: Distinctions,
+    order: PairOrders,
+    break_even: Tensor,
+    unright: Tensor,
 ) -> MethodSums[Array]:
     counted, mixed = outcome.counted, (ties.vectors > 1) & outcome.counted
     tied = ties.tied[method] * counted
@@ -369,6 +389,7 @@ def _method_sums(
         silent_groups=of.per_batch(outcome.silent),
         squares=of.per_batch(outcome.squares),
         update=of.per_batch(outcome.update),
+        update_unright=of.per_batch(outcome.update.masked_fill(~unright, 0)),
         mixed_groups=of.per_batch(mixed),
         different_pairs=of.per_batch(ties.pairs * counted),
         tie_groups=of.per_batch(tied > 0),
@@ -382,9 +403,18 @@ def _method_sums(
 
 
 def _examples(
-    rows: pl.DataFrame, method: str, outcome: _Outcome, ties: Distinctions, order: PairOrders, several: Tensor
+    rows: pl.DataFrame,
+    method: str,
+    outcome: _Outcome,
+    ties: Distinctions,
+    order: PairOrders,
+    several: Tensor,
+    too_large: Tensor,
 ) -> Examples:
-    """The groups of a part that show something best; several: (groups,) whether two rewards differ, or more."""
+    """The groups of a part that show something best; several: (groups,) whether two rewards differ, or more.
+
+    too_large: (groups,) the size of the largest advantage that no rewards make; 0 where there is none.
+    """
     counted = outcome.counted
     tied, inverted = ties.tied[method] * counted, order.inverted[method] * counted
     # Shares that agree in nine digits are equal, whatever their round-off.
@@ -394,6 +424,7 @@ def _examples(
     scores = {
         ("ties-hide-signal", -1): torch.where(tied > 0, tied, torch.nan),
         ("priority-inversion", -1): torch.where(inverted > 0, inverted, torch.nan),
+        ("advantage-impossible", -1): torch.where(too_large > 0, too_large, torch.nan),
         ("silent-groups", -1): torch.where(outcome.silent, ties.pairs, torch.nan),
         **{("reward-dominates", k): own for k, own in enumerate(share)},
     }
@@ -440,11 +471,15 @@ def _length_sums(of: _Grouped, distance: Tensor, lengths: Tensor) -> LengthSums[
     )
 
 
-def _logged_sums(of: _Grouped, log: Tensors, table: pl.DataFrame, plan: Plan) -> LoggedSums[Array]:
-    """log and table hold the same responses."""
+def _logged_sums(of: _Grouped, log: Tensors, table: pl.DataFrame, plan: Plan) -> tuple[LoggedSums[Array], Tensor]:
+    """The sums, and (groups,) the size of the largest advantage that no rewards make; 0 where there is none.
+
+    log and table hold the same responses.
+    """
     shape, present = of.batch.rewards.shape[1:], ~log.advantages.isnan()
     error = torch.full_like(log.advantages, -torch.inf)
     wrong, testable = torch.zeros_like(present), torch.zeros_like(present)
+    comparison = None
     scaled = torch.zeros(len(log.batch), dtype=torch.bool)
     if plan.recipe is not None and bool(present.any()):
         comparison = compare(log, plan.recipe)
@@ -463,14 +498,16 @@ def _logged_sums(of: _Grouped, log: Tensors, table: pl.DataFrame, plan: Plan) ->
         """(responses,) yes or no, counted in each group."""
         return of.per_group(x.view(shape).to(of.batch.rewards)).long()
 
-    wrong_in_group = per_group(wrong)
-    return LoggedSums(
+    wrong_in_group, too_large = per_group(wrong), impossible(log, plan.recipe, comparison)
+    sums = LoggedSums(
         count=of.per_batch(per_group(present)),
         zeros=of.per_batch(per_group(log.advantages == 0)),
         wrong=of.per_batch(wrong_in_group),
+        impossible=of.per_batch(per_group(too_large)),
         testable=of.per_batch(per_group(testable)),
         wrong_groups=of.per_batch(wrong_in_group > 0),
         scaled_groups=of.per_batch(scaled & (wrong_in_group > 0)),
         hidden_groups=hidden,
         max_error=of.per_batch(-of.lowest(-error.view(shape)), np.maximum),
     )
+    return sums, -of.lowest(-(log.advantages.abs().nan_to_num() * too_large).view(shape))

@@ -91,13 +91,14 @@ class RewardSums:
 class MethodSums(Generic[Number]):
     """Sums over the advantages of one method.
 
-    All but `silent_groups`, `squares` and `update` leave out a group with a NaN advantage: a framework that does not
+    All but `silent_groups`, `squares` and the updates leave out a group with a NaN advantage: a framework that does not
     skip missing rewards makes such NaNs.
     """
 
     silent_groups: Number  # groups in which every advantage is 0
     squares: Number  # Σ A²
     update: Array  # (rewards, batches) Σ a_k A, with each reward's part a_k of A as in `gdpo_core.update_share`
+    update_unright: Array  # the same of the groups that `unright_groups` counts
     mixed_groups: Number  # groups that hold two different reward vectors
     different_pairs: Number  # pairs in a group whose reward vectors differ
     tie_groups: Number  # groups in which such a pair has one advantage
@@ -128,6 +129,7 @@ class LoggedSums(Generic[Number]):
     zeros: Number  # how many are 0
     wrong: Number  # how many the recipe does not reproduce
     testable: Number  # how many are far enough from 0 to test the recipe
+    impossible: Number  # of these: how many no rewards make, see runs/impossible.py
     wrong_groups: Number  # groups that hold such an advantage
     scaled_groups: Number  # of these: all advantages are the same positive multiple of the recipe's
     hidden_groups: Number  # groups in which something that the log does not hold made a difference
@@ -147,6 +149,7 @@ class Sums(Generic[Number]):
     mixed_groups: Number  # groups that hold two different reward vectors
     different_pairs: Number  # pairs in a group whose reward vectors differ
     primary_pairs: Number  # pairs in a group with different primary reward
+    unright_groups: Number  # groups that hold the primary reward, in which no response has more than 0 of it
     live_responses: Number  # responses in groups with an advantage other than 0 before GDPO's step over the batch
     constant_sums: Number  # groups in which the weighted sum of the rewards is constant
     filtered_groups: Number  # of these: those with an advantage other than 0 before GDPO's step over the batch

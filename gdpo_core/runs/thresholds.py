@@ -20,6 +20,10 @@ BY_RISE = (
     0.25  # by which a reward is constant more often there than in the other groups: less is no matter of the value
 )
 FADES_BATCHES, FADES_GROUPS = 8, 16  # in the run, and in a quarter of it: of fewer a quarter says little
+FALLS = 0.25  # standard deviations of a reward over the run: a smaller fall of its mean is hardly seen in a plot
+FALLS_FAR = 0.75  # the same of a reward that was not named as primary: rewards that are traded for others fall by less
+UNRIGHT_INFO, UNRIGHT_WARNING = 0.2, 0.5  # of the update: a fifth is worth knowing; of half, being right decides less
+TWO_VALUES = 1e-9  # of the squared range: the round-off of a variance
 AMPLIFIED = 2.0  # times the update share that it has under GRPO
 AMPLIFIED_SHARE = 0.1  # of the update: below, noise does little harm
 TIES = 0.25  # share of the groups whose responses differ

@@ -1,0 +1,231 @@
+"""What a log shows though no method looks at it: impossible advantages, no right answer, a reward that falls."""
+
+import numpy as np
+import pytest
+import torch
+from test_audit import advantages, ids, made_run, one, varied, with_id
+
+import gdpo_core as gc
+from gdpo_core.report import summary
+from gdpo_core.runs.audit import audit
+
+STEPS, PROMPTS, ROLLOUTS = 12, 8, 8
+BOUND = 7 / np.sqrt(8)
+
+
+def coins(p, seed=0, steps=STEPS):
+    """(steps, prompts, rollouts) of 0 and 1; p: one number, or one per step or group."""
+    draw = np.random.default_rng(seed).random((steps, PROMPTS, ROLLOUTS))
+    return (draw < np.asarray(p, dtype=float).reshape(*np.shape(p), *[1] * (3 - np.ndim(p)))).astype(float)
+
+
+# --- advantages that no rewards make ----------------------------------------------------------------------------------
+
+
+def planted(method, value, everywhere=False):
+    """A run of 64 responses a batch, with one advantage of this value in a group that differs: of one step, or all."""
+    rewards = varied(steps=4)
+    a = advantages(rewards, method)
+    a[:, 3, 5] = np.where(np.arange(4) >= (0 if everywhere else 3), value, a[:, 3, 5])
+    return audit(made_run(rewards, advantage=a))
+
+
+@pytest.mark.parametrize(
+    ("method", "value", "limit", "everywhere"),
+    [
+        ("grpo", BOUND + 0.01, "8 is beyond ±2.475", False),
+        ("grpo", -1e6, "8 is beyond ±2.475", True),  # no batch is whole
+        ("gdpo", 63 / 8 + 0.01, "64 is beyond ±7.875", False),
+    ],
+)
+def test_no_z_score_is_beyond_its_bound(method, value, limit, everywhere):
+    report = planted(method, value, everywhere)
+    finding, many = one(report, "advantage-impossible"), 4 if everywhere else 1
+    assert report.run["method"] == method and finding.severity == "error" and report.first == finding
+    assert finding.evidence["impossible"] == many and finding.evidence["steps"] == ([1, 2, 3, 4] if everywhere else [4])
+    assert finding.evidence["largest"] == pytest.approx([value] * many) and limit in finding.message
+    assert "(step 4, group 27)" in finding.message and not with_id(report, "advantages-not-reproduced")
+    group = report.groups_table().filter(finding="advantage-impossible")
+    assert value in group["logged"][0].to_list()
+
+
+@pytest.mark.parametrize(("method", "value"), [("grpo", BOUND - 0.01), ("gdpo", 63 / 8 - 0.01), ("grpo_no_std", 1e6)])
+def test_what_is_within_the_bound_or_has_none_is_wrong_and_not_impossible(method, value):
+    report = planted(method, value)
+    assert "advantage-impossible" not in ids(report) and one(report, "advantages-not-reproduced")
+
+
+def leave_one_out(total, round_off):
+    """NeMo-RL's advantages; round_off: the variance of seven equal numbers that float32 does not hold, which is 0."""
+    a = np.zeros_like(total)
+    for at in np.ndindex(total.shape):
+        others = np.delete(total[at[:-1]], at[-1])
+        var = others.var(ddof=1) if np.ptp(others) else round_off * (others[0] in (0.95, 1.45))
+        a[at] = (total[at] - others.mean()) / (np.sqrt(var) + 1e-6 if var else 1)
+    return a.astype(np.float32)
+
+
+@pytest.mark.parametrize("names", [("correct",), ("correct", "other")])
+def test_leave_one_out_that_divides_by_round_off_is_named_by_step_and_group(names):
+    correct, other = 0.95 * coins(0.5), coins(0.5, seed=1)
+    correct[:, 0], other[:, 0] = 0.95, 1
+    correct[4:, 0, 2] = 0
+    rewards = np.stack([correct, other], -1)[..., : len(names)]
+    total = correct + 0.5 * other if len(names) > 1 else correct  # without its weight no recipe is found
+
+    def audited(round_off):
+        run = made_run(rewards, framework="generic", advantage=leave_one_out(total, round_off), names=names)
+        return audit(run)
+
+    report = audited(3 * 2**-24 * 7 / 6)
+    finding, sums = one(report, "advantage-impossible"), total.reshape(-1, ROLLOUTS)
+    many = [(row == x).sum() for row in sums for x in (0.95, 1.45)].count(7)
+    assert report.run["convention"] == ("nemo_rl_loo" if len(names) == 1 else None)
+    assert finding.evidence["impossible"] == many >= 8 and "4158" in finding.message
+    assert pytest.approx(finding.evidence["largest"][0], abs=0.01) == -2075.39
+    assert "−2075.39 (step 5, group 32)" in finding.message
+    assert "advantage-impossible" not in ids(audited(0))
+
+
+def z(x, eps=1e-6):
+    std = x.std(-1, ddof=1, keepdims=True)
+    return np.where(std > 0, (x - x.mean(-1, keepdims=True)) / (std + eps), 0)
+
+
+def papo(rewards):
+    """z of the outcome, and beside it z of the process over the right responses alone."""
+    outcome, process = (rewards[..., k] for k in (0, 1))
+    right = np.where(outcome == 1, process, np.nan)
+    with np.errstate(invalid="ignore"):
+        added = (right - np.nanmean(right, -1, keepdims=True)) / (np.nanstd(right, -1, ddof=1, keepdims=True) + 1e-6)
+    return z(outcome) + np.nan_to_num(added)
+
+
+SOUND = {
+    "rounded": lambda r: z(r.sum(-1)).round(2),
+    "bfloat16": lambda r: torch.tensor(z(r.sum(-1))).bfloat16().double().numpy(),
+    "clipped": lambda r: z(r.sum(-1)).clip(-1, 1),
+    "a factor per group": lambda r: z(r.sum(-1)) * (1 + 4 * (np.arange(r.shape[1]) % 7 == 0)[:, None]),
+    "a factor per batch": lambda r: z(r.sum(-1)) * np.arange(1, len(r) + 1)[:, None, None],
+    "of the mean": lambda r: (
+        (r.sum(-1) - r.sum(-1).mean(-1, keepdims=True)) / (1e-2 + r.sum(-1).mean(-1, keepdims=True))
+    ),
+    "RLOO": lambda r: (r.sum(-1) - r.sum(-1).mean(-1, keepdims=True)) * 8 / 7,
+    "only where it is right": lambda r: z(r.sum(-1)) * r[..., 0],
+    "leave-one-out": lambda r: leave_one_out(r.sum(-1), 0),
+    "large rewards": lambda r: 5000 * (r[..., 0] - r[..., 0].mean(-1, keepdims=True)),
+    "PAPO": papo,
+}
+
+
+@pytest.mark.parametrize("make", SOUND.values(), ids=SOUND)
+@pytest.mark.filterwarnings("ignore:Mean of empty slice", "ignore:Degrees of freedom")
+def test_sound_advantages_are_not_impossible(make):
+    rewards = np.stack([coins(np.linspace(0.05, 0.95, 12)), coins(0.9, seed=1)], -1)
+    report = audit(made_run(rewards, framework="generic", advantage=make(rewards)))
+    assert "advantage-impossible" not in ids(report)
+
+
+def test_a_group_that_lost_rows_is_not_impossible():
+    rewards = varied(steps=6)
+    run = made_run(rewards, "grpo")
+    lost = run.table.with_row_index().filter(~((torch.arange(384) % 64) < 5).numpy()).drop("index")
+    assert "advantage-impossible" not in ids(gc.audit(gc.read_run(lost, group="group")))
+
+
+# --- groups in which no response is right -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", gc.METHODS)
+@pytest.mark.parametrize(("values", "p"), [((0, 1), 0.1), ((-1, 2), 0.1), ((0, 1), 0.9), ((1, 2), 0.1), ((-1, 0), 0.1)])
+def test_the_share_of_the_update_without_a_right_answer(method, values, p):
+    right, brief = coins(p), coins(0.5, seed=1)
+    rewards = np.stack([np.where(right, values[1], values[0]), brief], -1)
+    report = audit(made_run(rewards, method, names=("correct", "brief")), primary="correct")
+    a, none = advantages(rewards, method), ~right.any(-1)
+    share = (a[none] ** 2).sum() / (a**2).sum()
+    if share < 0.2 or values in ((1, 2), (-1, 0)):  # of other values it is not said what is right
+        assert "no-right-answer" not in ids(report)
+        return
+    finding = one(report, "no-right-answer")
+    assert finding.evidence["update_share"] == pytest.approx(share, abs=1e-5)
+    assert finding.evidence["groups"] == none.sum() and finding.evidence["update_share_there"] == {"brief": 1}
+    assert finding.severity == ("warning" if share >= 0.5 else "info") and "brief" in finding.to_do
+    assert "no-right-answer" not in ids(audit(made_run(rewards, method, names=("correct", "brief"))))
+
+
+def test_in_the_sample_most_of_the_update_is_without_a_right_answer():
+    run = gc.read_run("data/samples/trl_gdpo")
+    groups = [
+        (part["correctness_reward"].max(), (part["advantage"] ** 2).sum())
+        for part in run.table.partition_by("group", maintain_order=True)
+    ]
+    share = sum(squares for most, squares in groups if most == 0) / sum(squares for _, squares in groups)
+    finding = one(gc.audit(run, primary="correctness_reward"), "no-right-answer")
+    assert finding.evidence["update_share"] == pytest.approx(share, abs=1e-5) and 0.61 < share < 0.62
+    assert finding.evidence["groups"] == sum(most == 0 for most, _ in groups)
+
+
+# --- a reward that falls ----------------------------------------------------------------------------------------------
+
+LATE = np.arange(40) >= 19
+
+
+def hacked(p=(0.6, 0.1), judged=(4, 9.5)):
+    """From step 20 of 40 on the judge is pleased, and fewer answers are right."""
+    judge = np.random.default_rng(2).normal(np.where(LATE, judged[1], judged[0])[:, None, None], 1, (40, 8, 8)).round()
+    return np.stack([coins(np.where(LATE, p[1], p[0]), steps=40), judge], -1)
+
+
+@pytest.mark.parametrize("primary", ["correct", None])
+@pytest.mark.parametrize("weights", [[1, 1], [-1, 0.5]])
+def test_the_reward_that_falls_since_when_and_what_rises_is_the_first_line(primary, weights):
+    rewards = hacked()
+    rewards[..., 0] *= weights[0]  # a penalty rises where its weight is below 0
+    run = made_run(rewards, "grpo", names=("correct", "judge"), weights=weights)
+    report = audit(run, primary=primary)
+    finding = report.findings[0]
+    assert finding == one(report, "reward-falls") == report.first and finding.severity == "warning"
+    assert finding.to_do in summary.to_do(report)
+    first, last = (rewards[part].mean((0, 1, 2)) for part in (slice(10), slice(-10, None)))
+    e = finding.evidence
+    assert (e["mean_first_quarter"], e["mean_last_quarter"]) == pytest.approx((first[0], last[0]))
+    assert e["rises"] == {"judge": pytest.approx([first[1], last[1]])} and e["since_step"] == 20
+    assert (e["mean_before"], e["mean_after"]) == pytest.approx(
+        [rewards[~LATE, ..., 0].mean(), rewards[LATE, ..., 0].mean()]
+    )
+    assert e["fall_in_stds"] == pytest.approx(abs(last[0] - first[0]) / rewards[..., 0].std(ddof=1))
+    assert "while judge goes from 3.94 to 9.5" in finding.to_do and "step 20" in finding.to_do
+    assert ("against its weight" in finding.message) == (weights[0] < 0) and ("--primary" in finding.message) == (
+        not primary
+    )
+
+
+@pytest.mark.parametrize(
+    ("rewards", "primary", "severity"),
+    [
+        (hacked((0.6, 0.6)), "correct", None),
+        (hacked((0.6, 0.55)), "correct", None),  # hardly seen
+        (hacked((0.1, 0.6)), "correct", None),
+        (hacked((0.6, 0.4)), "correct", "warning"),
+        (hacked((0.6, 0.4)), None, "info"),  # another rises; it may be what is meant
+        (hacked((0.6, 0.4), (4, 4)), None, None),
+        (hacked((0.6, 0.4), (4, 4)), "correct", "warning"),
+        (hacked()[12:26], "correct", "warning"),  # a quarter is three batches
+        (hacked()[16:23], "correct", None),  # too few batches
+    ],
+)
+def test_what_is_chance_small_or_no_priority_is_no_fall(rewards, primary, severity):
+    report = audit(made_run(rewards, "grpo", names=("correct", "judge")), primary=primary)
+    found = with_id(report, "reward-falls")
+    assert [f.severity for f in found if f.evidence["reward"] == "correct"] == [severity] * (severity is not None)
+
+
+def test_prompts_that_differ_are_no_fall():
+    """The responses to a prompt are alike: as 480 of their own they would show falls by chance in most runs."""
+    falls = 0
+    for seed in range(20):
+        p = np.random.default_rng(seed).random((STEPS, PROMPTS)) > 0.5
+        rewards = np.stack([coins(p, seed), coins(0.5, seed + 1)], -1)
+        falls += "reward-falls" in ids(audit(made_run(rewards, "grpo", names=("correct", "other")), primary="correct"))
+    assert falls <= 1
