@@ -31,7 +31,7 @@ class Maker:
     method: str  # what the audit calls it
     decoupled: bool = False  # each reward normalised in its group before the sum
     centre: str = "group"  # or others, batch
-    by: str = ""  # group, sums (their std over the batch), batch (the std of what is left)
+    by: str = ""  # group, mean (of the group), sums (their std over the batch), batch (the std of what is left)
     eps: float = 0.0
     group_eps: float = 0.0
     ddof: int = 1
@@ -90,6 +90,8 @@ MAKERS = {
     "TRL GRPO, whitened": Maker("trl", "grpo", by="group", eps=1e-4, after="whitened"),
     "TRL GRPO, factor per batch": Maker("trl", "grpo", by="group", eps=1e-4, after="factor"),
     "TRL GDPO, factor per batch": Maker("trl", "gdpo", **GDPO, eps=1e-4, group_eps=1e-4, after="factor"),  # type: ignore[arg-type]
+    "MaxRL": own("max_rl", by="mean"),
+    "TRL AsyncGRPO": Maker("trl", "grpo", by="group", eps=1e-8, ddof=0),
 }
 
 
@@ -122,6 +124,8 @@ def _of_batch(
             c = c * np.float32(n / max(n - 1, 1))
         if maker.by == "group":
             c = c / np.float32(_std(s, maker.ddof) + maker.eps) if c.any() else c
+        if maker.by == "mean":
+            c = c / s.mean(dtype=np.float32) if s.mean(dtype=np.float32) > 0 else np.zeros_like(s)
         sums.append(s)
         left.append(c)
     s, a = np.concatenate(sums), np.concatenate(left)

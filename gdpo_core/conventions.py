@@ -14,6 +14,7 @@ NAMES = {
     "reinforce_pp_baseline": "REINFORCE++-baseline",
     "reinforce_pp": "REINFORCE++",
     "mo_grpo": "MO-GRPO",
+    "max_rl": "MaxRL",
 }
 COMPARED = ("grpo", "grpo_no_std", "gdpo")
 
@@ -111,6 +112,7 @@ def formulas(method: str, convention: Convention, rewards: int) -> tuple[str, ..
         "grpo_batch_std": (f"A = (s − {mean}) / {by}, mean in its group, std {of_batch}",),
         "reinforce_pp_baseline": (f"c = s − {mean}, in its group", f"A = (c − mean) / {by}, {of_batch}"),
         "reinforce_pp": (f"A = (s − mean) / {by}, {of_batch}",),
+        "max_rl": (f"A = (s − {mean}) / mean, in its group; 0 where that mean is not above 0",),
     }
     of_group = (f"A = (s − {mean}) / {_divisor(convention.sum_eps, others)}, in its group",)
     return "s = Σ w·r", *last.get(method, of_group)

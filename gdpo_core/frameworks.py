@@ -136,6 +136,14 @@ TRL = Convention(
 
 TRL_RLOO = replace(TRL, name="TRL's RLOO", source="TRL 1.16, RLOOTrainer", mean_of_others=True)
 
+TRL_ASYNC = Convention(
+    name="TRL's AsyncGRPO",
+    source="TRL 1.16, experimental AsyncGRPOTrainer: rewards added without weights, numpy's std",
+    ddof=0,
+    group_eps=1e-8,
+    batch_eps=1e-8,
+)
+
 NVLABS_TRL = Convention(
     name="NVlabs TRL fork",
     source="NVlabs/GDPO, January 2026, the authors' fork of TRL 0.18",
@@ -152,7 +160,7 @@ _TRL = Framework(
     conventions={"trl": TRL, "nvlabs_trl": NVLABS_TRL},
     convention="trl",
     found_in_logs={"trl_rloo": TRL_RLOO},
-    tries=("trl", "trl_rloo", "axolotl_async", "nvlabs_trl", "axolotl_streaming"),
+    tries=("trl", "trl_rloo", "axolotl_async", "nvlabs_trl", "axolotl_streaming", "trl_async"),
     log_title="TRL or axolotl",
     log_format="parquet",
     log_files=r"(^|/)completions/[^/]+\.parquet$|(^|/)completions_\d+\.parquet$",
@@ -553,7 +561,7 @@ _GENERIC = Framework(
     id="generic",
     title="your own code",
     convention="paper",
-    found_in_logs=_OWN_CODE,
+    found_in_logs=_OWN_CODE | {"trl_async": TRL_ASYNC},  # after own code, which may compute just so
     tries=("paper", "trl", "ms_swift", "verl", "nemo_rl", "nemo_rl_loo", "axolotl_async", "axolotl_streaming", "*"),
     log_title="a table of another kind",
     total_only_because="The run has to log each reward in a column of its own.",

@@ -68,6 +68,15 @@ def _reinforce_pp(batch: Batch) -> Steps:
     return Steps(group=Normalised(none, none + 1, s), sums=s, advantages=s, in_groups=False)
 
 
+def _max_rl(batch: Batch) -> Steps:
+    s = weighted_sum(batch, batch.rewards)  # s_j = Σ_k w_k r_jk
+    group = centre_sums(batch, s)  # A_j = (s_j − mean_G s) / mean_G s, and 0 where that mean is not above 0
+    by = group.mean.masked_fill(group.mean <= 0, torch.inf)  # no eps: prime-rl has none
+    by = by if batch.convention.leave_one_out else batch.group.broadcast(by)
+    a = group.value / by
+    return Steps(group=Normalised(group.mean, group.mean.clamp(min=0), a, by), sums=s, advantages=a)
+
+
 def _gdpo(batch: Batch) -> Steps:
     group = normalise_rewards(batch)  # eq. 4: z_jk = (r_jk − mean_G r_k) / std_G r_k
     s = weighted_sum(batch, group.value)  # eq. 5, weighted as in eq. 7: s_j = Σ_k w_k z_jk
@@ -132,12 +141,13 @@ METHODS = {
     "grpo_no_std": Method(_grpo_no_std),
     "gdpo": Method(_gdpo, over_batch, decoupled=True),
 }
-# What some frameworks offer besides. REINFORCE++ is arXiv 2501.03262.
+# What some frameworks offer besides. REINFORCE++ is arXiv 2501.03262; MaxRL, of prime-rl, is arXiv 2602.02710.
 OF_FRAMEWORKS = {
     "grpo_batch_std": Method(_grpo_no_std, _over_batch_std),
     # A_j = (c_j − mean_B c) / std_B c, with c_j = s_j − mean_G s
     "reinforce_pp_baseline": Method(_grpo_no_std, whiten_centred),
     "reinforce_pp": Method(_reinforce_pp, whiten),  # A_j = (s_j − mean_B s) / std_B s
+    "max_rl": Method(_max_rl),
 }
 
 

@@ -19,7 +19,7 @@ def advantages(rewards: ArrayLike, method: str = "gdpo", **options: Unpack[Optio
     """Advantages of the method of that name; the rest as `grpo`.
 
     method: "grpo", "grpo_no_std", "gdpo", "grpo_batch_std" (GRPO divided by the std of the sums over the batch, in TRL
-        and ms-swift `scale_rewards="batch"`), "reinforce_pp_baseline", "reinforce_pp" or one of SUCCESSORS.
+        and ms-swift `scale_rewards="batch"`), "reinforce_pp_baseline", "reinforce_pp", "max_rl" or one of SUCCESSORS.
 
     >>> advantages([[1], [0]], "grpo_no_std").tolist()
     [0.5, -0.5]

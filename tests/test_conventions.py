@@ -370,7 +370,7 @@ def test_several_batches_at_once_give_what_each_gives_alone(convention, missing)
     parts, groups = [slice(0, 3), slice(3, 7), slice(7, 12)], torch.arange(12).repeat_interleave(4)
     dense = make_batch(rewards, lengths=lengths, batches=batches, **options)
     by_id = make_batch(rewards.flatten(0, 1), lengths=lengths.flatten(), groups=groups, batches=batches, **options)
-    for method in (*naive_frameworks.METHODS, "grpo_batch_std", "reinforce_pp_baseline", "reinforce_pp"):
+    for method in (*naive_frameworks.METHODS, "grpo_batch_std", "reinforce_pp_baseline", "reinforce_pp", "max_rl"):
         alone = [gc.advantages(rewards[part], method, lengths=lengths[part], **options) for part in parts]
         for batch in (dense, by_id):
             formula, prepared = method_for(method, batch)

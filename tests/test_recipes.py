@@ -65,6 +65,7 @@ def test_the_new_methods_against_plain_loops():
         "reinforce_pp": by_batch(less_the_batch_mean(s, 1), stdev, 1),
         "reinforce_pp_baseline": by_batch(centred(s), stdev, 1),
         "mo_grpo": z(r, stdev, 0),
+        "max_rl": [[x / mean(g) for x in c] for c, g in zip(centred(s), s, strict=True)],
     }
     for method, a in expected.items():
         computed = gc.advantages(torch.tensor(r), method, weights=WEIGHTS)

@@ -31,6 +31,8 @@ IMPLEMENTATION = {
 WEIGHTS = (1.0, 0.5, 2.0)
 # RLOO makes the same advantages, from weights that are smaller by a factor.
 LIKE_RLOO = ("grpo_no_std", "reinforce_pp_baseline")
+# MaxRL divides the scale of the weights away, and needs sums above 0: tests/test_recipes.py has it.
+SCALED = [method for method in NAMES if method != "max_rl"]
 
 
 def draw(seed=0, *, batches=6, prompts=4, size=8, rewards=3, missing=0.0):
@@ -202,7 +204,7 @@ def test_leave_one_out_grpo_is_recognised_by_the_weights_that_are_given():
     st.lists(
         st.sampled_from([-1.0, -0.1, 0.0, 0.05, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 10.0]), min_size=3, max_size=3
     ).filter(any),
-    st.sampled_from(sorted(NAMES)),
+    st.sampled_from(sorted(SCALED)),
     st.integers(0, 1000),
 )
 def test_weights_come_back_exactly(weights, method, seed):
@@ -262,7 +264,7 @@ def test_the_round_off_of_sums_near_a_constant_is_allowed():
     assert comparison.error.max() > 1e-4
 
 
-@pytest.mark.parametrize("method", NAMES)
+@pytest.mark.parametrize("method", SCALED)
 def test_a_dead_reward_keeps_the_weight_that_was_given_else_1(method):
     r = draw()
     r[..., 0] = 1
@@ -271,7 +273,7 @@ def test_a_dead_reward_keeps_the_weight_that_was_given_else_1(method):
     assert solved(r, a, weights=(3, 0.5, 2)) == Recipe(method, "trl", (3.0, 0.5, 2.0), (0,), False)
 
 
-@pytest.mark.parametrize("method", NAMES)
+@pytest.mark.parametrize("method", SCALED)
 def test_of_a_reward_and_its_copy_only_the_sum_is_known(method):
     r = draw()
     r[..., 1] = r[..., 0]
@@ -282,7 +284,7 @@ def test_of_a_reward_and_its_copy_only_the_sum_is_known(method):
     assert solved(r, made(r, method, (1.5, 0.5, 1.0))).weights == (1.0, 1.0, 1.0)
 
 
-@pytest.mark.parametrize("method", NAMES)
+@pytest.mark.parametrize("method", SCALED)
 def test_a_column_that_is_no_reward_has_weight_0(method):
     r = draw()
     r[..., 2] = np.random.default_rng(0).integers(1, 4000, r.shape[:2])
@@ -291,7 +293,7 @@ def test_a_column_that_is_no_reward_has_weight_0(method):
 
 
 @pytest.mark.parametrize("size", [2, 3, 8])
-@pytest.mark.parametrize("method", NAMES)
+@pytest.mark.parametrize("method", SCALED)
 def test_one_reward_small_groups(method, size):
     r = draw(size=size, rewards=1, prompts=8)
     for weight in (1.0, -2.0):
@@ -307,7 +309,7 @@ def test_one_reward_small_groups(method, size):
             assert np.sign(recipe.weights[0]) == np.sign(weight)
 
 
-@pytest.mark.parametrize("method", NAMES)
+@pytest.mark.parametrize("method", SCALED)
 def test_groups_of_two_are_told_by_what_eps_leaves(method):
     r = draw(size=2, prompts=8)
     assert solved(r, made(r, method)) == Recipe(method, "trl", WEIGHTS, (), up_to_scale=method in LIKE_RLOO)
@@ -322,7 +324,7 @@ def test_groups_of_two_without_eps_tell_signs_only():
     assert solved(r, a, "generic", WEIGHTS).weights == WEIGHTS
 
 
-@pytest.mark.parametrize("method", NAMES)
+@pytest.mark.parametrize("method", SCALED)
 def test_one_batch_is_enough(method):
     r = draw(batches=1)
     assert solved(r, made(r, method, batches=1), batches=1) == Recipe(method, "trl", WEIGHTS, (), False)
@@ -353,7 +355,7 @@ def test_batches_that_an_evaluation_overwrote_keep_their_directions(method):
     assert directions(log, names(r), recipe).all()
 
 
-@pytest.mark.parametrize("method", NAMES)
+@pytest.mark.parametrize("method", SCALED)
 def test_the_recipe_of_most_batches_is_found(method):
     r = draw(batches=12)
     a = made(r, method, batches=12)

@@ -422,5 +422,5 @@ def test_successors_say_where_they_come_from_and_what_is_compared_and_recognised
     for s in gc.SUCCESSORS.values():
         assert s.published.replace("-", "")[2:] == s.paper[:4] and s.name and s.title and s.formula
     assert list(gc.METHODS) == ["grpo", "grpo_no_std", "gdpo"]
-    recognised = ["grpo_batch_std", "reinforce_pp_baseline", "reinforce_pp", "mo_grpo"]  # in logs
+    recognised = ["grpo_batch_std", "reinforce_pp_baseline", "reinforce_pp", "mo_grpo", "max_rl"]  # in logs
     assert list(conventions.NAMES) == [*gc.METHODS, *recognised]

@@ -1,6 +1,7 @@
 """The audit of a run: its tables in, findings out. The only place that knows the order of the steps."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -32,6 +33,7 @@ from gdpo_core.runs.what_if import compute_what_if, validate_setting
 # Responses from which method and weights are solved, and those of batches that they do not explain; all responses then
 # check the result.
 SAMPLE, _SAMPLE_OF_THE_REST = 50_000, 20_000
+LEFT_OUT = 4  # columns that are tried as rewards where nothing makes the advantages: each is another reading
 
 # Small batches can be equal by chance. A batch counts as repeated if it holds at least so many pairs of responses that
 # differ, or if at least this share of the run's batches equals the batch before.
@@ -104,7 +106,8 @@ def gather(
     elif one is not recipe:
         facts = facts_again(plan(None))
     facts = _without_others(facts)
-    return replace(facts, by=by_value(facts))
+    left_out = _left_out_reward(run) if facts.reproduced is False and facts.recipe is None else None
+    return replace(facts, by=by_value(facts), left_out_reward=left_out)
 
 
 def check_arguments(
@@ -168,6 +171,19 @@ def _regroup(run: Run, given: Mapping[str, float], intended: str | None) -> Run 
         other = regroup(run, size)
         if solve_recipe(other, sample_of(_first(other.tables())), given, intended) is not None:
             return other
+    return None
+
+
+def _left_out_reward(run: Run) -> tuple[str, Recipe] | None:
+    """A column that was not read, if it makes the advantages together with the rewards, and the recipe of all these."""
+    for name in run.left_out[:LEFT_OUT] if run.read_with else ():
+        with suppress(InputError):
+            assert run.read_with is not None
+            other = run.read_with((*run.rewards, name))
+            sample = sample_of(_first(other.tables()))
+            recipe = solve_recipe(other, sample, {}, None)
+            if recipe and recipe.weights[-1] and not recipe.unknown and _reproduces(recipe, sample, other.rewards):
+                return name, recipe
     return None
 
 

@@ -68,6 +68,7 @@ class Facts:
     recipe_of_the_rest: Recipe | None  # of another method, which made `overwritten_batches`
     tables: Sequence[pl.DataFrame]  # whole batches from all over the run, on which settings are tried
     examples: Examples | None = None  # the groups that show something best
+    left_out_reward: tuple[str, Recipe] | None = None  # a column, and what makes the advantages if it is a reward too
     by: "tuple[ValueFacts, ...]" = ()  # the same of each value of the column that was asked for
     _trials: dict[Trial, "Facts"] = field(default_factory=dict, repr=False, compare=False)
 

@@ -27,6 +27,7 @@ from gdpo_core.runs.facts import (
     weights_in_words,
 )
 from gdpo_core.runs.impossible import alone_by_nothing, largest_z, last_z
+from gdpo_core.runs.residual import residual
 from gdpo_core.runs.sums import Array, Sums, take
 from gdpo_core.runs.thresholds import DEGREES, EVERY_NTH, MERGED, NO_SPREAD, SCALE_ONLY, VARYING, WEIGHT_MOVED
 
@@ -536,20 +537,38 @@ def _all_zero_though_rewards_differ(f: Facts) -> Iterator[Finding]:
 
 
 def _nothing_makes_them(f: Facts) -> Finding:
+    numbers = {"logged": int(f.totals.logged.count), "grouped_by": f.run.grouped_by}
     if f.run.total_only:
         severity, title, to_do = "info", "The total does not make the logged advantages", ""
         message = f"The total alone does not make the logged advantages (groups: {f.run.grouped_by})."
     else:
+        found = residual(f.sample, f.rewards)
         severity, title = "error", "Nothing known makes the logged advantages"
         to_do = "Check the group size, the framework, and that each reward is logged as it was used."
         evaluation = "evaluations wrote into the files of all steps, " * f.framework.evaluation_overwrites
-        message = (
-            "No method, convention and weights make the logged advantages from the logged rewards "
-            f"(groups: {f.run.grouped_by}). Usual reasons: the groups are different ones (another group size), "
-            f"another framework wrote the log (name it), {evaluation}rewards were clipped, shaped or carry a KL "
-            "penalty before they were normalised, or a reward is not logged."
+        why = (
+            "The groups may be different ones (another group size), another framework may have written the log (name "
+            f"it), {evaluation}or a reward is not logged as it was used."
         )
-    numbers = {"logged": int(f.totals.logged.count), "grouped_by": f.run.grouped_by}
+        if f.left_out_reward is not None:
+            name, recipe = f.left_out_reward
+            weights = weights_in_words(dict(zip([*f.rewards, name], recipe.weights, strict=True)), recipe.up_to_scale)
+            severity, title = "warning", f"{name}, which was not read, went into the advantages"
+            to_do = f"Name all rewards, {name} among them."
+            why = f"With {name} as one more reward they are those of {NAMES[recipe.method]} with weights {weights}."
+            numbers["pattern"] = "a column that was not read"
+        elif found is not None:
+            numbers["pattern"], why = found.pattern, found.says
+            if found.known:
+                severity, to_do = "info", ""
+                title = f"The logged advantages are those of no method here, but consistent: {found.pattern}"
+            elif found.consistent:
+                severity, title = "warning", "Something beside the rewards went into the logged advantages"
+                to_do = "Log what was added to the rewards as a column of its own."
+        message = (
+            "None of the methods that this report computes makes the logged advantages from the logged rewards "
+            f"(groups: {f.run.grouped_by}). {why}"
+        )
     return Finding("advantages-not-reproduced", severity, message, numbers, None, title=title, to_do=to_do)
 
 

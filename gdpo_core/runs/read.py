@@ -78,6 +78,7 @@ def read_files(files: LogFiles, skipped: tuple[str, ...], known: str | None, opt
 
     known: the id of its framework, if the caller named it.
     """
+    again = partial(_read_with, files, skipped, known, options)
     try:
         files = files if files.files[0].frame is not None else as_tables(files)
         run = read_rows(files, known, options)
@@ -86,7 +87,13 @@ def read_files(files: LogFiles, skipped: tuple[str, ...], known: str | None, opt
     with one_error(files.name):
         run = with_groups(run, options)
     next(run.tables())  # a fault in the first rows is reported now
-    return replace(run, skipped_files=skipped)
+    return replace(run, skipped_files=skipped, read_with=again)
+
+
+def _read_with(
+    files: LogFiles, skipped: tuple[str, ...], known: str | None, options: ReadOptions, rewards: tuple[str, ...]
+) -> Run:
+    return read_files(files, skipped, known, replace(options, rewards=rewards))
 
 
 def without_bad_files(log: LogFiles, options: ReadOptions) -> tuple[LogFiles, tuple[str, ...]]:

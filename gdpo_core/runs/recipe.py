@@ -342,7 +342,7 @@ def float32_error(method: str, batch: Batch, steps: Steps, rounding: Tensor | No
         off = -2 * group.lowest(-rounding)
         error = error + (off if in_z else batch.weights.abs() * off) * (1 + steps.advantages.abs().nan_to_num().max())
     error = error if in_z else error.sum(0)
-    if steps.z is not None or method == "grpo":
+    if steps.z is not None or method in ("grpo", "max_rl"):
         std = steps.group.std
         alike = error.new_zeros(1)
         if c.leave_one_out:  # one std per response; the bound is that of the smallest

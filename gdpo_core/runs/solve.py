@@ -29,7 +29,9 @@ from gdpo_core.runs.recipe import (
     with_weights,
 )
 from gdpo_core.runs.weights import (
+    BY_GROUP,
     UNDIVIDED,
+    WITHOUT_EPS,
     Scale,
     Solution,
     Terms,
@@ -43,7 +45,10 @@ from gdpo_core.runs.weights import (
 )
 
 # The methods that most logs are made by, and others.
-_METHODS = ("grpo", "gdpo", "grpo_no_std", "grpo_batch_std"), ("reinforce_pp_baseline", "mo_grpo", "reinforce_pp")
+_METHODS = (
+    ("grpo", "gdpo", "grpo_no_std", "grpo_batch_std"),
+    ("reinforce_pp_baseline", "mo_grpo", "reinforce_pp", "max_rl"),
+)
 # Those that differ, where each batch may be times a factor of its own.
 _SCALED = ("grpo", "gdpo", "grpo_no_std", "reinforce_pp")
 # A recipe has to reproduce this share of the batches with a signal; one that few use, fitted weights and rounded
@@ -292,8 +297,8 @@ def _candidates(log: Tensors, framework: str) -> Iterator[tuple[str, str, tuple[
         # The parts of the convention that make a difference on such a log.
         open_points = (any_missing and c.missing, any_empty and c.empty_counts, alone and c.group_of_one)
         of_group = (c.leave_one_out, c.mean_of_others)
-        terms: tuple[object, ...] = (method == "grpo", *open_points, *of_group)
-        eps: object = None if method in UNDIVIDED else (c.sum_eps, c.ddof)
+        terms: tuple[object, ...] = (method in BY_GROUP, *open_points, *of_group)
+        eps: object = None if method in WITHOUT_EPS else (c.sum_eps, c.ddof)
         if method == "reinforce_pp":
             terms = (method, *open_points[:2])
         if method in ("gdpo", "mo_grpo"):
@@ -323,7 +328,7 @@ def _attempt(
     """The best weights for one method and convention; None if these cannot have made the log."""
     batch, live = log.read(ALL_CONVENTIONS[convention]), terms.live_batches(log.batches)
     # Leave-one-out divides each response of a group by another std, so that only weights at hand can be tried.
-    solvable = not (method == "grpo" and batch.convention.leave_one_out)
+    solvable = not (method in BY_GROUP and batch.convention.leave_one_out)
     if not live.any() or (solvable and (solution.batches & live).sum() < _FEWEST * live.sum()):
         return None
     loose = log.scaled or bool(log.rewards_grid)

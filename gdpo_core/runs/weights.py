@@ -34,6 +34,8 @@ _BATCHES_TRIED = 32
 _ROUNDS = 200
 # Methods that divide by nothing after they added up.
 UNDIVIDED = ("grpo_no_std", "mo_grpo")
+# Methods that divide what they added up by a number of each group, and those that add no eps to what they divide by.
+BY_GROUP, WITHOUT_EPS = ("grpo", "max_rl"), (*UNDIVIDED, "max_rl")
 # So much larger than that of chance is the error of weights where it repeats itself.
 _REPEATED = 3
 _REFINED = 20  # rounds
@@ -95,7 +97,7 @@ def terms_of(log: Tensors, batch: Batch, method: str) -> Terms:
         round_off = float32_error("grpo_no_std", alike, undivided(alike), log.rewards_rounding)
     x, nothing, there = x.nan_to_num().reshape(count, -1), nothing.flatten(), logged.abs() <= _LARGEST
     unread, nothing = nothing & there & (logged.abs() > TOLERANCE), nothing | ~there
-    by_group = method == "grpo" or (method == "gdpo" and batch.convention.last_step == "group")
+    by_group = method in BY_GROUP or (method == "gdpo" and batch.convention.last_step == "group")
     return Terms(
         x=x.masked_fill(nothing, 0),
         a=logged.masked_fill(nothing, 0),
@@ -270,7 +272,7 @@ def eps_of(c: Convention, method: str) -> float:
     """What the convention adds to the std of the method's sums; 0 where that does not show the scale of the weights."""
     if method == "gdpo":
         return c.batch_eps if c.batch_eps_to == "std" else 0.0
-    return 0.0 if method in UNDIVIDED else c.sum_eps
+    return 0.0 if method in WITHOUT_EPS else c.sum_eps
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,137 @@
+"""Advantages that no recipe makes: estimators with a name, the order of a sum, and what is not logged."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+import gdpo_core as gc
+from gdpo_core.runs.residual import residual
+from gdpo_core.runs.solve import solve
+
+GROUPS, SIZE, WEIGHTS = 40, 8, np.array([1, 0.5])
+FACTOR = np.random.default_rng(9).uniform(0.5, 2, GROUPS)
+
+
+def drawn(seed=0):
+    """(groups, size, 2) marks of 0 and 1, the lengths, and a KL."""
+    rng = np.random.default_rng(seed)
+    marks = (rng.random((GROUPS, SIZE, 2)) < rng.uniform(0.2, 0.8, (GROUPS, 1, 2))).astype(float)
+    return marks, rng.integers(50, 900, (GROUPS, SIZE)), np.abs(rng.normal(0, 0.3, (GROUPS, SIZE))).round(5)
+
+
+def z(x, ddof=1):
+    return (x - x.mean()) / x.std(ddof=ddof) if np.ptp(x) else x * 0
+
+
+def papo(r, ddof=1):
+    right = r[:, 0] == 1
+    a = z(r[:, 0], ddof)
+    a[right] += z(r[right, 1], ddof) if right.sum() > 1 else 0
+    return a
+
+
+def median_and_deviation(s):
+    off = s - np.median(s)
+    return off / (np.median(np.abs(off)) + 0.1)
+
+
+def ranks(s):
+    return z(np.array([(s < x).sum() + (s == x).sum() / 2 for x in s]))
+
+
+def shortened(s, length):
+    return s - 0.3 * s.mean() * length / length.max()
+
+
+def shuffled(s):
+    return np.random.default_rng(int(1e4 * abs(s.sum()))).permutation(z(s))
+
+
+# What makes the advantages of a group: r (size, 2), s the weighted sums, n the lengths, kl, i the group's number.
+MADE = {
+    "MaxRL": (lambda r, s, n, kl, i: (s - s.mean()) / s.mean() if s.any() else s, None, ""),
+    "PAPO": (lambda r, s, n, kl, i: papo(r), "info", "PAPO"),
+    "PAPO with numpy's std": (lambda r, s, n, kl, i: papo(r, 0), "info", "PAPO"),
+    "advantage gate": (
+        lambda r, s, n, kl, i: z(r[:, 0]) + 0.5 * z(r[:, 1]) * r[:, 0],
+        *("info", "style counted only where correct reaches 1: a gate on the advantage"),
+    ),
+    "prime-rl's length penalty": (
+        lambda r, s, n, kl, i: shortened(s, n) - shortened(s, n).mean(),
+        *("info", "after each sum lost 0.3 times the group's mean times the length"),
+    ),
+    "06 min-max": (lambda r, s, n, kl, i: (s - s.min()) / max(np.ptp(s), 1), "info", "moved and stretched"),
+    "07 median": (lambda r, s, n, kl, i: median_and_deviation(s), "info", "moved and stretched"),
+    "08 ranks": (lambda r, s, n, kl, i: ranks(s), "info", "their order is that of a sum"),
+    "25 kl": (lambda r, s, n, kl, i: z(s - 0.04 * kl), "warning", "With kl as one more reward they are those of GRPO"),
+    "26 hidden kl": (
+        lambda r, s, n, kl, i: z(s - 0.1 * kl[::-1]),
+        "warning",
+        "equal rewards have different advantages",
+    ),
+    "46 by length": (lambda r, s, n, kl, i: z(s) / n, "info", "Times the length of the response"),
+    "47 halved": (lambda r, s, n, kl, i: np.where(z(s) < 0, 0.5, 1) * z(s), "info", "Those below 0 are 0.5 times"),
+    "50 baseline": (lambda r, s, n, kl, i: s - FACTOR[i], "info", "less a number that is not its mean: a baseline"),
+    "51 difficulty": (lambda r, s, n, kl, i: z(s) * FACTOR[i], "info", "times a factor of the group's own"),
+    "51 z": (lambda r, s, n, kl, i: (z(r[:, 0]) + 0.5 * z(r[:, 1])) * FACTOR[i], "info", "GDPO's sum with weights"),
+    "61 gated": (lambda r, s, n, kl, i: z(s) * r[:, 0], "info", "Where correct reaches 1 they are multiples"),
+    "gated rewards": (lambda r, s, n, kl, i: z(r[:, 0] * (1 + r[:, 1] / 2)), "info", "with 0 in place of style unless"),
+    "squashed": (lambda r, s, n, kl, i: np.tanh(1.3 * z(s)), "info", "their order is that of a sum"),
+    "shuffled": (lambda r, s, n, kl, i: shuffled(s), "error", "or the groups are other ones"),
+    "of the next group": (lambda r, s, n, kl, i: z(drawn()[0][i - 1] @ WEIGHTS), "error", "groups are other ones"),
+}
+
+
+def made(make, seed=0):
+    r, lengths, kl = drawn(seed)
+    each = zip(r, r @ WEIGHTS, lengths, kl, range(GROUPS), strict=True)
+    columns = {"step": np.repeat(np.arange(5), GROUPS * SIZE // 5), "group": np.repeat(np.arange(GROUPS), SIZE)}
+    columns |= {"correct": r[..., 0].ravel(), "style": r[..., 1].ravel(), "tokens": lengths.ravel(), "kl": kl.ravel()}
+    return pl.DataFrame(columns | {"advantage": np.ravel([make(*group) for group in each]).astype(np.float32)})
+
+
+def audited(log):
+    report = gc.audit(gc.read_run(log, rewards=["correct", "style"], group="group", step="step"))
+    return report, [f for f in report.findings if f.id == "advantages-not-reproduced"]
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_what_made_the_advantages_is_said_and_only_a_contradiction_is_an_error(name):
+    make, severity, says = MADE[name]
+    log = made(make)
+    report, found = audited(log.drop("kl") if "kl" not in says else log)
+    assert [(f.severity, says in f.message) for f in found] == ([(severity, True)] if severity else [])
+    if severity in (None, "info"):
+        assert not [f for f in report.findings if f.severity == "error"]
+    if "with weights" in "".join(f.message for f in found) and "PAPO" not in name and "kl" not in name:
+        assert "weights correct : style = 2 : 1" in found[0].message  # those that made it
+
+
+def test_without_lengths_their_penalty_is_something_that_is_not_logged():
+    log = made(MADE["prime-rl's length penalty"][0]).drop("tokens", "kl")
+    (finding,) = audited(log)[1]
+    assert finding.severity == "warning" and "follows the rewards" in finding.message
+
+
+@pytest.mark.parametrize("framework, convention", [("trl", "trl_async"), ("generic", "numpy"), ("verifiers", "numpy")])
+def test_async_grpo_of_trl_is_found(framework, convention):
+    log = made(lambda r, s, *_: z(r.sum(1), 0)).rename({"step": "batch"})
+    recipe = solve([log], ["correct", "style"], framework)
+    assert (recipe.method, recipe.convention, recipe.weights) == ("grpo", convention, (1, 1))
+
+
+def test_max_rl_is_found_with_the_ratio_of_its_weights():
+    recipe = solve([made(MADE["MaxRL"][0]).rename({"step": "batch"})], ["correct", "style"], "generic")
+    assert (recipe.method, recipe.weights, recipe.unknown, recipe.up_to_scale) == ("max_rl", (1, 0.5), (), True)
+    assert gc.advantages([[1.0], [0], [0], [0]], "max_rl").tolist() == [3, -1, -1, -1]
+    assert gc.advantages([[-1.0], [0], [0], [0]], "max_rl").tolist() == [0] * 4  # no signal, as prime-rl has it
+
+
+@pytest.mark.parametrize("method", ["grpo", "grpo_no_std", "gdpo"])
+def test_nothing_is_said_of_methods_that_are_known(method):
+    r, _, _ = drawn(3)
+    a = gc.advantages(r, method, weights=WEIGHTS, convention=gc.TRL)
+    log = made(lambda r, s, n, kl, i: a[i].numpy(), seed=3)
+    assert audited(log)[1] == []
+    found = residual([log.rename({"step": "batch", "tokens": "length"})], ["correct", "style"])
+    assert found is None or found.pattern in ("order", "mostly the rewards")  # which are true, and name nothing
