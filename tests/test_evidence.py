@@ -259,10 +259,10 @@ def claimed(choice):
 def test_the_claim_follows_the_controls():
     said = claimed(Choice())
     assert said.startswith("On 963 real prompts GRPO ties different answers in 41 %, GDPO in 15 % ")
-    assert "breaks a tie of a right and a wrong answer, the wrong one is first in 62 % (53–71 % over 100" in said
+    assert "breaks a tie of a right and a wrong answer, the wrong one is first in 62 % (53–71 % among 100" in said
     heavy = claimed(Choice(weight=2.0))
     assert "Of the 96 ties of a right and a wrong answer that GDPO breaks with correctness at 2, the wrong one" in heavy
-    assert "one is first in 80 % (53–91 % over 100 draws) ; of the 996 that it breaks at equal weights, the" in heavy
+    assert "one is first in 80 % (53–91 % among 100 draws) ; of the 996 that it breaks at equal weights, the" in heavy
     assert "GRPO has none ; of the 996" in claimed(Choice(weight=1.5))
     assert "All marks weigh the same here" in said and "12 of 71 configurations of 50 models" in said
     assert "no samples of one policy" in said

@@ -222,6 +222,8 @@ def test_the_page_counts_what_a_plain_loop_over_the_table_counts(table, predicti
     assert f"Of {apart} predicted differences {right} have the right sign and" in text
     assert f"“no difference” said every time would have held in {never}." in text
     assert "about 0.8 of 15 would look so by chance" in text
+    assert "within 1 point of GRPO (2 points first, until two runs of a set-up for tuning" in text
+    assert f"The smallest difference was {trained.FIRST_LEAST} first;" in Path("experiments/README.md").read_text()
 
 
 def test_the_curves_are_medians_and_quartiles_over_the_seeds(table):

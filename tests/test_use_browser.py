@@ -31,7 +31,8 @@ def test_the_first_screen_holds_lines_and_answers_and_links_lead_to_what_they_na
         box = page.locator(selector).bounding_box()
         assert box["y"] + box["height"] <= 900, selector
     assert page.evaluate("document.getElementById('App').scrollHeight") <= 4 * 900
-    assert page.locator("table.claims:visible").count() == 1
+    page.locator("table.claims:visible").wait_for()
+    assert page.evaluate("document.getElementById('App').scrollHeight") <= 4 * 900
     page.get_by_label("Trainer", exact=True).select_option("verl")
     lines(page).get_by_text("adv_estimator=gdpo").wait_for()
     page.get_by_label("Gate", exact=True).select_option(label="conciseness only where correctness is passed")

@@ -194,9 +194,9 @@ def reward_dominates(f: Facts) -> Iterator[Finding]:
             **finding_members(remedy),
             extent=shares[k] - asks,
             title=f"{name} makes {percent(shares[k])} of the update",
-            to_do=f"{remedy.words}, if {name} is not meant to decide nearly alone."
+            to_do=f"{remedy.words}, if {name} is not meant to make most of the update."
             if remedy
-            else f"Ask whether {name} is meant to decide nearly alone.",
+            else f"Ask whether {name} is meant to make most of the update.",
         )
 
 

@@ -61,7 +61,7 @@ def _over_draws(choice: Choice, spread: Spread) -> str:
     if spread.wrong is None or spread.wrong[0] == spread.wrong[1]:
         return ""
     draws = f"{DRAWS} draws" if spread.draws == DRAWS else f"the {spread.draws} of {DRAWS} draws that have one"
-    return f" ({between(*spread.wrong)} over {draws})"
+    return f" ({between(*spread.wrong)} among {draws})"
 
 
 def introduction(data: Published, choice: Choice, marks: Tensor) -> Html:
