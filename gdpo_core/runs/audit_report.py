@@ -18,7 +18,7 @@ from gdpo_core._words import count, power_of_ten
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import ALL_CONVENTIONS
 from gdpo_core.runs.examples import MOST, ExampleGroup, example_groups, with_texts
-from gdpo_core.runs.facts import LISTED, Facts, Finding, ValueFacts, ratio, weights_in_words
+from gdpo_core.runs.facts import LISTED, Facts, Finding, ValueFacts, ratio, some, weights_in_words
 from gdpo_core.runs.findings import Link, links
 from gdpo_core.runs.json_types import ByPart, RewardPart, RunPart, SourcePart, WeightsForShares
 from gdpo_core.runs.over_time import over_time
@@ -173,7 +173,7 @@ def report_of(
         findings=tuple(findings),
         steps=over_time(f.plan, f.batches),
         what_ran=_what_ran(f),
-        what_first=_caution(f) + _what_first(findings, bool(_caution(f))),
+        what_first=_caution(f) + _what_first(findings, bool(_caution(f)), f.run.lost),
         caution=_caution(f),
         weights_for_shares=tuple(weights_for_shares),
         by=tuple(_of_value(f, of) for of in f.by),
@@ -295,7 +295,8 @@ def _what_ran(f: Facts) -> str:
         if f.reproduced is False:
             known = "total" if f.run.total_only else "rewards"
             return f"The logged advantages are not what any known method makes of the logged {known}."
-        return "The log holds no advantages, so it does not show which method ran."
+        holds = "Every logged advantage is missing" if f.run.has_advantage else "The log holds no advantages"
+        return f"{holds}, so it does not show which method ran."
     made = f"{NAMES[f.recipe.method]} as {ALL_CONVENTIONS[f.recipe.convention].name} computes it"
     pairs = zip(f.rewards, f.recipe.weights, strict=True)
     weights = {name: w for k, (name, w) in enumerate(pairs) if k not in f.recipe.unknown}
@@ -310,9 +311,13 @@ def _what_ran(f: Facts) -> str:
     return f"The logged advantages are {made}, but for {count(wrong)} of {count(_logged(f))}."
 
 
-def _what_first(findings: Sequence[Finding], few: bool) -> str:
+def _what_first(findings: Sequence[Finding], few: bool, lost: Sequence[str]) -> str:
     if first := first_of(findings):
         return f"Look first at {first.id}: {first.title}. {first.to_do}"
+    if lost:
+        asks, one = " asks for a change" if findings else "", len(lost) == 1
+        was = "was not read: it holds" if one else "were not read: they hold"
+        return f"{'no' if few else 'No'} finding{asks}, but {some(lost)} {was} no number."
     nothing = "nothing to change" if few else "Nothing to change"
     return f"{nothing}: no finding{' asks for it' if findings else ''}."
 
