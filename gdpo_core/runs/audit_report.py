@@ -295,8 +295,9 @@ def _what_ran(f: Facts) -> str:
         if f.reproduced is False:
             known = "total" if f.run.total_only else "rewards"
             return f"The logged advantages are not what any known method makes of the logged {known}."
-        holds = "Every logged advantage is missing" if f.run.has_advantage else "The log holds no advantages"
-        return f"{holds}, so it does not show which method ran."
+        if f.run.has_advantage:
+            return "Every logged advantage is missing, so the log does not show which method ran."
+        return "The log holds no advantages, so it does not show which method ran."
     made = f"{NAMES[f.recipe.method]} as {ALL_CONVENTIONS[f.recipe.convention].name} computes it"
     pairs = zip(f.rewards, f.recipe.weights, strict=True)
     weights = {name: w for k, (name, w) in enumerate(pairs) if k not in f.recipe.unknown}

@@ -458,6 +458,10 @@ def _record_sizes(file: LogFile, kind: str, columns: int) -> np.ndarray:
     try:
         for line, record in _records(file, kind):
             if len(record) not in (0, columns):
+                if columns == 1:
+                    [name] = _header(file, kind)
+                    got = f"the one text {clip(name)!r} above lines of {len(record)} values: leave it out"
+                    raise InputError(f"{file.name}, line 1: expected names of columns, got {got}")
                 wanted = f"{columns} values, one per column"
                 raise InputError(f"{file.name}, line {line}: expected {wanted}, got {len(record)}")
             sizes.append(len(record))
