@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from logs import VERL, assert_reads, audit_cli, found, lines, parquet, refused
+from logs import VERL, assert_reads, audit_cli, found, in_form, lines, parquet, refused
 
 import gdpo_core as gc
 
@@ -270,6 +270,20 @@ def test_rewards_that_nearly_agree_are_no_copies():
     rare = np.isin(COUNT, [3, 40]) * 1.0  # equal in the two groups in which they differ
     for columns in (dict(a=CORRECT, b=other), dict(a=rare, b=rare, c=BRIEF)):
         assert "rewards-collinear" not in found(audited(**columns))
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_a_log_that_lost_a_column_is_never_all_well(kind):
+    log = table(fmt=FMT).with_columns(style=None, accuracy=pl.lit("high"), tool=pl.lit("search"), advantages=None)
+    run = gc.read_run({f"a.{kind}": in_form(kind, log)})
+    assert run.rewards == ("fmt",) and run.left_out == ("style", "accuracy", "tool") and run.has_advantage
+    report = gc.audit(run)
+    assert report.verdict == (
+        "Every logged advantage is missing, so the log does not show which method ran. "
+        "No finding asks for a change, but style and accuracy were not read: they hold no number."
+    )
+    assert "not style, accuracy and tool" in found(report)["no-components"].message
+    assert gc.read_run({f"a.{kind}": in_form(kind, log)}, rewards="fmt").lost == ()
 
 
 def test_what_is_left_out_stands_in_the_report(tmp_path, capsys):

@@ -478,6 +478,12 @@ def test_each_advantage_stands_in_its_row_and_ties_have_one_mark(capsys, tied):
     assert len({cell for cell, _ in marked}) < len({rewards for _, rewards in marked})
 
 
+def test_an_empty_answer_is_said_to_be_empty():
+    report = gc.audit(read_run(odd("q", ["", " \n", "4", None])))
+    finding = next(f for f in report.findings if f.id == "ties-hide-signal")
+    assert [row[0] for row in group_tables(report, finding)[0].rows] == ["(empty)", "(empty)", "4", "answer 4"]
+
+
 def test_equal_answers_of_a_large_group_share_a_row():
     log = drawn(1, groups=12, sizes=(40, 40), silent=0)
     report = gc.audit(read_run(log))

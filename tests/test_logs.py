@@ -211,6 +211,23 @@ OF_ANY_TABLE = [
       for kind in ("jsonl", "json", "parquet")],
     *[yes({f"a.{kind}": in_form(kind, table(8, prompt=lambda i: "12", answer=str, sample_id=str))},
         dict(rewards=("acc",))) for kind in ("parquet", "jsonl", "json", "csv")],
+    # Advantages at each token, which padding of 0 and nothing follow.
+    *[yes(log, dict(advantage=[0.5, -0.5, 0.5, 0, NAN, NAN, 0.25, -0.25] * 2, has_advantage=True, left_out=()))
+      for of in [[[0.5] * 3, [-0.5], [0.5, 0.0], [0.0, 0.0], [], None, [0.25], [-0.25, -0.25]] * 2]
+      for items in [rows(16, advantages=lambda i, of=of: of[i])]
+      for log in (jsonl(*items), {"a.json": json.dumps(items).encode()}, {"a.parquet": parquet(pl.DataFrame(items))},
+        pl.DataFrame(items), items, {"a.csv": in_form("csv", table(16, advantages=lambda i, of=of: str(of[i] or "")))},
+        {"a.csv": in_form("csv", table(16, adv=lambda i, of=of: str([*map(np.float64, of[i])]) if of[i] else None))},
+        jsonl(*[VERL | {"advantages": one} for one in of]))],
+    *[yes(jsonl(*items), dict(framework="ms_swift", advantage=[1.0, -1.0] * 2))
+      for items in ([EVENT | {"advantages": [[1.0, 1.0], [-1.0]]}] * 2,
+        [row | {"advantages": [1.0 - i % 2 * 2] * 2} for i, row in enumerate(ON_RAY)])],
+    yes({"a.parquet": trl(advantage=None, advantages=pl.concat_list([pl.int_range(pl.len()) % 2 * 2 - 1.0] * 2))},
+        dict(framework="trl", advantage=[-1.0, 1.0] * 16)),
+    # A reward that numpy 2 spelled out.
+    *[yes({"a.csv": in_form("csv", table(4, fmt=lambda i, t=texts: t[i]))}, dict(fmt=[1, 0, 1, 1]))
+      for texts in (["np.float64(1.0)", "np.float64(0.0)", "1", "np.int64(1)"],
+        ["np.True_", "np.False_", "np.True_", "np.True_"], ["np.float32(1e0)", "np.float32(-0)", "1", " np.int8(1)"])],
     # What is left out is named.
     yes({"a.parquet": parquet(table(8, prompt=lambda i: "p").with_columns(**KINDS))},
         dict(rewards=("acc",), left_out=tuple(KINDS))),

@@ -129,6 +129,19 @@ TEXTS = [
     *[no({f"a.{kind}": pack(b"acc,group\n1,1\n")}, rf"a\.{kind}: expected a log, got .*; unpack")
       for kind in ("csv", "jsonl", "json", "parquet", "tsv")
       for pack in (lambda content: gzip.compress(gzip.compress(content)), zlib.compress)],
+    no({"a.csv": b"Monday\n" + CSV.encode()}, r"a\.csv, line 1: expected names of columns, got the one text 'Monday'"),
+    # Text in a column that is called a reward, and numbers inside what made them.
+    *[no({"a.csv": in_form("csv", table(8, **{name: lambda i, t=text: t}))},
+        f"column '{name}': expected numbers, got text", {"rewards": "acc"}) for name, text in
+      (("judge_score", "7/10"), ("style_reward", "good"), ("fmt", "tensor(0.5)"), ("a", "Decimal('1')"))],
+    *[no(log, "column 'fmt': expected numbers, got text 'np.float64", {"rewards": "acc"})
+      for texts in [rows(8, fmt=lambda i: f"np.float64({i / 4})")]
+      for log in (jsonl(*texts), {"a.json": json.dumps(texts).encode()}, {"a.parquet": parquet(pl.DataFrame(texts))})],
+    # Advantages that differ from token to token, and others that are no numbers.
+    *[no(log, "row 2: expected one number per response in 'advantages', got .*lists of different numbers per token")
+      for items in [rows(8, advantages=lambda i: [0.5] if i != 1 else [0.5, 0.25])]
+      for log in (jsonl(*items), {"a.json": json.dumps(items).encode()}, {"a.parquet": parquet(pl.DataFrame(items))})],
+    no({"a.csv": in_form("csv", table(8, adv=lambda i: "up"))}, "column 'adv': expected numbers, got text 'up'"),
     no({"notes.txt": b"hello"}, r"notes\.txt: expected a file that ends in"),
     no({"a.jsonl": lines(VERL) + b'{"a": "\xff"}\n'}, r"a\.jsonl, line 2: .* not UTF-8"),
     no({"a.json": b"5"}, r"a\.json: expected an array of objects"),
@@ -334,6 +347,7 @@ def test_a_number_type_that_polars_does_not_know_is_refused():
 @pytest.mark.parametrize(
     "arguments, message",
     [
+        ({"weights": {"correct": 0, "short": 0}}, "weights: expected one that is not 0, got 0 for every reward"),
         *[({"asked": asked}, "asked: expected one of") for asked in ([], {}, 3, "GDPO")],
         *[
             ({"weights": [weight, 1]}, "weights, correct: expected a finite number")

@@ -36,8 +36,8 @@ def group_table(report: AuditReport, group: ExampleGroup, clipped: int = 60) -> 
     columns = [_advantages(group, method) for method in methods]
     rows = []
     for i, *more in list(answers.values())[:ROWS]:
-        text = group.completions and group.completions[i]
-        name = clip(one_line(text), clipped) if text else f"answer {i + 1}"
+        text = group.completions[i] if group.completions else None
+        name = f"answer {i + 1}" if text is None else clip(one_line(text.strip()), clipped) or "(empty)"
         cells = [name + f" × {len(more) + 1}" * bool(more), *map(number, group.rewards[i])]
         rows.append([*cells, *([signed(group.logged[i])] if group.logged else []), *(cells[i] for cells in columns)])
     if len(answers) > ROWS:

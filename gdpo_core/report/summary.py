@@ -218,7 +218,7 @@ def not_comparable(report: AuditReport) -> str:
             "The log does not hold each reward in a column of its own, so ties, shares of the update and what another "
             "method would have done cannot be told."
         )
-    return "The log holds one reward: nothing can tie with it or take a share of the update from it."
+    return "One reward was read: nothing can tie with it or take a share of the update from it."
 
 
 def checklist(report: AuditReport) -> list[tuple[str, bool, str]]:

@@ -18,7 +18,17 @@ from gdpo_core._words import count, number, power_of_ten
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import ALL_CONVENTIONS
 from gdpo_core.runs.examples import MOST, ExampleGroup, example_groups, with_texts
-from gdpo_core.runs.facts import LISTED, Facts, Finding, Phase, ValueFacts, ratio, weights_in_turn, weights_in_words
+from gdpo_core.runs.facts import (
+    LISTED,
+    Facts,
+    Finding,
+    Phase,
+    ValueFacts,
+    ratio,
+    some,
+    weights_in_turn,
+    weights_in_words,
+)
 from gdpo_core.runs.findings import Link, links
 from gdpo_core.runs.json_types import ByPart, RewardPart, RunPart, SourcePart
 from gdpo_core.runs.over_time import over_time
@@ -298,6 +308,8 @@ def _what_ran(f: Facts) -> str:
         if f.reproduced is False:
             known = "total" if f.run.total_only else "rewards"
             return f"The logged advantages are not what any known method makes of the logged {known}."
+        if f.run.has_advantage:
+            return "Every logged advantage is missing, so the log does not show which method ran."
         return "The log holds no advantages, so it does not show which method ran."
     made = f"{NAMES[f.recipe.method]} as {ALL_CONVENTIONS[f.recipe.convention].name} computes it"
     weights = f.known_weights
@@ -320,8 +332,12 @@ def _what_ran(f: Facts) -> str:
 def _what_first(f: Facts, findings: Sequence[Finding]) -> str:
     if first := first_of(findings):
         return f"Look first at {first.id}: {first.title}. {first.to_do}"
-    if f.plan.primary is None and len(f.rewards) > 1:
-        says = f"No finding{' asks for a change' if findings else ''} yet. {NAME_PRIMARY}"
+    asks, lost = " asks for a change" if findings else "", f.run.lost
+    if lost:
+        says = f"No finding{asks}, but {some(lost)} {'was' if len(lost) == 1 else 'were'} not read: "
+        says += f"{'it holds' if len(lost) == 1 else 'they hold'} no number."
+    elif f.plan.primary is None and len(f.rewards) > 1:
+        says = f"No finding{asks} yet. {NAME_PRIMARY}"
     else:
         says = f"Nothing to change: no finding{' asks for it' if findings else ''}."
     return says[0].lower() + says[1:] if _caution(f) else says

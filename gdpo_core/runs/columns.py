@@ -1,5 +1,6 @@
 """Which columns of a log hold what, and its rows with these columns under one name each, in whole batches."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -7,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from gdpo_core._errors import InputError, expect, is_whole
-from gdpo_core._words import count, listing
+from gdpo_core._words import clip, count, listing
 from gdpo_core.runs import tables
 from gdpo_core.runs.files import LogFile
 from gdpo_core.runs.tables import BadLines, Schema, is_number_type
@@ -19,6 +20,12 @@ SAMPLE = 100  # rows that decide whether a text column holds numbers
 INNER = ("_file", "_row", "_event", "_key", "_by", "_pass", "_path", "_place")  # columns that readers add to a log
 # A row's place is its file's number times this, which no file has rows enough for, plus its own number in the file.
 ROWS_OF_A_FILE = 1 << 32
+_NUMPY = r"np\.\w+\(([^()]*)\)"  # a number as numpy 2 writes it in a list
+# A number inside what made it, such as tensor(0.5, device='cpu'), and the names of columns that hold nothing else.
+_MADE = re.compile(
+    r"(?:\w+\.)*(?:tensor|[aA]rray|Decimal|(?:b?float|u?int)\d*)\(\[?['\"]?([^'\",()\[\]]+)['\"]?\]?(?:,.*)?\)"
+)
+_NUMBERS = re.compile(r"(^|[^a-z])(rewards?|scores?|penalt(y|ies)|bonus)$", re.IGNORECASE)
 RESERVED = ("batch", "step", "group", "advantage")  # columns of every table, so that no reward can have these names
 # Usual names of the texts beside rewards.
 TEXTS = {
@@ -82,21 +89,23 @@ class Columns:
     length: str | None = None
     key: str | None = None  # identifies the groups of a batch
     by: str | None = None  # has one value in a group
+    per_token: bool = False  # the advantage is a list of numbers, or the text of one
 
     @property
     def numbers(self) -> tuple[str, ...]:
         """The columns that must hold numbers."""
-        return tuple(dict.fromkeys(name for name in (*self.rewards, self.advantage, self.length) if name))
+        names = (*self.rewards, None if self.per_token else self.advantage, self.length)
+        return tuple(dict.fromkeys(name for name in names if name))
 
     @property
     def texts(self) -> tuple[str, ...]:
         """The columns that may hold text: the step, the key and the one whose values are looked at one by one."""
-        names = (self.step, self.key, self.by)
+        names = (self.step, self.key, self.by, self.advantage)
         return tuple(dict.fromkeys(name for name in names if name and name not in self.numbers))
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(name for name in (self.step, *self.numbers, self.key, self.by) if name))
+        return tuple(dict.fromkeys([*([self.step] if self.step else []), *self.numbers, *self.texts]))
 
 
 # --- choosing columns ------------------------------------------------------------------------------------------------
@@ -173,7 +182,7 @@ def left_out(schema: Mapping[str, pl.DataType], used: Iterable[str]) -> tuple[st
 def refuse_numeric_texts(
     files: Sequence[LogFile], schemas: Sequence[Schema], used: Iterable[str], bad_lines: BadLines
 ) -> None:
-    """Raise InputError if an unused column holds numbers written as text, which may be a reward.
+    """Raise InputError if an unused column holds numbers written as text, or is called a reward and holds text.
 
     Columns named like prompts, answers or ids may hold such texts.
     """
@@ -187,7 +196,7 @@ def refuse_numeric_texts(
         examined |= {*names}
         for name, values in tables.first_values(file, names, SAMPLE, bad_lines).items() if names else ():
             texts = [value for value in values if isinstance(value, str) and value.strip()]
-            if texts and all(map(_is_numeric, texts)):
+            if texts and (_NUMBERS.search(name) or all(map(_is_numeric, texts))):
                 raise InputError(
                     f"{file.name}, column {name!r}: expected numbers, got text {texts[0][:60]!r}; "
                     "write it as numbers, or name the rewards"
@@ -195,11 +204,13 @@ def refuse_numeric_texts(
 
 
 def _is_numeric(text: str) -> bool:
-    text = text.strip().lower().removesuffix("%").replace(",", "")
+    """Whether a text is a number, also with a unit or inside what made it, as 85% and tensor(0.5)."""
+    made = _MADE.fullmatch(text.strip())
+    text = (made[1] if made else text).strip().lower().removesuffix("%").replace(",", "")
     try:
         float(text)
     except ValueError:
-        return text in ("true", "false")
+        return text in ("true", "false", "np.true_", "np.false_")
     return True
 
 
@@ -218,6 +229,8 @@ def standard_rows(frame: pl.DataFrame, columns: Columns, files: Sequence[LogFile
     """
     for name in columns.numbers:
         _expect_numbers(frame, name, files)
+    if columns.advantage and columns.per_token:
+        frame = _per_response(frame, columns.advantage, files)
     chosen = [pl.col(name) for name in ("_file", "_event") if name in frame.columns]
     chosen += [_places(frame).alias("_place")] * bool(columns.rewards)
     chosen.append(_steps(frame, columns.step, files).alias("step"))
@@ -275,6 +288,31 @@ def _expect_numbers(frame: pl.DataFrame, name: str, files: Sequence[LogFile]) ->
         return
     value = str(frame[name].slice(row, 1).to_list()[0])[:60]
     raise InputError(f"{_at(frame, row, files)}: expected a number in {name!r}, got {value!r} ({kind})")
+
+
+def holds_lists(kind: pl.DataType | None, values: Iterable[object] = ()) -> bool:
+    """Whether a column of this type holds lists of numbers, or texts of them, as its first values show."""
+    if isinstance(kind, pl.List | pl.Array):
+        return isinstance(kind.inner, pl.DataType) and is_number_type(kind.inner)
+    return any(isinstance(value, list) or (isinstance(value, str) and value.startswith("[")) for value in values)
+
+
+def _per_response(frame: pl.DataFrame, name: str, files: Sequence[LogFile]) -> pl.DataFrame:
+    """The frame with the number that each list holds; 0 and nothing pad a list. InputError for different numbers."""
+    column = pl.col(name)
+    if frame.schema.get(name) == pl.String:
+        texts = column.str.replace_all(_NUMPY, "${1}").str.replace_all("null|None", "")
+        column = texts.str.extract_all(r"[^\s,\[\]]+")
+    lists = frame.select(column.cast(pl.List(pl.Float64), strict=False)).to_series()
+    filled = lists.list.eval(pl.element().filter((pl.element() != 0) & pl.element().is_not_nan()))
+    low, high = filled.list.min(), filled.list.max()
+    if (row := _first((low != high).fill_null(False))) is not None:
+        got = clip(str(frame[name].slice(row, 1).to_list()[0]), 60)
+        raise InputError(
+            f"{_at(frame, row, files)}: expected one number per response in {name!r}, got {got}: advantages are lists "
+            "of different numbers per token"
+        )
+    return frame.with_columns(high.fill_null(lists.list.max()).alias(name))
 
 
 def _float(frame: pl.DataFrame, name: str) -> pl.Expr:

@@ -133,4 +133,4 @@ def with_texts(groups: Sequence[ExampleGroup], texts: Texts) -> tuple[ExampleGro
 def _add_texts(group: ExampleGroup, records: Sequence) -> ExampleGroup:
     prompt = next((one.prompt for one in records if one and one.prompt is not None), group.prompt)
     completions = tuple(one and one.completion for one in records)
-    return replace(group, prompt=prompt, completions=completions if any(completions) else group.completions)
+    return replace(group, prompt=prompt, completions=group.completions if set(completions) <= {None} else completions)

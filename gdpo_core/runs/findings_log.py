@@ -402,14 +402,15 @@ def no_components(f: Facts) -> Iterator[Finding]:
     details = next(_issues(f, "no-components"), IssueDetails())
     if not f.run.total_only:
         if details:
+            beside = f", and not {some(f.run.left_out)}" if f.run.left_out else ""
             yield Finding(
                 "no-components",
                 "info",
-                f"The log holds one reward, {f.rewards[0]}. If it is the total of several, log each in a column of its "
-                "own: from a total alone nothing can be said about them.",
+                f"One reward was read, {f.rewards[0]}{beside}. If it is the total of several, log each in a column of "
+                "its own: from a total alone nothing can be said about them.",
                 details,
                 None,
-                title="The log holds one reward",
+                title="One reward was read",
             )
         return
     why = f.framework.total_only_because or f"{f.framework.title} has to log each reward in a column of its own."

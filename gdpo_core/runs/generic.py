@@ -8,10 +8,12 @@ import polars as pl
 from gdpo_core._errors import InputError, expect
 from gdpo_core.runs import tables
 from gdpo_core.runs.columns import (
+    SAMPLE,
     Columns,
     ReadOptions,
     batches,
     expect_columns,
+    holds_lists,
     is_ordered,
     left_out,
     refuse_numeric_texts,
@@ -21,13 +23,12 @@ from gdpo_core.runs.columns import (
 )
 from gdpo_core.runs.files import LogFile, LogFiles, format_of
 from gdpo_core.runs.nested import refuse_nested_rewards
-from gdpo_core.runs.roles import RewardChoice, choose
+from gdpo_core.runs.roles import ADVANTAGES, RewardChoice, choose, lost
 from gdpo_core.runs.run import LogIssue, Rows, Run, run_of
 from gdpo_core.runs.tables import Schema, is_number_type, parquet_frames, read_file
 from gdpo_core.runs.texts import texts_of
 
 STEPS = ("step", "global_step", "gen_step", "training_step", "iteration", "iter")
-ADVANTAGES = ("advantage", "advantages", "adv")
 GROUPS = (
     *("group", "group_id", "uid", "prompt_id", "group_index", "prompt_idx", "prompt_index"),
     *("prompt", "input", "question"),
@@ -83,6 +84,7 @@ def read(log: LogFiles, options: ReadOptions) -> Run:
             return batches(frames(columns), by)
         return batches(_in_order(frames(columns), files), [*by, "_pass"])
 
+    beside = left_out(schema, [*columns.names, *([chosen.total] if chosen.total else [])])
     return run_of(
         log,
         "generic",
@@ -94,7 +96,8 @@ def read(log: LogFiles, options: ReadOptions) -> Run:
         ),
         total_only=chosen.total_only,
         issues=(*chosen.issues, *_one_reward(chosen)),
-        left_out=left_out(schema, [*columns.names, *([chosen.total] if chosen.total else [])]),
+        left_out=beside,
+        lost=lost(schema, [name for name in beside if name.lower() not in KNOWN], options.rewards),
         weights=chosen.weights,
         weights_by="score" if chosen.weights else None,
     )
@@ -127,7 +130,8 @@ def _columns(files: Sequence[LogFile], schema: Schema, options: ReadOptions) -> 
         return next((name for name in named if name in among and name not in (options.rewards or ())), None)
 
     step = options.step or usual(STEPS, numeric) or usual(STEPS, schema)
-    advantage = options.advantage or usual(ADVANTAGES, numeric)
+    advantage = options.advantage or usual(ADVANTAGES, numeric) or usual(ADVANTAGES, schema)
+    per_token = advantage not in (None, *numeric) and _per_token(files, f"{advantage}", schema, options)
     length = options.length or usual(LENGTHS, numeric)
     key = options.group or (None if options.group_size else usual(GROUPS, schema))
     _expect_responses(files, [step] if step else [n for n in numeric if _plain(n) in STEPS], options)
@@ -147,8 +151,28 @@ def _columns(files: Sequence[LogFile], schema: Schema, options: ReadOptions) -> 
         flags=[name for name in numbers if schema[name] == pl.Boolean],
         asks=True,
     )
-    columns = Columns(rewards=chosen.rewards, step=step, advantage=advantage, length=length, key=key, by=options.by)
+    columns = Columns(
+        rewards=chosen.rewards,
+        step=step,
+        advantage=advantage,
+        length=length,
+        key=key,
+        by=options.by,
+        per_token=per_token,
+    )
     return validate_columns(columns, schema, file.name), chosen
+
+
+def _per_token(files: Sequence[LogFile], name: str, schema: Schema, options: ReadOptions) -> bool:
+    """Whether advantages are lists, one number per token; False where all are missing. InputError for other values."""
+    kind, texts = schema[name], list[str]()
+    if kind == pl.String:
+        first = next(file for file in files if name in tables.schema(file, options.bad_lines))
+        texts = tables.first_values(first, [name], SAMPLE, options.bad_lines)[name]
+    fits = holds_lists(kind, texts)
+    got = f"text {str(texts[0])[:60]!r}" if texts else f"{kind}"
+    expect(fits or kind == pl.Null, f"{files[0].name}, column {name!r}", "numbers", got)
+    return fits
 
 
 def _plain(name: str) -> str:

@@ -8,11 +8,20 @@ from math import isfinite
 import polars as pl
 
 from gdpo_core._errors import InputError, expect
-from gdpo_core.runs.columns import TEXTS, Columns, ReadOptions, batches, expect_columns, standard_rows, validate_columns
+from gdpo_core.runs.columns import (
+    TEXTS,
+    Columns,
+    ReadOptions,
+    batches,
+    expect_columns,
+    holds_lists,
+    standard_rows,
+    validate_columns,
+)
 from gdpo_core.runs.files import LogFile, LogFiles
-from gdpo_core.runs.roles import RewardChoice, choose, role
+from gdpo_core.runs.roles import ADVANTAGES, RewardChoice, choose, lost, role
 from gdpo_core.runs.run import PROMPTS, LogIssue, Rows, Run, run_of
-from gdpo_core.runs.tables import as_float, as_text, expect_one_length, first_objects, is_number, objects
+from gdpo_core.runs.tables import as_float, as_text, expect_one_length, first_objects, is_number, kinds_of, objects
 from gdpo_core.runs.texts import texts_of
 
 # Lists of numbers that are logged beside the rewards.
@@ -43,6 +52,7 @@ def read(log: LogFiles, options: ReadOptions) -> Run:
     settings = _settings(log.args)
     weights = None if total_only else _weights(settings, numbers, columns.rewards)
     by = "config" if weights else "score" if chosen.weights else None
+    beside = tuple(n for n in logged if n not in {*columns.names, *NOT_REWARDS, *TEXTS, chosen.total})
     return run_of(
         log,
         "ms_swift",
@@ -58,7 +68,8 @@ def read(log: LogFiles, options: ReadOptions) -> Run:
         issues=(LogIssue("no-components", {"framework": "ms_swift", "has": ["reward"]}),)
         if total_only
         else chosen.issues,
-        left_out=tuple(n for n in logged if n not in {*columns.names, *NOT_REWARDS, *TEXTS, chosen.total}),
+        left_out=beside,
+        lost=lost(_kinds(items), beside, options.rewards),
         configured_method=METHODS.get(str(settings.get("scale_rewards"))),
         weights=weights or chosen.weights,
         weights_by=by,
@@ -77,10 +88,12 @@ def _columns(
     others = {*NOT_REWARDS, step, options.advantage, options.length, options.group, options.by}
     numbers = [name for name in logged if name not in others and _holds_numbers(items, name)]
     chosen = choose(numbers, lambda names: _table(items, names), where=file.name, named=options.rewards)
+    advantage = options.advantage or next((name for name in ADVANTAGES if name in logged), None)
     columns = Columns(
         rewards=chosen.rewards,
         step=step,
-        advantage=options.advantage or next((name for name in ("advantages", "advantage") if name in logged), None),
+        advantage=advantage,
+        per_token=holds_lists(None, [value for item in items for value in _as_lists(item).get(f"{advantage}", ())]),
         length=options.length,
         key=options.group,
         by=options.by,
@@ -103,9 +116,18 @@ def _holds_numbers(items: list[dict], name: str) -> bool:
     return 2 * sum(map(is_number, values)) > len(values)
 
 
+def _kinds(items: list[dict]) -> dict[str, pl.DataType]:
+    """The type of each column in some events."""
+    rows = ({name: value} for item in items for name, values in _as_lists(item).items() for value in values)
+    return kinds_of(list(rows))
+
+
 def _as_lists(item: dict) -> dict[str, list]:
-    """An event's columns as lists; a trainer on Ray writes one response per line, without lists."""
-    return {name: value if isinstance(value, list) and name != "messages" else [value] for name, value in item.items()}
+    """An event's columns as lists; a trainer on Ray writes one response per line, whose lists are no columns."""
+    row = not any(isinstance(item.get(name), list) for name in ("step", "gen_step", "completion"))
+    return {
+        n: value if isinstance(value, list) and n != "messages" and not row else [value] for n, value in item.items()
+    }
 
 
 def _responses(item: dict, step: str) -> Iterator[dict]:

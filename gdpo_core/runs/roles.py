@@ -16,7 +16,9 @@ from gdpo_core._words import listing
 from gdpo_core.runs.columns import REWARDS, expect_names
 from gdpo_core.runs.run import LogIssue
 from gdpo_core.runs.score import Score, weights_of
+from gdpo_core.runs.tables import is_number_type
 
+ADVANTAGES = ("advantage", "advantages", "adv")
 METRICS = "metrics."  # what the names of a log's nested metrics begin with
 _REWARD = {"reward", "rewards", "score", "scores", "penalty", "penalties", "bonus", "correct", "correctness"}
 _REWARD |= {"accuracy", "acc", "format", "quality"}
@@ -150,6 +152,21 @@ def choose(
         if open_ones:
             _ask(where, open_ones, "a reward or a metric", clear)
     return RewardChoice(tuple(clear), issues=issues)
+
+
+def lost(kinds: Mapping[str, pl.DataType], left_out: Iterable[str], named: Collection[str] | None) -> tuple[str, ...]:
+    """The columns left out that may have been rewards or advantages, but hold text, or nothing at all.
+
+    named: the rewards that the caller names; then the others are left out on purpose.
+
+    >>> lost({"style": pl.Null(), "accuracy": pl.String(), "tool": pl.String()}, ["style", "accuracy", "tool"], None)
+    ('style', 'accuracy')
+    """
+    open_ones = [name for name in left_out if not is_number_type(kinds[name])]
+    advantages = [name for name in open_ones if name.lower() in ADVANTAGES]
+    called = [name for name in open_ones if (_words(name) or [""])[-1] in _REWARD]
+    empty = [name for name in open_ones if kinds[name] == pl.Null and role(name) == "reward"]
+    return tuple(name for name in open_ones if name in (advantages if named else [*advantages, *called, *empty]))
 
 
 # --- names ------------------------------------------------------------------------------------------------------------

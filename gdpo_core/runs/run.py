@@ -91,6 +91,7 @@ class Run:
     skipped_lines: int = 0
     skipped_files: tuple[str, ...] = ()  # that cannot be read
     left_out: tuple[str, ...] = ()  # columns that are neither used nor texts that such logs are known to hold
+    lost: tuple[str, ...] = ()  # of these, those that may have been rewards or advantages, but hold no number
     configured_method: str | None = None  # that a configuration file beside the log asks for
     weights: Mapping[str, float] | None = None  # per reward, if the log or a configuration file beside it holds them
     by: str | None = None  # the column whose values are looked at one by one

@@ -30,6 +30,7 @@ Schema: TypeAlias = Mapping[str, pl.DataType]
 Responses: TypeAlias = Callable[[dict], Iterable[Mapping[str, object]]]  # of an object of JSON
 _BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError)
 _BOM = b"\xef\xbb\xbf"
+_NUMPY = r"^\s*np\.(?:\w+\(([^()]*)\)|(True|False)_)\s*$"  # a scalar as numpy 2 writes it
 SEPARATORS = (",", ";", "\t", "|")
 _ONE_COMMA = r"^\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*$"  # a number, if the comma is a decimal one
 _THOUSANDS = r"^\s*[+-]?[1-9]\d{0,2},\d{3}\s*$"  # a number in any case
@@ -325,7 +326,9 @@ def _csv_schema(file: LogFile, kind: str) -> Schema:
 
 
 def _type_of(texts: pl.Series) -> pl.DataType:
-    if len(texts) and _all_booleans(texts):
+    if not len(texts):
+        return pl.Null()
+    if _all_booleans(texts):
         return pl.Boolean()
     return pl.Float64() if 2 * texts.cast(pl.Float64, strict=False).count() > len(texts) else pl.String()
 
@@ -377,9 +380,10 @@ def _csv_values(file: LogFile, kind: str, values: pl.Expr) -> pl.DataFrame:
     """An expression of the columns, which are all text."""
     separator, names = _separator(file, kind), _header(file, kind)
     try:
-        scan = pl.scan_csv(
-            file.content(), separator=separator, null_values=MISSING, infer_schema=False, new_columns=names
-        )
+        content = file.content()
+        scan = pl.scan_csv(content, separator=separator, null_values=MISSING, infer_schema=False, new_columns=names)
+        if b"np." in content:
+            scan = scan.with_columns(pl.all().str.replace(_NUMPY, "${1}${2}"))
         return scan.select(values).collect()
     except _BROKEN as error:
         raise _unreadable_csv(file, kind, error) from None
@@ -454,6 +458,10 @@ def _record_sizes(file: LogFile, kind: str, columns: int) -> np.ndarray:
     try:
         for line, record in _records(file, kind):
             if len(record) not in (0, columns):
+                if columns == 1:
+                    [name] = _header(file, kind)
+                    got = f"the one text {clip(name)!r} above lines of {len(record)} values: leave it out"
+                    raise InputError(f"{file.name}, line 1: expected names of columns, got {got}")
                 wanted = f"{columns} values, one per column"
                 raise InputError(f"{file.name}, line {line}: expected {wanted}, got {len(record)}")
             sizes.append(len(record))
@@ -556,6 +564,13 @@ def number_columns(items: Sequence[dict]) -> list[str]:
     keys = dict.fromkeys(key for item in items for key in item)
     values = {key: [item[key] for item in items if item.get(key) is not None] for key in keys}
     return [key for key in keys if 2 * sum(map(is_number, values[key])) > len(values[key])]
+
+
+def kinds_of(items: Sequence[dict]) -> dict[str, pl.DataType]:
+    """The type of each key in some rows of JSON: Float64 for mostly numbers, Null for nothing, else String."""
+    numbers, filled = number_columns(items), {key for item in items for key, value in item.items() if value is not None}
+    keys = dict.fromkeys(key for item in items for key in item)
+    return {key: pl.Float64() if key in numbers else _kind(False, key in filled) for key in keys}
 
 
 def read_json_lines(file: LogFile, numbers: Sequence[str], texts: Sequence[str], bad_lines: BadLines) -> pl.DataFrame:

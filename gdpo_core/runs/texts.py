@@ -75,6 +75,8 @@ def texts_in(record: Mapping[str, object]) -> PromptAndCompletion:
 
     >>> texts_in({"question": "2 + 2?", "response": [{"role": "assistant", "content": "4"}]})
     PromptAndCompletion(prompt='2 + 2?', completion='4')
+    >>> texts_in({"prompt": "2 + 2?", "completion": ""})
+    PromptAndCompletion(prompt='2 + 2?', completion='')
     >>> texts_in({"messages": [{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}]})
     PromptAndCompletion(prompt='2 + 2?', completion='4')
     """
@@ -85,6 +87,8 @@ def texts_in(record: Mapping[str, object]) -> PromptAndCompletion:
     )
     if prompt is None and completion is None:
         prompt, completion = _split_chat(chat)
+    if completion is None and any(value == "" and name.lower() in COMPLETIONS for name, value in record.items()):
+        completion = ""
     texts = ((readable(prompt), LONGEST_PROMPT), (readable(completion), LONGEST_COMPLETION))
     return PromptAndCompletion(*(None if text is None else excerpt(text, longest) for text, longest in texts))
 

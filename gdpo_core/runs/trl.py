@@ -13,6 +13,7 @@ from gdpo_core.runs.columns import (
     batches,
     expect_columns,
     hash_column,
+    holds_lists,
     is_ordered,
     left_out,
     refuse_numeric_texts,
@@ -21,7 +22,7 @@ from gdpo_core.runs.columns import (
     validate_columns,
 )
 from gdpo_core.runs.files import LogFile, LogFiles
-from gdpo_core.runs.roles import RewardChoice, choose, role
+from gdpo_core.runs.roles import ADVANTAGES, RewardChoice, choose, lost, role
 from gdpo_core.runs.run import PROMPTS, LogIssue, Rows, Run, run_of
 from gdpo_core.runs.tables import Schema, first_numbers, height, is_number_type, parquet_frames, parquet_schema
 from gdpo_core.runs.texts import texts_of
@@ -30,7 +31,6 @@ SAMPLE_ROWS = 20_000  # rows that tell rewards from totals
 WANDB_ROWS = 10_000  # wandb.Table.MAX_ROWS; an artifact takes more
 # Numbers that are logged beside the rewards.
 NOT_REWARDS = {"step", "advantage", "advantages", "epoch", "global_step", "index", "idx", "id", "seed"}
-ADVANTAGES = ("advantage", "advantages")
 LENGTHS = ("completion_length", "response_length", "num_tokens", "length", "tokens")
 
 
@@ -63,6 +63,7 @@ def read(log: LogFiles, options: ReadOptions) -> Run:
             whole = iter([pl.concat(whole).sort("_file", "step", maintain_order=True)])
         return batches(whole, ["_file", "step"])
 
+    beside = left_out(schema, [*columns.names, *([chosen.total] if chosen.total else [])])
     return run_of(
         log,
         "trl",
@@ -76,7 +77,8 @@ def read(log: LogFiles, options: ReadOptions) -> Run:
         issues=(*chosen.issues, *_cut_tables(files), *evaluations),
         # As the first versions logged to W&B; beside advantages it is the name of a function.
         total_only=chosen.total_only and columns.advantage is None,
-        left_out=left_out(schema, [*columns.names, *([chosen.total] if chosen.total else [])]),
+        left_out=beside,
+        lost=lost(schema, [name for name in beside if name.lower() not in NOT_REWARDS], options.rewards),
         weights=chosen.weights,
         weights_by="score" if chosen.weights else None,
     )
@@ -103,7 +105,13 @@ def _columns(files: Sequence[LogFile], schema: Schema, options: ReadOptions) -> 
         flags=[name for name in numbers if schema[name] == pl.Boolean],
     )
     columns = Columns(
-        rewards=chosen.rewards, step=step, advantage=advantage, length=length, key=options.group, by=options.by
+        rewards=chosen.rewards,
+        step=step,
+        advantage=advantage,
+        length=length,
+        key=options.group,
+        by=options.by,
+        per_token=advantage is not None and holds_lists(schema[advantage]),
     )
     return validate_columns(columns, schema, file.name), chosen
 

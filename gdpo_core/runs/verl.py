@@ -7,12 +7,21 @@ from functools import partial
 import polars as pl
 
 from gdpo_core._errors import InputError, expect
-from gdpo_core.runs.columns import TEXTS, Columns, ReadOptions, batches, expect_columns, standard_rows, validate_columns
+from gdpo_core.runs.columns import (
+    TEXTS,
+    Columns,
+    ReadOptions,
+    batches,
+    expect_columns,
+    holds_lists,
+    standard_rows,
+    validate_columns,
+)
 from gdpo_core.runs.files import LogFiles
-from gdpo_core.runs.roles import NEARLY, role
+from gdpo_core.runs.roles import ADVANTAGES, NEARLY, lost, role
 from gdpo_core.runs.run import LogIssue, Rows, Run, run_of
 from gdpo_core.runs.score import weights_of
-from gdpo_core.runs.tables import first_objects, number_columns, read_json_lines
+from gdpo_core.runs.tables import first_objects, kinds_of, number_columns, read_json_lines
 from gdpo_core.runs.texts import texts_of
 
 EXPECTED = ("input", "output", "score")
@@ -50,6 +59,7 @@ def read(log: LogFiles, options: ReadOptions) -> Run:
         columns, weights, beside = _without_weight_zero(columns, weights, options)
         if beside:
             issues.append(LogIssue("not-in-score", {"columns": beside, "rewards": list(columns.rewards)}))
+    beside = tuple(name for name in logged if name not in {*columns.names, *NOT_REWARDS, *TEXTS})
     return run_of(
         log,
         "verl",
@@ -62,7 +72,8 @@ def read(log: LogFiles, options: ReadOptions) -> Run:
         ),
         total_only=total_only,
         issues=tuple(issues),
-        left_out=tuple(name for name in logged if name not in {*columns.names, *NOT_REWARDS, *TEXTS}),
+        left_out=beside,
+        lost=lost(kinds_of(items), beside, options.rewards),
         weights=weights,
         weights_by="score" if weights else None,
     )
@@ -70,17 +81,19 @@ def read(log: LogFiles, options: ReadOptions) -> Run:
 
 def _columns(log: LogFiles, items: list[dict], logged: Sequence[str], options: ReadOptions) -> Columns:
     """Which column holds what."""
-    others = {*NOT_REWARDS, options.advantage, options.length, options.group, options.step, options.by}
+    advantage = options.advantage or next((name for name in ADVANTAGES if name in logged), None)
+    others = {*NOT_REWARDS, advantage, options.length, options.group, options.step, options.by}
     components = () if options.rewards else [name for name in _numbers(log, items, options) if name not in others]
     if OVERLONG in components:  # beside it verl logs a flag: whether the penalty is below 0
         components = [name for name in components if name != "overlong"]
     return Columns(
         rewards=options.rewards or tuple(components) or ("score",),
         step=options.step or ("step" if "step" in logged else None),
-        advantage=options.advantage,
+        advantage=advantage,
         length=options.length,
         key=options.group or ("uid" if "uid" in logged else "input"),
         by=options.by,
+        per_token=advantage is not None and holds_lists(None, [item.get(advantage) for item in items]),
     )
 
 
