@@ -481,7 +481,10 @@ def test_the_ids_to_fail_on_are_those_of_the_findings():
         ([TRL, "--html", "-"], "html: expected the name of a file, got '-'"),
         ([TRL, "--html", "{tmp}/x", "--json", "{tmp}/x"], "json: expected another file than for the other option"),
         ([f"{TRL}/completions_00001.parquet", "--html", f"{TRL}/completions_00001.parquet"], "html: expected another"),
-        ([TRL, "--fail-on", "erorr"], "fail-on: expected error, warning, info or the id of a finding: advantages-not-"),
+        (
+            [TRL, "--fail-on", "erorr"],
+            "fail-on: expected error, warning, info or the id of a finding: advantage-impossible, advantages-not-",
+        ),
         ([TRL, "--fail-on", "error,"], "fail-on: expected error, warning"),
         ([TRL, "--fail-on", "", "--html", "{tmp}/x"], "fail-on: expected error, warning"),
         ([TRL, SWIFT, "--primary", "Format"], f"{TRL}: primary: expected one of correctness_reward"),

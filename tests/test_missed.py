@@ -210,7 +210,9 @@ def test_the_reward_that_falls_since_when_and_what_rises_is_the_first_line(prima
         (hacked((0.6, 0.4)), "correct", "warning"),
         (hacked((0.6, 0.4)), None, "info"),  # another rises; it may be what is meant
         (hacked((0.6, 0.4), (4, 4)), None, None),
-        (hacked((0.6, 0.4), (4, 4)), "correct", "warning"),
+        (hacked((0.6, 0.4), (4, 4)), "correct", "info"),  # the prompts may be harder
+        (hacked((0.6, 0.1), (4, 4)), "correct", "warning"),
+        (hacked((0.6, 0.1), (4, 4)), None, "warning"),
         (hacked()[12:26], "correct", "warning"),  # a quarter is three batches
         (hacked()[16:23], "correct", None),  # too few batches
     ],

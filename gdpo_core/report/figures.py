@@ -314,6 +314,8 @@ _EXPLAINS: dict[str | None, Sequence[Callable[[AuditReport], list[Figure]]]] = {
     "reward-dominates": [_update_shares],
     "reward-starved": [_update_shares],
     "reward-noise": [_update_shares],
+    "no-right-answer": [_update_shares],
+    "reward-falls": [_means],
     "weight-zero": [_update_shares],
     "weights-not-as-given": [_update_shares],
     "method-not-as-asked": [_update_shares],

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -155,7 +154,9 @@ def _recipe_but_for_large(
     if left in (0, all_of_them) or 2 * left < all_of_them:
         return None
     recipe = solve_recipe(run, kept, given, intended)
-    for log in map(partial(tensors_of, rewards=run.rewards), sample if recipe is not None else []):
+    if recipe is None:
+        return None
+    for log in (tensors_of(table, run.rewards) for table in sample):
         comparison = compare(log, recipe)
         if bool(((comparison.error > comparison.allowed) & ~impossible(log, recipe, comparison)).any()):
             return None

@@ -44,8 +44,8 @@ def reward_falls(f: Facts) -> Iterator[Finding]:
     up = sorted((k for k in drifts if drifts[k].moves(1)), key=lambda k: -drifts[k].size)
     for k in down:
         name, fell = f.rewards[k], drifts[k]
-        far = primary is not None or fell.size <= -FALLS_FAR
-        if not (far or up):  # what is no priority may become harder to get, as all else
+        far = fell.size <= -FALLS_FAR
+        if not (far or up or primary is not None):
             continue
         step, before, after = _break(f, k)
         goes = [f"{f.rewards[i]} goes from {number(drifts[i].first, 3)} to {number(drifts[i].last, 3)}" for i in up]
@@ -54,7 +54,7 @@ def reward_falls(f: Facts) -> Iterator[Finding]:
         meanwhile = f"Meanwhile {some(goes)}. " if up else "No other reward gets much better meanwhile. "
         yield Finding(
             "reward-falls",
-            "warning" if far else "info",
+            "warning" if far or (up and primary is not None) else "info",
             f"The mean of {says}, between the first quarter of the batches and the last. The clearest break is at step "
             f"{step}: {number(before, 3)} before it, {number(after, 3)} from there on. "
             f"{meanwhile if len(drifts) > 1 else ''}Either the policy gives {name} up"
@@ -71,7 +71,7 @@ def reward_falls(f: Facts) -> Iterator[Finding]:
                 "fall_in_stds": -fell.size,
                 "rises": {f.rewards[i]: [drifts[i].first, drifts[i].last] for i in up},
                 "threshold": FALLS,
-                "threshold_without_primary": FALLS_FAR,
+                "threshold_far": FALLS_FAR,
                 "threshold_standard_errors": CHANCE,
             },
             None,

@@ -35,7 +35,7 @@ def largest_z(n: Number, ddof: int) -> Number:
     >>> round(largest_z(8.0, ddof=1), 4), round(largest_z(8.0, ddof=0), 4)
     (2.4749, 2.6458)
     """
-    return ((n - 1) * (n - ddof) / n) ** 0.5  # type: ignore[return-value]
+    return ((n - 1) * (n - ddof) / n) ** 0.5
 
 
 def impossible(log: Tensors, recipe: Recipe | None, comparison: Comparison | None) -> Tensor:

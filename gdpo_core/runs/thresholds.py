@@ -21,7 +21,9 @@ BY_RISE = (
 )
 FADES_BATCHES, FADES_GROUPS = 8, 16  # in the run, and in a quarter of it: of fewer a quarter says little
 FALLS = 0.25  # standard deviations of a reward over the run: a smaller fall of its mean is hardly seen in a plot
-FALLS_FAR = 0.75  # the same of a reward that was not named as primary: rewards that are traded for others fall by less
+FALLS_FAR = (
+    0.75  # beyond, a warning even where nothing rises, or no reward is primary: less may be harder prompts, or meant
+)
 UNRIGHT_INFO, UNRIGHT_WARNING = 0.2, 0.5  # of the update: a fifth is worth knowing; of half, being right decides less
 TWO_VALUES = 1e-9  # of the squared range: the round-off of a variance
 AMPLIFIED = 2.0  # times the update share that it has under GRPO
