@@ -168,7 +168,7 @@ SOLVABLE = [
     for method in NAMES
     for name, c in CONVENTIONS.items()
     for missing in (0.0, 0.1)
-    if not (missing and c.missing == "propagates") and not (method == "grpo" and c.leave_one_out)
+    if not (missing and c.missing == "propagates") and not (method in ("grpo", "max_rl") and c.leave_one_out)
 ]
 
 

@@ -329,7 +329,8 @@ def _mostly(log: _Log, hidden: int, groups: int) -> Residual | None:
     follows = 1 - (left.square().sum() / a.square().sum()).nan_to_num(nan=1.0).item()
     agrees = f"they add up to 0 in each group, and {percent(follows)} of their variance there follows the rewards"
     if hidden <= MERGED * groups:
-        if not log.adds_up or follows < _FOLLOWS_ALONE:
+        enough = int(t.part.sum()) - groups - len(log.rewards) >= _EQUATIONS
+        if not (enough and log.adds_up and _FOLLOWS_ALONE <= follows < 1 - _NEAR):
             return None
         return Residual("mostly the rewards", f"But {agrees}; what is left follows something else.", known=False)
     says = (
