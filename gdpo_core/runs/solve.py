@@ -80,8 +80,9 @@ _LEAST = 1e-290  # of a number that can be round
 _USUAL = (0.01, 100)
 # A log with more responses than this has more equations than weights.
 _MANY = 4096
-# Where each batch has a factor of its own, or rewards are rounded, chance explains fewer equations than this.
+# Where each batch has a factor of its own, or numbers are rounded, chance explains fewer equations than this.
 _FEW_EQUATIONS = 8
+_FEW_EXACT = 4  # the same of weights for a batch of exact numbers, where the method is known
 # Other readings of a log are looked for in its first batches, with about so many responses.
 _ENOUGH = 2000
 # Weights fitted to rounded advantages may miss some; where they reproduce this share, better ones do all.
@@ -149,7 +150,8 @@ def solve_weights(tables: Sequence[pl.DataFrame], rewards: Sequence[str], like: 
     log = replace(tensors_of(pl.concat(tables), rewards), **after)
     terms = terms_of(log, log.read(ALL_CONVENTIONS[like.convention]), like.method)
     solution = solution_of(terms, log.batches)
-    if _degrees_of_freedom(log, terms, solution) < _FEW_EQUATIONS:
+    exact = not (log.scaled or log.grid or log.rewards_grid)
+    if _degrees_of_freedom(log, terms, solution) < (_FEW_EXACT if exact else _FEW_EQUATIONS):
         return None
     found = _attempt(log, like.method, like.convention, like.weights, terms, solution)
     if found is None or found.share < 1 or len(found.recipe.unknown) == len(rewards):

@@ -1,0 +1,167 @@
+"""Weights that change during a run: each step counts under the weights that made it, held against plain numpy."""
+
+import numpy as np
+import pytest
+
+import gdpo_core as gc
+from gdpo_core.runs.changes import recipe_of_one_batch
+from gdpo_core.runs.recipe import Recipe
+from gdpo_core.runs.solve import same_weights
+
+NAMES, EPS = ("right", "short", "vowels"), 1e-4
+STEPS, GROUPS, SIZE = 18, 4, 8
+
+
+def parts_of(r, weights, method):
+    """(groups, size, rewards) each reward's part of the advantages of one step, which are their sum."""
+    if method == "gdpo":
+        z = (r - r.mean(1, keepdims=True)) / (r.std(1, ddof=1, keepdims=True) + EPS)
+        return weights * z / ((z @ weights).std(ddof=1) + EPS)
+    return weights * (r - r.mean(1, keepdims=True)) / ((r @ weights).std(1, ddof=1)[:, None, None] + EPS)
+
+
+def draw_run(weights_at, method, seed=0, decimals=None, continuous=False):
+    """The rows of a run, and its true shares and inversions; weights_at or method: of a step."""
+    draw, rows, update, squares, inverted, pairs = np.random.default_rng(seed), [], 0, 0, 0, 0
+    for step in range(1, STEPS + 1):
+        r = np.stack(
+            [draw.random((GROUPS, SIZE)) < 0.5, draw.random((GROUPS, SIZE)), draw.integers(0, 9, (GROUPS, SIZE))], 2
+        )
+        r = r.astype(np.float32).astype(float) if continuous else np.round(5 * r) / 5
+        parts = parts_of(r, np.array(weights_at(step)), method if isinstance(method, str) else method(step))
+        a = parts.sum(2)
+        update, squares = update + (parts * a[..., None]).sum((0, 1)), squares + (a**2).sum()
+        for group in range(GROUPS):
+            more = r[group, :, 0][:, None] > r[group, :, 0]
+            pairs, inverted = pairs + more.sum(), inverted + (more & (a[group][:, None] < a[group] - 1e-6)).sum()
+        logged = a.astype(np.float32).astype(float) if decimals is None else a.round(decimals)
+        rows += [
+            {
+                "step": step,
+                "prompt": f"{step}, {g}",
+                **dict(zip(NAMES, r[g, i], strict=True)),
+                "advantage": logged[g, i],
+            }
+            for g in range(GROUPS)
+            for i in range(SIZE)
+        ]
+    return rows, update / squares, inverted / pairs
+
+
+def audit(rows, **named):
+    report = gc.audit(gc.read_run(rows), primary="right", **named)
+    return report, {finding.id: finding for finding in report.findings}
+
+
+def shares(report, method):
+    return [reward["update_share"][method] for reward in report.rewards]
+
+
+CHANGES = {  # weights of a step, the steps at which they change, the title
+    "once": (lambda t: (1, 0.5, 2 if t <= 7 else 0.2), [8], "at step 8: 1 : 0.5 : 2 → 1 : 0.5 : 0.2"),
+    "twice": (
+        lambda t: (1, 0.5, 0.2 if 6 < t < 14 else 2),
+        [7, 14],
+        "at steps 7 and 14: 1 : 0.5 : 2 → 1 : 0.5 : 0.2 → 1 : 0.5 : 2",
+    ),
+    "every step": (
+        lambda t: (1, 0.5, 2 - t / 10),
+        [*range(2, 19)],
+        "17 times from step 2 to step 18: 1 : 0.5 : 1.9 → … → 1 : 0.5 : 0.2",
+    ),
+}
+
+
+@pytest.mark.parametrize("method", ["grpo", "gdpo"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_each_step_counts_under_the_weights_that_made_it(change, method):
+    weights_at, steps, title = CHANGES[change]
+    rows, expected, inverted = draw_run(weights_at, method)
+    report, found = audit(rows)
+    assert report.run["method"] == method and report.run["reproduced"] is True
+    assert shares(report, method) == pytest.approx(expected, abs=1e-5)
+    assert report.methods[method]["inversions"] == pytest.approx(inverted)
+    finding = found["weights-change"]
+    assert (finding.severity, finding.title) == ("info", f"Weights change {title}")
+    assert finding.evidence["steps"] == steps and "advantages-not-reproduced" not in found
+    first, last = ([finding.evidence[when][name] for name in NAMES] for when in ("before", "after"))
+    assert (first, last) == (pytest.approx(weights_at(1), rel=1e-3), pytest.approx(weights_at(STEPS), rel=1e-3))
+    # What is tried begins with the run as it was, and the other settings have one set of weights in all steps.
+    other = report.what_if(weights=dict.fromkeys(NAMES, 1.0))
+    assert list(other.before["update_share"].values()) == pytest.approx(expected, abs=1e-5)
+    constant = draw_run(lambda t: (1, 1, 1), method)[1]
+    assert list(other.after["update_share"].values()) == pytest.approx(constant, abs=1e-5)
+
+
+@pytest.mark.parametrize("method", ["grpo", "gdpo"])
+def test_random_weights_that_change(method):
+    for seed in range(4):
+        draw = np.random.default_rng(seed)
+        at, weights = (
+            sorted(draw.choice(range(3, STEPS - 1), 2, replace=False)),
+            draw.choice([0.1, 0.5, 1, 2, -0.5], (3, 3)),
+        )
+        rows, expected, _ = draw_run(lambda t, w=weights, at=at: w[np.searchsorted(at, t, side="right")], method, seed)
+        report, _ = audit(rows)
+        assert report.run["reproduced"] is True
+        assert shares(report, method) == pytest.approx(expected, abs=1e-5), seed
+
+
+@pytest.mark.parametrize("decimals", [None, 4])
+@pytest.mark.parametrize("after", [(1, 0.5, 2), (2, 1, 4)])
+def test_weights_equal_up_to_scale_and_what_rounding_does_are_no_change(after, decimals):
+    rows, expected, _ = draw_run(lambda t: (1, 0.5, 2) if t <= 7 else after, "grpo", 3, decimals, continuous=True)
+    report, found = audit(rows)
+    assert not {"weights-change", "advantages-not-reproduced", "eval-overwrote"} & found.keys()
+    assert report.run["reproduced"] is True and shares(report, "grpo") == pytest.approx(expected, abs=1e-4)
+    used = list(report.run["weights_used"].values())
+    assert [w / used[0] for w in used] == pytest.approx([1, 0.5, 2])
+    assert used == [float(f"{w:.2g}") for w in used]
+
+
+def test_steps_of_another_method_are_an_error_and_out_of_the_figures():
+    rows, _, _ = draw_run(lambda t: (1, 0.5, 2), lambda t: "grpo" if t <= 11 else "gdpo")
+    report, found = audit(rows)
+    assert "weights-change" not in found and found["advantages-not-reproduced"].severity == "error"
+    assert "leave these steps out" in found["advantages-not-reproduced"].message
+    alone, _ = audit([row for row in rows if row["step"] <= 11])
+    assert shares(report, "grpo") == shares(alone, "grpo") and report.run["reproduced"] is False
+
+
+@pytest.mark.parametrize(
+    "weights, given, wrong",
+    [
+        ((-1, -0.5, -2), None, True),
+        ((-1, -0.5, -2), dict.fromkeys(NAMES, -1.0), False),
+        ((1, 0.5, -0.2), None, False),
+        ((1, 0.5, -0.2), {"vowels": 0.2}, True),
+    ],
+)
+def test_advantages_that_are_upside_down(weights, given, wrong):
+    report, found = audit(draw_run(lambda t: weights, "grpo")[0], weights=given)
+    assert ("advantages-upside-down" in found) == wrong
+    assert not (wrong and "Nothing to change" in report.verdict)
+    single = "vowels has weight −0.2: more of it is punished." in report.verdict
+    assert single == (max(weights) > 0)
+
+
+def test_no_schedule_is_seen_in_advantages_that_no_weights_make():
+    rows = draw_run(lambda t: (1, 0.5, 2), "grpo")[0]
+    rows = [row | {"advantage": row["advantage"] / (1 + (row["advantage"] < 0))} for row in rows]
+    run = gc.read_run(rows)
+    assert recipe_of_one_batch(run, list(run.tables())) is None
+    assert gc.audit(run).run["method"] is None
+
+
+@pytest.mark.parametrize(
+    "one, other, same",
+    [
+        (("grpo", (1.0, 0.5)), ("grpo", (2.0, 1.0)), True),
+        (("grpo_no_std", (1.0, 0.5)), ("grpo_no_std", (2.0, 1.0)), False),
+        (("grpo", (1.0, 0.5)), ("grpo", (-1.0, -0.5)), False),
+        (("grpo", (1.0, 0.5)), ("grpo", (1.0, 0.502)), False),
+        (("grpo", (0.0, 0.5)), ("grpo", (0.0, 1.5)), True),
+    ],
+)
+def test_same_weights(one, other, same):
+    assert same_weights(*(Recipe(method, "trl", weights, (), False) for method, weights in (one, other))) == same
