@@ -112,7 +112,9 @@ def _scales(report: AuditReport) -> Answer:
     weights = [report.run["weights_used"][name] for name in names]
     squares = sum(w * w for w in weights)
     if not squares or any(map(isnan, (*grpo, *gdpo))):
-        return Answer("nothing", title, "There is no update: every advantage is 0.", "train", "live")
+        silent = not squares or all(report.methods[m]["silent_groups"] == 1 for m in ("grpo", "gdpo"))
+        why = "There is no update: every advantage is 0." if silent else "They are not known: rewards say the same."
+        return Answer("nothing", title, why, "train", "live")
     moved = [abs(a - b) for a, b in zip(grpo, gdpo, strict=True)]
 
     def share_sentence(k: int) -> str:

@@ -25,6 +25,7 @@ from gdpo_core.runs.summarise import summarise
 from gdpo_core.runs.sums import Array, Plan, Summary, Sums, merge, take
 from gdpo_core.runs.thresholds import SCALE_ONLY
 from gdpo_core.runs.trials import Sample
+from gdpo_core.runs.uncounted import counted, counting
 from gdpo_core.runs.what_if import compute_what_if, validate_setting
 
 # Responses from which method and weights are solved, and those of batches that they do not explain; all responses then
@@ -61,7 +62,7 @@ def audit(
     """
     setting = None if what_if is None else validate_setting(run, what_if)
     facts = gather(run, weights, primary, asked, progress, engine)
-    for_shares = weights_for_shares(facts, target_share) if target_share else ()
+    for_shares = weights_for_shares(counting(facts, target_share), target_share) if target_share else ()
     report = report_of(facts, findings(facts), for_shares)
     alternative = None if setting is None else compute_what_if(facts, setting, engine)
     return replace(report, alternative=alternative, _facts=replace(facts, tables=(), by=(), examples=None, _trials={}))
@@ -93,6 +94,11 @@ def gather(
             plan = plan_of(run, given, primary, better, intended)
             summary = engine(run, plan) if engine else _summary(run.tables(), plan)
     facts = facts_of(run, summary, given, intended)
+    if fewer := counted(facts):
+        of_these = {name: w for name, w in given.items() if name in fewer.rewards}
+        of_fewer = gather(fewer, of_these, primary, intended, None, engine)
+        if of_fewer.reproduced == facts.reproduced:
+            return of_fewer
     return replace(facts, by=by_value(facts))
 
 

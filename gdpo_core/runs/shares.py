@@ -93,14 +93,15 @@ def weights_for_shares(f: Facts, targets: Mapping[str, float]) -> list[WeightsFo
     targets: shares by name; the other rewards have the rest, as their weights ask for. The shares are those of the
     sample under the weights found: the nearest ones where rewards are too correlated. Raises InputError.
     """
+    expect(not f.relations, "target shares", "rewards of which none follows from others", ", ".join(sorted(f.alike)))
     wanted = _target_shares(f, targets)
     rows: list[WeightsForShares] = []
     for method in dict.fromkeys(["grpo", "gdpo", f.method]):
         weights = weights_for(f, method, wanted)
         if weights is not None:
             shares = f.try_setting(Trial(method, weights)).shares(method)
-            lines = config_lines.set_weights(f.run.framework, f.rewards, weights, method)
-            by_name = [dict(zip(f.rewards, values, strict=True)) for values in (weights, shares)]
+            lines = config_lines.set_weights(f.run.framework, *f.functions(weights), method)
+            by_name = [dict(zip(f.rewards, values, strict=True)) for values in (f.printed(weights), shares)]
             reached = all(abs(shares[k] - share) <= _REACHED for k, share in wanted.items())
             rows.append(
                 {"method": method, "weights": by_name[0], "update_share": by_name[1], "reached": reached, "fix": lines}
