@@ -211,12 +211,12 @@ def _run(f: Facts) -> RunPart:
     error = float(max(batches.logged.max_error.max(initial=-np.inf) for batches in parts))
     steps_wrong = {step for batches in parts for step in batches.step[batches.logged.wrong > 0].tolist()}
     weights: dict[str, float | None] | None = None
-    without = dict.fromkeys(f.run.without_weight, 0.0)
     if recipe is not None:
         weights = {
             name: None if k in recipe.unknown else w
             for k, (name, w) in enumerate(zip(f.rewards, f.printed(recipe.weights), strict=True))
-        } | without
+        }
+        weights |= dict.fromkeys(f.run.without_weight, 0.0)
     return {
         "method": None if recipe is None else recipe.method,
         "convention": None if recipe is None else recipe.convention,
@@ -226,7 +226,8 @@ def _run(f: Facts) -> RunPart:
         "logged": _logged(f),
         "reproduced": f.reproduced,
         "max_error": error if recipe is not None and error >= 0 else None,
-        "weights_used": dict(zip(f.rewards, f.printed(f.plan.weights), strict=True)) | without,
+        "weights_used": dict(zip(f.rewards, f.printed(f.plan.weights), strict=True))
+        | dict.fromkeys(f.run.without_weight, 0.0),
         "weights_from": f.weights_from,
         "convention_used": f.plan.convention,
         "asked": f.intended_method,
