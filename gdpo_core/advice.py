@@ -169,7 +169,9 @@ def _scales(report: AuditReport) -> Answer:
     known = {m: [nan if x is None else x for x in of] for m, of in shares.items()}
     weights = [report.run["weights_used"][name] for name in names]
     if any(isnan(share) for of in known.values() for share in of):
-        return Answer("nothing", title, "There is no update: every advantage is 0.", "train", "live")
+        silent = not any(weights) or all(report.methods[m]["silent_groups"] == 1 for m in known)
+        why = "There is no update: every advantage is 0." if silent else "They are not known: rewards say the same."
+        return Answer("nothing", title, why, "train", "live")
     gdpo = known.pop("gdpo")
     # Of what runs and GRPO the one that does more for the reward that matters most.
     method = "grpo" if first is None else max(known, key=lambda m: known[m][names.index(first)])

@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from math import inf
+from math import inf, nan
 from typing import Any
 
 from gdpo_core._errors import InputError, expect, is_whole
@@ -152,7 +152,7 @@ def metrics_of(f: Facts, method: str) -> dict[str, float]:
     metrics = {f"groups_with_ties/{method}": f.ties(method), f"silent_groups/{method}": f.silent(method)}
     metrics[f"inversions/{method}"] = f.inversions(method)
     for k, name in enumerate(f.rewards):
-        metrics[f"update_share/{method}/{name}"] = f.shares(method)[k]
+        metrics[f"update_share/{method}/{name}"] = nan if f.contradicted else f.shares(method)[k]
         if f.coverage(k):
             metrics[f"constant_groups/{name}"] = f.dead(k)
     return {f"audit/{name}": x for name, x in metrics.items() if x == x}

@@ -12,7 +12,7 @@ from gdpo_core._words import number, percent
 from gdpo_core.conventions import NAMES
 from gdpo_core.report import per_step, svg
 from gdpo_core.report.per_step import Series, present
-from gdpo_core.report.summary import checklist, comparable, own_method, shown_method, weight_shares
+from gdpo_core.report.summary import checklist, comparable, none_made_it, own_method, shown_method, weight_shares
 from gdpo_core.runs.audit_report import AuditReport
 
 METHODS_AND_REWARDS = ("grpo", "grpo_no_std", "grpo_batch_std", "gdpo", "r0", "r1", "r2", "r3", "alarm")  # looks
@@ -139,7 +139,7 @@ def _update_shares(report: AuditReport) -> list[Figure]:
     caption = "Each reward’s share of the update: how much of the advantages comes from this reward."
     if any(share is not None for share in weights.values()):
         caption += " The upright line is its share of the weights; under GDPO shares go by the squares of the weights."
-    caption += f" Bold is the run’s own method, {NAMES[own]}." if own else ""
+    caption += f" Bold is the run’s own method, {NAMES[own]}." if own else f" {none_made_it(report)}".rstrip()
     values = [bar.value for group in groups for bar in group.bars if bar.value is not None]
     lowest, highest = min(values, default=0), max(values, default=0)
     low, high = -1.0 if lowest < -0.5 else -0.5 if lowest < 0 else 0.0, 1.5 if highest > 1.005 else 1.0
@@ -148,7 +148,8 @@ def _update_shares(report: AuditReport) -> list[Figure]:
         {"reward": r["name"], "weight": weights[r["name"]]} | {m: r["update_share"].get(m) for m in report.methods}
         for r in report.rewards
     ]
-    return [Figure("Which reward makes the update", caption, drawn, rows)]
+    makes = "would have made" if none_made_it(report) else "makes"
+    return [Figure(f"Which reward {makes} the update", caption, drawn, rows)]
 
 
 def _distinctions(report: AuditReport) -> list[Figure]:

@@ -64,6 +64,8 @@ def source_facts(report: AuditReport) -> dict[str, str]:
         "holds": f"{listing(counts, link='')}{skipped}{_window(s['window'])}",
         "groups": f"{count(s['groups'])}{size}, told apart by {s['grouped_by']}",
     }
+    if uncounted := s["not_counted"]:
+        rows["not counted"] = listing((f"{name} ({why})" for name, why in uncounted.items()), link="", most=_SHOWN)
     return rows | ({"not read": f"{value(s['left_out'])} (--reward names rewards)"} if s["left_out"] else {})
 
 
@@ -188,14 +190,23 @@ def own_method(report: AuditReport) -> str | None:
     return method if method is not None and method in report.methods else None
 
 
+def none_made_it(report: AuditReport) -> str:
+    """That no method of a report is what ran; empty where one is, or where the log holds no advantages."""
+    if report.run["method"] or report.run["reproduced"] is not False:
+        return ""
+    return f"None of these methods made the logged advantages (weights {WEIGHTS_FROM[report.run['weights_from']]})."
+
+
 def shown_method(report: AuditReport) -> tuple[str | None, str]:
     """The method whose update shares are shown, and why: the run's own, else the one asked for, else the first."""
     if own := own_method(report):
         return own, "the run’s method"
-    asked = report.run["asked"]
+    asked, none = report.run["asked"], none_made_it(report)
     if asked is not None and asked in report.methods:
-        return asked, "which was asked for; the log does not show the method"
-    return next(iter(report.methods), None), "taken, as the run’s method is not known"
+        shows = "it did not make the logged advantages" if none else "the log does not show the method"
+        return asked, f"which was asked for; {shows}"
+    why = "which did not make the logged advantages" if none else "taken, as the run’s method is not known"
+    return next(iter(report.methods), None), why
 
 
 # Findings after which a column is not one reward, so that nothing that compares rewards or methods holds.
@@ -218,7 +229,8 @@ def not_comparable(report: AuditReport) -> str:
             "The log does not hold each reward in a column of its own, so ties, shares of the update and what another "
             "method would have done cannot be told."
         )
-    return "One reward was read: nothing can tie with it or take a share of the update from it."
+    one = "One reward counts" if report.source["not_counted"] else "One reward was read"
+    return f"{one}: nothing can tie with it or take a share of the update from it."
 
 
 def checklist(report: AuditReport) -> list[tuple[str, bool, str]]:
@@ -337,17 +349,18 @@ def rewards_table(report: AuditReport) -> Table:
 def shares_table(report: AuditReport) -> Table:
     """Each reward's share of the weights, and of the update under each method."""
     own, weights, methods = own_method(report), weight_shares(report), list(report.methods)
+    none = none_made_it(report)
     rows = [
         [r["name"], percent(weights[r["name"]]), *(percent(r["update_share"].get(m)) for m in methods)]
         for r in report.rewards
     ]
     return Table(
-        "Share of the update" + (f" (the run’s method: {NAMES[own]})" if own else ""),
+        "Share of the update" + (f" (the run’s method: {NAMES[own]})" if own else ", had these run" * bool(none)),
         ["reward", "weight", *(NAMES[m] for m in methods)],
         rows,
         "An advantage is a sum of one part per reward; a share is what a reward’s parts make of the squares of all "
         "advantages. Weight: its part of the sum of the weights; shares go by their squares. Below 0: the update works "
-        "against the reward.",
+        f"against the reward. {none}".rstrip(),
     )
 
 
@@ -445,7 +458,7 @@ def _own_shares(report: AuditReport) -> str:
     if method is None or not comparable(report):
         return MISSING
     shares = [f"{r['name']} {percent(r['update_share'].get(method))}" for r in report.rewards]
-    return "\n".join(shares if own_method(report) else [*shares, f"(if it was {NAMES[method]})"])
+    return "\n".join(shares if own_method(report) else [*shares, f"(had it been {NAMES[method]})"])
 
 
 # --- tables of what was asked for besides ----------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from gdpo_core.runs.summarise import summarise
 from gdpo_core.runs.sums import Array, Made, Plan, Summary, Sums, merge, take
 from gdpo_core.runs.thresholds import SCALE_ONLY
 from gdpo_core.runs.trials import Sample
+from gdpo_core.runs.uncounted import counted
 from gdpo_core.runs.what_if import compute_what_if, validate_setting
 
 # Responses from which method and weights are solved, and those of batches that they do not explain; all responses then
@@ -106,6 +107,11 @@ def gather(
     elif one is not recipe:
         facts = facts_again(plan(None))
     facts = _without_others(facts)
+    if fewer := counted(facts):
+        of_these = {name: w for name, w in given.items() if name in fewer.rewards}
+        of_fewer = gather(fewer, of_these, primary, intended, None, engine)
+        if of_fewer.reproduced == facts.reproduced:
+            return of_fewer
     left_out = _left_out_reward(run) if facts.reproduced is False and facts.recipe is None else None
     return replace(facts, by=by_value(facts), left_out_reward=left_out)
 

@@ -179,7 +179,7 @@ def report_of(f: Facts, findings: Sequence[Finding]) -> AuditReport:
         rewards=tuple(_reward(f, k) for k in range(len(f.rewards))),
         methods={m: _method(f, m) for m in f.methods},
         findings=tuple(findings),
-        steps=over_time(f.plan, f.batches),
+        steps=over_time(f.plan, f.batches, f.alike),
         what_ran=_what_ran(f),
         what_first=_caution(f) + _what_first(f, findings),
         caution=_caution(f),
@@ -204,6 +204,7 @@ def _source(f: Facts) -> SourcePart:
         "skipped_lines": f.run.skipped_lines,
         "skipped_files": list(f.run.skipped_files),
         "left_out": list(f.run.left_out),
+        "not_counted": {x.name: x.why for x in f.run.uncounted},
         "window": None if f.run.window is None else list(f.run.window),
     }
 
@@ -217,8 +218,9 @@ def _run(f: Facts) -> RunPart:
     if recipe is not None:
         weights = {
             name: None if k in recipe.unknown else w
-            for k, (name, w) in enumerate(zip(f.rewards, recipe.weights, strict=True))
+            for k, (name, w) in enumerate(zip(f.rewards, f.printed(recipe.weights), strict=True))
         }
+        weights |= dict.fromkeys(f.run.without_weight, 0.0)
     return {
         "method": None if recipe is None else recipe.method,
         "convention": None if recipe is None else recipe.convention,
@@ -229,7 +231,8 @@ def _run(f: Facts) -> RunPart:
         "logged": _logged(f),
         "reproduced": f.reproduced,
         "max_error": error if recipe is not None and error >= 0 else None,
-        "weights_used": dict(zip(f.rewards, f.plan.weights, strict=True)),
+        "weights_used": dict(zip(f.rewards, f.printed(f.plan.weights), strict=True))
+        | dict.fromkeys(f.run.without_weight, 0.0),
         "weights_from": f.weights_from,
         "convention_used": f.plan.convention,
         "asked": f.intended_method,

@@ -13,6 +13,7 @@ from gdpo_core._words import listing, number
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import FRAMEWORKS, Framework
 from gdpo_core.runs.recipe import Recipe
+from gdpo_core.runs.relations import Relation, relations_of
 from gdpo_core.runs.run import Run
 from gdpo_core.runs.solve import same_weights
 from gdpo_core.runs.sums import Array, Examples, Made, MethodSums, Plan, Sums, take, total
@@ -144,7 +145,8 @@ class Facts:
         if self.recipe is not None:
             return name
         why = "which was asked for" if self.intended_method == self.method else "taken as the default"
-        return f"{name} ({why}: the log does not show the method)"
+        shows = "no known method made what the log holds" if self.contradicted else "the log does not show the method"
+        return f"{name} ({why}: {shows})"
 
     @property
     def reproduced(self) -> bool | None:
@@ -202,6 +204,21 @@ class Facts:
             return False
         groups = self.totals.logged.wrong_groups or self.totals.mixed_groups
         return bool(self.totals.logged.hidden_groups > MERGED * groups)
+
+    @property
+    def contradicted(self) -> bool:
+        """Whether no known method makes the logged advantages, with any weights: then no share is that of what ran."""
+        return self.recipe is None and self.reproduced is False and not self.all_zero
+
+    @cached_property
+    def relations(self) -> tuple[Relation, ...]:
+        """The rewards that follow from others: what one of these does, and what its weight asks for, is not known."""
+        return tuple(relations_of(self.rewards, self.totals))
+
+    @property
+    def alike(self) -> set[str]:
+        """The rewards of these relations, whose shares the log does not tell."""
+        return {part for name, parts in self.relations for part in (name, *parts)}
 
     # --- one reward; k is its index ---
 
@@ -292,6 +309,31 @@ class Facts:
             for plan, some in zip(plans, rows.values(), strict=True)
         ]
 
+    @property
+    def ratios_alone(self) -> bool:
+        """Whether weights are known up to a common factor only."""
+        return self.recipe is not None and self.recipe.up_to_scale and not self.given_weights
+
+    @property
+    def unit(self) -> float:
+        """What weights are multiplied by where they are printed: where only ratios are known, the smallest is 1."""
+        if self.recipe is None or not self.ratios_alone:
+            return 1.0
+        known = [abs(w) for k, w in enumerate(self.recipe.weights) if w and k not in self.recipe.unknown]
+        return 1 / min(known) if known else 1.0
+
+    def printed(self, weights: Iterable[float]) -> list[float]:
+        """Weights in that unit; ratios with as many digits as rounded logs show."""
+        digits = 5 if self.ratios_alone else 12
+        return [float(f"{self.unit * w:.{digits}g}") for w in weights]
+
+    def functions(self, weights: Iterable[float]) -> tuple[list[str], list[float]]:
+        """The reward functions and these weights as lines of configuration hold them: one of weight 0 has its place."""
+        of = {x.name: 0.0 for x in self.run.uncounted if x.function}
+        of |= zip(self.rewards, self.printed(weights), strict=True)
+        names = [name for name in self.run.columns if name in of]
+        return names, [of[name] for name in names]
+
     # --- other settings, tried on the log ---
 
     @cached_property
@@ -320,9 +362,13 @@ class Facts:
     # --- one method ---
 
     def shares(self, method: str) -> list[float]:
-        """Each reward's share of the update, as `gdpo_core.update_share`; NaN if all advantages are 0."""
+        """Each reward's share of the update, as `gdpo_core.update_share`; NaN if all advantages are 0.
+
+        NaN too for rewards of which one follows from others.
+        """
         sums = self.totals.methods[method]
-        return [ratio(part, sums.squares) for part in sums.update.tolist()]
+        shares = zip(self.rewards, sums.update.tolist(), strict=True)
+        return [nan if name in self.alike else ratio(part, sums.squares) for name, part in shares]
 
     def silent(self, method: str) -> float:
         """The share of the groups in which every advantage is 0."""

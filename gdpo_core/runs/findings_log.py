@@ -29,7 +29,7 @@ from gdpo_core.runs.facts import (
 from gdpo_core.runs.impossible import alone_by_nothing, largest_z, last_z
 from gdpo_core.runs.residual import residual
 from gdpo_core.runs.sums import Array, Sums, take
-from gdpo_core.runs.thresholds import DEGREES, EVERY_NTH, MERGED, NO_SPREAD, SCALE_ONLY, VARYING, WEIGHT_MOVED
+from gdpo_core.runs.thresholds import EVERY_NTH, MERGED, SCALE_ONLY, WEIGHT_MOVED
 
 
 class IssueDetails(TypedDict, total=False):
@@ -158,7 +158,7 @@ def files_left_out(f: Facts) -> Iterator[Finding]:
 
 def rewards_collinear(f: Facts) -> Iterator[Finding]:
     """Rewards of which one follows from others, as two equal columns."""
-    for name, parts in _relations(f):
+    for name, parts in f.relations:
         terms = [f"{number(w)} × {part}" if abs(w) != 1 else f"{'−' * (w < 0)}{part}" for part, w in parts.items()]
         sum_of, names = " + ".join(terms).replace("+ −", "− "), [name, *parts]
         yield Finding(
@@ -169,33 +169,10 @@ def rewards_collinear(f: Facts) -> Iterator[Finding]:
             f"of others, or a copy, name the rewards without it.",
             {"rewards": names, "relation": f"{name} = {sum_of}", "groups": int(f.totals.groups)},
             None,
+            extent=1.0,
             title=f"{some(names)} say the same" if len(parts) == 1 else f"{name} follows from {some(parts)}",
             to_do=f"Check which of {some(names)} the run used, and name the rewards.",
         )
-
-
-def _relations(f: Facts) -> Iterator[tuple[str, dict[str, float]]]:
-    """Each reward that is a weighted sum of earlier ones inside every group, and these with their weights."""
-    sums, independent = f.totals.rewards, list[int]()
-    with np.errstate(divide="ignore", invalid="ignore"):
-        correlation = sums.products / np.sqrt(sums.squared * sums.squared.T)
-    varying = int(f.totals.groups) - sums.dead_groups
-    live = [k for k in range(len(f.rewards)) if varying[k] >= VARYING and sums.degrees[k] > DEGREES * len(f.rewards)]
-    for k in live:
-        # Where responses lack some of the rewards, their correlations are those of different responses.
-        whole = all(sums.present[i] == sums.present[k] for i in independent)
-        for before in ([independent] if whole else []) + [[i] for i in independent]:
-            own, of = correlation[np.ix_(before, before)], correlation[before, k]
-            if not before or not np.isfinite(of).all():
-                continue
-            w = np.linalg.solve(own, of)
-            if 1 - w @ of <= NO_SPREAD:
-                sizes = np.sqrt(np.diagonal(sums.squared))
-                raw = {f.rewards[i]: float(f"{x * sizes[k] / sizes[i]:.6g}") for i, x in zip(before, w, strict=True)}
-                yield f.rewards[k], {part: x for (part, x), one in zip(raw.items(), w, strict=True) if abs(one) > 1e-5}
-                break
-        else:
-            independent.append(k)
 
 
 def prompts_merged(f: Facts) -> Iterator[Finding]:
@@ -743,7 +720,7 @@ def method_not_as_asked(f: Facts) -> Iterator[Finding]:
     if f.intended_method == "gdpo":
         reasons = f.framework.not_gdpo_because
         why = " ".join(reasons[method] for method in (None, f.recipe.method) if method in reasons)
-        fix = config_lines.switch_to_gdpo(f.run.framework, f.rewards, f.recipe.weights, f.run.group_size)
+        fix = config_lines.switch_to_gdpo(f.run.framework, *f.functions(f.recipe.weights), f.run.group_size)
     yield Finding(
         "method-not-as-asked",
         "error",
@@ -769,7 +746,7 @@ def weights_not_as_given(f: Facts) -> Iterator[Finding]:
     up_to_scale = f.recipe.up_to_scale or f.recipe.method != "grpo_no_std"
     if up_to_scale:
         largest = max(range(len(known)), key=lambda i: abs(made[i]))
-        factor = given[largest] / made[largest] if made[largest] else 1.0
+        factor = given[largest] / made[largest] if made[largest] and given[largest] else 1.0
         made = [factor * w for w in made]
     if all(isclose(a, b, rel_tol=1e-3, abs_tol=1e-6) for a, b in zip(given, made, strict=True)):
         return
@@ -781,7 +758,7 @@ def weights_not_as_given(f: Facts) -> Iterator[Finding]:
         f"The weights given ({of_caller}) are not those that made the logged advantages ({of_log}{up_to}). The figures "
         "here follow the weights given.",
         {"given": dict(zip(names, given, strict=True)), "logged": dict(zip(names, made, strict=True))},
-        config_lines.set_weights(f.run.framework, f.rewards, f.plan.weights, f.recipe.method),
+        config_lines.set_weights(f.run.framework, *f.functions(f.plan.weights), f.recipe.method),
         title="The weights given are not those that ran",
         to_do="Set the weights that you mean.",
     )

@@ -156,7 +156,10 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
     needed = {m: f.totals.methods[m].break_even for m in dict.fromkeys([f.method, "gdpo"])}
     lowest = _break_even_in_words(f, f.plan.primary, needed)
     weight = needed[f.method]
-    remedy = put_first(f, weight=_round_up(weight) if isfinite(weight) and _usable(f, f.plan.primary, weight) else None)
+    remedy = put_first(
+        f,
+        weight=_round_up(f.unit * weight) / f.unit if isfinite(weight) and _usable(f, f.plan.primary, weight) else None,
+    )
     yield Finding(
         "priority-inversion",
         "warning" if inverted >= INVERTED_WARNING else "info",
@@ -170,7 +173,7 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
             **{f"inversions_{m}": f.inversions(m) for m in orders},
             **{f"tied_{m}": share for m, share in tied.items()},
             "pairs": orders[f.method].pairs,
-            **{f"break_even_{m}": weight for m, weight in needed.items() if isfinite(weight)},
+            **{f"break_even_{m}": f.unit * weight for m, weight in needed.items() if isfinite(weight)},
             "threshold_info": INVERTED_INFO,
             "threshold_warning": INVERTED_WARNING,
         },
@@ -190,13 +193,17 @@ def _usable(f: Facts, primary: int, weight: float) -> bool:
 
 def _break_even_in_words(f: Facts, primary: int, needed: Mapping[str, float]) -> str:
     """The weights above which no pair is the wrong way round, or that there is none."""
-    on, now = f.rewards[primary], number(f.plan.weights[primary])
+    on, now = f.rewards[primary], number(f.unit * f.plan.weights[primary])
     usable = {m: w for m, w in needed.items() if isfinite(w) and _usable(f, primary, w)}
     if not usable:
         last = needed[f.method]
-        turns = f"the last pair turns only at {number(_round_up(last))}" if isfinite(last) else "some pair never turns"
+        turns = (
+            f"the last pair turns only at {number(_round_up(f.unit * last))}"
+            if isfinite(last)
+            else "some pair never turns"
+        )
         return f"No usable weight on {on} does either (now {now}): {turns}."
-    weights = listing(f"{number(_round_up(w))} under {NAMES[m]}" for m, w in usable.items())
+    weights = listing(f"{number(_round_up(f.unit * w))} under {NAMES[m]}" for m, w in usable.items())
     return f"With a weight on {on} above {weights} (now {now}), no pair would be the wrong way round."
 
 

@@ -11,7 +11,6 @@ import numpy as np
 from gdpo_core._words import clip, count, number, percent, signed
 from gdpo_core.conventions import NAMES
 from gdpo_core.runs.facts import SEVERITIES, Facts, Finding, ValueFacts, some
-from gdpo_core.runs.findings_log import held_by_totals
 from gdpo_core.runs.remedies import finding_members, lower_weight, put_first, rebalance
 from gdpo_core.runs.sums import bin_batches, take
 from gdpo_core.runs.thresholds import (
@@ -93,7 +92,7 @@ def reward_fades(f: Facts) -> Iterator[Finding]:
             f"in {percent(dead[1])} in the last, and its mean goes from {number(mean[0], 3)} to "
             f"{number(mean[1], 3)}. "
         )
-        if all(map(isfinite, share)):
+        if all(map(isfinite, share)) and not f.contradicted:
             message += f"Its part of the update goes from {percent(share[0])} to {percent(share[1])}. "
         message += (
             "If it is as good as it has to be, nothing is wrong: the other rewards go on teaching."
@@ -134,7 +133,7 @@ def reward_noise(f: Facts) -> Iterator[Finding]:
     for k, name in enumerate(f.rewards):
         faint = f.faint(k)
         amplified = gdpo[k] >= AMPLIFIED_SHARE and gdpo[k] >= AMPLIFIED * abs(grpo[k])
-        if faint < FAINT or not amplified or len(f.rewards) < 2:
+        if faint < FAINT or not amplified or len(f.rewards) < 2 or f.contradicted:
             continue
         remedy = None
         if f.is_gdpo and 0 < grpo[k] < gdpo[k] < 1:
@@ -313,7 +312,9 @@ def _of_the_weight(f: Facts, k: int) -> str:
 
 
 def _acting_rewards(f: Facts) -> list[int]:
-    """The rewards that have a weight and differ in some group."""
+    """The rewards that have a weight and differ in some group; none where the log does not tell what they do."""
+    if f.contradicted or f.relations:
+        return []
     return [k for k in range(len(f.rewards)) if f.dead(k) < 1 and f.weight_share(k) > 0]
 
 
@@ -446,15 +447,19 @@ def length_coupled(f: Facts) -> Iterator[Finding]:
 
 def weight_zero(f: Facts) -> Iterator[Finding]:
     """A column among the rewards that the advantages do not depend on."""
-    if f.recipe is None or not f.reproduced:
-        return
-    for k, name in enumerate(f.rewards):
-        if f.dead(k) >= DEAD or name in held_by_totals(f) or any(phase.weights[name] != 0 for phase in f.phases):
-            continue
+    names = list(f.run.without_weight)
+    where, on = "", f.plan.primary
+    if f.recipe is not None and f.reproduced:
+        where = " in the logged advantages"
+        primary = [] if on is None else [f.rewards[on]]
+        names += [name for name in primary if all(phase.weights[name] == 0 for phase in f.phases)]
+    keeps = " A reward function keeps its 0 in the list of weights." if f.framework.column_per_function else ""
+    for name in names:
+        aside = f" It does not count here.{keeps}" if name in f.run.without_weight else ""
         yield Finding(
             "weight-zero",
             "info",
-            f"{name} has weight 0 in the logged advantages: it is logged beside the rewards, or switched off.",
+            f"{name} has weight 0{where}: it is logged beside the rewards, or switched off.{aside}",
             {"reward": name, "weight": 0.0},
             None,
             title=f"{name} has weight 0",

@@ -20,6 +20,7 @@ class SourcePart(TypedDict):
     skipped_lines: int
     skipped_files: Annotated[list[str], Meta(description="Files that cannot be read.")]
     left_out: Annotated[list[str], Meta(description="Columns that were not read.")]
+    not_counted: Annotated[dict[str, str], Meta(description="Columns among the rewards that do not count, and why.")]
     window: Annotated[list[int] | None, Meta(description="The first and the last step, where some were asked for.")]
 
 

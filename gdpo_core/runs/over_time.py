@@ -1,5 +1,6 @@
 """The table of a run, a row per step, and the names of its columns."""
 
+from collections.abc import Collection
 from itertools import combinations
 from math import nan
 
@@ -26,11 +27,12 @@ def column(what: str, *of: str) -> str:
     return ":".join([what, *of])
 
 
-def over_time(plan: Plan, batches: Sums[Array]) -> pl.DataFrame:
+def over_time(plan: Plan, batches: Sums[Array], untold: Collection[str] = ()) -> pl.DataFrame:
     """The run in at most 200 rows: one row per step, or per few steps where there are more.
 
     The columns: step, step_last, responses, groups; by reward its `MEAN`, `STD`, `MISSING` and `DEAD`; by method its
     `SHARE` of each reward, `TIES` and `SILENT`; by pair, in the order of the rewards, their `CORRELATION`.
+    untold: rewards whose share the log does not tell.
     """
     b = bin_batches(batches)
     sums, numbered = b.rewards, list(enumerate(plan.rewards))
@@ -45,7 +47,7 @@ def over_time(plan: Plan, batches: Sums[Array]) -> pl.DataFrame:
         columns[column(DEAD, name)] = _ratio(sums.dead_groups[k] - missing_groups, sums.holding_groups[k])
     for m, method in b.methods.items():
         shares = _ratio(method.update, method.squares)
-        columns |= {column(SHARE, m, name): shares[k] for k, name in numbered}
+        columns |= {column(SHARE, m, name): shares[k] * (nan if name in untold else 1) for k, name in numbered}
         columns[column(TIES, m)] = _ratio(method.tie_groups, method.mixed_groups)
         columns[column(SILENT, m)] = _ratio(method.silent_groups, b.groups)
     for (i, first), (j, second) in combinations(numbered, 2):

@@ -37,15 +37,15 @@ def rebalance(f: Facts, k: int, helps: Callable[[float, float], bool]) -> Remedy
     much GDPO is the first: it follows scales that drift.
     """
     wanted = _due_shares(f)
-    if k not in wanted:
+    if k not in wanted or f.relations:
         return None
     options: list[tuple[str, str, Trial]] = []
     if not f.is_gdpo:
-        lines = config_lines.switch_to_gdpo(f.run.framework, f.rewards, f.plan.weights)
+        lines = config_lines.switch_to_gdpo(f.run.framework, *f.functions(f.plan.weights))
         options.append(("Use GDPO", lines, Trial("gdpo", f.plan.weights)))
     weights = weights_for(f, f.method, wanted)
     if weights is not None:
-        lines = config_lines.set_weights(f.run.framework, f.rewards, weights, f.method)
+        lines = config_lines.set_weights(f.run.framework, *f.functions(weights), f.method)
         options.append((f"Set the weights {_weights_in_words(f, weights)}", lines, Trial(f.method, weights)))
     before, after = f.baseline.shares(f.method), [f.try_setting(s).shares(s.method) for _, _, s in options]
     off = [sum(abs(shares[i] - share) for i, share in wanted.items()) / 2 for shares in after]
@@ -60,13 +60,15 @@ def rebalance(f: Facts, k: int, helps: Callable[[float, float], bool]) -> Remedy
 
 def lower_weight(f: Facts, k: int, factor: float) -> Remedy | None:
     """The weight of one reward times a factor, if that lowers its share of the update by half."""
+    if f.relations:
+        return None
     weights = tuple(float(f"{w * factor:.2g}") if i == k else w for i, w in enumerate(f.plan.weights))
     setting = Trial(f.method, weights)
     before, after = f.baseline.shares(f.method)[k], f.try_setting(setting).shares(f.method)[k]
     if not after <= before / 2:
         return None
-    lines = config_lines.set_weights(f.run.framework, f.rewards, weights, f.method)
-    words = f"Give {f.rewards[k]} the weight {number(weights[k])}"
+    lines = config_lines.set_weights(f.run.framework, *f.functions(weights), f.method)
+    words = f"Give {f.rewards[k]} the weight {number(f.unit * weights[k])}"
     return Remedy(words, lines, {"update_share": (before, after)} | _inversions(f, setting), _sample_responses(f))
 
 
@@ -76,17 +78,17 @@ def put_first(f: Facts, gated: Iterable[int] | None = None, weight: float | None
     gated: the rewards to gate, by default each of the others, and then all. weight: one for the primary reward to try.
     """
     on = f.plan.primary
-    if on is None:
+    if on is None or f.relations:
         return None
     others = [k for k, w in enumerate(f.plan.weights) if k != on and w and f.dead(k) < 1]
     single = [(k,) for k in (others if gated is None else gated)]
     together = [tuple(others)] if gated is None and len(others) > 1 else []
-    options = []
+    options, functions = [], f.functions(f.plan.weights)[0]
     for rewards in (*single, *together):
         gates = tuple(Gate(k, on, f.highest(on), f.worst(k)) for k in rewards)
         lines = [
             config_lines.gate(
-                f.run.framework, f.rewards, f.rewards[g.reward], f.rewards[on], g.threshold, otherwise=g.fallback
+                f.run.framework, functions, f.rewards[g.reward], f.rewards[on], g.threshold, otherwise=g.fallback
             )
             for g in gates
         ]
@@ -95,8 +97,8 @@ def put_first(f: Facts, gated: Iterable[int] | None = None, weight: float | None
         options.append((words, "\n".join(lines), Trial(f.method, f.plan.weights, gates)))
     if weight is not None and isfinite(weight):
         weights = tuple(weight if k == on else w for k, w in enumerate(f.plan.weights))
-        lines_of_weights = config_lines.set_weights(f.run.framework, f.rewards, weights, f.method)
-        words = f"Give {f.rewards[on]} the weight {number(weight)}"
+        lines_of_weights = config_lines.set_weights(f.run.framework, *f.functions(weights), f.method)
+        words = f"Give {f.rewards[on]} the weight {number(f.unit * weight)}"
         options.append((words, lines_of_weights, Trial(f.method, weights)))
     before = f.baseline.inversions(f.method)
     after = [f.try_setting(setting).inversions(setting.method) for _, _, setting in options]
@@ -111,13 +113,13 @@ def put_first(f: Facts, gated: Iterable[int] | None = None, weight: float | None
 def break_ties(f: Facts) -> Remedy | None:
     """GDPO, or twice the weight on the primary reward, if that breaks ties and makes no inversions."""
     on = f.plan.primary
-    if on is None:
+    if on is None or f.relations:
         return None
     weights = tuple(2 * w if k == on else w for k, w in enumerate(f.plan.weights))
-    heavier = config_lines.set_weights(f.run.framework, f.rewards, weights, f.method)
-    options = [(f"Give {f.rewards[on]} the weight {number(weights[on])}", heavier, Trial(f.method, weights))]
+    heavier = config_lines.set_weights(f.run.framework, *f.functions(weights), f.method)
+    options = [(f"Give {f.rewards[on]} the weight {number(f.unit * weights[on])}", heavier, Trial(f.method, weights))]
     if not f.is_gdpo:
-        lines = config_lines.switch_to_gdpo(f.run.framework, f.rewards, f.plan.weights)
+        lines = config_lines.switch_to_gdpo(f.run.framework, *f.functions(f.plan.weights))
         options.insert(0, ("Use GDPO", lines, Trial("gdpo", f.plan.weights)))
     before = f.baseline
     for words, lines, setting in options:
@@ -147,7 +149,7 @@ def _inversions(f: Facts, setting: Trial) -> dict[str, tuple[float, float]]:
 
 
 def _weights_in_words(f: Facts, weights: Iterable[float]) -> str:
-    return listing(f"{name} {number(w)}" for name, w in zip(f.rewards, weights, strict=True))
+    return listing(f"{name} {number(w)}" for name, w in zip(f.rewards, f.printed(weights), strict=True))
 
 
 def _sample_responses(f: Facts) -> int:

@@ -66,6 +66,15 @@ class GroupClues:
         return self.sizes.group_by("batch", maintain_order=True).agg(*of_batch)
 
 
+@dataclass(frozen=True)
+class Uncounted:
+    """A column among the rewards of a log that does not count, and why; function: it has a place among the weights."""
+
+    name: str
+    why: str  # in words: "weight 0", or of which reward it is a copy
+    function: bool = False
+
+
 @dataclass(frozen=True, kw_only=True)
 class Run:
     """A run's log: facts about it, and its responses as tables.
@@ -97,12 +106,24 @@ class Run:
     by: str | None = None  # the column whose values are looked at one by one
     window: tuple[int, int] | None = None  # the first and the last step, where only some were asked for
     weights_by: str | None = None  # their origin: log, score (a logged total is the weighted sum) or config
+    uncounted: tuple[Uncounted, ...] = ()  # not in `rewards`
+    in_order: tuple[str, ...] = ()  # where there are such: the names of all these columns, as in the log
     other_sizes: tuple[int, ...] = ()  # group sizes that the prompts and advantages fit as well
     _rows: Rows | None = field(default=None, repr=False)
     _blocks: Blocks = field(default=(), repr=False)  # where groups are blocks of rows
     _clues: GroupClues | None = field(default=None, repr=False, compare=False)
     # The same log with other columns as its rewards, where it can be read again.
     read_with: "Callable[[tuple[str, ...]], Run] | None" = field(default=None, repr=False, compare=False)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The rewards, and the columns that do not count, in the order of the log."""
+        return self.in_order or self.rewards
+
+    @property
+    def without_weight(self) -> tuple[str, ...]:
+        """The columns that do not count because their weight is 0."""
+        return tuple(x.name for x in self.uncounted if x.why == "weight 0")
 
     @property
     def _numbered_by_file(self) -> bool:

@@ -1,6 +1,6 @@
 """What a whole run would have shown under another method, other weights or another convention, beside what it had."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from typing import Any
@@ -21,6 +21,7 @@ from gdpo_core.runs.json_types import SettingPart
 from gdpo_core.runs.run import Run, one_error
 from gdpo_core.runs.summarise import summarise
 from gdpo_core.runs.sums import Plan, Summary, merge, take
+from gdpo_core.runs.uncounted import counting
 from gdpo_core.successors import TITLES
 
 # Several batches are computed as one, which a method that first looks at its whole batch does not allow.
@@ -75,15 +76,17 @@ def validate_setting(run: Run, setting: Mapping[str, Any]) -> WhatIfSetting:
     for name, value, choices in (("method", method, METHODS), ("convention", convention, tuple(CONVENTIONS))):
         expect(value is None or value in choices, f"what_if, {name}", f"one of {', '.join(choices)}", repr(value))
     expect(not run.total_only, "what_if", "a log with each reward in a column of its own", f"one total, in {run.path}")
-    return WhatIfSetting(method, weights_by_name(setting.get("weights"), run.rewards, "what_if, weights"), convention)
+    names = [name for name in run.columns if name in (*run.rewards, *run.without_weight)]
+    return WhatIfSetting(method, weights_by_name(setting.get("weights"), names, "what_if, weights"), convention)
 
 
 def compute_what_if(f: Facts, setting: WhatIfSetting, engine: Callable[[Run, Plan], Summary] | None = None) -> WhatIf:
     """The whole run under a setting, from one more pass over its log; engine: as in `audit`. Raises InputError."""
+    ran, f = f, counting(f, [name for name, w in setting.weights.items() if w])
     expect(not f.lacks_a_reward, "what_if", "a log with every reward", f"one that lacks some, in {f.run.path}")
     method = setting.method or f.method
     plan = replace(
-        f.plan.with_weights(setting.weights),
+        f.plan.with_weights({name: w / f.unit for name, w in setting.weights.items()}),
         convention=setting.convention or f.plan.convention,
         extra_method=method,
         examples_of=None,
@@ -96,17 +99,17 @@ def compute_what_if(f: Facts, setting: WhatIfSetting, engine: Callable[[Run, Pla
     expect(same, f.run.path, "the log that was audited", "another one: it changed since")
     lines = _lines(f, setting, method, plan)
     return WhatIf(
-        before=_figures(f, f.method),
-        after=_figures(replace(f, plan=plan, batches=batches), method),
+        before=_figures(ran, ran.method, f.rewards),
+        after=_figures(replace(f, plan=plan, batches=batches), method, f.rewards),
         fix=lines,
         notes=tuple(_notes(f, setting, method, plan, lines)),
     )
 
 
-def _figures(f: Facts, method: str) -> SettingPart:
+def _figures(f: Facts, method: str, rewards: Sequence[str]) -> SettingPart:
     figures = f.ties(method), f.tied_pairs(method), f.silent(method), f.inversions(method)
-    shares = dict(zip(f.rewards, map(_finite_or_none, f.shares(method)), strict=True))
-    weights = dict(zip(f.rewards, f.plan.weights, strict=True))
+    shares = dict.fromkeys(rewards, 0.0) | dict(zip(f.rewards, map(_finite_or_none, f.shares(method)), strict=True))
+    weights = dict.fromkeys(rewards, 0.0) | dict(zip(f.rewards, f.printed(f.plan.weights), strict=True))
     setting = {"method": method, "convention": f.plan.convention, "weights": weights, "update_share": shares}
     return SettingPart(**setting, **dict(zip(FIGURES, map(_finite_or_none, figures), strict=True)))  # type: ignore[typeddict-item]
 
@@ -134,7 +137,7 @@ def _switches(f: Facts, setting: WhatIfSetting) -> bool:
 
 def _lines(f: Facts, setting: WhatIfSetting, method: str, plan: Plan) -> str | None:
     lines = config_lines.switch_to if _switches(f, setting) else config_lines.set_weights
-    return lines(_framework(f, setting).id, f.rewards, plan.weights, method)
+    return lines(_framework(f, setting).id, *f.functions(plan.weights), method)
 
 
 def _notes(f: Facts, setting: WhatIfSetting, method: str, plan: Plan, lines: str | None) -> list[str]:

@@ -1,0 +1,165 @@
+"""Columns that do not count, rewards that follow from others, and advantages that nothing known makes."""
+
+from math import isnan
+
+import numpy as np
+import pytest
+from test_audit import advantages, made_run, one, with_id
+
+from gdpo_core.config_lines import switch_to_gdpo
+from gdpo_core.report import summary
+from gdpo_core.runs.audit import audit
+
+SHAPE = (12, 8, 8)
+OF_SHARES = {"reward-dominates", "reward-starved", "reward-noise"}
+
+
+def three(seed=0):
+    """Rewards of 0 or 1, nearly constant, and from 0 to 10, which the second opposes."""
+    rng = np.random.default_rng(seed)
+    digit, vowels = (rng.random(SHAPE) < 0.5).astype(float), rng.integers(0, 11, SHAPE).astype(float)
+    short = np.clip(0.6 - 0.03 * vowels + 0.1 * rng.normal(size=SHAPE), 0, 1)
+    return {"digit": digit, "short": short, "vowels": vowels}
+
+
+def metrics(seed=1):
+    """A count that follows the second reward nearly, and a column of two decimals."""
+    rng = np.random.default_rng(seed)
+    return {"n_words": (200 - 300 * three()["short"] + rng.normal(size=SHAPE)).round(), "judge": rng.random(SHAPE)}
+
+
+def of(columns, advantage=None, **options):
+    run = made_run(np.stack(list(columns.values()), -1), names=tuple(columns), advantage=advantage)
+    return audit(run, **options)
+
+
+def made(columns, method="grpo", weights=None):
+    return advantages(np.stack(list(columns.values()), -1), method, weights)
+
+
+def same_figures(a, b):
+    assert a.methods == b.methods and a.rewards == b.rewards and a.steps.equals(b.steps)
+    ids = [[(f.id, f.severity, f.message, f.fix) for f in r.findings if f.id != "weight-zero"] for r in (a, b)]
+    assert ids[0] == ids[1]
+
+
+# --- weight 0 ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["grpo", "gdpo"])
+def test_metrics_beside_the_rewards_change_no_figure_and_no_line(method):
+    rewards, extra = three(), metrics()
+    advantage = made(rewards, method, [1, 0.5, 2])
+    alone, beside = (of(x, advantage, primary="digit") for x in (rewards, rewards | extra))
+    same_figures(alone, beside)
+    assert beside.source["not_counted"] == dict.fromkeys(extra, "weight 0")
+    assert summary.source_facts(beside)["not counted"] == "n_words (weight 0), judge (weight 0)"
+    assert beside.run["weights"] == alone.run["weights"] | dict.fromkeys(extra, 0.0)
+    found = with_id(beside, "weight-zero")
+    assert [f.evidence["reward"] for f in found] == list(extra) and {f.severity for f in found} == {"info"}
+
+
+def test_a_reward_function_of_weight_0_keeps_its_place():
+    columns = {**{"digit": three()["digit"]}, **metrics(), **{"vowels": three()["vowels"]}}
+    names, weights = list(columns), [1, 0, 0, 2]
+    for report in (of(columns, made(columns, "grpo", weights)), of(columns, weights=weights)):
+        lines = one(report, "reward-dominates").fix
+        assert lines == switch_to_gdpo("trl", names, weights)
+        assert [reward["name"] for reward in report.rewards] == ["digit", "vowels"]
+    # At the end of the log it may be a metric as well; the caller knows.
+    last = {"digit": columns["digit"], "vowels": columns["vowels"], "judge": columns["judge"]}
+    assert one(of(last, made(last, "grpo", [1, 2, 0])), "reward-dominates").fix == switch_to_gdpo("trl", "ab", [1, 2])
+    assert one(of(last, weights=[1, 2, 0]), "reward-dominates").fix == switch_to_gdpo("trl", "abc", [1, 2, 0])
+
+
+def test_columns_of_weight_0_that_stay():
+    rewards = three()
+    advantage = made(rewards, "grpo", [0, 0.5, 2])
+    judged = of(rewards, advantage, primary="digit")  # by a column that no advantage depends on
+    assert judged.source["not_counted"] == {} and judged.methods["grpo"]["inversions"] > 0.4
+    assert one(judged, "weight-zero").evidence["reward"] == "digit"
+    wrong = of(rewards, made(rewards, "grpo", [1, 0.5, 2]), weights={"short": 0})
+    assert one(wrong, "weights-not-as-given") and wrong.source["not_counted"] == {}
+    unknown = of(rewards, np.random.default_rng(0).normal(size=SHAPE), weights={"short": 0})
+    assert unknown.source["not_counted"] == {} and not with_id(unknown, "reward-columns-merged")
+    nothing = of(rewards, weights=[0, 0, 0])
+    assert len(nothing.rewards) == 3
+
+
+def test_what_a_reward_that_is_switched_off_would_do():
+    columns = {"digit": three()["digit"], "judge": metrics()["judge"], "vowels": three()["vowels"]}
+    weights = {"digit": 1, "judge": 0, "vowels": 1}
+    report = of(columns, weights=weights, primary="digit")
+    shown = report.what_if("gdpo", {"judge": 0.5})
+    assert shown.before["weights"] == weights and shown.before["update_share"]["judge"] == 0
+    assert all(shown.before[key] == report.methods["grpo"][key] for key in ("tied_pairs", "inversions"))
+    on = of(columns, weights=[1, 0.5, 1], primary="digit")
+    assert shown.after["update_share"] == {r["name"]: r["update_share"]["gdpo"] for r in on.rewards}
+    assert all(shown.after[key] == on.methods["gdpo"][key] for key in ("tied_pairs", "inversions"))
+    assert shown.fix == switch_to_gdpo("trl", list(columns), [1, 0.5, 1])
+
+
+# --- rewards that follow from others ----------------------------------------------------------------------------------
+
+
+def test_a_weighted_copy_says_the_weight_and_counts_for_nothing():
+    rewards, weights = three(), {"digit": 1, "short": 0.5, "vowels": 0.2}
+    copies = {f"{name}_weighted": weights[name] * column for name, column in rewards.items()}
+    for advantage in (None, made(rewards, "grpo", list(weights.values()))):
+        report = of(rewards | copies, advantage)
+        assert report.run["weights_used"] == weights
+        assert report.run["weights_from"] == ("log" if advantage is None else "solved")
+        assert report.source["not_counted"]["short_weighted"] == "0.5 × short"
+        assert not with_id(report, "rewards-collinear")
+        assert report.methods == of(rewards, advantage, weights=weights).methods
+    first = of({"weighted/short": 0.5 * rewards["short"]} | rewards)  # before its reward, and the only one
+    assert first.run["weights_used"] == {"digit": 1, "short": 0.5, "vowels": 1}
+    assert first.run["weights_from"] == "assumed"
+
+
+@pytest.mark.parametrize("method", [None, "grpo"])
+def test_no_share_and_no_fix_is_told_of_rewards_that_follow_from_others(method):
+    rewards = three()
+    total = {**rewards, "sum": rewards["digit"] + rewards["short"]}
+    report = of(total, method and made(rewards, method, [1, 0.5, 2]), primary="digit")
+    told = {r["name"]: not isnan(r["update_share"]["grpo"]) for r in report.rewards}
+    assert told == {"digit": False, "short": False, "vowels": True, "sum": False}
+    assert report.steps["share:gdpo:digit"].null_count() == len(report.steps)
+    assert one(report, "rewards-collinear") and report.first.id == "rewards-collinear"
+    assert not OF_SHARES & {f.id for f in report.findings} and all(f.fix is None for f in report.findings)
+    # GDPO divides each by its own std, which tells a total from its parts.
+    same_figures(*(of(x, made(rewards, "gdpo", [1, 0.5, 2]), primary="digit") for x in (rewards, total)))
+
+
+# --- advantages that nothing known makes ------------------------------------------------------------------------------
+
+
+def test_shares_from_assumed_weights_are_no_finding_where_the_log_contradicts_them():
+    rewards = three()
+    advantage = np.tanh(made(rewards, "gdpo", [1, 1, 0.1])) ** 3
+    report, silent = of(rewards, advantage), of(rewards)
+    assert report.run["reproduced"] is False and report.run["method"] is None
+    assert OF_SHARES & {f.id for f in silent.findings} and not OF_SHARES & {f.id for f in report.findings}
+    table = summary.shares_table(report)
+    assert table.title == "Share of the update, had these run"
+    assert table.meaning.endswith("None of these methods made the logged advantages (weights assumed).")
+    assert "which did not make" in summary.shown_method(report)[1] and not summary.none_made_it(silent)
+
+
+# --- one unit of weights ----------------------------------------------------------------------------------------------
+
+
+def test_weights_that_are_known_up_to_scale_have_one_unit_everywhere():
+    rng = np.random.default_rng(1)
+    columns = {"acc": rng.random(SHAPE) < 0.5, "fmt": rng.random(SHAPE) < 0.93, "tone": rng.random(SHAPE)}
+    rewards = {name: column.astype(float) for name, column in columns.items()}
+    report = of(rewards, made(rewards, "grpo", [1, 0.5, 2]).round(4), primary="acc")
+    assert report.run["weights_up_to_scale"] and report.run["weights"] == {"acc": 2, "fmt": 1, "tone": 4}
+    assert "acc : fmt : tone = 2 : 1 : 4" in report.what_ran
+    found = one(report, "priority-inversion")
+    assert "(now 2)" in found.message
+    for method in ("grpo", "gdpo"):  # above this weight, in this unit, no pair is the wrong way round
+        enough = found.evidence[f"break_even_{method}"]
+        least = [of(rewards, weights=[enough * x, 1, 4], primary="acc") for x in (0.99, 1.01)]
+        assert least[0].methods[method]["inversions"] > 0 == least[1].methods[method]["inversions"]
+        assert report.what_if(method, {"acc": 1.01 * enough}).after["inversions"] == 0
