@@ -330,8 +330,10 @@ def score_not_a_sum(f: Facts) -> Iterator[Finding]:
 def _holds_more(f: Facts, score: str, details: IssueDetails, grpo: str) -> Iterator[Finding]:
     """A logged total that the one reward beside it explains in part."""
     [part] = details["columns"]
-    weights = f.recipe.weights if f.recipe is not None and f.reproduced else ()
-    known = {name: w for k, (name, w) in enumerate(zip(f.rewards, weights)) if k not in f.recipe.unknown}  # type: ignore[union-attr]  # noqa: B905
+    known: dict[str, float] = {}
+    if f.recipe is not None and f.reproduced:
+        weights = zip(f.rewards, f.recipe.weights, strict=True)
+        known = {name: w for k, (name, w) in enumerate(weights) if k not in f.recipe.unknown}
     if known.get(part):
         return  # the two are rewards of their own
     severity, holds = "warning", f"{score} may hold {part} and something unlogged"
