@@ -59,11 +59,7 @@ def read(log: LogFiles, options: ReadOptions) -> Run:
         columns, weights, beside = _without_weight_zero(columns, weights, options)
         if beside:
             issues.append(LogIssue("not-in-score", {"columns": beside, "rewards": list(columns.rewards)}))
-<<<<<<< HEAD
-    left_out = tuple(name for name in logged if name not in {*columns.names, *NOT_REWARDS, *TEXTS})
-=======
     unread = tuple(name for name in logged if name not in {*columns.names, *NOT_REWARDS, *TEXTS})
->>>>>>> reading
     return run_of(
         log,
         "verl",
@@ -76,13 +72,8 @@ def read(log: LogFiles, options: ReadOptions) -> Run:
         ),
         total_only=total_only,
         issues=tuple(issues),
-<<<<<<< HEAD
-        left_out=left_out,
-        lost=lost(kinds_of(items), left_out, options.rewards),
-=======
         left_out=unread,
         lost=lost(kinds_of(items), unread, options.rewards),
->>>>>>> reading
         weights=weights,
         weights_by="score" if weights else None,
     )
