@@ -407,6 +407,9 @@ def _audit_runs(
             else:
                 run = read_run(path, **read_args)
                 _expect_no_overwrite(targets, files, run.files)
+                given = audit_args["weights"] or {}
+                all_zero = given.keys() >= set(run.rewards) and not any(given.values())
+                expect(not all_zero, "weight", "one that is not 0", "0 for every reward")
                 reports.append(audit(run, progress=progress, **audit_args))
     return reports
 

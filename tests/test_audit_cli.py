@@ -463,6 +463,10 @@ def test_the_ids_to_fail_on_are_those_of_the_findings():
         ([TRL, "--weight", "format_reward=1e300"], "weight: expected a number of at most 1e+30"),
         ([TRL, "--weight", "=1"], "weight: expected NAME=NUMBER"),
         ([TRL, "--weight", "a=1", "--weight", "a=2"], "weight: expected each reward once, got 'a' twice"),
+        (
+            [TRL, *(f"--weight={name}=0" for name in gc.read_run(TRL).rewards)],
+            "weight: expected one that is not 0, got 0 for every reward",
+        ),
         ([TRL, "--weight", "nope=1"], "weights: expected names of rewards"),
         ([TRL, "--group-size", "0"], "group-size: expected a whole number from 1, got '0'"),
         ([TRL, "--group-size", "-8"], "group-size: expected a whole number from 1"),

@@ -121,8 +121,6 @@ def check_arguments(
 ) -> tuple[dict[str, float], str | None]:
     """The caller's weights and the method that was meant to run. Raises InputError."""
     given = weights_by_name(weights, run.rewards)
-    none = len(given) == len(run.rewards) and not any(given.values())
-    expect(not none, "weights", "one that is not 0", "0 for every reward")
     expect(primary is None or primary in run.rewards, "primary", f"one of {', '.join(run.rewards)}", repr(primary))
     intended = run.configured_method if asked is None else asked
     expect(intended is None or intended in tuple(NAMES), "asked", f"one of {', '.join(NAMES)}", repr(intended))
