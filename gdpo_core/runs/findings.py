@@ -39,7 +39,7 @@ _USE, _LOG, _LIMITS = "page, chapter Use it", "docs/audit.md, Reading a log", "d
 _FORMULAS = "equations 4 to 7"
 # Findings of one severity that are about as much of the run are shown in this order.
 _IN_ORDER = (
-    Kind(findings_primary.reward_falls, _SCALE, "equation 8", ("update share",), first=True),
+    Kind(findings_primary.reward_falls, _SCALE, "", ("update share",), first=True),
     Kind(findings_log.advantage_impossible, _LOG, "", ("advantage",)),
     Kind(findings_log.groups_sampled, _LOG, "", ("group",)),
     Kind(findings_log.advantages_upside_down, _USE, _FORMULAS, ("advantage",)),

@@ -13,7 +13,7 @@ from gdpo_core.runs.sums import Array
 
 # An advantage is divided by nothing if it is so many times what the rewards differ by: no weights are as large.
 _TIMES = 100.0
-_NEAR = 1e-3  # how near the other advantages of its group are to what leave-one-out makes of them
+_NEAR = 6e-3  # how near the other advantages of its group are to what leave-one-out makes of them, if rounded too
 
 Number = TypeVar("Number", float, Tensor)
 
