@@ -188,7 +188,7 @@ def _left_out_reward(run: Run) -> tuple[str, Recipe] | None:
         with suppress(InputError):
             assert run.read_with is not None
             other = run.read_with((*run.rewards, name))
-            sample = sample_of(_first(other.tables()))
+            sample = sample_of(_first(other.tables()), _SAMPLE_OF_THE_REST)
             recipe = solve_recipe(other, sample, {}, None)
             if recipe and recipe.weights[-1] and not recipe.unknown and _reproduces(recipe, sample, other.rewards):
                 return name, recipe
@@ -321,10 +321,9 @@ def _first(tables: Iterator[pl.DataFrame]) -> list[pl.DataFrame]:
     return first
 
 
-def sample_of(tables: Sequence[pl.DataFrame]) -> list[pl.DataFrame]:
-    """Whole batches from the start, with about SAMPLE responses."""
+def sample_of(tables: Sequence[pl.DataFrame], room: int = SAMPLE) -> list[pl.DataFrame]:
+    """Whole batches from the start, with about so many responses."""
     sample: list[pl.DataFrame] = []
-    room = SAMPLE
     for table in tables:
         ends = table["batch"].rle().struct.field("len").cum_sum()
         fit = ends.filter(ends <= room)

@@ -546,7 +546,7 @@ def _nothing_makes_them(f: Facts) -> Finding:
                 severity, title = "warning", "Something beside the rewards went into the logged advantages"
                 to_do = "Log what was added to the rewards as a column of its own."
         message = (
-            "None of the methods that this report computes makes the logged advantages from the logged rewards "
+            "No method that this report computes makes the logged advantages from the logged rewards "
             f"(groups: {f.run.grouped_by}). {why}"
         )
     return Finding("advantages-not-reproduced", severity, message, numbers, None, title=title, to_do=to_do)
