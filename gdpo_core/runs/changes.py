@@ -16,6 +16,7 @@ _EXPLAINED = 0.75  # of the batches that one recipe does not reproduce: a gate l
 _TOGETHER = 16  # batches that are solved together at most, where one alone shows too little
 _TRIED = 6  # batches of a log that no recipe explains, each of which has to be explained alone
 _KNOWN = 8  # recipes of earlier batches that may have come back
+_HOPELESS = 50  # batches that nothing explains, if they are more than those that weights do: more would take long
 
 
 def recipe_of_one_batch(run: Run, sample: Sequence[pl.DataFrame]) -> Recipe | None:
@@ -43,6 +44,7 @@ def recipes_by_batch(f: Facts) -> dict[int, Recipe]:
         return {}
     bad, whole = (set(f.batches.batch[which].tolist()) for which in (wrong, ~f.lack_rows))
     found, known = dict[int, Recipe](), [f.recipe]
+    missed = 0
     phase, waiting = list[pl.DataFrame](), list[pl.DataFrame]()  # what may tell more of the last recipe, or of the next
     for part in (part for table in f.run.tables() for part in _batches(table)):
         batch = part["batch"][0]
@@ -50,11 +52,11 @@ def recipes_by_batch(f: Facts) -> dict[int, Recipe]:
             continue
         again = next((recipe for recipe in known[::-1] if _reproduces(recipe, part, f.rewards)), None)
         if again is not None:
-            phase = [*phase, part] if again is known[-1] and _open(again) else []
+            phase = [*phase[-_TOGETHER:], part] if again is known[-1] and _open(again) else []
             known = [*(recipe for recipe in known if recipe is not again), again]
             found[batch] = again
             continue
-        options = [[*before[-_TOGETHER:], part] for before in (phase, waiting) if before]
+        options = [[*before, part] for before in (phase, waiting) if before]
         for batches in (*options, [part]):
             if (new := solve_weights(batches, f.rewards, known[-1])) is not None:
                 new = _scaled_to(known[-1], new, batches, f.rewards)
@@ -62,7 +64,9 @@ def recipes_by_batch(f: Facts) -> dict[int, Recipe]:
                 phase, waiting, known = batches if _open(new) else [], [], [*known[-_KNOWN:], new]
                 break
         else:
-            waiting.append(part)
+            waiting, missed = [*waiting[-_TOGETHER:], part], missed + 1
+            if missed > max(_HOPELESS, len(bad & found.keys())):
+                return {}
     if len(bad & found.keys()) < _EXPLAINED * len(bad):
         return {}
     last = f.recipe
