@@ -1,21 +1,22 @@
 """Weights that change during a run: which recipe made which batch."""
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from math import log
 
 import polars as pl
 
 from gdpo_core.runs.facts import Facts
-from gdpo_core.runs.recipe import Recipe, compare, tensors_of
+from gdpo_core.runs.recipe import Recipe, Tensors, compare, tensors_of
 from gdpo_core.runs.run import Run
 from gdpo_core.runs.solve import solve, solve_weights
 
 _EXPLAINED = 0.75  # of the batches that one recipe does not reproduce: a gate leaves more, evaluations leave fewer
 _TOGETHER = 16  # batches that are solved together at most, where one alone shows too little
 _TRIED = 6  # batches of a log that no recipe explains, each of which has to be explained alone
-_KNOWN = 8  # recipes of earlier batches that may have come back
+_KNOWN = 3  # recipes of earlier batches that may have come back
+_HOPELESS = 50  # batches that nothing explains, if they are more than those that weights do: more would take long
 
 
 def recipe_of_one_batch(run: Run, sample: Sequence[pl.DataFrame]) -> Recipe | None:
@@ -43,18 +44,20 @@ def recipes_by_batch(f: Facts) -> dict[int, Recipe]:
         return {}
     bad, whole = (set(f.batches.batch[which].tolist()) for which in (wrong, ~f.lack_rows))
     found, known = dict[int, Recipe](), [f.recipe]
+    missed = 0
     phase, waiting = list[pl.DataFrame](), list[pl.DataFrame]()  # what may tell more of the last recipe, or of the next
     for part in (part for table in f.run.tables() for part in _batches(table)):
         batch = part["batch"][0]
         if batch not in whole or (len(known) == 1 and batch not in bad):
             continue
-        again = next((recipe for recipe in known[::-1] if _reproduces(recipe, part, f.rewards)), None)
+        log = tensors_of(part, f.rewards)
+        again = next((recipe for recipe in known[::-1] if _reproduces(recipe, log)), None)
         if again is not None:
-            phase = [*phase, part] if again is known[-1] and _open(again) else []
+            phase = [*phase[-_TOGETHER:], part] if again is known[-1] and _open(again) else []
             known = [*(recipe for recipe in known if recipe is not again), again]
             found[batch] = again
             continue
-        options = [[*before[-_TOGETHER:], part] for before in (phase, waiting) if before]
+        options = [[*before, part] for before in (phase, waiting) if before]
         for batches in (*options, [part]):
             if (new := solve_weights(batches, f.rewards, known[-1])) is not None:
                 new = _scaled_to(known[-1], new, batches, f.rewards)
@@ -62,7 +65,9 @@ def recipes_by_batch(f: Facts) -> dict[int, Recipe]:
                 phase, waiting, known = batches if _open(new) else [], [], [*known[-_KNOWN:], new]
                 break
         else:
-            waiting.append(part)
+            waiting, missed = [*waiting[-_TOGETHER:], part], missed + 1
+            if missed > max(_HOPELESS, len(bad & found.keys())):
+                return {}
     if len(bad & found.keys()) < _EXPLAINED * len(bad):
         return {}
     last = f.recipe
@@ -79,8 +84,8 @@ def _batches(table: pl.DataFrame) -> Iterator[pl.DataFrame]:
     yield from table.partition_by("batch", maintain_order=True)
 
 
-def _reproduces(recipe: Recipe, table: pl.DataFrame, rewards: Sequence[str]) -> bool:
-    comparison = compare(tensors_of(table, rewards), recipe)
+def _reproduces(recipe: Recipe, log: Tensors) -> bool:
+    comparison = compare(log, recipe)
     return not bool((comparison.error > comparison.allowed).any())
 
 
@@ -96,8 +101,8 @@ def _scaled_to(old: Recipe, new: Recipe, made: Sequence[pl.DataFrame], rewards: 
         return new
 
     def kept(factor: float) -> tuple[int, float]:
-        return sum(abs(factor * y - x) <= 1e-3 * abs(x) for x, y in pairs), -abs(log(factor))
+        return sum(abs(factor * y - x) <= 1e-3 * abs(x) for x, y in pairs), -abs(math.log(factor))
 
     factor = max((x / y for x, y in pairs), key=kept)
     scaled = replace(new, weights=tuple(float(f"{factor * w:.8g}") for w in new.weights))
-    return scaled if all(_reproduces(scaled, part, rewards) for part in made) else new
+    return scaled if _reproduces(scaled, tensors_of(pl.concat(made), rewards)) else new
