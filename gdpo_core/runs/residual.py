@@ -212,7 +212,7 @@ def _lengths(log: _Log) -> Named:
         yield "length", f"Times the length of the response they are multiples of the centred sum {fit.words}."
     r = log.tensors.rewards.reshape(len(length), -1).T
     mean = (t.total(r.nan_to_num()) / t.total(torch.ones_like(length)))[:, t.unit]
-    both = torch.cat([r, mean * length / _largest(t, length)[t.unit]]).T
+    both = torch.cat([r, mean * length / _largest(t, length).clamp(min=1)[t.unit]]).T
     terms = log.terms(rewards=both.reshape(*log.tensors.rewards.shape[:-1], -1))
     if fit := log.fit(replace(terms, unit=log.tensors.batch_of_response, batch=torch.arange(batches))):
         w, penalty = fit.weights.view(2, -1)
@@ -281,7 +281,8 @@ def _gates(log: _Log) -> Named:
 def _order(log: _Log) -> Residual | None:
     """The order of a weighted sum, which no group contradicts; equal advantages contradict nothing."""
     t, group, lengths = log.centred, log.tensors.group_of_response, log.tensors.lengths
-    i, j = torch.cat([pairs for g in group.unique() for pairs in _pairs(t, (group == g).nonzero()[:, 0])]).T
+    none = group.new_zeros(0, 2)
+    i, j = torch.cat([none, *(p for g in group.unique() for p in _pairs(t, (group == g).nonzero()[:, 0]))]).T
     groups, size = len(group[i].unique()), t.x.square().mean(1).sqrt()
     if groups < _FEWEST or len(i) < _PAIRS * len(size):
         return None
