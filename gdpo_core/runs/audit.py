@@ -95,7 +95,7 @@ def gather(
         return facts_of(run, engine(run, plan) if engine else _summary(run.tables(), plan), given, intended)
 
     facts = facts_of(run, summary, given, intended)
-    if recipe is not None and (open_batches := _may_tell_more(summary, sample)):
+    if one is recipe and (open_batches := _may_tell_more(summary, sample)):
         sample += _tables_of(run, open_batches)
         better = solve_recipe(run, sample, given, intended)
         if better is not None and better != recipe:
