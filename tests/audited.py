@@ -58,7 +58,6 @@ def report(rewards=("correctness", "format", "length"), steps=40, path="runs/a",
             "skipped_lines": 0,
             "skipped_files": [],
             "left_out": [],
-            "not_counted": {},
             "window": None,
         },
         run={

@@ -208,7 +208,6 @@ def test_the_source_counts_what_the_log_holds():
         "skipped_lines": 3,
         "skipped_files": [],
         "left_out": ["grade"],
-        "not_counted": {},
         "window": None,
     }
 

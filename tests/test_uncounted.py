@@ -52,7 +52,7 @@ def test_metrics_beside_the_rewards_change_no_figure_and_no_line(method):
     advantage = made(rewards, method, [1, 0.5, 2])
     alone, beside = (of(x, advantage, primary="digit") for x in (rewards, rewards | extra))
     same_figures(alone, beside)
-    assert beside.source["not_counted"] == dict.fromkeys(extra, "weight 0")
+    assert beside.run["not_counted"] == dict.fromkeys(extra, "weight 0")
     assert summary.source_facts(beside)["not counted"] == "n_words (weight 0), judge (weight 0)"
     assert beside.run["weights"] == alone.run["weights"] | dict.fromkeys(extra, 0.0)
     found = with_id(beside, "weight-zero")
@@ -76,12 +76,12 @@ def test_columns_of_weight_0_that_stay():
     rewards = three()
     advantage = made(rewards, "grpo", [0, 0.5, 2])
     judged = of(rewards, advantage, primary="digit")  # by a column that no advantage depends on
-    assert judged.source["not_counted"] == {} and judged.methods["grpo"]["inversions"] > 0.4
+    assert judged.run["not_counted"] == {} and judged.methods["grpo"]["inversions"] > 0.4
     assert one(judged, "weight-zero").evidence["reward"] == "digit"
     wrong = of(rewards, made(rewards, "grpo", [1, 0.5, 2]), weights={"short": 0})
-    assert one(wrong, "weights-not-as-given") and wrong.source["not_counted"] == {}
+    assert one(wrong, "weights-not-as-given") and wrong.run["not_counted"] == {}
     unknown = of(rewards, np.random.default_rng(0).normal(size=SHAPE), weights={"short": 0})
-    assert unknown.source["not_counted"] == {} and not with_id(unknown, "reward-columns-merged")
+    assert unknown.run["not_counted"] == {} and not with_id(unknown, "reward-columns-merged")
     nothing = of(rewards, weights=[0, 0, 0])
     assert len(nothing.rewards) == 3
 
@@ -109,7 +109,7 @@ def test_a_weighted_copy_says_the_weight_and_counts_for_nothing():
         report = of(rewards | copies, advantage)
         assert report.run["weights_used"] == weights
         assert report.run["weights_from"] == ("log" if advantage is None else "solved")
-        assert report.source["not_counted"]["short_weighted"] == "0.5 × short"
+        assert report.run["not_counted"]["short_weighted"] == "0.5 × short"
         assert not with_id(report, "rewards-collinear")
         assert report.methods == of(rewards, advantage, weights=weights).methods
     first = of({"weighted/short": 0.5 * rewards["short"]} | rewards)  # before its reward, and the only one

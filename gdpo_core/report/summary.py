@@ -64,7 +64,7 @@ def source_facts(report: AuditReport) -> dict[str, str]:
         "holds": f"{listing(counts, link='')}{skipped}{_window(s['window'])}",
         "groups": f"{count(s['groups'])}{size}, told apart by {s['grouped_by']}",
     }
-    if uncounted := s["not_counted"]:
+    if uncounted := report.run.get("not_counted"):
         rows["not counted"] = listing((f"{name} ({why})" for name, why in uncounted.items()), link="", most=_SHOWN)
     return rows | ({"not read": f"{value(s['left_out'])} (--reward names rewards)"} if s["left_out"] else {})
 
@@ -229,7 +229,7 @@ def not_comparable(report: AuditReport) -> str:
             "The log does not hold each reward in a column of its own, so ties, shares of the update and what another "
             "method would have done cannot be told."
         )
-    one = "One reward counts" if report.source["not_counted"] else "One reward was read"
+    one = "One reward counts" if report.run.get("not_counted") else "One reward was read"
     return f"{one}: nothing can tie with it or take a share of the update from it."
 
 

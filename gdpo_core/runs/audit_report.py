@@ -204,7 +204,6 @@ def _source(f: Facts) -> SourcePart:
         "skipped_lines": f.run.skipped_lines,
         "skipped_files": list(f.run.skipped_files),
         "left_out": list(f.run.left_out),
-        "not_counted": {x.name: x.why for x in f.run.uncounted},
         "window": None if f.run.window is None else list(f.run.window),
     }
 
@@ -234,6 +233,7 @@ def _run(f: Facts) -> RunPart:
         "weights_used": dict(zip(f.rewards, f.printed(f.plan.weights), strict=True))
         | dict.fromkeys(f.run.without_weight, 0.0),
         "weights_from": f.weights_from,
+        "not_counted": {x.name: x.why for x in f.run.uncounted},
         "convention_used": f.plan.convention,
         "asked": f.intended_method,
         "primary": None if f.plan.primary is None else f.rewards[f.plan.primary],

@@ -312,7 +312,8 @@ class Facts:
     @property
     def ratios_alone(self) -> bool:
         """Whether weights are known up to a common factor only."""
-        return self.recipe is not None and self.recipe.up_to_scale and not (self.given_weights or self.run.weights)
+        settled = self.given_weights or (self.run.weights and self.run.weights_by != "assumed")
+        return self.recipe is not None and self.recipe.up_to_scale and not settled
 
     @property
     def unit(self) -> float:

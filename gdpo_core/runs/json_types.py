@@ -20,7 +20,6 @@ class SourcePart(TypedDict):
     skipped_lines: int
     skipped_files: Annotated[list[str], Meta(description="Files that cannot be read.")]
     left_out: Annotated[list[str], Meta(description="Columns that were not read.")]
-    not_counted: Annotated[dict[str, str], Meta(description="Columns among the rewards that do not count, and why.")]
     window: Annotated[list[int] | None, Meta(description="The first and the last step, where some were asked for.")]
 
 
@@ -47,6 +46,7 @@ class RunPart(TypedDict):
     max_error: float | None
     weights_used: dict[str, float]
     weights_from: Annotated[str, Meta(description="given, solved, score, config, log or assumed.")]
+    not_counted: Annotated[dict[str, str], Meta(description="Columns among the rewards that do not count, and why.")]
     convention_used: str
     asked: str | None
     primary: str | None
