@@ -211,7 +211,7 @@ def test_many_runs_become_several_tables(screen):
 
 def test_a_log_cannot_steer_the_terminal(screen):
     nasty = "\x1b[2Jx\x07[red]"
-    finding = Finding("reward-dead", "info", nasty, {nasty: nasty}, nasty, title=nasty, to_do=nasty)
+    finding = Finding("info", nasty, {nasty: nasty}, nasty, id="reward-dead", title=nasty, to_do=nasty)
     report = audited.report((nasty, "b"), path=nasty, findings=[finding])
     text, coloured = screen([report, report], 100)
     assert "\x1b[2J" not in coloured and "\x07" not in coloured
@@ -219,7 +219,7 @@ def test_a_log_cannot_steer_the_terminal(screen):
 
 
 def test_a_pipe_gets_a_line_a_sentence(capsys):
-    report = audited.report(findings=[Finding("conflict", "warning", "word " * 200, {}, None, title="word")])
+    report = audited.report(findings=[Finding("warning", "word " * 200, {}, id="conflict", title="word")])
     terminal.show([report], sys.stdout)
     assert ("word " * 200).rstrip() in capsys.readouterr().out
 
@@ -372,7 +372,7 @@ def pipeline(capsys, monkeypatch, findings, *arguments) -> tuple[int, str, str]:
     return run(capsys, TRL, *arguments)
 
 
-CONFLICT = Finding("conflict", "warning", "50 % of it.", {}, None, title="They conflict")
+CONFLICT = Finding("warning", "50 % of it.", {}, id="conflict", title="They conflict")
 
 
 @pytest.mark.parametrize(
@@ -385,9 +385,9 @@ CONFLICT = Finding("conflict", "warning", "50 % of it.", {}, None, title="They c
         ("reward-dead", [CONFLICT], 0),
         (" Reward-Dead , conflict", [CONFLICT], 1),
         ("reward_dead,conflict,conflict,error", [CONFLICT], 1),
-        ("error,reward-dead", [Finding("reward-dead", "info", "It is.", {}, None, title="It is")], 1),
-        ("warning", [Finding("reward-dead", "error", "It is.", {}, None, title="It is")], 1),
-        ("warning", [Finding("reward-dead", "info", "It is.", {}, None, title="It is")], 0),
+        ("error,reward-dead", [Finding("info", "It is.", {}, id="reward-dead", title="It is")], 1),
+        ("warning", [Finding("error", "It is.", {}, id="reward-dead", title="It is")], 1),
+        ("warning", [Finding("info", "It is.", {}, id="reward-dead", title="It is")], 0),
         ("info", [], 0),
         (None, [CONFLICT], 0),
     ],
@@ -408,7 +408,7 @@ def test_all_that_was_asked_for_counts_though_it_was_asked_for_twice(capsys, mon
 @pytest.mark.slow
 def test_every_id_fails_by_its_name_and_by_its_level(capsys, monkeypatch):
     levels = ("error", "warning", "info")
-    findings = [Finding(id, levels[k % 3], "So.", {}, None, title="So") for k, id in enumerate(IDS)]
+    findings = [Finding(levels[k % 3], "So.", {}, id=id, title="So") for k, id in enumerate(IDS)]
     for name in IDS:
         assert pipeline(capsys, monkeypatch, findings, "--fail-on", name)[2] == f"gdpo: fail-on: {TRL}: {name}\n"
     for k, level in enumerate(levels):
@@ -435,14 +435,10 @@ def test_the_status_stands_though_the_reader_has_left(monkeypatch):
 
 
 def test_the_ids_to_fail_on_are_those_of_the_findings():
-    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "gdpo_core/runs").glob("findings_*.py")]
-    made = [
-        call.args[0].value
-        for source in sources
-        for call in ast.walk(ast.parse(source))
-        if isinstance(call, ast.Call) and ast.unparse(call.func) == "Finding"
-    ]
-    assert set(made) == set(IDS) and list(IDS) == sorted(set(IDS))
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in (ROOT / "gdpo_core/runs").glob("findings_*.py")]
+    found = [of for tree in trees for of in tree.body if isinstance(of, ast.FunctionDef)]
+    looks = {of.name for of in found if of.name[0] != "_" and "Iterator[Finding]" in ast.unparse(of.returns or of)}
+    assert {look.replace("_", "-") for look in looks} == set(IDS) and list(IDS) == sorted(set(IDS))
 
 
 # --- bad input -------------------------------------------------------------------------------------------------------

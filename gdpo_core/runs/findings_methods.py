@@ -69,7 +69,6 @@ def ties_hide_signal(f: Facts) -> Iterator[Finding]:
         first = f.rewards[f.plan.primary]
         to_do = f"{remedy.words}: fewer ties, and the answer with less {first} comes first no more often."
     yield Finding(
-        "ties-hide-signal",
         "warning" if pairs >= TIED_PAIRS and not f.is_gdpo and f.tied_pairs("gdpo") <= TIES_LEFT * pairs else "info",
         " ".join(message),
         evidence,
@@ -118,7 +117,6 @@ def silent_groups(f: Facts) -> Iterator[Finding]:
         message.append("Larger groups do not change that; unequal weights, which say what counts more, do.")
         to_do = "Use unequal weights, which say what counts more."
     yield Finding(
-        "silent-groups",
         "warning" if silent >= SILENT_WARNING else "info",
         " ".join(message),
         {
@@ -130,7 +128,6 @@ def silent_groups(f: Facts) -> Iterator[Finding]:
             "threshold_info": SILENT_INFO,
             "threshold_warning": SILENT_WARNING,
         },
-        None,
         extent=silent,
         title=f"{percent(silent)} of the groups teach nothing",
         to_do=to_do,
@@ -161,7 +158,6 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
         weight=_round_up(f.unit * weight) / f.unit if isfinite(weight) and _usable(f, f.plan.primary, weight) else None,
     )
     yield Finding(
-        "priority-inversion",
         "warning" if inverted >= INVERTED_WARNING else "info",
         f"{f.lead_in}, in {percent(inverted)} of the pairs that differ in {primary} the response with less {primary} "
         f"gets more, and {percent(tied[f.method])} are tied. By method, inverted and tied: {compared}. {most} no "
@@ -243,7 +239,6 @@ def batch_step_amplifies(f: Facts) -> Iterator[Finding]:
         does = f"GDPO's batch step {'multiplies' if f.is_gdpo else 'would multiply'}"
         against = "a batch in which all groups differ"
     yield Finding(
-        "batch-step-amplifies",
         "warning" if (f.is_gdpo or by_batch_std) and factor >= AMPLIFIES_WARNING else "info",
         f"{does} the advantages by {decimal(factor, 2)} on average{most}, compared with {against}. Only "
         f"{percent(share)} of the responses are in groups that differ, and the std runs over all responses. Adam "
@@ -258,7 +253,6 @@ def batch_step_amplifies(f: Facts) -> Iterator[Finding]:
             "threshold_info": AMPLIFIES_INFO,
             "threshold_warning": AMPLIFIES_WARNING,
         },
-        None,
         extent=1 - share,
         title=f"Silent groups scale the others up by {decimal(factor, 2)}",
         to_do="Watch how the share of silent groups changes.",
@@ -281,7 +275,6 @@ def blind_zero_std_metric(f: Facts) -> Iterator[Finding]:
         else f"It looks at the summed reward, which is constant in {percent(sees)}"
     )
     yield Finding(
-        "blind-zero-std-metric",
         "info",
         f"{f.framework.title}'s {f.framework.zero_std_metric} does not show that {f.rewards[most]} is constant in "
         f"{percent(f.dead(most))} of the groups. {why}. Log the share of constant groups of each reward yourself to "
@@ -292,7 +285,6 @@ def blind_zero_std_metric(f: Facts) -> Iterator[Finding]:
             "groups_with_constant_sum": sees,
             "threshold": BLIND,
         },
-        None,
         extent=f.dead(most) - (0 if over_batch else sees),
         title=f"{f.framework.title}'s metric does not show that {f.rewards[most]} is constant",
         to_do=f"Log the share of groups in which each reward is constant, {f.rewards[most]} above all.",
@@ -312,7 +304,6 @@ def filter_drops_signal(f: Facts) -> Iterator[Finding]:
     )
     uses = "GDPO uses" if f.is_gdpo else "GDPO would use (under GRPO they are silent)"
     yield Finding(
-        "filter-drops-signal",
         "warning" if f.is_gdpo and option else "info",
         f"{filters} would drop {count(f.totals.filtered_groups, 'group')} ({percent(share)}) that {uses}: their "
         "rewards differ and cancel in the sum. With GDPO leave the filter off, or drop only groups in which "

@@ -53,7 +53,6 @@ def reward_falls(f: Facts) -> Iterator[Finding]:
         says = f"{name} {moves}, from {number(fell.first, 3)} to {number(fell.last, 3)}"
         meanwhile = f"Meanwhile {some(goes)}. " if up else "No other reward gets much better meanwhile. "
         yield Finding(
-            "reward-falls",
             "warning" if far or (up and primary is not None) else "info",
             f"The mean of {says}, between the first quarter of the batches and the last. The clearest break is at step "
             f"{step}: {number(before, 3)} before it, {number(after, 3)} from there on. "
@@ -74,7 +73,6 @@ def reward_falls(f: Facts) -> Iterator[Finding]:
                 "threshold_far": FALLS_FAR,
                 "threshold_standard_errors": CHANCE,
             },
-            None,
             extent=min(-fell.size, 1.0),
             title=f"The mean of {says}",
             to_do=f"Find out why {says}{f', while {goes[0]}' if up else ''}: read answers from step {step} on, and "
@@ -135,7 +133,6 @@ def no_right_answer(f: Facts) -> Iterator[Finding]:
     teach = {f.rewards[k]: ratio(parts[k], parts.sum()) for k in by_size if parts[k] > 0}
     others = listing(teach)
     yield Finding(
-        "no-right-answer",
         "warning" if share >= UNRIGHT_WARNING else "info",
         f"{f.lead_in}, {percent(share)} of the update comes from groups in which no response has {name}, that is more "
         f"than 0 of it: {count(groups, 'group')}, {percent(ratio(groups, f.totals.groups))} of all. What is taught "
@@ -153,7 +150,6 @@ def no_right_answer(f: Facts) -> Iterator[Finding]:
             "threshold_info": UNRIGHT_INFO,
             "threshold_warning": UNRIGHT_WARNING,
         },
-        None,
         extent=share,
         title=f"{percent(share)} of the update comes from groups in which no response has {name}",
         to_do=f"Decide whether {others} should be taught where no response has {name}: if not, let "

@@ -66,7 +66,7 @@ def reward_dead(f: Facts) -> Iterator[Finding]:
         groups = int(f.totals.rewards.holding_groups[k])
         evidence = {"reward": name, "dead_groups": dead, "groups": groups, "threshold": DEAD}
         extent = f.weight_share(k)
-        yield Finding("reward-dead", "warning", message, evidence, None, extent=extent, title=title, to_do=to_do)
+        yield Finding("warning", message, evidence, extent=extent, title=title, to_do=to_do)
 
 
 def reward_fades(f: Facts) -> Iterator[Finding]:
@@ -101,7 +101,6 @@ def reward_fades(f: Facts) -> Iterator[Finding]:
             "rewards pay for, and at whether the prompts became harder."
         )
         yield Finding(
-            "reward-fades",
             "info" if better else "warning",
             message,
             {
@@ -117,7 +116,6 @@ def reward_fades(f: Facts) -> Iterator[Finding]:
                 "threshold_rise": FADES_DEAD,
                 "threshold_times_share": FADES_SHARE,
             },
-            None,
             extent=dead[1] - dead[0],
             title=f"{name} fades",
             to_do=""
@@ -141,7 +139,6 @@ def reward_noise(f: Facts) -> Iterator[Finding]:
             remedy = lower_weight(f, k, sqrt(grpo[k] / (1 - grpo[k]) * (1 - gdpo[k]) / gdpo[k]))
         does, then = ("divides", "is") if f.is_gdpo else ("would divide", "would be")
         yield Finding(
-            "reward-noise",
             "warning" if f.is_gdpo else "info",
             f"{name} is nearly constant (std at most {percent(FAINT_STD)} of its largest absolute value) in "
             f"{percent(faint)} of the groups in which it differs at all. GDPO {does} these differences by their own "
@@ -176,7 +173,6 @@ def reward_dominates(f: Facts) -> Iterator[Finding]:
         why = [] if n else [_why_under_gdpo(f, k) if f.is_gdpo else _why_under_grpo(f)]
         why += _why_scale_is_not_the_reason(f, k, k, shares[k], gdpo[k], asks)
         yield Finding(
-            "reward-dominates",
             "warning",
             f"{f.lead_in}, {name} makes {percent(shares[k])} of the update with {_of_the_weight(f, k)}. "
             f"{' '.join(why)}".rstrip(),
@@ -228,7 +224,6 @@ def reward_starved(f: Facts) -> Iterator[Finding]:
         why += _why_scale_is_not_the_reason(f, k, most, share, with_gdpo, due)
         said = True
         yield Finding(
-            "reward-starved",
             _severity_of_starved(f, k),
             f"{f.lead_in}, {makes}, {late.words}. With {percent(f.weight_share(k))} of the weight it could have "
             f"{percent(due)}{where}. {f.rewards[most]} makes {percent(shares[most])}. {' '.join(why)}".rstrip(),
@@ -383,7 +378,6 @@ def conflict(f: Facts) -> Iterator[Finding]:
         first, second = f.rewards[i], f.rewards[j]
         remedy = put_first(f, [j if f.plan.primary == i else i]) if f.plan.primary in (i, j) else None
         yield Finding(
-            "conflict",
             "warning",
             f"{first} and {second} work against each other: inside a group their correlation is "
             f"{signed(correlation)}. Normalising does not settle that: with equal weights they cancel under GDPO "
@@ -425,7 +419,6 @@ def length_coupled(f: Facts) -> Iterator[Finding]:
             "reward prefers them."
         )
         yield Finding(
-            "length-coupled",
             "warning" if by_tokens else "info",
             f"Longer responses to one prompt get {more} {name}: correlation {signed(correlation)} inside groups. "
             f"{then}",
@@ -436,7 +429,6 @@ def length_coupled(f: Facts) -> Iterator[Finding]:
                 "responses_without_signal": silent,
                 "threshold": LENGTH,
             },
-            None,
             extent=correlation**2,
             title=f"Longer responses get {more} {name}",
             to_do="Watch the length of the answers that get no signal."
@@ -457,11 +449,9 @@ def weight_zero(f: Facts) -> Iterator[Finding]:
     for name in names:
         aside = f" It does not count here.{keeps}" if name in f.run.without_weight else ""
         yield Finding(
-            "weight-zero",
             "info",
             f"{name} has weight 0{where}: it is logged beside the rewards, or switched off.{aside}",
             {"reward": name, "weight": 0.0},
-            None,
             title=f"{name} has weight 0",
         )
 
@@ -483,7 +473,6 @@ def reward_dead_in_part(f: Facts) -> Iterator[Finding]:
         values = [clip("missing" if of.value is None else of.value, 30) for of in here]
         where = f"{f.run.by} {values[0]}" if len(values) == 1 else f"{len(values)} values of {f.run.by}"
         yield Finding(
-            "reward-dead-in-part",
             "warning",
             f"{name} is constant in {percent(dead / holding)} of the groups of {f.run.by} {some(values)}, and in "
             f"{percent(others)} of the others: it does nothing there, which the figures of the whole run hide.",
@@ -498,7 +487,6 @@ def reward_dead_in_part(f: Facts) -> Iterator[Finding]:
                 "threshold_of_others": DEAD - BY_RISE,
                 "threshold_groups": BY_GROUPS,
             },
-            None,
             extent=f.weight_share(k) * holding / sum(_holding(of, k) for of in f.by),
             title=f"{clip(name, 40)} does nothing in {clip(where, 40)}",
             to_do=f"Grade {name} in finer steps there, or look at whether these prompts are too easy or too hard.",
