@@ -70,6 +70,7 @@ class Facts:
     tables: Sequence[pl.DataFrame]  # whole batches from all over the run, on which settings are tried
     examples: Examples | None = None  # the groups that show something best
     left_out_reward: tuple[str, Recipe] | None = None  # a column, and what makes the advantages if it is a reward too
+    with_all: "Facts | None" = None  # with the rewards that do not count, where there are such
     by: "tuple[ValueFacts, ...]" = ()  # the same of each value of the column that was asked for
     _trials: dict[Trial, "Facts"] = field(default_factory=dict, repr=False, compare=False)
 
