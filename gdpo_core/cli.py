@@ -4,7 +4,6 @@ It ends with 0; with 1 where a finding of `--fail-on` is there, and for nothing 
 where it cannot do what was asked; with 130 when it is interrupted. A reader who leaves early changes nothing.
 """
 
-import errno
 import io
 import json
 import os
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from gdpo_core.steps import Explanation
 
 _PATIENCE = 1.0  # seconds after which progress is shown
-_OF_THE_FOLDER = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY)
 # What all of typer's complaints are: its own class in new versions, click's in those before.
 _REFUSED: Any = next(kind for kind in reversed(typer.BadParameter.__mro__) if hasattr(kind, "format_message"))
 
@@ -233,6 +231,7 @@ _Html = Annotated[Path | None, typer.Option(metavar="FILE", help="write one HTML
 
 @app.command("audit", short_help="Say which reward drove a run, and what to do.")
 def audit_command(
+    context: typer.Context,
     paths: Annotated[list[str], typer.Argument(metavar="PATH...", help=_PATHS)],
     framework: _Framework = None,
     group_size: _GroupSize = None,
@@ -301,9 +300,7 @@ def audit_command(
     shown = int(groups or 0)
     only_json = json_ == Path("-")
     targets = _targets(html, None if only_json else json_)
-    read_args = _read_args(
-        framework, group_size, reward, group, advantage, length, step, skip_bad_lines, skip_bad_files
-    )
+    read_args = _read_args(context.params)
     read_args |= {"by": by, "steps": None if steps is None else parse_steps(steps, "steps")}
     read_args["last"] = None if last is None else parse_count(last, "last")
     weights = parse_weights(weight or [], "weight") or None
@@ -336,22 +333,11 @@ def audit_command(
     return _status(reports, failing)
 
 
-def _read_args(
-    framework: str | None,
-    group_size: str | None,
-    rewards: list[str] | None,
-    group: str | None,
-    advantage: str | None,
-    length: str | None,
-    step: str | None,
-    skip_bad_lines: bool,
-    skip_bad_files: bool,
-) -> dict[str, Any]:
+def _read_args(options: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of `read_run` from the options of the command line."""
-    size = None if group_size is None else parse_count(group_size, "group-size")
-    columns = {"rewards": rewards or None, "group": group, "advantage": advantage, "length": length, "step": step}
-    skipped = {"skip_bad_lines": skip_bad_lines, "skip_bad_files": skip_bad_files}
-    return {"framework": framework, "group_size": size, **skipped, **columns}
+    size = None if options["group_size"] is None else parse_count(options["group_size"], "group-size")
+    names = ("framework", "group", "advantage", "length", "step", "skip_bad_lines", "skip_bad_files")
+    return {"group_size": size, "rewards": options["reward"] or None, **{name: options[name] for name in names}}
 
 
 def _parse_fail_on(texts: Sequence[str] | None) -> frozenset[str]:
@@ -533,25 +519,8 @@ def _dump(value: Mapping[str, Any]) -> str:
 
 
 def _write(path: Path, text: str, option: str) -> None:
-    """The whole file or none: what was there before stays until the new one is complete."""
-    content = text.encode("utf-8", errors="replace")
-    target = Path(_real(path))
-    part = target.with_name(f".gdpo-{os.getpid()}")
     try:
-        if target.exists() and not target.is_file():  # a device or a pipe
-            target.write_bytes(content)
-            return
-        try:
-            part.write_bytes(content)
-            part.replace(target)
-        except OSError as error:
-            # A file that is there and can be written, in a folder that can't: one that was mounted, for example.
-            if error.errno not in _OF_THE_FOLDER or not target.is_file():
-                raise
-            target.write_bytes(content)
-        finally:
-            with suppress(OSError):
-                part.unlink(missing_ok=True)
+        path.write_bytes(text.encode("utf-8", errors="replace"))
     except OSError as error:
         got = f"{str(path)!r} ({error.strerror})"
         raise InputError(f"{option}: expected a file that can be written, got {got}") from None
@@ -579,6 +548,7 @@ def _option_per_run(arguments: Sequence[str]) -> list[str]:
 
 @app.command("compare", short_help="Say what changed from one run to another.")
 def compare_command(
+    context: typer.Context,
     runs: Annotated[list[str], typer.Argument(metavar="A B | A... --with B...", help="runs, each as for audit")],
     with_: Annotated[
         list[str] | None, typer.Option("--with", metavar="B...", help="the runs to compare with, of other seeds each")
@@ -608,9 +578,7 @@ def compare_command(
 
     only_json = json_ == Path("-")
     targets = _targets(html, None if only_json else json_)
-    read_args = _read_args(
-        framework, group_size, reward, group, advantage, length, step, skip_bad_lines, skip_bad_files
-    )
+    read_args = _read_args(context.params)
     audit_args = {"weights": parse_weights(weight or [], "weight") or None}
     two = len(runs) == 2 or bool(with_)
     expect(two, "compare", "two runs, A B, or several of each kind, A1 A2 --with B1 B2", count(len(runs), "run"))

@@ -18,29 +18,27 @@ def report(rewards=("correctness", "format", "length"), steps=40, path="runs/a",
     share = [w / sum(weights.values()) for w in weights.values()]
     found = [
         Finding(
-            "reward-dominates",
             "error",
             f"Under GRPO, {rewards[0]} makes 93 % of the update with 33 % of the weight. Weigh it less.",
             {"reward": rewards[0], "update_share": 0.93, "threshold": 0.6, "steps": list(range(30)), "none": None},
             'GRPOConfig(multi_objective_aggregation="normalize_then_sum",\n           reward_weights=[1.0, 0.5, 2.0])',
+            id="reward-dominates",
             title=f"{rewards[0]} makes most of the update",
             to_do=f"Give {rewards[0]} a smaller weight.",
         ),
         Finding(
-            "reward-dead",
             "warning",
             f"{rewards[-1]} is constant in every group.",
             {"dead_groups": 1.0},
-            None,
+            id="reward-dead",
             title=f"{rewards[-1]} does nothing",
             to_do=f"Take {rewards[-1]} out.",
         ),
         Finding(
-            "silent-groups",
             "info",
             "5 % of the groups carry no signal.",
             {"silent_groups": 0.05},
-            None,
+            id="silent-groups",
             title="5 % of the groups teach nothing",
         ),
     ]

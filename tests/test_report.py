@@ -234,7 +234,7 @@ NASTY = '<script>alert("1")</script>&\x1b[2J\x00'
 
 
 def test_what_comes_from_a_log_is_escaped():
-    finding = Finding(NASTY, "warning", NASTY, {NASTY: [NASTY, {NASTY: NASTY}]}, NASTY, title=NASTY, to_do=NASTY)
+    finding = Finding("warning", NASTY, {NASTY: [NASTY, {NASTY: NASTY}]}, NASTY, id=NASTY, title=NASTY, to_do=NASTY)
     report = audited.report((NASTY, "b", "naïve 🙂"), path=NASTY, findings=[finding])
     text = drawn.document([report, report])
     page = Page(text)

@@ -322,7 +322,7 @@ def test_a_change_names_the_findings_that_came_and_went(tmp_path):
 
 def looked(*findings, steps=1):
     """What a look shows: these findings, as (id, severity)."""
-    found = [Finding(id_, severity, "So.", {}, None, title="So") for id_, severity in findings]
+    found = [Finding(severity, "So.", {}, id=id_, title="So") for id_, severity in findings]
     return audited.report(steps=steps, findings=found)
 
 

@@ -66,7 +66,12 @@ def audit(
     facts = gather(run, weights, primary, asked, progress, engine)
     report = report_of(facts, findings(facts))
     alternative = None if setting is None else compute_what_if(facts, setting, engine)
-    return replace(report, alternative=alternative, _facts=replace(facts, tables=(), by=(), examples=None, _trials={}))
+    return replace(report, alternative=alternative, _facts=_for_a_what_if(facts))
+
+
+def _for_a_what_if(facts: Facts) -> Facts:
+    """The facts without what only findings need."""
+    return replace(facts, tables=(), by=(), examples=None, _trials={})
 
 
 def gather(
@@ -111,7 +116,7 @@ def gather(
         of_these = {name: w for name, w in given.items() if name in fewer.rewards}
         of_fewer = gather(fewer, of_these, primary, intended, None, engine)
         if of_fewer.reproduced == facts.reproduced:
-            return of_fewer
+            return replace(of_fewer, with_all=_for_a_what_if(facts))
     left_out = _left_out_reward(run) if facts.reproduced is False and facts.recipe is None else None
     return replace(facts, by=by_value(facts), left_out_reward=left_out)
 

@@ -40,13 +40,13 @@ WEIGHTS_FROM = {
 class Finding:
     """One thing that the owner of a run should know."""
 
-    id: str
+    id: str = field(default="", kw_only=True)  # `findings` gives it the name of the function that looks for it
     title: str = field(kw_only=True)  # the fact in a few words
     severity: str  # info, warning or error
     message: str  # what it is, what it means and what to do about it
     evidence: Mapping[str, object]  # the numbers, and the thresholds they were held against
     # The lines of configuration that change it, for the framework of the run. What they do to its rewards was tried.
-    fix: str | None
+    fix: str | None = None
     effect: Mapping[str, tuple[float, float]] = field(default_factory=dict, kw_only=True)  # figures without and with it
     tried_on: int = field(default=0, kw_only=True)  # responses of the log on which the figures were computed
     extent: float = field(default=0.0, kw_only=True)  # how much of the run it is about, from 0 to 1
@@ -70,6 +70,7 @@ class Facts:
     tables: Sequence[pl.DataFrame]  # whole batches from all over the run, on which settings are tried
     examples: Examples | None = None  # the groups that show something best
     left_out_reward: tuple[str, Recipe] | None = None  # a column, and what makes the advantages if it is a reward too
+    with_all: "Facts | None" = None  # with the rewards that do not count, where there are such
     by: "tuple[ValueFacts, ...]" = ()  # the same of each value of the column that was asked for
     _trials: dict[Trial, "Facts"] = field(default_factory=dict, repr=False, compare=False)
 

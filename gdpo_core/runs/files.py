@@ -35,10 +35,6 @@ WANDB_TABLE = re.compile(r"(?:^|/)(?P<key>[^/]+?)(?:_(?P<index>\d+)_[0-9a-f]{6,}
 # The folders around a log that belong to the same run as those beside them; those of artifacts begin with their run.
 _INSIDE_A_RUN = re.compile(r"(^|/)(?:completions|media/table(?:/.*)?|([^/]*?)-?completions[-:_]v\d+)$")
 _TABLE_START = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*("columns"\s*:\s*\["|"data"\s*:\s*\[\s*\[)')  # of W&B
-# What systems add to the names of copies; the first group is the name of what was copied.
-_COPY = re.compile(
-    r"^(?:copy of )?(.+?)(?: \(\d+\)| ?\(copy(?: \d+)?\)| - copy(?: \(\d+\))?|[ _-]copy ?\d*)?(\.\w+)$", re.I
-)
 _FORMATS = {"csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "ndjson": "jsonl", "json": "json", "parquet": "parquet"}
 
 _ZIP = b"PK\x03\x04"
@@ -131,8 +127,7 @@ def find_files(path: object) -> LogFiles:
     files = {str(f.path.resolve()) if f.path else f.name: f for part in reversed(parts) for f in part.files}
     name = parts[0].name if len(parts) == 1 else f"{parts[0].name} and {len(parts) - 1} more"
     args = next((part.args for part in parts if part.args), None)
-    left_out = tuple(dict.fromkeys(one for part in parts for one in part.left_out))
-    return LogFiles(tuple(sorted(files.values(), key=lambda file: natural(file.name))), name, args, left_out)
+    return LogFiles(tuple(sorted(files.values(), key=lambda file: natural(file.name))), name, args)
 
 
 def format_of(file: LogFile) -> str:
@@ -230,28 +225,9 @@ def _wandb_key(wanted: str, name: str) -> str | None:
     return f"{table['key']} of W&B" if table and re.fullmatch(wanted, table["key"]) else None
 
 
-def original_name(name: str) -> str | None:
-    """The name of the file that a file is a copy of, as its own name says; None if it says nothing like that.
-
-    >>> original_name("run/completions_00003 (1).parquet"), original_name("completions_00003.parquet")
-    ('run/completions_00003.parquet', None)
-    """
-    folder, slash, base = name.rpartition("/")
-    match = _COPY.match(base)
-    original = f"{match[1]}{match[2]}" if match else base
-    return None if original == base else f"{folder}{slash}{original}"
-
-
-def without_copies(names: Sequence[str]) -> tuple[list[str], tuple[tuple[str, str], ...]]:
-    """The names without copies of others, and the copies, each with its original."""
-    copies = {name: original for name in names if (original := original_name(name)) in names}
-    said = tuple((name, f"is a copy of {str(original).rpartition('/')[2]}") for name, original in copies.items())
-    return [name for name in names if name not in copies], said
-
-
 def _framework(name: str) -> str | None:
     """The framework that gives its logs such names."""
-    name = unpacked_name(original_name(name) or name)
+    name = unpacked_name(name)
     return next((f.title for f in FRAMEWORKS.values() if f.log_files and re.search(f.log_files, name)), None)
 
 
@@ -298,10 +274,7 @@ def _at(path: str) -> LogFiles:
     once = {os.path.realpath(match): Path(match) for match in reversed(matches)}
     paths = [str(file) for file in reversed(once.values()) if file.is_file()]
     expect(bool(paths), path, "one directory, or files", f"directories: {_listing(matches)}")
-    names, copies = without_copies(paths)
-    return LogFiles(
-        tuple(_on_disk(Path(name)) for name in names), _spelt(path), _args_near(Path(names[0]).parent), copies
-    )
+    return LogFiles(tuple(_on_disk(Path(name)) for name in paths), _spelt(path), _args_near(Path(paths[0]).parent))
 
 
 def expand_home(path: str) -> Path:
@@ -320,9 +293,9 @@ def _directory(folder: Path) -> LogFiles:
     if errors and not names:
         got = f"{_spelt(errors[0].filename)!r} ({errors[0].strerror})"
         raise InputError(f"{_spelt(folder)}: expected a directory that can be read, got {got}")
-    chosen, copies = without_copies(choose(names, _spelt(folder)))
+    chosen = choose(names, _spelt(folder))
     found = tuple(_on_disk(folder / name) for name in chosen)
-    return LogFiles(found, _spelt(folder), _args_near((folder / chosen[0]).parent), copies)
+    return LogFiles(found, _spelt(folder), _args_near((folder / chosen[0]).parent))
 
 
 def _file(path: Path) -> LogFiles:
@@ -372,7 +345,7 @@ def _log_of_upload(files: Mapping) -> LogFiles:
         return LogFiles((LogFile(database, load=load, run=run),), name, None)
     first = next(iter(files))
     log = _inside(loads, first if len(files) == 1 else f"{first} and {len(files) - 1} more")
-    read = {*(file.name for file in log.files), *(name for name, _ in log.left_out)}
+    read = {file.name for file in log.files}
     for name in files:  # a directory may hold other files too, but who hands over a file wants it read
         expect(name in read or not is_table(name), name, f"a file of the same log as {log.files[0].name}", "another")
     return log
@@ -381,11 +354,10 @@ def _log_of_upload(files: Mapping) -> LogFiles:
 def _inside(loads: Mapping[str, Callable[[], bytes]], where: str) -> LogFiles:
     """The log among files in memory, whose names are archive:folder/file."""
     inner = {name.rpartition(":")[2]: name for name in loads}
-    names, copies = without_copies(choose(list(inner), where))
-    chosen = [inner[name] for name in names]
+    chosen = [inner[name] for name in choose(list(inner), where)]
     args = next((name for key, name in inner.items() if key.rpartition("/")[2] == "args.json"), None)
     files = tuple(LogFile(name, load=loads[name]) for name in chosen)
-    return LogFiles(files, where, None if args is None else LogFile(args, load=loads[args]), copies)
+    return LogFiles(files, where, None if args is None else LogFile(args, load=loads[args]))
 
 
 # --- zips ------------------------------------------------------------------------------------------------------------

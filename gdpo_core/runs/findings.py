@@ -85,7 +85,7 @@ IDS = tuple(sorted(KINDS))
 
 def findings(facts: Facts) -> tuple[Finding, ...]:
     """All findings about a run: errors first, then warnings, then the rest; within these, what is about most of it."""
-    found = [replace(finding, read_more=kind.place) for kind in KINDS.values() for finding in kind.look(facts)]
+    found = [replace(x, id=id_, read_more=kind.place) for id_, kind in KINDS.items() for x in kind.look(facts)]
     # One reward that makes most of the update is why others make little, and puts answers in its own order: it is about
     # as much of the run as these, and comes first.
     follow = max((x.extent for x in found if x.id in ("priority-inversion", "reward-starved")), default=0.0)

@@ -93,7 +93,7 @@ def steps_missing(f: Facts) -> Iterator[Finding]:
             f"{count(missing, 'step')} {_is(missing)} missing, after {at_steps(after)}: files were lost, or those "
             "steps were logged elsewhere. This report does not cover them."
         )
-    yield Finding("steps-missing", "warning", message, numbers, fix, title=title, to_do=to_do)
+    yield Finding("warning", message, numbers, fix, title=title, to_do=to_do)
 
 
 def steps_repeated(f: Facts) -> Iterator[Finding]:
@@ -101,23 +101,19 @@ def steps_repeated(f: Facts) -> Iterator[Finding]:
     if again := f.repeated_batches.step.tolist():
         why = " num_iterations above 1, or several optimiser steps for each generation batch, does that."
         yield Finding(
-            "steps-repeated",
             "info",
             f"{count(len(again), 'batch', 'batches')} ({at_steps(again)}) {'repeat' if len(again) > 1 else 'repeats'} "
             f"the rows of the batch before.{why * f.framework.logs_batch_again} This report counts such rows once.",
             {"repeated": len(again), "steps": again[:LISTED]},
-            None,
             title=f"{count(len(again), 'batch', 'batches')} {_is(len(again))} in the log again",
         )
     of_one_step = f.batches.step == f.batches.step_last
     if twice := sorted(step for step, n in Counter(f.batches.step[of_one_step].tolist()).items() if n > 1):
         yield Finding(
-            "steps-repeated",
             "warning",
             f"The log holds {at_steps(twice)} several times, with different content: "
             f"{f.framework.steps_twice_because}. This report counts each as a batch of its own.",
             {"twice": len(twice), "steps": twice[:LISTED]},
-            None,
             title="Steps are in the log several times, with different content",
             to_do="Check whether the run was resumed, or two runs wrote to one place; audit each of two alone.",
         )
@@ -128,13 +124,11 @@ def eval_logged(f: Facts) -> Iterator[Finding]:
     for details in _issues(f, "eval-logged"):
         steps = details["eval_steps"]
         yield Finding(
-            "eval-logged",
             "info",
             f"{count(len(steps), 'table')} of {at_steps(steps)} {'comes' if len(steps) == 1 else 'come'} after another "
             f"of the same step and {'holds' if len(steps) == 1 else 'hold'} other prompts, as {f.framework.title} logs "
             "an evaluation. Left out: this report is about training.",
             {"steps": steps[:LISTED], "tables": len(steps)},
-            None,
             title=f"{count(len(steps), 'table')} of evaluations {_is(len(steps))} left out",
         )
 
@@ -144,11 +138,9 @@ def files_left_out(f: Facts) -> Iterator[Finding]:
     for details in _issues(f, "files-left-out"):
         files = details["files"]
         yield Finding(
-            "files-left-out",
             "info",
             f"Not read: {some(files)}. This report is about the other files.",
             details,
-            None,
             title=f"{count(len(files), 'file')} {_is(len(files))} left out",
         )
 
@@ -162,13 +154,11 @@ def rewards_collinear(f: Facts) -> Iterator[Finding]:
         terms = [f"{number(w)} × {part}" if abs(w) != 1 else f"{'−' * (w < 0)}{part}" for part, w in parts.items()]
         sum_of, names = " + ".join(terms).replace("+ −", "− "), [name, *parts]
         yield Finding(
-            "rewards-collinear",
             "warning",
             f"In every group {name} is {sum_of}, but for a constant. What {some(names)} do cannot be told apart: "
             f"neither their weights nor their shares of the update, only what they do together. If {name} is a total "
             f"of others, or a copy, name the rewards without it.",
             {"rewards": names, "relation": f"{name} = {sum_of}", "groups": int(f.totals.groups)},
-            None,
             extent=1.0,
             title=f"{some(names)} say the same" if len(parts) == 1 else f"{name} follows from {some(parts)}",
             to_do=f"Check which of {some(names)} the run used, and name the rewards.",
@@ -196,7 +186,7 @@ def prompts_merged(f: Facts) -> Iterator[Finding]:
                 f"text of a prompt does not tell groups apart. This report reads {f.run.grouped_by}, as the trainer "
                 "does, and is not affected; a script that groups this log by prompt would merge them."
             )
-        yield Finding("prompts-merged", severity, message, details, None, title=title, to_do=to_do)
+        yield Finding(severity, message, details, title=title, to_do=to_do)
 
 
 def group_size_changes(f: Facts) -> Iterator[Finding]:
@@ -205,11 +195,9 @@ def group_size_changes(f: Facts) -> Iterator[Finding]:
         pairs = list(zip(details["sizes"], details["from_steps"], strict=True))
         later = [f"{size} from step {step} on" for size, step in pairs[1:]]
         yield Finding(
-            "group-size-changes",
             "info",
             f"The groups hold {pairs[0][0]} responses at first, and {some(later)}. This report follows that.",
             {**details, "steps": details["from_steps"][1 : LISTED + 1]},
-            None,
             title="The size of the groups changes during the run",
         )
 
@@ -231,11 +219,9 @@ def ragged_batches(f: Facts) -> Iterator[Finding]:
                 "group size."
             )
         yield Finding(
-            "ragged-batches",
             "warning",
             message,
             details,
-            None,
             title="Some groups lack responses",
             to_do="Look for lost rows, or give the group size.",
         )
@@ -247,7 +233,6 @@ def groups_sampled(f: Facts) -> Iterator[Finding]:
         if "tables" in details:
             tables, most = details["tables"], count(details["threshold"], "row")
             yield Finding(
-                "groups-sampled",
                 "warning",
                 f"{count(tables, 'table')} of W&B {'has' if tables == 1 else 'have'} {most}, which is where W&B cuts a "
                 "table: the other rows of the step are probably lost, so the last group and what GDPO's batch step "
@@ -262,7 +247,6 @@ def groups_sampled(f: Facts) -> Iterator[Finding]:
         fix = config_lines.log_whole_groups(f.run.framework)
         why = "log_unique_prompts=True, in older versions wandb_log_unique_prompts=True, does that to the table. "
         yield Finding(
-            "groups-sampled",
             "error",
             f"No two responses of a step share their prompt (looked at {count(details['rows'], 'row')} of "
             f"{count(details['steps'], 'step')}), so the log holds one response of each group and not the others. "
@@ -295,12 +279,10 @@ def missing_rewards(f: Facts) -> Iterator[Finding]:
             "NaN, under GDPO those of the whole batch"
         )
     yield Finding(
-        "missing-rewards",
         severity,
         f"Rewards are missing ({lacking} of {count(f.totals.responses, 'response')}), {spreads}. Return a number "
         "for every response. Such groups and batches are left out of the figures here.",
         {"missing": missing, "responses": int(f.totals.responses)},
-        None,
         title="Responses without a value of every reward",
         to_do="Return a number for every response.",
     )
@@ -315,14 +297,12 @@ def score_not_a_sum(f: Facts) -> Iterator[Finding]:
             yield from _holds_more(f, score, details, grpo)
             continue
         yield Finding(
-            "score-not-a-sum",
             "info",
             f"The {score} is not a weighted sum of {some(details['columns'])} (the nearest one differs by up to "
             f"{number(details['error'], 2)}). {grpo} normalises the {score}, so what this report says about "
             f"GRPO holds for the weighted sum of these columns and not for the {score}. GDPO takes the columns "
             "themselves.",
             details,
-            None,
             title=f"The {score} is not a weighted sum of the rewards",
         )
 
@@ -344,11 +324,9 @@ def _holds_more(f: Facts, score: str, details: IssueDetails, grpo: str) -> Itera
     elif score in f.rewards:
         name = f"This report takes the two for two rewards: name {score} alone if it is a total."
     yield Finding(
-        "score-not-a-sum",
         severity,
         f"{holds}: {part} explains {percent(details['explained'])} of how {score} differs. {name}",
         details,
-        None,
         title=holds,
         to_do=f"Log all that {score} is made of, each in a column of its own, if it is a total.",
     )
@@ -364,14 +342,12 @@ def not_in_score(f: Facts) -> Iterator[Finding]:
     for details in _issues(f, "not-in-score"):
         columns = details["columns"]
         yield Finding(
-            "not-in-score",
             "info",
             f"The {details.get('score', 'score')} is a weighted sum of {some(details['rewards'])} alone, so "
             f"{some(columns)} {_is(len(columns))} not counted as {'a reward' if len(columns) == 1 else 'rewards'} "
             f"here. If {'gdpo_reward_keys names' if f.framework.grpo_reads_score_alone else 'the run used'} more, name "
             "all of them as rewards.",
             details,
-            None,
             title=f"{some(columns)} {_is(len(columns))} not counted among the rewards",
         )
 
@@ -383,18 +359,15 @@ def no_components(f: Facts) -> Iterator[Finding]:
         if details:
             beside = f", and not {some(f.run.left_out)}" if f.run.left_out else ""
             yield Finding(
-                "no-components",
                 "info",
                 f"One reward was read, {f.rewards[0]}{beside}. If it is the total of several, log each in a column of "
                 "its own: from a total alone nothing can be said about them.",
                 details,
-                None,
                 title="One reward was read",
             )
         return
     why = f.framework.total_only_because or f"{f.framework.title} has to log each reward in a column of its own."
     yield Finding(
-        "no-components",
         "error",
         "The log holds one total per response, not the rewards that the total was made of, so nothing can be said "
         f"about them: neither what each one does, nor what GDPO would do. {why}",
@@ -414,7 +387,6 @@ def eval_overwrote(f: Facts) -> Iterator[Finding]:
         return
     steps, error = f.overwritten_batches.step.tolist(), float(f.overwritten_batches.logged.max_error.max())
     yield Finding(
-        "eval-overwrote",
         "warning",
         f"The logged advantages of {at_steps(steps)} are not reproduced, while those of the other steps are: they "
         f"differ by up to {number(error, 2)}, in most groups only by a factor, and no rows are missing. That is what "
@@ -443,7 +415,6 @@ def rows_missing(f: Facts) -> Iterator[Finding]:
     most = int(f.batches.responses[f.batches.logged.wrong == 0].max())
     held = f"{rows.min()}" if rows.min() == rows.max() else f"{rows.min()} to {rows.max()}"
     yield Finding(
-        "rows-missing",
         "warning",
         f"{at_steps(steps).capitalize()} {'holds' if len(steps) == 1 else 'hold'} {held} rows, others {most}, and the "
         f"logged advantages there are those of {NAMES[f.method]} but for a factor: they were computed over more rows, "
@@ -457,7 +428,6 @@ def rows_missing(f: Facts) -> Iterator[Finding]:
             "groups_off_by_a_factor": scaled_share(short),
             "threshold": SCALE_ONLY,
         },
-        None,
         title=f"Rows are missing at {at_steps(steps)}",
         to_do=f"Find the missing rows of {at_steps(steps)}, or read the figures as those of the rows that are left.",
     )
@@ -470,7 +440,6 @@ def reward_columns_merged(f: Facts) -> Iterator[Finding]:
     hidden = int(f.totals.logged.hidden_groups)
     unread = f" Columns of it that were not read: {some(f.run.left_out)}." if f.run.left_out else ""
     yield Finding(
-        "reward-columns-merged",
         "error",
         f"In {count(hidden, 'group')}, responses with equal rewards have different logged advantages: something that "
         f"is not among the rewards read from the log went into them.{unread} Usually two reward functions share a "
@@ -504,13 +473,11 @@ def _all_zero_though_rewards_differ(f: Facts) -> Iterator[Finding]:
     logged, mixed = int(f.totals.logged.count), int(f.totals.mixed_groups)
     if mixed:
         yield Finding(
-            "advantages-not-reproduced",
             "error",
             f"The log says 0 for the advantage of every response ({count(logged)}), though the rewards differ in "
             f"{count(mixed, 'group')}: either nothing was trained, or the advantages were not in place yet when they "
             "were logged.",
             {"logged": logged, "logged_zero": logged, "mixed_groups": mixed},
-            None,
             title="Every logged advantage is 0, though the rewards differ",
             to_do="Check whether anything was trained, and log the advantages after they are computed.",
         )
@@ -549,7 +516,7 @@ def _nothing_makes_them(f: Facts) -> Finding:
             "No method that this report computes makes the logged advantages from the logged rewards "
             f"(groups: {f.run.grouped_by}). {why}"
         )
-    return Finding("advantages-not-reproduced", severity, message, numbers, None, title=title, to_do=to_do)
+    return Finding(severity, message, numbers, title=title, to_do=to_do)
 
 
 def _some_are_others(f: Facts, bad: Sums[Array]) -> Finding:
@@ -569,7 +536,6 @@ def _some_are_others(f: Facts, bad: Sums[Array]) -> Finding:
         why = "Usual reasons: an evaluation wrote the file, a group lost rows, rewards were clipped, shaped or carry a "
         why += "KL penalty there, or two runs wrote to one place"
     return Finding(
-        "advantages-not-reproduced",
         "error",
         f"{count(wrong)} of {count(logged)} logged advantages, at {at_steps(steps)}, are not what {NAMES[ran]} makes "
         f"of the logged rewards, though it makes the others (they differ by up to {number(error, 2)}). {why}.",
@@ -581,7 +547,6 @@ def _some_are_others(f: Facts, bad: Sums[Array]) -> Finding:
             "groups_off_by_a_factor": scaled,
             **({} if other is None else {"method_there": other.method}),
         },
-        None,
         title=f"Some logged advantages are not what {NAMES[ran]} makes",
         to_do=f"Find out what wrote {at_steps(steps)}, or leave them out where you read the log.",
     )
@@ -611,7 +576,6 @@ def weights_change(f: Facts) -> Iterator[Finding]:
         message += " (the log shows ratios alone)"
     follow = "the weights given" if f.given_weights else "the weights that it had"
     yield Finding(
-        "weights-change",
         "info",
         f"{message}. The logged advantages show that, and the figures here compute each step with {follow}.",
         {
@@ -621,7 +585,6 @@ def weights_change(f: Facts) -> Iterator[Finding]:
             "after": dict(last.weights),
             "weights": [dict(phase.weights) for phase in f.phases[:LISTED]],
         },
-        None,
         title=f"Weights change {when}: {' → '.join(vectors)}",
     )
 
@@ -639,13 +602,11 @@ def advantages_upside_down(f: Facts) -> Iterator[Finding]:
     weights = some(f"{name} {number(phase.weights[name])}" for name in names)
     unlike = ", though weights above 0 were asked for" if any(name in asked for name in names) else ""
     yield Finding(
-        "advantages-upside-down",
         "error",
         f"The weights that made the logged advantages are below 0{since} ({weights}){unlike}: of two responses to a "
         f"prompt, the one with less of {some(names)} gets more, so the run is trained to be worse. Usually the sign "
         "of the advantage is wrong, as in (mean − reward) / std. Where less is meant to be better, give these weights.",
         {"rewards": names, "weights": dict(phase.weights), "step": phase.step},
-        None,
         extent=1.0,
         title=f"The advantages are upside down{since}",
         to_do="Check the sign of the advantages.",
@@ -703,11 +664,9 @@ def advantage_impossible(f: Facts) -> Iterator[Finding]:
     if many > len(shown):
         message.append("Named are the largest, at most one a group.")
     yield Finding(
-        "advantage-impossible",
         "error",
         " ".join(message),
         {"impossible": many, "logged": int(f.totals.logged.count), "largest": advantages, "steps": steps},
-        None,
         extent=1.0,
         title=f"{count(many, 'logged advantage')} {_is(many)} impossible",
         to_do=to_do,
@@ -724,7 +683,6 @@ def method_not_as_asked(f: Facts) -> Iterator[Finding]:
         why = " ".join(reasons[method] for method in (None, f.recipe.method) if method in reasons)
         fix = config_lines.switch_to_gdpo(f.run.framework, *f.functions(f.recipe.weights), f.run.group_size)
     yield Finding(
-        "method-not-as-asked",
         "error",
         f"{NAMES[f.intended_method]} was asked for, but the logged advantages are those of {NAMES[f.recipe.method]}. "
         f"{why}".strip(),
@@ -755,7 +713,6 @@ def weights_not_as_given(f: Facts) -> Iterator[Finding]:
     of_caller, of_log = (some(f"{n} {number(w)}" for n, w in zip(names, ws, strict=True)) for ws in (given, made))
     up_to = ", up to a common factor" if up_to_scale else ""
     yield Finding(
-        "weights-not-as-given",
         "warning",
         f"The weights given ({of_caller}) are not those that made the logged advantages ({of_log}{up_to}). The figures "
         "here follow the weights given.",

@@ -9,28 +9,15 @@ from gdpo_core import config_lines
 from gdpo_core._words import count, decimal, listing, number, percent
 from gdpo_core.conventions import NAMES
 from gdpo_core.frameworks import ALL_CONVENTIONS
+from gdpo_core.runs import thresholds
 from gdpo_core.runs.facts import Facts, Finding, ratio, some
 from gdpo_core.runs.remedies import break_ties, finding_members, put_first
-from gdpo_core.runs.thresholds import (
-    AMPLIFIES_INFO,
-    AMPLIFIES_WARNING,
-    BLIND,
-    BREAK_EVEN,
-    FILTERED,
-    INVERTED_INFO,
-    INVERTED_WARNING,
-    SILENT_INFO,
-    SILENT_WARNING,
-    TIED_PAIRS,
-    TIES,
-    TIES_LEFT,
-)
 
 
 def ties_hide_signal(f: Facts) -> Iterator[Finding]:
     """Different rewards get the same advantage."""
     ties, with_gdpo, pairs = f.ties(f.method), f.ties("gdpo"), f.tied_pairs(f.method)
-    if not ties >= TIES:
+    if not ties >= thresholds.TIES:
         return
     evidence: dict[str, object] = {
         "method": f.method,
@@ -38,9 +25,9 @@ def ties_hide_signal(f: Facts) -> Iterator[Finding]:
         "tied_pairs": pairs,
         "groups_with_ties_gdpo": with_gdpo,
         "mixed_groups": int(f.method_sums.mixed_groups),
-        "threshold": TIES,
-        "threshold_warning_pairs": TIED_PAIRS,
-        "threshold_warning_left": TIES_LEFT,
+        "threshold": thresholds.TIES,
+        "threshold_warning_pairs": thresholds.TIED_PAIRS,
+        "threshold_warning_left": thresholds.TIES_LEFT,
     }
     message = [
         f"{f.lead_in}, {percent(ties)} of the groups whose rewards differ hold responses with different rewards and "
@@ -69,8 +56,9 @@ def ties_hide_signal(f: Facts) -> Iterator[Finding]:
         first = f.rewards[f.plan.primary]
         to_do = f"{remedy.words}: fewer ties, and the answer with less {first} comes first no more often."
     yield Finding(
-        "ties-hide-signal",
-        "warning" if pairs >= TIED_PAIRS and not f.is_gdpo and f.tied_pairs("gdpo") <= TIES_LEFT * pairs else "info",
+        "warning"
+        if pairs >= thresholds.TIED_PAIRS and not f.is_gdpo and f.tied_pairs("gdpo") <= thresholds.TIES_LEFT * pairs
+        else "info",
         " ".join(message),
         evidence,
         **finding_members(remedy),
@@ -92,7 +80,7 @@ def _order_in_words(f: Facts, method: str) -> str:
 def silent_groups(f: Facts) -> Iterator[Finding]:
     """Groups whose advantages are all 0."""
     silent, with_gdpo = f.silent(f.method), f.silent("gdpo")
-    if not silent >= SILENT_INFO:
+    if not silent >= thresholds.SILENT_INFO:
         return
     # A group whose rewards are all constant is silent. In every other silent group the rewards differ.
     alike = f.totals.groups - f.totals.mixed_groups
@@ -118,8 +106,7 @@ def silent_groups(f: Facts) -> Iterator[Finding]:
         message.append("Larger groups do not change that; unequal weights, which say what counts more, do.")
         to_do = "Use unequal weights, which say what counts more."
     yield Finding(
-        "silent-groups",
-        "warning" if silent >= SILENT_WARNING else "info",
+        "warning" if silent >= thresholds.SILENT_WARNING else "info",
         " ".join(message),
         {
             "method": f.method,
@@ -127,10 +114,9 @@ def silent_groups(f: Facts) -> Iterator[Finding]:
             **{f"silent_groups_{m}": f.silent(m) for m in f.methods},
             "rewards_differ_in": cancelled,
             "groups": int(f.totals.groups),
-            "threshold_info": SILENT_INFO,
-            "threshold_warning": SILENT_WARNING,
+            "threshold_info": thresholds.SILENT_INFO,
+            "threshold_warning": thresholds.SILENT_WARNING,
         },
-        None,
         extent=silent,
         title=f"{percent(silent)} of the groups teach nothing",
         to_do=to_do,
@@ -140,7 +126,7 @@ def silent_groups(f: Facts) -> Iterator[Finding]:
 def priority_inversion(f: Facts) -> Iterator[Finding]:
     """A response with less of the primary reward gets the larger advantage."""
     inverted = f.inversions(f.method)
-    if f.plan.primary is None or len(f.rewards) < 2 or not inverted >= INVERTED_INFO:
+    if f.plan.primary is None or len(f.rewards) < 2 or not inverted >= thresholds.INVERTED_INFO:
         return
     primary = f.rewards[f.plan.primary]
     orders = {m: f.order(m) for m in f.methods if f.order(m).pairs}
@@ -161,8 +147,7 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
         weight=_round_up(f.unit * weight) / f.unit if isfinite(weight) and _usable(f, f.plan.primary, weight) else None,
     )
     yield Finding(
-        "priority-inversion",
-        "warning" if inverted >= INVERTED_WARNING else "info",
+        "warning" if inverted >= thresholds.INVERTED_WARNING else "info",
         f"{f.lead_in}, in {percent(inverted)} of the pairs that differ in {primary} the response with less {primary} "
         f"gets more, and {percent(tied[f.method])} are tied. By method, inverted and tied: {compared}. {most} no "
         f"normalisation knows that {primary} matters most. {lowest}",
@@ -174,8 +159,8 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
             **{f"tied_{m}": share for m, share in tied.items()},
             "pairs": orders[f.method].pairs,
             **{f"break_even_{m}": f.unit * weight for m, weight in needed.items() if isfinite(weight)},
-            "threshold_info": INVERTED_INFO,
-            "threshold_warning": INVERTED_WARNING,
+            "threshold_info": thresholds.INVERTED_INFO,
+            "threshold_warning": thresholds.INVERTED_WARNING,
         },
         **finding_members(remedy),
         extent=inverted,
@@ -188,7 +173,7 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
 
 def _usable(f: Facts, primary: int, weight: float) -> bool:
     """Whether the other rewards still count beside such a weight on the primary one."""
-    return weight <= BREAK_EVEN * max(abs(w) for k, w in enumerate(f.plan.weights) if k != primary)
+    return weight <= thresholds.BREAK_EVEN * max(abs(w) for k, w in enumerate(f.plan.weights) if k != primary)
 
 
 def _break_even_in_words(f: Facts, primary: int, needed: Mapping[str, float]) -> str:
@@ -232,7 +217,7 @@ def batch_step_amplifies(f: Facts) -> Iterator[Finding]:
     factors = np.sqrt(squares[live] / f.batches.live_responses[live])
     factor, largest = float(factors.mean()), float(factors.max())
     largest_at = int(f.batches.step[live][factors.argmax()])
-    if factor < AMPLIFIES_INFO:
+    if factor < thresholds.AMPLIFIES_INFO:
         return
     share = ratio(f.totals.live_responses, f.totals.responses)
     most = f" (up to {decimal(largest, 2)}, at step {largest_at})" if len(factors) > 1 else ""
@@ -243,8 +228,7 @@ def batch_step_amplifies(f: Facts) -> Iterator[Finding]:
         does = f"GDPO's batch step {'multiplies' if f.is_gdpo else 'would multiply'}"
         against = "a batch in which all groups differ"
     yield Finding(
-        "batch-step-amplifies",
-        "warning" if (f.is_gdpo or by_batch_std) and factor >= AMPLIFIES_WARNING else "info",
+        "warning" if (f.is_gdpo or by_batch_std) and factor >= thresholds.AMPLIFIES_WARNING else "info",
         f"{does} the advantages by {decimal(factor, 2)} on average{most}, compared with {against}. Only "
         f"{percent(share)} of the responses are in groups that differ, and the std runs over all responses. Adam "
         "removes a constant factor; what acts is how the factor changes from batch to batch, and its size against a "
@@ -255,10 +239,9 @@ def batch_step_amplifies(f: Facts) -> Iterator[Finding]:
             "largest_factor": largest,
             "largest_at_step": largest_at,
             "live_responses": share,
-            "threshold_info": AMPLIFIES_INFO,
-            "threshold_warning": AMPLIFIES_WARNING,
+            "threshold_info": thresholds.AMPLIFIES_INFO,
+            "threshold_warning": thresholds.AMPLIFIES_WARNING,
         },
-        None,
         extent=1 - share,
         title=f"Silent groups scale the others up by {decimal(factor, 2)}",
         to_do="Watch how the share of silent groups changes.",
@@ -272,7 +255,7 @@ def blind_zero_std_metric(f: Facts) -> Iterator[Finding]:
     most = max(range(len(f.rewards)), key=f.dead)
     sees = ratio(f.totals.constant_sums, f.totals.groups)
     over_batch = f.framework.zero_std_over_batch.get(f.method) if f.recipe is not None else None
-    if f.dead(most) - (0 if over_batch else sees) < BLIND:
+    if f.dead(most) - (0 if over_batch else sees) < thresholds.BLIND:
         return
     zero = "every advantage is 0" if f.is_gdpo else "all responses have the same sum"
     why = (
@@ -281,7 +264,6 @@ def blind_zero_std_metric(f: Facts) -> Iterator[Finding]:
         else f"It looks at the summed reward, which is constant in {percent(sees)}"
     )
     yield Finding(
-        "blind-zero-std-metric",
         "info",
         f"{f.framework.title}'s {f.framework.zero_std_metric} does not show that {f.rewards[most]} is constant in "
         f"{percent(f.dead(most))} of the groups. {why}. Log the share of constant groups of each reward yourself to "
@@ -290,9 +272,8 @@ def blind_zero_std_metric(f: Facts) -> Iterator[Finding]:
             "reward": f.rewards[most],
             "dead_groups": f.dead(most),
             "groups_with_constant_sum": sees,
-            "threshold": BLIND,
+            "threshold": thresholds.BLIND,
         },
-        None,
         extent=f.dead(most) - (0 if over_batch else sees),
         title=f"{f.framework.title}'s metric does not show that {f.rewards[most]} is constant",
         to_do=f"Log the share of groups in which each reward is constant, {f.rewards[most]} above all.",
@@ -302,7 +283,7 @@ def blind_zero_std_metric(f: Facts) -> Iterator[Finding]:
 def filter_drops_signal(f: Facts) -> Iterator[Finding]:
     """A filter on the summed reward would drop groups that GDPO can use."""
     share = ratio(f.totals.filtered_groups, f.totals.groups)
-    if not share > FILTERED or not f.framework.gdpo_can_be_filtered:
+    if not share > thresholds.FILTERED or not f.framework.gdpo_can_be_filtered:
         return
     option = f.framework.filter_option
     filters = (
@@ -312,12 +293,11 @@ def filter_drops_signal(f: Facts) -> Iterator[Finding]:
     )
     uses = "GDPO uses" if f.is_gdpo else "GDPO would use (under GRPO they are silent)"
     yield Finding(
-        "filter-drops-signal",
         "warning" if f.is_gdpo and option else "info",
         f"{filters} would drop {count(f.totals.filtered_groups, 'group')} ({percent(share)}) that {uses}: their "
         "rewards differ and cancel in the sum. With GDPO leave the filter off, or drop only groups in which "
         "every reward is constant.",
-        {"groups": int(f.totals.filtered_groups), "share": share, "threshold": FILTERED},
+        {"groups": int(f.totals.filtered_groups), "share": share, "threshold": thresholds.FILTERED},
         config_lines.keep_groups(f.run.framework) if f.is_gdpo else None,
         extent=share,
         title="A filter would drop groups that GDPO can use",

@@ -8,18 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from gdpo_core._words import count, listing, number, percent
+from gdpo_core.runs import thresholds
 from gdpo_core.runs.facts import Facts, Finding, ratio, some
 from gdpo_core.runs.sums import take
-from gdpo_core.runs.thresholds import (
-    CHANCE,
-    FADES_BATCHES,
-    FADES_GROUPS,
-    FALLS,
-    FALLS_FAR,
-    TWO_VALUES,
-    UNRIGHT_INFO,
-    UNRIGHT_WARNING,
-)
 
 
 class _Drift(NamedTuple):
@@ -32,7 +23,7 @@ class _Drift(NamedTuple):
 
     def moves(self, sign: int) -> bool:
         """Whether it is for the better, 1, or for the worse, −1, by more than chance and than what is hardly seen."""
-        return self.beyond_chance and sign * self.size >= FALLS
+        return self.beyond_chance and sign * self.size >= thresholds.FALLS
 
 
 def reward_falls(f: Facts) -> Iterator[Finding]:
@@ -44,7 +35,7 @@ def reward_falls(f: Facts) -> Iterator[Finding]:
     up = sorted((k for k in drifts if drifts[k].moves(1)), key=lambda k: -drifts[k].size)
     for k in down:
         name, fell = f.rewards[k], drifts[k]
-        far = fell.size <= -FALLS_FAR
+        far = fell.size <= -thresholds.FALLS_FAR
         if not (far or up or primary is not None):
             continue
         step, before, after = _break(f, k)
@@ -53,7 +44,6 @@ def reward_falls(f: Facts) -> Iterator[Finding]:
         says = f"{name} {moves}, from {number(fell.first, 3)} to {number(fell.last, 3)}"
         meanwhile = f"Meanwhile {some(goes)}. " if up else "No other reward gets much better meanwhile. "
         yield Finding(
-            "reward-falls",
             "warning" if far or (up and primary is not None) else "info",
             f"The mean of {says}, between the first quarter of the batches and the last. The clearest break is at step "
             f"{step}: {number(before, 3)} before it, {number(after, 3)} from there on. "
@@ -70,11 +60,10 @@ def reward_falls(f: Facts) -> Iterator[Finding]:
                 "mean_after": after,
                 "fall_in_stds": -fell.size,
                 "rises": {f.rewards[i]: [drifts[i].first, drifts[i].last] for i in up},
-                "threshold": FALLS,
-                "threshold_far": FALLS_FAR,
-                "threshold_standard_errors": CHANCE,
+                "threshold": thresholds.FALLS,
+                "threshold_far": thresholds.FALLS_FAR,
+                "threshold_standard_errors": thresholds.CHANCE,
             },
-            None,
             extent=min(-fell.size, 1.0),
             title=f"The mean of {says}",
             to_do=f"Find out why {says}{f', while {goes[0]}' if up else ''}: read answers from step {step} on, and "
@@ -90,15 +79,15 @@ def _sign(f: Facts, k: int) -> float:
 def _drifts(f: Facts) -> dict[int, _Drift]:
     """By reward; none where a quarter of the run holds too few batches or groups with the reward."""
     quarter, step = len(f.batches.batch) // 4, f.batches.step
-    if len(step) < FADES_BATCHES or step[quarter - 1] == step[-quarter]:
+    if len(step) < thresholds.FADES_BATCHES or step[quarter - 1] == step[-quarter]:
         return {}
     parts = [replace(f, batches=take(f.batches, part)) for part in (slice(quarter), slice(-quarter, None))]
     drifts = {}
     for k in range(len(f.rewards)):
         spread = sqrt(ratio(f.totals.rewards.scatter[k], max(f.totals.rewards.present[k] - 1, 1)))
-        if not spread > 0 or any(part.totals.rewards.holding_groups[k] < FADES_GROUPS for part in parts):
+        if not spread > 0 or any(part.totals.rewards.holding_groups[k] < thresholds.FADES_GROUPS for part in parts):
             continue
-        chance = CHANCE * sqrt(sum(_squared_error(part, k) for part in parts))
+        chance = thresholds.CHANCE * sqrt(sum(_squared_error(part, k) for part in parts))
         first, last = (part.mean(k) for part in parts)
         drifts[k] = _Drift(first, last, _sign(f, k) * (last - first) / spread, abs(last - first) > chance)
     return drifts
@@ -129,14 +118,13 @@ def no_right_answer(f: Facts) -> Iterator[Finding]:
         return
     parts, groups = f.method_sums.update_unright, f.totals.unright_groups
     share = ratio(parts.sum(), f.method_sums.squares)
-    if not share >= UNRIGHT_INFO:
+    if not share >= thresholds.UNRIGHT_INFO:
         return
     name, by_size = f.rewards[on], sorted(set(range(len(f.rewards))) - {on}, key=lambda k: -parts[k])
     teach = {f.rewards[k]: ratio(parts[k], parts.sum()) for k in by_size if parts[k] > 0}
     others = listing(teach)
     yield Finding(
-        "no-right-answer",
-        "warning" if share >= UNRIGHT_WARNING else "info",
+        "warning" if share >= thresholds.UNRIGHT_WARNING else "info",
         f"{f.lead_in}, {percent(share)} of the update comes from groups in which no response has {name}, that is more "
         f"than 0 of it: {count(groups, 'group')}, {percent(ratio(groups, f.totals.groups))} of all. What is taught "
         f"there, by reward: {some(f'{other} {percent(part)}' for other, part in teach.items())}. That may be meant, as "
@@ -150,10 +138,9 @@ def no_right_answer(f: Facts) -> Iterator[Finding]:
             "groups": groups,
             "groups_of_all": ratio(groups, f.totals.groups),
             "update_share_there": {f.rewards[k]: ratio(parts[k], parts.sum()) for k in by_size},
-            "threshold_info": UNRIGHT_INFO,
-            "threshold_warning": UNRIGHT_WARNING,
+            "threshold_info": thresholds.UNRIGHT_INFO,
+            "threshold_warning": thresholds.UNRIGHT_WARNING,
         },
-        None,
         extent=share,
         title=f"{percent(share)} of the update comes from groups in which no response has {name}",
         to_do=f"Decide whether {others} should be taught where no response has {name}: if not, let "
@@ -170,4 +157,4 @@ def _can_be_missed(f: Facts, k: int) -> bool:
     # Σ (x − low)(high − x) is 0 where every value is one of these two.
     mean = f.mean(k)
     between = (mean - low) * (high - mean) - sums.scatter[k] / n
-    return bool(low == 0 or between <= TWO_VALUES * (high - low) ** 2)
+    return bool(low == 0 or between <= thresholds.TWO_VALUES * (high - low) ** 2)

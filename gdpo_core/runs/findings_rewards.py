@@ -10,40 +10,17 @@ import numpy as np
 
 from gdpo_core._words import clip, count, number, percent, signed
 from gdpo_core.conventions import NAMES
+from gdpo_core.runs import thresholds
 from gdpo_core.runs.facts import SEVERITIES, Facts, Finding, ValueFacts, some
 from gdpo_core.runs.remedies import finding_members, lower_weight, put_first, rebalance
 from gdpo_core.runs.sums import bin_batches, take
-from gdpo_core.runs.thresholds import (
-    AMPLIFIED,
-    AMPLIFIED_SHARE,
-    BY_GROUPS,
-    BY_RISE,
-    BY_SCALE,
-    CONFLICT,
-    DEAD,
-    DOMINATES,
-    DOMINATES_BY,
-    EASED,
-    FADES_BATCHES,
-    FADES_DEAD,
-    FADES_GROUPS,
-    FADES_SHARE,
-    FAINT,
-    FAINT_STD,
-    LENGTH,
-    MOVED,
-    STARVED,
-    STARVED_DUE,
-    STARVED_GROUPS,
-    STARVED_PART,
-)
 
 
 def reward_dead(f: Facts) -> Iterator[Finding]:
     """A reward is constant in nearly all groups."""
     for k, name in enumerate(f.rewards):
         dead = f.dead(k)
-        if dead < DEAD:
+        if dead < thresholds.DEAD:
             continue
         everywhere, mean = f.coverage(k) == 1, number(f.mean(k), 3)
         title, to_do = f"{name} does nothing", f"Grade {name} in finer steps, or take it out."
@@ -64,27 +41,27 @@ def reward_dead(f: Facts) -> Iterator[Finding]:
                 f"{count(acts, 'group')} alone (its mean is {mean})."
             )
         groups = int(f.totals.rewards.holding_groups[k])
-        evidence = {"reward": name, "dead_groups": dead, "groups": groups, "threshold": DEAD}
+        evidence = {"reward": name, "dead_groups": dead, "groups": groups, "threshold": thresholds.DEAD}
         extent = f.weight_share(k)
-        yield Finding("reward-dead", "warning", message, evidence, None, extent=extent, title=title, to_do=to_do)
+        yield Finding("warning", message, evidence, extent=extent, title=title, to_do=to_do)
 
 
 def reward_fades(f: Facts) -> Iterator[Finding]:
     """A reward that differed inside groups at first no longer does."""
     batches = len(f.batches.batch)
-    if batches < FADES_BATCHES:
+    if batches < thresholds.FADES_BATCHES:
         return
     quarter = batches // 4
     first, last = (replace(f, batches=take(f.batches, part)) for part in (slice(quarter), slice(-quarter, None)))
     for k, name in enumerate(f.rewards):
         groups = int(min(part.totals.rewards.holding_groups[k] for part in (first, last)))
-        if groups < FADES_GROUPS or not f.plan.weights[k] or f.dead(k) >= DEAD:
+        if groups < thresholds.FADES_GROUPS or not f.plan.weights[k] or f.dead(k) >= thresholds.DEAD:
             continue
         dead = first.dead(k), last.dead(k)
         share = first.shares(f.method)[k], last.shares(f.method)[k]
         mean = first.mean(k), last.mean(k)
-        weaker = share[0] >= AMPLIFIED_SHARE and share[1] <= FADES_SHARE * share[0]
-        if dead[1] - dead[0] < FADES_DEAD or not (dead[1] >= DEAD or weaker):
+        weaker = share[0] >= thresholds.AMPLIFIED_SHARE and share[1] <= thresholds.FADES_SHARE * share[0]
+        if dead[1] - dead[0] < thresholds.FADES_DEAD or not (dead[1] >= thresholds.DEAD or weaker):
             continue
         better = (mean[1] - mean[0]) * f.plan.weights[k] > 0
         message = (
@@ -101,7 +78,6 @@ def reward_fades(f: Facts) -> Iterator[Finding]:
             "rewards pay for, and at whether the prompts became harder."
         )
         yield Finding(
-            "reward-fades",
             "info" if better else "warning",
             message,
             {
@@ -113,11 +89,10 @@ def reward_fades(f: Facts) -> Iterator[Finding]:
                 "update_share_first_quarter": share[0],
                 "update_share_last_quarter": share[1],
                 "groups_in_a_quarter": groups,
-                "threshold": DEAD,
-                "threshold_rise": FADES_DEAD,
-                "threshold_times_share": FADES_SHARE,
+                "threshold": thresholds.DEAD,
+                "threshold_rise": thresholds.FADES_DEAD,
+                "threshold_times_share": thresholds.FADES_SHARE,
             },
-            None,
             extent=dead[1] - dead[0],
             title=f"{name} fades",
             to_do=""
@@ -132,8 +107,8 @@ def reward_noise(f: Facts) -> Iterator[Finding]:
     grpo, gdpo = f.shares("grpo"), f.shares("gdpo")
     for k, name in enumerate(f.rewards):
         faint = f.faint(k)
-        amplified = gdpo[k] >= AMPLIFIED_SHARE and gdpo[k] >= AMPLIFIED * abs(grpo[k])
-        if faint < FAINT or not amplified or len(f.rewards) < 2 or f.contradicted:
+        amplified = gdpo[k] >= thresholds.AMPLIFIED_SHARE and gdpo[k] >= thresholds.AMPLIFIED * abs(grpo[k])
+        if faint < thresholds.FAINT or not amplified or len(f.rewards) < 2 or f.contradicted:
             continue
         remedy = None
         if f.is_gdpo and 0 < grpo[k] < gdpo[k] < 1:
@@ -141,9 +116,8 @@ def reward_noise(f: Facts) -> Iterator[Finding]:
             remedy = lower_weight(f, k, sqrt(grpo[k] / (1 - grpo[k]) * (1 - gdpo[k]) / gdpo[k]))
         does, then = ("divides", "is") if f.is_gdpo else ("would divide", "would be")
         yield Finding(
-            "reward-noise",
             "warning" if f.is_gdpo else "info",
-            f"{name} is nearly constant (std at most {percent(FAINT_STD)} of its largest absolute value) in "
+            f"{name} is nearly constant (std at most {percent(thresholds.FAINT_STD)} of its largest absolute value) in "
             f"{percent(faint)} of the groups in which it differs at all. GDPO {does} these differences by their own "
             f"std: its part of the update {then} {percent(gdpo[k])} (under GRPO: {percent(grpo[k])}). If such small "
             "differences mean nothing, round the reward so that they vanish, or lower its weight.",
@@ -152,10 +126,10 @@ def reward_noise(f: Facts) -> Iterator[Finding]:
                 "faint_groups": faint,
                 "update_share_gdpo": gdpo[k],
                 "update_share_grpo": grpo[k],
-                "threshold": FAINT,
-                "threshold_std": FAINT_STD,
-                "threshold_times_grpo": AMPLIFIED,
-                "threshold_update_share": AMPLIFIED_SHARE,
+                "threshold": thresholds.FAINT,
+                "threshold_std": thresholds.FAINT_STD,
+                "threshold_times_grpo": thresholds.AMPLIFIED,
+                "threshold_update_share": thresholds.AMPLIFIED_SHARE,
             },
             **finding_members(remedy),
             extent=gdpo[k],
@@ -172,11 +146,10 @@ def reward_dominates(f: Facts) -> Iterator[Finding]:
     shares, gdpo = f.shares(f.method), f.shares("gdpo")
     for n, k in enumerate(_dominant(f)):
         name, asks = f.rewards[k], f.share_of_squares(k)
-        remedy = rebalance(f, k, lambda now, then, asks=asks: now - then >= EASED * (now - asks))  # type: ignore[misc]
+        remedy = rebalance(f, k, lambda now, then, asks=asks: now - then >= thresholds.EASED * (now - asks))  # type: ignore[misc]
         why = [] if n else [_why_under_gdpo(f, k) if f.is_gdpo else _why_under_grpo(f)]
         why += _why_scale_is_not_the_reason(f, k, k, shares[k], gdpo[k], asks)
         yield Finding(
-            "reward-dominates",
             "warning",
             f"{f.lead_in}, {name} makes {percent(shares[k])} of the update with {_of_the_weight(f, k)}. "
             f"{' '.join(why)}".rstrip(),
@@ -187,8 +160,8 @@ def reward_dominates(f: Facts) -> Iterator[Finding]:
                 "weight_share": f.weight_share(k),
                 "weight_asks_for": asks,
                 "update_share_gdpo": gdpo[k],
-                "threshold": DOMINATES,
-                "threshold_times_weight": DOMINATES_BY,
+                "threshold": thresholds.DOMINATES,
+                "threshold_times_weight": thresholds.DOMINATES_BY,
             },
             **finding_members(remedy),
             extent=shares[k] - asks,
@@ -203,7 +176,7 @@ def _dominant(f: Facts) -> list[int]:
     """The rewards that make most of the update, far more than their weight asks for."""
     able, shares = _acting_rewards(f), f.shares(f.method)
     # The only reward that is neither constant nor noise makes most of the update; other findings say that.
-    loud = {k for k in able if f.dead(k) < DEAD and f.faint(k) < FAINT}
+    loud = {k for k in able if f.dead(k) < thresholds.DEAD and f.faint(k) < thresholds.FAINT}
     return [k for k in able if loud - {k} and _far_above(shares[k], f.share_of_squares(k))]
 
 
@@ -213,11 +186,11 @@ def reward_starved(f: Facts) -> Iterator[Finding]:
     most = max(able, key=lambda i: shares[i], default=0)
     said = bool(_dominant(f))  # the reason, in what is shown before
     for k, late in _starved(f):
-        name, due, whole = f.rewards[k], f.due_share(k), shares[k] <= STARVED * f.due_share(k)
+        name, due, whole = f.rewards[k], f.due_share(k), shares[k] <= thresholds.STARVED * f.due_share(k)
         share, with_gdpo = (shares[k], gdpo[k]) if whole else (late.share, late.share_gdpo)
         remedy = None
         if whole:  # else nothing is tried on the part in which it is starved
-            remedy = rebalance(f, k, lambda now, then, due=due: then - now >= EASED * (due - now) > 0)  # type: ignore[misc]
+            remedy = rebalance(f, k, lambda now, then, due=due: then - now >= thresholds.EASED * (due - now) > 0)  # type: ignore[misc]
         makes = (
             f"the update works against {name}: its share is {percent(share)}"
             if share < 0
@@ -228,7 +201,6 @@ def reward_starved(f: Facts) -> Iterator[Finding]:
         why += _why_scale_is_not_the_reason(f, k, most, share, with_gdpo, due)
         said = True
         yield Finding(
-            "reward-starved",
             _severity_of_starved(f, k),
             f"{f.lead_in}, {makes}, {late.words}. With {percent(f.weight_share(k))} of the weight it could have "
             f"{percent(due)}{where}. {f.rewards[most]} makes {percent(shares[most])}. {' '.join(why)}".rstrip(),
@@ -240,7 +212,7 @@ def reward_starved(f: Facts) -> Iterator[Finding]:
                 "due_share": due,
                 "update_share_gdpo": gdpo[k],
                 "since_step": late.step,
-                "threshold_of_due": STARVED,
+                "threshold_of_due": thresholds.STARVED,
             },
             **finding_members(remedy),
             extent=due - share,
@@ -267,26 +239,28 @@ def _starved(f: Facts) -> list[tuple[int, _End]]:
     shares, able, found = f.shares(f.method), _acting_rewards(f), list[tuple[str, float, int, _End]]()
     for k in able if len(able) > 1 else ():
         due, late = f.due_share(k), _at_the_end(f, k)
-        share = shares[k] if shares[k] <= STARVED * due else late.share
-        if due < STARVED_DUE or f.dead(k) >= DEAD or late.saturated:
+        share = shares[k] if shares[k] <= thresholds.STARVED * due else late.share
+        if due < thresholds.STARVED_DUE or f.dead(k) >= thresholds.DEAD or late.saturated:
             continue
-        if share <= STARVED * due and (shares[k] == share or late.part >= STARVED_PART):
+        if share <= thresholds.STARVED * due and (shares[k] == share or late.part >= thresholds.STARVED_PART):
             found.append((_severity_of_starved(f, k), share - due, k, late))
     return [(k, late) for _, _, k, late in sorted(found, key=lambda x: (SEVERITIES.index(x[0]), x[1]))]
 
 
 def _severity_of_starved(f: Facts, k: int) -> str:
-    return "info" if f.faint(k) >= FAINT and not f.is_gdpo else "warning"
+    return "info" if f.faint(k) >= thresholds.FAINT and not f.is_gdpo else "warning"
 
 
 def _at_the_end(f: Facts, k: int) -> _End:
-    parts = min(20, len(f.batches.batch), int(f.totals.groups) // STARVED_GROUPS)
+    parts = min(20, len(f.batches.batch), int(f.totals.groups) // thresholds.STARVED_GROUPS)
     if parts < 2:
         return _End(None, 0.0, nan, nan, False, "in a log too short to say since when")
     b = bin_batches(f.batches, parts)
     own = b.methods[f.method]
     of_batch = f.batches.methods[f.method].squares * f.due_shares(k)
-    starved = own.update[k] <= STARVED * np.bincount(np.arange(len(of_batch)) * parts // len(of_batch), of_batch)
+    starved = own.update[k] <= thresholds.STARVED * np.bincount(
+        np.arange(len(of_batch)) * parts // len(of_batch), of_batch
+    )
     begin = next((i + 1 for i in reversed(range(parts)) if not starved[i]), 0)
     if begin == parts:
         return _End(None, 0.0, nan, nan, False, "over the whole run, though not at its end")
@@ -297,7 +271,7 @@ def _at_the_end(f: Facts, k: int) -> _End:
         part=1 - begin / parts,
         share=end.shares(f.method)[k],
         share_gdpo=end.shares("gdpo")[k],
-        saturated=better and (end.dead(k) >= DEAD or end.due_share(k) < STARVED_DUE),
+        saturated=better and (end.dead(k) >= thresholds.DEAD or end.due_share(k) < thresholds.STARVED_DUE),
         words=f"since step {int(b.step[begin])}" if begin else "from the first step on",
     )
 
@@ -321,8 +295,8 @@ def _acting_rewards(f: Facts) -> list[int]:
 def _far_above(share: float, asks: float) -> bool:
     """Whether a share of the update is large, beside what its weight asks for too; false where it is NaN."""
     # A reward that should have half cannot have twice its share, so what is left for the others counts too.
-    beside = share >= DOMINATES_BY * asks or DOMINATES_BY * (1 - share) <= 1 - asks
-    return share >= DOMINATES and beside and share - asks >= MOVED
+    beside = share >= thresholds.DOMINATES_BY * asks or thresholds.DOMINATES_BY * (1 - share) <= 1 - asks
+    return share >= thresholds.DOMINATES and beside and share - asks >= thresholds.MOVED
 
 
 def _why_under_gdpo(f: Facts, k: int) -> str:
@@ -342,7 +316,7 @@ def _why_under_grpo(f: Facts) -> str:
 
 def _why_scale_is_not_the_reason(f: Facts, k: int, most: int, share: float, gdpo: float, asks: float) -> list[str]:
     """What GDPO would make of a share, and what else keeps it there; nothing where GDPO moves it to what is asked."""
-    if f.is_gdpo or (gdpo - share) / (asks - share) >= BY_SCALE:
+    if f.is_gdpo or (gdpo - share) / (asks - share) >= thresholds.BY_SCALE:
         return []
     says = f"GDPO would give {f.rewards[k]} {percent(gdpo)}, so scale is not the reason."
     return [says, _why_others_do_little(f, most, "It" if k == most else f.rewards[most])]
@@ -378,18 +352,17 @@ def conflict(f: Facts) -> Iterator[Finding]:
     shares = f.shares(f.method)
     for i, j in sorted(combinations(range(len(f.rewards)), 2), key=lambda pair: pair[::-1]):
         correlation = f.correlation(i, j)
-        if not correlation <= min(CONFLICT, -f.by_chance(i, j)):  # NaN where one is constant
+        if not correlation <= min(thresholds.CONFLICT, -f.by_chance(i, j)):  # NaN where one is constant
             continue
         first, second = f.rewards[i], f.rewards[j]
         remedy = put_first(f, [j if f.plan.primary == i else i]) if f.plan.primary in (i, j) else None
         yield Finding(
-            "conflict",
             "warning",
             f"{first} and {second} work against each other: inside a group their correlation is "
             f"{signed(correlation)}. Normalising does not settle that: with equal weights they cancel under GDPO "
             "as far as they oppose each other, and under GRPO the one that varies more wins. Decide which one "
             "counts: give it the larger weight, or let the other count only where it is reached.",
-            {"rewards": [first, second], "correlation": correlation, "threshold": CONFLICT},
+            {"rewards": [first, second], "correlation": correlation, "threshold": thresholds.CONFLICT},
             **finding_members(remedy),
             # A reward that makes nothing of the update undoes nothing there either.
             extent=-correlation
@@ -413,7 +386,7 @@ def length_coupled(f: Facts) -> Iterator[Finding]:
     for k, name in enumerate(f.rewards):
         size = sqrt(lengths.squared * f.totals.rewards.squared[k, k])
         correlation = float(lengths.products[k] / size) if size else 0.0
-        if abs(correlation) < max(LENGTH, f.by_chance(k)):
+        if abs(correlation) < max(thresholds.LENGTH, f.by_chance(k)):
             continue
         more, which = ("more", "longer") if correlation > 0 else ("less", "shorter")
         then = (
@@ -425,7 +398,6 @@ def length_coupled(f: Facts) -> Iterator[Finding]:
             "reward prefers them."
         )
         yield Finding(
-            "length-coupled",
             "warning" if by_tokens else "info",
             f"Longer responses to one prompt get {more} {name}: correlation {signed(correlation)} inside groups. "
             f"{then}",
@@ -434,9 +406,8 @@ def length_coupled(f: Facts) -> Iterator[Finding]:
                 "correlation": correlation,
                 "mean_size_of_advantage_without_signal": pushed,
                 "responses_without_signal": silent,
-                "threshold": LENGTH,
+                "threshold": thresholds.LENGTH,
             },
-            None,
             extent=correlation**2,
             title=f"Longer responses get {more} {name}",
             to_do="Watch the length of the answers that get no signal."
@@ -457,11 +428,9 @@ def weight_zero(f: Facts) -> Iterator[Finding]:
     for name in names:
         aside = f" It does not count here.{keeps}" if name in f.run.without_weight else ""
         yield Finding(
-            "weight-zero",
             "info",
             f"{name} has weight 0{where}: it is logged beside the rewards, or switched off.{aside}",
             {"reward": name, "weight": 0.0},
-            None,
             title=f"{name} has weight 0",
         )
 
@@ -473,17 +442,18 @@ def reward_dead_in_part(f: Facts) -> Iterator[Finding]:
     """A reward is constant in nearly all groups of some values, and acts in the others."""
     for k, name in enumerate(f.rewards):
         here = [
-            of for of in f.by if of.facts.totals.rewards.holding_groups[k] >= BY_GROUPS and of.facts.dead(k) >= DEAD
+            of
+            for of in f.by
+            if of.facts.totals.rewards.holding_groups[k] >= thresholds.BY_GROUPS and of.facts.dead(k) >= thresholds.DEAD
         ]
         dead = sum(_dead(of, k) for of in here)
         holding = sum(_holding(of, k) for of in here)
         others = _ratio(sum(_dead(of, k) for of in f.by) - dead, sum(_holding(of, k) for of in f.by) - holding)
-        if not here or others is None or others > DEAD - BY_RISE or f.dead(k) >= DEAD:
+        if not here or others is None or others > thresholds.DEAD - thresholds.BY_RISE or f.dead(k) >= thresholds.DEAD:
             continue
         values = [clip("missing" if of.value is None else of.value, 30) for of in here]
         where = f"{f.run.by} {values[0]}" if len(values) == 1 else f"{len(values)} values of {f.run.by}"
         yield Finding(
-            "reward-dead-in-part",
             "warning",
             f"{name} is constant in {percent(dead / holding)} of the groups of {f.run.by} {some(values)}, and in "
             f"{percent(others)} of the others: it does nothing there, which the figures of the whole run hide.",
@@ -494,11 +464,10 @@ def reward_dead_in_part(f: Facts) -> Iterator[Finding]:
                 "dead_groups": {value: of.facts.dead(k) for value, of in zip(values, here, strict=True)},
                 "dead_groups_of_others": others,
                 "groups": holding,
-                "threshold": DEAD,
-                "threshold_of_others": DEAD - BY_RISE,
-                "threshold_groups": BY_GROUPS,
+                "threshold": thresholds.DEAD,
+                "threshold_of_others": thresholds.DEAD - thresholds.BY_RISE,
+                "threshold_groups": thresholds.BY_GROUPS,
             },
-            None,
             extent=f.weight_share(k) * holding / sum(_holding(of, k) for of in f.by),
             title=f"{clip(name, 40)} does nothing in {clip(where, 40)}",
             to_do=f"Grade {name} in finer steps there, or look at whether these prompts are too easy or too hard.",

@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import partial
-from itertools import pairwise
 
 import polars as pl
 
@@ -12,7 +11,6 @@ from gdpo_core._errors import InputError, expect
 from gdpo_core.runs.columns import Columns, ReadOptions, batches, expect_columns, standard_rows, validate_columns
 from gdpo_core.runs.files import LogFile, LogFiles
 from gdpo_core.runs.run import LogIssue, Rows, Run, run_of
-from gdpo_core.runs.sizes import divisors
 from gdpo_core.runs.tables import as_float, as_text, expect_one_length, objects
 from gdpo_core.runs.texts import texts_of
 
@@ -43,7 +41,6 @@ def read(log: LogFiles, options: ReadOptions) -> Run:
             columns=columns,
             read=partial(_rows, log, columns, options),
             keyed_by=columns.key and (prompt if columns.key == "_prompt" else column),
-            prompts=lambda: _by_prefix(_file(first, columns, options, 1)),
             texts=texts_of(log.files, options.bad_lines, partial(_responses, columns=columns, where=log.name)),
         ),
         total_only=total_only,
@@ -102,8 +99,7 @@ def _file(file: LogFile, columns: Columns, options: ReadOptions, number: int) ->
                 rows[f"{columns.by}"].append(as_text(response.get(f"{columns.by}")))
     if columns.key == "_prompt":
         rows["_prompt"] = _prompts(responses)
-    rows["_text"] = [r["content"] if isinstance(r.get("content"), str) else "" for r in responses]
-    kinds = {name: pl.Float64 for name in columns.numbers} | {"_step": pl.Int64, "_text": pl.String}
+    kinds = {name: pl.Float64 for name in columns.numbers} | {"_step": pl.Int64}
     return pl.DataFrame(rows, schema=kinds | {name: pl.String for name in columns.texts if name != "_step"})
 
 
@@ -168,24 +164,3 @@ def _prompts(responses: list[dict]) -> list[str]:
 def _until_the_assistant(messages: list) -> list:
     ends = [i for i, message in enumerate(messages) if isinstance(message, dict) and message.get("role") == "assistant"]
     return messages[: ends[0]] if ends else messages
-
-
-def _by_prefix(rows: pl.DataFrame) -> pl.DataFrame | None:
-    """Blocks in which texts share a longer beginning than across blocks; their numbers stand in for prompts."""
-    texts = rows["_text"].to_list()
-    shared = [_common(a, b) for a, b in pairwise(texts)]
-    for size in divisors(len(texts))[:-1]:
-        inside = [n for i, n in enumerate(shared, start=1) if i % size]
-        between = [n for i, n in enumerate(shared, start=1) if i % size == 0]
-        if min(inside) > max(between):
-            return rows.select(
-                pl.lit(0).alias("batch"),
-                pl.col("_step").alias("step"),
-                (pl.int_range(pl.len()) // size).cast(pl.UInt64).alias("_key"),
-                pl.col("_text").str.slice(0, 60).alias("text"),
-            )
-    return None
-
-
-def _common(a: str, b: str) -> int:
-    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))

@@ -25,9 +25,7 @@ class Remedy:
 
 def finding_members(remedy: Remedy | None) -> dict[str, Any]:
     """The members of a finding that say what mends it."""
-    if remedy is None:
-        return {"fix": None}
-    return {"fix": remedy.fix, "effect": remedy.effect, "tried_on": remedy.tried_on}
+    return {} if remedy is None else {"fix": remedy.fix, "effect": remedy.effect, "tried_on": remedy.tried_on}
 
 
 def rebalance(f: Facts, k: int, helps: Callable[[float, float], bool]) -> Remedy | None:

@@ -50,7 +50,7 @@ def residual(tables: Sequence[pl.DataFrame], rewards: Sequence[str]) -> Residual
     table = table.head(max(int(ends[ends <= _ENOUGH].max(initial=0)), int(ends[0])))
     tensors = tensors_of(table, rewards)
     log = _Log(replace(tensors, grid=grid_of(tensors.advantages)), tuple(rewards))
-    for look in (_factors, _other_centres, _signs, _lengths, _gates):
+    for look in (_factors, _signs, _lengths, _gates):
         for pattern, says in look(log):
             return Residual(pattern, says)
     hidden, groups = hidden_inputs(table, rewards), int(table["group"].n_unique())
@@ -151,39 +151,16 @@ Named = Iterator[tuple[str, str]]  # a pattern, and what it says
 
 def _factors(log: _Log) -> Named:
     """A factor for each group."""
-    pattern, group = "a factor for each group", log.tensors.group_of_response
     fit, counted = log.fit(log.centred), log.centred.total(log.centred.part)
     grpo = [] if fit is None else [fit.factor * fit.spread / (counted - ddof).clamp(min=1).sqrt() for ddof in (1, 0)]
     if fit and all(map(log.varies, (fit.factor, *grpo))):
         low, high = _range(grpo[0])
         yield (
-            pattern,
+            "a factor for each group",
             f"In each group they are those of GRPO {fit.words}, times a factor of the group's own, whose largest is "
             f"{number(high / low, 2)} times its smallest (of the middle 90 %): a factor for the difficulty of a "
             "prompt, or a divisor other than the std, as in DVAO, does that.",
         )
-    z = replace(log.terms("mo_grpo"), unit=group, batch=log.tensors.batch, shifted=False)
-    several = len(log.rewards) > 1 and len(log.tensors.batch) > log.tensors.batches
-    if several and (fit := log.fit(z)) and log.varies(fit.factor):
-        yield pattern, f"In each group they are GDPO's sum {fit.words}, times a factor of the group's own."
-
-
-def _other_centres(log: _Log) -> Named:
-    """Another number than the mean of the group is taken off."""
-    t = log.centred
-    if log.adds_up or not (fit := log.fit(replace(t, a=(t.a - log.means[t.unit]) * t.part), made_0=True)):
-        return
-    if not log.varies(fit.factor):
-        yield (
-            "another baseline",
-            f"In each group they are the sum {fit.words}, less a number that is not its mean: a baseline, such as a "
-            "value or a running mean.",
-        )
-    yield (
-        "another centre and size",
-        f"In each group they are the sum {fit.words}, moved and stretched by other numbers than its mean and its std, "
-        "as by its minimum and maximum, or by its median and the deviation from it.",
-    )
 
 
 def _signs(log: _Log) -> Named:

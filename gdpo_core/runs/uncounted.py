@@ -1,17 +1,13 @@
 """Columns among the rewards that do not count: those of weight 0, and those that hold a reward times its weight."""
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from gdpo_core._words import number
 from gdpo_core.runs.facts import Facts
 from gdpo_core.runs.findings_log import held_by_totals
-from gdpo_core.runs.recipe import Recipe
 from gdpo_core.runs.run import Run, Uncounted
-from gdpo_core.runs.summarise import summarise
-from gdpo_core.runs.sums import Made, merge, take
-from gdpo_core.runs.trials import Sample
 
 
 def counted(f: Facts) -> Run | None:
@@ -68,40 +64,3 @@ def _plain(name: str) -> str:
     ('style', 'style', 'weighted')
     """
     return re.sub(r"^weighted[\W_]+|[\W_]+weighted$", "", name.lower())
-
-
-def counting(f: Facts, names: Collection[str]) -> Facts:
-    """The facts with these columns of weight 0 among the rewards again, from one more pass over the log."""
-    back = {x.name for x in f.run.uncounted if x.name in names}
-    if not back:
-        return f
-    rewards = tuple(name for name in f.run.columns if name in back or name in f.rewards)
-    place = [rewards.index(name) for name in f.rewards]
-
-    def wider(weights: tuple[float, ...]) -> tuple[float, ...]:
-        by_name = dict(zip(f.rewards, weights, strict=True))
-        return tuple(by_name.get(name, 0.0) for name in rewards)
-
-    def made(recipe: Recipe | None) -> Recipe | None:
-        if recipe is None:
-            return None
-        return replace(recipe, weights=wider(recipe.weights), unknown=tuple(place[k] for k in recipe.unknown))
-
-    run = replace(f.run, rewards=rewards, uncounted=tuple(x for x in f.run.uncounted if x.name not in back))
-    primary = None if f.plan.primary is None else place[f.plan.primary]
-    plan = replace(
-        f.plan,
-        rewards=rewards,
-        weights=wider(f.plan.weights),
-        recipe=made(f.plan.recipe),
-        primary=primary,
-        examples_of=None,
-        changes={batch: Made(wider(one.weights), made(one.recipe)) for batch, one in f.plan.changes.items()},
-    )
-    sample, parts = Sample(), []
-    for table in run.tables():
-        sample.add(table)
-        parts.append(summarise(table, plan))
-    of = merge(parts).batches
-    batches = take(of, [number in {*f.batches.batch.tolist()} for number in of.batch.tolist()])  # type: ignore[arg-type]
-    return replace(f, run=run, plan=plan, batches=batches, tables=tuple(sample.tables), examples=None, _trials={})

@@ -21,7 +21,6 @@ from gdpo_core.runs.json_types import SettingPart
 from gdpo_core.runs.run import Run, one_error
 from gdpo_core.runs.summarise import summarise
 from gdpo_core.runs.sums import Plan, Summary, merge, take
-from gdpo_core.runs.uncounted import counting
 from gdpo_core.successors import TITLES
 
 # Several batches are computed as one, which a method that first looks at its whole batch does not allow.
@@ -82,7 +81,8 @@ def validate_setting(run: Run, setting: Mapping[str, Any]) -> WhatIfSetting:
 
 def compute_what_if(f: Facts, setting: WhatIfSetting, engine: Callable[[Run, Plan], Summary] | None = None) -> WhatIf:
     """The whole run under a setting, from one more pass over its log; engine: as in `audit`. Raises InputError."""
-    ran, f = f, counting(f, [name for name, w in setting.weights.items() if w])
+    counts_again = any(w and name not in f.rewards for name, w in setting.weights.items())
+    ran, f = f, f.with_all if counts_again and f.with_all is not None else f
     expect(not f.lacks_a_reward, "what_if", "a log with every reward", f"one that lacks some, in {f.run.path}")
     method = setting.method or f.method
     plan = replace(
