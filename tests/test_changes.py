@@ -157,6 +157,18 @@ def test_advantages_that_are_upside_down(weights, given, wrong):
     assert single == (max(weights) > 0)
 
 
+@pytest.mark.parametrize("method", ["grpo", "gdpo"])
+def test_the_sign_that_flips_half_way(method):
+    def weights(t):
+        return np.array((1, 0.5, 0.5)) * (1 if t <= STEPS // 2 else -1)
+
+    rows, true_shares, true_inversions = draw_run(weights, method, continuous=True)
+    report, found = audit(rows)
+    assert found["advantages-upside-down"].evidence["step"] == STEPS // 2 + 1
+    assert shares(report, method) == pytest.approx(true_shares, abs=1e-5)
+    assert report.methods[method]["inversions"] == pytest.approx(true_inversions, abs=1e-3)
+
+
 def test_no_schedule_is_seen_in_advantages_that_no_weights_make():
     rows = draw_run(lambda t: (1, 0.5, 2), "grpo")[0]
     rows = [row | {"advantage": row["advantage"] / (1 + (row["advantage"] < 0))} for row in rows]
