@@ -119,6 +119,14 @@ def test_random_weights_that_change(method):
         assert shares(report, method) == pytest.approx(expected, abs=1e-5), seed
 
 
+@pytest.mark.parametrize("method", ["grpo", "gdpo"])
+def test_a_reward_that_is_switched_off_is_not_starved(method):
+    rows, expected, _ = draw_run(lambda t: (1, 2 if t <= 8 else 0, 0.1), method)
+    report, found = audit(rows)
+    assert shares(report, method) == pytest.approx(expected, abs=1e-5) and expected[1] > 0.1
+    assert "weights-change" in found and "reward-starved" not in found
+
+
 @pytest.mark.parametrize("decimals", [None, 4])
 @pytest.mark.parametrize("after", [(1, 0.5, 2), (2, 1, 4)])
 def test_weights_equal_up_to_scale_and_what_rounding_does_are_no_change(after, decimals):
