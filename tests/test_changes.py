@@ -119,6 +119,14 @@ def test_random_weights_that_change(method):
         assert shares(report, method) == pytest.approx(expected, abs=1e-5), seed
 
 
+@pytest.mark.parametrize("method", ["grpo", "gdpo"])
+def test_a_reward_that_is_switched_off_is_not_starved(method):
+    rows, expected, _ = draw_run(lambda t: (1, 2 if t <= 8 else 0, 0.1), method)
+    report, found = audit(rows)
+    assert shares(report, method) == pytest.approx(expected, abs=1e-5) and expected[1] > 0.1
+    assert "weights-change" in found and "reward-starved" not in found
+
+
 @pytest.mark.parametrize("decimals", [None, 4])
 @pytest.mark.parametrize("after", [(1, 0.5, 2), (2, 1, 4)])
 def test_weights_equal_up_to_scale_and_what_rounding_does_are_no_change(after, decimals):
@@ -155,6 +163,18 @@ def test_advantages_that_are_upside_down(weights, given, wrong):
     assert not (wrong and "Nothing to change" in report.verdict)
     single = "vowels has weight −0.2: more of it is punished." in report.verdict
     assert single == (max(weights) > 0)
+
+
+@pytest.mark.parametrize("method", ["grpo", "gdpo"])
+def test_the_sign_that_flips_half_way(method):
+    def weights(t):
+        return np.array((1, 0.5, 0.5)) * (1 if t <= STEPS // 2 else -1)
+
+    rows, true_shares, true_inversions = draw_run(weights, method, continuous=True)
+    report, found = audit(rows)
+    assert found["advantages-upside-down"].evidence["step"] == STEPS // 2 + 1
+    assert shares(report, method) == pytest.approx(true_shares, abs=1e-5)
+    assert report.methods[method]["inversions"] == pytest.approx(true_inversions, abs=1e-3)
 
 
 def test_no_schedule_is_seen_in_advantages_that_no_weights_make():

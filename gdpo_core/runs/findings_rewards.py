@@ -258,9 +258,8 @@ def _at_the_end(f: Facts, k: int) -> _End:
     b = bin_batches(f.batches, parts)
     own = b.methods[f.method]
     of_batch = f.batches.methods[f.method].squares * f.due_shares(k)
-    starved = own.update[k] <= thresholds.STARVED * np.bincount(
-        np.arange(len(of_batch)) * parts // len(of_batch), of_batch
-    )
+    could = np.bincount(np.arange(len(of_batch)) * parts // len(of_batch), of_batch)
+    starved = (own.update[k] <= thresholds.STARVED * could) & (could > 0)  # of no weight it is switched off
     begin = next((i + 1 for i in reversed(range(parts)) if not starved[i]), 0)
     if begin == parts:
         return _End(None, 0.0, nan, nan, False, "over the whole run, though not at its end")

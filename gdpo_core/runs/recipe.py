@@ -348,7 +348,7 @@ def float32_error(method: str, batch: Batch, steps: Steps, rounding: Tensor | No
         if c.leave_one_out:  # one std per response; the bound is that of the smallest
             alike = (group.lowest(-std) == 0) * (error > 0)
             std = group.lowest(std.masked_fill(std == 0, 1))
-        eps = 0.0 if method == "max_rl" else c.group_eps if in_z else c.sum_eps
+        eps = 0.0 if method == "max_rl" else c.group_eps if in_z else c.sum_eps  # it divides by no eps
         error = normalised_in_float32(error, std, eps, group.count)
         error = error + _ALIKE * alike
     error = (batch.weights.abs() * error).sum(0) if in_z else error
