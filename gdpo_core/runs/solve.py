@@ -10,7 +10,6 @@ import polars as pl
 import torch
 from torch import Tensor
 
-from gdpo_core._errors import expect
 from gdpo_core._groups import Batch
 from gdpo_core.conventions import NAMES, PAPER
 from gdpo_core.frameworks import ALL_CONVENTIONS, conventions_to_try
@@ -135,7 +134,6 @@ def solve(
     columns += ["length"] if all(holds_lengths(table, rewards) for table in tables) else []
     log = tensors_of(pl.concat([table.select(columns) for table in tables]), rewards)
     given = None if weights is None else tuple(float(w) for w in weights)
-    expect(given is None or len(given) == len(rewards), "weights", f"{len(rewards)} numbers", repr(weights))
 
     solved: Solved = {}
     found = _search(log, framework, given, solved)
