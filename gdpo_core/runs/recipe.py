@@ -53,6 +53,11 @@ class Recipe:
     rewards_grid: str = ""
 
     @property
+    def known(self) -> tuple[float | None, ...]:
+        """The weights; None where the log does not show one."""
+        return tuple(None if k in self.unknown else w for k, w in enumerate(self.weights))
+
+    @property
     def remarks(self) -> tuple[str, ...]:
         """What came after the method, in words that follow it in a sentence.
 
