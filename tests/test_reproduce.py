@@ -436,10 +436,6 @@ def test_what_is_wrong_with_the_arguments_is_named():
         InputError, match="framework: expected one of trl, verl, ms_swift, nemo_rl, verifiers, generic, got 'slime'"
     ):
         solve([log], names(r), "slime")
-    with pytest.raises(InputError, match=r"weights: expected 3 numbers, got \(1, 2\)"):
-        solve([log], names(r), "trl", (1, 2))
-    with pytest.raises(InputError, match="table: expected a column 'reward', got only batch, "):
-        compared(log, ["reward"], Recipe("grpo", "trl", (1.0,), (), False))
 
 
 @given(st.integers(1, 999), st.integers(-4, 2), st.floats(-1, 1))

@@ -215,10 +215,8 @@ def _run(f: Facts) -> RunPart:
     steps_wrong = {step for batches in parts for step in batches.step[batches.logged.wrong > 0].tolist()}
     weights: dict[str, float | None] | None = None
     if recipe is not None:
-        weights = {
-            name: None if k in recipe.unknown else w
-            for k, (name, w) in enumerate(zip(f.rewards, f.printed(recipe.weights), strict=True))
-        }
+        printed = zip(f.rewards, f.printed(recipe.weights), strict=True)
+        weights = {name: w if name in f.known_weights else None for name, w in printed}
         weights |= dict.fromkeys(f.run.without_weight, 0.0)
     return {
         "method": None if recipe is None else recipe.method,

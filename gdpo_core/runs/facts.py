@@ -116,10 +116,8 @@ class Facts:
     @property
     def known_weights(self) -> "Mapping[str, float]":
         """The weights that the log shows, of most batches where they change."""
-        if self.recipe is None:
-            return {}
-        pairs = enumerate(zip(self.rewards, self.recipe.weights, strict=True))
-        return {name: w for k, (name, w) in pairs if k not in self.recipe.unknown}
+        known = zip(self.rewards, self.recipe.known, strict=True) if self.recipe else ()
+        return {name: w for name, w in known if w is not None}
 
     @property
     def weights_from(self) -> str:
@@ -167,8 +165,7 @@ class Facts:
             recipe = self.plan.of_batch(batch).recipe
             assert recipe is not None, "there is one of the run"
             if not found or not same_weights(last, recipe):
-                weights = [None if k in recipe.unknown else w for k, w in enumerate(recipe.weights)]
-                found.append(Phase(step, dict(zip(self.rewards, weights, strict=True)), recipe.up_to_scale))
+                found.append(Phase(step, dict(zip(self.rewards, recipe.known, strict=True)), recipe.up_to_scale))
                 last = recipe
         return found
 
@@ -321,7 +318,7 @@ class Facts:
         """What weights are multiplied by where they are printed: where only ratios are known, the smallest is 1."""
         if self.recipe is None or not self.ratios_alone:
             return 1.0
-        known = [abs(w) for k, w in enumerate(self.recipe.weights) if w and k not in self.recipe.unknown]
+        known = [abs(w) for w in self.recipe.known if w]
         return 1 / min(known) if known else 1.0
 
     def printed(self, weights: Iterable[float]) -> list[float]:

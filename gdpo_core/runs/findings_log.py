@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import compress
 from math import isclose
-from typing import TypedDict, cast
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -32,32 +32,9 @@ from gdpo_core.runs.sums import Array, Sums, take
 from gdpo_core.runs.thresholds import EVERY_NTH, MERGED, SCALE_ONLY, WEIGHT_MOVED
 
 
-class IssueDetails(TypedDict, total=False):
-    """What the reader of a log notes about an issue; each kind of issue has some of these."""
-
-    batches: int  # that have the issue
-    of: int  # batches in all
-    groups: int
-    group_size: int
-    rows: int
-    tables: int
-    threshold: int
-    step: int
-    steps: int
-    eval_steps: list[int]
-    columns: list[str]
-    files: list[str]
-    sizes: list[int]
-    from_steps: list[int]
-    score: str
-    rewards: list[str]
-    error: float
-    explained: float
-
-
-def _issues(f: Facts, which: str) -> Iterator[IssueDetails]:
+def _issues(f: Facts, which: str) -> Iterator[Mapping[str, Any]]:
     """What the reader noted about the issues of one kind."""
-    return (cast(IssueDetails, dict(issue.details)) for issue in f.run.issues if issue.id == which)
+    return (issue.details for issue in f.run.issues if issue.id == which)
 
 
 # --- steps ------------------------------------------------------------------------------------------------------------
@@ -307,13 +284,10 @@ def score_not_a_sum(f: Facts) -> Iterator[Finding]:
         )
 
 
-def _holds_more(f: Facts, score: str, details: IssueDetails, grpo: str) -> Iterator[Finding]:
+def _holds_more(f: Facts, score: str, details: Mapping[str, Any], grpo: str) -> Iterator[Finding]:
     """A logged total that the one reward beside it explains in part."""
     [part] = details["columns"]
-    known: dict[str, float] = {}
-    if f.recipe is not None and f.reproduced:
-        weights = zip(f.rewards, f.recipe.weights, strict=True)
-        known = {name: w for k, (name, w) in enumerate(weights) if k not in f.recipe.unknown}
+    known = f.known_weights if f.reproduced else {}
     if known.get(part):
         return  # the two are rewards of their own
     severity, holds = "warning", f"{score} may hold {part} and something unlogged"
@@ -354,7 +328,7 @@ def not_in_score(f: Facts) -> Iterator[Finding]:
 
 def no_components(f: Facts) -> Iterator[Finding]:
     """The log holds only the total of the rewards, or one reward that may be a total."""
-    details = next(_issues(f, "no-components"), IssueDetails())
+    details = next(_issues(f, "no-components"), dict[str, Any]())
     if not f.run.total_only:
         if details:
             beside = f", and not {some(f.run.left_out)}" if f.run.left_out else ""

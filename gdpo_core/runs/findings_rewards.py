@@ -1,6 +1,6 @@
 """The findings about single rewards: dead, fading, noise, dominant, opposed to another, coupled to the length."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 from math import isfinite, nan, sqrt
@@ -11,7 +11,7 @@ import numpy as np
 from gdpo_core._words import clip, count, number, percent, signed
 from gdpo_core.conventions import NAMES
 from gdpo_core.runs import thresholds
-from gdpo_core.runs.facts import SEVERITIES, Facts, Finding, ValueFacts, some
+from gdpo_core.runs.facts import SEVERITIES, Facts, Finding, ValueFacts, ratio, some
 from gdpo_core.runs.remedies import finding_members, lower_weight, put_first, rebalance
 from gdpo_core.runs.sums import bin_batches, take
 
@@ -445,10 +445,9 @@ def reward_dead_in_part(f: Facts) -> Iterator[Finding]:
             for of in f.by
             if of.facts.totals.rewards.holding_groups[k] >= thresholds.BY_GROUPS and of.facts.dead(k) >= thresholds.DEAD
         ]
-        dead = sum(_dead(of, k) for of in here)
-        holding = sum(_holding(of, k) for of in here)
-        others = _ratio(sum(_dead(of, k) for of in f.by) - dead, sum(_holding(of, k) for of in f.by) - holding)
-        if not here or others is None or others > thresholds.DEAD - thresholds.BY_RISE or f.dead(k) >= thresholds.DEAD:
+        (dead, holding), (dead_of_all, of_all) = (_dead_and_holding(some, k) for some in (here, f.by))
+        others = ratio(dead_of_all - dead, of_all - holding)
+        if not here or not others <= thresholds.DEAD - thresholds.BY_RISE or f.dead(k) >= thresholds.DEAD:
             continue
         values = [clip("missing" if of.value is None else of.value, 30) for of in here]
         where = f"{f.run.by} {values[0]}" if len(values) == 1 else f"{len(values)} values of {f.run.by}"
@@ -467,21 +466,14 @@ def reward_dead_in_part(f: Facts) -> Iterator[Finding]:
                 "threshold_of_others": thresholds.DEAD - thresholds.BY_RISE,
                 "threshold_groups": thresholds.BY_GROUPS,
             },
-            extent=f.weight_share(k) * holding / sum(_holding(of, k) for of in f.by),
+            extent=f.weight_share(k) * holding / of_all,
             title=f"{clip(name, 40)} does nothing in {clip(where, 40)}",
             to_do=f"Grade {name} in finer steps there, or look at whether these prompts are too easy or too hard.",
         )
 
 
-def _holding(of: ValueFacts, k: int) -> int:
-    """The groups that hold the reward."""
-    return int(of.facts.totals.rewards.holding_groups[k])
-
-
-def _dead(of: ValueFacts, k: int) -> int:
-    """Of these, the groups in which it is constant."""
-    return round(of.facts.dead(k) * _holding(of, k)) if _holding(of, k) else 0
-
-
-def _ratio(part: int, whole: int) -> float | None:
-    return part / whole if whole else None
+def _dead_and_holding(parts: Sequence[ValueFacts], k: int) -> tuple[int, int]:
+    """The groups of these parts in which the reward is constant, and all that hold it."""
+    sums = [of.facts.totals for of in parts]
+    holding = int(sum(of.rewards.holding_groups[k] for of in sums))
+    return int(sum(of.rewards.dead_groups[k] - of.groups for of in sums)) + holding, holding

@@ -197,23 +197,14 @@ def without_unfinished(log: LogFiles, skips_lines: bool = False) -> LogFiles:
     *before, last = log.files
     if not before or last.frame is not None or before[-1].frame is not None:
         return log
-    kind = _kind(before[-1])
-    if (
-        kind is None
-        or _is_whole(before[-1], kind) is False
-        or _is_whole(last, kind)
-        or (kind == "jsonl" and skips_lines)
-    ):
+    try:
+        kind = format_of(before[-1])
+    except InputError:
+        return log
+    if not _is_whole(before[-1], kind) or _is_whole(last, kind) or (kind == "jsonl" and skips_lines):
         return log
     why = "ends in the middle, as while it is written" if last.start(1) else "is empty, as before it is written"
     return replace(log, files=tuple(before), left_out=(*log.left_out, (last.name, why)))
-
-
-def _kind(file: LogFile) -> str | None:
-    try:
-        return format_of(file)
-    except InputError:
-        return None
 
 
 def _is_whole(file: LogFile, kind: str) -> bool:

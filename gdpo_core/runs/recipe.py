@@ -11,7 +11,6 @@ import polars as pl
 import torch
 from torch import Tensor
 
-from gdpo_core._errors import expect
 from gdpo_core._groups import Batch, make_batch
 from gdpo_core._statistics import GRAIN, ROUNDED, normalised_in_float32
 from gdpo_core.conventions import Convention
@@ -52,6 +51,11 @@ class Recipe:
     scaled: bool = False  # each batch times a factor of its own
     grid: str = ""  # of GRIDS
     rewards_grid: str = ""
+
+    @property
+    def known(self) -> tuple[float | None, ...]:
+        """The weights; None where the log does not show one."""
+        return tuple(None if k in self.unknown else w for k, w in enumerate(self.weights))
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -132,7 +136,6 @@ class Tensors:
         batch = replace(self._batch, convention=convention, lengths=lengths)
         if weights is None:
             return batch
-        expect(len(weights) == len(batch.rewards), "weights", f"{len(batch.rewards)} numbers", f"{len(weights)}")
         return with_weights(batch, weights)
 
     @cached_property
@@ -159,9 +162,6 @@ class Tensors:
 
 def tensors_of(table: pl.DataFrame, rewards: Sequence[str]) -> Tensors:
     """The table of a run as tensors. The rows of a group, and of a batch, have to follow one another."""
-    for name in ("batch", "group", *rewards):
-        expect(name in table.columns, "table", f"a column {name!r}", f"only {', '.join(table.columns)}")
-    expect(len(table) > 0 and len(rewards) > 0, "table", "at least one row and one reward", f"shape {table.shape}")
     values = torch.empty(len(rewards), len(table), dtype=torch.float64)  # (rewards, responses)
     for row, name in zip(values.numpy(), rewards, strict=True):
         row[:] = table[name].to_numpy()

@@ -27,7 +27,7 @@ class LogIssue:
     """A property of the files that may mislead a reader: the id of the finding that reports it, and its details."""
 
     id: str
-    details: Mapping[str, object]
+    details: Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,6 @@ import polars as pl
 import torch
 from torch import Tensor
 
-from gdpo_core._errors import expect
 from gdpo_core._groups import Batch
 from gdpo_core.conventions import NAMES, PAPER
 from gdpo_core.frameworks import ALL_CONVENTIONS, conventions_to_try
@@ -135,7 +134,6 @@ def solve(
     columns += ["length"] if all(holds_lengths(table, rewards) for table in tables) else []
     log = tensors_of(pl.concat([table.select(columns) for table in tables]), rewards)
     given = None if weights is None else tuple(float(w) for w in weights)
-    expect(given is None or len(given) == len(rewards), "weights", f"{len(rewards)} numbers", repr(weights))
 
     solved: Solved = {}
     found = _search(log, framework, given, solved)
@@ -184,13 +182,8 @@ def same_weights(one: Recipe, other: Recipe) -> bool:
 def _exactly(log: Tensors, found: Attempt) -> bool:
     """Whether the attempt explains the log as it stands, and the log is not one of rounded numbers by its looks."""
     # A few rounded numbers are exactly what some odd weights make.
-    most = 2 * _known_weights(found.recipe) if _few_sizes(log) else FITTED - 1
+    most = 2 * sum(map(bool, found.recipe.known)) if _few_sizes(log) else FITTED - 1
     return found.share == 1 and (not grid_of(log.advantages) or (found.error <= _EXACT and found.complexity <= most))
-
-
-def _known_weights(recipe: Recipe) -> int:
-    """How many weights other than 0 the log tells."""
-    return sum(w != 0 and k not in recipe.unknown for k, w in enumerate(recipe.weights))
 
 
 def _search_alternatives(
@@ -649,7 +642,7 @@ def _agree(log: Tensors, found: Attempt, framework: str, given: tuple[float, ...
     if recipe.weights == given or recipe.scaled or len(recipe.unknown) == count:
         return recipe
     part = _reproduced_part(log, recipe)
-    rounded_log, single = bool(log.grid or log.rewards_grid), _known_weights(recipe) == 1
+    rounded_log, single = bool(log.grid or log.rewards_grid), sum(map(bool, recipe.known)) == 1
     if rounded_log and found.share < 1:
         recipe = replace(recipe, up_to_scale=True)
         found = replace(found, recipe=recipe)
@@ -704,7 +697,7 @@ def _as_good(log: Tensors, other: Attempt, found: Attempt) -> bool:
 
 def _usual(recipe: Recipe) -> bool:
     """Whether someone may have chosen weights of this size."""
-    known = [abs(w) for k, w in enumerate(recipe.weights) if w and k not in recipe.unknown]
+    known = [abs(w) for w in recipe.known if w]
     return recipe.up_to_scale or not known or (min(known) < _USUAL[1] and max(known) >= _USUAL[0])
 
 

@@ -7,7 +7,6 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 import polars as pl
 
-from gdpo_core._errors import expect
 from gdpo_core.conventions import COMPARED
 from gdpo_core.runs.recipe import Recipe, starts_of
 
@@ -186,11 +185,8 @@ def merge(summaries: Sequence[Summary]) -> Summary:
     Parts of the same batch are added up. Sums over groups are then those of the whole batch. What comes from a step
     over the batch is not, if the groups of a batch were in several parts: squares and update of GDPO and of GRPO with
     the batch's std, silent_verl, a NaN that spreads over a batch, the comparison with the recipe, and the fingerprint.
-    Raises InputError.
     """
-    expect(len(summaries) > 0, "summaries", "at least one", "none")
     plan = summaries[0].plan
-    expect(all(s.plan == plan for s in summaries), "summaries", "parts made by one plan", "several plans")
     batches = _combine([s.batches for s in summaries], lambda arrays, _: np.concatenate(arrays, axis=-1))
     batches = take(batches, np.argsort(batches.batch, kind="stable"))
     batches = _join(batches, batches.batch)
@@ -248,7 +244,6 @@ def take(batches: Sums[Array], which: Array | slice) -> Sums[Array]:
 
 def bin_batches(batches: Sums[Array], at_most: int = 200) -> Sums[Array]:
     """The same run in at most `at_most` rows: consecutive batches are put together under the number of the first."""
-    expect(type(at_most) is int and at_most > 0, "at_most", "a positive whole number", repr(at_most))
     rows = len(batches.batch)
     return batches if rows <= at_most else _join(batches, np.arange(rows) * at_most // rows)
 

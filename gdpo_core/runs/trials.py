@@ -64,7 +64,7 @@ def _every(table: pl.DataFrame, number: int) -> pl.DataFrame:
 
 
 def sums_under(plan: Plan, gates: Sequence[Gate], sample: Sequence[pl.DataFrame]) -> Sums[Array]:
-    """The sums over the sample of a run, behind gates. Raises InputError."""
+    """The sums over the sample of a run, behind gates."""
     tables = [_apply_gates(table, plan.rewards, gates) for table in sample]
     return merge([summarise(table.drop("advantage", strict=False), plan) for table in tables]).batches
 

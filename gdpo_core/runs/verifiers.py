@@ -121,7 +121,8 @@ def read(log: LogFiles, options: ReadOptions) -> Run:
     train = [response for response in responses if not response.evaluated]
     evaluations = ("the episodes of evaluations",) * (0 < len(train) < len(responses))
     responses = train or responses
-    steps = _all_or_none(responses, "step", STEP)
+    lacking = [response.where for response in responses if response.step is None]
+    expect(len(lacking) in (0, len(responses)), (lacking or [first])[0], f"{STEP}, as in other lines", "none")
     has_advantage = any(response.advantage is not None for response in responses)
     weights = _weights(responses)
     scored, metrics = _names(responses, "scores"), _names(responses, "metrics")
@@ -133,7 +134,7 @@ def read(log: LogFiles, options: ReadOptions) -> Run:
     counted = tuple(name for name in scored if any(weights[name]))
     columns = Columns(
         rewards=options.rewards or counted or tuple(scored),
-        step=options.step or (STEP if steps else None),
+        step=options.step or (None if lacking else STEP),
         advantage=options.advantage or (ADVANTAGE if has_advantage else None),
         length=options.length or (LENGTH if any(response.length for response in responses) else None),
         key=options.group or GROUP,
@@ -217,14 +218,6 @@ def _advantage(nodes: list[_Node]) -> float | None:
     if not values:
         return None
     return values[0] if len(set(values)) == 1 else sum(values) / len(values)
-
-
-def _all_or_none(responses: list[_Response], name: str, title: str) -> bool:
-    """Whether all responses have it; InputError where only some do."""
-    missing = [response for response in responses if getattr(response, name) is None]
-    if missing and len(missing) < len(responses):
-        raise InputError(f"{missing[0].where}: expected {title}, as in other lines, got none")
-    return not missing
 
 
 def _names(responses: list[_Response], part: str) -> list[str]:
