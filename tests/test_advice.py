@@ -433,6 +433,14 @@ def test_no_share_is_mended_by_what_turns_the_order_round():
     assert all("Use GDPO" in f.to_do for f in audited(table).findings)  # nobody said what matters most
 
 
+def test_no_method_helps_with_the_order_of_a_run_that_is_upside_down():
+    """GDPO turns a few pairs of such a run the right way round again, which is no praise."""
+    draw = np.random.default_rng(0).random((STEPS, PROMPTS, ROLLOUTS, 2))
+    report = audited(log_of(draw, ("right", "short"), weights=[-1, -0.3]), primary="right")
+    assert report.methods["gdpo"]["inversions"] > 0.8
+    assert advice.verdict(gc.advise(report)).startswith("**Not yet:** the advantages are upside down.")
+
+
 def test_without_a_primary_reward_the_verdict_is_open_and_says_what_to_name():
     for report in map(judged, range(10)):
         open_one = replace(report, run=report.run | {"primary": None})
