@@ -146,6 +146,9 @@ def _order(report: AuditReport) -> Answer:
         missing = "The order of answers is judged by the reward that matters most, and none is named."
         return Answer("unknown", "Order", missing, "run", headline=headline)
     title = f"Order by {first}"
+    if any(finding.id == "advantages-upside-down" for finding in report.findings):
+        headline = "**Not yet:** the advantages are upside down. Mend that first."
+        return Answer("unknown", title, "Weights below 0 turn it round, under every method.", "run", headline=headline)
     after, before = _inversions(report, "gdpo"), {m: _inversions(report, m) for m in _before(report)}
     if isnan(after):
         return Answer("nothing", title, f"No two answers of a group differ in {first}.", "lab")

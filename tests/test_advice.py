@@ -420,6 +420,27 @@ def test_no_advice_praises_what_puts_more_pairs_the_wrong_way_round():
     assert all(holds_order_first(report, more) for report in reports for more in (1e-6, 1e-4, 0.02))
 
 
+def test_no_share_is_mended_by_what_turns_the_order_round():
+    """A reward that matters most may make most: GDPO would lift the length's share and turn pairs the wrong way."""
+    rng = np.random.default_rng(3)
+    right = rng.random((STEPS, PROMPTS, ROLLOUTS)) < 0.5
+    rewards = np.stack([right, -0.3 * rng.random(right.shape)], -1)
+    table = log_of(rewards, ("right", "length"))
+    report = audited(table, primary="right")
+    assert report.methods["grpo"]["inversions"] == 0 and report.methods["gdpo"]["inversions"] > 0.05
+    assert {f.id: f.severity for f in report.findings} == {"reward-starved": "warning", "reward-dominates": "info"}
+    assert all(f.fix is None for f in report.findings) and "Use GDPO" not in report.verdict
+    assert all("Use GDPO" in f.to_do for f in audited(table).findings)  # nobody said what matters most
+
+
+def test_no_method_helps_with_the_order_of_a_run_that_is_upside_down():
+    """GDPO turns a few pairs of such a run the right way round again, which is no praise."""
+    draw = np.random.default_rng(0).random((STEPS, PROMPTS, ROLLOUTS, 2))
+    report = audited(log_of(draw, ("right", "short"), weights=[-1, -0.3]), primary="right")
+    assert report.methods["gdpo"]["inversions"] > 0.8
+    assert advice.verdict(gc.advise(report)).startswith("**Not yet:** the advantages are upside down.")
+
+
 def test_without_a_primary_reward_the_verdict_is_open_and_says_what_to_name():
     for report in map(judged, range(10)):
         open_one = replace(report, run=report.run | {"primary": None})

@@ -127,6 +127,16 @@ def test_a_reward_that_is_switched_off_is_not_starved(method):
     assert "weights-change" in found and "reward-starved" not in found
 
 
+def test_a_weight_that_nothing_shows_at_first_does_not_change_there():
+    rows, _, _ = draw_run(lambda t: (1, 0.5 if t <= 11 else 1, 0.2), "grpo")
+    r = np.array([[0 if name == "short" and row["step"] <= 6 else row[name] for name in NAMES] for row in rows])
+    r = r.reshape(STEPS, GROUPS, SIZE, 3)
+    a = [parts_of(x, np.array((1, 0.5 if t <= 11 else 1, 0.2)), "grpo").sum(2) for t, x in enumerate(r, 1)]
+    flat = zip(rows, r.reshape(-1, 3), np.array(a).ravel(), strict=True)
+    _, found = audit([row | dict(zip(NAMES, x, strict=True)) | {"advantage": y} for row, x, y in flat])
+    assert found["weights-change"].title == "Weights change at step 12: 1 : 0.5 : 0.2 → 1 : 1 : 0.2"
+
+
 @pytest.mark.parametrize("decimals", [None, 4])
 @pytest.mark.parametrize("after", [(1, 0.5, 2), (2, 1, 4)])
 def test_weights_equal_up_to_scale_and_what_rounding_does_are_no_change(after, decimals):

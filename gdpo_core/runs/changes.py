@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 import polars as pl
 
@@ -71,6 +72,10 @@ def recipes_by_batch(f: Facts) -> dict[int, Recipe]:
     if len(bad & found.keys()) < _EXPLAINED * len(bad):
         return {}
     last = f.recipe
+    first = next(batch for batch in f.batches.batch.tolist() if batch in found)
+    parts = takewhile(lambda part: part["batch"][0] != first, (p for table in f.run.tables() for p in _batches(table)))
+    if all(_reproduces(found[first], tensors_of(p, f.rewards)) for p in parts if p["batch"][0] in whole):
+        last = found[first]  # before, a reward was constant, and its weight not to be seen: that is no change
     return {batch: (last := found.get(batch, last)) for batch in f.batches.batch.tolist()}
 
 

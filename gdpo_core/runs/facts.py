@@ -205,7 +205,7 @@ class Facts:
 
     @property
     def contradicted(self) -> bool:
-        """Whether no known method makes the logged advantages, with any weights: then no share is that of what ran."""
+        """Whether no known method makes the logged advantages: then no share, tie or order is that of what ran."""
         return self.recipe is None and self.reproduced is False and not self.all_zero
 
     @cached_property

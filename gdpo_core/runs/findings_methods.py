@@ -17,7 +17,7 @@ from gdpo_core.runs.remedies import break_ties, finding_members, put_first
 def ties_hide_signal(f: Facts) -> Iterator[Finding]:
     """Different rewards get the same advantage."""
     ties, with_gdpo, pairs = f.ties(f.method), f.ties("gdpo"), f.tied_pairs(f.method)
-    if not ties >= thresholds.TIES:
+    if f.contradicted or not ties >= thresholds.TIES:
         return
     evidence: dict[str, object] = {
         "method": f.method,
@@ -126,7 +126,8 @@ def silent_groups(f: Facts) -> Iterator[Finding]:
 def priority_inversion(f: Facts) -> Iterator[Finding]:
     """A response with less of the primary reward gets the larger advantage."""
     inverted = f.inversions(f.method)
-    if f.plan.primary is None or len(f.rewards) < 2 or not inverted >= thresholds.INVERTED_INFO:
+    few = not inverted >= thresholds.INVERTED_INFO
+    if f.contradicted or f.plan.primary is None or len(f.rewards) < 2 or few:
         return
     primary = f.rewards[f.plan.primary]
     orders = {m: f.order(m) for m in f.methods if f.order(m).pairs}

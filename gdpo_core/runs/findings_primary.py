@@ -113,8 +113,7 @@ def _break(f: Facts, k: int) -> tuple[int, float, float]:
 def no_right_answer(f: Facts) -> Iterator[Finding]:
     """Much of the update comes from groups in which no answer has the primary reward."""
     on = f.plan.primary
-    contradicted = f.recipe is None and f.reproduced is False  # by the logged advantages: these are of something else
-    if on is None or contradicted or not _can_be_missed(f, on):
+    if on is None or f.contradicted or not _can_be_missed(f, on):
         return
     parts, groups = f.method_sums.update_unright, f.totals.unright_groups
     share = ratio(parts.sum(), f.method_sums.squares)

@@ -150,7 +150,7 @@ def reward_dominates(f: Facts) -> Iterator[Finding]:
         why = [] if n else [_why_under_gdpo(f, k) if f.is_gdpo else _why_under_grpo(f)]
         why += _why_scale_is_not_the_reason(f, k, k, shares[k], gdpo[k], asks)
         yield Finding(
-            "warning",
+            "info" if k == f.plan.primary else "warning",  # what matters most may make most
             f"{f.lead_in}, {name} makes {percent(shares[k])} of the update with {_of_the_weight(f, k)}. "
             f"{' '.join(why)}".rstrip(),
             {

@@ -45,9 +45,16 @@ def rebalance(f: Facts, k: int, helps: Callable[[float, float], bool]) -> Remedy
     if weights is not None:
         lines = config_lines.set_weights(f.run.framework, *f.functions(weights), f.method)
         options.append((f"Set the weights {_weights_in_words(f, weights)}", lines, Trial(f.method, weights)))
-    before, after = f.baseline.shares(f.method), [f.try_setting(s).shares(s.method) for _, _, s in options]
+    tried = [f.try_setting(s) for _, _, s in options]
+    before, after = (
+        f.baseline.shares(f.method),
+        [t.shares(s.method) for t, (_, _, s) in zip(tried, options, strict=True)],
+    )
+    # The order of answers comes first: no share is worth pairs that turn the wrong way round.
+    inverted = f.baseline.inversions(f.method)  # NaN without a primary reward, and then none is too many
+    turns = [t.inversions(s.method) - inverted >= HELPED for t, (_, _, s) in zip(tried, options, strict=True)]
     off = [sum(abs(shares[i] - share) for i, share in wanted.items()) / 2 for shares in after]
-    helping = [i for i, shares in enumerate(after) if helps(before[k], shares[k])]
+    helping = [i for i, shares in enumerate(after) if helps(before[k], shares[k]) and not turns[i]]
     best = next((i for i in helping if off[i] <= min(off[j] for j in helping) + MOVED), None)
     if best is None:
         return None
