@@ -140,7 +140,7 @@ def silent_groups(f: Facts) -> Iterator[Finding]:
 def priority_inversion(f: Facts) -> Iterator[Finding]:
     """A response with less of the primary reward gets the larger advantage."""
     inverted = f.inversions(f.method)
-    if f.contradicted or f.plan.primary is None or len(f.rewards) < 2 or not inverted >= INVERTED_INFO:
+    if f.plan.primary is None or len(f.rewards) < 2 or not inverted >= INVERTED_INFO:
         return
     primary = f.rewards[f.plan.primary]
     orders = {m: f.order(m) for m in f.methods if f.order(m).pairs}
@@ -162,7 +162,7 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
     )
     yield Finding(
         "priority-inversion",
-        "warning" if inverted >= INVERTED_WARNING else "info",
+        "warning" if inverted >= INVERTED_WARNING and not f.contradicted else "info",
         f"{f.lead_in}, in {percent(inverted)} of the pairs that differ in {primary} the response with less {primary} "
         f"gets more, and {percent(tied[f.method])} are tied. By method, inverted and tied: {compared}. {most} no "
         f"normalisation knows that {primary} matters most. {lowest}",
@@ -179,7 +179,12 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
         },
         **finding_members(remedy),
         extent=inverted,
-        title=f"The response with less {primary} gets more in {percent(inverted)} of the pairs",
+        title=(
+            f"Under {NAMES[f.method]} the response with less {primary} would get more"
+            if f.contradicted
+            else f"The response with less {primary} gets more"
+        )
+        + f" in {percent(inverted)} of the pairs",
         to_do=f"{remedy.words}."
         if remedy
         else f"Decide how much {primary} counts: no gate and no weight tried here helps.",
