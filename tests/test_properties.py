@@ -153,8 +153,8 @@ def without_eps(c):
 
 
 def of_differences(method, c, case):
-    """Only a group of one that keeps its raw reward knows where zero is."""
-    return not (c.group_of_one == "raw" and alone(case))
+    """Only a group of one that keeps its raw reward, and MaxRL, which divides by the mean, know where zero is."""
+    return method != "max_rl" and not (c.group_of_one == "raw" and alone(case))
 
 
 def takes_a_further_reward(method, c, case):
@@ -178,8 +178,8 @@ PROPERTIES = {  # what is changed, who promises the rest, of which batches
         rewards_in_other_units, lambda method, c, case: method in EACH_ALONE and without_eps(c), "any"
     ),
     "a reward and its weight negated": (a_reward_and_its_weight_negated, always, "any"),
-    "all weights negated": (  # sa_mrpo looks at how far the best value is
-        all_weights_negated, lambda method, c, case: method != "sa_mrpo", "any"
+    "all weights negated": (  # sa_mrpo looks at how far the best value is, MaxRL whether the mean is above 0
+        all_weights_negated, lambda method, c, case: method not in ("sa_mrpo", "max_rl"), "any"
     ),
     "a further reward without weight": (
         a_further_reward(lambda i: (7 * i) % 3, 0.0), takes_a_further_reward, "complete"

@@ -233,7 +233,7 @@ def test_groups_of_different_sizes():
     keep = np.random.default_rng(1).random(r.shape[:2]) < 0.7
     keep[0] = [True] + 8 * [False]  # a group of one
     full = table(r, np.zeros(r.shape[:2])).filter(pl.Series(keep.ravel()))
-    for method in NAMES:
+    for method in SCALED:
         index, first = np.unique(full["group"].to_numpy(), return_index=True)
         batch = make_batch(
             torch.tensor(full.select(names(r)).to_numpy(), dtype=torch.float32),

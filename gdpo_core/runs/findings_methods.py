@@ -126,8 +126,7 @@ def silent_groups(f: Facts) -> Iterator[Finding]:
 def priority_inversion(f: Facts) -> Iterator[Finding]:
     """A response with less of the primary reward gets the larger advantage."""
     inverted = f.inversions(f.method)
-    few = not inverted >= thresholds.INVERTED_INFO
-    if f.contradicted or f.plan.primary is None or len(f.rewards) < 2 or few:
+    if f.plan.primary is None or len(f.rewards) < 2 or not inverted >= thresholds.INVERTED_INFO:
         return
     primary = f.rewards[f.plan.primary]
     orders = {m: f.order(m) for m in f.methods if f.order(m).pairs}
@@ -148,7 +147,7 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
         weight=_round_up(f.unit * weight) / f.unit if isfinite(weight) and _usable(f, f.plan.primary, weight) else None,
     )
     yield Finding(
-        "warning" if inverted >= thresholds.INVERTED_WARNING else "info",
+        "warning" if inverted >= thresholds.INVERTED_WARNING and not f.contradicted else "info",
         f"{f.lead_in}, in {percent(inverted)} of the pairs that differ in {primary} the response with less {primary} "
         f"gets more, and {percent(tied[f.method])} are tied. By method, inverted and tied: {compared}. {most} no "
         f"normalisation knows that {primary} matters most. {lowest}",
@@ -165,7 +164,12 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
         },
         **finding_members(remedy),
         extent=inverted,
-        title=f"The response with less {primary} gets more in {percent(inverted)} of the pairs",
+        title=(
+            f"Under {NAMES[f.method]} the response with less {primary} would get more"
+            if f.contradicted
+            else f"The response with less {primary} gets more"
+        )
+        + f" in {percent(inverted)} of the pairs",
         to_do=f"{remedy.words}."
         if remedy
         else f"Decide how much {primary} counts: no gate and no weight tried here helps.",
