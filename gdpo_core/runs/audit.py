@@ -189,10 +189,10 @@ def _regroup(run: Run, given: Mapping[str, float], intended: str | None) -> Run 
 
 def _left_out_reward(run: Run) -> tuple[str, Recipe] | None:
     """A column that was not read, if it makes the advantages together with the rewards, and the recipe of all these."""
-    for name in run.left_out[:LEFT_OUT] if run.read_with else ():
+    for name in run.left_out[:LEFT_OUT] if run._read_with else ():
         with suppress(InputError):
-            assert run.read_with is not None
-            other = run.read_with((*run.rewards, name))
+            assert run._read_with is not None
+            other = run._read_with((*run.rewards, name))
             sample = sample_of(_first(other.tables()), _SAMPLE_OF_THE_REST)
             recipe = solve_recipe(other, sample, {}, None)
             if recipe and recipe.weights[-1] and not recipe.unknown and _reproduces(recipe, sample, other.rewards):

@@ -87,7 +87,7 @@ def read_files(files: LogFiles, skipped: tuple[str, ...], known: str | None, opt
     with one_error(files.name):
         run = with_groups(run, options)
     next(run.tables())  # a fault in the first rows is reported now
-    return replace(run, skipped_files=skipped, read_with=again)
+    return replace(run, skipped_files=skipped, _read_with=again)
 
 
 def _read_with(

@@ -113,7 +113,7 @@ class Run:
     _blocks: Blocks = field(default=(), repr=False)  # where groups are blocks of rows
     _clues: GroupClues | None = field(default=None, repr=False, compare=False)
     # The same log with other columns as its rewards, where it can be read again.
-    read_with: "Callable[[tuple[str, ...]], Run] | None" = field(default=None, repr=False, compare=False)
+    _read_with: "Callable[[tuple[str, ...]], Run] | None" = field(default=None, repr=False, compare=False)
 
     @property
     def columns(self) -> tuple[str, ...]:
