@@ -17,7 +17,7 @@ from gdpo_core.frameworks import ALL_CONVENTIONS
 from gdpo_core.registry import ALL_METHODS
 
 CONVENTIONS = {**gc.CONVENTIONS, **{key: ALL_CONVENTIONS[key] for key in ("trl_rloo", "ms_swift_rloo", "numpy")}}
-GROUPS_ALONE = ("grpo", "grpo_no_std", "mo_grpo", "dvao", "corr_grpo")  # look at nothing but the group
+GROUPS_ALONE = ("grpo", "grpo_no_std", "mo_grpo", "max_rl", "dvao", "corr_grpo")  # look at nothing but the group
 EACH_ALONE = ("gdpo", "mo_grpo", "sa_mrpo", "gd2po")  # normalise each reward on its own
 DTYPES = (torch.float64, torch.float32)
 

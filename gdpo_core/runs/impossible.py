@@ -96,5 +96,5 @@ def alone_by_nothing(rewards: Array, advantages: Array) -> int | None:
 
 def _by_leave_one_out(one: float, other: float, n: int) -> bool:
     """Whether an advantage is what leave-one-out makes of n − 1 equal sums beside one other, and of the other sign."""
-    size = abs(other)
-    return n > 3 and one * other < 0 and min(abs(size - 1 / sqrt(n - 1)), abs(size - 1 / sqrt(n - 2))) <= _NEAR
+    size, opposite = abs(other), one < 0 < other or other < 0 < one
+    return n > 3 and opposite and min(abs(size - 1 / sqrt(n - 1)), abs(size - 1 / sqrt(n - 2))) <= _NEAR
