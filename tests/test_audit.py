@@ -794,7 +794,7 @@ def test_advantages_that_nothing_makes():
     report = audit(made_run(varied(), advantage=advantage))
     assert one(report, "advantages-not-reproduced").evidence["logged"] == advantage.size
     assert report.run["method"] is None and report.run["reproduced"] is False
-    assert "not what any known method makes" in report.verdict
+    assert "not what any method computed here makes" in report.verdict
 
 
 def test_a_total_that_does_not_make_the_advantages_is_no_second_error():

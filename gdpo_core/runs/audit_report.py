@@ -308,7 +308,7 @@ def _what_ran(f: Facts) -> str:
             return "Every logged advantage is 0, which does not show the method that ran."
         if f.reproduced is False:
             known = "total" if f.run.total_only else "rewards"
-            return f"The logged advantages are not what any known method makes of the logged {known}."
+            return f"The logged advantages are not what any method computed here makes of the logged {known}."
         if f.run.has_advantage:
             return "Every logged advantage is missing, so the log does not show which method ran."
         return "The log holds no advantages, so it does not show which method ran."
