@@ -339,6 +339,8 @@ def _what_first(f: Facts, findings: Sequence[Finding]) -> str:
         says += f"{'it holds' if len(lost) == 1 else 'they hold'} no number."
     elif f.plan.primary is None and len(f.rewards) > 1:
         says = f"No finding{asks} yet. {NAME_PRIMARY}"
+    elif f.contradicted:
+        says = f"No finding{asks}, but the figures here are those of methods that did not make these advantages."
     else:
         says = f"Nothing to change: no finding{' asks for it' if findings else ''}."
     return says[0].lower() + says[1:] if _caution(f) else says
