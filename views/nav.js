@@ -82,8 +82,13 @@ function render({ model, el }) {
     const fold = place?.matches("details") ? place.firstElementChild : inside();
     if (!fold) return tries && setTimeout(reveal, 100, id, tries - 1);
     if (fold.ariaExpanded === "false" || fold.parentNode.open === false) fold.click();
-    for (const wait of [300, 1200]) setTimeout(() => place.scrollIntoView(), wait); // once it has grown
+    // What stands above the place may still grow: it stays in sight until the reader moves, or leaves.
+    held.disconnect();
+    held = new ResizeObserver(() => (place.offsetParent ? place.scrollIntoView() : held.disconnect()));
+    [...scroller().children].forEach((child) => held.observe(child));
   }
+  let held = new ResizeObserver(() => {});
+  for (const deed of ["wheel", "touchstart", "pointerdown", "keydown"]) window.addEventListener(deed, () => held.disconnect(), { passive: true });
   document.addEventListener("click", lead);
 
   // --- copying -------------------------------------------------------------------------------------------------

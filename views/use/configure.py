@@ -86,8 +86,10 @@ def section(lines: str, framework: Framework, lab: State, gate: str) -> mo.Html:
             report.copy_box(f"gdpo audit {framework.log_place}", "the audit that makes sure"),
             tag("p", framework.proof),
             tag("h3", title),
-            tag("ul", *map(_fact, _facts(framework))),
             _points(differences(framework, rewards(lab, gate), lab.weights, lengths(lab))),
+            fold(f"What is known of {framework.title}, and where it was read", tag("ul", *map(_fact, facts)))
+            if (facts := _facts(framework))
+            else "",
             fold("Its last step, missing rewards, a group of one", _points(left_open(framework, len(REWARDS)))),
             fold("Or keep GRPO and divide the scales out by weights", *_instead(framework, lab)),
             kind="audit use",
