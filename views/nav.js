@@ -75,14 +75,12 @@ function render({ model, el }) {
     if (target.hash) reveal(target.hash.slice(1));
   }
 
-  // Opens and shows the fold with that id, or in the element of that id, as soon as its chapter is there.
+  // Opens the fold with that id, or in the element of that id, and keeps it in sight until the reader moves or leaves.
   function reveal(id, tries = 80) {
     const place = document.getElementById(id);
-    const inside = () => place?.querySelector("marimo-accordion")?.shadowRoot?.querySelector("button");
-    const fold = place?.matches("details") ? place.firstElementChild : inside();
+    const fold = place?.matches("details") ? place.firstElementChild : place?.querySelector("marimo-accordion")?.shadowRoot?.querySelector("button");
     if (!fold) return tries && setTimeout(reveal, 100, id, tries - 1);
     if (fold.ariaExpanded === "false" || fold.parentNode.open === false) fold.click();
-    // What stands above the place may still grow: it stays in sight until the reader moves, or leaves.
     held.disconnect();
     held = new ResizeObserver(() => (place.offsetParent ? place.scrollIntoView() : held.disconnect()));
     [...scroller().children].forEach((child) => held.observe(child));
@@ -104,8 +102,7 @@ function render({ model, el }) {
       await navigator.clipboard.writeText(text);
     } catch {
       // A frame without the permission still lets a selected text be copied.
-      const area = make("textarea", { readonly: "", class: "unseen" });
-      area.value = text;
+      const area = make("textarea", { readonly: "", class: "unseen" }, text);
       el.append(area);
       area.select();
       const copied = document.execCommand("copy");
@@ -124,8 +121,7 @@ function render({ model, el }) {
   });
   python.addEventListener("click", () => {
     const text = model.get("programs")[root.dataset.at ?? names[0]];
-    if (text) copy(text, "Program copied. It prints these numbers.");
-    else say("This chapter has no numbers to copy yet.");
+    text ? copy(text, "Program copied. It prints these numbers.") : say("This chapter has no numbers to copy yet.");
   });
   // What has data-copy is copied by a click on it.
   const taken = (event) => {

@@ -357,14 +357,13 @@ function render({ model, el }) {
     const paths = [];
     const texts = [];
     for (const { answers: tied, mixes, side, ys, at } of all) {
-      const apart = new Set(tied.map((answer) => level[1][answer])).size;
       for (const one of ys) {
         if (!side) paths.push(make("path", { class: "from", d: wave(2, one, wide / 2 - WORDS, at) }));
         paths.push(make("path", { class: "to", d: wave(wide / 2 + WORDS, at, wide - 2, one) }));
       }
       const who = side ? "other" : "base";
       const text = make("p", {}, make("b", { class: who }, `${GLYPHS[sets[side].get(tied[0]) % GLYPHS.length]} ${mixes} kinds,`), make("b", { class: who }, "1 advantage"));
-      if (!side) text.append(make("b", { class: "other" }, `${title(now("method"))}: ${apart > 1 ? apart : "still 1"}`));
+      if (!side) text.append(make("b", { class: "other" }, `${title(now("method"))}: ${`${new Set(tied.map((answer) => level[1][answer])).size}`.replace(/^1$/, "still 1")}`));
       text.style.top = `${at}px`;
       texts.push(text);
     }
