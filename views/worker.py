@@ -1,5 +1,6 @@
 """What may hang or crash, reading an upload or a long training, in a process with limits of time and memory."""
 
+import contextlib
 import multiprocessing
 import os
 import threading
@@ -8,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import fields
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -91,6 +93,8 @@ def _run(pipe: Connection, function: Callable[..., Any], args: tuple) -> None:
         import resource
 
         os.nice(10)  # the answer to a click comes first
+        with contextlib.suppress(OSError):  # where memory runs out, it is this process that ends, not the server
+            Path("/proc/self/oom_score_adj").write_text("1000")
         resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
         resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
     try:
