@@ -149,7 +149,13 @@ def running(monkeypatch, caplog):
     monkeypatch.setattr(heads, "SECONDS", 0.3)
     monkeypatch.setattr(guard, "SECONDS", 0.3)
     pages = [Route("/", size, methods=["GET", "POST"]), Route("/@file/{name:path}", size), WebSocketRoute("/ws", heard)]
-    options = {"http": heads.BoundedHeads, "log_config": None, "log_level": "warning", "lifespan": "off"}
+    options = {
+        "http": heads.BoundedHeads,
+        "timeout_keep_alive": 1,
+        "log_config": None,
+        "log_level": "warning",
+        "lifespan": "off",
+    }
     live = uvicorn.Server(uvicorn.Config(guard.guarded(Starlette(routes=pages)), **options))
     live.install_signal_handlers = lambda: None
     with socket.socket() as listening, ThreadPoolExecutor(1) as thread:

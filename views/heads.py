@@ -22,7 +22,7 @@ class BoundedHeads(HttpToolsProtocol):
 
     def connection_made(self, transport: BaseTransport) -> None:
         super().connection_made(transport)  # type: ignore[arg-type]
-        self._await_head()
+        self._await_head(self.timeout_keep_alive)  # a browser opens connections that it may not need
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end_of_head()
@@ -38,7 +38,7 @@ class BoundedHeads(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._bytes = self._last
-        self._await_head()
+        self._await_head(SECONDS)
 
     def on_headers_complete(self) -> None:
         self._end_of_head()
@@ -52,10 +52,10 @@ class BoundedHeads(HttpToolsProtocol):
             return super().handle_websocket_upgrade()
         self._refuse(HTTPStatus.REQUEST_URI_TOO_LONG, f"expected at most {LINES} lines of {LINE} bytes for a WebSocket")
 
-    def _await_head(self) -> None:
-        if not self._timer:
-            why = f"expected a head within {SECONDS} s"
-            self._timer = self.loop.call_later(SECONDS, self._refuse, HTTPStatus.REQUEST_TIMEOUT, why)
+    def _await_head(self, seconds: float) -> None:
+        self._end_of_head()
+        why = f"expected a head within {SECONDS} s"
+        self._timer = self.loop.call_later(seconds, self._refuse, HTTPStatus.REQUEST_TIMEOUT, why)
 
     def _end_of_head(self) -> None:
         if self._timer:
@@ -66,7 +66,7 @@ class BoundedHeads(HttpToolsProtocol):
         self._end_of_head()
         if self.transport.is_closing():
             return
-        if self._bytes:  # a browser opens connections that it may not need
+        if self._bytes:
             LOG.warning("%s: %s, got more", self.client and self.client[0], why)
             head = f"HTTP/1.1 {status.value} {status.phrase}\r\nconnection: close\r\ncontent-length: {len(why)}\r\n\r\n"
             self.transport.write((head + why).encode())
