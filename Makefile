@@ -94,7 +94,8 @@ documents: $(VENV)/.installed-dev
 		trl verl ms_swift axolotl
 	@touch $@
 
-# Hostile logs, measured; then each door that a stranger's bytes come in by, for so many seconds; then the browser.
+# Hostile logs of many megabytes, measured, which takes a quarter of an hour; then each door that a stranger's bytes come
+# in by, for so many seconds; then the browser.
 SECONDS = 120
 fuzz: $(VENV)/.installed-dev
 	$(VENV_PYTHON) -m fuzz.hostile
