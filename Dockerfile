@@ -26,6 +26,8 @@ RUN python -m pip install -qq --no-deps --no-build-isolation --prefix /installed
 
 # The file system may be read-only (then mount a tmpfs on /tmp), so byte code was made before and home is /tmp.
 FROM python:3.13-slim
+LABEL org.opencontainers.image.title="Reward Policy Intuition" org.opencontainers.image.licenses="MIT" \
+    org.opencontainers.image.description="See, trust and use what normalising rewards one by one (GDPO) changes against GRPO"
 RUN useradd --uid 1000 --home-dir /tmp --no-create-home app
 COPY --from=slim /venv /venv
 COPY --from=code /installed /venv
