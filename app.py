@@ -119,12 +119,14 @@ def lab_tasks(page):
 
 
 @app.cell
-def lab_board(lab_task, page, refusal, tasks):
+def lab_board(editing, lab_task, page, refusal, tasks):
     mo.stop(not tasks, show(refusal))
     task = lab_task.value
     board = mo.ui.anywidget(answers.board(task, tasks[0], page))
+    # What names it runs again at each flip. In run mode nobody sees these values, and fifty readers wait for them.
+    board_to_read = board if editing else None
     show(answers.request(task, lab_task), board)
-    return board, task
+    return board, board_to_read, task
 
 
 @app.cell(hide_code=True)
@@ -137,14 +139,15 @@ def lab_value_note():
 
 
 @app.cell
-def lab_rewards(board):
-    rewards = board.rewards  # (answers, rewards)
-    weights = board.weights
-    convention = gc.CONVENTIONS[board.convention]
+def lab_rewards(board_to_read):
+    mo.stop(not board_to_read)
+    rewards = board_to_read.rewards  # (answers, rewards)
+    weights = board_to_read.weights
+    convention = gc.CONVENTIONS[board_to_read.convention]
     # gc.explain(rewards, method, weights=weights, convention=convention) and gc.collapse: the board has computed them.
-    grpo = board.explain("grpo")  # adds the rewards, then normalises
-    gdpo = board.explain("gdpo")  # normalises each reward, then adds
-    board_ties = {method: board.collapse(method) for method in ("grpo", "gdpo")}
+    grpo = board_to_read.explain("grpo")  # adds the rewards, then normalises
+    gdpo = board_to_read.explain("gdpo")  # normalises each reward, then adds
+    board_ties = {method: board_to_read.collapse(method) for method in ("grpo", "gdpo")}
     return board_ties, convention, gdpo, grpo, rewards, weights
 
 

@@ -27,11 +27,12 @@ def main(host: str = "127.0.0.1", port: Port = 7860, base_url: str = "/") -> Non
     import marimo
     import uvicorn
 
-    from gdpo_core import board  # noqa: F401 (torch is there before the port opens)
-    from views import assets, guard, heads, patches, sessions, worker
+    from gdpo_core import board  # torch is there before the port opens
+    from views import assets, drawer, guard, heads, patches, sessions, worker
 
     patches.apply(at_end=memory.left.set)
-    worker.start_soon()
+    board.Board.make_drawing = staticmethod(drawer.drawn)
+    worker.start_soon(then=drawer.start)
     memory.tend()
     path = f"/{base_url.strip('/')}".rstrip("/")
     builder = marimo.create_asgi_app(quiet=True, skew_protection=True)

@@ -29,14 +29,27 @@ _context = multiprocessing.get_context("forkserver" if os.name == "posix" else "
 _context.set_forkserver_preload(["views.worker", "__main__"])  # once, with torch, so that a fork takes 9 ms
 
 
-def start_soon(seconds: float = 4) -> None:
+def start_soon(then: Callable[[], None], seconds: float = 4) -> None:
     """The process that all others are forked from imports torch: it starts once the first visitor has the page."""
-    if os.name == "posix":
+
+    def begin() -> None:
         from multiprocessing.forkserver import ensure_running
 
-        timer = threading.Timer(seconds, ensure_running)
+        ensure_running()
+        then()
+
+    if os.name == "posix":
+        timer = threading.Timer(seconds, begin)
         timer.daemon = True
         timer.start()
+
+
+def start(function: Callable[[Connection], None]) -> Connection:
+    """A process that runs the function until this one ends, and this end of its pipe."""
+    ours, theirs = _context.Pipe()
+    _context.Process(target=function, args=(theirs,), daemon=True).start()
+    theirs.close()
+    return ours
 
 
 def call(function: Callable[..., Any], *args: Any, check: Callable[[], None] = lambda: None) -> Any:

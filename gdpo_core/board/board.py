@@ -39,6 +39,12 @@ ANSWERS, REWARDS = 64, 6  # at most
 LONGEST = 4000  # characters of a text
 
 
+def draw_in_turn(state: State, names: tuple[str, ...]) -> dict:
+    """`draw`, one at a time."""
+    with TURN:
+        return draw(state, names)
+
+
 class Board(anywidget.AnyWidget):
     """Answers, their rewards, and what two methods make of them; it computes whenever one of its traits is set.
 
@@ -78,6 +84,7 @@ class Board(anywidget.AnyWidget):
     followed = traitlets.Bool().tag(sync=True)  # whether `active` is also the answer under the pointer
     # what comes of it
     drawing = traitlets.Dict().tag(sync=True)
+    make_drawing = staticmethod(draw_in_turn)  # a server may have it made in another process
 
     def __init__(
         self,
@@ -206,8 +213,7 @@ class Board(anywidget.AnyWidget):
     def _draw(self, _change: Any = None) -> None:
         if not self.names:
             return  # before it is whole
-        with TURN:
-            self.drawing = draw(self.state, tuple(self.names))
+        self.drawing = self.make_drawing(self.state, tuple(self.names))
 
 
 def _group(rewards: ArrayLike) -> list[list[float]]:
