@@ -26,13 +26,14 @@ RUN python -m pip install -qq --no-deps --no-build-isolation --prefix /installed
 
 # The file system may be read-only (then mount a tmpfs on /tmp), so byte code was made before and home is /tmp.
 FROM python:3.13-slim
+LABEL org.opencontainers.image.title="Reward Policy Intuition" org.opencontainers.image.licenses="MIT" \
+    org.opencontainers.image.description="See, trust and use what normalising rewards one by one (GDPO) changes against GRPO"
 RUN useradd --uid 1000 --home-dir /tmp --no-create-home app
 COPY --from=slim /venv /venv
 COPY --from=code /installed /venv
 COPY --from=code /app /app
 WORKDIR /app
-ENV HOME=/tmp PATH=/venv/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 \
-    FORWARDED_ALLOW_IPS=127.0.0.1,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16
+ENV HOME=/tmp PATH=/venv/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 USER 1000
 
 EXPOSE 7860

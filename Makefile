@@ -19,7 +19,7 @@ HEADLESS = $(if $(filter-out Linux,$(shell uname -s))$(DISPLAY)$(WAYLAND_DISPLAY
 # Byte code is kept whatever the shell says: without it each worker compiles all tests anew.
 PYTEST = PYTHONDONTWRITEBYTECODE= $(VENV_PYTHON) -m pytest -n logical --maxprocesses 4 --dist worksteal
 
-.PHONY: run check test install edit bench parity parity-trainer parity-ray jupyter image image-offline fresh lowest resolves faults fuzz clean static check-cpu
+.PHONY: run check test install edit bench parity parity-trainer parity-ray jupyter documents image image-offline fresh lowest resolves faults fuzz clean static check-cpu
 
 run: $(VENV)/.installed-run
 	@exec $(VENV_PYTHON) serve.py --host '$(HOST)' --port '$(PORT)'
@@ -55,32 +55,38 @@ parity: $(VENV)/.installed-parity .parity/.installed
 	$(VENV_PYTHON) -m pytest tests/parity_bfcl.py -s
 	$(VENV_PYTHON) -m parity
 
+# An environment beside $(VENV), named as its target: what is in $(VENV), and the checkout. The checkout by itself, since
+# Python follows no .pth file of a folder that came by one, and $(VENV) has it by such a file.
+PACKAGES = import sysconfig; print(sysconfig.get_path("purelib"))
+define beside
+@test -x .$@/bin/python || $(VENV_PYTHON) -m venv .$@
+@{ $(VENV_PYTHON) -c '$(PACKAGES)'; pwd; } > "$$(.$@/bin/python -c '$(PACKAGES)')/venv.pth"
+endef
+
 # The callback and the experiments inside TRL's own trainer, which needs transformers and more: an environment beside
 # .venv, whose torch it uses. Two minutes the first time.
 parity-trainer: $(VENV)/.installed-parity
-	@test -x .parity-trainer/bin/python || '$(PYTHON)' -m venv .parity-trainer
-	@$(VENV_PYTHON) -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > \
-		"$$(.parity-trainer/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/venv.pth"
-	.parity-trainer/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt trl
-	.parity-trainer/bin/python -m pytest tests/parity_callback.py tests/parity_experiments.py -s
+	$(beside)
+	.$@/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt trl
+	.$@/bin/python -m pytest tests/parity_callback.py tests/parity_experiments.py -s
 
 # The same for Ray.
 parity-ray: $(VENV)/.installed-parity
-	@test -x .parity-ray/bin/python || '$(PYTHON)' -m venv .parity-ray
-	@$(VENV_PYTHON) -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > \
-		"$$(.parity-ray/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/venv.pth"
-	.parity-ray/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt ray
-	.parity-ray/bin/python -m pytest tests/parity_ray.py
+	$(beside)
+	.$@/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt ray
+	.$@/bin/python -m pytest tests/parity_ray.py
 
 # The board in JupyterLab and Jupyter Notebook, which find the browser's half of a widget in their own environment alone.
 jupyter: $(VENV)/.installed-dev
-	@test -x .jupyter/bin/python || '$(PYTHON)' -m venv .jupyter
-	@$(VENV_PYTHON) -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > \
-		"$$(.jupyter/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/venv.pth"
-	.jupyter/bin/python -m pip install -qq --disable-pip-version-check jupyterlab notebook
-	.jupyter/bin/python -m pip install -qq --disable-pip-version-check --ignore-installed --no-deps \
+	$(beside)
+	.$@/bin/python -m pip install -qq --disable-pip-version-check jupyterlab notebook
+	.$@/bin/python -m pip install -qq --disable-pip-version-check --ignore-installed --no-deps \
 		anywidget ipywidgets jupyterlab_widgets widgetsnbextension
-	.jupyter/bin/python -m pytest -p no:xdist tests/jupyter_board.py
+	.$@/bin/python -m pytest -p no:xdist tests/jupyter_board.py
+
+# Every command that README.md, docs/ and experiments/ name, in a new clone of what is committed; some minutes.
+documents: $(VENV)/.installed-dev
+	$(VENV_PYTHON) -m pytest -p no:xdist -v tests/documents.py
 
 .parity/.installed: $(VENV)/.installed-parity constraints.txt
 	@rm -rf .parity
@@ -88,7 +94,8 @@ jupyter: $(VENV)/.installed-dev
 		trl verl ms_swift axolotl
 	@touch $@
 
-# Hostile logs, measured; then each door that a stranger's bytes come in by, for so many seconds; then the browser.
+# Hostile logs of many megabytes, measured, which takes a quarter of an hour; then each door that a stranger's bytes come
+# in by, for so many seconds; then the browser.
 SECONDS = 120
 fuzz: $(VENV)/.installed-dev
 	$(VENV_PYTHON) -m fuzz.hostile

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from gdpo_core._groups import Batch
 
+WHOLE = 2**53  # up to which float64 holds every whole number
 APART = 0.005  # of the largest advantage of the group: half of what two printed decimals show of a 1
 
 
@@ -112,12 +113,15 @@ def vector_ranks(rewards: Tensor, mask: Tensor) -> Tensor:
 
     rewards: (rewards, groups, rollouts), mask: (groups, rollouts).
     """
-    first, *rest = rewards.nan_to_num(nan=torch.inf).masked_fill_(~mask, torch.nan)
-    number = ranks(first)
+    groups, rollouts = mask.shape
+    rank = ranks(rewards.nan_to_num(nan=torch.inf).masked_fill_(~mask, torch.nan).view(-1, rollouts))
+    first, *rest = rank.view(-1, groups, rollouts).double()
+    number, kinds = first, rollouts
     for reward in rest:
-        both = (number * reward.shape[-1] + ranks(reward)).double()
-        number = ranks(both.masked_fill_(~mask, torch.nan))
-    return number
+        if kinds > WHOLE // rollouts:  # more than float64 tells apart
+            number, kinds = ranks(number.masked_fill(~mask, torch.nan)).double(), rollouts
+        number, kinds = number * rollouts + reward, kinds * rollouts
+    return ranks(number.masked_fill(~mask, torch.nan))
 
 
 def equal_pairs(rank: Tensor) -> Tensor:

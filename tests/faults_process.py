@@ -5,6 +5,7 @@ Mounts, networks and memory limits are those of a namespace or a control group, 
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -12,17 +13,20 @@ import subprocess
 import sys
 import time
 import urllib.request
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+from guests import guest
 from helpers import arrived, settled
 
 from benchmarks.servers import end
+from views import sessions
 
 ROOT = Path(__file__).resolve().parent.parent
 SAMPLE = ROOT / "data/samples/trl_gdpo"
@@ -275,6 +279,7 @@ def memory(megabytes: int) -> Iterator[tuple[Fault, Callable[[], int]]]:
     try:
         yield Fault(shell(f"echo $$ >{group}/cgroup.procs")), lambda: int((group / peak).read_text())
     finally:
+        until(lambda: not (group / "cgroup.procs").read_text(), "the end of all processes in the group")
         group.rmdir()
 
 
@@ -311,6 +316,24 @@ def test_an_audit_in_512_mb(million, name):
         print(f"{name}: {peak() / 1e6:.0f} MB at most")
     assert ran.returncode == 0, ran.stderr
     assert json.loads(ran.stdout)["source"]["responses"] in (1_000_000, 95_000)
+
+
+def test_uploads_into_a_container_of_1_gb_cost_no_visitor_the_page(million, tmp_path):
+    """The first are audited, the last are refused by a 413 that says why; the server lives."""
+    files = [["texts.csv", b64encode((million / "texts.csv").read_bytes()).decode()]]
+    said = []
+    with memory(1000) as (fault, peak), serving(fault, tmp_path / "log") as server, ExitStack() as inside:
+        for _ in range(4):
+            visitor = inside.enter_context(guest(server.url))
+            visitor.set(visitor.having("chapters"), at="run", asked={})
+            visitor.rest()
+            said.append(visitor.choose(visitor.controls("marimo-file")[-1], files))
+            if said[-1] == 200:
+                visitor.rest()
+                assert re.search(rf"Your file: texts.csv|{sessions.NO_ROOM}", "".join(visitor.messages))
+        assert answers(server) and said[0] == 200 and said[-1] == 413
+        assert server.said().count("413 upload: expected room") == said.count(413)
+        print(f"{said}, {peak() / 1e6:.0f} MB at most")
 
 
 # --- killed -----------------------------------------------------------------------------------------------------------

@@ -1,6 +1,8 @@
 """The house rules: who may import whom, what the page may not hold, and where the data comes from."""
 
 import ast
+import fnmatch
+import os
 import re
 import subprocess
 import sys
@@ -8,6 +10,7 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
+import documents
 import pytest
 
 ROOT = Path(__file__).parent.parent
@@ -155,12 +158,12 @@ def test_no_string_becomes_html_unescaped(path):
 
 # --- the documents ---------------------------------------------------------------------------------------------------
 
-DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *ROOT.glob("[de]*/README.md")]
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=relative)
 def test_a_link_inside_the_project_leads_somewhere(path):
-    for link in re.findall(r"\]\(([^)\s]+)\)", path.read_text(encoding="utf-8")):
+    for link in re.findall(r"(?:\]\(|src=\"|srcset=\")([^)\s\"]+)[)\"]", path.read_text(encoding="utf-8")):
         file, _, section = link.partition("#")
         if "://" not in link:
             there = (path.parent / file) if file else path
@@ -169,12 +172,54 @@ def test_a_link_inside_the_project_leads_somewhere(path):
             assert not section or section in [re.sub(r"[^\w -]", "", t).lower().replace(" ", "-") for t in titles], link
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "docs/charts.md", "docs/serving.md"])
-def test_a_file_that_a_document_names_is_there(name):
-    text = (ROOT / name).read_text(encoding="utf-8")
-    files = {path.name for path in ROOT.rglob("*.py")}
-    assert {Path(file).name for file in re.findall(r"[\w./]*\w\.py\b", text)} <= files
+# What looks like a path between backticks and is none of the project: of each document, exactly these.
+NO_PATHS = {
+    "CONTRIBUTING.md": {"gdpo_core/runs/<id>.py"},
+    "docs/audit.md": {"audit/constant_groups/NAME", "audit/update_share/METHOD/NAME", "media/table"},  # of trackers
+    "docs/upstream.md": {"multipart/form-data", "notebook.py", "visit.py"},  # the two that it ends with
+}
+PATH = re.compile(
+    r"[\w.*<>-][\w.*/<>-]*(?:/[\w.*<>-]*|\.(?:py|md|json|css|js|toml|txt|yml|cff|csv|parquet|zip|ipynb|png))"
+)
+
+
+@cache
+def tree() -> set[str]:
+    """Every file and folder of the project, with a slash before it."""
+    found = set()
+    for folder, folders, files in os.walk(ROOT):
+        folders[:] = [name for name in folders if not name.startswith(".") or name == ".github"]
+        inside = [*files, *folders, *(f"{name}/" for name in folders)]
+        found |= {f"{folder.removeprefix(str(ROOT))}/{name}" for name in inside}
+    return found
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=relative)
+def test_a_path_that_a_document_names_is_there(path):
+    """Of a path that is not from the root, the end of one."""
+    text = path.read_text(encoding="utf-8")
+    blocks = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+    spans = {name.partition("::")[0] for name in re.findall(r"`([^`\s]+)`", blocks.sub("", text))}
+    named = set(filter(PATH.fullmatch, spans)) | set(re.findall(r"[\w./]*\w\.py\b", "".join(blocks.findall(text))))
+    missing = {name for name in named if not fnmatch.filter(tree(), f"*/{name}")}
+    assert missing == NO_PATHS.get(relative(path), set())
+
+
+def test_the_commands_of_the_documents_are_found_and_each_that_is_not_tried_is_there():
+    found = {document: list(documents.commands(document)) for document in documents.DOCUMENTS}
+    assert found["README.md"][0] == "make run" and ".venv/bin/gdpo audit OUT --watch" in found["README.md"]
+    assert "FORWARDED_ALLOW_IPS=10.0.0.2 .venv/bin/python serve.py --host 0.0.0.0" in found["docs/serving.md"]
+    assert set(documents.NOT_TRIED) <= {command for commands in found.values() for command in commands}
+    loop = "for a in 1 2; do\n  b $a\ndone"
+    assert documents.typed(f"{loop}  # twice\n\nc  # d\n") == [loop, "c"]
+
+
+def test_a_command_of_a_document_says_which_python_runs_it(subtests):
+    bare = re.compile(r"(?<![\w/.-])python3? (?:-m |[\w/]+\.py)|^(?:gdpo|pip) ", re.MULTILINE)
+    for path in DOCUMENTS:
+        if relative(path) != documents.REPORTS:  # which go to others
+            with subtests.test(relative(path)):
+                assert not bare.findall(path.read_text(encoding="utf-8"))
 
 
 # --- the data --------------------------------------------------------------------------------------------------------

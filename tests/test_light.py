@@ -117,7 +117,7 @@ def entry_points(wheel: zipfile.ZipFile) -> set[str]:
 def test_the_wheel_holds_the_library_alone(checkout):
     wheel = built(checkout)
     files = (ROOT / "gdpo_core").rglob("*")
-    here = {path.relative_to(ROOT).as_posix() for path in files if path.suffix in (".py", ".css", ".js")}
+    here = {path.relative_to(ROOT).as_posix() for path in files if path.suffix in (".py", ".css", ".js", ".typed")}
     assert {name for name in wheel.namelist() if ".dist-info/" not in name} == here
     assert entry_points(wheel) == {"gdpo = gdpo_core.cli:main"}
     (about,) = (wheel.read(name).decode() for name in wheel.namelist() if name.endswith("/METADATA"))

@@ -14,9 +14,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text("utf-8")
-WORKFLOW_TEXT = (ROOT / ".github" / "workflows" / "test.yml").read_text("utf-8")
-WORKFLOW = yaml.safe_load(WORKFLOW_TEXT)
-STEPS = [step for job in WORKFLOW["jobs"].values() for step in job["steps"]]
+WORKFLOWS = [path.read_text("utf-8") for path in sorted((ROOT / ".github" / "workflows").glob("*.yml"))]
+WORKFLOW = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yml").read_text("utf-8"))
 HEADING = re.compile(r"^## \[(.+?)\](?: - (.+))?$", re.MULTILINE)
 NOT_YET = "not released yet"
 
@@ -42,11 +41,18 @@ def test_the_changelog_has_every_section_once_and_in_order():
 def test_the_citation_names_who_the_licence_and_the_project_name():
     assert CITATION["cff-version"] == "1.2.0" and CITATION["message"] and CITATION["type"] == "software"
     (holder,) = re.findall(r"Copyright \(c\) \d+ (.+)", (ROOT / "LICENSE").read_text("utf-8"))
-    assert CITATION["authors"] == [{"name": holder}]
+    assert CITATION["authors"] == PROJECT["authors"] == [{"name": holder}]
     assert CITATION["license"] == PROJECT["license"]
     assert CITATION["abstract"] == PROJECT["description"] and CITATION["keywords"] == PROJECT["keywords"]
     (paper,) = CITATION["references"]
     assert paper["url"] == PROJECT["urls"]["Paper"]
+    dockerfile = (ROOT / "Dockerfile").read_text("utf-8")
+    for label, value in (
+        ("title", CITATION["title"]),
+        ("licenses", PROJECT["license"]),
+        ("description", PROJECT["description"]),
+    ):
+        assert f'org.opencontainers.image.{label}="{value}"' in dockerfile
     assert paper["doi"] == f"10.48550/arXiv.{paper['url'].rpartition('/')[2]}"
 
 
@@ -55,23 +61,35 @@ def test_the_pythons_that_are_named_are_those_that_are_tried():
     for job in ("linux", "macos"):
         assert WORKFLOW["jobs"][job]["strategy"]["matrix"]["python"] == classified
     assert PROJECT["requires-python"] == f">={classified[0]}"
+    systems = {c for c in PROJECT["classifiers"] if c.startswith("Operating System")}
+    assert systems == {"Operating System :: POSIX :: Linux", "Operating System :: MacOS"}  # the two jobs above
+
+
+def test_what_is_known_of_dependencies_is_asked_so_that_no_answer_is_a_fault():
+    asked = re.findall(
+        r"pip-audit[=\d.]* .*", "\n".join([*WORKFLOWS, (ROOT / "docs" / "releasing.md").read_text("utf-8")])
+    )
+    assert len(asked) == 2 and all("--strict" in command for command in asked)
 
 
 def test_an_action_is_pinned_to_a_commit_and_says_which_version_that_is():
-    used = re.findall(r"uses: (.+)", WORKFLOW_TEXT)
+    used = re.findall(r"uses: (.+)", "\n".join(WORKFLOWS))
     assert used and all(re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", one) for one in used)
     assert len(set(used)) == len({one.partition("@")[0] for one in used})
 
 
 def test_a_job_may_read_alone_ends_in_time_and_leaves_no_token_behind():
-    assert WORKFLOW["permissions"] == {"contents": "read"}
-    assert "pull_request_target" not in WORKFLOW_TEXT
-    for job in WORKFLOW["jobs"].values():
-        assert job["timeout-minutes"] <= 45 and "permissions" not in job
-    checkouts = [step for step in STEPS if step.get("uses", "").startswith("actions/checkout@")]
-    assert all(step["with"]["persist-credentials"] is False for step in checkouts)
-    # what somebody else may write (a branch's name, a title) is never part of a script
-    assert not [step["run"] for step in STEPS if "${{" in step.get("run", "")]
+    for text in WORKFLOWS:
+        workflow = yaml.safe_load(text)
+        assert workflow["permissions"] == {"contents": "read"}
+        assert "pull_request_target" not in text
+        for job in workflow["jobs"].values():
+            assert job["timeout-minutes"] <= 45 and "permissions" not in job
+        steps = [step for job in workflow["jobs"].values() for step in job["steps"]]
+        checkouts = [step for step in steps if step.get("uses", "").startswith("actions/checkout@")]
+        assert checkouts and all(step["with"]["persist-credentials"] is False for step in checkouts)
+        # what somebody else may write (a branch's name, a title) is never part of a script
+        assert not [step["run"] for step in steps if "${{" in step.get("run", "")]
 
 
 def test_the_space_is_pushed_by_a_tag_alone_after_all_else():
@@ -82,7 +100,16 @@ def test_the_space_is_pushed_by_a_tag_alone_after_all_else():
     assert with_secret == ["space"]
 
 
-@pytest.mark.parametrize("name", ["docs/releasing.md", "CONTRIBUTING.md", "README.md", ".github/workflows/test.yml"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "docs/releasing.md",
+        "CONTRIBUTING.md",
+        "README.md",
+        ".github/workflows/test.yml",
+        ".github/workflows/nightly.yml",
+    ],
+)
 def test_what_is_to_be_made_can_be_made(name):
     makefile = (ROOT / "Makefile").read_text("utf-8")
     targets = set(re.findall(r"^([a-z][\w-]*):", makefile, re.MULTILINE))
@@ -118,7 +145,8 @@ def test_the_lowest_versions_are_the_bounds_and_within_them():
 def test_what_is_tested_fits_the_bounds_and_is_what_the_wheel_resolves_beside():
     lines = (ROOT / "constraints.txt").read_text("utf-8").lower().splitlines()
     tested = dict(line.split("==") for line in lines if "==" in line)
-    assert all(wanted.specifier.contains(tested[name]) for name, wanted in WANTED.items())
+    extras = [Requirement(line) for lines in PROJECT["optional-dependencies"].values() for line in lines]
+    assert all(wanted.specifier.contains(tested[wanted.name]) for wanted in [*WANTED.values(), *extras])
     for trainer in bounds.TRAINERS:
         name, version = re.sub(r"\[.*?\]", "", trainer).split("==")
         assert tested[name.replace("-", "_")] == version

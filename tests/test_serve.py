@@ -1,6 +1,7 @@
 """The server: compressed answers from memory, headers, and what it refuses."""
 
 import asyncio
+import contextlib
 import gzip
 import http.client
 import json
@@ -9,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from base64 import b64encode
@@ -17,6 +19,7 @@ from hashlib import sha256
 from urllib.parse import urlsplit
 
 import pytest
+import uvicorn
 from conftest import ROOT, served
 from guests import guest
 from starlette.applications import Starlette
@@ -25,7 +28,7 @@ from starlette.routing import Route, WebSocketRoute
 
 import serve as server
 from benchmarks.servers import serve
-from views import assets, sessions
+from views import assets, guard, heads, memory, sessions
 
 
 def finished(coroutine):
@@ -101,8 +104,15 @@ def test_no_other_origin_may_read_or_ask(page_url):
 
 
 def test_a_script_in_a_download_is_not_one_of_the_page():
-    app = server.guarded(Starlette(routes=[Route("/@file/a.html", lambda _: HTMLResponse("<script>1</script>"))]))
+    app = guard.guarded(Starlette(routes=[Route("/@file/a.html", lambda _: HTMLResponse("<script>1</script>"))]))
     assert b"sha256" not in ask(app, "/@file/a.html")[1][b"content-security-policy"]
+
+
+def test_the_first_picture_waits_for_no_reader_of_logs():
+    """They cost 1 s of the server's start; another thread imports them once the first visitor has the page."""
+    program = "import sys, marimo, serve, gdpo_core.board\nfrom views import assets, guard, heads, nav, patches, pick\n"
+    program += "from views.lab import answers, books, depth\nprint({'polars', 'gdpo_core._public'} & {*sys.modules})"
+    assert subprocess.check_output([sys.executable, "-c", program], cwd=ROOT, text=True).strip() == "set()"
 
 
 # --- what is refused -------------------------------------------------------------------------------------------------
@@ -115,29 +125,153 @@ async def size(request):
 @pytest.mark.parametrize("chunked", [False, True])
 @pytest.mark.parametrize("full", [False, True])
 def test_a_body_that_is_too_large_is_413_and_one_sentence(monkeypatch, chunked, full):
-    monkeypatch.setattr(server, "BODY", 3000)
-    monkeypatch.setattr(server, "SMALL", 2000)
-    monkeypatch.setattr(server.sessions, "full", lambda share: full)
-    app = server.guarded(Starlette(routes=[Route("/", size, methods=["POST"])]))
+    monkeypatch.setattr(guard, "BODY", 3000)
+    monkeypatch.setattr(guard, "SMALL", 2000)
+    monkeypatch.setattr(memory, "limit", lambda: (0 if full else 2**40, None, 0))
+    app = guard.guarded(Starlette(routes=[Route("/", size, methods=["POST"])]))
     most = 2000 if full else 3000
 
     def send(length):
-        declared = {} if chunked else {"content_length": str(length)}
+        declared = {"transfer_encoding": "chunked"} if chunked else {"content_length": str(length)}
         return ask(app, method="POST", chunks=[b"x" * 100] * (length // 100), **declared)
 
     assert send(most)[::2] == (200, str(most).encode())
     status, headers, body = send(most + 100)
     assert status == 413 and b"permissions-policy" in headers
-    assert json.loads(body) == {"detail": server.sessions.NO_ROOM if full else server.sessions.TOO_LARGE}
+    assert json.loads(body) == {"detail": sessions.NO_ROOM if full else sessions.TOO_LARGE}
 
 
 def test_the_page_refuses_a_body_of_no_length_too(page_url):
     """More than all files of a visitor, in chunks, while the rest of the page answers."""
     host = http.client.HTTPConnection("127.0.0.1", urlsplit(page_url).port)
-    host.request("POST", "/api/kernel/set_ui_element_value", headers={"Content-Length": str(server.BODY + 1)})
+    host.request("POST", "/api/kernel/set_ui_element_value", headers={"Content-Length": str(guard.BODY + 1)})
     answer = host.getresponse()
-    assert (answer.status, answer.read()) == (413, b'{"detail":"%b"}' % server.sessions.TOO_LARGE.encode())
+    assert (answer.status, answer.read()) == (413, b'{"detail":"%b"}' % sessions.TOO_LARGE.encode())
     assert get(f"{page_url}/health")[0] == 200
+
+
+@pytest.fixture
+def running(monkeypatch, caplog):
+    """(port, log) of a small server behind the same guards, which waits for a third of a second."""
+    monkeypatch.setattr(heads, "SECONDS", 0.3)
+    monkeypatch.setattr(guard, "SECONDS", 0.3)
+    pages = [Route("/", size, methods=["GET", "POST"]), Route("/@file/{name:path}", size), WebSocketRoute("/ws", heard)]
+    options = {
+        "http": heads.BoundedHeads,
+        "timeout_keep_alive": 1,
+        "log_config": None,
+        "log_level": "warning",
+        "lifespan": "off",
+    }
+    live = uvicorn.Server(uvicorn.Config(guard.guarded(Starlette(routes=pages)), **options))
+    live.install_signal_handlers = lambda: None
+    with socket.socket() as listening, ThreadPoolExecutor(1) as thread:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        ends = thread.submit(live.run, [listening])
+        yield listening.getsockname()[1], lambda: [r.getMessage() for r in caplog.records if r.name == "uvicorn.error"]
+        live.should_exit = True
+        ends.result(10)
+
+
+def said(port, *parts):
+    """The first line of what a server answers to these bytes, "" where it only hangs up."""
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as line:
+        with contextlib.suppress(ConnectionError):
+            for part in parts:
+                line.sendall(part)
+        try:
+            return line.recv(4096).split(b"\r\n")[0].decode()
+        except ConnectionError:
+            return ""
+
+
+ENDLESS = [b"a" * 2**16] * 400  # 26 MB
+UPGRADE = b"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+OPEN = b"GET /ws?session_id=%s HTTP/1.1\r\nHost: here\r\n%sSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n%s\r\n"
+REFUSED = {  # what is sent: how it is answered, and what the one line of the log says
+    "a header without end": ([b"GET / HTTP/1.1\r\nX: ", *ENDLESS], ("431", ""), "a head of 65536 bytes"),
+    "an address without end": ([b"GET /?", *ENDLESS], ("431", ""), "a head of 65536 bytes"),
+    "a long header": ([b"GET / HTTP/1.1\r\nX: ", b"a" * 70_000, b"\r\n\r\n"], ("431", "400", ""), ""),
+    "many headers": ([b"GET / HTTP/1.1\r\n", b"X: a\r\n" * 20_000, b"\r\n"], ("431", "400", ""), ""),
+    "a head that stops": ([b"GET / HTTP/1.1\r\nX: a"], ("408",), "a head within"),
+    "nothing": ([], ("",), None),
+    "a body that never comes": ([b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\n"], ("408",), "'/': 408"),
+    "a body that stops": ([b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\nabc"], ("408",), "'/': 408"),
+    "a method nobody has": ([b"BREW / HTTP/1.1\r\n\r\n"], ("400",), "Invalid HTTP request"),
+    "another method": ([b"DELETE / HTTP/1.1\r\n\r\n"], ("405",), "DELETE '/': 405"),
+    "a path outside": ([b"GET /@file/5-%2fetc%2fpasswd HTTP/1.1\r\n\r\n"], ("404",), "'/@file/5-/etc/passwd': 404"),
+    "a long address": ([OPEN % (b"s_abcdef&x=" + b"a" * 8000, UPGRADE, b"")], ("414",), "100 lines of 8000 bytes"),
+    "another page's socket": (
+        [OPEN % (b"s_abcdef", UPGRADE, b"Origin: http://evil\r\n")],
+        ("403",),
+        "of 'http://evil'",
+    ),
+    "a page without origin": ([OPEN % (b"s_abcdef", UPGRADE, b"Origin: null\r\n")], ("403",), "got one of 'null'"),
+    "no name": ([OPEN % (b"", UPGRADE, b"")], ("403",), "the name of a session"),
+    "a name that is none": ([OPEN % (b"%3Cscript%3E", UPGRADE, b"")], ("403",), "the name of a session"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_no_browser_sends_is_refused_in_one_line_and_nobody_waits(running, what):
+    port, log = running
+    sent, statuses, line = REFUSED[what]
+    with ThreadPoolExecutor(1) as thread:
+        answer = thread.submit(said, port, *sent)
+        slowest = 0.0
+        while not answer.done():
+            start = time.perf_counter()
+            assert said(port, b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n") == "HTTP/1.1 200 OK"
+            slowest = max(slowest, time.perf_counter() - start)
+    assert answer.result()[9:12] in statuses and slowest < 1, answer.result()
+    if line is None:
+        assert not log()
+    else:
+        (only,) = log()
+        assert line in only
+
+
+@pytest.mark.parametrize("origin", [b"", b"Origin: http://here\r\n", b"Origin: https://here:443\r\n"])
+def test_a_socket_of_the_page_itself_opens(running, origin):
+    assert said(running[0], OPEN % (b"s_abcdef", UPGRADE, origin))[9:12] == "101" and not running[1]()
+
+
+def test_a_head_in_pieces_and_requests_one_after_the_other_are_read(running):
+    parts = b"POST / HT", b"TP/1.1\r\nContent-", b"Length: 3\r\nX: " + b"b" * 50_000, b"\r\n\r\n", b"ab", b"c"
+    with socket.create_connection(("127.0.0.1", running[0])) as line, line.makefile("rb") as answers:
+        for _ in range(3):
+            for part in parts:
+                line.sendall(part)
+            assert answers.readline() == b"HTTP/1.1 200 OK\r\n"
+            while answers.readline() != b"\r\n":
+                pass
+            assert answers.read(1) == b"3"
+    assert not running[1]()
+
+
+@pytest.mark.parametrize(
+    ("given", "trusted"),
+    [
+        ({}, "127.0.0.1"),
+        ({"SPACE_ID": "a/b"}, "10.0.0.0/8"),
+        ({"SPACE_ID": "a/b", "FORWARDED_ALLOW_IPS": "::1"}, "::1"),
+    ],
+)
+def test_an_invented_address_is_believed_from_the_operators_proxies_alone(given, trusted):
+    assert server.proxies(given) == trusted
+    assert "FORWARDED" not in (ROOT / "Dockerfile").read_text()
+
+
+def test_a_name_that_no_session_has_is_404_and_the_log_names_none():
+    """In place of marimo's 500, its traceback, and the names of all sessions that are open."""
+    with serve("this page", stderr=subprocess.PIPE) as alone, guest(alone.url.rstrip("/")) as visitor:
+        widget = visitor.having("chapters")
+        assert visitor.set(widget, session="s_none00", at="train") == 404
+        assert visitor.set(widget, at="train") == 200
+        alone.process.terminate()
+        told = alone.process.communicate(timeout=10)[1].decode()
+    assert told.count("\n") == 1 and "set_model_value': 404" in told and visitor.name not in told
 
 
 async def heard(socket):
@@ -219,7 +353,7 @@ def test_the_page_under_a_path():
 def test_a_client_that_leaves_in_the_middle_harms_nothing():
     """The first who wants a file leaves before it is there; the next gets it whole."""
     path = "/assets/index-abcdefg1.js"
-    app = assets.compressed(server.guarded(Starlette(routes=[Route(path, lambda _: HTMLResponse("x" * 5000))])))
+    app = assets.compressed(guard.guarded(Starlette(routes=[Route(path, lambda _: HTMLResponse("x" * 5000))])))
     scope = {"type": "http", "method": "GET", "path": path, "headers": [(b"accept-encoding", b"gzip")]}
 
     async def gone():

@@ -123,6 +123,6 @@ def test_an_upload_has_the_report_that_the_same_files_have_here():
 
 
 def test_a_full_server_takes_no_files(monkeypatch):
-    monkeypatch.setattr(logs.sessions, "full", lambda: True)
+    monkeypatch.setattr(logs.memory, "limit", lambda: (0, None, 0))
     with pytest.raises(InputError, match="try again in a moment"):
         logs.read(SAMPLES[0], [SimpleNamespace(name="a.csv", contents=b"group,acc\n0,1\n0,0\n")])

@@ -1,4 +1,4 @@
-"""What is changed inside marimo while it serves the page: five places, each reported in docs/upstream.md.
+"""What is changed inside marimo while it serves the page: six places, each reported in docs/upstream.md.
 
 Seen in marimo 0.25.2, by which pyproject.toml bounds it. Figures are of two cores, 22 November 2026.
 """
@@ -8,6 +8,7 @@ import dataclasses
 import functools
 import re
 import weakref
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -16,14 +17,15 @@ import msgspec
 from views.html import import_map
 
 
-def apply() -> None:
-    """Change all five; without a name that another marimo lacks the page costs more, and works."""
-    for change in (forget_sessions, cache_entry_points, decode_once, cache_cells, send_no_editor):
+def apply(at_end: Callable[[], None] = lambda: None) -> None:
+    """Change all six, `at_end` of a session do that; without a name that another marimo lacks the page costs more."""
+    ends = functools.partial(forget_sessions, at_end)
+    for change in (ends, refuse_unknown, cache_entry_points, decode_once, cache_cells, send_no_editor):
         with contextlib.suppress(ImportError, AttributeError, OSError):
             change()
 
 
-def forget_sessions() -> None:
+def forget_sessions(at_end: Callable[[], None] = lambda: None) -> None:
     """What a session held goes when it ends, and its threads know: else 0.7 MB a visitor stay, and all uploads."""
     lifecycle = import_module("marimo._runtime.kernel_lifecycle")
     widgets = import_module("ipywidgets.widgets.widget")
@@ -36,8 +38,24 @@ def forget_sessions() -> None:
                 items.dispose(cell, deletion=True)
         finally:
             end(kernel, context)
+            at_end()
 
     lifecycle.teardown_kernel = end_all
+
+
+def refuse_unknown() -> None:
+    """A name that no session has is 404; marimo logs the names of all that are open, and 100 lines more, with a 500."""
+    state = import_module("marimo._server.api.deps").AppState
+    refusal = import_module("marimo._utils.http").HTTPException
+    state.require_current_session  # noqa: B018
+
+    def require_current_session(self: Any) -> Any:
+        name = self.get_current_session_id()
+        if not name or not (session := self.session_manager.get_session(name)):
+            raise refusal(404, "No such session")
+        return session
+
+    state.require_current_session = require_current_session
 
 
 def cache_entry_points() -> None:

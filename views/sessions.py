@@ -3,22 +3,31 @@
 marimo gives a session a name of six letters; anyone who guesses it sees what its visitor has set.
 """
 
+import logging
+import re
 import time
+from urllib.parse import urlsplit
 
-import psutil
 from starlette.datastructures import Headers, QueryParams
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+LOG = logging.getLogger("uvicorn.error")
 LARGEST = 64 * 10**6  # bytes of a visitor's files
 TOO_LARGE = f"upload: expected at most {LARGEST / 1e6:.0f} MB in all, got more"
 NO_ROOM = "upload: expected room in this server's memory, got none: try again in a moment"
+NAME = re.compile(r"[\w-]{3,40}", re.ASCII)
 NAMES, MINUTE, HOUR, CLIENTS = 100, 60, 3600, 10_000
 
 
-def full(share: float = 0.5) -> bool:
-    """Whether this process holds that share of the machine's memory, so that it takes no more files."""
-    return psutil.Process().memory_info().rss > share * psutil.virtual_memory().total
+def forbids(scope: Scope) -> str:
+    """Why a page may not open this WebSocket, if it may not: it is of another host, or names no session."""
+    headers, query = Headers(scope=scope), QueryParams(scope.get("query_string", b""))
+    origin = urlsplit(headers.get("origin", "")).netloc.removesuffix(":443").removesuffix(":80")
+    hosts = {headers.get(name, "").removesuffix(":443").removesuffix(":80") for name in ("host", "x-forwarded-host")}
+    if "origin" in headers and origin not in hosts - {""}:
+        return f"expected a page of {headers.get('host', '')!r:.80}, got one of {headers['origin']!r:.80}"
+    return "" if NAME.fullmatch(query.get("session_id", "")) else "expected the name of a session"
 
 
 def limited(app: ASGIApp) -> ASGIApp:
@@ -32,8 +41,11 @@ def limited(app: ASGIApp) -> ASGIApp:
             since, names = now, frozenset()
         query = QueryParams(scope.get("query_string", b"")).get("session_id")
         if name := query or (scope["type"] == "http" and Headers(scope=scope).get("marimo-session-id")):
-            names |= {name[:40]} if len(names) < NAMES else set()
+            before = len(names)
+            names |= {name[:40]} if before < NAMES else set()
             clients[client] = since, names
+            if before < NAMES == len(names):
+                LOG.warning("%s: 429 for an hour, after %d names of sessions in a minute", client, NAMES)
             if len(clients) > CLIENTS:
                 clients.pop(next(iter(clients)))
         refusal = JSONResponse({"detail": "Too many sessions from one address: try again in an hour"}, 429)

@@ -1,5 +1,6 @@
 """What may hang or crash, reading an upload or a long training, in a process with limits of time and memory."""
 
+import contextlib
 import multiprocessing
 import os
 import threading
@@ -8,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import fields
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,14 +29,12 @@ _context = multiprocessing.get_context("forkserver" if os.name == "posix" else "
 _context.set_forkserver_preload(["views.worker", "__main__"])  # once, with torch, so that a fork takes 9 ms
 
 
-def start_soon(seconds: float = 4) -> None:
-    """The process that all others are forked from imports torch: it starts once the first visitor has the page."""
+def start() -> None:
+    """Start the process that all others are forked from: it imports torch."""
     if os.name == "posix":
         from multiprocessing.forkserver import ensure_running
 
-        timer = threading.Timer(seconds, ensure_running)
-        timer.daemon = True
-        timer.start()
+        ensure_running()
 
 
 def call(function: Callable[..., Any], *args: Any, check: Callable[[], None] = lambda: None) -> Any:
@@ -91,6 +91,8 @@ def _run(pipe: Connection, function: Callable[..., Any], args: tuple) -> None:
         import resource
 
         os.nice(10)  # the answer to a click comes first
+        with contextlib.suppress(OSError):  # where memory runs out, it is this process that ends, not the server
+            Path("/proc/self/oom_score_adj").write_text("1000")
         resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
         resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
     try:

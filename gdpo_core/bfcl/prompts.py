@@ -225,12 +225,16 @@ class Spread:
     draws: int  # that have such a tie
 
 
-@lru_cache(maxsize=64)
 def spread(data: Published, choice: Choice) -> Spread:
     """What other draws of as many answers give; the seed of the choice does not matter.
 
     Prompts whose answers have the same marks equally often fare alike, so each such count is looked at once.
     """
+    return _spread(data, replace(choice, seed=0))
+
+
+@lru_cache(maxsize=256)
+def _spread(data: Published, choice: Choice) -> Spread:
     chosen = (1 << _BITS * _mix(data.rewards(choice.graders)))[None].expand(DRAWS, -1, -1)  # (draws, prompts, models)
     counted = chosen.gather(2, _orders(data)[..., : choice.group_size].long()).sum(2)  # a count in every 7 bits
     kinds, kind = counted.unique(return_inverse=True)

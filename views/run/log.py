@@ -15,7 +15,7 @@ from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.read import read_run
 from gdpo_core.runs.run import Run
 from gdpo_core.runs.what_if import WhatIf
-from views import sessions, worker
+from views import memory, sessions, worker
 from views.run.samples import PAIR, Sample
 
 How = tuple[tuple[str, Any], ...]  # the arguments of read_run; none: it infers all from the files
@@ -62,8 +62,6 @@ def read(sample: Sample, uploads: Sequence[Any] = (), **corrected: Any) -> Log:
         return _of_sample(sample, how)
     total, most = sum(len(file.contents) for file in uploads), sessions.LARGEST
     expect(total <= most, "upload", f"at most {most / 1e6:.0f} MB in all", f"{total / 1e6:.1f} MB")
-    if sessions.full():
-        raise InputError(sessions.NO_ROOM)
     files: dict[str, bytes] = {}
     for file in uploads:
         different = "files of different names, or a zip of their directory"
@@ -71,7 +69,10 @@ def read(sample: Sample, uploads: Sequence[Any] = (), **corrected: Any) -> Log:
         files[file.name] = file.contents
     first, *more = files
     source_note = f"Your {'files' if more else 'file'}: {first}" + (f" and {count(len(more))} more." if more else ".")
-    run, report = worker.call(worker.audit_upload, files, dict(how), None, None)
+    with memory.reserved(total) as fits:
+        if not fits:
+            raise InputError(sessions.NO_ROOM)
+        run, report = worker.call(worker.audit_upload, files, dict(how), None, None)
     return Log(run, source_note, how, files=files, report=report)
 
 

@@ -1,0 +1,149 @@
+"""Every command that the documents name, typed as it stands in a new clone; `make documents`, and each night.
+
+An unlabelled block is commands, a line each; one of `sh` is a script, one of `python` without prompts a program.
+Between backticks `.venv/bin/...`, `make run` and `make edit` are commands too.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import time
+import urllib.request
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+import pytest
+from fake_logs import ACCURACY, FORMAT, write_trl, write_verl
+
+ROOT = Path(__file__).resolve().parent.parent
+REPORTS = "docs/upstream.md"  # of marimo alone: its scripts run beside the notebook and the visitor that it ends with
+FOUND = [path for places in ("README.md", "docs/*.md", "experiments/*.md") for path in sorted(ROOT.glob(places))]
+DOCUMENTS = [path.relative_to(ROOT).as_posix() for path in FOUND]
+LIMIT = 900  # seconds that a command may take
+SERVES = re.compile(r"make (run|edit)\b|\bserve\.py\b")
+_TRL = "needs TRL, which `make parity-trainer` has"
+_RUNS = "needs the runs that an hour of training leaves"
+NOT_TRIED = {
+    "make test": "the workflow's own, on each platform",
+    ".venv/bin/python -m pip install -e '.[experiments]'": "asks an index for TRL and what it brings",
+    ".venv/bin/python -m experiments.warm_up": _TRL,
+    "for seed in 1000 1001 1002; do\n"
+    "  .venv/bin/python -m experiments.train --out runs --setup tuning --method grpo --seed $seed\n"
+    "done": _TRL,
+    ".venv/bin/python -m experiments.probe --tuning runs": _TRL,
+    ".venv/bin/python -m experiments.train --out runs": _TRL,
+    ".venv/bin/python -m experiments.summarise --runs runs": _RUNS,
+    ".venv/bin/python -m experiments.samples --runs runs": _RUNS,
+    ".venv/bin/python -m pip wheel --no-deps -w dist . && .venv/bin/python -m venv /tmp/try && "
+    "/tmp/try/bin/pip install dist/*.whl && /tmp/try/bin/gdpo audit data/samples/trl_gdpo": "asks an index for torch; "
+    "tests/test_light.py does it without",
+}
+
+
+def complete(script: str) -> bool:
+    return subprocess.run(["bash", "-n", "-c", script], stderr=subprocess.DEVNULL).returncode == 0
+
+
+def typed(block: str) -> list[str]:
+    """The commands of a block, without their comments; a loop is one."""
+    found, begun = [], []
+    for line in re.sub(r"(^|\s+)#\s.*$", "", block, flags=re.MULTILINE).splitlines():
+        begun.append(line)
+        if complete("\n".join(begun)):
+            found.append("\n".join(begun))
+            begun = []
+    assert not begun, f"no command: {begun}"
+    return list(filter(None, found))
+
+
+@cache
+def commands(document: str) -> dict[str, str]:
+    """Each command of a document, and the language that it is in."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    blocks = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+    found, written = {}, files(document).values()
+    for language, block in blocks.findall(text):
+        if language == "":
+            found |= dict.fromkeys(typed(block), "sh")
+        elif language == "sh" or (language == "python" and ">>>" not in block and block not in written):
+            found[block] = language
+    inline = re.findall(r"`(\.venv/bin/[^`]+|make (?:run|edit)\b[^`]*)`", blocks.sub("", text))
+    return found | {" ".join(command.split()): "sh" for command in inline}
+
+
+def files(document: str) -> dict[str, str]:
+    """The files that a document has in full, each after a line that begins with its name."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    return dict(re.findall(r"^`(\w+\.py)`[^\n]*:\n\n```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
+
+
+@pytest.fixture(scope="session")
+def clone(tmp_path_factory):
+    """A clone that was installed, with logs under the names that the documents give to a reader's own."""
+    folder = tmp_path_factory.mktemp("documents") / "clone"
+    subprocess.run(["git", "clone", "--quiet", ROOT, folder], check=True)
+    with begun("make install", folder) as (process, said):
+        assert process.wait(LIMIT) == 0, said()
+    for seed, name in enumerate(("OUT", "runs/a", "runs/b", "a1", "a2", "a3", "b1", "b2", "b3")):
+        tasks = {"task": lambda n: ["add" if i < n // 2 else "divide" for i in range(n)]}
+        rewards = {"rewards": (ACCURACY, FORMAT), "weights": (1.0, 0.5)}
+        write_trl(folder / name, steps=150, method="grpo", seed=seed, one_file=True, extra=tasks, **rewards)
+    write_verl(folder / "DUMP", steps=20)
+    for name, content in files(REPORTS).items():
+        (folder / "runs" / name).write_text(content, encoding="utf-8")
+    return folder
+
+
+@contextmanager
+def begun(command: str, folder: Path, language: str = "sh", **environment: str):
+    """A command that runs, and what reads its output so far; it and its children end with the block."""
+    shell = ["bash", "-ec", command] if language == "sh" else ["python", "-c", command]
+    # Where a document forgets the environment, pip is not to install into the machine's own Python.
+    environment["PIP_REQUIRE_VIRTUALENV"] = "1"
+    hidden = ("PYTHONPATH", "VIRTUAL_ENV", "MAKEFLAGS", "MAKELEVEL", "MFLAGS", "DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+    kept = {name: value for name, value in os.environ.items() if name not in hidden} | environment
+    output = folder / "said.log"
+    with output.open("wb") as file:
+        out = {"stdout": file, "stderr": subprocess.STDOUT}
+        process = subprocess.Popen(["env", *shell], cwd=folder, env=kept, start_new_session=True, **out)
+    try:
+        yield process, lambda: output.read_text(encoding="utf-8", errors="replace")[-4000:]
+    finally:
+        for sent in (signal.SIGINT, signal.SIGKILL):
+            try:
+                os.killpg(process.pid, sent)
+                process.wait(20)
+            except (ProcessLookupError, subprocess.TimeoutExpired):
+                pass
+
+
+def health(command: str) -> bool:
+    """Whether the server that it starts answers."""
+    port, base = re.search(r"PORT=(\d+)", command), re.search(r"--base-url (\S+)", command)
+    url = f"http://127.0.0.1:{port[1] if port else 7860}{base[1] if base else ''}/health"
+    try:
+        return urllib.request.urlopen(url, timeout=1).status == 200
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("document", "command"),
+    [pytest.param(d, c, id=f"{d}: {c.splitlines()[0]}") for d in DOCUMENTS for c in commands(d) if c not in NOT_TRIED],
+)
+def test_a_command_works_as_the_document_has_it(clone, document, command):
+    folder, environment = clone, {}
+    if document == REPORTS:
+        folder, environment = clone / "runs", {"PATH": f"{clone}/.venv/bin:{os.environ['PATH']}"}
+    assert not (SERVES.search(command) and health(command)), "another server is there"
+    with begun(command, folder, commands(document)[command], **environment) as (process, said):
+        if SERVES.search(command) or "--watch" in command:
+            works = said if "--watch" in command else lambda: health(command)
+            end = time.monotonic() + 120
+            while not works() and process.poll() is None and time.monotonic() < end:
+                time.sleep(0.2)
+            assert works() and process.poll() is None, said()
+        else:
+            assert process.wait(LIMIT) == 0, said()

@@ -1,0 +1,123 @@
+"""views/memory.py: what the server may hold, what is kept for a file, and what is given back."""
+
+import gc
+import os
+import weakref
+
+import pytest
+
+from views import memory
+
+MACHINE = 8 << 30
+GROUPS = {  # lines of /proc/self/cgroup, files below the groups: the limit, what is held
+    "none": ("0::/\n", {}, (MACHINE // 2, None)),
+    "no limit, 2": ("0::/a/b\n", {"a/b/memory.max": "max"}, (MACHINE // 2, None)),
+    "no limit, 1": ("4:memory:/a\n", {"memory/a/memory.limit_in_bytes": "9223372036854771712"}, (MACHINE // 2, None)),
+    "its own, 2": (
+        "0::/\n",
+        {"memory.max": "1000", "memory.current": "700", "memory.stat": "anon 5\ninactive_file 300\n"},
+        (1000, 400),
+    ),
+    "one above, 2": (
+        "0::/a/b\n",
+        {
+            "a/memory.max": "1000",
+            "a/memory.current": "700",
+            "a/memory.stat": "inactive_file 300",
+            "a/b/memory.max": "max",
+        },
+        (1000, 400),
+    ),
+    "its own, 1": (
+        "9:name=systemd:/\n4:cpu,memory:/docker/abc\n0::/\n",
+        {
+            "memory/memory.limit_in_bytes": "2000",
+            "memory/memory.usage_in_bytes": "900",
+            "memory/memory.stat": "total_inactive_file 200\ninactive_file 1",
+        },
+        (2000, 700),
+    ),
+    "more than the machine has": ("0::/\n", {"memory.max": str(2 * MACHINE)}, (MACHINE // 2, None)),
+}
+
+
+@pytest.fixture
+def system(monkeypatch, tmp_path):
+    """Builds a machine of 8 GB with such control groups."""
+
+    def build(lines, files):
+        (tmp_path / "cgroup").write_text(lines)
+        for name, text in files.items():
+            (tmp_path / "groups" / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / "groups" / name).write_text(text)
+
+    monkeypatch.setattr(memory, "WHOSE", tmp_path / "cgroup")
+    monkeypatch.setattr(memory, "GROUPS", tmp_path / "groups")
+    monkeypatch.setattr(memory.psutil, "virtual_memory", lambda: type("memory", (), {"total": MACHINE}))
+    memory.limit.cache_clear()
+    yield build
+    memory.limit.cache_clear()
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_the_limit_is_that_of_the_control_group_or_half_of_the_machine(system, name):
+    lines, files, (limit, held) = GROUPS[name]
+    system(lines, files)
+    assert memory.limit()[0] == limit
+    own = memory.psutil.Process(os.getpid()).memory_info().rss
+    assert memory.held() == held if held else abs(memory.held() - own) < 50e6
+
+
+def test_room_is_kept_while_a_file_is_worked_on(system):
+    system("0::/\n", {"memory.max": "1000", "memory.current": "100", "memory.stat": ""})
+    with memory.reserved(100) as first, memory.reserved(100) as second, memory.reserved(100) as third:
+        assert (first, second, third) == (True, True, False)
+        with memory.reserved(25) as small:
+            assert small
+    with memory.reserved(225) as all_of_it:
+        assert all_of_it
+    with pytest.raises(KeyError), memory.reserved(225):
+        raise KeyError
+    with memory.reserved(226) as more:
+        assert not more
+
+
+class Ended(Exception):
+    """The time of a test is up."""
+
+
+def test_memory_is_given_back_a_minute_after_a_visitor_left_and_each_ten_minutes(monkeypatch):
+    now, gave, leave = [0], [], {30, 35, 200}
+
+    def sleep(seconds):
+        now[0] += seconds
+        memory.left.set() if now[0] in leave else None
+        if now[0] > 1000:
+            raise Ended
+
+    monkeypatch.setattr(memory.time, "sleep", sleep)
+    monkeypatch.setattr(memory.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(memory, "give_back", lambda: gave.append(now[0]))
+    try:
+        with pytest.raises(Ended):
+            memory._tend()
+    finally:
+        gc.unfreeze()
+    assert gave == [60, 200, 800]
+
+
+class Cycle:
+    """What only the collector frees."""
+
+    def __init__(self):
+        self.self = self
+
+
+def test_what_was_looked_at_is_collected_all_the_same_when_memory_is_given_back():
+    gone = weakref.ref(Cycle())
+    gc.freeze()
+    gc.collect()
+    assert gone()
+    memory.give_back()
+    gc.unfreeze()
+    assert not gone()

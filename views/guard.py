@@ -1,0 +1,147 @@
+"""What stands before marimo's app: the headers of its answers, and what it is never asked."""
+
+import asyncio
+import contextlib
+import logging
+import re
+from base64 import b64encode
+from collections.abc import Iterator
+from hashlib import sha256
+
+from starlette.datastructures import Headers, MutableHeaders, QueryParams
+from starlette.requests import ClientDisconnect
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from views import assets, memory, sessions
+
+LOG = logging.getLogger("uvicorn.error")
+BODY, SMALL = sessions.LARGEST * 4 // 3 + 65536, 2**20  # bytes: files travel as base64; taken where memory is scarce
+SECONDS = 30  # without a byte of a body, after which it is given up
+INLINE = re.compile(rb"<script(?![^>]*\ssrc=)[^>]*>(.*?)</script>", re.DOTALL)  # marimo's, which the policy names
+POLICY = (
+    "default-src 'self'; script-src 'self'{}; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
+    "font-src 'self' data:; object-src 'none'; base-uri 'self'; form-action 'none'; "
+    "frame-ancestors 'self' https://huggingface.co https://*.huggingface.co https://*.hf.space"
+)
+HEADERS = {
+    "cross-origin-opener-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+}
+
+
+def dressed(path: str, start: Message, body: bytes) -> Message:
+    """The start of an answer with its headers; the policy of the page names the scripts that marimo put into it."""
+    headers = MutableHeaders(scope=start)
+    headers.update(HEADERS)
+    del headers["access-control-allow-origin"]  # the builder's, for every origin
+    if assets.HASHED.fullmatch(path) and start["status"] == 200:
+        headers["cache-control"] = "public, max-age=31536000, immutable"
+    elif start["status"] != 304:  # whose page the browser has, with its policy
+        scripts = INLINE.findall(body) if path.endswith("/") else ()
+        hashes = "".join(f" 'sha256-{b64encode(sha256(one).digest()).decode()}'" for one in scripts)
+        headers["content-security-policy"] = POLICY.format(hashes)
+    return start
+
+
+class Body:
+    """What comes of a request's body: at most as much as a visitor's files may be, with no long pause."""
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        headers = Headers(scope=scope)
+        declared = headers.get("content-length", "")
+        self.receive, self.declared, self.whole = receive, declared.isdecimal(), False
+        self.size = int(declared) if self.declared else 0
+        self.coming = BODY if "transfer-encoding" in headers else self.size  # of unknown length: the most
+        self.refusal = (413, sessions.TOO_LARGE) if self.size > BODY else None
+
+    @contextlib.contextmanager
+    def room(self) -> Iterator[None]:
+        """Keep room for it while it is worked on; what is small is always taken."""
+        with memory.reserved(self.coming) if SMALL < self.coming <= BODY else contextlib.nullcontext(True) as fits:
+            self.most, why = (BODY, sessions.TOO_LARGE) if fits else (SMALL, sessions.NO_ROOM)
+            self.too_large = 413, why
+            self.refusal = self.refusal or (self.too_large if self.size > self.most else None)
+            yield
+
+    async def next(self) -> Message:
+        """The next part, or that nothing more comes of it."""
+        message = await self._part()
+        self.size += 0 if self.declared else len(message.get("body", b""))
+        if self.size > self.most:
+            self.refusal = self.too_large
+        return {"type": "http.disconnect"} if self.refusal else message
+
+    async def drop(self) -> None:
+        """Read what a browser sends although there is no room: else it takes the refusal for a broken line."""
+        while not self.whole and self.size <= BODY:
+            await self._part()
+
+    async def _part(self) -> Message:
+        try:
+            async with asyncio.timeout(None if self.whole else SECONDS):
+                message = await self.receive()
+        except TimeoutError:
+            self.refusal = 408, f"expected the next bytes of the body within {SECONDS} s"
+            message = {"type": "http.disconnect"}
+        self.whole = not message.get("more_body")
+        return message
+
+
+def refused(scope: Scope) -> tuple[int, str] | None:
+    """Why marimo isn't asked, though it would answer: other sockets, new notebooks, folders, sockets of other pages."""
+    path, query = scope["path"], QueryParams(scope.get("query_string", b""))
+    socket = scope["type"] == "websocket"
+    other = socket and not path.endswith("/ws")  # two visitors could talk by it
+    if other or query.get("file", "").startswith("__new__") or "/" in path.partition("/@file/")[2]:
+        return 404, "Not found"
+    why = sessions.forbids(scope) if socket else ""
+    return (403, why) if why else None
+
+
+def guarded(app: ASGIApp) -> ASGIApp:
+    """The app with the headers; what is refused before it, and what it refuses, is one line in the log."""
+
+    async def call(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            return await app(scope, receive, send)
+        who = f"{(scope.get('client') or ('',))[0]}: {scope.get('method', 'WebSocket')} {scope['path']!r:.80}"
+
+        async def refuse(status: int, why: str) -> None:
+            LOG.warning("%s: %d %s", who, status, why)
+            if scope["type"] == "websocket":
+                return await send({"type": "websocket.close"})  # is answered 403
+            headers = HEADERS | ({"connection": "close"} if status == 408 else {})
+            await JSONResponse({"detail": why}, status, headers)(scope, receive, send)
+
+        if refusal := refused(scope):
+            return await refuse(*refusal)
+        if scope["type"] == "websocket":
+            return await app(scope, receive, send)
+        body, start = Body(scope, receive), None
+
+        async def headed(message: Message) -> None:
+            nonlocal start
+            if body.refusal:
+                return
+            if message["type"] == "http.response.start":
+                start = message  # waits for the body, whose scripts the policy names
+                if message["status"] >= 400:
+                    LOG.warning("%s: %d", who, message["status"])
+                return
+            if start:
+                await send(dressed(scope["path"], start, message.get("body", b"")))
+            start = None
+            await send(message)
+
+        with body.room():
+            if not body.refusal:
+                with contextlib.suppress(ClientDisconnect):
+                    await app(scope, body.next, headed)
+        if body.refusal:
+            await body.drop()
+            await refuse(*body.refusal)
+
+    return call
