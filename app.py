@@ -804,9 +804,9 @@ def run_handover():
 @app.cell
 def run_report(corrections, log, primary, run, set_audited, upload):
     report, _said = None, None
-    run.show.progress_note("Auditing", upload.value)
     try:
         if log:
+            run.show.progress_note("Auditing", upload.value)
             report = run.log.audit_log(log, primary.value, corrections.value["weights"])
             _said = run.show.front(report)
     except gc.InputError as _error:

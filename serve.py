@@ -4,6 +4,7 @@ import contextlib
 import os
 import shutil
 import signal
+import threading
 from collections.abc import Mapping
 from multiprocessing.util import get_temp_dir
 from pathlib import Path
@@ -11,7 +12,6 @@ from typing import Annotated
 
 import typer
 
-# A worker's process imports this file too: what is large is imported where it is used.
 from views import memory
 
 Port = Annotated[int, typer.Option(min=1, max=65535)]
@@ -22,17 +22,27 @@ def proxies(environment: Mapping[str, str]) -> str:
     return environment.get("FORWARDED_ALLOW_IPS", "10.0.0.0/8" if "SPACE_ID" in environment else "127.0.0.1")
 
 
+def prepare() -> None:
+    """Start the processes that read logs and that draw."""
+    from gdpo_core.board import Board
+    from views import drawer
+
+    drawer.start()
+    Board.make_drawing = staticmethod(drawer.drawn)
+
+
 def main(host: str = "127.0.0.1", port: Port = 7860, base_url: str = "/") -> None:
     """Serve the page until the process is ended; base-url: the path under which a proxy shows it."""
     import marimo
     import uvicorn
 
-    from gdpo_core import board  # torch is there before the port opens
-    from views import assets, drawer, guard, heads, patches, sessions, worker
+    from gdpo_core import board  # noqa: F401 (torch is there before the port opens)
+    from views import assets, guard, heads, patches, sessions
 
     patches.apply(at_end=memory.left.set)
-    board.Board.make_drawing = staticmethod(drawer.drawn)
-    worker.start_soon(then=drawer.start)
+    soon = threading.Timer(4, prepare)  # the first visitor has the page by then
+    soon.daemon = True
+    soon.start()
     memory.tend()
     path = f"/{base_url.strip('/')}".rstrip("/")
     builder = marimo.create_asgi_app(quiet=True, skew_protection=True)

@@ -56,10 +56,24 @@ __all__ = [
 ]
 
 
+# What a board needs, from its own module: 0.2 instead of 0.9 s with those that read logs and write reports.
+_PLACES = {
+    "_errors": "InputError",
+    "conventions": "PAPER Convention",
+    "frameworks": "AXOLOTL_ASYNC AXOLOTL_STREAMING CONVENTIONS MS_SWIFT NEMO_RL NEMO_RL_LOO NVLABS_TRL TRL VERL",
+    "methods": "METHODS condition gdpo grpo grpo_no_std",
+    "registry": "advantages",
+    "steps": "Explanation explain",
+    "successors": "SUCCESSORS",
+    "ties": "BrokenTies Collapse break_even_weight break_even_weights broken_ties collapse update_share",
+}
+_PLACE = {name: module for module, names in _PLACES.items() for name in names.split()}
+
+
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module("gdpo_core._public"), name)
+    value = getattr(import_module(f"gdpo_core.{_PLACE.get(name, '_public')}"), name)
     globals()[name] = value
     return value
 

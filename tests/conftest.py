@@ -81,11 +81,12 @@ def pytest_sessionfinish(session):
 
 
 @contextmanager
-def served(notebook: str, base_url: str = "", **environment: str):
+def served(notebook: str, base_url: str = "", port: int = 0, **environment: str):
     """The address of the page as `make run` serves it, or of another notebook as marimo runs it."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    if not port:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
     command = [sys.executable, "serve.py", "--port", str(port), "--base-url", base_url]
     if notebook != "app.py":
         command[1:2] = ["-m", "marimo", "run", notebook, "--headless", "--no-token", "--no-sandbox"]

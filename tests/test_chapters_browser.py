@@ -1,9 +1,10 @@
 """The page in a browser: its bar, its chapters, its links and the Lab's instrument, by mouse, touch and keyboard."""
 
 import re
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import pytest
+from conftest import served
 from helpers import accessibility_faults, arrived, becomes, settled
 from links import HOSTILE, TASKS, random_link
 
@@ -377,3 +378,24 @@ def test_two_visitors_do_not_share_their_toggles(visit):
     toggle(one, 0, 0).click()
     drawn(one, computed([[0, *GRADED[0][1:]], *GRADED[1:]]))
     drawn(other, computed(GRADED))
+
+
+def test_a_page_whose_server_is_started_anew_goes_on_by_itself(browser):
+    flipped = [[1 - GRADED[0][0], *GRADED[0][1:]], *GRADED[1:]]
+    page = browser.new_page(reduced_motion="reduce")
+    with served("app.py") as url:
+        page.goto(url)
+        arrived(page, ".board .bar")
+        toggle(page, 0, 0).click()
+        page.wait_for_url("**lab-marks=**")
+    page.locator(".lost", has_text="The server does not answer.").wait_for()
+    assert page.locator("#root").get_attribute("inert") is not None  # what would not be computed can't be set
+    with page.expect_event("load") as loaded, served("app.py", port=urlsplit(url).port):
+        loaded.value  # noqa: B018
+        arrived(page, ".board .bar")
+        drawn(page, computed(flipped))
+        flipped[1] = [1 - flipped[1][0], *flipped[1][1:]]
+        toggle(page, 1, 0).click()
+        drawn(page, computed(flipped))
+        assert not page.locator(".lost").is_visible() and page.get_by_text("Failed to update").count() == 0
+    page.close()

@@ -1,6 +1,7 @@
 """views/patches.py: each name of marimo is there, each change does what it says, and one that is gone harms nothing."""
 
 import json
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -25,6 +26,7 @@ NAMES = {
         "marimo._runtime.runtime.compile_cell",
         "marimo._ast.cell.CellImpl.imported_namespaces",
     ),
+    "send_no_editor": ("marimo._server.api.endpoints.assets.notebook_page_template",),
 }
 
 
@@ -99,11 +101,35 @@ def test_what_a_session_holds_is_disposed_of_when_it_ends(restored, monkeypatch)
     assert done == [("a", True), ("b", True), "end"]
 
 
+def test_no_module_that_a_visitors_page_needs_is_spared(restored, monkeypatch):
+    """None that its two entries import, nor what these import; for the languages another stands, with their names."""
+    assets = import_module("marimo._server.api.endpoints.assets")
+    folder, whole = assets.root / "assets", (assets.root / "index.html").read_text("utf-8")
+    monkeypatch.setattr(assets, "notebook_page_template", lambda html: html)
+    patches.send_no_editor()
+    page = assets.notebook_page_template(html=whole)
+    assert 'rel="preload"' in whole and 'rel="preload"' not in page
+    assert page.index("importmap") < page.index('rel="modulepreload"')  # a browser takes no later one
+    told = json.loads(re.search(r'<script type="importmap">(.*?)</script>', page)[1])["imports"]
+    spared, (other,) = {name.removeprefix("./assets/") for name in told}, set(told.values())
+    todo = {*re.findall(r"assets/([\w.-]+\.js)", whole), *(path.name for path in folder.glob("run-page-*.js"))}
+    needed, met = set[str](), set[str]()
+    while todo:
+        needed.add(name := todo.pop())
+        imported = re.findall(r'import(?:\{([^}]*)\}from)?"\./([\w.-]+\.js)"', (folder / name).read_text("utf-8"))
+        met |= {one.split(" as ")[0] for names, module in imported if module in spared for one in names.split(",")}
+        todo |= {module for _, module in imported} - needed - spared
+    assert len(spared) > 90 and not spared & needed and other.removeprefix("./assets/") in needed
+    given = re.search(r"export\{([^}]*)\}", (assets.root / other).read_text("utf-8"))[1]
+    assert met and met <= {one.split(" as ")[-1] for one in given.split(",")}
+
+
 @pytest.mark.slow
 def test_a_marimo_without_the_names_serves_all_the_same():
     gone = [name for names in NAMES.values() for name in names if name.startswith("marimo")]
-    program = f"import json\nfrom pkgutil import resolve_name\nfor name in {gone!r}:\n"
-    program += "    owner, _, attribute = name.rpartition('.')\n    delattr(resolve_name(owner), attribute)\n"
+    program = "import json\nfrom pkgutil import resolve_name\n"
+    program += f"places = [(resolve_name(name.rpartition('.')[0]), name) for name in {gone!r}]\n"
+    program += "for owner, name in places:\n    delattr(owner, name.rpartition('.')[2])\n"
     program += "from views import patches\npatches.apply()\nprint(json.dumps('whole'))"
     ran = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
     assert ran.returncode == 0 and json.loads(ran.stdout) == "whole", ran.stderr

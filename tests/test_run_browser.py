@@ -132,18 +132,49 @@ def test_a_readers_log_is_read_audited_and_taken_away(run, browser):
 
 def test_a_bad_file_is_one_sentence_and_a_good_one_then_a_report(run, tmp_path):
     page = run()
-    upload(page, file("completions_00001.parquet", b"PAR1 and no more"))
+    # Of so large a file the page says what it does with it.
+    upload(page, file("completions_00001.parquet", b"PAR1 and no more".ljust(3_000_000)))
     page.locator(".unread").get_by_text("completions_00001.parquet").wait_for()
     page.locator(".audit.front").wait_for(state="detached")
     page.locator("marimo-download").first.wait_for(state="detached")
-    assert page.get_by_text("Traceback").count() == 0
-    large = tmp_path / "large.parquet"
-    large.write_bytes(bytes(64_000_001))
-    page.locator(".upload input[type=file]").set_input_files(large)
-    page.get_by_text("large.parquet (File is larger than 64000000 bytes)", exact=True).wait_for()
+    assert page.get_by_text("Traceback").count() == page.get_by_text("your files …").count() == 0
     upload(page, *TRL)
     verdict(page).get_by_text(WEIGHTS).wait_for()
     assert page.locator(".unread").count() == 0
+
+
+DROP = """(area, size) => {
+  const files = new DataTransfer()
+  files.items.add(new File([new Uint8Array(size)], "dropped.parquet"))
+  for (const type of ["dragenter", "dragover", "drop"])
+    area.dispatchEvent(new DragEvent(type, { dataTransfer: files, bubbles: true, composed: true, cancelable: true }))
+}"""
+
+
+def test_files_that_are_too_large_leave_the_readers_report(run, tmp_path):
+    page = run()
+    upload(page, *TRL)
+    verdict(page).get_by_text(WEIGHTS).wait_for()
+    settled(page)
+    posts = []
+    page.on("request", lambda request: posts.append(request.url) if request.method == "POST" else None)
+    refused = page.locator(".upload .refused")
+    large = [tmp_path / "one.parquet", tmp_path / "two.parquet"]  # neither of them alone
+    for path in large:
+        path.write_bytes(bytes(32_000_001))
+    page.locator(".upload input[type=file]").set_input_files(large)
+    refused.get_by_text("expected at most 64 MB in all").wait_for()
+    assert refused.get_attribute("role") == "alert"
+    upload(page, *TRL[:1])
+    settled(page)
+    assert not refused.is_visible() and len(posts) == 1
+    page.locator(".upload [tabindex='0']").evaluate(DROP, 64_000_001)
+    refused.get_by_text("What you see is as it was.").wait_for()
+    settled(page)
+    assert len(posts) == 1 and page.get_by_text("File upload failed").count() == 0
+    assert verdict(page).get_by_text(WEIGHTS).is_visible()
+    page.get_by_role("button", name="Click to clear files").click()
+    page.locator(".whose").get_by_text("A real run").wait_for()
 
 
 def test_corrections_change_the_report_and_go_with_the_files_and_a_sample_puts_files_away(run):

@@ -108,6 +108,13 @@ def test_a_script_in_a_download_is_not_one_of_the_page():
     assert b"sha256" not in ask(app, "/@file/a.html")[1][b"content-security-policy"]
 
 
+def test_the_first_picture_waits_for_no_reader_of_logs():
+    """They cost 1 s of the server's start; another thread imports them once the first visitor has the page."""
+    program = "import sys, marimo, serve, gdpo_core.board\nfrom views import assets, guard, heads, nav, patches, pick\n"
+    program += "from views.lab import answers, books, depth\nprint({'polars', 'gdpo_core._public'} & {*sys.modules})"
+    assert subprocess.check_output([sys.executable, "-c", program], cwd=ROOT, text=True).strip() == "set()"
+
+
 # --- what is refused -------------------------------------------------------------------------------------------------
 
 

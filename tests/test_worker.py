@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import psutil
 import pytest
@@ -120,6 +120,15 @@ def test_an_upload_has_the_report_that_the_same_files_have_here():
         logs.read(SAMPLES[0], uploads, group_size="1000000")
     with pytest.raises(InputError, match="weights"):
         logs.audit_log(there, None, "none=1")
+
+
+def test_a_worker_does_not_import_what_is_main_here(monkeypatch, tmp_path):
+    """marimo makes the notebook the main module: a worker that imported it took a second of CPU longer."""
+    (tmp_path / "notebook.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'w')")
+    main = ModuleType("__main__")
+    main.__file__ = str(tmp_path / "notebook.py")
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    assert worker.call(os.getpid) != os.getpid() and not (tmp_path / "imported").exists()
 
 
 def test_a_full_server_takes_no_files(monkeypatch):

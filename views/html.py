@@ -1,7 +1,8 @@
 """The one HTML layer of the page: what a cell shows, verdicts, folds, controls, and what waits to be seen."""
 
+import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import marimo as mo
@@ -24,6 +25,7 @@ __all__ = [
     "div",
     "element",
     "fold",
+    "import_map",
     "join",
     "lazily",
     "paragraphs",
@@ -112,6 +114,11 @@ def board_or_reason(make: Callable[[], AnyWidget]) -> mo.ui.anywidget | mo.Html:
 def div(kind: str, *parts: object, **attributes: object) -> Html:
     """Parts of the page in a frame of that class."""
     return tag("div", *map(element, parts), kind=kind, **attributes)
+
+
+def import_map(places: Mapping[str, str]) -> Html:
+    """Which module a browser takes in place of which; their addresses hold no `<`."""
+    return Html(f'<script type="importmap">{json.dumps({"imports": places})}</script>')
 
 
 def lazily(draw: Callable[[], Html], busy: bool = False) -> Html:

@@ -10,7 +10,8 @@ function make(tag, attributes = {}, ...children) {
   return node;
 }
 
-function render({ model, el }) {
+// marimo ends the signal, and what the model tells, with the view.
+function render({ model, el, signal }) {
   const root = document.documentElement;
   const chapters = model.get("chapters");
   const names = chapters.map(([name]) => name);
@@ -34,11 +35,7 @@ function render({ model, el }) {
     if (model.get("at") !== at || Object.keys(asked).length) hand(at, asked);
   }
 
-  function hand(at, asked) {
-    model.set("at", at);
-    model.set("asked", asked);
-    model.save_changes();
-  }
+  const hand = (at, asked) => (model.set("at", at), model.set("asked", asked), model.save_changes());
 
   // Controls that are there write their part of the address; the rest of it stays as it came.
   function address(at, anew) {
@@ -56,7 +53,7 @@ function render({ model, el }) {
 
   const start = () => (names.includes(query().get("at")) ? query().get("at") : names[0]);
   const back = () => (show(start()), written());
-  window.addEventListener("popstate", back);
+  window.addEventListener("popstate", back, { signal });
 
   // No link inside the page loads it anew; a link with a control's value hands it to the cells.
   function lead(event) {
@@ -86,8 +83,8 @@ function render({ model, el }) {
     [...scroller().children].forEach((child) => held.observe(child));
   }
   let held = new ResizeObserver(() => {});
-  for (const deed of ["wheel", "touchstart", "pointerdown", "keydown"]) window.addEventListener(deed, () => held.disconnect(), { passive: true });
-  document.addEventListener("click", lead);
+  for (const deed of ["wheel", "touchstart", "pointerdown", "keydown"]) window.addEventListener(deed, () => held.disconnect(), { passive: true, signal });
+  document.addEventListener("click", lead, { signal });
 
   // --- copying -------------------------------------------------------------------------------------------------
   const status = make("p", { class: "status", role: "status" });
@@ -128,7 +125,24 @@ function render({ model, el }) {
     const target = event.composedPath().find((node) => node.dataset?.copy !== undefined);
     if (target) copy(target.dataset.copy, "Copied.");
   };
-  document.addEventListener("click", taken);
+  document.addEventListener("click", taken, { signal });
+
+  // --- files -----------------------------------------------------------------------------------------------------
+  // marimo never meets those that are too large: for them it would put away the ones that are there.
+  function weigh(event) {
+    const [input] = event.composedPath();
+    const limit = event.composedPath().find((node) => node.matches?.(".upload"))?.querySelector("[data-most]");
+    const sizes = Array.from((event.dataTransfer ?? input).files ?? [], (file) => file.size);
+    if (!limit || !sizes.length) return;
+    const over = sizes.reduce((sum, size) => sum + size) > limit.dataset.most;
+    limit.textContent = over ? limit.dataset.says : "";
+    if (!over) return;
+    if (event.type === "input") return input.addEventListener("change", (late) => late.stopPropagation(), { once: true });
+    event.preventDefault();
+    event.stopPropagation();
+    input.dispatchEvent(new DragEvent("dragleave", { bubbles: true, composed: true })); // else it looks as if it waited
+  }
+  for (const way of ["input", "drop"]) window.addEventListener(way, weigh, { capture: true, signal });
 
   // --- the whole -------------------------------------------------------------------------------------------------
   const skip = make("button", { type: "button", class: "skip" }, "Skip to the chapter");
@@ -155,14 +169,6 @@ function render({ model, el }) {
   if (names.includes(embed)) root.dataset.embed = embed;
   show(root.dataset.embed ?? start());
   if (location.hash) reveal(location.hash.slice(1));
-
-  return () => {
-    window.removeEventListener("popstate", back);
-    document.removeEventListener("click", lead);
-    document.removeEventListener("click", taken);
-    model.off("change:controls", written);
-    model.off("change:notes", noted);
-  };
 }
 
 export default { render };

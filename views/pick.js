@@ -33,10 +33,7 @@ function render({ model, el }) {
 
   // The nearest part in that direction; what lies aside counts three times.
   function next(from, [dx, dy]) {
-    const middle = (part) => {
-      const box = part.getBoundingClientRect();
-      return [box.left + box.width / 2, box.top + box.height / 2];
-    };
+    const middle = (part, box = part.getBoundingClientRect()) => [box.left + box.width / 2, box.top + box.height / 2];
     const [x, y] = middle(from);
     let best = null;
     let least = Infinity;
@@ -67,10 +64,6 @@ function render({ model, el }) {
   draw();
   model.on("change:html", draw);
   model.on("change:chosen", mark);
-  return () => {
-    model.off("change:html", draw);
-    model.off("change:chosen", mark);
-  };
 }
 
 export default { render };

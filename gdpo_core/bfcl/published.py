@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import polars as pl
 import torch
 from torch import Tensor
 
@@ -50,6 +49,8 @@ def load_published(path: str | Path) -> Published:
     >>> len(published.tasks), len(published.models), published.tasks[0]
     (963, 71, 'simple_python_0')
     """
+    import polars as pl  # 0.2 s, which a page with a board need not wait for
+
     try:
         frame = pl.read_parquet(path, glob=False).drop_nulls()
         frame = frame.select(pl.col(_LABELS).cast(pl.Categorical), pl.col(GRADERS).cast(pl.Int8))

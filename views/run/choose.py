@@ -8,7 +8,7 @@ import marimo as mo
 from gdpo_core import frameworks
 from gdpo_core._html import fold
 from views import sessions
-from views.html import Html, controls, div, paragraphs, show
+from views.html import Html, controls, div, paragraphs, show, tag
 from views.nav import Nav
 from views.run.log import Log
 from views.run.samples import SAMPLES, Sample
@@ -58,8 +58,10 @@ def upload(sample: Sample) -> mo.ui.file:
 
 
 def area(files: mo.ui.file) -> mo.Html:
-    """The area for files with a name for a screen reader, which it has not of its own."""
-    return show(div("upload", files, role="group", aria_label="The files of your run"))
+    """The area for files, with a name for a screen reader, and where nav.js says that files are too large."""
+    says = f"{sessions.TOO_LARGE}. What you see is as it was."
+    refused = tag("p", "", kind="refused", role="alert", data_most=sessions.LARGEST, data_says=says)
+    return show(div("upload", files, refused, role="group", aria_label="The files of your run"))
 
 
 def corrections(page: Nav, sample: Sample, files: Sequence[Any]) -> mo.ui.dictionary:
