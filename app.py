@@ -424,7 +424,7 @@ def evidence_data(evidence_open):
     mo.stop(not evidence_open())
     # Altair takes as long as all else that a first visitor waits for, so it comes with the chapter.
     from gdpo_core.bfcl import prompts
-    from views.evidence import about, counting, opened, paper, sentences, sizes, squares, trained
+    from views.evidence import about, counting, draws, opened, paper, sentences, sizes, squares, trained
 
     try:
         verdicts = prompts.load_once(DATA / "bfcl_rewards.parquet")  # (prompts, models, graders)
@@ -433,6 +433,7 @@ def evidence_data(evidence_open):
     return (
         about,
         counting,
+        draws,
         opened,
         paper,
         prompts,
@@ -624,8 +625,8 @@ def evidence_priorities(choice, first, sentences):
 
 
 @app.cell
-def evidence_draws(choice, prompts, sentences, verdicts):
-    spread = prompts.spread(verdicts, choice)  # over 100 draws
+def evidence_draws(choice, draws, sentences, verdicts):
+    spread = draws.spread(DATA / "bfcl_rewards.parquet", choice)  # over 100 draws
     html.show(sentences.other_draws(verdicts, choice, spread))
     return (spread,)
 

@@ -8,6 +8,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import fields
+from functools import lru_cache
 from multiprocessing import spawn
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -27,7 +28,7 @@ MEMORY, SECONDS = 2 << 30, 60  # of one process; marimo holds a session for two 
 LIMIT_EXCEEDED = f"server: expected what takes {MEMORY >> 30} GB and {SECONDS} s at most, got more, or a damaged file"
 _slots = defaultdict(lambda: threading.BoundedSemaphore(2))  # by function: who trains does not wait for others' files
 _context = multiprocessing.get_context("forkserver" if os.name == "posix" else "spawn")
-_context.set_forkserver_preload(["views.worker"])  # once, with torch
+_context.set_forkserver_preload(["views.worker", "views.preload"])  # once, with torch
 
 
 def _told(name: str) -> dict[str, Any]:
@@ -74,6 +75,15 @@ def call(function: Callable[..., Any], *args: Any, check: Callable[[], None] = l
     if not returned:
         raise outcome
     return outcome
+
+
+@lru_cache(maxsize=512)
+def elsewhere(function: Callable[..., Any], *args: Any) -> Any:
+    """What the function returns, made in another process once for all who ask the same; here where none can be had."""
+    try:
+        return call(function, *args)
+    except InputError:
+        return function(*args)
 
 
 def audit_upload(

@@ -87,14 +87,14 @@ def draw(published: Published, group_size: int, seed: int) -> Tensor:
     most = len(published.models)
     for name, value, low, high in (("group_size", group_size, 2, most), ("seed", seed, 0, _LARGEST_SEED)):
         expect(is_whole(value) and low <= value <= high, name, f"a whole number from {low} to {high}", repr(value))
-    return shuffle_models(published, int(seed))[:, :group_size].sort(1).values
+    return shuffle_models(len(published.tasks), len(published.models), int(seed))[:, :group_size].sort(1).values
 
 
-def shuffle_models(published: Published, seed: int) -> Tensor:
+def shuffle_models(prompts: int, models: int, seed: int) -> Tensor:
     """The models in another order for each prompt, (prompts, models); a draw is where these begin.
 
-    >>> shuffle_models(load_published("data/bfcl_rewards.parquet"), 0).shape
+    >>> shuffle_models(963, 71, seed=0).shape
     torch.Size([963, 71])
     """
     generator = torch.Generator().manual_seed(seed)
-    return torch.rand(len(published.tasks), len(published.models), generator=generator, dtype=torch.float64).argsort(1)
+    return torch.rand(prompts, models, generator=generator, dtype=torch.float64).argsort(1)

@@ -11,6 +11,7 @@ from gdpo_core.runs.audit_report import AuditReport
 from views.html import Html, prose, show, tag
 from views.onward import onward
 from views.use.configure import rewards
+from views.worker import elsewhere
 
 __all__ = ["report_of", "section"]
 _MARKS = {  # 14 × 14, told apart by shape
@@ -24,8 +25,8 @@ _MARKS = {  # 14 × 14, told apart by shape
 
 
 def report_of(lab: State, gate: str) -> AuditReport:
-    """The Lab's group behind a gate, audited as the log of a run would be."""
-    return of_group(tuple(map(tuple, rewards(lab, gate))), REWARDS, lab.weights)
+    """The Lab's group behind a gate, audited as the log of a run would be, in another process."""
+    return elsewhere(of_group, tuple(map(tuple, rewards(lab, gate))), REWARDS, lab.weights)
 
 
 def section(advice: Sequence[Answer], report: AuditReport | None, of_run: bool) -> mo.Html:
