@@ -13,7 +13,7 @@ from gdpo_core import bfcl
 from views.lab.answers import grade_answers as sheet_of
 
 READERS = {"this page": "lab", "idiomatic marimo": "vega", "Dash": "plotly"}
-RATIOS = {"idiomatic marimo": 2.5, "Dash": 1.8}
+RATIOS = {"idiomatic marimo": 2.0, "Dash": 1.5}
 LARGEST = gc.grpo([[1]] + [[0]] * 11).max().item()  # where the toys' axes end: one answer passes and all others fail
 WARM_UP = 8
 PAUSE = 0.15  # seconds, in which all work of the toggle before has ended

@@ -1,11 +1,13 @@
 """A stranger's file in a process of its own: the same report as here, and whatever happens to it is one sentence."""
 
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+from itertools import islice, product
 from types import ModuleType, SimpleNamespace
 
 import psutil
@@ -14,7 +16,9 @@ from conftest import ROOT
 from helpers import nearly
 
 from gdpo_core._errors import InputError
-from views import worker
+from gdpo_core.board.drawing import draw
+from gdpo_core.board.state import State
+from views import drawer, worker
 from views.run import log as logs
 from views.run.downloads import downloads
 from views.run.samples import DATA, SAMPLES
@@ -135,3 +139,44 @@ def test_a_full_server_takes_no_files(monkeypatch):
     monkeypatch.setattr(logs.memory, "limit", lambda: (0, None, 0))
     with pytest.raises(InputError, match="try again in a moment"):
         logs.read(SAMPLES[0], [SimpleNamespace(name="a.csv", contents=b"group,acc\n0,1\n0,0\n")])
+
+
+# --- drawings ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def drawing():
+    """The process that draws, and one state after the other that nobody has asked for."""
+    drawer.start()
+    drawer.drawn.cache_clear()
+    all_marks = product(product((0, 1), repeat=2), repeat=3)
+    yield (State(marks, (1.0, 1.0), (1.0, 1.0), lengths=(5, 5, 5)) for marks in all_marks)
+    drawer.stop()
+
+
+def test_another_process_draws_what_this_one_would(drawing):
+    for state in islice(drawing, 5, 12):
+        assert drawer.drawn(state, ("a", "b")) == draw(state, ("a", "b"))
+
+
+def test_a_process_that_was_killed_costs_no_drawing(drawing):
+    first, second, third = islice(drawing, 20, 23)
+    drawer.drawn(first, ("a", "b"))
+    (child,) = [one for one in multiprocessing.active_children() if one.pid == drawer.pid()]
+    child.kill()
+    child.join()
+    for state in (second, third):
+        assert drawer.drawn(state, ("a", "b")) == draw(state, ("a", "b"))
+    assert drawer.pid() != child.pid
+
+
+def test_what_is_made_elsewhere_is_made_once_and_here_where_no_process_can_be_had(monkeypatch):
+    assert worker.elsewhere(os.getpid) == worker.elsewhere(os.getpid) != os.getpid()
+    worker.elsewhere.cache_clear()
+    monkeypatch.setattr(worker, "call", without_room)
+    assert worker.elsewhere(os.getpid) == os.getpid()
+    worker.elsewhere.cache_clear()
+
+
+def without_room(*_):
+    raise InputError("server: expected room")

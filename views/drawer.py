@@ -6,41 +6,55 @@ A drawing is some 500 calls of torch, each of which lets another thread in and w
 import threading
 from functools import lru_cache
 from multiprocessing.connection import Connection
-
-import torch
+from multiprocessing.process import BaseProcess
 
 from gdpo_core.board.drawing import draw
 from gdpo_core.board.state import State
 from views import worker
 
-SECONDS = 5  # a drawing takes ten thousandths of that
+SECONDS = 5  # a drawing takes a thousandth of that
 _turn = threading.Lock()
+_process: BaseProcess | None = None
 _pipe: Connection | None = None
 
 
 def start() -> None:
     """Start the process, or another one in place of it."""
-    global _pipe
-    _pipe = worker.start(_draw_all)
+    global _process, _pipe
+    stop()
+    _process, _pipe = worker.start(_draw_all)
+
+
+def stop() -> None:
+    """End it."""
+    if _process and _pipe:
+        _pipe.close()
+        _process.kill()
+        _process.join()
+
+
+def pid() -> int | None:
+    """The number of the process."""
+    return _process and _process.pid
 
 
 @lru_cache(maxsize=1024)
 def drawn(state: State, names: tuple[str, ...]) -> dict:
-    """What `draw` returns; made here while there is no such process."""
+    """What `draw` returns; made here where that process is gone, in place of which another one starts."""
     with _turn:
         try:
-            if _pipe:
-                _pipe.send((state, names))
-                if _pipe.poll(SECONDS):
-                    return _pipe.recv()
+            if not _pipe:
                 raise EOFError
+            _pipe.send((state, names))
+            if _pipe.poll(SECONDS):
+                return _pipe.recv()
         except (EOFError, OSError):
-            start()
+            pass
+        start()
         return draw(state, names)
 
 
 def _draw_all(pipe: Connection) -> None:
-    torch.set_num_threads(1)
     while True:
         try:
             state, names = pipe.recv()

@@ -11,6 +11,7 @@ from dataclasses import fields
 from functools import lru_cache
 from multiprocessing import spawn
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -42,12 +43,13 @@ def _told(name: str) -> dict[str, Any]:
 _all_told, spawn.get_preparation_data = spawn.get_preparation_data, _told
 
 
-def start(function: Callable[[Connection], None]) -> Connection:
+def start(function: Callable[[Connection], None]) -> tuple[BaseProcess, Connection]:
     """A process that runs the function until this one ends, and this end of its pipe."""
     ours, theirs = _context.Pipe()
-    _context.Process(target=function, args=(theirs,), daemon=True).start()
+    process = _context.Process(target=function, args=(theirs,), daemon=True)
+    process.start()
     theirs.close()
-    return ours
+    return process, ours
 
 
 def call(function: Callable[..., Any], *args: Any, check: Callable[[], None] = lambda: None) -> Any:
