@@ -79,7 +79,7 @@ def call(function: Callable[..., Any], *args: Any, check: Callable[[], None] = l
     return outcome
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=64)  # a report has half a megabyte
 def elsewhere(function: Callable[..., Any], *args: Any) -> Any:
     """What the function returns, made in another process once for all who ask the same; here where none can be had."""
     try:
