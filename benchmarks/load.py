@@ -88,7 +88,7 @@ def run(seconds: int = 60, shorter: int = 10, seed: int = 0) -> None:
             ("visitors with an error", *judge(float(most.load.errors + len(most.others.errors)), 0, "")),
             (f"highest rate with p95 ≤ {PATIENCE} ms", *judge(highest, 80, "/s", at_least=True)),
             *((f"p95 while others: {name}", *judge(load.p95, PATIENCE, "ms")) for name, (load, _) in beside.items()),
-            ("server CPU per flip", *judge(per_flip, 15, "ms")),
+            ("server CPU per flip", *judge(per_flip, 12, "ms")),
             ("server CPU per visitor who arrives", *judge(arrival, 110, "ms")),
         ],
     )

@@ -41,7 +41,7 @@ def run(repeats: int = REPEATS) -> None:
             ("page open → chart, the next visitor", f"{opening[OURS]:.2f} s", "", ""),
             ("an empty marimo app", f"{opening[EMPTY]:.2f} s", "", ""),
             ("ratio", *judge(opening[OURS] / opening[EMPTY], 1.2, "×")),
-            ("over the wire on a first visit", *judge(wire["mb"], 2.1, "MB")),
+            ("over the wire on a first visit", *judge(wire["mb"], 2.0, "MB")),
             ("of it the websocket", f"{wire['websocket_mb']:.2f} MB", "", ""),
             ("requests", str(wire["requests"]), "", ""),
             ("memory with one session", *judge(one, 340, "MB")),

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from math import isnan, nan
 from typing import cast
 
@@ -42,7 +41,6 @@ class Answer:
     headline: str = ""  # what the verdict has to begin with
 
 
-@lru_cache(maxsize=256)
 def of_group(rewards: tuple[tuple[float, ...], ...], names: tuple[str, ...], weights: tuple[float, ...]) -> AuditReport:
     """One group of (rollouts, rewards), audited as the log of a run would be; the first reward matters most.
 

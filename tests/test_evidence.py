@@ -29,7 +29,7 @@ from gdpo_core.bfcl import prompts
 from gdpo_core.bfcl.prompts import OUTCOMES, WEIGHTS, Choice
 from gdpo_core.ties import highest_break_even
 from views import charts, results
-from views.evidence import about, opened, paper, sentences, sizes, squares
+from views.evidence import about, draws, opened, paper, sentences, sizes, squares
 from views.use import claims
 
 FILE = Path("data/bfcl_rewards.parquet")
@@ -213,6 +213,12 @@ def test_the_range_over_draws_is_that_of_each_draw_alone(choice):
     wrong = [share for share in wrong if share is not None]
     assert spread.wrong == (pytest.approx((min(wrong), max(wrong))) if wrong else None)
     assert spread.draws == len(wrong)
+
+
+def test_another_process_computes_the_same_range_once_for_all_draws():
+    assert (len(DATA.tasks), len(DATA.models)) == (draws.PROMPTS, draws.MODELS)  # whose orders it holds beforehand
+    first, second = (draws.spread(FILE, Choice(3, seed=seed)) for seed in (4, 5))
+    assert first is second and first == prompts.spread(DATA, Choice(3))
 
 
 def test_one_draw_is_said_to_be_one():

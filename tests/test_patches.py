@@ -26,6 +26,7 @@ NAMES = {
         "marimo._runtime.runtime.compile_cell",
         "marimo._ast.cell.CellImpl.imported_namespaces",
     ),
+    "refuse_unknown": ("marimo._server.api.deps.AppState.require_current_session",),
     "send_no_editor": ("marimo._server.api.endpoints.assets.notebook_page_template",),
 }
 

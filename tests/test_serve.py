@@ -21,13 +21,14 @@ from urllib.parse import urlsplit
 import pytest
 import uvicorn
 from conftest import ROOT, served
-from guests import guest
+from guests import answer, guest
 from starlette.applications import Starlette
 from starlette.responses import HTMLResponse, JSONResponse
 from starlette.routing import Route, WebSocketRoute
 
 import serve as server
 from benchmarks.servers import serve
+from benchmarks.visitors import SESSION_HEADER, TOKEN_HEADER, greet
 from views import assets, guard, heads, memory, sessions
 
 
@@ -208,6 +209,7 @@ REFUSED = {  # what is sent: how it is answered, and what the one line of the lo
         "of 'http://evil'",
     ),
     "a page without origin": ([OPEN % (b"s_abcdef", UPGRADE, b"Origin: null\r\n")], ("403",), "got one of 'null'"),
+    "a page of no host": ([OPEN % (b"s_abcdef", UPGRADE, b"Origin: http://[\r\n")], ("403",), "got one of 'http://['"),
     "no name": ([OPEN % (b"", UPGRADE, b"")], ("403",), "the name of a session"),
     "a name that is none": ([OPEN % (b"%3Cscript%3E", UPGRADE, b"")], ("403",), "the name of a session"),
 }
@@ -232,7 +234,7 @@ def test_what_no_browser_sends_is_refused_in_one_line_and_nobody_waits(running, 
         assert line in only
 
 
-@pytest.mark.parametrize("origin", [b"", b"Origin: http://here\r\n", b"Origin: https://here:443\r\n"])
+@pytest.mark.parametrize("origin", [b"", b"Origin: http://here\r\n", b"Origin: https://HERE:443\r\n"])
 def test_a_socket_of_the_page_itself_opens(running, origin):
     assert said(running[0], OPEN % (b"s_abcdef", UPGRADE, origin))[9:12] == "101" and not running[1]()
 
@@ -261,6 +263,34 @@ def test_a_head_in_pieces_and_requests_one_after_the_other_are_read(running):
 def test_an_invented_address_is_believed_from_the_operators_proxies_alone(given, trusted):
     assert server.proxies(given) == trusted
     assert "FORWARDED" not in (ROOT / "Dockerfile").read_text()
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("/@file/5-gone.txt", None, 404),  # of a session that has ended
+        ("/@file/5-..", None, 404),
+        ("/api/kernel/set_model_value", b"abc", 400),
+        ("/api/kernel/set_model_value", b"{}", 400),
+    ],
+)
+def test_what_marimo_stumbles_over_is_the_clients_fault_and_one_line(path, body, status):
+    with serve("this page", stderr=subprocess.PIPE) as alone:
+        token = greet(alone.port)[0]
+        headers = {TOKEN_HEADER: token, SESSION_HEADER: "s_none00", "Content-Type": "application/json"}
+        assert answer(urllib.request.Request(f"{alone.url.rstrip('/')}{path}", body, headers))[0] == status
+        alone.process.terminate()
+        told = alone.process.communicate(timeout=10)[1].decode()
+    assert told.count("\n") == 1 and f"{path!r}: {status}" in told
+
+
+def test_a_fault_of_the_page_keeps_its_traceback_in_the_log(caplog):
+    def fails(request):
+        raise RuntimeError("a fault")
+
+    app = guard.guarded(Starlette(routes=[Route("/", fails)]))
+    status, headers, body = ask(app)
+    assert status == 500 and b"permissions-policy" in headers and b"fault" not in body and "a fault" in caplog.text
 
 
 def test_a_name_that_no_session_has_is_404_and_the_log_names_none():

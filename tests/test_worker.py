@@ -1,6 +1,5 @@
 """A stranger's file in a process of its own: the same report as here, and whatever happens to it is one sentence."""
 
-import multiprocessing
 import os
 import signal
 import subprocess
@@ -162,20 +161,28 @@ def test_another_process_draws_what_this_one_would(drawing):
 def test_a_process_that_was_killed_costs_no_drawing(drawing):
     first, second, third = islice(drawing, 20, 23)
     drawer.drawn(first, ("a", "b"))
-    (child,) = [one for one in multiprocessing.active_children() if one.pid == drawer.pid()]
-    child.kill()
-    child.join()
+    killed = drawer._process
+    killed.kill()
+    killed.join()
     for state in (second, third):
         assert drawer.drawn(state, ("a", "b")) == draw(state, ("a", "b"))
-    assert drawer.pid() != child.pid
+    assert drawer._process.is_alive()
 
 
-def test_what_is_made_elsewhere_is_made_once_and_here_where_no_process_can_be_had(monkeypatch):
-    assert worker.elsewhere(os.getpid) == worker.elsewhere(os.getpid) != os.getpid()
-    worker.elsewhere.cache_clear()
+def test_where_no_process_can_be_started_the_drawing_is_made_here(drawing, monkeypatch):
+    def none(_):
+        raise OSError("no room")
+
+    monkeypatch.setattr(worker, "start", none)
+    drawer.stop()
+    for state in islice(drawing, 30, 32):
+        assert drawer.drawn(state, ("a", "b")) == draw(state, ("a", "b"))
+
+
+def test_what_is_made_elsewhere_is_made_here_where_no_process_can_be_had(monkeypatch):
+    assert worker.elsewhere(os.getpid) != os.getpid()
     monkeypatch.setattr(worker, "call", without_room)
     assert worker.elsewhere(os.getpid) == os.getpid()
-    worker.elsewhere.cache_clear()
 
 
 def without_room(*_):

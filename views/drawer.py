@@ -3,6 +3,7 @@
 A drawing is some 500 calls of torch, each of which lets another thread in and waits for the interpreter afterwards.
 """
 
+import contextlib
 import threading
 from functools import lru_cache
 from multiprocessing.connection import Connection
@@ -22,6 +23,7 @@ def start() -> None:
     """Start the process, or another one in place of it."""
     global _process, _pipe
     stop()
+    _process = _pipe = None
     _process, _pipe = worker.start(_draw_all)
 
 
@@ -31,11 +33,6 @@ def stop() -> None:
         _pipe.close()
         _process.kill()
         _process.join()
-
-
-def pid() -> int | None:
-    """The number of the process."""
-    return _process and _process.pid
 
 
 @lru_cache(maxsize=1024)
@@ -50,7 +47,8 @@ def drawn(state: State, names: tuple[str, ...]) -> dict:
                 return _pipe.recv()
         except (EOFError, OSError):
             pass
-        start()
+        with contextlib.suppress(EOFError, OSError):  # where there is no room for one
+            start()
         return draw(state, names)
 
 

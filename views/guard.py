@@ -7,7 +7,9 @@ import re
 from base64 import b64encode
 from collections.abc import Iterator
 from hashlib import sha256
+from http import HTTPStatus
 
+import msgspec
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
@@ -24,6 +26,7 @@ POLICY = (
     "font-src 'self' data:; object-src 'none'; base-uri 'self'; form-action 'none'; "
     "frame-ancestors 'self' https://huggingface.co https://*.huggingface.co https://*.hf.space"
 )
+FILE = re.compile(r"[\w-]+\.\w+", re.ASCII)  # as marimo names one; by other names it opens any shared memory
 HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
@@ -51,27 +54,32 @@ class Body:
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         headers = Headers(scope=scope)
-        declared = headers.get("content-length", "")
-        self.receive, self.declared, self.whole = receive, declared.isdecimal(), False
-        self.size = int(declared) if self.declared else 0
+        length = headers.get("content-length", "")
+        self.receive, self.declared = receive, length.isdecimal()
+        self.size = int(length) if self.declared else 0
         self.coming = BODY if "transfer-encoding" in headers else self.size  # of unknown length: the most
-        self.refusal = (413, sessions.TOO_LARGE) if self.size > BODY else None
+        self.most, self.too_large = BODY, sessions.TOO_LARGE
+        self.late = self.whole = False
+
+    @property
+    def refusal(self) -> tuple[int, str] | None:
+        """Status and reason, once there is one."""
+        if self.late:
+            return 408, f"expected the next bytes of the body within {SECONDS} s"
+        return (413, self.too_large) if self.size > self.most else None
 
     @contextlib.contextmanager
     def room(self) -> Iterator[None]:
-        """Keep room for it while it is worked on; what is small is always taken."""
+        """Keep room for it while it is worked on; without any only what is small is taken."""
         with memory.reserved(self.coming) if SMALL < self.coming <= BODY else contextlib.nullcontext(True) as fits:
-            self.most, why = (BODY, sessions.TOO_LARGE) if fits else (SMALL, sessions.NO_ROOM)
-            self.too_large = 413, why
-            self.refusal = self.refusal or (self.too_large if self.size > self.most else None)
+            if not fits:
+                self.most, self.too_large = SMALL, sessions.NO_ROOM
             yield
 
     async def next(self) -> Message:
         """The next part, or that nothing more comes of it."""
         message = await self._part()
         self.size += 0 if self.declared else len(message.get("body", b""))
-        if self.size > self.most:
-            self.refusal = self.too_large
         return {"type": "http.disconnect"} if self.refusal else message
 
     async def drop(self) -> None:
@@ -84,21 +92,32 @@ class Body:
             async with asyncio.timeout(None if self.whole else SECONDS):
                 message = await self.receive()
         except TimeoutError:
-            self.refusal = 408, f"expected the next bytes of the body within {SECONDS} s"
-            message = {"type": "http.disconnect"}
+            self.late, message = True, {"type": "http.disconnect"}
         self.whole = not message.get("more_body")
         return message
 
 
 def refused(scope: Scope) -> tuple[int, str] | None:
-    """Why marimo isn't asked, though it would answer: other sockets, new notebooks, folders, sockets of other pages."""
+    """Why marimo isn't asked, though it would answer: other sockets, new notebooks, other files, sockets of others."""
     path, query = scope["path"], QueryParams(scope.get("query_string", b""))
     socket = scope["type"] == "websocket"
     other = socket and not path.endswith("/ws")  # two visitors could talk by it
-    if other or query.get("file", "").startswith("__new__") or "/" in path.partition("/@file/")[2]:
+    _, file, name = path.partition("/@file/")
+    if other or query.get("file", "").startswith("__new__") or (file and not FILE.fullmatch(name)):
         return 404, "Not found"
     why = sessions.forbids(scope) if socket else ""
     return (403, why) if why else None
+
+
+def blamed(error: BaseException | None) -> int:
+    """The status for what marimo raised: 4xx where it stumbled over what a client sent."""
+    while error:
+        if isinstance(error, msgspec.MsgspecError):
+            return 400
+        if 400 <= getattr(error, "status_code", 0) < 500:
+            return error.status_code  # type: ignore[attr-defined]
+        error = error.__cause__ or error.__context__
+    return 500
 
 
 def guarded(app: ASGIApp) -> ASGIApp:
@@ -120,28 +139,33 @@ def guarded(app: ASGIApp) -> ASGIApp:
             return await refuse(*refusal)
         if scope["type"] == "websocket":
             return await app(scope, receive, send)
-        body, start = Body(scope, receive), None
+        body, start, begun = Body(scope, receive), None, False
 
         async def headed(message: Message) -> None:
-            nonlocal start
-            if body.refusal:
-                return
+            nonlocal start, begun
             if message["type"] == "http.response.start":
                 start = message  # waits for the body, whose scripts the policy names
-                if message["status"] >= 400:
-                    LOG.warning("%s: %d", who, message["status"])
-                return
-            if start:
-                await send(dressed(scope["path"], start, message.get("body", b"")))
-            start = None
-            await send(message)
+            elif not body.refusal and (begun or start["status"] < 500):
+                if not begun:
+                    if start["status"] >= 400:
+                        LOG.warning("%s: %d", who, start["status"])
+                    await send(dressed(scope["path"], start, message.get("body", b"")))
+                begun = True
+                await send(message)
 
-        with body.room():
-            if not body.refusal:
-                with contextlib.suppress(ClientDisconnect):
+        status = 500
+        try:
+            with body.room(), contextlib.suppress(ClientDisconnect):
+                if not body.refusal:
                     await app(scope, body.next, headed)
+        except Exception as error:
+            status = blamed(error)
+            if status == 500:
+                LOG.exception(who)
         if body.refusal:
             await body.drop()
             await refuse(*body.refusal)
+        elif start and not begun:
+            await refuse(status, HTTPStatus(status).phrase)
 
     return call

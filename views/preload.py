@@ -3,9 +3,8 @@
 Only torch works in it: polars would have threads, which a fork loses and its children wait for.
 """
 
-from gdpo_core.advice import of_group
+import gdpo_core.advice  # noqa: F401 (of_group runs in workers)
 from gdpo_core.bfcl.prompts import other_orders
 from views.evidence.draws import MODELS, PROMPTS
 
-__all__ = ["of_group"]
 other_orders(PROMPTS, MODELS)

@@ -1,4 +1,4 @@
-"""What one visitor of the server may take: bytes of files, its memory, names of sessions.
+"""What one visitor of the server may take: bytes of files, names of sessions, sockets of this page alone.
 
 marimo gives a session a name of six letters; anyone who guesses it sees what its visitor has set.
 """
@@ -6,7 +6,6 @@ marimo gives a session a name of six letters; anyone who guesses it sees what it
 import logging
 import re
 import time
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, QueryParams
 from starlette.responses import JSONResponse
@@ -23,11 +22,14 @@ NAMES, MINUTE, HOUR, CLIENTS = 100, 60, 3600, 10_000
 def forbids(scope: Scope) -> str:
     """Why a page may not open this WebSocket, if it may not: it is of another host, or names no session."""
     headers, query = Headers(scope=scope), QueryParams(scope.get("query_string", b""))
-    origin = urlsplit(headers.get("origin", "")).netloc.removesuffix(":443").removesuffix(":80")
-    hosts = {headers.get(name, "").removesuffix(":443").removesuffix(":80") for name in ("host", "x-forwarded-host")}
-    if "origin" in headers and origin not in hosts - {""}:
-        return f"expected a page of {headers.get('host', '')!r:.80}, got one of {headers['origin']!r:.80}"
+    origin, hosts = headers.get("origin"), (headers.get(name, "") for name in ("host", "x-forwarded-host"))
+    if origin is not None and _host(origin.partition("://")[2]) not in filter(None, map(_host, hosts)):
+        return f"expected a page of {headers.get('host', '')!r:.80}, got one of {origin!r:.80}"
     return "" if NAME.fullmatch(query.get("session_id", "")) else "expected the name of a session"
+
+
+def _host(name: str) -> str:
+    return name.lower().removesuffix(":443").removesuffix(":80")
 
 
 def limited(app: ASGIApp) -> ASGIApp:

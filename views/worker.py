@@ -8,7 +8,6 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import fields
-from functools import lru_cache
 from multiprocessing import spawn
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -79,9 +78,8 @@ def call(function: Callable[..., Any], *args: Any, check: Callable[[], None] = l
     return outcome
 
 
-@lru_cache(maxsize=64)  # a report has half a megabyte
 def elsewhere(function: Callable[..., Any], *args: Any) -> Any:
-    """What the function returns, made in another process once for all who ask the same; here where none can be had."""
+    """What the function returns, made in another process; here where none can be had."""
     try:
         return call(function, *args)
     except InputError:

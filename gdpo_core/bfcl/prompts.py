@@ -230,11 +230,6 @@ def spread(data: Published, choice: Choice) -> Spread:
 
     Prompts whose answers have the same marks equally often fare alike, so each such count is looked at once.
     """
-    return _spread(data, replace(choice, seed=0))
-
-
-@lru_cache(maxsize=256)
-def _spread(data: Published, choice: Choice) -> Spread:
     chosen = (1 << _BITS * _mix(data.rewards(choice.graders)))[None].expand(DRAWS, -1, -1)  # (draws, prompts, models)
     orders = other_orders(len(data.tasks), len(data.models))
     counted = chosen.gather(2, orders[..., : choice.group_size].long()).sum(2)  # a count in every 7 bits

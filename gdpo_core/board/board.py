@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import anywidget
@@ -32,17 +31,8 @@ from gdpo_core.board.state import (
 from gdpo_core.steps import Explanation
 
 HERE = Path(__file__).parent
-# Every call of torch lets another thread in, and waits for the interpreter afterwards: of fifty visitors who flip
-# once a second, 95 of 100 drawings would take 983 ms instead of 56. One drawing is made at a time.
-TURN = Lock()
 ANSWERS, REWARDS = 64, 6  # at most
 LONGEST = 4000  # characters of a text
-
-
-def draw_in_turn(state: State, names: tuple[str, ...]) -> dict:
-    """`draw`, one at a time."""
-    with TURN:
-        return draw(state, names)
 
 
 class Board(anywidget.AnyWidget):
@@ -84,7 +74,7 @@ class Board(anywidget.AnyWidget):
     followed = traitlets.Bool().tag(sync=True)  # whether `active` is also the answer under the pointer
     # what comes of it
     drawing = traitlets.Dict().tag(sync=True)
-    make_drawing = staticmethod(draw_in_turn)  # a server may have it made in another process
+    make_drawing = staticmethod(draw)  # a server may have it made in another process
 
     def __init__(
         self,

@@ -1,6 +1,7 @@
 """Should I? The answers of gdpo_core.advice, about the Lab's rewards or those of an audited run."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import marimo as mo
 
@@ -24,6 +25,7 @@ _MARKS = {  # 14 × 14, told apart by shape
 }
 
 
+@lru_cache(maxsize=64)  # a report has half a megabyte
 def report_of(lab: State, gate: str) -> AuditReport:
     """The Lab's group behind a gate, audited as the log of a run would be, in another process."""
     return elsewhere(of_group, tuple(map(tuple, rewards(lab, gate))), REWARDS, lab.weights)
