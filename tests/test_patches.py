@@ -27,6 +27,7 @@ NAMES = {
         "marimo._ast.cell.CellImpl.imported_namespaces",
     ),
     "refuse_unknown": ("marimo._server.api.deps.AppState.require_current_session",),
+    "render_once": ("marimo._output.md._render_markdown",),
     "send_no_editor": ("marimo._server.api.endpoints.assets.notebook_page_template",),
 }
 
@@ -78,6 +79,15 @@ def test_cells_are_compiled_once_as_marimo_compiles_them(restored):
         assert read_of(one) == read_of(two) == read_of(expected) and one.config == expected.config
         assert one.body is two.body and one.mod is two.mod
         assert compile_cell(text, cell_id="b").cell_id == "b"
+
+
+def test_markdown_is_rendered_once_and_as_marimo_renders_it(restored):
+    texts = ["**a**", "# b\n\n- c\n- d", "$x_1$ <b>`c`</b>"]
+    plain = [found("marimo._output.md._render_markdown")(text) for text in texts]
+    patches.render_once()
+    render = found("marimo._output.md._render_markdown")
+    assert [render(text) for text in texts] == plain and all(render(text) is render(text) for text in texts)
+    assert render("a[^1]\n\n[^1]: note") != render("a[^1]\n\n[^1]: note")  # two notes of one page have two numbers
 
 
 def test_no_session_sees_what_another_changes_of_a_cell(restored):
