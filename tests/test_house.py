@@ -175,12 +175,11 @@ def test_a_link_inside_the_project_leads_somewhere(path):
 # What looks like a path between backticks and is none of the project: of each document, exactly these.
 NO_PATHS = {
     "CONTRIBUTING.md": {"gdpo_core/runs/<id>.py"},
-    "docs/borrowed.md": {"marimo._output.md"},  # a module
     "docs/audit.md": {"audit/constant_groups/NAME", "audit/update_share/METHOD/NAME", "media/table"},  # of trackers
     "docs/upstream.md": {"multipart/form-data", "notebook.py", "visit.py"},  # the two that it ends with
 }
-PATH = re.compile(
-    r"[\w.*<>-][\w.*/<>-]*(?:/[\w.*<>-]*|\.(?:py|md|json|css|js|toml|txt|yml|cff|csv|parquet|zip|ipynb|png))"
+PATH = re.compile(  # a name with "._" is that of a private module
+    r"(?!\w+\._)[\w.*<>-][\w.*/<>-]*(?:/[\w.*<>-]*|\.(?:py|md|json|css|js|toml|txt|yml|cff|csv|parquet|zip|ipynb|png))"
 )
 
 
