@@ -252,6 +252,7 @@ function render({ model, el }) {
   function draw() {
     const drawing = now("drawing");
     if (!Object.entries(drawing.state).every(([name, value]) => same(value, now(name)))) return; // of an earlier state
+    const sizes = listed.length ? measure() : null; // before anything changes: later it would cost a layout
     tick();
     const values = drawing.a.flat();
     const step = (x) => Math.max(0.5, Math.ceil(x * 2 - 1e-9) / 2);
@@ -293,7 +294,7 @@ function render({ model, el }) {
     aim.hidden = !editable || !drawing.enough;
     if (!listed.length) sort(drawing.order);
     share(drawing);
-    link(drawing);
+    if (sizes) link(drawing, sizes);
     follow(drawing);
     if (numbers.open) tabulate();
     say(order, `Sort by ${title(now("method"))}`);
@@ -332,15 +333,15 @@ function render({ model, el }) {
       const moved = top - node.getBoundingClientRect().top;
       if (moved) node.animate([{ transform: `translateY(${moved}px)` }, { transform: "none" }], { duration: GLIDE, easing: "ease-in-out" });
     });
-    link(now("drawing"));
+    link(now("drawing"), measure());
     order.hidden = true;
   }
 
+  const measure = () => ({ height: rows[listed[0]].node.offsetHeight || 31, wide: lane.clientWidth || 164 });
+
   // Each tie: lines from the answers that share an advantage to what they share, and on to where the other method has
   // them; a tie of the other method alone hangs on its side.
-  function link({ ties, level }) {
-    const height = rows[listed[0]].node.offsetHeight || 31;
-    const wide = lane.clientWidth || 164;
+  function link({ ties, level }, { height, wide }) {
     const bottom = listed.length * height;
     const y = (answer) => (listed.indexOf(leader(answer)) + 0.5) * height;
     const sets = shapes(ties);
