@@ -26,7 +26,6 @@ from guests import guest
 from helpers import arrived, settled
 
 from benchmarks.servers import end
-from views import sessions
 
 ROOT = Path(__file__).resolve().parent.parent
 SAMPLE = ROOT / "data/samples/trl_gdpo"
