@@ -62,11 +62,10 @@ def ties_of(lower, higher):
         ("pairs", ties_of([1], [9]), {}),
         ("pairs", ties_of([1], [0]), {"groups": [0, 1, 0, 1]}),
         ("pairs", ties_of([0], [1]), {}),
-        ("pairs", ties_of([1, 0], [0, 2]), {}),
         ("reward", ties_of([1], [0]), {"reward": 2}),
         ("weights", ties_of([1], [0]), {"weights": [1]}),
     ],
-    ids=("no ties", "other rewards", "two prompts", "reversed", "equal", "no such reward", "too few weights"),
+    ids=("no ties", "other rewards", "two prompts", "reversed", "no such reward", "too few weights"),
 )
 def test_break_even_weights_name_what_they_cannot_use(argument, pairs, options):
     with pytest.raises(gc.InputError, match=rf"^{argument}: expected "):

@@ -2,7 +2,6 @@
 
 import random
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import FrozenInstanceError
 from functools import partial
 from itertools import product
 from math import exp, inf, log, nan, prod, sqrt
@@ -41,18 +40,12 @@ RECORDED = {
         (0.5, 0.5, 0.5), {"scale": (1, 3, 10)},
         {"grpo": (37, 25, 14), "grpo_no_std": (53, 28, 12), "gdpo": (20, 20, 21)}
     ),
-    "rare, in groups of four": (
-        (0.01, 0.1), OF_FOUR, {"grpo": (99, 26), "grpo_no_std": (151, 25), "gdpo": (91, 26)}
-    ),
     "rare, beside a reward that always varies": (
         (0.01, 0.1), {"noise": (0, 1), **OF_FOUR}, {"grpo": (366, 33), "grpo_no_std": (336, 27), "gdpo": (160, 34)}
     ),
     "rare, Adam": (
         (0.01, 0.1), {"optimizer": "adam", "lr": 0.05, **OF_FOUR},
         {"grpo": (103,), "grpo_no_std": (114,), "gdpo": (102,)}
-    ),
-    "two rarer rewards and almost constant noise": (
-        (0.05, 0.05), {"noise": (0, 0, 1e-3)}, {"grpo": (46, 46), "grpo_no_std": (42, 42), "gdpo": (55, 55)}
     ),
 }  # fmt: skip
 
@@ -344,8 +337,6 @@ def test_p_is_seeds_by_epochs_and_one_by_rewards_or_answers_and_starts_at_p0(met
     assert run.method == method and run.p.shape == (5, 8, 3)
     torch.testing.assert_close(run.p[:, 0], torch.tensor([0.5, 0.2, 0.02]).expand(5, 3))
     assert ((run.p > 0) & (run.p < 1)).all()
-    with pytest.raises(FrozenInstanceError):
-        run.p = None
     run = gc.train_arms(method, START, TABLE, epochs=7, seeds=5, prompts=4)
     assert run.method == method and run.p.shape == (5, 8, 3)
     for p in (run.p.double(), gc.mean_field_arms(method, START, TABLE, epochs=7)):
@@ -380,12 +371,6 @@ def test_runs_at_the_same_time_do_not_disturb_each_other_and_share_no_memory(tra
     with ThreadPoolExecutor(4) as pool:
         at_once = list(pool.map(lambda seed: train("gdpo", seed=seed), range(8)))
     assert all(torch.equal(p, train("gdpo", seed=seed)) for seed, p in enumerate(at_once))
-
-
-@pytest.mark.parametrize("train", BOTH.values(), ids=BOTH)
-def test_a_longer_run_begins_as_a_shorter_one(train):
-    # the draws are the same; each p is an exponential, which a processor may round by its place
-    torch.testing.assert_close(train("gdpo", epochs=5), train("gdpo", epochs=12)[:, :6], rtol=0, atol=1e-6)
 
 
 def test_steps_to_is_the_first_epoch_at_the_level_and_infinity_if_never():
