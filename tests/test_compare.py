@@ -2,7 +2,6 @@
 
 import json
 import re
-from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,6 @@ import polars as pl
 import pytest
 
 import gdpo_core as gc
-from benchmarks import seeds
 from gdpo_core import cli, report
 from gdpo_core.intervals import half_width
 from gdpo_core.report import svg
@@ -275,20 +273,6 @@ def test_what_two_runs_are_said_to_show_is_what_was_measured(tmp_path):
     c = changes(a, b)
     assert (c.unit, c.clear_by_seed) == ("steps", SEEDS_CLEAR)
     assert f"in the seed alone, {100 * SEEDS_CLEAR:.0f} were clear" in caveat(c) and "--with B1 B2" in caveat(c)
-
-
-@pytest.mark.slow
-def test_the_measured_rates_are_those_that_are_stated():
-    """A part of `python -m benchmarks.seeds`: two settings that differ most, with fewer seeds."""
-    rates = []
-    for setting in (seeds.SETTINGS[2], next(s for s in seeds.SETTINGS if s.drift)):
-        made = [seeds.audit_run(setting, seed) for seed in range(12)]
-        rates.append(seeds.share_of([seeds.clear([x], [y]) for x, y in combinations(made, 2)]))
-        rng = np.random.default_rng(0)
-        draws = [rng.permutation(12)[:6] for _ in range(40)]
-        several = [seeds.clear([made[i] for i in d[:3]], [made[i] for i in d[3:]]) for d in draws]
-        assert seeds.share_of(several) <= 0.09
-    assert rates[0] < 0.12 and 0.3 < rates[1] < 0.7
 
 
 # --- the HTML file ----------------------------------------------------------------------------------------------------

@@ -21,9 +21,9 @@ from gdpo_core.runs.over_time import DEAD, MEAN, SHARE, SILENT, TIES, column
 from gdpo_core.runs.sums import Array
 from gdpo_core.runs.thresholds import FEW_GROUPS
 
-# Of the figures of two single runs that differ in the seed alone, the share that is clear: in all simulated settings
-# of `python -m benchmarks.seeds`, and in those with the fewest and the most. Of several runs a side it is 1 − LEVEL at
-# most.
+# Of the figures of two single runs that differ in the seed alone, the share that is clear: in all settings that
+# benchmarks/seeds.py of commit 25450c2 simulates, and in those with the fewest and the most. Of several runs a side it
+# is 1 − LEVEL at most.
 SEEDS_CLEAR, SEEDS_FEWEST, SEEDS_MOST = 0.10, 0.01, 0.51
 
 _SETTINGS = ("written by", "responses per group", "method", "convention", "weights")
