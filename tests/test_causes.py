@@ -68,15 +68,6 @@ def test_an_evaluation_is_told_from_missing_rows_in_one_log(tmp_path):
     assert report.steps["step"].to_list() == [n for n in range(1, 13) if n not in (4, 8)]
 
 
-def test_missing_rows_are_named_in_tables_of_own_code():
-    steps = fake_logs.make_steps(12, 8, 8, convention=gc.PAPER)
-    rows = fake_logs.generic_frame(steps, ["a", "b", "c"]).with_columns(i=pl.int_range(pl.len()).over("step"))
-    log = rows.filter(~(pl.col("step").is_in([3, 9]) & (pl.col("i") >= 40))).drop("i")
-    report = gc.audit(gc.read_run(log))
-    assert found(report)["rows-missing"].evidence["steps"] == [3, 9]
-    assert "advantages-not-reproduced" not in found(report)
-
-
 def test_other_advantages_in_a_short_step_are_an_error(tmp_path):
     write_trl(tmp_path, steps=12, drop_rows={5: 8})
     path = files(tmp_path)[4]
@@ -152,17 +143,6 @@ def test_a_run_that_went_on_from_a_checkpoint_is_no_evaluation(tmp_path, tracked
 # --- files -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["{} (1)", "{} - Copy"])
-@pytest.mark.parametrize("place", ["", "completions/*.parquet", "upload"])
-def test_a_copy_of_a_file_counts_once_as_batches_that_repeat(tmp_path, name, place):
-    write_trl(tmp_path, steps=4)
-    expected, third = gc.audit(gc.read_run(tmp_path)), tmp_path / "completions/completions_00003.parquet"
-    shutil.copy(third, third.with_stem(name.format(third.stem)))
-    log = {path.name: path.read_bytes() for path in third.parent.iterdir()} if place == "upload" else None
-    report = gc.audit(gc.read_run(log or str(tmp_path / place)))
-    assert found(report)["steps-repeated"].evidence["steps"] == [3] and report.rewards == expected.rewards
-
-
 @pytest.mark.parametrize("write", [write_trl, write_verl])
 @pytest.mark.parametrize("size", [0, 900])
 def test_a_last_file_without_its_end_is_left_out_and_named(tmp_path, write, size):
@@ -185,23 +165,6 @@ def test_any_other_file_without_its_end_is_an_error(tmp_path, write, size, steps
     path.write_bytes(path.read_bytes()[:size])
     with pytest.raises(gc.InputError, match=path.name):
         gc.read_run(tmp_path)
-
-
-def test_a_broken_line_in_the_middle_of_the_last_file_is_an_error(tmp_path):
-    write_verl(tmp_path, steps=3)
-    path = tmp_path / "3.jsonl"
-    rows = path.read_text().splitlines()
-    path.write_text("\n".join([*rows[:4], rows[4][:30], *rows[5:]]))
-    with pytest.raises(gc.InputError, match=r"3.jsonl, line 5: expected a JSON object"):
-        gc.read_run(tmp_path)
-
-
-def test_a_table_of_wandb_that_is_being_written_is_left_out(tmp_path):
-    write_wandb(tmp_path / "log", logged(tmp_path / "out"))
-    last = sorted((tmp_path / "log").iterdir(), key=lambda path: int(path.name.split("_")[1]))[-1]
-    last.write_bytes(last.read_bytes()[:200])
-    report = gc.audit(gc.read_run(tmp_path / "log"))
-    assert report.source["files"] == 11 and "files-left-out" in found(report)
 
 
 # --- groups of another size ------------------------------------------------------------------------------------------
