@@ -43,77 +43,112 @@ class Maker:
     centre: str = "group"  # or others, batch
     by: str = ""  # group, mean (of the group), sums (their std over the batch), batch (the std of what is left)
     eps: float = 0.0
-    each: float = 0.0  # eps where each reward is normalised
+    group_eps: float = 0.0  # where each reward is normalised
     ddof: int = 1
-    after: str = ""  # clipped, factor: nothing that the audit names, but nothing to be wrong about
+    after: str = ""  # clipped, whitened, factor
 
 
 # Method, decoupled, centre, by: the shapes of which the recipes are made.
-SHAPES = {
-    "GRPO": ("grpo", False, "group", "group"),
-    "GDPO": ("gdpo", True, "group", "batch"),
-    "GRPO, no std": ("grpo_no_std",),
-    "GRPO, batch std": ("grpo_batch_std", False, "group", "sums"),
-    "RLOO": ("grpo_no_std", False, "others"),
-    "RLOO, batch": ("reinforce_pp_baseline", False, "others", "batch"),
-    "REINFORCE++": ("reinforce_pp", False, "batch", "batch"),
-    "REINFORCE++-baseline": ("reinforce_pp_baseline", False, "group", "batch"),
-    "MO-GRPO": ("mo_grpo", True),
-    "MaxRL": ("max_rl", False, "group", "mean"),
-}
-# Framework, eps, eps in the group, ddof, shapes, and what comes afterwards.
-CODE = (
-    ("trl", 1e-4, 1e-4, 1, ("GRPO", "GDPO", "GRPO, no std", "GRPO, batch std", "RLOO", "RLOO, batch")),
-    ("trl", 1e-8, 1e-8, 0, ("GRPO",)),  # AsyncGRPO
-    ("trl", 1e-4, 1e-4, 1, ("GRPO", "GDPO", "GRPO, no std"), "clipped"),
-    ("trl", 1e-4, 1e-4, 1, ("GRPO", "GDPO"), "factor"),
-    ("ms_swift", 1e-4, 1e-4, 1, ("GRPO", "GRPO, batch std", "RLOO", "REINFORCE++-baseline")),
-    ("ms_swift", 1e-8, 1e-8, 1, ("GDPO",)),
-    ("nemo_rl", 1e-6, 1e-6, 1, ("GRPO",)),
-    ("nemo_rl", 0, 1e-6, 1, ("GDPO",)),
-    ("verl", 1e-6, 1e-6, 1, ("GRPO",)),
-    ("generic", 0, 0, 1, tuple(SHAPES)),
-    *(("generic", eps, eps, ddof, ("GRPO", "GDPO")) for eps, ddof in ((1e-4, 1), (1e-6, 1), (1e-8, 1), (1e-8, 0))),
+GRPO, NO_STD, GDPO = ("grpo", False, "group", "group"), ("grpo_no_std",), ("gdpo", True, "group", "batch")
+BATCH_STD, MO_GRPO = ("grpo_batch_std", False, "group", "sums"), ("mo_grpo", True)
+RLOO, PLUS = ("grpo_no_std", False, "others"), ("reinforce_pp", False, "batch", "batch")
+BASELINE = "reinforce_pp_baseline", False, "group", "batch"
+OWN = (  # of own code: before the name, ddof, eps, shapes
+    ("own ", 1, (1e-4, 1e-5, 1e-6, 1e-8, 1e-9), {"GRPO": GRPO, "GDPO": GDPO}),
+    ("numpy ", 0, (0, 1e-8, 1e-6, 1e-4), {"GRPO": GRPO, "GDPO": GDPO, "batch std": BATCH_STD}),
+    ("", 1, (0, 1e-4, 1e-8), {"REINFORCE++": PLUS, "REINFORCE++-baseline": BASELINE, "MO-GRPO": MO_GRPO}),
+)
+MADE = (  # name, framework, shape, eps, eps of each reward, ddof, what comes afterwards
+    ("TRL GRPO", "trl", GRPO, 1e-4),
+    ("TRL GRPO, no std", "trl", NO_STD),
+    ("TRL GRPO, batch std", "trl", BATCH_STD, 1e-4),
+    ("TRL GDPO", "trl", GDPO, 1e-4, 1e-4),
+    ("TRL RLOO", "trl", RLOO),
+    ("TRL RLOO, normalised", "trl", ("reinforce_pp_baseline", False, "others", "batch"), 1e-4),
+    ("TRL AsyncGRPO", "trl", GRPO, 1e-8, 0, 0),
+    ("ms-swift grpo, group", "ms_swift", GRPO, 1e-4),
+    ("ms-swift grpo, batch", "ms_swift", BATCH_STD, 1e-4),
+    ("ms-swift grpo, none", "ms_swift", NO_STD),
+    ("ms-swift grpo, gdpo", "ms_swift", GDPO, 1e-8, 1e-8),
+    ("ms-swift rloo, none", "ms_swift", RLOO),
+    ("ms-swift rloo, group", "ms_swift", ("grpo", False, "others", "group"), 1e-4),
+    ("ms-swift rloo, batch", "ms_swift", ("grpo_batch_std", False, "others", "sums"), 1e-4),
+    ("ms-swift reinforce++, batch", "ms_swift", BASELINE, 1e-4),
+    ("NeMo-RL GRPO", "nemo_rl", GRPO, 1e-6),
+    ("NeMo-RL GDPO", "nemo_rl", GDPO, 0, 1e-6),
+    ("MaxRL", "generic", ("max_rl", False, "group", "mean")),
+    ("paper GRPO", "generic", GRPO),
+    ("paper GRPO, no std", "generic", NO_STD),
+    ("paper GDPO", "generic", GDPO),
+    ("REINFORCE++, numpy", "generic", PLUS, 1e-8, 0, 0),
+    ("MO-GRPO, numpy", "generic", MO_GRPO, 0, 1e-8, 0),
+    *(
+        (f"{before}{name}, eps {eps:g}", "generic", shape, eps, eps, ddof)
+        for before, ddof, several, shapes in OWN
+        for name, shape in shapes.items()
+        for eps in several
+    ),
+    ("TRL GRPO, clipped", "trl", GRPO, 1e-4, 0, 1, "clipped"),
+    ("TRL GRPO, no std, clipped", "trl", NO_STD, 0, 0, 1, "clipped"),
+    ("TRL GDPO, clipped", "trl", GDPO, 1e-4, 1e-4, 1, "clipped"),
+    ("TRL GRPO, whitened", "trl", GRPO, 1e-4, 0, 1, "whitened"),
+    ("TRL GRPO, factor per batch", "trl", GRPO, 1e-4, 0, 1, "factor"),
+    ("TRL GDPO, factor per batch", "trl", GDPO, 1e-4, 1e-4, 1, "factor"),
 )
 MAKERS = {
-    ", ".join([framework, name, f"eps {eps:g}", f"ddof {ddof}", *after]): Maker(
-        framework, *SHAPES[name], eps=eps, each=each, ddof=ddof, after="".join(after)
-    )
-    for framework, eps, each, ddof, several, *after in CODE
-    for name in several
+    name: Maker(framework, *shape, **dict(zip(("eps", "group_eps", "ddof", "after"), rest, strict=False)))
+    for name, framework, shape, *rest in MADE
 }
 
 
 # --- one log ----------------------------------------------------------------------------------------------------------
 
 
-def simulate(maker: Maker, rewards: np.ndarray, weights: np.ndarray, draw: np.random.Generator) -> np.ndarray:
-    """(batches, prompts, rollouts) advantages of rewards with one more axis, NaN where missing; in float32."""
-    there, r, w = ~np.isnan(rewards), np.nan_to_num(rewards).astype(np.float32), weights.astype(np.float32)
-    if maker.decoupled:
-        count = there.sum(2, keepdims=True)
-        r = np.where(there, r - r.sum(2, keepdims=True) / count.clip(1), 0)
-        std = np.sqrt((r**2).sum(2, keepdims=True, dtype=np.float64) / (count - maker.ddof).clip(1))
-        r = _divided(r, std, maker.each)
-    s = a = (r * w).sum(-1)
-    if not maker.decoupled:
-        a = s - s.mean((1, 2) if maker.centre == "batch" else 2, keepdims=True)
-    if maker.centre == "others":
-        a = a * np.float32(s.shape[2] / (s.shape[2] - 1))
-    if maker.by == "mean":
-        a = _divided(a, s.mean(2, keepdims=True), 0)
-    elif maker.by:
-        over, of = 2 if maker.by == "group" else (1, 2), a if maker.by == "batch" else s
-        a = _divided(a, of.std(over, ddof=maker.ddof, keepdims=True, dtype=np.float64), maker.eps)
-    if maker.after == "factor":
-        a = a * draw.uniform(0.3, 3, (len(a), 1, 1)).astype(np.float32)
+def simulate(maker: Maker, batches: list, weights: np.ndarray, draw: np.random.Generator) -> np.ndarray:
+    """(responses,) the advantages of batches of groups, (rollouts, rewards) each; in float32, in one order."""
     clip = draw.choice([1.0, 1.5, 2.0, 3.0])
+    a = np.concatenate([_of_batch(maker, groups, weights.astype(np.float32), draw) for groups in batches])
     return a.clip(-clip, clip) if maker.after == "clipped" else a
 
 
-def _divided(a: np.ndarray, by: np.ndarray, eps: float) -> np.ndarray:
-    """0 where the divisor is round-off, or below 0."""
-    return np.where(by > 1e-5, a / np.where(by > 1e-5, by + eps, 1), 0).astype(np.float32)
+def _of_batch(maker: Maker, groups: list, weights: np.ndarray, draw: np.random.Generator) -> np.ndarray:
+    sums, left = [], []
+    for group in groups:
+        r = group.astype(np.float32)
+        if maker.decoupled:
+            r = np.stack([_normalise(column, maker.group_eps, maker.ddof) for column in r.T], 1)
+        s = np.nansum(r * weights, axis=1, dtype=np.float32)
+        c, n, by = s, len(s), None
+        if not maker.decoupled and maker.centre != "batch":
+            c = s - s.mean(dtype=np.float32) if np.ptp(s) > 1e-6 * np.abs(s).max() else np.zeros_like(s)  # round-off
+        if maker.centre == "others":
+            c = c * np.float32(n / (n - 1))
+        if maker.by == "group" and c.any():
+            by = np.float32(_std(s, maker.ddof) + maker.eps)
+        if maker.by == "mean":
+            by = max(s.mean(dtype=np.float32), np.float32(0)) or np.float32(np.inf)
+        sums.append(s)
+        left.append(c if by is None else c / by)
+    s, a = np.concatenate(sums), np.concatenate(left)
+    if maker.centre == "batch":
+        a = a - a.mean(dtype=np.float32)
+    if maker.by in ("sums", "batch"):
+        by = _std(s if maker.by == "sums" else a, maker.ddof) + maker.eps
+        a = a / np.float32(by) if by > 1e-6 else np.zeros_like(a)
+    if maker.after == "whitened":
+        a = (a - a.mean(dtype=np.float32)) / np.float32(_std(a, 1) + 1e-8) if a.any() else a
+    return (a * np.float32(draw.uniform(0.3, 3)) if maker.after == "factor" else a).astype(np.float32)
+
+
+def _normalise(column: np.ndarray, eps: float, ddof: int) -> np.ndarray:
+    there = column[~np.isnan(column)]
+    if len(there) < 2 or np.ptp(there) <= 1e-6 * np.abs(there).max():
+        return column * 0
+    return (column - there.mean(dtype=np.float32)) / np.float32(_std(there, ddof) + eps)
+
+
+def _std(values: np.ndarray, ddof: int) -> float:
+    return float(values.std(ddof=ddof, dtype=np.float64))
 
 
 def round_to(a: np.ndarray, precision: str) -> np.ndarray:
@@ -148,7 +183,7 @@ def random_log(maker: Maker, draw: np.random.Generator, odd: bool = False) -> Ra
     missing = draw.random(r.shape) < 0.15 * holes
     missing[..., 0] &= ~missing.all(-1)  # no response without a reward
     r = np.where(missing, np.nan, r)
-    a = round_to(simulate(maker, r, weights, draw).ravel(), precision)
+    a = round_to(simulate(maker, list(r), weights, draw), precision)
     columns = {"batch": np.arange(batches).repeat(prompts * size), "group": np.arange(batches * prompts).repeat(size)}
     columns |= dict(zip(names, r.reshape(-1, count).T.astype(float), strict=True))
     about = f"{batches} batches of {prompts} groups of {size}, {', '.join(kinds)}"

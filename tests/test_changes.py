@@ -92,22 +92,12 @@ def test_each_step_counts_under_the_weights_that_made_it(change, method):
 def test_random_weights_that_change(method):
     for seed in range(4):
         draw = np.random.default_rng(seed)
-        at, weights = (
-            sorted(draw.choice(range(3, STEPS - 1), 2, replace=False)),
-            draw.choice([0.1, 0.5, 1, 2, -0.5], (3, 3)),
-        )
+        at = sorted(draw.choice(range(3, STEPS - 1), 2, replace=False))
+        weights = draw.choice([0.1, 0.5, 1, 2, -0.5], (3, 3))
         rows, expected, _ = draw_run(lambda t, w=weights, at=at: w[np.searchsorted(at, t, side="right")], method, seed)
         report, _ = audit(rows)
         assert report.run["reproduced"] is True
         assert shares(report, method) == pytest.approx(expected, abs=1e-5), seed
-
-
-@pytest.mark.parametrize("method", ["grpo", "gdpo"])
-def test_a_reward_that_is_switched_off_is_not_starved(method):
-    rows, expected, _ = draw_run(lambda t: (1, 2 if t <= 8 else 0, 0.1), method)
-    report, found = audit(rows)
-    assert shares(report, method) == pytest.approx(expected, abs=1e-5) and expected[1] > 0.1
-    assert "weights-change" in found and "reward-starved" not in found
 
 
 def test_a_weight_that_nothing_shows_at_first_does_not_change_there():

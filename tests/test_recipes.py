@@ -1,7 +1,7 @@
 """Recipes found from logs: of real trainers, of the frameworks' recorded outputs, of batches made here, of chance."""
 
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 
 import numpy as np
 import polars as pl
@@ -167,9 +167,6 @@ def test_recorded_outputs_of_frameworks_are_reproduced(scenario, method, convent
     assert scenario.startswith("offset") or comparison.error[logged].max() < 2e-6
 
 
-# --- the formulas, by hand --------------------------------------------------------------------------------------------
-
-
 def sums(r, weights=WEIGHTS):
     """(groups, size) Σ w·r, one after the other."""
     return [[sum(w * x for w, x in zip(weights, row, strict=True)) for row in group] for group in r.tolist()]
@@ -181,51 +178,6 @@ def centred(s):
 
 def from_the_others(s):
     return [[x - mean(group[:j] + group[j + 1 :]) for j, x in enumerate(group)] for group in s]
-
-
-def by_batch(s, divisor, batches=6):
-    """Each batch divided by what the function gives for the numbers in it."""
-    each = len(s) // batches
-    parts = [s[b * each : (b + 1) * each] for b in range(batches)]
-    return [[x / divisor([x for g in part for x in g]) for x in group] for part in parts for group in part]
-
-
-def z(r, std, eps):
-    """(groups, size) Σ w·z."""
-    columns = [[[group[j][k] for j in range(len(group))] for group in r.tolist()] for k in range(r.shape[2])]
-
-    def one(x):
-        by = std(x)
-        return [(v - mean(x)) / (by + eps) if by else 0.0 for v in x]
-
-    each = [[one(x) for x in column] for column in columns]
-    return [[sum(w * each[k][g][j] for k, w in enumerate(WEIGHTS)) for j in range(r.shape[1])] for g in range(len(r))]
-
-
-def test_methods_against_plain_loops():
-    r = draw(3)[:8]
-    s = sums(r)
-    middle = mean(x for group in s for x in group)
-    expected = {
-        "reinforce_pp": by_batch([[x - middle for x in group] for group in s], stdev, 1),
-        "reinforce_pp_baseline": by_batch(centred(s), stdev, 1),
-        "mo_grpo": z(r, stdev, 0),
-        "max_rl": [[x / mean(g) for x in c] for c, g in zip(centred(s), s, strict=True)],
-    }
-    for method, a in expected.items():
-        computed = gc.advantages(torch.tensor(r), method, weights=WEIGHTS)
-        np.testing.assert_allclose(computed, a, atol=1e-12)
-        flat = gc.advantages(r.reshape(-1, 3), method, weights=WEIGHTS, groups=np.arange(8).repeat(8))
-        np.testing.assert_allclose(flat, np.ravel(a), atol=1e-12)
-
-
-def test_rloo_takes_off_the_mean_of_the_others_and_skips_what_is_missing():
-    rloo = gc.Convention(name="mine", source="here", mean_of_others=True)
-    r = torch.tensor([[[1.0], [0.0], [torch.nan], [0.5]], [[2.0], [2.0], [2.0], [2.0]]])
-    a = gc.grpo_no_std(r, convention=rloo)
-    assert a[0].tolist() == pytest.approx([0.75, -0.75, 0, 0]) and a[1].tolist() == [0] * 4
-    assert gc.grpo_no_std([[3.0]], convention=rloo).tolist() == [0]
-    torch.testing.assert_close(gc.gdpo(r, convention=rloo), gc.gdpo(r))
 
 
 # --- batches made here ------------------------------------------------------------------------------------------------
@@ -661,11 +613,11 @@ def test_any_number_at_all_has_round_ones_near_or_none(x):
 # --- random logs ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", MAKERS)
-def test_random_logs_of_every_recipe(name):  # benchmarks/recipes.py tries thousands
-    for seed in range(2):
-        log = random_log(MAKERS[name], np.random.default_rng([seed, len(name)]), odd=seed == 1)
-        recipe = solve([log.table], log.rewards, MAKERS[name].framework)
-        said = verdict(log, MAKERS[name].method, recipe)
-        assert "wrong" not in said, (log.about, recipe)
-        assert seed or said != "nothing" or MAKERS[name].after or MAKERS[name].method == "max_rl", log.about
+@pytest.mark.parametrize("odd", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", [name for name in MAKERS if "eps 1e-0" not in name])
+def test_random_logs_of_every_recipe(name, odd):  # benchmarks/recipes.py tries thousands
+    log = random_log(MAKERS[name], np.random.default_rng(len(name)), odd)
+    recipe = solve([log.table], log.rewards, MAKERS[name].framework)
+    said = verdict(log, MAKERS[name].method, recipe)
+    assert "wrong" not in said, (log.about, recipe)
+    assert odd or said != "nothing" or MAKERS[name].after or MAKERS[name].method == "max_rl", log.about

@@ -9,14 +9,13 @@ from dataclasses import dataclass, replace
 import polars as pl
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
 
 from gdpo_core._words import count, listing, number, percent
 from gdpo_core.conventions import PAPER
 from gdpo_core.runs.facts import weights_in_words
 from gdpo_core.runs.recipe import Tensors, grid_of, hidden_inputs, tensors_of
 from gdpo_core.runs.thresholds import MERGED
-from gdpo_core.runs.weights import Terms, solution_of, terms_of
+from gdpo_core.runs.weights import Terms, separating, solution_of, terms_of
 
 _ENOUGH = 4000  # responses
 # An advantage fits if it is this near, relative to the largest of its unit: an eps that is not known moves z so far.
@@ -28,7 +27,6 @@ _VARIES = 1.02  # the largest factor over the smallest: less is one factor
 _FOLLOWS = 0.5  # of the variance inside groups: what follows the rewards less is hardly made of them
 _FOLLOWS_ALONE = 0.8  # the same where no two responses are equal: nothing else speaks for the rewards there
 _RARE = 0.02  # of the responses
-_ROUNDS = 100
 _OF_GROUP = "a factor for each group"
 
 
@@ -142,40 +140,32 @@ def _in_words(rewards: Sequence[str], weights: Tensor) -> str:
 
 def _order(t: Terms, rewards: Sequence[str]) -> Residual | None:
     """The order of a weighted sum, which no group contradicts; equal advantages contradict nothing."""
-    units = [_pairs(t, (t.unit == unit).nonzero()[:, 0]) for unit in range(len(t.batch))]
-    i, j = torch.cat([t.unit.new_zeros(0, 2), *units]).T
+    slack = t.rounding + _NEAR / 2 * _largest(t, t.a)[t.unit] + _ROUND_OFF
+    low, high, pairs = t.a - slack, t.a + slack, [t.unit.new_zeros(0, 2)]  # the first one has the higher advantage
+    for unit in range(len(t.batch)):
+        rows = ((t.unit == unit) & (t.part > 0)).nonzero()[:, 0]
+        pairs.append(rows[(low[rows][:, None] > high[rows]).nonzero()])
+    i, j = torch.cat(pairs).T
     size = t.x.square().mean(1).sqrt()
     groups = len(t.unit[i].unique())
     if groups < _FEWEST or len(i) < _PAIRS * len(size):
         return None
     apart = ((t.x[:, i] - t.x[:, j]) / size.masked_fill(size == 0, 1)[:, None]).T  # the better one less the other
-    kinds = normalize(torch.unique((apart * 1e6).round(), dim=0))
-    y = torch.zeros_like(size)
-    for _ in range(_ROUNDS):  # the least squares of what is short of a margin of 1
-        short = kinds[kinds @ y < 1 - _NEAR]
-        if not len(short):
-            break
-        y = (y + torch.linalg.pinv(short).sum(1)) / 2
+    kinds = torch.unique((apart * 1e6).round(), dim=0)
+    y = separating(kinds.T, kinds.mean(0))
     if not bool((kinds @ y > 0).all()):
         return None
     w = y / size.masked_fill(size == 0, torch.inf)
     w = w / w.abs().max()
     halved = w.sign() * 0.5 ** w.abs().argsort(descending=True).argsort()
     simple = (w.sign(), halved, w.round(decimals=1))
-    w = next((v for v in simple if bool((kinds @ (v * size) > _ROUND_OFF * (v * size).norm()).all())), w)
+    w = next((v for v in simple if bool((kinds @ (v * size) > 1).all())), w)
     words = f"a sum such as {_in_words(rewards, w)}" if len(rewards) > 1 else rewards[0]
     return Residual(
         "order",
         f"In each of {count(groups, 'group')} their order is that of {words} (or they are equal): ranks, clipping or a "
         "squashing function leave the order and change the sizes.",
     )
-
-
-def _pairs(t: Terms, rows: Tensor) -> Tensor:
-    """(pairs, 2) responses of one group of which the first has the higher advantage."""
-    a, rows = t.a[rows], rows[:, None].expand(-1, 2)
-    slack = 2 * t.rounding[rows].max() + _NEAR * a.abs().max() + _ROUND_OFF
-    return rows[0, 0] + (a[:, None] > a[None] + slack).nonzero()
 
 
 def _mostly(t: Terms, hidden: int, groups: int) -> Residual | None:
@@ -189,7 +179,8 @@ def _mostly(t: Terms, hidden: int, groups: int) -> Residual | None:
         enough = int(t.part.sum()) - groups - len(t.x) >= _EQUATIONS
         if not (enough and adds_up and _FOLLOWS_ALONE <= follows < 1 - _NEAR):
             return None
-        return Residual("mostly the rewards", f"But {agrees}; what is left follows something else.", known=False)
+        says = f"But {agrees}. Clipping or a factor for each batch leaves it at that, and so does something not logged."
+        return Residual("mostly the rewards", says)
     says = (
         f"In {count(hidden)} of {count(groups, 'group')} responses with equal rewards have different advantages: "
         "something else went into them, such as a KL or length penalty"

@@ -262,31 +262,26 @@ def scale_of(solution: Solution, terms: Terms, batch: Batch, method: str) -> tup
     total, x = terms.total, direction @ terms.x
     a = (terms.a - terms.mean(terms.a, terms.part)) * terms.part
     along, square = total(a * x), total(a.square())
+    by = along / square  # std + eps / factor; 1 / factor where nothing is divided
     round_off = total(terms.round_off.square()) / total(terms.part).clamp(min=1)
-    trust = torch.where(solution.batches[terms.batch] & (along > 0), 1 / (1 + round_off), 0)
     rounding = (total(terms.rounding.square()) / square).sqrt().nan_to_num(posinf=0)  # relative, of a
-    by = along / square
-    off = _DIVISOR_OFF + 2 * rounding + _BOUND * FLOAT32 * round_off.sqrt() * square.sqrt() / along
+    trust = torch.where(solution.batches[terms.batch] & (along > 0), 1 / (1 + round_off), 0)
     if method in UNDIVIDED:
-        median = _median(1 / by, trust * square)
-        fits = _share((by * (median or 0) - 1).abs() <= off, trust > 0)
-        return median, _UNDIVIDED + (_median(rounding, trust * square) or 0), fits
-    formula, batch = method_for(method, with_weights(batch, direction))
-    steps = formula(batch)
-    over = steps.group if method == "grpo" or steps.batch is None else steps.batch
-    std = over.std.flatten()
-    trust = torch.where(std > 0, trust / std.square(), 0).nan_to_num()
-    left = _median(by - std, trust)  # eps / factor
-    fits = _share((by - std - max(left or 0, 0)).abs() <= off * by, trust > 0)
+        eps, std, trust = 1.0, torch.zeros_like(by), trust * square
+    else:
+        formula, batch = method_for(method, with_weights(batch, direction))
+        steps = formula(batch)
+        std = (steps.group if method == "grpo" or steps.batch is None else steps.batch).std.flatten()
+        trust = torch.where(std > 0, trust / std.square(), 0).nan_to_num()
+    left = _median(by - std, trust)
+    off = _DIVISOR_OFF + 2 * rounding + _BOUND * FLOAT32 * round_off.sqrt() * square.sqrt() / along
+    near = (by - std - max(left or 0, 0)).abs() <= off * by
+    fits = ((near & (trust > 0)).sum() / (trust > 0).sum().clamp(min=1)).item()
     if eps == 0 or left is None or left <= 0:
         return None, torch.inf, fits
-    error = FLOAT32 / trust.sum().sqrt().item() + (_median(rounding * std, trust) or 0)
-    return eps / left, error / left, fits
-
-
-def _share(which: Tensor, of: Tensor) -> float:
-    """The share of those marked in `of`; 1 where none is."""
-    return ((which & of).sum() / of.sum()).item() if bool(of.any()) else 1.0
+    if method in UNDIVIDED:
+        return 1 / left, _UNDIVIDED + (_median(rounding, trust) or 0), fits
+    return eps / left, (FLOAT32 / trust.sum().sqrt().item() + (_median(rounding * std, trust) or 0)) / left, fits
 
 
 def _median(values: Tensor, weights: Tensor) -> float | None:
@@ -301,12 +296,16 @@ def _median(values: Tensor, weights: Tensor) -> float | None:
 def separate(solution: Solution, terms: Terms, wanted: Tensor) -> Tensor:
     """The nearest weights found to the wanted ones under which no unit's advantages point against the logged ones."""
     along = solution.directions.T @ terms.total(terms.x * terms.a)[:, solution.batches[terms.batch]]
-    size = along.square().sum(0).sqrt()
-    along = along[:, size > 0] / size[size > 0]
-    y = solution.directions.T @ wanted
+    along = along[:, along.any(0)]
+    return solution.completed(solution.directions @ separating(along, solution.directions.T @ wanted), wanted)
+
+
+def separating(columns: Tensor, start: Tensor) -> Tensor:
+    """The nearest vector found to the start that is on the same side as every column."""
+    y, columns = start, torch.nn.functional.normalize(columns, dim=0)
     for _ in range(_ROUNDS):
-        wrong = along[:, y @ along <= 1e-3 * y.square().sum().sqrt()]
+        wrong = columns[:, y @ columns <= 1e-3 * y.norm()]
         if not wrong.numel():
             break
-        y = y + y.square().sum().sqrt() * 0.1 * wrong.mean(1)
-    return solution.completed(solution.directions @ y, wanted)
+        y = y + 0.1 * y.norm() * wrong.mean(1)
+    return y
