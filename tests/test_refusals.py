@@ -38,7 +38,7 @@ from gdpo_core.runs import files as log_files
 BATCH = trl()
 CSV = "group,acc,fmt\na,1,0\na,0,1\nb,1,1\nb,0,0\n"
 GROUPS = {"group": [1, 1, 2, 2]}
-SKIP = {"skip_bad_lines": True}
+SKIP = {"skip_bad": True}
 NESTED = [{"accuracy": [1.0], "format": [0.0]}] * 4
 WANDB = '{"columns": ["step", "prompt", "completion", "acc"], "data": %s}'
 WIDE = pl.DataFrame({"group": [1] * 8} | {f"c{k}": [float(k % 7)] * 8 for k in range(3_000)})
@@ -90,7 +90,7 @@ PARQUET = [
     no({"a.parquet": BATCH}, "group_size: expected a positive whole number, got 0", group_size=0),
     no({"a.parquet": BATCH}, "rewards: expected names of columns, got 5", rewards=5),
     no({"a.parquet": trl(prompt=None, advantage=None)}, "can be told from .* give group_size", {"group_size": 4}),
-    no({"a.parquet": trl(t=pl.concat_list("step"))}, r"a\.parquet: expected", step="t"),
+    no({"a.parquet": trl(t=pl.concat_list("step"))}, r"a\.parquet: expected", columns={"step": "t"}),
     no({"a.parquet": parquet(table(8).with_columns(step=pl.date(2026, 1, 2)))}, "whole numbers .*'step', got Date"),
     *[no({"a.parquet": trl(**{name: SIXTH.then(value).otherwise(0.5)})}, rf"row 6, step 1: .* '{name}', .* got {value}")
       for name in ("accuracy", "advantage") for value in (float("inf"), float("-inf"))],
@@ -103,7 +103,7 @@ TEXTS = [
     no({"a.csv": b"acc,group\n1,\xe9\n"}, r"a\.csv, line 2: expected UTF-8"),
     no({"a.csv": b"acc\n1\n0\n"}, "give group_size", {"group_size": 2}),
     no({"a.csv": b"acc,group\n1,a\n0,\n"}, r"a\.csv, row 2: expected a value in every row of 'gro"),
-    no({"a.csv": b"acc,group,t\n1,a,one\n"}, r"a\.csv, row 1: expected whole numbers .* got 'one'", step="t"),
+    no({"a.csv": b"acc,group,t\n1,a,one\n"}, r"a\.csv, row 1: expected whole numbers .* got 'one'", columns={"step": "t"}),
     no(csv("a,0,1", "a,0"), r"a\.csv, line 3: expected 3 values, one per column, got 2"),
     no({"a.csv": CSV[:-3].encode()}, r"a\.csv, line 5: expected 3 values, one per column, got 2"),
     no(csv("a,0,1", "a,0,1,2"), r"a\.csv, line 3: expected 3 values.* got 4"),
@@ -146,7 +146,7 @@ TEXTS = [
     no({"a.jsonl": lines(VERL) + b'{"a": "\xff"}\n'}, r"a\.jsonl, line 2: .* not UTF-8"),
     no({"a.json": b"5"}, r"a\.json: expected an array of objects"),
     no({"a.json": b'{"acc": [1], "group": [0, 0]}'}, r"a\.json: expected lists of one length"),
-    no({"a.jsonl": b"x\ny\n"}, r"a\.jsonl: expected at least one response", skip_bad_lines=True),
+    no({"a.jsonl": b"x\ny\n"}, r"a\.jsonl: expected at least one response", skip_bad=True),
     no(jsonl(*rows(8, rewards=lambda i: {"a": i % 2}), '{"rewards":'), r"line 9: expected a JSON object", SKIP),
     no(jsonl(*rows(8, step=lambda i: "two" if i == 2 else "1")), r"row 3: expected whole .*'step', got 'two'"),
     *[no(jsonl(*rows(8, advantage=lambda i: str(i))), "column 'advantage': expected numbers, got text '0'", **options)

@@ -132,8 +132,8 @@ def test_files_that_cannot_be_read_are_left_out_counted_and_named(tmp_path, caps
     whole = read_run(tmp_path)
     assert whole.skipped_files == () and list(whole.files) == names and whole.table.height == 4 * len(ROWS)
     (tmp_path / f"rows_2.{kind}").write_bytes(bad)
-    refused(tmp_path, rf"^{names[1]}.*expected .*; with skip_bad_files \(--skip-bad-files\) it")
-    run = read_run(tmp_path, skip_bad_files=True)
+    refused(tmp_path, rf"^{names[1]}.*expected .*; with skip_bad \(--skip-bad-files\) it")
+    run = read_run(tmp_path, skip_bad=True)
     assert run.skipped_files == (names[1],) and list(run.files) == [names[0], *names[2:]]
     assert run.table.equals(whole.table.filter(whole.table["step"] != 2).with_columns(run.table["group"]))
     report = gc.audit(run)
@@ -159,6 +159,6 @@ def test_files_that_cannot_be_read_are_left_out_counted_and_named(tmp_path, caps
     ],
 )
 def test_what_is_no_bad_file_among_others_is_not_left_out(files, message):
-    refused(files, message, skip_bad_files=True)
+    refused(files, message, skip_bad=True)
     if len(files) == 1 or b"" not in files.values():
-        assert "skip_bad_files" not in refused(files, message)
+        assert "skip_bad" not in refused(files, message)

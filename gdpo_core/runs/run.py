@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, TypeAlias
 
@@ -11,11 +11,10 @@ import polars as pl
 
 from gdpo_core._errors import InputError, expect, reason
 from gdpo_core.runs.columns import Columns
-from gdpo_core.runs.files import LogFiles
 from gdpo_core.runs.texts import Texts, no_texts
 from gdpo_core.runs.window import select_steps
 
-IN_MEMORY = 700_000_000  # bytes: the numbers of ten million responses with three rewards
+IN_MEMORY = 300_000_000  # bytes: the numbers of four million responses with three rewards
 PROMPTS = 10_000  # rows whose prompts are examined
 
 # The first batch of each stretch of batches, and the rows per group there.
@@ -149,21 +148,6 @@ class Run:
     def table(self) -> pl.DataFrame:
         """All responses: step, group, the rewards, advantage if logged, length if known."""
         return pl.concat(list(self.tables())).drop("batch", "_place", strict=False)
-
-
-def run_of(files: LogFiles, framework: str, rows: Rows, **facts: Any) -> Run:
-    """A run whose groups are still to be found, from its rows and other facts that its reader knows."""
-    return Run(
-        path=files.name,
-        framework=framework,
-        files=tuple(file.name for file in files.files),
-        rewards=rows.columns.rewards,
-        has_advantage=rows.columns.advantage is not None,
-        has_length=rows.columns.length is not None,
-        by=rows.columns.by,
-        _rows=replace(rows, read=read_once(rows.read)),
-        **facts,
-    )
 
 
 @contextmanager
