@@ -8,7 +8,8 @@ import polars as pl
 
 from gdpo_core._errors import InputError, expect, is_whole
 from gdpo_core._words import clip, count, listing
-from gdpo_core.runs.tables import BROKEN, ROWS, BadLines, Table, is_number_type
+from gdpo_core.runs import tables as of_files
+from gdpo_core.runs.tables import BROKEN, BadLines, Table, is_number_type
 from gdpo_core.runs.window import Steps, validate_window
 
 REWARDS = 100  # at most: the work grows with their pairs, and no run has as many
@@ -392,7 +393,7 @@ def batches(frames: Iterable[pl.DataFrame], by: Sequence[str]) -> Iterator[pl.Da
         if not len(frame):
             continue
         waiting.append(frame)
-        if sum(map(len, waiting)) < ROWS:
+        if sum(map(len, waiting)) < of_files.ROWS:
             continue
         rows = pl.concat(waiting)
         numbers = rows.select(_changes(by)).to_series()

@@ -63,6 +63,7 @@ class Form:
     length: str | None = None
     key: str | None = None  # identifies the groups of a batch
     keyed_by: str = ""  # in words
+    keyed_by_text: bool = False  # by a prompt's text, though the caller did not name it
     prompt: str | None = None  # whose changes show where a group ends
     batch: tuple[str, ...] = ("_file", "step")  # a batch ends where one of these changes
     sorts: bool = False  # the rows of a batch may stand apart
@@ -285,6 +286,7 @@ def _generic(tables: Sequence[Table], names: Schema, options: ReadOptions, args:
         advantage=advantage,
         length=column("length", LENGTHS, texts=False),
         key=key,
+        keyed_by_text=key is not None and not options.group and key.lower() in ("prompt", "input", "question"),
         batch=("step",) if step else ("_file",),
         sorts=step is not None,
         not_rewards=frozenset(KNOWN | {*LENGTHS, *ADVANTAGES}),
@@ -336,10 +338,16 @@ def _verifiers(tables: Sequence[Table], names: Schema, options: ReadOptions, arg
     trace = getattr(names.get("traces"), "inner", pl.Null())
     kinds = _fields(trace)
     scored, measured = list(_fields(kinds.get("rewards"))), list(_fields(kinds.get("metrics")))
-    odd = {name: kind for name, kind in kinds.items() if name in ("rewards", "metrics") and kind != pl.Null}
-    fits = bool(kinds) and all(isinstance(kind, pl.Struct) for kind in odd.values())
-    expect(fits, where, f"{_EPISODE}, with traces and their rewards by name", f"{trace}")
+    rewards = kinds.get("rewards", pl.Null())
+    fits = bool(kinds) and (isinstance(rewards, pl.Struct) or rewards == pl.Null)
+    expect(fits, where, f"{_EPISODE}, with traces and their rewards by name", f"{rewards if kinds else trace}")
+    for name in scored:
+        kind = _fields(rewards)[name]
+        expect(
+            isinstance(kind, pl.Struct) or kind == pl.Null, where, f"{_EPISODE}, with a score in {name!r}", f"{kind}"
+        )
     logged = list(dict.fromkeys((*scored, *measured)))
+    expect(bool(scored), where, "at least one column of numbers that is a reward", ", ".join(logged) or "no columns")
     own = (STEP, GROUP, ADVANTAGE, LENGTH, "_evaluates", "_id", "_env", "messages")
     taken = next((name for name in logged if name in own or name.startswith("_weight ")), None)
     expect(taken is None, where, "rewards and metrics of other names", f"one called {taken!r}")
@@ -357,7 +365,7 @@ def _verifiers(tables: Sequence[Table], names: Schema, options: ReadOptions, arg
         GROUP: pl.concat_str(
             "_env", of_trace("agent", "name").cast(pl.String).fill_null("agent"), "_id", separator="/"
         ),
-        LENGTH: number("num_output_tokens"),
+        LENGTH: number("num_output_tokens").cast(pl.Float64),
         **{name: number("metrics", name) for name in measured},
         **{name: number("rewards", name, "score") for name in scored},
         **{f"_weight {n}": _weight(of_trace("rewards", n), number("rewards", n, "weight")) for n in scored},
@@ -423,7 +431,7 @@ def _field(kind: object, path: Sequence[str], where: str, numbers: bool = False)
     value = None
     for name in path:
         if name not in _fields(kind):
-            return pl.lit(None)
+            return pl.lit(None, pl.Float64 if numbers else pl.Null)
         value, kind = pl.col(name) if value is None else value.struct.field(name), _fields(kind)[name]
     fits = not numbers or is_number_type(kind) or kind == pl.Null
     expect(fits, where, f"{_EPISODE}, with numbers in {'.'.join(path)}", f"{kind}")

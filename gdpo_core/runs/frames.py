@@ -51,7 +51,7 @@ def _frame_of(data: Any, odd: set[str]) -> pl.DataFrame | None:
             data = data.reset_index()  # of pandas: an index with a name is a column
         native: Any = nw.from_native(data)
         table = native.collect(backend="polars") if isinstance(native, nw.LazyFrame) else native
-        return _in_polars(table)
+        return _in_polars(table, odd)
     except DuplicateError as error:
         names = re.findall(r"- ('.*?') \d+ times", str(error))
         raise InputError(
@@ -79,12 +79,12 @@ def _of_arrow(data: Any) -> pl.DataFrame | None:
         return None
 
 
-def _in_polars(table: Any) -> pl.DataFrame:
+def _in_polars(table: Any, odd: set[str]) -> pl.DataFrame:
     """A table of narwhals in polars; where pyarrow is missing, or refuses a column of pandas, value by value."""
     try:
         return table.to_polars()
     except (ImportError, TypeError, ValueError):
-        return table_of(column(name, table[name].to_list()) for name in table.columns)
+        return table_of(column(name, table[name].to_list(), odd) for name in table.columns)
 
 
 def _of_records(rows: Sequence[Mapping], odd: set[str]) -> pl.DataFrame:

@@ -133,6 +133,7 @@ def _tables(files: LogFiles, options: ReadOptions) -> _Log:
     """
     expect_one_run(files.name, [file.name for file in files.files if file.name.endswith(".table.json")])
     found: list[Table] = []
+    databases: list[str] = []
     bad: dict[str, InputError] = {}
     unfinished: tuple[str, ...] = ()
     for file in files.files:
@@ -140,6 +141,7 @@ def _tables(files: LogFiles, options: ReadOptions) -> _Log:
             own = tables_of(file, options.bad_lines)
             for table in own if options.skip_bad else ():
                 _read_through(table)
+            databases += [file.name] * (own[0].kind == "trackio")
             found += own
         except InputError as error:
             bad[file.name] = error
@@ -150,8 +152,7 @@ def _tables(files: LogFiles, options: ReadOptions) -> _Log:
                 raise InputError(f"{error}{LEAVES_OUT * (len(files.files) > 1)}") from None
     if not found:
         raise next(iter(bad.values()))
-    databases = list(dict.fromkeys(table.path or table.name for table in found if table.kind == "trackio"))
-    expect(len(databases) < 2, files.name, "the database of one project", ", ".join(map(str, databases[:5])))
+    expect(len(databases) < 2, files.name, "the database of one project", ", ".join(databases[:5]))
     return _Log(tuple(map(_without_inner, unnested(found))), tuple(bad), unfinished)
 
 
@@ -204,8 +205,8 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
     made = form.of(pl.LazyFrame(schema={"_row": pl.Int64(), "_file": pl.Int64(), **names})).collect_schema()
     schema = {name: kind for name, kind in made.items() if not _is_inner(name)}
     logged = form.logged or list(names)
-    expect_columns([name for name in options.names if name not in (form.step, form.key)], logged, where)
     candidates = _candidates(form, schema, options)
+    expect_columns([name for name in options.names if name not in (form.step, form.key)], logged, where)
     chosen = _rewards(form, candidates, schema, options)
     columns = validate_columns(_columns(form, chosen, schema, options), logged, where)
     expect_in_every_table(
@@ -361,6 +362,7 @@ def _rows(form: Form, columns: Columns) -> Rows:
         columns=columns,
         read=read_once(read),
         keyed_by=form.key and (form.keyed_by or f"the column {form.key}"),
+        keyed_by_text=form.keyed_by_text,
         equal_groups=form.equal_groups,
         prompts=prompts,
         group_size=form.group_size,

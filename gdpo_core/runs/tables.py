@@ -85,7 +85,7 @@ class Table:
     def unreadable(self, error: BaseException) -> InputError:
         """The error of a table whose rows cannot be read."""
         why = reason(error)[:200]
-        if self.path is None or self.kind != "parquet":
+        if self.kind != "parquet":
             return InputError(f"{self.name}: expected a table that can be read, got {why}")
         return InputError(f"{self.name}: expected a whole Parquet file, got one that is cut or damaged: {why}")
 
