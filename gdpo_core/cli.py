@@ -336,8 +336,10 @@ def audit_command(
 def _read_args(options: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of `read_run` from the options of the command line."""
     size = None if options["group_size"] is None else parse_count(options["group_size"], "group-size")
-    names = ("framework", "group", "advantage", "length", "step", "skip_bad_lines", "skip_bad_files")
-    return {"group_size": size, "rewards": options["reward"] or None, **{name: options[name] for name in names}}
+    columns = {name: options[name] for name in ("advantage", "length", "step") if options[name] is not None}
+    read = {"columns": columns, "skip_bad": options["skip_bad_lines"] or options["skip_bad_files"]}
+    read |= {name: options[name] for name in ("framework", "group")}
+    return {"group_size": size, "rewards": options["reward"] or None, **read}
 
 
 def _parse_fail_on(texts: Sequence[str] | None) -> frozenset[str]:

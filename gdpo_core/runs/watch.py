@@ -16,7 +16,7 @@ from gdpo_core.runs.columns import ReadOptions
 from gdpo_core.runs.facts import Facts
 from gdpo_core.runs.files import LogFile, LogFiles, NoLog, find_files, format_of
 from gdpo_core.runs.frames import REMOTE
-from gdpo_core.runs.read import read_files, read_run, without_bad_files
+from gdpo_core.runs.read import read_files, read_run
 from gdpo_core.runs.run import Run
 
 LINES = ("jsonl", "csv", "tsv")  # formats that grow by lines
@@ -81,9 +81,7 @@ class Follower:
         return self._report(read_run(self.path, self.framework, **self.named))
 
     def _read(self, log: LogFiles) -> Run:
-        options = ReadOptions(**self.named)
-        files = without_bad_files(log, options) if options.skip_bad_files else (log, ())
-        return read_files(*files, self.framework, options)
+        return read_files(log, self.framework, ReadOptions(**self.named))
 
     def _report(self, run: Run) -> AuditReport:
         self.facts = gather(run, self.weights, self.primary, self.asked)
