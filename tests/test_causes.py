@@ -114,14 +114,15 @@ def logged(folder, **options):
 def test_the_last_table_once_more_counts_once_and_nothing_is_said(tmp_path, tracked, method, groups):
     tables = logged(tmp_path / "out", method=method, groups=groups)
     expected, report = gc.audit(gc.read_run(tmp_path / "out")), gc.audit(gc.read_run(tracked([*tables, tables[-1]])))
-    assert "steps-repeated" not in found(report) and report.source["responses"] == 12 * groups * 8
+    assert not report.notes and report.source["responses"] == 12 * groups * 8
     assert (report.rewards, report.methods, report.run) == (expected.rewards, expected.methods, expected.run)
 
 
 def test_a_batch_that_is_trained_on_twice_is_still_named(tmp_path, tracked):
     tables = logged(tmp_path / "out")
     again = tables[-1].with_columns(step=pl.lit(13, pl.Int64))
-    assert found(gc.audit(gc.read_run(tracked([*tables, again]))))["steps-repeated"].evidence["steps"] == [13]
+    report = gc.audit(gc.read_run(tracked([*tables, again])))
+    assert report.notes == ("Rows that repeat those of the batch before count once: 1 batch, of step 13.",)
 
 
 @pytest.mark.parametrize("method", ["grpo", "gdpo"])
@@ -134,8 +135,7 @@ def test_tables_of_evaluations_are_no_second_run_and_do_not_count(tmp_path, trac
         if number % 4 == 0:  # TRL's table keeps the last responses of training, where there is room
             log.append(pl.concat([table.tail(16), other.head(16)]))
     report, expected = gc.audit(gc.read_run(tracked([*log, log[-1]]))), gc.audit(gc.read_run(tmp_path / "out"))
-    finding = found(report)["eval-logged"]
-    assert finding.severity == "info" and finding.evidence["steps"] == [4, 8, 12]
+    assert report.notes == ("Left out as evaluations: 3 tables, of steps 4, 8 and 12.",)
     assert not {"steps-repeated", "eval-overwrote", "advantages-not-reproduced"} & {*found(report)}
     assert (report.rewards, report.methods, report.run) == (expected.rewards, expected.methods, expected.run)
 
@@ -143,10 +143,10 @@ def test_tables_of_evaluations_are_no_second_run_and_do_not_count(tmp_path, trac
 def test_a_run_that_went_on_from_a_checkpoint_is_no_evaluation(tmp_path, tracked):
     tables, others = logged(tmp_path / "out"), logged(tmp_path / "on", seed=5)  # with the same prompts
     report = gc.audit(gc.read_run(tracked([*tables[:6], *others[5:]])))
-    assert found(report)["steps-repeated"].severity == "warning" and "eval-logged" not in found(report)
+    assert found(report)["steps-repeated"].severity == "warning" and not report.notes
     other = [table.with_columns(prompt=pl.lit("other: ") + pl.col("prompt")) for table in others]
     report = gc.audit(gc.read_run(tracked([*tables, *other])))  # two runs
-    assert found(report)["steps-repeated"].severity == "warning" and "eval-logged" not in found(report)
+    assert found(report)["steps-repeated"].severity == "warning" and not report.notes
 
 
 # --- files -----------------------------------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ def test_a_copy_of_a_file_counts_once_as_batches_that_repeat(tmp_path, name, pla
     shutil.copy(third, third.with_stem(name.format(third.stem)))
     log = {path.name: path.read_bytes() for path in third.parent.iterdir()} if place == "upload" else None
     report = gc.audit(gc.read_run(log or str(tmp_path / place)))
-    assert found(report)["steps-repeated"].evidence["steps"] == [3] and report.rewards == expected.rewards
+    assert report.notes[0].endswith("1 batch, of step 3.") and report.rewards == expected.rewards
 
 
 @pytest.mark.parametrize("write", [write_trl, write_verl])
@@ -171,7 +171,7 @@ def test_a_last_file_without_its_end_is_left_out_and_named(tmp_path, write, size
     expected = gc.audit(gc.read_run([*map(str, paths[:-1])]))
     paths[-1].write_bytes(paths[-1].read_bytes()[:size])
     report = gc.audit(gc.read_run(tmp_path))
-    (left,) = found(report)["files-left-out"].evidence["files"]
+    (left,) = report.notes
     assert paths[-1].name in left and ("empty" if size == 0 else "ends in the middle") in left
     assert report.rewards == expected.rewards and report.source["files"] == 3
 
@@ -201,7 +201,7 @@ def test_a_table_of_wandb_that_is_being_written_is_left_out(tmp_path):
     last = sorted((tmp_path / "log").iterdir(), key=lambda path: int(path.name.split("_")[1]))[-1]
     last.write_bytes(last.read_bytes()[:200])
     report = gc.audit(gc.read_run(tmp_path / "log"))
-    assert report.source["files"] == 11 and "files-left-out" in found(report)
+    assert report.source["files"] == 11 and report.notes[0].startswith("Not read: ")
 
 
 # --- groups of another size ------------------------------------------------------------------------------------------
@@ -238,10 +238,9 @@ def test_a_group_size_that_changes_is_followed(tmp_path, parts, drop, method):
     groups = changing(tmp_path, parts, *[drop] * bool(drop), method=method)
     report = gc.audit(gc.read_run(tmp_path))
     assert report.source["groups"] == groups and report.source["group_size"] is None
-    finding = found(report)["group-size-changes"]
-    starts = np.cumsum([1, *(steps for steps, _, _ in parts[:-1])]).tolist()
-    assert finding.evidence["sizes"] == [size for _, _, size in parts]
-    assert finding.evidence["from_steps"] == starts and finding.severity == "info"
+    starts = np.cumsum([steps for steps, _, _ in parts[:-1]]).tolist()
+    later = [f"{size} from step {1 + step} on" for step, (_, _, size) in zip(starts, parts[1:], strict=True)]
+    assert report.notes == (f"Groups hold {parts[0][2]} responses at first, {' and '.join(later)}.",)
     assert not {"prompts-merged", "ragged-batches"} & {*found(report)}
     if drop != "advantage":
         assert report.run["method"] == method and report.run["reproduced"]
@@ -256,7 +255,8 @@ def test_a_group_size_that_changes_in_a_dump_of_verl_is_followed(tmp_path):
             fake_logs.write_lines(tmp_path / f"{step}.jsonl", [row | {"step": step} for row in rows])
         shutil.rmtree(tmp_path / "part")
     report = gc.audit(gc.read_run(tmp_path))
-    assert report.source["groups"] == 72 and found(report)["group-size-changes"].evidence["from_steps"] == [1, 7]
+    assert report.source["groups"] == 72
+    assert report.notes == ("Groups hold 8 responses at first, 4 from step 7 on.",)
     assert not {"prompts-merged", "ragged-batches"} & {*found(report)}
 
 
