@@ -389,10 +389,11 @@ def test_every_id_fails_by_its_name_and_by_its_level(capsys, monkeypatch):
 
 
 def test_the_report_is_whole_where_a_finding_fails_the_pipeline(capsys, tmp_path):
-    options = ["--fail-on", "blind-zero-std-metric", "--html", tmp_path / "a.html"]
+    found = ("blind-zero-std-metric", "ties-hide-signal")
+    options = ["--fail-on", ",".join(found), "--html", tmp_path / "a.html"]
     code, out, err = run(capsys, TRL, SWIFT, *options, "--json", "-")
     assert code == 1 and len(parsed(out)["runs"]) == 2 and (tmp_path / "a.html").exists()
-    assert err == "".join(f"gdpo: fail-on: {log}: blind-zero-std-metric\n" for log in (TRL, SWIFT))
+    assert err == "".join(f"gdpo: fail-on: {log}: {id_}\n" for log, id_ in zip((TRL, SWIFT), found, strict=True))
 
 
 def test_the_status_stands_though_the_reader_has_left(monkeypatch):

@@ -50,8 +50,8 @@ def test_a_flag_that_says_the_same_as_a_reward_is_none_unless_it_is_named(tmp_pa
     rewritten(tmp_path, lambda row: row | {"right": row["accuracy"] > 0, "tokens": len(row["output"])})
     run = read_run(tmp_path)
     assert run.rewards == NAMES and run.weights == BY_NAME
-    (finding,) = findings(audit(run), "not-in-score")
-    assert finding.severity == "info" and finding.evidence["columns"] == ["right", "tokens"]
+    alone = "The score is a weighted sum of accuracy, format and length_penalty alone"
+    assert audit(run).notes == (f"{alone}; not counted: right and tokens.",)
     named = read_run(tmp_path, rewards=[*NAMES, "tokens"])
     assert named.rewards == (*NAMES, "tokens") and named.weights == BY_NAME | {"tokens": 0.0}
 

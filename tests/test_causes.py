@@ -99,7 +99,7 @@ def logged(folder, **options):
 def test_the_last_table_once_more_counts_once_and_nothing_is_said(tmp_path, tracked, method, groups):
     tables = logged(tmp_path / "out", method=method, groups=groups)
     expected, report = gc.audit(gc.read_run(tmp_path / "out")), gc.audit(gc.read_run(tracked([*tables, tables[-1]])))
-    assert "steps-repeated" not in found(report) and report.source["responses"] == 12 * groups * 8
+    assert not report.notes and report.source["responses"] == 12 * groups * 8
     assert (report.rewards, report.methods, report.run) == (expected.rewards, expected.methods, expected.run)
 
 
@@ -113,8 +113,7 @@ def test_tables_of_evaluations_are_no_second_run_and_do_not_count(tmp_path, trac
         if number % 4 == 0:  # TRL's table keeps the last responses of training, where there is room
             log.append(pl.concat([table.tail(16), other.head(16)]))
     report, expected = gc.audit(gc.read_run(tracked([*log, log[-1]]))), gc.audit(gc.read_run(tmp_path / "out"))
-    finding = found(report)["eval-logged"]
-    assert finding.severity == "info" and finding.evidence["steps"] == [4, 8, 12]
+    assert report.notes == ("Left out as evaluations: 3 tables, of steps 4, 8 and 12.",)
     assert not {"steps-repeated", "eval-overwrote", "advantages-not-reproduced"} & {*found(report)}
     assert (report.rewards, report.methods, report.run) == (expected.rewards, expected.methods, expected.run)
 
@@ -122,10 +121,10 @@ def test_tables_of_evaluations_are_no_second_run_and_do_not_count(tmp_path, trac
 def test_a_run_that_went_on_from_a_checkpoint_is_no_evaluation(tmp_path, tracked):
     tables, others = logged(tmp_path / "out"), logged(tmp_path / "on", seed=5)  # with the same prompts
     report = gc.audit(gc.read_run(tracked([*tables[:6], *others[5:]])))
-    assert found(report)["steps-repeated"].severity == "warning" and "eval-logged" not in found(report)
+    assert found(report)["steps-repeated"].severity == "warning" and not report.notes
     other = [table.with_columns(prompt=pl.lit("other: ") + pl.col("prompt")) for table in others]
     report = gc.audit(gc.read_run(tracked([*tables, *other])))  # two runs
-    assert found(report)["steps-repeated"].severity == "warning" and "eval-logged" not in found(report)
+    assert found(report)["steps-repeated"].severity == "warning" and not report.notes
 
 
 # --- files -----------------------------------------------------------------------------------------------------------
@@ -139,7 +138,7 @@ def test_a_last_file_without_its_end_is_left_out_and_named(tmp_path, write, size
     expected = gc.audit(gc.read_run([*map(str, paths[:-1])]))
     paths[-1].write_bytes(paths[-1].read_bytes()[:size])
     report = gc.audit(gc.read_run(tmp_path))
-    (left,) = found(report)["files-left-out"].evidence["files"]
+    (left,) = report.notes
     assert paths[-1].name in left and ("empty" if size == 0 else "ends in the middle") in left
     assert report.rewards == expected.rewards and report.source["files"] == 3
 
@@ -189,10 +188,9 @@ def test_a_group_size_that_changes_is_followed(tmp_path, parts, drop, method):
     groups = changing(tmp_path, parts, *[drop] * bool(drop), method=method)
     report = gc.audit(gc.read_run(tmp_path))
     assert report.source["groups"] == groups and report.source["group_size"] is None
-    finding = found(report)["group-size-changes"]
-    starts = np.cumsum([1, *(steps for steps, _, _ in parts[:-1])]).tolist()
-    assert finding.evidence["sizes"] == [size for _, _, size in parts]
-    assert finding.evidence["from_steps"] == starts and finding.severity == "info"
+    starts = np.cumsum([steps for steps, _, _ in parts[:-1]]).tolist()
+    later = [f"{size} from step {1 + step} on" for step, (_, _, size) in zip(starts, parts[1:], strict=True)]
+    assert report.notes == (f"Groups hold {parts[0][2]} responses at first, {' and '.join(later)}.",)
     assert not {"prompts-merged", "ragged-batches"} & {*found(report)}
     if drop != "advantage":
         assert report.run["method"] == method and report.run["reproduced"]
@@ -207,7 +205,8 @@ def test_a_group_size_that_changes_in_a_dump_of_verl_is_followed(tmp_path):
             fake_logs.write_lines(tmp_path / f"{step}.jsonl", [row | {"step": step} for row in rows])
         shutil.rmtree(tmp_path / "part")
     report = gc.audit(gc.read_run(tmp_path))
-    assert report.source["groups"] == 72 and found(report)["group-size-changes"].evidence["from_steps"] == [1, 7]
+    assert report.source["groups"] == 72
+    assert report.notes == ("Groups hold 8 responses at first, 4 from step 7 on.",)
     assert not {"prompts-merged", "ragged-batches"} & {*found(report)}
 
 

@@ -10,7 +10,7 @@ from gdpo_core._words import listing, percent
 from gdpo_core.bfcl import REWARDS
 from gdpo_core.board.state import METHODS, State
 from gdpo_core.differences import differences, left_open, undoing
-from gdpo_core.frameworks import FRAMEWORKS, Fact, Framework
+from gdpo_core.frameworks import FRAMEWORKS, Framework
 from views.html import Html, fold, prose, show, tag
 from views.nav import Nav
 
@@ -87,9 +87,10 @@ def section(lines: str, framework: Framework, lab: State, gate: str) -> mo.Html:
             tag("p", framework.proof),
             tag("h3", title),
             _points(differences(framework, rewards(lab, gate), lab.weights, lengths(lab))),
-            fold(f"What is known of {framework.title}, and where it was read", tag("ul", *map(_fact, facts)))
-            if (facts := _facts(framework))
+            fold(f"What is known of {framework.title}, and where it was read", tag("ul", *map(_fact, framework.facts)))
+            if framework.facts
             else "",
+            fold("While it trains", _points(_while_it_trains(framework))),
             fold("Its last step, missing rewards, a group of one", _points(left_open(framework, len(REWARDS)))),
             fold("Or keep GRPO and divide the scales out by weights", *_instead(framework, lab)),
             kind="audit use",
@@ -101,14 +102,29 @@ def _points(sentences: Sequence[str]) -> Html:
     return tag("ul", *(tag("li", one) for one in sentences))
 
 
-def _facts(framework: Framework) -> list[Fact]:
-    """What is known of this trainer, its version first."""
-    version = [Fact(f"GDPO: {framework.version}.", framework.read_in)] if framework.read_in else []
-    return [*version, *framework.notes]
+def _fact(fact: tuple[str, str]) -> Html:
+    says, read_in = fact
+    return tag("li", says, " ", tag("small", f"Read in {read_in}."))
 
 
-def _fact(fact: Fact) -> Html:
-    return tag("li", fact.says, " ", tag("small", f"Read in {fact.read_in}."))
+def _while_it_trains(framework: Framework) -> list[str]:
+    """What is true of each run of this trainer, and no line above changes."""
+    sentences = [
+        "GDPO's last step divides by a std over the whole batch. Silent groups make it small, and the advantages of "
+        "the others large. Adam removes a factor that stays; watch how the share of silent groups changes."
+    ]
+    if metric := framework.zero_std_metric:
+        sees = "the whole batch" if framework.zero_std_over_batch else "the summed reward"
+        sentences.append(
+            f"{metric} does not show a reward die: it looks at {sees}. Log for each reward in how many groups it is "
+            "constant."
+        )
+    if option := framework.filter_option:
+        sentences.append(
+            f"{option} drops groups whose summed reward is constant. GDPO learns from those in which rewards differ "
+            "and cancel: leave it off."
+        )
+    return sentences
 
 
 def _about(lab: State, gate: str) -> list[str]:
