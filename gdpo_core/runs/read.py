@@ -1,14 +1,14 @@
 """`read_run`: the log of a run in the same form for every framework."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from gdpo_core._errors import InputError
+from gdpo_core._errors import InputError, expect
 from gdpo_core.frameworks import FRAMEWORKS, READABLE, framework_named
 from gdpo_core.runs import frames, tables
 from gdpo_core.runs.columns import ReadOptions, reward_names
@@ -38,6 +38,8 @@ def read_run(
     steps: Steps | None = None,
     last: int | None = None,
     skip_bad_files: bool = False,
+    columns: Mapping[str, str] | None = None,
+    skip_bad: bool = False,
 ) -> Run:
     """The log of a run, as a training framework wrote it.
 
@@ -51,8 +53,15 @@ def read_run(
     skip_bad_files: leave out and name files that cannot be read.
     by: a column, such as the task, whose values an audit looks at one by one; it has one value in a group.
     steps, last: of these steps alone: the first and the last, such as (100, 150) or (100, None), or so many at the end.
+    columns: names of columns by what they hold: step, advantage, length.
+    skip_bad: leave out and count broken lines, and name files that cannot be read.
     Raises InputError, naming the file, and the column and row or line, if the log cannot be read.
     """
+    named = columns or {}
+    unknown = [repr(key) for key in named if key not in ("step", "advantage", "length")]
+    expect(not unknown, "columns", "step, advantage or length", ", ".join(unknown))
+    step, advantage, length = named.get("step", step), named.get("advantage", advantage), named.get("length", length)
+    skip_bad_lines, skip_bad_files = skip_bad_lines or skip_bad, skip_bad_files or skip_bad
     options = ReadOptions(
         rewards=reward_names(rewards),
         group=group,
