@@ -30,7 +30,7 @@ from views import sessions
 
 ROOT = Path(__file__).resolve().parent.parent
 SAMPLE = ROOT / "data/samples/trl_gdpo"
-GDPO = [sys.executable, "-c", "from gdpo_core.cli import main; main()"]
+GDPO = [sys.executable, "-c", "from gdpo_cli import main; main()"]
 FAKETIME = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
 pytestmark = pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="needs root, for namespaces")
 

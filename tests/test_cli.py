@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
+import gdpo_cli
 import gdpo_core as gc
-from gdpo_core import cli
 from gdpo_core.report import terminal
 
 EXAMPLE = [[1, 1, 1], [1, 1, 0], [0, 1, 1], [1, 0, 1]]
@@ -16,7 +16,7 @@ RESPONSES = ["111", "110", "011", "101"]
 
 def run(capsys, *arguments) -> tuple[int, str, str]:
     with pytest.raises(SystemExit) as stopped:
-        cli.main(["explain", *arguments])
+        gdpo_cli.main(["explain", *arguments])
     printed = capsys.readouterr()
     return stopped.value.code, printed.out, printed.err
 
@@ -62,7 +62,7 @@ def test_it_is_found_under_its_name():
 
 def test_without_a_command_it_says_which_there_are(capsys):
     with pytest.raises(SystemExit) as stopped:
-        cli.main([])
+        gdpo_cli.main([])
     printed = capsys.readouterr()
     assert (stopped.value.code, printed.err) == (0, "")
     commands = re.findall(r"^  (\w+) +\w.*\.$", printed.out.partition("Commands:")[2], re.M)

@@ -70,9 +70,7 @@ def downloads_line(log: Log, audit: AuditReport) -> mo.Html:
 
 
 def frame(figure: Figure) -> Html:
-    """A figure of the report with a link that saves it, where it is a chart."""
-    if not figure.rows:
-        return figures.frame_figure(figure)
+    """A figure of the report with a link that saves it."""
     file = f"data:image/svg+xml,{quote(figures.picture_file(figure))}"
     label = f"Save the chart “{figure.title}” as SVG"
     link = tag("a", "Save", href=file, download=figures.file_name(figure), aria_label=label)
