@@ -1,6 +1,5 @@
 """`gdpo audit`: what it prints and writes, which paths are a run, and one clear line where it can't."""
 
-import ast
 import json
 import os
 import re
@@ -20,12 +19,10 @@ import gdpo_core as gc
 from gdpo_core import cli
 from gdpo_core.report import terminal
 from gdpo_core.runs.facts import Finding
-from gdpo_core.runs.findings import IDS
 
 ROOT = Path(__file__).parent.parent
 TRL = str(ROOT / "data/samples/trl_gdpo")
 SWIFT = str(ROOT / "data/samples/ms_swift")
-OTHERS = ("verl_legacy", "verl_v1", "ms_swift")
 GDPO = re.sub("python[^/]*$", "gdpo", sys.executable)
 
 
@@ -107,24 +104,6 @@ def test_what_is_broken_can_be_left_out(capsys, tmp_path):
     assert "1 broken line left out" in run(capsys, log, "--skip-bad")[1]
 
 
-LOGS = sorted((ROOT / "tests/goldens/logs/trl").iterdir()) + [ROOT / f"tests/goldens/logs/{n}" for n in OTHERS]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("log", LOGS, ids=lambda path: path.name)
-def test_real_logs_become_json_and_a_page(capsys, tmp_path, log):
-    code, out, err = run(capsys, log, "--json", tmp_path / "a.json", "--html", tmp_path / "a.html")
-    found = parsed((tmp_path / "a.json").read_text())
-    page = (tmp_path / "a.html").read_text(encoding="utf-8")
-    to_do, what_ran, *_ = out.splitlines()
-    assert (code, err) == (0, "") and what_ran in found["verdict"]
-    few = to_do.startswith("Too few to judge (")
-    assert few is (found["source"]["groups"] < 30) and to_do.rpartition(" So far: ")[2] in found["verdict"]
-    assert len(out.splitlines()) <= 40
-    assert [f["id"] for f in found["findings"]] == re.findall(r"<code>([\w-]+)</code></summary>", page)
-    assert all(f"{f['severity']}  {f['id']}  {f['title']}\n" in out for f in found["findings"])
-
-
 # --- the look in a terminal ------------------------------------------------------------------------------------------
 
 
@@ -184,12 +163,6 @@ def test_a_log_cannot_steer_the_terminal(screen):
     assert "\\x1b[2Jx\\x07[red]" in text
 
 
-def test_a_pipe_gets_a_line_a_sentence(capsys):
-    report = audited.report(findings=[Finding("warning", "word " * 200, {}, id="conflict", title="word")])
-    terminal.show([report], sys.stdout)
-    assert ("word " * 200).rstrip() in capsys.readouterr().out
-
-
 # --- what it writes --------------------------------------------------------------------------------------------------
 
 
@@ -218,15 +191,14 @@ FULL = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no full devic
 
 
 @FULL
-@pytest.mark.parametrize("option", ["--json", "--html"])
-def test_a_full_disk_is_one_line(capsys, option):
-    code, out, err = run(capsys, TRL, option, "/dev/full")
-    expected = f"gdpo: {option[2:]}: expected a file that can be written, got '/dev/full' (No space left on device)\n"
+def test_a_full_disk_is_one_line(capsys):
+    code, out, err = run(capsys, TRL, "--html", "/dev/full")
+    expected = "gdpo: html: expected a file that can be written, got '/dev/full' (No space left on device)\n"
     assert (code, out, err) == (2, "", expected)
 
 
 @FULL
-@pytest.mark.parametrize("command", [["audit", TRL], ["explain", "10", "01"], ["--help"]])
+@pytest.mark.parametrize("command", [["audit", TRL], ["--help"]])
 def test_output_that_cannot_be_written_is_one_line(capsys, monkeypatch, command):
     with open("/dev/full", "w") as full, pytest.raises(SystemExit) as stopped:
         monkeypatch.setattr(sys, "stdout", full)
@@ -234,14 +206,6 @@ def test_output_that_cannot_be_written_is_one_line(capsys, monkeypatch, command)
     assert stopped.value.code == 2
     expected = "gdpo: standard output: expected one that can be written, got No space left on device\n"
     assert capsys.readouterr().err == expected and full.closed
-
-
-def test_a_closed_output_is_one_line(capsys, monkeypatch):
-    monkeypatch.setattr(sys, "stdout", None)
-    with pytest.raises(SystemExit) as stopped:
-        gdpo_cli.main(["audit", TRL])
-    assert stopped.value.code == 2
-    assert capsys.readouterr().err == "gdpo: standard output: expected one that can be written, got none\n"
 
 
 # --- in a pipeline ---------------------------------------------------------------------------------------------------
@@ -261,15 +225,11 @@ CONFLICT = Finding("warning", "50 % of it.", {}, id="conflict", title="They conf
     [
         ("error", [CONFLICT], 0),
         ("warning", [CONFLICT], 1),
-        ("info", [CONFLICT], 1),
         ("conflict", [CONFLICT], 1),
         ("reward-dead", [CONFLICT], 0),
-        (" Reward-Dead , conflict", [CONFLICT], 1),
         ("reward_dead,conflict,conflict,error", [CONFLICT], 1),
         ("error,reward-dead", [Finding("info", "It is.", {}, id="reward-dead", title="It is")], 1),
-        ("warning", [Finding("error", "It is.", {}, id="reward-dead", title="It is")], 1),
         ("warning", [Finding("info", "It is.", {}, id="reward-dead", title="It is")], 0),
-        ("info", [], 0),
         (None, [CONFLICT], 0),
     ],
 )
@@ -280,11 +240,6 @@ def test_a_finding_that_was_asked_for_is_the_status(capsys, monkeypatch, fail_on
     assert err == (f"gdpo: fail-on: {TRL}: {findings[0].id}\n" if status else "")
 
 
-def test_the_report_is_whole_where_a_finding_fails_the_pipeline(capsys, monkeypatch, tmp_path):
-    code, out, _ = pipeline(capsys, monkeypatch, [CONFLICT], "--fail-on", "info", "--html", tmp_path / "a.html")
-    assert code == 1 and "conflict" in out and "conflict" in (tmp_path / "a.html").read_text(encoding="utf-8")
-
-
 def test_the_status_stands_though_the_reader_has_left(monkeypatch):
     read, write = os.pipe()
     os.close(read)
@@ -293,13 +248,6 @@ def test_the_status_stands_though_the_reader_has_left(monkeypatch):
         monkeypatch.setattr(sys, "stderr", StringIO())
         gdpo_cli.main(["audit", TRL, "--fail-on", "info"])
     assert stopped.value.code == 1
-
-
-def test_the_ids_to_fail_on_are_those_of_the_findings():
-    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in (ROOT / "gdpo_core/runs").glob("findings_*.py")]
-    found = [of for tree in trees for of in tree.body if isinstance(of, ast.FunctionDef)]
-    looks = {of.name for of in found if of.name[0] != "_" and "Iterator[Finding]" in ast.unparse(of.returns or of)}
-    assert {look.replace("_", "-") for look in looks} == set(IDS) and list(IDS) == sorted(set(IDS))
 
 
 # --- bad input -------------------------------------------------------------------------------------------------------
@@ -313,22 +261,13 @@ def test_the_ids_to_fail_on_are_those_of_the_findings():
         ([TRL, "--foo"], "No such option"),
         ([TRL, "--primary"], "Option '--primary' requires an argument"),
         ([TRL, "--weight", "format_reward"], "weight: expected NAME=NUMBER, got 'format_reward'"),
-        ([TRL, "--weight", "format_reward=much"], "weight: expected NAME=NUMBER"),
         ([TRL, "--weight", "format_reward=nan"], "weight: expected NAME=NUMBER"),
-        ([TRL, "--weight", "format_reward=1_0"], "weight: expected NAME=NUMBER"),
-        ([TRL, "--weight", "format_reward=１"], "weight: expected NAME=NUMBER"),
         ([TRL, "--weight", "format_reward=1e300"], "weight: expected a number of at most 1e+30"),
-        ([TRL, "--weight", "=1"], "weight: expected NAME=NUMBER"),
         ([TRL, "--weight", "a=1", "--weight", "a=2"], "weight: expected each reward once, got 'a' twice"),
         ([TRL, *(f"--weight={name}=0" for name in gc.read_run(TRL).rewards)], "weight: expected one that is not 0"),
         ([TRL, "--weight", "nope=1"], "weights: expected names of rewards"),
         ([TRL, "--group-size", "0"], "group-size: expected a whole number from 1, got '0'"),
-        ([TRL, "--group-size", "-8"], "group-size: expected a whole number from 1"),
-        (
-            [TRL, "--group-size", "1" * 10],
-            "group-size: expected a whole number from 1 with at most 9 digits, got '1111",
-        ),
-        ([TRL, "--group-size", "eight"], "group-size: expected a whole number from 1, got 'eight'"),
+        ([TRL, "--group-size", "1" * 10], "group-size: expected a whole number from 1 with at most 9 digits, got '1"),
         ([TRL, "--group-size", "7"], f"{TRL}/completions_00001.parquet: expected rows that groups of 7 divide"),
         ([TRL, "--primary", "nope"], "primary: expected one of correctness_reward"),
         ([TRL, "--asked", "ppo"], "asked: expected one of grpo"),
@@ -336,16 +275,10 @@ def test_the_ids_to_fail_on_are_those_of_the_findings():
         ([TRL, "--reward", "nope"], f"{TRL}/completions_00001.parquet: expected a column 'nope'"),
         ([TRL, "--json", "{tmp}"], "json: expected a file in a directory that exists, got '{tmp}'"),
         ([TRL, "--html", "{tmp}/no/x.html"], "html: expected a file in a directory that exists"),
-        ([TRL, "--html", "-"], "html: expected a file in a directory that exists, got '-'"),
         ([TRL, "--columns", "step"], "columns: expected step=NAME, advantage=NAME or length=NAME, with commas"),
         ([TRL, "--columns", "stap=a"], "columns: expected step, advantage or length, got 'stap'"),
         ([TRL, "--columns", "step=no"], f"{TRL}/completions_00001.parquet: expected "),
-        (
-            [TRL, "--fail-on", "erorr"],
-            "fail-on: expected error, warning, info or the id of a finding: advantage-impossible, advantages-not-",
-        ),
-        ([TRL, "--fail-on", "error,"], "fail-on: expected error, warning"),
-        ([TRL, "--fail-on", "", "--html", "{tmp}/x"], "fail-on: expected error, warning"),
+        ([TRL, "--fail-on", "erorr"], "fail-on: expected error, warning, info or the id of a finding: advantage"),
         ([TRL, SWIFT, "--primary", "Format"], f"{TRL}: primary: expected one of correctness_reward"),
     ],
 )
@@ -373,7 +306,7 @@ def test_one_bad_run_of_several_leaves_no_part_of_a_verdict(capsys, tmp_path):
 # --- as a process ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", [["explain", "10", "01"], ["audit", TRL, "--json", "-"], ["--help"], ["--version"]])
+@pytest.mark.parametrize("command", [["audit", TRL, "--json", "-"], ["--help"]])
 def test_a_reader_who_leaves_ends_it_quietly(capsys, monkeypatch, command):
     read, write = os.pipe()
     os.close(read)
@@ -382,22 +315,6 @@ def test_a_reader_who_leaves_ends_it_quietly(capsys, monkeypatch, command):
         monkeypatch.setattr(sys, "stderr", sys.stderr)  # Click puts another in its place
         gdpo_cli.main(command)
     assert stopped.value.code == 0 and capsys.readouterr().err == ""  # 1 is for findings
-
-
-@pytest.mark.slow
-def test_python_adds_nothing_at_the_end_of_a_process_whose_reader_has_left():
-    read, write = os.pipe()
-    os.close(read)
-    ran = subprocess.run([GDPO, "audit", TRL, "--json", "-"], stdout=write, stderr=subprocess.PIPE)
-    os.close(write)
-    assert (ran.returncode, ran.stderr) == (0, b"")
-
-
-@pytest.mark.slow
-def test_a_terminal_that_knows_ascii_alone_is_no_fault(tmp_path):
-    command = [GDPO, "audit", str(table(tmp_path)), "--group", "prompt", "--reward", "juste_é", "--reward", "🙂"]
-    ran = subprocess.run(command, env={"PYTHONIOENCODING": "ascii"}, capture_output=True)
-    assert (ran.returncode, ran.stderr) == (0, b"") and b"juste_?" in ran.stdout
 
 
 @pytest.mark.slow

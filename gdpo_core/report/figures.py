@@ -1,13 +1,11 @@
 """The figures of a report: a chart, the sentence that says the same, and the numbers behind it."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
 
 from gdpo_core import _html
 from gdpo_core._html import Html, fold, join, legend, tag
-from gdpo_core._theme import VALUES
 from gdpo_core._words import number, percent
 from gdpo_core.conventions import NAMES
 from gdpo_core.report import per_step, svg
@@ -15,7 +13,6 @@ from gdpo_core.report.per_step import Series, present
 from gdpo_core.report.summary import comparable, none_made_it, own_method, shown_method, weight_shares
 from gdpo_core.runs.audit_report import AuditReport
 
-METHODS_AND_REWARDS = ("grpo", "grpo_no_std", "grpo_batch_std", "gdpo", "r0", "r1", "r2", "r3", "alarm")  # looks
 _COLOURS = 4  # of rewards; they repeat, with other dashes
 _ROWS = 40  # of a table behind a chart
 _FARTHEST = 2.0  # of a share from 0, as far as it is drawn
@@ -32,9 +29,6 @@ class Figure:
     drawn: Html
     rows: Sequence[Mapping[str, object]]  # by the name of the column, the first of which names the row
     words: Callable[[float | None], str] = percent  # how the numbers are written
-
-
-Frame = Callable[[Figure], Html]  # how a figure stands on a page
 
 
 def figures(report: AuditReport) -> list[Figure]:
@@ -55,42 +49,8 @@ def picture(report: AuditReport) -> Figure | None:
 
 def frame_figure(figure: Figure) -> Html:
     """A figure as HTML, its numbers in a fold."""
-    return tag("figure", content(figure))
-
-
-def content(figure: Figure) -> Html:
-    """What stands inside the frame of a figure."""
     caption = tag("figcaption", tag("b", figure.title), " ", figure.caption)
-    return join(caption, figure.drawn, fold("Numbers", _numbers(figure)))
-
-
-def file_name(figure: Figure) -> str:
-    """What its file is called.
-
-    >>> file_name(Figure("Mean of <style>", "", Html(), []))
-    'mean-of-style.svg'
-    """
-    return f"{re.sub(r'[^a-z0-9]+', '-', figure.title.lower()).strip('-')}.svg"
-
-
-def picture_file(figure: Figure) -> str:
-    """The chart as an SVG file of its own, in the look of a report on paper."""
-    ink, soft, rule, paper = (VALUES[f"light-{name}"] for name in ("ink", "soft", "rule", "paper"))
-    looks = {look: VALUES[look.replace("_", "-").replace("batch", "no")] for look in METHODS_AND_REWARDS}
-    looks |= {"p0": ink, "p1": VALUES["grpo-no-std"]}
-    rules = {
-        "text": f"font: 12px {VALUES['sans']}; fill: {soft}",
-        ".head, .strong, .title": f"font-weight: 700; fill: {ink}",
-        ".title": "font-size: 15px",
-        ".paper": f"fill: {paper}",
-        ".zero, .weight, .line": f"fill: none; stroke: {ink}; stroke-width: 2",
-        ".zero": "stroke-width: 1",
-        ".grid, .track": f"fill: none; stroke: {rule}",
-        **{f".{look}.mark": f"fill: {colour}" for look, colour in looks.items()},
-        **{f".{look}.line": f"stroke: {colour}" for look, colour in looks.items()},
-    }
-    css = "\n".join(f"{which} {{ {how} }}" for which, how in rules.items())
-    return str(_html.picture(figure.drawn, figure.title, css))
+    return tag("figure", caption, figure.drawn, fold("Numbers", _numbers(figure)))
 
 
 def _numbers(figure: Figure) -> Html:

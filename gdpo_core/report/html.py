@@ -9,7 +9,7 @@ from gdpo_core._errors import expect
 from gdpo_core._html import Html, fold, join, notebook_html, style, tag, text
 from gdpo_core._words import count
 from gdpo_core.report.changes import Changes, changes_figures, headline
-from gdpo_core.report.figures import Frame, drawable, figures, frame_figure, picture, table
+from gdpo_core.report.figures import drawable, figures, frame_figure, picture, table
 from gdpo_core.report.groups import MEANING, group_tables
 from gdpo_core.report.sections import NOTES, RUN, TABLES, Section, changes_sections, sections, what_if_section
 from gdpo_core.report.summary import Table, comparison_table, effect, label, severities, severity_counts, to_do, value
@@ -49,14 +49,14 @@ def body(report: AuditReport) -> Html:
     for section in sections(report):
         parts.append(_section(section))
         if section.fold == RUN and drawable(report):
-            parts += [tag("h3", "Charts"), _charts(report, frame_figure)]
+            parts += [tag("h3", "Charts"), _charts(report)]
     return tag("div", *parts, kind="audit")
 
 
-def front(report: AuditReport, frame: Frame = frame_figure, guide: Guide = _place) -> Html:
+def front(report: AuditReport, guide: Guide = _place) -> Html:
     """What a reader sees first: what to do, what ran, the findings, the first of them open, and its figure.
 
-    frame: how a figure stands on the page; guide: the way to what the page itself says about a finding.
+    guide: the way to what the page itself says about a finding.
     """
     cards = []
     for n, finding in enumerate(report.findings):
@@ -64,14 +64,14 @@ def front(report: AuditReport, frame: Frame = frame_figure, guide: Guide = _plac
         cards.append(_card(report, finding, guide(finding), fix, opened=n == 0))
     left = tag("div", _verdict(report), _findings(report, "h2", cards))
     shown = picture(report)
-    return tag("div", left, frame(shown) if shown else "", kind="audit front")
+    return tag("div", left, frame_figure(shown) if shown else "", kind="audit front")
 
 
-def details(report: AuditReport, frame: Frame = frame_figure) -> dict[str, Callable[[], Html]]:
+def details(report: AuditReport) -> dict[str, Callable[[], Html]]:
     """What stands behind the first screen, whose chart is not repeated, by title; each is built when asked for."""
     shown = picture(report)
     but = shown.title if shown else ""
-    charts = {"More charts": partial(_charts, report, frame, but)} if drawable(report) else {}
+    charts = {"More charts": partial(_charts, report, but)} if drawable(report) else {}
     behind = {fold: partial(_behind, report, fold) for fold in (RUN, TABLES, NOTES)}
     parts: dict[str, Callable[[], Html]] = {RUN: behind.pop(RUN), **charts, **behind}
     return {title: partial(_part, draw) for title, draw in parts.items()}
@@ -95,8 +95,8 @@ def _verdict(report: AuditReport) -> Html:
     return join(tag("p", to_do(report), kind="verdict-line"), tag("p", report.what_ran, kind="what-ran"))
 
 
-def _charts(report: AuditReport, frame: Frame, but: str = "") -> Html:
-    return tag("div", *(frame(figure) for figure in figures(report) if figure.title != but), kind="figures-grid")
+def _charts(report: AuditReport, but: str = "") -> Html:
+    return tag("div", *(frame_figure(figure) for figure in figures(report) if figure.title != but), kind="figures-grid")
 
 
 def _section(section: Section) -> Html:
