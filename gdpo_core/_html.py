@@ -181,27 +181,6 @@ def fold(
     return tag("details", summary, *content, kind=kind, open="" if opened else None, id=name)
 
 
-def picture(drawn: Html, title: str, css: str) -> Html:
-    """An SVG file of its own: the first chart in this HTML with its title above it and its legend below.
-
-    >>> chart = tag("svg", tag("path", d="M0,0"), viewBox="0 0 360 50")
-    >>> picture(chart, "a", "").partition(" width")[0]
-    Markup('<svg viewBox="-12 -12 384 104"')
-    """
-    # Around it is a margin of 12.
-    (height, chart, _), *key = re.findall(r'<svg[^>]*? ([\d.]+)"[^>]*>(.*?)</svg>([^<]*)', drawn, re.DOTALL)
-    bottom = float(height) + 24
-    rows = (
-        tag("g", Html(mark), tag("text", Html(name), x=36, y=8), transform=f"translate(0,{bottom + 6 + 18 * k:g})")
-        for k, (_, mark, name) in enumerate(key)
-    )
-    whole, paper = bottom + 6 + 18 * len(key), tag("rect", kind="paper", x=-12, y=-12, width="100%", height="100%")
-    parts = [style(css), paper, tag("text", title, kind="title", x=0, y=15)]
-    size = {"width": 768, "height": f"{2 * whole + 48:g}", "xmlns": "http://www.w3.org/2000/svg"}
-    body = tag("g", Html(chart), transform="translate(0,24)")
-    return tag("svg", *parts, body, *rows, viewBox=f"-12 -12 384 {whole + 24:g}", kind="", **size)
-
-
 def legend(entries: Iterable[tuple[Html, str]], **attributes: object) -> Html:
     """What each mark stands for.
 

@@ -28,7 +28,7 @@ from benchmarks.servers import end, unused_port
 
 ROOT = Path(__file__).resolve().parent.parent
 SAMPLE = ROOT / "data/samples/trl_gdpo"
-GDPO = [sys.executable, "-c", "from gdpo_core.cli import main; main()"]
+GDPO = [sys.executable, "-c", "from gdpo_cli import main; main()"]
 pytestmark = pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="needs root, for namespaces")
 
 

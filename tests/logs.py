@@ -12,8 +12,8 @@ import pytest
 from fake_logs import generic_frame, make_steps
 from helpers import nearly
 
+import gdpo_cli
 import gdpo_core as gc
-from gdpo_core import cli
 
 LOGS = Path(__file__).parent / "goldens" / "logs"
 NAMES = ("accuracy", "format", "length_penalty")
@@ -161,7 +161,7 @@ def found(report: gc.AuditReport) -> dict:
 def audit_cli(capsys, *arguments) -> tuple[int, str, str]:
     """The exit status of `gdpo audit` with these arguments, what it prints and what it says of errors."""
     with pytest.raises(SystemExit) as stopped:
-        cli.main(["audit", *map(str, arguments)])
+        gdpo_cli.main(["audit", *map(str, arguments)])
     printed = capsys.readouterr()
     return stopped.value.code, printed.out, printed.err
 

@@ -3,8 +3,6 @@
 The model has random weights and the tokenizer twelve words, so that nothing is downloaded.
 """
 
-import time
-
 import pytest
 
 import gdpo_core as gc
@@ -52,7 +50,7 @@ def short(completions, **_):
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """The trainer after its run, the callback, and the seconds of the run."""
+    """The trainer after its run, and the callback."""
     from datasets import Dataset
 
     from gdpo_core.callbacks import AuditCallback
@@ -80,20 +78,14 @@ def trained(tmp_path_factory):
         train_dataset=Dataset.from_dict({"prompt": [f"{x} {y}" for x in "abcdefgh" for y in "abcdefgh"]}),
         processing_class=tokenizer(),
     )
-    callback = AuditCallback(
-        trainer,
-        every=4,
-        budget=1e9,  # a step of this model is shorter than an audit
-        primary="has_a",
-    )
+    callback = AuditCallback(trainer, every=4, primary="has_a")
     trainer.add_callback(callback)
-    start = time.monotonic()
     trainer.train()
-    return trainer, callback, time.monotonic() - start
+    return trainer, callback
 
 
 def test_metrics_are_logged_through_the_trainer(trained):
-    trainer, _, _ = trained
+    trainer, _ = trained
     logged = {entry["step"]: entry for entry in trainer.state.log_history if "audit/silent_groups/gdpo" in entry}
     assert list(logged) == [4, 8, 12]
     for entry in logged.values():
@@ -104,16 +96,9 @@ def test_metrics_are_logged_through_the_trainer(trained):
 
 
 def test_the_callback_says_what_an_audit_of_the_files_says(trained):
-    trainer, callback, _ = trained
+    trainer, callback = trained
     fresh = gc.audit(gc.read_run(trainer.args.output_dir), primary="has_a")
     assert callback.report.to_dict() == fresh.to_dict()
     assert fresh.run["method"] == "gdpo" and fresh.run["reproduced"] is True
     assert fresh.source["steps"] == STEPS and fresh.source["responses"] == 32 * STEPS
     assert fresh.run["weights"] == pytest.approx({"has_a": 1.0, "short": 0.5}, rel=1e-3)
-
-
-def test_the_time_that_it_takes(trained):
-    _, callback, seconds = trained
-    per_step, per_audit = seconds / STEPS, callback.seconds / callback.audits
-    print(f"{per_step:.3f} s per step of this tiny model, {per_audit:.3f} s per audit, {callback.audits} audits")
-    assert callback.audits == 4  # three, and one of what the last step wrote

@@ -8,8 +8,9 @@ import numpy as np
 import polars as pl
 import pytest
 
+import gdpo_cli
 import gdpo_core as gc
-from gdpo_core import cli, report
+from gdpo_core import report
 from gdpo_core.intervals import half_width
 from gdpo_core.report import svg
 from gdpo_core.report.changes import SEEDS_CLEAR, caveat, changes, headline
@@ -22,7 +23,7 @@ GOLDENS = ROOT / "tests/goldens/logs/trl"
 
 def run(capsys, *arguments) -> tuple[int, str, str]:
     with pytest.raises(SystemExit) as stopped:
-        cli.main(["compare", *map(str, arguments)])
+        gdpo_cli.main(["compare", *map(str, arguments)])
     printed = capsys.readouterr()
     return stopped.value.code, printed.out, printed.err
 
@@ -43,12 +44,16 @@ def log(path: Path, rewards: np.ndarray, first=1) -> Path:
     return path
 
 
-COLUMNS = ["--reward", "a", "--reward", "b", "--group", "prompt", "--step", "step"]
+COLUMNS = ["--reward", "a", "--reward", "b", "--group", "prompt", "--columns", "step=step"]
+
+
+def audits(paths):
+    named = {"rewards": ["a", "b"], "group": "prompt", "columns": {"step": "step"}}
+    return [gc.audit(gc.read_run(path, **named)) for path in paths]
 
 
 def compared(a: Path, b: Path):
-    reports = [gc.audit(gc.read_run(path, rewards=["a", "b"], group="prompt", step="step")) for path in (a, b)]
-    return changes(*reports)
+    return changes(*audits([a, b]))
 
 
 def figure(c, name, reward=None):
@@ -169,27 +174,16 @@ def test_rewards_of_one_run_alone_are_named_and_not_compared(capsys):
     assert {x["reward"] for x in made["figures"]} == {None}
 
 
-def test_json_is_plain_and_is_written_beside_the_text(capsys, tmp_path):
-    a = log(tmp_path / "a.csv", draw(np.random.default_rng(1), 8, 0.5))
-    b = log(tmp_path / "b.csv", draw(np.random.default_rng(2), 8, 0.5))
-    code, out, err = run(capsys, a, b, *COLUMNS, "--json", tmp_path / "c.json")
-    written = json.loads((tmp_path / "c.json").read_text())
-    assert (code, err) == (0, "") and written["schema"] == 1 and written["level"] == 0.95
-    assert all(x["clear"] in (True, False) for x in written["figures"]) and "B − A" in out
-
-
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        ([TRL], "compare: expected two runs, A B, or several of each kind, A1 A2 --with B1 B2, got 1 run"),
-        ([TRL, TRL, TRL], "compare: expected two runs, A B, or several of each kind, A1 A2 --with B1 B2, got 3 runs"),
+        ([TRL], "compare: expected two runs, A B, or several of each kind, A1 A2 --with B1 --with B2, got 1 run"),
+        ([TRL, TRL, TRL], "compare: expected two runs, A B, or several of each kind, A1 A2 --with B1 --with B2, got 3"),
         ([TRL, "--with", TRL], "--with: expected at least two runs on each side, got 1 and 1"),
         ([TRL, TRL, TRL, "--with", TRL], "--with: expected at least two runs on each side, got 3 and 1"),
-        ([TRL, TRL, "--with", TRL, "nowhere"], "nowhere: expected a file or directory"),
-        (["--with", TRL, TRL], "Missing argument"),
-        ([TRL, TRL, "--with"], "--with"),
+        (["--with", TRL], "Missing argument"),
         (
-            [GOLDENS / "grpo", GOLDENS / "gdpo", "--with", TRL, TRL],
+            [GOLDENS / "grpo", GOLDENS / "gdpo", "--with", TRL, "--with", TRL],
             f"{GOLDENS / 'grpo'} and the runs beside it: expected runs by one method, got GRPO and GDPO",
         ),
         ([TRL, "nowhere"], "nowhere: expected a file or directory"),
@@ -197,7 +191,6 @@ def test_json_is_plain_and_is_written_beside_the_text(capsys, tmp_path):
         ([TRL, SWIFT, "--weight", "Format=1"], f"{TRL}: weights: expected names of rewards"),
         ([TRL, TRL, "--group-size", "0"], "group-size: expected a whole number from 1"),
         ([TRL, TRL, "--json", f"{TRL}/completions_00001.parquet"], "json: expected another file than the log"),
-        ([TRL, TRL, "--json", "{tmp}/no/c.json"], "json: expected a file in a directory that exists"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_2(capsys, tmp_path, arguments, named):
@@ -219,10 +212,6 @@ def runs_of(folder: Path, means, steps=3) -> list[Path]:
         pl.DataFrame(rows(a, b)).write_csv(folder / f"{k}.csv")
         made.append(folder / f"{k}.csv")
     return made
-
-
-def audits(paths):
-    return [gc.audit(gc.read_run(path, rewards=["a", "b"], group="prompt", step="step")) for path in paths]
 
 
 def test_runs_are_the_unit_by_hand(tmp_path):
@@ -255,24 +244,20 @@ def test_a_long_run_weighs_as_much_as_a_short_one(tmp_path):
 
 def test_sides_of_several_runs_on_the_command_line(capsys, tmp_path):
     a, b = runs_of(tmp_path / "a", [1, 2, 3]), runs_of(tmp_path / "b", [12, 14, 16])
-    code, out, err = run(capsys, *a, "--with", *b, *COLUMNS, "--html", tmp_path / "c.html")
-    page = (tmp_path / "c.html").read_text(encoding="utf-8")
-    assert (
-        (code, err) == (0, "") and all(f"A  {path}\n" in out for path in a) and all(f"B  {path}\n" in out for path in b)
-    )
-    assert "Means over 3 runs of A and 3 runs of B" in out and all(str(path) in page for path in (*a, *b))
-    made = json.loads(run(capsys, *COLUMNS, *a, "--with", *b, "--json", "-")[1])
+    others = [part for path in b for part in ("--with", path)]
+    code, out, err = run(capsys, *a, *others, *COLUMNS, "--html", tmp_path / "c.html", "--json", tmp_path / "c.json")
+    page, made = (tmp_path / "c.html").read_text(encoding="utf-8"), json.loads((tmp_path / "c.json").read_text())
+    assert (code, err) == (0, "") and "Means over 3 runs of A and 3 runs of B" in out
+    assert all(str(path) in page and f"{path}" in out for path in (*a, *b))
     assert made["runs_a"] == [str(path) for path in a] and made["runs_b"] == [str(path) for path in b]
     assert (made["unit"], made["paired"], made["clear_by_seed"]) == ("runs", False, 0.05)
-    again = json.loads(run(capsys, *a, f"--with={b[0]}", *map(str, b[1:]), *COLUMNS, "--json", "-")[1])
-    assert again["runs_b"] == made["runs_b"]
+    assert (made["schema"], made["level"]) == (1, 0.95)
 
 
 def test_what_two_runs_are_said_to_show_is_what_was_measured(tmp_path):
-    a, b = audits(runs_of(tmp_path / "a", [1, 2]))
-    c = changes(a, b)
+    c = changes(*audits(runs_of(tmp_path / "a", [1, 2])))
     assert (c.unit, c.clear_by_seed) == ("steps", SEEDS_CLEAR)
-    assert f"in the seed alone, {100 * SEEDS_CLEAR:.0f} were clear" in caveat(c) and "--with B1 B2" in caveat(c)
+    assert f"in the seed alone, {100 * SEEDS_CLEAR:.0f} were clear" in caveat(c) and "--with B1" in caveat(c)
 
 
 # --- the HTML file ----------------------------------------------------------------------------------------------------
@@ -292,8 +277,8 @@ def test_the_html_file_says_what_the_terminal_says(capsys, tmp_path):
 
 
 def test_an_interval_is_drawn_from_its_low_end_to_its_high_one_around_its_value():
-    row = svg.Interval("x", "alarm", -0.25, 0.25, 0.5, "25 %", True)
-    text = svg.intervals({"t": [row]}, "said", (-0.5, 0.5))
+    bar = svg.Bar("x", "alarm", 0.25, "25 %", True, (-0.25, 0.5))
+    text = svg.grouped_bars([svg.Bars("t", None, [bar])], "said", -0.5, 0.5)
     start, end = map(float, re.search(r'class="alarm line" d="M([\d.]+),[\d.]+H([\d.]+)"', text).groups())
     middle, zero = float(re.search(r'cx="([\d.]+)"', text)[1]), float(re.search(r'class="zero" d="M([\d.]+)', text)[1])
     unit = end - zero  # 0.5
@@ -311,7 +296,7 @@ def test_a_name_of_a_reward_stays_text_in_the_html_file():
         gc.read_run(
             [{"step": t, "prompt": t, "<b>x": i % 2, "y": i % 3} for t in range(6) for i in range(6)],
             group="prompt",
-            step="step",
+            columns={"step": "step"},
         )
     )
     page = report.comparison_document(changes(a, a))

@@ -7,14 +7,14 @@ import fake_logs
 import pytest
 from helpers import nearly
 
+import gdpo_cli
 import gdpo_core as gc
-from gdpo_core import cli
 from gdpo_core.runs import engine_ray
 
 
 def refused(capsys, *arguments) -> str:
     with pytest.raises(SystemExit) as stopped:
-        cli.main(["audit", *map(str, arguments)])
+        gdpo_cli.main(["audit", *map(str, arguments)])
     assert stopped.value.code == 2
     return capsys.readouterr().err
 

@@ -17,8 +17,9 @@ import pytest
 import torch
 from test_trackers import write_trackio, write_wandb
 
+import gdpo_cli
 import gdpo_core as gc
-from gdpo_core import _words, cli
+from gdpo_core import _words
 from gdpo_core.board import Board
 from gdpo_core.frameworks import ALL_CONVENTIONS
 from gdpo_core.report.groups import MARKS, group_tables
@@ -29,7 +30,6 @@ from gdpo_core.runs.read import read_run
 from gdpo_core.runs.summarise import summarise
 from gdpo_core.runs.sums import merge
 from gdpo_core.runs.texts import readable
-from gdpo_core.runs.watch import Follower
 
 ROOT = Path(__file__).parent.parent
 SAMPLES = sorted((ROOT / "data/samples").iterdir())
@@ -357,16 +357,6 @@ def test_of_some_steps_alone():
     assert check_texts(report, log) >= 5 and {group.step for group in report.groups} <= {3, 4, 5}
 
 
-def test_a_followed_log_has_the_texts_of_all_its_files(tmp_path):
-    log = drawn(2, groups=60, sizes=(4, 4))
-    follower = Follower(str(tmp_path), group="prompt")
-    for number, part in enumerate(steps_of(log)):
-        with (tmp_path / "a.csv").open("a") as file:
-            file.write(part.write_csv(include_header=not number))
-        report = follower.look()
-    assert check_texts(report, log) >= 5
-
-
 def test_a_file_that_is_gone_or_was_rewritten_gives_no_texts(tmp_path):
     log = drawn(2, groups=60, sizes=(4, 4))
     for name, content in SOURCES["trl"](log).items():
@@ -431,7 +421,7 @@ def test_chats_become_readable(value, text):
 
 def printed(capsys, *arguments, status=0) -> str:
     with pytest.raises(SystemExit) as stopped:
-        cli.main(["audit", *map(str, arguments)])
+        gdpo_cli.main(["audit", *map(str, arguments)])
     captured = capsys.readouterr()
     assert stopped.value.code == status, captured.err
     return captured.err if status else captured.out

@@ -15,9 +15,11 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+import gdpo_cli
 import gdpo_core as gc
-from gdpo_core import _public
+from gdpo_core._words import listing
 from gdpo_core.conventions import COMPARED, NAMES
+from gdpo_core.frameworks import readable_with_writers
 
 ROOT = Path(__file__).parent.parent
 
@@ -37,30 +39,25 @@ def output(*command: object, **environment: str) -> str:
     return ran.stdout
 
 
-# --- names that are imported when they are used -----------------------------------------------------------------------
+# --- names ------------------------------------------------------------------------------------------------------------
 
 
-def test_no_module_hides_a_name_on_offer():
-    modules = {path.stem for path in (ROOT / "gdpo_core").iterdir()}
-    assert not modules & set(gc.__all__)
-
-
-def test_every_name_on_offer_is_there_and_none_is_forgotten():
-    offered = {name for name in vars(_public) if not name.startswith("_")}
-    assert offered == set(gc.__all__) and all(getattr(gc, name) is getattr(_public, name) for name in offered)
+def test_every_name_on_offer_is_there_and_no_module_hides_one():
+    assert all(hasattr(gc, name) for name in gc.__all__)
+    assert not {path.stem for path in (ROOT / "gdpo_core").iterdir()} & set(gc.__all__)
     with pytest.raises(AttributeError, match="module 'gdpo_core' has no attribute 'nothing'"):
         gc.nothing  # noqa: B018
-    with pytest.raises(ImportError, match="cannot import name 'nothing'"):
-        from gdpo_core import nothing  # noqa: F401
 
 
-def test_the_methods_that_help_names_are_those_that_compute():
-    assert tuple(gc.METHODS) == COMPARED and list(NAMES)[:3] == list(COMPARED)
+def test_help_names_what_there_is():
+    assert tuple(gc.METHODS) == COMPARED and listing(COMPARED, "or") == gdpo_cli.METHODS
+    assert listing(gc.CONVENTIONS, "or") == gdpo_cli.CONVENTIONS and ", ".join(NAMES) == gdpo_cli.ASKED
+    assert listing(readable_with_writers(), "or") == gdpo_cli.FRAMEWORKS
 
 
 # --- the start of the command line ------------------------------------------------------------------------------------
 
-HEAVY = {"torch", "polars", "numpy", "marimo", "altair"}
+HEAVY = {"gdpo_core", "torch", "polars", "numpy"}
 
 
 @pytest.mark.parametrize(
@@ -74,7 +71,7 @@ HEAVY = {"torch", "polars", "numpy", "marimo", "altair"}
 )
 def test_help_version_and_completion_wait_for_nothing_heavy(arguments, printed):
     code = (
-        "import json, os, sys\nfrom gdpo_core.cli import main\n"
+        "import json, os, sys\nfrom gdpo_cli import main\n"
         "try:\n    main(sys.argv[1:])\nexcept SystemExit as stopped:\n"
         "    print('\\n' + json.dumps([stopped.code, sorted(sys.modules), dict(os.environ)]))"
     )
@@ -92,7 +89,7 @@ def test_help_version_and_completion_wait_for_nothing_heavy(arguments, printed):
 def checkout(tmp_path_factory):
     """A copy of what is built, since building leaves files behind."""
     folder = tmp_path_factory.mktemp("checkout")
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "gdpo_cli.py"):
         shutil.copy(ROOT / name, folder)
     for name in ("gdpo_core", "views"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -118,8 +115,8 @@ def test_the_wheel_holds_the_library_alone(checkout):
     wheel = built(checkout)
     files = (ROOT / "gdpo_core").rglob("*")
     here = {path.relative_to(ROOT).as_posix() for path in files if path.suffix in (".py", ".css", ".js", ".typed")}
-    assert {name for name in wheel.namelist() if ".dist-info/" not in name} == here
-    assert entry_points(wheel) == {"gdpo = gdpo_core.cli:main"}
+    assert {name for name in wheel.namelist() if ".dist-info/" not in name} == {*here, "gdpo_cli.py"}
+    assert entry_points(wheel) == {"gdpo = gdpo_cli:main"}
     (about,) = (wheel.read(name).decode() for name in wheel.namelist() if name.endswith("/METADATA"))
     assert "gdpo audit" in about and "sdk: docker" not in about
 

@@ -10,8 +10,8 @@ import audited
 import jsonschema
 import pytest
 
+import gdpo_cli
 import gdpo_core as gc
-from gdpo_core import cli
 
 ROOT = Path(__file__).parent.parent
 SCHEMA = json.loads((ROOT / "docs/report.schema.json").read_text(encoding="utf-8"))
@@ -53,14 +53,14 @@ def test_what_the_command_prints_of_one_run_and_of_several_fits(capsys):
     setting = ["--what-if", "method=grpo_no_std"]
     for logs, more in ((LOGS[:1], []), (LOGS[:2], []), (LOGS[:1], setting), (LOGS[:2], setting)):
         with pytest.raises(SystemExit):
-            cli.main(["audit", *map(str, logs), *more, "--json", "-"])
+            gdpo_cli.main(["audit", *map(str, logs), *more, "--json", "-"])
         VALID.validate(json.loads(capsys.readouterr().out))
 
 
 @pytest.mark.parametrize(("a", "b"), [("trl_gdpo", "trl_gdpo"), ("trl_gdpo", "ms_swift"), ("verl_v1", "trl_gdpo")])
 def test_what_compare_prints_fits(capsys, a, b):
     with pytest.raises(SystemExit):
-        cli.main(["compare", str(ROOT / "data/samples" / a), str(ROOT / "data/samples" / b), "--json", "-"])
+        gdpo_cli.main(["compare", str(ROOT / "data/samples" / a), str(ROOT / "data/samples" / b), "--json", "-"])
     made = json.loads(capsys.readouterr().out)
     fits = jsonschema.Draft202012Validator(COMPARED)
     fits.validate(made)

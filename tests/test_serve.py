@@ -112,7 +112,7 @@ def test_a_script_in_a_download_is_not_one_of_the_page():
 def test_the_first_picture_waits_for_no_reader_of_logs():
     """They cost 1 s of the server's start; another thread imports them once the first visitor has the page."""
     program = "import sys, marimo, serve, gdpo_core.board\nfrom views import assets, guard, heads, nav, patches, pick\n"
-    program += "from views.lab import answers, books, depth\nprint({'polars', 'gdpo_core._public'} & {*sys.modules})"
+    program += "from views.lab import answers, books, depth\nprint({'polars'} & {*sys.modules})"
     assert subprocess.check_output([sys.executable, "-c", program], cwd=ROOT, text=True).strip() == "set()"
 
 

@@ -8,7 +8,6 @@ from helpers import nearly
 from logs import LOGS, assert_reads, audit_cli, episodes
 
 import gdpo_core as gc
-from gdpo_core.runs.watch import Follower
 
 RECORDED = LOGS / "verifiers/traces.jsonl"
 WEIGHTS = {"correct": 1.0, "format": 0.5, "brief": 0.25}
@@ -55,14 +54,3 @@ def test_the_weights_are_said_to_be_of_the_log_where_no_advantage_shows_them(cap
     report = gc.audit(gc.read_run(tmp_path))
     assert report.run["weights_from"] == "log" and report.run["weights_used"] == {"right": 1.0, "short": 0.5}
     assert "from the log" in audit_cli(capsys, tmp_path)[1]
-
-
-@pytest.mark.slow
-def test_a_log_that_grows_is_watched(tmp_path):
-    path, lines = tmp_path / "traces.jsonl", RECORDED.read_text().splitlines(keepends=True)
-    follower = Follower(str(path))
-    for end in (10, 11, 17, 20, 28):  # line 16 is of an earlier step than those before it
-        path.write_text("".join(lines[:end]))
-        report = follower.look()
-    whole = follower.whole()
-    assert report is not None and report.source == whole.source and report.rewards == nearly(whole.rewards)

@@ -12,8 +12,8 @@ import polars as pl
 import pytest
 from helpers import nearly
 
+import gdpo_cli
 import gdpo_core as gc
-from gdpo_core import cli
 from gdpo_core._parse import parse_setting
 from gdpo_core.report import document, what_if
 from gdpo_core.runs import engine_ray
@@ -28,7 +28,7 @@ BINARY = (fake_logs.ACCURACY, fake_logs.FORMAT, BRIEF)
 
 def run(capsys, *arguments) -> tuple[int, str, str]:
     with pytest.raises(SystemExit) as stopped:
-        cli.main(["audit", *map(str, arguments)])
+        gdpo_cli.main(["audit", *map(str, arguments)])
     printed = capsys.readouterr()
     return stopped.value.code, printed.out, printed.err
 

@@ -1,6 +1,6 @@
 """An audit in words, as HTML and in a terminal."""
 
-from gdpo_core.report.html import (
+from gdpo_core.report.html import (  # noqa: F401
     CSS,
     STYLE,
     body,
@@ -12,16 +12,3 @@ from gdpo_core.report.html import (
     front,
     what_if,
 )
-
-__all__ = [
-    "CSS",
-    "STYLE",
-    "body",
-    "comparison_body",
-    "comparison_document",
-    "copy_box",
-    "details",
-    "document",
-    "front",
-    "what_if",
-]

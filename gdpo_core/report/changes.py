@@ -1,6 +1,6 @@
 """What changed between two runs, or between several of each kind: how they were made, and how their figures differ."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import reduce
 from typing import Annotated, Any, Literal
@@ -14,16 +14,15 @@ from gdpo_core._words import MISSING, count, listing, number, percent
 from gdpo_core.conventions import NAMES
 from gdpo_core.intervals import LEVEL, half_width
 from gdpo_core.report import svg
-from gdpo_core.report.figures import Figure
+from gdpo_core.report.figures import Figure, describe
 from gdpo_core.report.summary import Table, comparable, comparison, shown_method
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.over_time import DEAD, MEAN, SHARE, SILENT, TIES, column
 from gdpo_core.runs.sums import Array
 from gdpo_core.runs.thresholds import FEW_GROUPS
 
-# Of the figures of two single runs that differ in the seed alone, the share that is clear: in all settings that
-# benchmarks/seeds.py of commit 25450c2 simulates, and in those with the fewest and the most. Of several runs a side it
-# is 1 − LEVEL at most.
+# Of the figures of two single runs that differ in the seed alone, the share that was clear in simulated runs: in all
+# settings that were tried, and in those with the fewest and the most. Of several runs a side it is 1 − LEVEL at most.
 SEEDS_CLEAR, SEEDS_FEWEST, SEEDS_MOST = 0.10, 0.01, 0.51
 
 _SETTINGS = ("written by", "responses per group", "method", "convention", "weights")
@@ -94,64 +93,66 @@ def changes(a: AuditReport | Sequence[AuditReport], b: AuditReport | Sequence[Au
     gives one mean; a figure is the mean of those, and its interval comes from their spread. Raises InputError for
     a single run beside several, and for runs of one side by two methods.
     """
-    sides = [[side] if isinstance(side, AuditReport) else list(side) for side in (a, b)]
-    sizes = [len(side) for side in sides]
-    several = max(sizes) > 1
-    got = f"{sizes[0]} and {sizes[1]}"
-    expect(min(sizes) >= (2 if several else 1), "--with", "at least two runs on each side", got)
-    flat = [report for side in sides for report in side]
-    rows = _same_steps([report.steps for report in flat])
-    by_step = 2 * len(rows[0]) >= min(len(report.steps) for report in flat)  # else most of the runs would be left out
-    rows = rows if by_step else [report.steps for report in flat]
-    paired = by_step and not several
-    rows_of = rows[: sizes[0]], rows[sizes[0] :]
-    method_a, method_b = map(_method_of, sides)
-    names_a, names_b = ([n for n in _names(side[0]) if all(n in _names(run) for run in side)] for side in sides)
-    both = [name for name in names_a if name in names_b]
-    compared: list[tuple[str, str | None, str, str]] = []
-    for name in both:
-        compared.append(("mean", name, column(MEAN, name), column(MEAN, name)))
-    for name in both:
-        compared.append(("constant groups", name, column(DEAD, name), column(DEAD, name)))
-    if all(map(comparable, flat)):
-        for name in both:
-            compared.append(("share of the update", name, column(SHARE, method_a, name), column(SHARE, method_b, name)))
-        compared.append(("groups with ties", None, column(TIES, method_a), column(TIES, method_b)))
-    compared.append(("silent groups", None, column(SILENT, method_a), column(SILENT, method_b)))
-
-    def values(side: int, name: str) -> Array:
-        """(steps,) of a single run, (runs,) of several."""
-        each = [_values(table, name) for table in rows_of[side]]
-        return np.array([_mean_of_known(x) for x in each]) if several else each[0]
-
-    paths = [tuple(report.source["path"] for report in side) for side in sides]
-    made = [{name: " / ".join(dict.fromkeys(row)) for name, row in comparison(side).items()} for side in sides]
-    settings = (Setting(name, made[0][name], made[1][name]) for name in _SETTINGS)
+    first, second = ([side] if isinstance(side, AuditReport) else list(side) for side in (a, b))
+    runs, several = [*first, *second], len(first) + len(second) > 2
+    got = f"{len(first)} and {len(second)}"
+    expect(min(len(first), len(second)) > several, "--with", "at least two runs on each side", got)
+    tables, shared = _comparable_rows([report.steps for report in runs])
+    tables_a, tables_b = tables[: len(first)], tables[len(first) :]
+    method_a, method_b = _method_of(first), _method_of(second)
+    names_a, names_b = _names(first), _names(second)
+    paired = shared and not several
+    figures = []
+    for figure, reward, of_a, of_b in _columns([n for n in names_a if n in names_b], method_a, method_b, runs):
+        x, y = ([_values(table, of) for table in side] for side, of in ((tables_a, of_a), (tables_b, of_b)))
+        if several:
+            x, y = ([np.array([_mean(run) for run in side], dtype=float)] for side in (x, y))
+        figures.append(_change(figure, reward, x[0], y[0], paired, several))
+    paths_a, paths_b = (tuple(report.source["path"] for report in side) for side in (first, second))
     return Changes(
-        a=listing(paths[0], link=""),
-        b=listing(paths[1], link=""),
-        runs_a=paths[0],
-        runs_b=paths[1],
+        a=listing(paths_a, link=""),
+        b=listing(paths_b, link=""),
+        runs_a=paths_a,
+        runs_b=paths_b,
         method_a=method_a,
         method_b=method_b,
-        settings=tuple(setting for setting in settings if setting.a != setting.b),
+        settings=_settings(first, second),
         rewards_of_a=tuple(name for name in names_a if name not in names_b),
         rewards_of_b=tuple(name for name in names_b if name not in names_a),
         unit="runs" if several else "steps",
         paired=paired,
-        groups=min(report.source["groups"] for report in flat),
-        steps_a=min(map(len, rows_of[0])),
-        steps_b=min(map(len, rows_of[1])),
-        figures=tuple(
-            _change(figure, reward, values(0, of_a), values(1, of_b), paired, several)
-            for figure, reward, of_a, of_b in compared
-        ),
+        groups=min(report.source["groups"] for report in runs),
+        steps_a=min(map(len, tables_a)),
+        steps_b=min(map(len, tables_b)),
+        figures=tuple(figures),
         clear_by_seed=round(1 - LEVEL, 4) if several else SEEDS_CLEAR,
     )
 
 
-def _names(report: AuditReport) -> list[str]:
-    return [reward["name"] for reward in report.rewards]
+def _columns(
+    both: Sequence[str], method_a: str, method_b: str, runs: Sequence[AuditReport]
+) -> Iterator[tuple[str, str | None, str, str]]:
+    """Each figure with its reward and its column in the steps of A and of B; both: rewards that all runs have."""
+    for figure, what in (("mean", MEAN), ("constant groups", DEAD)):
+        yield from ((figure, name, column(what, name), column(what, name)) for name in both)
+    if all(map(comparable, runs)):
+        for name in both:
+            yield "share of the update", name, column(SHARE, method_a, name), column(SHARE, method_b, name)
+        yield "groups with ties", None, column(TIES, method_a), column(TIES, method_b)
+    yield "silent groups", None, column(SILENT, method_a), column(SILENT, method_b)
+
+
+def _settings(*sides: Sequence[AuditReport]) -> tuple[Setting, ...]:
+    """How the runs of both sides were made, where that differs."""
+    made = [{name: " / ".join(dict.fromkeys(cells)) for name, cells in comparison(side).items()} for side in sides]
+    settings = (Setting(name, *(of[name] for of in made)) for name in _SETTINGS)
+    return tuple(setting for setting in settings if setting.a != setting.b)
+
+
+def _names(side: Sequence[AuditReport]) -> list[str]:
+    """The rewards that all runs of a side have."""
+    first, *rest = [[reward["name"] for reward in report.rewards] for report in side]
+    return [name for name in first if all(name in other for other in rest)]
 
 
 def _method_of(side: Sequence[AuditReport]) -> str:
@@ -162,23 +163,28 @@ def _method_of(side: Sequence[AuditReport]) -> str:
     return next(iter(methods))
 
 
-def _same_steps(tables: Sequence[pl.DataFrame]) -> list[pl.DataFrame]:
-    """The rows that stand for the same steps in all runs, in one order; none where a step has several rows."""
+def _comparable_rows(tables: Sequence[pl.DataFrame]) -> tuple[Sequence[pl.DataFrame], bool]:
+    """The rows for the steps that all runs share, in one order, and True; all rows where these are too few."""
     keys = ["step", "step_last"]
-    if any(table.select(keys).is_duplicated().any() for table in tables):
-        return [table.clear() for table in tables]
+    if any(
+        table.select(keys).is_duplicated().any() for table in tables
+    ):  # a step that has several rows pairs with none
+        return tables, False
     shared = reduce(lambda x, y: x.join(y, on=keys, how="semi"), (table.select(keys) for table in tables))
-    return [table.join(shared, on=keys, how="semi").sort(keys) for table in tables]
-
-
-def _mean_of_known(x: Array) -> float:
-    known = x[~np.isnan(x)]
-    return float(known.mean()) if len(known) else np.nan
+    if 2 * len(shared) < min(map(len, tables)):  # most of the runs would be left out
+        return tables, False
+    return [table.join(shared, on=keys, how="semi").sort(keys) for table in tables], True
 
 
 def _values(rows: pl.DataFrame, column: str) -> Array:
     """(steps,) NaN where a step has no such figure."""
     return rows[column].cast(pl.Float64).fill_null(np.nan).to_numpy()
+
+
+def _mean(values: Array) -> float | None:
+    """The mean of the values that are known."""
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else None
 
 
 def _change(figure: str, reward: str | None, a: Array, b: Array, paired: bool, runs: bool = False) -> Change:
@@ -188,22 +194,18 @@ def _change(figure: str, reward: str | None, a: Array, b: Array, paired: bool, r
     >>> c.difference, round(c.low, 3), round(c.high, 3)
     (1.0, -0.242, 2.242)
     """
+    known_a, known_b = ~np.isnan(a), ~np.isnan(b)
     if paired:
-        known = ~np.isnan(a) & ~np.isnan(b)
-        a, b = a[known], b[known]
-    else:
-        a, b = a[~np.isnan(a)], b[~np.isnan(b)]
+        known_a = known_b = known_a & known_b
+    a, b = a[known_a], b[known_b]
     if not len(a) or not len(b):
         return Change(figure, reward, _mean(a), _mean(b), None, None, None, False)
     difference = float(b.mean() - a.mean())
     half = half_width([b - a] if paired else [a, b], runs)
     low, high = (None, None) if half is None else (difference - half, difference + half)
-    clear = half is not None and abs(difference) > half
-    return Change(figure, reward, _mean(a), _mean(b), difference, low, high, clear)
-
-
-def _mean(values: Array) -> float | None:
-    return float(values.mean()) if len(values) else None
+    return Change(
+        figure, reward, _mean(a), _mean(b), difference, low, high, half is not None and abs(difference) > half
+    )
 
 
 # --- in words ---------------------------------------------------------------------------------------------------------
@@ -229,7 +231,7 @@ def settings_table(c: Changes) -> Table | None:
     rows = [[s.name, s.a, s.b] for s in c.settings]
     if c.rewards_of_a or c.rewards_of_b:
         rows.append(["rewards of one run", *(", ".join(r) or MISSING for r in (c.rewards_of_a, c.rewards_of_b))])
-    return Table("How they were made", ["", "A", "B"], rows, "") if rows else None
+    return Table("How they were made", ["", "A", "B"], rows, prose=True) if rows else None
 
 
 def figures_table(c: Changes) -> Table:
@@ -251,21 +253,22 @@ def _row(x: Change, unit: str) -> list[str]:
 
 def changes_figures(c: Changes) -> list[Figure]:
     """The differences of shares with their intervals as a chart; means have units of their own."""
-    groups: dict[str, list[svg.Interval]] = {}
+    groups: dict[str, list[svg.Bar]] = {}
     rows: list[dict[str, object]] = []
     for x in c.figures:
         if x.figure == "mean" or x.difference is None or x.low is None or x.high is None:
             continue
         words, look = percent(x.difference), "alarm" if x.clear else "p0"
-        row = svg.Interval(x.reward or "", look, x.low, x.difference, x.high, words, x.clear)
-        groups.setdefault(x.figure, []).append(row)
+        bar = svg.Bar(x.reward or "", look, x.difference, words, x.clear, (x.low, x.high))
+        groups.setdefault(x.figure, []).append(bar)
         rows.append({"figure": figure_name(x), "B − A": x.difference, "from": x.low, "to": x.high})
     if not groups:
         return []
-    end = max(0.01, *(abs(edge) for of in groups.values() for row in of for edge in (row.low, row.high)))
-    said = (f"{title} {row.name} {row.words}" for title, of in groups.items() for row in of)
+    ends = [abs(end) for x in c.figures if x.figure != "mean" for end in (x.low, x.high) if end is not None]
+    bars = [svg.Bars(title, None, of) for title, of in groups.items()]
     caption = f"B − A in percentage points, with {percent(LEVEL)} intervals. Red and bold: the interval leaves out 0."
-    drawn = svg.intervals(groups, f"B − A: {'; '.join(said)}.", (-end, end))
+    end = max(0.01, *ends)
+    drawn = svg.grouped_bars(bars, f"B − A: {describe(bars)}.", -end, end)
     return [Figure("Differences of shares", caption, drawn, rows)]
 
 
@@ -295,7 +298,7 @@ def caveat(c: Changes) -> str:
             "Clear: it leaves out 0. These are two runs: what another seed would have done is not in the interval. Of "
             f"100 figures of simulated runs that differed in the seed alone, {100 * SEEDS_CLEAR:.0f} were clear "
             f"({100 * SEEDS_FEWEST:.0f} to {100 * SEEDS_MOST:.0f}, by the setting). Several runs of each kind, "
-            "gdpo compare A1 A2 --with B1 B2, tell a change from a seed."
+            "gdpo compare A1 A2 --with B1 --with B2, tell a change from a seed."
         )
     methods = NAMES[c.method_a]
     if c.method_a != c.method_b:

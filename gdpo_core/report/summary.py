@@ -6,14 +6,11 @@ Names and texts of a log stand as they are: the terminal and HTML make them harm
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import isfinite
 from typing import Any
 
 from gdpo_core._words import MISSING, clip, count, listing, number, one_line, percent
 from gdpo_core.conventions import NAMES, exceptions, formulas
 from gdpo_core.frameworks import ALL_CONVENTIONS, FRAMEWORKS
-from gdpo_core.report import per_step
-from gdpo_core.report.per_step import Series, quarters
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.facts import SEVERITIES, WEIGHTS_FROM, Finding, weights_in_turn, weights_in_words
 from gdpo_core.runs.json_types import RunPart
@@ -121,17 +118,11 @@ def severities(report: AuditReport) -> str:
 
 
 def run_facts(report: AuditReport) -> dict[str, str]:
-    """What the run did with its rewards, as far as the log tells."""
-    run = report.run
-    rows = {"method": _method(report)}
+    """What stands behind the numbers, beside what ran: `AuditReport.what_ran` says that."""
+    run, rows = report.run, {}
     if run["convention"]:
         convention = ALL_CONVENTIONS[run["convention"]]
         rows["convention"] = f"{convention.name} ({convention.source})"
-    if run["weights"]:
-        rows["weights"] = listing(_weights(run), link="")
-    if run["remarks"]:
-        rows["afterwards"] = listing(run["remarks"], link="")
-    rows["reproduced"] = _reproduction(report)
     if run["weights"] is None or run["weights"] != run["weights_used"]:
         used = listing((f"{name} {number(w)}" for name, w in run["weights_used"].items()), link="")
         rows["weights used here"] = f"{used} ({WEIGHTS_FROM[run['weights_from']]})"
@@ -167,21 +158,6 @@ def _no_advantages(report: AuditReport) -> str:
         return "no advantages are logged"
     silent = all(method["silent_groups"] == 1 for method in report.methods.values())
     return "every method gives 0 here" if silent else "the rewards differ by little more than round-off"
-
-
-def _reproduction(report: AuditReport) -> str:
-    run = report.run
-    if run["reproduced"] is None:
-        return f"nothing to compare with: {_no_advantages(report)}"
-    error = run["max_error"]
-    if run["reproduced"]:
-        return f"yes, every logged advantage; largest difference {number(error, digits=2)}"
-    if not run["method"]:
-        return "no"
-    steps = run["steps_off"]
-    where = f" at step{'s' if len(steps) > 1 else ''} {value(steps)}" if steps else ""
-    by = f", off by up to {number(error, digits=2)}" if error is not None and isfinite(error) else ""
-    return f"not all{where}{by}"
 
 
 def own_method(report: AuditReport) -> str | None:
@@ -233,24 +209,6 @@ def not_comparable(report: AuditReport) -> str:
     return f"{one}: nothing can tie with it or take a share of the update from it."
 
 
-def checklist(report: AuditReport) -> list[tuple[str, bool, str]]:
-    """What a log should hold, whether this one does, and what can or cannot be told from it."""
-    ids = {finding.id for finding in report.findings}
-    run = report.run
-    explained = run["logged"] > 0 and run["reproduced"] is not None and "advantages-not-reproduced" not in ids
-    rows = {
-        "Each reward in a column of its own": (not _mixes_rewards(report), "what each does, and what GDPO would do"),
-        "Advantages": (explained, "which method ran, with which weights"),
-        "Which responses belong together": ("prompts-merged" not in ids, "what is compared with what"),
-        "Every step, once, of training alone": (
-            not {"steps-missing", "steps-repeated", "eval-overwrote", "rows-missing"} & ids,
-            "how it changed over the run",
-        ),
-        "A value in every response": ("missing-rewards" not in ids, "the means over all responses"),
-    }
-    return [(what, holds, f"{'can' if holds else 'cannot'} tell {use}") for what, (holds, use) in rows.items()]
-
-
 def weight_shares(report: AuditReport) -> dict[str, float | None]:
     """Each reward's share of the weights behind the report; None where all weights are 0, or they change."""
     used = report.run["weights_used"]
@@ -263,6 +221,17 @@ def formulas_used(report: AuditReport) -> tuple[str, ...]:
     """The formulas of the run's own method, or of GDPO where it is not known."""
     method, convention = report.run["method"] or "gdpo", ALL_CONVENTIONS[report.run["convention_used"]]
     return *formulas(method, convention, len(report.rewards)), *exceptions(convention)
+
+
+def notes(report: AuditReport) -> list[str]:
+    """What stands before the formulas."""
+    run = report.run
+    made = (
+        "The run’s advantages, as its framework computes them:"
+        if run["method"] and run["convention"]
+        else "The log does not show which formulas the run used. For GDPO they are:"
+    )
+    return ["The threshold of each finding stands in its evidence.", made]
 
 
 def ties(report: AuditReport) -> str:
@@ -328,102 +297,57 @@ class Table:
     title: str
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
-    meaning: str
+    meaning: str = ""
+    prose: bool = False  # whether its cells hold words, else numbers
 
 
-def rewards_table(report: AuditReport) -> Table:
-    """Each reward: its spread, and where it is missing or constant."""
-    rows = [
-        [r["name"], number(r["mean"]), number(r["std"]), number(r["missing"]), percent(r["dead_groups"])]
-        for r in report.rewards
-    ]
-    return Table(
-        "Rewards",
-        ["reward", "mean", "std", "missing", "constant in groups"],
-        rows,
-        "Constant in groups: share of the groups that hold the reward in which every response has the same value of "
-        "it.",
-    )
+def rewards_table(report: AuditReport, brief: bool = False) -> Table:
+    """Each reward: its spread, where it is missing or constant, its weight, and its shares of the update.
+
+    brief: without the spread, and with the shares under the run's method and GDPO alone.
+    """
+    rewards, weights, (shown, _) = report.rewards, weight_shares(report), shown_method(report)
+    columns = {"reward": [r["name"] for r in rewards], "mean": [number(r["mean"]) for r in rewards]}
+    if not brief:
+        columns["std"] = [number(r["std"]) for r in rewards]
+    if not brief or any(r["missing"] for r in rewards):
+        columns["missing"] = [number(r["missing"]) for r in rewards]
+    columns["constant in groups"] = [percent(r["dead_groups"]) for r in rewards]
+    if comparable(report):
+        columns["weight"] = [percent(weights[r["name"]]) for r in rewards]
+        for method in report.methods:
+            if not brief or method in (shown, "gdpo"):
+                own = " (the run’s)" * (method == own_method(report))
+                columns[f"update, {NAMES[method]}{own}"] = [percent(r["update_share"].get(method)) for r in rewards]
+    said = ties(report) if comparable(report) else not_comparable(report)
+    meaning = said if brief else f"{_MEANING} {_SHARES * comparable(report)}{none_made_it(report)} {said}"
+    return Table("Rewards", list(columns), list(zip(*columns.values(), strict=True)), " ".join(meaning.split()))
 
 
-def shares_table(report: AuditReport) -> Table:
-    """Each reward's share of the weights, and of the update under each method."""
-    own, weights, methods = own_method(report), weight_shares(report), list(report.methods)
-    none = none_made_it(report)
-    rows = [
-        [r["name"], percent(weights[r["name"]]), *(percent(r["update_share"].get(m)) for m in methods)]
-        for r in report.rewards
-    ]
-    return Table(
-        "Share of the update" + (f" (the run’s method: {NAMES[own]})" if own else ", had these run" * bool(none)),
-        ["reward", "weight", *(NAMES[m] for m in methods)],
-        rows,
-        "An advantage is a sum of one part per reward; a share is what a reward’s parts make of the squares of all "
-        "advantages. Weight: its part of the sum of the weights; shares go by their squares. Below 0: the update works "
-        f"against the reward. {none}".rstrip(),
-    )
-
-
-def overview_table(report: AuditReport) -> Table:
-    """Each reward in one row: its mean, where it is constant, its weight, and its shares of the update."""
-    own, _ = shown_method(report)
-    methods = [m for m in report.methods if m in (own, "gdpo")] if comparable(report) else []
-    weights = weight_shares(report)
-    missing = any(r["missing"] for r in report.rewards)
-    rows = [
-        [
-            r["name"],
-            number(r["mean"]),
-            *([number(r["missing"])] if missing else []),
-            percent(r["dead_groups"]),
-            *([percent(weights[r["name"]])] if methods else []),
-            *(percent(r["update_share"].get(m)) for m in methods),
-        ]
-        for r in report.rewards
-    ]
-    head = ["reward", "mean", *(["missing"] if missing else []), "constant in groups", *(["weight"] if methods else [])]
-    return Table("Rewards", [*head, *(f"update, {NAMES[m]}" for m in methods)], rows, "")
+_MEANING = (
+    "Constant in groups: share of the groups that hold the reward in which every response has the same value of it."
+)
+_SHARES = (
+    "An advantage is a sum of one part per reward; a share of the update is what a reward’s parts make of the squares "
+    "of all advantages. Weight: its part of the sum of the weights; shares go by their squares. Below 0: the update "
+    "works against the reward. "
+)
 
 
 def methods_table(report: AuditReport) -> Table:
     """What each method leaves without signal, and puts the wrong way round where a reward matters most."""
-    keys = ["silent_groups"]  # ties are one sentence
-    meaning = "Silent groups: every advantage is 0."
-    if report.run["primary"]:
+    keys, meaning = ["silent_groups"], "Silent groups: every advantage is 0."
+    if primary := report.run["primary"]:
         keys.append("inversions")
-        meaning += (
-            f" Inversions: of the pairs in a group that differ in {report.run['primary']}, those in which the lower "
-            "one gets more."
-        )
+        meaning += f" Inversions: of the pairs that differ in {primary}, those in which the lower one gets more."
     rows = [[NAMES[m], *(percent(measures.get(key)) for key in keys)] for m, measures in report.methods.items()]
-    return Table(
-        "Methods on the rewards of this run",
-        ["method", *map(label, keys)],
-        rows,
-        f"A tie: different rewards, the same advantage. {meaning}",
-    )
+    return Table("Methods on the rewards of this run", ["method", *map(label, keys)], rows, meaning)
 
 
-def drift_table(report: AuditReport) -> Table | None:
-    """Each reward in the first and in the last quarter of the steps; None for fewer than four steps."""
-    method, _ = shown_method(report)
-    if len(report.steps) < 4 or method is None:
-        return None
-    head = ["reward", "mean", "constant"]
-    columns = [_drift(per_step.means(report), number), _drift(per_step.dead(report), percent)]
-    if comparable(report):
-        head.append(f"update, {NAMES[method]}")
-        columns.append(_drift(per_step.shares(report, method), percent))
-    return Table(
-        "First → last quarter of the steps",
-        head,
-        list(zip((reward["name"] for reward in report.rewards), *columns, strict=True)),
-        "Means over the steps of each quarter. Constant: share of the groups. Update: share of the update.",
-    )
-
-
-def _drift(by_reward: Mapping[str, Series], words: Callable[[float | None], str]) -> list[str]:
-    return [" → ".join(map(words, quarters(values))) for values in by_reward.values()]
+def comparison_table(reports: Sequence[AuditReport]) -> Table:
+    """Runs side by side, a column each."""
+    rows = [[name, *cells] for name, cells in comparison(reports).items()]
+    return Table("", [count(len(reports), "run"), *(report.source["path"] for report in reports)], rows, prose=True)
 
 
 def comparison(reports: Sequence[AuditReport]) -> dict[str, list[str]]:
@@ -437,20 +361,18 @@ def comparison(reports: Sequence[AuditReport]) -> dict[str, list[str]]:
         "method": _method,
         "convention": lambda r: ALL_CONVENTIONS[r.run["convention"]].name if r.run["convention"] else MISSING,
         "weights": lambda r: "\n".join(_weights(r.run)) or MISSING,
-        "reproduced": _reproduction,
+        "groups with ties": partial(_of_shown, key="groups_with_ties"),
+        "silent groups": partial(_of_shown, key="silent_groups"),
+        "constant in groups": lambda r: "\n".join(f"{x['name']} {percent(x['dead_groups'])}" for x in r.rewards),
+        "share of the update": _own_shares,
+        "findings": lambda r: "\n".join(dict.fromkeys(finding.id for finding in r.findings)) or "none",
     }
-    for key, title in (("groups_with_ties", "groups with ties"), ("silent_groups", "silent groups")):
-        for method in NAMES:
-            if any(method in report.methods and comparable(report) for report in reports):
-                rows[f"{title}, {NAMES[method]}"] = partial(_of_method, method=method, key=key)
-    rows["constant in groups"] = lambda r: "\n".join(f"{x['name']} {percent(x['dead_groups'])}" for x in r.rewards)
-    rows["share of the update"] = _own_shares
-    rows["findings"] = lambda r: "\n".join(dict.fromkeys(finding.id for finding in r.findings)) or "none"
     return {title: [cell(report) for report in reports] for title, cell in rows.items()}
 
 
-def _of_method(report: AuditReport, method: str, key: str) -> str:
-    return percent(report.methods[method][key]) if comparable(report) and method in report.methods else MISSING
+def _of_shown(report: AuditReport, key: str) -> str:
+    method, _ = shown_method(report)
+    return percent(report.methods[method][key]) if comparable(report) and method else MISSING
 
 
 def _own_shares(report: AuditReport) -> str:

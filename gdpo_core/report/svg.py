@@ -16,13 +16,14 @@ _EPS = 1e-9  # a round number is met in spite of round-off
 
 @dataclass(frozen=True)
 class Bar:
-    """One bar; None where there is no value."""
+    """One bar from zero; with an interval, a point and a line between its ends; None where there is no value."""
 
     name: str
     look: str  # its class
     value: float | None
     words: str  # the value as text
-    strong: bool  # whether it stands out
+    strong: bool = False  # whether it stands out
+    interval: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -33,19 +34,6 @@ class Bars:
     look: str | None  # the class of the title's mark
     bars: Sequence[Bar]
     mark: float | None = None
-
-
-@dataclass(frozen=True)
-class Interval:
-    """One value between two others."""
-
-    name: str
-    look: str  # its class
-    low: float
-    value: float
-    high: float
-    words: str  # the value as text
-    strong: bool  # whether it stands out
 
 
 @dataclass(frozen=True)
@@ -67,7 +55,7 @@ def dash(k: int) -> str:
 
 
 def grouped_bars(groups: Sequence[Bars], description: str, low: float = 0.0, high: float = 1.0) -> Html:
-    """Horizontal bars from zero between fixed ends, the values in words on the right."""
+    """Horizontal bars or intervals between fixed ends, the values in words on the right."""
     longest = max((len(bar.name) for group in groups for bar in group.bars), default=0)
     left, right = min(24 + 6.4 * longest, 170), WIDTH - _WORDS
     x = _scale((low, high), (left, right))
@@ -84,27 +72,6 @@ def grouped_bars(groups: Sequence[Bars], description: str, low: float = 0.0, hig
             parts.append(tag("path", kind="zero", d=f"M{_n(x(0))},{_n(top)}V{_n(bottom)}"))
         if group.mark is not None:
             parts.append(tag("path", kind="weight", d=f"M{_n(x(group.mark))},{_n(top - 2)}V{_n(bottom + 2)}"))
-        y = bottom + 6
-    return _svg(parts, description, ceil(y))
-
-
-def intervals(groups: Mapping[str, Sequence[Interval]], description: str, ends: tuple[float, float]) -> Html:
-    """A point with its interval per row, between fixed ends with a line at zero; groups of rows by their title."""
-    longest = max((len(row.name) for rows in groups.values() for row in rows), default=0)
-    left, right = min(24 + 6.4 * longest, 170), WIDTH - _WORDS
-    x = _scale(ends, (left, right))
-    parts: list[Html] = []
-    y = 2.0
-    for title, rows in groups.items():
-        parts.append(_text(0, y + 14, _cut(title, 50), kind="head"))
-        top, bottom = y + _HEAD, y + _HEAD + _ROW * len(rows)
-        parts.append(tag("path", kind="zero", d=f"M{_n(x(0))},{_n(top)}V{_n(bottom)}"))
-        for k, row in enumerate(rows):
-            middle, kind = top + _ROW * (k + 0.5), "strong" if row.strong else ""
-            parts.append(_text(left - 6, middle + 4, _cut(row.name, 22), "end", kind))
-            parts.append(tag("path", kind=f"{row.look} line", d=f"M{_n(x(row.low))},{_n(middle)}H{_n(x(row.high))}"))
-            parts.append(tag("circle", kind=f"{row.look} mark", cx=_n(x(row.value)), cy=_n(middle), r=4))
-            parts.append(_text(WIDTH, middle + 4, row.words, "end", kind))
         y = bottom + 6
     return _svg(parts, description, ceil(y))
 
@@ -149,12 +116,6 @@ def sample(look: str, dashes: str) -> Html:
     return tag("svg", path, viewBox="0 0 28 8", aria_hidden="true")
 
 
-def tick_or_cross(yes: bool) -> Html:
-    """A tick for yes, a cross for no."""
-    path = tag("path", kind="line", d="M2,7L6,11L12,3" if yes else "M3,3L11,11M11,3L3,11")
-    return tag("svg", path, viewBox="0 0 14 14", role="img", aria_label="yes:" if yes else "no:")
-
-
 def _bar(bar: Bar, x: Callable[[float], float], ends: tuple[float, float], top: float) -> list[Html]:
     """A bar on its track, with its name on the left and its value in words on the right."""
     (left, right), middle, kind = ends, top + _ROW / 2, "strong" if bar.strong else ""
@@ -162,7 +123,11 @@ def _bar(bar: Bar, x: Callable[[float], float], ends: tuple[float, float], top: 
         _text(left - 6, middle + 4, _cut(bar.name, 25), "end", kind),
         tag("path", kind="track", d=f"M{_n(left)},{_n(middle)}H{_n(right)}"),
     ]
-    if bar.value:
+    if bar.value is not None and bar.interval is not None:
+        low, high = map(x, bar.interval)
+        parts.append(tag("path", kind=f"{bar.look} line", d=f"M{_n(low)},{_n(middle)}H{_n(high)}"))
+        parts.append(tag("circle", kind=f"{bar.look} mark", cx=_n(x(bar.value)), cy=_n(middle), r=4))
+    elif bar.value:
         start, end = sorted((x(0), x(bar.value)))
         size = {"width": _n(max(end - start, 1)), "height": _ROW - 6}
         parts.append(tag("rect", kind=f"{bar.look} mark", x=_n(start), y=_n(top + 3), **size))

@@ -4,13 +4,11 @@ import csv
 import io
 import json
 import re
-import zipfile
 from collections.abc import Callable, Iterable, Mapping
 
 import polars as pl
 
 from gdpo_core import report as reports
-from gdpo_core.report import figures
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.read import read_run
 from views import worker
@@ -35,19 +33,11 @@ def downloads(log: Log, report: AuditReport) -> list[tuple[str, str, Callable[[]
             return worker.call(of_log, log.files, dict(log.how), kind)
         return to_file(log.run.table, kind)
 
-    def charts() -> bytes:
-        content = io.BytesIO()
-        with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as packed:
-            for figure in figures.figures(report):
-                packed.writestr(figures.file_name(figure), figures.picture_file(figure))
-        return content.getvalue()
-
-    files = [
+    return [
         ("Report (HTML)", "audit.html", lambda: reports.document(report, note).encode()),
         ("Report (JSON)", "audit.json", as_json),
         (f"Table ({label})", f"responses.{kind}", table),
     ]
-    return [*files, *([("Charts (SVG)", "charts.zip", charts)] if figures.drawable(report) else [])]
 
 
 def of_log(files: Mapping[str, bytes], how: Mapping, kind: str) -> bytes:

@@ -2,14 +2,11 @@
 
 from collections.abc import Sequence
 from typing import Any
-from urllib.parse import quote
 
 import marimo as mo
 
 from gdpo_core import report
 from gdpo_core._errors import InputError
-from gdpo_core.report import figures
-from gdpo_core.report.figures import Figure
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.facts import Finding
 from gdpo_core.runs.findings import KINDS
@@ -44,7 +41,7 @@ def refusal(error: InputError) -> mo.Html:
 
 def front(audit: AuditReport) -> mo.Html:
     """What to do, what ran, the findings, and the figure of the first one."""
-    return show(report.STYLE, report.front(audit, frame, guide))
+    return show(report.STYLE, report.front(audit, guide))
 
 
 def folds(audit: AuditReport) -> mo.Html:
@@ -67,16 +64,6 @@ def downloads_line(log: Log, audit: AuditReport) -> mo.Html:
     files = [mo.download(content, name, label=label) for label, name, content in downloads(log, audit)]
     then = tag("a", "the lines for your trainer, and whether you should", href="?at=use")
     return show(div("taken", *files), tag("p", "Next: ", then, kind="next"))
-
-
-def frame(figure: Figure) -> Html:
-    """A figure of the report with a link that saves it, where it is a chart."""
-    if not figure.rows:
-        return figures.frame_figure(figure)
-    file = f"data:image/svg+xml,{quote(figures.picture_file(figure))}"
-    label = f"Save the chart “{figure.title}” as SVG"
-    link = tag("a", "Save", href=file, download=figures.file_name(figure), aria_label=label)
-    return tag("figure", figures.content(figure), tag("p", link, kind="save"))
 
 
 def guide(finding: Finding) -> Html:

@@ -1,0 +1,218 @@
+"""The command line: `gdpo audit`, `gdpo compare` and `gdpo explain`; what they do is in `gdpo_core/cli.py`.
+
+This file imports nothing of the library, so that neither help nor shell completion waits a second for torch.
+
+It ends with 0; with 1 where a finding of `--fail-on` is there, and for nothing else; with 2 and one line on stderr
+where it cannot do what was asked; with 130 when it is interrupted. A reader who leaves early changes nothing.
+"""
+
+import io
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+import typer
+
+# What all of typer's complaints are: its own class in new versions, click's in those before.
+_REFUSED: Any = next(kind for kind in reversed(typer.BadParameter.__mro__) if hasattr(kind, "format_message"))
+
+app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; input or output that cannot be used is one line on stderr and exit 2."""
+    # Before torch is imported, whose idle threads would spin and slow down all programs. In lower case, because OpenMP
+    # changes the case by the locale, and Turkish has another i.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal may not know √ or −
+    try:
+        if sys.stdout is None:
+            raise OSError(0, "none")
+        status = 0
+        with reader_may_leave():
+            given = None if arguments is None else list(arguments)
+            status = app(given, prog_name="gdpo", standalone_mode=False) or 0
+        sys.exit(status)
+    except _REFUSED as error:
+        message = error.format_message()
+    except ValueError as error:
+        from gdpo_core import InputError
+
+        if not isinstance(error, InputError):
+            raise
+        message = str(error)
+    except OSError as error:  # of standard output; that of a file is an InputError by now
+        message = f"standard output: expected one that can be written, got {error.strerror}"
+        with suppress(OSError, AttributeError):
+            sys.stdout.close()  # or Python would try again at the end, and complain
+    print("gdpo:", "".join(c if c.isprintable() else " " for c in message), file=sys.stderr)
+    sys.exit(2)
+
+
+@contextmanager
+def reader_may_leave() -> Iterator[None]:
+    """Go on quietly where the reader of standard output has left, as `head` does."""
+    try:
+        yield
+        sys.stdout.flush()
+    except (BrokenPipeError, SystemExit) as error:
+        # Click and rich turn the error into an exit with 1, which would look like a finding.
+        if not any(isinstance(e, BrokenPipeError) for e in (error, error.__context__)):
+            raise
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())  # what is still to be written, by Python at its end too
+        os.close(nowhere)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print("gdpo", version("reward-policy-intuition"))
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def gdpo(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="the version")] = False,
+) -> None:
+    """What GRPO and GDPO make of several rewards.
+
+    \b
+    gdpo audit outputs/completions          which reward drove a run, and what to change
+    gdpo compare runs/before runs/after     what changed between two runs
+    gdpo explain 111 110 011 101            the arithmetic of one group of responses
+
+    gdpo COMMAND --help says more.
+    """
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+# --- options, each spelt once -----------------------------------------------------------------------------------------
+
+METHODS = "grpo, grpo_no_std or gdpo"
+CONVENTIONS = "paper, trl, nvlabs_trl, verl, ms_swift, nemo_rl, nemo_rl_loo, axolotl_async or axolotl_streaming"
+FRAMEWORKS = "trl (axolotl), verl, ms_swift, nemo_rl, verifiers or generic"
+ASKED = "grpo, grpo_no_std, gdpo, grpo_batch_std, reinforce_pp_baseline, reinforce_pp, mo_grpo, max_rl"
+
+_SETTING = '"method=gdpo,weights.length=0.2"'
+_LEVELS = "error, warning, info or the id of a finding"
+
+_Text: TypeAlias = str | None
+_Texts: TypeAlias = list[str] | None
+_Framework = Annotated[_Text, typer.Option(metavar="NAME", help=f"{FRAMEWORKS}; found by default")]
+_GroupSize = Annotated[_Text, typer.Option(metavar="N", help="responses per prompt; found by default")]
+_Weight = Annotated[_Texts, typer.Option(metavar="NAME=W", help="a reward's weight; found by default, else 1")]
+_Reward = Annotated[_Texts, typer.Option(metavar="NAME", help="a column with a reward")]
+_Group = Annotated[_Text, typer.Option(metavar="NAME", help="the column that identifies the prompt")]
+_Columns = Annotated[
+    _Text, typer.Option(metavar="WHAT=NAME,…", help="columns by what they hold: step=it,advantage=adv,length=tokens")
+]
+_SkipBad = Annotated[bool, typer.Option("--skip-bad", help="leave out broken lines, and files that cannot be read")]
+_Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="write JSON; - prints only that")]
+_Html = Annotated[Path | None, typer.Option(metavar="FILE", help="write one HTML file with charts")]
+
+
+# --- commands ---------------------------------------------------------------------------------------------------------
+
+
+@app.command(
+    "explain", short_help="Print every number of one computation.", context_settings={"ignore_unknown_options": True}
+)
+def explain_command(
+    context: typer.Context,
+    responses: Annotated[list[str], typer.Argument(metavar="REWARDS...", help="a response each; / starts a prompt")],
+    method: Annotated[str, typer.Option(metavar="METHOD", help=METHODS)] = "gdpo",
+    convention: Annotated[str, typer.Option(metavar="NAME", help=CONVENTIONS)] = "paper",
+    weights: Annotated[_Text, typer.Option(metavar="W,W,…", help="one number per reward: 1,0.5,2")] = None,
+    lengths: Annotated[_Text, typer.Option(metavar="N,N,…", help="tokens, one number per response")] = None,
+) -> None:
+    """Print one computation, every number of it, from rewards to advantages.
+
+    A response is its rewards: 101 for three rewards of 0 or 1, else numbers with commas, 1,0.5,-2; nan is missing.
+
+    \b
+    gdpo explain 111 110 011 101 --convention trl --weights 1,0.5,2
+    gdpo explain 01 00 / 11 00 --method grpo
+    """
+    from gdpo_core import cli
+
+    cli.run_explain(context.params)
+
+
+@app.command("audit", short_help="Say which reward drove a run, and what to do.")
+def audit_command(
+    context: typer.Context,
+    paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="files, directories, globs, URLs; DB::RUN")],
+    framework: _Framework = None,
+    group_size: _GroupSize = None,
+    weight: _Weight = None,
+    primary: Annotated[_Text, typer.Option(metavar="NAME", help="the reward that matters most")] = None,
+    asked: Annotated[_Text, typer.Option(metavar="METHOD", help=f"the method that was meant to run: {ASKED}")] = None,
+    what_if: Annotated[_Text, typer.Option(metavar="SETTING", help=f"the run under a setting, too: {_SETTING}")] = None,
+    reward: _Reward = None,
+    group: _Group = None,
+    columns: _Columns = None,
+    skip_bad: _SkipBad = False,
+    steps: Annotated[_Text, typer.Option(metavar="FIRST:LAST", help="these steps alone: 100:150, 100: or :50")] = None,
+    last: Annotated[_Text, typer.Option(metavar="N", help="the last N steps alone")] = None,
+    by: Annotated[_Text, typer.Option(metavar="COLUMN", help="each value of a column, such as the task, too")] = None,
+    json_: _Json = None,
+    html: _Html = None,
+    fail_on: Annotated[
+        _Texts, typer.Option(metavar="LEVEL|ID,…", help=f"exit with 1 at such a finding: {_LEVELS}")
+    ] = None,
+    engine: Annotated[str, typer.Option(metavar="NAME", help="local, or ray: computed on a Ray cluster")] = "local",
+    watch: Annotated[bool, typer.Option("--watch", help="follow a log that grows; Ctrl-C ends it")] = False,
+    groups: Annotated[_Text, typer.Option(metavar="N", help="with the N groups that show a finding best")] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", help="with evidence, and every table")] = False,
+) -> int:
+    """Say what the log of a training run shows about its rewards.
+
+    A path is a run; several are compared. Files of one ending in one directory are one run, so that
+    completions/*.parquet means the same as completions.
+
+    \b
+    gdpo audit outputs/completions --primary correctness --html audit.html
+    gdpo audit rewards.csv --reward correct --reward short --group prompt_id --weight short=0.5
+    gdpo audit outputs/completions --fail-on error,reward-dead
+
+    Exit status: 0 with a report, 1 where --fail-on finds something, 2 where a log cannot be read.
+    """
+    from gdpo_core import cli
+
+    return cli.run_audit(context.params)
+
+
+@app.command("compare", short_help="Say what changed from one run to another.")
+def compare_command(
+    context: typer.Context,
+    runs: Annotated[list[str], typer.Argument(metavar="A B | A... --with B", help="runs, each as for audit")],
+    with_: Annotated[_Texts, typer.Option("--with", metavar="B", help="runs to compare with, one each")] = None,
+    framework: _Framework = None,
+    group_size: _GroupSize = None,
+    weight: _Weight = None,
+    reward: _Reward = None,
+    group: _Group = None,
+    columns: _Columns = None,
+    skip_bad: _SkipBad = False,
+    json_: _Json = None,
+    html: _Html = None,
+) -> None:
+    """Say what changed from one run to another, and what may be scatter: of their steps, or of several runs by seeds.
+
+    \b
+    gdpo compare runs/grpo/completions runs/gdpo/completions
+    gdpo compare before.csv after.csv --group prompt_id --html changes.html
+    gdpo compare runs/grpo-1 runs/grpo-2 --with runs/gdpo-1 --with runs/gdpo-2
+    """
+    from gdpo_core import cli
+
+    cli.run_compare(context.params)
