@@ -12,7 +12,7 @@ from typing import Any
 
 import gdpo_core as gc
 from experiments.setups import METHODS, NOISE_STD, REWARDS, SETUPS, TUNING, Setup
-from gdpo_core.predicted import SMALLEST
+from views.experiment import SMALLEST
 
 HERE = Path(__file__).parent
 PREDICTIONS, MEASURED = HERE / "predictions.json", HERE / "measured.json"

@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from gdpo_core.predicted import Difference, by_chance, hold, means_by_seed, paired_difference, verdict
+from views.experiment import Difference, by_chance, hold, means_by_seed, paired_difference, verdict
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLE, PREDICTIONS = ROOT / "data" / "experiments.parquet", ROOT / "experiments" / "predictions.json"

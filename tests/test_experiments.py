@@ -1,4 +1,4 @@
-"""The experiments without TRL: requests, set-ups, predictions and results; and `gdpo_core.predicted`."""
+"""The experiments without TRL: requests, set-ups, predictions and results; and `views.experiment`."""
 
 import csv
 import json
@@ -16,9 +16,9 @@ import gdpo_core as gc
 from experiments import predict, samples, setups, summarise, train, warm_up
 from experiments.requests import FAULTS, TEMPLATES, answer, draw, draw_faults, faults_for, pieces, task_of
 from gdpo_core.bfcl import grade
-from gdpo_core.predicted import Difference, by_chance, hold, paired_difference, verdict
 from gdpo_core.report.changes import changes
 from views.evidence import trained
+from views.experiment import Difference, by_chance, hold, paired_difference, verdict
 
 ROOT = Path(__file__).parent.parent
 REQUESTS = [draw(np.random.default_rng(seed)) for seed in range(40)]
