@@ -39,16 +39,7 @@ settings.load_profile("full")
 
 
 def pytest_addoption(parser):
-    parser.addoption("--states", type=int, default=4, help="random states that are shared and opened in a browser")
-    parser.addoption("--links", type=int, default=4, help="hostile links that are opened in a browser")
     parser.addoption("--first-cases", action="store_true", help="of a test with many cases the first alone")
-
-
-def pytest_generate_tests(metafunc):
-    """A shared state is a test of its own, and so is a hostile link: how many there are says the command line."""
-    for argument, option in (("state_seed", "states"), ("hostile", "links")):
-        if argument in metafunc.fixturenames:
-            metafunc.parametrize(argument, range(metafunc.config.getoption(option)))
 
 
 def pytest_collection_modifyitems(config, items):
