@@ -570,7 +570,7 @@ def test_where_no_weight_at_all_turns_every_pair_it_says_so():
         {"step": 1, "prompt": i // 8, "correct": 5e-324 * (i % 2), "short": 1e3 * float(rng.random())}
         for i in range(64)
     ]
-    report = gc.audit(gc.read_run(rows, rewards=["correct", "short"], group="prompt", step="step"), primary="correct")
+    report = gc.audit(gc.read_run(rows, rewards=["correct", "short"], group="prompt"), primary="correct")
     (finding,) = [f for f in report.findings if f.id == "priority-inversion"]
     assert "No usable weight on correct does either (now 1): some pair never turns." in finding.message
     assert finding.to_do.startswith("Let ") and "break_even_grpo" not in finding.evidence

@@ -489,7 +489,7 @@ def test_a_group_of_ten_thousand_different_answers():
     report = gc.audit(read_run(log.with_columns(step=pl.int_range(20_000) // 10_000), group_size=10_000))
     group = report.groups[0]
     assert len(group.rewards) == len(group.completions) == 10_000
-    finding = Finding("warning", "", {"reward": "a"}, id="reward-dominates", title="")
+    finding = Finding(message="", evidence={"reward": "a"}, id="reward-dominates", title="")
     table = group_tables(dataclasses.replace(report, findings=(finding,)), finding)[0]
     assert len(table.rows) == 65 and table.rows[-1][0] == "… and 9,936 others"
 

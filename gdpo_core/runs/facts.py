@@ -36,22 +36,22 @@ WEIGHTS_FROM = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Finding:
     """One thing that the owner of a run should know."""
 
-    id: str = field(default="", kw_only=True)  # `findings` gives it the name of the function that looks for it
-    title: str = field(kw_only=True)  # the fact in a few words
-    severity: str  # info, warning or error
-    message: str  # what it is, what it means and what to do about it
+    id: str = ""  # `findings` gives it the name of the function that looks for it
+    severity: str = "warning"  # or info, or error
+    title: str  # the fact in a few words
+    message: str  # what it is and what it means
+    to_do: str = ""  # a sentence; empty where nothing has to be done
     evidence: Mapping[str, object]  # the numbers, and the thresholds they were held against
     # The lines of configuration that change it, for the framework of the run. What they do to its rewards was tried.
     fix: str | None = None
-    effect: Mapping[str, tuple[float, float]] = field(default_factory=dict, kw_only=True)  # figures without and with it
-    tried_on: int = field(default=0, kw_only=True)  # responses of the log on which the figures were computed
-    extent: float = field(default=0.0, kw_only=True)  # how much of the run it is about, from 0 to 1
-    to_do: str = field(default="", kw_only=True)  # a sentence; empty where nothing has to be done
-    read_more: str = field(default="", kw_only=True)  # the chapter of the page, or section of docs/audit.md, about it
+    effect: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # figures without and with it
+    tried_on: int = 0  # responses of the log on which the figures were computed
+    extent: float = 0.0  # how much of the run it is about, from 0 to 1
+    read_more: str = ""  # the chapter of the page, or section of docs/audit.md, about it
 
 
 @dataclass(frozen=True)
