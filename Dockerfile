@@ -5,8 +5,10 @@ ENV PIP_PYTHON=/venv/bin/python PIP_NO_CACHE_DIR=1 PIP_NO_COMPILE=1 PIP_ROOT_USE
 WORKDIR /app
 RUN python -m venv --without-pip /venv
 COPY pyproject.toml constraints.txt ./
-COPY scripts/install.py scripts/
-RUN python scripts/install.py page
+RUN python -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb")); q = p["project"]; \
+    print(*p["build-system"]["requires"], *q["dependencies"], *q["optional-dependencies"]["page"], sep="\n")' > wanted.txt \
+    && { test -z "$TORCH_INDEX" || python -m pip install -qq --no-deps -c constraints.txt --index-url "$TORCH_INDEX" torch; } \
+    && python -m pip install -qq -c constraints.txt -r wanted.txt
 
 # What no page and no audit loads: torch's own tests, headers and tools, marimo's language server, tests of all others.
 # Byte code is made once for what stays; a few files of others are for later Pythons, and don't compile.

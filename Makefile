@@ -1,4 +1,4 @@
-# make run, make check, make test; and install, edit, bench, parity, image, fresh, lowest, resolves, clean.
+# make run, make check, make test; and install, edit, bench, image, clean; for maintainers what CONTRIBUTING.md lists.
 # Variables: PORT, HOST, PYTHON, TORCH_INDEX, VENV (where to install), CHROMIUM (the browser of the tests).
 PORT ?= 7860
 # Not from the environment, where some shells put the machine's name.
@@ -12,32 +12,37 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 NEW_ENOUGH = import sys; sys.exit(sys.version_info < (3, 11))
 VENV ?= .venv
 VENV_PYTHON = $(VENV)/bin/python
+CONSTRAINTS = -c constraints.txt
+PIP = -m pip install -qq --disable-pip-version-check
 # Without a screen there is no browser to open, and a text one would take the terminal.
 HEADLESS = $(if $(filter-out Linux,$(shell uname -s))$(DISPLAY)$(WAYLAND_DISPLAY)$(BROWSER),,--headless)
 
 # A worker per core, each with a server and a browser of its own; what one has left at the end, another takes over.
 # Byte code is kept whatever the shell says: without it each worker compiles all tests anew.
-PYTEST = PYTHONDONTWRITEBYTECODE= $(VENV_PYTHON) -m pytest -n logical --maxprocesses 4 --dist worksteal
+WORKERS = -n logical --maxprocesses 4 --dist worksteal
+PYTEST = PYTHONDONTWRITEBYTECODE= $(VENV_PYTHON) -m pytest $(WORKERS)
 
-.PHONY: run check test install edit bench parity parity-trainer parity-ray jupyter documents image image-offline fresh lowest resolves faults fuzz clean static check-cpu
+.PHONY: run edit install check test static bench parity parity-trainer parity-ray jupyter documents faults fuzz \
+	image fresh lowest resolves check-cpu clean
 
-run: $(VENV)/.installed-run
+run: $(VENV)/.installed-page
 	@exec $(VENV_PYTHON) serve.py --host '$(HOST)' --port '$(PORT)'
 
-edit: $(VENV)/.installed-run
+edit: $(VENV)/.installed-page
 	@exec $(VENV_PYTHON) -m marimo -y edit --skip-update-check app.py --host '$(HOST)' --port '$(PORT)' --no-sandbox $(HEADLESS)
 
-install: $(VENV)/.installed-run
+install: $(VENV)/.installed-page
 	@echo "$(VENV) is ready"
 
-# A minute: what is slow is left out, of a test with many cases the first runs, properties are tried on ten examples.
+# What is slow is left out, of a test with many cases the first runs, properties are tried on few examples.
 check: static
 	$(PYTEST) -m "not slow" --first-cases --hypothesis-profile=dev
 
+# At night with OPTIONS=--hypothesis-profile=night, which tries properties on more examples.
 test: static
 	@$(VENV_PYTHON) -c 'import sys; from benchmarks.browser import find_chromium; sys.exit(not find_chromium())' || \
 		echo "No chromium here: the tests in a browser are skipped. On Debian: apt-get install chromium"
-	$(PYTEST)
+	$(PYTEST) $(OPTIONS)
 
 static: $(VENV)/.installed-dev
 	$(VENV_PYTHON) -m ruff check
@@ -51,9 +56,14 @@ bench: $(VENV)/.installed-bench
 # Our correctness and types against BFCL's own checker, our advantages against the training frameworks' code. Only
 # their code is needed; the frameworks' lies apart, since it brings modules named tests and scripts.
 parity: $(VENV)/.installed-parity .parity/.installed
-	$(VENV_PYTHON) -m pip install -qq --disable-pip-version-check --no-deps -c constraints.txt bfcl-eval
+	$(VENV_PYTHON) $(PIP) --no-deps $(CONSTRAINTS) bfcl-eval
 	$(VENV_PYTHON) -m pytest tests/parity_bfcl.py -s
-	$(VENV_PYTHON) -m parity
+	$(VENV_PYTHON) -m tests.parity
+
+.parity/.installed: $(VENV)/.installed-parity constraints.txt
+	@rm -rf .parity
+	$(VENV_PYTHON) $(PIP) --no-deps $(CONSTRAINTS) --target .parity trl verl ms_swift axolotl
+	@touch $@
 
 # An environment beside $(VENV), named as its target: what is in $(VENV), and the checkout. The checkout by itself, since
 # Python follows no .pth file of a folder that came by one, and $(VENV) has it by such a file.
@@ -63,44 +73,37 @@ define beside
 @{ $(VENV_PYTHON) -c '$(PACKAGES)'; pwd; } > "$$(.$@/bin/python -c '$(PACKAGES)')/venv.pth"
 endef
 
-# The callback and the experiments inside TRL's own trainer, which needs transformers and more: an environment beside
-# .venv, whose torch it uses. Two minutes the first time.
+# The callback and the experiments inside TRL's own trainer, which needs transformers and more: two minutes at first.
 parity-trainer: $(VENV)/.installed-parity
 	$(beside)
-	.$@/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt trl
+	.$@/bin/python $(PIP) $(CONSTRAINTS) trl
 	.$@/bin/python -m pytest tests/parity_callback.py tests/parity_experiments.py -s
 
-# The same for Ray.
 parity-ray: $(VENV)/.installed-parity
 	$(beside)
-	.$@/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt ray
+	.$@/bin/python $(PIP) $(CONSTRAINTS) ray
 	.$@/bin/python -m pytest tests/parity_ray.py
 
 # The board in JupyterLab and Jupyter Notebook, which find the browser's half of a widget in their own environment alone.
 jupyter: $(VENV)/.installed-dev
 	$(beside)
-	.$@/bin/python -m pip install -qq --disable-pip-version-check jupyterlab notebook
-	.$@/bin/python -m pip install -qq --disable-pip-version-check --ignore-installed --no-deps \
-		anywidget ipywidgets jupyterlab_widgets widgetsnbextension
+	.$@/bin/python $(PIP) jupyterlab notebook
+	.$@/bin/python $(PIP) --ignore-installed --no-deps anywidget ipywidgets jupyterlab_widgets widgetsnbextension
 	.$@/bin/python -m pytest -p no:xdist tests/jupyter_board.py
 
 # Every command that README.md, docs/ and experiments/ name, in a new clone of what is committed; some minutes.
 documents: $(VENV)/.installed-dev
 	$(VENV_PYTHON) -m pytest -p no:xdist -v tests/documents.py
 
-.parity/.installed: $(VENV)/.installed-parity constraints.txt
-	@rm -rf .parity
-	$(VENV_PYTHON) -m pip install -qq --disable-pip-version-check --no-deps -c constraints.txt --target .parity \
-		trl verl ms_swift axolotl
-	@touch $@
+# What goes wrong around a server and a command, each tried for real; some minutes. It needs chromium.
+faults: $(VENV)/.installed-dev
+	$(VENV_PYTHON) -m pytest -p no:xdist -v $(wildcard tests/faults_*.py)
 
-# Hostile logs of many megabytes, measured, which takes a quarter of an hour; then each door that a stranger's bytes come
-# in by, for so many seconds; then the browser.
+# Each door that a stranger's bytes come in by, for so many seconds; then the browser.
 SECONDS = 120
 fuzz: $(VENV)/.installed-dev
-	$(VENV_PYTHON) -m fuzz.hostile
-	$(VENV_PYTHON) -m pip install -qq --disable-pip-version-check atheris
-	$(VENV_PYTHON) -m fuzz --seconds '$(SECONDS)'
+	$(VENV_PYTHON) $(PIP) atheris
+	$(VENV_PYTHON) -m tests.fuzz --seconds '$(SECONDS)'
 	$(VENV_PYTHON) -m pytest tests/hostile_browser.py
 
 # Builds the container and looks at it as a cautious host runs it; BUILD: further options of the build. podman leaves the
@@ -113,45 +116,51 @@ image:
 		--build-arg TORCH_INDEX='$(TORCH_INDEX)' -t reward-policy-intuition .
 	@$(or $(wildcard $(VENV_PYTHON)),'$(PYTHON)') scripts/check_image.py '$(ENGINE)' reward-policy-intuition
 
-# The same as root of a Debian machine that reaches no registry, on a stand-in for the base image.
-image-offline:
-	@'$(PYTHON)' scripts/image_offline.py
-
-# What goes wrong around a server and a command, each tried for real; some minutes. It needs chromium.
-faults: $(VENV)/.installed-dev
-	$(VENV_PYTHON) -m pytest -p no:xdist -v $(wildcard tests/faults_*.py)
-
-# The newest version of every dependency against `make check`, in an environment of its own; HOLD names packages that
-# stay as they are.
+# The newest version of every dependency against `make check`, in an environment of its own.
 fresh:
-	@TORCH_INDEX='$(TORCH_INDEX)' '$(PYTHON)' -m scripts.fresh $(HOLD)
+	@rm -rf .fresh
+	@$(MAKE) check VENV=.fresh CONSTRAINTS=
 
-# The other end: the library's tests with the lowest version of every dependency of the library.
+# The other end: the library's tests with the lowest version of what the library asks for, and of the frames it takes.
 lowest:
-	@TORCH_INDEX='$(TORCH_INDEX)' '$(PYTHON)' -m scripts.bounds lowest
+	'$(PYTHON)' -m venv --clear .lowest
+	.lowest/bin/python $(PIP) uv
+	.lowest/bin/python -m uv pip install -q $(if $(TORCH_INDEX),--torch-backend cpu) --resolution lowest-direct \
+		-e . 'pandas>=2.2' 'pyarrow>=19'
+	.lowest/bin/python -m uv pip install -q pytest pytest-xdist hypothesis pyyaml jsonschema
+	.lowest/bin/python -m pytest $(WORKERS) tests gdpo_core -m "not slow" --hypothesis-profile=dev
 
-# Whether the wheel can be installed beside the trainers; half a minute, and it asks a registry.
-resolves: $(VENV)/.installed-run
-	$(VENV_PYTHON) -m pip install -qq --disable-pip-version-check uv
-	@$(VENV_PYTHON) -m scripts.bounds resolves
+# Whether the library can be installed beside each trainer, and with which versions; half a minute.
+TRAINERS = axolotl==0.19.0 verl[vllm]==0.9.1 verl[fsdp]==0.9.1 ms-swift==4.6.0 trl==1.16.0
+resolves: $(VENV)/.installed-page
+	$(VENV_PYTHON) $(PIP) uv
+	@failed=; for trainer in $(TRAINERS); do echo "$$trainer:"; \
+		found=$$(printf '%s\n' "$$trainer" . | $(VENV_PYTHON) -m uv pip compile -q --no-header --no-annotate \
+			--python-version 3.12 -) || failed="$$failed $$trainer"; \
+		echo "$$found" | grep -E '^(torch|numpy|polars|typer)=='; \
+	done; test -z "$$failed" || { echo "not beside$$failed" >&2; exit 1; }
+
+# The fast tests as other processors would round, and in other locales, homes and time zones; all run, whatever fails.
+SETTINGS = MKL_CBWR=COMPATIBLE MKL_CBWR=AVX2 MKL_CBWR=AUTO ATEN_CPU_CAPABILITY=default ATEN_CPU_CAPABILITY=avx2 \
+	OMP_NUM_THREADS=1 OMP_NUM_THREADS=2 LC_ALL=C LC_ALL=tr_TR.UTF-8 HOME=/proc/nowhere TZ=Nowhere/Never
+check-cpu: $(VENV)/.installed-dev
+	@failed=; for setting in $(SETTINGS); do echo "$$setting"; \
+		env $$setting $(PYTEST) -m 'not slow' --hypothesis-profile=dev || failed="$$failed $$setting"; \
+	done; test -z "$$failed" || { echo "not green under$$failed" >&2; exit 1; }
 
 clean:
 	rm -rf .image .fuzz .venv .fresh .lowest .parity .parity-trainer .parity-ray .jupyter build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 
-# One stamp for the page and one for each further extra; pip does nothing for what is there already.
-$(addprefix $(VENV)/.installed-,run dev bench parity): $(VENV)/.installed-%: pyproject.toml constraints.txt scripts/install.py
+# One stamp for the page and one for each further extra; pip does nothing for what is there already. torch comes first,
+# where TORCH_INDEX answers: Linux's plain wheel brings gigabytes of CUDA.
+$(addprefix $(VENV)/.installed-,page dev bench parity): $(VENV)/.installed-%: pyproject.toml constraints.txt
 	@'$(PYTHON)' -c '$(NEW_ENOUGH)' 2>/dev/null || \
 		{ echo "Python 3.11 or newer is needed; name it with PYTHON=/path/to/python3" >&2; exit 1; }
 	@$(VENV_PYTHON) -m pip --version >/dev/null 2>&1 || '$(PYTHON)' -m venv --clear $(VENV)
 	@echo "Installing into $(VENV); the first time, this takes a minute or two"
-	@TORCH_INDEX='$(TORCH_INDEX)' $(VENV_PYTHON) scripts/install.py page $(filter-out run,$*)
-	@$(VENV_PYTHON) -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@test -z '$(TORCH_INDEX)' || $(VENV_PYTHON) $(PIP) $(CONSTRAINTS) --no-deps --retries 0 --timeout 8 \
+		--index-url '$(TORCH_INDEX)' torch || echo "TORCH_INDEX $(TORCH_INDEX) gave no torch: going on without it"
+	@$(VENV_PYTHON) $(PIP) $(CONSTRAINTS) setuptools && \
+		$(VENV_PYTHON) $(PIP) $(CONSTRAINTS) --no-build-isolation -e '.[page,$*]' || \
+		{ echo "The install failed; pip says why above (no network?). The same command tries again." >&2; exit 1; }
 	@touch $@
-
-# The fast tests as other processors would round; all settings run, whatever fails.
-CPUS = MKL_CBWR=COMPATIBLE MKL_CBWR=AVX2 MKL_CBWR=AUTO ATEN_CPU_CAPABILITY=default ATEN_CPU_CAPABILITY=avx2 \
-	OMP_NUM_THREADS=1 OMP_NUM_THREADS=2
-check-cpu: $(VENV)/.installed-dev
-	@failed=; for cpu in $(CPUS); do echo "$$cpu"; \
-		env $$cpu $(PYTEST) -m 'not slow' --hypothesis-profile=dev || failed="$$failed $$cpu"; \
-	done; test -z "$$failed" || { echo "not green under$$failed" >&2; exit 1; }

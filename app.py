@@ -20,6 +20,7 @@ with app.setup:
     import marimo as mo
 
     import gdpo_core as gc
+    from gdpo_core.bfcl import load_tasks
     from views import html
     from views.html import show
     from views.lab import answers, books, depth
@@ -42,51 +43,31 @@ def bar():
 
 
 @app.cell
-def doors(editing, page):
+def doorways(editing, page):
     # A chapter's cells run once its door is open, and keep what the reader sets when they leave: a gate that followed
     # `nav` would make their controls anew at each return.
-    train_open, open_train = mo.state(editing)
-    evidence_open, open_evidence = mo.state(editing)
-    run_open, open_run = mo.state(editing)
-    use_open, open_use = mo.state(editing)
+    train_open, _open_train = mo.state(editing)
+    evidence_open, _open_evidence = mo.state(editing)
+    run_open, _open_run = mo.state(editing)
+    use_open, _open_use = mo.state(editing)
     # The scenario of Train that a link inside the page asks for.
     requested_scenario, ask_scenario = mo.state(page.given("train-scenario"))
-    return (
-        ask_scenario,
-        evidence_open,
-        open_evidence,
-        open_run,
-        open_train,
-        open_use,
-        run_open,
-        requested_scenario,
-        train_open,
-        use_open,
-    )
+    doors = {
+        "train": (train_open, _open_train),
+        "evidence": (evidence_open, _open_evidence),
+        "run": (run_open, _open_run),
+        "use": (use_open, _open_use),
+    }
+    return ask_scenario, doors, evidence_open, requested_scenario, run_open, train_open, use_open
 
 
 @app.cell
-def chapter(
-    ask_scenario,
-    evidence_open,
-    nav,
-    open_evidence,
-    open_run,
-    open_train,
-    open_use,
-    run_open,
-    train_open,
-    use_open,
-):
+def chapter(ask_scenario, doors, nav):
     at = nav.value["at"]
-    if at == "train" and not train_open():
-        open_train(True)
-    if at == "evidence" and not evidence_open():
-        open_evidence(True)
-    if at == "run" and not run_open():
-        open_run(True)
-    if at == "use" and not use_open():
-        open_use(True)
+    if at in doors:
+        _is_open, _open = doors[at]
+        if not _is_open():
+            _open(True)
     if nav.value["asked"].get("train-scenario"):
         ask_scenario(nav.value["asked"]["train-scenario"])
     return (at,)
@@ -110,17 +91,16 @@ def lab_claim():
 @app.cell
 def lab_tasks(page):
     # Three requests with twelve answers each, written by hand and marked by three programs.
-    tasks, refusal = answers.load(DATA / "tasks")
+    tasks = html.loaded(load_tasks, DATA / "tasks")
     lab_task = mo.ui.radio({task.title: task for task in tasks}, value=answers.linked_title(tasks, page), inline=True)
     # What the board shows, for all that follows it: set when the reader leaves it, so that a flip runs none of that.
-    shown, share = mo.state(answers.first_state(tasks))
+    shown, share = mo.state(answers.grade_answers(tasks[0]).state)
     touched, touch = mo.state(0)
-    return lab_task, refusal, share, shown, tasks, touch, touched
+    return lab_task, share, shown, tasks, touch, touched
 
 
 @app.cell
-def lab_board(editing, lab_task, page, refusal, tasks):
-    mo.stop(not tasks, show(refusal))
+def lab_board(editing, lab_task, page, tasks):
     task = lab_task.value
     board = mo.ui.anywidget(answers.board(task, tasks[0], page))
     # What names it runs again at each flip. In run mode nobody sees these values, and fifty readers wait for them.
@@ -129,17 +109,10 @@ def lab_board(editing, lab_task, page, refusal, tasks):
     return board, board_to_read, task
 
 
-@app.cell(hide_code=True)
-def lab_value_note():
-    mo.md("""
-    The board's value is what each answer is paid. Both methods compute from it, here and in the board alike. Train and
-    Use it follow it when one goes there by the bar.
-    """)
-    return
-
-
 @app.cell
 def lab_rewards(board_to_read):
+    # The board's value is what each answer is paid. Both methods compute from it, here and in the board alike.
+    # Train and Use it follow it when one goes there by the bar.
     mo.stop(not board_to_read)
     rewards = board_to_read.rewards  # (answers, rewards)
     weights = board_to_read.weights
@@ -152,15 +125,14 @@ def lab_rewards(board_to_read):
 
 
 @app.cell
-def lab_address(all_conventions, as_chart, at, board, figure_two, page, share, shown, task, tasks, touch):
+def lab_address(all_conventions, at, board, figure_two, page, share, shown, task, tasks, touch):
     page.write(
         "lab",
         answers.controls(task, board.state),
         answers.defaults(tasks[0], task),
         answers.program(board.state),
     )
-    board.widget.followed = all_conventions.value
-    _followed = at != "lab" or as_chart.value or all_conventions.value or figure_two.value
+    _followed = at != "lab" or all_conventions.value or figure_two.value
     if _followed and shown() != board.state:
         share(board.state)
     if all_conventions.value:
@@ -169,24 +141,13 @@ def lab_address(all_conventions, as_chart, at, board, figure_two, page, share, s
 
 
 @app.cell
-def lab_depth(page, tasks):
-    mo.stop(not tasks)
-    as_chart = mo.ui.switch(label="As a chart")
+def lab_depth(page):
     all_conventions = mo.ui.switch(label="As each training program computes it")
     figure_two = mo.ui.switch(label="The paper's Fig. 2, in both readings")
     marking = mo.ui.switch(label="How the answers are marked")
     five_books = mo.ui.switch(label="In plain words: books", value=page.given("lab-books") is not None)
-    mo.hstack([as_chart, all_conventions, figure_two, marking, five_books], justify="start", wrap=True, gap=2)
-    return all_conventions, as_chart, figure_two, five_books, marking
-
-
-@app.cell
-def lab_chart(as_chart, shown):
-    mo.stop(not as_chart.value)
-    from views import charts as _charts  # Altair takes as long as all else that a first visitor waits for
-
-    _charts.advantages(shown())
-    return
+    mo.hstack([all_conventions, figure_two, marking, five_books], justify="start", wrap=True, gap=2)
+    return all_conventions, figure_two, five_books, marking
 
 
 @app.cell
@@ -204,9 +165,9 @@ def lab_figure_two(figure_two, shown):
 
 
 @app.cell
-def lab_marking(marking, task):
+def lab_marking(marking):
     mo.stop(not marking.value)
-    show(depth.grading(task, answers.grade_answers(task).answers))
+    show(depth.grading())
     return
 
 
@@ -241,23 +202,13 @@ def lab_next():
 # --- Train ------------------------------------------------------------------------------------------------------------
 
 
-@app.cell(hide_code=True)
-def train_note():
-    mo.md("""
-    **Train.** Coins that learn from several rewards: set-up and controls → `setting` → `runs` → curves.
-    """)
-    return
-
-
 @app.cell
 def train_files(train_open):
+    # Train. Coins that learn from several rewards: set-up and controls → setting → runs → curves.
     mo.stop(not train_open())
     from views import train  # with Altair
 
-    try:
-        scenarios, pictures = train.cards.load(DATA)
-    except gc.InputError as _error:
-        mo.stop(True, html.show(html.callout(f"This chapter can't be shown. {html.reason(_error)}")))
+    scenarios, pictures = html.loaded(train.cards.load, DATA)
     return pictures, scenarios, train
 
 
@@ -290,9 +241,7 @@ def train_headline(comparison, guesses, predict, scenarios, sketches, train):
 @app.cell
 def train_cards(linked, requested_scenario, scenarios, train):
     # A link inside the page asks for a set-up; the first one comes from the address.
-    gallery = Pick(
-        html.Html(""), requested_scenario() if requested_scenario() in scenarios else linked, train.cards.CSS
-    )
+    gallery = Pick("", requested_scenario() if requested_scenario() in scenarios else linked)
     chosen = mo.ui.anywidget(gallery)
     chosen
     return chosen, gallery
@@ -340,14 +289,12 @@ def train_runs(methods, setting, train):
 
 
 @app.cell
-def train_curves(as_given, guesses, limits, pictures, predict, runs, scenario, setting, shown, train):
+def train_curves(as_given, guesses, limits, predict, runs, scenario, setting, shown, train):
     _given = setting == train.controls.setting_of(scenario, setting.comparison, as_given, shown())
-    _left = train.cards.at_equal(pictures, scenario, setting.comparison) if _given else ""
-    _equal = html.tag("p", _left, kind="beside")
     mo.stop(predict.value and not guesses.value[scenario.id], guesses[scenario.id])
     html.show(
         html.tag("p", train.words.subtitle(setting), kind="picture-sub"),
-        html.div("verdict", train.words.result(setting, scenario.coins, runs, limits), _equal, role="status"),
+        html.div("verdict", train.words.result(setting, scenario.coins, runs, limits), role="status"),
         train.panels.draw(scenario, setting, runs, limits),
         train.words.why(scenario, setting, _given),
     )
@@ -355,11 +302,10 @@ def train_curves(as_given, guesses, limits, pictures, predict, runs, scenario, s
 
 
 @app.cell
-def train_weights(methods, pictures, scenario, setting, train):
+def train_weights(pictures, scenario, setting, train):
     # Of the conflict: where the right answer ends at other weights of being concise.
     mo.stop(not setting.arms)
-    endings = train.cards.endings(pictures, scenario, setting, methods)
-    html.show(html.div("weighed", train.cards.weights_table(endings, setting)))
+    html.show(html.div("weighed", train.cards.weights_table(pictures, scenario, setting)))
     return
 
 
@@ -411,59 +357,33 @@ def train_address(as_given, comparison, controls, methods, page, scenario, scena
 # --- Evidence ---------------------------------------------------------------------------------------------------------
 
 
-@app.cell(hide_code=True)
-def evidence_data_note():
-    mo.md("""
-    The graded answers of many models to real prompts, and the controls that draw from them.
-    """)
-    return
-
-
 @app.cell
 def evidence_data(evidence_open):
+    # The graded answers of many models to real prompts, and the controls that draw from them.
     mo.stop(not evidence_open())
-    # Altair takes as long as all else that a first visitor waits for, so it comes with the chapter.
     from gdpo_core.bfcl import prompts
-    from views.evidence import about, counting, draws, opened, paper, sentences, sizes, squares, trained
+    from views import draws, evidence  # with Altair, which takes as long as all else that a first visitor waits for
 
-    try:
-        verdicts = prompts.load_once(DATA / "bfcl_rewards.parquet")  # (prompts, models, graders)
-    except gc.InputError as _error:
-        mo.stop(True, html.show("The answers to real prompts cannot be shown. ", html.reason(_error)))
-    return (
-        about,
-        counting,
-        draws,
-        opened,
-        paper,
-        prompts,
-        sentences,
-        sizes,
-        squares,
-        trained,
-        verdicts,
-    )
+    verdicts = html.loaded(prompts.load_once, DATA / "bfcl_rewards.parquet")  # (prompts, models, graders)
+    return draws, evidence, prompts, verdicts
 
 
 @app.cell
-def evidence_claim(outcomes, sentences, verdicts):
-    html.show(sentences.claim(verdicts, outcomes))
+def evidence_claim(evidence, outcomes, verdicts):
+    html.show(evidence.sentences.claim(verdicts, outcomes))
     return
 
 
 @app.cell
-def evidence_lead(choice, first, marks, sentences, spread, verdicts):
-    html.show(sentences.lead(verdicts, choice, marks, first, spread))
+def evidence_lead(choice, evidence, first, marks, spread, verdicts):
+    html.show(evidence.sentences.lead(verdicts, choice, marks, first, spread))
     return
 
 
 @app.cell
 def evidence_controls(page, prompts, verdicts):
     _most, _default = len(verdicts.models), ".".join(prompts.REWARDS)
-    _graders = page.given("evidence-graders", default=_default)
-    if _graders not in prompts.GRADED:
-        page.refuse("evidence-graders", f"a reading of each mark, as in {_default}", _graders)
-        _graders = _default
+    _graders = page.given("evidence-graders", prompts.GRADED, _default)
     answers_drawn = mo.ui.slider(
         2,
         _most,
@@ -490,16 +410,9 @@ def evidence_marks(answers_drawn, correctness_weight, draw_number, graders, prom
     return choice, marks
 
 
-@app.cell(hide_code=True)
-def evidence_outcomes_note():
-    mo.md("""
-    What each method ties, and what happens to each prompt: a square each.
-    """)
-    return
-
-
 @app.cell
 def evidence_outcomes(choice, marks, prompts):
+    # What each method ties, and what happens to each prompt: a square each.
     ties = {method: gc.collapse(marks, method, weights=choice.weights) for method in ("grpo", "gdpo")}
     outcomes = prompts.outcomes(marks, ties)
     first = prompts.pairs(marks)  # of a right and a wrong answer: from which weight on the right one is first
@@ -535,10 +448,10 @@ def evidence_pointed(ask_prompt, picture):
 
 
 @app.cell
-def evidence_drawing(chosen_prompt, choice, first, kinds, outcomes, picture, squares, verdicts):
+def evidence_drawing(choice, chosen_prompt, evidence, first, kinds, outcomes, picture, verdicts):
     prompt = chosen_prompt() or verdicts.tasks[first.worst()]
-    kinds.widget.html = str(squares.legend(outcomes, choice.group_size))
-    picture.widget.html = str(squares.squares(verdicts, outcomes, choice.group_size, kinds.value["chosen"]))
+    kinds.widget.html = str(evidence.squares.legend(outcomes, choice.group_size))
+    picture.widget.html = str(evidence.squares.squares(verdicts, outcomes, choice.group_size, kinds.value["chosen"]))
     picture.widget.chosen = prompt
     return (prompt,)
 
@@ -550,62 +463,41 @@ def evidence_find(verdicts):
 
 
 @app.cell
-def evidence_search(ask_prompt, find, opened, verdicts):
-    unknown = opened.unknown_prompt(verdicts, find.value)
+def evidence_search(ask_prompt, evidence, find, verdicts):
+    unknown = evidence.opened.unknown_prompt(verdicts, find.value)
     if find.value and not unknown:
         ask_prompt(find.value)
     return (unknown,)
 
 
 @app.cell
-def evidence_prompt(
-    ask_prompt,
-    chosen_prompt,
-    choice,
-    find,
-    first,
-    marks,
-    opened,
-    outcomes,
-    prompt,
-    squares,
-    ties,
-    unknown,
-    verdicts,
-):
+def evidence_prompt(ask_prompt, choice, evidence, find, marks, outcomes, prompt, ties, unknown, verdicts):
     # Squares are smaller than a fingertip.
-    _before, _after = squares.neighbours(verdicts, outcomes, prompt)
+    _before, _after = evidence.squares.neighbours(verdicts, outcomes, prompt)
     step_back = mo.ui.button(lambda _: ask_prompt(_before), label="←", tooltip=f"Previous prompt: {_before}")
     step_on = mo.ui.button(lambda _: ask_prompt(_after), label="→", tooltip=f"Next prompt: {_after}")
     html.show(
         html.div("asking", step_back, step_on, find),
         unknown,
-        opened.prompt(verdicts, choice, marks, ties, first, prompt, bool(chosen_prompt())),
+        evidence.opened.prompt(verdicts, choice, marks, ties, prompt),
     )
     return step_back, step_on
 
 
 @app.cell
-def evidence_board(choice, marks, opened, prompt, verdicts):
+def evidence_board(choice, evidence, marks, prompt, verdicts):
     # What if this answer had passed? The same instrument as in the Lab, with this prompt's answers.
-    opened_board = html.board_or_reason(lambda: opened.board(verdicts, choice, marks, prompt))
+    opened_board = html.board_or_reason(lambda: evidence.opened.board(verdicts, choice, marks, prompt))
     opened_board
     return (opened_board,)
 
 
-@app.cell(hide_code=True)
-def evidence_first_note():
-    mo.md("""
-    Which answer comes first where GDPO breaks a tie, in all pairs, and as correctness weighs more.
-    """)
-    return
-
-
 @app.cell
 def evidence_weight(page, prompts):
+    # Which answer comes first where GDPO breaks a tie, in all pairs, and as correctness weighs more.
     correctness_weight = mo.ui.slider(
         steps=prompts.WEIGHTS,
-        value=prompts.nearest(page.given("evidence-weight")),
+        value=page.given("evidence-weight", prompts.WEIGHTS),
         label="Weight of correctness",
         show_value=True,
         debounce=True,
@@ -615,39 +507,34 @@ def evidence_weight(page, prompts):
 
 
 @app.cell
-def evidence_priorities(choice, first, sentences):
+def evidence_priorities(choice, evidence, first):
     html.show(
-        sentences.verdict(choice, first),
-        html.charts(sentences.bars(choice, first), "small"),
-        html.charts(sentences.curves(choice, first), "small"),
+        evidence.sentences.verdict(choice, first),
+        html.charts(evidence.sentences.bars(choice, first), "small"),
+        html.charts(evidence.sentences.curves(choice, first), "small"),
     )
     return
 
 
 @app.cell
-def evidence_draws(choice, draws, sentences, verdicts):
+def evidence_draws(choice, draws, evidence, verdicts):
     spread = draws.spread(DATA / "bfcl_rewards.parquet", choice)  # over 100 draws
-    html.show(sentences.other_draws(verdicts, choice, spread))
+    html.show(evidence.sentences.other_draws(verdicts, choice, spread))
     return (spread,)
 
 
-@app.cell(hide_code=True)
-def evidence_more_note():
-    mo.md("""
-    Further down, each computed when the reader comes near it.
-    """)
-    return
-
-
 @app.cell
-def evidence_sizes(choice, first, prompts, sentences, sizes, verdicts):
+def evidence_sizes(choice, evidence, first, prompts, verdicts):
+    # Further down, each computed when the reader comes near it.
     html.show(
-        sentences.section(
+        evidence.sentences.section(
             "More or fewer answers per prompt",
-            lambda: sizes.part(prompts.by_size(verdicts, choice), choice),
+            lambda: evidence.sizes.part(prompts.by_size(verdicts, choice), choice),
             {
-                "All shares by answers per prompt": lambda: sizes.curves_table(prompts.by_size(verdicts, choice)),
-                "All shares by weight of correctness": lambda: sentences.weights_table(first),
+                "All shares by answers per prompt": lambda: evidence.sizes.curves_table(
+                    prompts.by_size(verdicts, choice)
+                ),
+                "All shares by weight of correctness": lambda: evidence.sentences.weights_table(first),
             },
         )
     )
@@ -655,14 +542,14 @@ def evidence_sizes(choice, first, prompts, sentences, sizes, verdicts):
 
 
 @app.cell
-def evidence_counts(counting, sentences):
+def evidence_counts(evidence):
     html.show(
-        sentences.section(
+        evidence.sentences.section(
             "How much can survive",
-            counting.part,
+            evidence.counting.part,
             {
-                "The paper's Fig. 2: every group of two answers with two marks, listed": counting.small_groups,
-                "The counts as tables": counting.tables,
+                "The paper's Fig. 2: every group of two answers with two marks, listed": evidence.counting.small_groups,
+                "The counts as tables": evidence.counting.tables,
             },
         )
     )
@@ -670,12 +557,12 @@ def evidence_counts(counting, sentences):
 
 
 @app.cell
-def evidence_trained(sentences, trained):
+def evidence_trained(evidence):
     html.show(
-        sentences.section(
+        evidence.sentences.section(
             "A language model, small but real",
-            trained.part,
-            {"Every prediction and its rule": trained.results_table},
+            evidence.trained.part,
+            {"Every prediction and its rule": evidence.trained.results_table},
             name="trained",
         )
     )
@@ -683,33 +570,36 @@ def evidence_trained(sentences, trained):
 
 
 @app.cell
-def evidence_paper(paper, sentences):
+def evidence_paper(evidence):
     html.show(
-        sentences.section(
-            "What the paper measured on language models", paper.part, {"The paper's tables": paper.results_table}
+        evidence.sentences.section(
+            "What the paper measured on language models",
+            evidence.paper.part,
+            {"The paper's tables": evidence.paper.results_table},
         )
     )
     return
 
 
 @app.cell
-def evidence_about(about, choice, marks, outcomes, sentences, squares, verdicts):
+def evidence_about(evidence, outcomes, verdicts):
     html.show(
-        sentences.more(
+        evidence.sentences.more(
             {
-                "What the marks ask for": lambda: about.readings(verdicts),
-                "What a gate on correctness would do to these answers": lambda: about.gate(marks, choice),
-                "Whose answers these are": lambda: about.source_note(verdicts),
+                "What the marks ask for": evidence.about.readings,
+                "Whose answers these are": lambda: evidence.about.source_note(verdicts),
             }
         ),
-        mo.download(lambda: squares.as_table(verdicts, outcomes).encode(), "prompts.csv", label="The squares as CSV"),
-        about.onward(),
+        mo.download(
+            lambda: evidence.squares.as_table(verdicts, outcomes).encode(), "prompts.csv", label="The squares as CSV"
+        ),
+        evidence.about.onward(),
     )
     return
 
 
 @app.cell
-def evidence_address(chosen_prompt, choice, kinds, page, prompts, sentences):
+def evidence_address(choice, chosen_prompt, evidence, kinds, page, prompts):
     page.write(
         "evidence",
         {
@@ -721,7 +611,7 @@ def evidence_address(chosen_prompt, choice, kinds, page, prompts, sentences):
             "evidence-prompt": chosen_prompt(),
         },
         {"evidence-graders": ".".join(prompts.REWARDS)},
-        sentences.program(choice),
+        evidence.sentences.program(choice),
     )
     return
 
@@ -738,16 +628,9 @@ def run_claim(run_open):
     return (run,)
 
 
-@app.cell(hide_code=True)
-def run_choose_note():
-    mo.md(r"""
-    What the reader chooses: files of a run, or a sample, and how they are read.
-    """)
-    return
-
-
 @app.cell
 def run_upload(run, sample):
+    # What the reader chooses: files of a run, or a sample, and how they are read.
     upload = run.choose.upload(sample.value)
     run.choose.area(upload)
     return (upload,)
@@ -767,16 +650,9 @@ def run_corrections(page, run, sample, upload):
     return (corrections,)
 
 
-@app.cell(hide_code=True)
-def run_report_note():
-    mo.md(r"""
-    The files become a `log`, the log a `report`, which is handed to *Use it* as `audited()`.
-    """)
-    return
-
-
 @app.cell
 def run_log(corrections, run, sample, upload):
+    # The files become a log, the log a report, which is handed to Use it as audited().
     # A stranger's file is read in a process of its own, which has limits and may die.
     run.show.progress_note("Reading", upload.value)
     try:
@@ -817,16 +693,9 @@ def run_report(corrections, log, primary, run, set_audited, upload):
     return (report,)
 
 
-@app.cell(hide_code=True)
-def run_groups_note():
-    mo.md(r"""
-    The groups that show each finding best, one of them on the board: the reader's own prompt and answers.
-    """)
-    return
-
-
 @app.cell
 def run_groups(report, run):
+    # The groups that show each finding best, one of them on the board: the reader's own prompt and answers.
     shown_group = run.groups.choice(report)
     return (shown_group,)
 
@@ -858,12 +727,6 @@ def run_what_if(corrections, log, report, run, what_if_setting):
 
 
 @app.cell
-def run_compared(log, report, run):
-    run.show.comparison(log) if report else None
-    return
-
-
-@app.cell
 def run_more(log, report, run):
     mo.vstack([run.show.folds(report), run.show.downloads_line(log, report)]) if report else None
     return
@@ -891,16 +754,9 @@ def use_claim(use_open):
     return (use,)
 
 
-@app.cell(hide_code=True)
-def use_lines_note():
-    mo.md(r"""
-    What the Lab shows, a trainer and a gate become the `lines` of a configuration.
-    """)
-    return
-
-
 @app.cell
 def use_controls(page, use):
+    # What the Lab shows, a trainer and a gate become the lines of a configuration.
     trainer = use.configure.choice(page, "use-framework", "Trainer", use.configure.TRAINERS)
     gate = use.configure.choice(page, "use-gate", "Gate", use.configure.GATES)
     source = use.configure.choice(page, "use-source", "Judge by", use.configure.SOURCES)
@@ -917,16 +773,9 @@ def use_lines(gate, shown, trainer, use, use_open):
     return framework, lines
 
 
-@app.cell(hide_code=True)
-def use_advice_note():
-    mo.md(r"""
-    Whose rewards are judged, `judged`, and what GDPO would change on them: `advice`.
-    """)
-    return
-
-
 @app.cell
 def use_advice(audited, gate, shown, source, use, use_open):
+    # Whose rewards are judged, judged, and what GDPO would change on them: advice.
     mo.stop(not use_open())
     _of_run = source.value == "run"
     judged = audited() if _of_run else use.advise.report_of(shown(), gate.value)

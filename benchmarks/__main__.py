@@ -4,8 +4,8 @@ import sys
 import traceback
 from importlib import import_module
 
-ALL = ("toggle", "page", "load", "training", "advantages", "counts", "collapse", "audit")
-LONG = ("seeds", "recipes")  # minutes to half an hour, by name alone
+ALL = ("toggle", "page", "load", "training", "advantages", "audit")
+LONG = ("recipes",)  # minutes to half an hour, by name alone
 
 
 def main(names: list[str]) -> None:

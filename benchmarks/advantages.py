@@ -1,7 +1,6 @@
 """GDPO's advantages beside the frameworks' own code, a NumPy programme and what it costs to copy the memory.
 
-TRL's block and verl's loop are run where `make parity` has put their packages; else the times that were recorded once,
-on two cores of another machine, stand in for them and are marked.
+TRL's block and verl's loop are run where `make parity` has put their packages.
 """
 
 import time
@@ -13,7 +12,7 @@ from torch import Tensor
 
 import gdpo_core as gc
 from benchmarks.table import judge, quantile, record, show
-from parity.frameworks import load
+from tests.parity.frameworks import load
 
 ROLLOUTS, REWARDS = 16, 3
 WEIGHTS = (1.0, 0.5, 2.0)
@@ -21,23 +20,14 @@ SIZES = (1_024, 16_384, 131_072, 1_600_000)
 JUDGED, LARGEST = SIZES[-2:]
 ERROR = 4e-6  # of float32 beside float64, at any size and in any layout
 SLOW = 20_000  # responses beyond which verl's loop runs once
-RECORDED = {  # ms; TRL 1.16 and verl 0.9.1, float32, two cores
-    "TRL's block": {1_024: 0.17, 16_384: 0.79, 131_072: 8.1},
-    "verl's loop": {1_024: 22.0, 16_384: 464.0, 131_072: 5268.0},
-}
+TARGETS = {"TRL's block": 3, "verl's loop": 1000}  # times that gc.gdpo is faster
 
 
 def run(repeats: int = 15) -> None:
     """Measure each size interleaved, check that all compute the same, print."""
     ms = {size: _measure(size, repeats) for size in SIZES}
     errors = {size: _errors(size) for size in SIZES}
-    marked = {name: " (recorded)" for name in RECORDED if name not in ms[JUDGED]}
-    for name, recorded in RECORDED.items():
-        for size in SIZES:
-            if name in marked and size in recorded:
-                ms[size][name] = recorded[size]
-    gpu = _on_the_gpu(repeats) if torch.cuda.is_available() else None
-    _print(ms, errors, marked, repeats, gpu)
+    _print(ms, errors, repeats)
     worst = max(error for of in errors.values() for error in of.values())
     if not worst <= ERROR:
         raise RuntimeError(f"gdpo_core in float32 is up to {worst:.1e} off float64, more than {ERROR:g}")
@@ -135,18 +125,12 @@ def _same(ours: Tensor, theirs: Tensor, name: str) -> None:
         raise RuntimeError(f"gdpo_core and {name} are up to {apart:.1e} apart")
 
 
-def _print(
-    ms: dict[int, dict[str, float]],
-    errors: dict[int, dict[str, float]],
-    marked: dict[str, str],
-    repeats: int,
-    gpu: dict | None,
-) -> None:
+def _print(ms: dict[int, dict[str, float]], errors: dict[int, dict[str, float]], repeats: int) -> None:
     names = list(dict.fromkeys(name for of in ms.values() for name in of))
     show(
         f"advantages, {ROLLOUTS} rollouts × {REWARDS} rewards, float32; medians of {repeats} in ms, interleaved",
         ("", *(f"{size:,}" for size in ms)),
-        [(name + marked.get(name, ""), *(_ms(of.get(name)) for of in ms.values())) for name in names],
+        [(name, *(_ms(of.get(name)) for of in ms.values())) for name in names],
     )
     show(
         "largest error of float32 beside float64",
@@ -154,15 +138,12 @@ def _print(
         [(name, *(f"{of[name]:.1e}" for of in errors.values())) for name in errors[LARGEST]],
     )
     at, ours = ms[JUDGED], ms[JUDGED]["gc.gdpo"]
-    faster = {name: at[name] / ours for name in (*RECORDED, "NumPy")}
+    faster = {name: at[name] / ours for name in (*TARGETS, "NumPy") if name in at}
     traffic = 4 * (REWARDS + 1) * LARGEST / ms[LARGEST]["gc.gdpo"] / 1e6  # GB/s, bytes in and bytes out
     copies = {name: 8 * REWARDS * LARGEST / ms[LARGEST][name] / 1e6 for name in ms[LARGEST] if "copy" in name}
     rows = [
-        (
-            f"faster than {name}{marked.get(name, '')}, {JUDGED:,} responses",
-            *judge(faster[name], target, "×", at_least=True),
-        )
-        for name, target in (("TRL's block", 3), ("verl's loop", 1000))
+        (f"faster than {name}, {JUDGED:,} responses", *judge(faster.get(name), target, "×", at_least=True))
+        for name, target in TARGETS.items()
     ]
     rows += [
         (f"{traffic:.2f} GB/s of {gb:.1f} of {name}, {LARGEST:,}", *judge(100 * traffic / gb, 25, "%", at_least=True))
@@ -179,39 +160,7 @@ def _print(
         millionths_off={size: {name: 1e6 * error for name, error in of.items()} for size, of in errors.items()},
         times_faster=faster,
         gb_per_s={"gc.gdpo": traffic, **copies},
-        recorded=list(marked),
-        gpu=gpu,
     )
-
-
-def _on_the_gpu(repeats: int) -> dict:
-    """The same on a GPU, beside a copy there."""
-    times = {}
-    for size in SIZES:
-        rewards = torch.randint(0, 2, (size // ROLLOUTS, ROLLOUTS, REWARDS), device="cuda").float()
-        weights = torch.tensor(WEIGHTS, device="cuda")
-        programmes = {
-            "gc.gdpo": lambda r=rewards, w=weights: gc.gdpo(r, weights=w, convention=gc.TRL),
-            "a copy": rewards.clone,
-        }
-        times[size] = {name: _synchronise(programme, repeats) for name, programme in programmes.items()}
-    show(
-        f"the same on {torch.cuda.get_device_name()}, ms",
-        ("", *(f"{size:,}" for size in times)),
-        [(name, *(_ms(of[name]) for of in times.values())) for name in times[LARGEST]],
-    )
-    return times
-
-
-def _synchronise(programme: Callable, repeats: int) -> float:
-    measured = []
-    for _ in range(repeats + 3):
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        programme()
-        torch.cuda.synchronize()
-        measured.append(1000 * (time.perf_counter() - start))
-    return quantile(measured[3:], 0.5)
 
 
 def _ms(value: float | None) -> str:

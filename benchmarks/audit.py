@@ -32,15 +32,6 @@ taken = time.perf_counter() - start
 source, run = report.source, report.run
 print(imported, before, taken, peak(), source["responses"], source["groups"], run["method"], run["max_error"])
 """
-# What a script would do first: the whole file, texts and all.
-WHOLE = """
-import sys, time
-from glob import glob
-import polars as pl
-start = time.perf_counter()
-pl.read_parquet(glob(sys.argv[1] + "/**/*.parquet", recursive=True))
-print(time.perf_counter() - start)
-"""
 
 
 def run(repeats: int = 3, millions: int = LARGE) -> None:
@@ -54,11 +45,8 @@ def run(repeats: int = 3, millions: int = LARGE) -> None:
             ),
         }
         found = {name: _measure(path, steps, repeats) for name, (path, steps) in logs.items()}
-        name = next(iter(logs))
-        whole = median(float(_python(WHOLE, logs[name][0])) for _ in range(repeats))
     show(
-        f"audit from Parquet, 3 rewards, groups of {GROUP}, texts beside them; medians of {repeats} processes "
-        f"(reading the whole of {name!r} with its texts takes {whole:.2f} s)",
+        f"audit from Parquet, 3 rewards, groups of {GROUP}, texts beside them; medians of {repeats} processes",
         ("", "measured", "target", ""),
         [
             row
@@ -69,21 +57,18 @@ def run(repeats: int = 3, millions: int = LARGE) -> None:
             )
         ],
     )
-    record("audit", **{name.replace(",", "").replace(" ", "_"): f for name, f in found.items()}, whole_s=whole)
+    record("audit", **{name.replace(",", "").replace(" ", "_"): f for name, f in found.items()})
 
 
 def _measure(path: Path, steps: int, repeats: int) -> dict[str, float]:
-    runs = [_python(MEASURED, path).split() for _ in range(repeats)]
+    command = [sys.executable, "-c", MEASURED, path]
+    runs = [subprocess.run(command, check=True, capture_output=True, text=True).stdout.split() for _ in range(repeats)]
     for *_, responses, groups, method, error in runs:
         right = int(responses) == steps * PROMPTS * GROUP and int(groups) == steps * PROMPTS and method == "gdpo"
         if not right or float(error) > 2e-6:
             raise RuntimeError(f"{path.name}: {responses} responses, {groups} groups, {method}, off by {error}")
     columns = zip(*(map(float, row[:4]) for row in runs), strict=True)
     return dict(zip(("import_s", "import_mb", "s", "peak_mb"), map(median, columns), strict=True))
-
-
-def _python(code: str, path: Path) -> str:
-    return subprocess.run([sys.executable, "-c", code, path], check=True, capture_output=True, text=True).stdout
 
 
 def write_log(folder: Path, steps: int, steps_a_file: int, seed: int = 0) -> tuple[Path, int]:

@@ -53,14 +53,12 @@ class Server:
 @contextmanager
 def serve(name: str, stderr: int = subprocess.DEVNULL) -> Iterator[Server]:
     """The server of that name, listening; it ends with the block."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
+    port = unused_port()
     command = [sys.executable, *(part.format(port=port) for part in COMMANDS[name])]
     started = time.perf_counter()
     process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr)
     try:
-        _until_listening(process, port)
+        until_listening(process, port)
         yield Server(process, port, started)
     finally:
         end(process)
@@ -75,7 +73,15 @@ def end(process: subprocess.Popen) -> None:
         process.kill()
 
 
-def _until_listening(process: subprocess.Popen, port: int, patience: float = 60) -> None:
+def unused_port() -> int:
+    """One that nobody listens on now."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def until_listening(process: subprocess.Popen, port: int, patience: float = 60) -> None:
+    """Wait for the server's first answer to a connection; RuntimeError where it ends or is too late."""
     deadline = time.perf_counter() + patience
     while time.perf_counter() < deadline:
         if process.poll() is not None:

@@ -1,4 +1,4 @@
-"""The five set-ups, chosen before any of them was run, and the one on which learning rate and steps were chosen."""
+"""The five set-ups, chosen before any of them was run."""
 
 from dataclasses import dataclass
 
@@ -37,9 +37,8 @@ SETUPS = (
     Setup("weight_2", "Correctness weighs 2", weights=(2.0, 1.0, 1.0)),
     Setup("noise", "A reward of nearly constant noise", noise=True),
 )
-TUNING = Setup("tuning", "For choosing learning rate and steps; not reported", weights=(1.0, 1.0, 0.5))
 
 
 def setup_named(name: str) -> Setup:
     """The set-up of this name."""
-    return next(setup for setup in (*SETUPS, TUNING) if setup.name == name)
+    return next(setup for setup in SETUPS if setup.name == name)

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from experiments.requests import Request, draw, task_of
-from experiments.setups import METHODS, NOISE_MEAN, NOISE_STD, REWARDS, SEEDS, SETUPS, TUNING, Setup, setup_named
+from experiments.setups import METHODS, NOISE_MEAN, NOISE_STD, REWARDS, SEEDS, SETUPS, Setup, setup_named
 from gdpo_core.bfcl import Task, grade
 
 CHECKPOINT = Path(__file__).parent / "checkpoint"
@@ -124,52 +124,23 @@ def run_once(setup: Setup, method: str, seed: int, folder: Path, learning_rate: 
 
 
 def main() -> int:
-    """Train the runs that are asked for; 2 with one sentence where TRL or the checkpoint is missing."""
+    """Train the runs that are asked for; 2 with one sentence where TRL is missing."""
     parser = argparse.ArgumentParser(prog="python -m experiments.train", description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True, help="folder of the runs")
-    parser.add_argument("--setup", choices=[setup.name for setup in (*SETUPS, TUNING)])
+    parser.add_argument("--setup", choices=[setup.name for setup in SETUPS])
     parser.add_argument("--method", choices=list(METHODS))
-    parser.add_argument("--seed", type=_count_from(0))
-    parser.add_argument("--learning-rate", type=float, default=LEARNING_RATE)
-    parser.add_argument("--steps", type=_count_from(1), default=STEPS)
+    parser.add_argument("--seed", type=int, choices=SEEDS)
     given = parser.parse_args()
-    if fault := cannot_train():
-        print(fault, file=sys.stderr)
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is downloaded
+    if not find_spec("trl"):
+        print("experiments.train needs TRL: pip install -e '.[experiments]'", file=sys.stderr)
         return 2
     # Seeds outermost: whenever it is interrupted, every set-up has as many pairs as the others, give or take one.
     for seed in SEEDS if given.seed is None else [given.seed]:
         for setup in [setup_named(given.setup)] if given.setup else SETUPS:
             for method in [given.method] if given.method else METHODS:
-                try:
-                    run_once(setup, method, seed, given.out, given.learning_rate, given.steps)
-                except OSError as error:
-                    print(f"{given.out}: expected a folder to write to, got {error.strerror}", file=sys.stderr)
-                    return 2
+                run_once(setup, method, seed, given.out, LEARNING_RATE, STEPS)
     return 0
-
-
-def _count_from(least: int) -> Callable[[str], int]:
-    def count(text: str) -> int:
-        if not text.isdecimal() or int(text) < least:
-            raise argparse.ArgumentTypeError(f"expected a whole number from {least}, got {text!r}")
-        return int(text)
-
-    return count
-
-
-def cannot_train() -> str | None:
-    """Why nothing can be trained here, in one sentence, or None."""
-    if fault := missing_extra("experiments.train"):
-        return fault
-    if not (CHECKPOINT / "model.safetensors").exists():
-        return f"{CHECKPOINT / 'model.safetensors'} is missing: python -m experiments.warm_up makes it"
-    return None
-
-
-def missing_extra(module: str) -> str | None:
-    """What to install where TRL is missing, in one sentence, or None."""
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is downloaded
-    return None if find_spec("trl") else f"{module} needs TRL: pip install -e '.[experiments]'"
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Should I use GDPO? What it would change on some rewards, in short answers from a report on them, order first."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isnan, nan
 from typing import cast
@@ -25,7 +25,6 @@ EFFECTS = {  # what GDPO does in one respect, in words
 ORDER = 0.01  # of the pairs that differ in the primary reward: a smaller difference is none
 TIED = 0.01  # of the pairs that differ
 SILENT = 0.1  # of the groups
-OFTEN = 0.5  # of the groups: a reward that is constant in more of them is rare
 UNDONE = 2.0  # weights undo the scales if their largest ratio is at least so many times that of weight × std
 
 
@@ -76,43 +75,21 @@ def verdict(judged: Sequence[Answer], caution: str = "") -> str:
     """
     headline = next((a.headline for a in judged if a.headline), "")
     rest = [a for a in judged if not a.headline]
-    titles = {e: listing(of) if (of := [_inside(a.title) for a in rest if a.effect == e]) else "" for e in EFFECTS}
-    return caution + (" ".join([headline, *_further(titles)]) if headline else _in_one(titles))
-
-
-def _inside(title: str) -> str:
-    """A title within a sentence: the name of a reward stays as it is."""
-    return title[:1].lower() + title[1:]
-
-
-def _further(titles: Mapping[str, str]) -> Iterator[str]:
-    """What stands behind a headline."""
-    if bad := titles["hurts"]:
-        yield f"It hurts by {bad}."
-    if good := titles["helps"]:
-        yield f"It helps with the {good}."
-    if both := titles["mixed"]:
-        yield f"It changes the {both}, for better and for worse."
-
-
-def _in_one(titles: Mapping[str, str]) -> str:
-    good, both, bad = (titles[effect] for effect in ("helps", "mixed", "hurts"))
-    also = f" It changes the {both}, for better and for worse." if both else ""
-    if bad and (good or both):
-        return f"**Not yet:** mend the {bad} first, where it hurts." + (
-            f" Then it would help with the {good}." if good else also
-        )
-    if bad:
-        return f"**Not as it stands:** it hurts by {bad} and helps nowhere."
-    if good and both:
-        return f"**It helps with the {good}.{also}** Which counts more, is yours to say."
+    titles = {e: [a.title[:1].lower() + a.title[1:] for a in rest if a.effect == e] for e in EFFECTS}
+    good, both, bad = (listing(titles[effect]) if titles[effect] else "" for effect in ("helps", "mixed", "hurts"))
+    mixed = f" It changes the {both}, for better and for worse." * bool(both)
+    also = f" It helps with the {good}." * bool(good) + mixed
+    if headline or bad:
+        hurts = f" It hurts by {bad}." * bool(bad)
+        return f"{caution}{headline or '**Not as it stands.**'}{hurts}{also}"
+    says = "**It would change next to nothing** on these rewards."
     if good:
-        return f"**Yes, for the {good}.** None of these checks speaks against it."
-    if both:
-        return f"**It changes one thing, {both}, for better and for worse.** The rest stays as it is."
-    if titles["steps"]:
-        return "**It would take longer steps** and aim no better."
-    return "**It would change next to nothing** on these rewards."
+        says = f"**Yes, for the {good}.**{mixed or ' None of these checks speaks against it.'}"
+    elif both:
+        says = f"**It may help or hurt.**{mixed}"
+    elif titles["steps"]:
+        says = "**It would take longer steps** and aim no better."
+    return caution + says
 
 
 def priority(report: AuditReport) -> str:
@@ -176,42 +153,40 @@ def _scales(report: AuditReport) -> Answer:
     gdpo = known.pop("gdpo")
     # Of what runs and GRPO the one that does more for the reward that matters most.
     method = "grpo" if first is None else max(known, key=lambda m: known[m][names.index(first)])
-    moved = [after - before for before, after in zip(known[method], gdpo, strict=True)]
+    now = known[method]
+    moved = [after - before for before, after in zip(now, gdpo, strict=True)]
     most = max(range(len(names)), key=lambda k: abs(moved[k]))
-
-    def sentence(k: int, what: str) -> str:
-        before, after = percent(known[method][k]), percent(gdpo[k])
-        return f"{what} **{before}** of the update under {NAMES[method]} and **{after}** under GDPO"
-
+    takes = [
+        f"takes **{percent(before)}** of the update under {NAMES[method]} and **{percent(after)}** under GDPO"
+        for before, after in zip(now, gdpo, strict=True)
+    ]
+    told = f"{names[most]} {takes[most]}"
     if abs(moved[most]) < MOVED:
         near = f"within {100 * MOVED:.0f} points of each other, as all shares are"
-        return Answer("nothing", title, f"{sentence(most, f'{names[most]} takes')}, {near}.", "train", "equal")
-    told = [sentence(most, f"{names[most]} takes")]
+        return Answer("nothing", title, f"{told}, {near}.", "train", "equal")
     sizes = [(abs(w), abs(w) * (r["std"] or 0.0)) for w, r in zip(weights, report.rewards, strict=True) if w]
     of_weights, of_products = [max(x) / min(x) if min(x) else float("inf") for x in zip(*sizes, strict=True)]
     if of_weights >= UNDONE * of_products:
-        told.append("The weights seem to undo the scales already; under GDPO they make the rewards unequal again")
-        return Answer("hurts", title, ". ".join(told) + ".", "train", "undone")
+        undo = "The weights seem to undo the scales already; under GDPO they make the rewards unequal again"
+        return Answer("hurts", title, f"{told}. {undo}.", "train", "undone")
     if first is None:
-        return Answer("mixed", title, f"{told[0]}. Whether it should, is open.", "train", "difficulty")
+        return Answer("mixed", title, f"{told}. Whether it should, is open.", "train", "difficulty")
     k = names.index(first)
-    matters = sentence(k, f"{first}, which matters most, takes")
-    told = [matters] if k == most else [matters, *told]
+    matters = f"{first}, which matters most, {takes[k]}"
     # A share that grows is praise only for the reward that matters most, and only where others had more.
-    helps = moved[k] >= MOVED and known[method][k] < max(known[method])
+    helps = moved[k] >= MOVED and now[k] < max(now)
     effect, scenario = ("helps", "scales") if helps else ("mixed", "difficulty")
-    return Answer(effect, title, ". ".join(told) + ".", "train", scenario)
+    return Answer(effect, title, f"{matters}." if k == most else f"{matters}. {told}.", "train", scenario)
 
 
 def _ties(report: AuditReport) -> Answer:
-    title = "Ties"
     grpo, gdpo = (report.methods[m]["tied_pairs"] or 0.0 for m in ("grpo", "gdpo"))
     sentence = f"Of the pairs of different answers GRPO ties **{percent(grpo)}**, GDPO **{percent(gdpo)}**."
     if not grpo - gdpo >= TIED:
-        return Answer("nothing", title, sentence, "lab")
+        return Answer("nothing", "Ties", sentence, "lab")
     if isnan(_inversions(report, "gdpo")):
-        return Answer("mixed", title, f"{sentence} Whether the better one then comes first, is open.", "evidence")
-    return Answer("mixed" if _order(report).headline else "helps", title, sentence, "evidence")
+        return Answer("mixed", "Ties", f"{sentence} Whether the better one then comes first, is open.", "evidence")
+    return Answer("mixed" if _order(report).headline else "helps", "Ties", sentence, "evidence")
 
 
 def _constant(report: AuditReport) -> Answer:
@@ -221,19 +196,14 @@ def _constant(report: AuditReport) -> Answer:
     if silent == 1:
         return Answer("nothing", title, "No group teaches anything, under any method.", "train", "live")
     if silent >= SILENT:
-        longer = (1 / (1 - silent)) ** 0.5
         sentence = (
-            f"**{percent(silent)}** of the groups teach nothing; GDPO's last step makes the others about {longer:.1f} "
-            "times as long. That is a larger learning rate, no better aim."
+            f"**{percent(silent)}** of the groups teach nothing; GDPO's last step makes the others about "
+            f"{(1 / (1 - silent)) ** 0.5:.1f} times as long. That is a larger learning rate, no better aim."
         )
         return Answer("steps", title, sentence, "train", "live")
-    sentence = "No reward is constant in any group."
-    if dead[rare] >= OFTEN:
-        sentence = (
-            f"{rare} is constant in **{percent(dead[rare])}** of the groups and teaches nothing there, by any method."
-        )
-    elif dead[rare]:
-        sentence = f"{rare} is constant in {percent(dead[rare])} of the groups, the others in fewer."
+    sentence = f"{rare} is constant in **{percent(dead[rare])}** of the groups, the others in fewer."
+    if not dead[rare]:
+        sentence = "No reward is constant in any group."
     return Answer("nothing", title, sentence, "train", "difficulty")
 
 
@@ -247,9 +217,8 @@ def _conflict(report: AuditReport) -> Answer:
         return Answer("nothing", title, "No two rewards vary in one group.", "train", "conflict")
     (a, b), least = min(mean.items(), key=lambda item: item[1])
     if least <= CONFLICT:
-        apart = f"{a} and {b} pull against each other ({signed(least)})"
-        sentence = f"{apart}. Under GDPO their weights alone decide; a gate decides whatever these are."
-        return Answer("hurts", title, sentence, "train", "gated")
+        sentence = f"{a} and {b} pull against each other ({signed(least)}). Under GDPO their weights alone decide; a "
+        return Answer("hurts", title, f"{sentence}gate decides whatever these are.", "train", "gated")
     between = f"from {signed(least)} to {signed(max(mean.values()))}"
     sentence = f"No two rewards pull against each other: correlations in a group {between}."
     return Answer("nothing", title, sentence, "train", "conflict")

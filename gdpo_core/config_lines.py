@@ -22,13 +22,11 @@ def switch_to_gdpo(
     # axolotl: rl: gdpo, trl.reward_weights: [1.0, 1.0]
     """
     lines = _lines(framework)
-    values = _values(rewards, weights)
     with_size = "" if group_size is None else Template(lines.with_size).substitute(size=group_size)
-    text = Template(lines.switch_to_gdpo).substitute(values, with_size=with_size)
-    if weights is not None and len({f"{w:.6g}" for w in weights}) > 1:
-        why = "# GDPO's weights multiply normalised rewards: take out of them what made up for a reward's scale"
-        return f"{why}\n{text}"
-    return text
+    text = Template(lines.switch_to_gdpo).substitute(_values(rewards, weights), with_size=with_size)
+    differ = weights is not None and len({f"{w:.6g}" for w in weights}) > 1
+    why = "# GDPO's weights multiply normalised rewards: take out of them what made up for a reward's scale\n"
+    return why * differ + text
 
 
 def switch_to(framework: str, rewards: Sequence[str], weights: Sequence[float], method: str) -> str | None:
@@ -40,10 +38,9 @@ def switch_to(framework: str, rewards: Sequence[str], weights: Sequence[float], 
     if method == "gdpo":
         return switch_to_gdpo(framework, rewards, weights)
     lines = _lines(framework)
-    option = lines.options.get(method)
-    if option is None:
+    if method not in lines.options:
         return None
-    return Template(lines.switch_to_other).substitute(_values(rewards, weights), option=option)
+    return Template(lines.switch_to_other).substitute(_values(rewards, weights), option=lines.options[method])
 
 
 def set_weights(framework: str, rewards: Sequence[str], weights: Sequence[float], method: str = "gdpo") -> str:
@@ -56,28 +53,8 @@ def set_weights(framework: str, rewards: Sequence[str], weights: Sequence[float]
     return {"score": 1 * correct + 0.5 * format, "correct": correct, "format": format}
     """
     lines = _lines(framework)
-    other = lines.set_grpo_weights if method != "gdpo" else None
-    return Template(other or lines.set_weights).substitute(_values(rewards, weights))
-
-
-def set_group_size(framework: str, rollouts: int) -> str | None:
-    """The line that sets the group size; None if the framework has no such setting. Raises InputError.
-
-    >>> set_group_size("verl", 16)
-    'actor_rollout_ref.rollout.n=16'
-    """
-    line = _lines(framework).set_group_size
-    expect(isinstance(rollouts, int) and rollouts > 0, "rollouts", "a whole number from 1", repr(rollouts))
-    return None if line is None else Template(line).substitute(size=rollouts)
-
-
-def log_every_step(framework: str) -> str | None:
-    """The lines that log the completions of every step; None if no setting leaves steps out. Raises InputError.
-
-    >>> log_every_step("trl")
-    'GRPOConfig(log_completions=True, logging_steps=1)'
-    """
-    return _lines(framework).log_every_step
+    line = lines.set_weights if method == "gdpo" else lines.set_grpo_weights or lines.set_weights
+    return Template(line).substitute(_values(rewards, weights))
 
 
 def log_rewards(framework: str, rewards: Sequence[str] = ("accuracy", "format")) -> str:
@@ -89,35 +66,6 @@ def log_rewards(framework: str, rewards: Sequence[str] = ("accuracy", "format"))
     return {"score": accuracy + format, "accuracy": accuracy, "format": format}
     """
     return Template(_lines(framework).log_rewards).substitute(_values(rewards))
-
-
-def keep_groups(framework: str) -> str | None:
-    """The line that turns off the filter for groups whose summed reward is constant; None if GDPO has no such filter.
-
-    >>> keep_groups("ms_swift"), keep_groups("trl")
-    ('--dynamic_sample false', None)
-    """
-    return _lines(framework).keep_groups
-
-
-def own_name(framework: str) -> str | None:
-    """The lines that give a second reward function its own column in the log; None if columns have other names.
-
-    >>> print(own_name("trl"))
-    # a def has a name of its own; TRL names a functools.partial after the function inside
-    def second_reward(**kwargs):
-        return original(**kwargs)
-    """
-    return _lines(framework).own_name
-
-
-def no_evaluation(framework: str) -> str | None:
-    """The line that keeps evaluations out of the training log; None if they never write there. Raises InputError.
-
-    >>> no_evaluation("trl")
-    'GRPOConfig(eval_strategy="no")'
-    """
-    return _lines(framework).no_evaluation
 
 
 def log_whole_groups(framework: str) -> str | None:
@@ -147,17 +95,10 @@ def gate(
         expect(value in rewards, name, f"one of {', '.join(rewards)}", repr(value))
     worst = float(Context(prec=3, rounding=ROUND_UP).create_decimal(f"{otherwise:.6g}")) + 0.0
     says = f"{reward} counts only where {on} reaches {threshold:g}"
-    if worst:
-        says += f"\n# {worst}: no better than its worst penalty so far"
-    return Template((lines.gate_to if worst else None) or lines.gate).substitute(
-        says=says,
-        reward=_identifier(reward),
-        reward_number=list(rewards).index(reward),
-        on=_identifier(on),
-        on_number=list(rewards).index(on),
-        threshold=f"{threshold:g}",
-        otherwise=worst,
-    )
+    says += f"\n# {worst}: no better than its worst penalty so far" * bool(worst)
+    of = {"reward": _identifier(reward), "on": _identifier(on), "threshold": f"{threshold:g}", "otherwise": f"{worst}"}
+    numbers = {"reward_number": list(rewards).index(reward), "on_number": list(rewards).index(on)}
+    return Template((lines.gate_to if worst else None) or lines.gate).substitute(of, says=says, **numbers)
 
 
 def _lines(framework: str) -> Lines:
@@ -171,7 +112,7 @@ def _values(rewards: Sequence[str], weights: Sequence[float] | None = None) -> d
     w = [1.0] * len(rewards) if weights is None else [float(f"{x:.6g}") for x in weights]
     expect(len(w) == len(rewards), "weights", f"{len(rewards)} numbers, one per reward", f"{len(w)}")
     identifiers = [_identifier(name) for name in rewards]
-    texts = [json.dumps(name, ensure_ascii=False) for name in rewards]
+    keys = [(json.dumps(name, ensure_ascii=False), _identifier(name)) for name in rewards]
     ordered = sorted(zip(rewards, w, strict=True))
     return {
         "names": ", ".join(rewards),
@@ -184,8 +125,8 @@ def _values(rewards: Sequence[str], weights: Sequence[float] | None = None) -> d
         "sorted_weights": f"{[x for _, x in ordered]}",
         "sum": " + ".join(identifiers),
         "weighted_sum": " + ".join(f"{x:g} * {name}" for x, name in zip(w, identifiers, strict=True)),
-        "items": ", ".join(f"{text}: {name}" for text, name in zip(texts, identifiers, strict=True)),
-        "value_columns": ", ".join(f"{text}: {name}_values" for text, name in zip(texts, identifiers, strict=True)),
+        "items": ", ".join(f"{key}: {name}" for key, name in keys),
+        "value_columns": ", ".join(f"{key}: {name}_values" for key, name in keys),
     }
 
 

@@ -2,6 +2,7 @@
 
 Each record says where it was read: `name==version` a release, `owner/name@commit` a repository, both with file and
 line; `owner/name#number` a thread. What was read was not run, but for the formulas that tests hold to recordings.
+A note has this in brackets at its end.
 """
 
 from collections.abc import Mapping
@@ -52,7 +53,6 @@ class Lines:
     options: Mapping[str, str]
     set_weights: str
     set_grpo_weights: str | None = None
-    set_group_size: str | None = None
     log_every_step: str | None = None  # None: no setting of the framework leaves steps out
     log_rewards: str = _OWN_TABLE
     keep_groups: str | None = None  # turns off the filter for groups whose summed reward is constant
@@ -61,18 +61,6 @@ class Lines:
     log_whole_groups: str | None = None  # where a setting can make the log a sample of its groups
     gate: str
     gate_to: str | None = None
-
-
-@dataclass(frozen=True)
-class Fact:
-    """A sentence on a framework and where it was read, several places parted by commas.
-
-    >>> Fact("GDPO takes no weights.", "NVIDIA-NeMo/RL@v0.7.0 nemo_rl/algorithms/advantage_estimator.py:91").says
-    'GDPO takes no weights.'
-    """
-
-    says: str
-    read_in: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,19 +87,16 @@ class Framework:
     log_format: str = "jsonl"  # or parquet
     log_files: str = ""  # a pattern of their names
     total_only_because: str = ""  # why a log holds totals alone, and what to do
-    steps_twice_because: str = "files of two runs were put together"
 
     # Facts that the findings rest on.
     logs_last_batch: bool = False  # of logging_steps; the batches between are dropped
-    logs_batch_again: bool = False  # with num_iterations above 1, or several optimiser steps per generation batch
     column_per_function: bool = False  # named after the function, so that two of one name become one column
     evaluation_overwrites: bool = False  # an evaluation writes into the file of its step
     grpo_reads_score_alone: bool = False  # the total that the reward function returns beside the rewards
     zero_std_metric: str | None = None  # its share of groups whose summed reward is constant
-    zero_std_over_batch: Mapping[str, str] = field(default_factory=dict)  # method: the setting that makes it per batch
-    gdpo_can_be_filtered: bool = True  # its filter for groups with a constant sum can meet GDPO
-    filter_option: str | None = None  # which turns that filter on
-    not_gdpo_because: Mapping[str | None, str] = field(default_factory=dict)  # by the method that ran; None: any
+    zero_std_over_batch: bool = False  # that metric, where the last step of the method runs over the batch
+    filter_option: str | None = None  # which turns on a filter for groups with a constant sum, GDPO's too
+    not_gdpo_because: str = ""  # why its GDPO may not have run though it was asked for
 
     # Its configuration.
     lines: Lines
@@ -122,7 +107,18 @@ class Framework:
     log_place: str
     proof: str  # how to make sure that GDPO ran
     documentation: str = ""  # the address of its page on GRPO
-    notes: tuple[Fact, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def facts(self) -> list[tuple[str, str]]:
+        """Its version and its notes, each with the places where it was read.
+
+        >>> FRAMEWORKS["verifiers"].facts[-1]
+        ('Its log keeps four decimals of an advantage.', 'verifiers==0.4.0')
+        """
+        notes = (note.removesuffix("]").rpartition(" [") for note in self.notes)
+        version = [(f"GDPO: {self.version}.", self.read_in)] if self.read_in else []
+        return [*version, *((says, read_in) for says, _, read_in in notes)]
 
     @property
     def counts_tokens(self) -> bool:
@@ -130,25 +126,18 @@ class Framework:
         return CONVENTIONS[self.convention].last_step == "tokens"
 
 
-TRL = Convention(
-    name="TRL", source="TRL 1.16, GRPOTrainer; axolotl's synchronous trainer", group_eps=1e-4, batch_eps=1e-4
-)
+_SYNC = "TRL 1.16, GRPOTrainer; axolotl's synchronous trainer"
+TRL = Convention(name="TRL", source=_SYNC, group_eps=1e-4, batch_eps=1e-4)
 
 TRL_RLOO = replace(TRL, name="TRL's RLOO", source="TRL 1.16, RLOOTrainer", mean_of_others=True)
 
-TRL_ASYNC = Convention(
-    name="TRL's AsyncGRPO",
-    source="TRL 1.16, experimental AsyncGRPOTrainer: rewards added without weights, numpy's std",
-    ddof=0,
-    group_eps=1e-8,
-    batch_eps=1e-8,
-)
+_ASYNC = "TRL 1.16, experimental AsyncGRPOTrainer: rewards added without weights, numpy's std"
+TRL_ASYNC = Convention(name="TRL's AsyncGRPO", source=_ASYNC, ddof=0, group_eps=1e-8, batch_eps=1e-8)
 
-NVLABS_TRL = Convention(
+NVLABS_TRL = replace(
+    TRL,
     name="NVlabs TRL fork",
     source="NVlabs/GDPO, January 2026, the authors' fork of TRL 0.18",
-    group_eps=1e-4,
-    batch_eps=1e-4,
     missing_is_zero_in_gdpo=True,
     empty_counts=True,
     one_reward_is_grpo=True,
@@ -165,15 +154,12 @@ _TRL = Framework(
     log_format="parquet",
     log_files=r"(^|/)completions/[^/]+\.parquet$|(^|/)completions_\d+[^/]*\.parquet$",
     logs_last_batch=True,
-    logs_batch_again=True,
     column_per_function=True,
     evaluation_overwrites=True,
     zero_std_metric="frac_reward_zero_std",
-    zero_std_over_batch={"gdpo": "normalize_then_sum", "grpo_batch_std": 'scale_rewards="batch"'},
-    not_gdpo_because={
-        None: "TRL needs multi_objective_aggregation; scale_rewards alone never makes GDPO. axolotl with "
-        "context_parallel_size > 1 keeps running GRPO."
-    },
+    zero_std_over_batch=True,  # trl==1.16.0 trl/trainer/grpo_trainer.py:2800
+    not_gdpo_because="TRL needs multi_objective_aggregation; scale_rewards alone never makes GDPO. axolotl with "
+    "context_parallel_size > 1 keeps running GRPO.",
     lines=Lines(
         switch_to_gdpo='GRPOConfig(multi_objective_aggregation="normalize_then_sum", '
         "reward_weights=$weights$with_size)\n# axolotl: rl: gdpo, trl.reward_weights: $weights",
@@ -182,7 +168,6 @@ _TRL = Framework(
         "reward_weights=$weights)\n# axolotl: rl: grpo, trl.scale_rewards, trl.reward_weights: $weights",
         options=_SCALES,
         set_weights="GRPOConfig(reward_weights=$weights)\n# axolotl: trl.reward_weights: $weights",
-        set_group_size="GRPOConfig(num_generations=$size)",
         log_every_step="GRPOConfig(log_completions=True, logging_steps=1)",
         log_rewards="GRPOConfig(log_completions=True, logging_steps=1)  # one function in reward_funcs for each reward",
         own_name=_FUNCTION_WITH_NAME,
@@ -198,26 +183,14 @@ _TRL = Framework(
     log_place="OUTPUT_DIR/completions",
     proof=_AUDIT_SHOWS.format("TRL"),
     notes=(
-        Fact(
-            "Its metric frac_reward_zero_std does not show a reward die: under this setting it looks at the whole "
-            "batch.",
-            "trl==1.16.0 trl/trainer/grpo_trainer.py:2800",
-        ),
-        Fact(
-            "apply_gdpo=True, which many texts name, exists only in the authors' fork of TRL 0.18.",
-            "NVlabs/GDPO@b080e63 trl-GDPO/trl-0.18.0-gdpo/trl/trainer/grpo_config.py:442",
-        ),
-        Fact(
-            'log_completions_hub_repo="OWNER/NAME" also pushes the log to a data set on the Hub, public without '
-            "hub_private_repo=True, which gdpo audit hf://datasets/OWNER/NAME is made to read.",
-            "trl==1.16.0 trl/trainer/grpo_trainer.py:1220, trl==1.16.0 trl/trainer/grpo_config.py:373",
-        ),
-        Fact(
-            "unsloth 2026.10.9 takes TRL up to 1.15.0, and GDPO by this line. Under context parallelism it raises "
-            "NotImplementedError.",
-            "unsloth==2026.10.9 unsloth/models/rl_replacements.py:4617, "
-            "unsloth==2026.10.9 unsloth/context_parallel.py:1316",
-        ),
+        "apply_gdpo=True, which many texts name, exists only in the authors' fork of TRL 0.18. [NVlabs/GDPO@b080e63 "
+        "trl-GDPO/trl-0.18.0-gdpo/trl/trainer/grpo_config.py:442]",
+        'log_completions_hub_repo="OWNER/NAME" also pushes the log to a data set on the Hub, public without '
+        "hub_private_repo=True, which gdpo audit hf://datasets/OWNER/NAME is made to read. [trl==1.16.0 "
+        "trl/trainer/grpo_trainer.py:1220, trl==1.16.0 trl/trainer/grpo_config.py:373]",
+        "unsloth 2026.10.9 takes TRL up to 1.15.0, and GDPO by this line. Under context parallelism it raises "
+        "NotImplementedError. [unsloth==2026.10.9 unsloth/models/rl_replacements.py:4617, unsloth==2026.10.9 "
+        "unsloth/context_parallel.py:1316]",
     ),
 )
 
@@ -247,8 +220,6 @@ _VERL = Framework(
     total_only_because="verl's v1 trainer (0.9.1) dumps only the score; its legacy trainer also dumps every key that "
     "compute_score returns.",
     grpo_reads_score_alone=True,
-    # It filters in its v1 trainer alone and has GDPO in the legacy one alone.
-    gdpo_can_be_filtered=False,
     lines=Lines(
         switch_to_gdpo="# the v1 trainer of verl 0.9 raises KeyError with gdpo; compute_score has to return the keys "
         "beside score\nalgorithm.adv_estimator=gdpo trainer.use_v1=False reward.reward_manager.name=gdpo \\\n"
@@ -258,7 +229,6 @@ _VERL = Framework(
         options={"grpo": "True", "grpo_no_std": "False"},
         set_weights=_VERL_WEIGHTS,
         set_grpo_weights=_VERL_SCORE,
-        set_group_size="actor_rollout_ref.rollout.n=$size",
         log_rewards="trainer.use_v1=False trainer.rollout_data_dir=rollouts\n"
         '# compute_score: each key becomes a column of the dump\nreturn {"score": $sum, $items}',
         gate="# compute_score, before it returns: $says\n$reward = $reward if $on >= $threshold else $otherwise",
@@ -272,39 +242,22 @@ _VERL = Framework(
     "adv_estimator=gdpo in the configuration that verl prints when it starts, and for metrics gdpo/NAME/mean; without "
     "the reward keys 0.9.1 stops with an error.",
     notes=(
-        Fact(
-            "Its default trainer, v1, raises KeyError with gdpo; hence use_v1=False.",
-            "verl==0.9.1 verl/trainer/ppo/v1/utils.py:167",
-        ),
-        Fact(
-            "Releases 0.7.1 and 0.8 have GDPO, and no trainer.use_v1: leave it out there.",
-            "verl-project/verl@v0.8.0 verl/trainer/config/algorithm.py:668",
-        ),
-        Fact(
-            "Its legacy trainer, the only one with GDPO, warns at its start that it will be removed.",
-            "verl==0.9.1 verl/trainer/main_ppo.py:189",
-        ),
-        Fact(
-            "Its v1 trainer dumps the score alone; a change that adds what compute_score returns was open in "
-            "September 2026.",
-            "verl==0.9.1 verl/trainer/ppo/v1/trainer_base.py:1300, verl-project/verl#7588",
-        ),
-        Fact(
-            "Its last step counts tokens, so long responses count for more, and a group without any signal can get "
-            "advantages.",
-            "verl==0.9.1 verl/trainer/ppo/core_algos.py:466",
-        ),
+        "Its default trainer, v1, raises KeyError with gdpo; hence use_v1=False. [verl==0.9.1 "
+        "verl/trainer/ppo/v1/utils.py:167]",
+        "Releases 0.7.1 and 0.8 have GDPO, and no trainer.use_v1: leave it out there. [verl-project/verl@v0.8.0 "
+        "verl/trainer/config/algorithm.py:668]",
+        "Its legacy trainer, the only one with GDPO, warns at its start that it will be removed. [verl==0.9.1 "
+        "verl/trainer/main_ppo.py:189]",
+        "Its v1 trainer dumps the score alone; a change that adds what compute_score returns was open in September "
+        "2026. [verl==0.9.1 verl/trainer/ppo/v1/trainer_base.py:1300, verl-project/verl#7588]",
+        "Its last step counts tokens, so long responses count for more, and a group without any signal can get "
+        "advantages. [verl==0.9.1 verl/trainer/ppo/core_algos.py:466]",
     ),
 )
 
 
 MS_SWIFT = Convention(
-    name="ms-swift",
-    source="ms-swift 4.6.0",
-    group_eps=1e-8,
-    grpo_eps=1e-4,
-    batch_eps=1e-8,
-    empty_counts=True,
+    name="ms-swift", source="ms-swift 4.6.0", group_eps=1e-8, grpo_eps=1e-4, batch_eps=1e-8, empty_counts=True
 )
 
 MS_SWIFT_RLOO = replace(
@@ -320,24 +273,18 @@ _MS_SWIFT = Framework(
     found_in_logs={"ms_swift_rloo": MS_SWIFT_RLOO},
     tries=("ms_swift", "ms_swift_rloo", "trl", "axolotl_async", "nvlabs_trl"),
     log_files=r"(^|/)completions\.jsonl$",
-    steps_twice_because="mostly a resumed run, or two runs that wrote to one place. ms-swift also appends a line for "
-    "an evaluation",
     logs_last_batch=True,
-    logs_batch_again=True,
     column_per_function=True,
     zero_std_metric="frac_reward_zero_std",
     filter_option="--dynamic_sample",
-    not_gdpo_because={
-        "grpo_no_std": "ms-swift centres the sum without dividing it under advantage_estimator reinforce_plus_plus, "
-        "and in its multi-turn path with split trajectories."
-    },
+    not_gdpo_because="Under advantage_estimator reinforce_plus_plus, and in its multi-turn path with split "
+    "trajectories, ms-swift centres the sum without dividing it.",
     lines=Lines(
         switch_to_gdpo="--scale_rewards gdpo --reward_weights $spaced_weights$with_size",
         with_size=" --num_generations $size",
         switch_to_other="--scale_rewards $option --reward_weights $spaced_weights",
         options=_SCALES,
         set_weights="--reward_weights $spaced_weights",
-        set_group_size="--num_generations $size",
         log_every_step="--log_completions true --logging_steps 1",
         log_rewards="--log_completions true --logging_steps 1 --reward_funcs $spaced_rewards",
         keep_groups="--dynamic_sample false",
@@ -354,32 +301,19 @@ _MS_SWIFT = Framework(
     log_place="OUTPUT_DIR/completions.jsonl",
     proof=_AUDIT_SHOWS.format("ms-swift"),
     notes=(
-        Fact(
-            "With multi-turn runs split into several trajectories it silently uses the centred sum, not GDPO.",
-            "ms-swift==4.6.0 swift/rlhf_trainers/grpo_trainer.py:503",
-        ),
-        Fact(
-            "It switches kl_in_reward off under GDPO, with a warning only.",
-            "ms-swift==4.6.0 swift/rlhf_trainers/grpo_trainer.py:2166",
-        ),
+        "With multi-turn runs split into several trajectories it silently uses the centred sum, not GDPO. "
+        "[ms-swift==4.6.0 swift/rlhf_trainers/grpo_trainer.py:503]",
+        "It switches kl_in_reward off under GDPO, with a warning only. [ms-swift==4.6.0 "
+        "swift/rlhf_trainers/grpo_trainer.py:2166]",
     ),
 )
 
 
-NEMO_RL = Convention(
-    name="NeMo-RL",
-    source="NeMo-RL, August 2026, use_leave_one_out_baseline false",
-    group_eps=1e-6,
-    missing="propagates",
-)
+_WITHOUT = "NeMo-RL, August 2026, use_leave_one_out_baseline false"
+NEMO_RL = Convention(name="NeMo-RL", source=_WITHOUT, group_eps=1e-6, missing="propagates")
 
-NEMO_RL_LOO = Convention(
-    name="NeMo-RL, leave-one-out",
-    source="NeMo-RL, August 2026 with #4158 of September, its default",  # before it, round-off divides (notes below)
-    group_eps=1e-6,
-    missing="propagates",
-    leave_one_out=True,
-)
+_DEFAULT = "NeMo-RL, August 2026 with #4158 of September, its default"  # before it, round-off divides (notes below)
+NEMO_RL_LOO = replace(NEMO_RL, name="NeMo-RL, leave-one-out", source=_DEFAULT, leave_one_out=True)
 
 _NEMO_ORDER = (
     "# reward_weights: read by main since 21 July 2026, not by 0.6 and 0.7, which weigh all rewards alike\n"
@@ -408,7 +342,6 @@ _NEMO_RL = Framework(
         options={"grpo": "true", "grpo_no_std": "false"},
         set_weights=f"{_NEMO_ORDER}\ngrpo: {{adv_estimator: {{reward_weights: $sorted_weights}}}}",
         set_grpo_weights=_NEMO_TOTAL,
-        set_group_size="grpo: {num_generations_per_prompt: $size}",
         keep_groups="grpo: {use_dynamic_sampling: false}",
         gate="# in the environment, before it returns the rewards: $says\n"
         "$reward = $reward if $on >= $threshold else $otherwise",
@@ -421,46 +354,30 @@ _NEMO_RL = Framework(
     proof="Its own dump holds a total alone, from which next to nothing can be told; write the rewards yourself, as "
     "the lines for the log do.",
     notes=(
-        Fact(
-            "Leave-one-out, its default, compares each response with the others alone. These lines switch it off, as "
-            "its guide to GDPO does.",
-            "NVIDIA-NeMo/RL@7ea279a docs/guides/grpo.md:717",
-        ),
-        Fact(
-            "Releases 0.6 and 0.7 call the rewards reward1, reward2 and so on, in the order of the environment, and "
-            "read no reward_weights. main calls them reward/NAME and takes one weight for each, in alphabetical "
-            "order. Both need two rewards at least.",
-            "NVIDIA-NeMo/RL@v0.7.0 nemo_rl/algorithms/advantage_estimator.py:91, "
-            "NVIDIA-NeMo/RL@7ea279a nemo_rl/algorithms/advantage_estimator.py:145, NVIDIA-NeMo/RL#2680",
-        ),
-        Fact(
-            "Its leave-one-out changed in September 2026: where all others agree nothing is divided. Up to 0.7 the "
-            "std there is what float32 leaves of a difference of squares, and an advantage can be in the thousands.",
-            "NVIDIA-NeMo/RL@v0.7.0 nemo_rl/algorithms/utils.py:188, NVIDIA-NeMo/RL#4158",
-        ),
-        Fact(
-            "It writes no dump under env.should_log_nemo_gym_responses=true.",
-            "NVIDIA-NeMo/RL@7ea279a nemo_rl/algorithms/grpo.py:3632",
-        ),
+        "Leave-one-out, its default, compares each response with the others alone. These lines switch it off, as its "
+        "guide to GDPO does. [NVIDIA-NeMo/RL@7ea279a docs/guides/grpo.md:717]",
+        "Releases 0.6 and 0.7 call the rewards reward1, reward2 and so on, in the order of the environment, and read "
+        "no reward_weights. main calls them reward/NAME and takes one weight for each, in alphabetical order. Both "
+        "need two rewards at least. [NVIDIA-NeMo/RL@v0.7.0 nemo_rl/algorithms/advantage_estimator.py:91, "
+        "NVIDIA-NeMo/RL@7ea279a nemo_rl/algorithms/advantage_estimator.py:145, NVIDIA-NeMo/RL#2680]",
+        "Its leave-one-out changed in September 2026: where all others agree nothing is divided. Up to 0.7 the std "
+        "there is what float32 leaves of a difference of squares, and an advantage can be in the thousands. "
+        "[NVIDIA-NeMo/RL@v0.7.0 nemo_rl/algorithms/utils.py:188, NVIDIA-NeMo/RL#4158]",
+        "It writes no dump under env.should_log_nemo_gym_responses=true. [NVIDIA-NeMo/RL@7ea279a "
+        "nemo_rl/algorithms/grpo.py:3632]",
     ),
 )
 
 
-AXOLOTL_ASYNC = Convention(
-    name="axolotl, asynchronous",
-    source="axolotl 0.19.0, asynchronous GRPO trainer",
-    group_eps=1e-4,
-    batch_eps=1e-4,
-    empty_counts=True,
+AXOLOTL_ASYNC = replace(
+    TRL, name="axolotl, asynchronous", source="axolotl 0.19.0, asynchronous GRPO trainer", empty_counts=True
 )
 
-AXOLOTL_STREAMING = Convention(
+AXOLOTL_STREAMING = replace(
+    AXOLOTL_ASYNC,
     name="axolotl, async streaming",
     source="axolotl 0.19.0, asynchronous GRPO trainer that scores group by group",
-    group_eps=1e-4,
-    batch_eps=1e-4,
     last_step="group",
-    empty_counts=True,
     group_of_one="nan",
 )
 
@@ -476,7 +393,6 @@ _AXOLOTL = Framework(
         switch_to_other="rl: grpo\ntrl: {scale_rewards: $option, reward_weights: $weights, log_completions: true}",
         options={"grpo": "true", "grpo_no_std": "false"},
         set_weights="trl: {reward_weights: $weights}",
-        set_group_size="trl: {num_generations: $size}",
         log_every_step="logging_steps: 1\ntrl: {log_completions: true}",
         log_rewards="logging_steps: 1\ntrl: {log_completions: true}\n# trl.reward_funcs: one function for each reward",
         own_name=_FUNCTION_WITH_NAME,
@@ -490,14 +406,10 @@ _AXOLOTL = Framework(
     log_place="OUTPUT_DIR/completions",
     proof=_AUDIT_SHOWS.format("TRL"),
     notes=(
-        Fact(
-            "With context_parallel_size above 1 it silently runs GRPO, whatever rl says.",
-            "axolotl==0.19.0 axolotl/core/trainers/grpo/trainer.py:607",
-        ),
-        Fact(
-            "Its asynchronous streaming trainer takes the last step group by group, which is another method.",
-            "axolotl==0.19.0 axolotl/core/trainers/grpo/async_trainer.py:2315",
-        ),
+        "With context_parallel_size above 1 it silently runs GRPO, whatever rl says. [axolotl==0.19.0 "
+        "axolotl/core/trainers/grpo/trainer.py:607]",
+        "Its asynchronous streaming trainer takes the last step group by group, which is another method. "
+        "[axolotl==0.19.0 axolotl/core/trainers/grpo/async_trainer.py:2315]",
     ),
 )
 
@@ -526,36 +438,26 @@ _VERIFIERS = Framework(
     proof="The log has every reward with its weight. Where the trainer writes its advantages into the traces too, the "
     "report says which method they are.",
     notes=(
-        Fact(
-            "verifiers scores; the trainer makes the advantages. prime-rl, of the same makers, has no GDPO: its grpo "
-            "subtracts the group's mean from the total and divides by nothing, its max_rl then divides by that mean.",
-            "PrimeIntellect-ai/prime-rl@559b447 src/prime_rl/orchestrator/algo/grpo.py:30, "
-            "PrimeIntellect-ai/prime-rl@559b447 src/prime_rl/orchestrator/algo/max_rl.py:26",
-        ),
-        Fact("Its log keeps four decimals of an advantage.", "verifiers==0.4.0"),
+        "verifiers scores; the trainer makes the advantages. prime-rl, of the same makers, has no GDPO: its grpo "
+        "subtracts the group's mean from the total and divides by nothing, its max_rl then divides by that mean. "
+        "[PrimeIntellect-ai/prime-rl@559b447 src/prime_rl/orchestrator/algo/grpo.py:30, "
+        "PrimeIntellect-ai/prime-rl@559b447 src/prime_rl/orchestrator/algo/max_rl.py:26]",
+        "Its log keeps four decimals of an advantage. [verifiers==0.4.0]",
     ),
 )
 
 
 def _own_code(ddof: int, eps: float) -> Convention:
     """What code of one's own does that follows the paper, with another std or with an eps."""
-    std, source = {
-        0: ("numpy's std", "every std with ddof 0, numpy's default"),
-        1: ("torch's std", "every std with ddof 1, torch's default"),
-    }[ddof]
-    added = f" + {eps:g}" if eps else ""
-    name = f"own code with {std}{added}"
+    library = ("numpy", "torch")[ddof]
+    name = f"own code with {library}'s std" + (f" + {eps:g}" if eps else "")
+    source = f"every std with ddof {ddof}, {library}'s default"
     return Convention(name=name, source=source, ddof=ddof, group_eps=eps, batch_eps=eps)
 
 
-_OWN_CODE = {
-    f"{library}_{eps:g}" if eps else library: _own_code(ddof, eps)
-    for library, ddof, added in (
-        ("numpy", 0, (0.0, 1e-8, 1e-6, 1e-4, 1e-5, 1e-9)),
-        ("torch", 1, (1e-8, 1e-6, 1e-5, 1e-9)),
-    )
-    for eps in added
-}
+_OWN_CODE = {"numpy": _own_code(0, 0.0)}
+_OWN_CODE |= {f"numpy_{eps:g}": _own_code(0, eps) for eps in (1e-8, 1e-6, 1e-4, 1e-5, 1e-9)}
+_OWN_CODE |= {f"torch_{eps:g}": _own_code(1, eps) for eps in (1e-8, 1e-6, 1e-5, 1e-9)}
 
 _GENERIC = Framework(
     id="generic",
@@ -565,7 +467,6 @@ _GENERIC = Framework(
     tries=("paper", "trl", "ms_swift", "verl", "nemo_rl", "nemo_rl_loo", "axolotl_async", "axolotl_streaming", "*"),
     log_title="a table of another kind",
     total_only_because="The run has to log each reward in a column of its own.",
-    steps_twice_because="several runs in one table, or a resumed one",
     lines=Lines(
         switch_to_gdpo="gdpo_core.gdpo(rewards, weights=$weights)  # rewards: $names",
         switch_to_other='gdpo_core.advantages(rewards, "$option", weights=$weights)  # $names',
@@ -581,25 +482,19 @@ _GENERIC = Framework(
     log_place="rewards.parquet",
     proof="The report shows shares and ties; with a column “advantage” in the table also the method.",
     notes=(
-        Fact(
-            "SkyRL, OpenRLHF, slime, miles, tunix, prime-rl, ROLL, EasyR1 and AReaL had no GDPO.",
-            "their main branches of May to August 2026",
-        ),
+        "SkyRL, OpenRLHF, slime, miles, tunix, prime-rl, ROLL, EasyR1 and AReaL had no GDPO. [their main branches of "
+        "May to August 2026]",
     ),
 )
 
 
-FRAMEWORKS: Mapping[str, Framework] = {
-    f.id: f for f in (_TRL, _VERL, _MS_SWIFT, _NEMO_RL, _AXOLOTL, _VERIFIERS, _GENERIC)
-}
-CONVENTIONS: Mapping[str, Convention] = {
-    "paper": PAPER,
-    **{key: convention for f in FRAMEWORKS.values() for key, convention in f.conventions.items()},
-}
+_RECORDS = (_TRL, _VERL, _MS_SWIFT, _NEMO_RL, _AXOLOTL, _VERIFIERS, _GENERIC)
+FRAMEWORKS: Mapping[str, Framework] = {f.id: f for f in _RECORDS}
+CONVENTIONS: Mapping[str, Convention] = dict([("paper", PAPER), *(x for f in _RECORDS for x in f.conventions.items())])
 # And those that nobody chooses here, but that may have made a log.
 ALL_CONVENTIONS: Mapping[str, Convention] = {
     **CONVENTIONS,
-    **{key: convention for f in FRAMEWORKS.values() for key, convention in f.found_in_logs.items()},
+    **{key: convention for f in _RECORDS for key, convention in f.found_in_logs.items()},
 }
 READABLE = tuple(f.id for f in FRAMEWORKS.values() if not f.read_as)  # a log in their form has a reader
 

@@ -97,13 +97,13 @@ class Setting:
         """The same under another comparison."""
         return replace(self, match_scale=COMPARISONS[comparison])
 
-    def train(self, method: str, progress: Callable[[int], None] | None = None) -> TrainingRun:
-        """The runs of one method; progress: as in `train`.
+    def train(self, method: str) -> TrainingRun:
+        """The runs of one method.
 
         >>> Setting((0.5, 0.5), epochs=3, seeds=2).train("gdpo").p.shape
         torch.Size([2, 4, 2])
         """
-        return _simulate(method, self.policy(), self, progress)
+        return _simulate(method, self.policy(), self)
 
     def mean_field(self, method: str) -> Tensor:
         """The infinite-group limit of one method, (epochs + 1, coins)."""
@@ -164,9 +164,7 @@ with_options = shows_keywords_of(Setting, TrainingOptions.__annotations__)
 
 
 @with_options
-def train(
-    method: str, p0: ArrayLike, *, progress: Callable[[int], None] | None = None, **options: Unpack[TrainingOptions]
-) -> TrainingRun:
+def train(method: str, p0: ArrayLike, **options: Unpack[TrainingOptions]) -> TrainingRun:
     """Train a policy that draws outcomes b_k ~ Bernoulli(p_k) and receives the rewards scale_k · b_k.
 
     The logits move by lr · mean over the batch of A (b_k − p_k), the score-function gradient.
@@ -178,13 +176,12 @@ def train(
     False: none for any method, as in many demos of GDPO.
     noise: std of normal noise per reward; entries beyond those of p0 are rewards of noise alone, without a coin.
     gate: (reward, on), or several such pairs; the reward counts only where the coin `on` fell on 1 (eq. 8).
-    progress: called with the number of epochs done; an exception that it raises stops the run.
     The same seed gives the same bits; no global generator is touched. Raises InputError, also for a run that diverges.
 
     >>> train("gdpo", [0.5, 0.5], epochs=3, seeds=2).p.shape
     torch.Size([2, 4, 2])
     """
-    return _setting(p0, None, options).train(method, progress)
+    return _setting(p0, None, options).train(method)
 
 
 @with_options
@@ -201,14 +198,7 @@ def mean_field(method: str, p0: ArrayLike, **options: Unpack[TrainingOptions]) -
 
 
 @with_options
-def train_arms(
-    method: str,
-    p0: ArrayLike,
-    rewards: ArrayLike,
-    *,
-    progress: Callable[[int], None] | None = None,
-    **options: Unpack[TrainingOptions],
-) -> TrainingRun:
+def train_arms(method: str, p0: ArrayLike, rewards: ArrayLike, **options: Unpack[TrainingOptions]) -> TrainingRun:
     """Train a softmax policy that gives one of several answers (arms) and receives that answer's rewards.
 
     The logits move by lr · mean over the batch of A (1[arm] − p).
@@ -221,7 +211,7 @@ def train_arms(
     >>> [round(p, 1) for p in run.p[:, -1].mean(0).tolist()]
     [0.0, 1.0, 0.0]
     """
-    return _setting(p0, numbers(rewards, "rewards"), options).train(method, progress)
+    return _setting(p0, numbers(rewards, "rewards"), options).train(method)
 
 
 @with_options
@@ -420,12 +410,9 @@ def _gates(gate: object, count: int, another: str) -> list[tuple[int, int]]:
 # --- how they learn --------------------------------------------------------------------------------------------------
 
 
-def _simulate(
-    method: str, policy: Policy, setting: Setting, progress: Callable[[int], None] | None = None
-) -> TrainingRun:
+def _simulate(method: str, policy: Policy, setting: Setting) -> TrainingRun:
     """The runs of all seeds at once, from one generator."""
     setting.check()
-    expect(progress is None or callable(progress), "progress", "a function of the epochs done, or None", repr(progress))
     method_named(method)
     generator = np.random.Generator(np.random.SFC64(setting.seed))  # faster than torch's own
     weights = policy.weights.reshape(-1, 1, 1, 1).to(policy.dtype)
@@ -449,7 +436,7 @@ def _simulate(
         return f.sub_(p).mul_(a).mean((-2, -1))  # mean of A (f − p)
 
     logits = policy.start.to(policy.dtype)[:, None].repeat(1, setting.shape[0])  # (features, seeds)
-    path = _climb(logits, gradient, setting, progress).movedim(0, 1)  # (features, epochs + 1, seeds)
+    path = _climb(logits, gradient, setting).movedim(0, 1)  # (features, epochs + 1, seeds)
     return TrainingRun(method, policy.probabilities(path).permute(2, 1, 0))
 
 
@@ -509,18 +496,11 @@ def step_advantages(method: str, batch: Batch, match_scale: bool | str) -> Tenso
     return over_batch(batch, a).value
 
 
-def _climb(
-    logits: Tensor,
-    gradient: Callable[[Tensor], Tensor],
-    setting: Setting,
-    progress: Callable[[int], None] | None = None,
-) -> Tensor:
+def _climb(logits: Tensor, gradient: Callable[[Tensor], Tensor], setting: Setting) -> Tensor:
     """The logits before training and after each step, (epochs + 1, …)."""
     step, path = OPTIMIZERS[setting.optimizer](float(setting.lr)), [logits]
-    for epoch in range(setting.epochs):
+    for _ in range(setting.epochs):
         path.append(path[-1] + step(gradient(path[-1])))
-        if progress is not None:
-            progress(epoch + 1)
     climbed = torch.stack(path)
     finite = climbed.isfinite().flatten(1).all(1)
     if not finite.all():

@@ -57,6 +57,7 @@ def report(rewards=("correctness", "format", "length"), steps=40, path="runs/a",
             "skipped_files": [],
             "left_out": [],
             "window": None,
+            "notes": [],
         },
         run={
             "method": method,

@@ -2,11 +2,8 @@
 
 import os
 import re
-import socket
 import subprocess
 import sys
-import time
-import urllib.request
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,38 +16,30 @@ import pytest
 from helpers import arrived
 from hypothesis import HealthCheck, settings
 
-from benchmarks.servers import end
+from benchmarks.servers import end, until_listening, unused_port
 
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE = 90_000  # milliseconds: training takes the lowest priority, and a busy machine makes it wait
 # Its examples would be looked for in every run; `make parity-trainer` has what it imports.
 collect_ignore = [] if find_spec("trl") else ["parity_callback.py"]
 if not find_spec("marimo"):  # without the page's extra, as in `make lowest`, the tests are those of the library
-    _page = "app|benchmarks.visitors|fuzz|guests|links|marimo|serve|views|websockets"
+    _page = "app|benchmarks.visitors|tests.fuzz|guests|links|marimo|serve|views|websockets"
     _imports = re.compile(rf"^(from|import) ({_page})\b", re.MULTILINE)
-    collect_ignore += [f.name for f in Path(__file__).parent.glob("*.py") if _imports.search(f.read_text("utf-8"))]
+    collect_ignore += [str(f) for f in Path(__file__).parent.rglob("*.py") if _imports.search(f.read_text("utf-8"))]
 
 # The same examples in every run, so that what is green here is green everywhere and runs at one time share nothing.
 # `--hypothesis-profile=search` looks for new ones. No deadline: other programmes use the machine too.
 settings.register_profile(
-    "full", max_examples=60, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "full", max_examples=15, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.register_profile("dev", settings.get_profile("full"), max_examples=10)  # for `make check`
+for _name, _examples in (("dev", 8), ("night", 200)):  # for `make check`, and for the nightly workflow
+    settings.register_profile(_name, settings.get_profile("full"), max_examples=_examples)
 settings.register_profile("search", settings.get_profile("full"), max_examples=1000, derandomize=False)
 settings.load_profile("full")
 
 
 def pytest_addoption(parser):
-    parser.addoption("--states", type=int, default=4, help="random states that are shared and opened in a browser")
-    parser.addoption("--links", type=int, default=4, help="hostile links that are opened in a browser")
     parser.addoption("--first-cases", action="store_true", help="of a test with many cases the first alone")
-
-
-def pytest_generate_tests(metafunc):
-    """A shared state is a test of its own, and so is a hostile link: how many there are says the command line."""
-    for argument, option in (("state_seed", "states"), ("hostile", "links")):
-        if argument in metafunc.fixturenames:
-            metafunc.parametrize(argument, range(metafunc.config.getoption(option)))
 
 
 def pytest_collection_modifyitems(config, items):
@@ -83,27 +72,15 @@ def pytest_sessionfinish(session):
 @contextmanager
 def served(notebook: str, base_url: str = "", port: int = 0, **environment: str):
     """The address of the page as `make run` serves it, or of another notebook as marimo runs it."""
-    if not port:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+    port = port or unused_port()
     command = [sys.executable, "serve.py", "--port", str(port), "--base-url", base_url]
     if notebook != "app.py":
         command[1:2] = ["-m", "marimo", "run", notebook, "--headless", "--no-token", "--no-sandbox"]
     server = subprocess.Popen(command, cwd=ROOT, env=os.environ | environment, stdout=subprocess.DEVNULL)
-    url = f"http://127.0.0.1:{port}{base_url}"
-    for _ in range(600):
-        try:
-            urllib.request.urlopen(f"{url}/health", timeout=1)
-            break
-        except OSError:
-            time.sleep(0.1)
-    else:
-        server.kill()
-        raise RuntimeError(f"no answer from {url}/health in 60 s")
-    assert server.poll() is None, f"the server that answers at {url} is not ours"
     try:
-        yield url
+        until_listening(server, port)
+        assert server.poll() is None, f"the server that listens at {port} is not ours"
+        yield f"http://127.0.0.1:{port}{base_url}"
     finally:
         end(server)
 

@@ -18,24 +18,15 @@ import pytest
 from fake_logs import ACCURACY, FORMAT, write_trl, write_verl
 
 ROOT = Path(__file__).resolve().parent.parent
-REPORTS = "docs/upstream.md"  # of marimo alone: its scripts run beside the notebook and the visitor that it ends with
+REPORTS = "docs/upstream.md"  # of marimo alone: its scripts run with whatever `python` is
 FOUND = [path for places in ("README.md", "docs/*.md", "experiments/*.md") for path in sorted(ROOT.glob(places))]
 DOCUMENTS = [path.relative_to(ROOT).as_posix() for path in FOUND]
 LIMIT = 900  # seconds that a command may take
 SERVES = re.compile(r"make (run|edit)\b|\bserve\.py\b")
-_TRL = "needs TRL, which `make parity-trainer` has"
-_RUNS = "needs the runs that an hour of training leaves"
 NOT_TRIED = {
     "make test": "the workflow's own, on each platform",
     ".venv/bin/python -m pip install -e '.[experiments]'": "asks an index for TRL and what it brings",
-    ".venv/bin/python -m experiments.warm_up": _TRL,
-    "for seed in 1000 1001 1002; do\n"
-    "  .venv/bin/python -m experiments.train --out runs --setup tuning --method grpo --seed $seed\n"
-    "done": _TRL,
-    ".venv/bin/python -m experiments.probe --tuning runs": _TRL,
-    ".venv/bin/python -m experiments.train --out runs": _TRL,
-    ".venv/bin/python -m experiments.summarise --runs runs": _RUNS,
-    ".venv/bin/python -m experiments.samples --runs runs": _RUNS,
+    ".venv/bin/python -m experiments.train --out runs": "needs TRL, which `make parity-trainer` has",
     ".venv/bin/python -m pip wheel --no-deps -w dist . && .venv/bin/python -m venv /tmp/try && "
     "/tmp/try/bin/pip install dist/*.whl && /tmp/try/bin/gdpo audit data/samples/trl_gdpo": "asks an index for torch; "
     "tests/test_light.py does it without",
@@ -63,20 +54,14 @@ def commands(document: str) -> dict[str, str]:
     """Each command of a document, and the language that it is in."""
     text = (ROOT / document).read_text(encoding="utf-8")
     blocks = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-    found, written = {}, files(document).values()
+    found = {}
     for language, block in blocks.findall(text):
         if language == "":
             found |= dict.fromkeys(typed(block), "sh")
-        elif language == "sh" or (language == "python" and ">>>" not in block and block not in written):
+        elif language == "sh" or (language == "python" and ">>>" not in block):
             found[block] = language
     inline = re.findall(r"`(\.venv/bin/[^`]+|make (?:run|edit)\b[^`]*)`", blocks.sub("", text))
     return found | {" ".join(command.split()): "sh" for command in inline}
-
-
-def files(document: str) -> dict[str, str]:
-    """The files that a document has in full, each after a line that begins with its name."""
-    text = (ROOT / document).read_text(encoding="utf-8")
-    return dict(re.findall(r"^`(\w+\.py)`[^\n]*:\n\n```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
 
 
 @pytest.fixture(scope="session")
@@ -91,8 +76,6 @@ def clone(tmp_path_factory):
         rewards = {"rewards": (ACCURACY, FORMAT), "weights": (1.0, 0.5)}
         write_trl(folder / name, steps=150, method="grpo", seed=seed, one_file=True, extra=tasks, **rewards)
     write_verl(folder / "DUMP", steps=20)
-    for name, content in files(REPORTS).items():
-        (folder / "runs" / name).write_text(content, encoding="utf-8")
     return folder
 
 
@@ -134,9 +117,8 @@ def health(command: str) -> bool:
     [pytest.param(d, c, id=f"{d}: {c.splitlines()[0]}") for d in DOCUMENTS for c in commands(d) if c not in NOT_TRIED],
 )
 def test_a_command_works_as_the_document_has_it(clone, document, command):
-    folder, environment = clone, {}
-    if document == REPORTS:
-        folder, environment = clone / "runs", {"PATH": f"{clone}/.venv/bin:{os.environ['PATH']}"}
+    folder, path = clone, {"PATH": f"{clone}/.venv/bin:{os.environ['PATH']}"}
+    environment = path if document == REPORTS else {}
     assert not (SERVES.search(command) and health(command)), "another server is there"
     with begun(command, folder, commands(document)[command], **environment) as (process, said):
         if SERVES.search(command) or "--watch" in command:

@@ -7,9 +7,9 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 import traitlets
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from links import HOSTILE, QUERIES, RAW, opened, random_link
+from links import HOSTILE, RAW, opened, random_link
 
 from gdpo_core._html import tag
 from views.address import CHAPTERS, CONTROLS, read, write
@@ -27,13 +27,13 @@ def said(page: Nav) -> dict[str, str]:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("chapter", "seed"),
-    [(chapter, seed) for chapter in CHAPTERS for seed in range(2 if chapter == "train" else 6)],  # it trains each
+    [(chapter, seed) for chapter in CHAPTERS for seed in range(1 if chapter == "train" else 2)],  # it trains each
 )
 def test_an_address_restores_every_control_and_number_exactly(chapter, seed):
     link = random_link(chapter, seed)
     page, held = opened(urlencode(link), chapter)
     again, restored = opened(said(page), chapter)
-    assert not page.notes and not again.notes
+    assert not page.unread and not again.unread
     assert said(again) == said(page) and again.programs == page.programs
     assert restored["board"].drawing == held["board"].drawing
     typed, _ = read(link)
@@ -46,35 +46,19 @@ def test_random_links_speak_of_every_control():
 
 
 @pytest.mark.slow
-def test_an_untouched_page_has_an_empty_address(subtests):
-    for chapter in CHAPTERS:
-        with subtests.test(chapter):
-            assert said(opened({}, chapter)[0]) == {}
-
-
-@pytest.mark.parametrize(("query", "note"), HOSTILE, ids=[query[:40] for query, _ in HOSTILE])
-def test_what_an_address_cannot_say_is_ignored_with_a_note(query, note):
+@pytest.mark.parametrize("query", HOSTILE, ids=[query[:40] for query in HOSTILE])
+def test_what_an_address_cannot_say_is_left_out_and_the_page_says_so(query):
     named = {key.split("-")[0] for key in parse_qs(query, keep_blank_values=True)} & set(CHAPTERS)
-    notes = []
-    for chapter in named | {"lab"}:
+    for chapter in named or {"lab"}:
         page, held = opened(query, chapter)
-        notes += page.notes
+        assert page.unread
         assert held["board"].state == START  # none of them can say anything of the Lab
-        again, _ = opened(said(page), chapter)
-        assert not again.notes  # what it writes is what it could read
-    assert any(note in line for line in notes), notes
-    assert all(len(line) < 400 for line in notes)
+        assert not opened(said(page), chapter)[0].unread  # what it writes is what it could read
 
 
-@pytest.mark.parametrize("query", ["theme=dark", "__theme=light", "at=nowhere", "session_id=x", "embed=lab"])
+@pytest.mark.parametrize("query", ["theme=dark", "__theme=light", "at=nowhere", "session_id=x", "embed=lab", "v=1"])
 def test_keys_of_others_are_no_fault(query):
-    assert not opened(query, "lab")[0].notes
-
-
-def test_numbers_beyond_their_range_are_brought_into_it():
-    values, notes = read({"evidence-draw": "1e9", "lab-weights": "-3_99_1"})
-    assert values == {"evidence-draw": 99, "lab-weights": (0, 5, 1.0)}
-    assert not notes
+    assert read(parse_qs(query)) == ({}, False)
 
 
 @pytest.mark.parametrize(
@@ -101,16 +85,11 @@ def test_what_is_untouched_is_not_written():
     assert wrote == {"evidence-group": "", "run-sample": ""}
 
 
-@pytest.mark.slow
-@given(st.dictionaries(st.text(max_size=12), st.text(max_size=30), max_size=5))
+@given(st.dictionaries(st.sampled_from([*CONTROLS, "x"]), st.text(max_size=30), max_size=5))
 def test_no_query_breaks_the_page(params):
-    assert opened(params, "lab")[1]["board"].state == START
-
-
-@pytest.mark.slow
-@given(st.sampled_from(sorted(CONTROLS)), st.text(max_size=40))
-def test_no_value_breaks_the_page(key, text):
-    assert opened({key: text}, "lab")[1]["board"].drawing
+    values, _ = read(params)
+    again, unread = read({key: text for key, text in write(values, {}).items() if text})
+    assert not unread and all(again[key] == values[key] for key in again)
 
 
 def answered(url: str, query: bytes) -> tuple[int, bytes, bytes]:
@@ -138,14 +117,6 @@ def check_answer(url: str, query: bytes) -> None:
     else:
         assert re.search(rb"(?im)^content-type: (application/json|text/plain)", head), head
     assert b"set-cookie" not in head.lower() and b"import marimo" not in body and b"Traceback" not in body
-
-
-@settings(max_examples=settings.default.max_examples // 4)  # the server makes the page anew for each
-@given(QUERIES)
-def test_no_query_string_is_told_more_than_the_page(page_url, query):
-    for unsendable in (b" ", b"\r", b"\n"):  # with them the line would be another
-        query = query.replace(unsendable, b"+")
-    check_answer(page_url, query)
 
 
 @pytest.mark.parametrize("query", RAW, ids=[repr(query[:12]) for query in RAW])

@@ -15,7 +15,6 @@ import gdpo_core as gc
 
 METHODS = pytest.mark.parametrize("method", naive.METHODS)
 DTYPES = (torch.float32, torch.float64)
-DEVICES = ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",)
 HALF = 1 / sqrt(2)
 
 
@@ -110,26 +109,10 @@ def test_three_rewards_of_constant_total_need_not_cancel():
     close(before_batch_step(rewards), [-low, -low, low, low])
 
 
-@pytest.mark.parametrize(
-    "options", ({"convention": gc.TRL}, {"weights": f64([1, 1.001])}, {"weights": f64([1, 1 + 1e-12])}), ids=repr
-)
-def test_a_constant_group_is_exactly_0_beside_rewards_that_nearly_cancel(options):
-    rewards = f64([[-1, 0.1], [0, 0], [0, 0], [5, 5], [5, 5]])
-    a = gc.gdpo(rewards, groups=[0, 0, 0, 1, 1], **options)
-    assert a[0] != 0 and zeros(a[3:])
-
-
-@pytest.mark.parametrize("delta", (1e3, 1.0, 1e-4, 1e-9, 1e-13))
-def test_any_difference_in_one_of_four_rollouts_is_1_5(delta):
-    rewards = f64([[0.5], [0.5], [0.5], [0.5 + delta]])
-    close(before_batch_step(rewards)[3], 1.5)
-    close(gc.grpo(rewards)[3], 1.5)
-
-
 @pytest.mark.parametrize("eps, expected", ((0.0, 1.5), (1e-6, 1.5 / 1.02), (1e-4, 0.5)))
 def test_eps_is_a_hidden_noise_floor(eps, expected):
     convention = gc.Convention(name="other", source="here", group_eps=eps)
-    rewards = f64([[0], [0], [0], [1e-4]])
+    rewards = f64([[0], [0], [0], [1e-4]])  # without an eps any difference in one of four rollouts is 1.5
     close(before_batch_step(rewards, convention=convention)[3], expected)
     close(gc.grpo(rewards, convention=convention)[3], expected)
 
@@ -163,15 +146,10 @@ IDS = {
     "tuples": [("x", 1), ("x", 2), ("x", 1), None, ("x", 2), ("x", 1)],
     "a string": "babcab",
     "booleans and one more": [True, False, True, 2, False, True],
-    "numpy integers": np.array([7, -1, 7, 3, -1, 7]),
-    "numpy int8": np.array([7, -1, 7, 3, -1, 7], np.int8),
     "numpy uint64 hashes": np.array([2**64 - 1, 5, 2**64 - 1, 2**63, 5, 2**64 - 1], np.uint64),
     "numpy strings": np.array(["b", "a", "b", "c", "a", "b"]),
     "numpy objects": np.array(["b", 1, "b", None, 1, "b"], object),
-    "numpy, read-only": np.broadcast_to(np.array([7, -1, 7, 3, -1, 7]), (6,)),
-    "numpy, from the end": np.array([7, -1, 3, 7, -1, 7])[::-1],
-    "numpy floats": np.array([0.5, 0.25, 0.5, 1, 0.25, 0.5]),
-    "torch": torch.tensor([7, -1, 7, 3, -1, 7]),
+    "numpy floats, from the end": np.array([0.5, 0.25, 1, 0.5, 0.25, 0.5])[::-1],
     "torch int32": torch.tensor([7, -1, 7, 3, -1, 7], dtype=torch.int32),
     "list of torch scalars": list(torch.tensor([7, -1, 7, 3, -1, 7])),
 }
@@ -196,39 +174,15 @@ def test_grpo_ties_rollouts_of_equal_total_to_the_last_bit(convention):
             assert len(a[vectors[which].sum(1) == total].unique()) == 1
 
 
-LARGE = {
-    "binary": lambda n, generator: torch.randint(0, 2, (n, 3), generator=generator).float(),
-    "offset": lambda n, generator: 100 + torch.randn(n, 3, generator=generator) / 8,
-    "scales": lambda n, generator: torch.randn(n, 3, generator=generator) * torch.tensor([1e6, 1, 1e-3]),
-    "missing": lambda n, generator: torch.randint(0, 2, (n, 3), generator=generator).float().where(
-        torch.rand(n, 3, generator=generator) > 0.2, torch.nan
-    ),
-}  # fmt: skip
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "rewards, layout, convention",
-    (
-        ("binary", "dense", gc.TRL), ("binary", "ragged", gc.TRL), ("binary", "shuffled", gc.TRL),
-        ("binary", "three groups", gc.TRL), ("offset", "shuffled", gc.PAPER), ("offset", "three groups", gc.VERL),
-        ("scales", "ragged", gc.VERL), ("missing", "shuffled", gc.TRL),
-    ),
-    ids=lambda x: x if isinstance(x, str) else x.name,
-)  # fmt: skip
-def test_float32_keeps_its_digits_over_1_6_million_responses(rewards, layout, convention):
+@pytest.mark.parametrize("offset, convention", ((0, gc.TRL), (100, gc.VERL)), ids=("binary", "far from zero"))
+def test_float32_keeps_its_digits_over_1_6_million_responses(offset, convention):
     n, generator = 1_600_000, torch.Generator().manual_seed(0)
-    rows, lengths = LARGE[rewards](n, generator), torch.randint(1, 2000, (n,), generator=generator)
-    options = {"weights": [1, 0.5, 2], "convention": convention}
-    if layout == "dense":
-        rows, lengths = rows.view(-1, 16, 3), lengths.view(-1, 16)
-    elif layout == "ragged":
-        options["groups"] = torch.randint(0, n // 16, (n,), generator=generator).sort().values
-    elif layout == "shuffled":
-        options["groups"] = torch.randperm(n, generator=generator) // 16
-    else:
-        options["groups"] = torch.arange(n) % 3
-    a, exact = (gc.gdpo(r, lengths=lengths, **options) for r in (rows, rows.double()))
+    rows = torch.randint(0, 2, (n, 3), generator=generator).float() / (8 if offset else 1) + offset
+    lengths = torch.randint(1, 2000, (n,), generator=generator)
+    groups = torch.arange(n) % 3 if offset else torch.randperm(n, generator=generator) // 16
+    options = {"weights": [1, 0.5, 2], "convention": convention, "groups": groups, "lengths": lengths}
+    a, exact = (gc.gdpo(r, **options) for r in (rows, rows.double()))
     assert a.dtype == torch.float32 and (a - exact).abs().max() <= 4e-6
 
 
@@ -263,24 +217,6 @@ def test_python_floats_keep_their_double_precision():
     expected = naive.compute(rows, [0, 0], "grpo_no_std", [0.3, 0.1]).advantages
     for rewards, weights in product((rows, f64(rows)), ([0.3, 0.1], (0.3, 0.1), np.array([0.3, 0.1]), f64([0.3, 0.1]))):
         close(gc.grpo_no_std(rewards, weights=weights), expected, 1e-15)
-
-
-def test_the_default_dtype_of_torch_plays_no_part():
-    rewards = [[0.1, 0.7], [0.3, 0.2]]
-    before = gc.gdpo(rewards)
-    torch.set_default_dtype(torch.float64 if torch.get_default_dtype() == torch.float32 else torch.float32)
-    try:
-        assert gc.gdpo(rewards).dtype == before.dtype
-    finally:
-        torch.set_default_dtype(torch.float32)
-
-
-@pytest.mark.parametrize("device", DEVICES)
-@METHODS
-def test_results_stay_on_the_device_of_the_rewards(method, device):
-    rewards = torch.tensor([[1.0, 0], [0, 1], [1, 1]], device=device)
-    assert gc.advantages(rewards, method, weights=[1, 2]).device == rewards.device
-    assert gc.advantages(rewards, method, groups=[0, 0, 1]).device == rewards.device
 
 
 def test_grpo_batch_std_divides_by_the_std_of_all_sums():
@@ -324,49 +260,34 @@ def test_condition_is_missing_where_the_gate_is_and_leaves_what_it_was_given():
 # --- bad input -----------------------------------------------------------------------------------------------------
 
 R = [[1, 0], [0, 1], [1, 1]]
+OTHER_ORDER = np.dtype(float).newbyteorder()
 BAD = {
     # argument: (what is given, a part of what the text says came)
     "rewards": [
-        (None, "NoneType"), ("abc", "str"), ([["a", "b"]], "list"), ([[1, 2], [1]], "list"), ({}, "dict"),
-        ([[1, None]], "NoneType"), ([[1j, 1]], "complex"), (np.ones((2, 2), complex), "complex"),
-        (np.array([["1"], ["2"]]), "numpy"), (np.array([[1, None]], object), "object"), (3, "shape ()"),
-        ([1, 2, 3], "shape (3,)"), (np.ones((1, 1, 1, 1)), "shape (1, 1, 1, 1)"), ([], "shape (0,)"),
-        (np.ones((0, 3)), "shape (0, 3)"), (np.ones((3, 0)), "shape (3, 0)"),
-        (np.ones((2, 0, 3)), "shape (2, 0, 3)"), (np.ones((0, 2, 3)), "shape (0, 2, 3)"),
-        ([[inf, 1], [0, 1]], "infinite"), ([[-inf, 1], [0, 1]], "infinite"), ([[2**70, 1], [0, 1]], "list"),
-        (iter(R), "iterator"), (torch.tensor(R).float().to_sparse(), "sparse"),
+        (None, "NoneType"), ("abc", "str"), ([["a", "b"]], "list"), ([[1, 2], [1]], "list"), ([[1, None]], "NoneType"),
+        ([[1j, 1]], "complex"), (np.array([["1"], ["2"]]), "numpy"), (3, "shape ()"), ([1, 2, 3], "shape (3,)"),
+        (np.ones((1, 1, 1, 1)), "shape (1, 1, 1, 1)"), ([], "shape (0,)"), (np.ones((2, 0, 3)), "shape (2, 0, 3)"),
+        ([[-inf, 1], [0, 1]], "infinite"), ([[2**70, 1], [0, 1]], "list"), (iter(R), "iterator"),
+        (torch.tensor(R).float().to_sparse(), "sparse"), (np.array(R, OTHER_ORDER), "byte order"),
         (np.ma.array([[1.0, 0], [0, 1]], mask=[[1, 0], [0, 0]]), "mask"),
     ],
     "weights": [
-        ([1], "shape (1,)"), ([1, 2, 3], "shape (3,)"), ([], "shape (0,)"), (1.0, "shape ()"),
-        ([[1, 2]], "shape (1, 2)"), ([1, nan], "nan"), ([inf, 1], "inf"), ([1, -inf], "inf"),
-        (["a", "b"], "list"), ("ab", "str"), ([1j, 1], "complex"), ({"a": 1, "b": 2}, "dict"),
-        ([None, 1], "NoneType"),
+        ([1], "shape (1,)"), ([], "shape (0,)"), (1.0, "shape ()"), ([[1, 2]], "shape (1, 2)"), ([1, nan], "nan"),
+        ([1, -inf], "inf"), (["a", "b"], "list"), ([1j, 1], "complex"), ([None, 1], "NoneType"),
     ],
     "groups": [
-        ([0, 0], "shape (2,)"), ([0] * 4, "shape (4,)"), ([], "shape (0,)"), ("ab", "shape (2,)"), (3, "int"),
-        ([[0], [0], [0]], "list"), (np.zeros((3, 1), int), "shape (3, 1)"), (torch.tensor(0), "shape ()"),
-        (torch.zeros(3, 1), "shape (3, 1)"), ([{}, {}, {}], "dict"),
-        ([nan, nan, 1], "NaN"), (np.array([nan, 0, 1]), "NaN"),
-        ([np.array([1, 2])] * 3, ""), (torch.tensor([0, 0, 1]).to_sparse(), "sparse"),
-        (torch.tensor([1j, 1j, 2]), "complex"),
+        ([0, 0], "shape (2,)"), ([], "shape (0,)"), (3, "int"), ([[0], [0], [0]], "list"),
+        (torch.zeros(3, 1), "shape (3, 1)"), ([{}, {}, {}], "dict"), ([nan, nan, 1], "NaN"),
+        (np.array([0, 0, 1], OTHER_ORDER), "byte order"), (torch.tensor([0, 0, 1]).to_sparse(), "sparse"),
     ],
     "lengths": [
-        ([1, 2], "shape (2,)"), ([1, 2, 3, 4], "shape (4,)"), ([[1, 2, 3]], "shape (1, 3)"), (5, "shape ()"),
-        ([], "shape (0,)"), ([0, 1, 2], "0"), ([-4, 1, 2], "-4"), ([1, -4, 2], "-4"), ([-3, 1, 1], "-3"),
-        ([0.5, 1, 1], "0.5"), ([1e300, 1, 1], "1e+300"), ([nan, 1, 2], "nan"), ([inf, 1, 2], "inf"),
-        (["a", "b", "c"], "list"), ("abc", "str"), ([1, None, 2], "None"), ([1j, 1, 1], "complex"),
+        ([1, 2], "shape (2,)"), ([[1, 2, 3]], "shape (1, 3)"), (5, "shape ()"), ([0, 1, 2], "0"), ([-4, 1, 2], "-4"),
+        ([0.5, 1, 1], "0.5"), ([1e300, 1, 1], "1e+300"), ([nan, 1, 2], "nan"), (["a", "b", "c"], "list"),
+        ([1, None, 2], "None"),
     ],
-    "convention": [(None, "None"), ("paper", "'paper'"), (gc.Convention, "Convention"), (1e-4, "0.0001")],
-    "method": [
-        (None, "None"), ("ppo", "'ppo'"), ("GRPO", "'GRPO'"), ("", "''"), (["gdpo"], "['gdpo']"), (0, "0"),
-        (gc.gdpo, "function"),
-    ],
+    "convention": [(None, "None"), ("paper", "'paper'"), (gc.Convention, "Convention")],
+    "method": [(None, "None"), ("GRPO", "'GRPO'"), (["gdpo"], "['gdpo']"), (gc.gdpo, "function")],
 }  # fmt: skip
-OTHER_ORDER = np.dtype(float).newbyteorder()
-BAD["groups"] += [(np.ma.array([0, 0, 1]), ""), (np.array([0, 0, 1], "longdouble"), "")]
-BAD["groups"] += [(np.array([0, 0, 1], OTHER_ORDER), "byte order")]
-BAD["rewards"] += [(np.array(R, OTHER_ORDER), "byte order")]
 
 # Every public function that takes these arguments, and those that it does not take.
 ENTRIES = {
@@ -420,26 +341,6 @@ def float32(values):
     return torch.tensor(values, dtype=torch.float32)
 
 
-@pytest.mark.parametrize(
-    "rewards",
-    [
-        [[1e6], [1e6 + 1]],
-        [[1000.0]] * 15 + [[1000.0078125]],
-        [[10000.0]] * 255 + [[10001.0]],
-        [[1000.0], [1000.00048828125]],
-        [[2.0**20, 0], [2.0**20, 0.5]],
-        [[16777210.0, 0], [16777211.0, 0], [16777210.0, 1]],
-        [[500.0, 500.0]] * 15 + [[500.0, 500.0078125]],
-    ],
-)
-@pytest.mark.parametrize("method", ("grpo", "grpo_no_std"))
-def test_a_small_difference_far_from_zero_is_signal_where_float32_holds_it_exactly(method, rewards):
-    exact = gc.advantages(torch.tensor(rewards, dtype=torch.float64), method)
-    got = gc.advantages(float32(rewards), method)
-    torch.testing.assert_close(got.double(), exact, rtol=1e-4, atol=1e-6)
-    assert abs(got.double().sum().item()) < 1e-3 * max(1, len(rewards) ** 0.5)
-
-
 def test_sums_of_decimals_that_are_equal_but_for_round_off_are_a_tie():
     rows = [[0.1, 0.2], [0.3, 0.0], [0.1, 0.2]]
     for dtype, convention, method in product(DTYPES, gc.CONVENTIONS.values(), ("grpo", "grpo_no_std")):
@@ -450,8 +351,3 @@ def test_sums_of_decimals_that_are_equal_but_for_round_off_are_a_tie():
 def test_a_large_weight_on_a_dead_reward_hides_nothing(dtype, weight):
     a = gc.gdpo(torch.tensor([[1, 0], [1, 1]], dtype=dtype), weights=[1, weight])
     assert a.tolist() == pytest.approx([-(0.5**0.5), 0.5**0.5], rel=1e-6)
-
-
-def test_half_rewards_keep_their_lengths():
-    rewards = torch.tensor([[1, 0], [0, 1], [1, 1]], dtype=torch.float16)
-    assert gc.explain(rewards, convention=gc.VERL, lengths=[70000, 4097, 3]).lengths.tolist() == [70000, 4097, 3]

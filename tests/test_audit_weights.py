@@ -45,19 +45,13 @@ def test_verls_score_tells_the_weights_and_with_them_the_shares_of_the_update(tm
     assert shares == pytest.approx(list(expected), abs=2e-3)
 
 
-def test_the_weights_given_go_before_those_of_the_score(tmp_path):
-    write_verl(tmp_path)
-    run = audit(read_run(tmp_path), {"format": 4}).run
-    assert run["weights_used"] == BY_NAME | {"format": 4.0} and run["weights_from"] == "given"
-
-
 def test_a_flag_that_says_the_same_as_a_reward_is_none_unless_it_is_named(tmp_path):
     write_verl(tmp_path)
     rewritten(tmp_path, lambda row: row | {"right": row["accuracy"] > 0, "tokens": len(row["output"])})
     run = read_run(tmp_path)
     assert run.rewards == NAMES and run.weights == BY_NAME
-    (finding,) = findings(audit(run), "not-in-score")
-    assert finding.severity == "info" and finding.evidence["columns"] == ["right", "tokens"]
+    alone = "The score is a weighted sum of accuracy, format and length_penalty alone"
+    assert audit(run).notes == (f"{alone}; not counted: right and tokens.",)
     named = read_run(tmp_path, rewards=[*NAMES, "tokens"])
     assert named.rewards == (*NAMES, "tokens") and named.weights == BY_NAME | {"tokens": 0.0}
 
@@ -117,12 +111,6 @@ def test_where_two_rewards_say_the_same_the_score_tells_no_weights_and_a_constan
     assert weights_of(table, ["d"]) is None and weights_of(table.head(3), ["a", "c"]) is None
 
 
-def test_rows_that_lack_a_reward_do_not_hide_the_weights(tmp_path):
-    write_verl(tmp_path)
-    rewritten(tmp_path, lambda row: row | ({"format": None} if row["output"].endswith("3") else {}))
-    assert read_run(tmp_path).weights == BY_NAME
-
-
 # --- ms-swift: args.json ---------------------------------------------------------------------------------------------
 
 
@@ -173,12 +161,6 @@ def test_no_weights_in_the_args_are_1_each_and_a_named_reward_keeps_its_own(tmp_
     assert read_run(tmp_path, rewards="length_penalty").weights == {"length_penalty": 2.0}
     (tmp_path / "args.json").write_text('{"reward_weights": null}')
     assert read_run(tmp_path).weights == dict.fromkeys(NAMES, 1.0)
-
-
-def test_trl_tells_no_weights_but_by_its_advantages(tmp_path):
-    write_trl(tmp_path)
-    run = read_run(tmp_path)
-    assert run.weights is None and audit(run).run["weights_from"] == "solved"
 
 
 # --- groups that the prompts leave open ------------------------------------------------------------------------------

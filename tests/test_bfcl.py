@@ -4,7 +4,7 @@ from pathlib import Path
 from statistics import mean, stdev
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gdpo_core import bfcl
@@ -58,45 +58,22 @@ ORACLE = {  # of the answers that the Lab shows
         ((0, 0, 0), "an excuse, no call"),
     ],
 }
-CASES = {  # twelve answers that the Lab does not show, by task
-    "interest": [
-        ("[compound(principal=5000, rate=0.05, years=10)]", (1, 1, 1), "as documented"),
-        ('[compound(principal=5000, currency="EUR", rate=0.05, years=10)]', (1, 1, 0), "EUR is the default"),
-        ("[compound(principal=5000, rate=5, years=10)]", (0, 1, 1), "5 is a percentage, 0.05 the fraction"),
-        ("compound(principal=5000, rate=0.05, years=10)", (1, 1, 1), "no brackets is a bare call too"),
-        ("```\n[compound(principal=5000, rate=0.05, years=10)]\n```", (1, 0, 1), "5000 as text"),
-        ("The balance after 10 years will be €8,144.47.", (0, 0, 0), "a sentence, no call"),
-        ("[compound(principal=5000, rate=0.05, per_year=1, years=10)]", (1, 1, 0), "once a year is the default"),
-        ("[compound(principal=5000.0, rate=0.05, years=10)]", (1, 1, 1), "5000.0 for a documented float"),
-        ("[compound(amount=5000, rate=0.05, years=10)]", (0, 1, 0), "the parameter is principal, amount is unknown"),
-        ("[compound(years=10, rate=0.05, principal=5000)]", (1, 1, 1), "names may come in any order"),
-        ('[compound(principal=5000, currency="EUR", rate=0.05, per_year=1, years=10)]', (1, 1, 0), "two defaults"),
-        ("compound(principal=5_000, rate=0.05, years=10)", (1, 1, 1), "5_000 is the Python literal 5000"),
-    ],
-    "hotel": [
-        ('[book(date="2026-06-03", room="SUITE", city="Lyon")]', (1, 1, 1), "as documented"),
-        ('[book(date="2026-06-03", room="suite", city="Lyon")]', (1, 0, 1), "suite for SUITE"),
-        ('[book(date="2026-03-06", room="SUITE", city="Lyon")]', (0, 1, 1), "6 March, well written"),
-        ('[book(date="2026-06-03", city="Lyon")]', (0, 1, 1), "left out, the room is a DOUBLE"),
-        ('[book(date="2026-06-03", room="DOUBLE", city="Lyon")]', (0, 1, 0), "DOUBLE is wrong, and the default"),
-        ('[book(date="2026-06-03", room="SUITE", city="Paris")]', (0, 1, 1), "Paris for Lyon"),
-        ('[book(date="2026-06-04", room="SUITE", city="Lyon", nights=1)]', (0, 1, 0), "a day late, with a default"),
-        ('[book(date="03/06/2026", room="SUITE", city="Lyon")]', (0, 0, 1), "day or month first cannot be told"),
-        ('[book(date="2026-06-03", room="SUITE", city="Lyon", note="")]', (1, 1, 0), "an empty note"),
-        ('```python\n[book(date="2026-06-03", city="Lyon", nights=1)]\n```', (0, 0, 0), "fenced, no suite, a default"),
-        (
-            '[book(date="June 3, 2026", city="Lyon", breakfast=False)]',
-            (0, 0, 0),
-            "the day in words, no suite, a default",
-        ),
-        ('[book(date="2026-06-03", room="SUITE", city="Ly', (0, 0, 0), "cut off"),
-    ],
-}
+CASES = [  # answers that the Lab does not show
+    (INTEREST, "The balance after 10 years will be €8,144.47.", (0, 0, 0), "a sentence, no call"),
+    (INTEREST, "[compound(principal=5000.0, rate=0.05, years=10)]", (1, 1, 1), "5000.0 for a documented float"),
+    (INTEREST, "[compound(amount=5000, rate=0.05, years=10)]", (0, 1, 0), "principal is asked for, amount is unknown"),
+    (INTEREST, "compound(principal=5_000, rate=0.05, years=10)", (1, 1, 1), "5_000 is the Python literal 5000"),
+    (HOTEL, '[book(date="2026-06-03", city="Lyon")]', (0, 1, 1), "left out, the room is a DOUBLE"),
+    (HOTEL, '[book(date="2026-06-03", room="DOUBLE", city="Lyon")]', (0, 1, 0), "DOUBLE is wrong, and the default"),
+    (HOTEL, '[book(date="03/06/2026", room="SUITE", city="Lyon")]', (0, 0, 1), "day or month first cannot be told"),
+    (HOTEL, '[book(date="June 3, 2026", city="Lyon", breakfast=False)]', (0, 0, 0), "in words, no suite, a default"),
+    (HOTEL, '[book(date="2026-06-03", room="SUITE", city="Ly', (0, 0, 0), "cut off"),
+]
 EVERY_ANSWER = [
     (task, answer, *expected)
     for task in (INTEREST, HOTEL, WEATHER)
     for answer, expected in zip(task.answers, ORACLE[task.id], strict=True)
-] + [(task, *case) for task in (INTEREST, HOTEL) for case in CASES[task.id]]
+] + CASES
 
 
 def vectors(task):
@@ -113,16 +90,11 @@ def gdpo_sums(rows):
 
 @pytest.mark.parametrize(("task", "answer", "expected", "why"), EVERY_ANSWER)
 def test_every_answer_gets_the_rewards_worked_out_by_hand(task, answer, expected, why):
-    assert bfcl.grade(task, answer).vector == expected, why
-
-
-@pytest.mark.parametrize(("task", "answer", "_expected", "_why"), EVERY_ANSWER)
-def test_every_reason_is_one_sentence(task, answer, _expected, _why):
     grades = bfcl.grade(task, answer)
+    assert grades.vector == expected, why
     for name in bfcl.REWARDS:
         reason = getattr(grades, name).reason
-        assert reason.endswith(".") and not reason.endswith("..")
-        assert reason[:-1].strip() and "\n" not in reason
+        assert reason.endswith(".") and not reason.endswith("..") and reason[:-1].strip() and "\n" not in reason
 
 
 def test_default_task_shows_the_collapse():
@@ -150,12 +122,6 @@ def test_each_task_makes_a_point_of_its_own(task, shown):
     assert (
         tied and {"wrong above right": 1 in above, "right above wrong": above == {-1}, "ties too": above == {0}}[shown]
     )
-
-
-def test_tasks_hold_twelve_different_answers_and_titles_fit_a_tab():
-    for task in (INTEREST, HOTEL, WEATHER):
-        assert len(set(task.answers)) == 12
-        assert 1 < len(task.title.split()) <= 4
 
 
 @pytest.mark.parametrize(
@@ -213,42 +179,26 @@ def test_rules_hold_beyond_the_twelve_answers(task, answer, expected):
 ARGUMENTS = "rate=0.05, years=10)"
 HOSTILE = [
     "",
-    "\0",
     "compound(principal=5000\0, " + ARGUMENTS,
     "\ud800",
     "[]",
-    "()",
     "compound",
     "compound(principal=2500*2, " + ARGUMENTS,
-    "compound(principal=f'{5000}', " + ARGUMENTS,
-    "compound(principal=lambda: 5000, " + ARGUMENTS,
-    "compound(principal=int('5000'), " + ARGUMENTS,
     "compound(principal=__import__('os').getpid(), " + ARGUMENTS,
-    "compound(principal=amount, " + ARGUMENTS,
     "compound(principal=1e999, " + ARGUMENTS,
-    "compound(principal=5j, " + ARGUMENTS,
     "compound(principal={[]: 1}, " + ARGUMENTS,
     "compound(principal=b'5000', " + ARGUMENTS,
     "compound(principal=0x" + "f" * 3900 + ", " + ARGUMENTS,
-    "compound(principal=" + "9" * 3900 + ", " + ARGUMENTS,
     "compound(principal=" + "[" * 50 + "]" * 50 + ", " + ARGUMENTS,
     "compound(principal=5000, principal=5000, " + ARGUMENTS,
     "compound(*[5000, 0.05, 10])",
     "compound(**{})",
-    "__import__('os').system('true')",
-    "__import__('os')",
-    "compound" * 400,
     "compound(" * 400,
     "compound('" * 350,
-    'compound("\\' * 350,
     "[" * 1_000_000,
-    "-" * 3990 + "1",
     "a." * 1990 + "a()",
-    "[" * 3990,
     '{"name": "compound", "arguments": ' + '{"a": ' * 500 + "1" + "}" * 501,
-    '{"name": "compound", "arguments": 3}',
     '{"name": 3, "arguments": {}}',
-    "[" * 1900 + "1" + "]" * 1900,
     "compound(principal=5000, " + ARGUMENTS + " " * 10_000_000 + "!",
 ]
 
@@ -270,28 +220,6 @@ def test_an_argument_that_is_no_plain_value_is_named():
     assert reason == "No call can be read: rate=5 / 100 is not a plain value."
 
 
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("value", ["5and 3", r'"\d"'])
-def test_what_python_would_warn_of_warns_nobody(value):
-    assert bfcl.grade(INTEREST, f"[compound(principal={value}, rate=0.05, years=10)]").correctness.passed is False
-
-
-def test_an_answer_that_is_not_text_is_refused():
-    with pytest.raises(InputError, match="answer: expected text, got NoneType"):
-        bfcl.grade(INTEREST, None)
-
-
-@pytest.mark.slow
-@settings(max_examples=400)  # any text: an example is cheap, and the faults are rare
-@given(st.text())
-@example("compound(")
-def test_any_text_is_graded_alike_twice(answer):
-    grades = bfcl.grade(INTEREST, answer)
-    assert grades == bfcl.grade(INTEREST, answer)
-    if "(" not in answer and "{" not in answer:
-        assert grades.vector == (0, 0, 0)
-
-
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
@@ -299,7 +227,6 @@ values = st.recursive(
 
 
 @pytest.mark.slow
-@settings(max_examples=400)  # any text: an example is cheap, and the faults are rare
 @given(
     st.dictionaries(st.sampled_from([*HOTEL.functions[0]["parameters"]["properties"], "wifi"]), values),
     st.sampled_from(["[{}]", "{}", "```python\n{}\n```", "Here it is: {} Enjoy!"]),
@@ -337,66 +264,18 @@ PARAMETERS = ("functions", 0, "parameters")
     ("change", "message"),
     [
         (without("request"), "object missing required field `request`"),
-        (put("title", ""), "title: expected `str` of length >= 1"),
-        (put("answers", "compound()"), "answers: expected `array`, got `str`"),
         (put("answers", ["f()"] * 11), "answers: expected `array` of length >= 12"),
         (put("answers", 4, 7), "answers[4]: expected `str`, got `int`"),
-        (put("answers", 4, ""), "answers[4]: expected `str` of length >= 1"),
-        (
-            put("functions", 0, "name", "com pound"),
-            "functions[0].name: expected a Python name of its own, got 'com",
-        ),
-        (
-            lambda data: data["functions"].append(data["functions"][0]),
-            "functions[1].name: expected a Python name",
-        ),
-        (
-            put(*PARAMETERS, "properties", "years", "type", "int"),
-            "years.type: expected one of string, integer, float, boolean, got 'int'",
-        ),
-        (
-            put(*PARAMETERS, "properties", "currency", "default", "CHF"),
-            "properties.currency.default: expected a value as documented, got 'CHF', which is not spelled",
-        ),
-        (
-            put(*PARAMETERS, "properties", "currency", "enum", "EUR"),
-            "functions[0].parameters.properties[...].enum: expected `array`, got `str`",
-        ),
-        (
-            put(*PARAMETERS, "properties", "years", "format", "date"),
-            "years.format: expected 'date', of a string",
-        ),
-        (
-            put(*PARAMETERS, "required", ["rates"]),
-            "parameters.required: expected some of principal, currency",
-        ),
+        (put("functions", 0, "name", "com pound"), "functions: expected a Python name of its own for each, got 'com"),
+        (lambda data: data["functions"].append(data["functions"][0]), "functions: expected a Python name"),
+        (put(*PARAMETERS, "properties", "years", "type", "int"), "compound: expected types among string, integer"),
+        (put(*PARAMETERS, "required", ["rates"]), "compound.required: expected documented parameters, got ['rates']"),
         (put("accepted", []), "accepted: expected `array` of length >= 1"),
-        (put("accepted", 0, {}), "accepted[0]: expected one function, got []"),
-        (
-            put("accepted", 0, {"grow": {"rate": [1]}}),
-            "accepted[0]: expected a documented function (compound), got 'gr",
-        ),
-        (
-            put("accepted", 0, "compound", "tax", [0]),
-            "accepted[0].compound: expected parameters among principal",
-        ),
-        (
-            put("accepted", 0, "compound", "rate", 0.05),
-            "accepted[0][...][...]: expected `array`, got `float`",
-        ),
-        (
-            put("accepted", 0, "compound", "rate", []),
-            "accepted[0].compound.rate: expected at least one accepted value",
-        ),
-        (
-            put("accepted", 0, "compound", "years", ["10"]),
-            "accepted[0].compound.years: expected a value as documented",
-        ),
-        (put("accepted", 0, "compound", "years", ["", 10]), "accepted[0].compound.years: expected no ''"),
-        (
-            lambda data: data["accepted"][0]["compound"].pop("years"),
-            "accepted[0].compound.years: expected accepted va",
-        ),
+        (put("accepted", 0, {}), "accepted[0]: expected one documented function (compound), got []"),
+        (put("accepted", 0, {"grow": {"rate": [1]}}), "accepted[0]: expected one documented function (compound)"),
+        (put("accepted", 0, "compound", "tax", [0]), "accepted[0].compound: expected the required ones of principal"),
+        (lambda data: data["accepted"][0]["compound"].pop("years"), "accepted[0].compound: expected the required ones"),
+        (put("accepted", 0, "compound", "years", ["10"]), "accepted[0].compound.years: expected a value as documented"),
     ],
 )
 def test_a_broken_task_names_file_and_entry(tmp_path, change, message):
@@ -408,21 +287,6 @@ def test_a_broken_task_names_file_and_entry(tmp_path, change, message):
         bfcl.load_task(path)
     assert str(error.value).startswith(f"{path}: ")
     assert message in str(error.value)
-
-
-def test_broken_json_names_file_and_place(tmp_path):
-    path = tmp_path / "broken.json"
-    path.write_text('{\n  "id": "a"\n  "title": "b"\n}')
-    with pytest.raises(InputError, match=r"broken\.json: expected .*JSON.*byte 16"):
-        bfcl.load_task(path)
-
-
-@pytest.mark.parametrize("content", [b"\xff", b"[" * 100_000, b"[]", b"3"])
-def test_a_file_that_is_no_task_is_named(tmp_path, content):
-    path = tmp_path / "broken.json"
-    path.write_bytes(content)
-    with pytest.raises(InputError, match=r"broken\.json"):
-        bfcl.load_task(path)
 
 
 def test_a_missing_file_an_empty_directory_and_a_second_id_are_named(tmp_path):

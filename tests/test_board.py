@@ -1,7 +1,6 @@
 """Any group on the board: what it shows is what gdpo_core computes, and what it cannot show it refuses."""
 
 import json
-import random
 import re
 
 import numpy as np
@@ -91,13 +90,11 @@ def test_right_and_wrong_are_those_of_the_primary_reward_wherever_it_stands():
 
 def test_arrays_tensors_and_booleans_are_read_as_they_print():
     for rewards in (
-        np.array([[0.1, 1], [0.7, 0]], dtype=np.float32),
-        torch.tensor([[0.1, 1], [0.7, 0]]),
+        torch.tensor([[0.1, 1], [0.7, 0]], dtype=torch.float64),
         [[0.1, True], [0.7, False]],
         np.array([[0.1, 1], [0.7, 0]]),
     ):
         assert Board(rewards).marks == [[0.1, 1], [0.7, 0]]
-    assert Board(np.array([[0.1], [0.2]], dtype=np.float16)).marks == [[0.1], [0.2]]
     board = Board([[1], [0]], answers=(text for text in ("a", None)), logged=(None, 0.5))
     assert (board.answers, board.logged) == (["a", "answer 2"], ["–", "+0.50"])
     board = Board(np.array([[True], [False]]), weights=torch.tensor([8.0]), convention=gc.TRL, names=("ok",))
@@ -108,34 +105,22 @@ def test_arrays_tensors_and_booleans_are_read_as_they_print():
     ("rewards", "options", "said"),
     [
         ([[1, 0]], {}, "rewards: expected 2 to 64 answers, got 1"),
-        ([[0]] * 10_000, {}, "rewards: expected 2 to 64 answers, got 10,000"),
         ([[0] * 7] * 2, {}, "rewards: expected 1 to 6 rewards, got 7"),
-        ([[], []], {}, "rewards: expected 1 to 6 rewards, got 0"),
-        ([1, 0], {}, "rewards: expected one group"),
         ([[1, 2], [3]], {}, "rewards: expected numbers in a regular array"),
-        ([["a"], ["b"]], {}, "rewards: expected"),
         ([[1, float("nan")], [0, 1]], {}, "got nan in answer 1, reward 2"),
-        ([[1, 0], [float("inf"), 1]], {}, "got inf in answer 2, reward 1"),
         ([[1, 0], [1e12, 1]], {}, "got 1000000000000.0 in answer 2, reward 1"),
         ([[1], [0]], {"answers": ["one"]}, "answers: expected 2 texts"),
         ([[1], [0]], {"answers": "ab"}, "answers: expected 2 texts"),
         ([[1], [0]], {"names": ["a", "b"]}, "names: expected 1 texts"),
         ([[1], [0]], {"reasons": [["a"]]}, "reasons: expected 2 rows"),
         ([[1], [0]], {"weights": [1, 2]}, "weights: expected 1 numbers"),
-        ([[1], [0]], {"weights": [float("nan")]}, "weights: expected"),
-        ([[1], [0]], {"weights": "heavy"}, "weights: expected"),
         ([[1], [0]], {"method": "ppo"}, "method"),
         ([[1], [0]], {"convention": "moon"}, "convention: expected one of paper"),
         ([[1], [0]], {"convention": "nemo_rl_loo", "method": "corr_grpo"}, "expected one that defines corr_grpo"),
         ([[1], [0]], {"primary": "x"}, "primary: expected one of reward 1"),
         ([[1], [0]], {"lengths": [0, 1]}, "lengths: expected positive whole token counts, got [0.0]"),
-        ([[1], [0]], {"lengths": "ab"}, "lengths: expected numbers"),
         ([[1], [0]], {"logged": [1.0]}, "logged: expected 2 advantages"),
-        ([[1], [0]], {"logged": ["a", "b"]}, "logged: expected numbers"),
         ([[1], [0]], {"answers": 5}, "answers: expected 2 texts, one per answer, got 5"),
-        ([[1], [0]], {"reasons": 5}, "reasons: expected 2 rows, one per answer, got 5"),
-        ([[1], [0]], {"names": 5}, "names: expected 1 texts"),
-        ("abc", {}, "rewards: expected numbers"),
         (None, {}, "rewards: expected numbers"),
     ],
 )
@@ -143,13 +128,6 @@ def test_what_cannot_be_shown_is_refused_in_one_sentence(rewards, options, said)
     with pytest.raises(gc.InputError) as caught:
         Board(rewards, **options)
     assert said in str(caught.value) and "\n" not in str(caught.value)
-
-
-def test_groups_that_teach_nothing_are_shown():
-    for rewards in ([[1, 1]] * 3, [[0.3]] * 2, [[0, 0]] * 64):
-        board = Board(rewards)
-        assert board.drawing["a"] == [[0.0] * len(rewards)] * 2
-        assert "every advantage is 0" in board.drawing["verdict"][0]
 
 
 def test_texts_are_clipped_and_half_characters_do_not_stop_them():
@@ -187,14 +165,6 @@ def _(board, gc, mo):
     mo.md("now " + " ".join(f"{{a:.4f}}" for a in gc.gdpo(board.rewards, weights=board.weights).tolist()))
     return
 """
-SHOWN = """() => {
-  const inside = node => node.shadowRoot && find(node.shadowRoot)
-  const find = root => root.querySelector(".board") ?? [...root.querySelectorAll("*")].map(inside).find(Boolean)
-  const said = node => node.textContent.match(/[+−]?[\\d.]+$/)[0]
-  const of = (node, name) => [...node.querySelectorAll(name)]
-  const row = node => [Number(of(node, ".number")[0].textContent), ...of(node, ".value").map(said)]
-  return [...find(document).querySelectorAll(".row")].filter(node => !node.hidden).map(row)
-}"""
 
 
 @pytest.fixture
@@ -218,41 +188,10 @@ def shown(browser, tmp_path):
         server.__exit__(None, None, None)
 
 
-def bars(board: Board) -> dict[int, list[str]]:
-    return {i + 1: list(said) for i, said in enumerate(zip(*board.drawing["said"], strict=True))}
-
-
 @pytest.mark.slow
-def test_ten_random_groups_of_numbers_fold_and_open(shown):
-    rng = random.Random(5)
-    kinds = [[rng.choice([0, 1]), rng.choice([-1, 1]), round(rng.random(), 2)] for _ in range(5)]
-    rewards = [list(kinds[i % 5]) for i in range(45)]
-    page = shown(rewards=rewards, names=["ok", "sign", "score"], logged=[0.5 * (i % 5) for i in range(45)])
-    rows = page.evaluate(SHOWN)
-    assert len(rows) == 5 and {n: said for n, *said in rows} == {
-        n: s for n, s in bars(Board(rewards)).items() if n <= 5
-    }
-    assert page.locator(".row:visible .who button").all_inner_texts() == ["× 9"] * 5
-    page.get_by_label(re.compile("Answer 2 and 8 more, score")).fill("0.5")
-    page.keyboard.press("Tab")
-    rewards = [[*row[:2], 0.5] if i % 5 == 1 else row for i, row in enumerate(rewards)]
-    expected = " ".join(f"{a:.4f}" for a in gc.gdpo(rewards).tolist())
-    page.get_by_text(f"now {expected}").wait_for()
-    assert {n: said for n, *said in page.evaluate(SHOWN)}[2] == bars(Board(rewards))[2]
-    page.locator(".row:visible", has=page.get_by_label("Answer 3 and 8 more, ok")).get_by_role("button").click()
-    assert len(page.evaluate(SHOWN)) == 13
-    page.get_by_label(re.compile("^Answer 8, ok")).click()
-    rewards[7] = [1 - rewards[7][0], *rewards[7][1:]]
-    page.get_by_text("now " + " ".join(f"{a:.4f}" for a in gc.gdpo(rewards).tolist())).wait_for()
-    said = bars(Board(rewards))
-    assert all(said[n] == one for n, *one in page.evaluate(SHOWN))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("width", [1400, 390])
-def test_nothing_of_a_stranger_runs_and_a_board_that_is_not_editable_stays(shown, width):
+def test_nothing_of_a_stranger_runs_and_a_board_that_is_not_editable_stays(shown):
     page = shown(
-        width=width,
+        width=390,
         rewards=[[1, 0.25, 0], [0, 0.5, 1], [0, 0.5, 0]],
         names=["<img src=x onerror=window.ran=1>", "**b**", "c"],
         answers=["<script>window.ran=1</script>" * 40, "<b onmouseover=window.ran=1>x</b>", "plain"],
@@ -279,13 +218,6 @@ def test_the_example_for_marimo_reruns_at_a_flip(browser):
         first = str(gc.advantages(rewards, "gdpo").tolist()[0])[:6]
         page.get_by_text(first).first.wait_for()
         page.close()
-
-
-def test_advantages_that_print_alike_without_being_a_tie_are_said():
-    near = Board([[1, 0], [0, 1], [1, 1], [0, 0]], weights=[1, 1.002])
-    first, _ = near.drawing["verdict"]
-    assert first.startswith("No tie: ") and "Under GRPO and GDPO some of these differ by less than is printed." in first
-    assert near.drawing["said"][1][:2] == ["0.00", "0.00"] and near.drawing["a"][1][0] != near.drawing["a"][1][1]
 
 
 def test_what_only_an_eps_parts_is_a_tie():

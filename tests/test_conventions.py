@@ -45,30 +45,22 @@ def test_nine_conventions_are_exported_each_with_a_name_of_its_own_and_where_it_
         gc.TRL.ddof = 0
 
 
-NUMBERS = (-1e-9, nan, inf, -inf, "1e-4", [1e-4], 1j, True)
 BAD_FIELDS = {
-    "name": (None, 3),
-    "source": (None, 3),
-    "ddof": (2, -1, 0.5, 1.0, nan, None, "1", True),
-    "group_eps": (*NUMBERS, None),
-    "grpo_eps": NUMBERS,
-    "batch_eps": (*NUMBERS, None),
-    "batch_eps_to": ("mean", "", None, 1, ["std"]),
-    "last_step": ("batch", "Tokens", None, 0, {}),
-    "missing": ("zero", None, True, nan),
-    "missing_is_zero_in_gdpo": (0, 1, None, "True"),
-    "empty_counts": (0, 1, None, "False"),
-    "group_of_one": ("one", 0, 1.0, nan, None),
-    "leave_one_out": (0, 1, None, "yes"),
-    "one_reward_is_grpo": (0, 1, None, []),
-    "mean_of_others": (0, 1, None, "yes"),
+    "ddof": (2, -1, 1.0, None, True),
+    **dict.fromkeys(("group_eps", "grpo_eps", "batch_eps"), (-1e-9, nan, inf, "1e-4", 1j, True)),
+    "batch_eps_to": ("mean", None),
+    "last_step": ("batch", None),
+    "missing": ("zero", None),
+    "group_of_one": ("one", nan),
 }
 
 
 def test_a_field_that_cannot_be_used_is_named_with_what_was_expected_and_what_came(subtests):
-    assert list(BAD_FIELDS) == [field.name for field in fields(gc.Convention)]
-    check_refusals(subtests, gc.Convention, {"name": "other", "source": "here"}, BAD_FIELDS, shown=True)
-    check_refusal(gc.Convention, {"name": "mine", "source": "here", "leave_one_out": True}, "missing", "'skipped'")
+    options = {"name": "other", "source": "here"}
+    for field in fields(gc.Convention):
+        bad = {field.name: (*BAD_FIELDS.get(field.name, (0.5, 3)), [None], {})}
+        check_refusals(subtests, gc.Convention, options, bad, shown=True)
+    check_refusal(gc.Convention, options | {"leave_one_out": True}, "missing", "'skipped'")
 
 
 # --- what the frameworks returned ----------------------------------------------------------------------------------
@@ -213,47 +205,24 @@ def drawn(seed, prompts=6, rollouts=5, missing=False):
     return rewards, draw.integers(2, 65, shape)
 
 
-@FRAMEWORKS
-def test_float32_agrees_with_exact_arithmetic(framework):
-    for seed, weights in ((1, None), (2, [1, 0.5, 2]), (3, [-1, 3, 0.25]), (4, [0, 1, 1])):
-        rewards, lengths = drawn(seed, missing=seed % 2 == 0)
-        ids = np.repeat(np.arange(len(rewards)), rewards.shape[1])
-        options = {"weights": weights, "lengths": lengths, "convention": gc.CONVENTIONS[framework]}
-        for method in naive_frameworks.METHODS:
-            expected = exactly(framework, method, rewards.reshape(-1, 3), ids, weights, lengths.flatten())
-            a = gc.advantages(torch.tensor(rewards, dtype=torch.float32), method, **options)
-            close(a.flatten(), expected, 1e-5)
-
-
 EDGES = {  # rows, ids, weights
-    "one reward": ([[1], [0], [0], [3], [2], [2]], [0, 0, 0, 1, 1, 1], None),
     "one reward, missing": ([[1], [0], [nan], [3], [nan], [nan]], [0, 0, 0, 1, 1, 1], None),
     "groups of one": ([[1, 0], [0.25, 3], [-2, 1]], [0, 1, 2], [1, 0.5]),
     "groups of one, one reward": ([[1], [0.25], [-2]], [0, 1, 2], [2]),
     "groups of one, missing": ([[1, nan], [nan, nan], [-2, 1]], [0, 1, 2], None),
     "a group of one beside others": ([[5, 1], [1, 0], [0, 3], [2, 1]], ["a", "b", "b", "b"], None),
     "one response": ([[2, 3]], [0], None),
-    "one response, one reward": ([[2]], [0], None),
-    "one response, missing": ([[2, nan]], [0], None),
     "one response, nothing there": ([[nan, nan]], [0], None),
-    "groups of two": ([[1, 0], [0, 3], [2, 2], [2, 1]], [0, 0, 1, 1], [1, 0.5]),
     "groups of two, missing": ([[1, nan], [0, 3], [nan, nan], [2, 1]], [0, 0, 1, 1], [1, 0.5]),
     "a row without rewards": ([[1, 2], [nan, nan], [0, 5], [1, 9], [1, 1], [0, 0]], [0, 0, 0, 0, 1, 1], None),
-    "a group without rewards": ([[nan, nan], [nan, nan], [0, 5], [1, 1], [0, 0]], [0, 0, 1, 1, 1], None),
     "nothing there at all": ([[nan, nan]] * 4, [0, 0, 1, 1], None),
     "a reward missing in a group": ([[1, nan], [0, nan], [0, 5], [1, 1], [0, 0]], [0, 0, 1, 1, 1], None),
-    "a reward missing everywhere": ([[1, nan], [0, nan], [0, nan], [1, nan]], [0, 0, 1, 1], None),
-    "one value in a group": ([[1, nan], [0, 7], [0, nan], [1, 1], [0, 0]], [0, 0, 0, 1, 1], None),
     "a row with only that value": ([[1, nan], [nan, 7], [0, nan], [1, 1], [0, 0]], [0, 0, 0, 1, 1], None),
-    "one response with rewards": ([[nan, nan], [nan, nan], [3, 7], [1, 1], [0, 2]], [0, 0, 0, 1, 1], None),
-    "a reward that never varies": ([[0.1, 1], [0.1, 0], [0.1, 2], [0.1, 2]], [0, 0, 1, 1], None),
     "all peers but one agree": ([[1, 0.1], [0, 0.1], [0, 0.7], [0, 0.1]], [0, 0, 0, 0], None),
     "a group that never varies": ([[1 / 3, 0.1]] * 3 + [[1, 0], [0, 2], [0, 3]], [0, 0, 0, 1, 1, 1], None),
     "rewards that cancel": ([[1, 0], [0, 1], [1, 0], [1, 1], [0, 0]], [0, 0, 0, 1, 1], None),
     "a negative weight": ([[1, 0.5], [0, 1], [1, 2], [1, 1], [0, 3]], [0, 0, 0, 1, 1], [1, -0.25]),
-    "a weight of 0": ([[1, 0.5], [0, 1], [1, 2], [1, 1], [0, 3]], [0, 0, 0, 1, 1], [1, 0]),
     "a weight of 0 on a missing reward": ([[1, nan], [0, 1], [1, 2], [1, 1], [0, 3]], [0, 0, 0, 1, 1], [1, 0]),
-    "no weight at all": ([[1, 0.5], [0, 1], [1, 2]], [0, 0, 0], [0, 0]),
 }
 
 
@@ -266,18 +235,6 @@ def test_every_edge_agrees_with_exact_arithmetic(subtests, framework):
                 expected = exactly(framework, method, rows, ids, weights, lengths)
                 options = {"weights": weights, "lengths": lengths, "convention": gc.CONVENTIONS[framework]}
                 close(gc.advantages(rows, method, groups=ids, **options), expected)
-
-
-@FRAMEWORKS
-def test_one_large_reward_costs_no_digits(subtests, framework):
-    precisions = ((torch.float64, 1e-9), (torch.float32, 1e-4))
-    for outlier, (dtype, tolerance) in product((10.1, 100.3, 1e3 / 3, 1e6 / 7), precisions):
-        rewards = torch.tensor([[outlier], [0.25], [1], [0.5], [1]], dtype=dtype)
-        with subtests.test(outlier=outlier, dtype=str(dtype)):
-            for method in naive_frameworks.METHODS:
-                expected = exactly(framework, method, rewards.double().numpy(), [0] * 5, lengths=[3] * 5)
-                a = gc.advantages(rewards, method, lengths=[3] * 5, convention=gc.CONVENTIONS[framework])
-                close(a, expected, tolerance)
 
 
 # --- worked by hand ------------------------------------------------------------------------------------------------
@@ -295,14 +252,6 @@ def test_verl_gives_a_dead_group_of_long_wrong_answers_a_positive_advantage():
     assert a[1, 0].item() == pytest.approx(0.6213, abs=1e-4)
     for lengths in ([[1, 1], [1, 1]], [[20, 20], [20, 20]]):
         assert zeros(gc.gdpo(rewards, lengths=lengths, convention=gc.VERL)[1])
-
-
-@pytest.mark.parametrize("dtype", (torch.float64, torch.float32), ids=str)
-def test_groups_of_one_with_one_reward_are_exactly_0_in_verl(dtype):
-    lengths = [28, 52, 13, 63, 40, 27, 38, 53]
-    for value in (0.1, 7.3, 1000.1, 8925.917):
-        rewards = torch.full((8, 1), value, dtype=dtype)
-        assert zeros(gc.gdpo(rewards, groups=range(8), lengths=lengths, convention=gc.VERL))
 
 
 THIRD = 1 / (1 / sqrt(3) + 1e-4)

@@ -13,40 +13,28 @@ from itertools import combinations
 from math import sqrt
 from pathlib import Path
 
-import naive
 import polars as pl
 import pytest
 import torch
 from helpers import html_of, text_of
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gdpo_core as gc
 from gdpo_core import bfcl
-from gdpo_core._errors import InputError
 from gdpo_core._words import percent
 from gdpo_core.bfcl import prompts
 from gdpo_core.bfcl.prompts import OUTCOMES, WEIGHTS, Choice
 from gdpo_core.ties import highest_break_even
-from views import charts, results
-from views.evidence import about, draws, opened, paper, sentences, sizes, squares
-from views.use import claims
+from views import charts, draws, results
+from views.evidence import about, opened, paper, sentences, sizes, squares
 
 FILE = Path("data/bfcl_rewards.parquet")
 FRAME = pl.read_parquet(FILE)
 DATA = prompts.load_once(FILE)
 ALL = len(DATA.models)
 OTHER = ("bfcl_ast_valid", "style_args", "conciseness_lenient")
-CHOICES = [
-    Choice(),
-    Choice(ALL),
-    Choice(12, 1),
-    Choice(16, 3, OTHER),
-    Choice(12, 4, weight=2.0),
-    Choice(8, 0, weight=1.2),
-    Choice(2),
-    Choice(3),
-]
+CHOICES = [Choice(), Choice(ALL), Choice(16, 3, OTHER), Choice(12, 4, weight=2.0), Choice(2)]
 
 
 def looked(choice, data=DATA):
@@ -137,7 +125,6 @@ def test_what_happens_to_each_prompt_is_what_a_plain_count_gives(choice):
     assert (order.right, order.tied, order.wrong) == (right, 0, wrong)
     said = sentences.key_sentence(choice, first, prompts.Spread({}, None, 0))
     if right + wrong:
-        assert choice.weight == 1 or said.startswith(f"**Of the {right + wrong:,} tie")
         assert f"the wrong one is first in {percent(wrong / (right + wrong))}" in said
         assert prompts.size_shares(DATA, choice).wrong == wrong / (right + wrong)
     else:
@@ -164,9 +151,8 @@ def test_the_priorities_are_those_of_the_broken_ties_and_of_all_pairs(choice):
     assert curve == sorted(curve, reverse=True)
 
 
-@pytest.mark.parametrize("size", [4, 12, 40])
-def test_the_weights_that_are_said_to_be_enough_are_and_less_is_not(size):
-    choice = Choice(size)
+def test_the_weights_that_are_said_to_be_enough_are_and_less_is_not():
+    choice = Choice(12)
     marks, ties, _, first = looked(choice)
     said = told(sentences.verdict(choice, first))
     broken, every = (float(n) for n in re.findall(r"from ([\d.]+) on", said))
@@ -180,7 +166,6 @@ def test_the_weights_that_are_said_to_be_enough_are_and_less_is_not(size):
     assert "just over 2 under GRPO" in said
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.lists(st.tuples(*[st.integers(0, 1)] * 3), min_size=2, max_size=14))
 def test_no_group_needs_more_weight_than_twice_the_largest_ratio_of_spreads(rows):
     first = prompts.pairs(torch.tensor([rows]))
@@ -202,7 +187,7 @@ def test_the_reference_figures():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("choice", [Choice(), Choice(4, weight=2.0), Choice(16, graders=OTHER), Choice(2)], ids=str)
+@pytest.mark.parametrize("choice", [Choice(4, weight=2.0), Choice(16, graders=OTHER)], ids=str)
 def test_the_range_over_draws_is_that_of_each_draw_alone(choice):
     spread = prompts.spread(DATA, choice)
     each = [looked(replace(choice, seed=seed)) for seed in range(prompts.DRAWS)]
@@ -227,29 +212,12 @@ def test_one_draw_is_said_to_be_one():
     assert "one draw only" in told(sentences.other_draws(DATA, Choice(ALL), prompts.spread(DATA, Choice(ALL))))
 
 
-def test_the_naive_collapse_agrees_on_some_prompts():
-    marks = prompts.marks_of(DATA, Choice())[::120]
-    rows = [[float(x) for x in row] for prompt in marks.tolist() for row in prompt]
-    ids = [n for n in range(len(marks)) for _ in range(12)]
-    for method in gc.METHODS:
-        want, found = naive.collapse(rows, ids, method), gc.collapse(marks, method)
-        for name in ("mixed_groups", "groups_with_ties", "tied_pairs", "levels", "vectors"):
-            assert getattr(found, name) == pytest.approx(want[name], abs=1e-9)
-
-
 def test_with_two_or_three_answers_gdpo_ties_what_grpo_ties():
     for size in (2, 3):
         _, _, found, first = looked(Choice(size))
         assert {name for name, n in found.counts.items() if n} <= {"both", "untied", "alike"}
         said = told(sentences.verdict(Choice(size), first))
         assert "No tie of a right and a wrong answer is broken" in said and f"With {size} answers GDPO breaks" in said
-
-
-def test_without_std_ties_what_grpo_ties():
-    for choice in CHOICES:
-        marks = prompts.marks_of(DATA, choice)
-        levels = [gc.collapse(marks, m, weights=choice.weights).level for m in ("grpo", "grpo_no_std")]
-        assert levels[0].equal(levels[1])
 
 
 # --- what is shown ---------------------------------------------------------------------------------------------------
@@ -267,26 +235,19 @@ def test_the_claim_follows_the_controls():
     assert said.startswith("On 963 real prompts GRPO ties different answers in 41 %, GDPO in 15 % ")
     assert "breaks a tie of a right and a wrong answer, the wrong one is first in 62 % (53–71 % among 100" in said
     heavy = claimed(Choice(weight=2.0))
-    assert "Of the 96 ties of a right and a wrong answer that GDPO breaks with correctness at 2, the wrong one" in heavy
-    assert "one is first in 80 % (53–91 % among 100 draws) ; of the 996 that it breaks at equal weights, the" in heavy
-    assert "GRPO has none ; of the 996" in claimed(Choice(weight=1.5))
+    assert "answer, with correctness at 2, the wrong one is first in 80 % (53–91 % among 100 draws) ; of the" in heavy
+    assert "of the 996 that it breaks at equal weights, then in none." in heavy
+    assert "GDPO breaks no tie of a right and a wrong answer, with correctness at 1.5." in claimed(Choice(weight=1.5))
     assert "All marks weigh the same here" in said and "12 of 71 configurations of 50 models" in said
     assert "no samples of one policy" in said
     assert "With weights 1, 0.9 and 0.8 neither method ties different answers" in said
-    for choice in (Choice(71), Choice(12, weight=1.2), Choice(4, weight=2)):
+    for choice in (Choice(71), Choice(4, weight=2)):
         shares = [percent(n / 963) for n in looked(choice)[2].tied.values()]
         said = claimed(choice)
         assert f"in {shares[0]}, GDPO in {shares[1]}" in said
         assert ("All marks weigh the same" in said) == (choice.weight == 1)
         assert len(told(sentences.introduction(DATA, choice, looked(choice)[0])).split()) <= 60
     assert "a draw changes nothing" in claimed(Choice(ALL))
-
-
-@pytest.mark.parametrize("size", [2, 12, ALL])
-def test_weights_of_which_none_is_equal_leave_the_ties_that_are_said(size):
-    for c in prompts.ties_of(prompts.marks_of(DATA, Choice(size)), sentences.UNLIKE).values():
-        assert c.tied_pair_count == 0
-    assert "With weights 1, 0.9 and 0.8 neither method ties different answers" in claimed(Choice(size))
 
 
 @pytest.mark.parametrize("choice", CHOICES, ids=str)
@@ -309,28 +270,13 @@ def test_squares_legend_bars_and_curves_hold_the_same_counts(choice):
     line = sentences.weight_rows(first)["all pairs"]["gdpo"]
     assert line[choice.weight] == next(r["share"] for r in reversed(rows) if r["part"] == "wrong")
     named = [DATA.tasks[first.worst()], DATA.tasks[-1]]
-    shown = [opened.prompt(DATA, choice, marks, ties, first, name, True) for name in named]
+    shown = [opened.prompt(DATA, choice, marks, ties, name) for name in named]
     words = " ".join(map(told, (sentences.verdict(choice, first), claimed(choice), *shown))).split()
     assert "nan" not in words and "None" not in words
     spec = charts.who_comes_first(rows).spec
     assert all(row["of"] in spec["description"] for row in rows)
     for chart in sentences.curves(choice, first):
         assert "at weight 1" in chart.spec["description"]
-
-
-@pytest.mark.slow
-def test_prompts_whose_answers_agree_are_no_division_by_zero():
-    some = replace(DATA, verdicts=torch.ones_like(DATA.verdicts))
-    marks, ties, found, first = looked(Choice(), some)
-    assert found.counts["alike"] == len(some.tasks)
-    assert "No prompt here has both a right and a wrong answer" in told(sentences.verdict(Choice(), first))
-    assert sentences.first_rows(Choice(), first) == sentences.curves(Choice(), first) == []
-    name = some.tasks[first.worst()]
-    assert "every advantage is 0" in told(opened.prompt(some, Choice(), marks, ties, first, name, False))
-    by_size = prompts.by_size(some, Choice())
-    for html in (sizes.part(by_size, Choice()), sizes.curves_table(by_size), about.gate(marks, Choice())):
-        assert "nan" not in told(html).split()
-    assert prompts.spread(some, Choice()).wrong is None
 
 
 def test_the_prompt_that_is_open_at_first_has_most_ties_broken_the_wrong_way():
@@ -346,17 +292,9 @@ def test_the_prompt_that_is_open_at_first_has_most_ties_broken_the_wrong_way():
     marks, ties, _, first = looked(Choice())
     name = DATA.tasks[first.worst()]
     assert most[name] == max(most.values())
-    said = told(opened.prompt(DATA, Choice(), marks, ties, first, name, False))
-    assert f"{max(most.values())} the wrong way" in said and "with the most ties broken the wrong way" in said
-    assert (
-        "Neither its request nor the texts of the answers are in our data" in said
-        and "several functions, several calls" in said
-    )
-    marks, ties, _, first = looked(Choice(2))
-    name = DATA.tasks[first.worst()]
-    said = told(opened.prompt(DATA, Choice(2), marks, ties, first, name, False))
-    assert "No tie is broken the wrong way at equal weights" in said
-    a, b = group(name, Choice(2))
+    said = told(opened.prompt(DATA, Choice(), marks, ties, name))
+    assert f"{max(most.values())} the wrong way" in said and "several functions, several calls" in said
+    a, b = group(DATA.tasks[looked(Choice(2))[3].worst()], Choice(2))  # without any, one that GRPO ties
     assert a[0] != b[0] and sum(a) == sum(b)
 
 
@@ -374,19 +312,15 @@ def test_a_step_leads_to_the_square_beside_and_around_the_ends():
     assert squares.as_table(DATA, found).count("\n") == 964
 
 
-@pytest.mark.parametrize("task", ["parallel_multiple_95", "simple_python_100", "parallel_65"])
-def test_an_opened_prompt_is_a_board_of_its_answers(task):
-    choice = Choice(30, 3, weight=2.0)
-    marks, ties, _, first = looked(choice)
+def test_an_opened_prompt_is_a_board_of_its_answers():
+    choice, task = Choice(30, 3, weight=2.0), "parallel_multiple_95"
+    marks = prompts.marks_of(DATA, choice)
     board, rows = opened.board(DATA, choice, marks, task), group(task, choice)
     assert sorted(map(tuple, board.marks)) == sorted(rows) and board.weights == list(choice.weights)
     assert board.answers == [DATA.models[m] for m in bfcl.draw(DATA, 30, 3)[DATA.tasks.index(task)].tolist()]
     for method, shown in zip(("grpo", "gdpo"), board.drawing["a"], strict=True):
         alone = gc.advantages(marks[DATA.tasks.index(task)], method, weights=choice.weights)
         assert shown == pytest.approx(alone.tolist())
-    std = float(gc.explain(marks, "gdpo", weights=choice.weights).batch_std)
-    said = told(opened.prompt(DATA, choice, marks, ties, first, task, True))
-    assert f"among all 963 prompts GDPO's last step divides by {std:.3f}" in said
 
 
 def test_the_configurations_are_of_fewer_models():
@@ -411,7 +345,7 @@ def test_the_curves_by_size_hold_the_numbers_and_say_where_gdpo_peaks():
         ]
     assert list(by_size) == [2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 71]
     said = told(sizes.part(by_size, Choice()))
-    assert "it rises from 3.1 % to 15.1 % at 16 and falls to 6.5 %" in said and "about 6 to 7 in 10" in said
+    assert "under GDPO from 3.1 % to 6.5 %, with 15.1 % at 16" in said
     spec = charts.by_group_size(found["prompts with a tie"], "prompts with a tie", 12).spec
     assert "71 answers per prompt" in spec["description"] and spec["config"]["axis"]["grid"] is False
     assert told(sizes.curves_table(by_size)).count("%") == 5 * 11 - 2  # nothing is broken with 2 and 3 answers
@@ -440,40 +374,6 @@ def test_the_papers_cells_are_counted_on_both_sides():
     assert str(paper.results_table()).count('class="ahead"') == 8
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (None, "as CSV, got none"),
-        (lambda text: text[: len(text) // 2], "all 68 cells of the paper's tables, got 3"),
-        (lambda text: "a,b\n1,2\n", "columns experiment, model,"),
-        (lambda text: text.replace("50.63", "many"), "as CSV, got could not parse"),
-        (lambda text: text.replace("higher", "bigger", 1), "got 67"),
-        (lambda text: "", "as CSV, got empty CSV"),
-    ],
-)
-def test_without_the_papers_tables_what_needs_them_says_so(tmp_path, monkeypatch, change, said):
-    path = tmp_path / "paper_results.csv"
-    if change:
-        path.write_text(change(results.FILE.read_text(encoding="utf-8")), encoding="utf-8")
-    monkeypatch.setattr(results, "FILE", path)
-    for kept in (results.results, claims.claims_table):
-        kept.cache_clear()
-    for html in (*map(sentences.or_why_not, (paper.part, paper.results_table)), claims.claims_table()):
-        assert "can't be shown. data/paper_results.csv: expected" in told(html) and said in told(html)
-    for kept in (results.results, claims.claims_table):
-        kept.cache_clear()
-
-
-@pytest.mark.parametrize("choice", [Choice(), Choice(5, 3, weight=1.5), Choice(ALL, 0, OTHER)], ids=str)
-def test_behind_the_gate_the_right_answer_is_first_in_every_pair(choice):
-    rows = re.findall(
-        r"<tr><th scope=\"row\">(\w+), gated</th><td>([^<]+)</td><td>([^<]+)</td>",
-        str(about.gate(prompts.marks_of(DATA, choice), choice)),
-    )
-    assert [row[0] for row in rows] == ["GRPO", "GDPO"]
-    assert all(row[1].startswith("100") and row[2].startswith("0") for row in rows)
-
-
 # --- the cells -------------------------------------------------------------------------------------------------------
 
 
@@ -485,14 +385,11 @@ def test_the_cells_hold_what_the_chapter_shows(default_page):
     assert "GRPO ties different answers in 41" in html_of(outputs)
     assert defs["picture"].widget.chosen == "parallel_multiple_95"
     assert defs["picture"].widget.html.count("data-id") == 963
+    assert not any(defs["page"].controls.values())
+    assert defs["page"].programs["evidence"] == sentences.program(Choice())
 
 
-def test_the_address_holds_what_is_not_untouched(default_page):
-    assert not any(default_page[1]["page"].controls.values())
-    assert default_page[1]["page"].programs["evidence"] == sentences.program(Choice())
-
-
-@pytest.mark.parametrize("choice", CHOICES, ids=str)
+@pytest.mark.parametrize("choice", [Choice(), Choice(12, 4, weight=2.0)], ids=str)
 def test_the_program_prints_the_numbers_on_the_screen(choice):
     program = sentences.program(choice)
     assert len(program.splitlines()) <= 15
@@ -508,8 +405,3 @@ def test_the_program_prints_the_numbers_on_the_screen(choice):
     broken = first.order("gdpo", choice.weight, first.broken(choice.weight))
     share = percent(broken.wrong / broken.pairs) if broken.pairs else "0 %"
     assert f"{broken.pairs} broken ties, {share} with" in printed
-
-
-def test_a_file_that_cannot_be_used_is_refused(tmp_path):
-    with pytest.raises(InputError, match="expected a Parquet file of published verdicts, got: no such file"):
-        prompts.load_once(tmp_path / "bfcl_rewards.parquet")

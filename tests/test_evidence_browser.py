@@ -1,7 +1,7 @@
 """Evidence in a browser: one visit, from the claim to the paper's tables, and the same on a phone."""
 
 import pytest
-from helpers import accessibility_faults, settled
+from helpers import settled
 
 pytestmark = pytest.mark.slow
 
@@ -78,18 +78,3 @@ def test_a_visit_to_the_real_prompts(browse):
     page.get_by_role("button", name="The paper's tables").click()
     page.locator("td.ahead").first.wait_for()
     assert page.locator("td.ahead").count() == 8
-
-
-@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (320, "dark")])
-def test_on_a_phone_nothing_sticks_out_and_nothing_serious_is_found(browse, width, scheme):
-    page = browse("?at=evidence", width=width, height=844, scheme=scheme)
-    page.locator(".field i").first.wait_for()
-    page.get_by_text("Over 100 draws").wait_for()
-    settled(page)
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    serious = [
-        (fault["id"], node["html"][:120])
-        for fault, node in accessibility_faults(page)
-        if fault["impact"] in ("serious", "critical") and fault["id"] != "summary-name"  # of Vega's own menu
-    ]
-    assert not serious

@@ -60,13 +60,6 @@ def test_only_what_gdpo_tells_apart_is_hatched():
     assert 'class="grpo_no_std shared"' not in html and 'class="gdpo shared"' not in html
 
 
-def test_one_prompt_as_the_batch_brings_the_two_back_to_one_number():
-    groups = [[[0, 0], [0, 1]], [[0, 0], [1, 1]]]
-    assert gc.gdpo(groups[0]).tolist() == pytest.approx(gc.gdpo(groups[1]).tolist())
-    one, two = gc.gdpo(groups)[:, 1].tolist()
-    assert two == pytest.approx(2 * one)
-
-
 def test_the_tables_hold_every_count_of_the_charts():
     tables = re.findall("<table.*?</table>", counts.tables())
     for table, sizes in zip(tables, (counts.BY_REWARDS, counts.BY_ROLLOUTS), strict=True):
@@ -90,18 +83,3 @@ def test_the_charts_stay_inside_fixed_axes_and_say_their_ends(sizes, grows, pape
     assert f"The paper draws GDPO up to {paper}." in spec["description"]
     assert "the paper draws GDPO up to here" in str(spec)
     assert spec["config"]["background"] == "transparent" and spec["config"]["axis"]["grid"] is False
-
-
-def test_unequal_groups_are_not_called_the_same_to_training():
-    assert "size of the advantages counts too" in text(counts.small_groups())
-    assert "order of the two answers ignored" in text(counts.small_groups())
-
-
-def test_with_two_or_three_answers_gdpo_adds_nothing():
-    assert "with 2 or 3 answers GDPO keeps no more apart" in text(counts.small_groups())
-
-
-def test_the_lead_of_gdpo_grows_with_both():
-    for sizes in (counts.BY_ROLLOUTS, counts.BY_REWARDS):
-        lead = [counts.count_groups(size)["gdpo"] - counts.count_groups(size)["grpo"] for size in sizes]
-        assert lead == sorted(lead)

@@ -42,7 +42,7 @@ def zipped(name: str, content: str) -> list[list[str]]:
 def taken(visitor: Guest) -> list[bytes]:
     """The downloads of the last report."""
     files = []
-    for element in visitor.controls("marimo-download")[-4:]:
+    for element in visitor.controls("marimo-download")[-3:]:
         call = {"functionCallId": element, "args": {}, "namespace": element, "functionName": "load"}
         assert visitor.post(CALL_FUNCTION, call)[0] == 200
         address = visitor.receive(lambda told: told["op"] == "function-call-result")["return_value"]["data"]
@@ -83,8 +83,8 @@ def test_what_one_visitor_uploads_no_other_is_told(page_url):
         for mine, others in ((0, 1), (1, 0)):
             told = "".join(both[mine].messages)
             assert secrets[mine] in told and secrets[others] not in told
-            assert len(files[mine]) == 4
-            for body in files[mine][:3]:
+            assert len(files[mine]) == 3
+            for body in files[mine]:
                 assert secrets[mine].encode() in body and secrets[others].encode() not in body
             address = both[mine].models[both[mine].having("chapters")]["controls"]
             assert not [text for key, text in address.items() if key.startswith("run-") and text]
@@ -140,10 +140,10 @@ STATES = [
     {"marks": "x"}, {"marks": []}, {"marks": [[]]}, {"marks": [[1, 1, 1]] * 100_000}, {"marks": [[2, True, 0.5]] * 12},
     {"marks": DEEP}, {"weights": [1e308] * 3}, {"weights": [-1, 1, 1]}, {"weights": {}}, {"pays": [None] * 3},
     {"pays": [0, 1, 1]}, {"method": ["gdpo"], "convention": {}}, {"method": "none"}, {"convention": "../x"},
-    {"active": "zz"}, {"active": 10**9}, {"active": -1}, {"followed": "yes"}, {"drawing": 5}, {"drawing": {}},
+    {"active": "zz"}, {"active": 10**9}, {"active": -1}, {"drawing": 5}, {"drawing": {}},
     {"answers": []}, {"names": None}, {"labels": DEEP}, {"reasons": {}}, {"given": [[5]]}, {"choices": []},
     {"at": 5}, {"at": "../../etc/passwd"}, {"asked": DEEP}, {"asked": {"train-scenario": ["x"]}},
-    {"asked": {"train-scenario": "none"}}, {"chapters": None}, {"editing": True}, {"notes": [1] * 100_000},
+    {"asked": {"train-scenario": "none"}}, {"chapters": None}, {"editing": True}, {"unread": [1] * 100_000},
     {"controls": []}, {"programs": {"lab": DEEP}}, {"html": "<script>alert(1)</script>"}, {"html": 5},
     {"chosen": "<b>"}, {"chosen": {}}, {"chosen": "x" * 100_000},
     {"_esm": "alert(1)", "_css": "*{}"}, {"_model_id": "x", "comm": 1, "__class__": 1}, {},

@@ -164,7 +164,7 @@ OF_TRAINERS = [
         dict(tests=[n % 3 for n in range(16)], length=[10 + n for n in range(16)], weights=None)
         | dict(left_out=("right", "short")),
         rewards=["tests"],
-        length="words",
+        columns={"length": "words"},
     ),
     # Agents that are trained have groups of their own.
     yes(jsonl(*[episode(TEAM, step=1, group="g")] * 4),
@@ -175,7 +175,7 @@ OF_TRAINERS = [
         dict(advantage=[0.5, -0.5, 0.5, NAN])),
     yes(jsonl(episodes()["traces.jsonl"].decode().replace('"short"', '"short\\ud800"')),
         dict(rewards=("right", "short\\ud800"))),
-    yes(jsonl(episodes()["traces.jsonl"].decode() + '{"cut": '), dict(skipped_lines=1), skip_bad_lines=True),
+    yes(jsonl(episodes()["traces.jsonl"].decode() + '{"cut": '), dict(skipped_lines=1), skip_bad=True),
 ]  # fmt: skip
 OF_ANY_TABLE = [
     # A framework can be named in any spelling, and content decides over the name of the file.
@@ -191,11 +191,11 @@ OF_ANY_TABLE = [
     yes({f"part{n}.csv": b"group,acc\na,1\na,0\n" for n in range(3)}, dict(batch=[0, 0, 1, 1, 2, 2])),
     yes({"a.csv": b"t,q,good,tokens,a,n\n5,a,1,0.5,-1,3\n5,a,0,2,1,4\n"},
         dict(rewards=("tokens", "good"), tokens=[0.5, 2], good=[1, 0], advantage=[-1, 1], step=[5, 5], length=[3, 4]),
-        rewards=["tokens", "good"], group="q", advantage="a", step="t", length="n"),
+        rewards=["tokens", "good"], group="q", columns={"advantage": "a", "step": "t", "length": "n"}),
     yes({"a.json": b'{"acc": [1, 0, 1, NaN], "group": [0, 0, 1, 1], "name": "run"}'}, dict(acc=[1, 0, 1, NAN])),
     yes(USUAL, dict(rewards=("acc",), length=[5, 9])),
     yes(USUAL, dict(rewards=("num_tokens", "acc"), has_length=False), rewards=["num_tokens", "acc"]),
-    yes(USUAL, dict(has_length=False), rewards=["num_tokens", "acc"], length="num_tokens"),
+    yes(USUAL, dict(has_length=False), rewards=["num_tokens", "acc"], columns={"length": "num_tokens"}),
     yes({"a.csv": "\ufeffgroup,acc,fmt\r\na,True,1\r\na,False,NaN\r\na,,0.5\r\n".encode()},
         dict(acc=[1, 0, NAN], fmt=[1, NAN, 0.5])),
     yes({"a.csv": b'group,"a""c","f,t"\na,1,0\na,0,1\n'}, dict(rewards=('a"c', "f,t"))),
@@ -448,7 +448,7 @@ def test_a_broken_line_is_named_or_skipped_and_counted(broken):
     good = json.dumps(VERL)
     log = {"7.jsonl": f"{good}\n\n{good}\n{broken}\n{good}\n{broken}\n".encode()}
     refused(log, r"7\.jsonl, line 4: expected a JSON object, got")
-    run = read_run(log, skip_bad_lines=True)
+    run = read_run(log, skip_bad=True)
     assert run.skipped_lines == 2 and len(run.table) == 3
     assert sum(map(len, run.tables())) == 3 and run.skipped_lines == 2
 

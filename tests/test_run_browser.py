@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from helpers import accessibility_faults, arrived, settled
+from helpers import arrived, settled
 
 SAMPLES = Path(__file__).parent.parent / "data" / "samples"
 TRL = sorted((SAMPLES / "trl_gdpo").iterdir())
@@ -77,16 +77,8 @@ def test_the_chapter_as_it_opens(run, subtests):
         page.locator(".figures-grid figure svg").first.wait_for()
         assert page.locator(".figures-grid").evaluate("e => getComputedStyle(e).display") == "grid"
     with subtests.test("a link of a finding opens the fold that explains it, or the scenario"):
-        page = run("&run-sample=published_answers")
-        page.get_by_role("link", name="Train: Rewards of unequal scale").first.click()
+        page.get_by_role("link", name="See it trained").first.click()
         page.wait_for_url("**at=train**")
-
-
-def test_a_finding_about_the_log_leads_to_how_it_is_read(run):
-    page = run("&run-sample=trl_same_name")
-    assert page.locator("#run-files").evaluate("fold => fold.open") is False
-    page.get_by_role("link", name="Which files, and how they are read").first.click()
-    page.locator("#run-files[open]").wait_for()
 
 
 def test_a_readers_log_is_read_audited_and_taken_away(run, browser):
@@ -193,11 +185,8 @@ def test_corrections_change_the_report_and_go_with_the_files_and_a_sample_puts_f
     page.locator(".unread").wait_for()
     page.get_by_label("Written by").select_option("TRL or axolotl")
     verdict(page).get_by_text(WEIGHTS).wait_for()
-    for title in page.get_by_label("Sample", exact=True).locator("option").all_inner_texts()[1:]:
-        before = page.locator(".whose").inner_text()
-        page.get_by_label("Sample", exact=True).select_option(title)
-        page.wait_for_function("before => document.querySelector('.whose')?.innerText !== before", arg=before)
-        page.locator(".audit .card").first.wait_for()
+    page.get_by_label("Sample", exact=True).select_option("verl, v1 trainer")
+    page.locator(".whose").get_by_text("verl 0.9").wait_for()
     assert page.get_by_text("Click to clear files").count() == 0
     page.wait_for_function("() => new URLSearchParams(location.search).get('run-sample') === 'verl_v1'")
 
@@ -238,34 +227,3 @@ def test_a_hostile_logs_own_group_opens_and_runs_nothing(run):
     assert "ran=1" not in page.evaluate("decodeURIComponent(location.search)")
     other = run()
     assert "log.jsonl" not in other.content() and "what is asked" not in other.content()
-
-
-def test_no_accessibility_fault_and_nothing_wider_than_the_screen(run):
-    page = run(width=1440, scheme="dark")
-    upload(page, *TRL)
-    verdict(page).get_by_text(WEIGHTS).wait_for()
-    page.get_by_text("Which files, and how they are read").click()
-    for title in ("What the run did", "More charts", "Tables", "How it was computed, and what this cannot tell"):
-        page.get_by_role("button", name=title).click()
-    page.locator(".audit details").evaluate_all("all => all.forEach(e => e.open = true)")
-    section = [
-        [selector] for selector in (".upload", ".whose", ".audit.front", "marimo-accordion", ".taken", ".reading")
-    ]
-    for scheme, width in (("dark", 1440), ("light", 1440), ("light", 1024), ("light", 390), ("light", 320)):
-        page.emulate_media(color_scheme=scheme)
-        page.set_viewport_size({"width": width, "height": 960})
-        settled(page)
-        ours = [
-            (fault["id"], node["target"])
-            for fault, node in accessibility_faults(page, {"include": section})
-            # marimo gives its file input no name; the group around it has one.
-            if not (fault["id"] == "label" and 'type="file"' in node["html"])
-        ]
-        assert ours == [], (scheme, width)
-        assert page.evaluate("document.querySelector('#App').scrollWidth") <= width
-        too_wide = page.eval_on_selector_all(
-            ".upload, .whose, .audit, .audit > *, .audit .card, .audit .card > *, .audit figure, .taken",
-            f"all => all.filter(e => e.getBoundingClientRect().right > {width} + 1 && e.checkVisibility())"
-            ".map(e => e.className || e.tagName)",
-        )
-        assert too_wide == [], width

@@ -1,7 +1,7 @@
 """The chapter Train in a browser: one journey by hand and keyboard, and what a phone and axe see."""
 
 import pytest
-from helpers import accessibility_faults, becomes, settled
+from helpers import becomes
 
 pytestmark = pytest.mark.slow
 CURVES = "[data-cell-name=train_curves] svg.marks"
@@ -74,26 +74,3 @@ def test_a_prediction_hides_pictures_and_verdict_until_the_guess(train):
     page.locator(VERDICT, has_text="GDPO is slower").wait_for()
     assert page.locator(".card svg").count() == 1
     assert "Score: 1 of 1" in page.locator("[data-cell-name=train_headline]").inner_text()
-
-
-def test_a_phone_shows_everything_within_its_width_and_axe_finds_nothing_serious(train):
-    page = train(width=390, height=844, scheme="dark")
-    for title in ("", "Conciseness pays triple"):
-        if title:
-            choose(page, title)
-            page.locator(".ends").wait_for()
-        for width in (390, 320):
-            page.set_viewport_size({"width": width, "height": 844})
-            settled(page)
-            assert page.evaluate("document.documentElement.scrollWidth") <= width
-    for scheme in ("dark", "light"):
-        page.emulate_media(color_scheme=scheme)
-        settled(page)
-        faults = accessibility_faults(page)
-        # Vega's menu has a title around its button, and no name on it.
-        serious = [
-            (fault["id"], node["html"])
-            for fault, node in faults
-            if fault["impact"] in ("serious", "critical") and fault["id"] != "summary-name"
-        ]
-        assert not serious, scheme

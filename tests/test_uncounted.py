@@ -39,7 +39,7 @@ def made(columns, method="grpo", weights=None):
 
 def same_figures(a, b):
     assert a.methods == b.methods and a.rewards == b.rewards and a.steps.equals(b.steps)
-    ids = [[(f.id, f.severity, f.message, f.fix) for f in r.findings if f.id != "weight-zero"] for r in (a, b)]
+    ids = [[(f.id, f.severity, f.message, f.fix) for f in r.findings] for r in (a, b)]
     assert ids[0] == ids[1]
 
 
@@ -53,10 +53,8 @@ def test_metrics_beside_the_rewards_change_no_figure_and_no_line(method):
     alone, beside = (of(x, advantage, primary="digit") for x in (rewards, rewards | extra))
     same_figures(alone, beside)
     assert beside.run["not_counted"] == dict.fromkeys(extra, "weight 0")
-    assert summary.source_facts(beside)["not counted"] == "n_words (weight 0), judge (weight 0)"
+    assert summary.source_facts(beside)["notes"] == "Not counted: n_words (weight 0) and judge (weight 0)."
     assert beside.run["weights"] == alone.run["weights"] | dict.fromkeys(extra, 0.0)
-    found = with_id(beside, "weight-zero")
-    assert [f.evidence["reward"] for f in found] == list(extra) and {f.severity for f in found} == {"info"}
 
 
 def test_a_reward_function_of_weight_0_keeps_its_place():
@@ -77,7 +75,7 @@ def test_columns_of_weight_0_that_stay():
     advantage = made(rewards, "grpo", [0, 0.5, 2])
     judged = of(rewards, advantage, primary="digit")  # by a column that no advantage depends on
     assert judged.run["not_counted"] == {} and judged.methods["grpo"]["inversions"] > 0.4
-    assert one(judged, "weight-zero").evidence["reward"] == "digit"
+    assert judged.notes == ("digit has weight 0 in the logged advantages.",)
     wrong = of(rewards, made(rewards, "grpo", [1, 0.5, 2]), weights={"short": 0})
     assert one(wrong, "weights-not-as-given") and wrong.run["not_counted"] == {}
     unknown = of(rewards, np.random.default_rng(0).normal(size=SHAPE), weights={"short": 0})

@@ -16,8 +16,8 @@ from gdpo_core.bfcl import REWARDS
 from gdpo_core.board.state import METHODS, State
 from gdpo_core.differences import differences
 from gdpo_core.frameworks import FRAMEWORKS
+from gdpo_core.scenarios import load_scenarios
 from gdpo_core.successors import SUCCESSORS
-from views import onward
 from views.nav import Nav
 from views.run.log import audit_log, read
 from views.run.samples import SAMPLES
@@ -67,9 +67,9 @@ def test_every_fact_of_a_trainer_says_where_it_was_read_and_is_shown(default):
     table = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")
     for key, f in FRAMEWORKS.items():
         shown = section(default, key)
-        for fact in f.notes:
-            assert f"{fact.says} Read in {fact.read_in}." in shown
-            assert key == "generic" or re.fullmatch(rf"{place}(, {place})*", fact.read_in), fact
+        for says, read_in in f.facts:
+            assert says.endswith(".") and f"{says} Read in {read_in}." in shown
+            assert key == "generic" or re.fullmatch(rf"{place}(, {place})*", read_in), says
         releases = dict.fromkeys(one.split()[0] for one in f.read_in.split(", ") if one)
         assert not releases or f"| {f.title} | {f.version} | {', '.join(releases)} |" in table
 
@@ -93,10 +93,6 @@ def test_what_is_needed_is_told_from_what_is_extra(default):
     assert text.count("extra") == 2
 
 
-def test_the_gate_is_measured_on_the_labs_answers(default):
-    assert re.search(r"wrong answer stands above a right one from \S+\s% to 0\s%", section(default, gate="all"))
-
-
 def test_what_eps_does_to_a_small_difference_is_computed(default):
     # By hand: three at 0 and one at d have mean d/4 and std d/2, so z = 1.5 d / (d + 2 eps).
     for key, told in {"trl": 0.5, "verl": 1.5 / 1.02, "ms_swift": 1.5}.items():
@@ -105,23 +101,11 @@ def test_what_eps_does_to_a_small_difference_is_computed(default):
         )
 
 
-def test_grpo_with_the_weights_that_are_offered_has_gdpos_order(default):
-    [_, lines] = configure._instead(FRAMEWORKS["ms_swift"], default)
-    weights = [float(w) for w in re.search(r"--reward_weights ([\d. ]+)", lines)[1].split()]
-    assert order(gc.grpo(default.rewards, weights=weights)) == order(gc.gdpo(default.rewards))
-
-
-def order(a):
-    values = [round(x, 3) for x in a.tolist()]
-    return [sorted(set(values)).index(x) for x in values]
-
-
 def test_a_successor_in_the_lab_is_said_to_be_in_no_trainer(default):
     assert f"No trainer here has {METHODS['dvao']}" in section(replace(default, method="dvao"))
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-@pytest.mark.parametrize("gate", configure.GATES)
+@pytest.mark.parametrize(("framework", "gate"), [("trl", "none"), ("verl", "all"), ("axolotl", "style")])
 def test_the_program_prints_what_the_page_says(default, framework, gate):
     lab = replace(default, weights=(3.0, 1.0, 0.5), pays=(1.0, 3.0, 10.0))
     program = configure.program(FRAMEWORKS[framework], lab, gate)
@@ -139,12 +123,12 @@ def test_the_program_prints_what_the_page_says(default, framework, gate):
         assert f"by at most {off.removeprefix('off the paper by ')}" in section(lab, framework, gate)
 
 
-def test_an_address_brings_the_choices_and_notes_what_is_none():
+def test_an_address_brings_the_choices():
     page = Nav({"use-framework": "verl", "use-gate": "style", "use-source": "moon"}, False)
     lists = {"framework": configure.TRAINERS, "gate": configure.GATES, "source": configure.SOURCES}
     chosen = {f"use-{key}": configure.choice(page, f"use-{key}", key, titles).value for key, titles in lists.items()}
     assert chosen == {"use-framework": "verl", "use-gate": "style", "use-source": "lab"}
-    assert len(page.notes) == 1 and "use-source" in page.notes[0]
+    assert page.unread
     page.write("use", chosen, configure.UNTOUCHED)
     assert page.controls == {"use-framework": "verl", "use-gate": "style", "use-source": ""}
 
@@ -167,35 +151,6 @@ def test_the_three_tasks_are_where_it_helps_where_it_hurts_and_where_it_changes_
         "**Not as it stands:** under GDPO 9 % of the pairs come the wrong way round, 0 % under"
     )
     assert verdicts[2] == "**It would change next to nothing** on these rewards."
-
-
-def test_unequal_pay_is_where_it_helps_and_weights_that_undo_it_where_it_hurts(default):
-    lab = replace(default, pays=(1.0, 1.0, 10.0))
-    assert effects(lab)["Shares of the update"] == "helps"
-    lab = replace(lab, weights=(1.0, 1.0, 0.1))
-    assert effects(lab)["Shares of the update"] == "hurts"
-    assert effects(lab, "conciseness")["Shares of the update"] == "hurts"
-
-
-def test_conflict_and_constants_are_seen(default):
-    lab = replace(default, marks=tuple((i % 2, 1 - i % 2, 1) for i in range(12)))
-    assert effects(lab)["Conflict"] == "hurts"
-    text = text_of(should(advise.report_of(lab, "none"), False))
-    assert "correctness and style pull against each other (−1.00)" in text
-    assert "No group teaches anything" in text  # under GDPO the two cancel
-
-
-def test_noise_that_is_nearly_constant_is_seen():
-    rows = "".join(f"{g},{(g + i) % 2},{5 + 1e-4 * ((i * 7 + g) % 5)}\n" for g in range(40) for i in range(8))
-    run = gc.read_run({"a.csv": f"group,right,noise\n{rows}".encode()}, rewards=["right", "noise"], group="group")
-    [noise] = [a for a in advice.advise(gc.audit(run)) if a.title == "Nearly constant noise"]
-    assert noise.effect == "hurts" and noise.scenario == "noise"
-
-
-def test_when_nothing_can_be_learnt_nothing_is_said_to_help(default):
-    for marks in (((1, 1, 1),) * 12, ((0, 0, 0),) * 12):
-        assert set(effects(replace(default, marks=marks)).values()) == {"nothing"}
-    assert set(effects(replace(default, weights=(0.0, 0.0, 0.0))).values()) == {"nothing"}
 
 
 MADE, TRL = SAMPLES[2:4]
@@ -225,11 +180,10 @@ def test_a_verdict_is_in_words_that_need_no_second_look():
     def said(**effects):
         return advice.verdict([advice.Answer(effect, title, "", "lab") for title, effect in effects.items()])
 
-    assert said(Ties="mixed") == "**It changes one thing, ties, for better and for worse.** The rest stays as it is."
-    both = "**It helps with the scales. It changes the ties, for better and for worse.** Which"
-    assert said(Ties="mixed", Scales="helps").startswith(both)
-    assert said(Noise="hurts", Ties="mixed").startswith("**Not yet:** mend the noise first, where it hurts. It changes")
-    assert said(Noise="hurts") == "**Not as it stands:** it hurts by noise and helps nowhere."
+    mixed = "It changes the ties, for better and for worse."
+    assert said(Ties="mixed") == f"**It may help or hurt.** {mixed}"
+    assert said(Ties="mixed", Scales="helps") == f"**Yes, for the scales.** {mixed}"
+    assert said(Noise="hurts", Ties="mixed") == f"**Not as it stands.** It hurts by noise. {mixed}"
     assert said(Silent="steps") == "**It would take longer steps** and aim no better."
     assert said(Ties="nothing") == "**It would change next to nothing** on these rewards."
 
@@ -240,9 +194,9 @@ def test_every_link_leads_to_a_chapter_and_a_scenario_that_exist(default):
     links = re.findall(r'<a class="onward"[^>]*href="\?at=(\w+)(?:&amp;train-scenario=(\w+))?"', html)
     assert len(links) > 10
     assert all(chapter in ("lab", "train", "evidence", "run") for chapter, _ in links)
-    assert {scenario for _, scenario in links if scenario} <= set(onward.titles())
+    scenarios = {scenario.id for scenario in load_scenarios(ROOT / "data" / "scenarios.json")}
     wanted = {"scales", "equal", "undone", "difficulty", "live", "conflict", "gated", "noise", "demo"}
-    assert wanted <= set(onward.titles())
+    assert {scenario for _, scenario in links if scenario} | wanted <= scenarios
     assert 'href="#' not in html
 
 
@@ -259,7 +213,7 @@ def test_the_first_claim_is_computed_as_the_rule_says():
 
 def test_what_the_papers_tables_say_is_counted_with_its_uncertainty():
     text = text_of(claims.claims_table())
-    assert "GDPO is ahead by at least one point in 35 of 68 cells, GRPO in 0. By less GRPO is in 8" in text
+    assert "GDPO is ahead by at least one point in 35 of 68 cells, GRPO in 0." in text
     assert "gives no spread" in text
     assert "GDPO is slower in 3 of 12 set-ups of coins, clearly behind in 7 of 15 comparisons of a small" in text
     assert "(in 3 by 1 point or more)" in text and re.search(r"breaks in Evidence, 62\s% have the wrong one", text)
@@ -268,15 +222,12 @@ def test_what_the_papers_tables_say_is_counted_with_its_uncertainty():
 def test_what_summaries_of_the_paper_get_wrong_is_read_from_its_tables():
     found = {claim: (verdict, said) for claim, verdict, said, _ in claims.claims()}
     for part, verdict, told in (
-        ("distinct groups drops", "false", "GRPO tells 7, 29 and 121 groups apart, GDPO 14, 81 and 497"),
         ("without std fails in the same way", "false", "There GRPO has 76 % in the right format, GDPO 81 %"),
-        ("up to two rewards", "false", "have 2 or 3 rewards"),
         (
             "Nearly 5 %",
             "partly",
             "4.73 on live, 0.46 on multi-turn and 2.71 on non-live prompts; the mean of these is 2.63",
         ),
-        ("13.2 %", "false", "13.2 % is GDPO with 2 rewards and 3.9 % is GRPO with 3 rewards"),
     ):
         [one] = [of for claim, of in found.items() if part in claim]
         assert one[0] == verdict and told in one[1], one

@@ -12,12 +12,11 @@ import polars as pl
 
 from gdpo_core._theme import METHODS, VALUES
 from gdpo_core._words import decimal, percent, signed
-from gdpo_core.board.result import compute
-from gdpo_core.board.state import BASE, State
 from gdpo_core.conventions import COMPARED
 from gdpo_core.scenarios import LEVEL
 from gdpo_core.successors import TITLES as NAMES
 
+GREY = METHODS["grpo_no_std"]
 # Vega's own menu saves a picture; its editor would leave the page.
 SAVE = {"export": True, "source": False, "compiled": False, "editor": False}
 
@@ -28,65 +27,26 @@ def _inline(rows: Sequence[Mapping]) -> alt.InlineData:
     return alt.InlineData(values=json, format=alt.JsonDataFormat(type="json"))
 
 
-# --- Lab ----------------------------------------------------------------------------------------------------------
-
-
-def advantages(state: State) -> alt.HConcatChart:
-    """A bar per answer and method, from the highest; answers with different marks and one advantage are lighter."""
-    sides, both = [], (BASE, state.method)
-    reach = max(2.5, ceil(2.4 * max(abs(a) for method in both for a in compute(state, method).advantages)) / 2)
-    for method in both:
-        one = compute(state, method)
-        tied = {i: n for n, tie in enumerate(one.ties) for i in tie["answers"]}
-        rows = [
-            {
-                "answer": f"{i + 1}",
-                "advantage": a,
-                "marks": " ".join(map(str, state.marks[i])),
-                "label": signed(a),
-                "kind": f"tie {tied[i] + 1}" if i in tied else "an advantage of its own",
-            }
-            for i, a in enumerate(one.advantages)
-        ]
-        look = METHODS[method if method in METHODS else "grpo_no_std"]
-        order = [row["answer"] for row in sorted(rows, key=lambda row: -row["advantage"])]
-        y = alt.Y("answer:N", sort=order, title="answer" if method == BASE else None)
-        x = alt.X("advantage:Q", title="advantage", scale=alt.Scale(domain=[-reach, reach]))
-        tooltip = [alt.Tooltip(f"{name}:N") for name in ("answer", "marks", "label", "kind")]
-        base = alt.Chart(_inline(rows)).encode(y, x, tooltip=tooltip)
-        is_tied = "indexof(datum.kind, 'tie') == 0"
-        faint = alt.when(is_tied).then(alt.value(0.45)).otherwise(alt.value(1.0))
-        bars = base.mark_bar(color=look.colour, stroke=look.colour).encode(
-            opacity=faint, strokeDash=alt.when(is_tied).then(alt.value([3, 2])).otherwise(alt.value([1, 0]))
-        )
-        right = base.transform_filter("datum.advantage >= 0").mark_text(align="left", dx=6, fontSize=12)
-        left = base.transform_filter("datum.advantage < 0").mark_text(align="right", dx=-6, fontSize=12)
-        described = f"{NAMES[method]}: " + ", ".join(f"answer {row['answer']} {row['label']}" for row in rows)
-        sides.append(
-            alt.layer(bars, right.encode(text="label:N"), left.encode(text="label:N")).properties(
-                title=f"{NAMES[method]}", width=380, height=26 * len(rows), description=described
-            )
-        )
-    ties = "Lighter and dashed: different marks, one advantage"
-    return _dressed(alt.hconcat(*sides).properties(title=alt.TitleParams(ties, fontSize=13, fontWeight="normal")))
-
-
-# --- Train ------
-
-
 @dataclass(frozen=True)
-class Drawn:
-    """A chart that was built before, with the data of now: Altair takes 100 ms to build and to check one of these."""
+class Filled:
+    """A chart with data put in: Altair needs 50 to 100 ms to build and check one, too long while a slider moves."""
 
-    spec: str
+    spec: dict[str, Any]
 
     def _mime_(self) -> tuple[str, str]:  # how marimo asks
-        return "application/vnd.vegalite.v6+json", self.spec
+        return f"application/vnd.vegalite.{alt.SCHEMA_VERSION.partition('.')[0]}+json", json.dumps(self.spec)
+
+
+def _filled(spec: Mapping[str, Any], description: str, **rows: list[dict]) -> Filled:
+    return Filled({**spec, "description": description, "datasets": {**spec.get("datasets", {}), **rows}})
+
+
+# --- Train --------------------------------------------------------------------------------------------------------
 
 
 def learning(
     rows: Sequence[Mapping], marks: Sequence[Mapping], title: str, methods: tuple[str, ...], low: float
-) -> Drawn:
+) -> Filled:
     """How likely one coin or answer is, by epoch: median, band and limit of each method, and where it is learnt.
 
     rows: as `curves` gives them, of one coin; marks: method, epoch, level and label of each that gets there, the first
@@ -96,23 +56,13 @@ def learning(
         ", ".join(f"{mark['method']} after {mark['epoch']:g} epochs" for mark in marks) or "neither within these epochs"
     )
     described = f"{title}: its probability by epoch, 0 to {rows[-1]['epoch']}; learnt: {ends}."
-    data = {"rows": list(rows), "marks": [{**mark, "place": n} for n, mark in enumerate(marks)]}
-    panel = _panel(methods, low)
-    named = {"title": title, "description": described, "datasets": {**panel.get("datasets", {}), **data}}
-    return Drawn(json.dumps(panel | named))
+    placed = [{**mark, "place": n} for n, mark in enumerate(marks)]
+    return _filled(_panel(methods, low) | {"title": title}, described, rows=list(rows), marks=placed)
 
 
 @lru_cache(maxsize=32)
 def _panel(methods: tuple[str, ...], low: float) -> dict:
-    grey = METHODS["grpo_no_std"]
-    looks = [METHODS.get({name: m for m, name in NAMES.items()}.get(name, ""), grey) for name in methods]
-
-    def scale(values: list) -> alt.Scale:
-        return alt.Scale(domain=list(methods), range=values)
-
-    color = alt.Color("method:N", scale=scale([look.colour for look in looks]), legend=None)
-    dash = alt.StrokeDash("method:N", scale=scale([list(look.dash) for look in looks]), legend=None)
-    shape = alt.Shape("method:N", scale=scale([look.shape for look in looks]), legend=None)
+    color, dash, shape = _looks(methods)
     x = alt.X("epoch:Q", title=None, scale=alt.Scale(nice=False), axis=alt.Axis(tickCount=4, format="d"))
 
     def y(name: str) -> alt.Y:
@@ -123,7 +73,7 @@ def _panel(methods: tuple[str, ...], low: float) -> dict:
     tooltip += [alt.Tooltip(f"{name}:Q", format=".3f") for name in ("median", "low", "high", "limit")]
     base = alt.Chart(alt.NamedData("rows")).encode(x, color)
     marks = alt.Chart(alt.NamedData("marks")).encode(x, y("level"), color)
-    line = alt.Chart(_inline([{"level": LEVEL}])).mark_rule(strokeDash=[2, 3], opacity=0.8, color=grey.colour)
+    line = alt.Chart(_inline([{"level": LEVEL}])).mark_rule(strokeDash=[2, 3], opacity=0.8, color=GREY.colour)
     layers = [
         line.encode(y("level")),
         base.mark_area(opacity=0.15).encode(y("low"), alt.Y2("high:Q")),
@@ -146,20 +96,6 @@ def _panel(methods: tuple[str, ...], low: float) -> dict:
 
 PARTS = {"right": "right first", "tied": "tied", "wrong": "wrong first"}  # of a pair of a right and a wrong answer
 INK = "currentColor"  # of the page, dark or light
-
-
-@dataclass(frozen=True)
-class Filled:
-    """A chart with data put in: Altair needs 50 ms to build and check one, too long while a slider moves."""
-
-    spec: dict[str, Any]
-
-    def _mime_(self) -> tuple[str, str]:
-        return f"application/vnd.vegalite.{alt.SCHEMA_VERSION.partition('.')[0]}+json", json.dumps(self.spec)
-
-
-def _filled(spec: Mapping[str, Any], description: str, **rows: list[dict]) -> Filled:
-    return Filled({**spec, "description": description, "datasets": rows})
 
 
 def who_comes_first(rows: Sequence[Mapping]) -> Filled:
@@ -299,12 +235,11 @@ def counts(found: Mapping[int, Mapping[str, int]], title: str, grows: str, paper
     color, dash, shape = _looks([NAMES[m] for m in COMPARED])
     tooltip = [alt.Tooltip("method:N"), alt.Tooltip("size:Q", title=grows), alt.Tooltip("count:Q", format=",d")]
     base = alt.Chart(_inline(rows)).encode(x, y, color)
-    soft = METHODS["grpo_no_std"].colour
     end = alt.Chart(_inline([{"size": paper, "count": top, "label": "the paper draws GDPO up to here"}]))
     labels = alt.Chart(_inline(_apart(ends, top))).mark_text(align="right", dx=-10, dy=-9, fontSize=13, fontWeight=600)
     layers = [
-        end.mark_rule(color=soft, strokeDash=[1, 2]).encode(x),
-        end.mark_text(align="right", dx=-5, dy=6, fontSize=12, color=soft).encode(x, y, text="label:N"),
+        end.mark_rule(color=GREY.colour, strokeDash=[1, 2]).encode(x),
+        end.mark_text(align="right", dx=-5, dy=6, fontSize=12, color=GREY.colour).encode(x, y, text="label:N"),
         base.mark_line(strokeWidth=2).encode(dash),
         base.mark_point(filled=True, size=40, opacity=1).encode(shape, tooltip=tooltip),
         labels.encode(x, alt.Y("at:Q", title=None), color, text="label:N"),
@@ -364,9 +299,7 @@ def who_is_ahead(cells: Sequence, title: str) -> alt.LayerChart:
             "ahead": cell.ahead,
             "leader": names[cell.leader],
             "label": signed(abs(cell.ahead), 1) if abs(cell.ahead) >= 0.05 else decimal(abs(cell.ahead), 1),
-            "grpo": cell.grpo,
-            "gdpo": cell.gdpo,
-            "metric": f"{cell.metric}, {cell.better} is better",
+            "said": f"GRPO {cell.grpo:g} %, GDPO {cell.gdpo:g} %; {cell.better} is better",
         }
         for cell in cells
     ]
@@ -387,24 +320,11 @@ def who_is_ahead(cells: Sequence, title: str) -> alt.LayerChart:
         sort=[row["cell"] for row in rows],
         axis=alt.Axis(labelLimit=330, ticks=False, domain=False),
     )
-    looks = [METHODS["grpo"], METHODS["gdpo"], METHODS["grpo_no_std"]]
-    order = [names["grpo"], names["gdpo"], names["equal"]]
-    color = alt.Color("leader:N", scale=alt.Scale(domain=order, range=[look.colour for look in looks]), legend=None)
-    shape = alt.Shape("leader:N", scale=alt.Scale(domain=order, range=[look.shape for look in looks]), legend=None)
-    tooltip = [
-        alt.Tooltip(name, title=words)
-        for name, words in (
-            ("cell:N", "cell"),
-            ("metric:N", "what"),
-            ("grpo:Q", "GRPO, %"),
-            ("gdpo:Q", "GDPO, %"),
-            ("leader:N", "ahead"),
-        )
-    ]
-    base = alt.Chart(_inline(rows)).encode(y, color, tooltip=tooltip)
+    color, _, shape = _looks(list(names.values()), "leader:N")
+    base = alt.Chart(_inline(rows)).encode(y, color, tooltip=["cell:N", "said:N"])
     zero = (
         alt.Chart(_inline([{"ahead": 0}]))
-        .mark_rule(opacity=0.6, color=METHODS["grpo_no_std"].colour)
+        .mark_rule(opacity=0.6, color=GREY.colour)
         .encode(alt.X("ahead:Q", scale=scale))
     )
     text = base.encode(x, text="label:N")
@@ -418,17 +338,17 @@ def who_is_ahead(cells: Sequence, title: str) -> alt.LayerChart:
     return _typed(alt.layer(*layers), title, description).properties(height=17 * len(rows))
 
 
-def _looks(names: Sequence[str]) -> tuple[alt.Color, alt.StrokeDash, alt.Shape]:
-    """Colour, dash and shape of the methods with these names."""
-    looks = [METHODS[{name: m for m, name in NAMES.items()}[name]] for name in names]
+def _looks(names: Sequence[str], field: str = "method:N") -> tuple[alt.Color, alt.StrokeDash, alt.Shape]:
+    """Colour, dash and shape of the methods with these names; any other is grey."""
+    looks = [METHODS.get({name: m for m, name in NAMES.items()}.get(name, ""), GREY) for name in names]
 
     def scale(values: list) -> alt.Scale:
         return alt.Scale(domain=list(names), range=values)
 
     return (
-        alt.Color("method:N", scale=scale([look.colour for look in looks]), legend=None),
-        alt.StrokeDash("method:N", scale=scale([list(look.dash) for look in looks]), legend=None),
-        alt.Shape("method:N", scale=scale([look.shape for look in looks]), legend=None),
+        alt.Color(field, scale=scale([look.colour for look in looks]), legend=None),
+        alt.StrokeDash(field, scale=scale([list(look.dash) for look in looks]), legend=None),
+        alt.Shape(field, scale=scale([look.shape for look in looks]), legend=None),
     )
 
 

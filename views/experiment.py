@@ -1,20 +1,49 @@
-"""The runs of the small language model: what was predicted of them, and what came of it."""
+"""The runs of the small language model: what was predicted of them, reward by reward, and what came of it."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
-from gdpo_core._errors import InputError, reason
-from gdpo_core.predicted import Comparison, hold
+from gdpo_core.intervals import LEVEL, half_width
 from views.html import ROOT
 
 TABLE, PREDICTIONS = ROOT / "data" / "experiments.parquet", ROOT / "experiments" / "predictions.json"
 PARAMETERS, ANSWERS = 199_392, 96  # of the model, and per step; experiments/ trains it, tests hold both against it
+SMALLEST = 0.01  # of a mean pass rate; a difference below it is none
+SAME = "no difference"  # a prediction; the others are "faster" and "slower"
+VERDICTS = ("held", "did not hold", "no difference seen")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The mean of paired differences and its 95 % interval."""
+
+    mean: float
+    low: float
+    high: float
+    pairs: int
+
+    @property
+    def leaves_out_zero(self) -> bool:
+        """Whether the whole interval is on one side of 0."""
+        return self.low > 0 or self.high < 0
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One prediction and what came of it."""
+
+    setup: str
+    reward: str
+    prediction: str
+    coins: float  # the difference of the coins
+    found: Difference  # GDPO − GRPO of the mean pass rate over all steps, paired by seed
+    verdict: str  # one of VERDICTS
 
 
 @dataclass(frozen=True)
@@ -35,17 +64,64 @@ class Experiment:
         return next(one["title"] for one in self.predictions["setups"] if one["name"] == setup)
 
 
-@lru_cache(maxsize=2)
-def load(table: Path = TABLE, predictions: Path = PREDICTIONS) -> Experiment:
-    """The shipped runs and predictions; InputError, which names the file, where one is missing or damaged."""
-    said = _read(predictions, lambda file: json.loads(file.read_text(encoding="utf-8")))
-    runs = _read(table, lambda file: pl.read_parquet(file).with_columns(pl.col("setup", "method").cast(pl.String)))
-    return Experiment(runs, said, tuple(_read(table, lambda _: hold(runs, said))))
+@lru_cache(maxsize=1)
+def load() -> Experiment:
+    """The shipped runs and predictions."""
+    predictions = json.loads(PREDICTIONS.read_text(encoding="utf-8"))
+    runs = pl.read_parquet(TABLE).with_columns(pl.col("setup", "method").cast(pl.String))
+    return Experiment(runs, predictions, tuple(hold(runs, predictions)))
 
 
-def _read(file: Path, of: Callable[[Path], Any]) -> Any:
-    try:
-        return of(file)
-    except (OSError, ValueError, KeyError, TypeError, pl.exceptions.PolarsError) as error:
-        where = f"{file.parent.name}/{file.name}"
-        raise InputError(f"{where}: expected the experiments as they were shipped, got {reason(error)[:100]}") from None
+def paired_difference(first: Sequence[float], second: Sequence[float]) -> Difference:
+    """The mean of second − first, pair by pair, with Student's t interval.
+
+    >>> found = paired_difference([0.5, 0.6, 0.7], [0.6, 0.7, 0.9])
+    >>> round(found.mean, 3), round(found.low, 3), round(found.high, 3)
+    (0.133, -0.01, 0.277)
+    """
+    differences = np.subtract(second, first)
+    mean, half = float(differences.mean()), half_width([differences], runs=True) or 0.0
+    return Difference(mean, mean - half, mean + half, len(differences))
+
+
+def verdict(prediction: str, difference: Difference, smallest: float = SMALLEST) -> str:
+    """One of VERDICTS on a prediction.
+
+    >>> verdict("faster", Difference(0.05, 0.01, 0.09, 10)), verdict("no difference", Difference(0.05, 0.01, 0.09, 10))
+    ('held', 'did not hold')
+    """
+    if prediction == SAME and -smallest < difference.low and difference.high < smallest:
+        return "held"
+    if not difference.leaves_out_zero:
+        return "no difference seen"
+    right = prediction != SAME and (difference.mean > 0) == (prediction == "faster")
+    return "held" if right else "did not hold"
+
+
+def by_chance(comparisons: int) -> float:
+    """How many of so many comparisons leave out 0 by chance alone, on average.
+
+    >>> round(by_chance(15), 2)
+    0.75
+    """
+    return (1 - LEVEL) * comparisons
+
+
+def hold(table: pl.DataFrame, predictions: Mapping[str, Any]) -> list[Comparison]:
+    """The comparison of each set-up and reward, in the order of the predictions."""
+    rows = []
+    for setup in predictions["setups"]:
+        for reward, of_coins in setup["rewards"].items():
+            means = means_by_seed(table, setup["name"], reward)
+            found = paired_difference(means["grpo"].to_list(), means["gdpo"].to_list())
+            prediction, difference = of_coins["prediction"], of_coins["difference"]
+            said = verdict(prediction, found, predictions["smallest_difference"])
+            rows.append(Comparison(setup["name"], reward, prediction, difference, found, said))
+    return rows
+
+
+def means_by_seed(table: pl.DataFrame, setup: str, reward: str) -> pl.DataFrame:
+    """The mean pass rate over all steps of each seed that both methods have: seed, grpo, gdpo."""
+    runs = table.filter(pl.col("setup").cast(pl.String) == setup).group_by("seed", pl.col("method").cast(pl.String))
+    means = runs.agg(pl.col(reward).cast(pl.Float64).mean())
+    return means.pivot("method", index="seed", values=reward).drop_nulls().sort("seed").select("seed", "grpo", "gdpo")

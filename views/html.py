@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import marimo as mo
 from anywidget import AnyWidget
@@ -13,29 +14,7 @@ from gdpo_core._errors import InputError
 from gdpo_core._html import Cell, Html, Row, join, prose, table, tag, text
 
 ROOT = Path(__file__).resolve().parent.parent
-__all__ = [
-    "Cell",
-    "Html",
-    "Row",
-    "board_or_reason",
-    "bold",
-    "callout",
-    "charts",
-    "controls",
-    "div",
-    "element",
-    "fold",
-    "import_map",
-    "join",
-    "lazily",
-    "paragraphs",
-    "prose",
-    "reason",
-    "show",
-    "table",
-    "tag",
-    "text",
-]
+__all__ = ["Cell", "Html", "Row", "join", "prose", "table", "tag", "text"]
 
 
 def element(x: object) -> Html:
@@ -109,6 +88,19 @@ def board_or_reason(make: Callable[[], AnyWidget]) -> mo.ui.anywidget | mo.Html:
         return mo.ui.anywidget(make())
     except InputError as error:
         return show(div("unread", mo.callout(reason(error), kind="neutral")))
+
+
+def points(sentences: Iterable[object]) -> Html:
+    """Sentences as a list."""
+    return tag("ul", *(tag("li", one) for one in sentences))
+
+
+def loaded(load: Callable[[Path], Any], path: Path) -> Any:
+    """What is in our own files; where they are damaged, the cell says so and stops."""
+    try:
+        return load(path)
+    except InputError as error:
+        mo.stop(True, show(callout(f"This chapter can't be shown. {reason(error)}")))
 
 
 def div(kind: str, *parts: object, **attributes: object) -> Html:

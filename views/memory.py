@@ -18,6 +18,7 @@ FILES = {  # by version of control groups: limit, use, and what of the use are f
     2: ("memory.max", "memory.current", "inactive_file"),
 }
 LOOK, PAUSE, LONG_PAUSE = 5, 60, 600  # seconds
+ARENA_MAX, ARENAS = -8, 2  # glibc's M_ARENA_MAX: else each thread has one, which holds what others could use
 COPIES = 4  # of a file, that are there at once while it travels, and while a worker reads it
 left = threading.Event()  # a session has ended since memory was given back
 _turn = threading.Lock()
@@ -68,6 +69,8 @@ def held() -> int:
 
 def tend() -> None:
     """Let a thread keep automatic collections short, and give memory back, for as long as the process lives."""
+    with suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).mallopt(ARENA_MAX, ARENAS)
     gc.freeze()
     threading.Thread(target=_tend, daemon=True).start()
 

@@ -48,7 +48,7 @@ function render({ model, el, signal }) {
     history[anew ? "pushState" : "replaceState"]({}, "", `${location.pathname}${text && `?${text}`}${location.hash}`);
     if (window.parent !== window) window.parent.postMessage({ queryString: text }, HUB); // a Space shows the page in a frame
   }
-  const written = () => editing || root.dataset.embed || address(root.dataset.at, false);
+  const written = () => editing || address(root.dataset.at, false);
   model.on("change:controls", written);
 
   const start = () => (names.includes(query().get("at")) ? query().get("at") : names[0]);
@@ -153,21 +153,15 @@ function render({ model, el, signal }) {
   });
   // The page has one main part; marimo gives it none.
   el.getRootNode().host?.closest(".marimo-cell")?.parentElement?.setAttribute("role", "main");
-  const notes = make("ul", {});
   const close = make("button", { type: "button" }, "Close");
-  const ignored = make("div", { class: "ignored" }, make("p", { role: "status" }, "Parts of this link were ignored:"), notes, close);
-  close.addEventListener("click", () => (ignored.hidden = true));
-  function noted() {
-    notes.replaceChildren(...model.get("notes").map((note) => make("li", {}, note)));
-    ignored.hidden = !model.get("notes").length;
-  }
+  const unread = make("div", { class: "ignored" }, make("p", { role: "status" }, "Parts of this link were not understood."), close);
+  close.addEventListener("click", () => (unread.hidden = true));
+  const noted = () => (unread.hidden = !model.get("unread"));
   noted();
-  model.on("change:notes", noted);
+  model.on("change:unread", noted);
   const name = make("a", { class: "name", href: "?at=lab" }, "Reward Policy Intuition");
-  el.append(make("div", { class: "bar" }, skip, name, nav, make("div", { class: "tools" }, share, python)), status, ignored);
-  const embed = query().get("embed");
-  if (names.includes(embed)) root.dataset.embed = embed;
-  show(root.dataset.embed ?? start());
+  el.append(make("div", { class: "bar" }, skip, name, nav, make("div", { class: "tools" }, share, python)), status, unread);
+  show(start());
   if (location.hash) reveal(location.hash.slice(1));
 }
 

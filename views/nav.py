@@ -22,14 +22,14 @@ class Nav(anywidget.AnyWidget):
     at = traitlets.Unicode().tag(sync=True)
     asked = traitlets.Dict().tag(sync=True)
     editing = traitlets.Bool().tag(sync=True)  # in `marimo edit` all chapters are there, below each other
-    notes = traitlets.List().tag(sync=True)
+    unread = traitlets.Bool().tag(sync=True)  # whether a part of the link was not understood
     controls = traitlets.Dict().tag(sync=True)  # what each writes into the address, "" where untouched
     programs = traitlets.Dict().tag(sync=True)  # by chapter: a program that prints its numbers
 
     def __init__(self, params: Mapping[str, str | list[str]], editing: bool) -> None:
-        self._given, notes = address.read(params)
+        self._given, unread = address.read(params)
         at = params.get("at")
-        super().__init__(at=at if at in CHAPTERS else "lab", editing=editing, notes=notes)
+        super().__init__(at=at if at in CHAPTERS else "lab", editing=editing, unread=unread)
 
     @traitlets.validate("at")
     def _chapter(self, proposal: Any) -> str:
@@ -43,20 +43,15 @@ class Nav(anywidget.AnyWidget):
             raise traitlets.TraitError(f"asked: expected texts, got {proposal['value']!r:.80}")
         return proposal["value"]
 
-    def given(self, key: str, options: Collection[Any] | None = None, default: Any = None) -> Any:
-        """What the address says of a control; the default where it says nothing, or, with a note, no option."""
-        fallback = address.CONTROLS[key].default if default is None else default
+    def given(
+        self, key: str, options: Collection[Any] | None = None, default: Any = None, many: int | None = None
+    ) -> Any:
+        """What the address says of a control; the default where it says nothing, no option, or not so many numbers."""
         value = self._given.get(key)
-        if value is None or options is None or value in options:
-            return fallback if value is None else value
-        listed = ", ".join(str(option) for option in options if option != "")
-        self.refuse(key, f"one of {listed}" if len(listed) < 250 else "a name that is known here", str(value))
-        return fallback
-
-    def refuse(self, key: str, expected: str, got: str) -> None:
-        """A note that a part of the address was of no use to its chapter."""
-        note = f"{key}: expected {expected}, got “{address.clipped(got)}”"
-        self.notes = [*self.notes, *([] if note in self.notes else [note])]
+        if value is not None and (options is None or value in options) and (many is None or len(value) == many):
+            return value
+        self.unread = self.unread or value is not None
+        return address.CONTROLS[key].default if default is None else default
 
     def write(
         self, chapter: str, values: Mapping[str, Any], untouched: Mapping[str, Any] | None = None, program: str = ""

@@ -19,11 +19,11 @@ class Pick(anywidget.AnyWidget):
     """
 
     _esm = (HERE / "pick.js").read_text(encoding="utf-8")
+    _css = _theme.css(".pick") + (HERE / "pick.css").read_text(encoding="utf-8")
     html = traitlets.Unicode().tag(sync=True)
     chosen = traitlets.Unicode().tag(sync=True)
 
-    def __init__(self, html: Html, chosen: str = "", css: str = "") -> None:
-        self._css = _theme.css(".pick") + css
+    def __init__(self, html: Html, chosen: str = "") -> None:
         super().__init__(html=str(html), chosen=chosen)
 
     @traitlets.validate("chosen")

@@ -5,6 +5,6 @@ Only torch works in it: polars would have threads, which a fork loses and its ch
 
 import gdpo_core.advice  # noqa: F401 (of_group runs in workers)
 from gdpo_core.bfcl.prompts import other_orders
-from views.evidence.draws import MODELS, PROMPTS
+from views.draws import MODELS, PROMPTS
 
 other_orders(PROMPTS, MODELS)

@@ -46,15 +46,6 @@ class Choice:
         return (self.weight, *[1.0] * (len(self.graders) - 1))
 
 
-def nearest(weight: float) -> float:
-    """The one of WEIGHTS that is nearest.
-
-    >>> nearest(1.234)
-    1.25
-    """
-    return min(WEIGHTS, key=lambda one: abs(one - weight))
-
-
 @lru_cache(maxsize=2)
 def load_once(path: str | Path) -> Published:
     """The published verdicts, read once; errors as `load_published`."""

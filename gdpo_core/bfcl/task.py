@@ -60,12 +60,14 @@ class Task:
     answers: Annotated[tuple[Text, ...], msgspec.Meta(min_length=MIN_ANSWERS)]
 
     def __post_init__(self) -> None:
-        names: set[str] = set()
-        for i, function in enumerate(self.functions):
-            name = function["name"]
-            expect(is_name(name) and name not in names, f"functions[{i}].name", "a Python name of its own", repr(name))
-            _check_parameters(function["parameters"], f"functions[{i}].parameters")
-            names.add(name)
+        names = [function["name"] for function in self.functions]
+        own = len(set(names)) == len(names) and all(map(is_name, names))
+        expect(own, "functions", "a Python name of its own for each", ", ".join(map(repr, names)))
+        for name, parameters in self.parameters.items():
+            kinds = {schema["type"] for schema in parameters["properties"].values()}
+            expect(kinds <= set(TYPES), f"functions.{name}", f"types among {', '.join(TYPES)}", sorted(kinds))
+            unknown = set(parameters["required"]) - set(parameters["properties"])
+            expect(not unknown, f"functions.{name}.required", "documented parameters", sorted(unknown))
         for i, call in enumerate(self.accepted):
             _check_accepted(call, self.parameters, f"accepted[{i}]")
 
@@ -105,39 +107,19 @@ def load_task(path: str | Path) -> Task:
     return read_json(path, Task)
 
 
-def _check_parameters(parameters: Parameters, where: str) -> None:
-    schemas, required = parameters["properties"], parameters["required"]
-    for name, schema in schemas.items():
-        at, kind, form = f"{where}.properties.{name}", schema["type"], schema.get("format")
-        expect(kind in TYPES, f"{at}.type", f"one of {', '.join(TYPES)}", repr(kind))
-        dated = form is None or (form, kind) == ("date", "string")
-        expect(dated, f"{at}.format", "'date', of a string", show(form))
-        if "default" in schema:
-            _check_value(schema["default"], schema, f"{at}.default")
-    unknown = [name for name in required if name not in schemas]
-    expect(not unknown, f"{where}.required", f"some of {', '.join(schemas)}", unknown)
-
-
 def _check_accepted(call: Accepted, functions: Mapping[str, Parameters], where: str) -> None:
-    expect(len(call) == 1, where, "one function", show(list(call)))
+    known = len(call) == 1 and set(call) <= set(functions)
+    expect(known, where, f"one documented function ({', '.join(functions)})", show(list(call)))
     [(function, accepted)] = call.items()
-    expect(function in functions, where, f"a documented function ({', '.join(functions)})", repr(function))
-    where = f"{where}.{function}"
-    schemas = functions[function]["properties"]
+    schemas, required = functions[function]["properties"], set(functions[function]["required"])
+    fits = required <= set(accepted) <= set(schemas)
+    expect(
+        fits, f"{where}.{function}", f"the required ones of {', '.join(schemas)}, and no others", show(list(accepted))
+    )
     for name, values in accepted.items():
-        expect(name in schemas, where, f"parameters among {', '.join(schemas)}", repr(name))
-        expect(bool(values), f"{where}.{name}", "at least one accepted value", "none")
         for value in values:
-            if value != "":
-                _check_value(value, schemas[name], f"{where}.{name}")
-    for name in functions[function]["required"]:
-        expect(name in accepted, f"{where}.{name}", "accepted values, as the parameter is required", "none")
-        expect("" not in accepted[name], f"{where}.{name}", "no '', as the parameter is required", "''")
-
-
-def _check_value(value: object, schema: Schema, where: str) -> None:
-    fault = type_error(value, schema) or spelling_error(value, schema)
-    expect(not fault, where, "a value as documented", f"{show(value)}, which {fault}")
+            fault = value != "" and (type_error(value, schemas[name]) or spelling_error(value, schemas[name]))
+            expect(not fault, f"{where}.{function}.{name}", "a value as documented", f"{show(value)}, which {fault}")
 
 
 # documented type: (in words, the Python types that are exactly it)

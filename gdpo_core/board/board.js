@@ -6,7 +6,6 @@ const RESTED = 900; // ms without a change and without a hand on the board, afte
 const GLIDE = 320; // ms
 const WORDS = 47; // px from the middle of the lane to where its lines end, so that they leave its words room
 const APART = 56; // px from one tie's words to the next
-const ROWS = 16; // answers with a row each; of more, equal ones share one
 const NARROW = 680; // px, as in board.css
 const CLIP = 300; // characters of an answer that are shown at once
 const LABEL = 50; // px that a value takes beside its bar
@@ -45,10 +44,6 @@ function render({ model, el }) {
   const narrow = () => width <= NARROW && !matchMedia("print").matches;
   let listed = []; // answers from top to bottom
   let active = null;
-  // Of many answers the equal ones share the row of the first of them, until it is opened.
-  let folds = answers.map((_, i) => [i]);
-  if (many > ROWS) folds = Object.values(Object.groupBy(folds.flat(), (i) => JSON.stringify([given[i], logged[i]])));
-  const leader = (answer) => folds.find((fold) => fold.includes(answer))[0];
   let domain = [0.5, 0.5]; // how far the axis goes below and above 0; it grows, so that nothing jumps
   let changed = false;
   let rest = 0;
@@ -150,7 +145,7 @@ function render({ model, el }) {
 
   // --- rows --------------------------------------------------------------------------------------------------------
   const rows = answers.map((text, answer) => {
-    // A reward of two values is flipped, any other typed; a row of equal answers is set as one.
+    // A reward of two values is flipped, any other typed.
     const marks = names.map((_, k) => {
       const input = make("input", { type: levels[k] ? "checkbox" : "number", step: "any", title: reasons[answer][k] });
       input.disabled = !editable;
@@ -158,8 +153,7 @@ function render({ model, el }) {
         const mark = levels[k] ? levels[k][Number(input.checked)] : Number(input.value);
         if (input.value === "" || !Number.isFinite(mark)) return tick();
         active = answer;
-        const fold = folds.find((one) => one.includes(answer));
-        set({ marks: now("marks").map((row, i) => (fold.includes(i) ? row.with(k, mark) : row)) });
+        set({ marks: now("marks").with(answer, now("marks")[answer].with(k, mark)) });
       });
       input.addEventListener("focus", () => rove(answer, k));
       input.addEventListener("keydown", (event) => move(event, answer, k));
@@ -172,18 +166,11 @@ function render({ model, el }) {
     });
     const stack = make("span", { class: "stack" }, ...names.map((_, k) => make("i", { class: `r${k}` })));
     const total = make("b");
-    const unfold = make("button", { type: "button", title: "Equal answers: give each its own row" });
-    unfold.addEventListener("click", () => {
-      folds = folds.flatMap((fold) => (fold[0] === answer ? fold.map((i) => [i]) : [fold]));
-      draw();
-      sort();
-      rows[answer].marks[0].focus();
-    });
     const short = flat(text.slice(0, CLIP));
     const node = make(
       "li",
       { class: "row" },
-      make("div", { class: "who" }, make("span", { class: "number" }, String(answer + 1)), unfold, make("code", { title: short }, short)),
+      make("div", { class: "who" }, make("span", { class: "number" }, String(answer + 1)), make("code", { title: short }, short)),
       make("div", { class: "marks" }, ...marks.map((input, k) => make("label", { class: `${levels[k] ? "toggle" : "field"} r${k}` }, input))),
       make("div", { class: "sum" }, stack, total),
       make("div", { class: "logged" }, logged[answer] ?? ""),
@@ -191,7 +178,7 @@ function render({ model, el }) {
       bars[1].node,
     );
     for (const event of ["pointerenter", "focusin", "click"]) node.addEventListener(event, () => point(answer));
-    return { node, marks, unfold, bars, stack, total };
+    return { node, marks, bars, stack, total };
   });
 
   // One tab stop for the grid; arrows move in it.
@@ -211,18 +198,13 @@ function render({ model, el }) {
   function tick() {
     const marks = now("marks");
     const focused = el.getRootNode().activeElement;
-    folds = folds.flatMap((fold) => (fold.every((i) => same(marks[i], marks[fold[0]])) ? [fold] : fold.map((i) => [i])));
-    rows.forEach(({ node, marks: inputs, unfold }, answer) => {
-      const fold = folds.find((one) => one[0] === answer);
-      node.hidden = !fold;
-      unfold.hidden = !fold || fold.length === 1;
-      if (fold) say(unfold, `× ${fold.length}`);
+    rows.forEach(({ marks: inputs }, answer) => {
       inputs.forEach((input, k) => {
         const mark = marks[answer][k];
         if (levels[k]) input.checked = mark === levels[k][1];
         else if (input !== focused) [input.value, input.title] = [Number(mark.toPrecision(3)), `${mark} ${reasons[answer][k]}`];
         const said = levels[k] ? `, ${input.checked ? "passed" : "failed"}` : "";
-        input.setAttribute("aria-label", `Answer ${answer + 1}${fold?.length > 1 ? ` and ${fold.length - 1} more` : ""}, ${names[k]}${said}`);
+        input.setAttribute("aria-label", `Answer ${answer + 1}, ${names[k]}${said}`);
       });
     });
     passes.forEach((node, k) => {
@@ -316,7 +298,7 @@ function render({ model, el }) {
     clearTimeout(rest);
     const busy = board.matches(":hover") || board.contains(el.getRootNode().activeElement);
     const drawing = now("drawing");
-    const placed = same(drawing.order.filter((i) => leader(i) === i), listed);
+    const placed = same(drawing.order, listed);
     order.hidden = placed || !busy;
     if (!placed && !busy) rest = setTimeout(() => sort(), RESTED);
   }
@@ -325,7 +307,7 @@ function render({ model, el }) {
 
   function sort(to) {
     const before = new Map(to || still() ? [] : rows.map(({ node }) => [node, node.getBoundingClientRect().top]));
-    listed = (to ?? now("drawing").order).filter((i) => leader(i) === i);
+    listed = [...(to ?? now("drawing").order)];
     const focused = el.getRootNode().activeElement;
     list.append(...listed.map((answer) => rows[answer].node));
     if (list.contains(focused) || rows.some(({ marks }) => marks.includes(focused))) focused.focus();
@@ -343,12 +325,12 @@ function render({ model, el }) {
   // them; a tie of the other method alone hangs on its side.
   function link({ ties, level }, { height, wide }) {
     const bottom = listed.length * height;
-    const y = (answer) => (listed.indexOf(leader(answer)) + 0.5) * height;
+    const y = (answer) => (listed.indexOf(answer) + 0.5) * height;
     const sets = shapes(ties);
     const inside = (tie) => ties[0].some((one) => tie.answers.every((answer) => one.answers.includes(answer)));
     const all = [...ties[0].map((tie) => ({ ...tie, side: 0 })), ...ties[1].filter((tie) => !inside(tie)).map((tie) => ({ ...tie, side: 1 }))];
     for (const tie of all) {
-      tie.ys = [...new Set(tie.answers.map(y))];
+      tie.ys = tie.answers.map(y);
       tie.at = tie.ys.reduce((sum, one) => sum + one, 0) / tie.ys.length;
     }
     // Words that would collide move apart, within the grid.
@@ -396,13 +378,10 @@ function render({ model, el }) {
     if (answer === active) return;
     active = answer;
     follow(now("drawing"));
-    if (!now("followed")) return;
-    model.set("active", answer);
-    model.save_changes();
   }
 
   function follow({ ties, lines, order: sorted }) {
-    const answer = leader(active ?? ties[0].at(0)?.answers.at(-1) ?? sorted[0]);
+    const answer = active ?? ties[0].at(0)?.answers.at(-1) ?? sorted[0];
     rows.forEach(({ node }, i) => node.classList.toggle("active", i === answer));
     const marks = now("marks");
     // A grader's reason is that of its mark; of a mark that was flipped nobody but the reader knows why.

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import anywidget
-import numpy as np
 import torch
 import traitlets
 
@@ -71,7 +70,6 @@ class Board(anywidget.AnyWidget):
     convention = traitlets.Enum(list(gc.CONVENTIONS), "paper").tag(sync=True)
     method = traitlets.Enum(list(METHODS), "gdpo").tag(sync=True)
     active = traitlets.Int(0).tag(sync=True)  # the answer that was touched last
-    followed = traitlets.Bool().tag(sync=True)  # whether `active` is also the answer under the pointer
     # what comes of it
     drawing = traitlets.Dict().tag(sync=True)
     make_drawing = staticmethod(draw)  # a server may have it made in another process
@@ -220,9 +218,7 @@ def _group(rewards: ArrayLike) -> list[list[float]]:
         raise gc.InputError(
             f"rewards: expected numbers up to {LARGEST:g} in size, got {r[answer, k].item()} in {where}"
         )
-    if r.dtype != torch.float64:  # 0.1 is 0.1, not what is left of it in few bits
-        r = torch.tensor([[float(str(x)) for x in row] for row in _in_numpy(r)], dtype=torch.float64)
-    return [list(row) for row in frozen(r.tolist())]
+    return [list(row) for row in frozen(r.double().tolist())]
 
 
 def _texts(given: object, name: str, n: int, each: str, noun: str) -> list[str]:
@@ -237,10 +233,6 @@ def _advantages(logged: object, many: int) -> list[str]:
         return []
     values = [float("nan") if a is None else a for a in _list(logged, "logged", many, "advantages", "answer")]
     return [signed(a) for a in inputs.numbers(values, "logged").flatten().tolist()]
-
-
-def _in_numpy(r: torch.Tensor) -> np.ndarray:
-    return (r.float() if r.dtype == torch.bfloat16 else r).numpy()  # numpy has no bfloat16
 
 
 def _reasons(reasons: Sequence[Sequence[str]], many: int, width: int) -> list[list[str]]:

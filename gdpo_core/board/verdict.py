@@ -1,21 +1,19 @@
 """What a state shows, in two sentences: what is told apart, then what that is worth."""
 
-from functools import lru_cache
-from itertools import pairwise
+from itertools import combinations, pairwise
 from math import ceil, inf
 
 from gdpo_core._html import Html, prose
 from gdpo_core._pairs import APART
-from gdpo_core._words import count, number, percent, signed, word
+from gdpo_core._words import count, number, percent, word
 from gdpo_core.board.result import Result
-from gdpo_core.board.state import HEAVIEST, METHODS, Marks, State
+from gdpo_core.board.state import HEAVIEST, METHODS, State
 
 NEAR = 0.1  # advantages that are no further apart are a near-tie
 WHY_TIED = (
-    "It can't tell two marks apart when as many answers pass the one as pass the other, or as many pass the one as "
+    " {} can't tell two marks apart when as many answers pass the one as pass the other, or as many pass the one as "
     "fail the other."
 )
-NO_WEIGHT = "A mark without weight tells no answers apart."
 
 
 def verdict(state: State, names: tuple[str, ...], left: Result, right: Result) -> list[Html]:
@@ -41,13 +39,6 @@ def verdict(state: State, names: tuple[str, ...], left: Result, right: Result) -
         first = f"GRPO tells all {mixes} kinds of answers apart, {b} gives them only **{only}**."
     else:
         first = f"No tie: GRPO and {b} both give each of the {mixes} kinds of answers **an advantage of its own**."
-    alike = [
-        name
-        for name, one in (("GRPO", left), (b, right))
-        if len(set(map(signed, one.advantages))) < len(set(one.level))
-    ]
-    if alike:
-        first += f" Under {' and '.join(alike)} some of these differ by less than is printed."
     return [prose(first), prose(_worth_of_answers(state, names, left, right, b))]
 
 
@@ -75,28 +66,20 @@ def _worth_of_answers(state: State, names: tuple[str, ...], left: Result, right:
     by_eps = round(right.collapsed.pairs_by_eps / right.collapsed.tied_pairs * tied) if tied else 0
     which = "them" if by_eps == tied else f"{by_eps} of them"
     only = f"; only its ε parts {which}, by less than {percent(APART)} of the largest advantage" if by_eps else ""
-    why = f" {WHY_TIED}" if _same_spread(state, right) else f" {NO_WEIGHT}" if 0 in state.weights else ""
+    why = WHY_TIED.format(b) if _same_spread(state) else ""
     still = f" {b} still ties {count(tied, 'pair')}{only}.{why}" if tied else ""
     if left.ties and left.level == right.level:
-        return why.strip().replace("It can't", f"{b} can't", 1) or "Both put the answers in the same order."
-    if state.right is None:
-        return f"What is left: {_scale(names, left, right, b)}.{still}"
-    if not left.ties and not state.equal:
+        return why.strip() or "Both put the answers in the same order."
+    if state.right is None or not (left.ties or state.equal):
         return _left_over(state, names, left, right, b) + still
-    if wrong:
-        mended = _mended(state, left.level, right.level, b)
-        return f"{mended}{_priority(wrong, of, before, right, b, bool(mended))}{still}"
     if not of:
         whole = "All answers are right" if state.right[0] else "No answer is right"
         return f"{whole}, so the other rewards alone decide who comes first.{still}"
-    split = _split(state, left.level, right.level)
-    if split:
-        right_first = f"{b} splits {count(split, 'such pair')} and puts **the right one first** in all."
-        worse = f" GRPO puts a wrong answer above a right one in {count(len(before), 'pair')}." if before else ""
-        return f"GRPO ties wrong answers with right ones; {right_first}{worse}{still}"
-    if before:
-        return f"GRPO puts a wrong answer above a right one in {count(len(before), 'pair')}, {b} in none.{still}"
-    return f"No wrong answer stands above a right one under {b}.{still}"
+    mended = _mended(state, left.level, right.level, b)
+    if wrong:
+        return f"{mended}{_priority(wrong, of, before, right, b, bool(mended))}{still}"
+    under = f", in {len(before)} under GRPO" if before else ""
+    return f"{mended}In no pair a wrong answer stands above a right one under {b}{under}.{still}"
 
 
 def _mended(state: State, before: list[int], after: list[int], b: str) -> str:
@@ -119,28 +102,11 @@ def _priority(wrong: list[tuple[int, int]], of: int, before: list, right: Result
     )
 
 
-def _same_spread(state: State, one: Result) -> bool:
-    """Whether every tie is between two marks of equal weight that spread alike: the reason that WHY_TIED gives."""
-    if not state.binary:
-        return False
+def _same_spread(state: State) -> bool:
+    """Whether two marks of equal weight spread alike, so that GDPO adds the same for either."""
     passes = [sum(column) for column in zip(*state.marks, strict=True)]
-    n = len(state.marks)
-
-    def alike(u: tuple[int, ...], v: tuple[int, ...]) -> bool:
-        apart = [k for k in range(len(u)) if u[k] != v[k]]
-        if len(apart) != 2:
-            return False
-        j, k = apart
-        return u[j] != u[k] and (passes[j] == passes[k] or passes[j] + passes[k] == n)
-
-    kinds = [{state.marks[i] for i in tie["answers"]} for tie in one.ties]
-    return (
-        one.explained.z is not None
-        and len(set(state.weights)) == 1
-        and one.explained.method in ("gdpo", "mo_grpo")
-        and bool(kinds)
-        and all(alike(u, v) for kind in kinds for u in kind for v in kind if u < v)
-    )
+    alike = any(j == k or j + k == len(state.marks) for j, k in combinations(passes, 2))
+    return alike and state.binary and len(set(state.weights)) == 1 and state.method in ("gdpo", "mo_grpo")
 
 
 def _left_over(state: State, names: tuple[str, ...], left: Result, right: Result, b: str) -> str:
@@ -150,7 +116,9 @@ def _left_over(state: State, names: tuple[str, ...], left: Result, right: Result
     order = (
         f"of {count(of, 'pair')} a wrong answer comes before the right one {_both(len(before), len(wrong), b, 'in ')}; "
     )
-    lead = "Unequal pay or weights break GRPO's ties too. " if state.binary and _ties_when_equal(state.marks) else ""
+    sums = {sum(row) for row in state.marks}  # which GRPO ties where pay and weights are equal
+    broken = state.binary and not (left.ties or state.equal) and len(sums) < len(set(state.marks))
+    lead = "Unequal pay or weights break GRPO's ties too. " if broken else ""
     return f"{lead}What is left: {order if wrong or before else ''}{_scale(names, left, right, b)}."
 
 
@@ -176,21 +144,10 @@ def _both(one: object, other: object, b: str, before: str = "") -> str:
     return f"{before}{one} under GRPO, {before}{other} under {b}"
 
 
-@lru_cache(maxsize=1024)
-def _ties_when_equal(marks: Marks) -> bool:
-    """Whether GRPO ties different marks of equal pay and weight: those with as many passes."""
-    return len({sum(row) for row in marks}) < len(set(marks))
-
-
 def _right_and_wrong(state: State) -> list[tuple[int, int]]:
     """All pairs (wrong, right) by the primary reward."""
     right = state.right or ()
     return [(i, j) for i, one in enumerate(right) if not one for j, other in enumerate(right) if other]
-
-
-def _split(state: State, before: list[int], after: list[int]) -> int:
-    """The number of pairs of a wrong and a right answer that tie before and no longer do after."""
-    return sum(before[i] == before[j] and after[i] != after[j] for i, j in _right_and_wrong(state))
 
 
 def wrong_first(state: State, levels: list[int]) -> tuple[list[tuple[int, int]], int]:

@@ -61,8 +61,8 @@ def source_facts(report: AuditReport) -> dict[str, str]:
         "holds": f"{listing(counts, link='')}{skipped}{_window(s['window'])}",
         "groups": f"{count(s['groups'])}{size}, told apart by {s['grouped_by']}",
     }
-    if uncounted := report.run.get("not_counted"):
-        rows["not counted"] = listing((f"{name} ({why})" for name, why in uncounted.items()), link="", most=_SHOWN)
+    if report.notes:
+        rows["notes"] = " ".join(report.notes)
     return rows | ({"not read": f"{value(s['left_out'])} (--reward names rewards)"} if s["left_out"] else {})
 
 

@@ -30,7 +30,8 @@ from gdpo_core.runs.facts import (
     weights_in_words,
 )
 from gdpo_core.runs.findings import Link, links
-from gdpo_core.runs.json_types import ByPart, RewardPart, RunPart, SourcePart
+from gdpo_core.runs.json_types import ByPart, ByRewardPart, RewardPart, RunPart, SourcePart
+from gdpo_core.runs.notes import notes
 from gdpo_core.runs.over_time import over_time
 from gdpo_core.runs.texts import Texts, no_texts
 from gdpo_core.runs.thresholds import FEW_GROUPS
@@ -102,6 +103,11 @@ class AuditReport(Displayed):
         return compute_what_if(self._facts, validate_setting(self._facts.run, setting))
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """Facts of the log that ask for nothing, such as what was left out of it: short sentences."""
+        return tuple(self.source["notes"])
+
+    @property
     def verdict(self) -> str:
         """What ran, whether that is certain, and what to look at first."""
         return f"{self.what_ran} {self.what_first}"
@@ -120,19 +126,9 @@ class AuditReport(Displayed):
 
         groups: with the groups that show a finding best, their texts among them; or so many of each finding.
         """
-        parts = {
-            "schema": 1,
-            "verdict": self.verdict,
-            "source": self.source,
-            "run": self.run,
-            "rewards": self.rewards,
-            "methods": self.methods,
-            "findings": [
-                asdict(finding) | {"links": [asdict(x) for x in self.links(finding)]} for finding in self.findings
-            ],
-            "steps": self.steps.to_dicts(),
-            "by": self.by,
-        }
+        findings = [asdict(x) | {"links": [asdict(link) for link in self.links(x)]} for x in self.findings]
+        parts = {"schema": 1, "verdict": self.verdict, "source": self.source, "run": self.run, "rewards": self.rewards}
+        parts |= {"methods": self.methods, "findings": findings, "steps": self.steps.to_dicts(), "by": self.by}
         if groups:
             most = MOST if groups is True else groups
             parts["groups"] = self.groups_table().group_by("finding", maintain_order=True).head(most).to_dicts()
@@ -142,9 +138,7 @@ class AuditReport(Displayed):
 
     def findings_table(self) -> pl.DataFrame:
         """The findings, one per row: id, severity, message and fix."""
-        columns = ("id", "severity", "message", "fix")
-        rows = [[getattr(finding, name) for name in columns] for finding in self.findings]
-        return pl.DataFrame(rows, schema=dict.fromkeys(columns, pl.String), orient="row")
+        return _table(self.findings, dict.fromkeys(("id", "severity", "message", "fix"), pl.String))
 
     def groups_table(self) -> pl.DataFrame:
         """The groups that show a finding best, one a row, with lists of their answers; at most five of each finding.
@@ -167,8 +161,12 @@ class AuditReport(Displayed):
             "rewards": pl.List(numbers),
         }
         schema |= {"advantages": numbers, "logged": numbers, "prompt": pl.String, "completions": pl.List(pl.String)}
-        rows = [[getattr(group, name) for name in schema] for group in self.groups]
-        return pl.DataFrame(rows, schema=schema, orient="row")
+        return _table(self.groups, schema)
+
+
+def _table(rows: Sequence[object], schema: Mapping[str, Any]) -> pl.DataFrame:
+    """The members of these, one a row."""
+    return pl.DataFrame([[getattr(row, name) for name in schema] for row in rows], schema=schema, orient="row")
 
 
 def report_of(f: Facts, findings: Sequence[Finding]) -> AuditReport:
@@ -205,19 +203,19 @@ def _source(f: Facts) -> SourcePart:
         "skipped_files": list(f.run.skipped_files),
         "left_out": list(f.run.left_out),
         "window": None if f.run.window is None else list(f.run.window),
+        "notes": list(notes(f)),
     }
 
 
 def _run(f: Facts) -> RunPart:
-    recipe = f.recipe
-    parts = f.batches, f.overwritten_batches
-    error = float(max(batches.logged.max_error.max(initial=-np.inf) for batches in parts))
-    steps_wrong = {step for batches in parts for step in batches.step[batches.logged.wrong > 0].tolist()}
+    recipe, without = f.recipe, dict.fromkeys(f.run.without_weight, 0.0)
+    error = float(max(batches.logged.max_error.max(initial=-np.inf) for batches in (f.batches, f.overwritten_batches)))
+    wrong = [batches.step[batches.logged.wrong > 0] for batches in (f.batches, f.overwritten_batches)]
     weights: dict[str, float | None] | None = None
     if recipe is not None:
         printed = zip(f.rewards, f.printed(recipe.weights), strict=True)
         weights = {name: w if name in f.known_weights else None for name, w in printed}
-        weights |= dict.fromkeys(f.run.without_weight, 0.0)
+        weights |= without
     return {
         "method": None if recipe is None else recipe.method,
         "convention": None if recipe is None else recipe.convention,
@@ -228,14 +226,13 @@ def _run(f: Facts) -> RunPart:
         "logged": _logged(f),
         "reproduced": f.reproduced,
         "max_error": error if recipe is not None and error >= 0 else None,
-        "weights_used": dict(zip(f.rewards, f.printed(f.plan.weights), strict=True))
-        | dict.fromkeys(f.run.without_weight, 0.0),
+        "weights_used": dict(zip(f.rewards, f.printed(f.plan.weights), strict=True)) | without,
         "weights_from": f.weights_from,
         "not_counted": {x.name: x.why for x in f.run.uncounted},
         "convention_used": f.plan.convention,
         "asked": f.intended_method,
         "primary": None if f.plan.primary is None else f.rewards[f.plan.primary],
-        "steps_off": sorted(steps_wrong)[:LISTED],
+        "steps_off": np.unique(np.concatenate(wrong)).tolist()[:LISTED],
     }
 
 
@@ -247,11 +244,10 @@ def _listed(phases: Sequence[Phase]) -> Sequence[Phase]:
 def _reward(f: Facts, k: int) -> RewardPart:
     sums = f.totals.rewards
     present = int(sums.present[k])
-    variance = float(sums.scatter[k]) / (present - 1) if present > 1 else None
     return {
         "name": f.rewards[k],
         "mean": f.mean(k) if present else None,
-        "std": None if variance is None else sqrt(variance),
+        "std": sqrt(float(sums.scatter[k]) / (present - 1)) if present > 1 else None,
         "missing": int(f.totals.responses) - present,
         "dead_groups": f.dead(k),
         "update_share": {m: f.shares(m)[k] for m in f.methods},
@@ -272,6 +268,12 @@ def _method(f: Facts, m: str) -> dict[str, float]:
 def _of_value(f: Facts, of: ValueFacts) -> ByPart:
     """The figures of one value of a column."""
     method, here = f.method, of.facts
+    shares = here.shares(method)
+
+    def reward(k: int, name: str) -> ByRewardPart:
+        dead = here.dead(k) if here.coverage(k) else None
+        return {"name": name, "mean": here.mean(k), "dead_groups": dead, "update_share": shares[k]}
+
     return {
         "column": f"{f.run.by}",
         "value": of.value,
@@ -279,15 +281,7 @@ def _of_value(f: Facts, of: ValueFacts) -> ByPart:
         "method": method,
         "groups": int(here.totals.groups),
         "responses": int(here.totals.responses),
-        "rewards": [
-            {
-                "name": name,
-                "mean": here.mean(k),
-                "dead_groups": here.dead(k) if here.coverage(k) else None,
-                "update_share": here.shares(method)[k],
-            }
-            for k, name in enumerate(f.rewards)
-        ],
+        "rewards": [reward(k, name) for k, name in enumerate(f.rewards)],
         "groups_with_ties": here.ties(method),
         "silent_groups": here.silent(method),
         "inversions": here.inversions(method),
@@ -333,10 +327,10 @@ def _what_ran(f: Facts) -> str:
 def _what_first(f: Facts, findings: Sequence[Finding]) -> str:
     if first := first_of(findings):
         return f"Look first at {first.id}: {first.title}. {first.to_do}"
-    asks, lost = " asks for a change" if findings else "", f.run.lost
-    if lost:
-        says = f"No finding{asks}, but {some(lost)} {'was' if len(lost) == 1 else 'were'} not read: "
-        says += f"{'it holds' if len(lost) == 1 else 'they hold'} no number."
+    asks = " asks for a change" if findings else ""
+    if lost := f.run.lost:
+        was, holds = ("was", "it holds") if len(lost) == 1 else ("were", "they hold")
+        says = f"No finding{asks}, but {some(lost)} {was} not read: {holds} no number."
     elif f.plan.primary is None and len(f.rewards) > 1:
         says = f"No finding{asks} yet. {NAME_PRIMARY}"
     elif f.contradicted:

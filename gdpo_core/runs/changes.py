@@ -2,9 +2,9 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import takewhile
+from itertools import islice, takewhile
 
 import polars as pl
 
@@ -22,17 +22,12 @@ _HOPELESS = 50  # batches that nothing explains, if they are more than those tha
 
 def recipe_of_one_batch(run: Run, sample: Sequence[pl.DataFrame]) -> Recipe | None:
     """The recipe of a batch, where its method with some weights makes each of the first batches alone; else None."""
-    parts = (part for table in sample for part in _batches(table))
-    found, tried = None, 0
-    for part in parts:
-        if not part["advantage"].fill_nan(0).cast(bool).any():
-            continue
-        like = solve([part], run.rewards, run.framework) if found is None else found
-        found = None if like is None else solve_weights([part], run.rewards, like)
-        tried += 1
-        if found is None or tried == _TRIED:
-            break
-    return found if tried > 1 else None
+    live = (part for part in _batches(sample) if part["advantage"].fill_nan(0).cast(bool).any())
+    first = list(islice(live, _TRIED))
+    found = solve(first[:1], run.rewards, run.framework) if len(first) > 1 else None
+    for part in first:
+        found = None if found is None else solve_weights([part], run.rewards, found)
+    return found
 
 
 def recipes_by_batch(f: Facts) -> dict[int, Recipe]:
@@ -47,7 +42,7 @@ def recipes_by_batch(f: Facts) -> dict[int, Recipe]:
     found, known = dict[int, Recipe](), [f.recipe]
     missed = 0
     phase, waiting = list[pl.DataFrame](), list[pl.DataFrame]()  # what may tell more of the last recipe, or of the next
-    for part in (part for table in f.run.tables() for part in _batches(table)):
+    for part in _batches(f.run.tables()):
         batch = part["batch"][0]
         if batch not in whole or (len(known) == 1 and batch not in bad):
             continue
@@ -73,7 +68,7 @@ def recipes_by_batch(f: Facts) -> dict[int, Recipe]:
         return {}
     last = f.recipe
     first = next(batch for batch in f.batches.batch.tolist() if batch in found)
-    parts = takewhile(lambda part: part["batch"][0] != first, (p for table in f.run.tables() for p in _batches(table)))
+    parts = takewhile(lambda part: part["batch"][0] != first, _batches(f.run.tables()))
     if all(_reproduces(found[first], tensors_of(p, f.rewards)) for p in parts if p["batch"][0] in whole):
         last = found[first]  # before, a reward was constant, and its weight not to be seen: that is no change
     return {batch: (last := found.get(batch, last)) for batch in f.batches.batch.tolist()}
@@ -85,8 +80,8 @@ def most_common(recipes: Sequence[Recipe]) -> Recipe:
     return max(reversed(recipes), key=lambda recipe: count[recipe])
 
 
-def _batches(table: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    yield from table.partition_by("batch", maintain_order=True)
+def _batches(tables: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    return (part for table in tables for part in table.partition_by("batch", maintain_order=True))
 
 
 def _reproduces(recipe: Recipe, log: Tensors) -> bool:
@@ -96,7 +91,7 @@ def _reproduces(recipe: Recipe, log: Tensors) -> bool:
 
 def _open(recipe: Recipe) -> bool:
     """Whether more batches may say more about its weights."""
-    return bool(recipe.unknown or recipe.grid or recipe.rewards_grid)
+    return bool(recipe.unknown or recipe.grid)
 
 
 def _scaled_to(old: Recipe, new: Recipe, made: Sequence[pl.DataFrame], rewards: Sequence[str]) -> Recipe:

@@ -4,20 +4,18 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
 import polars as pl
 
 from gdpo_core._errors import InputError, expect, is_whole
 from gdpo_core._words import clip, count, listing
-from gdpo_core.runs import tables
-from gdpo_core.runs.files import LogFile
-from gdpo_core.runs.tables import BadLines, Schema, is_number_type
+from gdpo_core.runs import tables as of_files
+from gdpo_core.runs.tables import BROKEN, BadLines, Table, is_number_type
 from gdpo_core.runs.window import Steps, validate_window
 
 REWARDS = 100  # at most: the work grows with their pairs, and no run has as many
 NAME = 10_000  # characters; a report says the name of a reward a hundred times
 SAMPLE = 100  # rows that decide whether a text column holds numbers
-INNER = ("_file", "_row", "_event", "_key", "_by", "_pass", "_path", "_place")  # columns that readers add to a log
+INNER = ("_file", "_row", "_event", "_key", "_by", "_pass", "_place")  # columns that reading adds to a log
 # A row's place is its file's number times this, which no file has rows enough for, plus its own number in the file.
 ROWS_OF_A_FILE = 1 << 32
 _NUMPY = r"np\.\w+\(([^()]*)\)"  # a number as numpy 2 writes it in a list
@@ -26,6 +24,7 @@ _MADE = re.compile(
     r"(?:\w+\.)*(?:tensor|[aA]rray|Decimal|(?:b?float|u?int)\d*)\(\[?['\"]?([^'\",()\[\]]+)['\"]?\]?(?:,.*)?\)"
 )
 _NUMBERS = re.compile(r"(^|[^a-z])(rewards?|scores?|penalt(y|ies)|bonus)$", re.IGNORECASE)
+NAMED = ("step", "advantage", "length")  # what `columns` can name
 RESERVED = ("batch", "step", "group", "advantage")  # columns of every table, so that no reward can have these names
 # Usual names of the texts beside rewards.
 TEXTS = {
@@ -40,43 +39,46 @@ TEXTS = {
 class ReadOptions:
     """The arguments of `read_run` besides the log; InputError for what cannot be."""
 
+    group_size: int | None = None
     rewards: tuple[str, ...] | None = None
     group: str | None = None
-    advantage: str | None = None
-    length: str | None = None
-    step: str | None = None
-    group_size: int | None = None
-    skip_bad_lines: bool = False
+    columns: Mapping[str, str] | None = None  # names by what they hold: step, advantage, length
+    skip_bad: bool = False
     by: str | None = None  # the column whose values are looked at one by one
     steps: Steps | None = None
     last: int | None = None  # steps
-    skip_bad_files: bool = False
     bad_lines: BadLines = field(init=False)  # those met so far
 
     def __post_init__(self) -> None:
         steps, last = validate_window(self.steps, self.last)
-        for argument in ("group", "advantage", "length", "step", "by"):
-            name = getattr(self, argument)
-            expect(name is None or (isinstance(name, str) and name != ""), argument, "the name of a column", repr(name))
+        named = {} if self.columns is None else self.columns
+        fits = isinstance(named, Mapping) and {*named} <= {*NAMED}
+        expect(fits, "columns", f"names of columns by {', '.join(NAMED)}", repr(named))
+        for argument, name in {**named, "group": self.group, "by": self.by}.items():
+            right = isinstance(name, str) and name != ""
+            expect(right or (name is None and argument not in named), argument, "the name of a column", repr(name))
         size = self.group_size
         fits = size is None or (is_whole(size) and size > 0)
         expect(fits, "group_size", "a positive whole number", repr(size))
         plain = {
             "rewards": reward_names(self.rewards),
             "group_size": None if size is None else int(size),
+            "columns": dict(named),
             "steps": steps,
             "last": last,
-            "skip_bad_files": bool(self.skip_bad_files),
-            "bad_lines": BadLines(bool(self.skip_bad_lines)),
+            "bad_lines": BadLines(bool(self.skip_bad)),
         }
         for argument, value in plain.items():
             object.__setattr__(self, argument, value)
 
+    def named(self, what: str) -> str | None:
+        """The column that the caller named for what it holds: step, advantage or length."""
+        return (self.columns or {}).get(what)
+
     @property
     def names(self) -> list[str]:
         """The columns named."""
-        others = (self.group, self.advantage, self.length, self.step, self.by)
-        return [name for name in (*(self.rewards or ()), *others) if name]
+        return [name for name in (*(self.rewards or ()), self.group, *(self.columns or {}).values(), self.by) if name]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,15 +156,31 @@ def expect_names(names: Iterable[str], where: str) -> None:
             )
 
 
-def union_schema(schemas: Sequence[Schema]) -> dict[str, pl.DataType]:
-    """The columns of several files; a column that holds numbers in one file counts as a number column."""
+def union_schema(tables: Sequence[Table]) -> dict[str, pl.DataType]:
+    """The columns of several tables; a column that holds numbers in one of them counts as a number column."""
     union: dict[str, pl.DataType] = {}
-    for schema in schemas:
-        for name, kind in schema.items():
+    for table in tables:
+        for name, kind in table.schema.items():
             before = union.get(name, pl.Null())
             if before == pl.Null or (is_number_type(kind) and not is_number_type(before)):
                 union[name] = kind
     return union
+
+
+def expect_in_every_table(tables: Sequence[Table], names: Iterable[str], numbers: Iterable[str]) -> None:
+    """Raise InputError unless all tables have these columns, and numbers in the columns that have them in one."""
+    for name in names:
+        has = [table for table in tables if name in table.schema]
+        lacks = next((table for table in tables if name not in table.schema), None)
+        if lacks is not None and has:
+            got = f"others: {name} only in {has[0].name}; name the rewards"
+            raise InputError(f"{lacks.name}: expected the columns of {has[0].name}, got {got}")
+    for name in numbers:
+        first = next((table for table in tables if is_number_type(table.schema.get(name))), None)
+        for table in tables if first else ():
+            kind = table.schema.get(name, pl.Null())
+            fits = is_number_type(kind) or kind == pl.Null or name in table.odd
+            expect(fits, table.name, f"numbers in {name!r}, as in {first and first.name}", f"{kind}")
 
 
 def left_out(schema: Mapping[str, pl.DataType], used: Iterable[str]) -> tuple[str, ...]:
@@ -179,28 +197,37 @@ def left_out(schema: Mapping[str, pl.DataType], used: Iterable[str]) -> tuple[st
     )
 
 
-def refuse_numeric_texts(
-    files: Sequence[LogFile], schemas: Sequence[Schema], used: Iterable[str], bad_lines: BadLines
-) -> None:
+def refuse_numeric_texts(tables: Sequence[Table], used: Iterable[str]) -> None:
     """Raise InputError if an unused column holds numbers written as text, or is called a reward and holds text.
 
     Columns named like prompts, answers or ids may hold such texts.
     """
     examined = {*used}
-    for file, schema in zip(files, schemas, strict=True):
+    for table in tables:
         names = [
             name
-            for name, kind in schema.items()
+            for name, kind in table.schema.items()
             if kind == pl.String and name not in examined and name.lower() not in TEXTS and name[-2:].lower() != "id"
         ]
         examined |= {*names}
-        for name, values in tables.first_values(file, names, SAMPLE, bad_lines).items() if names else ():
-            texts = [value for value in values if isinstance(value, str) and value.strip()]
+        for name, values in first_values(table, names, SAMPLE).items():
+            texts = [value for value in values if value.strip()]
             if texts and (_NUMBERS.search(name) or all(map(_is_numeric, texts))):
                 raise InputError(
-                    f"{file.name}, column {name!r}: expected numbers, got text {texts[0][:60]!r}; "
+                    f"{table.name}, column {name!r}: expected numbers, got text {texts[0][:60]!r}; "
                     "write it as numbers, or name the rewards"
                 )
+
+
+def first_values(table: Table, names: Sequence[str], rows: int) -> dict[str, list]:
+    """The values of these columns in the first rows that have them."""
+    if not names:
+        return {}
+    try:
+        lists = table.frame.select(pl.col(name).drop_nulls().head(rows).implode() for name in names).collect()
+    except BROKEN as error:
+        raise table.unreadable(error) from None
+    return {name: lists[name][0].to_list() for name in names}
 
 
 def _is_numeric(text: str) -> bool:
@@ -222,17 +249,17 @@ def _listing(columns: Iterable[str]) -> str:
 # --- rows ------------------------------------------------------------------------------------------------------------
 
 
-def standard_rows(frame: pl.DataFrame, columns: Columns, files: Sequence[LogFile]) -> pl.DataFrame:
-    """Turn raw columns and `_file` into `_file`, step, `_key`, `_place`, the rewards, advantage and length.
+def standard_rows(frame: pl.DataFrame, columns: Columns, files: Sequence[str]) -> pl.DataFrame:
+    """Turn raw columns, `_file` and `_row` into `_file`, step, `_key`, `_place`, the rewards, advantage and length.
 
-    Raises InputError that names the file, the column and the first value that does not fit.
+    Raises InputError that names the file, the column and the first value that does not fit. files: names.
     """
     for name in columns.numbers:
         _expect_numbers(frame, name, files)
     if columns.advantage and columns.per_token:
         frame = _per_response(frame, columns.advantage, files)
     chosen = [pl.col(name) for name in ("_file", "_event") if name in frame.columns]
-    chosen += [_places(frame).alias("_place")] * bool(columns.rewards)
+    chosen += [(pl.col("_file") * ROWS_OF_A_FILE + pl.col("_row")).alias("_place")] * bool(columns.rewards)
     chosen.append(_steps(frame, columns.step, files).alias("step"))
     chosen += [_float(frame, name).alias(name) for name in columns.rewards]
     if columns.advantage:
@@ -258,25 +285,12 @@ def _first(flags: pl.Series) -> int | None:
     return flags.arg_max() if flags.any() else None
 
 
-def _at(frame: pl.DataFrame, row: int, files: Sequence[LogFile]) -> str:
-    """The file and the row number in it, from 1; a frame may begin in the middle of its file."""
-    file = frame["_file"][row]
-    if "_event" in frame.columns:
-        return f"{files[file].name}, log event {frame['_event'][row]}" if frame["_event"][row] else files[file].name
-    before = frame["_row"][0] if "_row" in frame.columns else 0
-    return f"{files[file].name}, row {row - (_first(frame['_file'] == file) or 0) + before + 1}"
+def _at(frame: pl.DataFrame, row: int, files: Sequence[str]) -> str:
+    """The file and the row number in it, from 1."""
+    return f"{files[frame['_file'][row]]}, row {frame['_row'][row] + 1}"
 
 
-def _places(frame: pl.DataFrame) -> pl.Expr:
-    """The place of each row; a frame may begin inside its only file."""
-    starts = np.flatnonzero(np.diff(frame["_file"].to_numpy(), prepend=-1))
-    row = pl.int_range(pl.len())
-    if len(starts) > 1:
-        row -= pl.lit(pl.Series(starts.repeat(np.diff(starts, append=len(frame)))))
-    return pl.col("_file") * ROWS_OF_A_FILE + row + (pl.col("_row") if "_row" in frame.columns else 0)
-
-
-def _expect_numbers(frame: pl.DataFrame, name: str, files: Sequence[LogFile]) -> None:
+def _expect_numbers(frame: pl.DataFrame, name: str, files: Sequence[str]) -> None:
     kind = frame.schema.get(name, pl.Null())
     if is_number_type(kind) or kind == pl.Null:
         return
@@ -297,7 +311,7 @@ def holds_lists(kind: pl.DataType | None, values: Iterable[object] = ()) -> bool
     return any(isinstance(value, list) or (isinstance(value, str) and value.startswith("[")) for value in values)
 
 
-def _per_response(frame: pl.DataFrame, name: str, files: Sequence[LogFile]) -> pl.DataFrame:
+def _per_response(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.DataFrame:
     """The frame with the number that each list holds; 0 and nothing pad a list. InputError for different numbers."""
     column = pl.col(name)
     if frame.schema.get(name) == pl.String:
@@ -321,13 +335,13 @@ def _float(frame: pl.DataFrame, name: str) -> pl.Expr:
     return pl.col(name).cast(pl.Float64).fill_null(float("nan"))
 
 
-def _steps(frame: pl.DataFrame, name: str | None, files: Sequence[LogFile]) -> pl.Expr:
+def _steps(frame: pl.DataFrame, name: str | None, files: Sequence[str]) -> pl.Expr:
     if name is None:
         return pl.col("_file") + 1
     steps = frame[name]
     wanted = f"whole numbers in the column of steps, {name!r}"
     fits = is_number_type(steps.dtype) or steps.dtype in (pl.String, pl.Categorical, pl.Enum, pl.Null)
-    expect(fits, files[frame["_file"][0]].name if len(frame) else "", wanted, f"{steps.dtype}")
+    expect(fits, files[frame["_file"][0]] if len(frame) else "", wanted, f"{steps.dtype}")
     numbers = (steps if is_number_type(steps.dtype) else steps.cast(pl.String)).cast(pl.Float64, strict=False)
     whole = numbers.cast(pl.Int64, strict=False)
     if (row := _first(whole.is_null() | (whole != numbers))) is not None:
@@ -335,7 +349,7 @@ def _steps(frame: pl.DataFrame, name: str | None, files: Sequence[LogFile]) -> p
     return pl.lit(whole)
 
 
-def _key(frame: pl.DataFrame, name: str, files: Sequence[LogFile]) -> pl.Expr:
+def _key(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.Expr:
     missing = frame[name].is_null() if name in frame.columns else pl.repeat(True, len(frame), eager=True)
     if (row := _first(missing)) is not None:
         wanted = f"a value in every row of {name!r}, which tells groups apart"
@@ -349,10 +363,10 @@ def hash_column(frame: pl.DataFrame, name: str) -> pl.Expr:
     return (pl.struct(name).struct.json_encode() if nested else pl.col(name).cast(pl.String)).hash()
 
 
-def _value(frame: pl.DataFrame, name: str, files: Sequence[LogFile]) -> pl.Expr:
+def _value(frame: pl.DataFrame, name: str, files: Sequence[str]) -> pl.Expr:
     """The values of a column as text, whole numbers without decimals; null where it is missing."""
     kind = frame.schema.get(name, pl.Null())
-    where = f"{files[frame['_file'][0]].name if len(frame) else ''}, column {name!r}"
+    where = f"{files[frame['_file'][0]] if len(frame) else ''}, column {name!r}"
     expect(not kind.is_nested() and kind not in (pl.Binary, pl.Object), where, "texts or numbers", f"{kind}")
     column = (pl.col(name) if name in frame.columns else pl.lit(None, pl.String)).cast(pl.String)
     return column.replace("NaN", None).str.strip_suffix(".0") if kind.is_float() else column
@@ -379,7 +393,7 @@ def batches(frames: Iterable[pl.DataFrame], by: Sequence[str]) -> Iterator[pl.Da
         if not len(frame):
             continue
         waiting.append(frame)
-        if sum(map(len, waiting)) < tables.ROWS:
+        if sum(map(len, waiting)) < of_files.ROWS:
             continue
         rows = pl.concat(waiting)
         numbers = rows.select(_changes(by)).to_series()

@@ -53,18 +53,16 @@ class NoLog(InputError):
 class LogFile:
     """One file of a log: its name in messages, and its path, a function that returns its bytes, or its rows.
 
-    texts: reads the rows again with their long texts, where `frame` lacks these.
     run: the run that was named, where the file can hold several.
-    kind: its format, where the name and the first bytes do not show it.
+    odd: the columns of its rows that are text, but mostly numbers.
     """
 
     name: str
     path: Path | None = None
     load: Callable[[], bytes] | None = None
     frame: pl.LazyFrame | None = None
-    texts: Callable[[], pl.LazyFrame] | None = None
     run: str | None = None
-    kind: str | None = None
+    odd: frozenset[str] = frozenset()
 
     @property
     def plain_path(self) -> Path | None:
@@ -75,11 +73,6 @@ class LogFile:
         """All its bytes."""
         with self._open() as file:
             return file.read()
-
-    def lines(self) -> Iterator[bytes]:
-        """Its lines, one after the other."""
-        with self._open() as file:
-            yield from file
 
     def start(self, size: int) -> bytes:
         """Its first bytes."""
@@ -106,7 +99,6 @@ class LogFiles:
     files: tuple[LogFile, ...]
     name: str
     args: LogFile | None
-    left_out: tuple[tuple[str, str], ...] = ()  # names of files that are not read, and why
 
 
 def find_files(path: object) -> LogFiles:
@@ -140,8 +132,6 @@ def format_of(file: LogFile) -> str:
     """
     if file.frame is not None:
         return "parquet"
-    if file.kind is not None:
-        return file.kind
     start = file.start(4096)
     expect(len(start) > 0, file.name, "a log", "an empty file")
     refused = next((form for magic, form in REFUSED.items() if start.startswith(magic)), None)

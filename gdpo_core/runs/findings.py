@@ -62,22 +62,17 @@ _IN_ORDER = (
     Kind(findings_rewards.length_coupled, _USE, "equation 8"),
     Kind(findings_log.steps_missing, _LOG),
     Kind(findings_log.steps_repeated, _LOG),
-    Kind(findings_log.eval_logged, _LIMITS),
-    Kind(findings_log.files_left_out, _LOG),
     Kind(findings_log.eval_overwrote, _LIMITS),
     Kind(findings_log.rows_missing, _LOG, "", ("batch step",)),
     Kind(findings_log.reward_columns_merged, _LOG),
     Kind(findings_log.rewards_collinear, _LOG, "", ("weight",)),
     Kind(findings_log.prompts_merged, _LOG, "", ("group",)),
-    Kind(findings_log.group_size_changes, _LOG, "", ("group",)),
     Kind(findings_log.ragged_batches, _LOG, "", ("batch",)),
     Kind(findings_log.score_not_a_sum, _LOG),
-    Kind(findings_log.not_in_score, _LOG),
     Kind(findings_log.no_components, _LIMITS),
     Kind(findings_log.advantages_not_reproduced, _LOG, "", ("convention",)),
     Kind(findings_log.weights_change, _USE, _FORMULAS, ("weight",)),
     Kind(findings_log.weights_not_as_given, _USE, _FORMULAS, ("weight",)),
-    Kind(findings_rewards.weight_zero, _LOG, "", ("weight",)),
 )
 KINDS = {kind.look.__name__.replace("_", "-"): kind for kind in _IN_ORDER}  # by the finding's id
 IDS = tuple(sorted(KINDS))
@@ -99,10 +94,7 @@ def links(finding: str, framework: str, fixed: bool) -> tuple[Link, ...]:
     >>> [link.title for link in links("ties-hide-signal", "trl", True)]
     ['the GDPO paper, section 3.1 and Fig. 2', 'the documentation of TRL']
     """
-    found = []
-    if finding in KINDS and KINDS[finding].paper:
-        found.append(Link(f"the GDPO paper, {KINDS[finding].paper}", PAPER))
-    of = FRAMEWORKS[framework]
-    if fixed and of.documentation:
-        found.append(Link(f"the documentation of {of.title}", of.documentation))
-    return tuple(found)
+    of, paper = FRAMEWORKS[framework], KINDS[finding].paper if finding in KINDS else ""
+    in_paper = [Link(f"the GDPO paper, {paper}", PAPER)] if paper else []
+    documented = fixed and of.documentation
+    return *in_paper, *([Link(f"the documentation of {of.title}", of.documentation)] if documented else [])

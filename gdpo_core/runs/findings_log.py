@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from itertools import compress
+from itertools import compress, pairwise
 from math import isclose
 from typing import Any
 
@@ -32,7 +32,7 @@ from gdpo_core.runs.sums import Array, Sums, take
 from gdpo_core.runs.thresholds import EVERY_NTH, MERGED, SCALE_ONLY, WEIGHT_MOVED
 
 
-def _issues(f: Facts, which: str) -> Iterator[Mapping[str, Any]]:
+def issues(f: Facts, which: str) -> Iterator[Mapping[str, Any]]:
     """What the reader noted about the issues of one kind."""
     return (issue.details for issue in f.run.issues if issue.id == which)
 
@@ -42,83 +42,42 @@ def _issues(f: Facts, which: str) -> Iterator[Mapping[str, Any]]:
 
 def steps_missing(f: Facts) -> Iterator[Finding]:
     """Steps that the log does not hold."""
-    gaps = Counter(b - a for a, b in zip(f.steps, f.steps[1:], strict=False))
+    gaps = Counter(b - a for a, b in pairwise(f.steps))
     if not gaps or set(gaps) == {1}:
         return
     usual, times = max(gaps.items(), key=lambda gap: gap[1])
-    first, last = f.steps[0], f.steps[-1]
-    after = [a for a, b in zip(f.steps, f.steps[1:], strict=False) if b - a > 1]
-    missing, fix = last - first + 1 - len(f.steps), None
-    numbers = {"missing": missing, "first_step": first, "last_step": last, "after_steps": after[:LISTED]}
+    first, last, held = f.steps[0], f.steps[-1], len(f.steps)
+    after = [a for a, b in pairwise(f.steps) if b - a > 1]
+    numbers = {"missing": last - first + 1 - held, "first_step": first, "last_step": last}
+    title = f"{count(numbers['missing'], 'step')} {_is(numbers['missing'])} missing from the log"
+    message = (
+        f"{title}, after {at_steps(after)}: files were lost, or they were logged elsewhere. They do not count here."
+    )
+    to_do, fix = "Find the files of these steps, or read the figures as those of the other steps.", None
     if usual > 1 and (times >= EVERY_NTH * gaps.total() or first == usual):
         begin = max(first - usual + 1, min(first, 1))
         steps = last - begin + 1
         of = f"{steps} steps up to step {last}" if begin <= 1 else f"{steps} steps from {begin} to {last}"
-        why = (
-            f": {f.framework.title} keeps the last generation batch until it logs, so logging_steps={usual} writes the "
-            f"last batch of each {usual} and drops the others"
-        )
-        because = why if f.framework.logs_last_batch else ""
+        why = f": logging_steps={usual} writes the last batch of each {usual}, and {f.framework.title} drops the others"
         title, to_do = f"The log holds only every {_nth(usual)} step", "Log every step."
-        message = f"The log holds only every {_nth(usual)} step, {len(f.steps)} of the {of}{because}."
-        numbers |= {"missing": steps - len(f.steps), "every": usual}
-        fix = config_lines.log_every_step(f.run.framework)
-    else:
-        title = f"{count(missing, 'step')} {_is(missing)} missing from the log"
-        to_do = "Find the files of these steps, or read the figures as those of the other steps."
-        message = (
-            f"{count(missing, 'step')} {_is(missing)} missing, after {at_steps(after)}: files were lost, or those "
-            "steps were logged elsewhere. This report does not cover them."
-        )
-    yield Finding("warning", message, numbers, fix, title=title, to_do=to_do)
+        message = f"{title}, {held} of the {of}{why * f.framework.logs_last_batch}."
+        numbers |= {"missing": steps - held, "every": usual}
+        fix = f.framework.lines.log_every_step
+    evidence = {**numbers, "after_steps": after[:LISTED]}
+    yield Finding(severity="warning", title=title, message=message, to_do=to_do, evidence=evidence, fix=fix)
 
 
 def steps_repeated(f: Facts) -> Iterator[Finding]:
-    """Batches that the log holds more than once, and step numbers that batches of different content have."""
-    if again := f.repeated_batches.step.tolist():
-        why = " num_iterations above 1, or several optimiser steps for each generation batch, does that."
-        yield Finding(
-            "info",
-            f"{count(len(again), 'batch', 'batches')} ({at_steps(again)}) {'repeat' if len(again) > 1 else 'repeats'} "
-            f"the rows of the batch before.{why * f.framework.logs_batch_again} This report counts such rows once.",
-            {"repeated": len(again), "steps": again[:LISTED]},
-            title=f"{count(len(again), 'batch', 'batches')} {_is(len(again))} in the log again",
-        )
+    """Step numbers that batches of different content have."""
     of_one_step = f.batches.step == f.batches.step_last
     if twice := sorted(step for step, n in Counter(f.batches.step[of_one_step].tolist()).items() if n > 1):
         yield Finding(
-            "warning",
-            f"The log holds {at_steps(twice)} several times, with different content: "
-            f"{f.framework.steps_twice_because}. This report counts each as a batch of its own.",
-            {"twice": len(twice), "steps": twice[:LISTED]},
+            severity="warning",
             title="Steps are in the log several times, with different content",
+            message=f"The log holds {at_steps(twice)} several times, with different content: the run was resumed, two "
+            "runs wrote to one place, or an evaluation was logged. Each counts here as a batch of its own.",
             to_do="Check whether the run was resumed, or two runs wrote to one place; audit each of two alone.",
-        )
-
-
-def eval_logged(f: Facts) -> Iterator[Finding]:
-    """Tables of evaluations in what a tracker keeps."""
-    for details in _issues(f, "eval-logged"):
-        steps = details["eval_steps"]
-        yield Finding(
-            "info",
-            f"{count(len(steps), 'table')} of {at_steps(steps)} {'comes' if len(steps) == 1 else 'come'} after another "
-            f"of the same step and {'holds' if len(steps) == 1 else 'hold'} other prompts, as {f.framework.title} logs "
-            "an evaluation. Left out: this report is about training.",
-            {"steps": steps[:LISTED], "tables": len(steps)},
-            title=f"{count(len(steps), 'table')} of evaluations {_is(len(steps))} left out",
-        )
-
-
-def files_left_out(f: Facts) -> Iterator[Finding]:
-    """Files of the log that were not read."""
-    for details in _issues(f, "files-left-out"):
-        files = details["files"]
-        yield Finding(
-            "info",
-            f"Not read: {some(files)}. This report is about the other files.",
-            details,
-            title=f"{count(len(files), 'file')} {_is(len(files))} left out",
+            evidence={"twice": len(twice), "steps": twice[:LISTED]},
         )
 
 
@@ -131,107 +90,80 @@ def rewards_collinear(f: Facts) -> Iterator[Finding]:
         terms = [f"{number(w)} × {part}" if abs(w) != 1 else f"{'−' * (w < 0)}{part}" for part, w in parts.items()]
         sum_of, names = " + ".join(terms).replace("+ −", "− "), [name, *parts]
         yield Finding(
-            "warning",
-            f"In every group {name} is {sum_of}, but for a constant. What {some(names)} do cannot be told apart: "
-            f"neither their weights nor their shares of the update, only what they do together. If {name} is a total "
-            f"of others, or a copy, name the rewards without it.",
-            {"rewards": names, "relation": f"{name} = {sum_of}", "groups": int(f.totals.groups)},
-            extent=1.0,
+            severity="warning",
             title=f"{some(names)} say the same" if len(parts) == 1 else f"{name} follows from {some(parts)}",
+            message=f"In every group {name} is {sum_of}, but for a constant. What {some(names)} do cannot be told "
+            "apart: neither their weights nor their shares of the update, only what they do together.",
             to_do=f"Check which of {some(names)} the run used, and name the rewards.",
+            evidence={"rewards": names, "relation": f"{name} = {sum_of}", "groups": int(f.totals.groups)},
+            extent=1.0,
         )
 
 
 def prompts_merged(f: Facts) -> Iterator[Finding]:
     """Prompts that occur more than once in a batch."""
-    for details in _issues(f, "prompts-merged"):
+    for details in issues(f, "prompts-merged"):
         where = f"{count(details['groups'], 'group')} in {count(details['steps'], 'step')}"
-        if f.run.grouped_by_column:
-            severity = "warning"
-            title, to_do = "Prompts that occur twice became one group", "Log an id for each group."
-            message = (
-                f"Groups are told apart by {f.run.grouped_by}, and {where} hold several times as many responses as the "
-                f"others ({details['group_size']}): a prompt that occurred more than once in a batch became one "
-                "group. The figures of those groups are wrong. Log an id for each group, or name the column that "
-                "holds one."
-            )
-        else:
-            severity = "info"
-            title, to_do = "The text of a prompt does not tell groups apart", ""
-            message = (
-                f"Some prompts occur more than once in a batch ({where} share their prompt with another group), so the "
-                f"text of a prompt does not tell groups apart. This report reads {f.run.grouped_by}, as the trainer "
-                "does, and is not affected; a script that groups this log by prompt would merge them."
-            )
-        yield Finding(severity, message, details, title=title, to_do=to_do)
-
-
-def group_size_changes(f: Facts) -> Iterator[Finding]:
-    """Groups that have another size from some step on."""
-    for details in _issues(f, "group-size-changes"):
-        pairs = list(zip(details["sizes"], details["from_steps"], strict=True))
-        later = [f"{size} from step {step} on" for size, step in pairs[1:]]
-        yield Finding(
-            "info",
-            f"The groups hold {pairs[0][0]} responses at first, and {some(later)}. This report follows that.",
-            {**details, "steps": details["from_steps"][1 : LISTED + 1]},
-            title="The size of the groups changes during the run",
+        severity, title, to_do = "info", "The text of a prompt does not tell groups apart", ""
+        message = (
+            f"Some prompts occur more than once in a batch ({where} share their prompt with another group). This "
+            f"report reads {f.run.grouped_by}, as the trainer does; to group this log by prompt would merge them."
         )
+        if f.run.grouped_by_column:
+            severity, title, to_do = "warning", "Prompts that occur twice became one group", "Log an id for each group."
+            message = (
+                f"Groups are told apart by {f.run.grouped_by}, and {where} hold several times the "
+                f"{details['group_size']} responses of others: the figures of these groups are wrong."
+            )
+        yield Finding(severity=severity, title=title, message=message, to_do=to_do, evidence=details)
 
 
 def ragged_batches(f: Facts) -> Iterator[Finding]:
     """Batches that the group size does not divide."""
-    for details in _issues(f, "ragged-batches"):
-        batches = f"In {count(details['batches'])} of {count(details['of'], 'batch', 'batches')}"
+    for details in issues(f, "ragged-batches"):
         size, step, rows = details["group_size"], details["step"], count(details["rows"], "row")
+        says = (
+            f"the number of rows is no multiple of the group size {size} (step {step}: {rows}): rows were lost, or it"
+        )
+        says += " is another one"
         if f.run.grouped_by_column:
-            message = (
-                f"{batches}, {count(details['groups'], 'group')} do not hold the usual {size} responses (step {step}: "
-                f"one of {rows}): rows were lost. The figures take these groups as they are."
-            )
-        else:
-            message = (
-                f"{batches}, the number of rows is no multiple of the group size {size} (step {step}: {rows}), so the "
-                "last group there is cut: rows were lost, or the group size is another one. In that case give the "
-                "group size."
-            )
+            groups = count(details["groups"], "group")
+            says = f"{groups} do not hold the usual {size} responses (step {step}: one of {rows}): rows were lost"
         yield Finding(
-            "warning",
-            message,
-            details,
+            severity="warning",
             title="Some groups lack responses",
+            message=f"In {count(details['batches'])} of {count(details['of'], 'batch', 'batches')}, {says}.",
             to_do="Look for lost rows, or give the group size.",
+            evidence=details,
         )
 
 
 def groups_sampled(f: Facts) -> Iterator[Finding]:
     """The log keeps a sample: of every group one response, or of a large batch its first rows."""
-    for details in _issues(f, "groups-sampled"):
+    for details in issues(f, "groups-sampled"):
         if "tables" in details:
             tables, most = details["tables"], count(details["threshold"], "row")
             yield Finding(
-                "warning",
-                f"{count(tables, 'table')} of W&B {'has' if tables == 1 else 'have'} {most}, which is where W&B cuts a "
-                "table: the other rows of the step are probably lost, so the last group and what GDPO's batch step "
-                "makes of the batch cannot be trusted there. Audit the table of the artifact, which takes more rows, "
-                "or raise the limit before the run.",
-                details,
-                "wandb.Table.MAX_ROWS = 1_000_000",
+                severity="warning",
                 title="W&B probably cut the table",
+                message=f"{count(tables, 'table')} of W&B {'has' if tables == 1 else 'have'} {most}, where W&B cuts a "
+                "table: do not trust the last group of the step, nor the batch step.",
                 to_do="Audit the table of the artifact, or raise the limit before the run.",
+                evidence=details,
+                fix="wandb.Table.MAX_ROWS = 1_000_000",
             )
             continue
         fix = config_lines.log_whole_groups(f.run.framework)
-        why = "log_unique_prompts=True, in older versions wandb_log_unique_prompts=True, does that to the table. "
+        why = " log_unique_prompts=True, in older versions wandb_log_unique_prompts=True, does that to the table."
+        looked = f"looked at {count(details['rows'], 'row')} of {count(details['steps'], 'step')}"
         yield Finding(
-            "error",
-            f"No two responses of a step share their prompt (looked at {count(details['rows'], 'row')} of "
-            f"{count(details['steps'], 'step')}), so the log holds one response of each group and not the others. "
-            f"{why if fix else ''}What this report says about groups does not hold; log every response.",
-            details,
-            fix,
+            severity="error",
             title="The log holds one response per group",
+            message=f"No two responses of a step share their prompt ({looked}), so the log holds one response of each "
+            f"group.{why if fix else ''} What this report says about groups does not hold.",
             to_do="Log every response; the line below does that." if fix else "Log every response.",
+            evidence=details,
+            fix=fix,
         )
 
 
@@ -243,113 +175,87 @@ def missing_rewards(f: Facts) -> Iterator[Finding]:
     if not missing or convention.missing != "propagates":
         return
     lacking = some(f"{name} in {count(n)}" for name, n in missing.items())
+    severity, spreads = "error", f"and {convention.name} does not skip them: one makes its whole group NaN, under GDPO"
     if f.framework.grpo_reads_score_alone and not f.is_gdpo:
         severity = "warning" if f.intended_method is None else "info"
-        spreads = (
-            "which harms GDPO alone: there one missing reward makes the advantages of the whole batch NaN, while "
-            f"{f.framework.title}'s GRPO reads only score"
-        )
-    else:
-        severity = "error"
-        spreads = (
-            f"and {convention.name} does not skip them: one missing reward makes the advantages of its whole group "
-            "NaN, under GDPO those of the whole batch"
-        )
+        spreads = f"which harms GDPO alone, as {f.framework.title}'s GRPO reads only score: under GDPO one makes"
     yield Finding(
-        severity,
-        f"Rewards are missing ({lacking} of {count(f.totals.responses, 'response')}), {spreads}. Return a number "
-        "for every response. Such groups and batches are left out of the figures here.",
-        {"missing": missing, "responses": int(f.totals.responses)},
+        severity=severity,
         title="Responses without a value of every reward",
+        message=f"Rewards are missing ({lacking} of {count(f.totals.responses, 'response')}), {spreads} the whole "
+        "batch NaN. Such groups and batches are left out of the figures here.",
         to_do="Return a number for every response.",
+        evidence={"missing": missing, "responses": int(f.totals.responses)},
     )
 
 
 def score_not_a_sum(f: Facts) -> Iterator[Finding]:
     """A logged total, which GRPO normalises, is no weighted sum of the rewards logged beside it."""
-    for details in _issues(f, "score-not-a-sum"):
+    for details in issues(f, "score-not-a-sum"):
         score = details.get("score", "score")
-        grpo = f"{f.framework.title}'s GRPO" if f.framework.grpo_reads_score_alone else "GRPO"
+        normalises = f"GRPO normalises the {score}"
         if "explained" in details:
-            yield from _holds_more(f, score, details, grpo)
+            yield from _holds_more(f, score, details, normalises)
             continue
         yield Finding(
-            "info",
-            f"The {score} is not a weighted sum of {some(details['columns'])} (the nearest one differs by up to "
-            f"{number(details['error'], 2)}). {grpo} normalises the {score}, so what this report says about "
-            f"GRPO holds for the weighted sum of these columns and not for the {score}. GDPO takes the columns "
-            "themselves.",
-            details,
+            severity="info",
             title=f"The {score} is not a weighted sum of the rewards",
+            message=f"The {score} is not a weighted sum of {some(details['columns'])} (the nearest one is off by up to "
+            f"{number(details['error'], 2)}). {normalises}, and what this report says about GRPO is about a weighted "
+            "sum of these columns. GDPO takes the columns themselves.",
+            evidence=details,
         )
 
 
-def _holds_more(f: Facts, score: str, details: Mapping[str, Any], grpo: str) -> Iterator[Finding]:
+def _holds_more(f: Facts, score: str, details: Mapping[str, Any], normalises: str) -> Iterator[Finding]:
     """A logged total that the one reward beside it explains in part."""
     [part] = details["columns"]
     known = f.known_weights if f.reproduced else {}
     if known.get(part):
         return  # the two are rewards of their own
     severity, holds = "warning", f"{score} may hold {part} and something unlogged"
-    name = f"{grpo} normalises the {score}, and this report is about {part}."
+    name = f"{normalises}, and this report is about {part}."
     if part in known:
         severity, holds = "error", f"{score} seems to hold {part} and something unlogged"
         name = f"The advantages are made of {score} alone, so what its parts do and what GDPO would do cannot be told."
     elif score in f.rewards:
         name = f"This report takes the two for two rewards: name {score} alone if it is a total."
     yield Finding(
-        severity,
-        f"{holds}: {part} explains {percent(details['explained'])} of how {score} differs. {name}",
-        details,
+        severity=severity,
         title=holds,
+        message=f"{holds}: {part} explains {percent(details['explained'])} of how {score} differs. {name}",
         to_do=f"Log all that {score} is made of, each in a column of its own, if it is a total.",
+        evidence=details,
     )
 
 
 def held_by_totals(f: Facts) -> list[str]:
     """The rewards that a total beside them seems to hold."""
-    return [name for details in _issues(f, "score-not-a-sum") if "explained" in details for name in details["columns"]]
-
-
-def not_in_score(f: Facts) -> Iterator[Finding]:
-    """Columns that a logged total leaves out, and that are taken for no rewards."""
-    for details in _issues(f, "not-in-score"):
-        columns = details["columns"]
-        yield Finding(
-            "info",
-            f"The {details.get('score', 'score')} is a weighted sum of {some(details['rewards'])} alone, so "
-            f"{some(columns)} {_is(len(columns))} not counted as {'a reward' if len(columns) == 1 else 'rewards'} "
-            f"here. If {'gdpo_reward_keys names' if f.framework.grpo_reads_score_alone else 'the run used'} more, name "
-            "all of them as rewards.",
-            details,
-            title=f"{some(columns)} {_is(len(columns))} not counted among the rewards",
-        )
+    return [name for details in issues(f, "score-not-a-sum") if "explained" in details for name in details["columns"]]
 
 
 def no_components(f: Facts) -> Iterator[Finding]:
     """The log holds only the total of the rewards, or one reward that may be a total."""
-    details = next(_issues(f, "no-components"), dict[str, Any]())
-    if not f.run.total_only:
-        if details:
-            beside = f", and not {some(f.run.left_out)}" if f.run.left_out else ""
-            yield Finding(
-                "info",
-                f"One reward was read, {f.rewards[0]}{beside}. If it is the total of several, log each in a column of "
-                "its own: from a total alone nothing can be said about them.",
-                details,
-                title="One reward was read",
-            )
-        return
-    why = f.framework.total_only_because or f"{f.framework.title} has to log each reward in a column of its own."
-    yield Finding(
-        "error",
-        "The log holds one total per response, not the rewards that the total was made of, so nothing can be said "
-        f"about them: neither what each one does, nor what GDPO would do. {why}",
-        {**details, "rewards": list(f.rewards)},
-        config_lines.log_rewards(f.run.framework),
-        title="The log holds only the total of the rewards",
-        to_do="Log each reward in a column of its own.",
-    )
+    details = next(issues(f, "no-components"), dict[str, Any]())
+    if f.run.total_only:
+        why = f.framework.total_only_because or f"{f.framework.title} has to log each reward in a column of its own."
+        yield Finding(
+            severity="error",
+            title="The log holds only the total of the rewards",
+            message="The log holds one total per response, not the rewards that it was made of, so it cannot be said "
+            f"what each one does, nor what GDPO would do. {why}",
+            to_do="Log each reward in a column of its own.",
+            evidence={**details, "rewards": list(f.rewards)},
+            fix=config_lines.log_rewards(f.run.framework),
+        )
+    elif details:
+        beside = f", and not {some(f.run.left_out)}" if f.run.left_out else ""
+        yield Finding(
+            severity="info",
+            title="One reward was read",
+            message=f"One reward was read, {f.rewards[0]}{beside}. If it is the total of several, log each by itself.",
+            evidence=details,
+        )
 
 
 # --- the logged advantages against the recipe -------------------------------------------------------------------------
@@ -359,25 +265,29 @@ def eval_overwrote(f: Facts) -> Iterator[Finding]:
     """Steps whose file an evaluation wrote."""
     if not len(f.overwritten_batches.batch) or f.recipe_of_the_rest is not None:
         return
-    steps, error = f.overwritten_batches.step.tolist(), float(f.overwritten_batches.logged.max_error.max())
+    at, error = at_steps(f.overwritten_batches.step.tolist()), _error(f.overwritten_batches)
     yield Finding(
-        "warning",
-        f"The logged advantages of {at_steps(steps)} are not reproduced, while those of the other steps are: they "
-        f"differ by up to {number(error, 2)}, in most groups only by a factor, and no rows are missing. That is what "
-        "an evaluation leaves behind: it overwrites the file of its step, with its own responses beside those of the "
-        "training or in their place. These steps are left out of the figures here. Without evaluations the log stays "
-        "whole.",
-        {
-            "steps": steps[:LISTED],
-            "rows_off": int(f.overwritten_batches.logged.wrong.sum()),
-            "max_error": error,
-            "groups_off_by_a_factor": scaled_share(f.overwritten_batches),
-            "threshold": SCALE_ONLY,
-        },
-        f"{config_lines.no_evaluation(f.run.framework)}  # or leave {at_steps(steps)} out where you read the log",
-        title=f"An evaluation overwrote {at_steps(steps)}",
+        severity="warning",
+        title=f"An evaluation overwrote {at}",
+        message=f"The logged advantages of {at} alone are not reproduced: they differ by up to {error}, in most groups "
+        "only by a factor, and no rows are missing. That is what an evaluation leaves, which overwrites the file of "
+        "its step. These steps are left out of the figures here.",
         to_do="Train without evaluations, or leave these steps out where you read the log.",
+        evidence=_off(f.overwritten_batches),
+        fix=f"{f.framework.lines.no_evaluation}  # or leave {at} out where you read the log",
     )
+
+
+def _error(batches: Sums[Array]) -> str:
+    """By how much logged advantages differ at most, in words."""
+    return number(float(batches.logged.max_error.max()), 2)
+
+
+def _off(batches: Sums[Array]) -> dict[str, object]:
+    """The evidence that batches are not reproduced, and whether they are but for a factor."""
+    wrong, error = int(batches.logged.wrong.sum()), float(batches.logged.max_error.max())
+    numbers: dict[str, object] = {"steps": batches.step.tolist()[:LISTED], "rows_off": wrong, "max_error": error}
+    return numbers | {"groups_off_by_a_factor": scaled_share(batches), "threshold": SCALE_ONLY}
 
 
 def rows_missing(f: Facts) -> Iterator[Finding]:
@@ -389,21 +299,13 @@ def rows_missing(f: Facts) -> Iterator[Finding]:
     most = int(f.batches.responses[f.batches.logged.wrong == 0].max())
     held = f"{rows.min()}" if rows.min() == rows.max() else f"{rows.min()} to {rows.max()}"
     yield Finding(
-        "warning",
-        f"{at_steps(steps).capitalize()} {'holds' if len(steps) == 1 else 'hold'} {held} rows, others {most}, and the "
-        f"logged advantages there are those of {NAMES[f.method]} but for a factor: they were computed over more rows, "
-        "which are missing from the log. They were cut off, or groups were dropped, as a filter does with those "
-        "without a signal. The rows that are there count in the figures here.",
-        {
-            "steps": steps[:LISTED],
-            "rows": int(rows.sum()),
-            "usual_rows": most,
-            "rows_off": int(short.logged.wrong.sum()),
-            "groups_off_by_a_factor": scaled_share(short),
-            "threshold": SCALE_ONLY,
-        },
+        severity="warning",
         title=f"Rows are missing at {at_steps(steps)}",
+        message=f"{at_steps(steps).capitalize()} {'holds' if len(steps) == 1 else 'hold'} {held} rows, others {most}. "
+        f"The logged advantages are those of {NAMES[f.method]} but for a factor: they were computed over more rows. "
+        "The rows that are there count in the figures here.",
         to_do=f"Find the missing rows of {at_steps(steps)}, or read the figures as those of the rows that are left.",
+        evidence={**_off(short), "rows": int(rows.sum()), "usual_rows": most},
     )
 
 
@@ -414,15 +316,14 @@ def reward_columns_merged(f: Facts) -> Iterator[Finding]:
     hidden = int(f.totals.logged.hidden_groups)
     unread = f" Columns of it that were not read: {some(f.run.left_out)}." if f.run.left_out else ""
     yield Finding(
-        "error",
-        f"In {count(hidden, 'group')}, responses with equal rewards have different logged advantages: something that "
-        f"is not among the rewards read from the log went into them.{unread} Usually two reward functions share a "
-        "name, and the log keeps one column for both (a penalty added to the reward looks the same). Give each "
-        "function a name of its own; until then no figure of this report covers what is missing.",
-        {"hidden_groups": hidden, "groups": int(f.totals.groups), "threshold": MERGED},
-        config_lines.own_name(f.run.framework),
+        severity="error",
         title="A reward that made the advantages is not in the log",
+        message=f"In {count(hidden, 'group')}, responses with equal rewards have different logged advantages: "
+        f"something that was not read went into them.{unread} Usually two reward functions share a name, and the log "
+        "keeps one column for both (a penalty looks the same). No figure here covers what is missing.",
         to_do="Give each reward function a name of its own.",
+        evidence={"hidden_groups": hidden, "groups": int(f.totals.groups), "threshold": MERGED},
+        fix=f.framework.lines.own_name,
     )
 
 
@@ -431,7 +332,8 @@ def advantages_not_reproduced(f: Facts) -> Iterator[Finding]:
     if f.reproduced is not False:
         return
     if f.all_zero:
-        yield from _all_zero_though_rewards_differ(f)
+        if f.totals.mixed_groups:
+            yield _all_zero_though_rewards_differ(f)
     # A missing reward makes the whole log impossible to reproduce; `reward_columns_merged` says so.
     elif f.lacks_a_reward:
         return
@@ -439,90 +341,76 @@ def advantages_not_reproduced(f: Facts) -> Iterator[Finding]:
         yield _nothing_makes_them(f)
     elif f.recipe_of_the_rest is not None:
         yield _some_are_others(f, f.overwritten_batches)
-    elif (bad := (f.batches.logged.wrong > f.batches.logged.impossible) & ~f.lack_rows).any():
-        yield _some_are_others(f, take(f.batches, bad))
+    elif (wrong := (f.batches.logged.wrong > f.batches.logged.impossible) & ~f.lack_rows).any():
+        yield _some_are_others(f, take(f.batches, wrong))
 
 
-def _all_zero_though_rewards_differ(f: Facts) -> Iterator[Finding]:
+def _all_zero_though_rewards_differ(f: Facts) -> Finding:
     logged, mixed = int(f.totals.logged.count), int(f.totals.mixed_groups)
-    if mixed:
-        yield Finding(
-            "error",
-            f"The log says 0 for the advantage of every response ({count(logged)}), though the rewards differ in "
-            f"{count(mixed, 'group')}: either nothing was trained, or the advantages were not in place yet when they "
-            "were logged.",
-            {"logged": logged, "logged_zero": logged, "mixed_groups": mixed},
-            title="Every logged advantage is 0, though the rewards differ",
-            to_do="Check whether anything was trained, and log the advantages after they are computed.",
-        )
+    return Finding(
+        severity="error",
+        title="Every logged advantage is 0, though the rewards differ",
+        message=f"The log says 0 for the advantage of every response ({count(logged)}), though the rewards differ in "
+        f"{count(mixed, 'group')}: nothing was trained, or they were logged before they were computed.",
+        to_do="Check whether anything was trained, and log the advantages after they are computed.",
+        evidence={"logged": logged, "logged_zero": logged, "mixed_groups": mixed},
+    )
 
 
 def _nothing_makes_them(f: Facts) -> Finding:
-    numbers = {"logged": int(f.totals.logged.count), "grouped_by": f.run.grouped_by}
+    numbers: dict[str, object] = {"logged": int(f.totals.logged.count), "grouped_by": f.run.grouped_by}
+    none = "No method that this report computes makes the logged advantages from the logged rewards"
+    severity, title = "error", "Nothing known makes the logged advantages"
+    to_do = "Check the group size, the framework, and that each reward is logged as it was used."
     if f.run.total_only:
         severity, title, to_do = "info", "The total does not make the logged advantages", ""
-        message = f"The total alone does not make the logged advantages (groups: {f.run.grouped_by})."
+        none, why = "The total alone does not make the logged advantages", ""
+    elif f.left_out_reward is not None:
+        name, recipe = f.left_out_reward
+        weights = weights_in_words(dict(zip([*f.rewards, name], recipe.weights, strict=True)), recipe.up_to_scale)
+        severity, title = "warning", f"{name}, which was not read, went into the advantages"
+        to_do = f"Name all rewards, {name} among them."
+        why = f" With {name} as one more reward they are those of {NAMES[recipe.method]} with weights {weights}."
+        numbers["pattern"] = "a column that was not read"
+    elif (found := residual(f.sample, f.rewards)) is not None:
+        numbers["pattern"], why = found.pattern, f" {found.says}"
+        if found.known:
+            severity, to_do = "info", ""
+            title = f"The logged advantages are those of no method here, but consistent: {found.pattern}"
+        elif found.consistent:
+            severity, title = "warning", "Something beside the rewards went into the logged advantages"
+            to_do = "Log what was added to the rewards as a column of its own."
     else:
-        found = residual(f.sample, f.rewards)
-        severity, title = "error", "Nothing known makes the logged advantages"
-        to_do = "Check the group size, the framework, and that each reward is logged as it was used."
         evaluation = "evaluations wrote into the files of all steps, " * f.framework.evaluation_overwrites
-        why = (
-            "The groups may be different ones (another group size), another framework may have written the log (name "
-            f"it), {evaluation}or a reward is not logged as it was used."
-        )
-        if f.left_out_reward is not None:
-            name, recipe = f.left_out_reward
-            weights = weights_in_words(dict(zip([*f.rewards, name], recipe.weights, strict=True)), recipe.up_to_scale)
-            severity, title = "warning", f"{name}, which was not read, went into the advantages"
-            to_do = f"Name all rewards, {name} among them."
-            why = f"With {name} as one more reward they are those of {NAMES[recipe.method]} with weights {weights}."
-            numbers["pattern"] = "a column that was not read"
-        elif found is not None:
-            numbers["pattern"], why = found.pattern, found.says
-            if found.known:
-                severity, to_do = "info", ""
-                title = f"The logged advantages are those of no method here, but consistent: {found.pattern}"
-            elif found.consistent:
-                severity, title = "warning", "Something beside the rewards went into the logged advantages"
-                to_do = "Log what was added to the rewards as a column of its own."
-        message = (
-            "No method that this report computes makes the logged advantages from the logged rewards "
-            f"(groups: {f.run.grouped_by}). {why}"
-        )
-    return Finding(severity, message, numbers, title=title, to_do=to_do)
+        why = f" The groups may be others, another framework wrote the log, {evaluation}or a reward is not logged as "
+        "used."
+    message = f"{none} (groups: {f.run.grouped_by}).{why}"
+    return Finding(severity=severity, title=title, message=message, to_do=to_do, evidence=numbers)
 
 
 def _some_are_others(f: Facts, bad: Sums[Array]) -> Finding:
     """Of a run whose recipe makes the others."""
-    ran, other = f.method, f.recipe_of_the_rest
-    steps, wrong = bad.step.tolist(), int(bad.logged.wrong.sum())
+    other, at, made = f.recipe_of_the_rest, at_steps(bad.step.tolist()), NAMES[f.method]
     logged = int(f.totals.logged.count + f.overwritten_batches.logged.count.sum())
-    scaled, error = scaled_share(bad), float(bad.logged.max_error.max())
+    numbers = {**_off(bad), "logged": logged}
     if other is not None:
         weights = weights_in_words(dict(zip(f.rewards, other.weights, strict=True)), other.up_to_scale)
-        why = f"There they are {NAMES[other.method]} with weights {weights}: another run wrote them, or this one was "
-        why += "changed on the way. The figures here leave these steps out"
-    elif scaled >= SCALE_ONLY:
-        why = "Most are a multiple of what they should be: the last step ran over another batch than the one in the "
-        why += "log, as when an evaluation wrote the file, or several batches went into one"
+        why = f"There they are {NAMES[other.method]} with weights {weights}. The figures here leave these steps out"
+        numbers["method_there"] = other.method
+    elif scaled_share(bad) >= SCALE_ONLY:
+        why = "Most are a multiple of what they should be: the last step ran over another batch than the logged one"
     else:
-        why = "Usual reasons: an evaluation wrote the file, a group lost rows, rewards were clipped, shaped or carry a "
-        why += "KL penalty there, or two runs wrote to one place"
+        why = (
+            "Usually an evaluation or another run wrote the file, a group lost rows, or rewards were clipped or shaped"
+        )
     return Finding(
-        "error",
-        f"{count(wrong)} of {count(logged)} logged advantages, at {at_steps(steps)}, are not what {NAMES[ran]} makes "
-        f"of the logged rewards, though it makes the others (they differ by up to {number(error, 2)}). {why}.",
-        {
-            "rows_off": wrong,
-            "logged": logged,
-            "steps": steps[:LISTED],
-            "max_error": error,
-            "groups_off_by_a_factor": scaled,
-            **({} if other is None else {"method_there": other.method}),
-        },
-        title=f"Some logged advantages are not what {NAMES[ran]} makes",
-        to_do=f"Find out what wrote {at_steps(steps)}, or leave them out where you read the log.",
+        severity="error",
+        title=f"Some logged advantages are not what {made} makes",
+        message=f"{count(int(bad.logged.wrong.sum()))} of {count(logged)} logged advantages, at {at}, are not what "
+        f"{made} makes of the logged rewards, though it makes the others (they differ by up to "
+        f"{_error(bad)}). {why}.",
+        to_do=f"Find out what wrote {at}, or leave them out where you read the log.",
+        evidence=numbers,
     )
 
 
@@ -533,34 +421,29 @@ def weights_change(f: Facts) -> Iterator[Finding]:
     first, *later = f.phases
     last, steps = later[-1], [phase.step for phase in later]
     message = f"The weights are {weights_in_turn([phase[:2] for phase in f.phases])}"
-    if len(later) <= FEW_CHANGES:
-        when, vectors = f"at {at_steps(steps)}", [ratio_in_words(phase.weights) for phase in f.phases]
-    else:
-        when = f"{len(later)} times from step {steps[0]} to step {steps[-1]}"
-        vectors = [ratio_in_words(first.weights), "…", ratio_in_words(last.weights)]
-        known = {name: [w for phase in f.phases if (w := phase.weights[name]) is not None] for name in f.rewards}
-        spans = [
-            f"{name} from {number(min(had))} to {number(max(had))}"
-            for name, had in known.items()
-            if had and max(had) - min(had) > WEIGHT_MOVED * max(map(abs, had))
-        ]
-        message = f"The weights change {when}. {message.removeprefix('The weights are ')}"
-        message += f"; in between lie {listing(spans)}" if spans else ""
-    if any(phase.up_to_scale for phase in f.phases):
-        message += " (the log shows ratios alone)"
+    when, vectors = f"at {at_steps(steps)}", [ratio_in_words(phase.weights) for phase in f.phases]
+    if len(later) > FEW_CHANGES:
+        when, vectors = f"{len(later)} times from step {steps[0]} to step {steps[-1]}", [vectors[0], "…", vectors[-1]]
+        message = f"The weights change {when}. {message.removeprefix('The weights are ')}{_in_between(f)}"
+    ratios = " (the log shows ratios alone)" * any(phase.up_to_scale for phase in f.phases)
     follow = "the weights given" if f.given_weights else "the weights that it had"
+    numbers: dict[str, object] = {"steps": steps[:LISTED], "changes": len(later)}
+    numbers |= {"before": dict(first.weights), "after": dict(last.weights)}
     yield Finding(
-        "info",
-        f"{message}. The logged advantages show that, and the figures here compute each step with {follow}.",
-        {
-            "steps": steps[:LISTED],
-            "changes": len(later),
-            "before": dict(first.weights),
-            "after": dict(last.weights),
-            "weights": [dict(phase.weights) for phase in f.phases[:LISTED]],
-        },
+        severity="info",
         title=f"Weights change {when}: {' → '.join(vectors)}",
+        message=f"{message}{ratios}. The figures here compute each step with {follow}.",
+        evidence=numbers | {"weights": [dict(phase.weights) for phase in f.phases[:LISTED]]},
     )
+
+
+def _in_between(f: Facts) -> str:
+    """Between what the weights that move lie, where they change too often to list them."""
+    known = {name: [w for phase in f.phases if (w := phase.weights[name]) is not None] for name in f.rewards}
+    ends = {name: (min(had), max(had)) for name, had in known.items() if had}
+    moving = {name: at for name, at in ends.items() if at[1] - at[0] > WEIGHT_MOVED * max(map(abs, at))}
+    spans = [f"{name} from {number(low)} to {number(high)}" for name, (low, high) in moving.items()]
+    return f"; in between lie {listing(spans)}" if spans else ""
 
 
 def advantages_upside_down(f: Facts) -> Iterator[Finding]:
@@ -576,14 +459,14 @@ def advantages_upside_down(f: Facts) -> Iterator[Finding]:
     weights = some(f"{name} {number(phase.weights[name])}" for name in names)
     unlike = ", though weights above 0 were asked for" if any(name in asked for name in names) else ""
     yield Finding(
-        "error",
-        f"The weights that made the logged advantages are below 0{since} ({weights}){unlike}: of two responses to a "
-        f"prompt, the one with less of {some(names)} gets more, so the run is trained to be worse. Usually the sign "
-        "of the advantage is wrong, as in (mean − reward) / std. Where less is meant to be better, give these weights.",
-        {"rewards": names, "weights": dict(phase.weights), "step": phase.step},
-        extent=1.0,
+        severity="error",
         title=f"The advantages are upside down{since}",
+        message=f"The weights that made the logged advantages are below 0{since} ({weights}){unlike}: the response "
+        f"with less of {some(names)} gets more, so the run is trained to be worse. Usually the sign of the advantage "
+        "is wrong, as in (mean − reward) / std. Where less is meant to be better, give these weights.",
         to_do="Check the sign of the advantages.",
+        evidence={"rewards": names, "weights": dict(phase.weights), "step": phase.step},
+        extent=1.0,
     )
 
 
@@ -615,14 +498,13 @@ def advantage_impossible(f: Facts) -> Iterator[Finding]:
         f"{number(a, 6)} (step {step}, group {part['group'][0]})"
         for a, step, part in zip(advantages, steps, shown, strict=True)
     ]
+    title = f"{count(many, 'logged advantage')} {_is(many)} impossible"
     message = [f"{count(many)} of {count(f.totals.logged.count, 'logged advantage')} {_is(many)} impossible."]
     to_do = f"Find what made the advantage of {number(advantages[0])} at step {steps[0]}."
     if any(by_nothing):
         message.append(
-            f"{some(compress(where, by_nothing))}: the other responses of the group agree in every reward. Their std "
-            "is 0, so that leave-one-out, whose advantages the others have, has nothing to divide by: the advantage "
-            "should be its total less the mean of the others'. It was divided by the round-off of the std, as in "
-            "NeMo-RL's issues 1518, 4158 and 4161."
+            f"{some(compress(where, by_nothing))}: the other responses of the group agree in every reward, and "
+            "leave-one-out divided by the round-off of their std, as in NeMo-RL's issues 1518, 4158 and 4161."
         )
         to_do = "Switch leave-one-out off, or use a trainer that divides nothing where the other responses agree."
     beyond = [not by for by in by_nothing]
@@ -632,38 +514,31 @@ def advantage_impossible(f: Facts) -> Iterator[Finding]:
         limit = largest_z(float(n), ALL_CONVENTIONS[f.recipe.convention].ddof)
         message.append(
             f"{some(compress(where, beyond))}: {NAMES[f.method]} makes z-scores of each {over}, and none of {n} is "
-            f"beyond ±{number(limit)}, whatever the rewards. It makes the others of the group, so that these were "
-            "changed afterwards, or came about in another way."
+            f"beyond ±{number(limit)}, whatever the rewards: these were changed afterwards, or made in another way."
         )
     if many > len(shown):
         message.append("Named are the largest, at most one a group.")
-    yield Finding(
-        "error",
-        " ".join(message),
-        {"impossible": many, "logged": int(f.totals.logged.count), "largest": advantages, "steps": steps},
-        extent=1.0,
-        title=f"{count(many, 'logged advantage')} {_is(many)} impossible",
-        to_do=to_do,
-    )
+    evidence = {"impossible": many, "logged": int(f.totals.logged.count), "largest": advantages, "steps": steps}
+    says = " ".join(message)
+    yield Finding(severity="error", title=title, message=says, to_do=to_do, evidence=evidence, extent=1.0)
 
 
 def method_not_as_asked(f: Facts) -> Iterator[Finding]:
     """The method that ran is not the intended one."""
     if f.intended_method is None or f.recipe is None or f.intended_method == f.recipe.method:
         return
+    asked, ran = NAMES[f.intended_method], NAMES[f.recipe.method]
     fix, why = None, ""
     if f.intended_method == "gdpo":
-        reasons = f.framework.not_gdpo_because
-        why = " ".join(reasons[method] for method in (None, f.recipe.method) if method in reasons)
+        why = f.framework.not_gdpo_because
         fix = config_lines.switch_to_gdpo(f.run.framework, *f.functions(f.recipe.weights), f.run.group_size)
     yield Finding(
-        "error",
-        f"{NAMES[f.intended_method]} was asked for, but the logged advantages are those of {NAMES[f.recipe.method]}. "
-        f"{why}".strip(),
-        {"asked": f.intended_method, "found": f.recipe.method},
-        fix,
-        title=f"{NAMES[f.intended_method]} was asked for, {NAMES[f.recipe.method]} ran",
-        to_do=f"Switch {NAMES[f.intended_method]} on.",
+        severity="error",
+        title=f"{asked} was asked for, {ran} ran",
+        message=f"{asked} was asked for, but the logged advantages are those of {ran}. {why}".strip(),
+        to_do=f"Switch {asked} on.",
+        evidence={"asked": f.intended_method, "found": f.recipe.method},
+        fix=fix,
     )
 
 
@@ -687,13 +562,13 @@ def weights_not_as_given(f: Facts) -> Iterator[Finding]:
     of_caller, of_log = (some(f"{n} {number(w)}" for n, w in zip(names, ws, strict=True)) for ws in (given, made))
     up_to = ", up to a common factor" if up_to_scale else ""
     yield Finding(
-        "warning",
-        f"The weights given ({of_caller}) are not those that made the logged advantages ({of_log}{up_to}). The figures "
-        "here follow the weights given.",
-        {"given": dict(zip(names, given, strict=True)), "logged": dict(zip(names, made, strict=True))},
-        config_lines.set_weights(f.run.framework, *f.functions(f.plan.weights), f.recipe.method),
+        severity="warning",
         title="The weights given are not those that ran",
+        message=f"The weights given ({of_caller}) are not those that made the logged advantages ({of_log}{up_to}). The "
+        "figures here follow the weights given.",
         to_do="Set the weights that you mean.",
+        evidence={"given": dict(zip(names, given, strict=True)), "logged": dict(zip(names, made, strict=True))},
+        fix=config_lines.set_weights(f.run.framework, *f.functions(f.plan.weights), f.recipe.method),
     )
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gdpo_core._words import count, listing, number, percent
-from gdpo_core.runs import thresholds
+from gdpo_core.runs import thresholds as t
 from gdpo_core.runs.facts import Facts, Finding, ratio, some
 from gdpo_core.runs.sums import take
 
@@ -23,7 +23,7 @@ class _Drift(NamedTuple):
 
     def moves(self, sign: int) -> bool:
         """Whether it is for the better, 1, or for the worse, −1, by more than chance and than what is hardly seen."""
-        return self.beyond_chance and sign * self.size >= thresholds.FALLS
+        return self.beyond_chance and sign * self.size >= t.FALLS
 
 
 def reward_falls(f: Facts) -> Iterator[Finding]:
@@ -35,7 +35,7 @@ def reward_falls(f: Facts) -> Iterator[Finding]:
     up = sorted((k for k in drifts if drifts[k].moves(1)), key=lambda k: -drifts[k].size)
     for k in down:
         name, fell = f.rewards[k], drifts[k]
-        far = fell.size <= -thresholds.FALLS_FAR
+        far = fell.size <= -t.FALLS_FAR
         if not (far or up or primary is not None):
             continue
         step, before, after = _break(f, k)
@@ -43,31 +43,23 @@ def reward_falls(f: Facts) -> Iterator[Finding]:
         moves = "falls" if _sign(f, k) > 0 else f"rises against its weight of {number(f.plan.weights[k])}"
         says = f"{name} {moves}, from {number(fell.first, 3)} to {number(fell.last, 3)}"
         meanwhile = f"Meanwhile {some(goes)}. " if up else "No other reward gets much better meanwhile. "
+        ask = "" if primary is not None else f" If {name} is what the run is for, name it (--primary)."
+        numbers: dict[str, object] = {"reward": name, "fall_in_stds": -fell.size, "since_step": step}
+        numbers |= {"mean_first_quarter": fell.first, "mean_last_quarter": fell.last}
+        numbers |= {"mean_before": before, "mean_after": after}
+        numbers |= {"rises": {f.rewards[i]: [drifts[i].first, drifts[i].last] for i in up}}
+        numbers |= {"threshold": t.FALLS, "threshold_far": t.FALLS_FAR, "threshold_standard_errors": t.CHANCE}
         yield Finding(
-            "warning" if far or (up and primary is not None) else "info",
-            f"The mean of {says}, between the first quarter of the batches and the last. The clearest break is at step "
-            f"{step}: {number(before, 3)} before it, {number(after, 3)} from there on. "
-            f"{meanwhile if len(drifts) > 1 else ''}Either the policy gives {name} up"
-            f"{' for what pays more' if up else ''}, or the prompts became harder (a curriculum, data in some order): "
-            "this report does not tell which."
-            + ("" if primary is not None else f" If {name} is what the run is for, name it (--primary)."),
-            {
-                "reward": name,
-                "mean_first_quarter": fell.first,
-                "mean_last_quarter": fell.last,
-                "since_step": step,
-                "mean_before": before,
-                "mean_after": after,
-                "fall_in_stds": -fell.size,
-                "rises": {f.rewards[i]: [drifts[i].first, drifts[i].last] for i in up},
-                "threshold": thresholds.FALLS,
-                "threshold_far": thresholds.FALLS_FAR,
-                "threshold_standard_errors": thresholds.CHANCE,
-            },
-            extent=min(-fell.size, 1.0),
+            severity="warning" if far or (up and primary is not None) else "info",
             title=f"The mean of {says}",
+            message=f"The mean of {says}, between the first quarter of the batches and the last. The clearest break is "
+            f"at step {step}: {number(before, 3)} before it, {number(after, 3)} from there on. "
+            f"{meanwhile * (len(drifts) > 1)}Either the policy gives {name} up, or the prompts became harder: this "
+            f"report does not tell which.{ask}",
             to_do=f"Find out why {says}{f', while {goes[0]}' if up else ''}: read answers from step {step} on, and "
             "check whether the prompts became harder.",
+            evidence=numbers,
+            extent=min(-fell.size, 1.0),
         )
 
 
@@ -79,15 +71,15 @@ def _sign(f: Facts, k: int) -> float:
 def _drifts(f: Facts) -> dict[int, _Drift]:
     """By reward; none where a quarter of the run holds too few batches or groups with the reward."""
     quarter, step = len(f.batches.batch) // 4, f.batches.step
-    if len(step) < thresholds.FADES_BATCHES or step[quarter - 1] == step[-quarter]:
+    if len(step) < t.FADES_BATCHES or step[quarter - 1] == step[-quarter]:
         return {}
     parts = [replace(f, batches=take(f.batches, part)) for part in (slice(quarter), slice(-quarter, None))]
     drifts = {}
     for k in range(len(f.rewards)):
         spread = sqrt(ratio(f.totals.rewards.scatter[k], max(f.totals.rewards.present[k] - 1, 1)))
-        if not spread > 0 or any(part.totals.rewards.holding_groups[k] < thresholds.FADES_GROUPS for part in parts):
+        if not spread > 0 or any(part.totals.rewards.holding_groups[k] < t.FADES_GROUPS for part in parts):
             continue
-        chance = thresholds.CHANCE * sqrt(sum(_squared_error(part, k) for part in parts))
+        chance = t.CHANCE * sqrt(sum(_squared_error(part, k) for part in parts))
         first, last = (part.mean(k) for part in parts)
         drifts[k] = _Drift(first, last, _sign(f, k) * (last - first) / spread, abs(last - first) > chance)
     return drifts
@@ -116,34 +108,27 @@ def no_right_answer(f: Facts) -> Iterator[Finding]:
     if on is None or f.contradicted or not _can_be_missed(f, on):
         return
     parts, groups = f.method_sums.update_unright, f.totals.unright_groups
-    share = ratio(parts.sum(), f.method_sums.squares)
-    if not share >= thresholds.UNRIGHT_INFO:
+    share, of_all = ratio(parts.sum(), f.method_sums.squares), ratio(groups, f.totals.groups)
+    if not share >= t.UNRIGHT_INFO:
         return
     name, by_size = f.rewards[on], sorted(set(range(len(f.rewards))) - {on}, key=lambda k: -parts[k])
-    teach = {f.rewards[k]: ratio(parts[k], parts.sum()) for k in by_size if parts[k] > 0}
-    others = listing(teach)
+    there = {f.rewards[k]: ratio(parts[k], parts.sum()) for k in by_size}
+    teach = {other: part for other, part in there.items() if part > 0}
+    others, them = listing(teach), "it" if len(teach) == 1 else "them"
+    numbers: dict[str, object] = {"primary": name, "method": f.method, "update_share": share, "groups": groups}
+    numbers |= {"groups_of_all": of_all, "update_share_there": there}
     yield Finding(
-        "warning" if share >= thresholds.UNRIGHT_WARNING else "info",
-        f"{f.lead_in}, {percent(share)} of the update comes from groups in which no response has {name}, that is more "
-        f"than 0 of it: {count(groups, 'group')}, {percent(ratio(groups, f.totals.groups))} of all. What is taught "
-        f"there, by reward: {some(f'{other} {percent(part)}' for other, part in teach.items())}. That may be meant, as "
-        "where a form is learnt before what is right; or the policy learns to be wrong in a way that pays. A filter on "
-        f"the total keeps such groups, as their totals differ; a filter on {name} drops them, and a gate lets {others} "
-        f"count only where {name} is there.",
-        {
-            "primary": name,
-            "method": f.method,
-            "update_share": share,
-            "groups": groups,
-            "groups_of_all": ratio(groups, f.totals.groups),
-            "update_share_there": {f.rewards[k]: ratio(parts[k], parts.sum()) for k in by_size},
-            "threshold_info": thresholds.UNRIGHT_INFO,
-            "threshold_warning": thresholds.UNRIGHT_WARNING,
-        },
-        extent=share,
+        severity="warning" if share >= t.UNRIGHT_WARNING else "info",
         title=f"{percent(share)} of the update comes from groups in which no response has {name}",
-        to_do=f"Decide whether {others} should be taught where no response has {name}: if not, let "
-        f"{'it' if len(teach) == 1 else 'them'} count only where {name} is there, or drop such groups.",
+        message=f"{f.lead_in}, {percent(share)} of the update comes from groups in which no response has {name}, that "
+        f"is more than 0 of it: {count(groups, 'group')}, {percent(of_all)} of all. What is taught there, by reward: "
+        f"{some(f'{other} {percent(part)}' for other, part in teach.items())}. That may be meant, as where a form is "
+        "learnt before what is right; or the policy learns to be wrong in a way that pays. A filter on the total keeps "
+        f"such groups; a filter on {name} drops them.",
+        to_do=f"Decide whether {others} should be taught where no response has {name}: if not, let {them} count only "
+        f"where {name} is there, or drop such groups.",
+        evidence=numbers | {"threshold_info": t.UNRIGHT_INFO, "threshold_warning": t.UNRIGHT_WARNING},
+        extent=share,
     )
 
 
@@ -156,4 +141,4 @@ def _can_be_missed(f: Facts, k: int) -> bool:
     # Σ (x − low)(high − x) is 0 where every value is one of these two.
     mean = f.mean(k)
     between = (mean - low) * (high - mean) - sums.scatter[k] / n
-    return bool(low == 0 or between <= thresholds.TWO_VALUES * (high - low) ** 2)
+    return bool(low == 0 or between <= t.TWO_VALUES * (high - low) ** 2)

@@ -10,7 +10,7 @@ import numpy as np
 
 from gdpo_core._words import clip, count, number, percent, signed
 from gdpo_core.conventions import NAMES
-from gdpo_core.runs import thresholds
+from gdpo_core.runs import thresholds as t
 from gdpo_core.runs.facts import SEVERITIES, Facts, Finding, ValueFacts, ratio, some
 from gdpo_core.runs.remedies import finding_members, lower_weight, put_first, rebalance
 from gdpo_core.runs.sums import bin_batches, take
@@ -19,86 +19,69 @@ from gdpo_core.runs.sums import bin_batches, take
 def reward_dead(f: Facts) -> Iterator[Finding]:
     """A reward is constant in nearly all groups."""
     for k, name in enumerate(f.rewards):
-        dead = f.dead(k)
-        if dead < thresholds.DEAD:
+        dead, acts = f.dead(k), f.totals.groups - f.totals.rewards.dead_groups[k]
+        if dead < t.DEAD:
             continue
-        everywhere, mean = f.coverage(k) == 1, number(f.mean(k), 3)
-        title, to_do = f"{name} does nothing", f"Grade {name} in finer steps, or take it out."
+        everywhere, title = f.coverage(k) == 1, f"{name} does nothing"
         holding = "" if everywhere else f" that hold{'s' * (dead == 1)} it ({percent(f.coverage(k))} of all)"
-        if not f.totals.rewards.present[k]:
-            message, to_do = f"{name} is missing in every response: it does nothing.", f"Log {name}, or take it out."
-        elif dead == 1:
-            message = (
-                f"{name} is constant in {'every' if everywhere else 'each'} group{holding} (its mean is {mean}), so "
-                "it does nothing to the advantages, whatever its weight. If it is meant to teach something, it has to "
-                "differ between responses to one prompt: grade it in finer steps, or take it out."
-            )
-        else:
+        says = f"in {'every' if everywhere else 'each'} group{holding}, so it does nothing, whatever its weight"
+        if dead < 1:
             title = f"{name} is constant in nearly every group"
-            acts = f.totals.groups - f.totals.rewards.dead_groups[k]
-            message = (
-                f"{name} is constant in {percent(dead)} of the groups{holding} and acts in the other "
-                f"{count(acts, 'group')} alone (its mean is {mean})."
-            )
-        groups = int(f.totals.rewards.holding_groups[k])
-        evidence = {"reward": name, "dead_groups": dead, "groups": groups, "threshold": thresholds.DEAD}
-        extent = f.weight_share(k)
-        yield Finding("warning", message, evidence, extent=extent, title=title, to_do=to_do)
+            says = f"in {percent(dead)} of the groups{holding} and acts in the other {count(acts, 'group')} alone"
+        message = f"{name} is constant {says}. Its mean is {number(f.mean(k), 3)}."
+        missing = not f.totals.rewards.present[k]
+        numbers = {"reward": name, "dead_groups": dead, "groups": int(f.totals.rewards.holding_groups[k])}
+        yield Finding(
+            severity="warning",
+            title=title,
+            message=f"{name} is missing in every response: it does nothing." if missing else message,
+            to_do=f"Log {name}, or take it out." if missing else f"Grade {name} in finer steps, or take it out.",
+            evidence=numbers | {"threshold": t.DEAD},
+            extent=f.weight_share(k),
+        )
 
 
 def reward_fades(f: Facts) -> Iterator[Finding]:
     """A reward that differed inside groups at first no longer does."""
     batches = len(f.batches.batch)
-    if batches < thresholds.FADES_BATCHES:
+    if batches < t.FADES_BATCHES:
         return
     quarter = batches // 4
     first, last = (replace(f, batches=take(f.batches, part)) for part in (slice(quarter), slice(-quarter, None)))
     for k, name in enumerate(f.rewards):
         groups = int(min(part.totals.rewards.holding_groups[k] for part in (first, last)))
-        if groups < thresholds.FADES_GROUPS or not f.plan.weights[k] or f.dead(k) >= thresholds.DEAD:
+        if groups < t.FADES_GROUPS or not f.plan.weights[k] or f.dead(k) >= t.DEAD:
             continue
         dead = first.dead(k), last.dead(k)
         share = first.shares(f.method)[k], last.shares(f.method)[k]
         mean = first.mean(k), last.mean(k)
-        weaker = share[0] >= thresholds.AMPLIFIED_SHARE and share[1] <= thresholds.FADES_SHARE * share[0]
-        if dead[1] - dead[0] < thresholds.FADES_DEAD or not (dead[1] >= thresholds.DEAD or weaker):
+        weaker = share[0] >= t.AMPLIFIED_SHARE and share[1] <= t.FADES_SHARE * share[0]
+        if dead[1] - dead[0] < t.FADES_DEAD or not (dead[1] >= t.DEAD or weaker):
             continue
         better = (mean[1] - mean[0]) * f.plan.weights[k] > 0
-        message = (
-            f"{name} fades: it is constant in {percent(dead[0])} of the groups in the first quarter of the batches and "
-            f"in {percent(dead[1])} in the last, and its mean goes from {number(mean[0], 3)} to "
-            f"{number(mean[1], 3)}. "
-        )
-        if all(map(isfinite, share)) and not f.contradicted:
-            message += f"Its part of the update goes from {percent(share[0])} to {percent(share[1])}. "
-        message += (
+        moves = f"Its part of the update goes from {percent(share[0])} to {percent(share[1])}. "
+        why = (
             "If it is as good as it has to be, nothing is wrong: the other rewards go on teaching."
             if better
-            else "Where all responses to a prompt get the same value, it teaches nothing: look at what the other "
-            "rewards pay for, and at whether the prompts became harder."
+            else "Where all responses to a prompt get the same value, it teaches nothing."
         )
+        to_do = (
+            f"Find out why {name} fades: look at what the other rewards pay for, and whether the prompts became harder."
+        )
+        numbers: dict[str, object] = {"reward": name, "groups_in_a_quarter": groups}
+        for n, quarter_of in enumerate(("first_quarter", "last_quarter")):
+            numbers |= {f"dead_groups_{quarter_of}": dead[n], f"mean_{quarter_of}": mean[n]}
+            numbers |= {f"update_share_{quarter_of}": share[n]}
+        numbers |= {"threshold": t.DEAD, "threshold_rise": t.FADES_DEAD, "threshold_times_share": t.FADES_SHARE}
         yield Finding(
-            "info" if better else "warning",
-            message,
-            {
-                "reward": name,
-                "dead_groups_first_quarter": dead[0],
-                "dead_groups_last_quarter": dead[1],
-                "mean_first_quarter": mean[0],
-                "mean_last_quarter": mean[1],
-                "update_share_first_quarter": share[0],
-                "update_share_last_quarter": share[1],
-                "groups_in_a_quarter": groups,
-                "threshold": thresholds.DEAD,
-                "threshold_rise": thresholds.FADES_DEAD,
-                "threshold_times_share": thresholds.FADES_SHARE,
-            },
-            extent=dead[1] - dead[0],
+            severity="info" if better else "warning",
             title=f"{name} fades",
-            to_do=""
-            if better
-            else f"Find out why {name} fades: look at what the other rewards pay for, and whether the prompts became "
-            "harder.",
+            message=f"{name} fades: it is constant in {percent(dead[0])} of the groups in the first quarter of the "
+            f"batches and in {percent(dead[1])} in the last, and its mean goes from {number(mean[0], 3)} to "
+            f"{number(mean[1], 3)}. {moves * (all(map(isfinite, share)) and not f.contradicted)}{why}",
+            to_do="" if better else to_do,
+            evidence=numbers,
+            extent=dead[1] - dead[0],
         )
 
 
@@ -107,34 +90,28 @@ def reward_noise(f: Facts) -> Iterator[Finding]:
     grpo, gdpo = f.shares("grpo"), f.shares("gdpo")
     for k, name in enumerate(f.rewards):
         faint = f.faint(k)
-        amplified = gdpo[k] >= thresholds.AMPLIFIED_SHARE and gdpo[k] >= thresholds.AMPLIFIED * abs(grpo[k])
-        if faint < thresholds.FAINT or not amplified or len(f.rewards) < 2 or f.contradicted:
+        amplified = gdpo[k] >= t.AMPLIFIED_SHARE and gdpo[k] >= t.AMPLIFIED * abs(grpo[k])
+        if faint < t.FAINT or not amplified or len(f.rewards) < 2 or f.contradicted:
             continue
         remedy = None
         if f.is_gdpo and 0 < grpo[k] < gdpo[k] < 1:
             # Update shares follow the squares of the weights: this factor brings the share to its value under GRPO.
             remedy = lower_weight(f, k, sqrt(grpo[k] / (1 - grpo[k]) * (1 - gdpo[k]) / gdpo[k]))
-        does, then = ("divides", "is") if f.is_gdpo else ("would divide", "would be")
+        does, then, makes = ("divides", "is", "makes") if f.is_gdpo else ("would divide", "would be", "would make")
+        numbers: dict[str, object] = {"reward": name, "faint_groups": faint}
+        numbers |= {"update_share_gdpo": gdpo[k], "update_share_grpo": grpo[k]}
+        numbers |= {"threshold": t.FAINT, "threshold_std": t.FAINT_STD}
+        numbers |= {"threshold_times_grpo": t.AMPLIFIED, "threshold_update_share": t.AMPLIFIED_SHARE}
         yield Finding(
-            "warning" if f.is_gdpo else "info",
-            f"{name} is nearly constant (std at most {percent(thresholds.FAINT_STD)} of its largest absolute value) in "
+            severity="warning" if f.is_gdpo else "info",
+            title=f"{name} is nearly constant, and GDPO {makes} it loud",
+            message=f"{name} is nearly constant (std at most {percent(t.FAINT_STD)} of its largest absolute value) in "
             f"{percent(faint)} of the groups in which it differs at all. GDPO {does} these differences by their own "
-            f"std: its part of the update {then} {percent(gdpo[k])} (under GRPO: {percent(grpo[k])}). If such small "
-            "differences mean nothing, round the reward so that they vanish, or lower its weight.",
-            {
-                "reward": name,
-                "faint_groups": faint,
-                "update_share_gdpo": gdpo[k],
-                "update_share_grpo": grpo[k],
-                "threshold": thresholds.FAINT,
-                "threshold_std": thresholds.FAINT_STD,
-                "threshold_times_grpo": thresholds.AMPLIFIED,
-                "threshold_update_share": thresholds.AMPLIFIED_SHARE,
-            },
-            **finding_members(remedy),
-            extent=gdpo[k],
-            title=f"{name} is nearly constant, and GDPO {'makes' if f.is_gdpo else 'would make'} it loud",
+            f"std: its part of the update {then} {percent(gdpo[k])} (under GRPO: {percent(grpo[k])}).",
             to_do=f"Round {name}, or lower its weight, if such small differences mean nothing.",
+            evidence=numbers,
+            extent=gdpo[k],
+            **finding_members(remedy),
         )
 
 
@@ -146,29 +123,22 @@ def reward_dominates(f: Facts) -> Iterator[Finding]:
     shares, gdpo = f.shares(f.method), f.shares("gdpo")
     for n, k in enumerate(_dominant(f)):
         name, asks = f.rewards[k], f.share_of_squares(k)
-        remedy = rebalance(f, k, lambda now, then, asks=asks: now - then >= thresholds.EASED * (now - asks))  # type: ignore[misc]
+        remedy = rebalance(f, k, lambda now, then, asks=asks: now - then >= t.EASED * (now - asks))  # type: ignore[misc]
         why = [] if n else [_why_under_gdpo(f, k) if f.is_gdpo else _why_under_grpo(f)]
         why += _why_scale_is_not_the_reason(f, k, k, shares[k], gdpo[k], asks)
+        makes = f"{name} makes {percent(shares[k])} of the update"
+        numbers: dict[str, object] = {"reward": name, "method": f.method, "update_share": shares[k]}
+        numbers |= {"weight_share": f.weight_share(k), "weight_asks_for": asks, "update_share_gdpo": gdpo[k]}
         yield Finding(
-            "info" if k == f.plan.primary else "warning",  # what matters most may make most
-            f"{f.lead_in}, {name} makes {percent(shares[k])} of the update with {_of_the_weight(f, k)}. "
-            f"{' '.join(why)}".rstrip(),
-            {
-                "reward": name,
-                "method": f.method,
-                "update_share": shares[k],
-                "weight_share": f.weight_share(k),
-                "weight_asks_for": asks,
-                "update_share_gdpo": gdpo[k],
-                "threshold": thresholds.DOMINATES,
-                "threshold_times_weight": thresholds.DOMINATES_BY,
-            },
-            **finding_members(remedy),
-            extent=shares[k] - asks,
-            title=f"{name} makes {percent(shares[k])} of the update",
+            severity="info" if k == f.plan.primary else "warning",  # what matters most may make most
+            title=makes,
+            message=f"{f.lead_in}, {makes} with {_of_the_weight(f, k)}. {' '.join(why)}".rstrip(),
             to_do=f"{remedy.words}, if {name} is not meant to make most of the update."
             if remedy
             else f"Ask whether {name} is meant to make most of the update.",
+            evidence=numbers | {"threshold": t.DOMINATES, "threshold_times_weight": t.DOMINATES_BY},
+            extent=shares[k] - asks,
+            **finding_members(remedy),
         )
 
 
@@ -176,7 +146,7 @@ def _dominant(f: Facts) -> list[int]:
     """The rewards that make most of the update, far more than their weight asks for."""
     able, shares = _acting_rewards(f), f.shares(f.method)
     # The only reward that is neither constant nor noise makes most of the update; other findings say that.
-    loud = {k for k in able if f.dead(k) < thresholds.DEAD and f.faint(k) < thresholds.FAINT}
+    loud = {k for k in able if f.dead(k) < t.DEAD and f.faint(k) < t.FAINT}
     return [k for k in able if loud - {k} and _far_above(shares[k], f.share_of_squares(k))]
 
 
@@ -186,40 +156,32 @@ def reward_starved(f: Facts) -> Iterator[Finding]:
     most = max(able, key=lambda i: shares[i], default=0)
     said = bool(_dominant(f))  # the reason, in what is shown before
     for k, late in _starved(f):
-        name, due, whole = f.rewards[k], f.due_share(k), shares[k] <= thresholds.STARVED * f.due_share(k)
+        name, due, whole = f.rewards[k], f.due_share(k), shares[k] <= t.STARVED * f.due_share(k)
         share, with_gdpo = (shares[k], gdpo[k]) if whole else (late.share, late.share_gdpo)
         remedy = None
         if whole:  # else nothing is tried on the part in which it is starved
-            remedy = rebalance(f, k, lambda now, then, due=due: then - now >= thresholds.EASED * (due - now) > 0)  # type: ignore[misc]
-        makes = (
-            f"the update works against {name}: its share is {percent(share)}"
-            if share < 0
-            else f"{name} makes {percent(share)} of the update"
-        )
+            remedy = rebalance(f, k, lambda now, then, due=due: then - now >= t.EASED * (due - now) > 0)  # type: ignore[misc]
+        title, makes = (f"{name} makes {percent(share)} of the update",) * 2
+        if share < 0:
+            title = f"The update works against {name}"
+            makes = f"the update works against {name}: its share is {percent(share)}"
         where = " in the groups in which it differs" if f.dead_or_missing(k) else ""
         why = [] if said else [_why_others_do_little(f, most) if f.is_gdpo else _why_under_grpo(f)]
         why += _why_scale_is_not_the_reason(f, k, most, share, with_gdpo, due)
         said = True
+        numbers: dict[str, object] = {"reward": name, "method": f.method, "update_share": shares[k], "due_share": due}
+        numbers |= {"weight_share": f.weight_share(k), "update_share_gdpo": gdpo[k], "since_step": late.step}
         yield Finding(
-            _severity_of_starved(f, k),
-            f"{f.lead_in}, {makes}, {late.words}. With {percent(f.weight_share(k))} of the weight it could have "
-            f"{percent(due)}{where}. {f.rewards[most]} makes {percent(shares[most])}. {' '.join(why)}".rstrip(),
-            {
-                "reward": name,
-                "method": f.method,
-                "update_share": shares[k],
-                "weight_share": f.weight_share(k),
-                "due_share": due,
-                "update_share_gdpo": gdpo[k],
-                "since_step": late.step,
-                "threshold_of_due": thresholds.STARVED,
-            },
-            **finding_members(remedy),
-            extent=due - share,
-            title=f"The update works against {name}" if share < 0 else f"{name} makes {percent(share)} of the update",
+            severity=_severity_of_starved(f, k),
+            title=title,
+            message=f"{f.lead_in}, {makes}, {late.words}. With {percent(f.weight_share(k))} of the weight it could "
+            f"have {percent(due)}{where}. {f.rewards[most]} makes {percent(shares[most])}. {' '.join(why)}".rstrip(),
             to_do=f"{remedy.words}, if {name} is meant to count."
             if remedy
             else f"Look at what keeps {name} from counting, if it is meant to.",
+            evidence=numbers | {"threshold_of_due": t.STARVED},
+            extent=due - share,
+            **finding_members(remedy),
         )
 
 
@@ -239,27 +201,27 @@ def _starved(f: Facts) -> list[tuple[int, _End]]:
     shares, able, found = f.shares(f.method), _acting_rewards(f), list[tuple[str, float, int, _End]]()
     for k in able if len(able) > 1 else ():
         due, late = f.due_share(k), _at_the_end(f, k)
-        share = shares[k] if shares[k] <= thresholds.STARVED * due else late.share
-        if due < thresholds.STARVED_DUE or f.dead(k) >= thresholds.DEAD or late.saturated:
+        share = shares[k] if shares[k] <= t.STARVED * due else late.share
+        if due < t.STARVED_DUE or f.dead(k) >= t.DEAD or late.saturated:
             continue
-        if share <= thresholds.STARVED * due and (shares[k] == share or late.part >= thresholds.STARVED_PART):
+        if share <= t.STARVED * due and (shares[k] == share or late.part >= t.STARVED_PART):
             found.append((_severity_of_starved(f, k), share - due, k, late))
     return [(k, late) for _, _, k, late in sorted(found, key=lambda x: (SEVERITIES.index(x[0]), x[1]))]
 
 
 def _severity_of_starved(f: Facts, k: int) -> str:
-    return "info" if f.faint(k) >= thresholds.FAINT and not f.is_gdpo else "warning"
+    return "info" if f.faint(k) >= t.FAINT and not f.is_gdpo else "warning"
 
 
 def _at_the_end(f: Facts, k: int) -> _End:
-    parts = min(20, len(f.batches.batch), int(f.totals.groups) // thresholds.STARVED_GROUPS)
+    parts = min(20, len(f.batches.batch), int(f.totals.groups) // t.STARVED_GROUPS)
     if parts < 2:
         return _End(None, 0.0, nan, nan, False, "in a log too short to say since when")
     b = bin_batches(f.batches, parts)
     own = b.methods[f.method]
     of_batch = f.batches.methods[f.method].squares * f.due_shares(k)
     could = np.bincount(np.arange(len(of_batch)) * parts // len(of_batch), of_batch)
-    starved = (own.update[k] <= thresholds.STARVED * could) & (could > 0)  # of no weight it is switched off
+    starved = (own.update[k] <= t.STARVED * could) & (could > 0)  # of no weight it is switched off
     begin = next((i + 1 for i in reversed(range(parts)) if not starved[i]), 0)
     if begin == parts:
         return _End(None, 0.0, nan, nan, False, "over the whole run, though not at its end")
@@ -270,7 +232,7 @@ def _at_the_end(f: Facts, k: int) -> _End:
         part=1 - begin / parts,
         share=end.shares(f.method)[k],
         share_gdpo=end.shares("gdpo")[k],
-        saturated=better and (end.dead(k) >= thresholds.DEAD or end.due_share(k) < thresholds.STARVED_DUE),
+        saturated=better and (end.dead(k) >= t.DEAD or end.due_share(k) < t.STARVED_DUE),
         words=f"since step {int(b.step[begin])}" if begin else "from the first step on",
     )
 
@@ -294,8 +256,8 @@ def _acting_rewards(f: Facts) -> list[int]:
 def _far_above(share: float, asks: float) -> bool:
     """Whether a share of the update is large, beside what its weight asks for too; false where it is NaN."""
     # A reward that should have half cannot have twice its share, so what is left for the others counts too.
-    beside = share >= thresholds.DOMINATES_BY * asks or thresholds.DOMINATES_BY * (1 - share) <= 1 - asks
-    return share >= thresholds.DOMINATES and beside and share - asks >= thresholds.MOVED
+    beside = share >= t.DOMINATES_BY * asks or t.DOMINATES_BY * (1 - share) <= 1 - asks
+    return share >= t.DOMINATES and beside and share - asks >= t.MOVED
 
 
 def _why_under_gdpo(f: Facts, k: int) -> str:
@@ -315,7 +277,7 @@ def _why_under_grpo(f: Facts) -> str:
 
 def _why_scale_is_not_the_reason(f: Facts, k: int, most: int, share: float, gdpo: float, asks: float) -> list[str]:
     """What GDPO would make of a share, and what else keeps it there; nothing where GDPO moves it to what is asked."""
-    if f.is_gdpo or (gdpo - share) / (asks - share) >= thresholds.BY_SCALE:
+    if f.is_gdpo or (gdpo - share) / (asks - share) >= t.BY_SCALE:
         return []
     says = f"GDPO would give {f.rewards[k]} {percent(gdpo)}, so scale is not the reason."
     return [says, _why_others_do_little(f, most, "It" if k == most else f.rewards[most])]
@@ -343,7 +305,7 @@ def _std_in_groups(f: Facts, k: int) -> float:
     return sqrt(f.totals.rewards.squared[k, k] / f.totals.rewards.degrees[k]) if f.totals.rewards.degrees[k] else 0.0
 
 
-# --- two rewards, a reward and the length, a weight of 0 --------------------------------------------------------------
+# --- two rewards, a reward and the length -----------------------------------------------------------------------------
 
 
 def conflict(f: Facts) -> Iterator[Finding]:
@@ -351,26 +313,23 @@ def conflict(f: Facts) -> Iterator[Finding]:
     shares = f.shares(f.method)
     for i, j in sorted(combinations(range(len(f.rewards)), 2), key=lambda pair: pair[::-1]):
         correlation = f.correlation(i, j)
-        if not correlation <= min(thresholds.CONFLICT, -f.by_chance(i, j)):  # NaN where one is constant
+        if not correlation <= min(t.CONFLICT, -f.by_chance(i, j)):  # NaN where one is constant
             continue
         first, second = f.rewards[i], f.rewards[j]
         remedy = put_first(f, [j if f.plan.primary == i else i]) if f.plan.primary in (i, j) else None
+        decide = f"Decide which of {first} and {second} counts: give it the larger weight, or let the other count only "
+        # A reward that makes nothing of the update undoes nothing there either.
+        least = min((abs(shares[k]) for k in (i, j) if isfinite(shares[k])), default=1.0)
         yield Finding(
-            "warning",
-            f"{first} and {second} work against each other: inside a group their correlation is "
-            f"{signed(correlation)}. Normalising does not settle that: with equal weights they cancel under GDPO "
-            "as far as they oppose each other, and under GRPO the one that varies more wins. Decide which one "
-            "counts: give it the larger weight, or let the other count only where it is reached.",
-            {"rewards": [first, second], "correlation": correlation, "threshold": thresholds.CONFLICT},
-            **finding_members(remedy),
-            # A reward that makes nothing of the update undoes nothing there either.
-            extent=-correlation
-            * min(1.0, 2 * min((abs(shares[k]) for k in (i, j) if isfinite(shares[k])), default=1.0)),
+            severity="warning",
             title=f"{first} and {second} work against each other",
-            to_do=f"{remedy.words}."
-            if remedy
-            else f"Decide which of {first} and {second} counts: give it the larger weight, or let the other count only "
-            "where it is reached.",
+            message=f"{first} and {second} work against each other: inside a group their correlation is "
+            f"{signed(correlation)}. Normalising does not settle that: with equal weights they cancel under GDPO as "
+            "far as they oppose each other, and under GRPO the one that varies more wins.",
+            to_do=f"{remedy.words}." if remedy else f"{decide}where it is reached.",
+            evidence={"rewards": [first, second], "correlation": correlation, "threshold": t.CONFLICT},
+            extent=-correlation * min(1.0, 2 * least),
+            **finding_members(remedy),
         )
 
 
@@ -385,52 +344,26 @@ def length_coupled(f: Facts) -> Iterator[Finding]:
     for k, name in enumerate(f.rewards):
         size = sqrt(lengths.squared * f.totals.rewards.squared[k, k])
         correlation = float(lengths.products[k] / size) if size else 0.0
-        if abs(correlation) < max(thresholds.LENGTH, f.by_chance(k)):
+        if abs(correlation) < max(t.LENGTH, f.by_chance(k)):
             continue
         more, which = ("more", "longer") if correlation > 0 else ("less", "shorter")
-        then = (
-            f"{f.framework.title} weighs GDPO's batch step by tokens, so its mean is not 0: responses in groups "
-            f"without any signal get an advantage of size {number(pushed, 2)} on average "
-            f"({count(silent, 'response')})."
-            if by_tokens
-            else f"Teaching {name} then also teaches {which} answers. If that is not meant, look for what in the "
-            "reward prefers them."
-        )
+        then = f"Teaching {name} then also teaches {which} answers."
+        to_do = f"Look for what in {name} prefers {which} answers, if that is not meant."
+        if by_tokens:
+            then = (
+                f"{f.framework.title} weighs GDPO's batch step by tokens: responses in groups without any signal get "
+                f"an advantage of size {number(pushed, 2)} on average ({count(silent, 'response')})."
+            )
+            to_do = "Watch the length of the answers that get no signal."
+        numbers: dict[str, object] = {"reward": name, "correlation": correlation, "responses_without_signal": silent}
         yield Finding(
-            "warning" if by_tokens else "info",
-            f"Longer responses to one prompt get {more} {name}: correlation {signed(correlation)} inside groups. "
-            f"{then}",
-            {
-                "reward": name,
-                "correlation": correlation,
-                "mean_size_of_advantage_without_signal": pushed,
-                "responses_without_signal": silent,
-                "threshold": thresholds.LENGTH,
-            },
-            extent=correlation**2,
+            severity="warning" if by_tokens else "info",
             title=f"Longer responses get {more} {name}",
-            to_do="Watch the length of the answers that get no signal."
-            if by_tokens
-            else f"Look for what in {name} prefers {which} answers, if that is not meant.",
-        )
-
-
-def weight_zero(f: Facts) -> Iterator[Finding]:
-    """A column among the rewards that the advantages do not depend on."""
-    names = list(f.run.without_weight)
-    where, on = "", f.plan.primary
-    if f.recipe is not None and f.reproduced:
-        where = " in the logged advantages"
-        primary = [] if on is None else [f.rewards[on]]
-        names += [name for name in primary if all(phase.weights[name] == 0 for phase in f.phases)]
-    keeps = " A reward function keeps its 0 in the list of weights." if f.framework.column_per_function else ""
-    for name in names:
-        aside = f" It does not count here.{keeps}" if name in f.run.without_weight else ""
-        yield Finding(
-            "info",
-            f"{name} has weight 0{where}: it is logged beside the rewards, or switched off.{aside}",
-            {"reward": name, "weight": 0.0},
-            title=f"{name} has weight 0",
+            message=f"Longer responses to one prompt get {more} {name}: correlation {signed(correlation)} inside "
+            f"groups. {then}",
+            to_do=to_do,
+            evidence=numbers | {"mean_size_of_advantage_without_signal": pushed, "threshold": t.LENGTH},
+            extent=correlation**2,
         )
 
 
@@ -441,34 +374,25 @@ def reward_dead_in_part(f: Facts) -> Iterator[Finding]:
     """A reward is constant in nearly all groups of some values, and acts in the others."""
     for k, name in enumerate(f.rewards):
         here = [
-            of
-            for of in f.by
-            if of.facts.totals.rewards.holding_groups[k] >= thresholds.BY_GROUPS and of.facts.dead(k) >= thresholds.DEAD
+            of for of in f.by if of.facts.totals.rewards.holding_groups[k] >= t.BY_GROUPS and of.facts.dead(k) >= t.DEAD
         ]
         (dead, holding), (dead_of_all, of_all) = (_dead_and_holding(some, k) for some in (here, f.by))
         others = ratio(dead_of_all - dead, of_all - holding)
-        if not here or not others <= thresholds.DEAD - thresholds.BY_RISE or f.dead(k) >= thresholds.DEAD:
+        if not here or not others <= t.DEAD - t.BY_RISE or f.dead(k) >= t.DEAD:
             continue
         values = [clip("missing" if of.value is None else of.value, 30) for of in here]
         where = f"{f.run.by} {values[0]}" if len(values) == 1 else f"{len(values)} values of {f.run.by}"
+        numbers: dict[str, object] = {"reward": name, "column": f.run.by, "values": values, "groups": holding}
+        numbers |= {"dead_groups": {value: of.facts.dead(k) for value, of in zip(values, here, strict=True)}}
+        numbers |= {"dead_groups_of_others": others, "threshold": t.DEAD, "threshold_groups": t.BY_GROUPS}
         yield Finding(
-            "warning",
-            f"{name} is constant in {percent(dead / holding)} of the groups of {f.run.by} {some(values)}, and in "
-            f"{percent(others)} of the others: it does nothing there, which the figures of the whole run hide.",
-            {
-                "reward": name,
-                "column": f.run.by,
-                "values": values,
-                "dead_groups": {value: of.facts.dead(k) for value, of in zip(values, here, strict=True)},
-                "dead_groups_of_others": others,
-                "groups": holding,
-                "threshold": thresholds.DEAD,
-                "threshold_of_others": thresholds.DEAD - thresholds.BY_RISE,
-                "threshold_groups": thresholds.BY_GROUPS,
-            },
-            extent=f.weight_share(k) * holding / of_all,
+            severity="warning",
             title=f"{clip(name, 40)} does nothing in {clip(where, 40)}",
+            message=f"{name} is constant in {percent(dead / holding)} of the groups of {f.run.by} {some(values)}, and "
+            f"in {percent(others)} of the others: it does nothing there, which the figures of the whole run hide.",
             to_do=f"Grade {name} in finer steps there, or look at whether these prompts are too easy or too hard.",
+            evidence=numbers | {"threshold_of_others": t.DEAD - t.BY_RISE},
+            extent=f.weight_share(k) * holding / of_all,
         )
 
 

@@ -11,8 +11,8 @@ import polars as pl
 from gdpo_core._errors import InputError, expect, reason
 from gdpo_core._words import clip
 from gdpo_core.runs.files import LogFile, LogFiles
-from gdpo_core.runs.nested import flat_row, names_of
-from gdpo_core.runs.tables import MISSING, json_column, table_of
+from gdpo_core.runs.json_values import column, records, table_of
+from gdpo_core.runs.tables import MISSING
 
 NAME = "table"  # in messages
 REMOTE = re.compile(r"(hf|s3|gs)://", re.IGNORECASE)
@@ -29,17 +29,20 @@ def log_of(source: object) -> LogFiles | None:
     paths = isinstance(source, Sequence) and all(isinstance(part, str | os.PathLike) for part in source)
     if paths or isinstance(source, str | os.PathLike | Mapping):
         return None
-    table = _frame_of(source)
-    return None if table is None else LogFiles((LogFile(NAME, frame=table.lazy()),), NAME, None)
+    odd: set[str] = set()
+    table = _frame_of(source, odd)
+    if table is None:
+        return None
+    return LogFiles((LogFile(NAME, frame=table.lazy(), odd=frozenset(odd)),), NAME, None)
 
 
-def _frame_of(data: Any) -> pl.DataFrame | None:
+def _frame_of(data: Any, odd: set[str]) -> pl.DataFrame | None:
     """A DataFrame of any library that narwhals knows, or rows as dicts, in polars; None if it is neither.
 
     Raises InputError if polars cannot take it, or if two columns have one name.
     """
     if isinstance(data, Sequence) and all(isinstance(row, Mapping) for row in data):
-        return _of_records(data)
+        return _of_records(data, odd)
     import narwhals as nw  # slow, and most runs are read from files
     from narwhals.exceptions import DuplicateError
 
@@ -48,7 +51,7 @@ def _frame_of(data: Any) -> pl.DataFrame | None:
             data = data.reset_index()  # of pandas: an index with a name is a column
         native: Any = nw.from_native(data)
         table = native.collect(backend="polars") if isinstance(native, nw.LazyFrame) else native
-        return _in_polars(table)
+        return _in_polars(table, odd)
     except DuplicateError as error:
         names = re.findall(r"- ('.*?') \d+ times", str(error))
         raise InputError(
@@ -76,26 +79,18 @@ def _of_arrow(data: Any) -> pl.DataFrame | None:
         return None
 
 
-def _in_polars(table: Any) -> pl.DataFrame:
+def _in_polars(table: Any, odd: set[str]) -> pl.DataFrame:
     """A table of narwhals in polars; where pyarrow is missing, or refuses a column of pandas, value by value."""
     try:
         return table.to_polars()
     except (ImportError, TypeError, ValueError):
-        return table_of(json_column(name, table[name].to_list(), NAME) for name in table.columns)
+        return table_of(column(name, table[name].to_list(), odd) for name in table.columns)
 
 
-def _of_records(rows: Sequence[Mapping]) -> pl.DataFrame:
-    members = names_of(rows, NAME)
-    rows = [flat_row(row, members) for row in rows] if members else rows
-    odd = next((name for row in rows for name in row if not isinstance(name, str)), None)
-    expect(odd is None, NAME, "texts as names of columns", repr(odd))
-    names = dict.fromkeys(name for row in rows for name in row)
-    return table_of(json_column(name, [_plain(row.get(name)) for row in rows], NAME) for name in names)
-
-
-def _plain(value: Any) -> object:
-    """A scalar of numpy or torch as Python's own."""
-    return value.item() if hasattr(value, "item") and getattr(value, "shape", None) == () else value
+def _of_records(rows: Sequence[Mapping], odd: set[str]) -> pl.DataFrame:
+    no_name = next((name for row in rows for name in row if not isinstance(name, str)), None)
+    expect(no_name is None, NAME, "texts as names of columns", repr(no_name))
+    return records(rows, odd)
 
 
 def _scan(url: str) -> pl.LazyFrame:

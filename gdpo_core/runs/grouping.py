@@ -1,6 +1,8 @@
 """Which rows of a log are a group: those that a column identifies, or blocks, whose size `sizes.py` infers."""
 
 from dataclasses import replace
+from functools import reduce
+from math import gcd
 
 import numpy as np
 import polars as pl
@@ -14,7 +16,7 @@ from gdpo_core.runs.window import select_steps, window_of
 
 BATCHES = 200  # whose advantages are examined
 MANY = 0.5  # share of groups of an unusual size; where it is larger, groups have not lost rows but differ in size
-OF_BLOCKS = ("ragged-batches", "prompts-merged")  # issues of one size of the blocks
+OF_BLOCKS = ("ragged-batches", "prompts-merged", "group-size-changes")  # issues of one way to group
 
 
 def with_groups(run: Run, options: ReadOptions) -> Run:
@@ -22,7 +24,7 @@ def with_groups(run: Run, options: ReadOptions) -> Run:
 
     The size of a group shows in the whole log; what may mislead a reader is said of the steps that are asked for.
     """
-    clues = clues_of(run)
+    clues = _clues_of(run)
     window = window_of(clues.sizes["step"], run.path, options.steps, options.last)
     run = replace(run, skipped_lines=options.bad_lines.count, window=window)
     if run._source.keyed_by:
@@ -48,7 +50,7 @@ def regroup(run: Run, size: int) -> Run:
     sizes, _ = _in_window(run)
     _expect_none(sizes.filter(pl.col("rows") % size != 0), run, f"rows that groups of {size} divide")
     before = tuple(issue for issue in run.issues if issue.id not in OF_BLOCKS)
-    return replace(_in_blocks(replace(run, issues=before), ((0, size),)), other_sizes=())
+    return replace(_in_blocks(replace(run, issues=before), ((0, size),)), other_sizes=(), grouped_by_column=False)
 
 
 def with_clues(run: Run) -> Run:
@@ -69,25 +71,17 @@ def with_clues(run: Run) -> Run:
     return replace(run, _clues=GroupClues(pl.concat(sizes), tuple(advantages[:BATCHES]), prompts))
 
 
-def clues_of(run: Run) -> GroupClues:
+def _clues_of(run: Run) -> GroupClues:
     """What showed the groups of a run that was read here."""
     assert run._clues is not None, "readers gather what shows the groups"
     return run._clues
 
 
 def _in_window(run: Run) -> tuple[pl.DataFrame, pl.DataFrame | None]:
-    """Sizes and prompts of the steps that are asked for."""
-    clues = clues_of(run)
+    """The sizes of batches, and the prompts, of the steps that are asked for."""
+    clues = _clues_of(run)
     prompts = None if clues.prompts is None else select_steps(clues.prompts, run.window)
-    return select_steps(clues.sizes, run.window), prompts
-
-
-def groups_before(run: Run, batch: int) -> int:
-    """The number of the first group of a batch: how many groups the batches before it hold."""
-    before = clues_of(run).sizes.filter(pl.col("batch") < batch)
-    if not run._blocks:
-        return len(before)
-    return before.select((pl.col("rows") / size_at(run._blocks)).ceil().sum().cast(pl.Int64)).item()
+    return select_steps(clues.batches, run.window), prompts
 
 
 def _note_changes(run: Run, sizes: pl.DataFrame, changes: Blocks) -> Run:
@@ -153,7 +147,14 @@ def _by_key(run: Run, sizes: pl.DataFrame, group_size: int | None) -> Run:
         grouped_by=f"{rows.keyed_by}",
         grouped_by_column=True,
         issues=tuple(issues),
+        other_sizes=_blocks_of(sizes) if rows.keyed_by_text and not group_size else (),
     )
+
+
+def _blocks_of(sizes: pl.DataFrame) -> tuple[int, ...]:
+    """The size of blocks that prompts drawn twice in a batch may have merged; none if there is no such size."""
+    size = reduce(gcd, sizes["rows"].to_list())
+    return (size,) if 1 < size < max(sizes["rows"]) else ()  # type: ignore[type-var]
 
 
 def _with_usual(sizes: pl.DataFrame, usual: int, changes: bool) -> tuple[pl.DataFrame, Blocks]:

@@ -21,9 +21,9 @@ Number = TypeVar("Number", float, Tensor)
 def last_z(recipe: Recipe) -> Literal["group", "batch"] | None:
     """Whether advantages are z-scores in their group or in their batch; None where they are neither."""
     c = ALL_CONVENTIONS[recipe.convention]
-    if recipe.method == "grpo" and not (c.leave_one_out or c.mean_of_others or recipe.scaled):
+    if recipe.method == "grpo" and not (c.leave_one_out or c.mean_of_others):
         return "group"
-    by_batch = recipe.method in ("gdpo", "reinforce_pp", "reinforce_pp_baseline") and not recipe.scaled
+    by_batch = recipe.method in ("gdpo", "reinforce_pp", "reinforce_pp_baseline")
     if not by_batch or (recipe.method == "gdpo" and c.last_step == "tokens"):
         return None
     return "group" if recipe.method == "gdpo" and c.last_step == "group" else "batch"

@@ -21,6 +21,7 @@ class SourcePart(TypedDict):
     skipped_files: Annotated[list[str], Meta(description="Files that cannot be read.")]
     left_out: Annotated[list[str], Meta(description="Columns that were not read.")]
     window: Annotated[list[int] | None, Meta(description="The first and the last step, where some were asked for.")]
+    notes: Annotated[list[str], Meta(description="What is left out, counts once or not at all; in sentences.")]
 
 
 class WeightsFrom(TypedDict):

@@ -1,26 +1,60 @@
-"""`read_run`: the log of a run in the same form for every framework."""
+"""`read_run`: the log of a run in the same form for every framework: files, tables, form, columns, groups."""
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from importlib import import_module
-from types import ModuleType
 from typing import Any
 
+import polars as pl
+
 from gdpo_core._errors import InputError, expect
-from gdpo_core.frameworks import FRAMEWORKS, READABLE, framework_named
+from gdpo_core.frameworks import framework_named
 from gdpo_core.runs import frames, tables
-from gdpo_core.runs.columns import ReadOptions, reward_names
+from gdpo_core.runs.columns import (
+    INNER,
+    TEXTS,
+    Columns,
+    ReadOptions,
+    batches,
+    expect_columns,
+    expect_in_every_table,
+    expect_names,
+    first_values,
+    hash_column,
+    holds_lists,
+    is_ordered,
+    left_out,
+    refuse_numeric_texts,
+    standard_rows,
+    union_schema,
+    validate_columns,
+)
 from gdpo_core.runs.files import LogFile, LogFiles, Source, find_files, format_of
+from gdpo_core.runs.forms import (
+    FORMS,
+    SWIFTS_METHODS,
+    Form,
+    configured_weights,
+    framework_of,
+    numbered,
+    settings_in,
+    unnested,
+    with_numbers,
+)
 from gdpo_core.runs.grouping import with_clues, with_groups
-from gdpo_core.runs.nested import as_columns, refuse_nested_rewards
-from gdpo_core.runs.run import LogIssue, Run, one_error
-from gdpo_core.runs.tables import BadLines
-from gdpo_core.runs.trackers import as_tables
+from gdpo_core.runs.order import in_order
+from gdpo_core.runs.roles import RewardChoice, beside_score, choose, lost, role
+from gdpo_core.runs.run import PROMPTS, LogIssue, Rows, Run, one_error, read_once
+from gdpo_core.runs.tables import BROKEN, Table, is_number_type, tables_of
+from gdpo_core.runs.texts import texts_of
+from gdpo_core.runs.trackers import expect_one_run
 from gdpo_core.runs.window import Steps
 
-_ENDED = ("parquet", "jsonl", "json", "wandb")  # formats that show that their end is missing
+FILES = 400  # per frame; more would have many files open at once
+SPREAD = 16  # tables over a log that are looked at first
+SAMPLE = 20_000  # rows that tell rewards from totals and metrics
+LEAVES_OUT = "; with skip_bad (--skip-bad) it is left out"
 
 
 def read_run(
@@ -30,16 +64,11 @@ def read_run(
     rewards: Sequence[str] | str | None = None,
     group: str | None = None,
     *,
-    advantage: str | None = None,
-    length: str | None = None,
-    step: str | None = None,
-    skip_bad_lines: bool = False,
+    columns: Mapping[str, str] | None = None,
+    skip_bad: bool = False,
     by: str | None = None,
     steps: Steps | None = None,
     last: int | None = None,
-    skip_bad_files: bool = False,
-    columns: Mapping[str, str] | None = None,
-    skip_bad: bool = False,
 ) -> Run:
     """The log of a run, as a training framework wrote it.
 
@@ -48,184 +77,362 @@ def read_run(
     framework: trl (axolotl writes the same), verl, ms_swift, nemo_rl, verifiers or generic; inferred from the content
         by default.
     group_size: responses per group, if groups are blocks of rows; inferred from advantages and prompts by default.
-    rewards, group, advantage, length, step: names of columns.
-    skip_bad_lines: leave out and count broken lines of JSON.
-    skip_bad_files: leave out and name files that cannot be read.
+    rewards, group: names of columns.
+    columns: names of the columns that hold the step, the advantage and the length, such as {"step": "iter"}.
+    skip_bad: leave out broken lines of JSON, which are counted, and files that cannot be read, which are named.
     by: a column, such as the task, whose values an audit looks at one by one; it has one value in a group.
     steps, last: of these steps alone: the first and the last, such as (100, 150) or (100, None), or so many at the end.
-    columns: names of columns by what they hold: step, advantage, length.
-    skip_bad: leave out and count broken lines, and name files that cannot be read.
     Raises InputError, naming the file, and the column and row or line, if the log cannot be read.
     """
-    named = columns or {}
-    unknown = [repr(key) for key in named if key not in ("step", "advantage", "length")]
-    expect(not unknown, "columns", "step, advantage or length", ", ".join(unknown))
-    step, advantage, length = named.get("step", step), named.get("advantage", advantage), named.get("length", length)
-    skip_bad_lines, skip_bad_files = skip_bad_lines or skip_bad, skip_bad_files or skip_bad
     options = ReadOptions(
-        rewards=reward_names(rewards),
-        group=group,
-        advantage=advantage,
-        length=length,
-        step=step,
         group_size=group_size,
-        skip_bad_lines=skip_bad_lines,
+        rewards=rewards,  # type: ignore[arg-type]
+        group=group,
+        columns=columns,
+        skip_bad=skip_bad,
         by=by,
         steps=steps,
         last=last,
-        skip_bad_files=skip_bad_files,
     )
     known = None if framework is None else framework_named(framework)
-    files = frames.log_of(path) or find_files(path)
-    if skip_bad_files:
-        return read_files(*without_bad_files(files, options), known, options)
-    return read_files(without_unfinished(files, skip_bad_lines), (), known, options)
+    return read_files(frames.log_of(path) or find_files(path), known, options)
 
 
-def read_files(files: LogFiles, skipped: tuple[str, ...], known: str | None, options: ReadOptions) -> Run:
-    """The log of a run from its files, besides those that were left out. Raises InputError.
-
-    known: the id of its framework, if the caller named it.
-    """
-    again = partial(_read_with, files, skipped, known, options)
-    try:
-        files = files if files.files[0].frame is not None else as_tables(files)
-        run = read_rows(files, known, options)
-    except InputError as error:
-        raise _with_advice(error, files, options) from None
+def read_files(files: LogFiles, known: str | None, options: ReadOptions) -> Run:
+    """The log of a run from its files. known: the id of its framework, if the caller named it. Raises InputError."""
     with one_error(files.name):
-        run = with_groups(run, options)
+        log = _tables(files, options)
+        if not sum(table.height for table in log.tables[:1]) and not any(table.height for table in log.tables):
+            raise InputError(f"{log.tables[0].name}: expected at least one response, got 0 rows")
+        run = _with_columns(files, log, known, options)
+        run = with_groups(with_clues(run), options)
     next(run.tables())  # a fault in the first rows is reported now
-    return replace(run, skipped_files=skipped, _read_with=again)
+
+    def with_rewards(rewards: tuple[str, ...]) -> Run:
+        return read_files(files, known, replace(options, rewards=rewards))
+
+    return replace(run, skipped_files=log.skipped, _read_with=with_rewards)
 
 
-def _read_with(
-    files: LogFiles, skipped: tuple[str, ...], known: str | None, options: ReadOptions, rewards: tuple[str, ...]
-) -> Run:
-    return read_files(files, skipped, known, replace(options, rewards=rewards))
+# --- files -> tables --------------------------------------------------------------------------------------------------
 
 
-def without_bad_files(log: LogFiles, options: ReadOptions) -> tuple[LogFiles, tuple[str, ...]]:
-    """The log without the files that cannot be read, and their names; InputError, of the first, if none can."""
-    faults = {file.name: fault for file in log.files if (fault := fault_of(file, log, options)) is not None}
-    good = tuple(file for file in log.files if file.name not in faults)
-    if not good:
-        raise next(iter(faults.values()))
-    return replace(log, files=good), tuple(faults)
+@dataclass(frozen=True)
+class _Log:
+    """The tables of a log, and the names of the files that are not among them."""
+
+    tables: Sequence[Table]
+    skipped: tuple[str, ...]
+    unfinished: tuple[str, ...]
 
 
-def fault_of(file: LogFile, log: LogFiles, options: ReadOptions) -> InputError | None:
-    """Why a file of a log cannot be read, by itself; None if it can."""
-    try:
-        with one_error(file.name):
-            for table in as_tables(replace(log, files=(file,))).files:
-                tables.read_through(table, options.bad_lines)
-    except InputError as error:
-        return error
-    return None
+def _tables(files: LogFiles, options: ReadOptions) -> _Log:
+    """The tables of all files, without those that cannot be read if these are to be skipped. Raises InputError.
 
-
-def _with_advice(error: InputError, log: LogFiles, options: ReadOptions) -> InputError:
-    """The error; where it is one file of several that cannot be read, with the option that leaves it out."""
-    file = next((file for file in log.files if str(error).startswith(file.name)), None)
-    if len(log.files) == 1 or options.skip_bad_files or file is None or fault_of(file, log, options) is None:
-        return error
-    return InputError(f"{error}; with skip_bad_files (--skip-bad-files) it is left out")
-
-
-def read_rows(files: LogFiles, framework: str | None, options: ReadOptions) -> Run:
-    """The run with what shows its groups, before they are known."""
-    with one_error(files.name):
-        files = _as_its_framework_writes(as_columns(files, options.bad_lines), framework)
-        run = _reader(framework or detect(files, options)).read(files, options)
-        if files.left_out:
-            details = {"files": [f"{name} {why}" for name, why in files.left_out]}
-            run = replace(run, issues=(*run.issues, LogIssue("files-left-out", details)))
-        return with_clues(run)
-
-
-def detect(files: LogFiles, options: ReadOptions) -> str:
-    """The framework whose columns the files have, whatever their names; "generic" if that is none of the known ones.
-
-    Raises InputError if different frameworks wrote the files.
+    A last file that ends in the middle, or is empty, is left out in any case: a run is still writing it.
     """
-    first, *rest = files.files
-    framework, kind = _framework_of(first, options), format_of(first)
-    for file in rest:
-        same = kind == "parquet" == format_of(file)  # the reader compares the columns of all files
-        other = framework if same else _framework_of(file, options)
-        if other != framework or format_of(file) != kind:
-            raise InputError(
-                f"{files.name}: expected the log of one run, got {framework} in {first.name} "
-                f"and {other} in {file.name}; name one of them"
-            )
-    return framework
+    expect_one_run(files.name, [file.name for file in files.files if file.name.endswith(".table.json")])
+    found: list[Table] = []
+    databases: list[str] = []
+    bad: dict[str, InputError] = {}
+    unfinished: tuple[str, ...] = ()
+    for file in files.files:
+        try:
+            own = tables_of(file, options.bad_lines)
+            for table in own if options.skip_bad else ():
+                _read_through(table)
+            databases += [file.name] * (own[0].kind == "trackio")
+            found += own
+        except InputError as error:
+            bad[file.name] = error
+            why = _why_unfinished(file) if found and file is files.files[-1] else ""
+            if why and not options.skip_bad:
+                unfinished, bad = (f"{file.name} {why}",), {}
+            elif not options.skip_bad:
+                raise InputError(f"{error}{LEAVES_OUT * (len(files.files) > 1)}") from None
+    if not found:
+        raise next(iter(bad.values()))
+    expect(len(databases) < 2, files.name, "the database of one project", ", ".join(databases[:5]))
+    return _Log(tuple(map(_without_inner, unnested(found))), tuple(bad), unfinished)
 
 
-def _framework_of(file: LogFile, options: ReadOptions) -> str:
-    kind, columns = format_of(file), None
-    if kind == "parquet":
-        columns = tables.parquet_schema(file)
-    elif kind == "jsonl":
-        columns = next(iter(tables.first_objects(file, options.bad_lines, 1)), None)
-    for key in READABLE:
-        if columns and FRAMEWORKS[key].log_format == kind and _reader(key).matches(columns):
-            return key
-    return "generic"
+def _read_through(table: Table) -> None:
+    """Read all that may be wanted of a table, for the InputError where it is damaged."""
+    names = [name for name in table.schema if name.lower() not in tables.UNREAD]
+    for start in range(0, table.height, tables.ROWS):
+        try:
+            table.frame.select(names).slice(start, tables.ROWS).collect()
+        except BROKEN as error:
+            raise table.unreadable(error) from None
 
 
-def _as_its_framework_writes(files: LogFiles, known: str | None) -> LogFiles:
-    """The log, with tables that are no files as the lines of JSON that their framework would have written."""
-    first, tables = files.files[0], [file.frame for file in files.files if file.frame is not None]
-    if first.frame is None or len(tables) < len(files.files):
-        return files
-    row = next(iter(first.frame.head(1).collect().to_dicts()), {})
-    for key in READABLE:
-        fits = known == key if known else bool(row) and _reader(key).matches(row)
-        if fits and key != "generic" and FRAMEWORKS[key].log_format == "jsonl":
-            lines = [table.collect().write_ndjson().encode() for table in tables]
-            named = zip(files.files, lines, strict=True)
-            written = (LogFile(file.name, load=partial(bytes, content), kind="jsonl") for file, content in named)
-            return replace(files, files=tuple(written))
-    refuse_nested_rewards(first, BadLines())
-    return files
-
-
-def _reader(framework: str) -> ModuleType:
-    return import_module(f"gdpo_core.runs.{framework}")
-
-
-# --- a log that is still written -------------------------------------------------------------------------------------
-
-
-def without_unfinished(log: LogFiles, skips_lines: bool = False) -> LogFiles:
-    """The log without its last file, if that is empty or cut and the one before is not: a run is still writing it.
-
-    skips_lines: broken lines are left out anyway. A broken file among the others stays, for the reader to name.
-    """
-    *before, last = log.files
-    if not before or last.frame is not None or before[-1].frame is not None:
-        return log
+def _why_unfinished(file: LogFile) -> str:
+    """Why the end of a file is missing, as far as that can be seen."""
+    if file.frame is not None or not file.start(1):
+        return "" if file.frame is not None else "is empty, as before it is written"
     try:
-        kind = format_of(before[-1])
-    except InputError:
-        return log
-    if not _is_whole(before[-1], kind) or _is_whole(last, kind) or (kind == "jsonl" and skips_lines):
-        return log
-    why = "ends in the middle, as while it is written" if last.start(1) else "is empty, as before it is written"
-    return replace(log, files=tuple(before), left_out=(*log.left_out, (last.name, why)))
-
-
-def _is_whole(file: LogFile, kind: str) -> bool:
-    """Whether a file of this format has its end, as far as that can be seen."""
-    if not file.start(1):
-        return False
-    try:
-        if kind == "parquet":
-            return bool(tables.parquet_schema(file))
-        if kind in _ENDED:
-            content = file.content().rstrip()
-            json.loads((content.rpartition(b"\n")[2] if kind == "jsonl" else content).decode("utf-8-sig"))
+        kind, content = format_of(file), file.content().rstrip()
+        whole = kind not in ("parquet", "jsonl", "json", "wandb") or (kind == "parquet" and content.endswith(b"PAR1"))
+        if not whole and kind != "parquet":
+            json.loads(content.rpartition(b"\n")[2] if kind == "jsonl" else content)
+            whole = True
     except (InputError, ValueError, RecursionError):
-        return False
-    return True
+        whole = False
+    return "" if whole else "ends in the middle, as while it is written"
+
+
+def _without_inner(table: Table) -> Table:
+    """The table without columns that are called as those that reading adds, or as patterns of polars."""
+    odd = [name for name in table.schema if _is_inner(name)]
+    kept = [pl.nth(n) for n, name in enumerate(table.schema) if name not in odd]
+    if not odd:
+        return table
+    return replace(table, frame=table.frame.select(kept), inner=tuple(odd))
+
+
+def _is_inner(name: str) -> bool:
+    return name in (*INNER, "*") or (name.startswith("^") and name.endswith("$"))
+
+
+# --- tables -> form -> columns ----------------------------------------------------------------------------------------
+
+
+def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOptions) -> Run:
+    """The run whose groups are still to be found."""
+    framework = known or framework_of(log.tables, files.name)
+    form = FORMS[framework](log.tables, union_schema(log.tables), options, settings_in(files.args))
+    names, where = union_schema(form.tables), form.tables[0].name
+    made = form.of(pl.LazyFrame(schema={"_row": pl.Int64(), "_file": pl.Int64(), **names})).collect_schema()
+    schema = {name: kind for name, kind in made.items() if not _is_inner(name)}
+    logged = form.logged or list(names)
+    candidates = _candidates(form, schema, options)
+    expect_columns([name for name in options.names if name not in (form.step, form.key)], logged, where)
+    chosen = _rewards(form, candidates, schema, options)
+    columns = validate_columns(_columns(form, chosen, schema, options), logged, where)
+    expect_in_every_table(
+        form.tables, [n for n in columns.names if n in names], [n for n in columns.numbers if n in names]
+    )
+    used = [*columns.names, *([chosen.total] if chosen.total else [])]
+    if form.examines:
+        refuse_numeric_texts(form.tables, [*used, *_not_examined(form, schema, options)])
+    of_log = {name: schema[name] for name in logged if name in schema}
+    beside = left_out(of_log, [*used, *form.beside])
+    alone = form.total is not None and chosen.rewards == (form.total,)
+    functions = [name for name in candidates if name != chosen.total and role(name) != "metric"]
+    configured = None if alone else configured_weights(form.settings, functions, columns.rewards)
+    in_log = {n: w for n, w in (form.weights or {}).items() if n in columns.rewards}
+    weights = configured or in_log or chosen.weights or None
+    of_total = chosen.total_only and form.examines and (form.asks or columns.advantage is None)
+    return Run(
+        path=files.name,
+        framework=framework,
+        files=tuple(table.name for table in form.tables),
+        rewards=columns.rewards,
+        total_only=alone or of_total,
+        has_advantage=columns.advantage is not None,
+        has_length=columns.length is not None,
+        by=columns.by,
+        issues=_issues(framework, form, log, chosen, alone),
+        left_out=(*beside, *form.left_out),
+        lost=() if form.rewards else lost(schema, [n for n in beside if n.lower() not in form.known], options.rewards),
+        configured_method=SWIFTS_METHODS.get(str(form.settings.get("scale_rewards"))),
+        weights=weights,
+        weights_by=None if not weights else "config" if configured else "log" if in_log else "score",
+        _rows=_rows(form, columns),
+    )
+
+
+def _candidates(form: Form, schema: Mapping[str, pl.DataType], options: ReadOptions) -> list[str]:
+    """The columns that may be rewards: numbers, and text that is numbers but for a few values, which are errors."""
+    odd = {name for table in form.tables for name in table.odd if name.lower() not in TEXTS}
+    others = {form.step, form.advantage, form.length, form.key, form.total, *options.names} - {*(options.rewards or ())}
+    inner = [name for table in form.tables for name in table.inner]
+    if {*inner} & {*(options.rewards or inner)}:
+        expect_names(inner, form.tables[0].name)
+    return [
+        name
+        for name, kind in schema.items()
+        if (is_number_type(kind) or (name in odd and name in schema))
+        and name not in others
+        and name.lower() not in form.not_rewards
+        and not name.startswith("__")
+        and not (name == "overlong" and "overlong_reward" in schema and form.score)  # verl's flag: below 0
+    ]
+
+
+def _rewards(
+    form: Form, candidates: Sequence[str], schema: Mapping[str, pl.DataType], options: ReadOptions
+) -> RewardChoice:
+    """Which columns are rewards, and what a total beside them tells."""
+    sample, flags = partial(_sample, form), [name for name in candidates if schema[name] == pl.Boolean]
+    if form.rewards:
+        return RewardChoice(options.rewards or form.rewards)
+    if form.score and options.rewards != (form.score,) and (options.rewards or candidates):
+        rewards = tuple(options.rewards or candidates)
+        if form.score in rewards:
+            return RewardChoice(rewards)
+        rows = sample([form.score, *rewards])
+        return beside_score(rows, rewards, form.score, flags, options.rewards is not None)
+    if form.total and not (options.rewards or candidates):
+        return RewardChoice((form.total,))
+    where = form.tables[0].name
+    return choose(candidates, sample, where=where, named=options.rewards, flags=flags, asks=form.asks)
+
+
+def _sample(form: Form, names: Sequence[str]) -> pl.DataFrame:
+    """The first values of these columns in some tables spread over a log, as Float64: null where there is no number."""
+    some = range(0, len(form.tables), -(-len(form.tables) // SPREAD))
+    parts = [pl.DataFrame(schema=dict.fromkeys(names, pl.Float64))]
+    for number in some:
+        table = form.of(numbered(form.tables[number], number))
+        there = table.collect_schema()
+        values = (pl.col(name) if name in there else pl.lit(None).alias(name) for name in names)
+        numbers = table.select(value.cast(pl.Float64, strict=False) for value in values)
+        parts.append(_collected(numbers.head(-(-SAMPLE // len(some))), form.tables[number]))
+    return pl.concat(parts)
+
+
+def _collected(frame: pl.LazyFrame, table: Table) -> pl.DataFrame:
+    try:
+        return frame.collect()
+    except BROKEN as error:
+        raise table.unreadable(error) from None
+
+
+def _columns(form: Form, chosen: RewardChoice, schema: Mapping[str, pl.DataType], options: ReadOptions) -> Columns:
+    """Which column holds what."""
+    texts: list = []
+    if form.advantage and schema[form.advantage] == pl.String:
+        table = next(table for table in form.tables if form.advantage in table.schema)
+        texts = first_values(table, [form.advantage], 100)[form.advantage]
+    return Columns(
+        rewards=chosen.rewards,
+        step=form.step,
+        advantage=form.advantage,
+        length=form.length,
+        key=form.key,
+        by=options.by,
+        per_token=form.advantage is not None and holds_lists(schema[form.advantage], texts),
+    )
+
+
+def _not_examined(form: Form, schema: Mapping[str, pl.DataType], options: ReadOptions) -> list[str]:
+    """The columns that may hold numbers as text; where the caller names the rewards, all but advantages and lengths."""
+    if options.rewards is None:
+        return [name for name in schema if name.lower() in form.known or role(name) == "metric"]
+    return [name for name in schema if not form.asks or name.lower() not in {*form.not_rewards} - {*form.known}]
+
+
+def _issues(framework: str, form: Form, log: _Log, chosen: RewardChoice, alone: bool) -> tuple[LogIssue, ...]:
+    """What may mislead a reader of the files."""
+    issues = [*chosen.issues, *form.issues]
+    if alone or (form.asks and len(chosen.rewards) == 1 and chosen.total is None):
+        v1 = {"trainer": "v1"} if framework == "verl" and form.key == "uid" else {}
+        issues.append(LogIssue("no-components", {"framework": framework, "has": list(chosen.rewards), **v1}))
+    if log.unfinished:
+        issues.append(LogIssue("files-left-out", {"files": list(log.unfinished)}))
+    return tuple(issues)
+
+
+# --- rows ------------------------------------------------------------------------------------------------------------
+
+
+def _rows(form: Form, columns: Columns) -> Rows:
+    """What reads the rows of a log in whole batches."""
+    files = [table.name for table in form.tables]
+    by = ["_file" if name == "step" and columns.step is None else name for name in form.batch]
+
+    def frames(wanted: Columns) -> Iterator[pl.DataFrame]:
+        return (standard_rows(frame, wanted, files) for frame in _frames(form, _raw(form, wanted)))
+
+    ordered = not form.sorts or is_ordered(frames(Columns(rewards=(), step=columns.step)))
+
+    def read() -> Iterator[pl.DataFrame]:
+        if ordered:
+            return batches(frames(columns), by)
+        rows = pl.concat(frames(columns))
+        if form.asks:
+            return batches(_parts(in_order(rows, files)), [*by, "_pass"])
+        return batches(_parts(rows.sort(by, maintain_order=True)), by)
+
+    def prompts() -> pl.DataFrame | None:
+        return None if form.prompt is None else _prompts(form, columns)
+
+    return Rows(
+        columns=columns,
+        read=read_once(read),
+        keyed_by=form.key and (form.keyed_by or f"the column {form.key}"),
+        keyed_by_text=form.keyed_by_text,
+        equal_groups=form.equal_groups,
+        prompts=prompts,
+        group_size=form.group_size,
+        texts=texts_of(form.tables, lambda table, number: form.of(with_numbers(table, number))),
+    )
+
+
+def _raw(form: Form, columns: Columns) -> list[str]:
+    """The columns of a frame from which `standard_rows` makes those of a table."""
+    return ["_file", "_row", *["_event"] * ("_event" in form.batch), *columns.names]
+
+
+def _parts(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    return (rows.slice(start, tables.ROWS) for start in range(0, len(rows), tables.ROWS))
+
+
+def _frames(form: Form, names: Sequence[str], most: int | None = None) -> Iterator[pl.DataFrame]:
+    """These columns of all rows, or of the first `most`, in order. Many small tables come as one frame."""
+    waiting = list(range(len(form.tables)))
+    while waiting and (most is None or most > 0):
+        first = form.tables[waiting[0]]
+        some = waiting[: max(1, min(FILES, tables.ROWS // max(first.height, 1)))]
+        waiting = waiting[len(some) :]
+        for start in range(0, max(first.height, 1), tables.ROWS) if len(some) == 1 else (None,):
+            rows = most if len(some) > 1 or most is None else min(most, tables.ROWS)
+            rows = tables.ROWS if rows is None and len(some) == 1 else rows
+            frame = _frame(form, names, some, start or 0, rows)
+            yield frame
+            most = None if most is None else most - len(frame)
+            if most is not None and most <= 0:
+                return
+
+
+def _frame(form: Form, names: Sequence[str], some: Sequence[int], start: int, rows: int | None) -> pl.DataFrame:
+    """These columns of some tables, or of some rows of one."""
+    parts = [form.of(numbered(form.tables[n], n, start, rows if len(some) == 1 else None)) for n in some]
+    parts = [part.select(_value(name, part.collect_schema()) for name in names) for part in parts]
+    whole = parts[0] if len(parts) == 1 else pl.concat(parts, how="vertical_relaxed")
+    try:
+        return (whole if rows is None else whole.head(rows)).collect()
+    except BROKEN as error:
+        if len(some) == 1:
+            raise form.tables[some[0]].unreadable(error) from None
+        return pl.concat([_frame(form, names, [n], 0, rows) for n in some], how="vertical_relaxed")
+
+
+def _value(name: str, schema: Mapping[str, pl.DataType]) -> pl.Expr:
+    return pl.col(name) if name in schema else pl.lit(None).alias(name)
+
+
+def _prompts(form: Form, columns: Columns) -> pl.DataFrame:
+    """batch, step, `_key` and `text` of the first prompts, which show where a group ends."""
+    wanted = Columns(rewards=(), step=columns.step)
+    files, parts, rows = [table.name for table in form.tables], [], 0
+    for frame in _frames(form, [*_raw(form, wanted), f"{form.prompt}"], PROMPTS):
+        where = standard_rows(frame, wanted, files)
+        texts = _text(frame, f"{form.prompt}").alias("text")
+        own = frame.select(hash_column(frame, f"{form.prompt}").alias("_key"), texts)
+        parts.append(pl.concat([where, own], how="horizontal"))
+        rows += len(frame)
+    by = ["_file" if name == "step" and columns.step is None else name for name in form.batch]
+    return pl.concat(parts).with_columns(pl.struct(by).rle_id().cast(pl.Int64).alias("batch"))
+
+
+def _text(frame: pl.DataFrame, prompt: str) -> pl.Expr:
+    """The start of each prompt; of a chat of its last message, or else of its JSON."""
+    kind, text = frame.schema[prompt], pl.col(prompt)
+    message = kind.inner if isinstance(kind, pl.List) else None
+    if isinstance(message, pl.Struct) and message.to_schema().get("content", pl.Null()) == pl.String:
+        text = text.list.last().struct.field("content")
+    elif kind.is_nested():
+        text = pl.struct(prompt).struct.json_encode()
+    return text.cast(pl.String).str.slice(0, 60)

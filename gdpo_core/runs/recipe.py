@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import inf
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -26,14 +24,13 @@ _ALIKE = 1e-3
 _DIFFERENT = 1e-3
 # Multiples of the same advantages may differ by this part of their size.
 _MULTIPLE = 1e-4
-# Numbers that a log is rounded to: decimals, or the bits of a float's significand and its least exponent. Coarse first.
-GRIDS: dict[str, int | tuple[int, int]] = {
+# What a log's numbers are rounded to, the coarsest first: so many decimals, or a float of few bits.
+GRIDS: dict[str, int | torch.dtype] = {
     **{f"{n} decimals": n for n in (2, 3, 4)},
-    "bf16": (8, -126),
-    "float16": (11, -14),
+    "bf16": torch.bfloat16,
+    "float16": torch.float16,
 }
 _SAME = 1e-7  # the relative distance of a number from the same one in float32
-_SIMPLE = (20, 64)
 _FITTED = 1.5  # times the rounding, as weights that are fitted to rounded numbers come only near
 
 
@@ -46,11 +43,7 @@ class Recipe:
     weights: tuple[float, ...]  # one per reward; those that are unknown are only one choice of many
     unknown: tuple[int, ...]  # rewards whose weight the log does not determine, such as one that never varies
     up_to_scale: bool  # whether the log leaves a common factor of the weights open
-    # What was done with the advantages afterwards, and how coarsely they, or the rewards, are logged.
-    clipped_at: float = inf
-    scaled: bool = False  # each batch times a factor of its own
-    grid: str = ""  # of GRIDS
-    rewards_grid: str = ""
+    grid: str = ""  # of GRIDS: how coarsely the advantages are logged
 
     @property
     def known(self) -> tuple[float | None, ...]:
@@ -61,15 +54,10 @@ class Recipe:
     def remarks(self) -> tuple[str, ...]:
         """What came after the method, in words that follow it in a sentence.
 
-        >>> Recipe("grpo", "trl", (1.0,), (), False, clipped_at=2.0, grid="4 decimals").remarks
-        ('clipped at ±2', 'logged with 4 decimals')
+        >>> Recipe("grpo", "trl", (1.0,), (), False, grid="4 decimals").remarks
+        ('logged with 4 decimals',)
         """
-        grids = {"logged": self.grid, "from rewards that are logged": self.rewards_grid}
-        return (
-            *[f"clipped at ±{self.clipped_at:g}"] * (self.clipped_at < inf),
-            *["each batch times a factor of its own"] * self.scaled,
-            *(f"{what} {'with' if grid.endswith('decimals') else 'in'} {grid}" for what, grid in grids.items() if grid),
-        )
+        return (f"logged {'with' if self.grid.endswith('decimals') else 'in'} {self.grid}",) if self.grid else ()
 
 
 @dataclass(frozen=True)
@@ -81,54 +69,12 @@ class Tensors:
     batch: Tensor  # (groups,) the batch of each group
     lengths: Tensor | None  # (prompts, rollouts) or (responses,) tokens
     advantages: Tensor  # (responses,) as logged; NaN = none
-    # What a recipe says came after the method.
-    clipped_at: float = inf
-    scaled: bool = False
-    grid: str = ""
-    rewards_grid: str = ""
-
-    @property
-    def after_the_method(self) -> dict[str, Any]:
-        """The same as fields of a recipe."""
-        return {name: getattr(self, name) for name in ("clipped_at", "scaled", "grid", "rewards_grid")}
-
-    def of_batches(self, chosen: Tensor) -> "Tensors":
-        """The log of these batches alone; chosen: (batches,) yes or no."""
-        groups, responses = chosen[self.batch], chosen[self.batch_of_response]
-        _, batch = torch.unique_consecutive(self.batch[groups], return_inverse=True)
-        if self.group is None:
-            rows, group = groups, None
-        else:
-            rows, group = responses, torch.unique_consecutive(self.group[responses], return_inverse=True)[1]
-        return replace(
-            self,
-            rewards=self.rewards[rows],
-            group=group,
-            batch=batch,
-            lengths=None if self.lengths is None else self.lengths[rows],
-            advantages=self.advantages[responses],
-        )
-
-    @property
-    def unclipped(self) -> Tensor:
-        """(responses,) the advantages, NaN where clipping took them away."""
-        if self.clipped_at == inf:
-            return self.advantages
-        return self.advantages.masked_fill(self.advantages.abs() >= self.clipped_at * (1 - _SAME), torch.nan)
+    grid: str = ""  # of GRIDS: how coarsely the advantages are logged
 
     @property
     def rounding(self) -> Tensor:
         """(responses,) how far each logged advantage may be from what it was before it was rounded."""
         return half_step(self.grid, self.advantages.nan_to_num())
-
-    @property
-    def rewards_rounding(self) -> Tensor | None:
-        """The same of the rewards, (rewards, …); 0 in a column of simple numbers. None without such a grid."""
-        if not self.rewards_grid:
-            return None
-        r = self.rewards.movedim(-1, 0).nan_to_num()
-        simple = torch.tensor([is_simple(column) for column in r])
-        return half_step(self.rewards_grid, r).masked_fill(simple.view(-1, *[1] * (r.ndim - 1)), 0)
 
     def read(self, convention: Convention, weights: Sequence[float] | None = None) -> Batch:
         """The log as a `Batch` under a convention; weights: one per reward, 1 by default."""
@@ -219,8 +165,7 @@ class Comparison:
 def compare(log: Tensors, recipe: Recipe) -> Comparison:
     """The log's advantages beside the recipe's; a batch is reproduced if no error is larger than allowed."""
     batch = log.read(ALL_CONVENTIONS[recipe.convention], recipe.weights)
-    after = {name: getattr(recipe, name) for name in log.after_the_method}
-    return compare_with(replace(log, **after), recipe.method, batch)
+    return compare_with(replace(log, grid=recipe.grid), recipe.method, batch)
 
 
 def compare_with(log: Tensors, method: str, batch: Batch) -> Comparison:
@@ -228,29 +173,13 @@ def compare_with(log: Tensors, method: str, batch: Batch) -> Comparison:
     formula, batch = method_for(method, batch)
     steps = formula(batch)
     computed = batch.zero_unrewarded(steps.advantages).flatten()
-    allowed = float32_error(method, batch, steps, log.rewards_rounding).nan_to_num().flatten()
+    allowed = float32_error(method, batch, steps).nan_to_num().flatten()
     # A large one loses more in its last steps: the mean is taken off, n / (n - 1) comes, and the log stores it.
     allowed = allowed + (ROUNDED * computed.abs().nan_to_num(posinf=0.0)).clamp(min=TOLERANCE)
-    if log.scaled:
-        factor = _factors(log, computed)[log.batch_of_response]
-        computed, allowed = computed * factor, allowed * factor.nan_to_num(nan=1.0).clamp(min=1)
-    if log.clipped_at < inf:
-        computed = computed.clamp(-log.clipped_at, log.clipped_at)
     if log.grid:
         allowed = allowed + _FITTED * log.rounding
     error = (log.advantages - computed).abs().nan_to_num_(nan=torch.inf, posinf=torch.inf)
     return Comparison(computed, error.masked_fill_(log.advantages.isnan(), torch.nan), allowed.expand(len(error)))
-
-
-def _factors(log: Tensors, computed: Tensor) -> Tensor:
-    """(batches,) what the computed advantages of each batch are multiplied by to come nearest to the logged ones.
-
-    NaN where that is not above 0.
-    """
-    a, there = log.advantages.nan_to_num(), computed.nan_to_num()
-    both, square = (a.new_zeros(log.batches).index_add_(0, log.batch_of_response, x * there) for x in (a, there))
-    factor = both / square.masked_fill(square == 0, 1)
-    return factor.masked_fill((factor <= 0) & (square > 0), torch.nan)
 
 
 def same_direction(log: Tensors, comparison: Comparison) -> Tensor:
@@ -286,20 +215,18 @@ def hidden_inputs(table: pl.DataFrame, rewards: Sequence[str]) -> int:
 
 
 def half_step(grid: str, x: Tensor) -> Tensor:
-    """Half the distance of the numbers of a grid, near each of these, and a little more; 0 without a grid.
+    """How far rounding to a grid can move a number, and a little more; 0 without a grid.
 
-    >>> [round(half_step(grid, torch.tensor([1.5])).item(), 5) for grid in ("2 decimals", "bf16")]
+    >>> [round(half_step(grid, torch.tensor([1.0])).item(), 5) for grid in ("2 decimals", "bf16")]
     [0.005, 0.00391]
     """
-    return _step(grid, x) / 2 + 2 * _SAME * x.abs() if grid else torch.zeros_like(x)
-
-
-def _step(grid: str, x: Tensor) -> Tensor:
+    if not grid:
+        return torch.zeros_like(x)
     size = GRIDS[grid]
     if isinstance(size, int):
-        return torch.full_like(x, 10.0**-size)
-    bits, least = size
-    return torch.ldexp(torch.ones_like(x), (torch.frexp(x)[1] - 1).clamp(min=least) - bits + 1)
+        return 0.5 * 10.0**-size + 2 * _SAME * x.abs()
+    of = torch.finfo(size)
+    return (of.eps / 2 + 2 * _SAME) * x.abs().clamp(min=of.tiny)
 
 
 def grid_of(x: Tensor) -> str:
@@ -309,38 +236,28 @@ def grid_of(x: Tensor) -> str:
     ('4 decimals', '')
     """
     x = x[x.isfinite()]
-    for grid in GRIDS:
-        units = x / _step(grid, x)
-        if bool(((units - units.round()).abs() <= 2 * _SAME * units.abs()).all()):
+    for grid, size in GRIDS.items():
+        held = x.round(decimals=size) if isinstance(size, int) else x.to(size).to(x)
+        if bool(((x - held).abs() <= 2 * _SAME * x.abs()).all()):
             return grid
     return ""
 
 
-def is_simple(x: Tensor) -> bool:
-    """Whether these numbers are all multiples of a twentieth, or of 1/64: no rounding made them."""
-    there = x.nan_to_num()
-    return any(bool(((there * n - (there * n).round()).abs() <= 1e-6).all()) for n in _SIMPLE)
-
-
-def float32_error(method: str, batch: Batch, steps: Steps, rounding: Tensor | None = None) -> Tensor:
+def float32_error(method: str, batch: Batch, steps: Steps) -> Tensor:
     """A bound on the round-off of a framework that computes in float32; a small std enlarges it.
 
     (…, prompts, rollouts) or (responses,), or a single 0. It is 0 where the values of a group add up exactly.
-    rounding: how far each logged reward may be from the one that was used, (rewards, …).
     """
     c, group, in_z = batch.convention, batch.group, steps.z is not None
     terms = batch.rewards if in_z else batch.weights * batch.rewards
     terms = terms.nan_to_num() if batch.missing else terms
     rounded = (terms * GRAIN).frac_() != 0
-    if not rounded.any() and rounding is None:
+    if not rounded.any():
         return terms.new_zeros(1)
     inexact = group.total(rounded.to(terms)) > 0
     if not in_z:  # a sum rounds at its own size, whichever of its rewards is no round number
         inexact = inexact.any(0, keepdim=True)
     error = ROUNDED * group.total(terms.abs()) / group.count * inexact
-    if rounding is not None:  # of the value farthest off, its mean and the std
-        off = -2 * group.lowest(-rounding)
-        error = error + (off if in_z else batch.weights.abs() * off) * (1 + steps.advantages.abs().nan_to_num().max())
     error = error if in_z else error.sum(0)
     if steps.z is not None or method in ("grpo", "max_rl"):
         std = steps.group.std

@@ -19,6 +19,7 @@ from gdpo_core.runs.score import Score, weights_of
 from gdpo_core.runs.tables import is_number_type
 
 ADVANTAGES = ("advantage", "advantages", "adv")
+OVERLONG = "overlong_reward"  # of verl
 METRICS = "metrics."  # what the names of a log's nested metrics begin with
 _REWARD = {"reward", "rewards", "score", "scores", "penalty", "penalties", "bonus", "correct", "correctness"}
 _REWARD |= {"accuracy", "acc", "format", "quality"}
@@ -152,6 +153,35 @@ def choose(
         if open_ones:
             _ask(where, open_ones, "a reward or a metric", clear)
     return RewardChoice(tuple(clear), issues=issues)
+
+
+def beside_score(
+    table: pl.DataFrame, rewards: Sequence[str], score: str, flags: Collection[str], named: bool
+) -> RewardChoice:
+    """The rewards that a framework logs beside their total, as the total counts them.
+
+    table: rows of the rewards and the total. named: the caller names the rewards, which stand.
+    """
+    found = weights_of(table, rewards, flags, score)
+    issues: tuple[LogIssue, ...] = ()
+    if found is None or found.weights is None:
+        if found is not None and not found.exact:
+            details = {"columns": list(rewards), "error": found.error, "responses": len(table)}
+            more = {"explained": found.explained} if len(rewards) == 1 and found.explained >= NEARLY else {}
+            issues = (LogIssue("score-not-a-sum", details | more),)
+        # The names alone tell metrics from rewards.
+        plain = tuple(rewards) if named else tuple(name for name in rewards if role(name) != "metric")
+        return RewardChoice(plain or tuple(rewards), None, score, issues)
+    weights = dict(found.weights)
+    if weights.get(OVERLONG) == 0:  # a score in a dict is logged before the penalty for length is added to it
+        weights[OVERLONG] = 1.0
+    beside = [] if named else [name for name, w in weights.items() if not w]
+    if not beside or len(beside) == len(rewards):
+        return RewardChoice(tuple(rewards), weights, score)
+    kept = tuple(name for name in rewards if name not in beside)
+    details = {"columns": beside, "rewards": list(kept)}
+    of_kept = {name: w for name, w in weights.items() if name in kept}
+    return RewardChoice(kept, of_kept, score, (LogIssue("not-in-score", details),))
 
 
 def lost(kinds: Mapping[str, pl.DataType], left_out: Iterable[str], named: Collection[str] | None) -> tuple[str, ...]:

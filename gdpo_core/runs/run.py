@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, TypeAlias
 
@@ -11,11 +11,10 @@ import polars as pl
 
 from gdpo_core._errors import InputError, expect, reason
 from gdpo_core.runs.columns import Columns
-from gdpo_core.runs.files import LogFiles
 from gdpo_core.runs.texts import Texts, no_texts
 from gdpo_core.runs.window import select_steps
 
-IN_MEMORY = 700_000_000  # bytes: the numbers of ten million responses with three rewards
+IN_MEMORY = 300_000_000  # bytes: the numbers of four million responses with three rewards
 PROMPTS = 10_000  # rows whose prompts are examined
 
 # The first batch of each stretch of batches, and the rows per group there.
@@ -45,6 +44,7 @@ class Rows:
     columns: Columns
     read: Callable[[], Iterator[pl.DataFrame]]
     keyed_by: str | None = None  # in words, what identifies a group; None: groups are blocks of rows
+    keyed_by_text: bool = False  # by the text of prompts, of which a batch may have drawn one twice
     equal_groups: bool = False  # a keyed group smaller than the others has lost rows
     prompts: Callable[[], pl.DataFrame | None] = lambda: None
     group_size: int | None = None  # from a configuration file beside the log
@@ -126,19 +126,36 @@ class Run:
         return tuple(x.name for x in self.uncounted if x.why == "weight 0")
 
     @property
-    def _numbered_by_file(self) -> bool:
-        """Whether the number of a file stands in for the step."""
-        return self._source.columns.step is None
-
-    @property
     def _source(self) -> Rows:
         """The rows that its reader gave it."""
         assert self._rows is not None, "a run that was sent to another process has none"
         return self._rows
 
     def tables(self) -> Iterator[pl.DataFrame]:
-        """The responses, some ten thousand to a few hundred thousand at a time."""
-        return tables_of(self, self._blocks)
+        """The responses, some ten thousand to a few hundred thousand at a time.
+
+        InputError if there is no row, or no value of any reward.
+        """
+        number = partial(_number_blocks, self._blocks) if self._blocks else _number_keys
+        columns = ["batch", "step", "group", "_place", *self.rewards]
+        columns += ["advantage"] * self.has_advantage + ["length"] * self.has_length + ["_by"] * (self.by is not None)
+        first, responses, values = 0, 0, 0
+        frames = self._source.read()
+        while True:
+            with one_error(self.path):
+                table = next(frames, None)
+                if table is None:
+                    break
+                table = number(table).with_columns(pl.col("group") + first)
+            first = table["group"][-1] + 1
+            table = select_steps(table, self.window)
+            if not len(table):
+                continue
+            responses += len(table)
+            values += sum(int(table[name].is_not_nan().sum()) for name in self.rewards) if values == 0 else 0
+            yield table.select(columns)
+        expect(responses > 0, self.path, "at least one response", "0 rows")
+        expect(values > 0, self.path, f"a value in {', '.join(self.rewards)}", "every one missing")
 
     @property
     def texts(self) -> Texts:
@@ -149,21 +166,6 @@ class Run:
     def table(self) -> pl.DataFrame:
         """All responses: step, group, the rewards, advantage if logged, length if known."""
         return pl.concat(list(self.tables())).drop("batch", "_place", strict=False)
-
-
-def run_of(files: LogFiles, framework: str, rows: Rows, **facts: Any) -> Run:
-    """A run whose groups are still to be found, from its rows and other facts that its reader knows."""
-    return Run(
-        path=files.name,
-        framework=framework,
-        files=tuple(file.name for file in files.files),
-        rewards=rows.columns.rewards,
-        has_advantage=rows.columns.advantage is not None,
-        has_length=rows.columns.length is not None,
-        by=rows.columns.by,
-        _rows=replace(rows, read=read_once(rows.read)),
-        **facts,
-    )
 
 
 @contextmanager
@@ -205,34 +207,6 @@ def size_at(blocks: Blocks) -> pl.Expr:
     for batch, later in blocks[1:]:
         size = pl.when(pl.col("batch") >= batch).then(pl.lit(later)).otherwise(size)
     return size
-
-
-def tables_of(run: Run, blocks: Blocks, first_batch: int = 0) -> Iterator[pl.DataFrame]:
-    """The tables of a run, or of a part of it whose batches are numbered from 0, in the groups of the whole run.
-
-    InputError if there is no row, or no value of any reward.
-    """
-    here = tuple((batch - first_batch, size) for batch, size in blocks)
-    number = partial(_number_blocks, here) if blocks else _number_keys
-    columns = ["batch", "step", "group", "_place", *run.rewards]
-    columns += ["advantage"] * run.has_advantage + ["length"] * run.has_length + ["_by"] * (run.by is not None)
-    first, responses, values = 0, 0, 0
-    frames = run._source.read()
-    while True:
-        with one_error(run.path):
-            table = next(frames, None)
-            if table is None:
-                break
-            table = number(table).with_columns(pl.col("group") + first)
-        first = table["group"][-1] + 1
-        table = select_steps(table, run.window)
-        if not len(table):
-            continue
-        responses += len(table)
-        values += sum(int(table[name].is_not_nan().sum()) for name in run.rewards) if values == 0 else 0
-        yield table.select(columns)
-    expect(responses > 0, run.path, "at least one response", "0 rows")
-    expect(values > 0, run.path, f"a value in {', '.join(run.rewards)}", "every one missing")
 
 
 def _number_blocks(blocks: Blocks, table: pl.DataFrame) -> pl.DataFrame:

@@ -11,8 +11,7 @@ import polars as pl
 from gdpo_core._errors import InputError
 from gdpo_core._words import excerpt
 from gdpo_core.runs.columns import ROWS_OF_A_FILE
-from gdpo_core.runs.files import LogFile
-from gdpo_core.runs.tables import BadLines, Responses, records_at
+from gdpo_core.runs.tables import Table, is_number_type
 
 PROMPTS = ("prompt", "prompts", "input", "inputs", "question", "questions", "query", "problem")
 COMPLETIONS = (
@@ -20,6 +19,7 @@ COMPLETIONS = (
     *("generation", "prediction", "predicted"),
 )
 CHATS = ("messages", "content", "text", "texts")  # the prompt and the completion in one
+_NAMES = {*PROMPTS, *COMPLETIONS, *CHATS}
 LONGEST_PROMPT, LONGEST_COMPLETION = 1_000, 2_000  # characters
 _GONE = (
     *(InputError, pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError),
@@ -42,30 +42,33 @@ def no_texts(places: Collection[int]) -> Mapping[int, PromptAndCompletion]:
     return {}
 
 
-def texts_of(files: Sequence[LogFile], bad_lines: BadLines, responses: Responses | None = None) -> Texts:
+def texts_of(tables: Sequence[Table], responses: Callable[[pl.LazyFrame, int], pl.LazyFrame]) -> Texts:
     """A function that reads the texts of a log; a file that is gone or changed by then has none.
 
-    responses: those of a line of JSON, where it holds several.
+    responses: turns a table of this number into one row per response, numbered by `_row`.
     """
-    marks = [_mark(file) for file in files]
+    marks = [_mark(table) for table in tables]
 
     def read(places: Collection[int]) -> Mapping[int, PromptAndCompletion]:
         found: dict[int, PromptAndCompletion] = {}
         for number, some in groupby(sorted(places), key=lambda place: place // ROWS_OF_A_FILE):
             rows = [place % ROWS_OF_A_FILE for place in some]
             with suppress(*_GONE):
-                if _mark(files[number]) == marks[number]:
-                    records = records_at(files[number], rows, (*PROMPTS, *COMPLETIONS, *CHATS), bad_lines, responses)
-                    found |= {number * ROWS_OF_A_FILE + row: texts_in(record) for row, record in records}
+                if _mark(tables[number]) == marks[number]:
+                    whole = responses(tables[number].again(), number)
+                    names = [n for n, kind in whole.collect_schema().items() if n.lower() in _NAMES]
+                    texts = [n for n in names if not is_number_type(whole.collect_schema()[n])]
+                    records = whole.filter(pl.col("_row").is_in(rows)).select("_row", *texts).collect().to_dicts()
+                    found |= {number * ROWS_OF_A_FILE + record.pop("_row"): texts_in(record) for record in records}
         return found
 
     return read
 
 
-def _mark(file: LogFile) -> tuple[int, int] | None:
+def _mark(table: Table) -> tuple[int, int] | None:
     """What shows that a file on a disk changed: its size and when it was written."""
     with suppress(OSError):
-        state = file.path.stat() if file.path is not None else None
+        state = table.path.stat() if table.path is not None else None
         return None if state is None else (state.st_size, state.st_mtime_ns)
     return (-1, -1)
 

@@ -16,14 +16,10 @@ FAINT = 0.5  # share of the groups in which a reward differs: most of what it sa
 FADES_DEAD = 0.25  # by which the share of constant groups rises from the first to the last quarter: less is drift
 FADES_SHARE = 0.25  # times the update share of the first quarter: three quarters of what it did are gone
 BY_GROUPS = 16  # that have a value of a column: of fewer, all may be constant by chance
-BY_RISE = (
-    0.25  # by which a reward is constant more often there than in the other groups: less is no matter of the value
-)
+BY_RISE = 0.25  # by which a reward is constant more often there than elsewhere: less is no matter of the value
 FADES_BATCHES, FADES_GROUPS = 8, 16  # in the run, and in a quarter of it: of fewer a quarter says little
 FALLS = 0.25  # standard deviations of a reward over the run: a smaller fall of its mean is hardly seen in a plot
-FALLS_FAR = (
-    0.75  # beyond, a warning even where nothing rises, or no reward is primary: less may be harder prompts, or meant
-)
+FALLS_FAR = 0.75  # a warning even where nothing rises, or no reward is primary: less may be harder prompts, or meant
 UNRIGHT_INFO, UNRIGHT_WARNING = 0.2, 0.5  # of the update: a fifth is worth knowing; of half, being right decides less
 TWO_VALUES = 1e-9  # of the squared range: the round-off of a variance
 AMPLIFIED = 2.0  # times the update share that it has under GRPO
@@ -32,13 +28,13 @@ TIES = 0.25  # share of the groups whose responses differ
 TIED_PAIRS = 0.05  # share of the pairs that differ: large groups hold a tie easily, and a few cost little
 TIES_LEFT = 0.5  # of the tied pairs, under GDPO: where it leaves more, ties are of the rewards and not of the method
 SILENT_INFO, SILENT_WARNING = 0.1, 0.3  # share of the groups: prompts too easy or too hard; then a third of the work
-AMPLIFIES_INFO, AMPLIFIES_WARNING = 1.25, 1.5  # times the advantages: a quarter more; then half as much again
+AMPLIFIES = 1.5  # times the advantages of the method that ran: a step half as long again as its learning rate says
 INVERTED_INFO, INVERTED_WARNING = 0.05, 0.1  # share of the pairs with different primary reward
 HELPED = 0.01  # of the pairs or the groups: a change that does less on the log is not worth advising
 BREAK_EVEN = 100.0  # times the largest other weight: beyond, the other rewards hardly count, as behind a gate
 CONFLICT = -0.5  # correlation inside groups: a quarter of what one reward does undoes the other
-BLIND = 0.1  # share of the groups in which a reward is constant and a metric does not show it
-FILTERED = 0.01  # share of the groups
+BLIND = 0.5  # share of the groups in which a reward is constant, less what the metric shows: it is lost in most, unseen
+FILTERED = 0.1  # share of the groups: of a batch a tenth is lost, or drawn again
 LENGTH = 0.3  # correlation inside groups: a tenth of what the reward says is length
 CHANCE = 3.0  # standard errors of a correlation: in a small log larger ones come by chance
 EVERY_NTH = 0.8  # share of the gaps between steps that are equal

@@ -5,10 +5,8 @@ import re
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import replace
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from urllib.parse import quote
@@ -17,8 +15,8 @@ import polars as pl
 
 from gdpo_core._errors import InputError, expect, reason
 from gdpo_core._words import clip, count, listing
-from gdpo_core.runs.files import MAX_IN_MEMORY, WANDB_TABLE, LogFile, LogFiles, format_of
-from gdpo_core.runs.tables import expect_width, json_column, table_of
+from gdpo_core.runs.files import MAX_IN_MEMORY, WANDB_TABLE, LogFile
+from gdpo_core.runs.json_values import column, document, expect_rows, expect_width, records, table_of
 
 PATIENCE = 2.0  # seconds that a database may stay locked
 LONGEST = 20.0  # seconds that a database may compute: a column can be an expression without an end
@@ -28,73 +26,46 @@ KEY = "completions"  # what TRL logs its table as
 _COLUMNS = ("id", "run_name", "step", "metrics")
 
 
-def as_tables(log: LogFiles) -> LogFiles:
-    """The log with each table of a tracker as a file of its own, parsed; other files as they are.
-
-    Raises InputError, naming the file, and the row where there is one.
-    """
-    kinds = [format_of(file) for file in log.files]
-    databases = [file.name for file, kind in zip(log.files, kinds, strict=True) if kind == "trackio"]
-    if len(databases) > 1:
-        raise InputError(f"{log.name}: expected the database of one project, got {listing(databases, most=5)}")
-    _expect_one_run(log, [file.name for file, kind in zip(log.files, kinds, strict=True) if kind == "wandb"])
-    files: list[LogFile] = []
-    for file, kind in zip(log.files, kinds, strict=True):
-        if file.run is not None:
-            expect(kind == "trackio", f"{file.name}::{file.run}", "a trackio database before ::", "another file")
-        if kind == "wandb":
-            files.append(LogFile(file.name, frame=_wandb(file, texts=False), texts=partial(_wandb, file, texts=True)))
-        else:
-            files += _trackio(file) if kind == "trackio" else [file]
-    return replace(log, files=tuple(files))
-
-
 # --- W&B -------------------------------------------------------------------------------------------------------------
 
 
-def _expect_one_run(log: LogFiles, names: Sequence[str]) -> None:
-    """Raise InputError unless the names show tables of one key, each of them once: a run logs one table at a time."""
+def expect_one_run(where: str, names: Sequence[str]) -> None:
+    """Raise InputError unless names of tables of W&B show one key and each number once: a run logs one at a time."""
     tables = [(name, table) for name in names if (table := WANDB_TABLE.search(name)) and table["index"]]
     keys = dict.fromkeys(table["key"] for _, table in tables)
-    expect(len(keys) < 2, log.name, "the tables of one run under one key", f"those of {listing(keys, most=5)}")
+    expect(len(keys) < 2, where, "the tables of one run under one key", f"those of {listing(keys, most=5)}")
     numbered = Counter((name.rpartition("/")[0], table["index"]) for name, table in tables)
     twice = [name for name, table in tables if numbered[name.rpartition("/")[0], table["index"]] > 1]
     got = f"several of one number, as of several runs: {listing([n.rpartition('/')[2] for n in twice], most=6)}"
-    expect(not twice, log.name, "the tables of one run; name those of one", got)
+    expect(not twice, where, "the tables of one run; name those of one", got)
 
 
-def _wandb(file: LogFile, *, texts: bool) -> pl.LazyFrame:
-    """The table of a `*.table.json`: names in `columns`, rows in `data`; texts: with the long texts of completions."""
+def wandb(file: LogFile, odd: set[str]) -> pl.DataFrame:
+    """The table of a `*.table.json`: names in `columns`, rows in `data`."""
     wanted = 'a table of W&B, {"columns": [names], "data": [rows]}'
-    try:
-        content = json.loads(file.content().decode("utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{file.name}: expected {wanted}, got broken JSON: {clip(str(error), 100)}") from None
-    expect(isinstance(content, dict), file.name, wanted, f"JSON of another form ({type(content).__name__})")
+    content = document(file, wanted)
+    if not isinstance(content, dict):
+        raise InputError(f"{file.name}: expected {wanted}, got JSON of another form ({type(content).__name__})")
     names, rows = content.get("columns"), content.get("data")
     fits = isinstance(names, list) and all(isinstance(name, str) for name in names) and isinstance(rows, list)
     kinds = [f"{name} ({type(value).__name__})" for name, value in content.items()]
-    expect(fits, file.name, wanted, f"an object with {listing(kinds, most=5) or 'nothing in it'}")
+    if not fits or names is None or rows is None:
+        got = f"an object with {listing(kinds, most=5) or 'nothing in it'}"
+        raise InputError(f"{file.name}: expected {wanted}, got {got}")
     expect_width(names, file.name)
     repeated = [name for name, times in Counter(names).items() if times > 1]
     expect(not repeated, file.name, "columns of different names", f"{', '.join(map(repr, repeated))} more than once")
-    for number, row in enumerate(rows, start=1):
-        if not isinstance(row, list) or len(row) != len(names):
-            got = f"{len(row)}" if isinstance(row, list) else type(row).__name__
-            raise InputError(f"{file.name}, row {number}: expected {count(len(names), 'value')}, got {got}")
+    expect_rows(file, names, rows)
     values = list(zip(*rows, strict=True)) if rows else [()] * len(names)
-    columns = zip(names, values, strict=True)
-    return table_of(json_column(name, list(v), file.name, texts) for name, v in columns).lazy()
+    return table_of(column(name, list(v), odd) for name, v in zip(names, values, strict=True))
 
 
 # --- trackio ---------------------------------------------------------------------------------------------------------
 
 
-def _trackio(file: LogFile, only: int | None = None) -> list[LogFile]:
-    """The tables of completions of one run of a database, each as a file, in the order in which they were logged.
-
-    only: the number of one entry of the run, whose table is wanted alone, with its long texts.
-    """
+def trackio(file: LogFile, odd: set[str]) -> list[tuple[str, pl.DataFrame]]:
+    """The tables of completions of one run of a database with their names, in the order in which they were logged."""
+    tables: list[tuple[str, pl.DataFrame]] = []
     try:
         with closing(_open(file)) as database:
             ends = time.monotonic() + LONGEST
@@ -102,9 +73,10 @@ def _trackio(file: LogFile, only: int | None = None) -> list[LogFile]:
             database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_IN_MEMORY)
             identity, run, name = _run(database, file)
             query = f"SELECT metrics FROM metrics WHERE {identity} = ? ORDER BY step, id"
-            entries = enumerate(text for (text,) in database.execute(query, (run,)))
-            some = entries if only is None else islice(entries, only, only + 1)
-            tables = list(_tables(file, f"{file.name}::{name}", some, only is not None))
+            for (text,) in database.execute(query, (run,)):
+                rows = _rows(text, f"{file.name}::{name}", len(tables) + 1)
+                if rows:
+                    tables.append((f"{file.name}::{name}, table {len(tables) + 1}", records(rows, odd)))
     except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter of names that are no UTF-8
         raise _unreadable(file, error) from None
     expect(bool(tables), file.name, "a run that logged completions (log_completions=True)", "one without such a table")
@@ -114,18 +86,14 @@ def _trackio(file: LogFile, only: int | None = None) -> list[LogFile]:
 def _open(file: LogFile) -> sqlite3.Connection:
     """A connection that only reads."""
     if file.plain_path is None:
-        return _in_memory(file.content())
+        database, content = sqlite3.connect(":memory:"), file.content()
+        # Bytes 18 and 19 say 2 where the file had a write-ahead log, which memory has not.
+        database.deserialize(content[:18] + b"\1\1" + content[20:])
+        return database
     uri = f"file:{quote(str(file.plain_path.absolute()))}"
     # A database that had a write-ahead log and has none now is at rest; opened as one in use, it would get a new log.
     at_rest = file.start(20)[18:19] == b"\2" and not Path(f"{file.path}-wal").exists()
     return sqlite3.connect(f"{uri}?{'immutable=1' if at_rest else 'mode=ro'}", uri=True, timeout=PATIENCE)
-
-
-def _in_memory(content: bytes) -> sqlite3.Connection:
-    database = sqlite3.connect(":memory:")
-    # Bytes 18 and 19 say 2 where the file had a write-ahead log, which memory has not.
-    database.deserialize(content[:18] + b"\1\1" + content[20:])
-    return database
 
 
 def _run(database: sqlite3.Connection, file: LogFile) -> tuple[str, str, str]:
@@ -143,14 +111,12 @@ def _run(database: sqlite3.Connection, file: LogFile) -> tuple[str, str, str]:
     identity = f"coalesce({'run_id, ' * ('run_id' in columns)}run_name, '')"
     logged = f"max(instr(metrics, '{KEY}') > 0)"
     query = f"SELECT {identity}, coalesce(run_name, ''), {logged} FROM metrics GROUP BY 1, 2 ORDER BY min(id)"
-    first = islice(database.execute(query), RUNS + 1)
-    found = [(str(key), str(name), shows) for key, name, shows in first]
+    found = [(str(key), str(name), shows) for key, name, shows in islice(database.execute(query), RUNS + 1)]
     expect(len(found) <= RUNS, file.name, f"at most {count(RUNS, 'run')}", "more")
     expect(bool(found), file.name, "a run that logged completions", "a database without runs")
     runs = [(key, name) for key, name, _ in found]
     if file.run is None:
-        chosen = [(key, name) for key, name, shows in found if shows] or runs
-        runs = chosen
+        runs = chosen = [(key, name) for key, name, shows in found if shows] or runs
     else:
         chosen = [run for run in runs if file.run in run]
     if len(chosen) == 1:
@@ -158,56 +124,37 @@ def _run(database: sqlite3.Connection, file: LogFile) -> tuple[str, str, str]:
     names = Counter(name for _, name in runs)
     known = [name if names[name] == 1 and name.strip() else key for key, name in runs]
     shown = listing((name if name.strip() else repr(name) for name in known), most=8)
-    if not chosen:
-        raise InputError(f"{file.name}: expected one of the runs {shown}, got {file.run!r}")
+    expect(bool(chosen), file.name, f"one of the runs {shown}", repr(file.run))
     example = f"{file.name}::{known[0]}"
     raise InputError(f"{file.name}: expected one run, got {len(chosen)}, name one, as {example!r}: {shown}")
 
 
-def _with_texts(file: LogFile, entry: int) -> pl.LazyFrame:
-    [table] = _trackio(file, entry)
-    assert table.frame is not None, "tables of trackers are parsed"
-    return table.frame
-
-
-def _tables(file: LogFile, name: str, entries: Iterable[tuple[int, object]], texts: bool) -> Iterator[LogFile]:
-    number = 0
-    for entry, text in entries:
-        if not isinstance(text, str | bytes) or KEY not in (
-            text if isinstance(text, str) else text.decode(errors="replace")
-        ):
-            continue
-        try:
-            logged = json.loads(text)
-        except (ValueError, RecursionError):
-            logged = None
-        if not isinstance(logged, dict):
-            raise InputError(f"{name}: expected metrics in JSON, got {clip(str(text))!r}")
-        table = next((value for key, value in logged.items() if key.rpartition("/")[2] == KEY), None)
-        if not isinstance(table, dict) or table.get("_value") == []:
-            continue
-        number += 1
-        where = f"{name}, table {number}"
-        yield LogFile(where, frame=_records(table, where, texts), texts=partial(_with_texts, file, entry))
-
-
-def _records(table: dict, where: str, texts: bool) -> pl.LazyFrame:
-    rows = table.get("_value")
+def _rows(text: object, name: str, number: int) -> list[dict]:
+    """The rows of the table in one entry of a run; none of an entry without one."""
+    text = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+    if not isinstance(text, str) or KEY not in text:
+        return []
+    try:
+        logged = json.loads(text)
+    except (ValueError, RecursionError):
+        logged = None
+    if not isinstance(logged, dict):
+        raise InputError(f"{name}: expected metrics in JSON, got {clip(str(text))!r}")
+    table = next((value for key, value in logged.items() if key.rpartition("/")[2] == KEY), None)
+    if not isinstance(table, dict):
+        return []
+    where, rows = f"{name}, table {number}", table.get("_value")
     wanted = 'a table of trackio, {"_type": "trackio.table", "_value": [rows]}'
-    fits = isinstance(rows, list) and all(isinstance(row, dict) for row in rows)
-    expect(fits, where, wanted, f"an object with {listing(map(str, table), most=5) or 'nothing in it'}")
-    assert rows is not None
-    names = list(rows[0]) if rows else []
-    for number, row in enumerate(rows, start=1):
-        if row.keys() != rows[0].keys():
-            raise InputError(f"{where}, row {number}: expected {', '.join(names)}, got {', '.join(row)}")
-    return table_of(json_column(name, [row[name] for row in rows], where, texts) for name in names).lazy()
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        got = f"an object with {listing(map(str, table), most=5) or 'nothing in it'}"
+        raise InputError(f"{where}: expected {wanted}, got {got}")
+    for at, row in enumerate(rows, start=1):
+        expect(row.keys() == rows[0].keys(), f"{where}, row {at}", ", ".join(rows[0]), ", ".join(row))
+    return rows
 
 
 def _unreadable(file: LogFile, error: Exception) -> InputError:
     why = clip(reason(error), 120)
-    if re.search("locked|busy", why):
-        why = "one that another program keeps locked: wait until it has written, or audit a copy"
-    else:
-        why = f"one that cannot be read: {why}"
+    locked = "one that another program keeps locked: wait until it has written, or audit a copy"
+    why = locked if re.search("locked|busy", why) else f"one that cannot be read: {why}"
     return InputError(f"{file.name}: expected a trackio database, got {why}")

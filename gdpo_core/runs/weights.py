@@ -26,8 +26,6 @@ _ORTHOGONAL = 1e-7
 # A combination of rewards with less than this part of their variance is round-off.
 _NOTHING = 1e-11
 _LARGEST = 1e100  # of an advantage; what is larger is none, as its square is infinite
-# A combination of weights is open if its part in the equations is smaller than this, relative to the largest.
-_OPEN = 1e-5
 # The relative error of the scale where a method divides by nothing.
 _UNDIVIDED = 1e-5
 _BATCHES_TRIED = 32
@@ -38,7 +36,6 @@ UNDIVIDED = ("grpo_no_std", "mo_grpo")
 BY_GROUP, WITHOUT_EPS = ("grpo", "max_rl"), (*UNDIVIDED, "max_rl")
 # So much larger than that of chance is the error of weights where it repeats itself.
 _REPEATED = 3
-_REFINED = 20  # rounds
 # A unit's divisor may be off by this part of it, besides what rounding does.
 _DIVISOR_OFF = 1e-3
 
@@ -79,12 +76,12 @@ class Terms:
 
 def terms_of(log: Tensors, batch: Batch, method: str) -> Terms:
     """The terms, computed by the method itself: z where it has one, else what each reward alone gives without std."""
-    count, groups, logged = len(batch.rewards), log.group_of_response, log.unclipped
+    count, groups, logged = len(batch.rewards), log.group_of_response, log.advantages
     formula, batch = method_for(method, batch)
     if formula.decoupled:
         steps = formula.in_groups(batch)
         x, nothing = steps.group.value, steps.sums.isnan()
-        round_off = float32_error("mo_grpo", batch, steps, log.rewards_rounding)
+        round_off = float32_error("mo_grpo", batch, steps)
     else:
         undivided = method_named("reinforce_pp" if method == "reinforce_pp" else "grpo_no_std").in_groups
         x = torch.stack([undivided(with_weights(batch, one)).advantages for one in torch.eye(count)])
@@ -94,7 +91,7 @@ def terms_of(log: Tensors, batch: Batch, method: str) -> Terms:
             x = centre(x, skipping_missing(over) if bool(nothing.any()) else over)[1]
         size = x.nan_to_num().square().flatten(1).mean(1).sqrt()
         alike = with_weights(batch, 1 / size.masked_fill(size == 0, torch.inf))
-        round_off = float32_error("grpo_no_std", alike, undivided(alike), log.rewards_rounding)
+        round_off = float32_error("grpo_no_std", alike, undivided(alike))
     x, nothing, there = x.nan_to_num().reshape(count, -1), nothing.flatten(), logged.abs() <= _LARGEST
     unread, nothing = nothing & there & (logged.abs() > TOLERANCE), nothing | ~there
     by_group = method in BY_GROUP or (method == "gdpo" and batch.convention.last_step == "group")
@@ -120,9 +117,6 @@ class Solution:
     batches: Tensor  # (batches,) whether the batch fits these weights
     size: Tensor  # (rewards,) root mean square of each reward's terms; 0 for a reward that never varies
     error: Tensor  # (rewards,) standard error of the direction; infinite where there is not exactly one
-    # Of changes of the weights, w' S w: how much they change the sums, and how much of that is orthogonal to a.
-    every: Tensor  # (rewards, rewards)
-    orthogonal: Tensor  # (rewards, rewards)
 
     @property
     def is_direction(self) -> bool:
@@ -143,16 +137,9 @@ def solution_of(terms: Terms, batches: int) -> Solution:
     """The weights that most batches agree on; batches that do not fit them are left out."""
     size = (terms.x.square().sum(1) / terms.part.sum().clamp(min=1)).sqrt()
     varying = size > 0
-    constant, nowhere = torch.eye(len(size), dtype=size.dtype)[:, ~varying], size.new_zeros(len(size), len(size))
-    unsolved = Solution(
-        constant,
-        size.new_zeros(len(size), 0),
-        torch.zeros(batches).bool(),
-        size,
-        torch.full_like(size, torch.inf),
-        nowhere,
-        nowhere,
-    )
+    constant = torch.eye(len(size), dtype=size.dtype)[:, ~varying]
+    unseen_error, none = torch.full_like(size, torch.inf), torch.zeros(batches).bool()
+    unsolved = Solution(constant, size.new_zeros(len(size), 0), none, size, unseen_error)
     if not varying.any():
         return unsolved
     moments = _moments(terms, terms.x[varying] / size[varying, None], batches)
@@ -176,25 +163,18 @@ def solution_of(terms: Terms, batches: int) -> Solution:
         w[varying] = columns / size[varying, None]
         return w
 
-    def of_weights(products: Tensor) -> Tensor:
-        """(rewards, rewards) the same of products of terms of size 1, as products of terms."""
-        full = nowhere.clone()
-        full[varying.outer(varying)] = (products * size[varying].outer(size[varying])).flatten()
-        return full
-
-    moments_of = of_weights(moments.every[0]), of_weights(moments.orthogonal[0])
     null_space = torch.linalg.qr(torch.cat([constant, per_reward(unseen)], 1))[0]
     directions = per_reward(parallel * torch.where(moments.along @ parallel < 0, -1.0, 1.0))
     directions = directions - null_space @ (null_space.T @ directions)
     if directions.shape[1] > 1:
-        return Solution(null_space, torch.linalg.qr(directions)[0], fits, size, unsolved.error, *moments_of)
+        return Solution(null_space, torch.linalg.qr(directions)[0], fits, size, unsolved.error)
     # The residual per response, but at least the usual round-off; the bound allows _BOUND times that.
     residual = (torch.maximum(value[0], round_off / _BOUND**2) / terms.part.sum()).sqrt()
     error = per_reward((other.square() / value[~small]).sum(1).sqrt()[:, None] * residual)[:, 0]
     if bool(terms.rounding.any()):  # it is the same in responses that are the same
         error = _REPEATED * error
     largest = directions.abs().max()
-    return Solution(null_space, directions / largest, fits, size, error / largest, *moments_of)
+    return Solution(null_space, directions / largest, fits, size, error / largest)
 
 
 @dataclass(frozen=True)
@@ -275,81 +255,33 @@ def eps_of(c: Convention, method: str) -> float:
     return 0.0 if method in WITHOUT_EPS else c.sum_eps
 
 
-@dataclass(frozen=True)
-class Scale:
-    """What the divisors of the units say about the factor of the direction that gives the weights."""
-
-    factor: float | None  # None where the log shows none
-    error: float  # relative
-    fits: float  # the share of the units that are divided as the method divides
-
-
-def scale_of(solution: Solution, terms: Terms, batch: Batch, method: str, scaled: bool = False) -> Scale:
-    """The factor of the direction that gives the weights. scaled: every batch has a factor of its own besides."""
+def scale_of(solution: Solution, terms: Terms, batch: Batch, method: str) -> tuple[float | None, float, float]:
+    """What the divisors of the units say: the factor of the direction that gives the weights, None where they show
+    none; its relative error; and the share of the units that are divided as the method divides."""
     direction, eps = solution.directions[:, 0], eps_of(batch.convention, method)
     total, x = terms.total, direction @ terms.x
     a = (terms.a - terms.mean(terms.a, terms.part)) * terms.part
     along, square = total(a * x), total(a.square())
+    by = along / square  # std + eps / factor; 1 / factor where nothing is divided
     round_off = total(terms.round_off.square()) / total(terms.part).clamp(min=1)
-    trust = torch.where(solution.batches[terms.batch] & (along > 0), 1 / (1 + round_off), 0)
     rounding = (total(terms.rounding.square()) / square).sqrt().nan_to_num(posinf=0)  # relative, of a
-    by = along / square
-    off = _DIVISOR_OFF + 2 * rounding + _BOUND * FLOAT32 * round_off.sqrt() * square.sqrt() / along
+    trust = torch.where(solution.batches[terms.batch] & (along > 0), 1 / (1 + round_off), 0)
     if method in UNDIVIDED:
-        median = _median(1 / by, trust * square)
-        fits = _share((by * (median or 0) - 1).abs() <= off, trust > 0)
-        return Scale(median, _UNDIVIDED + (_median(rounding, trust * square) or 0), fits)
-    formula, batch = method_for(method, with_weights(batch, direction))
-    steps = formula(batch)
-    over = steps.group if method == "grpo" or steps.batch is None else steps.batch
-    std = over.std.flatten()
-    trust = torch.where(std > 0, trust / std.square(), 0).nan_to_num()
-    if scaled:
-        by = by / _slopes(by, std, trust, terms.batch)[terms.batch]
-    left = _median(by - std, trust)  # eps / factor
-    fits = _share((by - std - max(left or 0, 0)).abs() <= off * by, trust > 0)
+        eps, std, trust = 1.0, torch.zeros_like(by), trust * square
+    else:
+        formula, batch = method_for(method, with_weights(batch, direction))
+        steps = formula(batch)
+        std = (steps.group if method == "grpo" or steps.batch is None else steps.batch).std.flatten()
+        trust = torch.where(std > 0, trust / std.square(), 0).nan_to_num()
+    left = _median(by - std, trust)
+    off = _DIVISOR_OFF + 2 * rounding + _BOUND * FLOAT32 * round_off.sqrt() * square.sqrt() / along
+    near = (by - std - max(left or 0, 0)).abs() <= off * by
+    fits = ((near & (trust > 0)).sum() / (trust > 0).sum().clamp(min=1)).item()
     if eps == 0 or left is None or left <= 0:
-        return Scale(None, torch.inf, fits)
-    error = FLOAT32 / trust.sum().sqrt().item() + (_median(rounding * std, trust) or 0)
-    return Scale(eps / left, error / left, fits)
-
-
-def _slopes(y: Tensor, x: Tensor, trust: Tensor, batch: Tensor) -> Tensor:
-    """(batches,) how y grows with x in each batch; both are one number per unit."""
-    y, count = y.masked_fill(trust == 0, 0), int(batch[-1]) + 1
-
-    def mean(values: Tensor) -> Tensor:
-        total, weight = (v.new_zeros(count).index_add_(0, batch, v) for v in (values * trust, trust))
-        return (total / weight)[batch].nan_to_num()
-
-    x, y = x - mean(x), y - mean(y)
-    slope = mean(x * y) / mean(x * x)
-    return torch.ones(count, dtype=y.dtype).scatter_(0, batch, slope.nan_to_num(nan=1.0))
-
-
-def _share(which: Tensor, of: Tensor) -> float:
-    """The share of those marked in `of`; 1 where none is."""
-    return ((which & of).sum() / of.sum()).item() if bool(of.any()) else 1.0
-
-
-def fit_to_rounded(weights: Tensor, terms: Terms, divided: bool) -> Tensor:
-    """The nearest weights found whose advantages round to the logged ones, where some of these do not."""
-    x, a, total = terms.x, terms.a, terms.total
-    for _ in range(_REFINED):
-        s = weights @ x
-        by = (
-            (total(a * s) / total(a.square())).nan_to_num(nan=1.0, posinf=1.0)
-            if divided
-            else torch.ones(len(terms.batch))
-        )
-        off = a - s / by[terms.unit].masked_fill(by[terms.unit] == 0, 1)
-        off = (off - off.clamp(-terms.rounding, terms.rounding)) * terms.part
-        wrong = off != 0
-        if not wrong.any():
-            break
-        of_wrong = x[:, wrong]
-        weights = weights + torch.linalg.pinv(of_wrong @ of_wrong.T) @ (of_wrong @ (off * by[terms.unit])[wrong])
-    return weights
+        return None, torch.inf, fits
+    if method in UNDIVIDED:
+        return 1 / left, _UNDIVIDED + (_median(rounding, trust) or 0), fits
+    return eps / left, (FLOAT32 / trust.sum().sqrt().item() + (_median(rounding * std, trust) or 0)) / left, fits
 
 
 def _median(values: Tensor, weights: Tensor) -> float | None:
@@ -361,49 +293,19 @@ def _median(values: Tensor, weights: Tensor) -> float | None:
     return values[torch.searchsorted(share, share[-1] / 2)].item()
 
 
-def weights_from_eps(solution: Solution, terms: Terms, eps: float, ddof: int) -> tuple[Tensor, Tensor] | None:
-    """The weights and their standard errors where several directions fit; None where nothing depends on eps.
-
-    An eps leaves α, the std of a unit's advantages, below 1. With a = Xw / (std + eps) follows one linear equation per
-    unit: (1 − α) Xw = eps · a.
-    """
-    total, a = terms.total, terms.a
-    square = total(a.square())
-    kept = solution.batches[terms.batch] & (square > 0)
-    if eps == 0 or not kept.any() or bool(terms.rounding.any()):
-        return None
-    short = 1 - (square / (total(terms.part) - ddof).clamp(min=1)).sqrt()
-    x = solution.directions.T @ total(terms.x * a)[:, kept] / square[kept]  # (directions, units)
-    unit_size = x.square().sum(0).sqrt()
-    unit_size = unit_size.masked_fill(unit_size == 0, torch.inf)
-    x = x / unit_size
-    rows, wanted = (short[kept] * x).T, eps / unit_size  # (units, directions), (units,)
-    column = rows.square().sum(0).sqrt()
-    column = column.masked_fill(column == 0, 1)
-    rows, basis = rows / column, solution.directions / column
-    value, vector = torch.linalg.eigh(rows.T @ rows)
-    known = value > _OPEN**2 * value.max()
-    inverse = (vector[:, known] / value[known]) @ vector[:, known].T
-    y = inverse @ (rows.T @ wanted)
-    error = torch.full_like(solution.error, torch.inf)
-    if (freedom := len(rows) - int(known.sum())) > 0:
-        residual = torch.maximum((rows @ y - wanted).square(), (FLOAT32 * (y / column @ x)).square()).sum() / freedom
-        error = ((basis @ inverse) * basis).sum(1).clamp(min=0).mul(residual).sqrt()
-        lost = (basis @ vector[:, ~known]).abs()
-        error[(lost > 1e-6 * basis.abs().max()).any(1)] = torch.inf
-        error[solution.open_rewards] = torch.inf
-    return basis @ y, error
-
-
 def separate(solution: Solution, terms: Terms, wanted: Tensor) -> Tensor:
     """The nearest weights found to the wanted ones under which no unit's advantages point against the logged ones."""
     along = solution.directions.T @ terms.total(terms.x * terms.a)[:, solution.batches[terms.batch]]
-    size = along.square().sum(0).sqrt()
-    along = along[:, size > 0] / size[size > 0]
-    y = solution.directions.T @ wanted
+    along = along[:, along.any(0)]
+    return solution.completed(solution.directions @ separating(along, solution.directions.T @ wanted), wanted)
+
+
+def separating(columns: Tensor, start: Tensor) -> Tensor:
+    """The nearest vector found to the start that is on the same side as every column."""
+    y, columns = start, torch.nn.functional.normalize(columns, dim=0)
     for _ in range(_ROUNDS):
-        wrong = along[:, y @ along <= 1e-3 * y.square().sum().sqrt()]
+        wrong = columns[:, y @ columns <= 1e-3 * y.norm()]
         if not wrong.numel():
             break
-        y = y + y.square().sum().sqrt() * 0.1 * wrong.mean(1)
-    return solution.completed(solution.directions @ y, wanted)
+        y = y + 0.1 * y.norm() * wrong.mean(1)
+    return y

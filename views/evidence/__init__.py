@@ -1,5 +1,5 @@
-"""The chapter Evidence: 963 real prompts, what each method ties of them, and which answer comes first.
+"""The chapter Evidence: real prompts, exact counts, a small language model, the paper's tables."""
 
-What the cells show: sentences.py says it, squares.py draws the prompts, opened.py one of them; sizes.py, counting.py,
-paper.py and about.py are what lies further down.
-"""
+from views.evidence import about, counting, opened, paper, sentences, sizes, squares, trained
+
+__all__ = ["about", "counting", "opened", "paper", "sentences", "sizes", "squares", "trained"]

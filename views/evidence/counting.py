@@ -106,22 +106,17 @@ def _cell(method: str, vectors: Sequence[tuple], letters: dict, gdpo: Sequence[t
 
 
 def _shared_vectors(vectors: dict, letters: dict) -> list[str]:
-    """What GRPO's most shared vector holds that GDPO keeps apart, and where GDPO adds nothing."""
-    inside = {
-        vector: sorted({g for v, g in zip(vectors["grpo"], vectors["gdpo"], strict=True) if v == vector}, key=_size)
-        for vector in letters["grpo"]
-    }
-    most = max(inside, key=lambda vector: len(inside[vector]))
-    split = [f"{vectors['gdpo'].count(g)} with ±{_size(g):.2f}" for g in inside[most]]
-    alike = [g for g, k in BY_ROLLOUTS if count_groups((g, k))["gdpo"] == count_groups((g, k))["grpo_no_std"]]
+    """What GRPO's most shared vector holds that GDPO keeps apart."""
+
+    def splits(vector: tuple[float, ...]) -> list[tuple[float, ...]]:
+        return sorted({g for v, g in zip(vectors["grpo"], vectors["gdpo"], strict=True) if v == vector}, key=_size)
+
+    most = max(letters["grpo"], key=lambda vector: len(splits(vector)))
+    split = [f"{vectors['gdpo'].count(g)} with ±{_size(g):.2f}" for g in splits(most)]
     return [
-        "Within one group, GRPO without std ties exactly what GRPO ties, as the real prompts above show. Here groups "
-        "are compared with each other, so the size of the advantages counts too.",
         f"GRPO gives **±{_size(most):.2f}** to {vectors['grpo'].count(most)} groups, whether the answers differ in one "
-        f"mark or in both. GDPO splits them into {listing(split)}. So does GRPO without std: with "
-        f"{listing(alike, 'or')} answers GDPO keeps no more apart than that.",
-        "GDPO's numbers are those before its last step, which scales the whole batch; if this one prompt were the "
-        f"batch, {listing(f'±{_size(g):.2f}' for g in inside[most])} would become one number again.",
+        f"mark or in both. GDPO splits them into {listing(split)}, before its last step, which scales the whole batch. "
+        "So does GRPO without std; within one group it ties exactly what GRPO ties.",
     ]
 
 

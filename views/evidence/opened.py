@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from torch import Tensor
 
 import gdpo_core as gc
-from gdpo_core._words import count, decimal, listing
+from gdpo_core._words import count, listing
 from gdpo_core.bfcl import REWARDS, Published, draw
-from gdpo_core.bfcl.prompts import METHODS, Choice, Pairs
+from gdpo_core.bfcl.prompts import METHODS, Choice
 from gdpo_core.board import Board
 from views.evidence.squares import CATEGORIES
 from views.html import Html, join, prose, tag
@@ -29,26 +29,18 @@ def prompt(
     choice: Choice,
     marks: Tensor,
     ties: Mapping[str, gc.Collapse],
-    first: Pairs,
     name: str,
-    called: bool,
 ) -> Html:
-    """One prompt in words; called: the reader asked for it."""
+    """One prompt in words."""
     number, size = data.tasks.index(name), choice.group_size
     of_one = marks[number]  # (answers, rewards)
     level = {m: ties[m].level.view(-1, size)[number].tolist() for m in METHODS}
-    std = float(gc.explain(marks, "gdpo", weights=choice.weights).batch_std)
-    why = "" if called else f" {_why_this_one(first)}"
     category = CATEGORIES.get(data.categories[number], data.categories[number])
-    text = (
-        f"A BFCL prompt with {category}. Neither its request nor the texts of the answers are in our data, which hold "
-        f"verdicts alone. Below it is a batch of its own; among all {count(len(data.tasks))} prompts GDPO's last step "
-        f"divides by {decimal(std)}."
-    )
+    text = f"A BFCL prompt with {category}. Below it is a batch of its own."
     return join(
         tag("h2", name, kind="part"),
         tag("p", text, kind="note"),
-        tag("p", prose(f"{_says(choice, of_one, level)}{why}")),
+        tag("p", prose(_says(choice, of_one, level))),
     )
 
 
@@ -57,13 +49,6 @@ def board(data: Published, choice: Choice, marks: Tensor, name: str) -> Board:
     number = data.tasks.index(name)
     models = [data.models[m] for m in draw(data, choice.group_size, choice.seed)[number].tolist()]
     return Board(marks[number], answers=models, names=REWARDS, labels=SHORT, weights=choice.weights, primary=REWARDS[0])
-
-
-def _why_this_one(first: Pairs) -> str:
-    """Why this prompt is shown though none was called for."""
-    if first.order("gdpo", 1, first.broken()).wrong:
-        return "It is the prompt with the most ties broken the wrong way at equal weights."
-    return "No tie is broken the wrong way at equal weights; shown is the prompt with the most ties under GRPO."
 
 
 def _says(choice: Choice, marks: Tensor, level: Mapping[str, list[int]]) -> str:

@@ -1,11 +1,9 @@
 """The paper's result tables: where GDPO is ahead, and where GRPO is."""
 
-from collections.abc import Sequence
-
 from gdpo_core._words import count, decimal, listing, signed
 from views import charts, html
 from views.html import Cell, Html, callout, join, table, tag
-from views.results import Result, ahead, results
+from views.results import Result, ahead, clear, results
 
 RIGHT = ("accuracy", "passed")  # what is measured of right answers
 
@@ -28,21 +26,14 @@ def _says() -> str:
     found, right = ahead(results()), ahead(kinds()["right answers, %"])
     (grpo, equal, gdpo), rights = (len(cells) for cells in found.values()), sum(map(len, right.values()))
     largest = max(found["grpo"], key=lambda cell: -cell.ahead)
-    first = next(cell for cell in results() if cell.benchmark == "BFCL-v3 live")
     return (
-        f"As the paper reports, by at least one point **GDPO is ahead in {_clear(found['gdpo'])} of "
-        f"{count(len(results()))} cells, GRPO in {_clear(found['grpo'])}**. By any margin it is {gdpo} to {grpo}, and "
+        f"As the paper reports, by at least one point **GDPO is ahead in {clear(found['gdpo'])} of "
+        f"{count(len(results()))} cells, GRPO in {clear(found['grpo'])}**. By any margin it is {gdpo} to {grpo}, and "
         f"{equal} are equal; for right answers alone {len(right['gdpo'])} to {len(right['grpo'])} of {rights}. The "
         "paper gives no spread for most, and the cells are not independent. GRPO's largest lead is "
         f"{decimal(-largest.ahead, 1)} points ({largest.name}), GDPO's "
-        f"{decimal(max(cell.ahead for cell in results()), 1)}. The tool-calling model with 1.5 billion parameters, "
-        f"{first.benchmark}: {decimal(first.grpo, 2)} % with GRPO, {decimal(first.gdpo, 2)} % with GDPO."
+        f"{decimal(max(cell.ahead for cell in results()), 1)}."
     )
-
-
-def _clear(cells: Sequence[Result]) -> int:
-    """How many leads are of a percentage point at least, before rounding."""
-    return sum(abs(cell.ahead) >= 1 - 1e-9 for cell in cells)
 
 
 def _note() -> str:

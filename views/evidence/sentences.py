@@ -7,7 +7,6 @@ import marimo as mo
 from torch import Tensor
 
 from gdpo_core import _html
-from gdpo_core._errors import InputError
 from gdpo_core._words import count, listing, percent
 from gdpo_core.bfcl import Published
 from gdpo_core.bfcl.prompts import DRAWS, WEIGHTS, Choice, Outcomes, Pairs, Spread, models, outcomes, ties_of
@@ -38,22 +37,16 @@ def lead(data: Published, choice: Choice, marks: Tensor, first: Pairs, spread: S
 def key_sentence(choice: Choice, first: Pairs, spread: Spread) -> str:
     """The one sentence that matters: of the ties that the squares show, at the weight that is chosen."""
     order = first.order("gdpo", choice.weight, first.broken(choice.weight))
-    share = f"in {percent(order.wrong / order.pairs)}{_over_draws(choice, spread)}" if order.pairs else ""
-    if choice.weight == 1:
-        if not share:
-            return f"**With {choice.group_size} answers GDPO breaks no tie of a right and a wrong answer.**"
-        return f"**Where GDPO breaks a tie of a right and a wrong answer, the wrong one is first {share}.**"
-    at = f"with correctness at {choice.weight:g}"
-    ties = "of a right and a wrong answer"
-    said = f"Of the {count(order.pairs, 'tie')} {ties} that GDPO breaks {at}, the wrong one is first {share}"
-    if not share:
-        why = "" if first.order("grpo", choice.weight).tied else ": GRPO has none"
-        said = f"{at.capitalize()} GDPO breaks no tie {ties}{why}"
+    at = "" if choice.weight == 1 else f", with correctness at {choice.weight:g}"
+    if not order.pairs:
+        return f"**With {choice.group_size} answers GDPO breaks no tie of a right and a wrong answer{at}.**"
+    share = f"{percent(order.wrong / order.pairs)}{_over_draws(choice, spread)}"
+    said = f"Where GDPO breaks a tie of a right and a wrong answer{at}, the wrong one is first in {share}"
     equal = first.order("gdpo", choice.weight, first.broken())
-    if not equal.pairs:
+    if choice.weight == 1 or not equal.pairs:
         return f"**{said}.**"
-    then = f"the wrong one is then first in {percent(equal.wrong / equal.pairs) if equal.wrong else 'none'}"
-    return f"**{said}**; of the {count(equal.pairs)} that it breaks at equal weights, {then}."
+    then = percent(equal.wrong / equal.pairs) if equal.wrong else "none"
+    return f"**{said}**; of the {count(equal.pairs)} that it breaks at equal weights, then in {then}."
 
 
 def _over_draws(choice: Choice, spread: Spread) -> str:
@@ -106,8 +99,6 @@ def _title(choice: Choice, first: Pairs) -> str:
 def _of_ties(choice: Choice, first: Pairs) -> list[str]:
     among = first.broken(choice.weight)
     order, broken = first.order("grpo", choice.weight), first.order("gdpo", choice.weight, among)
-    if not order.pairs:
-        return ["No prompt here has both a right and a wrong answer among those drawn."]
     weights = "equal weights" if choice.weight == 1 else f"correctness at {choice.weight:g}"
     ties = f"{count(order.tied, 'tie')} of a right and a wrong answer that GRPO has with {weights}"
     if not order.tied:
@@ -161,8 +152,6 @@ def between(low: float, high: float) -> str:
 
 def first_rows(choice: Choice, first: Pairs) -> list[dict]:
     """Who comes first: of the broken ties under GDPO, of all pairs under both; a row per part of a bar."""
-    if not len(first.count):
-        return []
     broken = first.broken(choice.weight)
     of = [("the {} ties it breaks", "gdpo", broken)] if broken.any() else []
     of += [("all {} pairs", method, None) for method in ("grpo", "gdpo")]
@@ -176,15 +165,12 @@ def first_rows(choice: Choice, first: Pairs) -> list[dict]:
 
 
 def bars(choice: Choice, first: Pairs) -> list:
-    """A chart of it, where there is a pair."""
-    rows = first_rows(choice, first)
-    return [charts.who_comes_first(rows)] if rows else []
+    """A chart of it."""
+    return [charts.who_comes_first(first_rows(choice, first))]
 
 
 def weight_rows(first: Pairs) -> dict[str, dict[str, dict[float, float]]]:
     """The share with the wrong answer first by the weight of correctness: of what, by method."""
-    if not len(first.count):
-        return {}
     of = {EQUAL: (("gdpo",), first.broken()), "all pairs": (("gdpo", "grpo"), None)}
     return {
         name: {m: first.curve(m, among) for m in methods}
@@ -220,20 +206,12 @@ def section(
 
     name: its id, for links.
     """
-    return _html.fold(title, html.lazily(lambda: or_why_not(draw)), html.element(more(folds)), kind="part", name=name)
+    return _html.fold(title, html.lazily(draw), html.element(more(folds)), kind="part", name=name)
 
 
 def more(folds: Mapping[str, Callable[[], Html]]) -> mo.Html:
     """What is computed when its fold is opened."""
-    return mo.accordion({name: html.lazily(lambda draw=draw: or_why_not(draw)) for name, draw in folds.items()})
-
-
-def or_why_not(draw: Callable[[], Html]) -> Html:
-    """What is drawn, or one sentence where its data cannot be used."""
-    try:
-        return draw()
-    except InputError as error:
-        return tag("p", f"This part can't be shown. {error}")
+    return mo.accordion({name: html.lazily(draw) for name, draw in folds.items()})
 
 
 def program(choice: Choice) -> str:

@@ -1,11 +1,12 @@
 """How ties and priorities change with the number of answers per prompt."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from gdpo_core._words import percent
 from gdpo_core.bfcl.prompts import METHODS, Choice, SizeShares
 from gdpo_core.conventions import NAMES
 from views import charts, html
+from views.evidence.sentences import between
 from views.html import Html, callout, join, table, tag
 
 Lines = dict[str, dict[int, float]]  # by method, by group size
@@ -27,41 +28,24 @@ def part(sizes: Mapping[int, SizeShares], choice: Choice) -> Html:
     title = next(iter(lines))
     drawn = html.charts([charts.by_group_size(lines[title], title, choice.group_size)])
     heading = tag("h2", "More answers per prompt, more ties under GRPO", kind="part")
-    return join(heading, tag("div", callout(*_says(lines, choice)), drawn, kind="aside"))
+    return join(heading, tag("div", callout(_says(lines, choice)), drawn, kind="aside"))
 
 
-def _says(lines: dict[str, Lines], choice: Choice) -> list[str]:
+def _says(lines: dict[str, Lines], choice: Choice) -> str:
     grpo, gdpo = (lines["prompts with a tie"][m] for m in METHODS)
     first, last, top = min(grpo), max(grpo), max(gdpo, key=lambda size: gdpo[size])
     start, most, end = (percent(gdpo[size], 1) for size in (first, top, last))
-    rises = first < top < last
-    rest = f"rises from {start} to {most} at {top} and falls to {end}" if rises else f"goes from {start} to {end}"
-    without_std = (
-        "GRPO without std (Dr. GRPO) leaves out the division. It ties exactly what GRPO ties: dividing a group by one "
-        "number moves no answer past another."
-    )
     said = (
         f"From {first} to {last} answers the share of prompts with a tie goes from {percent(grpo[first], 1)} to "
-        f"**{percent(grpo[last], 1)}** under GRPO; under GDPO it {rest}."
+        f"**{percent(grpo[last], 1)}** under GRPO; under GDPO from {start} to {end}, with {most} at {top}."
     )
     if broken := lines["broken ties, wrong answer first"]["gdpo"]:
         weighed = f", with correctness at {choice.weight:g}" if choice.weight != 1 else ""
         mends = "With" if broken[max(broken)] < broken[min(broken)] else "More answers do not mend the order: with"
-        said += (
-            f" {mends} {min(broken)} to {max(broken)} answers the wrong one is first in {_tenths(broken.values())} of "
-            f"the ties that GDPO breaks{weighed}."
-        )
-    return [said, without_std]
-
-
-def _tenths(found: Collection[float]) -> str:
-    """About how many in ten; of few answers another draw gives another percentage.
-
-    >>> _tenths([0.6, 0.68]), _tenths([0.61, 0.63])
-    ('about **6 to 7 in 10**', 'about **6 in 10**')
-    """
-    low, high = (round(10 * share) for share in (min(found), max(found)))
-    return f"about **{low if low == high else f'{low} to {high}'} in 10**"
+        share = between(min(broken.values()), max(broken.values()))
+        said += f" {mends} {min(broken)} to {max(broken)} answers the wrong one is first in {share} of the ties "
+        said += f"that GDPO breaks{weighed}."
+    return said
 
 
 def curves_table(sizes: Mapping[int, SizeShares]) -> Html:

@@ -1,7 +1,6 @@
 """A small language model under TRL's own trainer: what the coins predicted, and what the runs did."""
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 import polars as pl
@@ -9,21 +8,12 @@ import polars as pl
 from gdpo_core._words import count, decimal, listing, number, percent, signed
 from gdpo_core.conventions import NAMES
 from gdpo_core.intervals import LEVEL
-from gdpo_core.predicted import VERDICTS, Comparison, by_chance, verdict
-from views import charts, experiment, html
-from views.experiment import ANSWERS, PARAMETERS, Experiment
+from views import charts, html
+from views.experiment import ANSWERS, PARAMETERS, SAME, VERDICTS, Comparison, Experiment, by_chance, load, verdict
 from views.html import Cell, Html, callout, join, paragraphs, table, tag
 
-TABLE, PREDICTIONS = experiment.TABLE, experiment.PREDICTIONS
-SAME = "no difference"  # a prediction
 FIRST_LEAST = 0.02  # the smallest difference before two runs of the tuning set-up: experiments/README.md
-STEPS, LAST = 5, 50  # of a point of a curve; in which shares of the update are looked at
-
-
-@lru_cache(maxsize=1)
-def load() -> Experiment:
-    """As `views.experiment.load`, of the files that are named here."""
-    return experiment.load(TABLE, PREDICTIONS)
+STEPS = 5  # of a point of a curve
 
 
 def part() -> Html:
@@ -72,36 +62,17 @@ def _says(found: Experiment) -> list[str]:
         f"time would have held in {never}.",
         f"By {point} or more, **GDPO is ahead in {len(found.ahead('gdpo', least))}, GRPO in "
         f"{len(found.ahead('grpo', least))}** of the {many} comparisons. **By whatever clear margin, GDPO is ahead in "
-        f"{gdpo} and GRPO in {grpo};** about {decimal(by_chance(many), 1)} of {many} would look so by chance. "
-        f"{_largest(found, 'gdpo')} {_largest(found, 'grpo')}",
+        f"{gdpo} and GRPO in {grpo};** about {decimal(by_chance(many), 1)} of {many} would look so by chance.",
         *(_surprise(found, one) for one in not_held),
     ]
-
-
-def _largest(found: Experiment, method: str) -> str:
-    if not (of := found.ahead(method)):
-        return ""
-    most = max(of, key=lambda one: abs(one.found.mean))
-    return (
-        f"{NAMES[method]}'s largest lead is {points(abs(most.found.mean))} points, in {most.reward} with "
-        f"“{found.title(most.setup)}”."
-    )
 
 
 def _surprise(found: Experiment, one: Comparison) -> str:
     method = NAMES["gdpo" if one.found.mean > 0 else "grpo"]
     return (
         f"What the coins missed: with “{found.title(one.setup)}” they said “{one.prediction}” in {one.reward}, and "
-        f"{method} is {points(abs(one.found.mean))} points ahead. In the last {LAST} steps {one.reward} has "
-        f"{percent(_share(found, one, 'grpo'))} of GRPO's update and {percent(_share(found, one, 'gdpo'))} of GDPO's; "
-        "this was looked at afterwards, and no run tests whether it is the reason."
+        f"{method} is {points(abs(one.found.mean))} points ahead."
     )
-
-
-def _share(found: Experiment, one: Comparison, method: str) -> float:
-    """The reward's mean share of the update in the last steps."""
-    last = pl.col("step") > found.runs["step"].max() - LAST
-    return found.runs.filter(last, setup=one.setup, method=method)[f"share_{one.reward}"].mean()
 
 
 def _setup(found: Experiment, setup: Mapping[str, Any]) -> Html:
@@ -154,16 +125,13 @@ def _limits(found: Experiment) -> str:
     runs, measured = found.runs, found.predictions["measured"]
     seeds, last = runs["seed"].n_unique(), runs["step"].max()
     return (
-        "**What this can't show.** The model was made here from nothing; it answers "
-        f"requests of a few kinds with calls of {number(runs['length'].min(), 2)} to {number(runs['length'].max(), 2)} "
-        f"tokens on average, and starts where {listing(map(percent, measured['pass_rates']))} of its answers pass the "
-        f"three graders. Each run is {last} steps of {ANSWERS} answers, with {seeds} seeds per set-up and method, Adam "
-        "and TRL's defaults, on requests that it is also graded on. Its faults were planted independently of each "
-        "other, which is close to what the coins assume and real rewards need not be. Compared is the mean pass rate "
-        "over all steps, so how fast a reward is learned. A larger model, another task or longer training can differ. "
-        "The comparisons of one set-up share their runs, so they are not independent. The interval is Student's t over "
-        "pairs of one seed. A weight that undoes what conciseness pays turns GRPO with “Conciseness pays 5” into GRPO "
-        "with “Equal pay”."
+        "**What this can't show.** The model was made here from nothing; it answers requests of a few kinds with calls "
+        f"of {number(runs['length'].min(), 2)} to {number(runs['length'].max(), 2)} tokens, and starts where "
+        f"{listing(map(percent, measured['pass_rates']))} of its answers pass the three graders. Each run is {last} "
+        f"steps of {ANSWERS} answers, with {seeds} seeds per set-up and method, Adam and TRL's defaults, on requests "
+        "that it is also graded on. Its faults were planted independently of each other; real ones need not be. A "
+        "larger model, another task or longer training can differ. The comparisons of one set-up share their runs, so "
+        "they are not independent."
     )
 
 

@@ -3,20 +3,19 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
+from itertools import product
 from typing import Any
 
 import traitlets
 
 import gdpo_core as gc
 from gdpo_core._html import Html, tag
-from gdpo_core._words import count, listing, number
-from gdpo_core.bfcl import REWARDS, Task, grade_all, load_tasks
+from gdpo_core._words import listing
+from gdpo_core.bfcl import REWARDS, Task, grade_all
 from gdpo_core.board import Board
 from gdpo_core.board.drawing import order_at_first
-from gdpo_core.board.state import BASE, METHODS, PAYS, State, frozen
-from views import address
-from views.html import element, reason
+from gdpo_core.board.state import BASE, PAYS, State
+from views.html import element
 from views.nav import Nav
 
 LABELS = ("correct", "style", "concise")  # over the columns of marks
@@ -58,27 +57,14 @@ def board(task: Task, first: Task, page: Nav) -> Board:
     )
     if task.id != page.given("lab-task", default=first.id):
         return made
-    expected = {
-        "marks": f"{count(len(sheet.answers), 'row')} of {len(REWARDS)} marks",
-        "pays": f"{len(REWARDS)} of {listing(map(number, PAYS), 'or')}",
-        "weights": f"{len(REWARDS)} numbers",
-        "convention": f"one of {listing(gc.CONVENTIONS, 'or')}, in which the method is defined",
-        "method": f"one of {listing(METHODS, 'or')}",
-    }
     for name in ("marks", "pays", "weights", "method", "convention"):
-        value = page.given(f"lab-{name}")
+        value = page.given(f"lab-{name}", set(product(PAYS, repeat=len(REWARDS))) if name == "pays" else None)
         try:
-            if name == "pays" and value is not None and not set(value) <= set(PAYS):
-                raise traitlets.TraitError
             if value is not None:
-                setattr(made, name, [*map(list, value)] if name == "marks" else _plain(value))
+                setattr(made, name, value)
         except traitlets.TraitError:
-            page.refuse(f"lab-{name}", expected[name], address.CONTROLS[f"lab-{name}"].write(value))
+            page.unread = True
     return made
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
 
 
 def controls(task: Task, state: State) -> dict[str, Any]:
@@ -91,14 +77,6 @@ def controls(task: Task, state: State) -> dict[str, Any]:
 def defaults(first: Task, task: Task) -> Mapping[str, Any]:
     """What the address need not say: the first task, and the marks as they were graded."""
     return controls(task, grade_answers(task).state) | {"lab-task": first.id}
-
-
-def first_state(tasks: tuple[Task, ...]) -> State:
-    """What the other chapters take for the Lab's state before it has one; without a task, every mix of marks."""
-    if tasks:
-        return grade_answers(tasks[0]).state
-    mixes = frozen([[n >> k & 1 for k in range(len(REWARDS))] for n in range(2 ** len(REWARDS))])
-    return State(mixes, ONES, ONES, lengths=(1,) * len(mixes))
 
 
 def program(state: State) -> str:
@@ -125,18 +103,10 @@ def program(state: State) -> str:
     return "\n".join(lines) + "\n"
 
 
-def load(folder: Path) -> tuple[tuple[Task, ...], str]:
-    """The tasks, or none and the sentence that says which file is missing or broken."""
-    try:
-        return load_tasks(folder), ""
-    except gc.InputError as error:
-        return (), f"The Lab is closed: {reason(error)}"
-
-
-def linked_title(tasks: tuple[Task, ...], page: Nav) -> str | None:
+def linked_title(tasks: tuple[Task, ...], page: Nav) -> str:
     """The title of the task that the address names, else of the first."""
     titles = {task.id: task.title for task in tasks}
-    return titles[page.given("lab-task", titles, next(iter(titles)))] if titles else None
+    return titles[page.given("lab-task", titles, next(iter(titles)))]
 
 
 def request(task: Task, choice: object) -> Html:

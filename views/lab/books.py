@@ -1,12 +1,11 @@
 """The same in plain words: books rated on unequal scales, which GRPO and GDPO put in order."""
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import gdpo_core as gc
 from gdpo_core._html import Html, join, prose, table, tag
-from gdpo_core._json import read_json
 from gdpo_core._words import listing, signed, word
 from views.html import element
 from views.nav import Nav
@@ -14,29 +13,10 @@ from views.nav import Nav
 FILE = Path(__file__).resolve().parents[2] / "data" / "books.json"
 
 
-@dataclass(frozen=True)
-class Book:
-    """A book and its ratings, one per scale."""
-
-    title: str
-    ratings: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class Books:
-    """The shipped books; scales: the lowest and highest rating, by what is rated."""
-
-    scales: dict[str, tuple[int, int]]
-    books: tuple[Book, ...]
-
-
-try:
-    _DATA = read_json(FILE, Books)
-except gc.InputError:  # a fold less, and the page works
-    _DATA = Books({}, ())
-SCALES = _DATA.scales
-TITLES = [book.title for book in _DATA.books]
-RATINGS = tuple(rating for book in _DATA.books for rating in book.ratings)
+_DATA = json.loads(FILE.read_text(encoding="utf-8"))
+SCALES: dict[str, list[int]] = _DATA["scales"]  # the lowest and highest rating, by what is rated
+TITLES = [book["title"] for book in _DATA["books"]]
+RATINGS = tuple(float(rating) for book in _DATA["books"] for rating in book["ratings"])
 METHODS = {"grpo": "GRPO: add the ratings", "gdpo": "GDPO: normalise, then add"}
 
 
@@ -52,10 +32,7 @@ def introduction() -> str:
 
 def ratings(page: Nav) -> list[tuple[str, int, int, int]]:
     """Per slider its label, its scale and its rating: that of the address, the shipped one where that does not fit."""
-    ratings = page.given("lab-books", default=RATINGS)
-    if len(ratings) != len(RATINGS):
-        page.refuse("lab-books", f"{len(RATINGS)} ratings", f"{len(ratings)}")
-        ratings = RATINGS
+    ratings = page.given("lab-books", default=RATINGS, many=len(RATINGS))
     bounds = list(SCALES.values()) * len(TITLES)
     labels = [f"{title}: {name}" for title in TITLES for name in SCALES]
     return [

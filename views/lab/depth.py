@@ -1,49 +1,26 @@
 """What lies under the board: how answers are marked, all conventions, the paper's Fig. 2 in both readings."""
 
-from collections.abc import Sequence
 from functools import lru_cache
 
 import gdpo_core as gc
-from gdpo_core._html import Html, join, prose, table, tag
-from gdpo_core._words import decimal, listing
-from gdpo_core.bfcl import Task, grade
-from gdpo_core.bfcl.calls import parse_calls
-from gdpo_core.bfcl.task import type_error
+from gdpo_core._words import decimal
 from gdpo_core.board.state import BASE, METHODS, State
 from gdpo_core.conventions import NAMES, exceptions, formulas
+from views.html import Html, join, points, prose, table, tag
 
 
-def grading(task: Task, answers: Sequence[str]) -> Html:
-    """What each mark looks at, and whom BFCL's own checker would judge otherwise."""
-    typed = [f"{i + 1}" for i, answer in enumerate(answers) if _right_of_another_type(task, answer)]
-    strict = f": here it would fail {listing(typed)}" if typed else ""
+def grading() -> Html:
+    """What each mark looks at."""
+    marks = (
+        "correctness: the calls are the accepted ones. Values are compared after conversion, so a number may be "
+        "written as text; the checker of BFCL, from whose format the task is, wants exact types.",
+        "style: a bare Python call, with every value in the documented type and spelling.",
+        "conciseness: nothing can be deleted without changing the calls.",
+    )
     return join(
         tag("p", "The answers are written by hand to show typical faults; three programs mark them, 1 or 0:"),
-        tag(
-            "ul",
-            tag(
-                "li",
-                "correctness: the calls are the accepted ones. Values are compared after conversion, so a number may "
-                f"be written as text. The checker of BFCL, from whose format the task is, wants exact types{strict}.",
-            ),
-            tag("li", "style: a bare Python call, with every value in the documented type and spelling."),
-            tag("li", "conciseness: nothing can be deleted without changing the calls."),
-        ),
-        tag(
-            "p",
-            "A mark is what the paper calls a reward; there it can be any number. With positive weights GRPO ties "
-            "different marks of 1 and 0 only where pay times weight is the same for two of them, or for one as much as "
-            "for the other two together.",
-        ),
+        points(marks),
     )
-
-
-def _right_of_another_type(task: Task, answer: str) -> bool:
-    if not grade(task, answer).correctness.passed:
-        return False
-    calls, _ = parse_calls(task, answer)
-    schemas = {function: parameters["properties"] for function, parameters in task.parameters.items()}
-    return any(type_error(value, schemas[c.function][name]) for c in calls for name, value in c.args.items())
 
 
 NO_EPS = (
@@ -73,7 +50,7 @@ def conventions(state: State, answer: int) -> Html:
             "wide",
         ),
         tag("p", f"What the paper's formulas leave open, {_here(chosen)} settles like this:"),
-        tag("ul", *(tag("li", line) for line in exceptions(chosen))),
+        points(exceptions(chosen)),
         tag("p", NO_EPS) if chosen == gc.PAPER else "",
     )
 
@@ -98,14 +75,12 @@ def figure_two(convention: str) -> Html:
     before = [_second(rewards, c, before=True) for rewards in both]
     alone = [_second(rewards, c) for rewards in both]
     together = [_second(both, c, prompt=prompt) for prompt in (0, 1)]
-    stds = [gc.explain(rewards, "gdpo", convention=c, lengths=[1, 1]).batch_std for rewards in both]
     rows = {
         "GRPO": [_second(rewards, c, "grpo") for rewards in both],
         "GDPO before its last step": before,
         "GDPO, each prompt alone in its batch": alone,
         "GDPO, both prompts in one batch": together,
     }
-    divided = " and ".join(f"{decimal(b)} by {decimal(float(s))}" for b, s in zip(before, stds, strict=True))
     return join(
         table(
             ["", "passes one mark of two", "passes both"],
@@ -114,32 +89,12 @@ def figure_two(convention: str) -> Html:
         tag(
             "p",
             prose(
-                f"Two answers; the first passes nothing. The paper's Fig. 2 prints {listing(map(decimal, _paper()))}: "
-                f"GDPO **before** its last step. If a batch holds only this prompt, that step divides {divided}, and "
-                f"{_undone(alone)}. {_among(c, together)}"
+                "Two answers; the first passes nothing. The paper's Fig. 2 prints GDPO **before** its last step, which "
+                "makes both prompts alike where each is alone in its batch. Std divides by n − 1 here and in every "
+                f"framework; the paper does not say so, but the ±0.7071 of its figure needs it. {NO_EPS}"
             ),
         ),
-        tag(
-            "p",
-            "Std divides by n − 1 here and in every framework; the paper does not say so, but the ±0.7071 of its "
-            f"figure needs it. {NO_EPS}",
-        ),
     )
-
-
-def _paper() -> list[float]:
-    return [_second(rewards, gc.PAPER, before=True) for rewards in (ONE_MARK, BOTH_MARKS)]
-
-
-def _undone(alone: list[float]) -> str:
-    same = decimal(alone[0]) == decimal(alone[1])
-    return f"both become {decimal(alone[0])}" if same else f"they become {listing(map(decimal, alone))}"
-
-
-def _among(c: gc.Convention, together: list[float]) -> str:
-    if decimal(together[0]) == decimal(together[1]):
-        return f"{c.name} divides group by group even where a batch holds other prompts."
-    return f"With other prompts in the batch the difference stays, here {listing(map(decimal, together))}."
 
 
 def _second(

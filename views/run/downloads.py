@@ -14,7 +14,6 @@ from gdpo_core.runs.read import read_run
 from views import worker
 from views.run.log import Log
 
-LARGEST_CSV = 100_000  # responses; a larger table is handed out as Parquet
 FORMULA = re.compile(r"\s*[=+\-@＝＋－＠]|[\t\r\n]")  # what a spreadsheet takes for one
 
 
@@ -22,42 +21,35 @@ def downloads(log: Log, report: AuditReport) -> list[tuple[str, str, Callable[[]
     """Label, file name and content of each file; the content is made when it is asked for."""
     # A file of a sample says what the page says about it; an upload is its reader's own.
     note = log.source_note.replace("**", "") if log.sample else ""
-    label, kind = ("CSV", "csv") if report.source["responses"] <= LARGEST_CSV else ("Parquet", "parquet")
 
     def as_json() -> bytes:
         content = report.to_dict() | ({"note": note} if note else {})
         return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False).encode()
 
     def table() -> bytes:
-        if log.files:
-            return worker.call(of_log, log.files, dict(log.how), kind)
-        return to_file(log.run.table, kind)
+        return worker.call(of_log, log.files, dict(log.how)) if log.files else to_csv(log.run.table)
 
     return [
         ("Report (HTML)", "audit.html", lambda: reports.document(report, note).encode()),
         ("Report (JSON)", "audit.json", as_json),
-        (f"Table ({label})", f"responses.{kind}", table),
+        ("Table (CSV)", "responses.csv", table),
     ]
 
 
-def of_log(files: Mapping[str, bytes], how: Mapping, kind: str) -> bytes:
-    """A log's responses as a file of this kind, csv or parquet."""
-    return to_file(read_run(files, **how).table, kind)
+def of_log(files: Mapping[str, bytes], how: Mapping) -> bytes:
+    """A log's responses as CSV."""
+    return to_csv(read_run(files, **how).table)
 
 
-def to_file(numbers: pl.DataFrame, kind: str) -> bytes:
-    """Numbers as a file of this kind, csv or parquet; names that a spreadsheet would run are neutral.
+def to_csv(numbers: pl.DataFrame) -> bytes:
+    """Numbers as CSV; names that a spreadsheet would run are neutral.
 
-    >>> to_file(pl.DataFrame({"=a": [-1.5]}), "csv")
+    >>> to_csv(pl.DataFrame({"=a": [-1.5]}))
     b"'=a\\n-1.5\\n"
     """
-    if kind == "csv":
-        head = io.StringIO()
-        csv.writer(head, lineterminator="\n").writerow(neutral(numbers.columns))
-        return (head.getvalue() + numbers.write_csv(include_header=False)).encode()
-    content = io.BytesIO()
-    numbers.write_parquet(content)
-    return content.getvalue()
+    head = io.StringIO()
+    csv.writer(head, lineterminator="\n").writerow(neutral(numbers.columns))
+    return (head.getvalue() + numbers.write_csv(include_header=False)).encode()
 
 
 def neutral(cells: Iterable[object]) -> list[object]:

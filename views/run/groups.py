@@ -10,12 +10,12 @@ from gdpo_core import report
 from gdpo_core._errors import InputError
 from gdpo_core.board import Board
 from gdpo_core.frameworks import ALL_CONVENTIONS
-from gdpo_core.report.groups import group_table, title
+from gdpo_core.report.groups import title
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.examples import ExampleGroup
 from gdpo_core.runs.what_if import METHODS
 from gdpo_core.successors import TITLES
-from views.html import div, element, join, reason, show, table, tag
+from views.html import div, element, join, reason, show, tag
 from views.nav import Nav
 from views.run.choose import is_linked
 from views.run.log import Log, named_weights
@@ -47,11 +47,10 @@ def board(group: ExampleGroup, audit: AuditReport) -> Board:
 
 
 def group_view(audit: AuditReport | None, choice: mo.ui.dropdown, drawn: mo.ui.anywidget | mo.Html | None) -> mo.Html:
-    """The choice of a group, its prompt, and its board, or else a still table."""
+    """The choice of a group, its prompt, and its board."""
     group = choice.value
     if audit is None or group is None:
         return show()
-    still = group_table(audit, group)
     prompt = tag("blockquote", group.prompt) if group.prompt is not None else None
     about = "The log holds neither prompts nor answers." if prompt is None and group.completions is None else ""
     if group.convention not in gc.CONVENTIONS:
@@ -63,7 +62,6 @@ def group_view(audit: AuditReport | None, choice: mo.ui.dropdown, drawn: mo.ui.a
         *([prompt] if prompt else []),
         tag("p", f"{about} {note}".strip(), kind="note"),
         drawn,
-        *([] if isinstance(drawn, mo.ui.anywidget) else [div("still", table(still.head, still.rows))]),
     )
 
 

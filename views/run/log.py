@@ -2,21 +2,20 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from gdpo_core._errors import InputError, expect
 from gdpo_core._parse import parse_count, parse_weights
 from gdpo_core._words import count
-from gdpo_core.report.changes import Changes, changes
 from gdpo_core.runs.audit import audit
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.read import read_run
 from gdpo_core.runs.run import Run
 from gdpo_core.runs.what_if import WhatIf
 from views import memory, sessions, worker
-from views.run.samples import PAIR, Sample
+from views.run.samples import Sample
 
 How = tuple[tuple[str, Any], ...]  # the arguments of read_run; none: it infers all from the files
 
@@ -78,7 +77,7 @@ def read(sample: Sample, uploads: Sequence[Any] = (), **corrected: Any) -> Log:
 
 @lru_cache(8)
 def _of_sample(sample: Sample, how: How) -> Log:
-    return Log(read_run(sample.files(), **dict(how)), sample.note(), how, sample)
+    return Log(read_run(sample.files(), **dict(how)), sample.source_note, how, sample)
 
 
 def named_weights(text: str) -> dict[str, float] | None:
@@ -102,12 +101,6 @@ def audit_log(log: Log, primary: str | None, weights: str) -> AuditReport:
     if isinstance(report, InputError):
         raise report
     return report
-
-
-def compare_pair() -> Changes:
-    """What differs between the two samples of one seed, A by GRPO and B by GDPO."""
-    a, b = (_audit_of_sample(one, (), one.primary, ()) for one in PAIR)
-    return replace(changes(a, b), a=PAIR[0].title, b=PAIR[1].title)
 
 
 def what_if(log: Log, report: AuditReport, weights: str, setting: dict[str, Any]) -> WhatIf:

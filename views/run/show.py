@@ -16,8 +16,7 @@ from views.html import Html, div, prose, reason, show, tag
 from views.onward import onward
 from views.run.choose import HOW
 from views.run.downloads import downloads
-from views.run.log import Log, compare_pair
-from views.run.samples import PAIR
+from views.run.log import Log
 
 LARGE = 2 * 10**6  # bytes, from which on a reader is told to wait
 _AT = {title: key for key, title in CHAPTERS.items()}
@@ -49,14 +48,6 @@ def folds(audit: AuditReport) -> mo.Html:
     # What waits stands in a shadow root, with no style but the page's; there marimo takes links to data away.
     behind = report.details(audit).items()
     return mo.accordion({title: lambda draw=draw: show(report.STYLE, draw()) for title, draw in behind}, True, True)
-
-
-def comparison(log: Log) -> mo.Html | None:
-    """What differs between the two samples of one seed, for a reader of either; None for any other log."""
-    if log.sample not in PAIR or log.how:
-        return None
-    title = "What differs from the same seed under the other method (gdpo compare)"
-    return mo.accordion({title: lambda: show(report.STYLE, report.comparison_body(compare_pair()))}, lazy=True)
 
 
 def downloads_line(log: Log, audit: AuditReport) -> mo.Html:

@@ -7,13 +7,12 @@ from math import inf
 from pathlib import Path
 from typing import Any, TypedDict
 
-from gdpo_core._errors import InputError, expect
+from gdpo_core._errors import expect
 from gdpo_core._html import Html, Row, join, prose, table, tag
 from gdpo_core._json import read_json
 from gdpo_core._words import listing, number
 from gdpo_core.board.state import State
 from gdpo_core.scenarios import (
-    COMPARISONS,
     ENDS,
     LEVEL,
     VERDICTS,
@@ -25,7 +24,7 @@ from gdpo_core.scenarios import (
     verdict_on_coins,
 )
 from views.train.controls import scenario_values, setting_of
-from views.train.runs import COMPARED, METHODS, NAMES, ROOM, train
+from views.train.runs import COMPARED, NAMES, ROOM, train
 from views.train.words import FASTER, NEITHER, SAME, SLOWER, probability
 
 POINTS = 32  # of a small curve
@@ -35,7 +34,6 @@ COLUMN = dict(
     zip((*VERDICTS, *ENDS), ("same", "faster", "slower", "same", "same", "same", "faster", "slower"), strict=True)
 )
 WIDTH, HEIGHT = 160, 28
-CSS = (Path(__file__).parent / "cards.css").read_text(encoding="utf-8")
 
 
 # --- the file --------------------------------------------------------------------------------------------------------
@@ -65,29 +63,6 @@ def sketch(setting: Setting) -> dict:
     }
 
 
-def final_values(setting: Setting, methods: Sequence[str]) -> dict[str, list]:
-    """Per method, for each of WEIGHTS and at last for the gate: [p of the right answer at the end, epochs to LEVEL]."""
-    settings = [replace(setting, weights=(1.0, weight), gate=None) for weight in WEIGHTS]
-    settings.append(replace(setting, weights=None, gate=(1, 0)))
-    endings: dict[str, list] = {m: [] for m in methods}
-    for one in settings:
-        for m, run in train(one, methods).items():
-            steps = medians(run)[0]
-            endings[m].append([round(run.p[:, -1, 0].median().item(), 4), None if steps == inf else int(steps)])
-    return endings
-
-
-def build_gallery(scenarios: Sequence[Scenario], rates: Sequence[float]) -> dict:
-    """All that the file holds; rates: the pass rates of the answers that the Lab shows first."""
-    file: dict[str, Any] = {"rates": list(rates), "sketches": {}, "weights": {}}
-    for scenario in scenarios:
-        setting = scenario.at(rates)
-        file["sketches"][scenario.id] = {c: sketch(setting.compared(c)) for c in COMPARISONS}
-        if setting.arms:
-            file["weights"][scenario.id] = {c: final_values(setting.compared(c), METHODS) for c in COMPARISONS}
-    return file
-
-
 class File(TypedDict):
     """What the file holds, by scenario and comparison."""
 
@@ -98,33 +73,13 @@ class File(TypedDict):
 
 @lru_cache(maxsize=2)
 def load(data: Path) -> tuple[dict[str, Scenario], File]:
-    """The scenarios by id, and their pictures. InputError where a file can't be read or drawn."""
+    """The scenarios by id, and their pictures. InputError where a file can't be read."""
     scenarios = {scenario.id: scenario for scenario in load_scenarios(data / "scenarios.json")}
     path = data / "gallery.json"
     file = read_json(path, File)
     names = list(file["sketches"])
     expect(set(names) == set(scenarios), path.name, "the pictures of all scenarios", ", ".join(names) or "none")
-    for name, scenario in scenarios.items():
-        try:
-            _check(file, name, bool(scenario.setting.arms))
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
-            numbers = "the numbers that scripts/make_gallery.py writes"
-            raise InputError(f"{path.name}: {name}: expected {numbers}, got something else") from error
     return scenarios, file
-
-
-def _check(file: Mapping[str, Any], name: str, arms: bool) -> None:
-    """Raises one of several errors where a scenario's pictures can't be drawn under every comparison."""
-    for comparison in COMPARISONS:
-        one = file["sketches"][name][comparison]
-        _spark(one, arms)
-        label(one, arms)
-        if {len(one["epochs"])} != {len(one[m]["curve"]) for m in COMPARED}:
-            raise ValueError("a curve of another length")
-        if arms:
-            for method in METHODS:
-                for p, _ in zip(file["weights"][name][comparison][method], (*WEIGHTS, "gate"), strict=True):
-                    float(p[0]), p[1]
 
 
 # --- one card --------------------------------------------------------------------------------------------------------
@@ -248,15 +203,6 @@ def _heading(sign: str, title: str, many: object) -> Html:
     return tag("h2", tag("span", sign, aria_hidden="true"), f" {title} ", tag("small", many))
 
 
-def at_equal(file: File, scenario: Scenario, comparison: str) -> str:
-    """Of coins under another comparison: what is left at steps of equal size."""
-    one = file["sketches"][scenario.id]["equal"]
-    grpo, gdpo = (max(_never(one[m]["steps"])) for m in COMPARED)
-    if comparison == "equal" or scenario.setting.arms or scenario.from_marks or inf in (grpo, gdpo):
-        return ""
-    return f"With steps of equal size it is {gdpo:g} for GDPO, {grpo:g} for GRPO: {kind(one, False)}."
-
-
 def score(scenarios: Mapping[str, Scenario], found: Sketches, guesses: Guesses) -> str:
     """How many of the guesses were right."""
     guessed = [s for s in scenarios.values() if guesses[s.id]]
@@ -268,8 +214,12 @@ def score(scenarios: Mapping[str, Scenario], found: Sketches, guesses: Guesses) 
 # --- the conflict ----------------------------------------------------------------------------------------------------
 
 
-def weights_table(endings: Mapping[str, Sequence], setting: Setting) -> Html:
-    """Who wins at which weight of being concise, and behind the gate; what stands out of it."""
+def weights_table(file: File, scenario: Scenario, setting: Setting) -> Html | str:
+    """Who wins at which weight of being concise, and behind the gate; nothing where the reader set anything else."""
+    own = replace(scenario.setting, match_scale=setting.match_scale, weights=None, gate=None)
+    if replace(setting, weights=None, gate=None) != own:
+        return ""
+    endings = file["weights"][scenario.id][setting.comparison]
     here = "gate" if setting.gate else (setting.weights or (1.0, 1.0))[1]
     columns = [*WEIGHTS, "gate"]
     rows = [
@@ -310,12 +260,3 @@ def _largest(cells: Sequence[Sequence[Any]]) -> float | None:
             break
         largest = weight
     return largest
-
-
-def endings(file: File, scenario: Scenario, setting: Setting, methods: Sequence[str]) -> Mapping[str, Sequence]:
-    """Per method who wins at which weight: from the file where it has it, else trained."""
-    shown = list(dict.fromkeys([*METHODS, *methods]))
-    own = replace(scenario.setting, match_scale=setting.match_scale, weights=None, gate=None)
-    if replace(setting, weights=None, gate=None) == own and len(shown) == len(METHODS):
-        return file["weights"][scenario.id][setting.comparison]
-    return final_values(setting, shown)

@@ -57,22 +57,17 @@ def scenario_values(scenario: Scenario) -> dict[str, Any]:
 
 
 def linked_values(scenario: Scenario, page: Nav) -> dict[str, Any]:
-    """The same with what the address says of them; a note for what does not fit."""
+    """The same with what the address says of them, as far as it fits."""
     values, arms = scenario_values(scenario), bool(scenario.setting.arms)
     for name in ("start", "pays", "weights"):
-        given, many = page.given(f"train-{name}"), 0 if scenario.from_marks else len(values[name])
-        if given is not None and (len(given) != many or (name == "start" and arms and given[0] > 1 - REST - 0.001)):
-            fits = "nothing, for the Lab sets it" if scenario.from_marks else f"numbers for {scenario.title}, {many}"
-            page.refuse(f"train-{name}", fits, "_".join(map("{:g}".format, given)))
-        elif given is not None:
-            values[name] = given
+        many = 0 if scenario.from_marks else len(values[name])  # the Lab sets those
+        values[name] = page.given(f"train-{name}", default=values[name], many=many)
+    if arms:
+        values["start"] = (min(*values["start"], STEPS["start"][-1]),)
     values["gate"] = page.given("train-gate", ("0", "1") if arms else ("0",), str(int(values["gate"]))) == "1"
     if scenario.setting.comparison != "equal":
         values["compare"] = page.given("train-compare", default=values["compare"])
-    more = page.given("train-more")
-    if more is not None and len(more) != 6 + len(values["noise"]):
-        page.refuse("train-more", f"{6 + len(values['noise'])} numbers", "_".join(map("{:g}".format, more)))
-    elif more is not None:
+    if more := page.given("train-more", many=6 + len(values["noise"])):
         values["optimizer"] = OPTIMIZERS[more[0] == 1]
         for name, x in zip(SIZES, more[1:4], strict=True):
             values[name] = round(min(max(x, 1), SIZES[name][1][-1]))

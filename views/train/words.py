@@ -6,7 +6,7 @@ from math import inf
 from torch import Tensor
 
 from gdpo_core._html import Html, join, prose, tag
-from gdpo_core._words import count, listing, percent
+from gdpo_core._words import count, percent
 from gdpo_core.scenarios import (
     ALIKE_EPOCHS,
     ALIKE_SHARE,
@@ -99,9 +99,7 @@ def result(setting: Setting, coins: Sequence[str], runs: Runs, limits: Mapping[s
     kind = verdict(runs, bool(setting.arms))
     sentence = _of_arms(setting, runs, coins) if setting.arms else _of_coins(setting, runs, coins, kind)
     further = [_of_third(setting, m, runs) for m in runs if m not in COMPARED]
-    further.append(
-        _without_end(setting, coins, runs, limits) if setting.arms else _in_large_groups(setting, runs, limits)
-    )
+    further.append(_without_end(coins, runs, limits) if setting.arms else _in_large_groups(setting, runs, limits))
     return join(tag("p", UNDER[setting.comparison], ": ", sentence), tag("p", " ".join(further).strip(), kind="beside"))
 
 
@@ -179,49 +177,22 @@ def _in_large_groups(setting: Setting, runs: Runs, limits: Mapping[str, Tensor])
     )
 
 
-def _without_end(setting: Setting, coins: Sequence[str], runs: Runs, limits: Mapping[str, Tensor]) -> str:
+def _without_end(coins: Sequence[str], runs: Runs, limits: Mapping[str, Tensor]) -> str:
     """Of a conflict: where the limit leaves GDPO, if that is far from where it ends."""
     p, median = limits["gdpo"][-1], runs["gdpo"].p[:, -1].median(0).values
     if float((p - median).abs().max()) < FAR:
         return ""
-    limited = f"In endless groups (thin lines) GDPO stays at {probability(p[0].item())} {coins[0]}."
-    if setting.gate or len(set(setting.weights or (1.0,))) > 1:
-        return limited
-    return (
-        f"{limited} If every answer is either right or concise, the two rewards are mirror images and cancel under "
-        f"GDPO: only the few groups of {setting.rollouts} with a {coins[-1]} answer still move it."
-    )
+    return f"In endless groups (thin lines) GDPO stays at {probability(p[0].item())} {coins[0]}."
 
 
 # --- its reason ------------------------------------------------------------------------------------------------------
 
 
 def why(scenario: Scenario, setting: Setting, given: bool) -> Html:
-    """What to learn from the scenario, and what its controls do not say."""
+    """What to learn from the scenario."""
     about = "Why" if given else f"Changed. As it was, “{scenario.title}” shows"
     lesson = scenario.lesson_of(setting.comparison)
-    return tag(
-        "p", tag("b", about), ": ", lesson, " ", tag("small", " ".join(_conditions(setting, scenario))), kind="why"
-    )
-
-
-def _conditions(setting: Setting, scenario: Scenario) -> list[str]:
-    notes = []
-    rows = ["being right", "being concise"] if setting.arms else [*scenario.coins]
-    rows += ["noise"] * (setting.rewards - len(rows))
-    for name, std in zip(rows, setting.noise or (), strict=False):
-        if std and name == "noise":
-            notes.append(f"One more reward is noise alone, standard deviation {std:g}; no coin moves it.")
-        elif std:
-            notes.append(f"The {name}'s reward also has noise, standard deviation {std:g}.")
-    if not any(setting.weights or (1,)):
-        notes.append("All weights are 0: every advantage is 0 and nothing is learnt.")
-    elif 0 in (setting.weights or ()):
-        idle = [name for name, w in zip(rows, setting.weights or (), strict=False) if w == 0]
-        notes.append(f"A weight of 0: nothing pays for {listing([f'the {name}' for name in idle])}.")
-    if setting.optimizer == "adam":
-        notes.append("Adam divides each coin's gradient by its own size.")
-    return notes
+    return tag("p", tag("b", about), ": ", lesson, kind="why")
 
 
 def subtitle(setting: Setting) -> str:
@@ -234,24 +205,18 @@ def how_it_learns(setting: Setting) -> Html:
     """What is trained and how, in plain words."""
     drawn = "The policy is a few coins. A coin that falls on 1 earns its reward; the policy sets how likely that is."
     outcome = "b is 1 or 0, as the coin fell, and p its probability of a 1"
-    formulas = (
-        " With p, v = p (1 − p), pay c and weight w a logit then moves by w c v / √(Σ w² c² v) under GRPO and by "
-        "w √v / √(Σ w²) under GDPO, times the learning rate, without noise and at steps of equal size."
-    )
     if setting.arms:
-        drawn, formulas = "The policy is a softmax over three answers.", ""
+        drawn = "The policy is a softmax over three answers."
         outcome = "b is 1 for the answer that was drawn and 0 for the others, p their probabilities"
-    adam = setting.optimizer == "adam"
-    moves = "Adam moves each logit along" if adam else "each logit moves by the learning rate times"
     sentences = (
         f"**The policy.** {drawn} An epoch draws {setting.prompts} groups of {setting.rollouts} answers, "
         "computes their advantages, and makes what got a positive one likelier, what got a negative one less "
-        f"likely: {moves} the mean of A (b − p), the score-function gradient; {outcome}.",
+        f"likely: each logit moves along the mean of A (b − p), the score-function gradient; {outcome}.",
         "**The last step.** GDPO divides all advantages of a batch by their standard deviation, GRPO does not. "
         "Longer steps would win without being better, so by default every method gets GDPO's last step: steps "
         "of equal size. **Each as published** gives it to GDPO alone. **No last step for either** takes it from GDPO "
         "too, as many a demo does; then GDPO's steps are longer than GRPO's.",
-        f"**Thin lines** are the infinite-group limit: what ever larger groups would do.{formulas}",
+        "**Thin lines** are the infinite-group limit: what ever larger groups would do.",
         f"**Bands** hold {percent(BAND[1] - BAND[0])} of the seeds. Two medians count as equal if they are "
         f"within {ALIKE_EPOCHS} epochs or {percent(ALIKE_SHARE)}.",
     )

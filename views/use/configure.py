@@ -1,17 +1,15 @@
 """The lines that make a trainer do what the Lab shows, and what to know about that trainer."""
 
-from collections.abc import Sequence
-
 import marimo as mo
 
 import gdpo_core as gc
 from gdpo_core import config_lines, report
-from gdpo_core._words import listing, percent
+from gdpo_core._words import listing
 from gdpo_core.bfcl import REWARDS
 from gdpo_core.board.state import METHODS, State
-from gdpo_core.differences import differences, left_open, undoing
-from gdpo_core.frameworks import FRAMEWORKS, Fact, Framework
-from views.html import Html, fold, prose, show, tag
+from gdpo_core.differences import differences, left_open
+from gdpo_core.frameworks import FRAMEWORKS, Framework
+from views.html import Html, fold, points, prose, show, tag
 from views.nav import Nav
 
 FIRST, *OTHERS = REWARDS
@@ -86,29 +84,40 @@ def section(lines: str, framework: Framework, lab: State, gate: str) -> mo.Html:
             report.copy_box(f"gdpo audit {framework.log_place}", "the audit that makes sure"),
             tag("p", framework.proof),
             tag("h3", title),
-            _points(differences(framework, rewards(lab, gate), lab.weights, lengths(lab))),
-            fold(f"What is known of {framework.title}, and where it was read", tag("ul", *map(_fact, facts)))
-            if (facts := _facts(framework))
+            points(differences(framework, rewards(lab, gate), lab.weights, lengths(lab))),
+            fold(f"What is known of {framework.title}, and where it was read", tag("ul", *map(_fact, framework.facts)))
+            if framework.facts
             else "",
-            fold("Its last step, missing rewards, a group of one", _points(left_open(framework, len(REWARDS)))),
-            fold("Or keep GRPO and divide the scales out by weights", *_instead(framework, lab)),
+            fold("While it trains", points(_while_it_trains(framework))),
+            fold("Its last step, missing rewards, a group of one", points(left_open(framework, len(REWARDS)))),
             kind="audit use",
         ),
     )
 
 
-def _points(sentences: Sequence[str]) -> Html:
-    return tag("ul", *(tag("li", one) for one in sentences))
+def _fact(fact: tuple[str, str]) -> Html:
+    says, read_in = fact
+    return tag("li", says, " ", tag("small", f"Read in {read_in}."))
 
 
-def _facts(framework: Framework) -> list[Fact]:
-    """What is known of this trainer, its version first."""
-    version = [Fact(f"GDPO: {framework.version}.", framework.read_in)] if framework.read_in else []
-    return [*version, *framework.notes]
-
-
-def _fact(fact: Fact) -> Html:
-    return tag("li", fact.says, " ", tag("small", f"Read in {fact.read_in}."))
+def _while_it_trains(framework: Framework) -> list[str]:
+    """What is true of each run of this trainer, and no line above changes."""
+    sentences = [
+        "GDPO's last step divides by a std over the whole batch. Silent groups make it small, and the advantages of "
+        "the others large. Adam removes a factor that stays; watch how the share of silent groups changes."
+    ]
+    if metric := framework.zero_std_metric:
+        sees = "the whole batch" if framework.zero_std_over_batch else "the summed reward"
+        sentences.append(
+            f"{metric} does not show a reward die: it looks at {sees}. Log for each reward in how many groups it is "
+            "constant."
+        )
+    if option := framework.filter_option:
+        sentences.append(
+            f"{option} drops groups whose summed reward is constant. GDPO learns from those in which rewards differ "
+            "and cancel: leave it off."
+        )
+    return sentences
 
 
 def _about(lab: State, gate: str) -> list[str]:
@@ -122,26 +131,8 @@ def _about(lab: State, gate: str) -> list[str]:
     if lab.method != "gdpo":
         notes.append(f"No trainer here has {METHODS[lab.method]}, which the Lab shows; these lines are for GDPO.")
     if gated_rewards(gate):
-        before, after = (
-            gc.collapse(rewards(lab, behind), "gdpo", weights=lab.weights).inversions(0) for behind in ("none", gate)
-        )
-        notes.append(
-            f"On the Lab's answers the gate takes the pairs in which a wrong answer stands above a right one from "
-            f"**{percent(before)}** to **{percent(after)}**. It gives 0, the worst these rewards pay; a penalty would "
-            "need its own worst value there."
-        )
+        notes.append("The gate gives 0, the worst these rewards pay; a penalty would need its own worst value there.")
     return notes
-
-
-def _instead(framework: Framework, lab: State) -> list[Html]:
-    """GRPO with weights that undo the spreads."""
-    weights = undoing(lab.rewards, lab.weights)
-    if None in weights:
-        constant = listing(name for name, w in zip(REWARDS, weights, strict=True) if w is None)
-        return [tag("p", f"All answers agree in {constant}, so there is no spread to divide by.")]
-    fit = "With these weights GRPO has GDPO's order in the Lab's group. They fit this group alone; GDPO fits each anew."
-    configuration = _own(config_lines.set_weights(framework.id, REWARDS, weights, "grpo"))
-    return [tag("p", fit), report.copy_box(configuration, "GRPO with these weights")]
 
 
 def program(framework: Framework, lab: State, gate: str) -> str:

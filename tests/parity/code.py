@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 # A directory of their own: beside our dependencies, these packages would bring in modules named tests and scripts.
-INSTALLED = Path(__file__).parent.parent / ".parity"
+INSTALLED = Path(__file__).parents[2] / ".parity"
 
 
 def distribution(package: str) -> Distribution | None:

@@ -1,4 +1,4 @@
-"""`python -m fuzz [TARGET…] [--seconds N]`: atheris on each target, one process each, with what it found told apart.
+"""`python -m tests.fuzz [TARGET…] [--seconds N]`: atheris on each target, one process each, what it found told apart.
 
 atheris drives libFuzzer with the coverage of our Python code. A finding is kept as a file in .fuzz/TARGET/findings and
 the fuzzer goes on; a crash or a timeout of the process ends it, and libFuzzer writes the input.
@@ -9,15 +9,22 @@ import hashlib
 import os
 import subprocess
 import sys
-import time
 import traceback
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-HOME = HERE.parent / ".fuzz"
-SLOWEST, LARGEST = 120, 2500  # seconds that one input may take, MB that it may ask for at once
-MEMORY = 8000  # MB of a process: what atheris adds to our code keeps 0.1 MB per input, which the code alone does not
-LONGEST = 65536  # bytes of an input
+ROOT = HERE.parents[1]
+HOME = ROOT / ".fuzz"
+LIMITS = {
+    "timeout": 120,  # seconds that one input may take
+    "malloc_limit_mb": 2500,  # that it may ask for at once
+    "rss_limit_mb": 8000,  # what atheris adds to our code keeps 0.1 MB per input, which the code alone does not
+    "max_len": 65536,  # bytes of an input
+    "report_slow_units": 60,
+    "print_final_stats": 1,
+    "len_control": 0,
+    "dict": HERE / "words.dict",
+}
 
 
 def fuzz(name: str, seconds: int) -> None:
@@ -26,7 +33,7 @@ def fuzz(name: str, seconds: int) -> None:
 
     os.environ.setdefault("POLARS_MAX_THREADS", "1")  # handing a small file from thread to thread takes longest
     with atheris.instrument_imports(include=["gdpo_core", "views"], exclude=["gdpo_core.bfcl"]):
-        from fuzz import targets
+        from tests.fuzz import targets
     target = targets.TARGETS[name]
     home = HOME / name
     corpus, findings = home / "corpus", home / "findings"
@@ -34,51 +41,31 @@ def fuzz(name: str, seconds: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     for seed in targets.seeds(name):
         (corpus / hashlib.sha1(seed).hexdigest()).write_bytes(seed)
-    counts = {"executions": 0, "refused": 0, "findings": 0}
     seen: set[str] = set()
-    start, told = time.monotonic(), time.monotonic()
 
     def one(data: bytes) -> None:
-        nonlocal told
         if not data:
             return
-        counts["executions"] += 1
         try:
-            counts["refused"] += targets.expect_refusal(target, data)
+            targets.expect_refusal(target, data)
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
             where = [f"{Path(f.filename).name}:{f.lineno}" for f in traceback.extract_tb(error.__traceback__)]
             if (mark := f"{type(error).__name__} {where[-3:]}") not in seen:
                 seen.add(mark)
-                counts["findings"] += 1
                 (findings / hashlib.sha1(data).hexdigest()).write_bytes(data)
                 print(f"FINDING {name}: {mark}: {str(error)[:300]!r}", flush=True)
                 print("    " + " ".join(where), flush=True)
-        if time.monotonic() - told > 30:
-            told = time.monotonic()
-            print(f"{name}: {told - start:.0f} s, {counts}", flush=True)
 
-    limits = [
-        f"-max_total_time={seconds}",
-        f"-timeout={SLOWEST}",
-        f"-rss_limit_mb={MEMORY}",
-        f"-malloc_limit_mb={LARGEST}",
-        f"-max_len={LONGEST}",
-    ]
-    words = [
-        f"-dict={HERE / 'words.dict'}",
-        f"-artifact_prefix={findings}/",
-        "-print_final_stats=1",
-        "-len_control=0",
-        "-report_slow_units=60",
-    ]
-    atheris.Setup([sys.argv[0], *limits, *words, str(corpus)], one)
+    options = LIMITS | {"max_total_time": seconds, "artifact_prefix": f"{findings}/"}
+    given = [f"-{option}={value}" for option, value in options.items()]
+    atheris.Setup([sys.argv[0], *given, str(corpus)], one)
     atheris.Fuzz()
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("targets", nargs="*")
     parser.add_argument("--seconds", type=int, default=120)
     parser.add_argument("--here", action="store_true", help="run the one target in this process")
@@ -86,12 +73,12 @@ def main() -> int:
     if given.here:
         fuzz(given.targets[0], given.seconds)
         return 0
-    from fuzz.targets import TARGETS
+    from tests.fuzz.targets import TARGETS
 
     status = 0
     for name in given.targets or TARGETS:
-        command = [sys.executable, "-m", "fuzz", name, "--here", "--seconds", str(given.seconds)]
-        done = subprocess.run(command, cwd=HERE.parent, check=False)
+        command = [sys.executable, "-m", "tests.fuzz", name, "--here", "--seconds", str(given.seconds)]
+        done = subprocess.run(command, cwd=ROOT, check=False)
         found = [path for path in (HOME / name / "findings").iterdir() if path.is_file()]
         print(f"{name}: exit {done.returncode}, {len(found)} findings in {HOME / name / 'findings'}")
         status |= done.returncode != 0 or bool(found)

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from parity.code import aggregation_block, distribution, functions
+from tests.parity.code import aggregation_block, distribution, functions
 
 AXOLOTL_TRAINER = "axolotl/core/trainers/grpo/async_trainer.py"  # its first block is for batches, its second streams
 

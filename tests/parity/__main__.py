@@ -1,4 +1,4 @@
-"""Compare gdpo_core with every installed framework: `python -m parity`, or record what the frameworks give."""
+"""Compare gdpo_core with every installed framework: `python -m tests.parity`, or record what the frameworks give."""
 
 import argparse
 import sys
@@ -12,8 +12,8 @@ from rich.table import Table
 from torch import Tensor
 
 import gdpo_core
-from parity.batches import Batch, batches
-from parity.frameworks import SOURCES, Framework, Method, load
+from tests.parity.batches import Batch, batches
+from tests.parity.frameworks import SOURCES, Framework, Method, load
 
 SEEDS = 5
 # Of the difference relative to max(1, |A|). Given float64, the frameworks still compute some counts and eps in float32.
@@ -22,7 +22,7 @@ TOLERANCE = {torch.float32: 2e-6, torch.float64: 1e-7}
 
 def main(arguments: list[str]) -> None:
     """Print the comparison, or write a recording; exits with 1 when a difference is beyond its tolerance."""
-    parser = argparse.ArgumentParser(prog="python -m parity", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.parity", description=__doc__)
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="first seed of the batches")
     parser.add_argument("--record", type=Path, metavar="FILE.npz", help="write what they give instead")
     options = parser.parse_args(arguments)
