@@ -96,10 +96,9 @@ class AuditCallback(TrainerCallback):
         """Hand the metrics to the trainer's logger."""
         if self.trainer is not None:
             # The log() of TRL's trainers writes its table of completions once more.
-            log = Trainer.log if isinstance(self.trainer, Trainer) else type(self.trainer).log
             self._logging = True
             try:
-                log(self.trainer, metrics)
+                Trainer.log(self.trainer, metrics)
             finally:
                 self._logging = False
         elif logs is not None:

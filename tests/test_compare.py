@@ -1,7 +1,6 @@
 """`gdpo compare`: what changed between two runs, what may be scatter, and one clear line where it can't."""
 
 import json
-import re
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,6 @@ import gdpo_cli
 import gdpo_core as gc
 from gdpo_core import report
 from gdpo_core.intervals import half_width
-from gdpo_core.report import svg
 from gdpo_core.report.changes import SEEDS_CLEAR, caveat, changes, headline
 
 ROOT = Path(__file__).parent.parent
@@ -270,25 +268,7 @@ def test_the_html_file_says_what_the_terminal_says(capsys, tmp_path):
     page, c = (tmp_path / "c.html").read_text(encoding="utf-8"), compared(a, b)
     assert (code, err) == (0, "") and out.startswith(headline(c)) and headline(c) in page
     assert all(str(path) in page for path in (a, b)) and "src=" not in page and "<script" not in page
-    shares = [x for x in c.figures if x.figure != "mean"]
-    drawn = page[page.index("<figure>") : page.index("</svg>")]
-    assert drawn.count("<circle") == len(shares) and drawn.count('class="alarm mark"') == sum(x.clear for x in shares)
-    assert page.count("<tr>") == 1 + len(shares) + 1 + len(c.figures)  # both tables with their heads
-
-
-def test_an_interval_is_drawn_from_its_low_end_to_its_high_one_around_its_value():
-    bar = svg.Bar("x", "alarm", 0.25, "25 %", True, (-0.25, 0.5))
-    text = svg.grouped_bars([svg.Bars("t", None, [bar])], "said", -0.5, 0.5)
-    start, end = map(float, re.search(r'class="alarm line" d="M([\d.]+),[\d.]+H([\d.]+)"', text).groups())
-    middle, zero = float(re.search(r'cx="([\d.]+)"', text)[1]), float(re.search(r'class="zero" d="M([\d.]+)', text)[1])
-    unit = end - zero  # 0.5
-    assert (zero - start, middle - zero) == (pytest.approx(unit / 2, abs=0.2), pytest.approx(unit / 2, abs=0.2))
-
-
-def test_the_html_file_of_runs_with_nothing_in_common_has_no_chart(capsys, tmp_path):
-    code, _, err = run(capsys, TRL, ROOT / "data/samples/verl_v1", "--html", tmp_path / "c.html")
-    page = (tmp_path / "c.html").read_text(encoding="utf-8")
-    assert (code, err) == (0, "") and "<svg" not in page and "too few steps" in page
+    assert "<svg" not in page and page.count("<tr>") == 1 + len(c.figures)  # with the head
 
 
 def test_a_name_of_a_reward_stays_text_in_the_html_file():

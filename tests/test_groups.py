@@ -348,7 +348,7 @@ def test_bad_lines_that_are_left_out_move_no_text():
     log = drawn(2, groups=40, sizes=(4, 4))
     content = lines(log.to_dicts()).split(b"\n")
     content[5:5] = [b"{broken", b"", b'"no object"']
-    assert check_texts(gc.audit(read_run({"a.jsonl": b"\n".join(content)}, skip_bad_lines=True)), log) >= 5
+    assert check_texts(gc.audit(read_run({"a.jsonl": b"\n".join(content)}, skip_bad=True)), log) >= 5
 
 
 def test_of_some_steps_alone():

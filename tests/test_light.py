@@ -5,15 +5,11 @@ import os
 import shutil
 import subprocess
 import sys
-import tomllib
-import venv
 import zipfile
 from importlib import metadata
 from pathlib import Path
 
 import pytest
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
 import gdpo_cli
 import gdpo_core as gc
@@ -30,13 +26,6 @@ def python(code: str, *arguments: str) -> str:
     environment = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
     command = [sys.executable, "-c", code, *arguments]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
-
-
-def output(*command: object, **environment: str) -> str:
-    """What a command prints that ends with 0."""
-    ran = subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stderr
-    return ran.stdout
 
 
 # --- names ------------------------------------------------------------------------------------------------------------
@@ -119,50 +108,3 @@ def test_the_wheel_holds_the_library_alone(checkout):
     assert entry_points(wheel) == {"gdpo = gdpo_cli:main"}
     (about,) = (wheel.read(name).decode() for name in wheel.namelist() if name.endswith("/METADATA"))
     assert "gdpo audit" in about and "sdk: docker" not in about
-
-
-def needed(name: str) -> set[str]:
-    """The distributions that a requirement needs, itself included, as they are installed here."""
-    found, rest = set(), [name]
-    while rest:
-        requirement = Requirement(rest.pop())
-        applies = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
-        if applies and canonicalize_name(requirement.name) not in found:
-            found.add(canonicalize_name(requirement.name))
-            rest += metadata.requires(requirement.name) or []
-    return found
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(os.name == "nt", reason="links of POSIX")
-def test_the_command_works_from_its_wheel_with_what_it_says_it_needs_and_nothing_else(checkout, tmp_path):
-    wheel = built(checkout).filename
-    venv.create(tmp_path / "venv", with_pip=False, symlinks=True)
-    python = tmp_path / "venv/bin/python"
-    install = ["install", "--quiet", "--no-deps", "--no-index", "--disable-pip-version-check", wheel]
-    output(sys.executable, "-m", "pip", "--python", python, *install, **os.environ)
-
-    # What the wheel requires, and no more, as links to what is installed here: no network, no copies.
-    dependencies = tmp_path / "dependencies"
-    dependencies.mkdir()
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    names = set().union(*(needed(line) for line in project["dependencies"]))
-    assert {"torch", "typer"} <= names and not {"marimo", "altair", "anywidget", "starlette"} & names
-    for name in names:
-        for file in metadata.files(name) or []:
-            top = file.parts[0]
-            if top not in ("..", "__pycache__") and not (dependencies / top).exists():
-                (dependencies / top).symlink_to(metadata.distribution(name).locate_file(top))
-
-    environment = {"PYTHONPATH": str(dependencies), "PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-    gdpo = tmp_path / "venv/bin/gdpo"
-    assert output(gdpo, "--version", **environment) == f"gdpo {project['version']}\n"
-    assert output(gdpo, "explain", "10", "01", **environment).startswith("GDPO, convention paper")
-    log = ROOT / "data/samples/trl_gdpo"
-    report = json.loads(output(gdpo, "audit", log, "--html", tmp_path / "a.html", "--json", "-", **environment))
-    assert report == json.loads(json.dumps(gc.audit(gc.read_run(log)).to_dict()))
-    assert (tmp_path / "a.html").stat().st_size > 10_000
-    words = {"COMP_WORDS": "gdpo au", "COMP_CWORD": "1", "_GDPO_COMPLETE": "complete_bash"}
-    assert output(gdpo, **environment, **words).split() == ["audit"]
-    code = "import gdpo_core; print(gdpo_core.__file__, gdpo_core.gdpo([[1, 0], [0, 1]]).tolist())"
-    assert output(python, "-P", "-c", code, **environment).startswith(str(tmp_path / "venv"))

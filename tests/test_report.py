@@ -258,7 +258,7 @@ def test_nothing_to_report_on_is_an_error():
 
 def test_a_bar_is_as_long_as_its_value():
     bars = [svg.Bar("x", "gdpo", share, "") for share in (0.25, 0.5, -0.25)]
-    text = svg.grouped_bars([svg.Bars("t", None, bars)], "said", -0.5, 1.0)
+    text = svg.grouped_bars([svg.Bars("t", "r0", bars)], "said", -0.5, 1.0)
     quarter, half, below = (
         tuple(map(float, m)) for m in re.findall(r'<rect[^>]*? x="([\d.]+)"[^>]*width="([\d.]+)"', text)
     )

@@ -4,7 +4,6 @@ from gdpo_core.report.html import (  # noqa: F401
     CSS,
     STYLE,
     body,
-    comparison_body,
     comparison_document,
     copy_box,
     details,

@@ -13,8 +13,6 @@ from gdpo_core._errors import expect
 from gdpo_core._words import MISSING, count, listing, number, percent
 from gdpo_core.conventions import NAMES
 from gdpo_core.intervals import LEVEL, half_width
-from gdpo_core.report import svg
-from gdpo_core.report.figures import Figure, describe
 from gdpo_core.report.summary import Table, comparable, comparison, shown_method
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.over_time import DEAD, MEAN, SHARE, SILENT, TIES, column
@@ -249,27 +247,6 @@ def _row(x: Change, unit: str) -> list[str]:
     interval = MISSING if x.low is None else f"{words(x.low)} to {words(x.high)}"
     clear = f"too few {unit}" if x.low is None else "yes" if x.clear else "no"
     return [x.figure, x.reward or "", words(x.a), words(x.b), words(x.difference), interval, clear]
-
-
-def changes_figures(c: Changes) -> list[Figure]:
-    """The differences of shares with their intervals as a chart; means have units of their own."""
-    groups: dict[str, list[svg.Bar]] = {}
-    rows: list[dict[str, object]] = []
-    for x in c.figures:
-        if x.figure == "mean" or x.difference is None or x.low is None or x.high is None:
-            continue
-        words, look = percent(x.difference), "alarm" if x.clear else "p0"
-        bar = svg.Bar(x.reward or "", look, x.difference, words, x.clear, (x.low, x.high))
-        groups.setdefault(x.figure, []).append(bar)
-        rows.append({"figure": figure_name(x), "B − A": x.difference, "from": x.low, "to": x.high})
-    if not groups:
-        return []
-    ends = [abs(end) for x in c.figures if x.figure != "mean" for end in (x.low, x.high) if end is not None]
-    bars = [svg.Bars(title, None, of) for title, of in groups.items()]
-    caption = f"B − A in percentage points, with {percent(LEVEL)} intervals. Red and bold: the interval leaves out 0."
-    end = max(0.01, *ends)
-    drawn = svg.grouped_bars(bars, f"B − A: {describe(bars)}.", -end, end)
-    return [Figure("Differences of shares", caption, drawn, rows)]
 
 
 def figure_name(x: Change) -> str:

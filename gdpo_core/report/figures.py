@@ -112,7 +112,7 @@ def _share(share: float | None) -> tuple[float | None, str]:
 
 def describe(groups: Sequence[svg.Bars]) -> str:
     """What bars show, in words."""
-    bars = (", ".join(f"{bar.words} ({bar.name})" if bar.name else bar.words for bar in group.bars) for group in groups)
+    bars = (", ".join(f"{bar.words} ({bar.name})" for bar in group.bars) for group in groups)
     return "; ".join(f"{group.title} {said}" for group, said in zip(groups, bars, strict=True))
 
 

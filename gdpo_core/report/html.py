@@ -8,11 +8,11 @@ from gdpo_core import _theme
 from gdpo_core._errors import expect
 from gdpo_core._html import Html, fold, join, notebook_html, style, tag, text
 from gdpo_core._words import count
-from gdpo_core.report.changes import Changes, changes_figures, headline
+from gdpo_core.report.changes import Changes, headline
 from gdpo_core.report.figures import drawable, figures, frame_figure, picture, table
 from gdpo_core.report.groups import MEANING, group_tables
 from gdpo_core.report.sections import NOTES, RUN, TABLES, Section, changes_sections, sections, what_if_section
-from gdpo_core.report.summary import Table, comparison_table, effect, label, severities, severity_counts, to_do, value
+from gdpo_core.report.summary import Table, comparison_table, effect, label, severity_counts, to_do, value
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.facts import Finding
 from gdpo_core.runs.what_if import WhatIf
@@ -135,8 +135,7 @@ def copy_box(lines: str, purpose: str) -> Html:
 
 
 def _findings(report: AuditReport, heading: str, cards: Sequence[Html]) -> Html:
-    meaning = tag("p", severities(report), kind="severities") if cards else ""
-    return join(tag(heading, f"Findings: {severity_counts(report)}"), meaning, *cards)
+    return join(tag(heading, f"Findings: {severity_counts(report)}"), *cards)
 
 
 def _card(report: AuditReport, finding: Finding, way: Html, fix: Html, *more: Html, opened: bool = True) -> Html:
@@ -199,13 +198,8 @@ def document(reports: AuditReport | Sequence[AuditReport], note: str = "") -> st
 
 def comparison_document(c: Changes) -> str:
     """A complete HTML document of what changed between runs."""
-    return _whole(f"From {c.a} to {c.b}", [tag("h1", "What changed between runs"), comparison_body(c)])
-
-
-def comparison_body(c: Changes) -> Html:
-    """What changed between runs, to stand on a page that has `STYLE`."""
     parts = [tag("p", headline(c), kind="verdict-line"), *map(_section, changes_sections(c))]
-    return tag("div", *parts, *map(frame_figure, changes_figures(c)), kind="audit")
+    return _whole(f"From {c.a} to {c.b}", [tag("h1", "What changed between runs"), tag("div", *parts, kind="audit")])
 
 
 def _whole(title: str, parts: Sequence[Html]) -> str:

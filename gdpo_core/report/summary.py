@@ -104,19 +104,6 @@ def effect(report: AuditReport, finding: Finding) -> str:
     return f"Tried on {whole}: {listing(changed, link='')}."
 
 
-_SEVERITIES = {
-    "error": "the training or this report is not what it seems",
-    "warning": "the training loses signal or follows the wrong reward, or the log lacks data",
-    "info": "good to know",
-}
-
-
-def severities(report: AuditReport) -> str:
-    """What the severities of a report's findings mean."""
-    there = [s for s in SEVERITIES if any(f.severity == s for f in report.findings)]
-    return "; ".join(f"{s}: {_SEVERITIES[s]}" for s in there)
-
-
 def run_facts(report: AuditReport) -> dict[str, str]:
     """What stands behind the numbers, beside what ran: `AuditReport.what_ran` says that."""
     run, rows = report.run, {}

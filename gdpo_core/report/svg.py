@@ -16,14 +16,13 @@ _EPS = 1e-9  # a round number is met in spite of round-off
 
 @dataclass(frozen=True)
 class Bar:
-    """One bar from zero; with an interval, a point and a line between its ends; None where there is no value."""
+    """One bar; None where there is no value."""
 
     name: str
     look: str  # its class
     value: float | None
     words: str  # the value as text
     strong: bool = False  # whether it stands out
-    interval: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class Bars:
     """Bars that belong together, with a mark across them."""
 
     title: str
-    look: str | None  # the class of the title's mark
+    look: str  # the class of the title's mark
     bars: Sequence[Bar]
     mark: float | None = None
 
@@ -55,16 +54,15 @@ def dash(k: int) -> str:
 
 
 def grouped_bars(groups: Sequence[Bars], description: str, low: float = 0.0, high: float = 1.0) -> Html:
-    """Horizontal bars or intervals between fixed ends, the values in words on the right."""
+    """Horizontal bars from zero between fixed ends, the values in words on the right."""
     longest = max((len(bar.name) for group in groups for bar in group.bars), default=0)
     left, right = min(24 + 6.4 * longest, 170), WIDTH - _WORDS
     x = _scale((low, high), (left, right))
     parts: list[Html] = []
     y = 2.0
     for group in groups:
-        if group.look:
-            parts.append(tag("circle", kind=f"{group.look} mark", cx=5, cy=_n(y + 10), r=5))
-        parts.append(_text(14 if group.look else 0, y + 14, _cut(group.title, 50), kind="head"))
+        parts.append(tag("circle", kind=f"{group.look} mark", cx=5, cy=_n(y + 10), r=5))
+        parts.append(_text(14, y + 14, _cut(group.title, 50), kind="head"))
         top, bottom = y + _HEAD, y + _HEAD + _ROW * len(group.bars)
         for k, bar in enumerate(group.bars):
             parts += _bar(bar, x, (left, right), top + _ROW * k)
@@ -123,11 +121,7 @@ def _bar(bar: Bar, x: Callable[[float], float], ends: tuple[float, float], top: 
         _text(left - 6, middle + 4, _cut(bar.name, 25), "end", kind),
         tag("path", kind="track", d=f"M{_n(left)},{_n(middle)}H{_n(right)}"),
     ]
-    if bar.value is not None and bar.interval is not None:
-        low, high = map(x, bar.interval)
-        parts.append(tag("path", kind=f"{bar.look} line", d=f"M{_n(low)},{_n(middle)}H{_n(high)}"))
-        parts.append(tag("circle", kind=f"{bar.look} mark", cx=_n(x(bar.value)), cy=_n(middle), r=4))
-    elif bar.value:
+    if bar.value:
         start, end = sorted((x(0), x(bar.value)))
         size = {"width": _n(max(end - start, 1)), "height": _ROW - 6}
         parts.append(tag("rect", kind=f"{bar.look} mark", x=_n(start), y=_n(top + 3), **size))

@@ -61,8 +61,6 @@ def print_report(console: Console, report: AuditReport, verbose: bool = False, g
     _paragraph(console, summary.to_do(report), "bold")
     _paragraph(console, report.what_ran)
     console.print(f"\nFindings: {summary.severity_counts(report)}", style="bold")
-    if report.findings:
-        _paragraph(console, summary.severities(report), "dim")
     for n, finding in enumerate(report.findings):
         if verbose or finding.severity != "info" or not n or report.findings[n - 1].severity != "info":
             console.print()
