@@ -6,6 +6,8 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import gdpo_core as gc
 from gdpo_core import advice
@@ -13,6 +15,7 @@ from gdpo_core.report import summary
 from gdpo_core.runs import trials
 from gdpo_core.runs.audit import gather
 from gdpo_core.runs.shares import weights_for
+from gdpo_core.runs.trials import sample_of
 
 PROMPTS, ROLLOUTS, STEPS = 8, 8, 12
 
@@ -192,6 +195,36 @@ def test_weights_that_give_the_wanted_shares(method):
 
 
 # --- the sample ------------------------------------------------------------------------------------------------------
+
+
+def tables(sizes, batch_size, group=4):
+    """Tables of whole batches."""
+    at = 0
+    for batches in sizes:
+        rows = batches * batch_size
+        number = np.arange(rows)
+        yield pl.DataFrame({"batch": at + number // batch_size, "group": at * batch_size + number // group})
+        at += batches
+
+
+@settings(max_examples=30)
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=6), st.sampled_from([4, 40, 400]))
+def test_the_sample_is_whole_batches_from_all_over_the_run(sizes, batch_size):
+    trials.MOST, most = 1000, trials.MOST
+    try:
+        sample = pl.concat(sample_of(tables(sizes, batch_size)))
+    finally:
+        trials.MOST = most
+    batches = sum(sizes)
+    there = sample["batch"].unique().sort().to_list()
+    assert len(sample) == len(there) * batch_size  # whole
+    assert len(sample) <= 1000 and (len(there) == batches or 2 * len(sample) + 4 * batch_size > 1000)
+
+
+def test_of_one_large_batch_the_sample_has_whole_groups(monkeypatch):
+    monkeypatch.setattr(trials, "MOST", 1001)
+    sample = pl.concat(sample_of(tables([1], 4000)))
+    assert len(sample) == 1000 and (sample["group"].value_counts()["count"] == 4).all()
 
 
 def test_of_a_large_log_the_report_says_on_how_many_responses_it_was_tried(monkeypatch):
