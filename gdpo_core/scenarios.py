@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from math import inf
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -35,8 +35,8 @@ class Scenario:
     coins: tuple[str, ...]  # or arms
     setting: Setting
     from_marks: bool = False  # p0 is a stand-in for pass rates
-    verdicts: Mapping[str, str] = field(default_factory=dict)  # per comparison, where it is another
-    lessons: Mapping[str, str] = field(default_factory=dict)
+    verdicts: Mapping[Any, str] = field(default_factory=dict)  # per comparison, where it is another
+    lessons: Mapping[Any, str] = field(default_factory=dict)
 
     def verdict_of(self, comparison: str) -> str:
         """The verdict that it promises under this comparison."""

@@ -6,15 +6,13 @@ from pathlib import Path
 
 from gdpo_core._html import Html, tag
 
-HERE = Path(__file__).parent
-CSS = (HERE / "terms.css").read_text(encoding="utf-8")
 _ENTRY = re.compile(r"- \*\*([^*]+)\*\*(?: \(([^)]+)\))? — (.+)")  # term, other names, sentence
 
 
 @cache
 def glossary() -> dict[str, str]:
     """The sentence of every term, and of every other name of it."""
-    file = HERE.parent / "docs" / "glossary.md"
+    file = Path(__file__).parent.parent / "docs" / "glossary.md"
     text = file.read_text(encoding="utf-8") if file.exists() else ""
     return {
         name: entry[3]

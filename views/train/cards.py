@@ -185,7 +185,7 @@ def gallery(scenarios: Mapping[str, Scenario], found: Sketches, comparison: str,
         right = "" if guesses is None else "✓ " if guesses[s.id] == kind(one, arms) else "✗ "
         said = tag("span", right, label(one, arms), longer, kind=f"label {column}")
         body = join(tag("i", "?"), tag("small", facts(s))) if secret else join(_spark(one, arms), said)
-        card = tag("div", tag("b", s.title), body, kind=f"card{' apart' if longer else ''}", role="radio", data_id=s.id)
+        card = tag("div", tag("b", s.title), body, kind=f"card{' other' if longer else ''}", role="radio", data_id=s.id)
         places["arms" if arms else "hidden" if secret else column].append(card)
     counted = [COLUMN[one] for one in kinds(scenarios, found, comparison)]
     columns = [
