@@ -1,9 +1,7 @@
 """Causes are named only where they are seen: evaluations, missing rows, copies, a last file, groups of another size."""
 
-import json
 import shutil
 
-import fake_logs
 import numpy as np
 import polars as pl
 import pytest
@@ -118,15 +116,6 @@ def test_tables_of_evaluations_are_no_second_run_and_do_not_count(tmp_path, trac
     assert (report.rewards, report.methods, report.run) == (expected.rewards, expected.methods, expected.run)
 
 
-def test_a_run_that_went_on_from_a_checkpoint_is_no_evaluation(tmp_path, tracked):
-    tables, others = logged(tmp_path / "out"), logged(tmp_path / "on", seed=5)  # with the same prompts
-    report = gc.audit(gc.read_run(tracked([*tables[:6], *others[5:]])))
-    assert found(report)["steps-repeated"].severity == "warning" and not report.notes
-    other = [table.with_columns(prompt=pl.lit("other: ") + pl.col("prompt")) for table in others]
-    report = gc.audit(gc.read_run(tracked([*tables, *other])))  # two runs
-    assert found(report)["steps-repeated"].severity == "warning" and not report.notes
-
-
 # --- files -----------------------------------------------------------------------------------------------------------
 
 
@@ -141,17 +130,6 @@ def test_a_last_file_without_its_end_is_left_out_and_named(tmp_path, write, size
     (left,) = report.notes
     assert paths[-1].name in left and ("empty" if size == 0 else "ends in the middle") in left
     assert report.rewards == expected.rewards and report.source["files"] == 3
-
-
-@pytest.mark.parametrize("write", [write_trl, write_verl])
-@pytest.mark.parametrize("size", [0, 900])
-@pytest.mark.parametrize("steps", [1, 4])
-def test_any_other_file_without_its_end_is_an_error(tmp_path, write, size, steps):
-    write(tmp_path, steps=steps)
-    path = sorted(path for path in tmp_path.rglob("*.*") if path.is_file())[0]
-    path.write_bytes(path.read_bytes()[:size])
-    with pytest.raises(gc.InputError, match=path.name):
-        gc.read_run(tmp_path)
 
 
 # --- groups of another size ------------------------------------------------------------------------------------------
@@ -194,20 +172,6 @@ def test_a_group_size_that_changes_is_followed(tmp_path, parts, drop, method):
     assert not {"prompts-merged", "ragged-batches"} & {*found(report)}
     if drop != "advantage":
         assert report.run["method"] == method and report.run["reproduced"]
-
-
-def test_a_group_size_that_changes_in_a_dump_of_verl_is_followed(tmp_path):
-    for part, (groups, size) in enumerate([(4, 8), (8, 4)]):
-        write_verl(tmp_path / "part", steps=6, groups=groups, group_size=size, seed=part)
-        for number in range(1, 7):
-            rows = [json.loads(line) for line in (tmp_path / f"part/{number}.jsonl").read_text().splitlines()]
-            step = 6 * part + number
-            fake_logs.write_lines(tmp_path / f"{step}.jsonl", [row | {"step": step} for row in rows])
-        shutil.rmtree(tmp_path / "part")
-    report = gc.audit(gc.read_run(tmp_path))
-    assert report.source["groups"] == 72
-    assert report.notes == ("Groups hold 8 responses at first, 4 from step 7 on.",)
-    assert not {"prompts-merged", "ragged-batches"} & {*found(report)}
 
 
 @pytest.mark.parametrize("seed", range(8))

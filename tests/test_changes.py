@@ -5,8 +5,6 @@ import pytest
 
 import gdpo_core as gc
 from gdpo_core.runs.changes import recipe_of_one_batch
-from gdpo_core.runs.recipe import Recipe
-from gdpo_core.runs.solve import same_weights
 
 NAMES, EPS = ("right", "short", "vowels"), 1e-4
 STEPS, GROUPS, SIZE = 18, 4, 8
@@ -166,17 +164,3 @@ def test_no_schedule_is_seen_in_advantages_that_no_weights_make():
     run = gc.read_run(rows)
     assert recipe_of_one_batch(run, list(run.tables())) is None
     assert gc.audit(run).run["method"] is None
-
-
-@pytest.mark.parametrize(
-    "one, other, same",
-    [
-        (("grpo", (1.0, 0.5)), ("grpo", (2.0, 1.0)), True),
-        (("grpo_no_std", (1.0, 0.5)), ("grpo_no_std", (2.0, 1.0)), False),
-        (("grpo", (1.0, 0.5)), ("grpo", (-1.0, -0.5)), False),
-        (("grpo", (1.0, 0.5)), ("grpo", (1.0, 0.502)), False),
-        (("grpo", (0.0, 0.5)), ("grpo", (0.0, 1.5)), True),
-    ],
-)
-def test_same_weights(one, other, same):
-    assert same_weights(*(Recipe(method, "trl", weights, (), False) for method, weights in (one, other))) == same

@@ -15,7 +15,7 @@ from benchmarks.recipes import MAKERS, random_log, round_to, verdict
 from gdpo_core import CONVENTIONS, InputError
 from gdpo_core._groups import make_batch
 from gdpo_core.conventions import NAMES
-from gdpo_core.registry import method_for, method_named
+from gdpo_core.registry import method_for
 from gdpo_core.runs.read import read_run
 from gdpo_core.runs.recipe import (
     GRIDS,
@@ -217,23 +217,6 @@ def test_leave_one_out_grpo_is_recognised_by_the_weights_that_are_given():
     assert solved(r, a, "nemo_rl") is None
     recipe = solved(r, a, "nemo_rl", WEIGHTS)
     assert (recipe.method, recipe.convention, recipe.weights) == ("grpo", "nemo_rl_loo", WEIGHTS)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", SCALED)
-def test_groups_of_different_sizes(method):
-    r = draw(size=9)
-    keep = np.random.default_rng(1).random(r.shape[:2]) < 0.7
-    keep[0] = [True] + 8 * [False]  # a group of one
-    full = table(r, np.zeros(r.shape[:2])).filter(pl.Series(keep.ravel()))
-    rows, group = torch.tensor(full.select(names(r)).to_numpy(), dtype=torch.float32), full["group"].to_numpy()
-    weights, batches = torch.tensor(WEIGHTS), full.group_by("group", maintain_order=True).first()["batch"].to_numpy()
-    batch = make_batch(rows, weights=weights, groups=group.copy(), batches=batches, convention=CONVENTIONS["trl"])
-    log = full.with_columns(pl.Series("advantage", method_named(method).advantages(batch).double().numpy()))
-    recipe = solve([log], names(r), "trl")
-    assert recipe == Recipe(method, "trl", WEIGHTS, (), False)
-    assert compared(log, names(r), recipe).error.max() < 2e-6
-    assert len(directions(log, names(r), recipe)) == len(batches)
 
 
 def test_the_round_off_of_sums_near_a_constant_is_allowed():

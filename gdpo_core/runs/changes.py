@@ -12,6 +12,7 @@ from gdpo_core.runs.facts import Facts
 from gdpo_core.runs.recipe import Recipe, Tensors, compare, tensors_of
 from gdpo_core.runs.run import Run
 from gdpo_core.runs.solve import solve, solve_weights
+from gdpo_core.runs.weights import UNDIVIDED
 
 _EXPLAINED = 0.75  # of the batches that one recipe does not reproduce: a gate leaves more, evaluations leave fewer
 _TOGETHER = 16  # batches that are solved together at most, where one alone shows too little
@@ -27,7 +28,8 @@ def recipe_of_one_batch(run: Run, sample: Sequence[pl.DataFrame]) -> Recipe | No
     found = solve(first[:1], run.rewards, run.framework) if len(first) > 1 else None
     for part in first:
         found = None if found is None else solve_weights([part], run.rewards, found)
-    return found
+    # Where nothing is divided, weights whose scale is open are another method's, times a factor of the batch.
+    return None if found is None or (found.up_to_scale and found.method in UNDIVIDED) else found
 
 
 def recipes_by_batch(f: Facts) -> dict[int, Recipe]:

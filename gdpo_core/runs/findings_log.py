@@ -370,7 +370,8 @@ def _nothing_makes_them(f: Facts) -> Finding:
             to_do = "Log what was added to the rewards as a column of its own."
     else:
         evaluation = "evaluations wrote into the files of all steps, " * f.framework.evaluation_overwrites
-        why = f" Usually the group size or the framework is another, {evaluation}or a reward is not logged as used."
+        why = f" Usually the group size or the framework is another, {evaluation}a reward is not logged as used, or "
+        why += "advantages were clipped or scaled."
     message = f"{none} (groups: {f.run.grouped_by}).{why}"
     return Finding(severity=severity, title=title, message=message, to_do=to_do, evidence=numbers)
 

@@ -340,7 +340,7 @@ def _simple(scale: float, solution: Solution, wanted: Tensor) -> Guess | None:
 def simple_near(x: float, tolerance: float) -> list[tuple[int, float]]:
     """The nearest numbers with few digits, and fractions, within a relative tolerance of x, the simplest first.
 
-    Each with its complexity before it: 0 for 1, else about its digits. None near 0 and infinity, where no digits are.
+    Each with its complexity before it: 0 for ±1, else about its digits. None near 0 and infinity, where no digits are.
 
     >>> simple_near(0.2500001, 1e-5), simple_near(0.333334, 1e-5), simple_near(0.1234567, 1e-5), simple_near(1.01, 0.05)
     ([(2, 0.25)], [(2, 0.3333333333333333)], [], [(0, 1.0), (3, 1.01)])
@@ -352,7 +352,7 @@ def simple_near(x: float, tolerance: float) -> list[tuple[int, float]]:
         above = round(x * below)
         if math.gcd(above, below) == 1:
             numbers[above / below] = 2 if below == 3 else 4
-    near = ((0 if number == 1 else digits, number) for number, digits in numbers.items())
+    near = ((0 if abs(number) == 1 else digits, number) for number, digits in numbers.items())
     return sorted(pair for pair in near if abs(pair[1] - x) <= tolerance * abs(x))
 
 
