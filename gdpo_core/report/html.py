@@ -112,7 +112,7 @@ def _section(section: Section) -> Html:
 
 
 def _with_lines(fact: str) -> Html:
-    return Html("<br>").join(map(text, fact.split("\n")))
+    return tag("br").join(map(text, fact.split("\n")))
 
 
 def _table(t: Table) -> Html:
