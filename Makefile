@@ -149,7 +149,7 @@ check-cpu: $(VENV)/.installed-dev
 	done; test -z "$$failed" || { echo "not green under$$failed" >&2; exit 1; }
 
 clean:
-	rm -rf .image .fuzz .venv .fresh .lowest .parity .parity-trainer .parity-ray .jupyter build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf .fuzz .venv .fresh .lowest .parity .parity-trainer .parity-ray .jupyter build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 
 # One stamp for the page and one for each further extra; pip does nothing for what is there already. torch comes first,
 # where TORCH_INDEX answers: Linux's plain wheel brings gigabytes of CUDA.

@@ -1,6 +1,6 @@
 """Should I use GDPO? What it would change on some rewards, in short answers from a report on them, order first."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan, nan
 from typing import cast
@@ -8,11 +8,11 @@ from typing import cast
 from gdpo_core._errors import expect
 from gdpo_core._words import listing, percent, signed
 from gdpo_core.conventions import NAMES
-from gdpo_core.report import per_step, summary
+from gdpo_core.report import summary
 from gdpo_core.runs.audit import audit
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.read import read_run
-from gdpo_core.runs.thresholds import CONFLICT, MOVED
+from gdpo_core.runs.thresholds import MOVED
 
 EFFECTS = {  # what GDPO does in one respect, in words
     "helps": "helps",
@@ -106,22 +106,28 @@ def _before(report: AuditReport) -> list[str]:
     return [m for m in report.methods if m == "grpo" or (m == report.run["method"] and m != "gdpo")]
 
 
+def _found(report: AuditReport, finding: str) -> Mapping[str, object] | None:
+    """The evidence of the first finding of this id; None where there is none."""
+    return next((x.evidence for x in report.findings if x.id == finding), None)
+
+
 def _inversions(report: AuditReport, method: str) -> float:
     """NaN where no two answers of a group differ in the primary reward, or none is named."""
-    share = report.methods[method]["inversions"]
-    return nan if share is None else share
+    return _number(report.methods[method]["inversions"])
+
+
+def _number(x: float | None) -> float:
+    return nan if x is None else x
 
 
 def _order(report: AuditReport) -> Answer:
     first = report.run["primary"]
     if first is None:
         names = listing((r["name"] for r in report.rewards), "or", most=6)
-        to_name = f"name the reward that matters most ({names})"
-        headline = f"**Open:** {to_name}. Until then nobody knows whether GDPO puts better answers first."
-        missing = "The order of answers is judged by the reward that matters most, and none is named."
-        return Answer("unknown", "Order", missing, "run", headline=headline)
+        headline = f"**Open:** name the reward that matters most ({names}). The order of answers is judged by it."
+        return Answer("unknown", "Order", "No reward is named as the one that matters most.", "run", headline=headline)
     title = f"Order by {first}"
-    if any(finding.id == "advantages-upside-down" for finding in report.findings):
+    if _found(report, "advantages-upside-down"):
         headline = "**Not yet:** the advantages are upside down. Mend that first."
         return Answer("unknown", title, "Weights below 0 turn it round, under every method.", "run", headline=headline)
     after, before = _inversions(report, "gdpo"), {m: _inversions(report, m) for m in _before(report)}
@@ -130,7 +136,7 @@ def _order(report: AuditReport) -> Answer:
     best = min(before, key=lambda m: before[m])
     more = round(after - before[best], 9)  # without the round-off of a difference
     places = next((n for n in range(6) if percent(after, n) != percent(before[best], n)), 0)
-    gdpo, other = (percent(share, places) for share in (after, before[best]))
+    gdpo, other = percent(after, places), percent(before[best], places)
     under = f"under {NAMES[best]}" + ("" if best == "grpo" else ", which runs")
     effect = "hurts" if more >= ORDER else "helps" if more <= -ORDER else "nothing"
     near = f", less than {100 * ORDER:.0f} point apart" if effect == "nothing" and more else ""
@@ -143,8 +149,7 @@ def _order(report: AuditReport) -> Answer:
 
 def _scales(report: AuditReport) -> Answer:
     title, names, first = "Shares of the update", [r["name"] for r in report.rewards], report.run["primary"]
-    shares = {m: [r["update_share"][m] for r in report.rewards] for m in (*_before(report), "gdpo")}
-    known = {m: [nan if x is None else x for x in of] for m, of in shares.items()}
+    known = {m: [_number(r["update_share"][m]) for r in report.rewards] for m in (*_before(report), "gdpo")}
     weights = [report.run["weights_used"][name] for name in names]
     if any(isnan(share) for of in known.values() for share in of):
         silent = not any(weights) or all(report.methods[m]["silent_groups"] == 1 for m in known)
@@ -172,11 +177,11 @@ def _scales(report: AuditReport) -> Answer:
     if first is None:
         return Answer("mixed", title, f"{told}. Whether it should, is open.", "train", "difficulty")
     k = names.index(first)
-    matters = f"{first}, which matters most, {takes[k]}"
+    matters = f"{first}, which matters most, {takes[k]}." + ("" if k == most else f" {told}.")
     # A share that grows is praise only for the reward that matters most, and only where others had more.
-    helps = moved[k] >= MOVED and now[k] < max(now)
-    effect, scenario = ("helps", "scales") if helps else ("mixed", "difficulty")
-    return Answer(effect, title, f"{matters}." if k == most else f"{matters}. {told}.", "train", scenario)
+    if moved[k] >= MOVED and now[k] < max(now):
+        return Answer("helps", title, matters, "train", "scales")
+    return Answer("mixed", title, matters, "train", "difficulty")
 
 
 def _ties(report: AuditReport) -> Answer:
@@ -201,34 +206,25 @@ def _constant(report: AuditReport) -> Answer:
             f"{(1 / (1 - silent)) ** 0.5:.1f} times as long. That is a larger learning rate, no better aim."
         )
         return Answer("steps", title, sentence, "train", "live")
-    sentence = f"{rare} is constant in **{percent(dead[rare])}** of the groups, the others in fewer."
-    if not dead[rare]:
-        sentence = "No reward is constant in any group."
+    rarely = f"{rare} is constant in **{percent(dead[rare])}** of the groups, the others in fewer."
+    sentence = rarely if dead[rare] else "No reward is constant in any group."
     return Answer("nothing", title, sentence, "train", "difficulty")
 
 
 def _conflict(report: AuditReport) -> Answer:
-    title = "Conflict"
-    mean: dict[tuple[str, str], float] = {}
-    for pair, series in per_step.correlations(report).items():
-        known = per_step.present(series)
-        mean |= {pair: sum(known) / len(known)} if known else {}
-    if not mean:
-        return Answer("nothing", title, "No two rewards vary in one group.", "train", "conflict")
-    (a, b), least = min(mean.items(), key=lambda item: item[1])
-    if least <= CONFLICT:
-        sentence = f"{a} and {b} pull against each other ({signed(least)}). Under GDPO their weights alone decide; a "
-        return Answer("hurts", title, f"{sentence}gate decides whatever these are.", "train", "gated")
-    between = f"from {signed(least)} to {signed(max(mean.values()))}"
-    sentence = f"No two rewards pull against each other: correlations in a group {between}."
-    return Answer("nothing", title, sentence, "train", "conflict")
+    if found := _found(report, "conflict"):
+        (a, b), correlation = cast(list[str], found["rewards"]), signed(cast(float, found["correlation"]))
+        sentence = (
+            f"{a} and {b} pull against each other ({correlation}). Under GDPO their weights alone decide; a gate "
+        )
+        return Answer("hurts", "Conflict", f"{sentence}decides whatever these are.", "train", "gated")
+    return Answer("nothing", "Conflict", "No two rewards pull against each other.", "train", "conflict")
 
 
 def _noise(report: AuditReport) -> Answer:
     title, loud = "Nearly constant noise", "GDPO makes it as loud as its weight says"
-    for finding in report.findings:
-        if finding.id == "reward-noise":
-            reward, share = finding.evidence["reward"], percent(cast(float, finding.evidence["faint_groups"]))
-            sentence = f"{reward} is nearly constant in {share} of the groups in which it differs at all. {loud}."
-            return Answer("hurts", title, sentence, "train", "noise")
+    if found := _found(report, "reward-noise"):
+        share = percent(cast(float, found["faint_groups"]))
+        sentence = f"{found['reward']} is nearly constant in {share} of the groups in which it differs at all. {loud}."
+        return Answer("hurts", title, sentence, "train", "noise")
     return Answer("nothing", title, f"No reward varies by next to nothing. Where one does, {loud}.", "train", "noise")

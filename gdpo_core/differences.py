@@ -1,4 +1,4 @@
-"""Where a trainer's advantages differ from those of the paper's formulas, in words; and GRPO with GDPO's order."""
+"""Where a trainer's advantages differ from those of the paper's formulas, in words."""
 
 from collections.abc import Sequence
 
@@ -49,13 +49,3 @@ def left_open(framework: Framework, rewards: int) -> tuple[str, ...]:
     """
     c = CONVENTIONS[framework.convention]
     return formulas("gdpo", c, rewards)[-1], *exceptions(c)
-
-
-def undoing(rewards: Sequence[Sequence[float]], weights: Sequence[float]) -> list[float | None]:
-    """The weights with which GRPO has GDPO's order in this group: divided by the spreads; None where there is none.
-
-    >>> undoing([[0.0, 0, 1], [1, 10, 1]], [1, 1, 1])
-    [1.414, 0.1414, None]
-    """
-    stds = [std.item() for std in explain(rewards, "gdpo", weights=weights).group_stds]
-    return [float(f"{w / std:.4g}") if std else None for w, std in zip(weights, stds, strict=True)]

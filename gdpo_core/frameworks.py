@@ -242,12 +242,10 @@ _VERL = Framework(
     "adv_estimator=gdpo in the configuration that verl prints when it starts, and for metrics gdpo/NAME/mean; without "
     "the reward keys 0.9.1 stops with an error.",
     notes=(
-        "Its default trainer, v1, raises KeyError with gdpo; hence use_v1=False. [verl==0.9.1 "
-        "verl/trainer/ppo/v1/utils.py:167]",
-        "Releases 0.7.1 and 0.8 have GDPO, and no trainer.use_v1: leave it out there. [verl-project/verl@v0.8.0 "
+        "Its default trainer, v1, raises KeyError with gdpo, hence use_v1=False; the legacy one warns at its start "
+        "that it will be removed. Releases 0.7.1 and 0.8 have no trainer.use_v1: leave it out there. [verl==0.9.1 "
+        "verl/trainer/ppo/v1/utils.py:167, verl==0.9.1 verl/trainer/main_ppo.py:189, verl-project/verl@v0.8.0 "
         "verl/trainer/config/algorithm.py:668]",
-        "Its legacy trainer, the only one with GDPO, warns at its start that it will be removed. [verl==0.9.1 "
-        "verl/trainer/main_ppo.py:189]",
         "Its v1 trainer dumps the score alone; a change that adds what compute_score returns was open in September "
         "2026. [verl==0.9.1 verl/trainer/ppo/v1/trainer_base.py:1300, verl-project/verl#7588]",
         "Its last step counts tokens, so long responses count for more, and a group without any signal can get "
@@ -373,12 +371,9 @@ AXOLOTL_ASYNC = replace(
     TRL, name="axolotl, asynchronous", source="axolotl 0.19.0, asynchronous GRPO trainer", empty_counts=True
 )
 
+_STREAMING = "axolotl 0.19.0, asynchronous GRPO trainer that scores group by group"
 AXOLOTL_STREAMING = replace(
-    AXOLOTL_ASYNC,
-    name="axolotl, async streaming",
-    source="axolotl 0.19.0, asynchronous GRPO trainer that scores group by group",
-    last_step="group",
-    group_of_one="nan",
+    AXOLOTL_ASYNC, name="axolotl, async streaming", source=_STREAMING, last_step="group", group_of_one="nan"
 )
 
 _AXOLOTL = Framework(

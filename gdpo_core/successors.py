@@ -14,7 +14,7 @@ from torch import Tensor
 
 from gdpo_core._errors import expect
 from gdpo_core._groups import Batch, Options, make_batch, skipping_missing, with_options
-from gdpo_core._inputs import ArrayLike, numbers
+from gdpo_core._inputs import ArrayLike
 from gdpo_core._statistics import (
     Normalised,
     centre_sums,
@@ -141,18 +141,13 @@ def _divided(s: Tensor, centred: Normalised, std: Tensor, by: Tensor) -> Steps:
     return Steps(group=Normalised(centred.mean, std, a, by), sums=s, advantages=a)
 
 
-def _unsaturated(batch: Batch, gamma: float, bounds: Tensor | None) -> Batch:
-    """The batch with weights w_k (1 − s_k)^γ; bounds: (rewards, 2), else the lowest and highest reward of the batch."""
+def _unsaturated(batch: Batch, gamma: float) -> Batch:
+    """The batch with weights w_k (1 − s_k)^γ, s_k between the lowest and the highest reward of the batch."""
     r, group = batch.rewards, batch.group
     axes = (-1,) if batch.index is not None else (-2, -1)
     missing = r.isnan()
-    if bounds is None:
-        low = r.masked_fill(missing, torch.inf).amin(axes, keepdim=True)
-        high = r.masked_fill(missing, -torch.inf).amax(axes, keepdim=True)
-    else:
-        low, high = (b.reshape(batch.weights.shape).to(r) for b in bounds.T)
-        inside = bool(((low <= r) & (r <= high) | missing).all())
-        expect(inside, "bounds", "a lowest and a highest value, with every reward between", bounds.tolist())
+    low = r.masked_fill(missing, torch.inf).amin(axes, keepdim=True)
+    high = r.masked_fill(missing, -torch.inf).amax(axes, keepdim=True)
     # Group by group: the rollouts of an infinite group count as often as they are likely.
     count = group.total((~missing).to(r)).sum(axes, keepdim=True)
     mean = group.total(r.nan_to_num() if batch.skips_missing else r).sum(axes, keepdim=True) / count
@@ -226,8 +221,8 @@ def _over_kept(batch: Batch, s: Tensor, threshold: float) -> Normalised:
     return replace(last, value=last.value.masked_fill(dropped, 0).masked_fill(lost, torch.nan))
 
 
-def _sa_mrpo_with(gamma: float, bounds: Tensor | None) -> Method:
-    return Method(_gdpo, over_batch, decoupled=True, prepare=partial(_unsaturated, gamma=gamma, bounds=bounds))
+def _sa_mrpo_with(gamma: float) -> Method:
+    return Method(_gdpo, over_batch, decoupled=True, prepare=partial(_unsaturated, gamma=gamma))
 
 
 def _gd2po_with(threshold: float) -> Method:
@@ -238,20 +233,18 @@ OF_SUCCESSORS = {
     "mo_grpo": Method(_mo_grpo, decoupled=True),
     "dvao": Method(_dvao),
     "gd2po": _gd2po_with(THRESHOLD),
-    "sa_mrpo": _sa_mrpo_with(GAMMA, None),
+    "sa_mrpo": _sa_mrpo_with(GAMMA),
     "corr_grpo": Method(_corr_grpo),
 }
 
 
 @with_options
-def sa_mrpo(
-    rewards: ArrayLike, *, gamma: float = GAMMA, bounds: ArrayLike | None = None, **options: Unpack[Options]
-) -> Tensor:
+def sa_mrpo(rewards: ArrayLike, *, gamma: float = GAMMA, **options: Unpack[Options]) -> Tensor:
     """Advantages of SA-MRPO: GDPO with each weight times (1 − s)^γ, s how far the batch's mean reward is to the top.
 
-    gamma: 0 is GDPO. bounds: (rewards, 2), the lowest and highest value that each reward can have, which the paper
-    takes as known; by default those in the batch, the same for a reward of two values wherever it varies. Under a
-    weight below 0, of which the paper says nothing, the lowest value is the top.
+    gamma: 0 is GDPO. The lowest and highest value that each reward can have, which the paper takes as known, are those
+    in the batch, the same for a reward of two values wherever it varies. Under a weight below 0, of which the paper
+    says nothing, the lowest value is the top.
     Shapes, other options and errors as `grpo`. Source: arXiv 2608.16072, as reported; no code of its authors was found.
 
     >>> rewards = [[1, 1], [1, 0], [1, 1], [0, 1]]
@@ -260,13 +253,7 @@ def sa_mrpo(
     """
     number = isinstance(gamma, int | float) and not isinstance(gamma, bool) and 0 <= gamma < float("inf")
     expect(number, "gamma", "a finite number that is not negative", repr(gamma))
-    ends = None if bounds is None else numbers(bounds, "bounds").double()
-    batch = make_batch(rewards, **options)
-    if ends is not None:
-        count = len(batch.rewards)
-        expect(tuple(ends.shape) == (count, 2), "bounds", f"shape ({count}, 2)", f"shape {tuple(ends.shape)}")
-        expect(bool((ends[:, 0] < ends[:, 1]).all()), "bounds", "a lowest below a highest value", ends.tolist())
-    return compute_advantages(_sa_mrpo_with(float(gamma), ends), batch)
+    return compute_advantages(_sa_mrpo_with(float(gamma)), make_batch(rewards, **options))
 
 
 @with_options

@@ -12,7 +12,8 @@ from typing import Any
 
 from gdpo_core import bfcl
 from gdpo_core.conventions import COMPARED
-from gdpo_core.scenarios import COMPARISONS, Scenario, Setting, load_scenarios, medians
+from gdpo_core.scenarios import Scenario, Setting, load_scenarios, medians
+from gdpo_core.training import COMPARISONS
 from views.train import cards
 from views.train.controls import pass_rates
 from views.train.runs import train

@@ -18,89 +18,57 @@ def report(rewards=("correctness", "format", "length"), steps=40, path="runs/a",
     share = [w / sum(weights.values()) for w in weights.values()]
     found = [
         Finding(
-            "error",
-            f"Under GRPO, {rewards[0]} makes 93 % of the update with 33 % of the weight. Weigh it less.",
-            {"reward": rewards[0], "update_share": 0.93, "threshold": 0.6, "steps": list(range(30)), "none": None},
-            'GRPOConfig(multi_objective_aggregation="normalize_then_sum",\n           reward_weights=[1.0, 0.5, 2.0])',
+            severity="error",
+            message=f"Under GRPO, {rewards[0]} makes 93 % of the update with 33 % of the weight. Weigh it less.",
+            evidence={
+                "reward": rewards[0],
+                "update_share": 0.93,
+                "threshold": 0.6,
+                "steps": list(range(30)),
+                "none": None,
+            },
+            fix='GRPOConfig(multi_objective_aggregation="normalize_then_sum",\n'
+            "           reward_weights=[1.0, 0.5, 2.0])",
             id="reward-dominates",
             title=f"{rewards[0]} makes most of the update",
             to_do=f"Give {rewards[0]} a smaller weight.",
         ),
         Finding(
-            "warning",
-            f"{rewards[-1]} is constant in every group.",
-            {"dead_groups": 1.0},
+            message=f"{rewards[-1]} is constant in every group.",
+            evidence={"dead_groups": 1.0},
             id="reward-dead",
             title=f"{rewards[-1]} does nothing",
             to_do=f"Take {rewards[-1]} out.",
         ),
         Finding(
-            "info",
-            "5 % of the groups carry no signal.",
-            {"silent_groups": 0.05},
+            severity="info",
+            message="5 % of the groups carry no signal.",
+            evidence={"silent_groups": 0.05},
             id="silent-groups",
             title="5 % of the groups teach nothing",
         ),
     ]
+    source = {"path": path, "framework": "trl", "files": 40, "rewards": list(rewards), "grouped_by": "blocks of 8 rows"}
+    source |= {"steps": steps, "responses": steps * 32, "groups": steps * 4, "group_size": 8, "window": None}
+    source |= {"skipped_lines": 0, "skipped_files": [], "left_out": [], "notes": []}
+    run = {"method": method, "convention": method and "trl", "weights": method and weights, "weights_in_turn": []}
+    run |= {"weights_up_to_scale": method and False, "remarks": [], "logged": steps * 32 if method else 0}
+    run |= {"reproduced": method and True, "max_error": method and 1.2e-06, "weights_used": dict(weights)}
+    run |= {"weights_from": "solved" if method else "assumed", "convention_used": "trl", "asked": None}
+    of_rewards = []
+    for k, name in enumerate(rewards):
+        shares = {"grpo": -0.06 / (count - 1) if k else 1.06, "grpo_no_std": share[k], "gdpo": share[k]}
+        numbers = {"mean": 0.3 + k, "std": 0.4, "missing": 3 * k, "dead_groups": 0.25 * k}
+        of_rewards.append({"name": name, **numbers, "update_share": shares})
+    methods = {}
+    for n, m in enumerate(METHODS):
+        methods[m] = {"groups_with_ties": 0.43 - 0.1 * n, "tied_pairs": 0.12, "levels": 4.5, "silent_groups": 0.05}
+        methods[m]["inversions"] = math.nan if m == "grpo_no_std" else 0.08
     return AuditReport(
-        source={
-            "path": path,
-            "framework": "trl",
-            "files": 40,
-            "steps": steps,
-            "responses": steps * 32,
-            "groups": steps * 4,
-            "group_size": 8,
-            "rewards": list(rewards),
-            "grouped_by": "blocks of 8 rows",
-            "skipped_lines": 0,
-            "skipped_files": [],
-            "left_out": [],
-            "window": None,
-            "notes": [],
-        },
-        run={
-            "method": method,
-            "convention": method and "trl",
-            "weights": method and weights,
-            "weights_in_turn": [],
-            "weights_up_to_scale": method and False,
-            "remarks": [],
-            "logged": steps * 32 if method else 0,
-            "reproduced": method and True,
-            "max_error": method and 1.2e-06,
-            "weights_used": dict(weights),
-            "weights_from": "solved" if method else "assumed",
-            "convention_used": "trl",
-            "asked": None,
-            "primary": rewards[0],
-            "steps_off": [],
-        },
-        rewards=tuple(
-            {
-                "name": name,
-                "mean": 0.3 + k,
-                "std": 0.4,
-                "missing": 3 * k,
-                "dead_groups": 0.25 * k,
-                "update_share": {
-                    "grpo": 1.06 if k == 0 else -0.06 / (count - 1),
-                    "grpo_no_std": share[k],
-                    "gdpo": share[k],
-                },
-            }
-            for k, name in enumerate(rewards)
-        ),
-        methods={
-            m: {
-                "groups_with_ties": 0.43 - 0.1 * n,
-                "tied_pairs": 0.12,
-                "levels": 4.5,
-                "silent_groups": 0.05,
-                "inversions": math.nan if m == "grpo_no_std" else 0.08,
-            }
-            for n, m in enumerate(METHODS)
-        },
+        source=source,
+        run=run | {"primary": rewards[0], "steps_off": []},
+        rewards=tuple(of_rewards),
+        methods=methods,
         findings=tuple(found if findings is None else findings),
         steps=_steps(rewards, steps),
         what_ran=f"The logged advantages are {NAMES.get(method, 'unknown')}.",

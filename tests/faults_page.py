@@ -1,13 +1,20 @@
-"""A page whose server goes away, and a port that is taken; `make faults`, at night."""
+"""A page whose server goes away, a port that is taken, what is left on a disk; `make faults`, at night."""
 
+import base64
+import io
 import socket
 import subprocess
 import sys
+import tempfile
+import zipfile
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from conftest import ROOT, served
+from guests import guest
 from helpers import arrived
 from test_chapters_browser import GRADED, computed, drawn, toggle
+from test_isolation import open_chapter, uploaded
 
 
 def test_a_page_whose_server_is_started_anew_goes_on_by_itself(browser):
@@ -38,3 +45,33 @@ def test_a_port_in_use_is_one_line():
         command = [sys.executable, "serve.py", "--port", str(busy.getsockname()[1])]
         ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert ran.returncode and not ran.stdout and ran.stderr.count("\n") == 1 and "in use" in ran.stderr
+
+
+def zipped(name: str, content: str) -> list[list[str]]:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr(name, base64.b64decode(content))
+    return [["log.zip", base64.b64encode(packed.getvalue()).decode()]]
+
+
+def test_no_file_of_a_visitor_is_written_and_no_temporary_one_remains(tmp_path_factory):
+    with tempfile.TemporaryDirectory() as temporary:  # of a short name, as a socket's has to be
+        places = {"TMPDIR": Path(temporary), "HOME": tmp_path_factory.mktemp("home")}
+        upload_three(places)
+        assert not list(places["TMPDIR"].iterdir())
+    assert not [path for path in places["HOME"].rglob("*") if path.is_file() and b"secret_" in path.read_bytes()]
+
+
+def upload_three(places: dict[str, Path]) -> None:
+    """A visitor of a server with these folders uploads a small file, a zip and a large file."""
+    large = uploaded("secret_3", more=1000)
+    uploads = {"secret_1": uploaded("secret_1"), "secret_2": zipped(*uploaded("secret_2")[0]), "secret_3": large}
+    with (
+        served("app.py", **{name: str(place) for name, place in places.items()}) as url,
+        guest(url) as visitor,
+    ):
+        open_chapter(visitor, "run")
+        for secret, files in uploads.items():
+            visitor.choose(visitor.controls("marimo-file")[-1], files)
+            visitor.receive(lambda _, secret=secret: secret in visitor.messages[-1])  # the audit
+        assert not [path for path in places["TMPDIR"].rglob("*") if path.is_file()]

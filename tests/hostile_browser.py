@@ -81,17 +81,6 @@ def test_no_string_of_a_log_runs_in_the_page(visit, browser):
     assert page.evaluate("window.hacked") is None
 
 
-def test_a_refusal_does_not_run(visit):
-    page = visit("?at=run")
-    arrived(page, ".audit.front")
-    header = ",".join(f'"{payload.replace(chr(34), chr(34) * 2)}"' for payload in (*PAYLOADS, *PAYLOADS))
-    page.locator(".upload input[type=file]").set_input_files(
-        [{"name": f"{PAYLOADS[1]}.csv", "mimeType": "text/csv", "buffer": header.encode()}]
-    )
-    page.locator(".unread").get_by_text(PAYLOADS[1]).first.wait_for()
-    assert page.evaluate("window.hacked") is None
-
-
 def test_no_string_of_a_log_runs_in_the_report_or_in_a_notebook(browser):
     report = gc.audit(gc.read_run({f"{PAYLOADS[1]}.parquet": log()}), primary=PAYLOADS[2])
     quiet(browser, document(report, note=PAYLOADS[0]))

@@ -156,7 +156,9 @@ def test_many_runs_become_several_tables(screen):
 
 def test_a_log_cannot_steer_the_terminal(screen):
     nasty = "\x1b[2Jx\x07[red]"
-    finding = Finding("info", nasty, {nasty: nasty}, nasty, id="reward-dead", title=nasty, to_do=nasty)
+    finding = Finding(
+        id="reward-dead", severity="info", title=nasty, message=nasty, to_do=nasty, evidence={nasty: nasty}, fix=nasty
+    )
     report = audited.report((nasty, "b"), path=nasty, findings=[finding])
     text, coloured = screen([report, report], 100)
     assert "\x1b[2J" not in coloured and "\x07" not in coloured
@@ -217,7 +219,8 @@ def pipeline(capsys, monkeypatch, findings, *arguments) -> tuple[int, str, str]:
     return run(capsys, TRL, *arguments)
 
 
-CONFLICT = Finding("warning", "50 % of it.", {}, id="conflict", title="They conflict")
+DEAD = {"id": "reward-dead", "title": "It is", "message": "It is.", "evidence": {}}
+CONFLICT = Finding(message="50 % of it.", evidence={}, id="conflict", title="They conflict")
 
 
 @pytest.mark.parametrize(
@@ -228,8 +231,8 @@ CONFLICT = Finding("warning", "50 % of it.", {}, id="conflict", title="They conf
         ("conflict", [CONFLICT], 1),
         ("reward-dead", [CONFLICT], 0),
         ("reward_dead,conflict,conflict,error", [CONFLICT], 1),
-        ("error,reward-dead", [Finding("info", "It is.", {}, id="reward-dead", title="It is")], 1),
-        ("warning", [Finding("info", "It is.", {}, id="reward-dead", title="It is")], 0),
+        ("error,reward-dead", [Finding(**DEAD, severity="info")], 1),
+        ("warning", [Finding(**DEAD, severity="info")], 0),
         (None, [CONFLICT], 0),
     ],
 )

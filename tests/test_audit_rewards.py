@@ -60,13 +60,6 @@ def test_a_count_with_a_weight_below_0_is_gated_by_its_highest():
     assert f"else {float(f'{-penalty.min():.3g}')} for" in fix
 
 
-def test_a_reward_that_is_no_penalty_is_gated_by_0():
-    correct = coin(SHAPE)
-    other = 3 * (1 - correct) + np.random.default_rng(2).random(SHAPE)
-    fix = one(audit(two(correct, other, method="grpo"), primary="correct"), "conflict").fix
-    assert "else 0.0 for" in fix and "penalty" not in fix
-
-
 # --- noise ------------------------------------------------------------------------------------------------------------
 
 
@@ -88,25 +81,7 @@ def test_the_lower_weight_gives_noise_the_part_that_it_has_under_grpo():
     assert "under GRPO: under 0.1 %" in finding.message
 
 
-def test_no_weight_is_offered_where_grpo_works_against_the_reward():
-    correct = coin(SHAPE)
-    noise = 1 - 1e-4 * correct + 1e-3 * np.random.default_rng(0).normal(size=SHAPE)
-    finding = one(audit(two(correct, noise)), "reward-noise")
-    assert finding.evidence["update_share_grpo"] < 0 and finding.fix is None
-    assert "about 0 %" in finding.message
-
-
 # --- one reward makes the update --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("method", ["grpo", "gdpo"])
-@pytest.mark.parametrize("size", [1e-3, 1e-4])
-def test_nothing_dominates_beside_noise(method, size):
-    noise = 1 + size * np.random.default_rng(5).normal(size=SHAPE)
-    report = audit(two(coin(SHAPE), noise, method=method))
-    assert report.rewards[0]["update_share"]["grpo"] > 0.99
-    assert "reward-dominates" not in ids(report)
-    assert one(report, "reward-noise").severity == ("warning" if method == "gdpo" else "info")
 
 
 def test_nothing_dominates_beside_a_dead_reward():
@@ -148,26 +123,12 @@ def test_a_reward_of_another_task_is_not_constant(method):
     assert not {"reward-dead", "reward-dominates", "blind-zero-std-metric"} & set(ids(report))
 
 
-def test_a_reward_of_a_rare_task_is_neither_dead_nor_dominated():
-    tool = np.where((np.arange(32) == 0)[:, None], coin((8, 32, 8), seed=7), np.nan)
-    for method in ("grpo", "gdpo"):
-        report = audit(two(coin((8, 32, 8)), tool, method=method))
-        assert report.rewards[0]["update_share"][method] > 0.9 and report.rewards[1]["dead_groups"] == 0
-        assert not {"reward-dead", "reward-dominates"} & set(ids(report))
-
-
 def test_a_dead_reward_that_is_often_missing_says_where_it_is_constant():
     first, second = tasks()
     report = audit(two(first, np.where(np.isnan(second), np.nan, 1.0)))
     finding = one(report, "reward-dead")
     assert "constant in each group that holds it (50 % of all)" in finding.message
     assert finding.evidence["groups"] == SHAPE[0] * SHAPE[1] / 2 and finding.evidence["dead_groups"] == 1
-
-
-def test_a_reward_that_nobody_has_is_missing():
-    report = audit(two(coin(SHAPE), np.full(SHAPE, np.nan)))
-    assert "missing in every response" in one(report, "reward-dead").message
-    assert report.rewards[1]["dead_groups"] == 1 and report.rewards[1]["mean"] is None
 
 
 # --- a reward fades ---------------------------------------------------------------------------------------------------
@@ -190,12 +151,6 @@ def test_a_reward_that_becomes_constant_fades(last, severity):
     assert (e["dead_groups_last_quarter"], e["update_share_last_quarter"]) == (1, 0)
     assert (e["mean_first_quarter"], e["mean_last_quarter"]) == (pytest.approx(groups.mean()), last)
     assert e["groups_in_a_quarter"] == 40 and e["threshold"] == t.DEAD
-
-
-def test_a_penalty_that_is_avoided_got_better():
-    rewards = fading(0.0)
-    finding = one(audit(made_run(rewards, "gdpo", weights=[-1, 1])), "reward-fades")
-    assert finding.severity == "info" and "nothing is wrong" in finding.message
 
 
 def test_a_reward_that_loses_most_of_its_part_fades():
@@ -238,14 +193,10 @@ def test_a_conflict_is_said_before_what_it_causes():
     [
         (0.00001, "under 0.1 %"),
         (-0.00017, "about 0 %"),
-        (0.001, "0.1 %"),
         (0.99974, "over 99.9 %"),
         (1 - 1e-15, "100 %"),
-        (1e-17, "0 %"),
         (-0.0, "0 %"),
-        (-0.004, "−0.4 %"),
         (1.06, "106 %"),
-        (-0.06, "−6 %"),
         (float("nan"), "–"),
     ],
 )

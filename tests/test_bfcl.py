@@ -1,7 +1,6 @@
 import json
 import time
 from pathlib import Path
-from statistics import mean, stdev
 
 import pytest
 from hypothesis import given
@@ -76,18 +75,6 @@ EVERY_ANSWER = [
 ] + CASES
 
 
-def vectors(task):
-    return [grades.vector for grades in bfcl.grade_all(task)]
-
-
-def gdpo_sums(rows):
-    columns = list(zip(*rows, strict=True))
-    return [
-        round(sum((r - mean(column)) / stdev(column) for r, column in zip(row, columns, strict=True)), 9)
-        for row in rows
-    ]
-
-
 @pytest.mark.parametrize(("task", "answer", "expected", "why"), EVERY_ANSWER)
 def test_every_answer_gets_the_rewards_worked_out_by_hand(task, answer, expected, why):
     grades = bfcl.grade(task, answer)
@@ -97,51 +84,16 @@ def test_every_answer_gets_the_rewards_worked_out_by_hand(task, answer, expected
         assert reason.endswith(".") and not reason.endswith("..") and reason[:-1].strip() and "\n" not in reason
 
 
-def test_default_task_shows_the_collapse():
-    rows = vectors(INTEREST)
-    assert [sum(column) for column in zip(*rows, strict=True)] == [11, 7, 6]
-    assert len(set(rows)) == len(set(gdpo_sums(rows))) == 5 and len({sum(row) for row in rows}) == 3
-    assert [sum(row) for row in rows].count(2) == 8 and [row for row in rows if sum(row) == 2].count((0, 1, 1)) == 1
-
-
-@pytest.mark.parametrize(
-    "task, shown",
-    [
-        (INTEREST, "right above wrong"),
-        (HOTEL, "wrong above right"),
-        (WEATHER, "ties too"),
-    ],
-    ids=lambda x: x if isinstance(x, str) else x.id,
-)
-def test_each_task_makes_a_point_of_its_own(task, shown):
-    """GRPO ties right answers with wrong ones in all of them; what GDPO makes of these ties differs."""
-    rows = vectors(task)
-    sums, gdpo = [sum(row) for row in rows], gdpo_sums(rows)
-    tied = [(i, j) for i, a in enumerate(rows) for j, b in enumerate(rows) if sums[i] == sums[j] and a[0] < b[0]]
-    above = {(gdpo[i] > gdpo[j]) - (gdpo[i] < gdpo[j]) for i, j in tied}
-    assert (
-        tied and {"wrong above right": 1 in above, "right above wrong": above == {-1}, "ties too": above == {0}}[shown]
-    )
-
-
 @pytest.mark.parametrize(
     ("task", "answer", "expected"),
     [
-        (INTEREST, "compound(principal=True, rate=0.05, years=10)", (0, 0, 1)),  # a bool is not a number
         (INTEREST, "compound(principal=5000, rate='5%', years=10)", (0, 0, 1)),
         (INTEREST, "compound(principal=5000, rate=0.05, years=10.0)", (1, 0, 1)),
-        (INTEREST, "compound(principal=5000, rate=0.05, years=10.5)", (0, 0, 1)),
-        (INTEREST, "compound(principal=5000, rate=0.05, years=' 10 ')", (1, 0, 1)),
         (INTEREST, "compound(principal='nan', rate=0.05, years=10)", (0, 0, 1)),
-        (INTEREST, "compound(principal=5000, rate=0.05, years=10, currency='eur')", (1, 0, 0)),
         (INTEREST, "compound(principal=5000, rate=0.05, years=10, currency='')", (1, 0, 0)),
         (INTEREST, "compound(principal=5000, rate=0.05, years=10, per_year=None)", (1, 0, 0)),
-        (INTEREST, "compound(principal=5000, rate=0.05, years=10, per_year=12)", (0, 1, 1)),
         (INTEREST, "compound(principal=5000, rate=0.05, years=10, tax=0)", (0, 1, 0)),
         (INTEREST, "compound(5000, rate=0.05, years=10)", (1, 0, 1)),
-        (INTEREST, "compound(5000, 'EUR', 0.05, 1, 10, 3)", (0, 0, 0)),  # a sixth of five parameters
-        (INTEREST, "Compound(principal=5000, rate=0.05, years=10)", (0, 0, 0)),
-        (INTEREST, "math.compound(principal=5000, rate=0.05, years=10)", (0, 0, 0)),
         (INTEREST, "  [ compound(principal=5000,\n rate=5e-2, years=10) ]\n", (1, 1, 1)),
         (INTEREST, "Call `compound(principal=5000, rate=0.05, years=10)`.", (1, 0, 1)),
         (
@@ -150,7 +102,6 @@ def test_each_task_makes_a_point_of_its_own(task, shown):
             (1, 1, 1),
         ),  # free text has no spelling
         (HOTEL, "book(date='3rd June 2026', room='SUITE', city='Lyon')", (1, 0, 1)),
-        (HOTEL, "book(date='2026/6/3', room='SUITE', city='Lyon')", (1, 0, 1)),
         (HOTEL, "book(date='2026-02-30', room='SUITE', city='Lyon')", (0, 0, 1)),
         (HOTEL, "book(date='2026-06-03', room='PENTHOUSE', city='Lyon')", (0, 0, 1)),
         (
@@ -158,18 +109,9 @@ def test_each_task_makes_a_point_of_its_own(task, shown):
             "book(date='2026-06-03', room='SUITE', city='')",
             (0, 1, 1),
         ),  # required: empty but not deletable
-        (HOTEL, "book(date='2026-06-03', room='SUITE', city='Lyon', breakfast=true)", (0, 0, 1)),
         (HOTEL, "book(date='2026-06-03', room='SUITE', city='Lyon', breakfast=false)", (1, 0, 0)),
-        (HOTEL, "book(date='2026-06-03', room='SUITE', city='Lyon', breakfast=0)", (0, 0, 1)),
         (WEATHER, "[weather(city='Oslo'), weather(city='oslo')]", (0, 1, 0)),  # a repeat in other letters
         (WEATHER, "[weather(city='Rome'), weather(city='Roma')]", (0, 1, 1)),
-        (WEATHER, "weather(city='Oslo')\nweather(city='Rome')", (1, 0, 1)),
-        (
-            WEATHER,
-            '```json\n[{"name": "weather", "arguments": {"city": "Oslo"}},'
-            ' {"name": "weather", "arguments": {"city": "Rome"}}]\n```',
-            (1, 0, 1),
-        ),
     ],
 )
 def test_rules_hold_beyond_the_twelve_answers(task, answer, expected):

@@ -15,17 +15,13 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-import torch
 from helpers import html_of, text_of
-from hypothesis import given
-from hypothesis import strategies as st
 
 import gdpo_core as gc
 from gdpo_core import bfcl
 from gdpo_core._words import percent
 from gdpo_core.bfcl import prompts
-from gdpo_core.bfcl.prompts import OUTCOMES, WEIGHTS, Choice
-from gdpo_core.ties import highest_break_even
+from gdpo_core.bfcl.prompts import OUTCOMES, Choice
 from views import charts, draws, results
 from views.evidence import about, opened, paper, sentences, sizes, squares
 
@@ -132,25 +128,6 @@ def test_what_happens_to_each_prompt_is_what_a_plain_count_gives(choice):
     assert (found.wrong > 0) == (wrong > 0) and found.wrong == sum(o[2][2] > 0 for _, o in plain)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("choice", [c for c in CHOICES if c.weight == 1], ids=str)
-def test_the_priorities_are_those_of_the_broken_ties_and_of_all_pairs(choice):
-    marks, ties, _, first = looked(choice)
-    broken = gc.broken_ties(*ties.values())
-    of_broken = first.order("gdpo", 1, first.broken())
-    assert (of_broken.pairs, of_broken.wrong) == (len(broken.lower), int(broken.inverted.sum()))
-    assert first.order("grpo") == ties["grpo"].order()
-    needed = gc.break_even_weights(marks, broken)
-    for weight in (1.0, 1.2, 1.5, 2.0, 3.0, 5.0):
-        order = {m: c.order() for m, c in prompts.ties_of(marks, (weight, 1, 1)).items()}
-        want = (needed > weight + 1e-9).double().mean().item() if len(needed) else None
-        assert first.wrong("gdpo", weight, first.broken()) == pytest.approx(want, abs=1e-12)
-        for method in prompts.METHODS:
-            assert first.wrong(method, weight) == order[method].wrong / order[method].pairs
-    curve = [first.wrong("gdpo", weight) for weight in WEIGHTS]
-    assert curve == sorted(curve, reverse=True)
-
-
 def test_the_weights_that_are_said_to_be_enough_are_and_less_is_not():
     choice = Choice(12)
     marks, ties, _, first = looked(choice)
@@ -164,14 +141,6 @@ def test_the_weights_that_are_said_to_be_enough_are_and_less_is_not():
         order = [gc.collapse(marks, method, weights=(w, 1, 1)).order() for w in (enough, short)]
         assert order[0].right == order[0].pairs and order[1].right < order[1].pairs
     assert "just over 2 under GRPO" in said
-
-
-@given(st.lists(st.tuples(*[st.integers(0, 1)] * 3), min_size=2, max_size=14))
-def test_no_group_needs_more_weight_than_twice_the_largest_ratio_of_spreads(rows):
-    first = prompts.pairs(torch.tensor([rows]))
-    needed = first.needed["gdpo"]
-    assert max(needed.tolist(), default=0) <= 2 * highest_break_even(len(rows)) + 1e-9
-    assert max(needed[first.broken()].tolist(), default=0) <= highest_break_even(len(rows)) + 1e-9
 
 
 def test_the_reference_figures():
@@ -210,14 +179,6 @@ def test_one_draw_is_said_to_be_one():
     said = told(sentences.other_draws(DATA, Choice(), prompts.spread(DATA, Choice())))
     assert said == ("Over 100 draws of 12 answers GRPO ties different answers in 38–44 %, GDPO in 11–17 %.")
     assert "one draw only" in told(sentences.other_draws(DATA, Choice(ALL), prompts.spread(DATA, Choice(ALL))))
-
-
-def test_with_two_or_three_answers_gdpo_ties_what_grpo_ties():
-    for size in (2, 3):
-        _, _, found, first = looked(Choice(size))
-        assert {name for name, n in found.counts.items() if n} <= {"both", "untied", "alike"}
-        said = told(sentences.verdict(Choice(size), first))
-        assert "No tie of a right and a wrong answer is broken" in said and f"With {size} answers GDPO breaks" in said
 
 
 # --- what is shown ---------------------------------------------------------------------------------------------------
@@ -277,25 +238,6 @@ def test_squares_legend_bars_and_curves_hold_the_same_counts(choice):
     assert all(row["of"] in spec["description"] for row in rows)
     for chart in sentences.curves(choice, first):
         assert "at weight 1" in chart.spec["description"]
-
-
-def test_the_prompt_that_is_open_at_first_has_most_ties_broken_the_wrong_way():
-    most = {}
-    for task in DATA.tasks:
-        found = scores(group(task, Choice()), 1)
-        most[task] = sum(
-            found[wrong][0] * found[right][0]
-            for wrong in found
-            for right in found
-            if wrong[0] < right[0] and found[wrong][1] == found[right][1] and found[wrong][2] > found[right][2] + 1e-9
-        )
-    marks, ties, _, first = looked(Choice())
-    name = DATA.tasks[first.worst()]
-    assert most[name] == max(most.values())
-    said = told(opened.prompt(DATA, Choice(), marks, ties, name))
-    assert f"{max(most.values())} the wrong way" in said and "several functions, several calls" in said
-    a, b = group(DATA.tasks[looked(Choice(2))[3].worst()], Choice(2))  # without any, one that GRPO ties
-    assert a[0] != b[0] and sum(a) == sum(b)
 
 
 def test_a_prompt_that_is_not_known_gets_a_sentence():

@@ -6,33 +6,12 @@ from helpers import settled
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def browse(browser, page_url):
-    """Opens an address of the page as a new visitor; there must be no error in the console."""
-    contexts, errors = [], []
-
-    def go(query, width=1440, height=960, scheme="light"):
-        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(90_000)
-        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.goto(f"{page_url}/{query}")
-        return page
-
-    yield go
-    for context in contexts:
-        context.close()
-    assert not errors
-
-
 def opened(page, name):
     page.get_by_role("heading", name=name, exact=True).wait_for()
 
 
-def test_a_visit_to_the_real_prompts(browse):
-    page = browse("?at=evidence&evidence-draw=1")
+def test_a_visit_to_the_real_prompts(visit):
+    page = visit("?at=evidence&evidence-draw=1")
     page.locator(".field i").first.wait_for()
     assert page.locator(".field i").count() == 963
     page.get_by_role("heading", level=1, name="real prompts GRPO ties different answers in").wait_for()
@@ -66,7 +45,7 @@ def test_a_visit_to_the_real_prompts(browse):
     page.wait_for_url(lambda url: "evidence-group=13" in url and "evidence-prompt=multiple_99" in url)
     settled(page)
     assert page.locator("h1:visible").inner_text() != before
-    again = browse(f"?{page.url.partition('?')[2]}")
+    again = visit(f"?{page.url.partition('?')[2]}")
     opened(again, "multiple_99")
     again.locator(".squares[data-kind='wrong']").wait_for()
     assert again.locator("h1:visible").inner_text() == page.locator("h1:visible").inner_text()

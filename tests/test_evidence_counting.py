@@ -54,12 +54,6 @@ def test_equal_letters_are_equal_advantages_and_their_number_is_the_count():
         assert int(foot) == gc.count_distinct(method, *counts.LISTED)
 
 
-def test_only_what_gdpo_tells_apart_is_hatched():
-    html = counts.small_groups()
-    assert len(re.findall('class="grpo shared"', html)) == 5
-    assert 'class="grpo_no_std shared"' not in html and 'class="gdpo shared"' not in html
-
-
 def test_the_tables_hold_every_count_of_the_charts():
     tables = re.findall("<table.*?</table>", counts.tables())
     for table, sizes in zip(tables, (counts.BY_REWARDS, counts.BY_ROLLOUTS), strict=True):

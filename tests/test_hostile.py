@@ -14,7 +14,7 @@ from gdpo_core._errors import InputError
 from gdpo_core.report import terminal
 from tests.fuzz import targets
 from tests.fuzz.hostile import CSV, EITHER, LINES, REPORT, REPORTS, is_line, outcome
-from views.run.downloads import neutral, to_file
+from views.run.downloads import neutral, to_csv
 
 # --- logs ------------------------------------------------------------------------------------------------------------
 
@@ -98,7 +98,7 @@ def test_an_error_is_short_whatever_it_names():
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "\n", " =", "＝"])
 def test_no_text_in_a_csv_is_a_formula(start):
     name = f"{start}cmd|' /C calc'!A0"
-    read = pl.read_csv(to_file(pl.DataFrame({name: [-1.5], "n": [2.0]}), "csv"), infer_schema=False)
+    read = pl.read_csv(to_csv(pl.DataFrame({name: [-1.5], "n": [2.0]})), infer_schema=False)
     assert read.columns[0].startswith("'") and "-1.5" in read.row(0)
     assert neutral([name, -1.5]) == [f"'{name}", -1.5]
 

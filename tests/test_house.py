@@ -62,7 +62,7 @@ def test_only_views_charts_imports_altair():
 # --- how much code there is ------------------------------------------------------------------------------------------
 
 BUDGET = {  # lines as scripts/code_lines.py counts them, of what stands together
-    ("gdpo_core", "gdpo_audit"): 11_800,
+    ("gdpo_core", "gdpo_audit", "gdpo_cli.py"): 11_800,
     ("tests",): 11_500,
     ("views", "app.py", "serve.py"): 4_700,
     ("benchmarks", "scripts", "experiments", "tests/fuzz", "tests/parity"): 2_800,

@@ -54,12 +54,10 @@ BUILDERS = {
     "prose": lambda x: html.prose(x),
     "paragraphs": lambda x: html.paragraphs(x, x),
     "callout": lambda x: html.callout(x, f"**{x}**"),
-    "bold": lambda x: html.bold(x),
     "tag": lambda x: html.tag("p", x, kind=x, title=x),
     "table": lambda x: html.table([x, Cell(x, x)], [[x, x], Row([x, Cell(x, x)], x)], x, x, over={x: 1}, foot=[x, x]),
     "fold": lambda x: html.fold(x, x),
     "core fold": lambda x: _html.fold(x, x, kind=x),
-    "controls": lambda x: html.join(x, html.controls([x])),
     "charts": lambda x: html.charts([x], x),
     "div": lambda x: html.div(x, x, title=x),
     "element": lambda x: html.element(x),
@@ -95,7 +93,7 @@ def test_html_passes_once_and_a_plain_string_never():
 
 def test_a_control_of_marimo_is_html_only_where_controls_stand():
     slider = mo.ui.slider(1, 3, label="n")
-    assert "<marimo-" in html.controls([slider])
+    assert "<marimo-" in html.div("", slider)
     assert "<marimo-" not in html.tag("p", slider)
 
 

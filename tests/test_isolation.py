@@ -2,18 +2,12 @@
 
 import base64
 import contextlib
-import io
-import json
 import re
-import tempfile
-import urllib.request
-import zipfile
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import polars as pl
 import pytest
-from conftest import served
 from guests import Guest, answer, guest
 from helpers import arrived
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -30,13 +24,6 @@ def uploaded(secret: str, more: int = 1) -> list[list[str]]:
     log = pl.read_parquet(DATA / "samples" / "trl_gdpo" / "completions_00001.parquet")
     written = pl.concat([log.rename({"correctness_reward": secret})] * more).write_csv()
     return [["completions_00001.csv", base64.b64encode(written.encode()).decode()]]
-
-
-def zipped(name: str, content: str) -> list[list[str]]:
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        archive.writestr(name, base64.b64decode(content))
-    return [["log.zip", base64.b64encode(packed.getvalue()).decode()]]
 
 
 def taken(visitor: Guest) -> list[bytes]:
@@ -90,30 +77,6 @@ def test_what_one_visitor_uploads_no_other_is_told(page_url):
             assert not [text for key, text in address.items() if key.startswith("run-") and text]
             # What has an address, which others might guess, is the same for all: the scripts of the widgets.
             assert {kind for _, kind in FILE.findall(told)} == {"js"}
-
-
-@pytest.mark.slow
-def test_no_file_of_a_visitor_is_written_and_no_temporary_one_remains(tmp_path_factory):
-    with tempfile.TemporaryDirectory() as temporary:  # of a short name, as a socket's has to be
-        places = {"TMPDIR": Path(temporary), "HOME": tmp_path_factory.mktemp("home")}
-        upload_three(places)
-        assert not list(places["TMPDIR"].iterdir())
-    assert not [path for path in places["HOME"].rglob("*") if path.is_file() and b"secret_" in path.read_bytes()]
-
-
-def upload_three(places: dict[str, Path]) -> None:
-    """A visitor of a server with these folders uploads a small file, a zip and a large file."""
-    large = uploaded("secret_3", more=1000)
-    uploads = {"secret_1": uploaded("secret_1"), "secret_2": zipped(*uploaded("secret_2")[0]), "secret_3": large}
-    with (
-        served("app.py", **{name: str(place) for name, place in places.items()}) as url,
-        guest(url) as visitor,
-    ):
-        open_chapter(visitor, "run")
-        for secret, files in uploads.items():
-            visitor.choose(visitor.controls("marimo-file")[-1], files)
-            visitor.receive(lambda _, secret=secret: secret in visitor.messages[-1])  # the audit
-        assert not [path for path in places["TMPDIR"].rglob("*") if path.is_file()]
 
 
 def test_who_knows_no_name_reaches_no_session(page_url):
@@ -242,14 +205,6 @@ def test_no_other_socket_opens(page_url, path):
         stack.enter_context(connect(f"ws://127.0.0.1:{port}{path}", proxy=None)).recv(timeout=10)
 
 
-def test_nobody_is_told_code(page_url):
-    page = answer(f"{page_url}/?show-code=true&include-code=true&view-as=edit&kiosk=true")[1].decode()
-    with guest(page_url, query="&show-code=true&include-code=true") as visitor:
-        for text in (page, "".join(visitor.messages)):
-            assert "@app.cell" not in text and "mo.stop(" not in text and "train.chapter" not in text
-        assert set(json.loads(visitor.messages[0])["data"]["codes"]) == {""}
-
-
 # --- in a browser ----------------------------------------------------------------------------------------------------
 
 INTRUDERS = """() => {
@@ -273,20 +228,4 @@ def test_a_browser_runs_the_scripts_of_the_page_alone(browser, page_url):
         page.evaluate(INTRUDERS)
     assert page.evaluate("() => new Promise(done => setTimeout(() => done(window.ran ?? 'none'), 0))") == "none"
     assert sum("Content Security Policy" in text for text in told) == 4 and asked == {"127.0.0.1"}
-    page.close()
-
-
-def test_the_hub_may_frame_the_page_and_nobody_else(browser, page_url):
-    """Hosts are played; what the page's own answers is a header of the server's."""
-    with urllib.request.urlopen(f"{page_url}/health") as found:
-        policy = found.headers["content-security-policy"]
-    own = "https://owner-name.hf.space/"
-    page = browser.new_page()
-    page.route("https://**", lambda route: route.fulfill(body=f"<iframe src='{own}'>", content_type="text/html"))
-    page.route(own, lambda route: route.fulfill(body="the page", headers={"content-security-policy": policy}))
-    framed = {}
-    for host in ("huggingface.co", "example.org", "huggingface.co.example.org"):
-        page.goto(f"https://{host}/")
-        framed[host] = page.frames[1].url == own
-    assert framed == {"huggingface.co": True, "example.org": False, "huggingface.co.example.org": False}
     page.close()

@@ -60,29 +60,6 @@ def advantages(state: State, method: str, **changes: float) -> list[float]:
 # --- what is drawn ---------------------------------------------------------------------------------------------------
 
 
-@given(states)
-def test_bars_ties_and_order_are_those_of_the_core(state):
-    d, n = drawn(state), range(12)
-    for side, method in enumerate(("grpo", state.method)):
-        a = advantages(state, method)
-        assert d["a"][side] == pytest.approx(a, abs=1e-12)
-        assert d["said"][side] == [signed(x) for x in d["a"][side]]
-        tied = {frozenset(tie["answers"]) for tie in d["ties"][side]}
-        bare = a
-        if method not in ("dvao", "corr_grpo"):  # one divisor for the whole group, which may be the eps alone
-            bare = advantages(state, method, group_eps=0, grpo_eps=None, batch_eps=0)
-
-        def same(i, j, values, within):
-            return abs(values[i] - values[j]) <= within * max(map(abs, values))
-
-        one = {(i, j) for i in n for j in n if same(i, j, a, 1e-9) or (same(i, j, bare, 1e-9) and same(i, j, a, 0.005))}
-        found = {i: frozenset(j for j in n if (i, j) in one) for i in n}
-        assert tied == {s for s in found.values() if len({state.marks[i] for i in s}) > 1}
-    assert sorted(d["order"]) == list(n)
-    ranked = [d["a"][1][i] for i in d["order"]]
-    assert all(x >= y - 1e-8 * max(1, abs(x)) for x, y in itertools.pairwise(ranked))
-
-
 @pytest.mark.parametrize(
     ("sheet", "levels", "tied", "share", "inverted"),
     [
@@ -312,19 +289,6 @@ def test_a_value_that_a_trait_does_not_accept_leaves_the_board_as_it_was(state):
     with pytest.raises(traitlets.TraitError, match="expected"):
         one.set_state(state)
     assert (one.state, one.drawing) == before
-
-
-@pytest.mark.slow
-@given(states)
-def test_setting_traits_from_a_browser_draws_that_state(state):
-    one = board()
-    shown = {"pays": state.pays, "weights": state.weights}
-    given = {name: list(value) for name, value in shown.items()} | {"marks": [*map(list, state.marks)]}
-    one.set_state(given | {"method": state.method, "convention": state.convention, "active": 3})
-    assert one.state == state and one.active == 3
-    assert one.drawing == drawn(state) and all(list(one.drawing["state"][k]) == list(v) for k, v in shown.items())
-    assert one.rewards.tolist() == state.rewards
-    assert one.collapse(state.method).tied_pair_count == compute(state, state.method).collapsed.tied_pair_count
 
 
 # --- the page around it ----------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import dataclass, replace
+from itertools import product
 from math import nan
 
 import naive
@@ -246,12 +247,10 @@ def test_constants_are_exactly_0_whatever_their_binary_digits(values, prompts, r
     weights = [draw.choice((1.0, 0.1, 1 / 3, -0.7)) for _ in values]
     batch = naive.Batch([values] * prompts * rollouts, [n for n in range(prompts) for _ in range(rollouts)], weights)
     case = case_of(batch, draw)
-    for dtype in DTYPES:
-        typed = replace(case, rewards=case.rewards.to(dtype))
-        for method in methods_for(c):
-            if rollouts > 1 or not not_compared(method, c, case):
-                note(f"{method}, {convention}, {dtype}")
-                assert zeros(typed(method, c))
+    for method, dtype in product(methods_for(c), DTYPES):
+        if rollouts > 1 or not not_compared(method, c, case):
+            note(f"{method}, {convention}, {dtype}")
+            assert zeros(replace(case, rewards=case.rewards.to(dtype))(method, c))
 
 
 conflicting = st.lists(
@@ -280,12 +279,10 @@ def assume_a_function(case: Case, a: float, c: float, lost: float) -> None:
 @given(conflicting, tenths, conventions)
 def test_rewards_that_add_up_to_a_constant_are_exactly_0(groups, total, convention):
     c = CONVENTIONS[convention]
-    for dtype in DTYPES:
-        case = in_conflict(groups, total, 1, dtype)
-        for method in methods_for(c):
-            if method != "sa_mrpo":  # under which the reward with more left wins
-                note(f"{method}, {convention}, {dtype}")
-                assert zeros(case(method, c))
+    for method, dtype in product(methods_for(c), DTYPES):
+        if method != "sa_mrpo":  # under which the reward with more left wins
+            note(f"{method}, {convention}, {dtype}")
+            assert zeros(in_conflict(groups, total, 1, dtype)(method, c))
 
 
 @pytest.mark.slow
@@ -375,33 +372,22 @@ def test_what_goes_in_stays_as_it_is_and_no_gradient_comes_out(key):
         assert all(torch.equal(x.nan_to_num(9), y.nan_to_num(9)) for x, y in zip(given_in, kept, strict=True))
 
 
-# --- explain, collapse, update shares --------------------------------------------------------------------------------
+# --- explain, update shares ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
 @fewer
 @given(naive.batches(), conventions, seeds)
-def test_an_explanation_has_the_advantages_bit_for_bit_and_in_their_dtype(batch, convention, seed):
+def test_an_explanation_has_the_advantages_bit_for_bit_and_shares_of_the_update_add_up_to_1(batch, convention, seed):
     c, case = CONVENTIONS[convention], case_of(batch, random.Random(seed))
-    for dtype in DTYPES:
+    for method, dtype in product(methods_for(c), DTYPES):
+        note(f"{method}, {convention}, {dtype}")
         typed = replace(case, rewards=case.rewards.to(dtype))
-        for method in methods_for(c):
-            note(f"{method}, {convention}, {dtype}")
-            e, a = typed(method, c, gc.explain), typed(method, c)
-            assert torch.equal(e.advantages.nan_to_num(9), a.nan_to_num(9))
-            tensors = (e.rewards, e.weights, e.group_means, e.group_stds, e.z, e.weighted_sums, a)
-            assert all(x is None or x.dtype == dtype for x in tensors)
-
-
-@pytest.mark.slow
-@fewer
-@given(naive.batches(), st.sampled_from(sorted(ALL_CONVENTIONS)), seeds)
-def test_the_shares_of_the_update_add_up_to_1(batch, convention, seed):
-    any_case = case_of(batch, random.Random(seed))
-    complete = replace(any_case, rewards=any_case.rewards.nan_to_num())
-    for key, case in ((convention, any_case), ("verl", complete)):  # under the last, advantages have a mean
-        for method in methods_for(ALL_CONVENTIONS[key]):
-            note(f"{method}, {key}")
-            share = case(method, ALL_CONVENTIONS[key], gc.update_share)
-            if share[0] == share[0]:
-                close(sum(share), 1.0, 1e-9 * max(1.0, *map(abs, share)))
+        e, a = typed(method, c, gc.explain), typed(method, c)
+        assert torch.equal(e.advantages.nan_to_num(9), a.nan_to_num(9))
+        tensors = (e.rewards, e.weights, e.group_means, e.group_stds, e.z, e.weighted_sums, a)
+        assert all(x is None or x.dtype == dtype for x in tensors)
+    for method, one in product(methods_for(c), (case, replace(case, rewards=case.rewards.nan_to_num()))):
+        share = one(method, c, gc.update_share)
+        if share[0] == share[0]:
+            close(sum(share), 1.0, 1e-9 * max(1.0, *map(abs, share)))

@@ -216,7 +216,9 @@ NASTY = '<script>alert("1")</script>&\x1b[2J\x00'
 
 
 def test_what_comes_from_a_log_is_escaped():
-    finding = Finding("warning", NASTY, {NASTY: [NASTY, {NASTY: NASTY}]}, NASTY, id=NASTY, title=NASTY, to_do=NASTY)
+    finding = Finding(
+        id=NASTY, title=NASTY, message=NASTY, to_do=NASTY, evidence={NASTY: [NASTY, {NASTY: NASTY}]}, fix=NASTY
+    )
     report = audited.report((NASTY, "b", "naïve 🙂"), path=NASTY, findings=[finding])
     text = drawn.document([report, report])
     page = Page(text)

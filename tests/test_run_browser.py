@@ -66,11 +66,6 @@ def test_the_chapter_as_it_opens(run, subtests):
         assert all(box["y"] + box["height"] <= 900 for box in boxes)
         assert boxes[1]["y"] < 120 and boxes[1]["height"] > 150
         assert page.evaluate("document.getElementById('App').scrollHeight") <= 4 * 900
-    with subtests.test("a line of configuration is copied with a click"):
-        button = page.locator(".card .copied button").first
-        button.click()
-        page.get_by_text("Copied.").wait_for()
-        assert page.evaluate("navigator.clipboard.readText()") == button.get_attribute("data-copy")
     with subtests.test("a fold is computed when it is opened, and looks like the rest"):
         assert page.locator(".figures-grid").count() == 0
         page.get_by_role("button", name="More charts").click()
@@ -180,11 +175,6 @@ def test_corrections_change_the_report_and_go_with_the_files_and_a_sample_puts_f
     upload(page, *TRL)
     verdict(page).get_by_text(WEIGHTS).wait_for()
     page.wait_for_function("() => !new URLSearchParams(location.search).has('run-primary')")
-    page.locator("#run-files").evaluate("fold => fold.open = true")
-    page.get_by_label("Written by").select_option("verl")
-    page.locator(".unread").wait_for()
-    page.get_by_label("Written by").select_option("TRL or axolotl")
-    verdict(page).get_by_text(WEIGHTS).wait_for()
     page.get_by_label("Sample", exact=True).select_option("verl, v1 trainer")
     page.locator(".whose").get_by_text("verl 0.9").wait_for()
     assert page.get_by_text("Click to clear files").count() == 0

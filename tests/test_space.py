@@ -7,36 +7,20 @@ import yaml
 
 ROOT = Path(__file__).parent.parent
 COLOURS = {"red", "yellow", "green", "blue", "indigo", "purple", "pink", "gray"}
-TEXT, LIST = str, list
-# Every setting that the Hub documents (huggingface.co/docs/hub/spaces-config-reference), and what it must be; those of
-# other kinds of Spaces than Docker's are left out.
-SETTINGS = {
-    "title": TEXT,
-    "emoji": TEXT,
+SETTINGS = {  # those in use, of what huggingface.co/docs/hub/spaces-config-reference documents, and what each must be
+    "title": str,
+    "emoji": str,
     "colorFrom": COLOURS,
     "colorTo": COLOURS,
     "sdk": {"docker"},
-    "suggested_hardware": TEXT,
-    "suggested_storage": {"small", "medium", "large"},
     "app_port": int,
-    "base_path": TEXT,
-    "fullWidth": bool,
     "header": {"mini", "default"},
-    "short_description": TEXT,
-    "models": LIST,
-    "datasets": LIST,
-    "tags": LIST,
-    "thumbnail": TEXT,
+    "short_description": str,
+    "tags": list,
+    "thumbnail": str,
     "pinned": bool,
-    "license": TEXT,
+    "license": str,
     "arxiv": {2601.05242},  # not in that list: it names the paper, which the Hub finds by the link in the text
-    "hf_oauth": bool,
-    "hf_oauth_expiration_minutes": int,
-    "hf_oauth_scopes": LIST,
-    "disable_embedding": bool,
-    "startup_duration_timeout": TEXT,
-    "custom_headers": dict,
-    "preload_from_hub": LIST,
 }
 LONGEST = 60  # characters of short_description; the Hub refuses a push with more
 

@@ -200,13 +200,6 @@ def test_without_its_own_parameter_it_is_gdpo(batch):
         assert torch.equal(getattr(successors, method)(rows, **options), gc.advantages(rows, method, **options))
 
 
-def test_wider_bounds_leave_more():
-    # Means .5 of 0 … 1 and of 0 … 2: what is left is 1/2 and 3/4.
-    rewards = f64([[1, 0], [0, 1], [1, 1], [0, 0]]) * 1.0
-    want = gc.advantages(rewards, "gdpo", weights=[sqrt(0.5), sqrt(0.75)])
-    close(successors.sa_mrpo(rewards, bounds=[[0, 1], [0, 2]]), want)
-
-
 # --- missing rewards, conventions ------------------------------------------------------------------------------------
 
 
@@ -253,10 +246,6 @@ def test_gd2po_over_tokens_has_mean_zero_and_unit_variance_over_the_kept_tokens(
 REFUSED = (
     (successors.sa_mrpo, {"gamma": -1}, "gamma", "-1"),
     (successors.sa_mrpo, {"gamma": "1"}, "gamma", "'1'"),
-    (successors.sa_mrpo, {"bounds": [0, 1]}, "bounds", "shape (1, 2), got shape (2,)"),
-    (successors.sa_mrpo, {"bounds": [[1, 0]]}, "bounds", "a lowest below a highest"),
-    (successors.sa_mrpo, {"bounds": [[0, nan]]}, "bounds", "a lowest below a highest"),
-    (successors.sa_mrpo, {"bounds": [[0, 0.5]]}, "bounds", "with every reward between"),
     (successors.gd2po, {"threshold": 1.5}, "threshold", "inside [0, 1], got 1.5"),
     (gc.advantages, {"method": "sa_mrpo", "convention": gc.VERL}, "lengths", "by which verl weighs, got none"),
     (gc.advantages, {"method": "gd2po", "convention": gc.VERL}, "lengths", "by which verl weighs, got none"),

@@ -1,6 +1,5 @@
-"""The sums of a run, held to gc.collapse, gc.gdpo and numpy, batch by batch; in parts, in any order, in few rows."""
+"""The sums of a run, held to gc.collapse, gc.gdpo and numpy, batch by batch; in pieces, and in few rows."""
 
-import pickle
 from dataclasses import fields, is_dataclass, replace
 from itertools import combinations
 from math import inf, nan, sqrt
@@ -15,12 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gdpo_core as gc
-from gdpo_core._groups import make_batch
-from gdpo_core._pairs import blocks, inversions
-from gdpo_core.registry import method_named
 from gdpo_core.runs.recipe import Recipe
-from gdpo_core.runs.summarise import summarise
-from gdpo_core.runs.sums import Plan, bin_batches, merge, take, total
+from gdpo_core.runs.summarise import pieces, summarise, summarise_all
+from gdpo_core.runs.sums import Plan, bin_batches, concat, take, total
 
 conventions = st.sampled_from(sorted(gc.CONVENTIONS))
 EXTREMES = ("low", "high", "max_error")  # each of one row; a break-even weight is a quotient of sums
@@ -138,24 +134,6 @@ def test_one_batch_is_what_collapse_finds(batch, convention):
             assert [share(part, s.squares) for part in s.update] == near(list(c.update_share), 1e-9)
 
 
-@pytest.mark.slow
-@given(naive.batches(shuffled=False, missing=False))
-def test_the_pairs_that_differ_in_the_primary_reward_and_those_that_a_method_ties(batch):
-    plan = plan_for(len(batch.rows[0]), in_float32(batch.weights), primary=len(batch.rows[0]) - 1)
-    table = table_of((batch.rows, batch.ids))
-    t = summed(table, plan)
-    c = {m: collapsed(table, plan, m) for m in ("grpo", "gdpo")}
-    pairs = [
-        (naive.right_and_wrong(batch.rows, naive.Pair(i, j, True, True), plan.primary), i, j)
-        for i, j in combinations(range(len(batch.rows)), 2)
-        if batch.ids[i] == batch.ids[j]
-    ]
-    assert t.primary_pairs == sum(ends is not None for ends, _, _ in pairs)
-    for m, collapse in c.items():
-        tied = sum(ends is not None and bool(collapse.level[i] == collapse.level[j]) for ends, i, j in pairs)
-        assert t.methods[m].tied_primary == tied
-
-
 @pytest.mark.parametrize("convention, ragged, missing", crossed(gc.CONVENTIONS, (False, True), (0.1, 0.0)))
 def test_each_batch_is_computed_on_its_own(convention, ragged, missing):
     table = random_table(1, batches=3, ragged=ragged, missing=missing)
@@ -163,18 +141,6 @@ def test_each_batch_is_computed_on_its_own(convention, ragged, missing):
     together = by_batch(summarise(table, plan).batches)
     for batch, part in zip(together, one_by_one(table), strict=True):
         check_same(batch, summarise(part, plan).batches)
-
-
-@pytest.mark.parametrize("ragged", (False, True))
-@pytest.mark.parametrize("method", ("grpo", "grpo_no_std", "gdpo"))
-def test_the_squares_are_those_of_the_advantages_of_each_batch(ragged, method):
-    table, plan = random_table(2, ragged=ragged), plan_for(3, (1.0, 0.3, 2.0), "trl")
-    squares = summarise(table, plan).batches.methods[method].squares.tolist()
-    for part, expected in zip(one_by_one(table), squares, strict=True):
-        a = gc.advantages(
-            tensor(part, plan), method, weights=[1.0, 0.3, 2.0], groups=part["group"].to_list(), convention=gc.TRL
-        )
-        assert expected == near(a.square().sum().item())
 
 
 def test_a_batch_with_a_group_of_one_changes_nothing_for_the_others():
@@ -185,37 +151,10 @@ def test_a_batch_with_a_group_of_one_changes_nothing_for_the_others():
     check_same(by_batch(both)[0], summarise(table_of(quiet), plan).batches)
 
 
-def test_the_scaling_by_the_std_of_the_batch_is_counted_when_it_made_the_log():
-    table = random_table(3, batches=2)
-    recipe = Recipe("grpo_batch_std", "trl", (1.0, 1.0, 1.0), (), False)
-    plan = plan_for(3, convention="trl", recipe=recipe)
-    assert plan.methods == ("grpo", "grpo_no_std", "gdpo", "grpo_batch_std")
-    methods = summarise(table, plan).batches.methods
-    for part, squares in zip(one_by_one(table), methods["grpo_batch_std"].squares.tolist(), strict=True):
-        batch = make_batch(tensor(part, plan), groups=part["group"].to_list(), convention=gc.TRL)
-        a = method_named("grpo_batch_std")(batch).advantages
-        assert squares == near(a.square().sum().item())
-    assert methods["grpo_batch_std"].tied_pairs.tolist() == methods["grpo_no_std"].tied_pairs.tolist()
-
-
 def test_float32_rewards_tie_in_spite_of_their_round_off():
     rewards = np.float32([[0.1, 0.7], [0.7, 0.1], [0.2, 0.6], [0.3, 0.9]]).tolist()  # totals .8 .8 .8 1.2
     t = summed(table_of((rewards, [0] * 4)), plan_for(2))
     assert (t.methods["grpo"].levels, t.different_pairs, t.methods["grpo"].tied_pairs) == (2, 6, 3)
-
-
-@pytest.mark.slow
-@given(st.integers(0, 70).flatmap(lambda n: st.lists(st.lists(st.integers(0, 9), min_size=n, max_size=n), min_size=1)))
-def test_inversions_are_the_pairs_that_stand_the_wrong_way_round(groups):
-    expected = [sum(x > y for x, y in combinations(group, 2)) for group in groups]
-    assert inversions(torch.tensor(groups, dtype=torch.int64)).tolist() == expected
-
-
-def test_a_long_group_does_not_pad_the_short_ones():
-    index = torch.tensor([0] * 100 + [1, 2, 2, 3, 3, 3, 4])
-    padded = list(blocks(index))
-    assert sorted(tuple(block.rows.shape) for block in padded) == [(1, 2), (1, 3), (1, 100), (2, 1)]
-    assert sorted(i for block in padded for i in block.rows.flatten().tolist() if i >= 0) == list(range(107))
 
 
 # --- rewards and lengths, held to numpy ----------------------------------------------------------------------------
@@ -276,18 +215,6 @@ def test_dead_faint_and_missing_rewards():
     assert r.faint_groups.tolist() == [0, 1, 0]  # 5.00 to 5.02: a std of 0.01 beside 5
     assert (r.present[2], r.total[2], r.low[2], r.high[2]) == (0, 0.0, inf, -inf)
     assert t.mixed_groups == 2 and t.different_pairs == 6
-
-
-def test_a_reward_with_few_values_is_not_faint_whatever_is_added_to_it():
-    graded, noise = [100, 100.5, 101, 100, 101, 100.5, 100, 101], [5 + k / 1e4 for k in range(8)]
-    rows = [[100 + k % 2, g, n, 5.0 if k else 5.001] for k, (g, n) in enumerate(zip(graded, noise, strict=True))]
-    for ids in ([0] * 8, [0, 0, 0, 0, 1, 1, 1, 1]):
-        t = summed(table_of((rows, ids)), plan_for(4))
-        assert t.rewards.faint_groups[[0, 2, 3]].tolist() == [0, len(set(ids)), 0]
-    t = summed(table_of((rows, [0] * 8)), plan_for(4))
-    assert t.rewards.faint_groups[1] == 0
-    ragged = table_of((rows, [0] * 5 + [1] * 3))
-    assert summed(ragged, plan_for(4)).rewards.faint_groups[2] == 2
 
 
 def test_groups_that_a_filter_by_the_sum_drops_though_gdpo_could_use_them():
@@ -385,34 +312,22 @@ def test_equal_rewards_with_different_advantages_are_hidden_groups():
         assert batches.logged.hidden_groups.tolist() == [1, 0]
 
 
-def test_without_advantages_nothing_is_logged_and_nothing_off():
-    recipe = Recipe("grpo", "trl", (1.0,) * 3, (), False)
-    logged = summed(random_table(), plan_for(3, recipe=recipe)).logged
-    assert {logged.count, logged.zeros, logged.wrong, logged.wrong_groups} == {0} and logged.max_error == -inf
+# --- in pieces, and in few rows ------------------------------------------------------------------------------------
 
 
-# --- in parts, in any order, in few rows ---------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@given(st.integers(0, 100), st.permutations(range(6)), st.integers(1, 5), st.booleans())
-def test_parts_merge_to_the_same_in_any_order(seed, order, cut, ragged):
-    table, plan = random_table(seed, batches=6, ragged=ragged, missing=0.1, lengths=True), plan_for(3, primary=0)
-    whole = summarise(table, plan)
-    parts = [summarise(part, plan) for part in one_by_one(table)]
-    shuffled = [parts[i] for i in order]
-    for together in (merge(shuffled), merge([merge(shuffled[:cut]), merge(shuffled[cut:])])):
-        assert together.plan == plan and together.batches.batch.tolist() == list(range(6))
-        check_same(together.batches, whole.batches)
-        check_same(total(together.batches), total(whole.batches))
-
-
-def test_parts_of_one_batch_add_up_but_for_what_the_last_step_makes():
-    table, plan = random_table(9, batches=1, lengths=True), plan_for(3, primary=0)
-    merged = merge([summarise(table.filter(pl.col("group") % 3 == i), plan) for i in range(3)])
-    assert len(merged.batches.batch) == 1
-    last_step = ("methods.gdpo.squares", "methods.gdpo.update", "lengths.silent_verl", "fingerprint")
-    check_same(merged.batches, summarise(table, plan).batches, but=last_step)
+@pytest.mark.parametrize("ragged", (False, True))
+def test_pieces_of_whole_batches_come_to_the_same(monkeypatch, ragged):
+    table, plan = random_table(0, batches=9, ragged=ragged, missing=0.1, lengths=True), plan_for(3, primary=0)
+    whole = summarise(table, plan).batches
+    monkeypatch.setattr("gdpo_core.runs.summarise._AT_ONCE", 50)
+    done = []
+    parts = one_by_one(table)
+    cut = list(pieces([pl.concat(parts[5:]), pl.concat(parts[:5])]))
+    assert 2 < len(cut) < 9 and sum(map(len, cut)) == len(table)
+    both = summarise_all([pl.concat(parts[5:]), pl.concat(parts[:5])], plan, progress=done.append).batches
+    assert done == [sum(map(len, parts[5:])), sum(map(len, parts[:5]))] and both.batch.tolist() == list(range(9))
+    check_same(both, whole)
+    check_same(total(both), total(whole))
 
 
 @pytest.mark.slow
@@ -421,17 +336,9 @@ def test_a_large_mean_costs_the_scatter_no_digits(mean):
     table = random_table(3, batches=40, missing=0.2).with_columns(pl.col("r0") + mean)
     x = table["r0"].to_numpy()
     x = x[~np.isnan(x)] - mean  # exact: the values lie close together
-    merged = merge([summarise(part, plan_for(3)) for part in reversed(one_by_one(table))]).batches
+    merged = concat([summarise(part, plan_for(3)).batches for part in one_by_one(table)])
     for together in (total(merged), total(bin_batches(merged, 7)), total(bin_batches(merged, 1))):
         assert together.rewards.scatter[0] == pytest.approx(((x - x.mean()) ** 2).sum(), rel=1e-9 + 1e-16 * abs(mean))
-
-
-def test_a_summary_survives_the_way_to_another_process():
-    summary = summarise(random_table(), plan_for(3))
-    back = pickle.loads(pickle.dumps(summary))
-    assert back.plan == summary.plan
-    for name, array in arrays_of(summary.batches).items():
-        assert np.array_equal(arrays_of(back.batches)[name], array)
 
 
 @pytest.mark.parametrize("at_most", (1, 3, 7, 20))
@@ -454,13 +361,6 @@ def test_a_fingerprint_tells_the_same_rows_in_the_same_order():
     advantage = table.with_columns(advantage=pl.Series([0.0] * 4 + [1.0] * 16))
     mark = summarise(advantage, plan_for(2)).batches.fingerprint.tolist()
     assert mark[0] != mark[1]
-
-
-def test_many_batches_are_cut_where_they_end(monkeypatch):
-    table, plan = random_table(11, batches=9, ragged=True), plan_for(3, primary=0)
-    whole = summarise(table, plan).batches
-    monkeypatch.setattr("gdpo_core.runs.summarise._AT_ONCE", 50)
-    check_same(summarise(table, plan).batches, whole)
 
 
 # --- bad input -----------------------------------------------------------------------------------------------------

@@ -15,7 +15,8 @@ import torch
 import gdpo_core as gc
 from gdpo_core import bfcl
 from gdpo_core.board.state import State
-from gdpo_core.scenarios import COMPARISONS, ENDS, Setting, load_scenarios, medians, verdict, verdict_on_coins
+from gdpo_core.scenarios import ENDS, Setting, load_scenarios, medians, verdict, verdict_on_coins
+from gdpo_core.training import COMPARISONS
 from scripts import make_gallery
 from views.nav import Nav
 from views.train import cards, controls, panels, runs, words
@@ -76,23 +77,6 @@ def test_as_published_the_recorded_medians_come_out(name, grpo, gdpo):
     assert found["gdpo"] == pytest.approx(gdpo, abs=CLOSE)
 
 
-def test_as_published_only_gdpo_has_a_last_step():
-    for method, other in (("grpo", "neither"), ("grpo_no_std", "neither"), ("gdpo", "equal")):
-        runs = [
-            replace(ALL["scales"].setting.compared(c), seeds=2, epochs=5).train(method).p for c in ("published", other)
-        ]
-        assert runs[0].equal(runs[1])
-    arms = [replace(ALL["conflict"].setting.compared(c), seeds=2, epochs=5) for c in ("published", "neither")]
-    assert arms[0].train("grpo").p.equal(arms[1].train("grpo").p)
-    assert arms[0].mean_field("grpo").equal(arms[1].mean_field("grpo"))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("marks", [[0, 0, 0], [1, 1, 1], [0, 1, 0], [1, 1, 0]])
-def test_the_labs_answers_make_no_difference_whatever_their_marks(marks):
-    assert verdict(runs.train(ALL["board"].at(pass_rates([marks] * 12)))) == SAME
-
-
 # --- the conflict ----------------------------------------------------------------------------------------------------
 
 
@@ -107,20 +91,11 @@ def test_at_equal_weights_every_method_ends_wrong_any_less_turns_it_and_so_does_
 
 
 @pytest.mark.slow
-def test_a_gate_that_spares_wrong_answers_from_a_penalty_teaches_nothing_and_one_to_the_worst_value_does():
-    setting = ALL["penalty"].setting
-    for method in runs.COMPARED:
-        assert setting.train(method).p[:, -1, 0].median() == pytest.approx(0.1, abs=1e-6)
-        to_worst = replace(setting, arms=((1, -1), (0, -1), (0, -1)), gate=None)
-        assert to_worst.train(method).p[:, -1, 0].median() > 0.99
-
-
-@pytest.mark.slow
 def test_in_groups_without_end_the_conflict_cancels_under_gdpo():
     setting, coins = ALL["conflict"].setting, ALL["conflict"].coins
     assert runs.limit(setting, "gdpo")[-1, 0].item() == pytest.approx(0.1, abs=0.02)
     said = plain(words.result(setting, coins, runs.train(setting), runs.train_limits(setting)))
-    assert "In endless groups (thin lines) GDPO stays at 0.10 right." in said
+    assert "In endless groups (thin lines) GDPO stays at 0.10 right, not concise." in said
 
 
 @pytest.mark.slow
@@ -139,21 +114,14 @@ def test_the_stored_weights_are_those_that_are_trained():
     ("change", "told"),
     [
         ({"verdict": "GDPO wins"}, r"\[0\].verdict: expected one of no difference, GDPO faster, GDPO slower"),
-        ({"title": ""}, r"\[0\].title: expected `str` of length >= 1"),
-        ({"coins": []}, r"\[0\].coins: expected `array` of length >= 1"),
         ({"coins": ["one"]}, r"\[0\].train.p0: expected 1 numbers, as many as coins, got 2"),
-        ({"results": 3}, r"\[0\]: object contains unknown field `results`"),
-        ({"train": [0.5, 0.5]}, r"\[0\].train: expected `object`, got `array`"),
         ({"train": {"p0": [0.5, 1.0]}}, r"\[0\].train.p0: expected probabilities inside \(0, 1\)"),
         ({"train": {"p0": [0.5, 0.5], "scale": [1]}}, r"\[0\].train.scale: expected 2 numbers"),
-        ({"train": {"p0": [0.5, 0.5], "epochs": 0}}, r"\[0\].train"),
         ({"train": {"p0": [0.5, 0.5], "lr": -1}}, r"\[0\].train.lr: expected a finite number above 0"),
-        ({"train": {"p0": [0.5, 0.5], "gate": [0, 0]}}, r"\[0\].train.gate"),
         ({"train": {"p0": [0.5, 0.5], "steps": 9}}, r"\[0\].train: expected arguments of train, got steps"),
         ({"train": {"p0": [0.5, 0.5], "rollouts": 2.5}}, r"\[0\].train.rollouts: expected `int`, got `float`"),
         ({"verdicts": {"published": "GDPO wins"}}, r"\[0\].verdicts.published: expected one of no difference"),
         ({"verdicts": {"paper": SAME}}, r"\[0\].verdicts"),
-        ({"lessons": {"neither": ""}}, r"\[0\].lessons"),
         ({"train": {"p0": [0.5, 0.5], "arms": [[1, 0]]}}, r"\[0\].train.rewards: expected shape"),
     ],
 )
@@ -163,13 +131,6 @@ def test_a_broken_scenario_is_named(tmp_path, change, told):
     file.write_text(json.dumps([{**entry, "train": {"p0": [0.5, 0.5]}, **change}]))
     with pytest.raises(gc.InputError, match=told):
         load_scenarios(file)
-
-
-@pytest.mark.parametrize("text", ["", "{}", "[]", "[1]", '{"a": '])
-def test_a_file_that_holds_no_scenarios_is_refused(tmp_path, text):
-    (tmp_path / "scenarios.json").write_text(text)
-    with pytest.raises(gc.InputError, match=r"scenarios\.json"):
-        load_scenarios(tmp_path / "scenarios.json")
 
 
 # --- the sentences ---------------------------------------------------------------------------------------------------
@@ -224,8 +185,7 @@ def test_the_headline_counts_what_the_columns_show_and_claims_no_more():
         assert f"of our {len(promised)} set-ups GDPO is faster in {many[0]}, slower in {many[1]}" in said
         shown = plain(cards.gallery(ALL, sketches, comparison, None))
         assert f"GDPO faster {many[0]}" in shown and f"GDPO slower {many[1]}" in shown
-    # "GDPO helps where unequal scales drown a reward, hurts where a reward is noise or weights already undo them",
-    # with plain gradient steps: each card under equal steps has the verdict that the headline gives it.
+    # "GDPO helps where unequal scales drown a reward, hurts where a reward is noise or weights already undo them".
     for name, scenario in COINS.items():
         s = scenario.setting
         if s.comparison == "equal" and s.optimizer == "sgd":
@@ -234,10 +194,6 @@ def test_the_headline_counts_what_the_columns_show_and_claims_no_more():
             noise = len(s.noise or ()) > len(s.p0)  # a reward that is noise alone
             headline = SLOWER if undone or noise else FASTER if len(set(scales)) > 1 else SAME
             assert cards.kind(FILE["sketches"][name]["equal"], False) == headline, name
-    faster = {n for n, s in COINS.items() if s.verdict_of("equal") == FASTER}
-    assert "(plain gradient steps)" in plain(words.headline("equal", [SAME], None))
-    also = {n for n, s in COINS.items() if s.verdict_of("published") == FASTER} - faster
-    assert also and all(min(COINS[name].setting.p0) <= 0.02 for name in also)
 
 
 @pytest.mark.parametrize("scenario", [ALL[name] for name in KINDS], ids=KINDS)
@@ -365,28 +321,11 @@ def test_the_labs_answers_bring_marks_pay_and_weights():
     assert cards.sketches(ALL, FILE, "equal", LAB)["board"] is FILE["sketches"]["board"]["equal"]
 
 
-def test_a_scenario_with_a_comparison_of_its_own_keeps_it_and_can_be_shown_under_another():
-    demo = ALL["demo"]
-    values = controls.elements(demo, scenario_values(demo)).value
-    assert setting_of(demo, "equal", values, LAB).comparison == "neither"
-    assert setting_of(demo, "equal", values | {"compare": "equal"}, LAB).comparison == "equal"
-    assert (
-        setting_of(ALL["equal"], "published", scenario_values(ALL["equal"]) | {"compare": "published"}, LAB).comparison
-        == "published"
-    )
-
-
-def test_a_run_that_diverges_is_one_sentence():
-    with pytest.raises(gc.InputError, match="lr: expected"):
-        runs.train(replace(ALL["scales"].setting, lr=-1.0, seeds=2))
-
-
 # --- depth and programs ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["scales", "noise", "pays"])
-def test_the_folds_hold_what_the_runs_say(name):
-    scenario = ALL[name]
+def test_the_folds_hold_what_the_runs_say():
+    scenario = ALL["noise"]
     told = panels.medians_table(scenario, scenario.setting, runs.COMPARED).text
     for comparison in COMPARISONS:
         for run in runs.train(scenario.setting.compared(comparison)).values():

@@ -57,7 +57,7 @@ def test_a_journey_through_the_chapter(train):
     page.locator(VERDICT, has_text="both methods end right, not concise").wait_for()
     # Folds compute when they are opened.
     page.get_by_role("button", name="Every median, in all three comparisons").click()
-    page.locator(".steps", has_text="Each as published").wait_for()
+    page.locator(".figures", has_text="Each as published").wait_for()
     page.get_by_role("link", name="What coins predict, held against a language model").click()
     page.locator("#trained .measured svg.marks").last.wait_for()
     becomes(page, "() => Math.round(document.getElementById('trained').getBoundingClientRect().top)", 88)

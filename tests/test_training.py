@@ -391,23 +391,6 @@ class Stopped(Exception):
     pass
 
 
-@pytest.mark.parametrize("train", BOTH.values(), ids=BOTH)
-def test_progress_is_told_every_epoch_once_changes_nothing_and_may_stop_the_run(train):
-    told = []
-    p = train("gdpo", epochs=7, progress=told.append)
-    assert told == list(range(1, 8)) and torch.equal(p, train("gdpo", epochs=7))
-
-    def progress(epoch):
-        told.append(epoch)
-        if epoch == 3:
-            raise Stopped("enough")
-
-    told.clear()
-    with pytest.raises(Stopped, match=r"^enough$"):
-        train("gdpo", epochs=10**6, progress=progress)
-    assert told == [1, 2, 3]
-
-
 # --- bad input -----------------------------------------------------------------------------------------------------
 
 
@@ -428,7 +411,6 @@ OF_COINS = {
     "match_scale": (None, 1),
     "noise": ([0], [0, -1], [0, nan], [], 1, [0, 1j]),
     "gate": ((0, 0), (1, -1), (2, 0), (0, -3), (True, False), (0.0, 1.0), (0,), "01", 0, {0: 1}, [None], [(0, 1), 1]),
-    "progress": (5, "x"),
 }
 OF_ARMS = {
     "p0": ([0.1, 0.8, 0.05], [0, 0.9, 0.1], [1.0], [0.5, 0.6, -0.1], [], None),
@@ -439,7 +421,7 @@ OF_ARMS = {
 }
 
 
-DRAWN = ("rollouts", "prompts", "seeds", "seed", "progress")  # which a large-group curve does not take
+DRAWN = ("rollouts", "prompts", "seeds", "seed")  # which a large-group curve does not take
 COINS = {"method": "gdpo", "p0": [0.5, 0.5], "epochs": 2}
 ARMS = {"method": "gdpo", "p0": START, "rewards": TABLE, "epochs": 2}
 

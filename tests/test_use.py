@@ -57,11 +57,6 @@ def should(report, of_run=True):
 # --- the lines -------------------------------------------------------------------------------------------------------
 
 
-def test_every_framework_can_be_chosen():
-    options = configure.choice(Nav({}, False), "use-framework", "Trainer", configure.TRAINERS).options
-    assert set(options.values()) == set(FRAMEWORKS)
-
-
 def test_every_fact_of_a_trainer_says_where_it_was_read_and_is_shown(default):
     place = r"([\w-]+==[\d.]+( [\w./-]+:\d+)?|[\w-]+/[\w-]+@[\w.]+ [\w./-]+:\d+|[\w-]+/[\w-]+#\d+)"
     table = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")
@@ -85,12 +80,6 @@ def test_the_lines_follow_the_labs_pays_weights_and_gate(default, framework):
     assert "What a pass pays drops out under GDPO" in text
     text = section(default, framework)
     assert "counts only where" not in text and "drops out" not in text
-
-
-def test_what_is_needed_is_told_from_what_is_extra(default):
-    text = section(default)
-    assert text.index("all that is needed") < text.index("multi_objective_aggregation") < text.index("extra")
-    assert text.count("extra") == 2
 
 
 def test_what_eps_does_to_a_small_difference_is_computed(default):

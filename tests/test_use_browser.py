@@ -6,27 +6,10 @@ from helpers import arrived, settled
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def use(visit):
-    def open_chapter(query="", **options):
-        page = visit(f"?at=use{query}", **options)
-        arrived(page, ".verdict-use")
-        settled(page)
-        return page
-
-    return open_chapter
-
-
-def go(page, chapter):
-    page.locator("nav").get_by_role("link", name=chapter).click()
-
-
-def lines(page):
-    return page.locator(".use .copied pre").first
-
-
-def test_the_first_screen_holds_lines_and_answers_and_links_lead_to_what_they_name(use):
-    page = use("&lab-weights=3_1_1", width=1440, height=900, permissions=["clipboard-read", "clipboard-write"])
+def test_the_first_screen_holds_lines_and_answers_and_links_lead_to_what_they_name(visit):
+    page = visit("?at=use&lab-weights=3_1_1", width=1440, height=900, permissions=["clipboard-read", "clipboard-write"])
+    arrived(page, ".verdict-use")
+    settled(page)
     for selector in ("h1:visible", ".use", ".should"):
         box = page.locator(selector).bounding_box()
         assert box["y"] + box["height"] <= 900, selector
@@ -34,17 +17,17 @@ def test_the_first_screen_holds_lines_and_answers_and_links_lead_to_what_they_na
     page.locator("table.claims:visible").wait_for()
     assert page.evaluate("document.getElementById('App').scrollHeight") <= 4 * 900
     page.get_by_label("Trainer", exact=True).select_option("verl")
-    lines(page).get_by_text("adv_estimator=gdpo").wait_for()
+    page.locator(".use .copied pre").first.get_by_text("adv_estimator=gdpo").wait_for()
     page.get_by_label("Gate", exact=True).select_option(label="conciseness only where correctness is passed")
-    lines(page).get_by_text("conciseness if correctness >= 1").wait_for()
+    page.locator(".use .copied pre").first.get_by_text("conciseness if correctness >= 1").wait_for()
     page.locator(".use .copied button").first.click()
     page.get_by_text("Copied.").wait_for()
-    assert page.evaluate("navigator.clipboard.readText()") == lines(page).inner_text()
+    assert page.evaluate("navigator.clipboard.readText()") == page.locator(".use .copied pre").first.inner_text()
     page.wait_for_function("() => location.search.includes('use-framework=verl&use-gate=conciseness')")
     page.get_by_role("button", name="Copy as Python").click()
     page.get_by_text("Program copied.").wait_for()
     assert 'gc.CONVENTIONS["verl"]' in page.evaluate("navigator.clipboard.readText()")
     page.locator(".should").get_by_role("link", name="See it trained").first.click()
     page.wait_for_url(lambda url: "at=train" in url and "use-framework=verl" in url)
-    go(page, "Use it")
+    page.locator("nav").get_by_role("link", name="Use it").click()
     assert page.get_by_label("Trainer", exact=True).evaluate("e => e.selectedOptions[0].text") == "verl"

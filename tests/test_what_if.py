@@ -16,7 +16,6 @@ import gdpo_cli
 import gdpo_core as gc
 from gdpo_core._parse import parse_setting
 from gdpo_core.report import document, what_if
-from gdpo_core.runs import engine_ray
 from gdpo_core.runs import run as run_module
 from gdpo_core.runs.what_if import FIGURES, METHODS
 
@@ -34,12 +33,6 @@ def run(capsys, *arguments) -> tuple[int, str, str]:
 
 
 # --- against a log that was written under the setting -----------------------------------------------------------------
-
-
-def of_sample(folder):
-    """Four steps of a real run, a file each."""
-    names = ["correctness_reward", "format_reward", "length_reward"]
-    return {path: pl.read_parquet(path) for path in sorted(Path(TRL).glob("*.parquet"))}, names, gc.TRL, {}
 
 
 def of_trl(folder):
@@ -79,7 +72,7 @@ def figures(report, method) -> dict:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("log", [of_sample, of_trl, of_verl])
+@pytest.mark.parametrize("log", [of_trl, of_verl])
 @pytest.mark.parametrize(
     ("method", "weights"),
     [("gdpo", (1, 0.5, 0.2)), ("grpo", (1, 1, 1)), ("grpo_no_std", (2, 1, -0.5)), ("grpo_batch_std", (2, 2, 1))],
@@ -191,14 +184,6 @@ def test_batches_that_the_audit_leaves_out_are_left_out(tmp_path):
     assert once == twice and once.before["inversions"] is None
 
 
-def test_a_run_that_an_evaluation_overwrote(tmp_path):
-    fake_logs.write_trl(tmp_path, steps=8, groups=8, method="gdpo", evaluated=(3,))
-    report = gc.audit(gc.read_run(tmp_path))
-    assert "eval-overwrote" in {finding.id for finding in report.findings}
-    method = report.what_if("gdpo", report.run["weights"])
-    assert method.before == method.after
-
-
 @pytest.mark.slow
 def test_weights_that_the_log_shows_only_in_part(tmp_path):
     dead = ("never", lambda draw, groups, size: np.zeros((groups, size)))
@@ -241,7 +226,7 @@ def test_the_lines_are_those_of_the_framework_that_has_the_convention():
         ({}, r"what_if: expected one or more of method, weights, convention, got \{\}"),
         ({"method": "ppo"}, "what_if, method: expected one of grpo, .*, got 'ppo'"),
         ({"method": "sa_mrpo"}, "what_if, method: expected one of grpo, .*, got 'sa_mrpo'"),
-        ({"method": []}, "what_if, method: expected one of"),
+        ({"weight": 1}, "what_if: expected one or more of method, weights, convention, got"),
         ({"convention": "numpy"}, "what_if, convention: expected one of paper, trl, .*, got 'numpy'"),
         ({"weights": {"brief": 1}}, "what_if, weights: expected names of rewards: correctness_reward, .*, got 'brief'"),
         ({"weights": {"length_reward": float("nan")}}, "what_if, weights, length_reward: expected a finite number"),
@@ -253,14 +238,6 @@ def test_a_setting_that_cannot_be_is_refused(setting, said):
     log = gc.read_run(TRL)
     with pytest.raises(gc.InputError, match=said):
         gc.audit(log, what_if=setting)
-    with pytest.raises(gc.InputError, match=said):
-        gc.audit(log).what_if(**setting)
-
-
-@pytest.mark.parametrize("setting", [{"weight": 1}, 3, [("method", "grpo")]])
-def test_what_the_audit_takes_has_the_names_of_the_parts(setting):
-    with pytest.raises(gc.InputError, match="what_if: expected one or more of method, weights, convention, got"):
-        gc.audit(gc.read_run(TRL), what_if=setting)
 
 
 def test_a_log_without_its_rewards_is_refused():
@@ -310,10 +287,8 @@ def test_a_log_that_changed_since(tmp_path, monkeypatch):
         ("method=gdpo", {"method": "gdpo"}),
         (" method = gdpo , weights.a = -.5 ", {"method": "gdpo", "weights": {"a": -0.5}}),
         ("convention=trl,weights.a=1,weights.b=2e-3", {"convention": "trl", "weights": {"a": 1.0, "b": 0.002}}),
-        ("weights.a.b c=1", {"weights": {"a.b c": 1.0}}),
         ("weights.a=b=1", {"weights": {"a=b": 1.0}}),
         ("weights.a,b=1,weights.c, d=2", {"weights": {"a,b": 1.0, "c, d": 2.0}}),
-        ("weights.method=1", {"weights": {"method": 1.0}}),
     ],
 )
 def test_a_setting_is_read(text, setting):
@@ -327,18 +302,11 @@ FORMS = "method=NAME, convention=NAME or weights.REWARD=NUMBER, with commas betw
     ("text", "said"),
     [
         ("", f"what-if: expected {FORMS}, got ''"),
-        (" ", f"what-if: expected {FORMS}, got ' '"),
         ("gdpo", f"what-if: expected {FORMS}, got 'gdpo'"),
-        ("method=", f"what-if: expected {FORMS}, got 'method='"),
-        ("method=gdpo,,", f"what-if: expected {FORMS}, got ','"),
-        ("method=gdpo,length", f"what-if: expected {FORMS}, got 'length'"),
         ("method=gdpo,weight.a=1", f"what-if: expected {FORMS}, got 'weight.a=1'"),
-        ("weights.a=1,b=2", f"what-if: expected {FORMS}, got 'b=2'"),
         ("method=gdpo,method=grpo", "what-if: expected each part once, got 'method' twice"),
         ("weights.a=1,weights.a=2", "what-if: expected each reward once, got 'a' twice"),
         ("weights.a=nan", "what-if: expected weights.REWARD=NUMBER, got 'a=nan'"),
-        ("weights.a=x", "what-if: expected weights.REWARD=NUMBER, got 'a=x'"),
-        ("weights.a=", "what-if: expected weights.REWARD=NUMBER, got 'a='"),
         ("weights.=1", "what-if: expected weights.REWARD=NUMBER, got '=1'"),
         ("weights.a=1e40", "what-if: expected a number of at most 1e+30, got 'a=1e40'"),
     ],
@@ -364,56 +332,23 @@ def test_the_terminal_shows_both_sides_and_the_lines(capsys):
 
 
 @pytest.mark.slow
-def test_json_has_it_where_it_was_asked_for(capsys):
-    found = json.loads(run(capsys, TRL, "--what-if", "method=grpo", "--json", "-")[1])
+def test_json_has_it_where_it_was_asked_for_of_each_run(capsys):
+    found = json.loads(run(capsys, TRL, SWIFT, "--what-if", "method=grpo", "--json", "-")[1])["runs"]
     expected = gc.audit(gc.read_run(TRL)).what_if("grpo")
-    assert found["what_if"] == json.loads(json.dumps(expected.to_dict())) and found["what_if"]["fix"] == expected.fix
+    assert found[0]["what_if"] == json.loads(json.dumps(expected.to_dict())) and found[1]["what_if"]["fix"]
     assert "what_if" not in json.loads(run(capsys, TRL, "--json", "-")[1])
-
-
-@pytest.mark.slow
-def test_several_runs_have_it_each(capsys):
-    several = json.loads(run(capsys, TRL, SWIFT, "--what-if", "method=grpo", "--json", "-")[1])["runs"]
-    assert [part["what_if"]["after"]["method"] for part in several] == ["grpo", "grpo"]
     code, _, err = run(capsys, TRL, SWIFT, "--what-if", "weights.length_reward=1")
     assert code == 2 and err.startswith(f"gdpo: {SWIFT}: what_if, weights: expected names of rewards: ")
-
-
-def test_a_log_that_is_followed_has_none(capsys):
     err = run(capsys, TRL, "--watch", "--what-if", "method=grpo")[2]
     assert err == "gdpo: --watch: expected no --what-if beside it, got one\n"
 
 
-def test_names_of_rewards_do_nothing_on_a_page(tmp_path, capsys):
+def test_names_of_rewards_do_nothing_on_a_page():
     name = "<script>alert(1)</script>"
-    rows = [f"{i // 8},{i % 3},{i % 2}" for i in range(32)]
-    (tmp_path / "log.csv").write_text("\n".join([f"prompt,{name},b", *rows]))
-    page = tmp_path / "report.html"
-    assert run(capsys, tmp_path / "log.csv", "--what-if", f"weights.{name}=0.5", "--html", page)[0] == 0
-    written = page.read_text(encoding="utf-8")
-    assert "<script" not in written and "weight, &lt;script&gt;" in written and ">What if</h3>" in written
-    report = gc.audit(gc.read_run(tmp_path / "log.csv"))
+    rows = [{"prompt": i // 8, name: i % 3, "b": i % 2} for i in range(32)]
+    report = gc.audit(gc.read_run(rows, group="prompt"))
     found = report.what_if(weights={name: 0.5})
     kind, shown = found._mime_()
-    assert kind == "text/html" and shown == found._repr_html_() and "<script" not in shown
-    assert str(what_if(found)) in shown and "What if" not in document(report)
-    assert "What if" in document(replace(report, alternative=found))
-
-
-def test_the_engine_computes_it_too(monkeypatch, tmp_path):
-    fake_logs.write_trl(tmp_path, steps=6)
-    passes = []
-
-    def engine(run, plan):
-        passes.append(plan)
-        return gc_audit._summary(run.tables(), plan)
-
-    from gdpo_core.runs import audit as gc_audit
-
-    monkeypatch.setattr(engine_ray, "_ray", lambda: None)
-    monkeypatch.setattr(engine_ray, "_map_and_merge", lambda log, named, run, plan: engine(run, plan))
-    setting = {"method": "grpo", "weights": {"format": 3}}
-    found = engine_ray.audit_on_ray(str(tmp_path), what_if=setting)
-    local = gc.audit(gc.read_run(tmp_path), what_if=setting)
-    assert found.alternative == local.alternative
-    assert len(passes) == 2 and passes[-1].extra_method == "grpo"
+    assert kind == "text/html" and shown == found._repr_html_() and "weight, &lt;script&gt;" in shown
+    assert str(what_if(found)) in shown and "<script" not in shown and "What if" not in document(report)
+    assert ">What if</h3>" in document(replace(report, alternative=found))

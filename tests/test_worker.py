@@ -79,20 +79,6 @@ def test_where_no_process_can_start_it_is_one_sentence_and_the_place_is_free_aga
 
 
 @pytest.mark.slow
-def test_two_at_a_time(monkeypatch):
-    """Of four that never end, two run at a time; each ends when its time is up."""
-    monkeypatch.setattr(worker, "SECONDS", 1.0)
-    threads = [threading.Thread(target=late) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    seen = set()
-    while any(thread.is_alive() for thread in threads):
-        seen.add(len(worker.multiprocessing.active_children()))
-        time.sleep(0.01)
-    assert max(seen) == 2 and not left_over()
-
-
-@pytest.mark.slow
 def test_who_trains_does_not_wait_for_files_that_never_end(monkeypatch):
     monkeypatch.setattr(worker, "SECONDS", 2.0)
     worker.call(os.getpid)  # the first starts what the others are forked from
@@ -134,12 +120,6 @@ def test_a_worker_does_not_import_what_is_main_here(monkeypatch, tmp_path):
     assert worker.call(os.getpid) != os.getpid() and not (tmp_path / "imported").exists()
 
 
-def test_a_full_server_takes_no_files(monkeypatch):
-    monkeypatch.setattr(logs.memory, "limit", lambda: (0, None, 0))
-    with pytest.raises(InputError, match="try again in a moment"):
-        logs.read(SAMPLES[0], [SimpleNamespace(name="a.csv", contents=b"group,acc\n0,1\n0,0\n")])
-
-
 # --- drawings ---------------------------------------------------------------------------------------------------------
 
 
@@ -177,13 +157,3 @@ def test_where_no_process_can_be_started_the_drawing_is_made_here(drawing, monke
     drawer.stop()
     for state in islice(drawing, 30, 32):
         assert drawer.drawn(state, ("a", "b")) == draw(state, ("a", "b"))
-
-
-def test_what_is_made_elsewhere_is_made_here_where_no_process_can_be_had(monkeypatch):
-    assert worker.elsewhere(os.getpid) != os.getpid()
-    monkeypatch.setattr(worker, "call", without_room)
-    assert worker.elsewhere(os.getpid) == os.getpid()
-
-
-def without_room(*_):
-    raise InputError("server: expected room")

@@ -44,11 +44,6 @@ def reason(error: Exception) -> str:
     return str(error).replace(f"{ROOT}/", "")
 
 
-def bold(x: object) -> Html:
-    """What stands out."""
-    return tag("b", x)
-
-
 def paragraphs(*sentences: str) -> Html:
     """Sentences as paragraphs, in which what stands between two `**` is bold; an empty one is left out.
 
@@ -70,11 +65,6 @@ def callout(*sentences: str) -> Html:
 def fold(title: object, *content: object) -> Html:
     """What opens on a click."""
     return _html.fold(title, tag("div", *content), kind="fold")
-
-
-def controls(elements: Iterable[object]) -> Html:
-    """A grid of controls."""
-    return tag("div", *(tag("div", element(one)) for one in elements), kind="controls")
 
 
 def charts(drawn: Iterable[object], kind: str = "") -> Html:

@@ -154,7 +154,7 @@ function render({ model, el, signal }) {
   // The page has one main part; marimo gives it none.
   el.getRootNode().host?.closest(".marimo-cell")?.parentElement?.setAttribute("role", "main");
   const close = make("button", { type: "button" }, "Close");
-  const unread = make("div", { class: "ignored" }, make("p", { role: "status" }, "Parts of this link were not understood."), close);
+  const unread = make("div", { class: "ignored" }, make("span", { role: "status" }, "Parts of this link were not understood."), close);
   close.addEventListener("click", () => (unread.hidden = true));
   const noted = () => (unread.hidden = !model.get("unread"));
   noted();

@@ -8,16 +8,12 @@ An answer without a readable call fails all three. Answers are parsed, never run
 plain values. What such graders said of many models' published answers is in a table, `load_published`.
 """
 
-from gdpo_core.bfcl.calls import MAX_ANSWER
 from gdpo_core.bfcl.graders import REWARDS, Grades, Verdict, grade, grade_all
 from gdpo_core.bfcl.published import GRADERS, Published, draw, load_published
-from gdpo_core.bfcl.task import MAX_CALLS, MIN_ANSWERS, Task, load_task, load_tasks
+from gdpo_core.bfcl.task import Task, load_task, load_tasks
 
 __all__ = [
     "GRADERS",
-    "MAX_ANSWER",
-    "MAX_CALLS",
-    "MIN_ANSWERS",
     "REWARDS",
     "Grades",
     "Published",

@@ -1,7 +1,6 @@
-"""The calls in an answer's text: bare, as JSON, or somewhere in prose; parsed, never run."""
+"""The calls in an answer's text: bare, or somewhere in prose; parsed, never run."""
 
 import ast
-import json
 import math
 import re
 import warnings
@@ -34,9 +33,6 @@ def parse_calls(task: Task, answer: str) -> tuple[list[Call], str]:
     text = answer.strip()
     if calls := _python_calls(task, text):
         return calls, ""
-    fenced = re.search(r"```\w*\s(.*?)```", text, re.DOTALL)
-    if calls := _json_calls(text) or (fenced and _json_calls(fenced[1])):
-        return calls, "Sent as JSON"
     names = "|".join(map(re.escape, task.parameters))
     # possessive repeats, so that hostile text cannot make the search backtrack
     pattern = rf"""(?<![\w.])(?:{names})\((?:[^()"']|"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+')*+\)"""
@@ -83,7 +79,7 @@ def _python_call(task: Task, node: ast.Call) -> Call:
 
 def _plain_value(name: str, node: ast.expr) -> object:
     if isinstance(node, ast.Name) and node.id in ("true", "false"):
-        return node.id  # JSON's spelling inside a Python call: read as text, which style marks down
+        return node.id  # JSON's spelling: read as text, which style marks down
     try:
         value: object = ast.literal_eval(node)
     except (ValueError, TypeError):
@@ -91,18 +87,6 @@ def _plain_value(name: str, node: ast.expr) -> object:
     if not _is_plain(value):
         raise UnreadableAnswer(f"{name}={clip(' '.join(ast.unparse(node).split()))} is not a plain value")
     return value
-
-
-def _json_calls(source: str) -> list[Call] | None:
-    """The tool calls that `source` is made of, or None."""
-    try:
-        data = json.loads(source)
-        entries = data if isinstance(data, list) else [data]
-        calls = [Call(entry["name"], dict(entry["arguments"])) for entry in entries]
-        named = all(is_name(name) for call in calls for name in (call.function, *call.args))
-        return calls if named and all(_is_plain(call.args) for call in calls) else None
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return None
 
 
 def _is_plain(value: object, depth: int = 0) -> bool:

@@ -73,7 +73,7 @@ function render({ model, el }) {
   });
   const convention = choose("Formulas of", choices.conventions.map(([key, name]) => [key, name === "paper" ? "the paper" : name]), now("convention"), (value) => set({ convention: value }));
   const method = choose("Method on the right", choices.methods, now("method"), (value) => set({ method: value }));
-  const summary = make("summary");
+  const summary = make("summary", {}, levels.includes(null) ? "What each reward weighs" : "What a pass pays and weighs");
   const paying = make(
     "details",
     { class: "paying" },
@@ -220,12 +220,6 @@ function render({ model, el }) {
     const lacks = (m, c) => choices.undefined.some(([one, other]) => one === m && other === c);
     [...method.options].forEach((option) => (option.disabled = lacks(option.value, convention.value)));
     [...convention.options].forEach((option) => (option.disabled = lacks(method.value, option.value)));
-    const moved = [
-      ...(same(now("pays"), start.pays) ? [] : [`pays ${now("pays").join(", ")}`]),
-      ...(now("weights").every((one) => one === 1) ? [] : [`weights ${now("weights").join(", ")}`]),
-      ...(now("convention") === "paper" ? [] : [`as ${convention.selectedOptions[0].textContent}`]),
-    ];
-    say(summary, moved.length ? `Scale and weight: ${moved.join("; ")}` : levels.includes(null) ? "What each reward weighs" : "What a pass pays and weighs");
     reset.hidden = !editable || Object.entries({ marks: given, ...start }).every(([name, value]) => same(value, now(name)));
     say(caption, CAPTIONS[now("method")] ?? "");
   }
@@ -355,7 +349,7 @@ function render({ model, el }) {
     words.replaceChildren(...texts);
   }
 
-  function share({ shares: parts, percents, squared }) {
+  function share({ shares: parts, percents }) {
     const methods = [choices.base, title(now("method"))];
     const stake = (part, side) => {
       const said = percents[side];
@@ -369,8 +363,7 @@ function render({ model, el }) {
     };
     shares.replaceChildren(make("span", { class: "soft", title: SHARE }, "Share of the update"), ...parts.map(stake));
     const against = parts.flatMap((part, side) => (part ?? []).flatMap((x, k) => (x < -0.005 ? [`${names[k]} ${percents[side][k]} under ${methods[side]}`] : [])));
-    const notes = [...(against.length ? [`overruled: ${against.join(", ")}`] : []), ...(squared ? [squared] : [])];
-    if (notes.length) shares.append(make("small", { class: "soft" }, notes.join("; ")));
+    if (against.length) shares.append(make("small", { class: "soft" }, `overruled: ${against.join(", ")}`));
   }
 
   // --- the answer under the pointer --------------------------------------------------------------------------------

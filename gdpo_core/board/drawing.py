@@ -6,7 +6,7 @@ from functools import lru_cache
 from gdpo_core._words import number, percent, signed
 from gdpo_core.board.arithmetic import arithmetic
 from gdpo_core.board.result import compute
-from gdpo_core.board.state import BASE, METHODS, State
+from gdpo_core.board.state import BASE, State
 from gdpo_core.board.verdict import enough, verdict
 
 
@@ -29,17 +29,8 @@ def draw(state: State, names: tuple[str, ...]) -> dict:
         "enough": enough(state, right),
         "shares": [one.shares for one in both],
         "percents": [[percent(x) for x in one.shares or ()] for one in both],
-        "squared": _squared(state),
         "lines": [list(both) for both in zip(arithmetic(left), arithmetic(right), strict=True)],
     }
-
-
-def _squared(state: State) -> str:
-    """How unequal weights count in the shares."""
-    if len(set(state.weights)) == 1:
-        return ""
-    alike = state.method not in ("gd2po", "sa_mrpo")  # which change the weights, or leave answers out
-    return f"a weight counts squared here, under {METHODS[state.method] + ' too' if alike else 'GRPO'}"
 
 
 def order_at_first(state: State) -> list[int]:

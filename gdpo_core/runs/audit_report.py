@@ -342,10 +342,9 @@ def _what_first(f: Facts, findings: Sequence[Finding]) -> str:
 
 def _caution(f: Facts) -> str:
     """What stands before every verdict on a few groups."""
-    groups, responses = f.totals.groups, f.totals.responses
-    if groups >= FEW_GROUPS:
-        return ""
-    return f"Too few to judge ({count(responses, 'response')} in {count(groups, 'group')}). So far: "
+    groups, responses = f.totals.groups, count(f.totals.responses, "response")
+    few = f"Too few to judge ({responses} in {count(groups, 'group')}). So far: "
+    return few if groups < FEW_GROUPS else ""
 
 
 def first_of(findings: Sequence[Finding]) -> Finding | None:

@@ -11,8 +11,8 @@ from gdpo_core._words import clip, count
 from gdpo_core.runs.facts import Facts, ValueFacts
 from gdpo_core.runs.files import natural
 from gdpo_core.runs.run import Run
-from gdpo_core.runs.summarise import summarise
-from gdpo_core.runs.sums import Summary, merge, take
+from gdpo_core.runs.summarise import pieces, summarise
+from gdpo_core.runs.sums import add_up, concat, take
 
 VALUES = 50  # that are looked at by themselves, those with the most groups; all others together
 LONGEST = 200  # characters of a value
@@ -28,14 +28,9 @@ def by_value(f: Facts) -> tuple[ValueFacts, ...]:
         return ()
     values = _values(f.run)
     known, others = values.head(VALUES), len(values) - VALUES
-    summary: Summary | None = None
     plan = replace(f.plan, examples_of=None)
-    for table in _in_cells(f, known["key"]):
-        batches = summarise(table, plan).batches
-        part = Summary(plan, replace(batches, batch=batches.batch % (VALUES + 1)))
-        summary = merge([part] if summary is None else [summary, part])
-    assert summary is not None, "the facts are of a batch"
-    of = summary.batches
+    parts = [summarise(part, plan).batches for part in _numbered(f, known["key"])]
+    of = add_up(together := concat(parts), together.batch)
     names = list(enumerate(known["value"].to_list()))
     names.sort(key=lambda name: (name[1] is None, natural(name[1] or "")))
     facts = {number: replace(f, batches=take(of, of.batch == number)) for number in of.batch.tolist()}
@@ -44,11 +39,12 @@ def by_value(f: Facts) -> tuple[ValueFacts, ...]:
 
 
 def _values(run: Run) -> pl.DataFrame:
-    """The values of the column, those with the most groups first: key, value, groups. Raises InputError."""
-    counts: list[pl.DataFrame] = []
+    """The values of the column, those with the most groups first: key, value, len. Raises InputError."""
+    counts = []
+    key, value = pl.col("_by").hash().alias("key"), pl.col("_by").str.slice(0, LONGEST).alias("value")
+    goes_on = (pl.col("group") == pl.col("group").shift(1)).fill_null(False)
     for table in run.tables():
-        goes_on = pl.col("group") == pl.col("group").shift(1)
-        other = table.select((goes_on & pl.col("_by").ne_missing(pl.col("_by").shift(1))).fill_null(False)).to_series()
+        other = table.select(goes_on & pl.col("_by").ne_missing(pl.col("_by").shift(1))).to_series()
         if (row := other.arg_max()) is not None and other[row]:
             a, b = (repr(clip(x)) if x is not None else "a missing one" for x in table["_by"][row - 1 : row + 1])
             step = table["step"][row]
@@ -56,25 +52,17 @@ def _values(run: Run) -> pl.DataFrame:
                 f"{run.path}: expected one value of the column {run.by!r} in all responses of a group, "
                 f"got {a} and {b} in a group of step {step}"
             )
-        first = table.filter(~goes_on.fill_null(False))
-        key, value = pl.col("_by").hash().alias("key"), pl.col("_by").str.slice(0, LONGEST).alias("value")
-        new = first.select(key, value, pl.lit(1, pl.Int64).alias("groups"))
-        together = pl.concat([*counts, new]).group_by("key", maintain_order=True)
-        counts = [together.agg(pl.col("value").first(), pl.col("groups").sum())]
-    return counts[0].sort("groups", descending=True, maintain_order=True)
+        counts.append(table.filter(~goes_on).group_by(key, maintain_order=True).agg(value.first(), pl.len()))
+    together = pl.concat(counts).group_by("key", maintain_order=True).agg(pl.col("value").first(), pl.col("len").sum())
+    return together.sort("len", descending=True, maintain_order=True)
 
 
-def _in_cells(f: Facts, keys: pl.Series) -> Iterator[pl.DataFrame]:
-    """The tables of the run with a `cell` for each response: its batch and its value, batch · (VALUES + 1) + value.
-
-    The sums over a cell are then those of a batch in which every response has that value.
-    """
-    numbers = pl.DataFrame({"key": keys, "number": np.arange(len(keys))})
-    for table in f.run.tables():
-        part = table.filter(pl.Series(np.isin(table["batch"].to_numpy(), f.batches.batch)))
-        if len(part):
-            of_value = part.select(pl.col("_by").hash().alias("key")).join(
-                numbers, on="key", how="left", maintain_order="left"
-            )
-            cell = pl.col("batch") * (VALUES + 1) + of_value["number"].fill_null(VALUES)
-            yield part.with_columns(cell.alias("cell")).sort("cell", maintain_order=True)
+def _numbered(f: Facts, keys: pl.Series) -> Iterator[pl.DataFrame]:
+    """The counted batches of the run, with the number of its value as the `part` of each response."""
+    numbers = pl.DataFrame({"key": keys, "part": np.arange(len(keys))})
+    for table in pieces(f.run.tables()):
+        rows = table.filter(pl.col("batch").is_in(f.batches.batch.tolist()))
+        if len(rows):
+            key = rows.select(pl.col("_by").hash().alias("key"))
+            part = key.join(numbers, on="key", how="left", maintain_order="left")["part"]
+            yield rows.with_columns(part.fill_null(VALUES))

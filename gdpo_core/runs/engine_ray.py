@@ -1,37 +1,27 @@
-"""The audit of a log on Ray: workers sum up the parts of a log, and their sums are merged as the local ones are."""
+"""The audit of a log on Ray: what the local engine maps over the parts of a log here, workers do."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from gdpo_core._errors import InputError
-from gdpo_core._inputs import ArrayLike
 from gdpo_core.runs.audit import audit
 from gdpo_core.runs.audit_report import AuditReport
 from gdpo_core.runs.read import read_run
-from gdpo_core.runs.run import Run
-from gdpo_core.runs.summarise import summarise
-from gdpo_core.runs.sums import Plan, Summary, merge
-from gdpo_core.runs.trials import Sample
+
+AHEAD = 2  # parts per worker that wait for it: all others are still in the log
+RETRIES = 2  # of a part whose worker died
 
 
-def audit_on_ray(
-    path: str | Sequence[str],
-    *,
-    framework: str | None = None,
-    weights: Mapping[str, float] | ArrayLike | None = None,
-    primary: str | None = None,
-    asked: str | None = None,
-    what_if: Mapping[str, Any] | None = None,
-    **named: Any,
-) -> AuditReport:
+def audit_on_ray(path: Any, *, framework: str | None = None, what_if: Any = None, **named: Any) -> AuditReport:
     """The report of `audit(read_run(path))`, computed by the workers of a Ray cluster, or of one started here.
 
-    named: further arguments of `read_run`. Raises InputError, also if Ray is not installed or a worker dies.
+    named: further arguments of `audit` and of `read_run`. Raises InputError, also if Ray is not installed or a worker
+    dies.
     """
     _ray()  # nothing is read in vain
-    run = read_run(path, framework, **named)
-    return audit(run, weights, primary, asked=asked, what_if=what_if, engine=_map_and_merge)
+    mine = {name: named.pop(name) for name in ("weights", "primary", "asked") if name in named}
+    return audit(read_run(path, framework, **named), what_if=what_if, engine=map_on_ray, **mine)
 
 
 def _ray() -> Any:
@@ -44,26 +34,27 @@ def _ray() -> Any:
     return ray
 
 
-def _map_and_merge(run: Run, plan: Plan) -> Summary:
-    """The summary of the run, merged from those of its parts."""
-    ray, sample = _ray(), Sample()
+def map_on_ray(function: Callable[[Any], Any], parts: Iterable[Any]) -> Iterator[Any]:
+    """What a function makes of each part, in their order, as `map`. Raises InputError if a worker dies."""
+    ray = _ray()
     try:
         if not ray.is_initialized():
             ray.init(log_to_driver=False, logging_level="ERROR", include_dashboard=False)
-        remote = ray.remote(max_retries=2)(lambda table: _summarise(table, plan))
-        waiting = []
-        for table in run.tables():
-            waiting.append(remote.remote(table))
-            sample.add(table)
-        parts = ray.get(waiting)
+        workers = max(1, int(ray.cluster_resources().get("CPU", 1)))
+        remote = ray.remote(max_retries=RETRIES)(lambda part: _in_one_thread(function, part))
+        waiting = deque[Any]()
+        for part in parts:
+            waiting.append(remote.remote(part))
+            if len(waiting) > AHEAD * workers:
+                yield ray.get(waiting.popleft())
+        yield from map(ray.get, waiting)
     except ray.exceptions.RayError as error:
         why = next((line for line in str(error).splitlines() if line.strip()), "no reason given")
         raise InputError(f"--engine: expected ray's workers to finish, got {type(error).__name__}: {why}") from None
-    return replace(merge(parts), sample=tuple(sample.tables))
 
 
-def _summarise(table: Any, plan: Plan) -> Summary:
+def _in_one_thread(function: Callable[[Any], Any], part: Any) -> Any:
     import torch
 
     torch.set_num_threads(1)  # as many workers as cores
-    return summarise(table, plan)
+    return function(part)

@@ -9,7 +9,7 @@ import polars as pl
 import torch
 
 from gdpo_core.frameworks import ALL_CONVENTIONS
-from gdpo_core.runs.facts import Facts, Finding
+from gdpo_core.runs.facts import Examples, Facts, Finding
 from gdpo_core.runs.recipe import holds_lengths
 from gdpo_core.runs.texts import Texts
 from gdpo_core.steps import explain
@@ -85,6 +85,22 @@ class ExampleGroup:
         return {"weights": self.weights, "convention": convention, "lengths": lengths}
 
 
+def best_groups(f: Facts) -> Examples | None:
+    """The groups that show each thing best, so many as a report shows of each, among the batches that are counted."""
+    if f.groups is None or f.plan.examples_of is None:
+        return None
+    counted = f.groups.filter(pl.col("batch").is_in(f.batches.batch.tolist()))
+    best = []
+    for name in counted.columns[2:]:
+        finding, _, reward = name.partition(" ")
+        of = pl.lit(finding).alias("finding"), pl.lit(int(reward) if reward else None, pl.Int64).alias("reward")
+        scores = counted.select(*of, pl.col(name).alias("score"), "group").drop_nulls("score")
+        best.append(scores.sort("score", "group", descending=[True, False]).head(MOST))
+    scores = pl.concat(best)
+    held = pl.col("group").is_in(scores["group"].unique().implode())
+    return Examples(scores, pl.concat([table.filter(held) for table in f.run.tables()]))
+
+
 def example_groups(f: Facts, findings: Sequence[Finding]) -> tuple[ExampleGroup, ...]:
     """The groups that show each of `FINDINGS` best, with their numbers alone; of batches that the facts count."""
     if f.examples is None or f.plan.examples_of != f.method:
@@ -92,13 +108,12 @@ def example_groups(f: Facts, findings: Sequence[Finding]) -> tuple[ExampleGroup,
     named = (finding.evidence["reward"] for finding in findings if finding.id == "reward-dominates")
     share = np.nan_to_num(f.shares(f.method), nan=-np.inf)
     reward = f.rewards.index(str(next(named, f.rewards[int(share.argmax())])))
-    rows = f.examples.rows.filter(pl.col("batch").is_in(f.batches.batch.tolist()))
-    of_group = {number: part for (number,), part in rows.partition_by("group", as_dict=True).items()}
-    scores = f.examples.scores.filter(pl.col("reward").is_in([-1, reward]), pl.col("group").is_in(list(of_group)))
+    of_group = {number: part for (number,), part in f.examples.rows.partition_by("group", as_dict=True).items()}
+    scores = f.examples.scores.filter(pl.col("reward").is_null() | (pl.col("reward") == reward))
     return tuple(
         _example(f, finding, score, of_group[group], f.rewards[reward] if finding == "reward-dominates" else None)
         for finding in FINDINGS
-        for score, group in scores.filter(finding=finding).head(MOST).select("score", "group").rows()
+        for score, group in scores.filter(finding=finding).select("score", "group").rows()
     )
 
 

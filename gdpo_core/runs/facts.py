@@ -16,9 +16,9 @@ from gdpo_core.runs.recipe import Recipe
 from gdpo_core.runs.relations import Relation, relations_of
 from gdpo_core.runs.run import Run
 from gdpo_core.runs.solve import same_weights
-from gdpo_core.runs.sums import Array, Examples, Made, MethodSums, Plan, Sums, take, total
+from gdpo_core.runs.sums import Array, MethodSums, Plan, Sums, total
 from gdpo_core.runs.thresholds import CHANCE, MERGED, SCALE_ONLY
-from gdpo_core.runs.trials import Trial, sums_under
+from gdpo_core.runs.trials import Trial, sample_of, sums_under
 from gdpo_core.ties import Order
 
 SEVERITIES = ("error", "warning", "info")
@@ -36,22 +36,30 @@ WEIGHTS_FROM = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Finding:
     """One thing that the owner of a run should know."""
 
-    id: str = field(default="", kw_only=True)  # `findings` gives it the name of the function that looks for it
-    title: str = field(kw_only=True)  # the fact in a few words
-    severity: str  # info, warning or error
-    message: str  # what it is, what it means and what to do about it
+    id: str = ""  # `findings` gives it the name of the function that looks for it
+    severity: str = "warning"  # or info, or error
+    title: str  # the fact in a few words
+    message: str  # what it is and what it means
+    to_do: str = ""  # a sentence; empty where nothing has to be done
     evidence: Mapping[str, object]  # the numbers, and the thresholds they were held against
     # The lines of configuration that change it, for the framework of the run. What they do to its rewards was tried.
     fix: str | None = None
-    effect: Mapping[str, tuple[float, float]] = field(default_factory=dict, kw_only=True)  # figures without and with it
-    tried_on: int = field(default=0, kw_only=True)  # responses of the log on which the figures were computed
-    extent: float = field(default=0.0, kw_only=True)  # how much of the run it is about, from 0 to 1
-    to_do: str = field(default="", kw_only=True)  # a sentence; empty where nothing has to be done
-    read_more: str = field(default="", kw_only=True)  # the chapter of the page, or section of docs/audit.md, about it
+    effect: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # figures without and with it
+    tried_on: int = 0  # responses of the log on which the figures were computed
+    extent: float = 0.0  # how much of the run it is about, from 0 to 1
+    read_more: str = ""  # the chapter of the page, or section of docs/audit.md, about it
+
+
+@dataclass(frozen=True)
+class Examples:
+    """The groups that show something best, and their rows."""
+
+    scores: pl.DataFrame  # finding, reward (the number of the one it is about, or null), score, group; the best first
+    rows: pl.DataFrame
 
 
 @dataclass(frozen=True)
@@ -66,9 +74,10 @@ class Facts:
     steps: Sequence[int]  # the numbers of the steps that the log holds, ascending
     given_weights: Mapping[str, float]  # that the caller named, by reward
     intended_method: str | None  # that the caller, or a configuration beside the log, asks for
-    recipe_of_the_rest: Recipe | None  # of another method, which made `overwritten_batches`
-    tables: Sequence[pl.DataFrame]  # whole batches from all over the run, on which settings are tried
-    examples: Examples | None = None  # the groups that show something best
+    recipe_of_the_rest: Recipe | None = None  # of another method, which made `overwritten_batches`
+    tables: Sequence[pl.DataFrame] = ()  # whole batches from all over the run
+    groups: pl.DataFrame | None = None  # how well each group shows each thing, see `Summary`
+    examples: Examples | None = None
     left_out_reward: tuple[str, Recipe] | None = None  # a column, and what makes the advantages if it is a reward too
     with_all: "Facts | None" = None  # with the rewards that do not count, where there are such
     by: "tuple[ValueFacts, ...]" = ()  # the same of each value of the column that was asked for
@@ -266,46 +275,37 @@ class Facts:
 
         It goes by the squares of the weights, in the groups that hold the reward.
         """
-        return self._part(k, lambda part, i, w: w * w * part.coverage(i))
+        return self._over_groups(self._by_weights(2, self.coverage)[k])
 
     def due_share(self, k: int) -> float:
         """The same in the groups in which the reward differs: no weight can do anything in the others."""
-        return self._part(k, lambda part, i, w: w * w * (1 - part.dead_or_missing(i)))
+        return self._over_groups(self.due_shares(k))
 
     def due_shares(self, k: int) -> Array:
         """(batches,) the same under the weights of each batch."""
-        due = np.zeros(len(self.batches.batch))
-        for part in self.by_weights:
-            due[np.isin(self.batches.batch, part.batches.batch)] = part.due_share(k)
-        return due
+        return self._by_weights(2, lambda i: 1 - self.dead_or_missing(i))[k]
 
     def weight_share(self, k: int) -> float:
         """Its part of the weights. A weight acts only in the groups that hold its reward."""
-        return self._part(k, lambda part, i, w: abs(w) * part.coverage(i))
+        return self._over_groups(self._by_weights(1, self.coverage)[k])
 
-    def _part(self, k: int, of: "Callable[[Facts, int, float], float]") -> float:
-        """The reward's part of what all rewards have by their weights; the mean over the groups where these change."""
-        parts, groups = list[float](), list[float]()
-        for part in self.by_weights:
-            by_reward = [of(part, i, w) for i, w in enumerate(part.plan.weights)]
-            parts.append(ratio(by_reward[k], sum(by_reward)))
-            groups.append(part.totals.groups)
-        known = [(x, n) for x, n in zip(parts, groups, strict=True) if x == x]
-        return sum(x * n for x, n in known) / sum(n for _, n in known) if known else nan
+    def _by_weights(self, power: int, acts: Callable[[int], float]) -> Array:
+        """(rewards, batches) each reward's part of the weights to this power, of which so much acts."""
+        parts = np.abs(self._weights) ** power * np.array([[acts(k)] for k in range(len(self.rewards))])
+        whole = parts.sum(0)
+        return np.divide(parts, whole, out=np.full_like(parts, nan), where=whole > 0)
 
     @cached_property
-    def by_weights(self) -> "Sequence[Facts]":
-        """The facts of the batches with the same weights; of all together where these do not change."""
-        if not self.plan.changes:
-            return [self]
-        rows: dict[Made, list[int]] = {}
-        for row, batch in enumerate(self.batches.batch.tolist()):
-            rows.setdefault(self.plan.of_batch(batch), []).append(row)
-        plans = (replace(self.plan, weights=made.weights, recipe=made.recipe, changes={}) for made in rows)
-        return [
-            replace(self, plan=plan, batches=take(self.batches, np.array(some)), _trials={})
-            for plan, some in zip(plans, rows.values(), strict=True)
-        ]
+    def _weights(self) -> Array:
+        """(rewards, batches) the weights of each batch."""
+        batches = self.batches.batch.tolist()
+        each = [self.plan.of_batch(b).weights for b in batches] if self.plan.changes else [self.plan.weights]
+        return np.broadcast_to(each, (len(batches), len(self.rewards))).T
+
+    def _over_groups(self, of_batch: Array) -> float:
+        """The mean over the groups of what is known of their batches."""
+        known = of_batch == of_batch
+        return ratio(of_batch[known] @ self.batches.groups[known], self.batches.groups[known].sum())
 
     @property
     def ratios_alone(self) -> bool:
@@ -338,9 +338,8 @@ class Facts:
     @cached_property
     def sample(self) -> list[pl.DataFrame]:
         """The responses on which settings are tried: those of `batches`, or whole batches from all over the run."""
-        counted = pl.Series(self.batches.batch)
-        tables = [table.filter(pl.col("batch").is_in(counted.implode())) for table in self.tables]
-        return [table for table in tables if len(table)]
+        counted = pl.col("batch").is_in(self.batches.batch.tolist())
+        return sample_of(table.filter(counted) for table in self.tables)
 
     def try_setting(self, setting: Trial) -> "Facts":
         """The facts of the sample under another setting. Raises InputError."""

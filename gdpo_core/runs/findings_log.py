@@ -50,9 +50,7 @@ def steps_missing(f: Facts) -> Iterator[Finding]:
     after = [a for a, b in pairwise(f.steps) if b - a > 1]
     numbers = {"missing": last - first + 1 - held, "first_step": first, "last_step": last}
     title = f"{count(numbers['missing'], 'step')} {_is(numbers['missing'])} missing from the log"
-    message = (
-        f"{title}, after {at_steps(after)}: files were lost, or they were logged elsewhere. They do not count here."
-    )
+    message = f"{title}, after {at_steps(after)}: files were lost, or logged elsewhere. They do not count here."
     to_do, fix = "Find the files of these steps, or read the figures as those of the other steps.", None
     if usual > 1 and (times >= EVERY_NTH * gaps.total() or first == usual):
         begin = max(first - usual + 1, min(first, 1))
@@ -64,7 +62,7 @@ def steps_missing(f: Facts) -> Iterator[Finding]:
         numbers |= {"missing": steps - held, "every": usual}
         fix = f.framework.lines.log_every_step
     evidence = {**numbers, "after_steps": after[:LISTED]}
-    yield Finding(severity="warning", title=title, message=message, to_do=to_do, evidence=evidence, fix=fix)
+    yield Finding(title=title, message=message, to_do=to_do, evidence=evidence, fix=fix)
 
 
 def steps_repeated(f: Facts) -> Iterator[Finding]:
@@ -72,7 +70,6 @@ def steps_repeated(f: Facts) -> Iterator[Finding]:
     of_one_step = f.batches.step == f.batches.step_last
     if twice := sorted(step for step, n in Counter(f.batches.step[of_one_step].tolist()).items() if n > 1):
         yield Finding(
-            severity="warning",
             title="Steps are in the log several times, with different content",
             message=f"The log holds {at_steps(twice)} several times, with different content: the run was resumed, two "
             "runs wrote to one place, or an evaluation was logged. Each counts here as a batch of its own.",
@@ -90,7 +87,6 @@ def rewards_collinear(f: Facts) -> Iterator[Finding]:
         terms = [f"{number(w)} × {part}" if abs(w) != 1 else f"{'−' * (w < 0)}{part}" for part, w in parts.items()]
         sum_of, names = " + ".join(terms).replace("+ −", "− "), [name, *parts]
         yield Finding(
-            severity="warning",
             title=f"{some(names)} say the same" if len(parts) == 1 else f"{name} follows from {some(parts)}",
             message=f"In every group {name} is {sum_of}, but for a constant. What {some(names)} do cannot be told "
             "apart: neither their weights nor their shares of the update, only what they do together.",
@@ -106,15 +102,13 @@ def prompts_merged(f: Facts) -> Iterator[Finding]:
         where = f"{count(details['groups'], 'group')} in {count(details['steps'], 'step')}"
         severity, title, to_do = "info", "The text of a prompt does not tell groups apart", ""
         message = (
-            f"Some prompts occur more than once in a batch ({where} share their prompt with another group). This "
-            f"report reads {f.run.grouped_by}, as the trainer does; to group this log by prompt would merge them."
+            f"Some prompts occur more than once in a batch ({where} share theirs with another group). This report "
         )
+        message += f"reads {f.run.grouped_by}, as the trainer does; to group this log by prompt would merge them."
         if f.run.grouped_by_column:
             severity, title, to_do = "warning", "Prompts that occur twice became one group", "Log an id for each group."
-            message = (
-                f"Groups are told apart by {f.run.grouped_by}, and {where} hold several times the "
-                f"{details['group_size']} responses of others: the figures of these groups are wrong."
-            )
+            message = f"Groups are told apart by {f.run.grouped_by}, and {where} hold several times the "
+            message += f"{details['group_size']} responses of others: the figures of these groups are wrong."
         yield Finding(severity=severity, title=title, message=message, to_do=to_do, evidence=details)
 
 
@@ -122,17 +116,14 @@ def ragged_batches(f: Facts) -> Iterator[Finding]:
     """Batches that the group size does not divide."""
     for details in issues(f, "ragged-batches"):
         size, step, rows = details["group_size"], details["step"], count(details["rows"], "row")
-        says = (
-            f"the number of rows is no multiple of the group size {size} (step {step}: {rows}): rows were lost, or it"
-        )
-        says += " is another one"
+        says = f"the number of rows is no multiple of the group size {size} (step {step}: {rows})"
         if f.run.grouped_by_column:
             groups = count(details["groups"], "group")
-            says = f"{groups} do not hold the usual {size} responses (step {step}: one of {rows}): rows were lost"
+            says = f"{groups} do not hold the usual {size} responses (step {step}: one of {rows})"
+        where = f"In {count(details['batches'])} of {count(details['of'], 'batch', 'batches')}"
         yield Finding(
-            severity="warning",
             title="Some groups lack responses",
-            message=f"In {count(details['batches'])} of {count(details['of'], 'batch', 'batches')}, {says}.",
+            message=f"{where}, {says}: rows were lost, or the group size is another one.",
             to_do="Look for lost rows, or give the group size.",
             evidence=details,
         )
@@ -144,7 +135,6 @@ def groups_sampled(f: Facts) -> Iterator[Finding]:
         if "tables" in details:
             tables, most = details["tables"], count(details["threshold"], "row")
             yield Finding(
-                severity="warning",
                 title="W&B probably cut the table",
                 message=f"{count(tables, 'table')} of W&B {'has' if tables == 1 else 'have'} {most}, where W&B cuts a "
                 "table: do not trust the last group of the step, nor the batch step.",
@@ -267,7 +257,6 @@ def eval_overwrote(f: Facts) -> Iterator[Finding]:
         return
     at, error = at_steps(f.overwritten_batches.step.tolist()), _error(f.overwritten_batches)
     yield Finding(
-        severity="warning",
         title=f"An evaluation overwrote {at}",
         message=f"The logged advantages of {at} alone are not reproduced: they differ by up to {error}, in most groups "
         "only by a factor, and no rows are missing. That is what an evaluation leaves, which overwrites the file of "
@@ -299,7 +288,6 @@ def rows_missing(f: Facts) -> Iterator[Finding]:
     most = int(f.batches.responses[f.batches.logged.wrong == 0].max())
     held = f"{rows.min()}" if rows.min() == rows.max() else f"{rows.min()} to {rows.max()}"
     yield Finding(
-        severity="warning",
         title=f"Rows are missing at {at_steps(steps)}",
         message=f"{at_steps(steps).capitalize()} {'holds' if len(steps) == 1 else 'hold'} {held} rows, others {most}. "
         f"The logged advantages are those of {NAMES[f.method]} but for a factor: they were computed over more rows. "
@@ -382,8 +370,7 @@ def _nothing_makes_them(f: Facts) -> Finding:
             to_do = "Log what was added to the rewards as a column of its own."
     else:
         evaluation = "evaluations wrote into the files of all steps, " * f.framework.evaluation_overwrites
-        why = f" The groups may be others, another framework wrote the log, {evaluation}or a reward is not logged as "
-        "used."
+        why = f" Usually the group size or the framework is another, {evaluation}or a reward is not logged as used."
     message = f"{none} (groups: {f.run.grouped_by}).{why}"
     return Finding(severity=severity, title=title, message=message, to_do=to_do, evidence=numbers)
 
@@ -562,7 +549,6 @@ def weights_not_as_given(f: Facts) -> Iterator[Finding]:
     of_caller, of_log = (some(f"{n} {number(w)}" for n, w in zip(names, ws, strict=True)) for ws in (given, made))
     up_to = ", up to a common factor" if up_to_scale else ""
     yield Finding(
-        severity="warning",
         title="The weights given are not those that ran",
         message=f"The weights given ({of_caller}) are not those that made the logged advantages ({of_log}{up_to}). The "
         "figures here follow the weights given.",

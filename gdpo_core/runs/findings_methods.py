@@ -57,11 +57,10 @@ def ties_hide_signal(f: Facts) -> Iterator[Finding]:
 
 def _order_in_words(f: Facts, method: str) -> str:
     order = f.order(method)
-    has = (
-        f"has {count(order.right)} the right way round, {count(order.wrong)} the wrong way and {count(order.tied)} tied"
-    )
+    right, wrong, tied = count(order.right), count(order.wrong), count(order.tied)
     lost = f.totals.primary_pairs - order.pairs
-    return f"{has} ({count(lost)} are lost to missing rewards)" if lost else has
+    missing = f" ({count(lost)} are lost to missing rewards)" if lost else ""
+    return f"has {right} the right way round, {wrong} the wrong way and {tied} tied{missing}"
 
 
 def silent_groups(f: Facts) -> Iterator[Finding]:
@@ -130,9 +129,7 @@ def priority_inversion(f: Facts) -> Iterator[Finding]:
         message=f"{f.lead_in}, in {percent(inverted)} of the pairs that differ in {primary} the response with less "
         f"{primary} gets more, and {percent(tied[f.method])} are tied. By method, inverted and tied: {compared}. "
         f"{most} no normalisation knows that {primary} matters most. {_break_even_in_words(f, f.plan.primary, needed)}",
-        to_do=f"{remedy.words}."
-        if remedy
-        else f"Decide how much {primary} counts: no gate and no weight tried here helps.",
+        to_do=f"{remedy.words if remedy else f'Decide how much {primary} counts: nothing tried here helps'}.",
         evidence=numbers | {"threshold_info": t.INVERTED_INFO, "threshold_warning": t.INVERTED_WARNING},
         extent=inverted,
         **finding_members(remedy),
@@ -189,7 +186,6 @@ def batch_step_amplifies(f: Facts) -> Iterator[Finding]:
     most = f" (up to {decimal(largest, 2)}, at step {at})" if len(factors) > 1 else ""
     numbers = {"method": f.method, "factor": factor, "largest_factor": largest, "largest_at_step": at}
     yield Finding(
-        severity="warning",
         title=f"Silent groups scale the others up by {decimal(factor, 2)}",
         message=f"The std of the batch, by which {NAMES[f.method]} divides, is small, as only {percent(share)} of the "
         f"responses are in groups that differ. It multiplies their advantages by {decimal(factor, 2)} on "
@@ -232,7 +228,6 @@ def filter_drops_signal(f: Facts) -> Iterator[Finding]:
         return
     groups = int(f.totals.filtered_groups)
     yield Finding(
-        severity="warning",
         title="A filter would drop groups that GDPO can use",
         message=f"A filter on the std of the summed reward ({option}) would drop {count(groups, 'group')} "
         f"({percent(share)}) that GDPO uses: their rewards differ and cancel in the sum.",

@@ -32,7 +32,6 @@ def reward_dead(f: Facts) -> Iterator[Finding]:
         missing = not f.totals.rewards.present[k]
         numbers = {"reward": name, "dead_groups": dead, "groups": int(f.totals.rewards.holding_groups[k])}
         yield Finding(
-            severity="warning",
             title=title,
             message=f"{name} is missing in every response: it does nothing." if missing else message,
             to_do=f"Log {name}, or take it out." if missing else f"Grade {name} in finer steps, or take it out.",
@@ -61,13 +60,11 @@ def reward_fades(f: Facts) -> Iterator[Finding]:
         better = (mean[1] - mean[0]) * f.plan.weights[k] > 0
         moves = f"Its part of the update goes from {percent(share[0])} to {percent(share[1])}. "
         why = (
-            "If it is as good as it has to be, nothing is wrong: the other rewards go on teaching."
+            "If it is as good as it has to be, nothing is wrong."
             if better
-            else "Where all responses to a prompt get the same value, it teaches nothing."
+            else "Where it is constant, it teaches nothing."
         )
-        to_do = (
-            f"Find out why {name} fades: look at what the other rewards pay for, and whether the prompts became harder."
-        )
+        to_do = f"Find out why {name} fades: what the other rewards pay for, and whether the prompts became harder."
         numbers: dict[str, object] = {"reward": name, "groups_in_a_quarter": groups}
         for n, quarter_of in enumerate(("first_quarter", "last_quarter")):
             numbers |= {f"dead_groups_{quarter_of}": dead[n], f"mean_{quarter_of}": mean[n]}
@@ -127,15 +124,14 @@ def reward_dominates(f: Facts) -> Iterator[Finding]:
         why = [] if n else [_why_under_gdpo(f, k) if f.is_gdpo else _why_under_grpo(f)]
         why += _why_scale_is_not_the_reason(f, k, k, shares[k], gdpo[k], asks)
         makes = f"{name} makes {percent(shares[k])} of the update"
+        ask = f"Ask whether {name} is meant to make most of the update."
         numbers: dict[str, object] = {"reward": name, "method": f.method, "update_share": shares[k]}
         numbers |= {"weight_share": f.weight_share(k), "weight_asks_for": asks, "update_share_gdpo": gdpo[k]}
         yield Finding(
             severity="info" if k == f.plan.primary else "warning",  # what matters most may make most
             title=makes,
             message=f"{f.lead_in}, {makes} with {_of_the_weight(f, k)}. {' '.join(why)}".rstrip(),
-            to_do=f"{remedy.words}, if {name} is not meant to make most of the update."
-            if remedy
-            else f"Ask whether {name} is meant to make most of the update.",
+            to_do=f"{remedy.words}, if {name} is not meant to make most of the update." if remedy else ask,
             evidence=numbers | {"threshold": t.DOMINATES, "threshold_times_weight": t.DOMINATES_BY},
             extent=shares[k] - asks,
             **finding_members(remedy),
@@ -161,10 +157,8 @@ def reward_starved(f: Facts) -> Iterator[Finding]:
         remedy = None
         if whole:  # else nothing is tried on the part in which it is starved
             remedy = rebalance(f, k, lambda now, then, due=due: then - now >= t.EASED * (due - now) > 0)  # type: ignore[misc]
-        title, makes = (f"{name} makes {percent(share)} of the update",) * 2
-        if share < 0:
-            title = f"The update works against {name}"
-            makes = f"the update works against {name}: its share is {percent(share)}"
+        title = f"The update works against {name}" if share < 0 else f"{name} makes {percent(share)} of the update"
+        makes = f"the update works against {name}: its share is {percent(share)}" if share < 0 else title
         where = " in the groups in which it differs" if f.dead_or_missing(k) else ""
         why = [] if said else [_why_others_do_little(f, most) if f.is_gdpo else _why_under_grpo(f)]
         why += _why_scale_is_not_the_reason(f, k, most, share, with_gdpo, due)
@@ -176,9 +170,7 @@ def reward_starved(f: Facts) -> Iterator[Finding]:
             title=title,
             message=f"{f.lead_in}, {makes}, {late.words}. With {percent(f.weight_share(k))} of the weight it could "
             f"have {percent(due)}{where}. {f.rewards[most]} makes {percent(shares[most])}. {' '.join(why)}".rstrip(),
-            to_do=f"{remedy.words}, if {name} is meant to count."
-            if remedy
-            else f"Look at what keeps {name} from counting, if it is meant to.",
+            to_do=f"{remedy.words if remedy else 'Look at what holds it down'}, if {name} is meant to count.",
             evidence=numbers | {"threshold_of_due": t.STARVED},
             extent=due - share,
             **finding_members(remedy),
@@ -241,9 +233,7 @@ def _of_the_weight(f: Facts, k: int) -> str:
     """The share of the weights, and what it asks for where weights are unequal."""
     share, asks = f.weight_share(k), f.share_of_squares(k)
     square = f" (weights act by their squares: {percent(asks)})" if abs(asks - share) >= 0.005 else ""
-    able = _acting_rewards(f)
-    counted = ", counted in the groups that hold each reward" if any(f.coverage(i) < 1 for i in able) else ""
-    return f"{percent(share)} of the weight{square}{counted}"
+    return f"{percent(share)} of the weight{square}"
 
 
 def _acting_rewards(f: Facts) -> list[int]:
@@ -317,16 +307,15 @@ def conflict(f: Facts) -> Iterator[Finding]:
             continue
         first, second = f.rewards[i], f.rewards[j]
         remedy = put_first(f, [j if f.plan.primary == i else i]) if f.plan.primary in (i, j) else None
-        decide = f"Decide which of {first} and {second} counts: give it the larger weight, or let the other count only "
+        decide = f"Decide which of {first} and {second} counts: give it the larger weight, or gate the other."
         # A reward that makes nothing of the update undoes nothing there either.
         least = min((abs(shares[k]) for k in (i, j) if isfinite(shares[k])), default=1.0)
         yield Finding(
-            severity="warning",
             title=f"{first} and {second} work against each other",
             message=f"{first} and {second} work against each other: inside a group their correlation is "
             f"{signed(correlation)}. Normalising does not settle that: with equal weights they cancel under GDPO as "
             "far as they oppose each other, and under GRPO the one that varies more wins.",
-            to_do=f"{remedy.words}." if remedy else f"{decide}where it is reached.",
+            to_do=f"{remedy.words}." if remedy else decide,
             evidence={"rewards": [first, second], "correlation": correlation, "threshold": t.CONFLICT},
             extent=-correlation * min(1.0, 2 * least),
             **finding_members(remedy),
@@ -386,7 +375,6 @@ def reward_dead_in_part(f: Facts) -> Iterator[Finding]:
         numbers |= {"dead_groups": {value: of.facts.dead(k) for value, of in zip(values, here, strict=True)}}
         numbers |= {"dead_groups_of_others": others, "threshold": t.DEAD, "threshold_groups": t.BY_GROUPS}
         yield Finding(
-            severity="warning",
             title=f"{clip(name, 40)} does nothing in {clip(where, 40)}",
             message=f"{name} is constant in {percent(dead / holding)} of the groups of {f.run.by} {some(values)}, and "
             f"in {percent(others)} of the others: it does nothing there, which the figures of the whole run hide.",

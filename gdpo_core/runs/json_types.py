@@ -37,9 +37,7 @@ class RunPart(TypedDict):
     method: Annotated[str | None, Meta(description="null: the log does not show it.")]
     convention: str | None
     weights: Annotated[dict[str, float | None] | None, Meta(description="null for a weight: the log cannot tell it.")]
-    weights_in_turn: Annotated[
-        list[WeightsFrom], Meta(description="Where they change; weights: those of most batches.")
-    ]
+    weights_in_turn: Annotated[list[WeightsFrom], Meta(description="Where they change; weights: of most batches.")]
     weights_up_to_scale: Annotated[bool | None, Meta(description="true: only the ratios of these weights are known.")]
     remarks: Annotated[list[str], Meta(description="What was done to the advantages afterwards, and to the log.")]
     logged: int
@@ -94,9 +92,7 @@ class FindingPart(TypedDict):
     links: Annotated[list[LinkPart], Meta(description="In the paper, and in the framework's documentation.")]
     evidence: Annotated[dict[str, Any], Meta(description="The numbers, and the thresholds they were held against.")]
     fix: Annotated[str | None, Meta(description="Lines of configuration that change it.")]
-    effect: Annotated[
-        dict[str, list[float]], Meta(description="What the lines do on this log: figures without and with them.")
-    ]
+    effect: Annotated[dict[str, list[float]], Meta(description="Of the lines, on this log: without and with them.")]
     tried_on: Annotated[int, Meta(description="Responses of the log on which the effect was computed.")]
     extent: Annotated[float, Meta(description="How much of the run it is about, from 0 to 1: the order of findings.")]
 

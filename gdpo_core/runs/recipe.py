@@ -201,17 +201,21 @@ def same_direction(log: Tensors, comparison: Comparison) -> Tensor:
 
 
 def hidden_inputs(table: pl.DataFrame, rewards: Sequence[str]) -> int:
-    """The number of groups in which two responses have equal rewards, and lengths if known, but different advantages.
+    """The number of `hidden_groups`."""
+    return len(hidden_groups(table, rewards))
 
-    Such advantages depend on something that the log does not hold. 0 where no advantages are logged.
+
+def hidden_groups(table: pl.DataFrame, rewards: Sequence[str]) -> pl.Series:
+    """The groups in which two responses have equal rewards, and lengths if known, but different advantages.
+
+    Such advantages depend on something that the log does not hold. None where no advantages are logged.
     """
     if "advantage" not in table.columns:
-        return 0
+        return table["group"].clear()
     same = ["group", *rewards, *["length"] * holds_lengths(table, rewards)]
     advantage = pl.col("advantage").fill_nan(None)
     ranges = table.lazy().group_by(same).agg((advantage.max() - advantage.min()).alias("range"))
-    groups = ranges.filter(pl.col("range") > _DIFFERENT).select(pl.col("group").n_unique())
-    return int(groups.collect().item())
+    return ranges.filter(pl.col("range") > _DIFFERENT).select(pl.col("group").unique()).collect()["group"]
 
 
 def half_step(grid: str, x: Tensor) -> Tensor:

@@ -1,46 +1,35 @@
-"""The sums of one table of a run: what its batches, rewards, methods and logged advantages come to."""
+"""The sums of the batches of a table: what its rewards, methods and logged advantages come to."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import combinations
+from functools import cached_property, partial
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import polars as pl
 import torch
 from torch import Tensor
 
+from gdpo_core import _pairs
 from gdpo_core._errors import expect
 from gdpo_core._groups import Batch, skipping_missing
-from gdpo_core._pairs import (
-    Block,
-    Distinctions,
-    PairOrders,
-    blocks_of,
-    count_distinct_and_tied,
-    count_orders,
-    tie_tolerance,
-)
 from gdpo_core._statistics import centre, std_of
 from gdpo_core.frameworks import ALL_CONVENTIONS, VERL
 from gdpo_core.registry import advantages_without_eps, method_for
 from gdpo_core.runs.impossible import impossible
-from gdpo_core.runs.recipe import Tensors, compare, hidden_inputs, holds_lengths, same_direction, starts_of, tensors_of
+from gdpo_core.runs.recipe import Tensors, compare, hidden_groups, holds_lengths, same_direction, starts_of, tensors_of
 from gdpo_core.runs.sums import (
-    HELD_EXAMPLES,
     Array,
-    Examples,
     LengthSums,
     LoggedSums,
-    Made,
     MethodSums,
-    Moments,
     Plan,
     RewardSums,
-    Summary,
     Sums,
-    join_scatter,
-    merge,
+    add_up,
+    concat,
+    each,
+    take,
 )
 from gdpo_core.runs.thresholds import FAINT_STD, FEW_VALUES
 from gdpo_core.ties import break_even_of, update_parts
@@ -49,14 +38,48 @@ _ROUNDS, _NEAR = 100, 1e-9  # of the search for a break-even weight, and how nea
 _DIGITS = 14  # of a reward: what differs in later ones, as 0.1 + 0.2 and 0.3 do, is round-off
 _AT_ONCE = 1 << 16  # responses per piece, so that a piece and what is computed from it fit into a processor's cache
 
+Mapped: TypeAlias = Callable[..., Iterable]  # as `map`: what a function makes of each item, in their order
+
+
+class Summary(NamedTuple):
+    """The sums of the batches of a run or of a part of it, and how well each group shows each thing."""
+
+    batches: Sums[Array]
+    # batch, group, and a score by finding, and by finding and number of a reward; null where the group shows it not.
+    groups: pl.DataFrame
+
+
+def summarise_all(
+    tables: Iterable[pl.DataFrame], plan: Plan, mapped: Mapped = map, progress: Callable[[int], None] | None = None
+) -> Summary:
+    """The summary of the tables of a run, its batches in the order of the steps.
+
+    mapped: computes the parts, here by default. progress: called after each table with its number of responses.
+    """
+    parts = list(mapped(partial(summarise, plan=plan), pieces(tables, progress)))
+    batches = concat([part.batches for part in parts])
+    in_order = np.lexsort((batches.batch, batches.step))
+    return Summary(take(batches, in_order), pl.concat([part.groups for part in parts]))
+
+
+def pieces(tables: Iterable[pl.DataFrame], progress: Callable[[int], None] | None = None) -> Iterator[pl.DataFrame]:
+    """The tables in pieces of whole batches."""
+    for table in tables:
+        starts = starts_of(table["batch"].to_numpy())
+        cuts = starts[starts_of(starts // _AT_ONCE)]
+        for low, high in zip(cuts, [*cuts[1:], len(table)], strict=True):
+            yield table[low:high]
+        if progress is not None:
+            progress(len(table))
+
 
 def summarise(table: pl.DataFrame, plan: Plan) -> Summary:
     """The summary of one table of a run. It holds whole batches; the rows of a batch, and of a group, are consecutive.
 
     The advantages are computed with the plan's weights and convention. Where a batch lacks the lengths that the
-    convention weights by, GDPO's last step runs over responses. A column `cell` numbers parts of batches, each of some
-    groups in a row: then the sums are those of each cell, under its number, and the advantages still those of whole
-    batches. Raises InputError where these rows are apart.
+    convention weights by, GDPO's last step runs over responses. A column `part` numbers parts of the run, each of some
+    groups: then the sums are those of each part, under its number, and the advantages still those of whole batches.
+    Raises InputError where these rows are apart.
 
     >>> table = pl.DataFrame({"batch": 0, "step": 1, "group": 0, "a": [1.0, 0.0, 1.0], "b": [0.0, 1.0, 1.0]})
     >>> from gdpo_core.runs.sums import total
@@ -64,28 +87,15 @@ def summarise(table: pl.DataFrame, plan: Plan) -> Summary:
     >>> sums.methods["grpo"].tied_pairs, sums.different_pairs, round(float(sums.rewards.products[0, 1]), 6)
     (1, 3, -0.333333)
     """
-    made = _by_weights(table, plan)
-    return merge([replace(_summary(part, own), plan=plan) for own, rows in made for part in _parts(rows, own)])
+    parts = [_summary(rows, own, *known) for rows, own, *known in _kinds(table, plan)]
+    return Summary(concat([part.batches for part in parts]), pl.concat([part.groups for part in parts]))
 
 
-def _by_weights(table: pl.DataFrame, plan: Plan) -> list[tuple[Plan, pl.DataFrame]]:
-    """The table in parts of whole batches that are computed with the same weights, and the plan of each."""
-    if not plan.changes:
-        return [(plan, table)]
-    batches: dict[Made, list[int]] = {}
-    for batch in table["batch"].unique(maintain_order=True):
-        batches.setdefault(plan.of_batch(batch), []).append(batch)
-    return [
-        (replace(plan, weights=made.weights, recipe=made.recipe, changes={}), table.filter(pl.col("batch").is_in(some)))
-        for made, some in batches.items()
-    ]
+def _kinds(table: pl.DataFrame, plan: Plan) -> Iterator[tuple[pl.DataFrame, Plan, bool, bool]]:
+    """The table by kinds of batches, so that an unusual batch does not change how others compute.
 
-
-def _parts(table: pl.DataFrame, plan: Plan) -> Iterator[pl.DataFrame]:
-    """The table in pieces of whole batches of one kind, so that an unusual batch does not change how others compute.
-
-    The kind: whether lengths are known, whether all groups have one size, whether a group has a single response,
-    whether the rewards are float32 numbers.
+    With each the plan of these batches, whether their rewards are float32 numbers, and whether all lengths are known.
+    Apart are also batches whose groups have different sizes, or of which one has a single response.
     """
     batch, group = (table[name].to_numpy() for name in ("batch", "group"))
     starts, first = starts_of(batch), starts_of(group)
@@ -93,17 +103,19 @@ def _parts(table: pl.DataFrame, plan: Plan) -> Iterator[pl.DataFrame]:
         expect(len(np.unique(ids)) == len(ids), name, "the rows of each one after the other", "some apart")
     sizes, of_batch = np.diff(first, append=len(table)), np.searchsorted(first, starts)
     smallest, largest = np.minimum.reduceat(sizes, of_batch), np.maximum.reduceat(sizes, of_batch)
-    kind = 4 * np.where(smallest == largest, largest, np.where(smallest > 1, 0, -1))
-    kind += 2 * np.logical_and.reduceat(_lengths(table, plan.rewards) >= 1, starts)
-    kind += np.logical_and.reduceat(_in_float32(table, plan.rewards), starts)
+    size = np.where(smallest == largest, largest, np.where(smallest > 1, 0, -1))
+    float32, timed = (
+        np.logical_and.reduceat(x, starts)
+        for x in (_in_float32(table, plan.rewards), _lengths(table, plan.rewards) >= 1)
+    )
+    kinds: dict[tuple, list[int]] = {}
+    for number, kind in enumerate(zip(size.tolist(), float32.tolist(), timed.tolist(), strict=True)):
+        kinds.setdefault((plan.of_batch(int(batch[starts[number]])), *kind), []).append(number)
     rows = np.diff(starts, append=len(table))
-    for alike in np.unique(kind):
-        chosen = kind == alike
-        part = table if chosen.all() else table.filter(pl.Series(chosen.repeat(rows)))
-        begin = rows[chosen].cumsum() - rows[chosen]
-        cuts = begin[starts_of(begin // _AT_ONCE)]
-        for low, high in zip(cuts, [*cuts[1:], len(part)], strict=True):
-            yield part[low:high]
+    for (made, _, *known), numbers in kinds.items():
+        chosen = np.isin(np.arange(len(starts)), numbers).repeat(rows)
+        own = replace(plan, weights=made.weights, recipe=made.recipe, changes={})
+        yield table if chosen.all() else table.filter(pl.Series(chosen)), own, *known
 
 
 def _lengths(table: pl.DataFrame, rewards: Sequence[str]) -> Array:
@@ -123,19 +135,28 @@ def _in_float32(table: pl.DataFrame, rewards: Sequence[str]) -> Array:
     return fits
 
 
-def _summary(rows: pl.DataFrame, plan: Plan) -> Summary:
-    """The sums of each batch, and the groups that show something best; rows: one of `_parts`."""
-    float32 = bool(_in_float32(rows, plan.rewards).all())
+def _summary(rows: pl.DataFrame, plan: Plan, float32: bool, timed: bool) -> Summary:
+    """The summary of batches of one kind, with one plan."""
     part = rows if float32 else rows.with_columns(pl.col(plan.rewards).round_sig_figs(_DIGITS))
     log = tensors_of(part, plan.rewards)
-    lengths = torch.from_numpy(_lengths(part, plan.rewards).copy()).view(log.rewards.shape[:-1])
     convention = ALL_CONVENTIONS[plan.convention]
-    if convention.last_step == "tokens" and not bool((lengths >= 1).all()):
+    if convention.last_step == "tokens" and not timed:
         convention = replace(convention, last_step="responses")
-    cell = "cell" if "cell" in part.columns else "batch"
-    cells = part[cell].to_numpy()
-    of_group = cells[starts_of(part["group"].to_numpy())]
-    of = _Grouped(log.read(convention, plan.weights), starts_of(of_group))
+    of = _Grouped(log.read(convention, plan.weights), starts_of(part["group"].to_numpy()))
+    groups = each(_as_array, _sums(of, log, part, plan, float32, timed))
+    of_group = rows.select("batch", "group")[of.starts]
+    scores = {} if plan.examples_of is None else _scores(groups, plan.examples_of)
+    return Summary(add_up(groups, groups.batch), of_group.with_columns(**scores).fill_nan(None))
+
+
+def _as_array(_: str, x: Tensor | Array) -> Array:
+    if isinstance(x, np.ndarray):
+        return x
+    return (x if x.is_floating_point() else x.long()).numpy()
+
+
+def _sums(of: "_Grouped", log: Tensors, part: pl.DataFrame, plan: Plan, float32: bool, timed: bool) -> Sums[Any]:
+    """The sums of each group, as tensors and arrays."""
     std, distance = of.centred(of.batch.rewards)
     outcomes = {method: _outcome(of, method) for method in plan.methods}
     # All methods but GDPO add up raw rewards, so one weight puts their pairs in order. Nobody asks for that of a trial.
@@ -144,54 +165,66 @@ def _summary(rows: pl.DataFrame, plan: Plan) -> Summary:
     break_even["gdpo"] = _break_even(of, outcomes["gdpo"].added, first)
     ties, order = _ties_and_order(of, outcomes, plan.primary, float32)
     sizes = of.per_group(torch.ones_like(of.batch.rewards[0])).long()
-    unright = _unright(of, plan.primary)
+    rewards = _reward_sums(of, distance, std)
+    highest = torch.full_like(std[0], torch.inf) if plan.primary is None else rewards.high[plan.primary]
+    unright = (highest <= 0) & ~highest.isinf()
     before = outcomes["gdpo"].before_batch_step
     live = ~of.silent(before.nan_to_num())
-    constant = outcomes["grpo_no_std"].silent | (sizes == 1)
-    step, starts = part["step"].to_numpy(), starts_of(cells)
-    logged, too_large = _logged_sums(of, log, part, plan)
-    sums = Sums(
-        batch=cells[starts],
-        step=np.minimum.reduceat(step, starts),
-        step_last=np.maximum.reduceat(step, starts),
-        fingerprint=_fingerprints(part, plan.rewards, starts),
-        responses=of.per_batch(sizes),
-        groups=of.per_batch(torch.ones_like(sizes)),
-        mixed_groups=of.per_batch(ties.vectors > 1),
-        different_pairs=of.per_batch(ties.pairs),
-        primary_pairs=of.per_batch(order.pairs),
-        unright_groups=of.per_batch(unright),
-        live_responses=of.per_batch(of.per_group((~before.isnan()).to(before)).long() * live),
-        constant_sums=of.per_batch(constant),
-        filtered_groups=of.per_batch(constant & live),
-        rewards=_reward_sums(of, distance, std),
-        methods={
-            m: _method_sums(of, m, outcome, ties, order, break_even[m], unright) for m, outcome in outcomes.items()
-        },
-        lengths=_length_sums(of, distance, lengths),
-        logged=logged,
+    constant = of.silent(outcomes["grpo_no_std"].advantages) | (sizes == 1)
+    step, batch = (part[name].to_numpy() for name in ("step", "batch"))
+    return Sums(
+        batch=part["part"].to_numpy()[of.starts] if "part" in part.columns else batch[of.starts],
+        step=np.minimum.reduceat(step, of.starts),
+        step_last=np.maximum.reduceat(step, of.starts),
+        fingerprint=_fingerprints(part, plan.rewards, batch, of.starts),
+        responses=sizes,
+        groups=torch.ones_like(sizes),
+        mixed_groups=ties.vectors > 1,
+        different_pairs=ties.pairs,
+        primary_pairs=order.pairs,
+        unright_groups=unright,
+        live_responses=of.per_group((~before.isnan()).to(before)).long() * live,
+        constant_sums=constant,
+        filtered_groups=constant & live,
+        rewards=rewards,
+        methods={m: _method_sums(of, m, made, ties, order, break_even[m], unright) for m, made in outcomes.items()},
+        lengths=_length_sums(of, distance, part, plan, timed),
+        logged=_logged_sums(of, log, part, plan),
     )
-    examples = None
-    if plan.examples_of is not None:
-        several = (std > 0).sum(0) > 1
-        examples = _examples(rows, plan.examples_of, outcomes[plan.examples_of], ties, order, several, too_large)
-    return Summary(plan, sums, examples)
 
 
-def _fingerprints(part: pl.DataFrame, rewards: Sequence[str], starts: Array) -> Array:
-    """(batches,) a hash of rewards and logged advantages in their order, equal for batches that hold the same rows."""
+def _fingerprints(part: pl.DataFrame, rewards: Sequence[str], batch: Array, groups: Array) -> Array:
+    """(groups,) a hash of rewards and logged advantages in their order: batches with the same rows have the same."""
     content = part.select("advantage", *rewards) if "advantage" in part.columns else part.select(rewards)
+    starts = starts_of(batch)
     position = np.arange(len(part)) - starts.repeat(np.diff(starts, append=len(part)))
     odd = (2 * position + 1).astype(np.uint64)  # so that no bit of a hash is lost
-    return np.bitwise_xor.reduceat(content.hash_rows().to_numpy() * odd, starts)
+    return np.bitwise_xor.reduceat(content.hash_rows().to_numpy() * odd, groups)
+
+
+def _scores(groups: Sums[Array], method: str) -> dict[str, Array]:
+    """(groups,) how well each group shows each thing, by the id of a finding and the number of a reward; NaN: not."""
+    sums, several = groups.methods[method], (groups.rewards.dead_groups == 0).sum(0) > 1
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.round(sums.update / sums.squares, 9)  # shares that agree in nine digits are equal
+    # A reward with more than all of the update decides against others, not alone.
+    alone = several & (sums.different_pairs > 0) & (sums.squares > 0) & (share <= 1)
+    scores = {
+        "ties-hide-signal": (sums.tied_pairs, sums.tied_pairs > 0),
+        "priority-inversion": (sums.inverted, sums.inverted > 0),
+        "advantage-impossible": (groups.logged.largest_impossible, groups.logged.impossible > 0),
+        "silent-groups": (groups.different_pairs, sums.silent_groups > 0),
+        **{f"reward-dominates {k}": (own, alone[k]) for k, own in enumerate(share)},
+    }
+    return {name: np.where(there, score, np.nan) for name, (score, there) in scores.items()}
 
 
 @dataclass(frozen=True)
 class _Grouped:
-    """Several batches computed as one, with sums over groups and over batches."""
+    """Several batches computed as one, with sums over groups."""
 
     batch: Batch
-    starts: Array  # (batches,) the first group of each batch, or of each cell
+    starts: Array  # (groups,) the first response of each group
 
     @cached_property
     def rewarded(self) -> Tensor:
@@ -199,9 +232,9 @@ class _Grouped:
         return ~self.batch.rewards.isnan().all(0)
 
     @cached_property
-    def blocks(self) -> list[Block]:
+    def blocks(self) -> list[_pairs.Block]:
         """The groups in blocks of similar sizes."""
-        return blocks_of(self.batch)
+        return _pairs.blocks_of(self.batch)
 
     def per_group(self, x: Tensor) -> Tensor:
         """(…, prompts, rollouts) or (…, responses) summed to (…, groups)."""
@@ -210,6 +243,10 @@ class _Grouped:
     def lowest(self, x: Tensor) -> Tensor:
         """(…, groups) the lowest value of each group."""
         return self.flat(self.batch.group.lowest(x))
+
+    def highest(self, x: Tensor) -> Tensor:
+        """(…, groups) the highest value of each group."""
+        return -self.lowest(-x)
 
     def silent(self, x: Tensor) -> Tensor:
         """(groups,) whether every value of a group is 0; NaN is not 0."""
@@ -226,11 +263,6 @@ class _Grouped:
         distance = centre(x, over)[1]
         return self.flat(std_of(distance, over, ddof=1)), distance.nan_to_num_(nan=0.0)
 
-    def per_batch(self, x: Tensor, merge: np.ufunc = np.add) -> Array:
-        """(…, groups) added up, or merged in another way, to (…, batches)."""
-        values = x if x.is_floating_point() else x.long()
-        return merge.reduceat(values.numpy(), self.starts, axis=-1)
-
     def flat(self, x: Tensor) -> Tensor:
         """(…, groups) what a reduction over groups gives."""
         return x.squeeze(-1) if self.batch.index is None else x
@@ -241,86 +273,64 @@ class _Grouped:
 
 def _reward_sums(of: _Grouped, distance: Tensor, std: Tensor) -> RewardSums:
     """distance, std: as `_Grouped.centred` gives them for the rewards."""
-    r, present = of.batch.rewards, ~of.batch.rewards.isnan()
-    values, squared = r.nan_to_num(nan=0.0), distance.square()
-    count = of.per_group(present.to(r))  # (rewards, groups)
-    largest = -of.lowest(-values.abs())
-    low, high = of.lowest(r.nan_to_num(nan=torch.inf)), -of.lowest((-r).nan_to_num(nan=torch.inf))
+    r = of.batch.rewards
+    present, squared = (~r.isnan()).to(r), distance.square()
+    count = of.per_group(present)  # (rewards, groups)
+    largest = of.highest(r.nan_to_num(nan=0.0).abs())
+    low, high = of.lowest(r.nan_to_num(nan=torch.inf)), of.highest(r.nan_to_num(nan=-torch.inf))
     at_ends = of.per_group(((r == of.per_response(low)) | (r == of.per_response(high))).to(r))
     fine = (count > 2) & (at_ends - 2 <= FEW_VALUES * (count - 2))
-
-    total, around = of.per_group(values), of.per_group(squared)
-    own = of.per_batch(around)  # (rewards, batches)
-    products, beside = (np.zeros((len(r), *own.shape)) for _ in range(2))
-    diagonal = np.arange(len(r))
-    products[diagonal, diagonal] = beside[diagonal, diagonal] = own
-    for i, j in combinations(range(len(r)), 2):
-        products[i, j] = products[j, i] = of.per_batch(of.per_group(distance[i] * distance[j]))
-        beside[i, j] = of.per_batch(of.per_group(squared[i] * present[j]))
-        beside[j, i] = of.per_batch(of.per_group(squared[j] * present[i]))
     return RewardSums(
-        present=of.per_batch(count.long()),
-        total=of.per_batch(total),
-        scatter=join_scatter(Moments(count.numpy(), total.numpy(), around.numpy()), of.starts),
-        low=of.per_batch(low, np.minimum),
-        high=of.per_batch(high, np.maximum),
-        degrees=of.per_batch((count - 1).clamp_(min=0).long()),
-        holding_groups=of.per_batch(count > 0),
-        dead_groups=of.per_batch(std == 0),
-        faint_groups=of.per_batch((std > 0) & (std <= FAINT_STD * largest) & fine),
-        products=products,
-        squared=beside,
+        present=count.long(),
+        total=of.per_group(r.nan_to_num(nan=0.0)),
+        scatter=of.per_group(squared),
+        low=low,
+        high=high,
+        degrees=(count - 1).clamp(min=0).long(),
+        holding_groups=count > 0,
+        dead_groups=std == 0,
+        faint_groups=(std > 0) & (std <= FAINT_STD * largest) & fine,
+        products=torch.stack([of.per_group(distance * own) for own in distance]),
+        squared=torch.stack([of.per_group(own * present) for own in squared]),
     )
 
 
 # --- methods ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Outcome:
+class _Outcome(NamedTuple):
     """What a method makes of some batches."""
 
     advantages: Tensor  # (prompts, rollouts) or (responses,)
     before_batch_step: Tensor  # the same before GDPO's step over the batch
-    silent: Tensor  # (groups,) whether every advantage is 0
-    counted: Tensor  # (groups,) whether no advantage is NaN
+    added: Tensor  # (rewards, prompts, rollouts) or (rewards, responses) what the method adds up by weight
     update: Tensor  # (rewards, groups) each reward's part of Σ A²
     squares: Tensor  # (groups,) Σ A²
-    added: Tensor  # (rewards, prompts, rollouts) or (rewards, responses) what the method adds up by weight
 
 
 def _outcome(of: _Grouped, method: str) -> _Outcome:
     formula, batch = method_for(method, of.batch)
     steps = formula(batch)
     a = batch.zero_unrewarded(steps.advantages)
-    update, squares = (of.flat(x) for x in update_parts(batch, steps, a, batch.group))
-    return _Outcome(
-        advantages=a,
-        # Under some conventions GRPO makes the advantages of a single reward: it has no z.
-        before_batch_step=a if steps.z is None else steps.sums,
-        silent=of.silent(a),
-        # A missing reward that makes an advantage NaN does so in its whole group.
-        counted=of.per_group((a.isnan() & of.rewarded).to(a)) == 0,
-        update=update,
-        squares=squares,
-        added=batch.rewards if steps.z is None else steps.z,
-    )
+    parts = (of.flat(x) for x in update_parts(batch, steps, a, batch.group))
+    # Under some conventions GRPO makes the advantages of a single reward: it has no z.
+    return _Outcome(a, a, batch.rewards, *parts) if steps.z is None else _Outcome(a, steps.sums, steps.z, *parts)
 
 
 def _ties_and_order(
     of: _Grouped, outcomes: Mapping[str, _Outcome], primary: int | None, float32: bool
-) -> tuple[Distinctions, PairOrders]:
+) -> tuple[_pairs.Distinctions, _pairs.PairOrders]:
     """What each method ties, and how it orders the pairs with different primary reward; without one there is none."""
     # A response without any reward only counts for silent groups.
     rewards, kept = of.batch.rewards.flatten(1), of.rewarded.flatten()
     advantages = {method: outcome.advantages.flatten() for method, outcome in outcomes.items()}
     bare = {m: a.flatten() for m in outcomes if (a := advantages_without_eps(m, of.batch)) is not None}
-    same = tie_tolerance(torch.float32 if float32 else torch.float64)
-    ties = count_distinct_and_tied(of.blocks, rewards, kept, advantages, bare, same)
+    same = _pairs.tie_tolerance(torch.float32 if float32 else torch.float64)
+    ties = _pairs.count_distinct_and_tied(of.blocks, rewards, kept, advantages, bare, same)
     if primary is None:
         none = torch.zeros_like(ties.pairs)
-        return ties, PairOrders(none, dict.fromkeys(outcomes, none), dict.fromkeys(outcomes, none))
-    return ties, count_orders(of.blocks, rewards[primary].masked_fill(~kept, torch.nan), ties.level)
+        return ties, _pairs.PairOrders(none, dict.fromkeys(outcomes, none), dict.fromkeys(outcomes, none))
+    return ties, _pairs.count_orders(of.blocks, rewards[primary].masked_fill(~kept, torch.nan), ties.level)
 
 
 def _break_even(of: _Grouped, added: Tensor, primary: int | None) -> Tensor:
@@ -357,148 +367,89 @@ def _break_even(of: _Grouped, added: Tensor, primary: int | None) -> Tensor:
     return needed
 
 
-def _unright(of: _Grouped, primary: int | None) -> Tensor:
-    """(groups,) whether a group holds the primary reward and no response has more than 0 of it."""
-    if primary is None:
-        return torch.zeros(int(of.batch.group_index().max()) + 1, dtype=torch.bool)
-    highest = -of.lowest((-of.batch.rewards[primary]).nan_to_num(nan=torch.inf))
-    return (highest <= 0) & ~highest.isinf()
-
-
 def _method_sums(
     of: _Grouped,
     method: str,
     outcome: _Outcome,
-    ties: Distinctions,
-    order: PairOrders,
+    ties: _pairs.Distinctions,
+    order: _pairs.PairOrders,
     break_even: Tensor,
     unright: Tensor,
-) -> MethodSums[Array]:
-    counted, mixed = outcome.counted, (ties.vectors > 1) & outcome.counted
-    tied = ties.tied[method] * counted
+) -> MethodSums[Any]:
+    a = outcome.advantages
+    counted = of.per_group((a.isnan() & of.rewarded).to(a)) == 0  # a missing reward may make a whole group NaN
+    mixed, tied = (ties.vectors > 1) & counted, ties.tied[method] * counted
     return MethodSums(
-        silent_groups=of.per_batch(outcome.silent),
-        squares=of.per_batch(outcome.squares),
-        update=of.per_batch(outcome.update),
-        update_unright=of.per_batch(outcome.update.masked_fill(~unright, 0)),
-        mixed_groups=of.per_batch(mixed),
-        different_pairs=of.per_batch(ties.pairs * counted),
-        tie_groups=of.per_batch(tied > 0),
-        tied_pairs=of.per_batch(tied),
-        levels=of.per_batch(ties.levels[method] * mixed),
-        primary_pairs=of.per_batch(order.pairs * counted),
-        inverted=of.per_batch(order.inverted[method] * counted),
-        tied_primary=of.per_batch(order.tied[method] * counted),
-        break_even=of.per_batch(break_even.masked_fill(~counted, -torch.inf), np.maximum),
+        silent_groups=of.silent(a),
+        squares=outcome.squares,
+        update=outcome.update,
+        update_unright=outcome.update.masked_fill(~unright, 0),
+        mixed_groups=mixed,
+        different_pairs=ties.pairs * counted,
+        tie_groups=tied > 0,
+        tied_pairs=tied,
+        levels=ties.levels[method] * mixed,
+        primary_pairs=order.pairs * counted,
+        inverted=order.inverted[method] * counted,
+        tied_primary=order.tied[method] * counted,
+        break_even=break_even.masked_fill(~counted, -torch.inf),
     )
-
-
-def _examples(
-    rows: pl.DataFrame,
-    method: str,
-    outcome: _Outcome,
-    ties: Distinctions,
-    order: PairOrders,
-    several: Tensor,
-    too_large: Tensor,
-) -> Examples:
-    """The groups of a part that show something best; several: (groups,) whether two rewards differ, or more.
-
-    too_large: (groups,) the size of the largest advantage that no rewards make; 0 where there is none.
-    """
-    counted = outcome.counted
-    tied, inverted = ties.tied[method] * counted, order.inverted[method] * counted
-    # Shares that agree in nine digits are equal, whatever their round-off.
-    share = (outcome.update / outcome.squares).mul_(1e9).round_().div_(1e9)
-    # A reward with more than all of the update decides against others, not alone.
-    share = share.masked_fill_(~(several & counted & (outcome.squares > 0) & (share <= 1)), torch.nan)
-    scores = {
-        ("ties-hide-signal", -1): torch.where(tied > 0, tied, torch.nan),
-        ("priority-inversion", -1): torch.where(inverted > 0, inverted, torch.nan),
-        ("advantage-impossible", -1): torch.where(too_large > 0, too_large, torch.nan),
-        ("silent-groups", -1): torch.where(outcome.silent, ties.pairs, torch.nan),
-        **{("reward-dominates", k): own for k, own in enumerate(share)},
-    }
-    values = [score.double().numpy() for score in scores.values()]
-    highest = [_highest(score) for score in values]
-    times, held = [len(some) for some in highest], np.concatenate(highest)
-    group = rows["group"].to_numpy()
-    starts = starts_of(group)
-    table = {
-        "finding": np.repeat([finding for finding, _ in scores], times),
-        "reward": np.repeat([reward for _, reward in scores], times),
-        "score": np.concatenate([score[some] for score, some in zip(values, highest, strict=True)]),
-        "group": group[starts[held]],
-    }
-    chosen = np.bincount(held, minlength=len(starts)) > 0
-    return Examples(pl.DataFrame(table), rows[np.flatnonzero(chosen.repeat(np.diff(starts, append=len(group))))])
-
-
-def _highest(score: Array) -> Array:
-    """The numbers of the `HELD_EXAMPLES` highest scores, of equal ones the first; NaN is none."""
-    there = np.flatnonzero(~np.isnan(score))
-    if len(there) > HELD_EXAMPLES:
-        there = there[score[there] >= np.partition(score[there], -HELD_EXAMPLES)[-HELD_EXAMPLES]]
-    return there[np.argsort(-score[there], kind="stable")[:HELD_EXAMPLES]]
 
 
 # --- lengths and logged advantages ------------------------------------------------------------------------------------
 
 
-def _length_sums(of: _Grouped, distance: Tensor, lengths: Tensor) -> LengthSums[Array]:
-    """distance: the rewards minus the means of their groups; lengths: NaN where unknown."""
+def _length_sums(of: _Grouped, distance: Tensor, part: pl.DataFrame, plan: Plan, timed: bool) -> LengthSums[Any]:
+    """distance: the rewards minus the means of their groups; timed: whether all lengths are known."""
+    lengths = torch.from_numpy(_lengths(part, plan.rewards).copy()).view(distance.shape[1:])
     own = of.centred(lengths)[1]
     moved, silent = torch.zeros_like(lengths), torch.zeros_like(lengths, dtype=torch.bool)
-    if bool((lengths >= 1).all()):
+    if timed:
         formula, batch = method_for("gdpo", replace(of.batch, convention=VERL, lengths=lengths))
         steps = formula(batch)
         silent = of.per_response(of.silent(steps.sums)) & steps.advantages.isfinite()
         moved = steps.advantages.abs().masked_fill_(~silent, 0)
     return LengthSums(
-        squared=of.per_batch(of.per_group(own.square())),
-        products=of.per_batch(of.per_group(own * distance)),
-        silent_responses=of.per_batch(of.per_group(silent.to(lengths)).long()),
-        silent_verl=of.per_batch(of.per_group(moved)),
+        squared=of.per_group(own.square()),
+        products=of.per_group(own * distance),
+        silent_responses=of.per_group(silent.to(lengths)).long(),
+        silent_verl=of.per_group(moved),
     )
 
 
-def _logged_sums(of: _Grouped, log: Tensors, table: pl.DataFrame, plan: Plan) -> tuple[LoggedSums[Array], Tensor]:
-    """The sums, and (groups,) the size of the largest advantage that no rewards make; 0 where there is none.
-
-    log and table hold the same responses.
-    """
-    shape, present = of.batch.rewards.shape[1:], ~log.advantages.isnan()
-    error = torch.full_like(log.advantages, -torch.inf)
-    wrong, testable = torch.zeros_like(present), torch.zeros_like(present)
-    comparison = None
-    scaled = torch.zeros(len(log.batch), dtype=torch.bool)
+def _logged_sums(of: _Grouped, log: Tensors, part: pl.DataFrame, plan: Plan) -> LoggedSums[Any]:
+    """log and part hold the same responses."""
+    advantages = log.advantages
+    shape, present = of.batch.rewards.shape[1:], ~advantages.isnan()
+    error = torch.full_like(advantages, -torch.inf)
+    wrong, testable, comparison = torch.zeros_like(present), torch.zeros_like(present), None
+    scaled = hidden = torch.zeros(len(log.batch), dtype=torch.bool)
     if plan.recipe is not None and bool(present.any()):
         comparison = compare(log, plan.recipe)
         error = comparison.error.masked_fill(~present, -torch.inf)
         wrong = (error > comparison.allowed) & present
         testable = (comparison.computed.abs() > comparison.allowed) & present
-        if bool(wrong.any()):
-            scaled = same_direction(log, comparison)
-    hidden = np.zeros(len(of.starts), dtype=np.int64)
+        scaled = same_direction(log, comparison) if bool(wrong.any()) else scaled
     # Costly, and of interest only where the rewards do not explain the advantages.
-    if bool(present.any()) and (plan.recipe is None or bool(wrong.any())) and hidden_inputs(table, plan.rewards):
-        parts = table.partition_by("cell" if "cell" in table.columns else "batch", maintain_order=True)
-        hidden = np.array([hidden_inputs(part, plan.rewards) for part in parts])
+    if bool(present.any()) and (plan.recipe is None or bool(wrong.any())):
+        number = part["group"].to_numpy()[of.starts]
+        hidden = torch.from_numpy(np.isin(number, hidden_groups(part, plan.rewards).to_numpy()))
+    too_large = impossible(log, plan.recipe, comparison)
 
-    def per_group(x: Tensor) -> Tensor:
+    def count(x: Tensor) -> Tensor:
         """(responses,) yes or no, counted in each group."""
         return of.per_group(x.view(shape).to(of.batch.rewards)).long()
 
-    wrong_in_group, too_large = per_group(wrong), impossible(log, plan.recipe, comparison)
-    sums = LoggedSums(
-        count=of.per_batch(per_group(present)),
-        zeros=of.per_batch(per_group(log.advantages == 0)),
-        wrong=of.per_batch(wrong_in_group),
-        impossible=of.per_batch(per_group(too_large)),
-        testable=of.per_batch(per_group(testable)),
-        wrong_groups=of.per_batch(wrong_in_group > 0),
-        scaled_groups=of.per_batch(scaled & (wrong_in_group > 0)),
+    wrong_in_group = count(wrong)
+    return LoggedSums(
+        count=count(present),
+        zeros=count(advantages == 0),
+        wrong=wrong_in_group,
+        testable=count(testable),
+        impossible=count(too_large),
+        wrong_groups=wrong_in_group > 0,
+        scaled_groups=scaled & (wrong_in_group > 0),
         hidden_groups=hidden,
-        max_error=of.per_batch(-of.lowest(-error.view(shape)), np.maximum),
+        max_error=of.highest(error.view(shape)),
+        largest_impossible=of.highest((advantages.abs().nan_to_num() * too_large).view(shape)),
     )
-    return sums, -of.lowest(-(log.advantages.abs().nan_to_num() * too_large).view(shape))

@@ -1,22 +1,21 @@
-"""What is added up over a run, per batch, and how the sums of its parts merge: no log has to fit into memory."""
+"""What is added up over a run: arrays with a place per batch, which are taken, put one after the other or added up."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, Generic, NamedTuple, TypeVar
+from dataclasses import dataclass, field, is_dataclass, replace
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
-import polars as pl
 
 from gdpo_core.conventions import COMPARED
 from gdpo_core.runs.recipe import Recipe, starts_of
 
 Array = np.ndarray
 Number = TypeVar("Number", Array, float)  # (batches,), or one number for all batches
+PerReward: TypeAlias = Any  # (…, rewards, batches), or (…, rewards) for all batches
 
 # How the values of two batches become one, where they are not added up.
-LOWEST, HIGHEST, XOR = ({"merge": ufunc} for ufunc in (np.minimum, np.maximum, np.bitwise_xor))
-HELD_EXAMPLES = 20  # of each thing: a report shows five, and some may be of batches that it leaves out
-OWN_WAY = {"merge": np.add}  # and then what `join_scatter` says: a sum of plain squares would lose digits
+_MERGED = {"batch": np.minimum, "step": np.minimum, "low": np.minimum, "fingerprint": np.bitwise_xor}
+_MERGED |= dict.fromkeys(("step_last", "high", "break_even", "max_error", "largest_impossible"), np.maximum)
 
 
 class Made(NamedTuple):
@@ -28,7 +27,7 @@ class Made(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """What a summary is computed with: the same for all parts of a run."""
+    """What the sums are computed with: the same for all parts of a run."""
 
     rewards: tuple[str, ...]
     weights: tuple[float, ...]
@@ -55,35 +54,29 @@ class Plan:
     @property
     def methods(self) -> tuple[str, ...]:
         """The methods to compute: the three that every report compares, and the one that made the log."""
-        made_the_log = [] if self.recipe is None else [self.recipe.method]
-        return tuple(dict.fromkeys([*COMPARED, *made_the_log, *([self.extra_method] if self.extra_method else [])]))
-
-
-class Moments(NamedTuple):
-    """What the scatter of joined parts is made of; parts are on the last axis."""
-
-    present: Array  # values
-    total: Array  # of the values
-    scatter: Array  # Σ of their squared distances from their mean
+        made_the_log = None if self.recipe is None else self.recipe.method
+        return tuple(dict.fromkeys(m for m in (*COMPARED, made_the_log, self.extra_method) if m is not None))
 
 
 @dataclass(frozen=True)
 class RewardSums:
     """Sums over each reward, (rewards, batches), and over each pair of rewards, (rewards, rewards, batches)."""
 
-    present: Array  # responses that have the reward
-    total: Array  # of its values
-    scatter: Array = field(metadata=OWN_WAY)  # Σ of the squared distances of its values from their mean
-    low: Array = field(metadata=LOWEST)  # infinite where no response has it
-    high: Array = field(metadata=HIGHEST)
-    degrees: Array  # of freedom of the std inside groups: responses that have it, minus one per group that holds it
-    holding_groups: Array  # groups in which a response has it
-    dead_groups: Array  # groups in which it is constant or missing
-    faint_groups: Array  # groups in which it is nearly constant, see FAINT_STD
+    present: PerReward  # responses that have the reward
+    total: PerReward  # of its values
+    scatter: (
+        PerReward  # Σ of the squared distances of its values from their mean: a sum of plain squares would lose digits
+    )
+    low: PerReward  # infinite where no response has it
+    high: PerReward
+    degrees: PerReward  # of freedom of the std inside groups: responses that have it, minus one per group that holds it
+    holding_groups: PerReward  # groups in which a response has it
+    dead_groups: PerReward  # groups in which it is constant or missing
+    faint_groups: PerReward  # groups in which it is nearly constant, see FAINT_STD
     # With d the distance from the mean of the group, over the responses that have both rewards of a pair i, j. The
     # correlation inside groups is products[i, j] / √(squared[i, j] squared[j, i]).
-    products: Array  # Σ d_i d_j
-    squared: Array  # Σ d_i²
+    products: PerReward  # Σ d_i d_j
+    squared: PerReward  # Σ d_i²
 
 
 @dataclass(frozen=True)
@@ -96,8 +89,8 @@ class MethodSums(Generic[Number]):
 
     silent_groups: Number  # groups in which every advantage is 0
     squares: Number  # Σ A²
-    update: Array  # (rewards, batches) Σ a_k A, with each reward's part a_k of A as in `gdpo_core.update_share`
-    update_unright: Array  # the same of the groups that `unright_groups` counts
+    update: PerReward  # (rewards, batches) Σ a_k A, with each reward's part a_k of A as in `gdpo_core.update_share`
+    update_unright: PerReward  # the same of the groups that `unright_groups` counts
     mixed_groups: Number  # groups that hold two different reward vectors
     different_pairs: Number  # pairs in a group whose reward vectors differ
     tie_groups: Number  # groups in which such a pair has one advantage
@@ -106,8 +99,7 @@ class MethodSums(Generic[Number]):
     primary_pairs: Number  # pairs in a group with different primary reward
     inverted: Number  # of these: the lower response gets more
     tied_primary: Number  # of these: both get the same
-    # The weight on the primary reward above which no such pair is inverted; −infinite where none is.
-    break_even: Number = field(metadata=HIGHEST)
+    break_even: Number  # the weight on the primary reward above which no such pair is inverted; −infinite if none is
 
 
 @dataclass(frozen=True)
@@ -115,7 +107,7 @@ class LengthSums(Generic[Number]):
     """Sums over the lengths in tokens; 0 where the log has none."""
 
     squared: Number  # Σ d², with d the distance from the mean of the group
-    products: Array  # (rewards, batches) Σ d times the distance of the reward from its mean
+    products: PerReward  # (rewards, batches) Σ d times the distance of the reward from its mean
     silent_responses: Number  # responses in groups without a signal: 0 before the last step of verl's GDPO
     silent_verl: Number  # Σ |A| that it gives them none the less, because it weights its last step by tokens
 
@@ -132,17 +124,18 @@ class LoggedSums(Generic[Number]):
     wrong_groups: Number  # groups that hold such an advantage
     scaled_groups: Number  # of these: all advantages are the same positive multiple of the recipe's
     hidden_groups: Number  # groups in which something that the log does not hold made a difference
-    max_error: Number = field(metadata=HIGHEST)  # −infinite where nothing is compared
+    max_error: Number  # −infinite where nothing is compared
+    largest_impossible: Number  # the size of the largest advantage that no rewards make; 0 where there is none
 
 
 @dataclass(frozen=True)
 class Sums(Generic[Number]):
     """Sums over responses and groups: `Sums[Array]` of each batch, on the last axis, `Sums[float]` of all batches."""
 
-    batch: Number = field(metadata=LOWEST)
-    step: Number = field(metadata=LOWEST)  # the first and the last of the batch
-    step_last: Number = field(metadata=HIGHEST)
-    fingerprint: Number = field(metadata=XOR)  # a hash of rewards and logged advantages in their order
+    batch: Number
+    step: Number  # the first and the last of the batch
+    step_last: Number
+    fingerprint: Number  # a hash of rewards and logged advantages in their order
     responses: Number
     groups: Number
     mixed_groups: Number  # groups that hold two different reward vectors
@@ -158,116 +151,46 @@ class Sums(Generic[Number]):
     logged: LoggedSums[Number]
 
 
-@dataclass(frozen=True)
-class Examples:
-    """The groups that show something best, at most `HELD_EXAMPLES` of each thing, and their rows."""
-
-    scores: pl.DataFrame  # finding, reward (the number of the one it is about, or −1), score, group
-    rows: pl.DataFrame
-
-
-@dataclass(frozen=True)
-class Summary:
-    """The sums of a run, or of a part of it, in the order of the steps."""
-
-    plan: Plan
-    batches: Sums[Array]
-    examples: Examples | None = None
-    sample: tuple[pl.DataFrame, ...] = ()  # whole batches from all over the run, on which settings are tried
-
-
-# --- merging ----------------------------------------------------------------------------------------------------------
-
-
-def merge(summaries: Sequence[Summary]) -> Summary:
-    """The summary of all parts of a run together, in any order.
-
-    Parts of the same batch are added up. Sums over groups are then those of the whole batch. What comes from a step
-    over the batch is not, if the groups of a batch were in several parts: squares and update of GDPO and of GRPO with
-    the batch's std, silent_verl, a NaN that spreads over a batch, the comparison with the recipe, and the fingerprint.
-    """
-    plan = summaries[0].plan
-    batches = _combine([s.batches for s in summaries], lambda arrays, _: np.concatenate(arrays, axis=-1))
-    batches = take(batches, np.argsort(batches.batch, kind="stable"))
-    batches = _join(batches, batches.batch)
-    in_order = take(batches, np.lexsort((batches.batch, batches.step)))
-    return Summary(plan, in_order, _merge_examples([s.examples for s in summaries if s.examples is not None]))
-
-
-def _merge_examples(parts: Sequence[Examples]) -> Examples | None:
-    """The groups of these parts with the highest scores; of equal ones the earliest."""
-    if len(parts) < 2:
-        return parts[0] if parts else None
-    scores = pl.concat([part.scores for part in parts]).sort("score", "group", descending=[True, False])
-    scores = scores.group_by("finding", "reward", maintain_order=True).head(HELD_EXAMPLES)
-    held = pl.col("group").is_in(scores["group"].unique().implode())
-    return Examples(scores, pl.concat([part.rows.filter(held) for part in parts], how="diagonal"))
-
-
-def total(batches: Sums[Array]) -> Sums[float]:
-    """The sums over all batches: plain numbers, and arrays without their last axis."""
-
-    def over_all(arrays: list[Array], merged: np.ufunc) -> Any:
-        x = merged.reduce(arrays[0], axis=-1)
-        return x if x.ndim else x.item()
-
-    return _with_scatter(_combine([batches], over_all), join_scatter(batches.rewards, np.array([0]))[..., 0])
-
-
-def join_scatter(parts: RewardSums | Moments, starts: Array) -> Array:
-    """Σ (x − mean)² of all parts from each start on; parts and starts are on the last axis.
-
-    Chan, Golub and LeVeque, Updating formulae (1979): the scatter of the parts, and that of their means.
-
-    >>> parts = Moments(np.array([2, 1]), np.array([1e9 + 1e9 + 2, 1e9 + 4]), np.array([2.0, 0.0]))  # 0, 2 | 4
-    >>> join_scatter(parts, np.array([0])).tolist()
-    [8.0]
-    """
-    count = np.maximum(parts.present, 1)
-    sizes = np.diff(starts, append=count.shape[-1])
-    mean = parts.total / count
-    distance = mean - mean[..., starts].repeat(sizes, axis=-1)
-    shift = np.add.reduceat(parts.present * distance, starts, axis=-1)
-    shift = shift / np.maximum(np.add.reduceat(parts.present, starts, axis=-1), 1)
-    between = parts.present * (distance - shift.repeat(sizes, axis=-1)) ** 2
-    return np.add.reduceat(parts.scatter + between, starts, axis=-1)
-
-
-def _with_scatter(sums: Any, scatter: Array) -> Any:
-    return replace(sums, rewards=replace(sums.rewards, scatter=scatter))
+def each(make: Callable[..., Any], *records: Any, name: str = "") -> Any:
+    """A record of the same kind, of what `make` makes of the name and the values of each field of these records."""
+    if isinstance(records[0], Mapping):
+        return {key: each(make, *(record[key] for record in records), name=key) for key in records[0]}
+    if not is_dataclass(records[0]):
+        return make(name, *records)
+    kind: Any = type(records[0])
+    return kind(**each(make, *map(vars, records)))
 
 
 def take(batches: Sums[Array], which: Array | slice) -> Sums[Array]:
     """Some of the batches; which: a mask, numbers or a slice."""
-    return _combine([batches], lambda arrays, _: arrays[0][..., which])
+    return each(lambda _, x: x[..., which], batches)
+
+
+def concat(parts: Sequence[Sums[Array]]) -> Sums[Array]:
+    """The batches of all parts."""
+    return each(lambda _, *arrays: np.concatenate(arrays, axis=-1), *parts)
+
+
+def add_up(parts: Sums[Array], number: Array) -> Sums[Array]:
+    """The sums of all parts with one number, which become one, in the order of these numbers."""
+    order = np.argsort(number, kind="stable")
+    parts, starts = take(parts, order), starts_of(number[order])
+    sums = each(lambda name, x: _MERGED.get(name, np.add).reduceat(x, starts, axis=-1), parts)
+    # Chan, Golub and LeVeque, Updating formulae (1979): the scatter of the parts, and that of their means.
+    r, sizes = parts.rewards, np.diff(starts, append=len(number))
+    means = [x.total / np.maximum(x.present, 1) for x in (r, sums.rewards)]
+    between = r.present * (means[0] - means[1].repeat(sizes, axis=-1)) ** 2
+    scatter = np.add.reduceat(r.scatter + between, starts, axis=-1)
+    return replace(sums, rewards=replace(sums.rewards, scatter=scatter))
+
+
+def total(batches: Sums[Array]) -> Sums[float]:
+    """The sums over all batches: plain numbers, and arrays without their last axis."""
+    whole = add_up(batches, np.zeros(len(batches.batch), dtype=np.int64))
+    return each(lambda _, x: x[..., 0] if x.ndim > 1 else x[0].item(), whole)
 
 
 def bin_batches(batches: Sums[Array], at_most: int = 200) -> Sums[Array]:
     """The same run in at most `at_most` rows: consecutive batches are put together under the number of the first."""
     rows = len(batches.batch)
-    return batches if rows <= at_most else _join(batches, np.arange(rows) * at_most // rows)
-
-
-def _join(batches: Sums[Array], number: Array) -> Sums[Array]:
-    """Each run of batches of equal number merged into one."""
-    starts = starts_of(number)
-    joined = _combine([batches], lambda arrays, merged: merged.reduceat(arrays[0], starts, axis=-1))
-    return _with_scatter(joined, join_scatter(batches.rewards, starts))
-
-
-def _combine(records: Sequence[Any], make: Callable[[list[Array], np.ufunc], Any]) -> Any:
-    """A record of the same kind; `make` gets each array of all records, and how it merges."""
-
-    def part(values: list[Any], merged: np.ufunc) -> Any:
-        if isinstance(values[0], np.ndarray):
-            return make(values, merged)
-        if isinstance(values[0], Mapping):
-            return {name: _combine([value[name] for value in values], make) for name in values[0]}
-        return _combine(values, make)
-
-    return type(records[0])(
-        **{
-            f.name: part([getattr(record, f.name) for record in records], f.metadata.get("merge", np.add))
-            for f in fields(records[0])
-        }
-    )
+    return batches if rows <= at_most else add_up(batches, np.arange(rows) * at_most // rows)

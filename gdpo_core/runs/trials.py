@@ -1,14 +1,15 @@
 """Other settings of a run, tried on the run's own log: no report recommends what it has not tried."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import polars as pl
 
-from gdpo_core.runs.summarise import summarise
-from gdpo_core.runs.sums import Array, Plan, Sums, merge
+from gdpo_core.runs.summarise import summarise_all
+from gdpo_core.runs.sums import Array, Plan, Sums
 
 MOST = 20_000  # responses on which a setting is tried: all of a smaller log, else whole batches from all over the run
+_GOLDEN = (5**0.5 - 1) / 2
 
 
 @dataclass(frozen=True)
@@ -30,43 +31,44 @@ class Trial:
     gates: tuple[Gate, ...] = ()
 
 
-@dataclass
-class Sample:
-    """Whole batches from all over a run, whose tables come one after the other.
+def spread(tables: Iterable[pl.DataFrame], most: int) -> list[pl.DataFrame]:
+    """Whole batches from all over a run, with so many responses at most, or a single batch of more.
 
-    >>> sample = Sample()
-    >>> sample.add(pl.DataFrame({"batch": [0, 0, 1, 1], "group": [0, 0, 1, 1]}))
-    >>> sample.every, [len(table) for table in sample.tables]
-    (1, [4])
+    >>> [part["batch"].to_list() for part in spread([pl.DataFrame({"batch": [0, 1, 2, 3, 3]})], 3)]
+    [[0, 2]]
     """
-
-    tables: list[pl.DataFrame] = field(default_factory=list)
-    every: int = 1  # of so many batches by number, one is here
-
-    def add(self, table: pl.DataFrame) -> None:
-        """Take what is needed of one more table."""
-        self.tables.append(_every(table, self.every))
-        while sum(map(len, self.tables)) > MOST and self._batches > 1:
-            self.every *= 2
-            self.tables = [_every(table, self.every) for table in self.tables]
-        if self._batches == 1 and sum(map(len, self.tables)) > MOST:  # one batch alone is too large: its first groups
-            whole = pl.concat(self.tables)
-            ends = whole["group"].rle().struct.field("len").cum_sum()
-            self.tables = [whole.head(max(ends.filter(ends <= MOST).max() or 0, ends[0]))]
-
-    @property
-    def _batches(self) -> int:
-        return sum(table["batch"].n_unique() for table in self.tables)
+    share, sample = 1.0, list[pl.DataFrame]()
+    for table in tables:
+        sample += _some(table, share)
+        while sum(map(len, sample)) > most:
+            fewer = [part for held in sample for part in _some(held, share / 2)]
+            if not fewer or sum(part["batch"].n_unique() for part in sample) == 1:
+                break
+            share, sample = share / 2, fewer
+    return sample
 
 
-def _every(table: pl.DataFrame, number: int) -> pl.DataFrame:
-    return table if number == 1 else table.filter(pl.col("batch") % number == 0)
+def _some(table: pl.DataFrame, share: float) -> list[pl.DataFrame]:
+    """The table with this share of its batches, chosen by their numbers; none where it has none of them."""
+    # The golden ratio spreads them evenly, and is in step with nothing that comes every few steps.
+    part = table if share == 1 else table.filter(pl.col("batch") * _GOLDEN % 1 < share)
+    return [part] * (len(part) > 0)
+
+
+def sample_of(tables: Iterable[pl.DataFrame]) -> list[pl.DataFrame]:
+    """At most `MOST` of these responses: whole batches, or of a single one that is too large its first groups."""
+    sample = spread(tables, MOST)
+    if sum(map(len, sample)) <= MOST:
+        return sample
+    whole = pl.concat(sample)
+    ends = whole["group"].rle().struct.field("len").cum_sum()
+    return [whole.head(max(ends.filter(ends <= MOST).max() or 0, ends[0]))]
 
 
 def sums_under(plan: Plan, gates: Sequence[Gate], sample: Sequence[pl.DataFrame]) -> Sums[Array]:
     """The sums over the sample of a run, behind gates."""
-    tables = [_apply_gates(table, plan.rewards, gates) for table in sample]
-    return merge([summarise(table.drop("advantage", strict=False), plan) for table in tables]).batches
+    tables = (_apply_gates(table, plan.rewards, gates).drop("advantage", strict=False) for table in sample)
+    return summarise_all(tables, plan).batches
 
 
 def _apply_gates(table: pl.DataFrame, rewards: Sequence[str], gates: Sequence[Gate]) -> pl.DataFrame:

@@ -1,6 +1,6 @@
 """What a whole run would have shown under another method, other weights or another convention, beside what it had."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from typing import Any
@@ -14,13 +14,13 @@ from gdpo_core._html import Displayed
 from gdpo_core._inputs import weights_by_name
 from gdpo_core._json import jsonable
 from gdpo_core._words import listing
-from gdpo_core.frameworks import ALL_CONVENTIONS, CONVENTIONS, FRAMEWORKS, Framework
+from gdpo_core.frameworks import ALL_CONVENTIONS, CONVENTIONS, FRAMEWORKS
 from gdpo_core.registry import ALL_METHODS, method_named
 from gdpo_core.runs.facts import WEIGHTS_FROM, Facts
 from gdpo_core.runs.json_types import SettingPart
-from gdpo_core.runs.run import Run, one_error
-from gdpo_core.runs.summarise import summarise
-from gdpo_core.runs.sums import Plan, Summary, merge, take
+from gdpo_core.runs.run import Run
+from gdpo_core.runs.summarise import Mapped, summarise_all
+from gdpo_core.runs.sums import Plan, take
 from gdpo_core.successors import TITLES
 
 # Several batches are computed as one, which a method that first looks at its whole batch does not allow.
@@ -79,7 +79,7 @@ def validate_setting(run: Run, setting: Mapping[str, Any]) -> WhatIfSetting:
     return WhatIfSetting(method, weights_by_name(setting.get("weights"), names, "what_if, weights"), convention)
 
 
-def compute_what_if(f: Facts, setting: WhatIfSetting, engine: Callable[[Run, Plan], Summary] | None = None) -> WhatIf:
+def compute_what_if(f: Facts, setting: WhatIfSetting, engine: Mapped = map) -> WhatIf:
     """The whole run under a setting, from one more pass over its log; engine: as in `audit`. Raises InputError."""
     counts_again = any(w and name not in f.rewards for name, w in setting.weights.items())
     ran, f = f, f.with_all if counts_again and f.with_all is not None else f
@@ -92,17 +92,16 @@ def compute_what_if(f: Facts, setting: WhatIfSetting, engine: Callable[[Run, Pla
         examples_of=None,
     )
     expect(any(plan.weights), "what_if, weights", "one that is not 0", "0 for every reward")
-    with one_error(f.run.path):
-        summary = engine(f.run, plan) if engine else merge([summarise(table, plan) for table in f.run.tables()])
-    batches = take(summary.batches, np.isin(summary.batches.batch, f.batches.batch))
+    batches = summarise_all(f.run.tables(), plan, engine).batches
+    batches = take(batches, np.isin(batches.batch, f.batches.batch))
     same = np.array_equal(batches.fingerprint, f.batches.fingerprint)
     expect(same, f.run.path, "the log that was audited", "another one: it changed since")
-    lines = _lines(f, setting, method, plan)
+    lines, notes = _lines_and_notes(f, setting, method, plan)
     return WhatIf(
         before=_figures(ran, ran.method, f.rewards),
         after=_figures(replace(f, plan=plan, batches=batches), method, f.rewards),
         fix=lines,
-        notes=tuple(_notes(f, setting, method, plan, lines)),
+        notes=tuple(notes),
     )
 
 
@@ -121,27 +120,16 @@ def _finite_or_none(x: float) -> float | None:
 # --- lines and sentences ----------------------------------------------------------------------------------------------
 
 
-def _framework(f: Facts, setting: WhatIfSetting) -> Framework:
-    """The one whose configuration is to change: the run's, or the one that has the convention asked for."""
-    if setting.convention in (None, f.plan.convention):
-        return f.framework
-    owners = (one for one in FRAMEWORKS.values() if setting.convention in one.conventions)
-    return next(owners, FRAMEWORKS["generic"])
-
-
-def _switches(f: Facts, setting: WhatIfSetting) -> bool:
-    """Whether more than weights change, or the log does not show that only they do."""
-    own = None if f.recipe is None else f.recipe.method
-    return setting.method not in (None, own) or setting.convention not in (None, f.plan.convention)
-
-
-def _lines(f: Facts, setting: WhatIfSetting, method: str, plan: Plan) -> str | None:
-    lines = config_lines.switch_to if _switches(f, setting) else config_lines.set_weights
-    return lines(_framework(f, setting).id, *f.functions(plan.weights), method)
-
-
-def _notes(f: Facts, setting: WhatIfSetting, method: str, plan: Plan, lines: str | None) -> list[str]:
-    framework, convention = _framework(f, setting), ALL_CONVENTIONS[plan.convention]
+def _lines_and_notes(f: Facts, setting: WhatIfSetting, method: str, plan: Plan) -> tuple[str | None, list[str]]:
+    """The lines that make the run this, None where none are known, and what the figures stand on."""
+    convention = ALL_CONVENTIONS[plan.convention]
+    other = setting.convention not in (None, f.plan.convention)
+    owners = (one for one in FRAMEWORKS.values() if other and setting.convention in one.conventions)
+    framework = next(owners, FRAMEWORKS["generic"] if other else f.framework)
+    # More than weights change, or the log does not show that only they do.
+    switches = other or setting.method not in (None, f.recipe and f.recipe.method)
+    write = config_lines.switch_to if switches else config_lines.set_weights
+    lines = write(framework.id, *f.functions(plan.weights), method)
     origin = f.weights_from
     weights = f"weights {WEIGHTS_FROM[origin]}"
     if origin == "solved" and f.recipe is not None:
@@ -161,6 +149,6 @@ def _notes(f: Facts, setting: WhatIfSetting, method: str, plan: Plan, lines: str
     makes = ALL_CONVENTIONS[framework.convention]
     if lines is None:
         notes.append(f"No setting of {framework.title} is known here that makes it {TITLES[method]}.")
-    elif _switches(f, setting) and makes != convention:
+    elif switches and makes != convention:
         notes.append(f"The lines make it as {makes.name} computes it; the figures are as {convention.name} does.")
-    return notes
+    return lines, notes

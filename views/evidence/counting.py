@@ -9,7 +9,7 @@ from gdpo_core._words import count, listing, signed
 from gdpo_core.conventions import COMPARED
 from gdpo_core.conventions import NAMES as ALL_NAMES
 from views import charts, html
-from views.html import Cell, Html, bold, callout, join, table, tag
+from views.html import Cell, Html, callout, join, table, tag
 
 NAMES = {method: ALL_NAMES[method] for method in COMPARED}
 LISTED = (2, 2)  # rollouts, rewards of the groups that are listed, as in the paper's Fig. 2
@@ -79,7 +79,7 @@ def small_groups() -> Html:
         "equal advantages. Hatched: shared by groups that GDPO tells apart"
     )
     head = ["Two answers", *(Cell(name, method) for method, name in NAMES.items())]
-    foot = [Cell(join(bold(len(found)), " different"), method) for method, found in letters.items()]
+    foot = [Cell(join(tag("b", len(found)), " different"), method) for method, found in letters.items()]
     shown = table(head, rows, "listed", caption, foot=[f"{len(groups)} groups", *foot])
     return join(shown, callout(*_shared_vectors(vectors, letters)))
 
@@ -102,7 +102,7 @@ def _pattern(marks: Sequence[int]) -> Html:
 def _cell(method: str, vectors: Sequence[tuple], letters: dict, gdpo: Sequence[tuple], group: int) -> Cell:
     shared = len({other for vector, other in zip(vectors, gdpo, strict=True) if vector == vectors[group]}) > 1
     numbers = (part for a in vectors[group] for part in (tag("span", signed(a)), " "))
-    return Cell(join(*numbers, bold(letters[vectors[group]])), f"{method}{' shared' if shared else ''}")
+    return Cell(join(*numbers, tag("b", letters[vectors[group]])), f"{method}{' shared' if shared else ''}")
 
 
 def _shared_vectors(vectors: dict, letters: dict) -> list[str]:

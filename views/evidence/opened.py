@@ -24,22 +24,15 @@ def unknown_prompt(data: Published, asked: str) -> Html | str:
     return tag("p", f"No prompt has the name “{asked}”. {known}", kind="note", role="status")
 
 
-def prompt(
-    data: Published,
-    choice: Choice,
-    marks: Tensor,
-    ties: Mapping[str, gc.Collapse],
-    name: str,
-) -> Html:
+def prompt(data: Published, choice: Choice, marks: Tensor, ties: Mapping[str, gc.Collapse], name: str) -> Html:
     """One prompt in words."""
     number, size = data.tasks.index(name), choice.group_size
     of_one = marks[number]  # (answers, rewards)
     level = {m: ties[m].level.view(-1, size)[number].tolist() for m in METHODS}
     category = CATEGORIES.get(data.categories[number], data.categories[number])
-    text = f"A BFCL prompt with {category}. Below it is a batch of its own."
     return join(
         tag("h2", name, kind="part"),
-        tag("p", text, kind="note"),
+        tag("p", f"A BFCL prompt with {category}; on the board, a batch of its own.", kind="note"),
         tag("p", prose(_says(choice, of_one, level))),
     )
 

@@ -77,9 +77,10 @@ def _surprise(found: Experiment, one: Comparison) -> str:
 
 def _setup(found: Experiment, setup: Mapping[str, Any]) -> Html:
     of = [one for one in found.comparisons if one.setup == setup["name"]]
-    drawn = [
-        html.div("measured", charts.trained(curves(found, one), one.reward, _words(one)), _caption(one)) for one in of
-    ]
+    drawn = []
+    for one in of:
+        words = f"predicted {one.prediction}; {one.verdict}; {interval(one)}"
+        drawn.append(html.div("measured", charts.trained(curves(found, one), one.reward, words), _caption(one)))
     title = join(tag("h3", setup["title"]), tag("p", "The coins said: ", tag("i", setup["words"]), kind="note"))
     return html.div("setup", title, html.charts(drawn, "small"))
 
@@ -88,10 +89,6 @@ def _caption(one: Comparison) -> Html:
     whose = "" if one.prediction == SAME else "GDPO "
     found = tag("b", one.verdict[0].upper() + one.verdict[1:], kind="missed" if one.verdict != VERDICTS[0] else "")
     return tag("p", f"Predicted: {whose}{one.prediction}. ", found, ": ", tag("span", interval(one)), ".", kind="note")
-
-
-def _words(one: Comparison) -> str:
-    return f"predicted {one.prediction}; {one.verdict}; {interval(one)}"
 
 
 def interval(one: Comparison) -> str:

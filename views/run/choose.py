@@ -8,7 +8,7 @@ import marimo as mo
 from gdpo_core import frameworks
 from gdpo_core._html import fold
 from views import sessions
-from views.html import Html, controls, div, paragraphs, show, tag
+from views.html import Html, div, paragraphs, show, tag
 from views.nav import Nav
 from views.run.log import Log
 from views.run.samples import SAMPLES, Sample
@@ -78,7 +78,9 @@ def corrections(page: Nav, sample: Sample, files: Sequence[Any]) -> mo.ui.dictio
 
 def corrections_fold(corrections: mo.ui.dictionary) -> mo.Html:
     """Corrections in a fold, with which files are wanted and what happens to them."""
-    inside: Html = div("", paragraphs(*FILES), controls(corrections.elements.values()))
+    inside: Html = div(
+        "", paragraphs(*FILES), div("controls", *(div("", one) for one in corrections.elements.values()))
+    )
     return show(div("reading", fold(HOW, inside, kind="fold", name="run-files")))
 
 

@@ -8,7 +8,8 @@ import marimo as mo
 
 from gdpo_core._html import tag
 from gdpo_core.board.state import State
-from gdpo_core.scenarios import COMPARISONS, Scenario, Setting
+from gdpo_core.scenarios import Scenario, Setting
+from gdpo_core.training import COMPARISONS
 from views.html import div, element, show
 from views.nav import Nav
 from views.train.runs import THIRD

@@ -56,7 +56,7 @@ def medians_table(scenario: Scenario, setting: Setting, methods: Sequence[str]) 
             rows.append(Row([join("" if n else title, tag("small", NAMES[m])), *steps], m))
     never = f"– where it is not reached in {setting.epochs}"
     caption = f"Epochs until p ≥ {LEVEL:g}, median over {setting.seeds} seeds; {never}."
-    return show(table(["", *scenario.coins], rows, "steps", caption))
+    return show(table(["", *scenario.coins], rows, "figures", caption))
 
 
 def curves_table(scenario: Scenario, runs: Runs, limits: Mapping[str, Tensor]) -> mo.ui.table:

@@ -53,8 +53,9 @@ QUESTIONS = (  # of coins, of answers: the question, and of each verdict how one
 
 def headline(comparison: str, kinds: Sequence[str], score: str | None) -> Html:
     """The chapter's claim and the verdicts on our set-ups of coins; score: of who predicts, and is told neither."""
-    counts = f"{UNDER[comparison]}, of our {len(kinds)} set-ups GDPO is faster in {kinds.count(FASTER)}, "
-    counts += f"slower in {kinds.count(SLOWER)}, and no different in {len(kinds) - _apart(kinds)}."
+    faster, slower = kinds.count(FASTER), kinds.count(SLOWER)
+    counts = f"{UNDER[comparison]}, of our {len(kinds)} set-ups GDPO is faster in {faster}, slower in {slower}, and no "
+    counts += f"different in {len(kinds) - faster - slower}."
     if score is not None:
         counts = score or "Choose a set-up and say how it ends; its curves come then."
     policy = join("the smallest ", terms.term("policy"), " with several rewards (plain gradient steps)")
@@ -69,10 +70,6 @@ def headline(comparison: str, kinds: Sequence[str], score: str | None) -> Html:
         tag("h1", title),
         tag("p", lead, shown, " (dashed). ", tag("b", counts), " ", tag("small", small), kind="lead"),
     )
-
-
-def _apart(kinds: Sequence[str]) -> int:
-    return kinds.count(FASTER) + kinds.count(SLOWER)
 
 
 def method(key: str, said: object) -> Html:
