@@ -387,10 +387,6 @@ def test_steps_to_is_the_first_epoch_at_the_level_and_infinity_if_never():
     assert run.steps_to(0.1).tolist() == [[0, 0], [0, 0], [0, 0]]
 
 
-class Stopped(Exception):
-    pass
-
-
 # --- bad input -----------------------------------------------------------------------------------------------------
 
 
