@@ -13,7 +13,6 @@ from fake_logs import (
     ACCURACY,
     LENGTH,
     WEIGHTS,
-    advantages_of,
     generic_frame,
     make_steps,
     write_ms_swift,
@@ -425,6 +424,25 @@ def test_parts_of_groups_in_the_files_of_workers_are_joined_where_the_advantages
     )
 
 
+def test_blocks_are_tried_where_prompts_alone_show_groups_and_one_was_drawn_twice():
+    drawn = pl.int_range(pl.len()) % 32 // 8
+    prompt = pl.format("question {}", pl.when(drawn < 2).then(0).otherwise(drawn))  # the first two groups are of one
+    run = read_run({"a.csv": in_form("csv", IN_ORDER.drop("group").with_columns(prompt=prompt))})
+    assert run.grouped_by == "the column prompt" and sizes_of(run) == {16: 12, 8: 24} and run.other_sizes == (8,)
+    report = gc.audit(run)
+    assert report.run["reproduced"] and report.source["grouped_by"] == "blocks of 8 rows"
+
+
+@pytest.mark.parametrize("kind", ["parquet", "jsonl"])
+@pytest.mark.parametrize("end, why", [(0, "is empty, as before"), (-9, "ends in the middle, as while")])
+def test_a_last_file_that_is_being_written_is_left_out_and_named(kind, end, why):
+    content = in_form(kind, IN_ORDER)
+    log = {f"a1.{kind}": content, f"a2.{kind}": content[:end] if end else b""}
+    run = read_run(log)
+    assert run.files == (f"a1.{kind}",) and why in issues(run)["files-left-out"]["files"][0]
+    refused({f"a0.{kind}": log[f"a2.{kind}"], f"a1.{kind}": content}, rf"a0\.{kind}.*expected .*--skip-bad")
+
+
 CELLS = st.one_of(st.sampled_from(["0", "1", "0.5", ""]), st.text("a1,\n\"' ", max_size=4))
 
 
@@ -496,11 +514,6 @@ def test_the_size_where_advantages_show_little():
     assert infer([8], [a], [np.repeat([0, 1], 4)]).size == 4
     assert infer([8], [a], []) is None
     assert infer([24], [np.zeros(24)], [np.repeat([0, 1, 1, 2], 6)]).size == 6  # the prompts tell
-
-
-def test_an_evaluation_that_overwrote_half_a_step_has_other_advantages(tmp_path):
-    r, a = drawn([write_trl(tmp_path, evaluated=(2, 3))[1]])
-    assert np.abs(advantages_of(r.reshape(4, 8, 3), "gdpo", WEIGHTS).ravel() - a).max() > 1e-3
 
 
 def test_the_excerpt_of_a_prompt_in_two_groups_is_the_last_message_of_a_chat(tmp_path):

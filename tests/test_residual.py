@@ -93,7 +93,7 @@ def made(make, seed=0):
 
 
 def audited(log):
-    report = gc.audit(gc.read_run(log, rewards=["correct", "style"], group="group", step="step"))
+    report = gc.audit(gc.read_run(log, rewards=["correct", "style"], group="group", columns={"step": "step"}))
     return report, [f for f in report.findings if f.id == "advantages-not-reproduced"]
 
 
