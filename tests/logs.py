@@ -4,7 +4,7 @@ import io
 import json
 import sqlite3
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import polars as pl
@@ -164,14 +164,6 @@ def audit_cli(capsys, *arguments) -> tuple[int, str, str]:
         gdpo_cli.main(["audit", *map(str, arguments)])
     printed = capsys.readouterr()
     return stopped.value.code, printed.out, printed.err
-
-
-def both(folder: Path, files: Mapping[str, bytes]) -> Iterator:
-    """The same files twice: in memory, and on disk, as one path if there is one file."""
-    yield files
-    for name, content in files.items():
-        (folder / name).write_bytes(content)
-    yield folder / next(iter(files)) if len(files) == 1 else folder
 
 
 # --- episodes of verifiers -------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from logs import VERL, assert_reads, audit_cli, found, in_form, lines, parquet, refused
+from logs import VERL, assert_reads, found, in_form, lines, parquet, refused
 
 import gdpo_core as gc
 
@@ -140,16 +140,6 @@ def test_verls_metrics_are_no_rewards_where_the_score_does_not_tell():
 # --- totals ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_report_has_the_weights_of_a_total():
-    report = audited(**REWARDS, reward=TOTAL)
-    assert (report.run["weights_used"], report.run["weights_from"]) == (WEIGHTS, "score")
-    assert "rewards-collinear" not in found(report)
-    logged = advantages(WEIGHTS, list(WEIGHTS.values()))  # which tell the weights too
-    report = audited(**REWARDS, reward=TOTAL, advantage=logged)
-    assert report.run["method"] == "grpo" and report.run["reproduced"]
-    assert report.run["weights"] == pytest.approx(WEIGHTS)
-
-
 def test_a_total_is_known_in_the_tables_of_trainers(tmp_path):
     fake_logs.write_trl(tmp_path / "trl")
     for path in (tmp_path / "trl").rglob("*.parquet"):
@@ -171,10 +161,6 @@ def test_a_part_that_the_total_leaves_out_is_no_reward():
     report = audited(**REWARDS, style=BRIEF**2, reward=TOTAL)
     assert report.source["rewards"] == ["correct", "fmt", "brief"] and report.source["left_out"] == ["style"]
     assert report.notes == ("The reward is a weighted sum of correct, fmt and brief alone; not counted: style.",)
-
-
-def test_a_few_rows_tell_no_total():
-    assert gc.read_run(table(**PAIR, reward=CORRECT + FMT).head(3)).rewards == ("correct", "fmt", "reward")
 
 
 @given(
@@ -283,11 +269,6 @@ def test_a_log_that_lost_a_column_is_never_all_well(kind):
     )
     assert "not style, accuracy and tool" in found(report)["no-components"].message
     assert gc.read_run({f"a.{kind}": in_form(kind, log)}, rewards="fmt").lost == ()
-
-
-def test_what_is_left_out_stands_in_the_report(tmp_path, capsys):
-    table(**REWARDS, response_len=COUNT).write_csv(tmp_path / "a.csv")
-    assert "response_len (--reward names rewards)" in audit_cli(capsys, tmp_path / "a.csv")[1]
 
 
 # --- nested ----------------------------------------------------------------------------------------------------------

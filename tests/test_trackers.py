@@ -3,15 +3,13 @@
 import json
 import shutil
 import sqlite3
-import time
 from functools import cache
 
 import fake_logs
-import numpy as np
 import polars as pl
 import pytest
 from fake_logs import write_trl
-from logs import LOGS, audit_cli, figures, found, frames_of, lines, refused, write_trackio, write_wandb
+from logs import LOGS, figures, frames_of, refused, write_trackio, write_wandb
 
 import gdpo_core as gc
 from gdpo_core.runs import trackers
@@ -53,37 +51,6 @@ def test_a_table_has_the_report_of_the_parquet_files_whatever_the_run_is_like(tm
     assert_same_as_files(tmp_path, frames_of(LOGS / "trl" / run), expected(run))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "made",
-    [
-        {"chat": True, "same_prompts": "pairs"},
-        {"missing": 0.3, "steps": 12},  # files come in the order of the numbers in their names
-        {"method": "grpo", "evaluated": (2,), "steps": 8},
-        {"iterations": 2},
-        {"group_size": 4, "drop_rows": {3: 2}, "steps": 9},
-        {"drop": ("advantage",)},
-    ],
-    ids=str,
-)
-def test_a_made_run_has_the_report_of_its_parquet_files(tmp_path, made):
-    write_trl(tmp_path / "out", **made)
-    assert_same_as_files(tmp_path, frames_of(tmp_path / "out"), figures(tmp_path / "out"))
-
-
-@pytest.mark.slow
-def test_a_reward_may_be_missing_in_a_whole_step(tmp_path):
-    frames = frames_of(LOGS / "trl/grpo_none")
-    frames[0] = frames[0].with_columns(format_reward=pl.lit(None, pl.Float64))
-    (tmp_path / "out").mkdir()
-    for n, frame in enumerate(frames):
-        frame.write_parquet(tmp_path / f"out/completions_{n:05}.parquet")
-    report = figures(tmp_path / "out")
-    assert_same_as_files(tmp_path, frames, report)
-    nulls = [frame.with_columns(pl.selectors.float().fill_nan(None)) for frame in frames]
-    assert figures(write_trackio(tmp_path / "b.db", {"a": nulls})) == report
-
-
 def test_a_table_is_read_from_where_wandb_leaves_it(tmp_path):
     project, inside = tmp_path / "wandb", "files/media/table"
     tables = write_wandb(project / "run-20261122-abc" / inside, GDPO)
@@ -105,18 +72,6 @@ def test_a_table_may_be_handed_over_as_bytes():
     for files in (tables, {"project.db": content}, {"project.db::gdpo": content}):
         assert figures(files) == expected()
     assert gc.read_run({"a::b.parquet": PARQUET.read_bytes()}).framework == "trl"
-
-
-def test_other_databases_beside_a_log_do_not_matter(tmp_path):
-    write_trl(tmp_path, steps=2)
-    write_trackio(tmp_path / "mlflow.db", {})
-    assert gc.read_run(tmp_path).framework == "trl"
-
-
-def test_the_oldest_tables_hold_the_total_alone(tmp_path):
-    frames = [frame.select("step", "prompt", "completion", reward="format_reward") for frame in GDPO]
-    report = gc.audit(gc.read_run(write_wandb(tmp_path, frames), group_size=8))
-    assert [finding.id for finding in report.findings if finding.severity == "error"] == ["no-components"]
 
 
 def test_a_step_may_be_text_of_a_float_and_advantages_have_their_name_in_ms_swift(tmp_path):
@@ -153,20 +108,13 @@ def test_the_tables_of_other_frameworks_are_read_as_their_files(tmp_path, framew
     assert of_tables == figures(tmp_path / "files", "files") and of_tables["source"]["framework"] == framework
 
 
-def test_a_table_of_a_framework_that_writes_lines_of_json_is_read_as_these_lines():
-    rows = [{"input": "ab"[i // 4], "output": "x", "score": i % 2, "step": 1, "fmt": i % 3} for i in range(8)]
-    table = json.dumps({"columns": list(rows[0]), "data": [list(row.values()) for row in rows]}).encode()
-    report = figures({"completions_1_ab.table.json": table})
-    assert report["source"]["framework"] == "verl" and report == figures({"1.jsonl": lines(*rows)})
-
-
 # --- tables that hold a sample ---------------------------------------------------------------------------------------
 
 
 def test_a_table_of_unique_prompts_shows_no_groups(tmp_path):
     write_wandb(tmp_path, [frame.unique("prompt", keep="first", maintain_order=True) for frame in GDPO])
     setting = r"GRPOConfig\(log_unique_prompts=False, num_completions_to_print=None\)"
-    refused(tmp_path, rf"got one response per prompt in step 1: .* log all rows with {setting}")
+    refused(tmp_path, rf"as many per prompt, got others: .* log all rows with {setting}")
     for options in ({"group_size": 4}, {"group": "prompt"}):
         first = gc.audit(gc.read_run(tmp_path, **options)).findings[0]
         assert (first.id, first.severity) == ("groups-sampled", "error")
@@ -176,7 +124,7 @@ def test_a_table_of_unique_prompts_shows_no_groups(tmp_path):
 
 def test_a_table_of_some_rows_of_each_group_shows_no_groups(tmp_path):
     write_wandb(tmp_path, [frame.sample(7, seed=3) for frame in GDPO])
-    refused(tmp_path, "got different numbers of rows: a log that holds a sample .*log_unique")
+    refused(tmp_path, "got others: a log that holds a sample .*log_unique")
 
 
 @pytest.mark.slow
@@ -188,11 +136,6 @@ def test_a_table_as_long_as_wandb_takes_is_probably_cut(tmp_path, rows, cut):
     sampled = [finding for finding in findings if finding.id == "groups-sampled"]
     assert [finding.evidence["tables"] for finding in sampled] == [1] * cut
     assert all("1 table of W&B has 10,000 rows" in finding.message for finding in sampled)
-
-
-@pytest.mark.parametrize("run", ["gdpo", "edge_dupprompts", "edge_logging2", "grpo_none"])
-def test_whole_groups_are_no_sample(run):
-    assert "groups-sampled" not in found(gc.audit(gc.read_run(LOGS / "trl" / run)))
 
 
 # --- which tables are one run ----------------------------------------------------------------------------------------
@@ -265,15 +208,6 @@ def test_an_evaluations_tables_are_read_where_there_are_no_others(tmp_path):
 # --- databases -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["p.db", "p.db::run", ""])
-def test_a_report_is_not_written_over_the_database_that_it_is_of(tmp_path, capsys, name):
-    path = write_trackio(tmp_path / "p.db", {"run": GDPO})
-    before = path.read_bytes()
-    code, _, error = audit_cli(capsys, tmp_path / name, "--json", path)
-    assert code == 2 and "expected another file than the log" in error
-    assert path.read_bytes() == before
-
-
 def raw(content: bytes):
     return lambda path: path.write_bytes(content)
 
@@ -287,20 +221,17 @@ def logged(*metrics):
     return lambda path: in_database(write_trackio(path, {}), *((into, (one,)) for one in metrics))
 
 
-ENDLESS = "WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n)"
-VIEW = f"CREATE VIEW metrics AS {ENDLESS} SELECT id, 'a' AS run_name, 1 AS step, '{{}}' AS metrics FROM n"
 TABLE = '{"completions": {"_type": "trackio.table", %s}}'
 NO_LOGS = [
     (raw(b"hello, this is no database"), "got one that cannot be read: file is not a database"),
     (raw(TRACKIO.read_bytes()[:100_000]), "got one that cannot be read: database disk image is malformed"),
-    (made("CREATE TABLE runs (id INT)"), "columns id, run_name, step, metrics in a table metrics, got the tables runs"),
+    (made("CREATE TABLE runs (id INT)"), "columns id, run_name, step, metrics in a table metrics, got no such table"),
     (made("CREATE TABLE metrics (name TEXT, value REAL)"), "in a table metrics, got the columns name, value"),
-    (made(VIEW), "expected a trackio database, .* got metrics as a view$"),
     (logged(), "expected a run that logged completions, got a database without runs"),
     (logged('{"loss": 1}'), r"a run that logged completions \(log_completions=True\), got one without such a table"),
-    (logged('{"completions": 1'), "::a: expected metrics in JSON, got"),
-    (logged(b"\xffcompletions"), "::a: expected metrics in JSON"),
-    (logged(TABLE % '"_size": 9'), "table 1: expected a table of trackio, .* got an object with _type and _size"),
+    (logged('{"completions": 1'), "::a, table 1: expected metrics in JSON, got"),
+    (logged(b"\xffcompletions"), "::a, table 1: expected metrics in JSON"),
+    (logged(TABLE % '"_size": 9'), "table 1: expected a table of trackio, .* got one of another form"),
     (logged(TABLE % '"_value": [{"step": 1, "a": 1}, {"step": 1}]'), "a, table 1, row 2: expected step, a, got step"),
 ]
 
@@ -333,17 +264,3 @@ def test_a_database_is_read_while_its_writer_has_it_open(tmp_path):
         database.commit()
         assert figures(path) == expected()
     database.close()
-
-
-@pytest.mark.slow
-def test_a_table_of_200_000_rows_is_read_as_fast_as_its_json_is_parsed(tmp_path):
-    rewards = enumerate(np.random.default_rng(0).integers(0, 2, (200_000, 2)).tolist())
-    rows = [[str(i // 4000 + 1), f"p{i // 8}", "x", float(a), float(b)] for i, (a, b) in rewards]
-    path = tmp_path / "x.table.json"
-    path.write_text(json.dumps({"columns": ["step", "prompt", "completion", "a", "b"], "data": rows}))
-    started = time.perf_counter()
-    json.loads(path.read_text())
-    parsed = time.perf_counter()
-    run = gc.read_run(path)
-    assert (run.table.height, run.group_size) == (200_000, 8)
-    assert time.perf_counter() - parsed < 20 * (parsed - started)

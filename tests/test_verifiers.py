@@ -3,8 +3,6 @@
 import json
 
 import numpy as np
-import pytest
-from helpers import nearly
 from logs import LOGS, assert_reads, audit_cli, episodes
 
 import gdpo_core as gc
@@ -39,14 +37,6 @@ def test_the_recorded_log_holds_what_its_file_says():
         | dict(group=[groups.index(one) for one in group])
         | {name: list(column) for name, column in zip((*WEIGHTS, "advantage", "length"), columns, strict=True)},
     )
-
-
-@pytest.mark.slow
-def test_the_report_has_the_weights_of_the_log_and_no_doubt_of_them(capsys):
-    report = gc.audit(gc.read_run(RECORDED, rewards=["correct", "format", "brief"]), weights=None)
-    assert report.run["weights_used"] == nearly(WEIGHTS)
-    code, out, _ = audit_cli(capsys, RECORDED)
-    assert code == 0 and "not read" in out
 
 
 def test_the_weights_are_said_to_be_of_the_log_where_no_advantage_shows_them(capsys, tmp_path):

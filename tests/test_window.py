@@ -1,6 +1,5 @@
 """`--steps` and `--last`: the audit of some steps is that of a log which holds these steps alone."""
 
-import json
 import shutil
 from functools import partial
 
@@ -118,13 +117,3 @@ def test_what_a_caller_gives_wrong_is_named(wrong):
         gc.read_run(log, steps=wrong)
     with pytest.raises(gc.InputError, match="last: expected a positive whole number of steps"):
         gc.read_run(log, last=wrong if wrong != 5 else 0)
-
-
-@pytest.mark.slow
-def test_the_report_says_which_steps_it_is_of(capsys, tmp_path):
-    fake_logs.write_trl(tmp_path, steps=8)
-    code, out, err = audit_cli(capsys, tmp_path, "--steps", "3:50")
-    assert (code, err) == (0, "") and "6 steps, 192 responses; this report is of steps 3 to 8 alone" in out
-    assert json.loads(audit_cli(capsys, tmp_path, "--last", "2", "--json", "-")[1])["source"]["window"] == [7, 8]
-    assert json.loads(audit_cli(capsys, tmp_path, "--json", "-")[1])["source"]["window"] is None
-    assert audit_cli(capsys, tmp_path, "--steps=-5:3")[0] == 0

@@ -136,8 +136,7 @@ def validate_columns(columns: Columns, logged: Iterable[str], where: str) -> Col
     expect(len(columns.rewards) > 0, where, "at least one column of numbers that is a reward", _listing(logged))
     got = f"{len(columns.rewards)} columns of numbers: {_listing(columns.rewards[:3])}, …"
     expect(len(columns.rewards) <= REWARDS, where, f"at most {REWARDS} rewards; name those that are", got)
-    expect_names(columns.names, where)
-    expect_names([name for name in columns.rewards if not name], where)
+    expect(all(columns.rewards), where, "columns of other names, or rewards to be named", "one called ''")
     taken = [name for name in columns.rewards if name in RESERVED]
     expect(not taken, where, f"reward columns not named {', '.join(RESERVED)}", f"{taken[0] if taken else ''!r}")
     no_length = "length" in columns.rewards or columns.length in columns.rewards
@@ -150,10 +149,8 @@ def expect_names(names: Iterable[str], where: str) -> None:
         size = len(name)
         expect(size <= NAME, where, f"names of columns of at most {count(NAME, 'character')}", count(size))
         # polars takes * and ^…$ for patterns.
-        if name in (*INNER, "*", "") or (name.startswith("^") and name.endswith("$")):
-            raise InputError(
-                f"{where}: expected columns of other names, or rewards to be named, got one called {name!r}"
-            )
+        fits = name not in (*INNER, "*") and not (name.startswith("^") and name.endswith("$"))
+        expect(fits, where, "columns of other names", f"one called {name!r}")
 
 
 def union_schema(tables: Sequence[Table]) -> dict[str, pl.DataType]:

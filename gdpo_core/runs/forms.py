@@ -5,10 +5,10 @@ A form is a function from the tables of a log to a `Form`, which names the colum
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import polars as pl
 
@@ -45,6 +45,7 @@ NOT_NEMOS = _TOKENS | {"prompt_ids", "token_ids", "step", "idx", "reference_logp
 SWIFTS_METHODS = {"gdpo": "gdpo", "group": "grpo", "none": "grpo_no_std", "batch": "grpo_batch_std"}
 WANDB_ROWS = 10_000  # wandb.Table.MAX_ROWS; an artifact takes more
 
+Name = TypeVar("Name")
 Schema: TypeAlias = Mapping[str, pl.DataType]
 
 
@@ -373,7 +374,8 @@ def _verifiers(tables: Sequence[Table], names: Schema, options: ReadOptions, arg
     of_nodes = _fields(getattr(kinds.get("nodes"), "inner", None))
     if isinstance(of_nodes.get("advantages"), pl.List):
         each = pl.element().struct.field("advantages").explode().drop_nulls()
-        columns[ADVANTAGE] = of_trace("nodes").list.eval(each).cast(pl.List(pl.Float64)).list.mean()
+        values = of_trace("nodes").list.eval(each).cast(pl.List(pl.Float64)).list
+        columns[ADVANTAGE] = pl.when(values.min() == values.max()).then(values.first()).otherwise(values.mean())
     if "message" in of_nodes:
         columns["messages"] = of_trace("nodes").list.eval(pl.element().struct.field("message"))
 
@@ -394,9 +396,11 @@ def _verifiers(tables: Sequence[Table], names: Schema, options: ReadOptions, arg
     training = not seen["_evaluates"].all()
     partly = training and bool(seen["_evaluates"].any())
     seen = seen.filter(~pl.col("_evaluates")) if training else seen
-    _expect_episodes(seen, [table.name for table in tables], scored)
+    scored = _as_logged(seen.lazy(), {name: pl.col(name) for name in scored})
     steps, advantages = seen[STEP].count() > 0, ADVANTAGE in columns and seen[ADVANTAGE].count() > 0
     weights = {name: seen[f"_weight {name}"].drop_nulls().unique(maintain_order=True).to_list() for name in scored}
+    odd = [name for name, found in weights.items() if not all(map(isfinite, found))]
+    expect(not odd, where, f"finite numbers in the weights of {', '.join(odd)}", "others")
     counted = tuple(name for name in scored if any(weights[name])) or tuple(scored)
     changing = [name for name in options.rewards or counted if len(weights.get(name, ())) > 1]
 
@@ -441,26 +445,6 @@ def _field(kind: object, path: Sequence[str], where: str, numbers: bool = False)
 def _weight(reward: pl.Expr, weight: pl.Expr) -> pl.Expr:
     """The weight of a reward that was scored, which is 1 where the log does not say it."""
     return pl.when(reward.is_not_null()).then(weight.cast(pl.Float64, strict=False).fill_null(1.0))
-
-
-def _expect_episodes(seen: pl.DataFrame, files: Sequence[str], scored: Sequence[str]) -> None:
-    """Raise InputError for the first episode without a group, or a step that others have, or with odd numbers."""
-
-    def refuse(flags: pl.Series, wanted: str, got: Callable[[int], str]) -> None:
-        if flags.any():
-            row = flags.arg_max() or 0
-            at = f"{files[seen['_file'][row]]}, row {seen['_row'][row] + 1}"
-            raise InputError(f"{at}: expected {wanted}, got {got(row)}")
-
-    ids = "what tells groups apart: group.id, task.key or task.data.idx"
-    refuse(seen["_id"].is_null(), ids, lambda row: "none of them")
-    if seen[STEP].count():
-        refuse(seen[STEP].is_null(), f"{STEP}, as in other lines", lambda row: "none")
-    for name in scored:
-        score, weight = seen[name].cast(pl.Float64), seen[f"_weight {name}"]
-        wanted = f"finite numbers in the reward {name!r}"
-        refuse(score.is_infinite().fill_null(False), wanted, lambda row, score=score: f"{score[row]}")  # type: ignore[misc]
-        refuse(~weight.is_finite().fill_null(True), wanted, lambda row, weight=weight: f"{weight[row]}")  # type: ignore[misc]
 
 
 # --- what forms share ------------------------------------------------------------------------------------------------
@@ -530,7 +514,7 @@ def unnested(tables: Sequence[Table]) -> list[Table]:
     A member of `metrics` is called metrics.NAME, so that it is known for one; one of rewards by its own name, or
     rewards.NAME where another column has that.
     """
-    members = dict.fromkeys(
+    members: Iterable[tuple[str, str]] = dict.fromkeys(
         (name, member)
         for table in tables
         for name, kind in table.schema.items()
@@ -542,8 +526,18 @@ def unnested(tables: Sequence[Table]) -> list[Table]:
     of_rewards = [member for name, member in members if name != METRICS]
     clash = {name for table in tables for name, kind in table.schema.items() if not _holds_members(name, kind)}
     clash |= {member for member in of_rewards if of_rewards.count(member) > 1}
+    if tables[0].kind == "jsonl" and len(tables) == 1:
+        members = _as_logged(tables[0].frame, {(n, m): pl.col(n).struct.field(m) for n, m in members})
     names = {(n, m): f"{n}.{m}" if n == METRICS or m in clash else m for n, m in members}
     return [_unnest(table, names) for table in tables]
+
+
+def _as_logged(table: pl.LazyFrame, values: Mapping[Name, pl.Expr]) -> list[Name]:
+    """The names of values in the order in which rows hold the first of each: polars merges objects in any order."""
+    there = [value.is_not_null() for value in values.values()]
+    rows = (pl.when(x.any()).then(x.arg_max()).otherwise(pl.len()) for x in there)
+    first = table.select(row.alias(f"{number}") for number, row in enumerate(rows))
+    return sorted(values, key=dict(zip(values, first.collect().row(0), strict=True)).__getitem__)
 
 
 def _unnest(table: Table, names: Mapping[tuple[str, str], str]) -> Table:
@@ -607,14 +601,13 @@ def _writes(framework: str, names: Schema) -> bool:
 def framework_of(tables: Sequence[Table], where: str) -> str:
     """The framework whose columns the tables have, whatever their names; "generic" if that is none of the known ones.
 
-    Raises InputError if different frameworks wrote the tables, or if these are of different formats.
+    Raises InputError if different frameworks wrote the tables.
     """
     first, framework = tables[0], _framework(tables[0])
     for table in tables[1:]:
-        other = _framework(table) if table.kind != "parquet" else framework
-        if (other, table.kind) != (framework, first.kind):
-            got = f"{framework} in {first.name} and {other} in {table.name}"
-            raise InputError(f"{where}: expected the log of one run, got {got}; name one of them")
+        other = _framework(table)
+        got = f"{framework} in {first.name} and {other} in {table.name}; name one of them"
+        expect(other == framework, where, "the log of one run", got)
     return framework
 
 
@@ -648,9 +641,8 @@ def configured_weights(settings: Mapping, logged: Sequence[str], rewards: Sequen
     if "reward_weights" not in settings:
         return None
     weights = [1] * len(logged) if settings["reward_weights"] is None else settings["reward_weights"]
-    if not isinstance(weights, list) or len(weights) != len(logged) or not {*rewards} <= {*logged}:
-        return None
-    if not all(isinstance(w, int | float) and abs(w) < 1e300 and isfinite(w) for w in weights):
+    fits = isinstance(weights, list) and len(weights) == len(logged) and {*rewards} <= {*logged}
+    if not fits or not all(isinstance(w, int | float) and abs(w) < 1e300 for w in weights):
         return None
     by_name = dict(zip(logged, weights, strict=True))
     return {name: float(by_name[name]) for name in rewards}

@@ -60,23 +60,9 @@ def _frame_of(data: Any, odd: set[str]) -> pl.DataFrame | None:
     except InputError:
         raise
     except (Exception, pl.exceptions.PanicException) as error:  # whatever the library of the table raises
-        if isinstance(error, TypeError) and (table := _of_arrow(data)) is not None:
-            return table
         if isinstance(error, TypeError) and not hasattr(data, "columns"):
             return None
         raise InputError(f"{NAME}: expected {_NO_TABLE}, got {clip(reason(error), 200)}") from None
-
-
-def _of_arrow(data: Any) -> pl.DataFrame | None:
-    """What hands over a table of Arrow, such as a reader of one or a relation of DuckDB; None if it is no table."""
-    if isinstance(data, pl.Series) or not any(
-        hasattr(type(data), f"__arrow_c_{part}__") for part in ("stream", "array")
-    ):
-        return None
-    try:
-        return pl.DataFrame(data)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, TypeError, ValueError):
-        return None
 
 
 def _in_polars(table: Any, odd: set[str]) -> pl.DataFrame:

@@ -154,7 +154,7 @@ def _by_key(run: Run, sizes: pl.DataFrame, group_size: int | None) -> Run:
 def _blocks_of(sizes: pl.DataFrame) -> tuple[int, ...]:
     """The size of blocks that prompts drawn twice in a batch may have merged; none if there is no such size."""
     size = reduce(gcd, sizes["rows"].to_list())
-    return (size,) if 1 < size < max(sizes["rows"]) else ()  # type: ignore[type-var]
+    return (size,) if 1 < size < max(sizes["rows"]) else ()
 
 
 def _with_usual(sizes: pl.DataFrame, usual: int, changes: bool) -> tuple[pl.DataFrame, Blocks]:
@@ -200,24 +200,11 @@ def _no_groups(run: Run) -> InputError:
             f"{run.path}: expected groups that can be told from prompts or advantages, got none; "
             f"give group_size, the responses per prompt, or the group column (rewards: {', '.join(run.rewards)})"
         )
-    if size := _shuffled_group_size(prompts):
-        return InputError(
-            f"{run.path}: expected the rows of a group one after the other, got each prompt in {size} rows apart from "
-            "each other: give --group prompt, or the column that tells groups apart"
-        )
-    sampled = next((issue.details["step"] for issue in run.issues if issue.id == "groups-sampled"), None)
-    got = "different numbers of rows" if sampled is None else f"one response per prompt in step {sampled}"
     return InputError(
-        f"{run.path}: expected the rows of whole groups, as many per prompt, got {got}: a log that holds a sample "
-        f"shows no groups; log all rows with {setting.splitlines()[0]}, or give group_size or the column group"
+        f"{run.path}: expected the rows of whole groups, one after the other and as many per prompt, got others: a log "
+        f"that holds a sample shows no groups; log all rows with {setting.splitlines()[0]}, or give group_size, or "
+        "--group prompt, or the column that tells groups apart"
     )
-
-
-def _shuffled_group_size(prompts: pl.DataFrame) -> int | None:
-    """The usual number of rows of a prompt in a step, if those are as many for most prompts and not side by side."""
-    size = prompts.group_by("step", "_key", maintain_order=True).agg(pl.len().alias("rows"))["rows"]
-    usual = min(size.mode())
-    return usual if usual > 1 and (size == usual).mean() >= WHOLE else None
 
 
 def _merged_prompts(prompts: pl.DataFrame, size: pl.Expr) -> dict[str, object] | None:

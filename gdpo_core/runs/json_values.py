@@ -92,7 +92,7 @@ def _float(value: float | None) -> float | None:
 def _text(value: object) -> str | None:
     """A value of JSON as text: nested values and numbers as JSON writes them."""
     if isinstance(value, str):
-        return _utf8(value)
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # half characters
     return None if value is None else json.dumps(value)
 
 

@@ -10,26 +10,9 @@ import polars as pl
 
 from gdpo_core._errors import InputError, expect
 from gdpo_core.frameworks import framework_named
+from gdpo_core.runs import columns as cols
 from gdpo_core.runs import frames, tables
-from gdpo_core.runs.columns import (
-    INNER,
-    TEXTS,
-    Columns,
-    ReadOptions,
-    batches,
-    expect_columns,
-    expect_in_every_table,
-    expect_names,
-    first_values,
-    hash_column,
-    holds_lists,
-    is_ordered,
-    left_out,
-    refuse_numeric_texts,
-    standard_rows,
-    union_schema,
-    validate_columns,
-)
+from gdpo_core.runs.columns import Columns, ReadOptions, batches, standard_rows, union_schema
 from gdpo_core.runs.files import LogFile, LogFiles, Source, find_files, format_of
 from gdpo_core.runs.forms import (
     FORMS,
@@ -139,6 +122,7 @@ def _tables(files: LogFiles, options: ReadOptions) -> _Log:
     for file in files.files:
         try:
             own = tables_of(file, options.bad_lines)
+            cols.expect_names([name for table in own for name in table.schema], file.name)
             for table in own if options.skip_bad else ():
                 _read_through(table)
             databases += [file.name] * (own[0].kind == "trackio")
@@ -153,7 +137,7 @@ def _tables(files: LogFiles, options: ReadOptions) -> _Log:
     if not found:
         raise next(iter(bad.values()))
     expect(len(databases) < 2, files.name, "the database of one project", ", ".join(databases[:5]))
-    return _Log(tuple(map(_without_inner, unnested(found))), tuple(bad), unfinished)
+    return _Log(unnested(found), tuple(bad), unfinished)
 
 
 def _read_through(table: Table) -> None:
@@ -181,19 +165,6 @@ def _why_unfinished(file: LogFile) -> str:
     return "" if whole else "ends in the middle, as while it is written"
 
 
-def _without_inner(table: Table) -> Table:
-    """The table without columns that are called as those that reading adds, or as patterns of polars."""
-    odd = [name for name in table.schema if _is_inner(name)]
-    kept = [pl.nth(n) for n, name in enumerate(table.schema) if name not in odd]
-    if not odd:
-        return table
-    return replace(table, frame=table.frame.select(kept), inner=tuple(odd))
-
-
-def _is_inner(name: str) -> bool:
-    return name in (*INNER, "*") or (name.startswith("^") and name.endswith("$"))
-
-
 # --- tables -> form -> columns ----------------------------------------------------------------------------------------
 
 
@@ -203,20 +174,20 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
     form = FORMS[framework](log.tables, union_schema(log.tables), options, settings_in(files.args))
     names, where = union_schema(form.tables), form.tables[0].name
     made = form.of(pl.LazyFrame(schema={"_row": pl.Int64(), "_file": pl.Int64(), **names})).collect_schema()
-    schema = {name: kind for name, kind in made.items() if not _is_inner(name)}
+    schema = {name: kind for name, kind in made.items() if name not in cols.INNER}
     logged = form.logged or list(names)
     candidates = _candidates(form, schema, options)
-    expect_columns([name for name in options.names if name not in (form.step, form.key)], logged, where)
+    cols.expect_columns([name for name in options.names if name not in (form.step, form.key)], logged, where)
     chosen = _rewards(form, candidates, schema, options)
-    columns = validate_columns(_columns(form, chosen, schema, options), logged, where)
-    expect_in_every_table(
+    columns = cols.validate_columns(_columns(form, chosen, schema, options), logged, where)
+    cols.expect_in_every_table(
         form.tables, [n for n in columns.names if n in names], [n for n in columns.numbers if n in names]
     )
     used = [*columns.names, *([chosen.total] if chosen.total else [])]
     if form.examines:
-        refuse_numeric_texts(form.tables, [*used, *_not_examined(form, schema, options)])
+        cols.refuse_numeric_texts(form.tables, [*used, *_not_examined(form, schema, options)])
     of_log = {name: schema[name] for name in logged if name in schema}
-    beside = left_out(of_log, [*used, *form.beside])
+    beside = cols.left_out(of_log, [*used, *form.beside])
     alone = form.total is not None and chosen.rewards == (form.total,)
     functions = [name for name in candidates if name != chosen.total and role(name) != "metric"]
     configured = None if alone else configured_weights(form.settings, functions, columns.rewards)
@@ -244,11 +215,8 @@ def _with_columns(files: LogFiles, log: _Log, known: str | None, options: ReadOp
 
 def _candidates(form: Form, schema: Mapping[str, pl.DataType], options: ReadOptions) -> list[str]:
     """The columns that may be rewards: numbers, and text that is numbers but for a few values, which are errors."""
-    odd = {name for table in form.tables for name in table.odd if name.lower() not in TEXTS}
+    odd = {name for table in form.tables for name in table.odd if name.lower() not in cols.TEXTS}
     others = {form.step, form.advantage, form.length, form.key, form.total, *options.names} - {*(options.rewards or ())}
-    inner = [name for table in form.tables for name in table.inner]
-    if {*inner} & {*(options.rewards or inner)}:
-        expect_names(inner, form.tables[0].name)
     return [
         name
         for name, kind in schema.items()
@@ -304,7 +272,7 @@ def _columns(form: Form, chosen: RewardChoice, schema: Mapping[str, pl.DataType]
     texts: list = []
     if form.advantage and schema[form.advantage] == pl.String:
         table = next(table for table in form.tables if form.advantage in table.schema)
-        texts = first_values(table, [form.advantage], 100)[form.advantage]
+        texts = cols.first_values(table, [form.advantage], 100)[form.advantage]
     return Columns(
         rewards=chosen.rewards,
         step=form.step,
@@ -312,7 +280,7 @@ def _columns(form: Form, chosen: RewardChoice, schema: Mapping[str, pl.DataType]
         length=form.length,
         key=form.key,
         by=options.by,
-        per_token=form.advantage is not None and holds_lists(schema[form.advantage], texts),
+        per_token=form.advantage is not None and cols.holds_lists(schema[form.advantage], texts),
     )
 
 
@@ -345,7 +313,7 @@ def _rows(form: Form, columns: Columns) -> Rows:
     def frames(wanted: Columns) -> Iterator[pl.DataFrame]:
         return (standard_rows(frame, wanted, files) for frame in _frames(form, _raw(form, wanted)))
 
-    ordered = not form.sorts or is_ordered(frames(Columns(rewards=(), step=columns.step)))
+    ordered = not form.sorts or cols.is_ordered(frames(Columns(rewards=(), step=columns.step)))
 
     def read() -> Iterator[pl.DataFrame]:
         if ordered:
@@ -420,7 +388,7 @@ def _prompts(form: Form, columns: Columns) -> pl.DataFrame:
     for frame in _frames(form, [*_raw(form, wanted), f"{form.prompt}"], PROMPTS):
         where = standard_rows(frame, wanted, files)
         texts = _text(frame, f"{form.prompt}").alias("text")
-        own = frame.select(hash_column(frame, f"{form.prompt}").alias("_key"), texts)
+        own = frame.select(cols.hash_column(frame, f"{form.prompt}").alias("_key"), texts)
         parts.append(pl.concat([where, own], how="horizontal"))
         rows += len(frame)
     by = ["_file" if name == "step" and columns.step is None else name for name in form.batch]

@@ -13,7 +13,7 @@ import polars as pl
 
 from gdpo_core._errors import InputError
 from gdpo_core._words import listing
-from gdpo_core.runs.columns import REWARDS, expect_names
+from gdpo_core.runs.columns import REWARDS
 from gdpo_core.runs.run import LogIssue
 from gdpo_core.runs.score import Score, weights_of
 from gdpo_core.runs.tables import is_number_type
@@ -111,7 +111,6 @@ def choose(
     sample: reads some rows of columns, spread over the run. named: the rewards that the caller names, which stand.
     flags: columns of true and false. asks: raise InputError for columns that may be rewards or metrics.
     """
-    expect_names(numbers if named is None else named, where)
     clear = [name for name in numbers if role(name) != "metric"]
     metrics = [name for name in numbers if name not in clear]
     if metrics and not clear and named is None:

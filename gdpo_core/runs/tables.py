@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 
@@ -62,7 +62,6 @@ class Table:
     again: Callable[[], pl.LazyFrame]
     path: Path | None = None
     odd: frozenset[str] = frozenset()
-    inner: tuple[str, ...] = ()  # columns that are not read, as their names are taken
 
     @cached_property
     def schema(self) -> Mapping[str, pl.DataType]:
@@ -92,38 +91,43 @@ class Table:
 
 def tables_of(file: LogFile, bad_lines: BadLines, texts: bool = False) -> list[Table]:
     """The tables in a file; of a database those of one run. texts: with the long texts too. Raises InputError."""
-    kind = format_of(file)
+    kind, odd = format_of(file), {*file.odd}
     if file.run is not None:
         expect(kind == "trackio", f"{file.name}::{file.run}", "a trackio database before ::", "another file")
-    odd = {*file.odd}
+    if kind == "parquet":
+        frame = _parquet(file)
+        of = "table" if file.frame is not None else kind
+        return [_checked(Table(file.name, frame, of, lambda: frame, file.path, file.odd))]
     if kind == "trackio":
         named = trackio(file, odd)
     elif kind == "wandb":
         named = [(file.name, wandb(file, odd))]
-    elif kind == "parquet":
-        named = [(file.name, _parquet(file))]
     elif kind == "jsonl":
-        named = [(file.name, _json_lines(file, bad_lines, odd))]
+        named = [(file.name, _json_lines(file, bad_lines, odd, texts))]
     else:
         named = [(file.name, _json(file, odd) if kind == "json" else _csv(file, kind, odd))]
 
     def again(number: int) -> pl.LazyFrame:
         return tables_of(file, bad_lines, texts=True)[number].frame
 
-    tables = []
-    for number, (name, frame) in enumerate(named):
-        lazy = isinstance(frame, pl.LazyFrame)
-        read = (lambda frame=frame: frame) if lazy else (lambda number=number: again(number))
-        frame = frame if lazy else (frame if texts else _without_texts(frame)).lazy()
-        table = Table(name, frame, "table" if file.frame is not None else kind, read, file.path, frozenset(odd))
-        expect(bool(table.schema) or kind != "jsonl", name, "at least one response", "0 rows")
-        tables.append(table)
-    return tables
+    frames = [_read(frame.lazy(), texts) for _, frame in named]
+    return [
+        _checked(Table(name, frame.lazy(), kind, partial(again, number), file.path, frozenset(odd)))
+        for number, ((name, _), frame) in enumerate(zip(named, frames, strict=True))
+    ]
 
 
-def _without_texts(frame: pl.DataFrame) -> pl.DataFrame:
-    long = (name for name, kind in frame.schema.items() if name.lower() in UNREAD and kind == pl.String)
-    return frame.with_columns(pl.when(pl.col(name).is_not_null()).then(pl.lit("")).alias(name) for name in long)
+def _checked(table: Table) -> Table:
+    """The table, if it has columns that can be read. Raises InputError."""
+    expect(bool(table.schema) or table.kind != "jsonl", table.name, "at least one response", "0 rows")
+    return table
+
+
+def _read(table: pl.LazyFrame, texts: bool) -> pl.DataFrame:
+    """The table, without what stands in columns of long texts if these are not wanted."""
+    long = (name for name, kind in table.collect_schema().items() if name.lower() in UNREAD and kind == pl.String)
+    empty = [pl.when(pl.col(name).is_not_null()).then(pl.lit("")).alias(name) for name in long]
+    return (table if texts else table.with_columns(empty)).collect()
 
 
 def is_number_type(kind: object) -> bool:
@@ -252,14 +256,14 @@ def _typed(texts: pl.Series, commas: bool, odd: set[str]) -> pl.Series:
 # --- JSON ------------------------------------------------------------------------------------------------------------
 
 
-def _json_lines(file: LogFile, bad_lines: BadLines, odd: set[str]) -> pl.DataFrame:
+def _json_lines(file: LogFile, bad_lines: BadLines, odd: set[str], texts: bool) -> pl.DataFrame:
     """The lines as polars reads them; Python, several times as slow, reads NaN, kinds that mix and broken lines."""
     content = file.content().removeprefix(_BOM)
     if not bad_lines.skip and not _HALF_CHARACTER.search(content):
         with suppress(*BROKEN):
-            frame = pl.read_ndjson(content, infer_schema_length=None)
-            if not _mixed(frame.schema, [item for _, item in islice(objects(file.name, content, bad_lines), HEAD)]):
-                return frame
+            schema = pl.scan_ndjson(content, infer_schema_length=None).collect_schema()
+            if not _mixed(schema, [item for _, item in islice(objects(file.name, content, bad_lines), HEAD)]):
+                return _read(pl.scan_ndjson(content, schema=schema), texts)
     return records([item for _, item in objects(file.name, content, bad_lines)], odd)
 
 

@@ -58,6 +58,8 @@ def texts_of(tables: Sequence[Table], responses: Callable[[pl.LazyFrame, int], p
                     whole = responses(tables[number].again(), number)
                     names = [n for n, kind in whole.collect_schema().items() if n.lower() in _NAMES]
                     texts = [n for n in names if not is_number_type(whole.collect_schema()[n])]
+                    if not texts:
+                        continue
                     records = whole.filter(pl.col("_row").is_in(rows)).select("_row", *texts).collect().to_dicts()
                     found |= {number * ROWS_OF_A_FILE + record.pop("_row"): texts_in(record) for record in records}
         return found

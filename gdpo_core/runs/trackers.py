@@ -9,19 +9,19 @@ from collections.abc import Sequence
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import polars as pl
 
 from gdpo_core._errors import InputError, expect, reason
-from gdpo_core._words import clip, count, listing
-from gdpo_core.runs.files import MAX_IN_MEMORY, WANDB_TABLE, LogFile
+from gdpo_core._words import clip, listing
+from gdpo_core.runs.files import WANDB_TABLE, LogFile
 from gdpo_core.runs.json_values import column, document, expect_rows, expect_width, records, table_of
 
 PATIENCE = 2.0  # seconds that a database may stay locked
 LONGEST = 20.0  # seconds that a database may compute: a column can be an expression without an end
 RUNS = 10_000  # of a database
-_STEPS = 100_000  # of SQLite between two looks at the clock
 KEY = "completions"  # what TRL logs its table as
 _COLUMNS = ("id", "run_name", "step", "metrics")
 
@@ -46,10 +46,11 @@ def wandb(file: LogFile, odd: set[str]) -> pl.DataFrame:
     content = document(file, wanted)
     if not isinstance(content, dict):
         raise InputError(f"{file.name}: expected {wanted}, got JSON of another form ({type(content).__name__})")
-    names, rows = content.get("columns"), content.get("data")
+    names: Any = content.get("columns")
+    rows: Any = content.get("data")
     fits = isinstance(names, list) and all(isinstance(name, str) for name in names) and isinstance(rows, list)
     kinds = [f"{name} ({type(value).__name__})" for name, value in content.items()]
-    if not fits or names is None or rows is None:
+    if not fits:
         got = f"an object with {listing(kinds, most=5) or 'nothing in it'}"
         raise InputError(f"{file.name}: expected {wanted}, got {got}")
     expect_width(names, file.name)
@@ -69,16 +70,18 @@ def trackio(file: LogFile, odd: set[str]) -> list[tuple[str, pl.DataFrame]]:
     try:
         with closing(_open(file)) as database:
             ends = time.monotonic() + LONGEST
-            database.set_progress_handler(lambda: time.monotonic() > ends, _STEPS)
-            database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_IN_MEMORY)
+            database.set_progress_handler(lambda: time.monotonic() > ends, 100_000)
             identity, run, name = _run(database, file)
             query = f"SELECT metrics FROM metrics WHERE {identity} = ? ORDER BY step, id"
             for (text,) in database.execute(query, (run,)):
-                rows = _rows(text, f"{file.name}::{name}", len(tables) + 1)
-                if rows:
-                    tables.append((f"{file.name}::{name}, table {len(tables) + 1}", records(rows, odd)))
+                where = f"{file.name}::{name}, table {len(tables) + 1}"
+                if rows := _rows(text, where):
+                    tables.append((where, records(rows, odd)))
     except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter of names that are no UTF-8
-        raise _unreadable(file, error) from None
+        why = clip(reason(error), 120)
+        locked = "one that another program keeps locked: wait until it has written, or audit a copy"
+        got = locked if re.search("locked|busy", why) else f"one that cannot be read: {why}"
+        raise InputError(f"{file.name}: expected a trackio database, got {got}") from None
     expect(bool(tables), file.name, "a run that logged completions (log_completions=True)", "one without such a table")
     return tables
 
@@ -102,59 +105,40 @@ def _run(database: sqlite3.Connection, file: LogFile) -> tuple[str, str, str]:
     Without a run asked for, only those count that logged a table of completions, if any did.
     """
     columns = [row[1] for row in database.execute("PRAGMA table_info(metrics)")]
-    kinds = dict(database.execute("SELECT name, type FROM sqlite_master WHERE type IN ('table', 'view')"))
-    wanted = f"a trackio database, with the columns {', '.join(_COLUMNS)} in a table metrics"
-    got = f"the columns {', '.join(columns)}" if columns else f"the tables {', '.join(kinds) or 'none'}"
-    got = got if kinds.get("metrics") != "view" else "metrics as a view"  # which may never end
-    expect(kinds.get("metrics") == "table" and {*_COLUMNS} <= {*columns}, file.name, wanted, got)
+    fits = {*_COLUMNS} <= {*columns}
+    got = f"the columns {', '.join(columns)}" if columns else "no such table"
+    expect(fits, file.name, f"a trackio database, with the columns {', '.join(_COLUMNS)} in a table metrics", got)
     # Old databases have no ids of runs, and those that were brought up to date may have none of old runs.
     identity = f"coalesce({'run_id, ' * ('run_id' in columns)}run_name, '')"
     logged = f"max(instr(metrics, '{KEY}') > 0)"
     query = f"SELECT {identity}, coalesce(run_name, ''), {logged} FROM metrics GROUP BY 1, 2 ORDER BY min(id)"
-    found = [(str(key), str(name), shows) for key, name, shows in islice(database.execute(query), RUNS + 1)]
-    expect(len(found) <= RUNS, file.name, f"at most {count(RUNS, 'run')}", "more")
+    found = [(str(key), str(name), shows) for key, name, shows in islice(database.execute(query), RUNS)]
     expect(bool(found), file.name, "a run that logged completions", "a database without runs")
-    runs = [(key, name) for key, name, _ in found]
-    if file.run is None:
-        runs = chosen = [(key, name) for key, name, shows in found if shows] or runs
-    else:
-        chosen = [run for run in runs if file.run in run]
+    runs = [run for *run, shows in found if shows and file.run is None] or [run for *run, _ in found]
+    chosen = [run for run in runs if file.run is None or file.run in run]
     if len(chosen) == 1:
-        return identity, *chosen[0]
-    names = Counter(name for _, name in runs)
-    known = [name if names[name] == 1 and name.strip() else key for key, name in runs]
+        return identity, chosen[0][0], chosen[0][1]
+    names = [name for _, name in runs]
+    known = [name if names.count(name) == 1 and name.strip() else key for key, name in runs[:9]]
     shown = listing((name if name.strip() else repr(name) for name in known), most=8)
     expect(bool(chosen), file.name, f"one of the runs {shown}", repr(file.run))
     example = f"{file.name}::{known[0]}"
     raise InputError(f"{file.name}: expected one run, got {len(chosen)}, name one, as {example!r}: {shown}")
 
 
-def _rows(text: object, name: str, number: int) -> list[dict]:
+def _rows(text: object, where: str) -> list[dict]:
     """The rows of the table in one entry of a run; none of an entry without one."""
     text = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
     if not isinstance(text, str) or KEY not in text:
         return []
     try:
         logged = json.loads(text)
-    except (ValueError, RecursionError):
-        logged = None
-    if not isinstance(logged, dict):
-        raise InputError(f"{name}: expected metrics in JSON, got {clip(str(text))!r}")
-    table = next((value for key, value in logged.items() if key.rpartition("/")[2] == KEY), None)
-    if not isinstance(table, dict):
-        return []
-    where, rows = f"{name}, table {number}", table.get("_value")
-    wanted = 'a table of trackio, {"_type": "trackio.table", "_value": [rows]}'
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        got = f"an object with {listing(map(str, table), most=5) or 'nothing in it'}"
-        raise InputError(f"{where}: expected {wanted}, got {got}")
-    for at, row in enumerate(rows, start=1):
-        expect(row.keys() == rows[0].keys(), f"{where}, row {at}", ", ".join(rows[0]), ", ".join(row))
+        table = next((value for key, value in logged.items() if key.rpartition("/")[2] == KEY), None)
+    except (ValueError, RecursionError, AttributeError):
+        raise InputError(f"{where}: expected metrics in JSON, got {clip(text)!r}") from None
+    rows: Any = table.get("_value") if isinstance(table, dict) else []
+    fits = isinstance(rows, list) and all(isinstance(row, dict) for row in rows)
+    expect(fits, where, 'a table of trackio, {"_type": "trackio.table", "_value": [rows]}', "one of another form")
+    for number, row in enumerate(rows, start=1):
+        expect(row.keys() == rows[0].keys(), f"{where}, row {number}", ", ".join(rows[0]), ", ".join(row))
     return rows
-
-
-def _unreadable(file: LogFile, error: Exception) -> InputError:
-    why = clip(reason(error), 120)
-    locked = "one that another program keeps locked: wait until it has written, or audit a copy"
-    why = locked if re.search("locked|busy", why) else f"one that cannot be read: {why}"
-    return InputError(f"{file.name}: expected a trackio database, got {why}")
