@@ -52,8 +52,9 @@ class ReadOptions:
     def __post_init__(self) -> None:
         steps, last = validate_window(self.steps, self.last)
         named = {} if self.columns is None else self.columns
-        fits = isinstance(named, Mapping) and {*named} <= {*NAMED}
-        expect(fits, "columns", f"names of columns by {', '.join(NAMED)}", repr(named))
+        expect(isinstance(named, Mapping), "columns", "names of columns by step, advantage or length", repr(named))
+        odd = next((what for what in named if what not in NAMED), None)
+        expect(odd is None, "columns", "step, advantage or length", repr(odd))
         for argument, name in {**named, "group": self.group, "by": self.by}.items():
             right = isinstance(name, str) and name != ""
             expect(right or (name is None and argument not in named), argument, "the name of a column", repr(name))
