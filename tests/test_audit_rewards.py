@@ -7,7 +7,6 @@ import torch
 from test_audit import ids, made_run, one, silenced, varied, with_id
 
 import gdpo_core as gc
-from gdpo_core._words import percent
 from gdpo_core.report import document
 from gdpo_core.runs import thresholds as t
 from gdpo_core.runs.audit import audit
@@ -186,22 +185,6 @@ def test_a_conflict_is_said_before_what_it_causes():
     report = audit(two(correct, np.where(coin(SHAPE, 0.9, 9) == 1, 1 - correct, correct)))
     assert report.verdict.split("Look first at ")[1].startswith("conflict:")
     assert with_id(report, "silent-groups")
-
-
-@pytest.mark.parametrize(
-    ("share", "text"),
-    [
-        (0.00001, "under 0.1 %"),
-        (-0.00017, "about 0 %"),
-        (0.99974, "over 99.9 %"),
-        (1 - 1e-15, "100 %"),
-        (-0.0, "0 %"),
-        (1.06, "106 %"),
-        (float("nan"), "–"),
-    ],
-)
-def test_percents_say_what_is_so(share, text):
-    assert percent(share) == text
 
 
 # --- what only round-off tells apart ----------------------------------------------------------------------------------

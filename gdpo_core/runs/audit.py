@@ -78,7 +78,7 @@ def audit(
 
 def _for_a_what_if(facts: Facts) -> Facts:
     """The facts without what only findings need."""
-    return replace(facts, tables=(), by=(), examples=None, groups=None, _trials={})
+    return replace(facts, tables=(), by=(), examples=None, summary=None, _trials={})
 
 
 def gather(
@@ -104,7 +104,7 @@ def gather(
         facts = replace(of_fewer, with_all=_for_a_what_if(of_all))
     unknown = facts.reproduced is False and facts.recipe is None
     left_out = _left_out_reward(facts.run) if unknown else None
-    return replace(facts, by=by_value(facts), left_out_reward=left_out, examples=best_groups(facts), groups=None)
+    return replace(facts, by=by_value(facts), left_out_reward=left_out, examples=best_groups(facts), summary=None)
 
 
 def _facts(run: Run, wanted: Wanted, engine: Mapped, progress: Callable[[int], None] | None = None) -> Facts:
@@ -227,7 +227,7 @@ def _each_once(run: Run, summary: Summary, plan: Plan, wanted: Wanted, sample: S
         given_weights={name: w for name, w in wanted.weights.items() if name in run.rewards},
         intended_method=wanted.method,
         tables=sample,
-        groups=summary.groups,
+        summary=summary,
     )
 
 

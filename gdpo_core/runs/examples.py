@@ -87,9 +87,9 @@ class ExampleGroup:
 
 def best_groups(f: Facts) -> Examples | None:
     """The groups that show each thing best, so many as a report shows of each, among the batches that are counted."""
-    if f.groups is None or f.plan.examples_of is None:
+    if f.summary is None or f.plan.examples_of is None:
         return None
-    counted = f.groups.filter(pl.col("batch").is_in(f.batches.batch.tolist()))
+    counted = f.summary.groups.filter(pl.col("batch").is_in(f.batches.batch.tolist()))
     best = []
     for name in counted.columns[2:]:
         finding, _, reward = name.partition(" ")
@@ -97,8 +97,7 @@ def best_groups(f: Facts) -> Examples | None:
         scores = counted.select(*of, pl.col(name).alias("score"), "group").drop_nulls("score")
         best.append(scores.sort("score", "group", descending=[True, False]).head(MOST))
     scores = pl.concat(best)
-    held = pl.col("group").is_in(scores["group"].unique().implode())
-    return Examples(scores, pl.concat([table.filter(held) for table in f.run.tables()]))
+    return Examples(scores, f.summary.rows.filter(pl.col("group").is_in(scores["group"].unique().implode())))
 
 
 def example_groups(f: Facts, findings: Sequence[Finding]) -> tuple[ExampleGroup, ...]:

@@ -16,6 +16,7 @@ from gdpo_core.runs.recipe import Recipe
 from gdpo_core.runs.relations import Relation, relations_of
 from gdpo_core.runs.run import Run
 from gdpo_core.runs.solve import same_weights
+from gdpo_core.runs.summarise import Summary
 from gdpo_core.runs.sums import Array, MethodSums, Plan, Sums, total
 from gdpo_core.runs.thresholds import CHANCE, MERGED, SCALE_ONLY
 from gdpo_core.runs.trials import Trial, sample_of, sums_under
@@ -76,7 +77,7 @@ class Facts:
     intended_method: str | None  # that the caller, or a configuration beside the log, asks for
     recipe_of_the_rest: Recipe | None = None  # of another method, which made `overwritten_batches`
     tables: Sequence[pl.DataFrame] = ()  # whole batches from all over the run
-    groups: pl.DataFrame | None = None  # how well each group shows each thing, see `Summary`
+    summary: Summary | None = None  # of the whole run
     examples: Examples | None = None
     left_out_reward: tuple[str, Recipe] | None = None  # a column, and what makes the advantages if it is a reward too
     with_all: "Facts | None" = None  # with the rewards that do not count, where there are such

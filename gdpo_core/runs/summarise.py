@@ -36,17 +36,20 @@ from gdpo_core.ties import break_even_of, update_parts
 
 _ROUNDS, _NEAR = 100, 1e-9  # of the search for a break-even weight, and how near two rounds are the same
 _DIGITS = 14  # of a reward: what differs in later ones, as 0.1 + 0.2 and 0.3 do, is round-off
+_HELD = 20  # groups of a piece for each thing: a report shows five, and some may be of batches that it leaves out
 _AT_ONCE = 1 << 16  # responses per piece, so that a piece and what is computed from it fit into a processor's cache
 
 Mapped: TypeAlias = Callable[..., Iterable]  # as `map`: what a function makes of each item, in their order
 
 
 class Summary(NamedTuple):
-    """The sums of the batches of a run or of a part of it, and how well each group shows each thing."""
+    """The sums of the batches of a run or of a part of it, and the groups that show each thing best."""
 
     batches: Sums[Array]
-    # batch, group, and a score by finding, and by finding and number of a reward; null where the group shows it not.
+    # The groups that show something best: batch, group, and a score by finding, and by finding and number of a reward,
+    # null where the group shows it not; and their rows.
     groups: pl.DataFrame
+    rows: pl.DataFrame
 
 
 def summarise_all(
@@ -56,10 +59,14 @@ def summarise_all(
 
     mapped: computes the parts, here by default. progress: called after each table with its number of responses.
     """
-    parts = list(mapped(partial(summarise, plan=plan), pieces(tables, progress)))
-    batches = concat([part.batches for part in parts])
-    in_order = np.lexsort((batches.batch, batches.step))
-    return Summary(take(batches, in_order), pl.concat([part.groups for part in parts]))
+    all_of_them = _joined(mapped(partial(summarise, plan=plan), pieces(tables, progress)))
+    batches = all_of_them.batches
+    return all_of_them._replace(batches=take(batches, np.lexsort((batches.batch, batches.step))))
+
+
+def _joined(parts: Iterable[Summary]) -> Summary:
+    batches, groups, rows = zip(*parts, strict=True)
+    return Summary(concat(batches), pl.concat(groups), pl.concat(rows))
 
 
 def pieces(tables: Iterable[pl.DataFrame], progress: Callable[[int], None] | None = None) -> Iterator[pl.DataFrame]:
@@ -87,8 +94,7 @@ def summarise(table: pl.DataFrame, plan: Plan) -> Summary:
     >>> sums.methods["grpo"].tied_pairs, sums.different_pairs, round(float(sums.rewards.products[0, 1]), 6)
     (1, 3, -0.333333)
     """
-    parts = [_summary(rows, own, *known) for rows, own, *known in _kinds(table, plan)]
-    return Summary(concat([part.batches for part in parts]), pl.concat([part.groups for part in parts]))
+    return _joined(_summary(rows, own, *known) for rows, own, *known in _kinds(table, plan))
 
 
 def _kinds(table: pl.DataFrame, plan: Plan) -> Iterator[tuple[pl.DataFrame, Plan, bool, bool]]:
@@ -144,9 +150,13 @@ def _summary(rows: pl.DataFrame, plan: Plan, float32: bool, timed: bool) -> Summ
         convention = replace(convention, last_step="responses")
     of = _Grouped(log.read(convention, plan.weights), starts_of(part["group"].to_numpy()))
     groups = each(_as_array, _sums(of, log, part, plan, float32, timed))
-    of_group = rows.select("batch", "group")[of.starts]
     scores = {} if plan.examples_of is None else _scores(groups, plan.examples_of)
-    return Summary(add_up(groups, groups.batch), of_group.with_columns(**scores).fill_nan(None))
+    held = np.zeros(len(of.starts), dtype=bool)
+    for score in scores.values():  # NaN comes last
+        held[np.argsort(-score, kind="stable")[:_HELD]] = True
+    of_group = rows.select("batch", "group")[of.starts].with_columns(**scores).fill_nan(None)
+    in_held = pl.Series(held.repeat(np.diff(of.starts, append=len(rows))))
+    return Summary(add_up(groups, groups.batch), of_group.filter(pl.Series(held)), rows.filter(in_held))
 
 
 def _as_array(_: str, x: Tensor | Array) -> Array:
