@@ -191,7 +191,7 @@ def test_a_report_keeps_its_log_to_itself():
 def test_a_log_that_changed_since(tmp_path, monkeypatch):
     def write(shift):
         rows = [{"prompt": i // 8, "a": (i * i + shift) % 3, "b": i % 2} for i in range(64)]
-        pl.DataFrame(rows).write_csv(tmp_path / "log.csv")
+        pl.DataFrame(rows).write_parquet(tmp_path / "log.parquet")
 
     write(0)
     report = gc.audit(gc.read_run(tmp_path, group="prompt"))
@@ -203,8 +203,8 @@ def test_a_log_that_changed_since(tmp_path, monkeypatch):
     assert report.what_if("gdpo") == before
     with pytest.raises(gc.InputError, match="expected the log that was audited, got another one: it changed since"):
         large.what_if("gdpo")
-    (tmp_path / "log.csv").unlink()
-    with pytest.raises(gc.InputError, match=r"log\.csv"):
+    (tmp_path / "log.parquet").unlink()
+    with pytest.raises(gc.InputError, match=r"log\.parquet"):
         large.what_if("gdpo")
 
 
