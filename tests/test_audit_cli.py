@@ -279,7 +279,7 @@ def test_the_status_stands_though_the_reader_has_left(monkeypatch):
         ([TRL, "--json", "{tmp}"], "json: expected a file in a directory that exists, got '{tmp}'"),
         ([TRL, "--html", "{tmp}/no/x.html"], "html: expected a file in a directory that exists"),
         ([TRL, "--columns", "step"], "columns: expected step=NAME, advantage=NAME or length=NAME, with commas"),
-        ([TRL, "--columns", "stap=a"], "columns: expected names of columns by step, advantage, length"),
+        ([TRL, "--columns", "stap=a"], "columns: expected step, advantage or length"),
         ([TRL, "--columns", "step=no"], f"{TRL}/completions_00001.parquet: expected "),
         ([TRL, "--fail-on", "erorr"], "fail-on: expected error, warning, info or the id of a finding: advantage"),
         ([TRL, SWIFT, "--primary", "Format"], f"{TRL}: primary: expected one of correctness_reward"),

@@ -97,7 +97,7 @@ def tables_of(file: LogFile, bad_lines: BadLines, texts: bool = False) -> list[T
     if kind == "parquet":
         frame = _parquet(file)
         of = "table" if file.frame is not None else kind
-        return [_checked(Table(file.name, frame, of, lambda: frame, file.path, file.odd))]
+        return [_checked(Table(file.name, frame, of, partial(_parquet, file), file.path, file.odd))]
     if kind == "trackio":
         named = trackio(file, odd)
     elif kind == "wandb":
