@@ -117,13 +117,22 @@ def _facts(run: Run, wanted: Wanted, engine: Mapped, progress: Callable[[int], N
     # Where every step has weights of its own, no recipe makes many of them.
     one = recipe or (recipe_of_one_batch(run, sample) if run.has_advantage else None)
     facts = under(_plan_of(run, wanted, one), progress)
-    if recipes := recipes_by_batch(facts):
+    if recipes := _recipes_of(facts):
         plan = _plan_of(run, wanted, most_common([*recipes.values()]))
         others = {batch: Made(recipe.weights, recipe) for batch, recipe in recipes.items() if recipe != plan.recipe}
         facts = under(replace(plan, changes=others).with_weights(wanted.weights))
     elif one is not recipe:
         facts = under(_plan_of(run, wanted, None))
     return _without_others(facts)
+
+
+def _recipes_of(f: Facts) -> dict[int, Recipe]:
+    """The recipe of each batch, where weights that change explain what the run's recipe does not; else none."""
+    wrong = (f.batches.logged.wrong > 0) & ~f.lack_rows
+    if f.recipe is None or not wrong.any() or f.lacks_a_reward:
+        return {}
+    bad, whole = (set(f.batches.batch[which].tolist()) for which in (wrong, ~f.lack_rows))
+    return recipes_by_batch(f.run, f.recipe, f.batches.batch.tolist(), bad, whole)
 
 
 def _plan_of(run: Run, wanted: Wanted, recipe: Recipe | None) -> Plan:

@@ -8,7 +8,6 @@ from itertools import islice, takewhile
 
 import polars as pl
 
-from gdpo_core.runs.facts import Facts
 from gdpo_core.runs.recipe import Recipe, Tensors, compare, tensors_of
 from gdpo_core.runs.run import Run
 from gdpo_core.runs.solve import solve, solve_weights
@@ -32,35 +31,35 @@ def recipe_of_one_batch(run: Run, sample: Sequence[pl.DataFrame]) -> Recipe | No
     return None if found is None or (found.up_to_scale and found.method in UNDIVIDED) else found
 
 
-def recipes_by_batch(f: Facts) -> dict[int, Recipe]:
+def recipes_by_batch(
+    run: Run, recipe: Recipe, batches: Sequence[int], bad: set[int], whole: set[int]
+) -> dict[int, Recipe]:
     """The recipe of each batch, where weights that change explain those that the run's recipe does not; else none.
+
+    batches: the run's, in order; bad: those that its recipe does not explain; whole: those that lack no rows.
 
     A batch has the recipe of the one before it for as long as that reproduces it, or as the log leaves it open.
     """
-    wrong = (f.batches.logged.wrong > 0) & ~f.lack_rows
-    if f.recipe is None or not wrong.any() or f.lacks_a_reward:
-        return {}
-    bad, whole = (set(f.batches.batch[which].tolist()) for which in (wrong, ~f.lack_rows))
-    found, known = dict[int, Recipe](), [f.recipe]
+    found, known = dict[int, Recipe](), [recipe]
     missed = 0
     phase, waiting = list[pl.DataFrame](), list[pl.DataFrame]()  # what may tell more of the last recipe, or of the next
-    for part in _batches(f.run.tables()):
+    for part in _batches(run.tables()):
         batch = part["batch"][0]
         if batch not in whole or (len(known) == 1 and batch not in bad):
             continue
-        log = tensors_of(part, f.rewards)
-        again = next((recipe for recipe in known[::-1] if _reproduces(recipe, log)), None)
+        log = tensors_of(part, run.rewards)
+        again = next((one for one in known[::-1] if _reproduces(one, log)), None)
         if again is not None:
             phase = [*phase[-_TOGETHER:], part] if again is known[-1] and _open(again) else []
-            known = [*(recipe for recipe in known if recipe is not again), again]
+            known = [*(one for one in known if one is not again), again]
             found[batch] = again
             continue
         options = [[*before, part] for before in (phase, waiting) if before]
-        for batches in (*options, [part]):
-            if (new := solve_weights(batches, f.rewards, known[-1])) is not None:
-                new = _scaled_to(known[-1], new, batches, f.rewards)
-                found |= {one["batch"][0]: new for one in batches}
-                phase, waiting, known = batches if _open(new) else [], [], [*known[-_KNOWN:], new]
+        for some in (*options, [part]):
+            if (new := solve_weights(some, run.rewards, known[-1])) is not None:
+                new = _scaled_to(known[-1], new, some, run.rewards)
+                found |= {one["batch"][0]: new for one in some}
+                phase, waiting, known = some if _open(new) else [], [], [*known[-_KNOWN:], new]
                 break
         else:
             waiting, missed = [*waiting[-_TOGETHER:], part], missed + 1
@@ -68,12 +67,12 @@ def recipes_by_batch(f: Facts) -> dict[int, Recipe]:
                 return {}
     if len(bad & found.keys()) < _EXPLAINED * len(bad):
         return {}
-    last = f.recipe
-    first = next(batch for batch in f.batches.batch.tolist() if batch in found)
-    parts = takewhile(lambda part: part["batch"][0] != first, _batches(f.run.tables()))
-    if all(_reproduces(found[first], tensors_of(p, f.rewards)) for p in parts if p["batch"][0] in whole):
+    last = recipe
+    first = next(batch for batch in batches if batch in found)
+    parts = takewhile(lambda part: part["batch"][0] != first, _batches(run.tables()))
+    if all(_reproduces(found[first], tensors_of(p, run.rewards)) for p in parts if p["batch"][0] in whole):
         last = found[first]  # before, a reward was constant, and its weight not to be seen: that is no change
-    return {batch: (last := found.get(batch, last)) for batch in f.batches.batch.tolist()}
+    return {batch: (last := found.get(batch, last)) for batch in batches}
 
 
 def most_common(recipes: Sequence[Recipe]) -> Recipe:
